@@ -1,0 +1,244 @@
+//! Which coefficients rebuild what is lost.
+//!
+//! # Theory
+//!
+//! Let U be the unknown data members and A as many parities that are present, each with its exponent
+//! e (0 for P, 1 for Q, 2 for R). Parity a says
+//!
+//! ```text
+//! Σ_{u ∈ U} 2^(a·u)·d_u  =  a's content + Σ_{i ∉ U} 2^(a·i)·d_i
+//! ```
+//!
+//! The matrix on the left, with one row a parity and one column an unknown, is inverted (it is at most
+//! 3 × 3, and always regular; see `parity`). The inverse gives each unknown as a sum over the present
+//! data and the parities of A, with coefficients that depend on the members' numbers only. A parity
+//! that is itself to be rebuilt is the sum of all data, into which the unknowns' sums are substituted:
+//! again a sum over the same inputs. So every output is one row of coefficients over the same inputs.
+//!
+//! One output gets off without multiplying. P and all the data add up to 0, so if everything unknown
+//! in that sum is an output of this pass, the last such output is the plain sum of all the rest.
+
+use crate::gf256::{NIBBLES, inverse, power_of_two};
+
+use super::PARITY_MEMBERS_MAX;
+use super::pass::ROWS_MAX;
+
+/// A square matrix of as many rows as there are unknowns.
+type Matrix = [[u8; PARITY_MEMBERS_MAX]; PARITY_MEMBERS_MAX];
+
+/// What is unknown in a stripe, and what there is to find it by.
+pub(super) struct Equations {
+    /// The unknown data members, and whether each is wanted.
+    unknowns: List<(usize, bool)>,
+    /// The exponents of the parities that are present.
+    parities: List<usize>,
+    /// The exponents of the parities that are wanted.
+    wanted_parities: List<usize>,
+}
+
+/// How to compute what is wanted.
+pub(super) struct Solution {
+    /// The place, among the wanted members (data in order, then parity in order), of the one that is
+    /// the plain sum of the present data, of P if it is used, and of the first `folded` others.
+    pub(super) sum: Option<usize>,
+    /// See `sum`.
+    pub(super) folded: usize,
+    unknowns: List<(usize, bool)>,
+    /// The parities that are used, as many as unknowns.
+    parities: List<usize>,
+    inverse: Matrix,
+    /// What the rows compute, in order.
+    rows: List<Row>,
+}
+
+/// What a row of coefficients computes.
+#[derive(Clone, Copy, Default)]
+enum Row {
+    /// Nothing: an unused place.
+    #[default]
+    None,
+    /// The unknown at this place.
+    Unknown(usize),
+    /// The parity of this exponent.
+    Parity(usize),
+}
+
+/// Up to three things.
+#[derive(Clone, Copy)]
+struct List<T> {
+    items: [T; PARITY_MEMBERS_MAX],
+    count: usize,
+}
+
+impl<T: Copy + Default> List<T> {
+    fn new() -> List<T> {
+        List { items: [T::default(); PARITY_MEMBERS_MAX], count: 0 }
+    }
+
+    fn push(&mut self, item: T) {
+        self.items[self.count] = item;
+        self.count += 1;
+    }
+
+    fn as_slice(&self) -> &[T] {
+        &self.items[..self.count]
+    }
+}
+
+impl Equations {
+    pub(super) fn new() -> Equations {
+        Equations { unknowns: List::new(), parities: List::new(), wanted_parities: List::new() }
+    }
+
+    /// Says that data member `index` is unknown. In ascending order.
+    ///
+    /// # Panics
+    /// If there are more unknowns than there can be parities.
+    pub(super) fn add_unknown(&mut self, index: usize, is_wanted: bool) {
+        assert!(
+            self.unknowns.count < PARITY_MEMBERS_MAX,
+            "more than {PARITY_MEMBERS_MAX} data members are lost"
+        );
+        self.unknowns.push((index, is_wanted));
+    }
+
+    /// Says that the parity of this exponent is present. In ascending order.
+    pub(super) fn add_parity(&mut self, exponent: usize) {
+        self.parities.push(exponent);
+    }
+
+    /// Says that the parity of this exponent is to be rebuilt. In ascending order.
+    pub(super) fn add_wanted_parity(&mut self, exponent: usize) {
+        self.wanted_parities.push(exponent);
+    }
+
+    /// # Panics
+    /// If fewer parities are present than data members are unknown.
+    pub(super) fn solve(self) -> Solution {
+        let Equations { unknowns, mut parities, wanted_parities } = self;
+        assert!(
+            unknowns.count <= parities.count,
+            "{} data members are lost and {} parity members are present",
+            unknowns.count,
+            parities.count
+        );
+        // The lower exponents are the cheaper, and P first of all.
+        parities.count = unknowns.count;
+
+        let p_is_wanted = wanted_parities.as_slice().first() == Some(&0);
+        let p_is_used = parities.as_slice().first() == Some(&0);
+        let wanted_unknowns = unknowns.as_slice().iter().filter(|(_, wanted)| *wanted).count();
+        let all_wanted = wanted_unknowns == unknowns.count;
+        let sum = if p_is_wanted && all_wanted {
+            Some(wanted_unknowns)
+        } else if p_is_used && all_wanted {
+            Some(wanted_unknowns - 1)
+        } else {
+            None
+        };
+
+        let mut rows = List::new();
+        let wanted = unknowns.as_slice().iter().enumerate().filter(|(_, (_, wanted))| *wanted);
+        let outputs = wanted
+            .map(|(place, _)| Row::Unknown(place))
+            .chain(wanted_parities.as_slice().iter().map(|exponent| Row::Parity(*exponent)));
+        for (place, row) in outputs.enumerate() {
+            if Some(place) != sum {
+                rows.push(row);
+            }
+        }
+
+        let mut left = Matrix::default();
+        for (row, exponent) in parities.as_slice().iter().enumerate() {
+            for (column, (index, _)) in unknowns.as_slice().iter().enumerate() {
+                left[row][column] = power_of_two(exponent * index);
+            }
+        }
+        let inverse = invert(left, unknowns.count);
+        // All wanted data but the sum itself come first among the rows, and they are in P's sum.
+        let folded = sum.unwrap_or(0);
+        Solution { sum, folded, unknowns, parities, inverse, rows }
+    }
+}
+
+impl Solution {
+    /// The coefficients of present data member `index`.
+    pub(super) fn data_coefficients(&self, index: usize) -> [u8; ROWS_MAX] {
+        let mut in_parities = [0; PARITY_MEMBERS_MAX];
+        for (place, exponent) in self.parities.as_slice().iter().enumerate() {
+            in_parities[place] = power_of_two(exponent * index);
+        }
+        self.coefficients(&in_parities, |exponent| power_of_two(exponent * index))
+    }
+
+    /// The coefficients of the present parity of this exponent, or `None` if it isn't used.
+    pub(super) fn parity_coefficients(&self, exponent: usize) -> Option<[u8; ROWS_MAX]> {
+        let place = self.parities.as_slice().iter().position(|used| *used == exponent)?;
+        let mut in_parities = [0; PARITY_MEMBERS_MAX];
+        in_parities[place] = 1;
+        Some(self.coefficients(&in_parities, |_| 0))
+    }
+
+    /// The coefficients of an input that stands in the used parities' equations with the coefficients
+    /// `in_parities`, and in the sum that is the wanted parity of exponent e with `in_wanted(e)`.
+    fn coefficients(
+        &self,
+        in_parities: &[u8; PARITY_MEMBERS_MAX],
+        in_wanted: impl Fn(usize) -> u8,
+    ) -> [u8; ROWS_MAX] {
+        let in_unknown = |place: usize| {
+            let products = self.inverse[place].iter().zip(in_parities);
+            products.fold(0, |sum, (a, b)| sum ^ multiply(*a, *b))
+        };
+        let mut coefficients = [0; ROWS_MAX];
+        for (coefficient, row) in coefficients.iter_mut().zip(self.rows.as_slice()) {
+            *coefficient = match row {
+                Row::None => 0,
+                Row::Unknown(place) => in_unknown(*place),
+                Row::Parity(exponent) => {
+                    let unknowns = self.unknowns.as_slice().iter().enumerate();
+                    unknowns.fold(in_wanted(*exponent), |sum, (place, (index, _))| {
+                        sum ^ multiply(power_of_two(exponent * index), in_unknown(place))
+                    })
+                }
+            };
+        }
+        coefficients
+    }
+}
+
+/// The product, by look-up: this runs once for each member of each stripe.
+fn multiply(a: u8, b: u8) -> u8 {
+    let products = &NIBBLES[usize::from(a)];
+    products.low[usize::from(b & 15)] ^ products.high[usize::from(b >> 4)]
+}
+
+/// The inverse of the first `size` rows and columns of `matrix`, by Gauss and Jordan.
+///
+/// # Panics
+/// If it has none.
+fn invert(mut matrix: Matrix, size: usize) -> Matrix {
+    let mut result = Matrix::default();
+    for i in 0..size {
+        result[i][i] = 1;
+    }
+    for pivot in 0..size {
+        let row = (pivot..size).find(|row| matrix[*row][pivot] != 0);
+        let row = row.expect("any parities determine as many data members");
+        matrix.swap(pivot, row);
+        result.swap(pivot, row);
+        let scale = inverse(matrix[pivot][pivot]);
+        for column in 0..size {
+            matrix[pivot][column] = multiply(matrix[pivot][column], scale);
+            result[pivot][column] = multiply(result[pivot][column], scale);
+        }
+        for row in (0..size).filter(|row| *row != pivot) {
+            let factor = matrix[row][pivot];
+            for column in 0..size {
+                matrix[row][column] ^= multiply(factor, matrix[pivot][column]);
+                result[row][column] ^= multiply(factor, result[pivot][column]);
+            }
+        }
+    }
+    result
+}

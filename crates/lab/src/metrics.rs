@@ -1,0 +1,170 @@
+//! What the figures are called, in which unit they stand and which way is better.
+//!
+//! A metric's name carries its unit last (`latency_us_p99` is the exception that the contract of
+//! `results.json` makes: the quantile follows the unit). A name that is not known here works as
+//! well: it prints as it is, and less of it is taken to be better, as of everything that costs.
+
+use crate::duration;
+use crate::results::{Cell, Metric};
+
+/// Which way a metric should go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better: rates.
+    Higher,
+    /// Less is better: times, costs.
+    Lower,
+}
+
+/// Which way this metric is better.
+pub fn better(metric: &str) -> Better {
+    if metric.contains("iops") || metric.contains("throughput") || metric.ends_with("mb_s") {
+        Better::Higher
+    } else {
+        Better::Lower
+    }
+}
+
+/// The metric that a cell is judged by where nobody says which: how long an operation took, else
+/// the throughput, else the I/Os a second, else whatever there is.
+pub fn main_metric(cell: &Cell) -> Option<&str> {
+    ["duration_s", "throughput_mb_s", "iops"]
+        .into_iter()
+        .find(|name| cell.metrics.contains_key(*name))
+        .or_else(|| cell.metrics.keys().next().map(String::as_str))
+}
+
+/// The unit of a metric, as it stands after a figure; empty for spans, which carry their own.
+pub fn unit(metric: &str) -> &str {
+    match metric {
+        name if name.ends_with("iops") => "I/Os a second",
+        name if name.ends_with("mb_s") => "MB/s",
+        name if name.contains("cpu_us") => "µs of processor time an I/O",
+        name if is_span(name) => "",
+        name => name,
+    }
+}
+
+/// A figure with its unit: `412 I/Os a second`, `8 h 36 min`.
+pub fn quantity(metric: &str, value: f64) -> String {
+    match unit(metric) {
+        "" => bare(metric, value),
+        unit => format!("{} {unit}", bare(metric, value)),
+    }
+}
+
+/// A figure with unit and interval: `412 I/Os a second (95 % 401–423)`. Of a single sample there is
+/// no interval, and none is shown.
+pub fn quantity_with_interval(metric: &str, figure: &Metric, confidence: f64) -> String {
+    let value = quantity(metric, figure.mean);
+    if figure.samples.len() < 2 {
+        return value;
+    }
+    let (low, high) = (bare(metric, figure.ci_low), bare(metric, figure.ci_high));
+    if low == high && high == bare(metric, figure.mean) {
+        return value; // Narrower than the figures shown: an interval of one number says nothing.
+    }
+    format!("{value} ({} {low}–{high})", percent(confidence))
+}
+
+/// `0.95` as `95 %`, with decimals only where there are some.
+pub fn percent(share: f64) -> String {
+    let text = format!("{:.2}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A number with as many digits as matter: three, or all before the point.
+pub fn figures(value: f64) -> String {
+    let size = value.abs();
+    let decimals = match size {
+        s if !s.is_finite() || s == 0.0 || s >= 99.95 => 0,
+        s if s >= 9.995 => 1,
+        s if s >= 0.9995 => 2,
+        s if s >= 0.0995 => 3,
+        _ => 5,
+    };
+    let text = format!("{value:.decimals$}");
+    // Thousands stand apart, as people read them: 24 455.
+    let (whole, fraction) = text.split_once('.').map_or((text.as_str(), ""), |parts| parts);
+    let digits = whole.trim_start_matches('-');
+    if digits.len() < 5 {
+        return text;
+    }
+    let mut grouped = String::from(if whole.starts_with('-') { "-" } else { "" });
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    if !fraction.is_empty() {
+        grouped.push('.');
+        grouped.push_str(fraction);
+    }
+    grouped
+}
+
+fn is_span(metric: &str) -> bool {
+    metric.starts_with("latency_us") || (metric.ends_with("_s") && !metric.ends_with("mb_s"))
+}
+
+fn bare(metric: &str, value: f64) -> String {
+    if metric.starts_with("latency_us") {
+        duration::text(value / 1e6)
+    } else if is_span(metric) {
+        duration::text(value)
+    } else {
+        figures(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_show_three_digits_and_no_more_than_matter() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1.9, "1.90"),
+            (12.34, "12.3"),
+            (412.3, "412"),
+            (4123.0, "4123"),
+            (24_455.0, "24\u{202f}455"),
+            (-24_455.0, "-24\u{202f}455"),
+            (0.25, "0.250"),
+        ] {
+            assert_eq!(figures(value), text);
+        }
+    }
+
+    #[test]
+    fn quantities_carry_their_unit() {
+        assert_eq!(quantity("iops", 412.0), "412 I/Os a second");
+        assert_eq!(quantity("throughput_mb_s", 78.25), "78.2 MB/s");
+        assert_eq!(quantity("latency_us_p99", 12_340.0), "12.3 ms");
+        assert_eq!(quantity("duration_s", 30_960.0), "8 h 36 min");
+        assert_eq!(quantity("frobs", 3.0), "3.00 frobs");
+    }
+
+    #[test]
+    fn one_sample_has_no_interval() {
+        let mut figure = Metric { mean: 412.0, ci_low: 412.0, ci_high: 412.0, samples: vec![412.0] };
+        assert_eq!(quantity_with_interval("iops", &figure, 0.95), "412 I/Os a second");
+        figure =
+            Metric { mean: 412.0, ci_low: 401.0, ci_high: 423.0, samples: vec![411.0, 413.0, 412.0] };
+        assert_eq!(
+            quantity_with_interval("iops", &figure, 0.95),
+            "412 I/Os a second (95 % 401–423)"
+        );
+    }
+
+    #[test]
+    fn rates_should_rise_and_costs_fall() {
+        assert_eq!(better("iops"), Better::Higher);
+        assert_eq!(better("throughput_mb_s"), Better::Higher);
+        assert_eq!(better("latency_us_p50"), Better::Lower);
+        assert_eq!(better("cpu_us_per_io"), Better::Lower);
+        assert_eq!(better("duration_s"), Better::Lower);
+    }
+}

@@ -1,0 +1,383 @@
+//! How a number is written: unit, digits, sign of uncertainty.
+//!
+//! A reader compares figures by eye, so a table or an axis has **one** unit, chosen from all its
+//! values ([`Unit::fitting`]), and a figure shows as many digits as its interval supports and no
+//! more: `412 ±11`, never `412.3345 ± 11.2`. The rules, in order:
+//!
+//! 1. The interval's half width is rounded to two digits if they begin with 1 or 2, else to one
+//!    (`±11`, `±0.4`); the mean is rounded to the same place. A half width below a ten-thousandth of
+//!    the mean counts as that, or a nearly exact simulation would print ten digits.
+//! 2. Without an interval (one sample) a figure has three significant digits and no `±`.
+//! 3. The half width is that of the *farther* end: a bootstrap interval need not be symmetrical, and
+//!    we don't flatter. Both ends stand in the CSV and in the full table.
+//! 4. Durations of a minute and more are written as people say them: `8 h 04 min ±3 min`.
+//! 5. Whole digits are grouped by a narrow no-break space from 10 000 on.
+//!
+//! Decimal prefixes throughout (MB/s is 10⁶ bytes a second). This file knows the metrics that the lab
+//! writes by name; any other is shown under its own name, with the unit that its name ends in.
+
+use super::estimate::Estimate;
+
+/// What sort of number a metric is; decides the units it may be shown in.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Quantity {
+    /// Operations a second.
+    Operations,
+    /// 10⁶ bytes a second.
+    Throughput,
+    /// Microseconds.
+    Microseconds,
+    /// Seconds.
+    Seconds,
+    /// 0 to 1.
+    Share,
+    /// Anything else, with the unit's name, perhaps empty.
+    Plain(&'static str),
+}
+
+/// What a metric is called and how it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measure {
+    /// Name in prose, beginning with a capital: `Latency, 99th percentile`.
+    pub label: String,
+    /// What sort of number it is.
+    pub quantity: Quantity,
+    /// In words, where it is plain which is better: `more is better`.
+    pub better: Option<&'static str>,
+}
+
+const MORE: Option<&str> = Some("more is better");
+const LESS: Option<&str> = Some("less is better");
+
+/// The measure behind a metric's name in `results.json`.
+pub fn measure(metric: &str) -> Measure {
+    let known = |label: &str, quantity, better| Measure { label: label.into(), quantity, better };
+    match metric {
+        "iops" => known("I/Os a second", Quantity::Operations, MORE),
+        "throughput_mb_s" => known("Throughput", Quantity::Throughput, MORE),
+        "latency_us_mean" => known("Latency, mean", Quantity::Microseconds, LESS),
+        "latency_us_p50" => known("Latency, median", Quantity::Microseconds, LESS),
+        "latency_us_max" => known("Latency, longest", Quantity::Microseconds, LESS),
+        "cpu_us_per_io" => known("Processor time an I/O", Quantity::Microseconds, LESS),
+        "duration_s" => known("Duration", Quantity::Seconds, LESS),
+        other => match other.strip_prefix("latency_us_p") {
+            Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
+                known(
+                    &format!("Latency, {} percentile", ordinal(digits)),
+                    Quantity::Microseconds,
+                    LESS,
+                )
+            }
+            _ => unknown(other),
+        },
+    }
+}
+
+/// `99` → `99th`, `999` → `99.9th`, `9999` → `99.99th`.
+fn ordinal(digits: &str) -> String {
+    let number = match digits {
+        two if two.len() <= 2 => two.to_owned(),
+        more => format!("{}.{}", &more[..2], &more[2..]),
+    };
+    format!("{number}th")
+}
+
+fn unknown(metric: &str) -> Measure {
+    const SUFFIXES: &[(&str, Quantity)] = &[
+        ("_mb_s", Quantity::Throughput),
+        ("_us", Quantity::Microseconds),
+        ("_ms", Quantity::Plain("ms")),
+        ("_s", Quantity::Seconds),
+        ("_bytes", Quantity::Plain("bytes")),
+        ("_iops", Quantity::Operations),
+        ("_share", Quantity::Share),
+        ("_percent", Quantity::Plain("%")),
+    ];
+    let (stem, quantity) = SUFFIXES
+        .iter()
+        .find_map(|(suffix, quantity)| Some((metric.strip_suffix(suffix)?, quantity.clone())))
+        .unwrap_or((metric, Quantity::Plain("")));
+    Measure { label: capitalised(&stem.replace('_', " ")), quantity, better: None }
+}
+
+/// With a capital first letter.
+pub fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
+    }
+}
+
+/// The unit that all figures of one table or axis are shown in.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unit {
+    /// `ms`, `MB/s`; empty for a bare number.
+    pub name: &'static str,
+    /// One unit in the metric's own unit: 1000 for `ms` of a metric in microseconds.
+    pub size: f64,
+    /// Whether figures are written as `8 h 04 min` rather than as a decimal of the unit.
+    clock: bool,
+}
+
+impl Unit {
+    /// The unit in which values up to `largest` (in the metric's own unit) read well.
+    pub fn fitting(quantity: &Quantity, largest: f64) -> Unit {
+        let unit = |name, size| Unit { name, size, clock: false };
+        let clock = |name, size| Unit { name, size, clock: true };
+        match quantity {
+            Quantity::Operations if largest >= 1e7 => unit("M IOPS", 1e6),
+            Quantity::Operations if largest >= 1e6 => unit("k IOPS", 1e3),
+            Quantity::Operations => unit("IOPS", 1.0),
+            Quantity::Throughput if largest >= 20_000.0 => unit("GB/s", 1e3),
+            Quantity::Throughput => unit("MB/s", 1.0),
+            Quantity::Microseconds if largest < 2_000.0 => unit("µs", 1.0),
+            Quantity::Microseconds if largest < 10e6 => unit("ms", 1e3),
+            Quantity::Microseconds => unit("s", 1e6),
+            Quantity::Seconds if largest < 0.1 => unit("ms", 1e-3),
+            Quantity::Seconds if largest < 120.0 => unit("s", 1.0),
+            Quantity::Seconds if largest < 7_200.0 => clock("min", 60.0),
+            Quantity::Seconds => clock("h", 3_600.0),
+            Quantity::Share => unit("%", 0.01),
+            Quantity::Plain(name) => unit(name, 1.0),
+        }
+    }
+
+    /// The mean without its interval, in this unit, the unit's name left off unless the figure is a
+    /// time of day's sort (`8 h 04 min`).
+    pub fn mean(self, estimate: Estimate) -> String {
+        match (self.clock, estimate.half_width()) {
+            (true, _) => clock_time(estimate.mean),
+            (false, Some(half)) => rounded(estimate.mean / self.size, half / self.size).0,
+            (false, None) => significant(estimate.mean / self.size, 3),
+        }
+    }
+
+    /// `±11` for the interval; `None` where there is only one sample.
+    pub fn spread(self, estimate: Estimate) -> Option<String> {
+        let half = estimate.half_width()?;
+        Some(match self.clock {
+            true => format!("±{}", clock_time(half)),
+            false => format!("±{}", rounded(estimate.mean / self.size, half / self.size).1),
+        })
+    }
+
+    /// `412 ±11`, or `412` where there is only one sample.
+    pub fn figure(self, estimate: Estimate) -> String {
+        match self.spread(estimate) {
+            Some(spread) => format!("{} {spread}", self.mean(estimate)),
+            None => self.mean(estimate),
+        }
+    }
+
+    /// Like [`Unit::figure`] with the unit's name: `412 ±11 MB/s`.
+    pub fn named_figure(self, estimate: Estimate) -> String {
+        match self.clock || self.name.is_empty() {
+            true => self.figure(estimate),
+            false => format!("{} {}", self.figure(estimate), self.name),
+        }
+    }
+
+    /// What to write beside a heading: the unit's name, or nothing where the figures carry it.
+    pub fn heading(self) -> Option<&'static str> {
+        (!self.clock && !self.name.is_empty()).then_some(self.name)
+    }
+}
+
+/// Mean and half width at the place that the half width supports.
+fn rounded(mean: f64, half: f64) -> (String, String) {
+    let half_at_least = half.abs().max(mean.abs() * 1e-4);
+    if half_at_least == 0.0 {
+        return ("0".into(), "0".into());
+    }
+    let mut place = half_at_least.log10().floor() as i32;
+    if half_at_least / 10_f64.powi(place) < 3.0 {
+        place -= 1;
+    }
+    (at_place(mean, place), at_place(half, place))
+}
+
+/// With this many significant digits.
+pub fn significant(value: f64, digits: i32) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    at_place(value, value.abs().log10().floor() as i32 + 1 - digits)
+}
+
+/// Rounded to 10^`place`, digits grouped.
+fn at_place(value: f64, place: i32) -> String {
+    let text = match place < 0 {
+        true => format!("{value:.*}", place.unsigned_abs().min(12) as usize),
+        false => {
+            let step = 10_f64.powi(place);
+            format!("{:.0}", (value / step).round() * step)
+        }
+    };
+    let text = match text.strip_prefix('-') {
+        Some(digits) if digits.bytes().all(|b| b == b'0' || b == b'.') => digits.to_owned(),
+        Some(digits) => format!("−{digits}"),
+        None => text,
+    };
+    grouped(&text)
+}
+
+/// Groups whole digits by threes from five digits on.
+fn grouped(text: &str) -> String {
+    let whole = text.find('.').unwrap_or(text.len());
+    let start = text.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
+    if whole - start < 5 {
+        return text.to_owned();
+    }
+    let mut out = text[..start].to_owned();
+    for (position, digit) in text[start..whole].chars().enumerate() {
+        if position > 0 && (whole - start - position).is_multiple_of(3) {
+            out.push('\u{202f}');
+        }
+        out.push(digit);
+    }
+    out + &text[whole..]
+}
+
+/// `8 h 04 min`, `12 min 30 s`, `42.5 s`.
+pub fn clock_time(seconds: f64) -> String {
+    let sign = if seconds < -0.5 { "−" } else { "" };
+    let whole = seconds.abs().round();
+    if whole < 60.0 {
+        return match whole >= 10.0 || seconds == 0.0 {
+            true => format!("{sign}{whole:.0} s"),
+            false => format!("{} s", significant(seconds, 2)),
+        };
+    }
+    if whole < 600.0 {
+        let (minutes, rest) = ((whole / 60.0).floor(), whole % 60.0);
+        return format!("{sign}{minutes:.0} min {rest:02.0} s");
+    }
+    let minutes = (seconds.abs() / 60.0).round();
+    match minutes < 60.0 {
+        true => format!("{sign}{minutes:.0} min"),
+        false => format!("{sign}{:.0} h {:02.0} min", (minutes / 60.0).floor(), minutes % 60.0),
+    }
+}
+
+/// A number on an axis: as many digits as `step` needs, thousands shortened to `k` and `M`.
+pub fn tick(value: f64, step: f64) -> String {
+    let (size, prefix) = match value.abs() {
+        v if v >= 1e6 && step >= 1e4 => (1e6, "M"),
+        v if v >= 1e4 && step >= 1e2 => (1e3, "k"),
+        _ => (1.0, ""),
+    };
+    let decimals = (-(step / size).log10() + 1e-9).ceil().clamp(0.0, 9.0) as usize;
+    let text = format!("{:.decimals$}", value / size);
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => &text,
+    };
+    format!("{}{prefix}", text.replace('-', "−"))
+}
+
+/// A share of 0 to 1 in per cent: `7 %`, `0.3 %`, `100 %`.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0 %".into(),
+        small if small < 1.0 => format!("{} %", significant(small, 1)),
+        large => format!("{large:.0} %"),
+    }
+}
+
+/// The number that a factor's level stands for, where it is one: `4k`, `32 KiB`, `0.67`, `50 %`.
+pub fn level_value(level: &str) -> Option<f64> {
+    let level = level.trim();
+    let split = level
+        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-' || c == '_'))
+        .unwrap_or(level.len());
+    let number: f64 = level[..split].replace('_', "").parse().ok()?;
+    let size = match level[split..].trim() {
+        "" | "%" | "B" | "s" => 1.0,
+        "k" | "K" | "KiB" => 1024.0,
+        "m" | "M" | "MiB" => 1024.0 * 1024.0,
+        "g" | "G" | "GiB" => 1024.0 * 1024.0 * 1024.0,
+        "t" | "T" | "TiB" => 1024.0_f64.powi(4),
+        "kB" | "KB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "TB" => 1e12,
+        "ms" => 1e-3,
+        "µs" | "us" => 1e-6,
+        _ => return None,
+    };
+    number.is_finite().then_some(number * size)
+}
+
+/// A factor's name in prose: `queue_depth` → `queue depth`.
+pub fn factor_label(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(mean: f64, half: f64) -> Estimate {
+        Estimate { mean, low: mean - half, high: mean + half, samples: 3, cells: 1 }
+    }
+
+    /// Digits beyond the interval are noise that a reader would take for a finding.
+    #[test]
+    fn a_figure_has_as_many_digits_as_its_interval_supports() {
+        let unit = Unit::fitting(&Quantity::Operations, 500.0);
+        assert_eq!(unit.figure(estimate(412.3345, 11.2)), "412 ±11");
+        assert_eq!(unit.figure(estimate(412.3345, 4.7)), "412 ±5");
+        assert_eq!(unit.figure(estimate(412.3345, 0.31)), "412.3 ±0.3");
+        assert_eq!(unit.figure(estimate(412.3345, 96.0)), "410 ±100");
+        assert_eq!(unit.figure(estimate(1_234_567.0, 45_000.0)), "1 230 000 ±50 000");
+        assert_eq!(unit.figure(estimate(0.001234, 0.00011)), "0.00123 ±0.00011");
+        assert_eq!(unit.figure(estimate(412.3345, 0.0)), "412.33 ±0.00");
+        let single = Estimate { samples: 1, ..estimate(412.3345, 0.0) };
+        assert_eq!(unit.figure(single), "412");
+    }
+
+    /// An interval of a bootstrap may reach farther on one side.
+    #[test]
+    fn the_spread_is_the_farther_end_of_the_interval() {
+        let skewed = Estimate { mean: 100.0, low: 95.0, high: 120.0, samples: 5, cells: 1 };
+        assert_eq!(Unit::fitting(&Quantity::Throughput, 100.0).figure(skewed), "100 ±20");
+    }
+
+    #[test]
+    fn durations_are_written_as_people_say_them() {
+        assert_eq!(clock_time(8.0 * 3600.0 + 4.0 * 60.0 + 10.0), "8 h 04 min");
+        assert_eq!(clock_time(3_599.0), "60 min".replace("60 min", "1 h 00 min"));
+        assert_eq!(clock_time(59.7), "1 min 00 s");
+        assert_eq!(clock_time(95.0), "1 min 35 s");
+        assert_eq!(clock_time(4.25), "4.2 s");
+        assert_eq!(clock_time(0.0), "0 s");
+    }
+
+    #[test]
+    fn levels_with_sizes_are_read_as_numbers_and_words_are_not() {
+        assert_eq!(level_value("4k"), Some(4096.0));
+        assert_eq!(level_value("32 KiB"), Some(32_768.0));
+        assert_eq!(level_value("0.67"), Some(0.67));
+        assert_eq!(level_value("100 %"), Some(100.0));
+        assert_eq!(level_value("raid5-6"), None);
+        assert_eq!(level_value("4 disks"), None);
+        assert_eq!(level_value(""), None);
+    }
+
+    #[test]
+    fn an_unknown_metric_keeps_its_name_and_takes_the_unit_it_ends_in() {
+        assert_eq!(measure("latency_us_p999").label, "Latency, 99.9th percentile");
+        let unknown = measure("scrub_pause_s");
+        assert_eq!((unknown.label.as_str(), unknown.quantity), ("Scrub pause", Quantity::Seconds));
+    }
+
+    #[test]
+    fn a_tick_has_the_digits_its_step_needs() {
+        assert_eq!(tick(0.25, 0.05), "0.25");
+        assert_eq!(tick(1500.0, 500.0), "1500");
+        assert_eq!(tick(20_000.0, 5_000.0), "20k");
+        assert_eq!(tick(2_500_000.0, 500_000.0), "2.5M");
+        assert_eq!(tick(0.0, 10.0), "0");
+    }
+}

@@ -1,0 +1,127 @@
+//! `results.json`: what a run of a study found. This file is a contract.
+//!
+//! Other programs read it, and `spindle lab report` and `lab compare` have nothing else to go by, so
+//! everything that a report shows stands here. Keys are only ever added; [`FORMAT`] counts the
+//! changes that an old reader would trip over.
+//!
+//! Simulated runs of one seed and one version give the same bytes: no wall-clock time, no path of
+//! the machine and no order of completion goes into it.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the format of `results.json`.
+pub const FORMAT: u32 = 1;
+
+/// The whole answer of one run of a study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`FORMAT`] at the time of writing.
+    pub format: u32,
+    /// The study's name, its file name without `.toml`.
+    pub study: String,
+    /// What the study is called in prose.
+    pub title: String,
+    /// The question that the study answers, in a sentence.
+    pub question: String,
+    /// What all randomness of the run was derived from.
+    pub seed: u64,
+    /// The version of Spindle that ran it.
+    pub spindle_version: String,
+    /// Whether the figures were computed on simulated hardware. Simulated and real figures never
+    /// share a column.
+    pub simulated: bool,
+    /// Whether the run was shortened with `--quick`; its intervals are wide and it is no basis for a
+    /// decision.
+    pub quick: bool,
+    /// The machine that was measured, a line a part: `"disks"` → `"12 × Seagate ST3750640AS"`.
+    pub machine: BTreeMap<String, String>,
+    /// The confidence level of all intervals, 0.95 for 95 %.
+    pub confidence: f64,
+    /// A cell for each combination of levels and workload, in the study's order.
+    pub cells: Vec<Cell>,
+    /// Published findings, and what was measured here.
+    pub claims: Vec<ClaimResult>,
+    /// The answer in a sentence or two.
+    pub verdict: String,
+    /// How the run departs from what the study asked for (`--quick`, `--only`, `--set`): a line each.
+    pub notes: Vec<String>,
+}
+
+/// One combination of levels under one workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The cell's name, unique in the run: `layout=raid5-6/random/block_size=4k,...`.
+    pub id: String,
+    /// Level of each factor of the study and of the workload's own parameters that vary, by name.
+    pub factors: BTreeMap<String, String>,
+    /// The workload's name.
+    pub workload: String,
+    /// How many independent repeats stand behind the figures.
+    pub repeats: u32,
+    /// By name: `iops`, `throughput_mb_s` (10⁶ bytes a second), `latency_us_mean`, `latency_us_p50`,
+    /// `latency_us_p99`, `cpu_us_per_io`, `duration_s`, ...
+    pub metrics: BTreeMap<String, Metric>,
+    /// Mean share of the measured time in which each disk was busy, 0 to 1, by the disk's name.
+    pub disk_utilisation: BTreeMap<String, f64>,
+    /// The distribution of latencies over all repeats; empty where the workload has none.
+    pub latency: Vec<LatencyPoint>,
+    /// Progress over time of an array operation (first repeat); empty for other workloads.
+    pub progress: Vec<ProgressPoint>,
+    /// What a reader must know before believing the figures: a sentence each.
+    pub warnings: Vec<String>,
+    /// Why there are no figures, where the cell failed; `metrics` is empty then.
+    pub error: Option<String>,
+}
+
+/// One figure with its uncertainty.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// Mean of the samples.
+    pub mean: f64,
+    /// Lower end of the confidence interval of the mean; equals the mean if there is one sample.
+    pub ci_low: f64,
+    /// Upper end.
+    pub ci_high: f64,
+    /// One value a repeat, in the order of the repeats.
+    pub samples: Vec<f64>,
+}
+
+/// One point of a latency distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyPoint {
+    /// The share of I/Os that took no longer, 0 to 1.
+    pub quantile: f64,
+    /// Microseconds.
+    pub latency_us: f64,
+}
+
+/// One point of an operation's progress.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgressPoint {
+    /// Seconds since the operation began (of the whole operation, where it was sampled).
+    pub time_s: f64,
+    /// The share that is done, 0 to 1.
+    pub done: f64,
+    /// The rate at this point, 10⁶ bytes of one member a second.
+    pub rate_mb_s: f64,
+}
+
+/// A published finding and what this run says of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimResult {
+    /// The claim's name in the study.
+    pub id: String,
+    /// The finding in words.
+    pub text: String,
+    /// Where it was published.
+    pub source: String,
+    /// What was published, in words and numbers.
+    pub published: String,
+    /// What was measured here, in words and numbers.
+    pub measured: String,
+    /// Whether the statement holds here.
+    pub reproduced: bool,
+    /// Why not, in words, where the study explains a claim that does not hold.
+    pub explanation: Option<String>,
+}

@@ -1,0 +1,39 @@
+//! The ground that engines stand on.
+//!
+//! An engine (a RAID set, a pool) is written once and runs in two worlds: on real disks in real time,
+//! and on simulated disks in virtual time. It never asks which. Everything that differs between the
+//! worlds reaches it through this crate:
+//!
+//! * [`executor`]: cooperative tasks on one thread, run in FIFO order. [`Rt`] is the engine's handle:
+//!   time, sleeping, spawning, `compute`.
+//! * [`reactor`]: the trait behind which the worlds differ. It tells the time, waits, and says what
+//!   becomes of work that burns processor time. `host` implements it with `io_uring` or threads, `sim`
+//!   with a clock that jumps.
+//! * [`device`]: [`Device`], whatever stores blocks, and the requests it takes.
+//! * [`buf`] and [`sg`]: page-aligned, reference-counted memory ([`Buf`]) and lists of it
+//!   ([`SgList`]), sliced and joined without copying.
+//! * [`sync`]: channels, locks and semaphores between tasks.
+//! * [`filter`]: devices over devices: slice, linear, stats, trace, fault, delay, power cut.
+//!
+//! Invariant: with a simulated reactor, one seed gives one run, event for event. Hence nothing here
+//! reads a wall clock or OS randomness, walks a map of random order, or starts a thread.
+
+#![forbid(unsafe_code)]
+
+pub mod buf;
+pub mod device;
+pub mod executor;
+pub mod filter;
+pub mod reactor;
+pub mod sg;
+pub mod sync;
+mod timers;
+
+pub use buf::{Buf, BufMut, PAGE};
+pub use device::{
+    Device, DeviceRef, Geometry, IoCompletion, IoError, IoErrorKind, IoFuture, IoResult, Op, OpKind,
+    Priority, Request,
+};
+pub use executor::{Rt, Runtime, Stalled, Task};
+pub use reactor::{ComputePlan, Parked, Reactor, Work, WorkKind};
+pub use sg::SgList;
