@@ -82,14 +82,7 @@ pub(crate) const fn power_of_two(exponent: usize) -> u8 {
 /// If `a` is 0, which has none.
 pub(crate) fn inverse(a: u8) -> u8 {
     assert!(a != 0, "0 has no inverse");
-    // a²⁵⁵ = 1, so a²⁵⁴ is the inverse: the product of a², a⁴, a⁸ … a¹²⁸.
-    let mut product = 1;
-    let mut square = a;
-    for _ in 1..8 {
-        square = multiply(square, square);
-        product = multiply(product, square);
-    }
-    product
+    INVERSES[usize::from(a)]
 }
 
 static POWERS: [u8; ORDER] = {
@@ -102,6 +95,18 @@ static POWERS: [u8; ORDER] = {
         i += 1;
     }
     powers
+};
+
+/// Of each element, its inverse; of 0, 0.
+static INVERSES: [u8; 256] = {
+    let mut inverses = [0; 256];
+    let mut i = 0;
+    while i < ORDER {
+        // 2ⁱ · 2²⁵⁵⁻ⁱ = 2²⁵⁵ = 1.
+        inverses[POWERS[i] as usize] = POWERS[(ORDER - i) % ORDER];
+        i += 1;
+    }
+    inverses
 };
 
 /// The products of one element with the low and with the high nibbles.

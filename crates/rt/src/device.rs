@@ -195,6 +195,11 @@ impl Request {
         }
     }
 
+    /// Whether it is a write that must be durable when it is answered.
+    pub fn is_fua(&self) -> bool {
+        matches!(self.op, Op::Write { fua: true, .. })
+    }
+
     /// How many bytes it concerns; zero for a flush.
     pub fn len(&self) -> ByteCount {
         match &self.op {

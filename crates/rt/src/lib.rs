@@ -13,6 +13,7 @@
 //! * [`buf`] and [`sg`]: page-aligned, reference-counted memory ([`Buf`]) and lists of it
 //!   ([`SgList`]), sliced and joined without copying.
 //! * [`sync`]: channels, locks and semaphores between tasks.
+//! * [`memory`]: a device in memory, for tests.
 //! * [`filter`]: devices over devices: slice, linear, stats, trace, fault, delay, power cut.
 //!
 //! Invariant: with a simulated reactor, one seed gives one run, event for event. Hence nothing here
@@ -23,11 +24,15 @@
 pub mod buf;
 pub mod device;
 pub mod executor;
+mod extents;
 pub mod filter;
+pub mod memory;
 pub mod reactor;
 pub mod sg;
 pub mod sync;
 mod timers;
+#[cfg(test)]
+mod virtual_time;
 
 pub use buf::{Buf, BufMut, PAGE};
 pub use device::{
@@ -35,5 +40,6 @@ pub use device::{
     Priority, Request,
 };
 pub use executor::{Rt, Runtime, Stalled, Task};
+pub use memory::MemoryDevice;
 pub use reactor::{ComputePlan, Parked, Reactor, Work, WorkKind};
 pub use sg::SgList;

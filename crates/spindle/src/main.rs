@@ -1,1 +1,92 @@
-fn main() {}
+//! `spindle`: the program. It reads the command line, builds what the command works on, and says how it
+//! went: exit status 0 done, 1 failed, 2 wrong usage; errors are one line on standard error.
+//!
+//! * [`commands`]: one file a command group.
+//! * [`targets`]: what the lab measures: simulated machines and this host.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the program is where the real world is let in"
+)]
+
+mod commands;
+mod targets;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use std::process::ExitCode;
+
+/// A storage array in user space, and a lab that measures storage.
+#[derive(Parser)]
+#[command(name = "spindle", version, propagate_version = true, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
+    match commands::run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("spindle: {}", failure.message);
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+/// Help and version go out as clap writes them; a wrong call becomes one line.
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp
+        | ErrorKind::DisplayVersion
+        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let failed = error.use_stderr();
+            // Nothing can be done where standard output is closed.
+            let _ = error.print();
+            ExitCode::from(if failed { 2 } else { 0 })
+        }
+        _ => {
+            eprintln!("spindle: {}", one_line(&error.to_string()));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// clap's message without its usage block, on one line.
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text
+        .lines()
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let line = words.join(" ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line).replace(" tip: ", "; ");
+    format!("{line} (see --help)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_wrong_call_is_answered_with_one_line() {
+        for call in [&["spindle", "lab", "rum"][..], &["spindle", "lab", "run"], &["spindle", "lab", "run", "x", "--jobs", "many"]] {
+            let error = Arguments::try_parse_from(call).err().expect("a wrong call");
+            let line = one_line(&error.to_string());
+            assert!(!line.contains('\n') && line.contains("--help"), "{line}");
+        }
+    }
+}

@@ -29,11 +29,11 @@ type Matrix = [[u8; PARITY_MEMBERS_MAX]; PARITY_MEMBERS_MAX];
 /// What is unknown in a stripe, and what there is to find it by.
 pub(super) struct Equations {
     /// The unknown data members, and whether each is wanted.
-    unknowns: List<(usize, bool)>,
+    unknowns: Few<(usize, bool)>,
     /// The exponents of the parities that are present.
-    parities: List<usize>,
+    parities: Few<usize>,
     /// The exponents of the parities that are wanted.
-    wanted_parities: List<usize>,
+    wanted_parities: Few<usize>,
 }
 
 /// How to compute what is wanted.
@@ -43,36 +43,30 @@ pub(super) struct Solution {
     pub(super) sum: Option<usize>,
     /// See `sum`.
     pub(super) folded: usize,
-    unknowns: List<(usize, bool)>,
-    /// The parities that are used, as many as unknowns.
-    parities: List<usize>,
-    inverse: Matrix,
-    /// What the rows compute, in order.
-    rows: List<Row>,
+    /// The exponents of the parities that are used, as many as unknowns.
+    parities: Few<usize>,
+    /// The wanted members that aren't the plain sum, in order.
+    rows: Few<Row>,
 }
 
-/// What a row of coefficients computes.
+/// A wanted member as a sum: of the used parities' equations, each with a factor; and, if it is a
+/// parity, of the present data as its definition has them.
 #[derive(Clone, Copy, Default)]
-enum Row {
-    /// Nothing: an unused place.
-    #[default]
-    None,
-    /// The unknown at this place.
-    Unknown(usize),
-    /// The parity of this exponent.
-    Parity(usize),
+struct Row {
+    factors: [u8; PARITY_MEMBERS_MAX],
+    exponent: Option<usize>,
 }
 
-/// Up to three things.
+/// At most one thing for each parity.
 #[derive(Clone, Copy)]
-struct List<T> {
+struct Few<T> {
     items: [T; PARITY_MEMBERS_MAX],
     count: usize,
 }
 
-impl<T: Copy + Default> List<T> {
-    fn new() -> List<T> {
-        List { items: [T::default(); PARITY_MEMBERS_MAX], count: 0 }
+impl<T: Copy + Default> Few<T> {
+    fn new() -> Few<T> {
+        Few { items: [T::default(); PARITY_MEMBERS_MAX], count: 0 }
     }
 
     fn push(&mut self, item: T) {
@@ -87,7 +81,7 @@ impl<T: Copy + Default> List<T> {
 
 impl Equations {
     pub(super) fn new() -> Equations {
-        Equations { unknowns: List::new(), parities: List::new(), wanted_parities: List::new() }
+        Equations { unknowns: Few::new(), parities: Few::new(), wanted_parities: Few::new() }
     }
 
     /// Says that data member `index` is unknown. In ascending order.
@@ -114,96 +108,94 @@ impl Equations {
 
     /// # Panics
     /// If fewer parities are present than data members are unknown.
-    pub(super) fn solve(self) -> Solution {
-        let Equations { unknowns, mut parities, wanted_parities } = self;
+    pub(super) fn solve(&self) -> Solution {
+        let mut parities = self.parities;
+        let unknowns = self.unknowns.as_slice();
         assert!(
-            unknowns.count <= parities.count,
+            unknowns.len() <= parities.count,
             "{} data members are lost and {} parity members are present",
-            unknowns.count,
+            unknowns.len(),
             parities.count
         );
         // The lower exponents are the cheaper, and P first of all.
-        parities.count = unknowns.count;
+        parities.count = unknowns.len();
 
-        let p_is_wanted = wanted_parities.as_slice().first() == Some(&0);
+        let p_is_wanted = self.wanted_parities.as_slice().first() == Some(&0);
         let p_is_used = parities.as_slice().first() == Some(&0);
-        let wanted_unknowns = unknowns.as_slice().iter().filter(|(_, wanted)| *wanted).count();
-        let all_wanted = wanted_unknowns == unknowns.count;
-        let sum = if p_is_wanted && all_wanted {
+        let wanted_unknowns = unknowns.iter().filter(|(_, wanted)| *wanted).count();
+        let sum = if wanted_unknowns < unknowns.len() {
+            None
+        } else if p_is_wanted {
             Some(wanted_unknowns)
-        } else if p_is_used && all_wanted {
+        } else if p_is_used {
             Some(wanted_unknowns - 1)
         } else {
             None
         };
 
-        let mut rows = List::new();
-        let wanted = unknowns.as_slice().iter().enumerate().filter(|(_, (_, wanted))| *wanted);
-        let outputs = wanted
-            .map(|(place, _)| Row::Unknown(place))
-            .chain(wanted_parities.as_slice().iter().map(|exponent| Row::Parity(*exponent)));
-        for (place, row) in outputs.enumerate() {
-            if Some(place) != sum {
-                rows.push(row);
+        let wanted = wanted_unknowns + self.wanted_parities.count;
+        let mut rows = Few::new();
+        if wanted > usize::from(sum.is_some()) {
+            let inverse = self.inverse(parities.as_slice());
+            let of_unknowns = unknowns.iter().zip(inverse);
+            let of_unknowns = of_unknowns
+                .filter(|((_, wanted), _)| *wanted)
+                .map(|(_, factors)| Row { factors, exponent: None });
+            let of_parities = self.wanted_parities.as_slice().iter().map(|exponent| {
+                // The unknowns, each with its coefficient in this parity, replaced by their rows.
+                let mut factors = [0; PARITY_MEMBERS_MAX];
+                for ((index, _), row) in unknowns.iter().zip(inverse) {
+                    for (sum, factor) in factors.iter_mut().zip(row) {
+                        *sum ^= multiply(power_of_two(exponent * index), factor);
+                    }
+                }
+                Row { factors, exponent: Some(*exponent) }
+            });
+            for (place, row) in of_unknowns.chain(of_parities).enumerate() {
+                if Some(place) != sum {
+                    rows.push(row);
+                }
             }
         }
-
-        let mut left = Matrix::default();
-        for (row, exponent) in parities.as_slice().iter().enumerate() {
-            for (column, (index, _)) in unknowns.as_slice().iter().enumerate() {
-                left[row][column] = power_of_two(exponent * index);
-            }
-        }
-        let inverse = invert(left, unknowns.count);
         // All wanted data but the sum itself come first among the rows, and they are in P's sum.
-        let folded = sum.unwrap_or(0);
-        Solution { sum, folded, unknowns, parities, inverse, rows }
+        Solution { sum, folded: sum.unwrap_or(0), parities, rows }
+    }
+
+    /// The inverse of the matrix that has the unknowns' coefficients in these parities: a row for each
+    /// unknown, with a factor for each parity.
+    fn inverse(&self, parities: &[usize]) -> Matrix {
+        let mut matrix = Matrix::default();
+        for (row, exponent) in matrix.iter_mut().zip(parities) {
+            for (coefficient, (index, _)) in row.iter_mut().zip(self.unknowns.as_slice()) {
+                *coefficient = power_of_two(exponent * index);
+            }
+        }
+        invert(matrix, parities.len())
     }
 }
 
 impl Solution {
     /// The coefficients of present data member `index`.
     pub(super) fn data_coefficients(&self, index: usize) -> [u8; ROWS_MAX] {
-        let mut in_parities = [0; PARITY_MEMBERS_MAX];
-        for (place, exponent) in self.parities.as_slice().iter().enumerate() {
-            in_parities[place] = power_of_two(exponent * index);
+        let mut coefficients = [0; ROWS_MAX];
+        for (coefficient, row) in coefficients.iter_mut().zip(self.rows.as_slice()) {
+            let own = row.exponent.map_or(0, |exponent| power_of_two(exponent * index));
+            let parities = self.parities.as_slice().iter().zip(row.factors);
+            *coefficient = parities.fold(own, |sum, (exponent, factor)| {
+                sum ^ multiply(power_of_two(exponent * index), factor)
+            });
         }
-        self.coefficients(&in_parities, |exponent| power_of_two(exponent * index))
+        coefficients
     }
 
     /// The coefficients of the present parity of this exponent, or `None` if it isn't used.
     pub(super) fn parity_coefficients(&self, exponent: usize) -> Option<[u8; ROWS_MAX]> {
         let place = self.parities.as_slice().iter().position(|used| *used == exponent)?;
-        let mut in_parities = [0; PARITY_MEMBERS_MAX];
-        in_parities[place] = 1;
-        Some(self.coefficients(&in_parities, |_| 0))
-    }
-
-    /// The coefficients of an input that stands in the used parities' equations with the coefficients
-    /// `in_parities`, and in the sum that is the wanted parity of exponent e with `in_wanted(e)`.
-    fn coefficients(
-        &self,
-        in_parities: &[u8; PARITY_MEMBERS_MAX],
-        in_wanted: impl Fn(usize) -> u8,
-    ) -> [u8; ROWS_MAX] {
-        let in_unknown = |place: usize| {
-            let products = self.inverse[place].iter().zip(in_parities);
-            products.fold(0, |sum, (a, b)| sum ^ multiply(*a, *b))
-        };
         let mut coefficients = [0; ROWS_MAX];
         for (coefficient, row) in coefficients.iter_mut().zip(self.rows.as_slice()) {
-            *coefficient = match row {
-                Row::None => 0,
-                Row::Unknown(place) => in_unknown(*place),
-                Row::Parity(exponent) => {
-                    let unknowns = self.unknowns.as_slice().iter().enumerate();
-                    unknowns.fold(in_wanted(*exponent), |sum, (place, (index, _))| {
-                        sum ^ multiply(power_of_two(exponent * index), in_unknown(place))
-                    })
-                }
-            };
+            *coefficient = row.factors[place];
         }
-        coefficients
+        Some(coefficients)
     }
 }
 

@@ -50,12 +50,12 @@ kernel!(
 kernel!(
     /// 64 bytes at a time, products by look-up.
     avx512, "avx512f,avx512bw", Avx512,
-    sum: 4, sum_and_1: 4, sum_and_2: 4, rows_1: 4, rows_2: 4, rows_3: 2
+    sum: 16, sum_and_1: 4, sum_and_2: 4, rows_1: 4, rows_2: 4, rows_3: 2
 );
 kernel!(
     /// 64 bytes at a time, products by GFNI.
     avx512_gfni, "avx512f,avx512bw,gfni", Avx512Gfni,
-    sum: 4, sum_and_1: 4, sum_and_2: 4, rows_1: 4, rows_2: 4, rows_3: 4
+    sum: 16, sum_and_1: 4, sum_and_2: 4, rows_1: 4, rows_2: 4, rows_3: 4
 );
 
 #[derive(Clone, Copy)]

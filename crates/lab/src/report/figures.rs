@@ -40,6 +40,8 @@ pub enum Quantity {
 pub struct Measure {
     /// Name in prose, beginning with a capital: `Latency, 99th percentile`.
     pub label: String,
+    /// The same for the head of a narrow column: `p99`.
+    pub short: String,
     /// What sort of number it is.
     pub quantity: Quantity,
     /// In words, where it is plain which is better: `more is better`.
@@ -51,20 +53,27 @@ const LESS: Option<&str> = Some("less is better");
 
 /// The measure behind a metric's name in `results.json`.
 pub fn measure(metric: &str) -> Measure {
-    let known = |label: &str, quantity, better| Measure { label: label.into(), quantity, better };
+    let known = |label: &str, short: &str, quantity, better| Measure {
+        label: label.into(),
+        short: short.into(),
+        quantity,
+        better,
+    };
+    let latency = Quantity::Microseconds;
     match metric {
-        "iops" => known("I/Os a second", Quantity::Operations, MORE),
-        "throughput_mb_s" => known("Throughput", Quantity::Throughput, MORE),
-        "latency_us_mean" => known("Latency, mean", Quantity::Microseconds, LESS),
-        "latency_us_p50" => known("Latency, median", Quantity::Microseconds, LESS),
-        "latency_us_max" => known("Latency, longest", Quantity::Microseconds, LESS),
-        "cpu_us_per_io" => known("Processor time an I/O", Quantity::Microseconds, LESS),
-        "duration_s" => known("Duration", Quantity::Seconds, LESS),
+        "iops" => known("I/Os a second", "I/Os a second", Quantity::Operations, MORE),
+        "throughput_mb_s" => known("Throughput", "throughput", Quantity::Throughput, MORE),
+        "latency_us_mean" => known("Latency, mean", "mean latency", latency, LESS),
+        "latency_us_p50" => known("Latency, median", "median latency", latency, LESS),
+        "latency_us_max" => known("Latency, longest", "longest latency", latency, LESS),
+        "cpu_us_per_io" => known("Processor time an I/O", "CPU an I/O", latency, LESS),
+        "duration_s" => known("Duration", "duration", Quantity::Seconds, LESS),
         other => match other.strip_prefix("latency_us_p") {
             Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
                 known(
                     &format!("Latency, {} percentile", ordinal(digits)),
-                    Quantity::Microseconds,
+                    &format!("p{} latency", ordinal(digits).trim_end_matches("th")),
+                    latency,
                     LESS,
                 )
             }
@@ -97,7 +106,8 @@ fn unknown(metric: &str) -> Measure {
         .iter()
         .find_map(|(suffix, quantity)| Some((metric.strip_suffix(suffix)?, quantity.clone())))
         .unwrap_or((metric, Quantity::Plain("")));
-    Measure { label: capitalised(&stem.replace('_', " ")), quantity, better: None }
+    let short = stem.replace('_', " ");
+    Measure { label: capitalised(&short), short, quantity, better: None }
 }
 
 /// With a capital first letter.
@@ -175,6 +185,15 @@ impl Unit {
         match self.clock || self.name.is_empty() {
             true => self.figure(estimate),
             false => format!("{} {}", self.figure(estimate), self.name),
+        }
+    }
+
+    /// A heading with the unit: `Throughput, MB/s`.
+    pub fn titled(self, label: &str) -> String {
+        match self.name {
+            "" => label.to_owned(),
+            "IOPS" if label == "I/Os a second" => label.to_owned(),
+            name => format!("{label}, {name}"),
         }
     }
 

@@ -27,6 +27,17 @@ pub fn errors(results: &Results) -> Vec<Finding<'_>> {
     gathered(results, |cell| cell.error.iter().map(String::as_str).collect())
 }
 
+/// `3 repeats each`, `3 to 8 repeats each`.
+pub fn repeats(results: &Results) -> String {
+    let counts = results.cells.iter().filter(|cell| cell.error.is_none()).map(|cell| cell.repeats);
+    match (counts.clone().min(), counts.max()) {
+        (Some(1), Some(1)) => "one repeat each, so without intervals".into(),
+        (Some(fewest), Some(most)) if fewest == most => format!("{most} repeats each"),
+        (Some(fewest), Some(most)) => format!("{fewest} to {most} repeats each"),
+        _ => "none of which succeeded".into(),
+    }
+}
+
 fn gathered<'a>(results: &'a Results, of: impl Fn(&'a Cell) -> Vec<&'a str>) -> Vec<Finding<'a>> {
     let mut found: Vec<(String, Finding<'a>)> = Vec::new();
     for cell in &results.cells {

@@ -20,7 +20,7 @@
 //! ([`LARGE_IO_BYTES`]) and I/Os a second where it is small, as people quote them.
 
 use super::estimate::Estimate;
-use super::figures::{factor_label, level_value};
+use super::figures::{factor_label, level_value, significant};
 use crate::results::{Cell, Results};
 
 /// How many panels a group's plot has before factors are averaged over. More don't fit a screen.
@@ -59,7 +59,7 @@ pub struct Factor {
 
 impl Factor {
     /// What a cell's level is; `—` where the cell doesn't have the factor.
-    fn level_of<'c>(&self, cell: &'c Cell) -> &'c str {
+    pub fn level_of<'c>(&self, cell: &'c Cell) -> &'c str {
         match self.is_workload {
             true => &cell.workload,
             false => level_of(cell, &self.name),
@@ -304,6 +304,19 @@ impl<'a> Group<'a> {
         let largest = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let smallest = means.iter().copied().fold(f64::INFINITY, f64::min);
         if means.is_empty() { 1.0 } else { largest / smallest }
+    }
+
+    /// `block size (4 levels, whose means are ×1.3 apart)`: what a caption says of an average.
+    pub fn averaged_label(&self, f: usize) -> String {
+        let Factor { name, levels, .. } = &self.factors[f];
+        let apart = significant(self.importance(f), 3);
+        format!("{} ({} levels, whose means are ×{apart} apart)", factor_label(name), levels.len())
+    }
+
+    /// The largest mean of a metric, which decides its unit.
+    pub fn largest(&self, metric: &str) -> f64 {
+        let means = self.cells.iter().filter_map(|cell| Estimate::of_cell(cell, metric));
+        means.map(|estimate| estimate.mean.abs()).fold(0.0, f64::max)
     }
 
     /// The metric that this group is about.

@@ -29,6 +29,11 @@ impl Reader {
         Reader { table, path, within: within.into(), asked: Vec::new() }
     }
 
+    /// Where this table lies.
+    pub(crate) fn here(&self) -> &Path {
+        &self.path
+    }
+
     /// Where a key of this table lies.
     pub(crate) fn path(&self, key: &str) -> Path {
         self.path.key(key)

@@ -2,78 +2,13 @@
 //! hangs, and wakers that come from other threads.
 
 use super::*;
-use crate::reactor::{Job, WorkKind};
+use crate::reactor::WorkKind;
+use crate::virtual_time::{runtime, runtime_with_threads};
 use stdx::ByteCount;
-
-/// Time that jumps, and a thread for each offloaded job.
-struct JumpingClock {
-    now: Cell<Instant>,
-    offloads: bool,
-    under_way: Arc<std::sync::atomic::AtomicUsize>,
-    unpark: Arc<Flag>,
-}
-
-#[derive(Default)]
-struct Flag(Mutex<bool>, std::sync::Condvar);
-
-impl Unpark for Flag {
-    fn unpark(&self) {
-        *self.0.lock().expect("no panic under the lock") = true;
-        self.1.notify_one();
-    }
-}
-
-impl Reactor for JumpingClock {
-    fn now(&self) -> Instant {
-        self.now.get()
-    }
-    fn poll(&self) {}
-    fn park(&self, deadline: Option<Instant>) -> Parked {
-        if self.under_way.load(Ordering::SeqCst) > 0 || self.offloads {
-            let flag = self.unpark.0.lock().expect("no panic under the lock");
-            let mut flag = self.unpark.1.wait_while(flag, |set| !*set).expect("likewise");
-            *flag = false;
-            return Parked::LookAgain;
-        }
-        match deadline {
-            Some(deadline) => {
-                self.now.set(deadline);
-                Parked::LookAgain
-            }
-            None => Parked::Stalled,
-        }
-    }
-    fn unparker(&self) -> Arc<dyn Unpark> {
-        Arc::clone(&self.unpark) as Arc<dyn Unpark>
-    }
-    fn plan(&self, work: Work) -> ComputePlan {
-        if self.offloads {
-            ComputePlan::Offload
-        } else {
-            ComputePlan::InlineUntil(self.now() + Duration::from_nanos(work.bytes.bytes()))
-        }
-    }
-    #[allow(clippy::disallowed_methods)] // a test of wakers that come from another thread
-    fn offload(&self, job: Job) {
-        std::thread::spawn(job);
-    }
-    fn processor_time(&self) -> Duration {
-        Duration::ZERO
-    }
-}
-
-fn runtime(offloads: bool) -> Runtime {
-    Runtime::new(Rc::new(JumpingClock {
-        now: Cell::default(),
-        offloads,
-        under_way: Arc::default(),
-        unpark: Arc::default(),
-    }))
-}
 
 #[test]
 fn tasks_run_in_the_order_of_spawning_and_timers_in_the_order_of_deadlines() {
-    let runtime = runtime(false);
+    let runtime = runtime();
     let rt = runtime.handle();
     let log = Rc::new(RefCell::new(Vec::new()));
     let tasks: Vec<_> = [30_u64, 10, 20, 10]
@@ -102,13 +37,13 @@ fn tasks_run_in_the_order_of_spawning_and_timers_in_the_order_of_deadlines() {
 
 #[test]
 fn a_future_that_nothing_can_wake_is_a_stall_not_a_hang() {
-    assert_eq!(runtime(false).block_on(std::future::pending::<()>()), Err(Stalled));
+    assert_eq!(runtime().block_on(std::future::pending::<()>()), Err(Stalled));
 }
 
 #[test]
 fn dropping_the_runtime_drops_tasks_that_wait_in_a_circle() {
     let alive = Rc::new(());
-    let runtime = runtime(false);
+    let runtime = runtime();
     let rt = runtime.handle();
     let notify = Rc::new(crate::sync::Notify::new());
     for _ in 0..3 {
@@ -135,7 +70,7 @@ fn dropping_the_runtime_drops_tasks_that_wait_in_a_circle() {
 
 #[test]
 fn work_on_another_thread_wakes_its_task() {
-    let runtime = runtime(true);
+    let runtime = runtime_with_threads();
     let rt = runtime.handle();
     let sum = runtime.block_on(async move {
         let work = Work::new(WorkKind::Copy, ByteCount::mib(1));
@@ -150,7 +85,7 @@ fn work_on_another_thread_wakes_its_task() {
 
 #[test]
 fn simulated_work_takes_its_modelled_time() {
-    let runtime = runtime(false);
+    let runtime = runtime();
     let rt = runtime.handle();
     let now = runtime.block_on(async move {
         let answer = rt.compute(Work::new(WorkKind::Copy, ByteCount(500)), || 42).await;
@@ -161,7 +96,7 @@ fn simulated_work_takes_its_modelled_time() {
 
 #[test]
 fn a_cancelled_sleep_leaves_no_timer_that_time_waits_for() {
-    let runtime = runtime(false);
+    let runtime = runtime();
     let rt = runtime.handle();
     let now = runtime.block_on(async move {
         for _ in 0..1000 {

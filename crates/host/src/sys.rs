@@ -1,0 +1,192 @@
+//! System calls that std lacks, each behind a function that can't be misused.
+//!
+//! This is where most of the crate's `unsafe` lives. A function here takes slices and borrowed
+//! descriptors, so that the pointers it hands to the kernel are good for the length of the call; what
+//! the kernel goes on using after the call (io_uring) is in [`uring`](crate::uring). Errors are
+//! [`Errno`]s: the caller knows what was being done to what.
+
+use std::fs::File;
+use std::io::{IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// An error number of the operating system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) i32);
+
+impl Errno {
+    pub(crate) fn last() -> Errno {
+        Errno(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
+impl From<Errno> for std::io::Error {
+    fn from(errno: Errno) -> std::io::Error {
+        std::io::Error::from_raw_os_error(errno.0)
+    }
+}
+
+/// Bytes that one call is given at the most. The kernel takes up to `0x7fff_f000`; this is a multiple
+/// of every alignment that direct I/O may ask for.
+pub(crate) const TRANSFER_BYTES_MAX: usize = 1 << 30;
+
+/// Pieces of memory that one call is given at the most (the kernel's `UIO_MAXIOV`).
+pub(crate) const PIECES_MAX: usize = 1024;
+
+fn count(result: isize) -> Result<usize, Errno> {
+    usize::try_from(result).map_err(|_| Errno::last())
+}
+
+fn offset(at: u64) -> Result<libc::off_t, Errno> {
+    libc::off_t::try_from(at).map_err(|_| Errno(libc::EINVAL))
+}
+
+/// Reads at a place.
+pub(crate) fn pread(file: BorrowedFd<'_>, into: &mut [u8], at: u64) -> Result<usize, Errno> {
+    let len = into.len().min(TRANSFER_BYTES_MAX);
+    // SAFETY: the pointer and the length are those of a slice that is borrowed mutably for the call.
+    count(unsafe {
+        libc::pread(file.as_raw_fd(), into.as_mut_ptr().cast(), len, offset(at)?)
+    })
+}
+
+/// Writes pieces at a place; with `durable`, returns when they are on the medium.
+pub(crate) fn pwritev(
+    file: BorrowedFd<'_>,
+    pieces: &[IoSlice<'_>],
+    at: u64,
+    durable: bool,
+) -> Result<usize, Errno> {
+    let flags = if durable { libc::RWF_DSYNC } else { 0 };
+    let pieces = &pieces[..pieces.len().min(PIECES_MAX)];
+    // SAFETY: `IoSlice` is documented to have the layout of `iovec`; the slices are borrowed for the
+    // call, and their count fits (it was cut to 1024).
+    count(unsafe {
+        libc::pwritev2(
+            file.as_raw_fd(),
+            pieces.as_ptr().cast(),
+            pieces.len() as libc::c_int,
+            offset(at)?,
+            flags,
+        )
+    })
+}
+
+/// Makes the file's data, and what is needed to find it, durable.
+pub(crate) fn fdatasync(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: the call takes no memory.
+    count(unsafe { libc::fdatasync(file.as_raw_fd()) } as isize).map(drop)
+}
+
+/// `fallocate` with these flags.
+pub(crate) fn fallocate(file: BorrowedFd<'_>, mode: i32, at: u64, len: u64) -> Result<(), Errno> {
+    // SAFETY: the call takes no memory.
+    let result = unsafe { libc::fallocate(file.as_raw_fd(), mode, offset(at)?, offset(len)?) };
+    count(result as isize).map(drop)
+}
+
+/// The next place at or after `at` that may hold data, or `None` where only a hole follows.
+pub(crate) fn seek_data(file: BorrowedFd<'_>, at: u64) -> Result<Option<u64>, Errno> {
+    match seek(file, at, libc::SEEK_DATA) {
+        Err(Errno(libc::ENXIO)) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// The end of the data that starts at `at`.
+pub(crate) fn seek_hole(file: BorrowedFd<'_>, at: u64) -> Result<u64, Errno> {
+    seek(file, at, libc::SEEK_HOLE)
+}
+
+fn seek(file: BorrowedFd<'_>, at: u64, whence: i32) -> Result<u64, Errno> {
+    // SAFETY: the call takes no memory.
+    let result = unsafe { libc::lseek(file.as_raw_fd(), offset(at)?, whence) };
+    u64::try_from(result).map_err(|_| Errno::last())
+}
+
+/// What direct I/O on this file asks for: the alignment of memory, and of offsets and lengths.
+/// `None` where the file system does not say (Linux before 6.1) or has no direct I/O.
+pub(crate) fn direct_alignment(file: BorrowedFd<'_>) -> Option<(u32, u32)> {
+    let mut found = MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: the path is an empty, terminated string, which with AT_EMPTY_PATH means the descriptor
+    // itself; the result goes to memory that is large enough and lives through the call.
+    let result = unsafe {
+        libc::statx(
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            libc::STATX_DIOALIGN,
+            found.as_mut_ptr(),
+        )
+    };
+    if result != 0 {
+        return None;
+    }
+    // SAFETY: all fields are integers, for which zeros are valid, and the kernel filled in the rest.
+    let found = unsafe { found.assume_init() };
+    let known = found.stx_mask & libc::STATX_DIOALIGN != 0 && found.stx_dio_offset_align > 0;
+    known.then_some((found.stx_dio_mem_align, found.stx_dio_offset_align))
+}
+
+/// Whether the file lives in memory (tmpfs, ramfs), where a read is no more than a copy.
+pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
+    const RAMFS_MAGIC: u64 = 0x8584_58f6;
+    let mut found = MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the result goes to memory that is large enough and lives through the call.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), found.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: all fields are integers, for which zeros are valid, and the kernel filled in the rest.
+    let kind = unsafe { found.assume_init() }.f_type as u64;
+    kind == libc::TMPFS_MAGIC as u64 || kind == RAMFS_MAGIC
+}
+
+/// The sizes of a block device's logical and physical block, in bytes.
+pub(crate) fn block_sizes(device: BorrowedFd<'_>) -> Result<(u32, u32), Errno> {
+    let (mut logical, mut physical): (libc::c_int, libc::c_uint) = (0, 0);
+    // SAFETY: BLKSSZGET writes one int, to a variable that lives through the call.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), libc::BLKSSZGET as _, &mut logical) };
+    count(result as isize)?;
+    // SAFETY: BLKPBSZGET writes one unsigned int, likewise.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), libc::BLKPBSZGET as _, &mut physical) };
+    count(result as isize)?;
+    Ok((u32::try_from(logical).map_err(|_| Errno(libc::EINVAL))?, physical))
+}
+
+/// Processor time of this process: all its threads, in user and kernel mode.
+pub(crate) fn process_cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the result goes to a variable that lives through the call.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    assert_eq!(result, 0, "Linux always has the clock of the process");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// A counter in the kernel that wakes who reads it.
+pub(crate) struct EventFd(File);
+
+impl EventFd {
+    pub(crate) fn new() -> Result<EventFd, Errno> {
+        // SAFETY: the call takes no memory.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(Errno::last());
+        }
+        // SAFETY: the descriptor was just made, and nobody else knows of it.
+        Ok(EventFd(File::from(unsafe { OwnedFd::from_raw_fd(fd) })))
+    }
+
+    /// Wakes the reader, now or when it next reads.
+    pub(crate) fn signal(&self) {
+        // Fails only where the counter stands at 2⁶⁴ − 2, and then the reader is awake already.
+        let _ = (&self.0).write(&1_u64.to_ne_bytes());
+    }
+
+}
+
+impl AsFd for EventFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,269 @@
+//! The load: processes that keep I/Os outstanding, and what they count.
+//!
+//! A [`Load`] is made of *lanes*. A lane is one I/O outstanding: a task that submits, waits, counts, and
+//! submits again until it is told to stop. The lanes of one stream share its position, so that a deeper
+//! queue reads ahead in one stream rather than making new ones.
+//!
+//! Counting is the lab's own cost in a real run, so it is kept to two clock reads and two additions.
+
+use crate::measure::data::DataSource;
+use crate::measure::{MeasureError, Volume};
+use crate::study::{Kind, Op, Position, Probe, ProbeExtent, Random, Slob, Stream, Workload};
+use hdrhistogram::Histogram;
+use rt::{DeviceRef, IoError, Request, Rt, Task};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use stdx::{ByteCount, Offset, Prng};
+
+/// Longest latency that the histograms tell apart, in nanoseconds: ten minutes. Whatever takes longer
+/// counts as that.
+const LATENCY_NS_MAX: u64 = 600 * 1_000_000_000;
+
+/// What a load did: its view of the volume. Reads and writes apart.
+#[derive(Clone)]
+pub struct Tally {
+    /// Reads.
+    pub reads: Side,
+    /// Writes.
+    pub writes: Side,
+}
+
+/// One direction of a [`Tally`].
+#[derive(Clone)]
+pub struct Side {
+    /// I/Os done.
+    pub ios: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Latencies in nanoseconds.
+    pub latency: Histogram<u64>,
+}
+
+impl Side {
+    fn new() -> Side {
+        let latency = Histogram::new_with_bounds(128, LATENCY_NS_MAX, 3).expect("bounds are right");
+        Side { ios: 0, bytes: 0, latency }
+    }
+
+    fn count(&mut self, bytes: u64, latency_ns: u64) {
+        self.ios += 1;
+        self.bytes += bytes;
+        self.latency.saturating_record(latency_ns);
+    }
+
+    fn add(&mut self, other: &Side) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.latency.add(&other.latency).expect("both have the same bounds");
+    }
+}
+
+impl Tally {
+    /// Nothing done.
+    pub fn new() -> Tally {
+        Tally { reads: Side::new(), writes: Side::new() }
+    }
+
+    /// Adds what `other` did.
+    pub fn add(&mut self, other: &Tally) {
+        self.reads.add(&other.reads);
+        self.writes.add(&other.writes);
+    }
+
+    /// I/Os in both directions.
+    pub fn ios(&self) -> u64 {
+        self.reads.ios + self.writes.ios
+    }
+
+    /// Bytes in both directions.
+    pub fn bytes(&self) -> u64 {
+        self.reads.bytes + self.writes.bytes
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally::new()
+    }
+}
+
+/// A load that runs until it is stopped.
+pub struct Load {
+    shared: Rc<Shared>,
+    lanes: Vec<Task<()>>,
+}
+
+struct Shared {
+    stop: Cell<bool>,
+    tally: RefCell<Tally>,
+    error: RefCell<Option<IoError>>,
+}
+
+/// Where a lane's next I/O goes, and which way.
+enum Places {
+    /// One after another from `start` to `end`, then from `start` again.
+    Sequential { op: Op, next: Rc<Cell<Offset>>, start: Offset, end: Offset },
+    /// Anywhere on a grid of `align` from the start of the volume.
+    Random { read_share: f64, align: ByteCount, places: u64, prng: Prng },
+}
+
+impl Places {
+    fn next(&mut self, block: ByteCount) -> (Op, Offset) {
+        match self {
+            Places::Sequential { op, next, start, end } => {
+                let at = next.get();
+                let after = at + block;
+                next.set(if after + block > *end { *start } else { after });
+                (*op, at)
+            }
+            Places::Random { read_share, align, places, prng } => {
+                let op = if prng.chance(*read_share) { Op::Read } else { Op::Write };
+                (op, Offset(prng.below(*places) * align.bytes()))
+            }
+        }
+    }
+}
+
+struct Lane {
+    places: Places,
+    block: ByteCount,
+}
+
+impl Load {
+    /// Starts a workload on a volume. An array operation is no load.
+    ///
+    /// # Errors
+    /// Where the volume is too small for it.
+    pub fn start(rt: &Rt, volume: &Volume, workload: &Workload, prng: &mut Prng) -> Result<Load, MeasureError> {
+        let lanes = lanes(volume, workload, prng)?;
+        let shared = Rc::new(Shared {
+            stop: Cell::new(false),
+            tally: RefCell::new(Tally::new()),
+            error: RefCell::new(None),
+        });
+        let lanes = lanes
+            .into_iter()
+            .map(|lane| {
+                let (device, data) = (Rc::clone(&volume.device), volume.data.clone());
+                rt.spawn(run_lane(rt.clone(), device, data, lane, Rc::clone(&shared)))
+            })
+            .collect();
+        Ok(Load { shared, lanes })
+    }
+
+    /// What was done since the last call (or the start).
+    ///
+    /// # Errors
+    /// The first I/O that failed.
+    pub fn take(&self) -> Result<Tally, MeasureError> {
+        if let Some(error) = self.shared.error.borrow().clone() {
+            return Err(error.into());
+        }
+        Ok(self.shared.tally.replace(Tally::new()))
+    }
+
+    /// Lets the I/Os that are outstanding end, and starts no others.
+    ///
+    /// # Errors
+    /// The first I/O that failed.
+    pub async fn stop(self) -> Result<(), MeasureError> {
+        self.shared.stop.set(true);
+        for lane in self.lanes {
+            lane.await;
+        }
+        match self.shared.error.borrow_mut().take() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+async fn run_lane(rt: Rt, device: DeviceRef, data: DataSource, mut lane: Lane, shared: Rc<Shared>) {
+    let bytes = lane.block.bytes();
+    while !shared.stop.get() {
+        let (op, offset) = lane.places.next(lane.block);
+        let request = match op {
+            Op::Read => Request::read(offset, lane.block),
+            Op::Write => Request::write(offset, data.next(lane.block.as_usize())),
+        };
+        let submitted = rt.now();
+        match device.submit(request).await {
+            Ok(_) => {
+                let latency_ns = (rt.now() - submitted).as_nanos() as u64;
+                let mut tally = shared.tally.borrow_mut();
+                let side = if op == Op::Read { &mut tally.reads } else { &mut tally.writes };
+                side.count(bytes, latency_ns);
+            }
+            Err(error) => {
+                shared.error.borrow_mut().get_or_insert(error);
+                shared.stop.set(true);
+            }
+        }
+    }
+}
+
+/// The lanes of a workload.
+fn lanes(volume: &Volume, workload: &Workload, prng: &mut Prng) -> Result<Vec<Lane>, MeasureError> {
+    let capacity = volume.device.geometry().capacity;
+    let set = workload.working_set.of(capacity);
+    let needs = |needed: ByteCount| {
+        if needed <= set {
+            return Ok(());
+        }
+        Err(MeasureError::VolumeTooSmall { capacity: set, needed, workload: workload.name.clone() })
+    };
+    let random = |block: ByteCount, align: ByteCount, read_share: f64, prng: &mut Prng| {
+        let places = (set - block) / align + 1;
+        Lane { places: Places::Random { read_share, align, places, prng: prng.fork() }, block }
+    };
+    match &workload.kind {
+        Kind::Stream(Stream { streams, block_size, op, queue_depth }) => {
+            needs(*block_size * u64::from(*streams))?;
+            let part = (set / u64::from(*streams)).round_down(*block_size);
+            let lanes = (0..u64::from(*streams)).flat_map(|stream| {
+                let start = Offset::ZERO + part * stream;
+                let next = Rc::new(Cell::new(start));
+                (0..*queue_depth).map(move |_| Lane {
+                    places: Places::Sequential { op: *op, next: Rc::clone(&next), start, end: start + part },
+                    block: *block_size,
+                })
+            });
+            Ok(lanes.collect())
+        }
+        Kind::Random(Random { read_share, block_size, queue_depth, align }) => {
+            needs(*block_size)?;
+            Ok((0..*queue_depth).map(|_| random(*block_size, *align, *read_share, prng)).collect())
+        }
+        Kind::Slob(Slob { readers, writers, block_size }) => {
+            needs(*block_size)?;
+            let shares = std::iter::repeat_n(1.0, *readers as usize)
+                .chain(std::iter::repeat_n(0.0, *writers as usize));
+            Ok(shares.map(|share| random(*block_size, *block_size, share, prng)).collect())
+        }
+        Kind::Probe(probe) => {
+            needs(probe.block_size)?;
+            let start = probe_start(probe, set);
+            let next = Rc::new(Cell::new(start));
+            let end = Offset::ZERO + set;
+            let places = Places::Sequential { op: probe.op, next, start, end };
+            Ok(vec![Lane { places, block: probe.block_size }])
+        }
+        Kind::Operation(_) => unreachable!("an array operation is no load; the study's reader refuses it"),
+    }
+}
+
+/// Where a probe begins, in whole blocks.
+fn probe_start(probe: &Probe, set: ByteCount) -> Offset {
+    let block = probe.block_size;
+    // A probe of a time does not know how far it gets: "end" is then the last eighth.
+    let extent = match probe.extent {
+        ProbeExtent::Total(total) => total.min(set),
+        ProbeExtent::Time(_) => set / 8,
+    };
+    let start = match probe.at {
+        Position::Start => ByteCount::ZERO,
+        Position::Middle => (set - extent) / 2,
+        Position::End => set - extent,
+    };
+    Offset::ZERO + start.round_down(block).min((set - block).round_down(block))
+}

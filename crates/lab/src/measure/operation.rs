@@ -1,0 +1,347 @@
+//! Timing what an array does with itself: whole, or over stratified samples.
+//!
+//! A terabyte-scale operation passes over every disk from end to end, at a rate that falls with the
+//! disks' zones. Where the study allows sampling, the members are cut into *strata* of equal size; in
+//! each, some stretches at random places are carried out and timed for real (in simulated time, by the
+//! same engine), and the time of the whole is the sum over the strata of their size times the mean time
+//! a byte. This is the stratified estimator of survey sampling (Cochran, *Sampling Techniques*, 3rd ed.,
+//! ch. 5): its standard error follows from the spread within the strata, and is reported.
+
+use crate::duration;
+use crate::measure::load::Load;
+use crate::measure::{DiskSample, MeasureError, Volume};
+use crate::results::ProgressPoint;
+use crate::study::{self, OperationKind, Priority, Sampling};
+use crate::target::{CellRun, RepeatPlan, StopFlag};
+use futures_util::future::LocalBoxFuture;
+use rt::Rt;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stdx::{ByteCount, Offset, Prng};
+
+/// Points of progress that a whole operation leaves: enough for a smooth plot.
+const PROGRESS_POINTS: u64 = 200;
+
+/// What an array can do with itself. The program implements it for its arrays.
+pub trait ArrayOperations {
+    /// How many bytes of each member an operation passes over.
+    fn extent(&self) -> ByteCount;
+
+    /// The grid of places at which a stretch may begin and end (a chunk, a row).
+    fn grain(&self) -> ByteCount;
+
+    /// Brings the array into the state in which the operation makes sense: a failed member and a
+    /// spare for a rebuild, and so on.
+    ///
+    /// # Errors
+    /// Where the layout can't do it: says why and what would mend it.
+    fn prepare(&self, kind: OperationKind) -> Result<(), String>;
+
+    /// Carries the operation out over `from..to` of the members.
+    fn run(&self, kind: OperationKind, priority: Priority, from: Offset, to: Offset)
+    -> LocalBoxFuture<'static, Result<(), String>>;
+}
+
+/// Times an operation on a volume.
+///
+/// # Errors
+/// Where the layout can't do it, an I/O fails, or the user asks for an end.
+pub async fn operation(
+    rt: Rt,
+    volume: Volume,
+    workload: &study::Operation,
+    plan: &RepeatPlan,
+    stop: &StopFlag,
+) -> Result<CellRun, MeasureError> {
+    let name = name(workload.kind);
+    let no_operation = |why: String| MeasureError::NoOperation { operation: name, why };
+    let array = volume.operations.clone().ok_or_else(|| {
+        no_operation("a plain disk has no redundancy; restrict the workload with `only` or `except`".to_owned())
+    })?;
+    array.prepare(workload.kind).map_err(no_operation)?;
+
+    let mut prng = Prng::for_part(plan.seed, "operation");
+    let load = match &workload.load {
+        Some(load) => Some(Load::start(&rt, &volume, load, &mut prng)?),
+        None => None,
+    };
+    let begin = rt.now();
+    let processor_begin = rt.processor_time();
+    let disks_begin: Vec<DiskSample> = volume.disks.iter().map(|disk| disk.sample()).collect();
+
+    let passes = match workload.sampled {
+        Some(sampling) => sampled(&*array, sampling, &mut prng),
+        None => whole(&*array),
+    };
+    let mut outcome = Passes::new(array.extent());
+    for pass in passes {
+        if stop.is_raised() {
+            return Err(MeasureError::Interrupted);
+        }
+        let pass_begin = rt.now();
+        array
+            .run(workload.kind, workload.priority, pass.from, pass.to)
+            .await
+            .map_err(|why| MeasureError::NoOperation { operation: name, why })?;
+        outcome.add(pass, rt.now() - pass_begin);
+    }
+
+    let span = rt.now() - begin;
+    let disks_end: Vec<DiskSample> = volume.disks.iter().map(|disk| disk.sample()).collect();
+    let processor = rt.processor_time().saturating_sub(processor_begin).as_secs_f64();
+    let mut run = CellRun::default();
+    if let Some(load) = load {
+        let tally = load.take()?;
+        let seconds = span.as_secs_f64();
+        run.metrics.insert("load_iops".into(), tally.ios() as f64 / seconds);
+        run.metrics.insert("load_throughput_mb_s".into(), tally.bytes() as f64 / 1e6 / seconds);
+        let mut latency = tally.reads.latency.clone();
+        latency.add(&tally.writes.latency).expect("both have the same bounds");
+        if !latency.is_empty() {
+            run.metrics.insert("latency_us_p50".into(), latency.value_at_quantile(0.5) as f64 / 1e3);
+            run.metrics.insert("latency_us_p99".into(), latency.value_at_quantile(0.99) as f64 / 1e3);
+            run.latency = Some(latency);
+        }
+        load.stop().await?;
+    }
+    let estimate = outcome.estimate();
+    run.metrics.insert("duration_s".into(), estimate.seconds);
+    run.metrics.insert(
+        "throughput_mb_s".into(),
+        array.extent().bytes() as f64 / 1e6 / estimate.seconds,
+    );
+    run.metrics.insert("processor_cores_busy".into(), processor / span.as_secs_f64());
+    if workload.sampled.is_some() {
+        run.metrics.insert("sampling_error_s".into(), estimate.standard_error_seconds);
+        run.warnings.push(format!(
+            "sampled: {} of {} of each member was carried out, over {} strata; the whole is \
+             integrated (standard error of the sampling {})",
+            outcome.carried_out(),
+            array.extent(),
+            outcome.strata.len(),
+            duration::text(estimate.standard_error_seconds)
+        ));
+    }
+    run.progress = estimate.progress;
+    run.disk_utilisation = utilisation(&volume, &disks_begin, &disks_end, span);
+    Ok(run)
+}
+
+/// The share of `span`, between two samples, in which each disk was busy.
+pub(crate) fn utilisation(
+    volume: &Volume,
+    begin: &[DiskSample],
+    end: &[DiskSample],
+    span: Duration,
+) -> BTreeMap<String, f64> {
+    let seconds = span.as_secs_f64().max(1e-9);
+    let busy = begin.iter().zip(end).map(|(begin, end)| end.since(*begin).busy.as_secs_f64());
+    let shares = busy.map(|busy| (busy / seconds).clamp(0.0, 1.0));
+    volume.disks.iter().map(|disk| disk.name()).zip(shares).collect()
+}
+
+fn name(kind: OperationKind) -> &'static str {
+    match kind {
+        OperationKind::Initialise => "initialise",
+        OperationKind::Clone => "clone",
+        OperationKind::Rebuild => "rebuild",
+        OperationKind::Check => "check",
+    }
+}
+
+/// A stretch of the members, and the stratum that it stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pass {
+    stratum: usize,
+    from: Offset,
+    to: Offset,
+}
+
+/// The whole operation, in steps that leave points for a plot; each is a stratum that is wholly
+/// carried out.
+fn whole(array: &dyn ArrayOperations) -> Vec<Pass> {
+    let (extent, grain) = (array.extent(), array.grain());
+    let step = (extent / PROGRESS_POINTS).max(grain).round_up(grain);
+    let mut passes = Vec::new();
+    let mut from = ByteCount::ZERO;
+    while from < extent {
+        let to = (from + step).min(extent);
+        passes.push(Pass { stratum: passes.len(), from: Offset(from.bytes()), to: Offset(to.bytes()) });
+        from = to;
+    }
+    passes
+}
+
+/// Stretches at random places of each stratum, in the order of their place, not overlapping: each
+/// lies in its own cell of the stratum. A stratum that is not much longer than its stretches is
+/// carried out whole.
+fn sampled(array: &dyn ArrayOperations, sampling: Sampling, prng: &mut Prng) -> Vec<Pass> {
+    let (extent, grain) = (array.extent(), array.grain());
+    let strata = u64::from(sampling.strata);
+    let per_stratum = u64::from(sampling.per_stratum);
+    let sample = sampling.sample.round_up(grain);
+    if sample * per_stratum * strata * 2 > extent {
+        return whole(array);
+    }
+    let cell = extent / (strata * per_stratum);
+    let mut passes = Vec::new();
+    for stratum in 0..strata {
+        for stretch in 0..per_stratum {
+            let cell_begin = cell * (stratum * per_stratum + stretch);
+            let slack = cell - sample;
+            let begin = cell_begin + ByteCount(prng.below(slack.bytes().max(1)));
+            let from = Offset(begin.bytes()).round_down(grain);
+            passes.push(Pass { stratum: stratum as usize, from, to: from + sample });
+        }
+    }
+    passes
+}
+
+/// What the passes took.
+struct Passes {
+    extent: ByteCount,
+    strata: Vec<Stratum>,
+}
+
+#[derive(Default)]
+struct Stratum {
+    /// Seconds a byte, one value a stretch.
+    costs: Vec<f64>,
+    bytes: ByteCount,
+}
+
+struct Estimate {
+    seconds: f64,
+    standard_error_seconds: f64,
+    progress: Vec<ProgressPoint>,
+}
+
+impl Passes {
+    fn new(extent: ByteCount) -> Passes {
+        Passes { extent, strata: Vec::new() }
+    }
+
+    fn add(&mut self, pass: Pass, span: Duration) {
+        if self.strata.len() <= pass.stratum {
+            self.strata.resize_with(pass.stratum + 1, Stratum::default);
+        }
+        let bytes = pass.to - pass.from;
+        let stratum = &mut self.strata[pass.stratum];
+        stratum.costs.push(span.as_secs_f64() / bytes.bytes() as f64);
+        stratum.bytes += bytes;
+    }
+
+    fn carried_out(&self) -> ByteCount {
+        self.strata.iter().map(|stratum| stratum.bytes).sum()
+    }
+
+    /// The time of the whole. A stratum of one stretch was carried out whole and has no error.
+    fn estimate(&self) -> Estimate {
+        let complete = self.carried_out() == self.extent;
+        let mut seconds = 0.0;
+        let mut variance = 0.0;
+        let mut done = 0.0;
+        let mut progress = Vec::new();
+        for stratum in &self.strata {
+            // Strata are of equal size where they are sampled.
+            let bytes = if complete {
+                stratum.bytes.bytes() as f64
+            } else {
+                self.extent.bytes() as f64 / self.strata.len() as f64
+            };
+            let count = stratum.costs.len() as f64;
+            let cost = stratum.costs.iter().sum::<f64>() / count;
+            if count > 1.0 {
+                let squares: f64 = stratum.costs.iter().map(|c| (c - cost).powi(2)).sum();
+                let sampled_share = (stratum.bytes.bytes() as f64 / bytes).min(1.0);
+                variance += bytes.powi(2) * squares / (count - 1.0) / count * (1.0 - sampled_share);
+            }
+            seconds += bytes * cost;
+            done += bytes;
+            progress.push(ProgressPoint {
+                time_s: seconds,
+                done: (done / self.extent.bytes() as f64).min(1.0),
+                rate_mb_s: 1.0 / cost / 1e6,
+            });
+        }
+        Estimate { seconds, standard_error_seconds: variance.sqrt(), progress }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Members;
+    impl ArrayOperations for Members {
+        fn extent(&self) -> ByteCount {
+            ByteCount::gib(100)
+        }
+        fn grain(&self) -> ByteCount {
+            ByteCount::kib(64)
+        }
+        fn prepare(&self, _: OperationKind) -> Result<(), String> {
+            Ok(())
+        }
+        fn run(
+            &self,
+            _: OperationKind,
+            _: Priority,
+            _: Offset,
+            _: Offset,
+        ) -> LocalBoxFuture<'static, Result<(), String>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+
+    #[test]
+    fn stretches_lie_in_their_strata_on_the_grid_and_do_not_overlap() {
+        let sampling = Sampling { strata: 8, per_stratum: 3, sample: ByteCount::mib(256) };
+        let passes = sampled(&Members, sampling, &mut Prng::new(1));
+        assert_eq!(passes.len(), 24);
+        for pair in passes.windows(2) {
+            assert!(pair[0].to <= pair[1].from);
+        }
+        let stratum = ByteCount::gib(100) / 8;
+        for pass in passes {
+            assert!(pass.from.is_multiple_of(ByteCount::kib(64)));
+            assert_eq!((pass.from / stratum) as usize, pass.stratum);
+            assert!(pass.to.from_start() <= ByteCount::gib(100));
+        }
+    }
+
+    /// The estimator is checked on a disk whose cost a byte rises linearly by a factor of two: the
+    /// integral is known.
+    #[test]
+    fn the_estimate_of_a_zoned_disk_lies_within_three_standard_errors() {
+        let extent = ByteCount::gib(100).bytes() as f64;
+        let mut misses = 0;
+        for seed in 0..200 {
+            let sampling = Sampling { strata: 8, per_stratum: 3, sample: ByteCount::mib(256) };
+            let mut outcome = Passes::new(ByteCount::gib(100));
+            for pass in sampled(&Members, sampling, &mut Prng::new(seed)) {
+                let middle = (pass.from.bytes() + pass.to.bytes()) as f64 / 2.0 / extent;
+                let seconds = (pass.to - pass.from).bytes() as f64 * 1e-8 * (1.0 + middle);
+                outcome.add(pass, Duration::from_secs_f64(seconds));
+            }
+            let estimate = outcome.estimate();
+            let truth = extent * 1e-8 * 1.5;
+            if (estimate.seconds - truth).abs() > 3.0 * estimate.standard_error_seconds {
+                misses += 1;
+            }
+        }
+        assert!(misses <= 10, "{misses} of 200 estimates lie outside three standard errors");
+    }
+
+    #[test]
+    fn an_operation_that_is_carried_out_whole_has_no_sampling_error() {
+        let mut outcome = Passes::new(Members.extent());
+        for pass in whole(&Members) {
+            outcome.add(pass, Duration::from_secs(1));
+        }
+        let estimate = outcome.estimate();
+        assert_eq!(estimate.standard_error_seconds, 0.0);
+        assert!((estimate.seconds - outcome.strata.len() as f64).abs() < 1e-6);
+        assert_eq!(estimate.progress.last().map(|point| point.done), Some(1.0));
+    }
+}

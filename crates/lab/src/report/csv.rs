@@ -1,0 +1,92 @@
+//! `results.csv`: the tidy long form, for spreadsheets, R and pandas.
+//!
+//! One row for each cell and metric. The columns, in order:
+//!
+//! | column | what |
+//! |---|---|
+//! | `study`, `simulated`, `quick` | of the run, in every row, so that files can be put end to end without mixing real figures with simulated ones |
+//! | `cell` | the cell's name, unique in the run |
+//! | `workload` | its workload |
+//! | one for each factor | its level; empty where the cell lacks the factor. A factor called like another column is `factor_NAME` |
+//! | `repeats` | independent repeats behind the figures |
+//! | `metric` | `iops`, `latency_us_p99`, …; the unit ends the name |
+//! | `mean`, `ci_low`, `ci_high` | the mean and the ends of its confidence interval, in full precision |
+//! | `samples` | one value a repeat, in order, with spaces between |
+//! | `warnings` | the cell's warnings, with ` \| ` between |
+//! | `error` | why the cell has no figures |
+//!
+//! A cell without figures has one row with `metric` empty, so every cell is in the file. What isn't a
+//! finite number is left empty. Distributions and progress are in `results.json` only.
+//!
+//! Samples are joined, not one row each: a file with three times the rows, whose every mean is said
+//! three times, invites averaging over it; and `str.split` is in every tool.
+
+use crate::results::{Cell, Metric, Results};
+use std::collections::BTreeSet;
+
+const BEFORE_FACTORS: &[&str] = &["study", "simulated", "quick", "cell", "workload"];
+const AFTER_FACTORS: &[&str] =
+    &["repeats", "metric", "mean", "ci_low", "ci_high", "samples", "warnings", "error"];
+
+/// The results as CSV (RFC 4180, UTF-8, a header, lines end in `\n`).
+pub fn csv(results: &Results) -> String {
+    let factors: BTreeSet<&str> =
+        results.cells.iter().flat_map(|cell| cell.factors.keys().map(String::as_str)).collect();
+    let mut rows = ::csv::Writer::from_writer(Vec::new());
+    let names = BEFORE_FACTORS.iter().chain(AFTER_FACTORS);
+    let heading = |factor: &&str| match names.clone().any(|name| name == factor) {
+        true => format!("factor_{factor}"),
+        false => (*factor).to_owned(),
+    };
+    let mut header: Vec<String> = BEFORE_FACTORS.iter().map(|&name| name.to_owned()).collect();
+    header.extend(factors.iter().map(heading));
+    header.extend(AFTER_FACTORS.iter().map(|&name| name.to_owned()));
+    let mut write = |row: &[String]| rows.write_record(row).expect("memory takes every row");
+    write(&header);
+    for cell in &results.cells {
+        for (name, metric) in &cell.metrics {
+            write(&row(results, &factors, cell, name, Some(metric)));
+        }
+        if cell.metrics.is_empty() {
+            write(&row(results, &factors, cell, "", None));
+        }
+    }
+    let bytes = rows.into_inner().expect("memory takes every row");
+    String::from_utf8(bytes).expect("rows are made of strings")
+}
+
+fn row(
+    results: &Results,
+    factors: &BTreeSet<&str>,
+    cell: &Cell,
+    name: &str,
+    metric: Option<&Metric>,
+) -> Vec<String> {
+    let of = |value: fn(&Metric) -> f64| metric.map_or(String::new(), |m| number(value(m)));
+    let mut row = vec![
+        results.study.clone(),
+        results.simulated.to_string(),
+        results.quick.to_string(),
+        cell.id.clone(),
+        cell.workload.clone(),
+    ];
+    row.extend(factors.iter().map(|f| cell.factors.get(*f).cloned().unwrap_or_default()));
+    let samples: Vec<String> =
+        metric.into_iter().flat_map(|m| m.samples.iter().map(|&sample| number(sample))).collect();
+    row.extend([
+        cell.repeats.to_string(),
+        name.to_owned(),
+        of(|m| m.mean),
+        of(|m| m.ci_low),
+        of(|m| m.ci_high),
+        samples.join(" "),
+        cell.warnings.join(" | "),
+        cell.error.clone().unwrap_or_default(),
+    ]);
+    row
+}
+
+/// The shortest decimal that reads back as the same number; empty if there is none.
+fn number(value: f64) -> String {
+    if value.is_finite() { value.to_string() } else { String::new() }
+}

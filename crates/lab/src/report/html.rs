@@ -1,0 +1,291 @@
+//! The report as one page of HTML that opens without a network.
+//!
+//! Style and the few lines of script are inside it, plots are inline SVG, and nothing is loaded from
+//! anywhere: the page can be mailed, archived and printed. It follows the reader's light or dark
+//! theme; on paper it is black on white, with plots kept whole.
+//!
+//! Order, by what a reader wants to know first: the question and the verdict; whether to believe it
+//! (simulated or measured, quick, failed cells, claims); what was measured; then a section for each
+//! group of workloads (`charts`), what each factor does, the claims, the warnings, and behind a fold
+//! every cell (`tables`). Nothing from the results is ever markup: `maud` escapes it.
+
+mod charts;
+mod tables;
+
+use super::figures::{capitalised, factor_label, percent};
+use super::findings::{Finding, errors, repeats, warnings};
+use super::shape::{Group, groups};
+use crate::results::{ClaimResult, Results};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("html/style.css");
+const SCRIPT: &str = include_str!("html/sort.js");
+
+/// How many cells' names a warning lists.
+const NAMED_CELLS_MAX: usize = 40;
+
+/// The report as a page of HTML.
+pub fn html(results: &Results) -> String {
+    let groups = groups(results);
+    let title = format!("{} · {}", results.title, results.study);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content={ "Spindle " (results.spindle_version) };
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    (head(results))
+                    (contents(results, &groups))
+                    (subject(results))
+                    @for (number, group) in groups.iter().enumerate() {
+                        (charts::group(group, number, results.confidence))
+                    }
+                    (charts::effects(&groups))
+                    (claims(&results.claims))
+                    (findings(results))
+                    (tables::every_cell(results, &groups))
+                    (reading(results))
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn head(results: &Results) -> Markup {
+    let failed = results.cells.iter().filter(|cell| cell.error.is_some()).count();
+    let warned = results.cells.iter().filter(|cell| !cell.warnings.is_empty()).count();
+    let held = results.claims.iter().filter(|claim| claim.reproduced).count();
+    let badge = match results.simulated {
+        true => ("simulated", "Simulated", "Computed on modelled hardware, not measured on any."),
+        false => ("measured", "Measured", "Measured on real hardware."),
+    };
+    html! {
+        header {
+            p.eyebrow {
+                "Spindle lab · " (results.study)
+                span.badge.(badge.0) title=(badge.2) { (badge.1) }
+                @if results.quick { span.badge.quick { "Quick run" } }
+            }
+            h1 { (results.title) }
+            p.question { (results.question) }
+            div.verdict {
+                p.verdict-label { "Verdict" }
+                p { (results.verdict) }
+            }
+            @if results.quick {
+                p.caution {
+                    strong { "Quick run. " }
+                    "It was shortened for a first look: intervals are wide, and it is no basis for a \
+                     decision."
+                }
+            }
+            ul.tiles {
+                li { strong { (results.cells.len()) } " cells, " (repeats(results)) }
+                li { strong { (percent(results.confidence)) } " confidence intervals" }
+                @if !results.claims.is_empty() {
+                    li {
+                        strong { (held) " of " (results.claims.len()) }
+                        " published " a href="#claims" { "claims" } " reproduced"
+                    }
+                }
+                @if failed > 0 {
+                    li.bad { strong { (failed) } " " a href="#findings" { "cells failed" } }
+                }
+                @if warned > 0 {
+                    li.warn {
+                        strong { (warned) } " cells with " a href="#findings" { "warnings" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn contents(results: &Results, groups: &[Group]) -> Markup {
+    html! {
+        nav aria-label="Contents" {
+            a href="#subject" { "What was measured" }
+            @for (number, group) in groups.iter().enumerate() {
+                a href={ "#group-" (number) } { (capitalised(&group.title)) }
+            }
+            @if charts::has_effects(groups) { a href="#effects" { "Effects" } }
+            @if !results.claims.is_empty() { a href="#claims" { "Claims" } }
+            @if results.cells.iter().any(|c| c.error.is_some() || !c.warnings.is_empty()) {
+                a href="#findings" { "Warnings" }
+            }
+            a href="#cells" { "All cells" }
+        }
+    }
+}
+
+fn subject(results: &Results) -> Markup {
+    html! {
+        section #subject {
+            h2 { "What was measured" }
+            div.pair {
+                table.facts {
+                    tbody {
+                        @for (part, what) in &results.machine {
+                            tr { th scope="row" { (capitalised(&factor_label(part))) } td { (what) } }
+                        }
+                    }
+                }
+                table.facts {
+                    tbody {
+                        tr {
+                            th scope="row" { "Hardware" }
+                            td { @if results.simulated { "simulated" } @else { "real" } }
+                        }
+                        tr { th scope="row" { "Repeats" } td { (repeats(results)) } }
+                        tr { th scope="row" { "Seed" } td { (results.seed) } }
+                        tr { th scope="row" { "Version" } td { "Spindle " (results.spindle_version) } }
+                        tr { th scope="row" { "Study" } td { (results.study) } }
+                    }
+                }
+            }
+            @if !results.notes.is_empty() {
+                p.note { strong { "This run departs from the study:" } }
+                ul.note { @for note in &results.notes { li { (note) } } }
+            }
+        }
+    }
+}
+
+fn claims(claims: &[ClaimResult]) -> Markup {
+    if claims.is_empty() {
+        return html! {};
+    }
+    html! {
+        section #claims {
+            h2 { "Published claims" }
+            p.about {
+                "Findings that others published, as statements that this run checks. A claim that \
+                 does not hold stays here; no parameter is bent toward it."
+            }
+            div.scroll {
+                table.claims {
+                    thead {
+                        tr {
+                            th { "Here" } th { "Claim" } th { "Published" } th { "Measured here" }
+                        }
+                    }
+                    tbody {
+                        @for claim in claims {
+                            tr.held[claim.reproduced].broken[!claim.reproduced] {
+                                td.outcome {
+                                    @if claim.reproduced { span { "✓ Reproduced" } }
+                                    @else { span { "✗ Not reproduced" } }
+                                }
+                                td {
+                                    (claim.text)
+                                    p.source { (source(&claim.source)) }
+                                    @if let Some(why) = &claim.explanation {
+                                        p.explanation { strong { "Why: " } (why) }
+                                    }
+                                }
+                                td { (claim.published) }
+                                td { (claim.measured) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A source, its address a link if it has one. A link loads nothing until it is followed.
+fn source(text: &str) -> Markup {
+    let begin = text.find("https://").or_else(|| text.find("http://"));
+    let Some(begin) = begin else { return html! { (text) } };
+    let address = &text[begin..];
+    let end = address.find(|c: char| c.is_whitespace() || ">)\"'".contains(c));
+    let address = &address[..end.unwrap_or(address.len())];
+    let address = address.trim_end_matches(['.', ',', ';']);
+    html! {
+        (text[..begin])
+        a href=(address) rel="noreferrer" { (address) }
+        (text[begin + address.len()..])
+    }
+}
+
+fn findings(results: &Results) -> Markup {
+    let (failed, warned) = (errors(results), warnings(results));
+    if failed.is_empty() && warned.is_empty() {
+        return html! {};
+    }
+    html! {
+        section #findings {
+            @if !failed.is_empty() {
+                h2 { "Cells that failed" }
+                ul.findings { @for finding in &failed { (one_finding(finding, "✗", "bad")) } }
+            }
+            @if !warned.is_empty() {
+                h2 { "Warnings" }
+                ul.findings { @for finding in &warned { (one_finding(finding, "!", "warn")) } }
+            }
+        }
+    }
+}
+
+fn one_finding(finding: &Finding, sign: &str, class: &str) -> Markup {
+    let more = finding.cells.len().saturating_sub(NAMED_CELLS_MAX);
+    html! {
+        li.(class) {
+            span.sign aria-hidden="true" { (sign) }
+            div {
+                (finding.text)
+                @if finding.numbers_differ { span.muted { " (and like it, with other numbers)" } }
+                @if let [one] = finding.cells.as_slice() {
+                    p.cells { (one) }
+                } @else {
+                    details {
+                        summary { (finding.cells.len()) " cells" }
+                        p.cells {
+                            @for (number, cell) in finding.cells.iter().take(NAMED_CELLS_MAX).enumerate() {
+                                @if number > 0 { br; }
+                                (cell)
+                            }
+                            @if more > 0 { br; "… and " (more) " more" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn reading(results: &Results) -> Markup {
+    html! {
+        footer {
+            h2 { "How to read this" }
+            p {
+                "“412 ±11” is a mean over the repeats and the half width of its "
+                (percent(results.confidence))
+                " confidence interval, the farther side where it is not symmetrical; whiskers in plots \
+                 are the whole interval. A figure without ± comes from one repeat. Means over several \
+                 cells are geometric; their intervals join those of the cells and say nothing of \
+                 levels that were not run. MB/s are 10⁶ bytes a second."
+            }
+            p {
+                @if results.simulated {
+                    "All figures were computed on simulated hardware, from data sheets: they say what \
+                     such hardware would do, and must not be mixed with measured ones. The same \
+                     study, seed and version give the same figures. "
+                } @else {
+                    "All figures were measured on real hardware, with whatever else it was doing. "
+                }
+                "The same figures, for programs, are in results.json and results.csv beside this file."
+            }
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! A study: the question, the machine, what is varied, what is run, and what should come out.
+//!
+//! It is a TOML file that a person writes (`docs/guide/studies.md` explains each key). Reading it:
+//!
+//! 1. The file is read as it stands and checked as a whole, claims and verdict included: what is
+//!    wrong with a study is wrong however it is run.
+//! 2. The `--set` options replace values and it is read again. A claim may now speak of cells that
+//!    this run leaves out; it is reported as not measured.
+//! 3. `--quick` shortens what no `--set` has fixed.
+//!
+//! What a table means that belongs to the target (`[machine]`, `[layouts.NAME]`) is not known here:
+//! the target reads it.
+
+mod claim;
+mod error;
+mod reader;
+mod settings;
+mod variants;
+mod workload;
+
+pub use claim::{Against, Check, Claim, Per, Relation, Selector, Use, VerdictRules};
+pub use error::{Problem, StudyError};
+pub use reader::size_text;
+pub use settings::Options;
+pub use variants::{StudyWorkload, VARIANTS_MAX};
+pub use workload::{
+    IDLE, KINDS, Kind, Op, Operation, OperationKind, PROBE_TIME_DEFAULT, Position, Priority, Probe,
+    ProbeExtent, QUEUE_DEPTH_MAX, Random, SECTOR, Sampling, Slob, Stream, WorkingSet, Workload,
+};
+
+use crate::design;
+use crate::stats::IntervalMethod;
+use crate::steady::SteadyRules;
+use error::{Fault, Path, Problem as P, suggest};
+use reader::Reader;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path as FilePath;
+use std::time::Duration;
+use toml::{Table, Value};
+
+/// The name of the factor whose levels are tables under `[layouts]`.
+pub const LAYOUT: &str = "layout";
+/// The most repeats: beyond it an interval narrows by less than a hundredth for double the time.
+pub const REPEATS_MAX: u32 = 1000;
+
+/// A study, read and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Study {
+    /// Its name: that of the file, without `.toml`.
+    pub name: String,
+    /// What it is called in prose.
+    pub title: String,
+    /// The question that it answers, in a sentence.
+    pub question: String,
+    /// More to say, where there is more.
+    pub about: Option<String>,
+    /// How many independent repeats each cell has.
+    pub repeats: u32,
+    /// The confidence level of all intervals, 0.95 for 95 %.
+    pub confidence: f64,
+    /// How intervals are found.
+    pub interval: IntervalMethod,
+    /// What all randomness of the run is derived from.
+    pub seed: u64,
+    /// When a workload counts as steady.
+    pub steady: SteadyRules,
+    /// The machine, for the target to read.
+    pub machine: Table,
+    /// The layouts by name, for the target to read.
+    pub layouts: BTreeMap<String, Table>,
+    /// What is varied.
+    pub factors: Vec<Factor>,
+    /// What is run.
+    pub workloads: Vec<StudyWorkload>,
+    /// Published findings to be checked.
+    pub claims: Vec<Claim>,
+    /// How the answer is found.
+    pub verdict: Option<VerdictRules>,
+    /// Whether `--quick` shortened it.
+    pub quick: bool,
+    /// How the run departs from the file: a line each.
+    pub notes: Vec<String>,
+}
+
+/// One value of a factor.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Level {
+    /// A word.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// A broken number.
+    Real(f64),
+    /// Yes or no.
+    Switch(bool),
+}
+
+/// Something that the study varies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Factor {
+    /// Its name.
+    pub name: String,
+    /// Its levels in this run, in the study's order.
+    pub levels: Vec<Level>,
+    /// Its levels in the study's file, of which `--set factor.NAME=...` may take some.
+    pub levels_in_file: Vec<Level>,
+}
+
+impl Study {
+    /// Reads a study file. Its name without `.toml` is the study's name.
+    pub fn load(file: &FilePath, options: &Options) -> Result<Study, StudyError> {
+        let place = file.display().to_string();
+        let text = std::fs::read_to_string(file).map_err(|error| StudyError {
+            place: place.clone(),
+            problem: P::Unreadable { why: error.to_string() },
+        })?;
+        let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        Study::parse(&name.unwrap_or_default(), &place, &text, options)
+    }
+
+    /// Reads a study from its text; `place` is what errors call the file.
+    pub fn parse(
+        name: &str,
+        place: &str,
+        text: &str,
+        options: &Options,
+    ) -> Result<Study, StudyError> {
+        let table: Table = text.parse().map_err(|error| settings::syntax(place, text, &error))?;
+        let as_written = Study::read(name, table.clone())
+            .and_then(|study| study.check_selectors().map(|()| study))
+            .map_err(|fault| settings::locate(place, text, &[], fault))?;
+        if options.settings.is_empty() && !options.quick && options.seed.is_none() {
+            return Ok(as_written);
+        }
+        settings::with_options(&as_written, table, place, text, options)
+    }
+
+    /// Reads a study from its table, without looking whether claims match cells.
+    fn read(name: &str, table: Table) -> Result<Study, Fault> {
+        let mut top = Reader::new(table, Path::default(), "the study");
+        let title = top.required_text("title", "write title = \"...\", as it shall head the report")?;
+        let question =
+            top.required_text("question", "write question = \"...?\", which the study answers")?;
+        let about = top.text("about")?;
+        read_design(&mut top)?;
+        let repeats = top.count("repeats", 1..=REPEATS_MAX)?.unwrap_or(5);
+        let level = |level| (0.5..1.0).contains(&level);
+        let confidence = top.number("confidence", "from 0.5 to below 1, as 0.95", level)?;
+        let methods = [("t", IntervalMethod::T), ("bootstrap", IntervalMethod::Bootstrap)];
+        let interval = top.choice("interval", &methods)?.unwrap_or(IntervalMethod::T);
+        let seed = top.whole("seed", 0..=i64::MAX as u64)?.unwrap_or(1);
+        let steady = match top.reader("steady", "[steady]")? {
+            Some(reader) => read_steady(reader)?,
+            None => SteadyRules::default(),
+        };
+        let machine = top.table("machine")?.ok_or_else(|| {
+            top.missing("machine", "write [machine] and under it kind = \"simulated\" or \"host\"")
+        })?;
+        let layouts = read_layouts(&mut top)?;
+        let factors = read_factors(&mut top, &layouts)?;
+        let workloads = top.readers("workload", "workload")?;
+        if workloads.is_empty() {
+            return Err(top.missing("workload", "write [[workload]] with a name and a kind"));
+        }
+        let workloads = variants::read_all(workloads, &factors)?;
+        for factor in &factors {
+            let same = |workload: &&StudyWorkload| {
+                let first = workload.variants.first();
+                first.is_some_and(|first| first.parameter(&factor.name).is_some())
+            };
+            if let Some(workload) = workloads.iter().find(same) {
+                return Err(top.contradiction(
+                    "factor",
+                    format!(
+                        "the factor '{}' has the name of a parameter of workload '{}'",
+                        factor.name, workload.name
+                    ),
+                    "vary the parameter there, as a list, or take another name",
+                ));
+            }
+        }
+        let names = claim::Names { factors: &factors, workloads: &workloads };
+        let claims = claim::read_claims(top.readers("claim", "claim")?, &names)?;
+        let verdict = match top.reader("verdict", "[verdict]")? {
+            Some(reader) => Some(claim::read_verdict(reader, &names)?),
+            None => None,
+        };
+        top.finish()?;
+        Ok(Study {
+            name: name.to_owned(),
+            title,
+            question,
+            about,
+            repeats,
+            confidence: confidence.unwrap_or(0.95),
+            interval,
+            seed,
+            steady,
+            machine,
+            layouts,
+            factors,
+            workloads,
+            claims,
+            verdict,
+            quick: false,
+            notes: Vec::new(),
+        })
+    }
+
+    /// Refuses a claim or a use of the verdict that speaks of no cell at all.
+    fn check_selectors(&self) -> Result<(), Fault> {
+        let top = Path::default();
+        let cells = design::cells(self).map_err(|error| {
+            let what = "the study".to_owned();
+            let mend = "shorten a list or leave out levels".to_owned();
+            Fault::new(top.clone(), P::Contradiction { what, why: error.to_string(), mend })
+        })?;
+        let none = |path: Path, what: String, selector: &Selector| {
+            let why = format!("no cell of the study has {selector}");
+            let mend =
+                "correct it; `spindle lab show STUDY` lists the cells and their names".to_owned();
+            Fault::new(path, P::Contradiction { what, why, mend })
+        };
+        for (index, claim) in self.claims.iter().enumerate() {
+            let path = top.key("claim").index(index).key("check");
+            let what = format!("claim '{}'", claim.id);
+            let check = &claim.check;
+            if !cells.iter().any(|cell| check.of.matches(cell)) {
+                return Err(none(path.key("of"), what, &check.of));
+            }
+            if let Against::Cells { to, .. } = &check.against {
+                for cell in cells.iter().filter(|cell| check.of.matches(cell)) {
+                    if !cells.iter().any(|other| check.of.pairs(to, cell, other)) {
+                        let why = format!("no cell that has {to} stands against {}", cell.id);
+                        let mend = "narrow 'of', or name in both 'of' and 'to' what shall differ";
+                        let mend = mend.to_owned();
+                        return Err(Fault::new(path.key("to"), P::Contradiction { what, why, mend }));
+                    }
+                }
+            }
+        }
+        for (index, used) in self.verdict.iter().flat_map(|verdict| &verdict.uses).enumerate() {
+            if !cells.iter().any(|cell| used.of.matches(cell)) {
+                let path = top.key("verdict").key("use").index(index).key("of");
+                return Err(none(path, format!("use '{}' of [verdict]", used.name), &used.of));
+            }
+        }
+        Ok(())
+    }
+
+    /// The layout that a cell runs on: its name and its table; none where the study has no factor
+    /// `layout`.
+    pub fn layout_of(&self, cell: &design::CellSpec) -> Option<(&str, &Table)> {
+        let name = cell.factors.get(LAYOUT)?.to_string();
+        self.layouts.get_key_value(&name).map(|(name, table)| (name.as_str(), table))
+    }
+}
+
+fn read_design(top: &mut Reader) -> Result<(), Fault> {
+    // The other designs of the plan have names already, so that a study that asks for one is told
+    // that it is not there yet rather than that it can't spell.
+    match top.text("design")?.as_deref() {
+        None | Some("full") => Ok(()),
+        Some(later @ ("fractional" | "plackett-burman" | "robust")) => Err(top.contradiction(
+            "design",
+            format!("the design \"{later}\" is planned but not there yet"),
+            "write design = \"full\", and shorten lists if that takes too long",
+        )),
+        Some(other) => Err(top.bad(
+            "design",
+            &Value::String(other.to_owned()),
+            "\"full\", which runs every combination of the levels",
+        )),
+    }
+}
+
+fn read_steady(mut reader: Reader) -> Result<SteadyRules, Fault> {
+    let default = SteadyRules::default();
+    let share = |share: f64| share > 0.0 && share <= 1.0;
+    let expected = "a share above 0 and up to 1 of the window's average";
+    let rules = SteadyRules {
+        round: reader.span("round")?.unwrap_or(default.round),
+        window: reader.count("window", 2..=100)?.unwrap_or(default.window),
+        rounds_max: reader.count("rounds_max", 2..=10_000)?.unwrap_or(default.rounds_max),
+        range: reader.number("range", expected, share)?.unwrap_or(default.range),
+        slope: reader.number("slope", expected, share)?.unwrap_or(default.slope),
+    };
+    if rules.rounds_max < rules.window {
+        return Err(reader.contradiction(
+            "rounds_max",
+            format!(
+                "'rounds_max' is {}, fewer than the {} rounds of the window",
+                rules.rounds_max, rules.window
+            ),
+            "give it at least as many",
+        ));
+    }
+    if rules.round > Duration::from_secs(3600) {
+        let value = Value::String(crate::duration::compact(rules.round));
+        return Err(reader.bad("round", &value, "an hour at most"));
+    }
+    reader.finish()?;
+    Ok(rules)
+}
+
+fn read_layouts(top: &mut Reader) -> Result<BTreeMap<String, Table>, Fault> {
+    let Some(reader) = top.reader("layouts", "[layouts]")? else { return Ok(BTreeMap::new()) };
+    let mut reader = reader;
+    let path = reader.here().clone();
+    let mut layouts = BTreeMap::new();
+    for (name, value) in reader.take_rest() {
+        match value {
+            Value::Table(table) => layouts.insert(name, table),
+            other => {
+                let expected = format!("a table: [layouts.{name}]");
+                let mut fault = reader.bad(&name, &other, expected);
+                fault.path = path.key(&name);
+                return Err(fault);
+            }
+        };
+    }
+    Ok(layouts)
+}
+
+fn read_factors(
+    top: &mut Reader,
+    layouts: &BTreeMap<String, Table>,
+) -> Result<Vec<Factor>, Fault> {
+    let mut factors: Vec<Factor> = Vec::new();
+    for mut reader in top.readers("factor", "factor")? {
+        let name = reader.required_text("name", "write name = \"...\"")?;
+        check_name(&reader, "name", &name)?;
+        reader.call(format!("factor '{name}'"));
+        let twice = |what: &str, name: &str, within: &str, key: &str| {
+            Fault::new(
+                reader.path(key),
+                P::Twice { what: what.to_owned(), name: name.to_owned(), within: within.to_owned() },
+            )
+        };
+        if factors.iter().any(|factor| factor.name == name) {
+            return Err(twice("factor", &name, "the study", "name"));
+        }
+        if name == "workload" {
+            return Err(reader.contradiction(
+                "name",
+                "the workloads are a factor already",
+                "take another name",
+            ));
+        }
+        let expected = "a list of words, numbers or true and false";
+        let levels = match reader.take("levels") {
+            Some(Value::Array(values)) if !values.is_empty() => values,
+            Some(value) => return Err(reader.bad("levels", &value, expected)),
+            None => return Err(reader.missing("levels", "write levels = [\"...\", \"...\"]")),
+        };
+        let mut read: Vec<Level> = Vec::with_capacity(levels.len());
+        for value in levels {
+            let level =
+                Level::of(&value).ok_or_else(|| reader.bad("levels", &value, expected))?;
+            let text = level.to_string();
+            check_name(&reader, "levels", &text)?;
+            if read.iter().any(|other| other.to_string() == text) {
+                let within = reader.within().to_owned();
+                return Err(Fault::new(
+                    reader.path("levels"),
+                    P::Twice { what: "level".to_owned(), name: text, within },
+                ));
+            }
+            if name == LAYOUT && !layouts.contains_key(&text) {
+                return Err(Fault::new(
+                    reader.path("levels"),
+                    P::UnknownName {
+                        what: "layout".to_owned(),
+                        mend: suggest(&text, layouts.keys().map(String::as_str)),
+                        name: text,
+                        within: "factor 'layout'".to_owned(),
+                        scope: "[layouts]".to_owned(),
+                    },
+                ));
+            }
+            read.push(level);
+        }
+        reader.finish()?;
+        factors.push(Factor { name, levels: read.clone(), levels_in_file: read });
+    }
+    Ok(factors)
+}
+
+/// Names stand in the names of cells, where these signs part them, and in file names of plots.
+fn check_name(reader: &Reader, key: &str, name: &str) -> Result<(), Fault> {
+    let barred = |c: char| "/,=*?\"'".contains(c) || c.is_control();
+    if !name.is_empty() && name.trim() == name && !name.contains(barred) {
+        return Ok(());
+    }
+    let value = Value::String(name.to_owned());
+    Err(reader.bad(key, &value, "a name without any of / , = * ? and quotation marks"))
+}
+
+impl Level {
+    /// The level that a TOML value stands for.
+    pub(crate) fn of(value: &Value) -> Option<Level> {
+        match value {
+            Value::String(text) => Some(Level::Text(text.clone())),
+            Value::Integer(number) => Some(Level::Integer(*number)),
+            Value::Float(number) if number.is_finite() => Some(Level::Real(*number)),
+            Value::Boolean(switch) => Some(Level::Switch(*switch)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Level::Text(text) => f.write_str(text),
+            Level::Integer(number) => number.fmt(f),
+            Level::Real(number) => number.fmt(f),
+            Level::Switch(switch) => switch.fmt(f),
+        }
+    }
+}
+
+impl Factor {
+    /// The level that a value names, or a fault that says which there are.
+    fn level_named(&self, value: &Value, path: &Path, within: &str) -> Result<Level, Fault> {
+        let level = Level::of(value).map(|level| level.to_string());
+        let text = level.unwrap_or_else(|| reader::shown(value));
+        let known = self.levels_in_file.iter().find(|level| level.to_string() == text);
+        known.cloned().ok_or_else(|| {
+            let texts: Vec<String> = self.levels_in_file.iter().map(Level::to_string).collect();
+            Fault::new(
+                path.clone(),
+                P::UnknownName {
+                    what: "level".to_owned(),
+                    mend: suggest(&text, texts.iter().map(String::as_str)),
+                    name: text,
+                    within: within.to_owned(),
+                    scope: format!("factor '{}'", self.name),
+                },
+            )
+        })
+    }
+}
+
+/// The factor of this name, or a fault that says which there are.
+fn factor_named<'a>(
+    factors: &'a [Factor],
+    name: &str,
+    path: &Path,
+    within: &str,
+) -> Result<&'a Factor, Fault> {
+    factors.iter().find(|factor| factor.name == name).ok_or_else(|| {
+        Fault::new(
+            path.clone(),
+            P::UnknownName {
+                what: "factor".to_owned(),
+                name: name.to_owned(),
+                within: within.to_owned(),
+                scope: "the study".to_owned(),
+                mend: suggest(name, factors.iter().map(|factor| factor.name.as_str())),
+            },
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,577 @@
+//! What is done to a volume: the kinds of workload and their parameters.
+//!
+//! A [`Workload`] is concrete: each parameter has one value. (A list in the study makes several
+//! workloads of one; that is [`super::variants`]' part.) Two families:
+//!
+//! * I/O that goes on until it is steady: [`Stream`], [`Random`] (as IOMeter does it), [`Slob`]; and
+//!   [`Probe`], which runs once over so many bytes or so long, as `hdparm -t` and `dd` do.
+//! * [`Operation`]s of the array itself, which end by themselves: initialise, clone, rebuild, check.
+//!
+//! How they are carried out is not said here but by the generators.
+
+use super::error::Fault;
+use super::reader::{Reader, size_text};
+use crate::duration;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use stdx::ByteCount;
+
+/// The most outstanding I/Os or processes of one workload: more than any queue of a disk or of NVMe
+/// (1023 usable slots is the usual size) takes at once.
+pub const QUEUE_DEPTH_MAX: u32 = 1024;
+/// What every block size is a multiple of: the smallest sector there is.
+pub const SECTOR: ByteCount = ByteCount(512);
+/// The level of the parameter `load` that means: nothing else runs.
+pub const IDLE: &str = "idle";
+/// How long a probe runs unless the study says otherwise: as long as `hdparm -t`.
+pub const PROBE_TIME_DEFAULT: Duration = Duration::from_secs(3);
+/// The most strata or samples a stratum: 4096 × 4096 samples are more than a disk has tracks.
+const SAMPLES_MAX: u32 = 4096;
+
+/// One thing that is done to a volume, with every parameter settled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Its name in the study.
+    pub name: String,
+    /// What it does.
+    pub kind: Kind,
+    /// How much of the volume it touches.
+    pub working_set: WorkingSet,
+}
+
+/// What a workload does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// Sequential streams side by side.
+    Stream(Stream),
+    /// Random I/O of one size, in IOMeter's manner.
+    Random(Random),
+    /// Processes that read and write single blocks at random, as SLOB does on a database.
+    Slob(Slob),
+    /// One sequential pass, in the manner of `hdparm -t` and `dd`.
+    Probe(Probe),
+    /// Something that the array does to its members.
+    Operation(Operation),
+}
+
+/// How much of the volume a workload touches, from its start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WorkingSet {
+    /// All of it.
+    Whole,
+    /// This share of it, above 0 and up to 1.
+    Share(f64),
+    /// So many bytes.
+    Size(ByteCount),
+}
+
+/// Which way data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// From the volume.
+    Read,
+    /// To the volume.
+    Write,
+}
+
+/// `kind = "stream"`: sequential streams side by side, each over a part of the working set of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// How many; 1 unless the study says otherwise.
+    pub streams: u32,
+    /// Size of each I/O; 1 MiB by default.
+    pub block_size: ByteCount,
+    /// Read (the default) or write.
+    pub op: Op,
+    /// Outstanding I/Os of each stream; 1 by default.
+    pub queue_depth: u32,
+}
+
+/// `kind = "random"`: I/Os of one size at random places.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Random {
+    /// The share of I/Os that read, 0 to 1; 1 by default.
+    pub read_share: f64,
+    /// Size of each I/O; 4 KiB by default.
+    pub block_size: ByteCount,
+    /// Outstanding I/Os; 1 by default.
+    pub queue_depth: u32,
+    /// Places are multiples of this; the block size by default.
+    pub align: ByteCount,
+}
+
+/// `kind = "slob"`: processes with one outstanding I/O each, at random places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slob {
+    /// Processes that only read; 1 by default, or 0 where there are writers.
+    pub readers: u32,
+    /// Processes that only write; 0 by default.
+    pub writers: u32,
+    /// Size of each I/O; 8 KiB by default.
+    pub block_size: ByteCount,
+}
+
+/// `kind = "probe"`: one sequential pass with a single outstanding I/O.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Read (the default) or write.
+    pub op: Op,
+    /// Size of each I/O; 1 MiB by default.
+    pub block_size: ByteCount,
+    /// How far it goes; 3 s by default.
+    pub extent: ProbeExtent,
+    /// Where it begins; at the start by default.
+    pub at: Position,
+}
+
+/// How far a probe goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeExtent {
+    /// So many bytes.
+    Total(ByteCount),
+    /// So long.
+    Time(Duration),
+}
+
+/// Where in the working set a probe begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// At its start: the outer, fast tracks of a disk.
+    Start,
+    /// In its middle.
+    Middle,
+    /// So that it ends at its end: the inner, slow tracks of a disk.
+    End,
+}
+
+/// What an array does to its members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationKind {
+    /// `kind = "initialise"`: makes parity or copies agree for the first time.
+    Initialise,
+    /// `kind = "clone"`: copies a member to a spare before it dies.
+    Clone,
+    /// `kind = "rebuild"`: works out a lost member anew from the others.
+    Rebuild,
+    /// `kind = "check"`: reads all members and compares.
+    Check,
+}
+
+/// How an operation stands against host I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Host I/O goes first.
+    Low,
+    /// They share.
+    Normal,
+    /// The operation goes first.
+    High,
+}
+
+/// Stratified sampling of a long operation: the disk is cut into `strata` zones of equal size, in
+/// each of which `per_stratum` stretches are carried out and timed; the rest is integrated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// Zones; 8 by default.
+    pub strata: u32,
+    /// Stretches in each, 2 at least: their spread gives the sampling error. 3 by default.
+    pub per_stratum: u32,
+    /// The length of a stretch on each member; 256 MiB by default.
+    pub sample: ByteCount,
+}
+
+/// An operation of the array: `initialise`, `clone`, `rebuild`, `check`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// Which.
+    pub kind: OperationKind,
+    /// What runs against the volume at the same time; nothing by default.
+    pub load: Option<Box<Workload>>,
+    /// How it stands against that load; normal by default.
+    pub priority: Priority,
+    /// How it is sampled; by default it is carried out whole.
+    pub sampled: Option<Sampling>,
+}
+
+/// The words that `kind` takes.
+pub const KINDS: [&str; 8] =
+    ["stream", "random", "slob", "probe", "initialise", "clone", "rebuild", "check"];
+
+impl Workload {
+    /// The word of its kind: `random`, `rebuild`.
+    pub fn kind_word(&self) -> &'static str {
+        match &self.kind {
+            Kind::Stream(_) => "stream",
+            Kind::Random(_) => "random",
+            Kind::Slob(_) => "slob",
+            Kind::Probe(_) => "probe",
+            Kind::Operation(operation) => match operation.kind {
+                OperationKind::Initialise => "initialise",
+                OperationKind::Clone => "clone",
+                OperationKind::Rebuild => "rebuild",
+                OperationKind::Check => "check",
+            },
+        }
+    }
+
+    /// The metric that a reader looks at first.
+    pub fn main_metric(&self) -> &'static str {
+        match &self.kind {
+            Kind::Stream(_) | Kind::Probe(_) => "throughput_mb_s",
+            Kind::Random(_) | Kind::Slob(_) => "iops",
+            Kind::Operation(_) => "duration_s",
+        }
+    }
+
+    /// Every parameter that a list could vary, with its value as a study writes it, in the order in
+    /// which they stand in the name of a cell.
+    pub fn parameters(&self) -> Vec<(&'static str, String)> {
+        let mut parameters = match &self.kind {
+            Kind::Stream(stream) => vec![
+                ("op", stream.op.text().to_owned()),
+                ("streams", stream.streams.to_string()),
+                ("block_size", size_text(stream.block_size)),
+                ("queue_depth", stream.queue_depth.to_string()),
+            ],
+            Kind::Random(random) => vec![
+                ("read_share", random.read_share.to_string()),
+                ("block_size", size_text(random.block_size)),
+                ("queue_depth", random.queue_depth.to_string()),
+                ("align", size_text(random.align)),
+            ],
+            Kind::Slob(slob) => vec![
+                ("readers", slob.readers.to_string()),
+                ("writers", slob.writers.to_string()),
+                ("block_size", size_text(slob.block_size)),
+            ],
+            Kind::Probe(probe) => vec![
+                ("op", probe.op.text().to_owned()),
+                ("block_size", size_text(probe.block_size)),
+                match probe.extent {
+                    ProbeExtent::Total(size) => ("total", size_text(size)),
+                    ProbeExtent::Time(span) => ("time", duration::compact(span)),
+                },
+                ("at", probe.at.text().to_owned()),
+            ],
+            Kind::Operation(operation) => vec![
+                (
+                    "load",
+                    operation.load.as_ref().map_or_else(|| IDLE.to_owned(), |load| load.name.clone()),
+                ),
+                ("priority", operation.priority.text().to_owned()),
+            ],
+        };
+        parameters.push(("working_set", self.working_set.text()));
+        parameters
+    }
+
+    /// One parameter, as a study writes it.
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        self.parameters().into_iter().find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
+    /// Reads the parameters of a workload of this kind, none of which is a list. `loads` are the
+    /// workloads that an operation may have as its load.
+    pub(crate) fn read(
+        name: &str,
+        kind: &str,
+        mut reader: Reader,
+        loads: &BTreeMap<String, Workload>,
+    ) -> Result<Workload, Fault> {
+        let working_set = WorkingSet::read(&mut reader)?;
+        let operation = |kind, reader: &mut Reader| Operation::read(kind, reader, loads);
+        let kind = match kind {
+            "stream" => Kind::Stream(Stream::read(&mut reader)?),
+            "random" => Kind::Random(Random::read(&mut reader)?),
+            "slob" => Kind::Slob(Slob::read(&mut reader)?),
+            "probe" => Kind::Probe(Probe::read(&mut reader)?),
+            "initialise" => Kind::Operation(operation(OperationKind::Initialise, &mut reader)?),
+            "clone" => Kind::Operation(operation(OperationKind::Clone, &mut reader)?),
+            "rebuild" => Kind::Operation(operation(OperationKind::Rebuild, &mut reader)?),
+            "check" => Kind::Operation(operation(OperationKind::Check, &mut reader)?),
+            other => unreachable!("the kind '{other}' was checked against KINDS"),
+        };
+        reader.finish()?;
+        Ok(Workload { name: name.to_owned(), kind, working_set })
+    }
+}
+
+impl Op {
+    /// `read` or `write`.
+    pub fn text(self) -> &'static str {
+        match self {
+            Op::Read => "read",
+            Op::Write => "write",
+        }
+    }
+    fn read(reader: &mut Reader) -> Result<Op, Fault> {
+        let choices = [("read", Op::Read), ("write", Op::Write)];
+        Ok(reader.choice("op", &choices)?.unwrap_or(Op::Read))
+    }
+}
+
+impl Position {
+    fn text(self) -> &'static str {
+        match self {
+            Position::Start => "start",
+            Position::Middle => "middle",
+            Position::End => "end",
+        }
+    }
+}
+
+impl Priority {
+    /// `low`, `normal` or `high`.
+    pub fn text(self) -> &'static str {
+        match self {
+            Priority::Low => "low",
+            Priority::Normal => "normal",
+            Priority::High => "high",
+        }
+    }
+}
+
+impl WorkingSet {
+    fn text(self) -> String {
+        match self {
+            WorkingSet::Whole => "1".to_owned(),
+            WorkingSet::Share(share) => share.to_string(),
+            WorkingSet::Size(size) => size_text(size),
+        }
+    }
+
+    fn read(reader: &mut Reader) -> Result<WorkingSet, Fault> {
+        const KEY: &str = "working_set";
+        let Some(value) = reader.take(KEY) else { return Ok(WorkingSet::Whole) };
+        match (super::reader::as_number(&value), super::reader::as_size(&value)) {
+            (Some(1.0), _) => return Ok(WorkingSet::Whole),
+            (Some(share), _) if share > 0.0 && share < 1.0 => return Ok(WorkingSet::Share(share)),
+            (None, Some(size)) if !size.is_zero() && size.is_multiple_of(SECTOR) => {
+                return Ok(WorkingSet::Size(size));
+            }
+            _ => {}
+        }
+        let expected = "a share above 0 and up to 1, or a size such as \"4g\"";
+        Err(reader.bad(KEY, &value, expected))
+    }
+
+    /// How many bytes that is on a volume of this size: whole sectors, no more than the volume.
+    pub fn of(self, volume: ByteCount) -> ByteCount {
+        match self {
+            WorkingSet::Whole => volume,
+            WorkingSet::Share(share) => {
+                ByteCount((volume.bytes() as f64 * share) as u64).round_down(SECTOR)
+            }
+            WorkingSet::Size(size) => size.min(volume),
+        }
+    }
+}
+
+/// A size that is a multiple of the sector.
+fn sectors(
+    reader: &mut Reader,
+    key: &'static str,
+    default: ByteCount,
+) -> Result<ByteCount, Fault> {
+    let size = reader.size(key)?.unwrap_or(default);
+    if size.is_multiple_of(SECTOR) {
+        return Ok(size);
+    }
+    let value = toml::Value::String(size_text(size));
+    Err(reader.bad(key, &value, "a multiple of 512 bytes, the smallest sector"))
+}
+
+impl Stream {
+    fn read(reader: &mut Reader) -> Result<Stream, Fault> {
+        Ok(Stream {
+            op: Op::read(reader)?,
+            streams: reader.count("streams", 1..=QUEUE_DEPTH_MAX)?.unwrap_or(1),
+            block_size: sectors(reader, "block_size", ByteCount::kib(1024))?,
+            queue_depth: reader.count("queue_depth", 1..=QUEUE_DEPTH_MAX)?.unwrap_or(1),
+        })
+    }
+}
+
+impl Random {
+    fn read(reader: &mut Reader) -> Result<Random, Fault> {
+        let share = |share| (0.0..=1.0).contains(&share);
+        let read_share =
+            reader.number("read_share", "a share from 0 (writes only) to 1 (reads only)", share)?;
+        let block_size = sectors(reader, "block_size", ByteCount::kib(4))?;
+        Ok(Random {
+            read_share: read_share.unwrap_or(1.0),
+            block_size,
+            queue_depth: reader.count("queue_depth", 1..=QUEUE_DEPTH_MAX)?.unwrap_or(1),
+            align: sectors(reader, "align", block_size)?,
+        })
+    }
+}
+
+impl Slob {
+    fn read(reader: &mut Reader) -> Result<Slob, Fault> {
+        let writers = reader.count("writers", 0..=QUEUE_DEPTH_MAX)?.unwrap_or(0);
+        let readers = reader.count("readers", 0..=QUEUE_DEPTH_MAX)?;
+        let readers = readers.unwrap_or(u32::from(writers == 0));
+        if readers + writers == 0 {
+            return Err(reader.contradiction(
+                "readers",
+                "there are neither readers nor writers",
+                "give one of them a number above 0",
+            ));
+        }
+        Ok(Slob { readers, writers, block_size: sectors(reader, "block_size", ByteCount::kib(8))? })
+    }
+}
+
+impl Probe {
+    fn read(reader: &mut Reader) -> Result<Probe, Fault> {
+        let extent = match (reader.size("total")?, reader.span("time")?) {
+            (None, None) => ProbeExtent::Time(PROBE_TIME_DEFAULT),
+            (Some(total), None) => ProbeExtent::Total(total),
+            (None, Some(time)) => ProbeExtent::Time(time),
+            (Some(_), Some(_)) => {
+                return Err(reader.contradiction(
+                    "time",
+                    "it has both 'total' and 'time'",
+                    "leave out one of them",
+                ));
+            }
+        };
+        let positions =
+            [("start", Position::Start), ("middle", Position::Middle), ("end", Position::End)];
+        Ok(Probe {
+            op: Op::read(reader)?,
+            block_size: sectors(reader, "block_size", ByteCount::kib(1024))?,
+            extent,
+            at: reader.choice("at", &positions)?.unwrap_or(Position::Start),
+        })
+    }
+}
+
+impl Operation {
+    fn read(
+        kind: OperationKind,
+        reader: &mut Reader,
+        loads: &BTreeMap<String, Workload>,
+    ) -> Result<Operation, Fault> {
+        let load = match reader.text("load")?.as_deref() {
+            None | Some(IDLE) => None,
+            // The names were looked up when the loads were collected.
+            Some(name) => Some(Box::new(
+                loads.get(name).cloned().expect("every load was read before the operations"),
+            )),
+        };
+        let priorities =
+            [("low", Priority::Low), ("normal", Priority::Normal), ("high", Priority::High)];
+        let priority = reader.choice("priority", &priorities)?.unwrap_or(Priority::Normal);
+        let within = format!("'sampled' of {}", reader.within());
+        let sampled = match reader.reader("sampled", within)? {
+            None => None,
+            Some(mut sampled) => {
+                let sampling = Sampling {
+                    strata: sampled.count("strata", 1..=SAMPLES_MAX)?.unwrap_or(8),
+                    per_stratum: sampled.count("per_stratum", 2..=SAMPLES_MAX)?.unwrap_or(3),
+                    sample: sectors(&mut sampled, "sample", ByteCount::kib(256 * 1024))?,
+                };
+                sampled.finish()?;
+                Some(sampling)
+            }
+        };
+        Ok(Operation { kind, load, priority, sampled })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::error::Path;
+    use super::*;
+
+    fn read(kind: &str, text: &str) -> Result<Workload, String> {
+        let reader =
+            Reader::new(text.parse().expect("a table"), Path::default(), format!("workload '{kind}'"));
+        Workload::read(kind, kind, reader, &BTreeMap::new())
+            .map_err(|fault| fault.problem.to_string())
+    }
+
+    #[test]
+    fn every_kind_can_do_without_parameters() {
+        for kind in KINDS {
+            let workload = read(kind, "").expect(kind);
+            assert_eq!(workload.kind_word(), kind);
+            assert_eq!(workload.working_set, WorkingSet::Whole);
+        }
+    }
+
+    #[test]
+    fn random_is_aligned_to_its_blocks_unless_it_says_otherwise() {
+        let align = |text| match read("random", text).expect(text).kind {
+            Kind::Random(random) => random.align,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(align("block_size = \"32k\""), ByteCount::kib(32));
+        assert_eq!(align("block_size = \"32k\"\nalign = 512"), SECTOR);
+    }
+
+    #[test]
+    fn a_parameter_of_another_kind_is_refused_by_name() {
+        for (kind, text, problem) in [
+            (
+                "stream",
+                "read_share = 0.5",
+                "unknown key 'read_share' in workload 'stream'; there are: working_set, op, streams, \
+                 block_size, queue_depth",
+            ),
+            (
+                "random",
+                "queue_dept = 1",
+                "unknown key 'queue_dept' in workload 'random'; did you mean 'queue_depth'?",
+            ),
+            (
+                "random",
+                "read_share = 67",
+                "'read_share' in workload 'random' is 67; it must be a share from 0 (writes only) to 1 \
+                 (reads only)",
+            ),
+            (
+                "random",
+                "block_size = 1000",
+                "'block_size' in workload 'random' is \"1000\"; it must be a multiple of 512 bytes, the \
+                 smallest sector",
+            ),
+            (
+                "slob",
+                "readers = 0",
+                "workload 'slob': there are neither readers nor writers; give one of them a number \
+                 above 0",
+            ),
+            (
+                "probe",
+                "time = \"3s\"\ntotal = \"1g\"",
+                "workload 'probe': it has both 'total' and 'time'; leave out one of them",
+            ),
+            (
+                "rebuild",
+                "sampled = { per_stratum = 1 }",
+                "'per_stratum' in 'sampled' of workload 'rebuild' is 1; it must be a whole number from \
+                 2 to 4096",
+            ),
+            (
+                "check",
+                "working_set = 1.5",
+                "'working_set' in workload 'check' is 1.5; it must be a share above 0 and up to 1, or a \
+                 size such as \"4g\"",
+            ),
+        ] {
+            assert_eq!(read(kind, text), Err(problem.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_working_set_is_never_larger_than_the_volume() {
+        let volume = ByteCount::gib(2);
+        assert_eq!(WorkingSet::Whole.of(volume), volume);
+        assert_eq!(WorkingSet::Share(0.5).of(volume), ByteCount::gib(1));
+        assert_eq!(WorkingSet::Size(ByteCount::gib(4)).of(volume), volume);
+        assert!(WorkingSet::Share(0.333).of(volume).is_multiple_of(SECTOR));
+    }
+}

@@ -1,0 +1,356 @@
+//! Hardware profiles: what a piece of hardware is, number by number, and where each number is from.
+//!
+//! A profile is a TOML file. Every number in it is a small table that holds the value and exactly one
+//! of three provenances: `source` (read in a named document), `derived` (worked out, and how) or
+//! `guessed` (why this and no other). So a reader of a simulated result can see what it stands on, and
+//! nobody can bend a number without writing down a reason:
+//!
+//! ```toml
+//! kind = "disk"
+//! name = "st3750640as"
+//! title = "Seagate Barracuda 7200.10, 750 GB"
+//! rpm = { value = 7200, source = "data sheet DS1232" }
+//! inner_rate_mb_s = { value = 37.3, derived = "0.478 of the outer rate, as on the Hitachi 7K500" }
+//! ```
+//!
+//! Rules: a key carries its unit; MB and kB in `_mb`, `_mb_s`, `_kb` are powers of 1000 for rates and
+//! powers of 1024 for memory, as data sheets have it; an unknown key, a missing one, a number without
+//! provenance or with two is refused in one line that names the file, the key and the mend.
+//!
+//! The profiles in `hardware/` are part of the program ([`names`], [`load`]); a profile of one's own
+//! is loaded by its path.
+
+mod controller;
+mod disk;
+mod host;
+mod library;
+mod link;
+mod ssd;
+
+pub use controller::ControllerProfile;
+pub use disk::DiskProfile;
+pub use host::HostProfile;
+pub use library::{load, load_path, names};
+pub use link::LinkProfile;
+pub use ssd::{SheetState, SsdProfile};
+
+use serde::Deserialize;
+use std::fmt;
+
+/// Why a profile can't be used. One line: file, key, mend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    /// No profile has this name.
+    #[error("no hardware profile is called '{name}'{hint}; `spindle hw list` shows them all")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// "; did you mean …?", or nothing.
+        hint: String,
+    },
+    /// The file can't be read.
+    #[error("{file}: {reason}; give the path of a readable TOML file")]
+    Unreadable {
+        /// The path.
+        file: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// Something in the file is wrong.
+    #[error("{file}:{line}: {key}: {mend}")]
+    Wrong {
+        /// The file's name.
+        file: String,
+        /// The line, counted from 1.
+        line: usize,
+        /// The key, or "profile" where it concerns the whole.
+        key: String,
+        /// What is wrong and how to mend it.
+        mend: String,
+    },
+    /// The profile is of another kind than the one that is needed here.
+    #[error("'{name}' is a {is}, not a {wanted}; `spindle hw list` shows the kinds")]
+    Kind {
+        /// Its name.
+        name: String,
+        /// Its kind.
+        is: &'static str,
+        /// The kind that is needed.
+        wanted: &'static str,
+    },
+}
+
+/// Where a number is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Read in this document.
+    Source(String),
+    /// Worked out, so.
+    Derived(String),
+    /// Guessed, for this reason.
+    Guessed(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Source(text) => write!(f, "source: {text}"),
+            Origin::Derived(text) => write!(f, "derived: {text}"),
+            Origin::Guessed(text) => write!(f, "guessed: {text}"),
+        }
+    }
+}
+
+/// A value with its provenance.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "RawGiven<T>")]
+pub struct Given<T> {
+    /// The value.
+    pub value: T,
+    /// Where it is from.
+    pub origin: Origin,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawGiven<T> {
+    value: T,
+    source: Option<String>,
+    derived: Option<String>,
+    guessed: Option<String>,
+}
+
+impl<T> TryFrom<RawGiven<T>> for Given<T> {
+    type Error = &'static str;
+    fn try_from(raw: RawGiven<T>) -> Result<Given<T>, &'static str> {
+        let origin = match (raw.source, raw.derived, raw.guessed) {
+            (Some(text), None, None) => Origin::Source(text),
+            (None, Some(text), None) => Origin::Derived(text),
+            (None, None, Some(text)) => Origin::Guessed(text),
+            _ => return Err("give exactly one of source, derived and guessed beside the value"),
+        };
+        let (Origin::Source(text) | Origin::Derived(text) | Origin::Guessed(text)) = &origin;
+        if text.trim().is_empty() {
+            return Err("say where the value is from: the provenance is empty");
+        }
+        Ok(Given { value: raw.value, origin })
+    }
+}
+
+/// One line of a profile, for showing it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The key, with its unit.
+    pub key: &'static str,
+    /// The value as text.
+    pub value: String,
+    /// The value where it is a number.
+    pub number: Option<f64>,
+    /// Where it is from.
+    pub origin: Origin,
+}
+
+/// What stands behind a key of a profile: something given, or possibly nothing.
+pub(crate) trait Field {
+    fn entry(&self, key: &'static str) -> Option<Entry>;
+}
+
+impl<T: fmt::Display> Field for Given<T> {
+    fn entry(&self, key: &'static str) -> Option<Entry> {
+        let value = self.value.to_string();
+        let number = value.parse().ok();
+        Some(Entry { key, value, number, origin: self.origin.clone() })
+    }
+}
+
+impl<T: fmt::Display> Field for Option<Given<T>> {
+    fn entry(&self, key: &'static str) -> Option<Entry> {
+        self.as_ref().and_then(|given| given.entry(key))
+    }
+}
+
+/// A flaw that only a look at several values shows.
+pub(crate) struct Flaw {
+    pub(crate) key: &'static str,
+    pub(crate) mend: String,
+}
+
+impl Flaw {
+    pub(crate) fn unless(holds: bool, key: &'static str, mend: &str) -> Result<(), Flaw> {
+        if holds { Ok(()) } else { Err(Flaw { key, mend: mend.to_owned() }) }
+    }
+}
+
+/// Declares a profile: the head that all kinds have, and the keys of this kind.
+macro_rules! profile {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            #[serde(rename = "kind")]
+            _kind: String,
+            /// The name it is looked up by.
+            pub name: String,
+            /// What it is, for people.
+            pub title: String,
+            /// What a reader should know beside the numbers.
+            #[serde(default)]
+            pub notes: String,
+            $($(#[$doc])* pub $field: $type,)*
+        }
+
+        impl $name {
+            /// Every value with its provenance, in the order of declaration.
+            pub fn entries(&self) -> Vec<$crate::profile::Entry> {
+                use $crate::profile::Field;
+                [$(self.$field.entry(stringify!($field)),)*].into_iter().flatten().collect()
+            }
+        }
+    };
+}
+pub(crate) use profile;
+
+/// A profile of any kind.
+#[derive(Clone, Debug)]
+pub enum Profile {
+    /// A hard disk.
+    Disk(DiskProfile),
+    /// A solid-state drive.
+    Ssd(SsdProfile),
+    /// What connects devices with a host.
+    Link(LinkProfile),
+    /// A host bus adapter or RAID controller.
+    Controller(ControllerProfile),
+    /// A computer.
+    Host(HostProfile),
+}
+
+/// What all kinds have, for finding out the kind.
+#[derive(Deserialize)]
+struct Head {
+    kind: String,
+}
+
+impl Profile {
+    /// Reads a profile from the text of the file called `file`.
+    pub fn parse(file: &str, text: &str) -> Result<Profile, ProfileError> {
+        let located = |error: toml::de::Error| {
+            let start = error.span().map_or(0, |span| span.start);
+            wrong_at(file, text, start, error.message())
+        };
+        let head: Head = toml::from_str(text).map_err(located)?;
+        let profile = match head.kind.as_str() {
+            "disk" => Profile::Disk(toml::from_str(text).map_err(located)?),
+            "ssd" => Profile::Ssd(toml::from_str(text).map_err(located)?),
+            "link" => Profile::Link(toml::from_str(text).map_err(located)?),
+            "controller" => Profile::Controller(toml::from_str(text).map_err(located)?),
+            "host" => Profile::Host(toml::from_str(text).map_err(located)?),
+            other => {
+                let mend = format!("'{other}' is no kind: write disk, ssd, link, controller or host");
+                return Err(wrong_key(file, text, "kind", &mend));
+            }
+        };
+        profile.check().map_err(|flaw| wrong_key(file, text, flaw.key, &flaw.mend))?;
+        Ok(profile)
+    }
+
+    fn check(&self) -> Result<(), Flaw> {
+        for entry in self.entries() {
+            let sane = entry.number.is_none_or(|n| n.is_finite() && (0.0..=1e15).contains(&n));
+            Flaw::unless(sane, entry.key, "write a number from 0 to 1e15")?;
+        }
+        match self {
+            Profile::Disk(disk) => disk.check(),
+            Profile::Ssd(ssd) => ssd.check(),
+            Profile::Link(link) => link.check(),
+            Profile::Controller(controller) => controller.check(),
+            Profile::Host(host) => host.check(),
+        }
+    }
+
+    /// "disk", "ssd", "link", "controller" or "host".
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Profile::Disk(_) => "disk",
+            Profile::Ssd(_) => "ssd",
+            Profile::Link(_) => "link",
+            Profile::Controller(_) => "controller",
+            Profile::Host(_) => "host",
+        }
+    }
+
+    /// The name it is looked up by.
+    pub fn name(&self) -> &str {
+        self.head().0
+    }
+
+    /// What it is, for people.
+    pub fn title(&self) -> &str {
+        self.head().1
+    }
+
+    fn head(&self) -> (&str, &str, &str) {
+        match self {
+            Profile::Disk(p) => (&p.name, &p.title, &p.notes),
+            Profile::Ssd(p) => (&p.name, &p.title, &p.notes),
+            Profile::Link(p) => (&p.name, &p.title, &p.notes),
+            Profile::Controller(p) => (&p.name, &p.title, &p.notes),
+            Profile::Host(p) => (&p.name, &p.title, &p.notes),
+        }
+    }
+
+    /// Every value with its provenance.
+    pub fn entries(&self) -> Vec<Entry> {
+        match self {
+            Profile::Disk(p) => p.entries(),
+            Profile::Ssd(p) => p.entries(),
+            Profile::Link(p) => p.entries(),
+            Profile::Controller(p) => p.entries(),
+            Profile::Host(p) => p.entries(),
+        }
+    }
+
+    /// The profile as text, each number with its provenance.
+    pub fn show(&self) -> String {
+        let (name, title, notes) = self.head();
+        let mut text = format!("{name} ({}): {title}\n", self.kind());
+        for paragraph in notes.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            text.push_str(&format!("  {paragraph}\n"));
+        }
+        let entries = self.entries();
+        let key_width = entries.iter().map(|e| e.key.len()).max().unwrap_or(0);
+        let value_width = entries.iter().map(|e| e.value.len()).max().unwrap_or(0);
+        for Entry { key, value, origin, .. } in entries {
+            text.push_str(&format!("  {key:key_width$}  {value:>value_width$}  {origin}\n"));
+        }
+        text
+    }
+
+    /// The disk or solid-state drive in it, as a [`Drive`](crate::Drive) needs one.
+    pub fn wrong_kind(&self, wanted: &'static str) -> ProfileError {
+        ProfileError::Kind { name: self.name().to_owned(), is: self.kind(), wanted }
+    }
+}
+
+/// The error at byte `start` of the file; the key is the one of that line.
+fn wrong_at(file: &str, text: &str, start: usize, message: &str) -> ProfileError {
+    let before = text.get(..start).unwrap_or(text);
+    let line = before.lines().count().max(1) + usize::from(before.ends_with('\n'));
+    let content = text.lines().nth(line - 1).unwrap_or_default();
+    let key = match content.split_once('=') {
+        Some((key, _)) if start > 0 => key.trim().to_owned(),
+        _ => "profile".to_owned(),
+    };
+    let mend = message.lines().collect::<Vec<_>>().join(", ");
+    ProfileError::Wrong { file: file.to_owned(), line, key, mend }
+}
+
+fn wrong_key(file: &str, text: &str, key: &str, mend: &str) -> ProfileError {
+    let is_key = |line: &str| line.split_once('=').is_some_and(|(k, _)| k.trim() == key);
+    let line = text.lines().position(is_key).map_or(1, |index| index + 1);
+    ProfileError::Wrong { file: file.to_owned(), line, key: key.to_owned(), mend: mend.to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! The profiles that are part of the program, and finding one by its name.
+//!
+//! The files of `hardware/` are compiled in, so a study runs wherever the program does. A name that
+//! nobody has is answered with the nearest one (Levenshtein's distance).
+
+use super::{Profile, ProfileError};
+use std::path::Path;
+
+macro_rules! hardware {
+    ($($name:literal,)*) => {
+        &[$(($name, include_str!(concat!("../../../../hardware/", $name, ".toml")))),*]
+    };
+}
+
+/// Every file of `hardware/`, in the order in which they are listed.
+const HARDWARE: &[(&str, &str)] = hardware![
+    "st3750640as",
+    "hua723030ala640",
+    "wd5000aaks",
+    "hus154545vlf400",
+    "exos-x20",
+    "x25-m",
+    "870-evo",
+    "pm9a3",
+    "p4800x",
+    "fc-4g",
+    "fc-4g-2path",
+    "sas-3g-x4",
+    "sas-6g-x4",
+    "sata-3g",
+    "sata-6g",
+    "iscsi-1g-1500",
+    "iscsi-1g-9000",
+    "pcie3-x4",
+    "pcie4-x4",
+    "hba",
+    "infortrend-2g",
+    "opteron-2008",
+    "xeon-2012",
+    "epyc-2024",
+];
+
+/// Edits beyond which a name is not offered as what was meant.
+const HINT_DISTANCE_MAX: usize = 3;
+
+/// The names of all profiles that are part of the program.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    HARDWARE.iter().map(|(name, _)| *name)
+}
+
+/// The profile of this name; or, where it ends in `.toml` or has a slash, the one in that file.
+pub fn load(name: &str) -> Result<Profile, ProfileError> {
+    if name.ends_with(".toml") || name.contains('/') {
+        return load_path(Path::new(name));
+    }
+    let wanted = name.to_ascii_lowercase();
+    match HARDWARE.iter().find(|(known, _)| *known == wanted) {
+        Some((known, text)) => Profile::parse(&format!("hardware/{known}.toml"), text),
+        None => Err(ProfileError::Unknown { name: name.to_owned(), hint: hint(&wanted) }),
+    }
+}
+
+/// The profile in a file.
+pub fn load_path(path: &Path) -> Result<Profile, ProfileError> {
+    let file = path.display().to_string();
+    match std::fs::read_to_string(path) {
+        Ok(text) => Profile::parse(&file, &text),
+        Err(error) => Err(ProfileError::Unreadable { file, reason: error.to_string() }),
+    }
+}
+
+fn hint(wanted: &str) -> String {
+    let part = names().find(|name| wanted.len() >= 3 && name.contains(wanted));
+    let near = || names().min_by_key(|name| distance(name, wanted));
+    let near = part.or_else(|| near().filter(|name| distance(name, wanted) <= HINT_DISTANCE_MAX));
+    near.map(|name| format!("; did you mean '{name}'?")).unwrap_or_default()
+}
+
+/// Insertions, deletions and replacements that lead from `a` to `b`.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

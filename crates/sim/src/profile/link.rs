@@ -1,0 +1,30 @@
+//! The profile of a link: what lies between a host and its devices.
+
+use super::{Flaw, Given, profile};
+
+profile! {
+    /// A link, of one or several paths.
+    LinkProfile {
+        /// Payload of one path, each way (10⁶ B/s).
+        rate_mb_s: Given<f64>,
+        /// Whether both directions carry at once.
+        full_duplex: Given<bool>,
+        /// Whether all devices share it; if not, each has one of its own.
+        shared: Given<bool>,
+        /// Paths that share the load.
+        paths: Given<u64>,
+        /// What one command takes on its way there and back, beside its data.
+        latency_us: Given<f64>,
+        /// Commands under way at once; the next ones wait.
+        command_limit: Given<u64>,
+    }
+}
+
+impl LinkProfile {
+    pub(crate) fn check(&self) -> Result<(), Flaw> {
+        Flaw::unless(self.rate_mb_s.value > 0.0, "rate_mb_s", "must be more than 0")?;
+        let paths = (1..=64).contains(&self.paths.value);
+        Flaw::unless(paths, "paths", "write a number of paths from 1 to 64")?;
+        Flaw::unless(self.command_limit.value > 0, "command_limit", "must be more than 0")
+    }
+}

@@ -1,0 +1,49 @@
+//! The commands, one file a group, and what they fail with.
+
+pub mod hw;
+pub mod lab;
+
+use clap::Subcommand;
+
+/// The command groups.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Measure storage: run studies, read and compare their results
+    #[command(subcommand)]
+    Lab(lab::LabCommand),
+    /// Show the hardware profiles that simulated machines are made of
+    #[command(subcommand)]
+    Hw(hw::HwCommand),
+}
+
+/// A command that did not succeed.
+#[derive(Debug)]
+pub struct Failure {
+    /// One line: the thing and the mend.
+    pub message: String,
+    /// 1 failed, 2 wrong usage.
+    pub status: u8,
+}
+
+impl Failure {
+    /// It was asked rightly, and failed.
+    pub fn failed(message: impl ToString) -> Failure {
+        Failure { message: message.to_string().replace('\n', " "), status: 1 }
+    }
+
+    /// It was asked wrongly: a file, name or value of the user's.
+    pub fn usage(message: impl ToString) -> Failure {
+        Failure { message: message.to_string().replace('\n', " "), status: 2 }
+    }
+}
+
+/// Carries out a command.
+///
+/// # Errors
+/// With the line to print and the exit status.
+pub fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Lab(command) => lab::run(command),
+        Command::Hw(command) => hw::run(command),
+    }
+}
