@@ -1,1 +1,59 @@
-fn main() {}
+//! The project's own commands: `cargo xtask ci`, `cargo xtask bench NAME`.
+//!
+//! One tool, so that what a developer runs and what continuous integration runs are the same thing. It
+//! installs nothing; `.ci/run` does.
+
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "xtask runs programs, reads clocks and its surroundings, and belongs to no engine"
+)]
+
+mod bench;
+mod ci;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask ci [--list] [--only STEP]...   run the checks, or some of them
+       cargo xtask bench list                     name the benchmarks
+       cargo xtask bench NAME [ARGUMENT]...       run one, beside its peers";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match args.split_first() {
+        Some((command, rest)) if command == "ci" => ci::run(rest),
+        Some((command, rest)) if command == "bench" => bench::run(rest),
+        Some((command, _)) if command == "--help" || command == "help" => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => Err(Failure::Usage(USAGE.into())),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Failed(reason)) => {
+            eprintln!("xtask: {reason}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Usage(text)) => {
+            eprintln!("{text}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Why a command did not do what it should.
+#[derive(Debug)]
+pub enum Failure {
+    /// It was tried and failed; one line says why.
+    Failed(String),
+    /// It was called wrongly.
+    Usage(String),
+}
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Failure {
+        Failure::Failed(reason)
+    }
+}

@@ -1,1 +1,35 @@
-//! TODO
+//! The real world: this host's disks and files, its processors and its clock, behind the traits of
+//! `rt`.
+//!
+//! * [`runtime`]: [`HostRuntime`], an executor over real hardware, made for one thread; [`Host`], what
+//!   files are opened against.
+//! * [`uring`] and [`threads`]: the two reactors. The second is taken where io_uring is refused.
+//! * [`file`](mod@file): [`FileDevice`], a file or block device as a `Device`.
+//! * [`probe`]: what lies on a device already, so that nothing is overwritten by mistake.
+//! * [`clock`]: monotonic time, and processor time.
+//!
+//! Inside: `operation` is one request and how far it is, the same for both reactors; `answer` tells
+//! the waiting task; `pool` has the worker threads; `sys` the system calls.
+//!
+//! Invariant: memory and descriptors of an operation under way belong to its reactor, not to the
+//! future that waits for it, and are given back only when the system has done with them (the argument
+//! stands in [`uring`]).
+
+// host is the real world: clocks, threads and the system's I/O are what it is made of.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod answer;
+pub mod clock;
+pub mod file;
+mod operation;
+mod pool;
+pub mod probe;
+pub mod runtime;
+mod sys;
+pub mod threads;
+pub mod uring;
+
+pub use clock::Clock;
+pub use file::{FileDevice, FileOptions, OpenError};
+pub use probe::{Content, ProbeError};
+pub use runtime::{Host, HostRuntime, ReactorKind, StartError};

@@ -37,8 +37,24 @@ pub(crate) struct OpenFile {
     pub(crate) file: File,
     /// Whether the file lives in memory, so that its I/O is a copy and never waits.
     pub(crate) in_memory: bool,
-    pub(crate) zero_range_refused: AtomicBool,
-    pub(crate) punch_hole_refused: AtomicBool,
+    zero_range_refused: AtomicBool,
+    punch_hole_refused: AtomicBool,
+}
+
+impl OpenFile {
+    pub(crate) fn new(file: File, in_memory: bool) -> OpenFile {
+        OpenFile {
+            file,
+            in_memory,
+            zero_range_refused: AtomicBool::new(false),
+            punch_hole_refused: AtomicBool::new(false),
+        }
+    }
+
+    /// The ways in which the file system may zero a range, best first, and whether it refused.
+    fn ways_of_zeroing(&self) -> [(i32, &AtomicBool); 2] {
+        [(ZERO_RANGE, &self.zero_range_refused), (PUNCH_HOLE, &self.punch_hole_refused)]
+    }
 }
 
 /// What is to be done, with the memory for it.
@@ -47,8 +63,15 @@ enum Work {
     Write { data: SgList, durable: bool },
     Flush,
     Discard { len: u64 },
-    Zero { len: u64, zeros: SgList },
+    /// `tried`: the way of zeroing that the step under way tries; `zeros`: what is written where no
+    /// such way is left.
+    Zero { len: u64, tried: i32, zeros: SgList },
 }
+
+/// Zero a range and keep its space.
+const ZERO_RANGE: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
+/// Give back the space of a range, which then reads as zeros.
+const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 
 /// See the [module](self).
 pub(crate) struct Operation {
@@ -109,7 +132,7 @@ impl Operation {
     }
 
     pub(crate) fn zero(at: u64, len: u64) -> Operation {
-        Operation::new(Work::Zero { len, zeros: SgList::new() }, at)
+        Operation::new(Work::Zero { len, tried: 0, zeros: SgList::new() }, at)
     }
 
     fn new(work: Work, at: u64) -> Operation {
@@ -129,7 +152,6 @@ impl Operation {
     /// The next call to make.
     pub(crate) fn step(&mut self, file: &OpenFile) -> Step<'_> {
         let at = self.at + self.done;
-        let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         match &mut self.work {
             Work::Read(into) => {
                 let rest = &mut into[self.done as usize..];
@@ -142,14 +164,13 @@ impl Operation {
                 Step::Write { pieces, at, durable }
             }
             Work::Flush => Step::Sync,
-            Work::Discard { len } => Step::Allocate { mode: hole, at, len: *len },
-            Work::Zero { len, zeros } => {
-                let keep = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
-                if !file.zero_range_refused.load(Ordering::Relaxed) {
-                    return Step::Allocate { mode: keep, at, len: *len };
-                }
-                if !file.punch_hole_refused.load(Ordering::Relaxed) {
-                    return Step::Allocate { mode: hole, at, len: *len };
+            Work::Discard { len } => Step::Allocate { mode: PUNCH_HOLE, at, len: *len },
+            Work::Zero { len, tried, zeros } => {
+                for (mode, refused) in file.ways_of_zeroing() {
+                    if !refused.load(Ordering::Relaxed) {
+                        *tried = mode;
+                        return Step::Allocate { mode, at, len: *len };
+                    }
                 }
                 if zeros.is_empty() {
                     *zeros = SgList::zeros(ZEROS_BYTES);
@@ -182,7 +203,7 @@ impl Operation {
             Work::Read(_) | Work::Write { .. } if count == 0 => Some(Err(IoErrorKind::Medium)),
             Work::Read(into) if self.done < into.len() as u64 => None,
             Work::Write { data, .. } if self.done < data.len() as u64 => None,
-            Work::Zero { len, zeros } if !zeros.is_empty() && self.done < *len => {
+            Work::Zero { len, zeros, .. } if !zeros.is_empty() && self.done < *len => {
                 (count == 0).then_some(Err(IoErrorKind::Medium))
             }
             _ => Some(Ok(match std::mem::replace(&mut self.work, Work::Flush) {
@@ -200,14 +221,12 @@ impl Operation {
         let unsupported = matches!(errno.0, libc::EOPNOTSUPP | libc::ENOSYS | libc::ENODEV);
         match &self.work {
             Work::Discard { .. } if unsupported => Some(Ok(SgList::new())),
-            Work::Zero { zeros, .. } if unsupported && zeros.is_empty() => {
-                // What was tried is the first that was not known to be refused. Another operation may
-                // have learned the same meanwhile; then a way is skipped that would have worked, and
-                // the next takes its place: still zeros.
-                if !file.zero_range_refused.swap(true, Ordering::Relaxed) {
-                    return None;
+            Work::Zero { zeros, tried, .. } if unsupported && zeros.is_empty() => {
+                for (mode, refused) in file.ways_of_zeroing() {
+                    if mode == *tried {
+                        refused.store(true, Ordering::Relaxed);
+                    }
                 }
-                file.punch_hole_refused.store(true, Ordering::Relaxed);
                 None
             }
             // A direct read goes on from where a short one stopped, off the grid: the file ends there.
@@ -275,12 +294,7 @@ mod tests {
     use super::*;
 
     fn file() -> OpenFile {
-        OpenFile {
-            file: File::open("/dev/null").expect("there is always a /dev/null"),
-            in_memory: false,
-            zero_range_refused: AtomicBool::new(false),
-            punch_hole_refused: AtomicBool::new(false),
-        }
+        OpenFile::new(File::open("/dev/null").expect("there is always a /dev/null"), false)
     }
 
     /// The bytes of the step, which must be a write, and where they go.

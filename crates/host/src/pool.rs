@@ -9,10 +9,16 @@
 //! holds in memory. Dropping a pool lets its threads finish all jobs, and waits for them.
 
 use rt::reactor::Job;
+use rt::{ComputePlan, Work, WorkKind};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use stdx::ByteCount;
+
+/// Work over fewer bytes is done on the executor's thread: handing it over would cost more than it
+/// saves. TODO measure
+const OFFLOAD_BYTES_MIN: ByteCount = ByteCount::mib(1);
 
 /// See the [module](self).
 pub(crate) struct Pool {
@@ -110,6 +116,15 @@ impl Drop for Pool {
         for thread in threads {
             let _ = thread.join();
         }
+    }
+}
+
+/// What becomes of a piece of work: small work is done at once, large work by a worker.
+pub(crate) fn plan(work: Work, processors: usize) -> ComputePlan {
+    if work.bytes < OFFLOAD_BYTES_MIN || processors == 1 || work.kind == WorkKind::Io {
+        ComputePlan::Inline
+    } else {
+        ComputePlan::Offload
     }
 }
 

@@ -37,7 +37,9 @@ pub struct CellSpec {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DesignError {
     /// Too many combinations.
-    #[error("the study has {cells} cells, over the limit of {CELLS_MAX}; shorten a list or leave out levels")]
+    #[error(
+        "the study has {cells} cells, over the limit of {CELLS_MAX}; shorten a list or leave out levels"
+    )]
     TooManyCells {
         /// How many there would be.
         cells: usize,
@@ -46,7 +48,9 @@ pub enum DesignError {
     #[error("no cell is left; 'only', 'except' and --set factor.NAME shut out every one")]
     NoCells,
     /// A pattern that no cell matches.
-    #[error("--only '{pattern}' matches no cell; `spindle lab show STUDY` lists their names, as {example}")]
+    #[error(
+        "--only '{pattern}' matches no cell; `spindle lab show STUDY` lists their names, as {example}"
+    )]
     NoMatch {
         /// The pattern.
         pattern: String,
@@ -267,7 +271,8 @@ mod tests {
 
     #[test]
     fn taking_some_levels_renames_nothing() {
-        let settings = vec!["factor.layout=b".to_owned(), "workload.random.queue_depth=16".to_owned()];
+        let settings =
+            vec!["factor.layout=b".to_owned(), "workload.random.queue_depth=16".to_owned()];
         let some = cells_of(&Options { settings, ..Options::default() });
         let whole: BTreeSet<String> = whole().into_iter().map(|cell| cell.id).collect();
         assert_eq!(some.len(), 2 * 2 + 1);

@@ -6,4 +6,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod claims;
+pub mod compare;
+pub mod design;
+pub mod duration;
+pub mod measure;
+pub mod metrics;
+pub mod output;
+pub mod report;
 pub mod results;
+pub mod run;
+pub mod stats;
+pub mod steady;
+pub mod study;
+pub mod target;
+pub mod verdict;

@@ -149,10 +149,15 @@ mod tests {
 
     #[test]
     fn one_sample_has_no_interval() {
-        let mut figure = Metric { mean: 412.0, ci_low: 412.0, ci_high: 412.0, samples: vec![412.0] };
+        let mut figure =
+            Metric { mean: 412.0, ci_low: 412.0, ci_high: 412.0, samples: vec![412.0] };
         assert_eq!(quantity_with_interval("iops", &figure, 0.95), "412 I/Os a second");
-        figure =
-            Metric { mean: 412.0, ci_low: 401.0, ci_high: 423.0, samples: vec![411.0, 413.0, 412.0] };
+        figure = Metric {
+            mean: 412.0,
+            ci_low: 401.0,
+            ci_high: 423.0,
+            samples: vec![411.0, 413.0, 412.0],
+        };
         assert_eq!(
             quantity_with_interval("iops", &figure, 0.95),
             "412 I/Os a second (95 % 401–423)"

@@ -113,7 +113,7 @@ impl Study {
         let place = file.display().to_string();
         let text = std::fs::read_to_string(file).map_err(|error| StudyError {
             place: place.clone(),
-            problem: P::Unreadable { why: error.to_string() },
+            problem: Box::new(P::Unreadable { why: error.to_string() }),
         })?;
         let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         Study::parse(&name.unwrap_or_default(), &place, &text, options)
@@ -139,7 +139,8 @@ impl Study {
     /// Reads a study from its table, without looking whether claims match cells.
     fn read(name: &str, table: Table) -> Result<Study, Fault> {
         let mut top = Reader::new(table, Path::default(), "the study");
-        let title = top.required_text("title", "write title = \"...\", as it shall head the report")?;
+        let title =
+            top.required_text("title", "write title = \"...\", as it shall head the report")?;
         let question =
             top.required_text("question", "write question = \"...?\", which the study answers")?;
         let about = top.text("about")?;
@@ -231,11 +232,14 @@ impl Study {
             }
             if let Against::Cells { to, .. } = &check.against {
                 for cell in cells.iter().filter(|cell| check.of.matches(cell)) {
-                    if !cells.iter().any(|other| check.of.pairs(to, cell, other)) {
+                    if !cells.iter().any(|other| to.pairs(cell, other)) {
                         let why = format!("no cell that has {to} stands against {}", cell.id);
-                        let mend = "narrow 'of', or name in both 'of' and 'to' what shall differ";
+                        let mend = "narrow 'of', or name in 'to' all that shall differ";
                         let mend = mend.to_owned();
-                        return Err(Fault::new(path.key("to"), P::Contradiction { what, why, mend }));
+                        return Err(Fault::new(
+                            path.key("to"),
+                            P::Contradiction { what, why, mend },
+                        ));
                     }
                 }
             }
@@ -323,10 +327,7 @@ fn read_layouts(top: &mut Reader) -> Result<BTreeMap<String, Table>, Fault> {
     Ok(layouts)
 }
 
-fn read_factors(
-    top: &mut Reader,
-    layouts: &BTreeMap<String, Table>,
-) -> Result<Vec<Factor>, Fault> {
+fn read_factors(top: &mut Reader, layouts: &BTreeMap<String, Table>) -> Result<Vec<Factor>, Fault> {
     let mut factors: Vec<Factor> = Vec::new();
     for mut reader in top.readers("factor", "factor")? {
         let name = reader.required_text("name", "write name = \"...\"")?;
@@ -335,7 +336,11 @@ fn read_factors(
         let twice = |what: &str, name: &str, within: &str, key: &str| {
             Fault::new(
                 reader.path(key),
-                P::Twice { what: what.to_owned(), name: name.to_owned(), within: within.to_owned() },
+                P::Twice {
+                    what: what.to_owned(),
+                    name: name.to_owned(),
+                    within: within.to_owned(),
+                },
             )
         };
         if factors.iter().any(|factor| factor.name == name) {
@@ -356,8 +361,7 @@ fn read_factors(
         };
         let mut read: Vec<Level> = Vec::with_capacity(levels.len());
         for value in levels {
-            let level =
-                Level::of(&value).ok_or_else(|| reader.bad("levels", &value, expected))?;
+            let level = Level::of(&value).ok_or_else(|| reader.bad("levels", &value, expected))?;
             let text = level.to_string();
             check_name(&reader, "levels", &text)?;
             if read.iter().any(|other| other.to_string() == text) {
@@ -463,6 +467,3 @@ fn factor_named<'a>(
         )
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -222,7 +222,10 @@ impl Buf {
     /// # Panics
     /// If `range` reaches beyond the end.
     pub fn slice(&self, range: Range<usize>) -> Buf {
-        assert!(range.start <= range.end && range.end <= self.len, "a slice lies within its buffer");
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "a slice lies within its buffer"
+        );
         let len = range.end - range.start;
         let repr = match &self.repr {
             Repr::Memory { block, start } => {
@@ -241,9 +244,10 @@ impl Buf {
     pub(crate) fn try_join(&self, next: &Buf) -> Option<Buf> {
         let len = self.len + next.len;
         match (&self.repr, &next.repr) {
-            (Repr::Memory { block, start }, Repr::Memory { block: next_block, start: next_start })
-                if Arc::ptr_eq(block, next_block) && start + self.len == *next_start =>
-            {
+            (
+                Repr::Memory { block, start },
+                Repr::Memory { block: next_block, start: next_start },
+            ) if Arc::ptr_eq(block, next_block) && start + self.len == *next_start => {
                 Some(Buf { repr: Repr::Memory { block: Arc::clone(block), start: *start }, len })
             }
             (Repr::Fill { word, .. }, Repr::Fill { word: next_word, .. })

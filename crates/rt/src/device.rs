@@ -220,10 +220,8 @@ impl Request {
         let len = self.len();
         let aligned = self.offset.is_multiple_of(geometry.logical_block)
             && len.is_multiple_of(geometry.logical_block);
-        let within = self
-            .offset
-            .checked_add(len)
-            .is_some_and(|end| end.from_start() <= geometry.capacity);
+        let within =
+            self.offset.checked_add(len).is_some_and(|end| end.from_start() <= geometry.capacity);
         if self.kind() == OpKind::Flush || aligned && within {
             return Ok(());
         }

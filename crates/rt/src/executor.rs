@@ -142,11 +142,12 @@ impl Runtime {
                 let output = result.borrow_mut().take();
                 return Ok(output.expect("a task that ended left its result"));
             }
-            inner.reactor.poll();
             self.fire_timers();
             if !inner.queue.is_empty() {
+                inner.reactor.poll();
                 continue;
             }
+            // Parking takes what is there, as polling does: one look at the outside, not two.
             inner.queue.parked.store(true, Ordering::SeqCst);
             // A waker of another thread may have come between the look and the store.
             let parked = if inner.queue.is_empty() {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use stdx::{ByteCount, Offset};
 
 /// See the [module](self).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Extents(BTreeMap<u64, Buf>);
 
 /// A part of what was asked for.

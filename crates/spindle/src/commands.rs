@@ -2,6 +2,7 @@
 
 pub mod hw;
 pub mod lab;
+mod progress;
 
 use clap::Subcommand;
 

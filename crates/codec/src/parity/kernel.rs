@@ -8,6 +8,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+#[cfg(target_arch = "aarch64")]
+use super::neon;
 use super::pass::{ROWS_MAX, RawPass};
 use super::scalar;
 #[cfg(target_arch = "x86_64")]
@@ -30,6 +32,8 @@ enum InstructionSet {
     Avx512,
     #[cfg(target_arch = "x86_64")]
     Avx512Gfni,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
 }
 
 /// What one pass reads and writes, and the coefficients between. See `pass` for the meaning.
@@ -64,7 +68,8 @@ impl Kernel {
         *Kernel::available().last().expect("the scalar kernel runs everywhere")
     }
 
-    /// Its name, for people: `scalar`, `ssse3`, `avx2`, `avx2-gfni`, `avx512`, `avx512-gfni`.
+    /// Its name, for people: `scalar`, `ssse3`, `avx2`, `avx2-gfni`, `avx512`, `avx512-gfni`,
+    /// `neon`.
     pub fn name(self) -> &'static str {
         match self.0 {
             InstructionSet::Scalar => "scalar",
@@ -78,6 +83,8 @@ impl Kernel {
             InstructionSet::Avx512 => "avx512",
             #[cfg(target_arch = "x86_64")]
             InstructionSet::Avx512Gfni => "avx512-gfni",
+            #[cfg(target_arch = "aarch64")]
+            InstructionSet::Neon => "neon",
         }
     }
 
@@ -93,11 +100,14 @@ impl Kernel {
         assert!(inputs.iter().all(|input| input.len() == length), "an input differs in length");
         assert_eq!(inputs.len(), coefficients.len(), "each input has its coefficients");
         assert!(inputs_in_sum <= inputs.len() && folded <= row_count);
+        assert!(
+            !powers || (sum.is_some() && inputs_in_sum == inputs.len() && !accumulate),
+            "the making of parity sums up all of its inputs, and nothing else"
+        );
         assert!(row_count + usize::from(sum.is_some()) <= ROWS_MAX, "more outputs than parities");
 
-        let address = |output: Option<&mut [u8]>| {
-            output.map_or(std::ptr::null_mut(), <[u8]>::as_mut_ptr)
-        };
+        let address =
+            |output: Option<&mut [u8]>| output.map_or(std::ptr::null_mut(), <[u8]>::as_mut_ptr);
         let raw = RawPass {
             inputs,
             coefficients,
@@ -126,6 +136,8 @@ impl Kernel {
                 InstructionSet::Avx512 => x86::avx512(&raw),
                 #[cfg(target_arch = "x86_64")]
                 InstructionSet::Avx512Gfni => x86::avx512_gfni(&raw),
+                #[cfg(target_arch = "aarch64")]
+                InstructionSet::Neon => neon::neon(&raw),
             }
         }
     }
@@ -139,23 +151,28 @@ impl fmt::Debug for Kernel {
 
 /// Asks the processor.
 fn detect() -> Vec<Kernel> {
-    let mut found = vec![Kernel(InstructionSet::Scalar)];
+    let always = true;
     #[cfg(target_arch = "x86_64")]
-    {
-        let gfni = is_x86_feature_detected!("gfni");
-        let avx2 = is_x86_feature_detected!("avx2");
-        let avx512 = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
-        for (present, set) in [
-            (is_x86_feature_detected!("ssse3"), InstructionSet::Ssse3),
-            (avx2, InstructionSet::Avx2),
-            (avx512, InstructionSet::Avx512),
-            (avx2 && gfni, InstructionSet::Avx2Gfni),
-            (avx512 && gfni, InstructionSet::Avx512Gfni),
-        ] {
-            if present {
-                found.push(Kernel(set));
-            }
-        }
-    }
-    found
+    let gfni = is_x86_feature_detected!("gfni");
+    #[cfg(target_arch = "x86_64")]
+    let avx2 = is_x86_feature_detected!("avx2");
+    #[cfg(target_arch = "x86_64")]
+    let avx512 = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+    let sets = [
+        (always, InstructionSet::Scalar),
+        #[cfg(target_arch = "x86_64")]
+        (is_x86_feature_detected!("ssse3"), InstructionSet::Ssse3),
+        #[cfg(target_arch = "x86_64")]
+        (avx2, InstructionSet::Avx2),
+        #[cfg(target_arch = "x86_64")]
+        (avx2 && gfni, InstructionSet::Avx2Gfni),
+        #[cfg(target_arch = "x86_64")]
+        (avx512, InstructionSet::Avx512),
+        #[cfg(target_arch = "x86_64")]
+        (avx512 && gfni, InstructionSet::Avx512Gfni),
+        #[cfg(target_arch = "aarch64")]
+        (std::arch::is_aarch64_feature_detected!("neon"), InstructionSet::Neon),
+    ];
+    let present = sets.into_iter().filter(|(is_present, _)| *is_present);
+    present.map(|(_, set)| Kernel(set)).collect()
 }

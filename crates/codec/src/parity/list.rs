@@ -1,7 +1,7 @@
 //! A list that lies on the stack while it is short.
 //!
-//! Rebuilding a stripe lists its members, and a stripe of 128 KiB is rebuilt in less than two
-//! microseconds, in which two allocations and their release would show. Most stripes have few members,
+//! Rebuilding a stripe lists its members, and a stripe of 128 KiB is rebuilt in a few microseconds, in
+//! which two allocations and their release would show. Most stripes have few members,
 //! but any number must work.
 
 /// A list of `T`, on the stack while it has no more than `N`.
@@ -30,11 +30,6 @@ impl<T: Copy + Default, const N: usize> List<T, N> {
             self.heap.push(item);
         }
         self.count += 1;
-    }
-
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.count
     }
 
     #[inline]

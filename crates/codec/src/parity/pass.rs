@@ -22,11 +22,16 @@
 //!
 //! # Layers
 //!
-//! A [`Lane`] is a vector of some instruction set, with the four operations that the loops need. The
+//! A [`Lane`] is a vector of some instruction set, with the few operations that the loops need. The
 //! loops are generic over it and always inlined, so they take on the instruction set of the function
 //! that they are expanded in; that function (one a kernel, in `scalar`, `x86`, `neon`) carries the
 //! `#[target_feature]`. A loop works from a given place in whole blocks and returns how far it came;
 //! whoever drives it hands what is left to a narrower loop, and the last bytes to that of single bytes.
+
+#![allow(
+    clippy::needless_range_loop,
+    reason = "the vectors of a block and the rows are indexed alike in several arrays and addresses"
+)]
 
 use crate::gf256;
 
@@ -36,7 +41,7 @@ pub(super) const ROWS_MAX: usize = 3;
 /// One pass: what to read, what to write, and the sums that lead from one to the other.
 ///
 /// The pointers may be read (`inputs`) and written (`sum`, `rows`) for `length` bytes, and nothing
-/// else refers to what is written. `parity::Pass::run` is the only maker and sees to that.
+/// else refers to what is written. `Kernel::run` is the only maker and sees to that.
 pub(super) struct RawPass<'a> {
     /// What to read; each is at least `length` long.
     pub(super) inputs: &'a [&'a [u8]],
@@ -74,10 +79,13 @@ pub(super) trait Lane: Copy {
     const BYTES: usize;
     /// Whether doubling is much cheaper than multiplying.
     const PREFERS_HORNER: bool;
+    /// What is added to each byte of an accumulator in [`horner`], for lanes to which that is a help.
+    const HORNER_BIAS: u8 = 0;
 
+    /// A vector of this byte.
     /// # Safety
     /// See the trait.
-    unsafe fn zero() -> Self;
+    unsafe fn splat(byte: u8) -> Self;
     /// # Safety
     /// See the trait; and `BYTES` bytes at `from` may be read. It need not be aligned.
     unsafe fn load(from: *const u8) -> Self;
@@ -87,9 +95,11 @@ pub(super) trait Lane: Copy {
     /// # Safety
     /// See the trait.
     unsafe fn add(self, other: Self) -> Self;
+    /// `2·self + other`, of accumulators that carry [`Lane::HORNER_BIAS`] and an `other` that doesn't.
+    /// `polynomial` is a vector of the field's polynomial.
     /// # Safety
     /// See the trait.
-    unsafe fn double(self) -> Self;
+    unsafe fn double_and_add(self, other: Self, polynomial: Self) -> Self;
     /// # Safety
     /// See the trait.
     unsafe fn factor(coefficient: u8) -> Self::Factor;
@@ -126,8 +136,8 @@ pub(super) unsafe fn combine<L: Lane, const SUM: bool, const ROWS: usize, const 
         // SAFETY: the loop's condition keeps every access below the pass's length; the rest is this
         // function's contract.
         unsafe {
-            let mut sum = [L::zero(); BLOCK];
-            let mut rows = [[L::zero(); BLOCK]; ROWS];
+            let mut sum = [L::splat(0); BLOCK];
+            let mut rows = [[L::splat(0); BLOCK]; ROWS];
             if pass.accumulate {
                 for v in 0..BLOCK {
                     if SUM {
@@ -206,30 +216,36 @@ pub(super) unsafe fn horner<L: Lane, const ROWS: usize, const BLOCK: usize>(
     pass: &RawPass<'_>,
     mut at: usize,
 ) -> usize {
+    // If the compiler knew this byte, it would turn the look-up of `SHUFFLE_BIAS` (in `x86`) back into a
+    // comparison and a selection, which are slower.
+    let polynomial = std::hint::black_box(gf256::POLYNOMIAL);
+    // SAFETY: this function's contract.
+    let polynomial = unsafe { L::splat(polynomial) };
     while at + BLOCK * L::BYTES <= pass.length {
         // SAFETY: the loop's condition keeps every access below the pass's length; the rest is this
         // function's contract.
         unsafe {
-            let mut sum = [L::zero(); BLOCK];
-            let mut rows = [[L::zero(); BLOCK]; ROWS];
+            let mut sum = [L::splat(0); BLOCK];
+            let mut rows = [[L::splat(L::HORNER_BIAS); BLOCK]; ROWS];
             for input in pass.inputs.iter().rev() {
                 let input = input.as_ptr().add(at);
                 for v in 0..BLOCK {
                     let input = L::load(input.add(v * L::BYTES));
                     sum[v] = sum[v].add(input);
                     for row in 0..ROWS {
-                        let mut shifted = rows[row][v].double();
-                        if row == 1 {
-                            shifted = shifted.double();
+                        let mut so_far = rows[row][v];
+                        for _ in 0..row {
+                            so_far = so_far.double_and_add(L::splat(0), polynomial);
                         }
-                        rows[row][v] = shifted.add(input);
+                        rows[row][v] = so_far.double_and_add(input, polynomial);
                     }
                 }
             }
             for v in 0..BLOCK {
                 sum[v].store(pass.sum.add(at + v * L::BYTES));
                 for row in 0..ROWS {
-                    rows[row][v].store(pass.rows[row].add(at + v * L::BYTES));
+                    let unbiased = rows[row][v].add(L::splat(L::HORNER_BIAS));
+                    unbiased.store(pass.rows[row].add(at + v * L::BYTES));
                 }
             }
         }
@@ -295,8 +311,8 @@ impl Lane for u8 {
     const PREFERS_HORNER: bool = true;
 
     #[inline(always)]
-    unsafe fn zero() -> u8 {
-        0
+    unsafe fn splat(byte: u8) -> u8 {
+        byte
     }
 
     #[inline(always)]
@@ -317,8 +333,8 @@ impl Lane for u8 {
     }
 
     #[inline(always)]
-    unsafe fn double(self) -> u8 {
-        gf256::double(self)
+    unsafe fn double_and_add(self, other: u8, _: u8) -> u8 {
+        gf256::double(self) ^ other
     }
 
     #[inline(always)]

@@ -27,8 +27,8 @@ impl Lane for u64 {
     const PREFERS_HORNER: bool = true;
 
     #[inline(always)]
-    unsafe fn zero() -> u64 {
-        0
+    unsafe fn splat(byte: u8) -> u64 {
+        u64::from_ne_bytes([byte; 8])
     }
 
     #[inline(always)]
@@ -49,8 +49,8 @@ impl Lane for u64 {
     }
 
     #[inline(always)]
-    unsafe fn double(self) -> u64 {
-        gf256::double_word(self)
+    unsafe fn double_and_add(self, other: u64, _: u64) -> u64 {
+        gf256::double_word(self) ^ other
     }
 
     #[inline(always)]

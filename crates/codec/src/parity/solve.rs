@@ -211,8 +211,8 @@ fn multiply(a: u8, b: u8) -> u8 {
 /// If it has none.
 fn invert(mut matrix: Matrix, size: usize) -> Matrix {
     let mut result = Matrix::default();
-    for i in 0..size {
-        result[i][i] = 1;
+    for (i, row) in result.iter_mut().enumerate() {
+        row[i] = 1;
     }
     for pivot in 0..size {
         let row = (pivot..size).find(|row| matrix[*row][pivot] != 0);

@@ -6,7 +6,9 @@
 
 use crate::gf256::{double_word, multiply_word, power_of_two};
 
-use super::{DATA_MEMBERS_MAX, Member, PARITY_MEMBERS_MAX, Kernel, reconstruct_with, assert_members};
+use super::{
+    DATA_MEMBERS_MAX, Kernel, Member, PARITY_MEMBERS_MAX, assert_members, reconstruct_with,
+};
 
 /// P, Q and R of members that are one word long.
 ///

@@ -1,7 +1,7 @@
 //! Parity with the vector instructions of x86-64: SSSE3, AVX2, AVX-512, and GFNI with the latter two.
 //!
-//! Without GFNI, a product with a constant is two look-ups by nibble (`pshufb`) and doubling is an
-//! addition and a conditional exclusive or. With GFNI (Intel since Ice Lake and Tremont, AMD since
+//! Without GFNI, a product with a constant is two look-ups by nibble (`pshufb`), and doubling is an
+//! addition and one look-up (see `SHUFFLE_BIAS`). With GFNI (Intel since Ice Lake and Tremont, AMD since
 //! Zen 4) a product is one `gf2p8affineqb`. AVX-512 adds three vectors in one `vpternlog` and has twice
 //! the registers, so its blocks are longer.
 //!
@@ -35,17 +35,17 @@ macro_rules! kernel {
 kernel!(
     /// 16 bytes at a time, products by look-up.
     ssse3, "ssse3", Ssse3,
-    sum: 4, sum_and_1: 2, sum_and_2: 2, rows_1: 2, rows_2: 2, rows_3: 1
+    sum: 8, sum_and_1: 2, sum_and_2: 2, rows_1: 2, rows_2: 2, rows_3: 1
 );
 kernel!(
     /// 32 bytes at a time, products by look-up.
     avx2, "avx2", Avx2,
-    sum: 4, sum_and_1: 2, sum_and_2: 2, rows_1: 2, rows_2: 2, rows_3: 1
+    sum: 8, sum_and_1: 2, sum_and_2: 2, rows_1: 2, rows_2: 2, rows_3: 1
 );
 kernel!(
     /// 32 bytes at a time, products by GFNI.
     avx2_gfni, "avx2,gfni", Avx2Gfni,
-    sum: 4, sum_and_1: 4, sum_and_2: 2, rows_1: 4, rows_2: 2, rows_3: 2
+    sum: 8, sum_and_1: 4, sum_and_2: 2, rows_1: 4, rows_2: 2, rows_3: 2
 );
 kernel!(
     /// 64 bytes at a time, products by look-up.
@@ -65,11 +65,12 @@ impl Lane for Ssse3 {
     type Factor = (__m128i, __m128i);
     const BYTES: usize = 16;
     const PREFERS_HORNER: bool = true;
+    const HORNER_BIAS: u8 = SHUFFLE_BIAS;
 
     #[inline(always)]
-    unsafe fn zero() -> Self {
+    unsafe fn splat(byte: u8) -> Self {
         // SAFETY: the contract of `Lane`.
-        Ssse3(unsafe { _mm_setzero_si128() })
+        Ssse3(unsafe { _mm_set1_epi8(byte as i8) })
     }
 
     #[inline(always)]
@@ -91,13 +92,11 @@ impl Lane for Ssse3 {
     }
 
     #[inline(always)]
-    unsafe fn double(self) -> Self {
+    unsafe fn double_and_add(self, other: Self, polynomial: Self) -> Self {
         // SAFETY: the contract of `Lane`.
         unsafe {
-            // A byte with its top bit set is negative.
-            let overflowed = _mm_cmpgt_epi8(_mm_setzero_si128(), self.0);
-            let reduction = _mm_and_si128(overflowed, _mm_set1_epi8(POLYNOMIAL as i8));
-            Ssse3(_mm_xor_si128(_mm_add_epi8(self.0, self.0), reduction))
+            let reduction = _mm_shuffle_epi8(polynomial.0, self.0);
+            Ssse3(_mm_add_epi8(self.0, self.0)).add_two(Ssse3(reduction), other)
         }
     }
 
@@ -132,11 +131,12 @@ impl Lane for Avx2 {
     type Factor = (__m256i, __m256i);
     const BYTES: usize = 32;
     const PREFERS_HORNER: bool = true;
+    const HORNER_BIAS: u8 = SHUFFLE_BIAS;
 
     #[inline(always)]
-    unsafe fn zero() -> Self {
+    unsafe fn splat(byte: u8) -> Self {
         // SAFETY: the contract of `Lane`.
-        Avx2(unsafe { _mm256_setzero_si256() })
+        Avx2(unsafe { _mm256_set1_epi8(byte as i8) })
     }
 
     #[inline(always)]
@@ -158,13 +158,11 @@ impl Lane for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn double(self) -> Self {
+    unsafe fn double_and_add(self, other: Self, polynomial: Self) -> Self {
         // SAFETY: the contract of `Lane`.
         unsafe {
-            // A byte with its top bit set is negative.
-            let overflowed = _mm256_cmpgt_epi8(_mm256_setzero_si256(), self.0);
-            let reduction = _mm256_and_si256(overflowed, _mm256_set1_epi8(POLYNOMIAL as i8));
-            Avx2(_mm256_xor_si256(_mm256_add_epi8(self.0, self.0), reduction))
+            let reduction = _mm256_shuffle_epi8(polynomial.0, self.0);
+            Avx2(_mm256_add_epi8(self.0, self.0)).add_two(Avx2(reduction), other)
         }
     }
 
@@ -201,9 +199,9 @@ impl Lane for Avx2Gfni {
     const PREFERS_HORNER: bool = false;
 
     #[inline(always)]
-    unsafe fn zero() -> Self {
+    unsafe fn splat(byte: u8) -> Self {
         // SAFETY: the contract of `Lane`.
-        Avx2Gfni(unsafe { _mm256_setzero_si256() })
+        Avx2Gfni(unsafe { _mm256_set1_epi8(byte as i8) })
     }
 
     #[inline(always)]
@@ -225,9 +223,9 @@ impl Lane for Avx2Gfni {
     }
 
     #[inline(always)]
-    unsafe fn double(self) -> Self {
+    unsafe fn double_and_add(self, other: Self, _: Self) -> Self {
         // SAFETY: the contract of `Lane`.
-        unsafe { self.multiply(Self::factor(2)) }
+        unsafe { self.multiply(Self::factor(2)).add(other) }
     }
 
     #[inline(always)]
@@ -250,11 +248,12 @@ impl Lane for Avx512 {
     type Factor = (__m512i, __m512i);
     const BYTES: usize = 64;
     const PREFERS_HORNER: bool = true;
+    const HORNER_BIAS: u8 = SHUFFLE_BIAS;
 
     #[inline(always)]
-    unsafe fn zero() -> Self {
+    unsafe fn splat(byte: u8) -> Self {
         // SAFETY: the contract of `Lane`.
-        Avx512(unsafe { _mm512_setzero_si512() })
+        Avx512(unsafe { _mm512_set1_epi8(byte as i8) })
     }
 
     #[inline(always)]
@@ -282,12 +281,11 @@ impl Lane for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn double(self) -> Self {
+    unsafe fn double_and_add(self, other: Self, polynomial: Self) -> Self {
         // SAFETY: the contract of `Lane`.
         unsafe {
-            let overflowed = _mm512_movepi8_mask(self.0);
-            let reduction = _mm512_maskz_set1_epi8(overflowed, POLYNOMIAL as i8);
-            Avx512(_mm512_xor_si512(_mm512_add_epi8(self.0, self.0), reduction))
+            let reduction = _mm512_shuffle_epi8(polynomial.0, self.0);
+            Avx512(_mm512_add_epi8(self.0, self.0)).add_two(Avx512(reduction), other)
         }
     }
 
@@ -324,9 +322,9 @@ impl Lane for Avx512Gfni {
     const PREFERS_HORNER: bool = false;
 
     #[inline(always)]
-    unsafe fn zero() -> Self {
+    unsafe fn splat(byte: u8) -> Self {
         // SAFETY: the contract of `Lane`.
-        Avx512Gfni(unsafe { _mm512_setzero_si512() })
+        Avx512Gfni(unsafe { _mm512_set1_epi8(byte as i8) })
     }
 
     #[inline(always)]
@@ -354,9 +352,9 @@ impl Lane for Avx512Gfni {
     }
 
     #[inline(always)]
-    unsafe fn double(self) -> Self {
+    unsafe fn double_and_add(self, other: Self, _: Self) -> Self {
         // SAFETY: the contract of `Lane`.
-        unsafe { self.multiply(Self::factor(2)) }
+        unsafe { self.multiply(Self::factor(2)).add(other) }
     }
 
     #[inline(always)]
@@ -374,3 +372,13 @@ impl Lane for Avx512Gfni {
 
 /// The truth table of a ⊕ b ⊕ c for `vpternlog`: the value at place `4a + 2b + c`.
 const XOR_OF_THREE: i32 = 0b1001_0110;
+
+/// The bias with which doubling takes one instruction less.
+///
+/// `pshufb` gives 0 for an index whose top bit is set. So looking x up in a table that is full of the
+/// polynomial gives the polynomial just where doubling x does *not* reduce, and 2x is (x + x) ⊕ look-up ⊕
+/// polynomial. Now hold accumulators as s = x ⊕ b, with a b whose top bit is clear, so that looking s up
+/// gives the same, and with b ⊕ (b << 1) = polynomial. Then (s + s) ⊕ look-up is 2x ⊕ b: the bias stands in
+/// for the third term. That leaves one b: the polynomial divided by 1 + x, as power series, up to x⁷.
+const SHUFFLE_BIAS: u8 = 0x0b;
+const _: () = assert!(SHUFFLE_BIAS ^ (SHUFFLE_BIAS << 1) == POLYNOMIAL && SHUFFLE_BIAS < 0x80);

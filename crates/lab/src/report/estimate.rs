@@ -100,7 +100,8 @@ mod tests {
         let metric =
             Metric { mean: f64::NAN, ci_low: 0.0, ci_high: 1.0, samples: vec![f64::NAN, 1.0] };
         assert_eq!(Estimate::of(&metric), None);
-        let open = Metric { mean: 5.0, ci_low: f64::NEG_INFINITY, ci_high: 6.0, samples: vec![5.0] };
+        let open =
+            Metric { mean: 5.0, ci_low: f64::NEG_INFINITY, ci_high: 6.0, samples: vec![5.0] };
         assert_eq!(Estimate::of(&open).unwrap().low, 5.0);
     }
 

@@ -59,36 +59,51 @@ pub fn measure(metric: &str) -> Measure {
         quantity,
         better,
     };
-    let latency = Quantity::Microseconds;
     match metric {
         "iops" => known("I/Os a second", "I/Os a second", Quantity::Operations, MORE),
         "throughput_mb_s" => known("Throughput", "throughput", Quantity::Throughput, MORE),
-        "latency_us_mean" => known("Latency, mean", "mean latency", latency, LESS),
-        "latency_us_p50" => known("Latency, median", "median latency", latency, LESS),
-        "latency_us_max" => known("Latency, longest", "longest latency", latency, LESS),
-        "cpu_us_per_io" => known("Processor time an I/O", "CPU an I/O", latency, LESS),
+        "cpu_us_per_io" => {
+            known("Processor time an I/O", "CPU an I/O", Quantity::Microseconds, LESS)
+        }
         "duration_s" => known("Duration", "duration", Quantity::Seconds, LESS),
-        other => match other.strip_prefix("latency_us_p") {
-            Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
-                known(
-                    &format!("Latency, {} percentile", ordinal(digits)),
-                    &format!("p{} latency", ordinal(digits).trim_end_matches("th")),
-                    latency,
-                    LESS,
-                )
-            }
-            _ => unknown(other),
-        },
+        other => latency(other).unwrap_or_else(|| unknown(other)),
     }
 }
 
-/// `99` → `99th`, `999` → `99.9th`, `9999` → `99.99th`.
-fn ordinal(digits: &str) -> String {
-    let number = match digits {
-        two if two.len() <= 2 => two.to_owned(),
-        more => format!("{}.{}", &more[..2], &more[2..]),
+/// `latency_us_p99`, `latency_us_read_mean`, …
+fn latency(metric: &str) -> Option<Measure> {
+    let rest = metric.strip_prefix("latency_us_")?;
+    let (side, which) = match rest.split_once('_') {
+        Some((side, which)) => (format!("{side} "), which),
+        None => (String::new(), rest),
     };
-    format!("{number}th")
+    let (long, short) = match which {
+        "mean" => ("mean".to_owned(), "mean".to_owned()),
+        "p50" => ("median".into(), "median".into()),
+        "max" => ("longest".into(), "longest".into()),
+        _ => {
+            let digits = which.strip_prefix('p')?;
+            if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+                return None;
+            }
+            let rank = rank(digits);
+            (format!("{rank}th percentile"), format!("p{rank}"))
+        }
+    };
+    Some(Measure {
+        label: capitalised(&format!("{side}latency, {long}")),
+        short: format!("{side}{short} latency"),
+        quantity: Quantity::Microseconds,
+        better: LESS,
+    })
+}
+
+/// `99` → `99`, `999` → `99.9`, `9999` → `99.99`.
+fn rank(digits: &str) -> String {
+    match digits.len() {
+        0..=2 => digits.to_owned(),
+        _ => format!("{}.{}", &digits[..2], &digits[2..]),
+    }
 }
 
 fn unknown(metric: &str) -> Measure {
@@ -167,6 +182,10 @@ impl Unit {
     pub fn spread(self, estimate: Estimate) -> Option<String> {
         let half = estimate.half_width()?;
         Some(match self.clock {
+            // The mean is written to the minute: so is this, but for less than one.
+            true if estimate.mean >= 600.0 && (60.0..600.0).contains(&half) => {
+                format!("±{:.0} min", half / 60.0)
+            }
             true => format!("±{}", clock_time(half)),
             false => format!("±{}", rounded(estimate.mean / self.size, half / self.size).1),
         })
@@ -195,6 +214,11 @@ impl Unit {
             "IOPS" if label == "I/Os a second" => label.to_owned(),
             name => format!("{label}, {name}"),
         }
+    }
+
+    /// The same over figures, which carry their own unit where they are durations.
+    pub fn headed(self, label: &str) -> String {
+        if self.clock { label.to_owned() } else { self.titled(label) }
     }
 
     /// What to write beside a heading: the unit's name, or nothing where the figures carry it.
@@ -349,7 +373,10 @@ mod tests {
         assert_eq!(unit.figure(estimate(412.3345, 4.7)), "412 ±5");
         assert_eq!(unit.figure(estimate(412.3345, 0.31)), "412.3 ±0.3");
         assert_eq!(unit.figure(estimate(412.3345, 96.0)), "410 ±100");
-        assert_eq!(unit.figure(estimate(1_234_567.0, 45_000.0)), "1 230 000 ±50 000");
+        assert_eq!(
+            unit.figure(estimate(1_234_567.0, 45_000.0)),
+            "1\u{202f}230\u{202f}000 ±50\u{202f}000"
+        );
         assert_eq!(unit.figure(estimate(0.001234, 0.00011)), "0.00123 ±0.00011");
         assert_eq!(unit.figure(estimate(412.3345, 0.0)), "412.33 ±0.00");
         let single = Estimate { samples: 1, ..estimate(412.3345, 0.0) };
@@ -366,11 +393,20 @@ mod tests {
     #[test]
     fn durations_are_written_as_people_say_them() {
         assert_eq!(clock_time(8.0 * 3600.0 + 4.0 * 60.0 + 10.0), "8 h 04 min");
-        assert_eq!(clock_time(3_599.0), "60 min".replace("60 min", "1 h 00 min"));
+        assert_eq!(clock_time(3_599.0), "1 h 00 min");
         assert_eq!(clock_time(59.7), "1 min 00 s");
         assert_eq!(clock_time(95.0), "1 min 35 s");
         assert_eq!(clock_time(4.25), "4.2 s");
         assert_eq!(clock_time(0.0), "0 s");
+    }
+
+    /// `8 h 02 min ±7 min 21 s` would claim the mean's seconds, which aren't there.
+    #[test]
+    fn a_duration_and_its_spread_have_the_same_precision() {
+        let unit = Unit::fitting(&Quantity::Seconds, 30_000.0);
+        assert_eq!(unit.figure(estimate(28_920.0, 441.0)), "8 h 02 min ±7 min");
+        assert_eq!(unit.figure(estimate(28_920.0, 41.0)), "8 h 02 min ±41 s");
+        assert_eq!(unit.figure(estimate(28_920.0, 4_410.0)), "8 h 02 min ±1 h 14 min");
     }
 
     #[test]
@@ -387,6 +423,9 @@ mod tests {
     #[test]
     fn an_unknown_metric_keeps_its_name_and_takes_the_unit_it_ends_in() {
         assert_eq!(measure("latency_us_p999").label, "Latency, 99.9th percentile");
+        assert_eq!(measure("latency_us_read_p50").label, "Read latency, median");
+        assert_eq!(measure("latency_us_write_p99").short, "write p99 latency");
+        assert_eq!(measure("latency_us_écart").quantity, Quantity::Plain(""));
         let unknown = measure("scrub_pause_s");
         assert_eq!((unknown.label.as_str(), unknown.quantity), ("Scrub pause", Quantity::Seconds));
     }

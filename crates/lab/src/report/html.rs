@@ -6,10 +6,13 @@
 //!
 //! Order, by what a reader wants to know first: the question and the verdict; whether to believe it
 //! (simulated or measured, quick, failed cells, claims); what was measured; then a section for each
-//! group of workloads (`charts`), what each factor does, the claims, the warnings, and behind a fold
+//! group of workloads (`charts`, `curves`, `disks`), what each factor does (`effects`), the claims, the warnings, and behind a fold
 //! every cell (`tables`). Nothing from the results is ever markup: `maud` escapes it.
 
 mod charts;
+mod curves;
+mod disks;
+mod effects;
 mod tables;
 
 use super::figures::{capitalised, factor_label, percent};
@@ -47,7 +50,7 @@ pub fn html(results: &Results) -> String {
                     @for (number, group) in groups.iter().enumerate() {
                         (charts::group(group, number, results.confidence))
                     }
-                    (charts::effects(&groups))
+                    (effects::effects(results, &groups))
                     (claims(&results.claims))
                     (findings(results))
                     (tables::every_cell(results, &groups))
@@ -90,7 +93,9 @@ fn head(results: &Results) -> Markup {
             }
             ul.tiles {
                 li { strong { (results.cells.len()) } " cells, " (repeats(results)) }
-                li { strong { (percent(results.confidence)) } " confidence intervals" }
+                @if results.cells.iter().any(|cell| cell.repeats > 1) {
+                    li { strong { (percent(results.confidence)) } " confidence intervals" }
+                }
                 @if !results.claims.is_empty() {
                     li {
                         strong { (held) " of " (results.claims.len()) }
@@ -113,11 +118,11 @@ fn head(results: &Results) -> Markup {
 fn contents(results: &Results, groups: &[Group]) -> Markup {
     html! {
         nav aria-label="Contents" {
-            a href="#subject" { "What was measured" }
+            a href="#subject" { (subject_title(results)) }
             @for (number, group) in groups.iter().enumerate() {
                 a href={ "#group-" (number) } { (capitalised(&group.title)) }
             }
-            @if charts::has_effects(groups) { a href="#effects" { "Effects" } }
+            @if effects::has_effects(groups) { a href="#effects" { "Effects" } }
             @if !results.claims.is_empty() { a href="#claims" { "Claims" } }
             @if results.cells.iter().any(|c| c.error.is_some() || !c.warnings.is_empty()) {
                 a href="#findings" { "Warnings" }
@@ -127,10 +132,14 @@ fn contents(results: &Results, groups: &[Group]) -> Markup {
     }
 }
 
+fn subject_title(results: &Results) -> &'static str {
+    if results.simulated { "What was simulated" } else { "What was measured" }
+}
+
 fn subject(results: &Results) -> Markup {
     html! {
         section #subject {
-            h2 { "What was measured" }
+            h2 { (subject_title(results)) }
             div.pair {
                 table.facts {
                     tbody {

@@ -26,3 +26,5 @@ mod sample;
 pub use self::csv::csv;
 pub use self::html::html;
 pub use self::text::{TextOptions, text};
+#[cfg(test)]
+mod tests;

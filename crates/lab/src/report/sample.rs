@@ -33,7 +33,8 @@ fn levels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 fn cell(factors: &[(&str, &str)], workload: &str, repeats: u32) -> Cell {
-    let words: Vec<String> = factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
+    let words: Vec<String> =
+        factors.iter().map(|(name, level)| format!("{name}={level}")).collect();
     Cell {
         id: format!("{}/{workload}/{}", words[0], words[1..].join(",")),
         factors: levels(factors),
@@ -51,8 +52,7 @@ fn cell(factors: &[(&str, &str)], workload: &str, repeats: u32) -> Cell {
 /// A metric whose samples scatter by `spread` (a share) about `mean`.
 fn metric(prng: &mut Prng, mean: f64, spread: f64, repeats: u32) -> Metric {
     let scatter = |prng: &mut Prng| (prng.unit() + prng.unit() + prng.unit() - 1.5) * 1.2;
-    let samples: Vec<f64> =
-        (0..repeats).map(|_| mean * (1.0 + spread * scatter(prng))).collect();
+    let samples: Vec<f64> = (0..repeats).map(|_| mean * (1.0 + spread * scatter(prng))).collect();
     let n = samples.len() as f64;
     let mean = samples.iter().sum::<f64>() / n;
     let variance = samples.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
@@ -221,7 +221,8 @@ pub fn rebuild_times() -> Results {
             results.cells.push(cell);
         }
     }
-    let claim = |id: &str, what: &str, published: &str, measured: &str, held: bool| ClaimResult {
+    let claim = |id: &str, what: &str, published: &str, measured: &str, held: bool| {
+        ClaimResult {
         id: id.into(),
         text: format!("{what} of a RAID 6 of twelve 3 TB disks takes about {published}."),
         source: "REFERENCE.md D, rebuild times of an Infortrend array".into(),
@@ -233,29 +234,33 @@ pub fn rebuild_times() -> Results {
              disks' own rate is the limit."
                 .into()
         }),
+    }
     };
     results.claims = vec![
         claim("initialise", "Initialisation", "8 h 04 min", "8 h 01 min ±4 min", true),
         claim("clone", "Cloning a member", "5 h 44 min", "5 h 49 min ±3 min", true),
         claim("rebuild", "The rebuild", "8 h 36 min", "6 h 22 min ±3 min", false),
     ];
-    results.verdict = "An idle array rebuilds in 6 h 22 min; 32 readers nearly double that. Cloning a \
+    results.verdict =
+        "An idle array rebuilds in 6 h 22 min; 32 readers nearly double that. Cloning a \
         failing member before it dies is 33 minutes faster and keeps the redundancy."
-        .into();
+            .into();
     results
 }
 
 /// Two cells, one repeat, real, shortened.
 pub fn this_host() -> Results {
     let mut prng = Prng::new(3);
-    let mut results =
-        empty("this-host", "This host's disk", "What does the disk under /var do with 4 KiB reads?");
+    let mut results = empty(
+        "this-host",
+        "This host's disk",
+        "What does the disk under /var do with 4 KiB reads?",
+    );
     results.simulated = false;
     results.quick = true;
     results.machine = levels(&[("device", "/var/tmp/spindle.img, 1 GiB, ext4"), ("cores", "2")]);
     for (depth, iops) in [("1", 9_312.0), ("32", 141_800.0)] {
-        let mut cell =
-            cell(&[("queue_depth", depth), ("block_size", "4k")], "random", 1);
+        let mut cell = cell(&[("queue_depth", depth), ("block_size", "4k")], "random", 1);
         fill(&mut cell, &mut prng, iops, 4096.0, depth.parse().unwrap(), 0.0);
         cell.disk_utilisation.insert("vda".into(), 0.98);
         results.cells.push(cell);
@@ -284,7 +289,8 @@ pub fn awkward() -> Results {
     {
         for reader in ["many readers at once", "one"] {
             for size in ["4k", "1M"] {
-                let mut cell = cell(&[("layout", layout), ("who", reader), ("size", size)], "tiny", 3);
+                let mut cell =
+                    cell(&[("layout", layout), ("who", reader), ("size", size)], "tiny", 3);
                 let iops = 10_f64.powi(number as i32) * 3.7;
                 fill(&mut cell, &mut prng, iops, 4096.0, 4.0, 0.4);
                 cell.warnings.push(format!("{number} of {MARKUP}: run it again."));

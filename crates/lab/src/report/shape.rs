@@ -273,19 +273,19 @@ impl<'a> Group<'a> {
             .filter_map(|f| Some((f, self.factors[f].load_rank()?)))
             .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
             .map(|(f, _)| f);
-        let rest = |rows: Option<usize>| {
-            all.clone().filter(move |&f| Some(f) != rows && Some(f) != axis)
-        };
+        let rest =
+            |rows: Option<usize>| all.clone().filter(move |&f| Some(f) != rows && Some(f) != axis);
         let rows = rows.or_else(|| rest(None).max_by_key(|&f| (count(f), std::cmp::Reverse(f))));
         let mut panels: Vec<usize> = rest(rows).collect();
         let mut averaged = Vec::new();
+        let importance = |f: usize| self.importance(f, self.primary());
         let panel_count = |panels: &[usize]| panels.iter().map(|&f| count(f)).product::<usize>();
         while panel_count(&panels) > PANELS_MAX {
             let dull = panels
                 .iter()
                 .copied()
                 .filter(|&f| !self.factors[f].is_workload)
-                .min_by(|&a, &b| self.importance(a).total_cmp(&self.importance(b)));
+                .min_by(|&a, &b| importance(a).total_cmp(&importance(b)));
             let Some(dull) = dull else { break };
             panels.retain(|&f| f != dull);
             averaged.push(dull);
@@ -295,10 +295,10 @@ impl<'a> Group<'a> {
         (self.rows, self.axis, self.panels, self.averaged) = (rows, axis, panels, averaged);
     }
 
-    /// The largest ratio between two levels' means of the primary metric, 1 for no effect.
-    pub fn importance(&self, factor: usize) -> f64 {
+    /// The largest ratio between two levels' means of a metric, 1 for no effect.
+    pub fn importance(&self, factor: usize, metric: &str) -> f64 {
         let means: Vec<f64> = (0..self.factors[factor].levels.len())
-            .filter_map(|level| Some(self.estimate(&[(factor, level)], self.primary())?.mean))
+            .filter_map(|level| Some(self.estimate(&[(factor, level)], metric)?.mean))
             .filter(|mean| *mean > 0.0)
             .collect();
         let largest = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -307,9 +307,9 @@ impl<'a> Group<'a> {
     }
 
     /// `block size (4 levels, whose means are ×1.3 apart)`: what a caption says of an average.
-    pub fn averaged_label(&self, f: usize) -> String {
+    pub fn averaged_label(&self, f: usize, metric: &str) -> String {
         let Factor { name, levels, .. } = &self.factors[f];
-        let apart = significant(self.importance(f), 3);
+        let apart = significant(self.importance(f, metric), 3);
         format!("{} ({} levels, whose means are ×{apart} apart)", factor_label(name), levels.len())
     }
 
@@ -319,6 +319,12 @@ impl<'a> Group<'a> {
         means.map(|estimate| estimate.mean.abs()).fold(0.0, f64::max)
     }
 
+    /// Whether any figure has an interval.
+    pub fn has_intervals(&self) -> bool {
+        let figures = self.cells.iter().flat_map(|cell| cell.metrics.values());
+        figures.filter_map(Estimate::of).any(|estimate| estimate.half_width().is_some())
+    }
+
     /// The metric that this group is about.
     pub fn primary(&self) -> &str {
         self.metrics.first().map_or("iops", String::as_str)
@@ -326,7 +332,13 @@ impl<'a> Group<'a> {
 
     /// The metrics worth a plot.
     pub fn headline_metrics(&self) -> impl Iterator<Item = &str> {
-        let known = |m: &&str| HEADLINE_METRICS[1..].contains(m) || *m == self.primary();
+        // Beside a median the mean of latencies says little that the 99th percentile doesn't.
+        let median = self.metrics.iter().any(|m| m == "latency_us_p50");
+        let known = move |m: &&str| {
+            let headline =
+                HEADLINE_METRICS[1..].contains(m) && !(median && *m == "latency_us_mean");
+            headline || *m == self.primary()
+        };
         self.metrics.iter().map(String::as_str).filter(known)
     }
 
@@ -426,6 +438,80 @@ impl Factor {
                 let (first, last) = (numbers.first()?, numbers.last()?);
                 Some(if *first > 0.0 { last / first } else { 1.0 })
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    fn name(group: &Group, factor: usize) -> String {
+        group.factors[factor].name.clone()
+    }
+
+    /// A report whose lines are block sizes doesn't answer which layout to take.
+    #[test]
+    fn a_big_study_has_layouts_as_rows_load_as_axis_and_averages_what_matters_least() {
+        let results = sample::raid_layouts();
+        let groups = groups(&results);
+        let random = groups.iter().find(|group| group.title == "random").unwrap();
+        assert_eq!(random.rows.map(|f| name(random, f)).as_deref(), Some("layout"));
+        assert_eq!(random.axis.map(|f| name(random, f)).as_deref(), Some("queue_depth"));
+        let names = |factors: &[usize]| -> Vec<String> {
+            factors.iter().map(|&f| name(random, f)).collect()
+        };
+        assert_eq!(names(&random.panels), ["read_share"]);
+        assert_eq!(names(&random.averaged), ["block_size"]);
+        assert_eq!((random.panel_levels().len(), random.every_panel().len()), (3, 12));
+        assert_eq!(random.primary(), "iops");
+        let streams = groups.iter().find(|group| group.title == "streams").unwrap();
+        assert_eq!(streams.primary(), "throughput_mb_s", "large I/Os are quoted in MB/s");
+    }
+
+    /// Each operation in a section of its own can't be compared with the others.
+    #[test]
+    fn operations_stand_together_and_are_measured_by_the_time_they_take() {
+        let results = sample::rebuild_times();
+        let groups = groups(&results);
+        assert_eq!(groups.len(), 1);
+        assert_eq!(groups[0].primary(), "duration_s");
+        assert!(groups[0].factors.iter().any(|factor| factor.name == "workload"));
+    }
+
+    #[test]
+    fn numbers_are_levels_in_their_order_and_words_in_the_studys() {
+        let results = sample::raid_layouts();
+        let groups = groups(&results);
+        let random = groups.iter().find(|group| group.title == "random").unwrap();
+        let levels = |wanted: &str| {
+            let factor = random.factors.iter().find(|factor| factor.name == wanted).unwrap();
+            factor.levels.clone()
+        };
+        assert_eq!(levels("queue_depth"), ["1", "4", "16", "64"]);
+        assert_eq!(levels("read_share"), ["0", "0.33", "1"], "though the study begins with 1");
+        assert_eq!(levels("layout")[..3], ["single", "raid1-2", "raid10-4"]);
+    }
+
+    /// A mean over three block sizes beside means over four would make a failure look like a gain.
+    #[test]
+    fn a_mean_that_lacks_a_failed_cell_is_marked() {
+        let mut results = sample::raid_layouts();
+        let broken = results.cells.iter_mut().find(|cell| cell.workload == "random").unwrap();
+        broken.metrics.clear();
+        broken.error = Some("gone".into());
+        let options = crate::report::TextOptions { width: 110, colour: false, full: false };
+        let out = crate::report::text(&results, options);
+        assert!(out.contains(" *") && out.contains("over fewer cells than the others"));
+        assert!(crate::report::html(&results).contains("title=\"some of its cells failed\""));
+    }
+
+    #[test]
+    fn every_cell_is_in_one_group() {
+        for (name, results) in sample::all() {
+            let count: usize = groups(&results).iter().map(|group| group.cells.len()).sum();
+            assert_eq!(count, results.cells.len(), "{name}");
         }
     }
 }

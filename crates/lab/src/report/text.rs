@@ -85,11 +85,14 @@ impl Page {
             true => "SIMULATED on modelled hardware",
             false => "MEASURED on this machine",
         };
+        let intervals = match results.cells.iter().any(|cell| cell.repeats > 1) {
+            true => format!(" · {} intervals", percent(results.confidence)),
+            false => String::new(),
+        };
         let facts = format!(
-            "{kind} · {} cells, {} · {} intervals · seed {} · Spindle {}",
+            "{kind} · {} cells, {}{intervals} · seed {} · Spindle {}",
             results.cells.len(),
             repeats(results),
-            percent(results.confidence),
             results.seed,
             results.spindle_version,
         );
@@ -122,12 +125,13 @@ impl Page {
             return;
         }
         let unit = Unit::fitting(&primary.quantity, group.largest(group.primary()));
-        let mut caption = unit.titled(&primary.label);
+        let mut caption = unit.headed(&primary.label);
         if let Some(axis) = group.axis {
             caption += &format!(" by {}", factor_label(&group.factors[axis].name));
         }
         for &f in &group.averaged {
-            caption += &format!("; geometric mean over {}", group.averaged_label(f));
+            caption +=
+                &format!("; geometric mean over {}", group.averaged_label(f, group.primary()));
         }
         self.prose(Style::Faint, "  ", &caption);
         let panels = group.panel_levels();
@@ -155,7 +159,8 @@ impl Page {
             let note = "* over fewer cells than the others: some failed, see below.";
             self.prose(Style::Caution, "  ", note);
         }
-        let others: Vec<&str> = group.headline_metrics().filter(|m| *m != group.primary()).collect();
+        let others: Vec<&str> =
+            group.headline_metrics().filter(|m| *m != group.primary()).collect();
         if !others.is_empty() && group.rows.is_some() {
             let caption = "Other metrics, geometric means over all cells of a row";
             self.prose(Style::Faint, "  ", caption);
@@ -182,10 +187,11 @@ impl Page {
                 let figure = group.estimate(&at, group.primary()).map(|e| unit.figure(e));
                 let partial = figure.is_some() && group.is_partial(&at, group.primary());
                 any_partial |= partial;
-                line.push(match (figure, group.select(&at).next()) {
+                let failed = group.select(&at).any(|cell| cell.error.is_some());
+                line.push(match (figure, failed) {
                     (Some(figure), _) => figure + if partial { " *" } else { "" },
-                    (None, Some(_)) => "failed".into(),
-                    (None, None) => String::new(),
+                    (None, true) => "failed".into(),
+                    (None, false) => "—".into(),
                 });
             }
             rows.push(line);
@@ -300,7 +306,7 @@ impl Page {
         for claim in &results.claims {
             match claim.reproduced {
                 true => self.prose(Style::Good, "  ", &format!("✓ {}", claim.text)),
-                false => self.prose(Style::Bad, "  ", &format!("✗ {} (not reproduced)", claim.text)),
+                false => self.prose(Style::Bad, "  ", &format!("✗ Not reproduced: {}", claim.text)),
             }
             let measured = format!("measured {} · published {}", claim.measured, claim.published);
             self.prose(Style::Plain, "    ", &measured);
@@ -346,7 +352,8 @@ impl Page {
     /// width, the table goes on below with its labels repeated.
     fn table_with_labels(&mut self, header: &[String], rows: &[Vec<String>], labels: usize) {
         let natural = |column: usize| {
-            let cells = rows.iter().map(|row| row[column].as_str()).chain([header[column].as_str()]);
+            let cells =
+                rows.iter().map(|row| row[column].as_str()).chain([header[column].as_str()]);
             let lines = cells.flat_map(str::lines).map(|line| line.chars().count());
             lines.max().unwrap_or(0) + 2
         };
@@ -381,7 +388,8 @@ impl Page {
             TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
         let pick = |row: &[String]| -> Vec<comfy_table::Cell> {
             let cell = |&column: &usize| {
-                let align = if column < labels { CellAlignment::Left } else { CellAlignment::Right };
+                let align =
+                    if column < labels { CellAlignment::Left } else { CellAlignment::Right };
                 comfy_table::Cell::new(printable(&row[column])).set_alignment(align)
             };
             columns.iter().map(cell).collect()

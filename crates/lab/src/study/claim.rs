@@ -68,7 +68,7 @@ pub enum Relation {
 pub enum Against {
     /// A number, in the metric's unit.
     Value(f64),
-    /// The figures of other cells.
+    /// The figures of other cells: those that differ in nothing but what `to` names.
     Cells {
         /// Which.
         to: Selector,
@@ -132,16 +132,16 @@ impl Selector {
         })
     }
 
-    /// Whether `other`, chosen by `to`, is what `cell`, chosen by this, is held against: they agree
-    /// in every factor and varied parameter that neither selector names.
-    pub fn pairs(&self, to: &Selector, cell: &CellSpec, other: &CellSpec) -> bool {
-        if !to.matches(other) || cell.id == other.id {
+    /// Whether `other`, which this selector chooses, is what `cell` is held against: the two agree in
+    /// all that this selector does not name.
+    pub fn pairs(&self, cell: &CellSpec, other: &CellSpec) -> bool {
+        if !self.matches(other) || cell.id == other.id {
             return false;
         }
         let varied = cell.varying.iter().chain(&other.varying).map(String::as_str);
         let factors = cell.factors.keys().map(String::as_str);
         let mut keys: BTreeSet<&str> = varied.chain(factors).chain(["workload"]).collect();
-        keys.retain(|key| !self.wanted.contains_key(*key) && !to.wanted.contains_key(*key));
+        keys.retain(|key| !self.wanted.contains_key(*key));
         keys.iter().all(|key| match (cell.property(key), other.property(key)) {
             (Some(one), Some(two)) => one == two,
             _ => true, // Only one of two workloads has this parameter: it can't agree.
@@ -261,12 +261,13 @@ pub(super) fn read_claims(readers: Vec<Reader>, names: &Names<'_>) -> Result<Vec
         let text = reader.required_text("text", "write text = \"...\", the finding in words")?;
         let source =
             reader.required_text("source", "write source = \"...\": where it was published")?;
-        let published = reader
-            .required_text("published", "write published = \"...\", in words and numbers")?;
+        let published =
+            reader.required_text("published", "write published = \"...\", in words and numbers")?;
         let explanation = reader.text("explanation")?;
         let within = format!("'check' of {}", reader.within());
         let check = reader.reader("check", within)?.ok_or_else(|| {
-            reader.missing("check", "write check = { metric = \"...\", of = {...}, relation = ... }")
+            reader
+                .missing("check", "write check = { metric = \"...\", of = {...}, relation = ... }")
         })?;
         let check = Check::read(check, names)?;
         reader.finish()?;
@@ -345,15 +346,14 @@ fn read_value(reader: &Reader, metric: &str, value: &Value) -> Result<f64, Fault
     match (scale, span) {
         (Some(scale), Some(span)) => Ok(span.as_secs_f64() * scale),
         (Some(_), None) => Err(reader.bad("value", value, "a number or a span such as \"8h36m\"")),
-        (None, _) => Err(reader.bad("value", value, format!("a number, in the unit of '{metric}'"))),
+        (None, _) => {
+            Err(reader.bad("value", value, format!("a number, in the unit of '{metric}'")))
+        }
     }
 }
 
 /// Reads `[verdict]`.
-pub(super) fn read_verdict(
-    mut reader: Reader,
-    names: &Names<'_>,
-) -> Result<VerdictRules, Fault> {
+pub(super) fn read_verdict(mut reader: Reader, names: &Names<'_>) -> Result<VerdictRules, Fault> {
     let by = reader.required_text("by", "write by = the name of the factor that is chosen")?;
     let factor = super::factor_named(names.factors, &by, &reader.path("by"), "[verdict]")?;
     let betters = [("higher", Better::Higher), ("lower", Better::Lower)];
@@ -390,9 +390,9 @@ impl Per {
     fn read(mut reader: Reader, factor: &Factor) -> Result<Per, Fault> {
         let unit = reader.required_text("unit", "write unit = \"disk\" or what else is counted")?;
         let path = reader.path("counts");
-        let table = reader.table("counts")?.ok_or_else(|| {
-            reader.missing("counts", "write counts = { LEVEL = number, ... }")
-        })?;
+        let table = reader
+            .table("counts")?
+            .ok_or_else(|| reader.missing("counts", "write counts = { LEVEL = number, ... }"))?;
         let mut counts = BTreeMap::new();
         for (name, value) in table {
             let path = path.key(&name);

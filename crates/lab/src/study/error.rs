@@ -12,8 +12,8 @@ use std::fmt;
 pub struct StudyError {
     /// `studies/x.toml:12` or `--set repeats=x`.
     pub place: String,
-    /// What is wrong there.
-    pub problem: Problem,
+    /// What is wrong there. In a box, so that a result of a small value stays small.
+    pub problem: Box<Problem>,
 }
 
 /// What can be wrong with a study.
@@ -149,7 +149,7 @@ impl fmt::Display for Path {
 pub(crate) struct Fault {
     /// Where.
     pub(crate) path: Path,
-    /// What. In a box, so that a result of a small value stays small.
+    /// What.
     pub(crate) problem: Box<Problem>,
 }
 
@@ -216,7 +216,9 @@ mod tests {
 
     #[test]
     fn edit_distances_are_levenshteins() {
-        for (a, b, distance) in [("", "", 0), ("kitten", "sitting", 3), ("abc", "", 3), ("", "ab", 2)] {
+        for (a, b, distance) in
+            [("", "", 0), ("kitten", "sitting", 3), ("abc", "", 3), ("", "ab", 2)]
+        {
             assert_eq!(edit_distance(a, b), distance, "{a} {b}");
         }
     }

@@ -55,11 +55,6 @@ impl Reader {
         self.table.remove(key)
     }
 
-    /// Whether the key is there and not read yet.
-    pub(crate) fn has(&self, key: &str) -> bool {
-        self.table.contains_key(key)
-    }
-
     /// All that is not read yet; nothing is left.
     pub(crate) fn take_rest(&mut self) -> Table {
         std::mem::take(&mut self.table)
@@ -339,7 +334,9 @@ mod tests {
 
     #[test]
     fn sizes_are_written_in_the_largest_unit_that_divides_them() {
-        for (bytes, text) in [(0, "0"), (512, "512"), (4096, "4k"), (3 << 20, "3m"), (1 << 40, "1t")] {
+        for (bytes, text) in
+            [(0, "0"), (512, "512"), (4096, "4k"), (3 << 20, "3m"), (1 << 40, "1t")]
+        {
             assert_eq!(size_text(ByteCount(bytes)), text);
         }
     }

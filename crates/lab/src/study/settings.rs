@@ -57,21 +57,22 @@ pub(super) fn with_options(
     let mut placed: Vec<Placed<'_>> = Vec::new();
     let mut levels: Vec<(&str, Vec<Level>)> = Vec::new();
     for setting in &options.settings {
-        let refuse = |problem| StudyError { place: format!("--set {setting}"), problem };
+        let refuse =
+            |problem: Box<Problem>| StudyError { place: format!("--set {setting}"), problem };
         let (key, value) = setting.split_once('=').ok_or_else(|| {
-            refuse(Problem::Contradiction {
+            refuse(Box::new(Problem::Contradiction {
                 what: "the option".to_owned(),
                 why: "there is no '='".to_owned(),
                 mend: "write --set KEY=VALUE, as --set repeats=3".to_owned(),
-            })
+            }))
         })?;
         let keys: Vec<&str> = key.trim().split('.').collect();
         if let ["factor", name @ ..] = keys.as_slice() {
             let chosen = some_levels(&as_written.factors, &name.join("."), value);
-            levels.push(chosen.map_err(|fault| refuse(*fault.problem))?);
+            levels.push(chosen.map_err(|fault| refuse(fault.problem))?);
         } else {
             let path = put(&mut table, as_written, &keys, value);
-            let path = path.map_err(|fault| refuse(*fault.problem))?;
+            let path = path.map_err(|fault| refuse(fault.problem))?;
             placed.push(Placed { path, text: setting });
         }
     }
@@ -280,16 +281,11 @@ pub(super) fn syntax(file: &str, text: &str, error: &toml::de::Error) -> StudyEr
     let line = error.span().map(|span| line_of(text, span.start));
     let place = line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"));
     let why = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
-    StudyError { place, problem: Problem::Syntax { why } }
+    StudyError { place, problem: Box::new(Problem::Syntax { why }) }
 }
 
 /// Finds where a fault can be mended: at an option, or in a line of the file.
-pub(super) fn locate(
-    file: &str,
-    text: &str,
-    placed: &[Placed<'_>],
-    fault: Fault,
-) -> StudyError {
+pub(super) fn locate(file: &str, text: &str, placed: &[Placed<'_>], fault: Fault) -> StudyError {
     let option = placed.iter().rev().find(|setting| fault.path.is_within(&setting.path));
     let place = match option {
         Some(setting) => format!("--set {}", setting.text),
@@ -298,7 +294,7 @@ pub(super) fn locate(
             None => file.to_owned(),
         },
     };
-    StudyError { place, problem: *fault.problem }
+    StudyError { place, problem: fault.problem }
 }
 
 /// Where in the text the deepest known part of the path stands.

@@ -106,7 +106,10 @@ fn read_loads(heads: &[Head]) -> Result<BTreeMap<String, Workload>, Fault> {
             };
             if load.is_operation() || load.kind == "probe" {
                 return Err(contradiction(
-                    format!("its load '{name}' is of the kind \"{}\", which ends by itself", load.kind),
+                    format!(
+                        "its load '{name}' is of the kind \"{}\", which ends by itself",
+                        load.kind
+                    ),
                     "take one of the kind \"stream\", \"random\" or \"slob\"",
                 ));
             }
@@ -136,7 +139,8 @@ fn read_loads(heads: &[Head]) -> Result<BTreeMap<String, Workload>, Fault> {
 
 impl Head {
     fn read(reader: &mut Reader, factors: &[Factor]) -> Result<Head, Fault> {
-        let name = reader.required_text("name", "write name = \"...\", as it shall stand in reports")?;
+        let name =
+            reader.required_text("name", "write name = \"...\", as it shall stand in reports")?;
         super::check_name(reader, "name", &name)?;
         if name == IDLE {
             return Err(reader.contradiction(
@@ -166,8 +170,11 @@ impl Head {
 
     /// Every combination of the values of the lists.
     fn expand(self, loads: &BTreeMap<String, Workload>) -> Result<StudyWorkload, Fault> {
-        let lists: BTreeMap<&String, &Vec<Value>> =
-            self.parameters.iter().filter_map(|(key, value)| Some((key, value.as_array()?))).collect();
+        let lists: BTreeMap<&String, &Vec<Value>> = self
+            .parameters
+            .iter()
+            .filter_map(|(key, value)| Some((key, value.as_array()?)))
+            .collect();
         let mut combinations: usize = 1;
         for (key, values) in &lists {
             if values.is_empty() {
@@ -182,7 +189,9 @@ impl Head {
                 self.path.clone(),
                 Problem::Contradiction {
                     what: format!("workload '{}'", self.name),
-                    why: format!("its lists make {combinations} combinations, over the limit of {VARIANTS_MAX}"),
+                    why: format!(
+                        "its lists make {combinations} combinations, over the limit of {VARIANTS_MAX}"
+                    ),
                     mend: "shorten a list".to_owned(),
                 },
             ));
@@ -213,7 +222,8 @@ impl Head {
             if !seen.insert(levels.clone()) {
                 // Some list has one value twice; find which, for the message.
                 let twice = varying.iter().find(|name| {
-                    let texts: BTreeSet<String> = lists[*name].iter().map(Value::to_string).collect();
+                    let texts: BTreeSet<String> =
+                        lists[*name].iter().map(Value::to_string).collect();
                     texts.len() < lists[*name].len()
                 });
                 let key = twice.or(varying.first()).map_or("", String::as_str);

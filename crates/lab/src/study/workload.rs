@@ -256,7 +256,10 @@ impl Workload {
             Kind::Operation(operation) => vec![
                 (
                     "load",
-                    operation.load.as_ref().map_or_else(|| IDLE.to_owned(), |load| load.name.clone()),
+                    operation
+                        .load
+                        .as_ref()
+                        .map_or_else(|| IDLE.to_owned(), |load| load.name.clone()),
                 ),
                 ("priority", operation.priority.text().to_owned()),
             ],
@@ -368,11 +371,7 @@ impl WorkingSet {
 }
 
 /// A size that is a multiple of the sector.
-fn sectors(
-    reader: &mut Reader,
-    key: &'static str,
-    default: ByteCount,
-) -> Result<ByteCount, Fault> {
+fn sectors(reader: &mut Reader, key: &'static str, default: ByteCount) -> Result<ByteCount, Fault> {
     let size = reader.size(key)?.unwrap_or(default);
     if size.is_multiple_of(SECTOR) {
         return Ok(size);
@@ -487,8 +486,11 @@ mod tests {
     use super::*;
 
     fn read(kind: &str, text: &str) -> Result<Workload, String> {
-        let reader =
-            Reader::new(text.parse().expect("a table"), Path::default(), format!("workload '{kind}'"));
+        let reader = Reader::new(
+            text.parse().expect("a table"),
+            Path::default(),
+            format!("workload '{kind}'"),
+        );
         Workload::read(kind, kind, reader, &BTreeMap::new())
             .map_err(|fault| fault.problem.to_string())
     }

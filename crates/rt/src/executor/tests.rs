@@ -29,8 +29,7 @@ fn tasks_run_in_the_order_of_spawning_and_timers_in_the_order_of_deadlines() {
         }
     });
     assert_eq!(done, Ok(()));
-    let expected =
-        vec![(0, 0), (1, 0), (2, 0), (3, 0), (1, 10), (3, 10), (2, 20), (0, 30)];
+    let expected = vec![(0, 0), (1, 0), (2, 0), (3, 0), (1, 10), (3, 10), (2, 20), (0, 30)];
     assert_eq!(*log.borrow(), expected);
     assert_eq!(rt.now(), Instant::from_nanos(30_000));
 }

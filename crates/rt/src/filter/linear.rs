@@ -184,7 +184,8 @@ mod tests {
     #[test]
     fn when_one_part_fails_the_other_is_still_written_and_the_error_names_the_member() {
         let runtime = runtime();
-        let (a, b) = (MemoryDevice::new("a", ByteCount(1024)), MemoryDevice::new("b", ByteCount(1024)));
+        let (a, b) =
+            (MemoryDevice::new("a", ByteCount(1024)), MemoryDevice::new("b", ByteCount(1024)));
         let faulty = Fault::new(a, &runtime.handle(), Prng::new(1));
         faulty.add(Rule::new(Effect::Fail(IoErrorKind::Medium)));
         let linear = Linear::new("linear", vec![faulty, b.clone()]);

@@ -68,7 +68,9 @@ mod tests {
             let beyond = slice.submit(Request::write(Offset(512), all)).await.expect_err("refused");
             assert_eq!(beyond.kind, IoErrorKind::Invalid);
             let bytes = disk.peek(Offset(0), ByteCount(4096)).to_vec();
-            assert!(bytes.iter().enumerate().all(|(i, byte)| (*byte != 0) == (1024..2048).contains(&i)));
+            assert!(
+                bytes.iter().enumerate().all(|(i, byte)| (*byte != 0) == (1024..2048).contains(&i))
+            );
         });
     }
 

@@ -5,7 +5,9 @@
 //! dropped is counted. Records stand in the order of their answers; a request that was never answered
 //! has none.
 
-use crate::device::{Device, DeviceRef, Geometry, IoErrorKind, IoFuture, OpKind, Priority, Request};
+use crate::device::{
+    Device, DeviceRef, Geometry, IoErrorKind, IoFuture, Op, OpKind, Priority, Request,
+};
 use crate::executor::Rt;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -99,7 +101,7 @@ impl Device for Trace {
         let mut record = TraceRecord {
             at,
             op: request.kind(),
-            fua: request.is_fua(),
+            fua: matches!(request.op, Op::Write { fua: true, .. }),
             priority: request.priority,
             offset: request.offset,
             len: request.len(),
@@ -158,7 +160,10 @@ mod tests {
         let trace = Trace::new(MemoryDevice::new("m", ByteCount::gib(1)), &runtime.handle());
         run(&runtime, async move {
             for i in 0..RECORDS_MAX as u64 + 10 {
-                trace.submit(Request::discard(Offset(512 * i), ByteCount(512))).await.expect("done");
+                trace
+                    .submit(Request::discard(Offset(512 * i), ByteCount(512)))
+                    .await
+                    .expect("done");
             }
             let records = trace.records();
             assert_eq!((records.len(), trace.dropped()), (RECORDS_MAX, 10));

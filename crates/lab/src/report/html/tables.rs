@@ -46,47 +46,44 @@ pub fn figures(group: &Group) -> Markup {
         None => {
             let columns = metrics.iter().map(|metric| {
                 let unit = Unit::fitting(&measure(metric).quantity, group.largest(metric));
-                Column {
-                    head: capitalised(&measure(metric).short),
-                    unit: unit.heading(),
-                    at: Vec::new(),
-                    metric,
-                }
+                Column { head: measure(metric).short, unit: unit.heading(), at: Vec::new(), metric }
             });
             parts.push((String::new(), columns.collect()));
         }
     }
     let by_axis = group.axis.map(|f| factor_label(&group.factors[f].name));
-    let width = parts.first().map_or(1, |(_, columns)| columns.len() + 1);
     html! {
-        div.scroll {
-            table.figures {
-                thead {
-                    @if let Some(axis) = &by_axis {
-                        tr { th {} th.n colspan=(width - 1) { (capitalised(axis)) } }
-                    }
-                    tr {
-                        th { (capitalised(&heading)) }
-                        @for column in &parts[0].1 {
-                            th.n {
-                                (column.head)
-                                @if let Some(unit) = column.unit { span.unit { " " (unit) } }
+        div.tables {
+            @for (part, columns) in &parts {
+                div.scroll {
+                    table.figures {
+                        caption {
+                            (part)
+                            @if let Some(axis) = &by_axis {
+                                @if !part.is_empty() { ", " }
+                                "by " (axis)
                             }
                         }
-                    }
-                }
-                @for (part, columns) in &parts {
-                    tbody {
-                        @if !part.is_empty() {
-                            tr.part { th colspan=(width) scope="rowgroup" { (part) } }
-                        }
-                        @let best: Vec<Option<Estimate>> =
-                            columns.iter().map(|column| best(group, &rows, column)).collect();
-                        @for row in &rows {
+                        thead {
                             tr {
-                                th scope="row" { (group.row_label(row)) }
-                                @for (column, best) in columns.iter().zip(&best) {
-                                    (figure(group, row, column, *best))
+                                th { (capitalised(&heading)) }
+                                @for column in columns {
+                                    th.n {
+                                        (column.head)
+                                        @if let Some(unit) = column.unit { " " span.unit { (unit) } }
+                                    }
+                                }
+                            }
+                        }
+                        tbody {
+                            @let best: Vec<Option<Estimate>> =
+                                columns.iter().map(|column| best(group, &rows, column)).collect();
+                            @for row in &rows {
+                                tr {
+                                    th scope="row" { (group.row_label(row)) }
+                                    @for (column, best) in columns.iter().zip(&best) {
+                                        (figure(group, row, column, *best))
+                                    }
                                 }
                             }
                         }
@@ -169,8 +166,8 @@ fn cells_of(group: &Group) -> Markup {
                         @for factor in &group.factors { th { (capitalised(&factor_label(&factor.name))) } }
                         @for (metric, unit) in &metrics {
                             th.n {
-                                (capitalised(&measure(metric).short))
-                                @if let Some(unit) = unit.heading() { span.unit { " " (unit) } }
+                                (measure(metric).short)
+                                @if let Some(unit) = unit.heading() { " " span.unit { (unit) } }
                             }
                         }
                         th.n { "Repeats" }
@@ -188,7 +185,7 @@ fn cells_of(group: &Group) -> Markup {
                             @for (metric, unit) in &metrics {
                                 @match Estimate::of_cell(cell, metric) {
                                     Some(estimate) => {
-                                        td.n data-v=(estimate.mean) {
+                                        td.n data-v=(format!("{:.5e}", estimate.mean)) {
                                             (unit.mean(estimate))
                                             @if let Some(spread) = unit.spread(estimate) {
                                                 span.spread { " " (spread) }

@@ -42,6 +42,9 @@ pub struct Axis {
 /// shows more.
 const LINEAR_RATIO_MAX: f64 = 25.0;
 
+/// Up to this ratio between its ends a logarithmic axis has room for ticks at 2 and 5.
+const LABELLED_RATIO_MAX: f64 = 1_200.0;
+
 impl Axis {
     /// From zero to at least `high`; some `count` ticks.
     pub fn from_zero(title: &str, high: f64, count: usize) -> Axis {
@@ -58,15 +61,22 @@ impl Axis {
 
     /// Covers `low` to `high`, both positive.
     pub fn log(title: &str, low: f64, high: f64) -> Axis {
-        let values = log_ticks(low, high);
+        let mut values = log_ticks(low, high);
+        let (low, high) = (values[0], values[values.len() - 1]);
+        if high / low > LABELLED_RATIO_MAX {
+            values.retain(|value| (value.log10() - value.log10().round()).abs() < 1e-6);
+        }
         let label = |&value: &f64| Tick { value, label: tick(value, value) };
         let ticks = values.iter().map(label).collect();
-        let (low, high) = (values[0], values[values.len() - 1]);
         Axis { kind: Kind::Log, low, high, ticks, title: title.to_owned() }
     }
 
     /// Linear from zero, or logarithmic where the positive values are too far apart for that.
-    pub fn for_values(title: &str, values: impl Iterator<Item = f64> + Clone, count: usize) -> Axis {
+    pub fn for_values(
+        title: &str,
+        values: impl Iterator<Item = f64> + Clone,
+        count: usize,
+    ) -> Axis {
         let finite = values.filter(|value| value.is_finite());
         let low = finite.clone().fold(f64::INFINITY, f64::min);
         let high = finite.fold(f64::NEG_INFINITY, f64::max);
@@ -115,9 +125,9 @@ impl Axis {
         self.kind == Kind::Linear && self.low == 0.0
     }
 
-    /// Whether equal ratios are equal lengths.
-    pub fn is_log(&self) -> bool {
-        self.kind == Kind::Log
+    /// Whether the value is between the ends.
+    pub fn holds(&self, value: f64) -> bool {
+        (self.low..=self.high + 1e-12).contains(&value)
     }
 }
 
@@ -138,16 +148,14 @@ fn nice_ticks(low: f64, high: f64, count: usize) -> (Vec<f64>, f64) {
     (values, step)
 }
 
-/// Ticks at 1, 2, 5 times powers of ten, or powers of ten alone where those would be many; the first
-/// is at most `low`, the last at least `high`.
+/// The values at 1, 2, 5 times powers of ten; the first is at most `low`, the last at least `high`.
 fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     let low = low.max(f64::MIN_POSITIVE * 1e3);
     let high = high.max(low);
-    let decades = (high / low).log10();
-    let mantissas: &[f64] = if decades <= 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let mantissas = [1.0, 2.0, 5.0];
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let all: Vec<f64> = (first - 1..=last + 1)
-        .flat_map(|power| mantissas.iter().map(move |m| m * 10_f64.powi(power)))
+        .flat_map(|power| mantissas.map(|mantissa| mantissa * 10_f64.powi(power)))
         .collect();
     let start = all.iter().rposition(|&v| v <= low * 1.000_001).unwrap_or(0);
     let end = all.iter().position(|&v| v >= high * 0.999_999).unwrap_or(all.len() - 1);
@@ -183,10 +191,13 @@ mod tests {
             low_log in -9.0_f64..9.0, decades in 0.0_f64..8.0,
         ) {
             let (low, high) = (10_f64.powf(low_log), 10_f64.powf(low_log + decades));
-            let ticks = log_ticks(low, high);
-            prop_assert!(ticks[0] <= low * 1.00001 && ticks[ticks.len() - 1] >= high * 0.99999);
+            let axis = Axis::log("", low, high);
+            prop_assert!(axis.low <= low * 1.00001 && axis.high >= high * 0.99999);
+            prop_assert!(axis.low >= low / 2.6 && axis.high <= high * 2.6, "no wasted room");
+            let ticks: Vec<f64> = axis.ticks.iter().map(|tick| tick.value).collect();
             prop_assert!(ticks.len() >= 2 && ticks.len() <= 12, "{ticks:?}");
             for value in ticks {
+                prop_assert!(value >= axis.low && value <= axis.high);
                 let mantissa = value / 10_f64.powi((value.log10() + 1e-9).floor() as i32);
                 prop_assert!([1.0, 2.0, 5.0].iter().any(|m| (mantissa - m).abs() < 1e-6));
             }
@@ -208,6 +219,12 @@ mod tests {
         }
     }
 
+    /// The parts of the axis that a quantile lies beyond are not a part of the line.
+    #[test]
+    fn values_beyond_an_axis_are_known() {
+        assert!(Axis::nines("", 3).holds(0.99) && !Axis::nines("", 3).holds(0.9999));
+    }
+
     #[test]
     fn each_nine_takes_the_same_length() {
         let axis = Axis::nines("", 3);
@@ -220,7 +237,7 @@ mod tests {
 
     #[test]
     fn values_that_are_decades_apart_get_a_logarithmic_axis() {
-        assert!(Axis::for_values("", [3.0, 300_000.0].into_iter(), 5).is_log());
+        assert_eq!(Axis::for_values("", [3.0, 300_000.0].into_iter(), 5).kind, Kind::Log);
         assert!(Axis::for_values("", [30.0, 300.0].into_iter(), 5).begins_at_zero());
         assert!(Axis::for_values("", [0.0, 300_000.0].into_iter(), 5).begins_at_zero());
     }

@@ -38,6 +38,9 @@ pub struct BarPlot<'a> {
     pub rows: &'a [Row],
     /// Of the view box.
     pub width: f64,
+    /// Of the names and of the figures, see [`widths`]: the same in all plots that stand together, so
+    /// that their axes align.
+    pub widths: (f64, f64),
     /// A value to compare with, a thin line across.
     pub reference: Option<f64>,
 }
@@ -45,19 +48,20 @@ pub struct BarPlot<'a> {
 const ROW_HEIGHT: f64 = 22.0;
 const BAR_HEIGHT: f64 = 13.0;
 
+/// How wide the widest name and the widest figure of all these plots are.
+pub fn widths(plots: &[Vec<Row>]) -> (f64, f64) {
+    plots.iter().flatten().fold((0.0, 0.0), |(names, figures), row| match row {
+        Row::Bar { label, figure, .. } => {
+            (text_width(label).max(names), text_width(figure).max(figures))
+        }
+        Row::Heading(_) => (names, figures),
+    })
+}
+
 impl BarPlot<'_> {
     /// The SVG element.
     pub fn svg(&self) -> Markup {
-        let widest = |texts: &dyn Fn(&Row) -> f64| self.rows.iter().map(texts).fold(0.0, f64::max);
-        let label_width = widest(&|row| match row {
-            Row::Bar { label, .. } => text_width(label),
-            Row::Heading(_) => 0.0,
-        })
-        .min(self.width * 0.36);
-        let figure_width = widest(&|row| match row {
-            Row::Bar { figure, .. } => text_width(figure),
-            Row::Heading(_) => 0.0,
-        });
+        let (label_width, figure_width) = (self.widths.0.min(self.width * 0.36), self.widths.1);
         let (left, right) = (label_width + 8.0, self.width - figure_width - 14.0);
         let top = 4.0;
         let bottom = top + ROW_HEIGHT * self.rows.len() as f64;
@@ -107,7 +111,9 @@ impl BarPlot<'_> {
                         }
                     }
                 }
-                line.axis x1=(Px(left)) x2=(Px(left)) y1=(Px(top)) y2=(Px(bottom)) {}
+                @if self.axis.begins_at_zero() {
+                    line.axis x1=(Px(left)) x2=(Px(left)) y1=(Px(top)) y2=(Px(bottom)) {}
+                }
             }
         }
     }
@@ -121,7 +127,7 @@ impl BarPlot<'_> {
             } @else {
                 circle.dot cx=(Px(value)) cy=(Px(middle)) r="4" {}
             }
-            @if high - low > 1.0 {
+            @if high - low > if self.axis.begins_at_zero() { 1.0 } else { 8.0 } {
                 path.interval d={
                     "M" (Px(low)) " " (Px(middle)) "H" (Px(high)) (whisker(low)) (whisker(high))
                 } {}

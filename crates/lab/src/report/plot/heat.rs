@@ -26,7 +26,7 @@ pub struct HeatPlot<'a> {
 const ROW_HEIGHT: f64 = 22.0;
 const FIELD_WIDTH_MAX: f64 = 46.0;
 /// From this width on a field has room for `100`.
-const NUMBER_WIDTH: f64 = 24.0;
+const NUMBER_WIDTH: f64 = 20.0;
 
 impl HeatPlot<'_> {
     /// The SVG element.
@@ -47,7 +47,7 @@ impl HeatPlot<'_> {
                 text.axis-title x=(Px(left)) y="11" { (self.columns_title) }
                 @for (number, column) in self.columns.iter().enumerate() {
                     @let middle = left + field * (number as f64 + 0.5);
-                    @let name = shortened(column, (field - 2.0).max(24.0));
+                    @let name = shortened(column, (field - 2.0).max(30.0));
                     @let half = text_width(&name) / 2.0;
                     @if middle - half > last_label_end + 2.0 && middle + half <= self.width {
                         text.tick text-anchor="middle" x=(Px(middle)) y="26" { (name) }

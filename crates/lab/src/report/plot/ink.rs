@@ -90,9 +90,7 @@ mod tests {
     /// Two layouts with one look would be read as one.
     #[test]
     fn twenty_series_look_different() {
-        let look = |series: usize| {
-            (class(series), dash(series), series % MARKERS)
-        };
+        let look = |series: usize| (class(series), dash(series), series % MARKERS);
         for a in 0..20 {
             for b in 0..a {
                 assert_ne!(look(a), look(b), "{a} and {b}");

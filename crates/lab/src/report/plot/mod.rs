@@ -46,10 +46,10 @@ pub const LETTER_HEIGHT: f64 = 11.0;
 pub fn text_width(text: &str) -> f64 {
     let letter = |c: char| match c {
         'i' | 'l' | 'j' | 'I' | '.' | ',' | ':' | '|' | '\'' | ' ' | '\u{202f}' => 0.32,
-        'm' | 'w' | 'M' | 'W' | '—' | '…' => 0.9,
-        'A'..='Z' | '±' | '×' | '%' => 0.7,
+        'm' | 'w' | 'M' | 'W' | '—' | '…' => 0.95,
+        'A'..='Z' | '±' | '×' | '%' => 0.78,
         wide if u32::from(wide) > 0x2e80 => 1.0,
-        _ => 0.57,
+        _ => 0.61,
     };
     text.chars().map(letter).sum::<f64>() * LETTER_HEIGHT
 }

@@ -1,0 +1,150 @@
+//! A runtime over real hardware: an executor with its reactor.
+//!
+//! [`HostRuntime::new`] makes one for the calling thread. Files and block devices are opened against
+//! its [`Host`] and belong to that thread from then on.
+
+use crate::answer::{Answer, What};
+use crate::operation::{OpenFile, Operation};
+use crate::threads::ThreadsReactor;
+use crate::uring::UringReactor;
+use rt::{IoFuture, Reactor, Rt, Runtime};
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// An operation on a file in memory that moves no more bytes than this is carried out at once, on the
+/// executor's thread; a larger one is handed over, so that another processor can copy while this one
+/// goes on. TODO measure
+const AT_ONCE_BYTES_MAX: usize = 128 << 10;
+
+/// How a runtime does its I/O.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReactorKind {
+    /// `io_uring`; where it is refused, threads.
+    #[default]
+    Auto,
+    /// `io_uring`, or an error.
+    Uring,
+    /// A pool of threads.
+    Threads,
+}
+
+impl fmt::Display for ReactorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ReactorKind::Auto => "auto",
+            ReactorKind::Uring => "uring",
+            ReactorKind::Threads => "threads",
+        })
+    }
+}
+
+/// Why a reactor can't be made.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The system bars io_uring.
+    #[error(
+        "setting up io_uring: {0}; use the threads reactor, or allow it (sysctl kernel.io_uring_disabled=0, the container's seccomp profile, ulimit -l)"
+    )]
+    UringRefused(#[source] io::Error),
+    /// The kernel's io_uring lacks what is needed.
+    #[error(
+        "setting up io_uring: this kernel's can't wait with a timeout; use the threads reactor, or Linux 5.11 or later"
+    )]
+    UringTooOld,
+    /// No eventfd.
+    #[error("making an eventfd: {0}; raise the limit of open files (ulimit -n)")]
+    EventFd(#[source] io::Error),
+}
+
+/// An executor over real hardware. See the [module](self).
+pub struct HostRuntime {
+    // Dropped in this order: the tasks first, then the reactor with what is under way.
+    runtime: Runtime,
+    host: Host,
+}
+
+impl HostRuntime {
+    /// A runtime for this thread.
+    ///
+    /// # Errors
+    /// Where the reactor can't be made; never with [`ReactorKind::Threads`], and with
+    /// [`ReactorKind::Auto`] only where files run out.
+    pub fn new(kind: ReactorKind) -> Result<HostRuntime, StartError> {
+        let (reactor, host) = match kind {
+            ReactorKind::Threads => threads(),
+            ReactorKind::Uring => uring(UringReactor::new()?),
+            ReactorKind::Auto => match UringReactor::new() {
+                Ok(reactor) => uring(reactor),
+                Err(StartError::UringRefused(_) | StartError::UringTooOld) => threads(),
+                Err(error) => return Err(error),
+            },
+        };
+        Ok(HostRuntime { runtime: Runtime::new(reactor), host })
+    }
+
+    /// The executor.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The engine's handle to the executor.
+    pub fn rt(&self) -> Rt {
+        self.runtime.handle()
+    }
+
+    /// What files and block devices are opened against.
+    pub fn host(&self) -> Host {
+        self.host.clone()
+    }
+}
+
+fn uring(reactor: UringReactor) -> (Rc<dyn Reactor>, Host) {
+    let reactor = Rc::new(reactor);
+    (Rc::clone(&reactor) as _, Host(Driver::Uring(reactor)))
+}
+
+fn threads() -> (Rc<dyn Reactor>, Host) {
+    let reactor = Rc::new(ThreadsReactor::new());
+    (Rc::clone(&reactor) as _, Host(Driver::Threads(reactor)))
+}
+
+/// The reactor of a runtime, as those see it who do I/O by it. Cheap to clone.
+#[derive(Clone)]
+pub struct Host(Driver);
+
+#[derive(Clone)]
+enum Driver {
+    Uring(Rc<UringReactor>),
+    Threads(Rc<ThreadsReactor>),
+}
+
+impl Host {
+    /// Which reactor it is: [`ReactorKind::Uring`] or [`ReactorKind::Threads`].
+    pub fn kind(&self) -> ReactorKind {
+        match self.0 {
+            Driver::Uring(_) => ReactorKind::Uring,
+            Driver::Threads(_) => ReactorKind::Threads,
+        }
+    }
+
+    /// Carries an operation out.
+    pub(crate) fn start(&self, file: &Arc<OpenFile>, operation: Operation, what: What) -> IoFuture {
+        let at_once = operation.transfer_bytes().is_some_and(|bytes| bytes <= AT_ONCE_BYTES_MAX);
+        if file.in_memory && at_once {
+            let result = what.result(operation.run(file));
+            return match &self.0 {
+                Driver::Uring(reactor) => reactor.at_once.answer(result),
+                Driver::Threads(reactor) => reactor.at_once.answer(result),
+            };
+        }
+        let (completion, future) = IoFuture::pending();
+        let answer = Answer { completion, what };
+        match &self.0 {
+            Driver::Uring(reactor) => reactor.start(Arc::clone(file), operation, answer),
+            Driver::Threads(reactor) => reactor.start(Arc::clone(file), operation, answer),
+        }
+        future
+    }
+}

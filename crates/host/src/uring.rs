@@ -1,0 +1,406 @@
+//! The reactor over `io_uring`: one ring for each executor, on its thread.
+//!
+//! **The way of an operation.** [`UringReactor::start`] puts it in the table of flights and its entry
+//! in the submission queue; no system call yet. The executor runs other ready tasks, which put theirs;
+//! then [`park`](Reactor::park) hands all over and waits for a completion, in one call. A completion is
+//! given to the operation, which either has another step to make (a short read) or is answered.
+//!
+//! **Limits.** The table has [`FLIGHTS_MAX`] places. Every entry in the submission queue belongs to a
+//! flight or is the bell's, so that queue can't overflow; the completion queue is twice as long, so it
+//! can't either. Operations beyond the limit wait in `backlog`, in order; each belongs to a request
+//! whose memory its owner had already, and costs no more than a table entry.
+//!
+//! **Why memory is safe.** The kernel reads and writes memory behind the compiler's back from the
+//! moment an entry is queued until its completion is taken. For that long:
+//!
+//! 1. the flight owns the memory: the `BufMut` or the `SgList`, the iovecs, and the open file; all are
+//!    heap memory whose place does not depend on that of the flight;
+//! 2. flights are owned by the reactor, never by the future that waits for the answer: dropping the
+//!    future drops nothing that the kernel uses;
+//! 3. a flight leaves the table only when its completion is taken; the table is made for
+//!    `FLIGHTS_MAX` flights and never grows, so flights don't even move;
+//! 4. between queueing and completion nobody borrows the flight's memory: `Operation::step` and
+//!    `Operation::advance` are called only when no entry of the flight is under way;
+//! 5. dropping the reactor cancels and awaits all flights. Those that do not end within
+//!    [`DRAIN_MAX`] (a dead network file system) are leaked: never freed memory is sound.
+//!
+//! **Setup.** `SINGLE_ISSUER | DEFER_TASKRUN` (Linux 6.1) keep completion work off other processors and
+//! run it only when we ask, batched; older kernels get `COOP_TASKRUN` (5.19), then nothing. What is
+//! needed at the least is waiting with a timeout (`EXT_ARG`, 5.11); without it, or where io_uring is
+//! barred, the reactor can't be made, and [`threads`](crate::threads) takes its place.
+//!
+//! **The bell.** Other threads end a `park` by an eventfd, whose read is always under way in the ring
+//! while the executor is parked.
+
+use crate::answer::{Answer, AtOnce};
+use crate::clock::Clock;
+use crate::operation::{OpenFile, Operation, Step};
+use crate::pool::{self, Pool};
+use crate::runtime::StartError;
+use crate::sys::{Errno, EventFd};
+use io_uring::{IoUring, opcode, squeue, types};
+use rt::reactor::Job;
+use rt::{ComputePlan, IoErrorKind, Parked, Reactor, SgList, Work};
+use slab::Slab;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::time::Duration;
+use stdx::Instant;
+
+/// Entries of the submission queue. More lets more operations be under way; each costs 64 bytes of
+/// locked memory.
+const RING_ENTRIES: u32 = 512;
+
+/// Operations under way at the most: all entries but the bell's.
+const FLIGHTS_MAX: usize = RING_ENTRIES as usize - 1;
+
+/// How long dropping the reactor waits for operations under way before it leaks their memory.
+const DRAIN_MAX: Duration = Duration::from_secs(20);
+
+/// The completions that are not of a flight.
+const BELL: u64 = u64::MAX;
+const CANCEL: u64 = u64::MAX - 1;
+
+/// An operation that the kernel works on, and all that it works with.
+struct Flight {
+    file: Arc<OpenFile>,
+    operation: Operation,
+    answer: Answer,
+    /// The list of pieces of the step under way, where there is more than one.
+    iovecs: Vec<libc::iovec>,
+}
+
+type Finished = Vec<(Answer, Result<SgList, IoErrorKind>)>;
+
+struct Ring {
+    ring: IoUring,
+    flights: Slab<Flight>,
+    backlog: VecDeque<Flight>,
+    bell: Arc<EventFd>,
+    bell_armed: bool,
+    bell_count: Box<u64>,
+    /// Keys of flights that have another step to make; here only so as to keep its memory.
+    again: Vec<usize>,
+}
+
+/// See the [module](self).
+pub struct UringReactor {
+    clock: Clock,
+    processors: usize,
+    ring: RefCell<Ring>,
+    bell: Arc<EventFd>,
+    finished: RefCell<Finished>,
+    pub(crate) at_once: AtOnce,
+    /// The ring must be used by the thread that made it (`SINGLE_ISSUER`).
+    not_send: PhantomData<*const ()>,
+}
+
+impl UringReactor {
+    /// A reactor with a ring of its own, for this thread.
+    pub fn new() -> Result<UringReactor, StartError> {
+        let bell = Arc::new(EventFd::new().map_err(|errno| StartError::EventFd(errno.into()))?);
+        let ring = Ring {
+            ring: build()?,
+            flights: Slab::with_capacity(FLIGHTS_MAX),
+            backlog: VecDeque::new(),
+            bell: Arc::clone(&bell),
+            bell_armed: false,
+            bell_count: Box::new(0),
+            again: Vec::new(),
+        };
+        Ok(UringReactor {
+            clock: Clock::start(),
+            processors: pool::processors(),
+            ring: RefCell::new(ring),
+            bell,
+            finished: RefCell::default(),
+            at_once: AtOnce::default(),
+            not_send: PhantomData,
+        })
+    }
+
+    /// Begins an operation; `answer` is given when it is done.
+    pub(crate) fn start(&self, file: Arc<OpenFile>, operation: Operation, answer: Answer) {
+        let sp = ENVS.with(|b| *b); if sp>0 { let t=std::time::Instant::now(); while (t.elapsed().as_nanos() as usize) < sp {} }
+        let flight = Flight { file, operation, answer, iovecs: Vec::new() };
+        let mut ring = self.ring.borrow_mut();
+        if ring.flights.len() < FLIGHTS_MAX && ring.backlog.is_empty() {
+            ring.launch(flight);
+            let b: usize = ENVB.with(|b| *b);
+            if ring.ring.submission().len() >= b { ring.enter(0, None); }
+        } else {
+            ring.backlog.push_back(flight);
+        }
+    }
+
+    /// Looks at the ring with `look`, then answers what has come.
+    fn take_completions(&self, look: impl FnOnce(&mut Ring)) {
+        let mut finished = self.finished.take();
+        {
+            let mut ring = self.ring.borrow_mut();
+            look(&mut ring);
+            ring.reap(&mut finished);
+        }
+        // No borrow is held: an answer may drop a task, and what that owns may submit.
+        for (answer, end) in finished.drain(..) {
+            answer.give(end);
+        }
+        self.finished.replace(finished);
+    }
+}
+
+impl Reactor for UringReactor {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn poll(&self) {
+        self.at_once.settle();
+        self.take_completions(|ring| {
+            let submission = ring.ring.submission();
+            let enter = !submission.is_empty() || submission.taskrun() || submission.cq_overflow();
+            drop(submission);
+            if enter {
+                ring.enter(0, None);
+            }
+        });
+    }
+
+    fn park(&self, deadline: Option<Instant>) -> Parked {
+        // What is owed wakes a task: hand over and look, but don't wait.
+        let wait = !self.at_once.settle();
+        let deadline = deadline.filter(|_| ENVT.with(|b| *b));
+        let timeout = deadline.map(|deadline| deadline.since(self.clock.now()));
+        self.take_completions(|ring| {
+            ring.arm_bell();
+            let wait = wait && ring.ring.completion().is_empty();
+            let w = ENVW.with(|b| *b).min(ring.flights.len()).max(1); ring.enter(if wait {w} else {0}, timeout.filter(|_| wait));
+        });
+        // Wakers may be held by threads that the reactor knows nothing of, so a real run never knows
+        // that waiting would not end.
+        Parked::LookAgain
+    }
+
+    fn unparker(&self) -> Arc<dyn rt::reactor::Unpark> {
+        Arc::clone(&self.bell) as _
+    }
+
+    fn plan(&self, work: Work) -> ComputePlan {
+        pool::plan(work, self.processors)
+    }
+
+    fn offload(&self, job: Job) {
+        Pool::compute().run(job);
+    }
+
+    fn processor_time(&self) -> Duration {
+        self.clock.processor_time()
+    }
+}
+
+impl rt::reactor::Unpark for EventFd {
+    fn unpark(&self) {
+        self.signal();
+    }
+}
+
+/// The best ring that this kernel makes.
+fn build() -> Result<IoUring, StartError> {
+    let mut last = None;
+    for level in ENVL.with(|l| *l)..3 {
+        let mut builder = IoUring::builder();
+        builder.dontfork();
+        match level {
+            0 => builder
+                .setup_single_issuer()
+                .setup_defer_taskrun()
+                .setup_coop_taskrun()
+                .setup_taskrun_flag(),
+            1 => builder.setup_coop_taskrun().setup_taskrun_flag(),
+            _ => &mut builder,
+        };
+        match builder.build(RING_ENTRIES) {
+            Ok(ring) if ring.params().is_feature_ext_arg() => return Ok(ring),
+            Ok(_) => return Err(StartError::UringTooOld),
+            // EINVAL: the kernel does not know a flag.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => last = Some(error),
+            Err(error) => return Err(StartError::UringRefused(error)),
+        }
+    }
+    Err(last.map_or(StartError::UringTooOld, StartError::UringRefused))
+}
+
+impl Ring {
+    fn launch(&mut self, flight: Flight) {
+        assert!(self.flights.len() < FLIGHTS_MAX, "the table of flights never grows");
+        let key = self.flights.insert(flight);
+        self.queue_step(key);
+    }
+
+    /// Queues the next step of a flight of which nothing is under way.
+    fn queue_step(&mut self, key: usize) {
+        let flight = &mut self.flights[key];
+        let entry = flight.entry().user_data(key as u64);
+        // SAFETY: what the entry points to belongs to the flight, which stays in the table until the
+        // completion is taken. See "Why memory is safe" above.
+        unsafe { self.push(&entry) };
+    }
+
+    /// # Safety
+    /// What the entry points to stays good and untouched until its completion is taken.
+    unsafe fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: the caller's promise.
+        let pushed = unsafe { self.ring.submission().push(entry) };
+        assert!(pushed.is_ok(), "the submission queue has room for all flights and the bell");
+    }
+
+    fn arm_bell(&mut self) {
+        if self.bell_armed {
+            return;
+        }
+        self.bell_armed = true;
+        let fd = types::Fd(self.bell.as_fd().as_raw_fd());
+        let into: *mut u64 = &mut *self.bell_count;
+        let entry = opcode::Read::new(fd, into.cast(), 8).build().user_data(BELL);
+        // SAFETY: the descriptor and the eight bytes live as long as the ring, and nobody else uses
+        // those bytes. Dropping waits for this entry too.
+        unsafe { self.push(&entry) };
+    }
+
+    /// Hands over what is queued, runs deferred completion work, and waits for `want` completions, but
+    /// not longer than `timeout`.
+    fn enter(&mut self, want: usize, timeout: Option<Duration>) {
+        let submitter = self.ring.submitter();
+        let result = match timeout {
+            Some(timeout) => {
+                let timeout = types::Timespec::from(timeout);
+                submitter.submit_with_args(want, &types::SubmitArgs::new().timespec(&timeout))
+            }
+            None => submitter.submit_and_wait(want),
+        };
+        match result.map_err(|error| error.raw_os_error()) {
+            // The time is over; a signal; the kernel lacks memory or room just now. What was not taken
+            // stays queued, and the executor looks again.
+            Ok(_) | Err(Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {}
+            Err(error) => panic!("io_uring_enter takes what we give it: error {error:?}"),
+        }
+    }
+
+    /// Takes the completions that are there; what is done goes to `finished`.
+    fn reap(&mut self, finished: &mut Finished) {
+        let mut again = std::mem::take(&mut self.again);
+        for entry in self.ring.completion() {
+            match entry.user_data() {
+                BELL => self.bell_armed = false,
+                CANCEL => {}
+                key => {
+                    let key = key as usize;
+                    let flight = &mut self.flights[key];
+                    let result = result_of(entry.result());
+                    match flight.operation.advance(result, &flight.file) {
+                        Some(end) => finished.push((self.flights.remove(key).answer, end)),
+                        None => again.push(key),
+                    }
+                }
+            }
+        }
+        for key in again.drain(..) {
+            self.queue_step(key);
+        }
+        self.again = again;
+        while self.flights.len() < FLIGHTS_MAX
+            && let Some(flight) = self.backlog.pop_front()
+        {
+            self.launch(flight);
+        }
+    }
+}
+
+fn result_of(result: i32) -> Result<usize, Errno> {
+    usize::try_from(result).map_err(|_| Errno(-result))
+}
+
+impl Flight {
+    /// The entry of the next step.
+    fn entry(&mut self) -> squeue::Entry {
+        let fd = types::Fd(self.file.file.as_raw_fd());
+        match self.operation.step(&self.file) {
+            Step::Read { into, at } => {
+                opcode::Read::new(fd, into.as_mut_ptr(), into.len() as u32).offset(at).build()
+            }
+            Step::Write { pieces, at, durable } => {
+                let flags = if durable { libc::RWF_DSYNC } else { 0 };
+                self.iovecs.clear();
+                self.iovecs.extend(pieces.slices().map(|slice| libc::iovec {
+                    iov_base: slice.as_ptr().cast_mut().cast(),
+                    iov_len: slice.len(),
+                }));
+                match &self.iovecs[..] {
+                    [only] => opcode::Write::new(fd, only.iov_base.cast(), only.iov_len as u32)
+                        .offset(at)
+                        .rw_flags(flags)
+                        .build(),
+                    all => opcode::Writev::new(fd, all.as_ptr(), all.len() as u32)
+                        .offset(at)
+                        .rw_flags(flags)
+                        .build(),
+                }
+            }
+            Step::Sync => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+            Step::Allocate { mode, at, len } => {
+                opcode::Fallocate::new(fd, len).offset(at).mode(mode).build()
+            }
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.backlog.clear();
+        if self.flights.is_empty() && !self.bell_armed {
+            return;
+        }
+        self.bell.signal();
+        self.enter(0, None);
+        for (key, _) in &self.flights {
+            let entry = opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL);
+            // SAFETY: the entry points to nothing.
+            let pushed = unsafe { self.ring.submission().push(&entry) };
+            if pushed.is_err() {
+                break; // What is not cancelled is waited for all the same.
+            }
+        }
+        let clock = Clock::start();
+        let deadline = Instant::START + DRAIN_MAX;
+        while !self.flights.is_empty() || self.bell_armed {
+            let left = deadline.since(clock.now());
+            if left.is_zero() {
+                // The kernel may still write to this memory, so it is never given back.
+                std::mem::forget(std::mem::take(&mut self.flights));
+                std::mem::forget(std::mem::take(&mut self.bell_count));
+                std::mem::forget(Arc::clone(&self.bell));
+                return;
+            }
+            self.enter(1, Some(left));
+            for entry in self.ring.completion() {
+                match entry.user_data() {
+                    BELL => self.bell_armed = false,
+                    CANCEL => {}
+                    // Its answer is dropped with it: nobody polls a future once its executor is gone.
+                    key => drop(self.flights.try_remove(key as usize)),
+                }
+            }
+        }
+    }
+}
+
+
+thread_local! { static ENVB: usize = std::env::var("B").map_or(1000, |v| v.parse().unwrap());
+static ENVT: bool = std::env::var("NT").is_err(); 
+static ENVL: usize = std::env::var("L").map_or(0, |v| v.parse().unwrap()); }
+
+thread_local! { static ENVS: usize = std::env::var("S").map_or(0, |v| v.parse().unwrap()); 
+static ENVW: usize = std::env::var("W").map_or(1, |v| v.parse().unwrap()); }

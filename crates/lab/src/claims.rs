@@ -1,0 +1,244 @@
+//! Whether published findings hold here.
+//!
+//! A claim is a statement about cells ([`crate::study::Claim`]); this file holds it against the
+//! figures. The rules, in order:
+//!
+//! 1. Cells that did not run in this run leave a claim not measured, and so not reproduced; so does
+//!    a cell that failed or lacks the metric. The words say which.
+//! 2. *Above* and *below* a value: the whole confidence interval lies on that side of it.
+//! 3. *Above* and *below* `factor` × other cells: Welch's interval of the difference lies on that
+//!    side of 0. A cell is held against those that differ from it in nothing but what `to` names.
+//!    With one repeat there is no interval, and the bare figures are compared.
+//! 4. *About* a value: the mean lies within the tolerance, and the interval is no wider than the band
+//!    that the tolerance makes. (Were it only to touch the band, the sloppiest measurement would
+//!    reproduce every claim.) *About* other cells: likewise of the ratio of the means.
+//! 5. Of several cells, all must hold for *above* and *below*; for *about* it is the mean of them.
+//!
+//! A claim that does not hold stays red. Its explanation is the study's, and is shown only then.
+
+use crate::design::CellSpec;
+use crate::metrics::{figures, percent, quantity, quantity_with_interval};
+use crate::results::{Cell, ClaimResult, Metric};
+use crate::stats;
+use crate::study::{Against, Check, Claim, Relation};
+
+/// A cell that was run, with its figures.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured<'a> {
+    /// What was run.
+    pub spec: &'a CellSpec,
+    /// What came out.
+    pub cell: &'a Cell,
+}
+
+/// What is said of a claim: in words, and whether it holds.
+struct Finding {
+    measured: String,
+    holds: bool,
+}
+
+/// What this run says of each claim.
+pub fn evaluate(claims: &[Claim], cells: &[Measured<'_>], confidence: f64) -> Vec<ClaimResult> {
+    claims
+        .iter()
+        .map(|claim| {
+            let finding = find(&claim.check, cells, confidence)
+                .unwrap_or_else(|why| Finding { measured: why, holds: false });
+            ClaimResult {
+                id: claim.id.clone(),
+                text: claim.text.clone(),
+                source: claim.source.clone(),
+                published: claim.published.clone(),
+                measured: finding.measured,
+                reproduced: finding.holds,
+                explanation: if finding.holds { None } else { claim.explanation.clone() },
+            }
+        })
+        .collect()
+}
+
+/// The figures of a cell, or why there are none.
+fn figure<'a>(measured: &Measured<'a>, metric: &str) -> Result<&'a Metric, String> {
+    let cell = measured.cell;
+    match (cell.metrics.get(metric), &cell.error) {
+        (Some(figure), _) => Ok(figure),
+        (None, Some(error)) => Err(format!("not measured: {} failed: {error}", cell.id)),
+        (None, None) => {
+            let there: Vec<&str> = cell.metrics.keys().map(String::as_str).collect();
+            Err(format!(
+                "not measured: {} has no metric '{metric}'; there are: {}",
+                cell.id,
+                there.join(", ")
+            ))
+        }
+    }
+}
+
+fn find(check: &Check, cells: &[Measured<'_>], confidence: f64) -> Result<Finding, String> {
+    let of: Vec<&Measured<'_>> =
+        cells.iter().filter(|measured| check.of.matches(measured.spec)).collect();
+    if of.is_empty() {
+        return Err("not measured in this run".to_owned());
+    }
+    match (&check.against, check.relation) {
+        (Against::Value(value), Relation::About { tolerance }) => {
+            about_value(check, &of, *value, tolerance, confidence)
+        }
+        (Against::Value(value), relation) => {
+            let above = relation == Relation::Above;
+            let mut found = Vec::new();
+            for measured in of {
+                let figure = figure(measured, &check.metric)?;
+                let holds = if above { figure.ci_low > *value } else { figure.ci_high < *value };
+                let text = quantity_with_interval(&check.metric, figure, confidence);
+                found.push((measured.cell.id.as_str(), figure.mean, text, holds));
+            }
+            Ok(all_hold(&found, |value| quantity(&check.metric, value)))
+        }
+        (Against::Cells { to, factor }, relation) => {
+            let mut pairs = Vec::new();
+            for measured in of {
+                let others = cells.iter().filter(|other| to.pairs(measured.spec, other.spec));
+                let before = pairs.len();
+                for other in others {
+                    let figures = (figure(measured, &check.metric)?, figure(other, &check.metric)?);
+                    pairs.push((measured.cell.id.as_str(), figures.0, figures.1));
+                }
+                if pairs.len() == before {
+                    return Err(format!(
+                        "not measured in this run: nothing to hold {} against",
+                        measured.cell.id
+                    ));
+                }
+            }
+            match relation {
+                Relation::About { tolerance } => {
+                    Ok(about_cells(&pairs, *factor, tolerance, confidence))
+                }
+                Relation::Above => Ok(ordered_cells(&pairs, *factor, true, confidence)),
+                Relation::Below => Ok(ordered_cells(&pairs, *factor, false, confidence)),
+            }
+        }
+    }
+}
+
+/// Every cell's own finding as one: all must hold.
+fn all_hold(found: &[(&str, f64, String, bool)], show: impl Fn(f64) -> String) -> Finding {
+    let failing: Vec<&(&str, f64, String, bool)> = found.iter().filter(|one| !one.3).collect();
+    let measured = match found {
+        [(_, _, text, _)] => text.clone(),
+        several => {
+            let values = several.iter().map(|one| one.1);
+            let smallest = values.clone().fold(f64::INFINITY, f64::min);
+            let largest = values.fold(f64::NEG_INFINITY, f64::max);
+            let range = format!("{} to {} in {} cells", show(smallest), show(largest), found.len());
+            match failing.first() {
+                None => range,
+                Some((id, _, text, _)) => format!(
+                    "{range}; it does not hold in {} of them, as in {id}: {text}",
+                    failing.len()
+                ),
+            }
+        }
+    };
+    Finding { measured, holds: failing.is_empty() }
+}
+
+fn about_value(
+    check: &Check,
+    of: &[&Measured<'_>],
+    value: f64,
+    tolerance: f64,
+    confidence: f64,
+) -> Result<Finding, String> {
+    let figures: Vec<&Metric> =
+        of.iter().map(|measured| figure(measured, &check.metric)).collect::<Result<_, _>>()?;
+    let n = figures.len() as f64;
+    let mean = figures.iter().map(|figure| figure.mean).sum::<f64>() / n;
+    // The cells are independent, so the half widths of their intervals add as squares.
+    let half_width = |figure: &&Metric| (figure.ci_high - figure.ci_low) / 2.0;
+    let half = figures.iter().map(|figure| half_width(figure).powi(2)).sum::<f64>().sqrt() / n;
+    let band = value.abs() * tolerance;
+    let text = match figures.as_slice() {
+        [figure] => quantity_with_interval(&check.metric, figure, confidence),
+        several => format!("{}, mean of {} cells", quantity(&check.metric, mean), several.len()),
+    };
+    let off =
+        if value == 0.0 { String::new() } else { format!(", {}", signed(mean / value - 1.0)) };
+    let within = (mean - value).abs() <= band;
+    let precise = half <= band;
+    let doubt = if within && !precise { "; too uncertain to tell: run more repeats" } else { "" };
+    Ok(Finding { measured: format!("{text}{off}{doubt}"), holds: within && precise })
+}
+
+/// A ratio of means with its interval, from Welch's interval of `a − ratio × b`, which to first
+/// order is that of the ratio times the mean of `b`.
+fn ratio(a: &Metric, b: &Metric, confidence: f64) -> (f64, Option<f64>) {
+    let ratio = a.mean / b.mean;
+    let scaled: Vec<f64> = b.samples.iter().map(|sample| sample * ratio).collect();
+    let half = stats::welch(&a.samples, &scaled, confidence)
+        .map(|test| (test.interval.high - test.interval.low) / 2.0 / b.mean.abs());
+    (ratio, half)
+}
+
+fn ratio_text(ratio: f64, half: Option<f64>, confidence: f64) -> String {
+    match half {
+        Some(half) if half > 0.0 => format!(
+            "{} × ({} {}–{})",
+            figures(ratio),
+            percent(confidence),
+            figures(ratio - half),
+            figures(ratio + half)
+        ),
+        _ => format!("{} ×", figures(ratio)),
+    }
+}
+
+fn ordered_cells(
+    pairs: &[(&str, &Metric, &Metric)],
+    factor: f64,
+    above: bool,
+    confidence: f64,
+) -> Finding {
+    let mut found = Vec::new();
+    for (id, a, b) in pairs {
+        let scaled: Vec<f64> = b.samples.iter().map(|sample| sample * factor).collect();
+        let holds = match stats::welch(&a.samples, &scaled, confidence) {
+            Some(test) if above => test.interval.low > 0.0,
+            Some(test) => test.interval.high < 0.0,
+            None if above => a.mean > factor * b.mean,
+            None => a.mean < factor * b.mean,
+        };
+        let (ratio, half) = ratio(a, b, confidence);
+        found.push((*id, ratio, ratio_text(ratio, half, confidence), holds));
+    }
+    all_hold(&found, |ratio| format!("{} ×", figures(ratio)))
+}
+
+fn about_cells(
+    pairs: &[(&str, &Metric, &Metric)],
+    factor: f64,
+    tolerance: f64,
+    confidence: f64,
+) -> Finding {
+    let ratios: Vec<(f64, Option<f64>)> =
+        pairs.iter().map(|(_, a, b)| ratio(a, b, confidence)).collect();
+    let n = ratios.len() as f64;
+    let mean = ratios.iter().map(|(ratio, _)| ratio).sum::<f64>() / n;
+    let halves = ratios.iter().map(|(_, half)| half.unwrap_or(0.0).powi(2)).sum::<f64>();
+    let half = halves.sqrt() / n;
+    let band = factor * tolerance;
+    let text = match ratios.as_slice() {
+        [(ratio, half)] => ratio_text(*ratio, *half, confidence),
+        several => format!("{} ×, mean of {} cells", figures(mean), several.len()),
+    };
+    let (within, precise) = ((mean - factor).abs() <= band, half <= band);
+    let doubt = if within && !precise { "; too uncertain to tell: run more repeats" } else { "" };
+    Finding { measured: format!("{text}{doubt}"), holds: within && precise }
+}
+
+/// `+3.2 %`, `−12 %`.
+fn signed(share: f64) -> String {
+    let sign = if share < 0.0 { '−' } else { '+' };
+    format!("{sign}{:.1} %", share.abs() * 100.0)
+}

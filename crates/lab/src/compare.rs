@@ -1,0 +1,285 @@
+//! Whether two runs of a study differ, and by how much: two versions, two firmwares, two machines.
+//!
+//! Cells of the same name are held against each other, metric by metric, with Welch's test. A study
+//! has many cells, so within each metric the p values are corrected after Holm: at 95 % confidence,
+//! two runs of the same thing come out different anywhere in one case of twenty.
+//!
+//! Simulated and real figures are never compared: what would differ is the model, not the thing.
+
+use crate::metrics::{self, Better, percent};
+use crate::results::{Cell, Metric, Results};
+use crate::stats::{self, Interval};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Why two results can't be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompareError {
+    /// One is simulated, the other measured.
+    #[error(
+        "A is {a} and B is {b}; simulated and real figures are never compared: run both on the same kind of machine"
+    )]
+    SimulatedAndReal {
+        /// `simulated` or `real`.
+        a: &'static str,
+        /// The other.
+        b: &'static str,
+    },
+    /// They have no cell in common.
+    #[error("A ('{a}') and B ('{b}') have no cell in common; compare two runs of one study")]
+    NothingShared {
+        /// A's study.
+        a: String,
+        /// B's study.
+        b: String,
+    },
+}
+
+/// What is said of a metric of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Difference {
+    /// B is better.
+    Better,
+    /// B is worse.
+    Worse,
+    /// No difference could be shown.
+    None,
+    /// One repeat does not tell.
+    Unknown,
+}
+
+/// One metric of one cell in both runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The cell.
+    pub id: String,
+    /// The metric.
+    pub metric: String,
+    /// In A.
+    pub a: Metric,
+    /// In B.
+    pub b: Metric,
+    /// How much more B has than A, in %.
+    pub change_percent: f64,
+    /// The confidence interval of that, before Holm's correction; none with one repeat.
+    pub change_percent_low: Option<f64>,
+    /// Its upper end.
+    pub change_percent_high: Option<f64>,
+    /// How likely a difference as large would be if there were none; after Holm.
+    pub p: Option<f64>,
+    /// What is said of it.
+    pub difference: Difference,
+}
+
+/// Two runs side by side.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunComparison {
+    /// The confidence level, the higher of the two runs'.
+    pub confidence: f64,
+    /// Every metric that a cell has in both; cells in A's order, a cell's main metric first.
+    pub comparisons: Vec<Comparison>,
+    /// Names of cells that only A has figures of.
+    pub only_a: Vec<String>,
+    /// Names of cells that only B has figures of.
+    pub only_b: Vec<String>,
+    /// What a reader must know: differing seeds, versions, machines.
+    pub notes: Vec<String>,
+    /// The answer in a sentence, by each cell's main metric.
+    pub verdict: String,
+}
+
+/// Holds B against A.
+pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> {
+    if a.simulated != b.simulated {
+        let word = |results: &Results| if results.simulated { "simulated" } else { "real" };
+        return Err(CompareError::SimulatedAndReal { a: word(a), b: word(b) });
+    }
+    let measured = |cell: &&Cell| !cell.metrics.is_empty();
+    let in_b: BTreeMap<&str, &Cell> =
+        b.cells.iter().filter(measured).map(|cell| (cell.id.as_str(), cell)).collect();
+    let in_a: BTreeMap<&str, &Cell> =
+        a.cells.iter().filter(measured).map(|cell| (cell.id.as_str(), cell)).collect();
+    let confidence = a.confidence.max(b.confidence);
+    let mut comparisons: Vec<Comparison> = Vec::new();
+    let mut mains: Vec<(String, String)> = Vec::new();
+    for cell in a.cells.iter().filter(measured) {
+        let Some(other) = in_b.get(cell.id.as_str()) else { continue };
+        let main = metrics::main_metric(cell).unwrap_or_default();
+        mains.push((cell.id.clone(), main.to_owned()));
+        let mut names: Vec<&String> = cell.metrics.keys().collect();
+        names.sort_by_key(|name| name.as_str() != main);
+        for name in names {
+            if let Some(theirs) = other.metrics.get(name) {
+                comparisons.push(hold(cell, name, &cell.metrics[name], theirs, confidence));
+            }
+        }
+    }
+    if comparisons.is_empty() {
+        return Err(CompareError::NothingShared { a: a.study.clone(), b: b.study.clone() });
+    }
+    correct(&mut comparisons, confidence);
+    let is_main =
+        |one: &&Comparison| mains.iter().any(|(id, metric)| *id == one.id && *metric == one.metric);
+    let judged: Vec<&Comparison> = comparisons.iter().filter(is_main).collect();
+    let verdict = sentence(&judged, confidence);
+    let missing = |from: &Results, other: &BTreeMap<&str, &Cell>| {
+        let cells = from.cells.iter().filter(measured).map(|cell| cell.id.clone());
+        cells.filter(|id| !other.contains_key(id.as_str())).collect()
+    };
+    Ok(RunComparison {
+        confidence,
+        only_a: missing(a, &in_b),
+        only_b: missing(b, &in_a),
+        notes: notes(a, b),
+        comparisons,
+        verdict,
+    })
+}
+
+fn hold(cell: &Cell, name: &str, a: &Metric, b: &Metric, confidence: f64) -> Comparison {
+    let share = |difference: f64| match a.mean {
+        0.0 => 0.0, // Of nothing there is no share; the samples are there to look at.
+        mean => 100.0 * difference / mean.abs(),
+    };
+    let test = stats::welch(&b.samples, &a.samples, confidence);
+    let interval = test
+        .map(|test| Interval { low: share(test.interval.low), high: share(test.interval.high) });
+    Comparison {
+        id: cell.id.clone(),
+        metric: name.to_owned(),
+        a: a.clone(),
+        b: b.clone(),
+        change_percent: share(b.mean - a.mean),
+        change_percent_low: interval.map(|interval| interval.low),
+        change_percent_high: interval.map(|interval| interval.high),
+        p: test.map(|test| test.p),
+        difference: Difference::Unknown,
+    }
+}
+
+/// Corrects the p values within each metric and says what they mean.
+fn correct(comparisons: &mut [Comparison], confidence: f64) {
+    let mut by_metric: BTreeMap<String, Vec<(usize, f64)>> = BTreeMap::new();
+    for (index, one) in comparisons.iter().enumerate() {
+        if let Some(p) = one.p {
+            by_metric.entry(one.metric.clone()).or_default().push((index, p));
+        }
+    }
+    for tests in by_metric.into_values() {
+        let p: Vec<f64> = tests.iter().map(|(_, p)| *p).collect();
+        for ((index, _), corrected) in tests.iter().zip(stats::holm(&p)) {
+            let one = &mut comparisons[*index];
+            one.p = Some(corrected);
+            let rises = one.b.mean > one.a.mean;
+            one.difference = match metrics::better(&one.metric) {
+                _ if corrected >= 1.0 - confidence => Difference::None,
+                Better::Higher if rises => Difference::Better,
+                Better::Lower if !rises => Difference::Better,
+                _ => Difference::Worse,
+            };
+        }
+    }
+}
+
+/// `B is better in 12 of 48 cells, by 3.0–9.1 %; no difference at 95 % in 36.`
+fn sentence(judged: &[&Comparison], confidence: f64) -> String {
+    let of = |difference: Difference| -> Vec<f64> {
+        let found = judged.iter().filter(|one| one.difference == difference);
+        found.map(|one| one.change_percent.abs()).collect()
+    };
+    let by = |changes: &[f64]| {
+        let low = changes.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = changes.iter().copied().fold(0.0, f64::max);
+        match (format!("{low:.1}"), format!("{high:.1}")) {
+            (low, high) if low == high => format!("by {low} %"),
+            (low, high) => format!("by {low}–{high} %"),
+        }
+    };
+    let total = judged.len();
+    let cells = if total == 1 { "cell" } else { "cells" };
+    let mut parts = Vec::new();
+    for (difference, word) in [(Difference::Better, "better"), (Difference::Worse, "worse")] {
+        let changes = of(difference);
+        if !changes.is_empty() {
+            let n = changes.len();
+            parts.push(format!("B is {word} in {n} of {total} {cells}, {}", by(&changes)));
+        }
+    }
+    match of(Difference::None).len() {
+        0 => {}
+        same if same == total => {
+            return format!("No difference at {} in any of {total} {cells}.", percent(confidence));
+        }
+        same => parts.push(format!("no difference at {} in {same}", percent(confidence))),
+    }
+    match of(Difference::Unknown).len() {
+        0 => {}
+        n => parts.push(format!("one repeat does not tell in {n}: run both with --set repeats=5")),
+    }
+    format!("{}.", parts.join("; "))
+}
+
+fn notes(a: &Results, b: &Results) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut differ = |what: &str, one: String, two: String| {
+        if one != two {
+            notes.push(format!("{what}: {one} in A, {two} in B"));
+        }
+    };
+    differ("study", a.study.clone(), b.study.clone());
+    differ("Spindle", a.spindle_version.clone(), b.spindle_version.clone());
+    differ("seed", a.seed.to_string(), b.seed.to_string());
+    let length = |results: &Results| if results.quick { "shortened" } else { "whole" };
+    differ("run", length(a).to_owned(), length(b).to_owned());
+    let parts: std::collections::BTreeSet<&String> =
+        a.machine.keys().chain(b.machine.keys()).collect();
+    for part in parts {
+        let of =
+            |results: &Results| results.machine.get(part).map_or("none", |text| text).to_owned();
+        differ(part, of(a), of(b));
+    }
+    notes
+}
+
+impl fmt::Display for RunComparison {
+    /// A table of every comparison, what can't be compared, and the verdict.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = comfy_table::Table::new();
+        table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+        table.set_header(["cell", "metric", "A", "B", "change", "p", ""]);
+        for one in &self.comparisons {
+            let change = match (one.change_percent_low, one.change_percent_high) {
+                (Some(low), Some(high)) => {
+                    format!("{:+.1} % ({low:+.1} to {high:+.1})", one.change_percent)
+                }
+                _ => format!("{:+.1} %", one.change_percent),
+            };
+            let p = match one.p {
+                None => "–".to_owned(),
+                Some(p) if p < 0.001 => "< 0.001".to_owned(),
+                Some(p) => format!("{p:.3}"),
+            };
+            let word = match one.difference {
+                Difference::Better => "better",
+                Difference::Worse => "worse",
+                Difference::None => "no difference",
+                Difference::Unknown => "one repeat",
+            };
+            let value = |metric: &Metric| metrics::quantity(&one.metric, metric.mean);
+            let (a, b) = (value(&one.a), value(&one.b));
+            table.add_row([&one.id, &one.metric, &a, &b, &change, &p, word]);
+        }
+        writeln!(f, "{table}")?;
+        for (run, cells) in [("A", &self.only_a), ("B", &self.only_b)] {
+            if !cells.is_empty() {
+                writeln!(f, "only in {run}: {}", cells.join(", "))?;
+            }
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
+        }
+        write!(f, "{}", self.verdict)
+    }
+}

@@ -1,0 +1,292 @@
+//! What could go wrong with a report: a cell lost or doubled, a name that becomes markup, a plot
+//! that draws outside itself, a page that needs a network, a terminal that wraps or obeys a name.
+
+use super::sample;
+use super::{TextOptions, csv, html, text};
+use crate::results::Results;
+use std::collections::BTreeMap;
+
+fn plain(width: usize) -> TextOptions {
+    TextOptions { width, colour: false, full: false }
+}
+
+/// Pages and terminal reports to look at, in the temporary folder `spindle-reports`.
+#[test]
+#[ignore = "writes files for a person to look at"]
+fn samples_can_be_looked_at() {
+    let folder = std::env::temp_dir().join("spindle-reports");
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, results) in sample::all() {
+        std::fs::write(folder.join(format!("{name}.html")), html(&results)).unwrap();
+        std::fs::write(folder.join(format!("{name}.txt")), text(&results, plain(110))).unwrap();
+        std::fs::write(folder.join(format!("{name}-60.txt")), text(&results, plain(60))).unwrap();
+        let full = TextOptions { full: true, ..plain(140) };
+        std::fs::write(folder.join(format!("{name}-full.txt")), text(&results, full)).unwrap();
+        std::fs::write(folder.join(format!("{name}.csv")), csv(&results)).unwrap();
+    }
+}
+
+/// A spreadsheet that lacks a cell, or has one twice, gives a wrong mean and no error.
+#[test]
+fn every_cell_and_metric_is_in_the_csv_once() {
+    for (name, results) in sample::all() {
+        let csv = csv(&results);
+        let mut reader = ::csv::Reader::from_reader(csv.as_bytes());
+        let header = reader.headers().unwrap().clone();
+        let column = |wanted: &str| header.iter().position(|name| name == wanted).unwrap();
+        let mut found: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+        for row in reader.records() {
+            let row = row.unwrap();
+            let key = (row[column("cell")].to_owned(), row[column("metric")].to_owned());
+            let values = row.iter().map(str::to_owned).collect();
+            assert!(found.insert(key.clone(), values).is_none(), "{name}: {key:?} twice");
+        }
+        for cell in &results.cells {
+            let metrics: Vec<&str> = match cell.metrics.is_empty() {
+                true => vec![""],
+                false => cell.metrics.keys().map(String::as_str).collect(),
+            };
+            for metric in metrics {
+                let row = found.remove(&(cell.id.clone(), metric.to_owned())).expect("in the file");
+                for (factor, level) in &cell.factors {
+                    assert_eq!(&row[column(factor)], level);
+                }
+                let mean = cell.metrics.get(metric).map(|m| m.mean).filter(|m| m.is_finite());
+                assert_eq!(row[column("mean")].parse().ok(), mean, "in full precision");
+                assert_eq!(row[column("simulated")], results.simulated.to_string());
+            }
+        }
+        assert!(found.is_empty(), "{name}: rows of no cell: {found:?}");
+    }
+}
+
+/// A factor may be called like a column of ours.
+#[test]
+fn a_factor_named_like_a_column_does_not_hide_it() {
+    let mut results = sample::this_host();
+    for cell in &mut results.cells {
+        cell.factors.insert("metric".into(), "own".into());
+    }
+    let csv = csv(&results);
+    let header: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    assert!(header.contains(&"factor_metric"));
+    assert_eq!(header.iter().filter(|name| **name == "metric").count(), 1);
+}
+
+/// Names come from files that others wrote; as markup they could run in the reader's browser.
+#[test]
+fn nothing_from_the_results_becomes_markup() {
+    let page = html(&sample::awkward());
+    assert!(page.contains("&lt;script&gt;alert("), "the name is shown");
+    assert_eq!(page.matches("<script>").count(), 1, "only our own script");
+    assert_eq!(page.matches("<title>A title with &lt;em&gt;").count(), 1);
+    assert!(!page.contains("<em>") && !page.contains("<b>"));
+    // The link's address ends before the quote that would have ended its attribute.
+    assert!(page.contains(r#"<a href="https://example.org/" rel="noreferrer">"#));
+}
+
+/// The page is mailed and archived; whatever it would load is missing then, and tells on the reader.
+#[test]
+fn the_page_loads_nothing() {
+    for (name, results) in sample::all() {
+        let page = html(&results);
+        for loads in ["<link", "<img", "<iframe", "<object", "src=", "@import", "url(", "xlink"] {
+            assert!(!page.contains(loads), "{name}: {loads}");
+        }
+        for (at, _) in page.match_indices("href=\"") {
+            let before = &page[..at];
+            let address = &page[at + 6..];
+            let inside = address.starts_with('#') || address.starts_with("http");
+            let tag = &before[before.rfind('<').unwrap()..];
+            assert!(tag.starts_with("<a ") && inside, "{name}: {}", &address[..40]);
+        }
+        assert!(page.len() < 3_000_000, "{name}: {} bytes", page.len());
+    }
+}
+
+/// Links of the contents that lead nowhere.
+#[test]
+fn every_link_within_the_page_has_its_target_once() {
+    for (name, results) in sample::all() {
+        let page = html(&results);
+        for link in attributes(&page, "href") {
+            if let Some(target) = link.strip_prefix('#') {
+                let count = page.matches(&format!("id=\"{target}\"")).count();
+                assert_eq!(count, 1, "{name}: {link}");
+            }
+        }
+    }
+}
+
+fn attributes<'p>(page: &'p str, name: &str) -> Vec<&'p str> {
+    let begin = format!(" {name}=\"");
+    page.match_indices(&begin)
+        .map(|(at, _)| page[at + begin.len()..].split('"').next().unwrap())
+        .collect()
+}
+
+/// A mark outside its plot lies over the neighbour's, or is cut off.
+#[test]
+fn every_mark_lies_within_its_plot() {
+    for (name, results) in sample::all() {
+        let page = html(&results);
+        let mut plots = 0;
+        for svg in page.split("<svg class=\"plot\"").skip(1) {
+            plots += 1;
+            let svg = &svg[..svg.find("</svg>").unwrap()];
+            let view: Vec<f64> = svg
+                .split("viewBox=\"")
+                .nth(1)
+                .unwrap()
+                .split('"')
+                .next()
+                .unwrap()
+                .split(' ')
+                .map(|n| n.parse().unwrap())
+                .collect();
+            let within = |value: &str, limit: f64| {
+                let value: f64 = value.parse().unwrap_or_else(|_| panic!("{name}: {value:?}"));
+                assert!((0.0..=limit).contains(&value), "{name}: {value} beyond {limit}");
+                value
+            };
+            for (attribute, limit) in [
+                ("x", view[2]),
+                ("x1", view[2]),
+                ("x2", view[2]),
+                ("cx", view[2]),
+                ("y", view[3]),
+                ("y1", view[3]),
+                ("y2", view[3]),
+                ("cy", view[3]),
+                ("width", view[2]),
+                ("height", view[3]),
+            ] {
+                for value in attributes(svg, attribute) {
+                    within(value, limit);
+                }
+            }
+            for path in svg.split("class=\"line").skip(1) {
+                let path = attributes(path.split("</path>").next().unwrap(), "d")[0];
+                for point in path.split(['M', 'L']).filter(|point| !point.is_empty()) {
+                    let (x, y) = point.split_once(' ').unwrap();
+                    within(x, view[2]);
+                    within(y, view[3]);
+                }
+            }
+        }
+        assert_eq!(plots == 0, name == "nothing", "{name} has {plots} plots");
+    }
+}
+
+/// `NaN` in a plot is a blank page in some browsers, and in a table it is our fault shown to a user.
+#[test]
+fn what_is_no_number_is_never_shown() {
+    for (name, results) in sample::all() {
+        let options = TextOptions { full: true, ..plain(200) };
+        for (form, out) in [
+            ("html", html(&results).split("<script>").next().unwrap().to_owned()),
+            ("text", text(&results, plain(80))),
+            ("full", text(&results, options)),
+            ("csv", csv(&results)),
+        ] {
+            for wrong in ["NaN", "inf ", "inf<", "±inf", "-0 "] {
+                assert!(!out.contains(wrong), "{name}.{form} contains {wrong}");
+            }
+        }
+    }
+}
+
+/// Reports are compared and archived: a difference must be one of the results.
+#[test]
+fn the_same_results_give_the_same_bytes() {
+    for (_, results) in sample::all() {
+        let again = results.clone();
+        assert!(html(&results) == html(&again));
+        assert!(csv(&results) == csv(&again));
+        assert!(text(&results, plain(100)) == text(&again, plain(100)));
+    }
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for (name, results) in sample::all() {
+        for width in [40, 60, 80, 132] {
+            for full in [false, true] {
+                let out = text(&results, TextOptions { full, ..plain(width) });
+                for line in out.lines() {
+                    let used = line.chars().count();
+                    assert!(used <= width, "{name} at {width}: {used}: {line}");
+                }
+            }
+        }
+    }
+}
+
+/// A name with control characters could move the cursor and write over the verdict.
+#[test]
+fn control_characters_of_a_name_do_not_reach_the_terminal() {
+    let out = text(&sample::awkward(), plain(100));
+    assert!(!out.contains('\u{1b}'));
+    let coloured = text(&sample::awkward(), TextOptions { colour: true, ..plain(100) });
+    assert!(!coloured.contains("\u{1b}[31mred"));
+    assert!(coloured.contains("\u{1b}[31m  ✗"), "what failed is red");
+}
+
+/// 432 cells, yet a person can read it; and `full` leaves none out.
+#[test]
+fn a_big_study_is_a_page_in_the_terminal_and_full_prints_every_cell() {
+    let results = sample::raid_layouts();
+    let page = text(&results, plain(110));
+    assert!(page.lines().count() < 120, "{} lines", page.lines().count());
+    for layout in ["single", "raid10-4", "raid50-4x3"] {
+        assert!(page.contains(layout));
+    }
+    let full = text(&results, TextOptions { full: true, ..plain(200) });
+    let rows = full.lines().filter(|line| line.contains("raid5-6")).count();
+    let cells = results.cells.iter().filter(|cell| cell.id.contains("raid5-6")).count();
+    assert_eq!(rows, cells);
+}
+
+/// Simulated figures taken for real ones, and a first look taken for a result, are the worst misuse.
+#[test]
+fn simulated_and_shortened_runs_say_so_at_the_top() {
+    let simulated = sample::raid_layouts();
+    let top = |results: &Results| -> String {
+        text(results, plain(100)).lines().take(8).collect::<Vec<_>>().join(" ")
+    };
+    assert!(top(&simulated).contains("SIMULATED"));
+    let page = html(&simulated);
+    assert!(page.find("Simulated").unwrap() < page.find("</h1>").unwrap());
+    let real = sample::this_host();
+    assert!(top(&real).contains("MEASURED") && top(&real).contains("QUICK RUN"));
+    assert!(!html(&real).contains("simulated hardware, from data sheets"));
+}
+
+/// A claim that didn't hold must not vanish.
+#[test]
+fn a_claim_that_does_not_hold_is_shown_with_its_explanation() {
+    let results = sample::rebuild_times();
+    for out in [text(&results, plain(100)), html(&results)] {
+        assert!(out.contains("2 of 3"));
+        assert!(out.contains("✗") && out.contains("8 h 36 min"));
+    }
+    assert!(html(&results).contains("default priority, which is not published"));
+}
+
+/// Eighty cells that say the same are one warning with a count.
+#[test]
+fn equal_warnings_are_gathered_with_their_count() {
+    let results = sample::raid_layouts();
+    let out = text(&results, plain(100));
+    assert_eq!(out.matches("Throughput still rose").count(), 1);
+    assert!(out.contains("12 cells: Throughput still rose"));
+}
+
+#[test]
+fn a_failed_cell_is_named_and_has_no_figure() {
+    let results = sample::awkward();
+    let out = text(&results, plain(120));
+    assert!(out.contains("2 of 24 cells failed"), "{out}");
+    assert!(out.contains("no such device"));
+    assert!(html(&results).contains("could not open &lt;script"));
+}

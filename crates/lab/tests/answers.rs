@@ -1,0 +1,279 @@
+//! Claims, the verdict and the comparison of two runs: what is said of figures that are known.
+
+mod scripted;
+
+use lab::compare::{Difference, compare};
+use lab::results::{ClaimResult, Results};
+use scripted::{Scripted, attempt, noisy, ran, scripted, set, study, study_with};
+
+const STUDY: &str = r#"
+title = "t"
+question = "q?"
+repeats = 5
+machine = {}
+layouts = { disk = {}, raid10-4 = {}, raid5-6 = {} }
+[[factor]]
+name = "layout"
+levels = ["disk", "raid10-4", "raid5-6"]
+[[workload]]
+name = "random"
+kind = "random"
+queue_depth = [1, 16]
+[[workload]]
+name = "rebuild"
+kind = "rebuild"
+except = { layout = "disk" }
+"#;
+
+/// RAID 10 of four makes four times a disk's random I/O, RAID 5 of six twice; at depth 16 all make
+/// three times as much.
+fn array(noise: f64) -> Scripted {
+    scripted(move |cell, plan| {
+        let layout = match cell.factors["layout"].to_string().as_str() {
+            "disk" => 1.0,
+            "raid10-4" => 4.0,
+            _ => 2.0,
+        };
+        if cell.workload.name == "rebuild" {
+            return noisy("duration_s", 31_000.0 / layout, noise, plan.seed);
+        }
+        let depth = if cell.property("queue_depth").as_deref() == Some("16") { 3.0 } else { 1.0 };
+        noisy("iops", 100.0 * layout * depth, noise, plan.seed)
+    })
+}
+
+fn claim(check: &str) -> ClaimResult {
+    claim_on(check, &array(0.01), &[])
+}
+
+fn claim_on(check: &str, target: &Scripted, only: &[&str]) -> ClaimResult {
+    let text = format!(
+        "{STUDY}\n[[claim]]\nid = 'c'\ntext = 't'\nsource = 's'\npublished = 'p'\n\
+         explanation = 'the model has no cache'\ncheck = {check}"
+    );
+    let results = attempt(&study(&text), target, 2, only).expect("it runs");
+    results.claims.into_iter().next().expect("one claim")
+}
+
+#[test]
+fn a_claim_about_a_value_holds_within_its_tolerance_only() {
+    let check = |value: &str, tolerance: &str| {
+        claim(&format!(
+            "{{ metric = 'duration_s', of = {{ workload = 'rebuild', layout = 'raid5-6' }}, \
+             relation = 'about', value = {value}, tolerance = {tolerance} }}"
+        ))
+    };
+    let held = check("'4h18m'", "0.05");
+    assert!(held.reproduced, "{held:?}");
+    assert!(held.measured.starts_with("4 h 1"), "{held:?}");
+    assert_eq!(held.explanation, None);
+    let missed = check("'8h36m'", "0.10");
+    assert!(!missed.reproduced && missed.measured.contains(", −49."), "{missed:?}");
+    assert_eq!(missed.explanation.as_deref(), Some("the model has no cache"));
+}
+
+/// The sloppier the measurement, the easier a claim would be met, were its interval to help it.
+#[test]
+fn a_measurement_too_uncertain_to_tell_reproduces_nothing() {
+    let check = "{ metric = 'iops', of = { workload = 'random', layout = 'disk', queue_depth = 1 }, \
+                 relation = 'about', value = 100, tolerance = 0.10 }";
+    assert!(claim(check).reproduced);
+    let sloppy = scripted(|_, plan| {
+        noisy("iops", if plan.repeat % 2 == 0 { 60.0 } else { 160.0 }, 0.0, plan.seed)
+    });
+    let vague = claim_on(check, &sloppy, &[]);
+    assert!(!vague.reproduced);
+    assert!(vague.measured.ends_with("too uncertain to tell: run more repeats"), "{vague:?}");
+}
+
+#[test]
+fn an_ordered_claim_must_hold_in_every_cell_with_confidence() {
+    let above = |value: u32| {
+        claim(&format!(
+            "{{ metric = 'iops', of = {{ workload = 'random', layout = 'raid10-4' }}, \
+             relation = 'above', value = {value} }}"
+        ))
+    };
+    assert!(above(380).reproduced);
+    let missed = above(1000);
+    assert!(!missed.reproduced);
+    assert!(missed.measured.contains("in 2 cells; it does not hold in 1 of them"), "{missed:?}");
+    // The mean lies above, its interval does not.
+    let sloppy =
+        scripted(|_, plan| noisy("iops", [90.0, 100.0, 115.0][plan.repeat as usize % 3], 0.0, 0));
+    let check = "{ metric = 'iops', of = { workload = 'random' }, relation = 'above', value = 99 }";
+    assert!(!claim_on(check, &sloppy, &[]).reproduced);
+}
+
+#[test]
+fn a_claim_against_other_cells_pairs_those_that_agree_in_the_rest() {
+    let check = |relation: &str, factor: f64| {
+        claim(&format!(
+            "{{ metric = 'iops', of = {{ workload = 'random', layout = 'raid10-4' }}, \
+             relation = '{relation}', to = {{ layout = 'raid5-6' }}, factor = {factor} }}"
+        ))
+    };
+    let held = check("above", 1.9);
+    assert!(held.reproduced, "{held:?}");
+    assert!(held.measured.contains(" × in 2 cells"), "{held:?}");
+    assert!(!check("above", 2.1).reproduced);
+    assert!(check("below", 2.1).reproduced);
+    assert!(check("about", 2.0).reproduced);
+    assert!(!check("about", 3.0).reproduced);
+    let workloads = claim(
+        "{ metric = 'iops', of = { workload = 'random', layout = 'disk', queue_depth = 16 }, \
+         relation = 'about', to = { queue_depth = 1 }, factor = 3 }",
+    );
+    assert!(workloads.reproduced && workloads.measured.contains(" × (95 % "), "{workloads:?}");
+}
+
+#[test]
+fn a_claim_whose_cells_were_left_out_is_not_measured() {
+    let check = "{ metric = 'iops', of = { layout = 'disk' }, relation = 'above', value = 1 }";
+    let left_out = claim_on(check, &array(0.01), &["raid10-4"]);
+    assert_eq!(
+        (left_out.reproduced, left_out.measured.as_str()),
+        (false, "not measured in this run")
+    );
+    let typo =
+        claim("{ metric = 'iopz', of = { layout = 'disk' }, relation = 'above', value = 1 }");
+    assert!(typo.measured.ends_with("has no metric 'iopz'; there are: iops"), "{typo:?}");
+}
+
+fn verdict(rules: &str, target: &Scripted, settings: &[&str]) -> String {
+    ran(&study_with(&format!("{STUDY}\n{rules}"), &set(settings)), target).verdict
+}
+
+const RULES: &str = "[verdict]\nby = 'layout'\n[[verdict.use]]\nname = 'random reads'\n\
+                     of = { workload = 'random' }";
+
+#[test]
+fn the_verdict_names_the_best_level_how_good_and_how_sure() {
+    let text = verdict(RULES, &array(0.01), &[]);
+    assert!(text.starts_with("For random reads, raid10-4 does best: 69"), "{text}");
+    assert!(text.contains(" I/Os a second (95 % 6"), "{text}");
+    assert!(text.contains("(geometric mean of 2 cells), "), "{text}");
+    assert!(text.ends_with(" × raid5-6, which comes next."), "{text}");
+}
+
+#[test]
+fn the_verdict_does_not_choose_between_levels_that_can_not_be_told_apart() {
+    let equal = scripted(|cell, plan| match cell.factors["layout"].to_string().as_str() {
+        "disk" => noisy("iops", 100.0, 0.1, plan.seed),
+        _ => noisy("iops", 200.0, 0.1, plan.seed),
+    });
+    let text = verdict(RULES, &equal, &[]);
+    assert!(text.contains("the best 2 are not distinguishable at 95 %: raid"), "{text}");
+    assert!(text.contains(" × disk, which comes next."), "{text}");
+}
+
+#[test]
+fn one_repeat_does_not_tell_how_sure_a_verdict_is() {
+    let text = verdict(RULES, &array(0.0), &["repeats=1"]);
+    assert_eq!(
+        text,
+        "For random reads, raid10-4 came out best: 693 I/Os a second (geometric mean of 2 cells), \
+         against 346 I/Os a second of raid5-6; one repeat does not tell how sure that is."
+    );
+}
+
+#[test]
+fn where_less_is_better_the_least_wins() {
+    let rules = "[verdict]\nby = 'layout'\n[[verdict.use]]\nname = 'a rebuild'\n\
+                 of = { workload = 'rebuild' }";
+    assert_eq!(
+        verdict(rules, &array(0.0), &[]),
+        "For a rebuild, raid10-4 does best: 2 h 9 min, 2.00 × less than raid5-6, which comes next."
+    );
+}
+
+#[test]
+fn the_yield_of_a_disk_is_ranked_where_the_study_counts_disks() {
+    let rules = format!(
+        "{RULES}\n[verdict.per]\nunit = 'disk'\ncounts = {{ disk = 1, raid10-4 = 8, raid5-6 = 6 }}"
+    );
+    let text = verdict(&rules, &array(0.0), &[]);
+    assert!(text.ends_with(" Per disk, disk yields most: 173 I/Os a second."), "{text}");
+}
+
+#[test]
+fn without_rules_the_verdict_is_a_plain_account() {
+    let text = verdict("", &array(0.0), &[]);
+    assert_eq!(
+        text,
+        "random: from 100 I/Os a second (layout=disk/random/queue_depth=1) to 1200 I/Os a second \
+         (layout=raid10-4/random/queue_depth=16). rebuild: from 2 h 9 min (layout=raid10-4/rebuild) to \
+         4 h 18 min (layout=raid5-6/rebuild)."
+    );
+    let few = verdict("", &array(0.0), &["factor.layout=disk"]);
+    assert_eq!(
+        few,
+        "layout=disk/random/queue_depth=1: 100 I/Os a second; layout=disk/random/queue_depth=16: 300 \
+         I/Os a second."
+    );
+}
+
+fn results(scale: f64, seed: u64) -> Results {
+    let target = scripted(move |cell, plan| {
+        let faster = cell.factors["layout"].to_string() == "raid10-4";
+        noisy("iops", 100.0 * if faster { scale } else { 1.0 }, 0.01, plan.seed)
+    });
+    let text = STUDY.split("[[workload]]\nname = \"rebuild\"").next().unwrap_or_default();
+    let options = lab::study::Options { seed: Some(seed), ..Default::default() };
+    ran(&study_with(text, &options), &target)
+}
+
+#[test]
+fn two_runs_of_the_same_thing_do_not_differ() {
+    let comparison = compare(&results(1.0, 1), &results(1.0, 2)).expect("they share cells");
+    assert_eq!(comparison.verdict, "No difference at 95 % in any of 6 cells.");
+    assert_eq!(comparison.notes, ["seed: 1 in A, 2 in B"]);
+}
+
+#[test]
+fn a_difference_is_found_where_it_is_and_measured() {
+    let comparison = compare(&results(1.0, 1), &results(1.5, 2)).expect("they share cells");
+    assert!(
+        comparison.verdict.starts_with("B is better in 2 of 6 cells, by 4"),
+        "{}",
+        comparison.verdict
+    );
+    assert!(
+        comparison.verdict.ends_with("; no difference at 95 % in 4."),
+        "{}",
+        comparison.verdict
+    );
+    let worse = compare(&results(1.5, 1), &results(1.0, 2)).expect("they share cells");
+    assert!(worse.verdict.starts_with("B is worse in 2 of 6 cells, by 3"), "{}", worse.verdict);
+    let one = &comparison.comparisons[2];
+    assert_eq!(
+        (one.id.as_str(), one.difference),
+        ("layout=raid10-4/random/queue_depth=1", Difference::Better)
+    );
+    assert!(one.change_percent_low < Some(50.0) && Some(50.0) < one.change_percent_high, "{one:?}");
+    let table = comparison.to_string();
+    assert!(table.contains("no difference") && table.ends_with(&comparison.verdict), "{table}");
+}
+
+#[test]
+fn simulated_and_real_figures_are_never_compared() {
+    let mut real = results(1.0, 1);
+    real.simulated = false;
+    let error = compare(&results(1.0, 1), &real).expect_err("they must not be");
+    assert_eq!(
+        error.to_string(),
+        "A is simulated and B is real; simulated and real figures are never compared: run both on the \
+         same kind of machine"
+    );
+}
+
+#[test]
+fn cells_that_only_one_run_has_are_listed() {
+    let (a, mut b) = (results(1.0, 1), results(1.0, 2));
+    let gone = b.cells.remove(0);
+    let comparison = compare(&a, &b).expect("they share cells");
+    assert_eq!((comparison.only_a, comparison.only_b), (vec![gone.id], Vec::new()));
+    b.cells.clear();
+    let error = compare(&a, &b).expect_err("nothing is left");
+    assert!(error.to_string().contains("no cell in common"), "{error}");
+}

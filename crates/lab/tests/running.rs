@@ -1,0 +1,257 @@
+//! Running a study: the same results whatever the threads do, and none at all where it is cut short.
+
+mod scripted;
+
+use hdrhistogram::Histogram;
+use lab::results::ProgressPoint;
+use lab::run::{Observer, Progress, RunError, run};
+use lab::study::Options;
+use lab::target::{CellRun, StopFlag, TargetError};
+use scripted::{Scripted, attempt, noisy, options, ran, scripted, set, study, study_with};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+use stdx::Prng;
+
+const STUDY: &str = r#"
+title = "t"
+question = "q?"
+repeats = 4
+machine = {}
+layouts = { a = {}, b = {} }
+[[factor]]
+name = "layout"
+levels = ["a", "b"]
+[[workload]]
+name = "random"
+kind = "random"
+queue_depth = [1, 4, 16]
+"#;
+
+/// A repeat with everything that can be in one, all of it from the seed.
+fn rich(seed: u64) -> CellRun {
+    let mut prng = Prng::new(seed);
+    let mut latency = Histogram::new(3).expect("3 digits");
+    for _ in 0..1000 {
+        latency.record(1_000 + prng.below(1_000_000)).expect("it grows");
+    }
+    let mut warnings = vec!["caches were cold".to_owned()];
+    if prng.chance(0.5) {
+        warnings.push("the disk was busy".to_owned());
+    }
+    CellRun {
+        latency: Some(latency),
+        disk_utilisation: BTreeMap::from([("disk0".to_owned(), prng.unit())]),
+        progress: vec![ProgressPoint { time_s: 1.0, done: prng.unit(), rate_mb_s: 80.0 }],
+        warnings,
+        ..noisy("iops", 100.0, 0.1, seed)
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_threads_or_their_order() {
+    let study = study(STUDY);
+    let slowly = |target_seed: u64| {
+        scripted(move |cell, plan| {
+            // Each run of the study finishes its repeats in an order of its own.
+            let wait = Prng::for_part(target_seed, &format!("{}{}", cell.id, plan.repeat)).below(3);
+            std::thread::sleep(Duration::from_millis(wait));
+            rich(plan.seed)
+        })
+    };
+    let one = attempt(&study, &slowly(1), 1, &[]).expect("it runs");
+    for jobs in [2, 7] {
+        let other = attempt(&study, &slowly(jobs as u64), jobs, &[]).expect("it runs");
+        assert_eq!(lab::output::to_json(&one), lab::output::to_json(&other));
+    }
+    assert_eq!(one.cells.len(), 6);
+    let cell = &one.cells[0];
+    assert_eq!((cell.repeats, cell.metrics["iops"].samples.len()), (4, 4));
+    assert!(cell.warnings.contains(&"caches were cold".to_owned()), "{:?}", cell.warnings);
+    assert!(
+        cell.latency.is_sorted_by(|a, b| a.quantile < b.quantile && a.latency_us <= b.latency_us)
+    );
+    assert_eq!(cell.latency.last().map(|point| point.quantile), Some(0.9995), "of 4000 I/Os");
+}
+
+#[test]
+fn a_cell_alone_gives_the_figures_that_it_gives_among_others() {
+    let study = study(STUDY);
+    let target = scripted(|_, plan| rich(plan.seed));
+    let whole = ran(&study, &target);
+    let alone = attempt(&study, &target, 1, &["layout=b/*depth=4"]).expect("it runs");
+    assert_eq!(alone.cells.len(), 1);
+    assert!(whole.cells.contains(&alone.cells[0]));
+    assert_eq!(alone.notes, ["--only layout=b/*depth=4"]);
+    let some = study_with(STUDY, &set(&["factor.layout=b"]));
+    assert!(ran(&some, &target).cells.iter().all(|cell| whole.cells.contains(cell)));
+}
+
+#[test]
+fn another_seed_gives_other_samples() {
+    let target = scripted(|_, plan| rich(plan.seed));
+    let seeded = Options { seed: Some(2), ..Options::default() };
+    let (one, two) = (ran(&study(STUDY), &target), ran(&study_with(STUDY, &seeded), &target));
+    assert_eq!((one.seed, two.seed), (1, 2));
+    assert_ne!(one.cells[0].metrics["iops"].samples, two.cells[0].metrics["iops"].samples);
+}
+
+fn failing(reason: fn() -> TargetError) -> Scripted {
+    Scripted {
+        simulated: true,
+        jobs_max: 4,
+        script: Box::new(move |cell, plan, _| match (cell.id.as_str(), plan.repeat) {
+            ("layout=a/random/queue_depth=4", 1 | 2) => Err(reason()),
+            _ => Ok(noisy("iops", 100.0, 0.01, plan.seed)),
+        }),
+    }
+}
+
+#[test]
+fn a_cell_that_fails_says_why_and_the_others_go_on() {
+    let results = ran(
+        &study(STUDY),
+        &failing(|| TargetError::Failed {
+            doing: "reading 4 KiB at byte 0 of disk3".to_owned(),
+            why: "input/output error".to_owned(),
+            mend: "see to the disk".to_owned(),
+        }),
+    );
+    let failed: Vec<_> = results.cells.iter().filter(|cell| cell.error.is_some()).collect();
+    assert_eq!(failed.len(), 1);
+    assert_eq!(failed[0].id, "layout=a/random/queue_depth=4");
+    assert!(failed[0].metrics.is_empty());
+    assert_eq!(
+        failed[0].error.as_deref(),
+        Some("reading 4 KiB at byte 0 of disk3: input/output error; see to the disk")
+    );
+    assert!(
+        results.verdict.contains("1 of 6 cells failed and are left out."),
+        "{}",
+        results.verdict
+    );
+}
+
+#[test]
+fn a_fatal_error_stops_the_run_and_gives_no_results() {
+    let target = failing(|| TargetError::Fatal {
+        doing: "writing /scratch/disk0".to_owned(),
+        why: "no space left".to_owned(),
+        mend: "free 2 GiB".to_owned(),
+    });
+    let error = attempt(&study(STUDY), &target, 2, &[]).expect_err("it is fatal");
+    assert_eq!(
+        error.to_string(),
+        "stopped at cell layout=a/random/queue_depth=4: writing /scratch/disk0: no space left; free 2 \
+         GiB; nothing was written"
+    );
+}
+
+#[test]
+fn a_cell_that_can_not_run_is_refused_before_anything_runs() {
+    let text = STUDY
+        .replace("b = {} }", "b = {}, impossible = {} }")
+        .replace("[\"a\", \"b\"]", "[\"a\", \"impossible\"]");
+    let target = scripted(|_, _| panic!("nothing may run"));
+    let error = attempt(&study(&text), &target, 2, &[]).expect_err("it can't run");
+    assert_eq!(
+        error.to_string(),
+        "cell layout=impossible/random/queue_depth=1: layout 'impossible': it needs 13 disks and the \
+         machine has 12; give it fewer with --set layouts.impossible.disks=12"
+    );
+}
+
+#[test]
+fn ctrl_c_in_the_middle_gives_no_results() {
+    let options = options(2, &[]);
+    let stop = options.stop.clone();
+    let target = Scripted {
+        simulated: true,
+        jobs_max: 2,
+        script: Box::new(move |_, plan, mine: &StopFlag| {
+            if plan.repeat == 2 {
+                stop.raise(); // The user's hand.
+            }
+            if mine.is_raised() {
+                return Err(TargetError::Interrupted);
+            }
+            Ok(noisy("iops", 100.0, 0.01, plan.seed))
+        }),
+    };
+    let error = run(&study(STUDY), &target, &options, &lab::run::NoObserver);
+    match error {
+        Err(RunError::Interrupted { done, total: 24 }) => {
+            assert!((10..24).contains(&done), "{done}")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_observer_hears_of_every_repeat_in_order() {
+    struct Ears(Mutex<Vec<(usize, usize)>>);
+    impl Observer for Ears {
+        fn progress(&self, progress: Progress<'_>) {
+            assert_eq!(progress.total, 24);
+            let mut heard = self.0.lock().expect("nobody panicked");
+            heard.push((progress.done, progress.running.len()));
+        }
+    }
+    let ears = Ears(Mutex::default());
+    let target = scripted(|_, plan| rich(plan.seed));
+    run(&study(STUDY), &target, &options(3, &[]), &ears).expect("it runs");
+    let heard = ears.0.into_inner().expect("nobody panicked");
+    assert_eq!(heard.len(), 48, "each repeat begins and ends");
+    assert!(heard.is_sorted_by_key(|(done, _)| *done));
+    assert!(heard.iter().all(|(_, running)| *running <= 3));
+    assert_eq!(heard.last(), Some(&(24, 0)));
+}
+
+#[test]
+fn a_real_machine_runs_one_cell_at_a_time() {
+    static RUNNING: Mutex<()> = Mutex::new(());
+    let mut target = scripted(|_, plan| {
+        let _alone = RUNNING.try_lock().expect("two cells at the same time");
+        std::thread::sleep(Duration::from_micros(200));
+        rich(plan.seed)
+    });
+    (target.simulated, target.jobs_max) = (false, 1);
+    let results = attempt(&study(STUDY), &target, 8, &[]).expect("it runs");
+    assert!(!results.simulated);
+}
+
+#[test]
+fn what_a_reader_should_doubt_carries_a_warning() {
+    let target = scripted(|cell, plan| match cell.factors["layout"].to_string().as_str() {
+        "a" => CellRun {
+            warnings: match plan.repeat {
+                0 => vec!["the rate was not steady within 25 rounds".to_owned()],
+                _ => Vec::new(),
+            },
+            ..noisy("iops", 100.0, 0.5, plan.seed)
+        },
+        _ => noisy("iops", if plan.repeat == 0 { f64::NAN } else { 100.0 }, 0.0, plan.seed),
+    });
+    let results = ran(&study(STUDY), &target);
+    let warnings = &results.cells[0].warnings;
+    assert_eq!(warnings[0], "the rate was not steady within 25 rounds (in 1 of 4 repeats)");
+    assert!(warnings[1].starts_with("the 95 % interval of iops is ±"), "{warnings:?}");
+    let warnings = &results.cells[3].warnings;
+    assert_eq!(warnings, &["iops came out as NaN and is left out (in 1 of 4 repeats)"]);
+    for (repeats, text) in [("1", "one repeat only"), ("2", "2 repeats only")] {
+        let few = study_with(STUDY, &set(&[&format!("repeats={repeats}")]));
+        let results = ran(&few, &scripted(|_, plan| noisy("iops", 9.0, 0.001, plan.seed)));
+        assert!(results.cells.iter().all(|cell| cell.warnings[0].starts_with(text)));
+    }
+}
+
+#[test]
+fn the_bootstrap_can_be_asked_for_and_repeats_itself() {
+    let text = STUDY.replace("repeats = 4", "repeats = 4\ninterval = \"bootstrap\"");
+    let target = scripted(|_, plan| noisy("iops", 100.0, 0.1, plan.seed));
+    let (one, two) = (ran(&study(&text), &target), ran(&study(&text), &target));
+    assert_eq!(one, two);
+    let (bootstrap, t) = (&one.cells[0].metrics["iops"], &ran(&study(STUDY), &target).cells[0]);
+    assert_eq!(bootstrap.samples, t.metrics["iops"].samples);
+    assert_ne!(bootstrap.ci_low, t.metrics["iops"].ci_low);
+}

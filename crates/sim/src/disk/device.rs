@@ -1,0 +1,243 @@
+//! A simulated hard disk as a [`Device`]: the [model](super::model) for time, two stores for bytes.
+//!
+//! One store is the medium, the other the disk's write buffer. A write goes into the buffer when the
+//! model says so and from there to the medium when it was written back; reads see the buffer over the
+//! medium. So a power cut loses exactly what the model had not written back: the buffer is dropped.
+//!
+//! After a [power cut](Disk::cut_power) every request fails until [`Disk::power_on`]. Discards take no
+//! time and change nothing: hard disks keep what is discarded.
+
+use super::model::{Action, Command, CommandId, DiskModel, Effect};
+use crate::content;
+use crate::pending::Pending;
+use crate::profile::DiskProfile;
+use crate::reactor::{SimReactor, Timed, TimedKey};
+use crate::store::Store;
+use rt::{Device, Geometry, IoErrorKind, IoFuture, IoResult, Op, Reactor, Request, SgList};
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::{Rc, Weak};
+use stdx::{ByteCount, Instant, Offset, Prng};
+
+/// A simulated hard disk. See the [module](self).
+pub struct Disk {
+    name: Rc<str>,
+    geometry: Cell<Geometry>,
+    block: u64,
+    reactor: Rc<SimReactor>,
+    key: TimedKey,
+    announced: Cell<Instant>,
+    powered: Cell<bool>,
+    inner: RefCell<Inner>,
+}
+
+struct Inner {
+    model: DiskModel,
+    medium: Store,
+    buffer: Store,
+    pending: Pending,
+    effects: Vec<Effect>,
+}
+
+impl Disk {
+    /// A disk of this profile, all zeros, in a random phase.
+    pub fn new(
+        reactor: &Rc<SimReactor>,
+        name: impl Into<Rc<str>>,
+        profile: &DiskProfile,
+        prng: &mut Prng,
+    ) -> Rc<Disk> {
+        let model = DiskModel::new(profile, prng);
+        let block = profile.sector_bytes.value;
+        let capacity = ByteCount(profile.sectors.value * block);
+        let geometry = Geometry {
+            logical_block: ByteCount(block),
+            physical_block: ByteCount(profile.physical_sector_bytes.value),
+            rotational: true,
+            volatile_cache: model.write_cache(),
+            ..Geometry::plain(capacity)
+        };
+        Rc::new_cyclic(|weak: &Weak<Disk>| Disk {
+            name: name.into(),
+            geometry: Cell::new(geometry),
+            block,
+            reactor: Rc::clone(reactor),
+            key: reactor.register(weak.clone()),
+            announced: Cell::new(Instant::NEVER),
+            powered: Cell::new(true),
+            inner: RefCell::new(Inner {
+                model,
+                medium: Store::new(capacity),
+                buffer: Store::new(capacity),
+                pending: Pending::default(),
+                effects: Vec::new(),
+            }),
+        })
+    }
+
+    /// Turns the write cache on or off, as `hdparm -W` does; before the first request.
+    ///
+    /// # Panics
+    /// When the disk is busy or holds unwritten data.
+    pub fn set_write_cache(&self, on: bool) {
+        self.inner.borrow_mut().model.set_write_cache(on);
+        self.geometry.set(Geometry { volatile_cache: on, ..self.geometry.get() });
+    }
+
+    /// Cuts the power: what was answered and not yet on the medium is lost, what was being written is
+    /// torn, requests under way fail.
+    pub fn cut_power(&self, prng: &mut Prng) {
+        self.powered.set(false);
+        let now = self.reactor.now();
+        self.advance(now);
+        let inner = &mut *self.inner.borrow_mut();
+        if let Some((blocks, id)) = inner.model.cut_power(now) {
+            let (at, len) = self.range(&blocks);
+            match id {
+                Some(id) => {
+                    let data = data_of(inner.pending.request(id));
+                    content::write(&mut inner.medium, at, &data.slice(0..len.as_usize()));
+                }
+                None => inner.medium.copy_from(&inner.buffer, at, len),
+            }
+        }
+        inner.model.set_phase(prng);
+        inner.buffer = Store::new(inner.medium.capacity());
+        inner.pending.fail_all(self, IoErrorKind::PowerCut);
+    }
+
+    /// Turns the power on again.
+    pub fn power_on(&self) {
+        self.powered.set(true);
+    }
+
+    /// Memory that the content takes, about.
+    pub fn memory(&self) -> ByteCount {
+        self.inner.borrow().medium.memory()
+    }
+
+    fn range(&self, blocks: &Range<u64>) -> (Offset, ByteCount) {
+        let len = ByteCount((blocks.end - blocks.start) * self.block);
+        (Offset(blocks.start * self.block), len)
+    }
+
+    /// Does what is due, and announces the next event.
+    fn advance(&self, now: Instant) {
+        let inner = &mut *self.inner.borrow_mut();
+        let mut effects = std::mem::take(&mut inner.effects);
+        inner.model.advance(now, &mut effects);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Buffered(id) => {
+                    let request = inner.pending.request(id);
+                    content::write(&mut inner.buffer, request.offset, &data_of(request));
+                }
+                Effect::Written(id) => {
+                    let request = inner.pending.request(id);
+                    content::write(&mut inner.medium, request.offset, &data_of(request));
+                }
+                Effect::WrittenBack(blocks) => {
+                    let (at, len) = self.range(&blocks);
+                    inner.medium.copy_from(&inner.buffer, at, len);
+                    if inner.model.buffered(blocks).next().is_none() {
+                        inner.buffer.write_word(at, len, 0);
+                    }
+                }
+                Effect::Done(id) => {
+                    let result = self.result(inner, id);
+                    inner.pending.complete(id, Ok(result));
+                }
+            }
+        }
+        inner.effects = effects;
+        if let Some(next) = inner.model.next_event()
+            && next < self.announced.get()
+        {
+            self.announced.set(next);
+            self.reactor.announce(next, self.key);
+        }
+    }
+
+    fn result(&self, inner: &Inner, id: CommandId) -> SgList {
+        let request = inner.pending.request(id);
+        let mut out = SgList::new();
+        let Op::Read(len) = request.op else { return out };
+        let start = request.offset.bytes() / self.block;
+        let end = start + len.bytes() / self.block;
+        let mut parts = inner.model.buffered(start..end).peekable();
+        if parts.peek().is_none() {
+            drop(parts);
+            content::read(&inner.medium, request.offset, len, &mut out);
+            return out;
+        }
+        let mut parts: Vec<Range<u64>> = parts.collect();
+        parts.sort_by_key(|part| part.start);
+        let mut at = start;
+        for part in parts.into_iter().chain([end..end]) {
+            // A stretch that is being written back may have been written anew meanwhile.
+            let part = part.start.max(at)..part.end.max(at);
+            for (store, blocks) in
+                [(&inner.medium, at..part.start), (&inner.buffer, part.clone())]
+            {
+                let (offset, len) = self.range(&blocks);
+                content::read(store, offset, len, &mut out);
+            }
+            at = part.end;
+        }
+        out
+    }
+}
+
+fn data_of(request: &Request) -> SgList {
+    match &request.op {
+        Op::Write { data, .. } => data.clone(),
+        Op::WriteZeroes(len) => SgList::zeros(len.as_usize()),
+        Op::Read(_) | Op::Flush | Op::Discard(_) => unreachable!("only writes carry data"),
+    }
+}
+
+impl Timed for Disk {
+    fn on_event(&self, now: Instant) {
+        if now >= self.announced.get() {
+            self.announced.set(Instant::NEVER);
+        }
+        self.advance(now);
+    }
+}
+
+impl Device for Disk {
+    fn geometry(&self) -> Geometry {
+        self.geometry.get()
+    }
+
+    fn name(&self) -> Rc<str> {
+        Rc::clone(&self.name)
+    }
+
+    fn submit(&self, request: Request) -> IoFuture {
+        if let Some(refused) = crate::pending::refuse(self, &request, self.powered.get()) {
+            return refused;
+        }
+        let action = match &request.op {
+            Op::Read(_) => Action::Read,
+            Op::Write { fua, .. } => Action::Write { fua: *fua, data: true },
+            Op::WriteZeroes(_) => Action::Write { fua: false, data: false },
+            Op::Flush => Action::Flush,
+            Op::Discard(_) => return IoFuture::ready(IoResult::Ok(SgList::new())),
+        };
+        let start = request.offset.bytes() / self.block;
+        let blocks = match action {
+            Action::Flush => 0..0,
+            _ => start..start + request.len().bytes() / self.block,
+        };
+        let now = self.reactor.now();
+        let future = {
+            let inner = &mut *self.inner.borrow_mut();
+            let (id, future) = inner.pending.enter(request);
+            inner.model.submit(now, Command { id, action, blocks });
+            future
+        };
+        self.advance(now);
+        future
+    }
+}

@@ -1,0 +1,695 @@
+//! The behaviour of a hard disk over time, as a state machine without bytes.
+//!
+//! **What passes through.** A command is [submitted](DiskModel::submit); later
+//! [`advance`](DiskModel::advance) yields [`Effect`]s: that the data of a write has entered the buffer,
+//! that blocks have reached the medium, that a command is answered. Who owns the model moves the bytes
+//! as the effects say, calls `advance` at each [`next_event`](DiskModel::next_event), and never before.
+//!
+//! **The parts.** The *interface* carries one transfer at a time; that of a read goes on while the
+//! medium is read. The *mechanism* (arm and medium) does one thing at a time: a read, a write, a
+//! write-back, or reading ahead, which it leaves for anything else. The *queue* holds up to
+//! `queue_depth` commands; more wait outside in their order.
+//!
+//! **The rules, in order.**
+//!
+//! 1. A read that the buffers hold whole is answered over the interface. One that continues the stream
+//!    being read ahead is answered when the medium has come to its end. Any other queues for the
+//!    mechanism, for the part that is missing.
+//! 2. A write crosses the interface first. With the write cache on it is answered then, unless the
+//!    buffer is full: then when a write-back has made room. FUA, or the cache off: it queues for the
+//!    mechanism and is answered when it is on the medium.
+//! 3. The mechanism takes the command with the shortest positioning time (seek, then the wait for the
+//!    sector to come round; Seltzer, Chen and Ousterhout 1990; Jacobson and Wilkes 1991) among the
+//!    oldest `reorder_depth`, or the oldest one when it is older than the age limit.
+//! 4. Write-backs take part in that choice when no command waits, when the buffer is half full, when
+//!    writes wait for room, and in a flush. Only the stretches nearest to the head are looked at.
+//! 5. A flush is not a queued command (ATA: FLUSH CACHE EXT is non-data): it begins when everything
+//!    before it is answered, holds up everything after it, and ends when nothing is dirty.
+//! 6. A write that does not cover whole physical sectors costs a revolution more: they are read first.
+//! 7. After a read the mechanism reads ahead while it has nothing else to do, up to a limit beyond
+//!    what was asked for.
+//!
+//! Not modelled: zero-latency reading (starting in the middle of a request), thermal recalibration,
+//! media errors and retries, adaptive read-ahead, the time to load heads or spin up.
+
+use super::cache::ReadCache;
+use super::geometry::{Layout, Place};
+use super::seek::SeekCurve;
+use crate::profile::DiskProfile;
+use crate::ranges::RangeSet;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
+use stdx::{Duration, Instant, Prng};
+
+/// What the mechanism writes back in one go (2¹⁸ B). Longer keeps room blocked until its end; since
+/// neighbours follow without a wait, shorter costs nothing on the medium.
+const WRITE_BACK_BYTES_MAX: u64 = 256 << 10;
+/// A sector that was missed by no more than this is not missed: times are rounded to nanoseconds.
+const ANGLE_TOLERANCE_NS: u64 = 200;
+
+/// Names a command; its owner chooses it.
+pub type CommandId = usize;
+
+/// What a command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write {
+        /// Answered only when it is on the medium.
+        fua: bool,
+        /// Whether data crosses the interface (not so for write-zeroes).
+        data: bool,
+    },
+    /// Makes all answered writes durable.
+    Flush,
+}
+
+/// A command to the disk.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// Its name.
+    pub id: CommandId,
+    /// What.
+    pub action: Action,
+    /// Which blocks; none for a flush.
+    pub blocks: Range<u64>,
+}
+
+/// What became of the bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The data of this write is in the buffer: later reads see it, a power cut loses it.
+    Buffered(CommandId),
+    /// The data of this write is on the medium, without having been in the buffer.
+    Written(CommandId),
+    /// These blocks went from the buffer to the medium.
+    WrittenBack(Range<u64>),
+    /// The command is answered.
+    Done(CommandId),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The data of a write has crossed the interface.
+    Crossed(usize),
+    /// The command of this name is answered.
+    Answered(CommandId),
+    /// The mechanism may be free; the number tells a stale event from a live one.
+    Free(u64),
+}
+
+/// A command that needs the mechanism.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    id: CommandId,
+    write: bool,
+    /// Blocks that the mechanism has to pass; fewer than were asked for where some are in the buffer.
+    blocks: Range<u64>,
+    bytes: u64,
+    pub(super) place: Place,
+    arrived: Instant,
+    ready: Instant,
+}
+
+#[derive(Clone, Debug)]
+enum Job {
+    Read(Waiting),
+    Write(Waiting),
+    WriteBack(Range<u64>),
+}
+
+#[derive(Debug)]
+enum Mechanism {
+    Idle,
+    Busy { job: Job, media_start: Instant },
+    Ahead(Ahead),
+}
+
+/// The flush under way.
+#[derive(Clone, Copy, Debug)]
+struct Flush {
+    id: CommandId,
+    /// Nothing is dirty any more; its answer is on the way.
+    ended: bool,
+}
+
+/// Reading ahead: from a block, since a moment (which may lie in the future), to a limit.
+#[derive(Clone, Debug)]
+struct Ahead {
+    from: u64,
+    from_ns: u64,
+    since: Instant,
+    /// Up to here it has been entered into the buffer.
+    noted: u64,
+    limit: u64,
+    /// Until then requests count on it.
+    promised: Instant,
+}
+
+/// A hard disk. See the [module](self).
+#[derive(Debug)]
+pub struct DiskModel {
+    pub(super) layout: Layout,
+    pub(super) seek: SeekCurve,
+    phase_ns: u64,
+    sector_bytes: u64,
+    physical_sectors: u64,
+    overhead: Duration,
+    interface_ns_per_byte: f64,
+    queue_depth: usize,
+    reorder_depth: usize,
+    age_limit: Duration,
+    read_ahead: u64,
+    write_cache: bool,
+    dirty_sectors_max: u64,
+    stretches_max: usize,
+
+    interface_free: Instant,
+    mechanism: Mechanism,
+    mechanism_number: u64,
+    head: Place,
+    head_lba: u64,
+    queue: Vec<Waiting>,
+    outside: VecDeque<Command>,
+    outstanding: usize,
+    flushing: Option<Flush>,
+    crossing: Vec<Option<Command>>,
+    crossing_free: Vec<usize>,
+    for_room: VecDeque<Command>,
+    dirty: RangeSet,
+    reads: ReadCache,
+    events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
+    event_number: u64,
+}
+
+impl DiskModel {
+    /// A disk of this profile, its platters in a random phase.
+    pub fn new(profile: &DiskProfile, prng: &mut Prng) -> DiskModel {
+        let layout = Layout::new(profile);
+        let seek = SeekCurve::new(profile, layout.cylinders());
+        let sector_bytes = profile.sector_bytes.value;
+        let sectors = |mb: f64| ((mb * 1_048_576.0) as u64 / sector_bytes).max(1);
+        let segments = profile.read_segments.value;
+        let segment_sectors = (sectors(profile.read_cache_mb.value) / segments).max(1);
+        let read_ahead = (profile.read_ahead_kb.value * 1024 / sector_bytes).min(segment_sectors);
+        DiskModel {
+            phase_ns: prng.below(layout.revolution_ns()),
+            sector_bytes,
+            physical_sectors: profile.physical_sector_bytes.value / sector_bytes,
+            overhead: Duration::from_nanos((profile.command_overhead_us.value * 1e3) as u64),
+            interface_ns_per_byte: 1e3 / profile.interface_mb_s.value,
+            queue_depth: profile.queue_depth.value as usize,
+            reorder_depth: profile.reorder_depth.value as usize,
+            age_limit: Duration::from_nanos((profile.age_limit_ms.value * 1e6) as u64),
+            read_ahead,
+            write_cache: profile.write_cache_enabled.value,
+            dirty_sectors_max: sectors(profile.write_cache_mb.value),
+            stretches_max: profile.write_cache_extents.value as usize,
+            interface_free: Instant::START,
+            mechanism: Mechanism::Idle,
+            mechanism_number: 0,
+            head: layout.locate(0),
+            head_lba: 0,
+            queue: Vec::new(),
+            outside: VecDeque::new(),
+            outstanding: 0,
+            flushing: None,
+            crossing: Vec::new(),
+            crossing_free: Vec::new(),
+            for_room: VecDeque::new(),
+            dirty: RangeSet::default(),
+            reads: ReadCache::new(segments as usize, segment_sectors),
+            events: BinaryHeap::new(),
+            event_number: 0,
+            layout,
+            seek,
+        }
+    }
+
+    /// The layout of the platters.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Whether answered writes may be lost before a flush.
+    pub fn write_cache(&self) -> bool {
+        self.write_cache
+    }
+
+    /// Gives the platters a phase, as when they were spun up anew.
+    pub fn set_phase(&mut self, prng: &mut Prng) {
+        self.phase_ns = prng.below(self.layout.revolution_ns());
+    }
+
+    /// Turns the write cache on or off, before the first command.
+    pub fn set_write_cache(&mut self, on: bool) {
+        assert!(self.outstanding == 0 && self.dirty.is_empty(), "the disk is idle and clean");
+        self.write_cache = on;
+    }
+
+    /// The parts of `blocks` that are in the write buffer and not on the medium.
+    pub fn buffered(&self, blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let writing = match &self.mechanism {
+            Mechanism::Busy { job: Job::WriteBack(writing), .. } => writing.clone(),
+            _ => 0..0,
+        };
+        let writing = writing.start.max(blocks.start)..writing.end.min(blocks.end);
+        let writing = (writing.start < writing.end).then_some(writing);
+        self.dirty.within(blocks).chain(writing)
+    }
+
+    /// The moment at which [`advance`](DiskModel::advance) is due.
+    pub fn next_event(&self) -> Option<Instant> {
+        self.events.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// Takes a command. Effects come from [`advance`](DiskModel::advance).
+    pub fn submit(&mut self, now: Instant, command: Command) {
+        self.outside.push_back(command);
+        self.admit(now);
+    }
+
+    /// Does what is due by `now`, and adds to `effects` what came of it.
+    pub fn advance(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        while let Some(Reverse((at, _, event))) = self.events.peek().copied() {
+            if at > now {
+                return;
+            }
+            self.events.pop();
+            match event {
+                Event::Answered(id) => {
+                    effects.push(Effect::Done(id));
+                    if self.flushing.is_some_and(|flush| flush.id == id) {
+                        self.flushing = None;
+                    }
+                    self.outstanding -= 1;
+                    self.admit(at);
+                }
+                Event::Crossed(slot) => {
+                    let command = self.crossing[slot].take().expect("a slot holds its command");
+                    self.crossing_free.push(slot);
+                    self.take_write(at, command, effects);
+                }
+                Event::Free(number) if number == self.mechanism_number => {
+                    self.finish(at, effects);
+                    self.start_next(at);
+                }
+                Event::Free(_) => {}
+            }
+        }
+    }
+
+    /// Cuts the power: forgets all commands and all buffers. A write-back or write that was under way
+    /// has reached the medium up to a sector between where it was and, torn, where the head was:
+    /// returned are those blocks, and the command where it was a write of its own.
+    pub fn cut_power(&mut self, now: Instant) -> Option<(Range<u64>, Option<CommandId>)> {
+        let torn = match std::mem::replace(&mut self.mechanism, Mechanism::Idle) {
+            Mechanism::Busy { job, media_start } if now > media_start => {
+                let (blocks, id) = match job {
+                    Job::Write(waiting) => (waiting.blocks, Some(waiting.id)),
+                    Job::WriteBack(blocks) => (blocks, None),
+                    Job::Read(_) => (0..0, None),
+                };
+                let from = self.layout.locate(blocks.start.min(self.layout.sectors() - 1));
+                let passed = now.since(media_start).as_nanos() as u64;
+                let reached = self.layout.reached(from.unrolled_ns + passed).min(blocks.end);
+                // A physical sector is written whole or not at all.
+                let whole = reached - reached % self.physical_sectors;
+                (whole > blocks.start).then_some((blocks.start..whole, id))
+            }
+            _ => None,
+        };
+        self.mechanism_number += 1;
+        self.queue.clear();
+        self.outside.clear();
+        self.crossing.clear();
+        self.crossing_free.clear();
+        self.for_room.clear();
+        self.dirty.clear();
+        self.reads.clear();
+        self.events.clear();
+        self.outstanding = 0;
+        self.flushing = None;
+        torn
+    }
+
+    fn schedule(&mut self, at: Instant, event: Event) {
+        self.event_number += 1;
+        self.events.push(Reverse((at, self.event_number, event)));
+    }
+
+    fn schedule_free(&mut self, at: Instant) {
+        self.mechanism_number += 1;
+        self.schedule(at, Event::Free(self.mechanism_number));
+    }
+
+    /// Lets commands in from outside, as far as the queue and a flush allow.
+    fn admit(&mut self, now: Instant) {
+        while let Some(command) = self.outside.front() {
+            let flush = command.action == Action::Flush;
+            let full = self.outstanding >= self.queue_depth;
+            if self.flushing.is_some() || full || flush && self.outstanding > 0 {
+                return;
+            }
+            let command = self.outside.pop_front().expect("it was just seen");
+            self.outstanding += 1;
+            match command.action {
+                Action::Flush => {
+                    self.flushing = Some(Flush { id: command.id, ended: false });
+                    self.poke(now);
+                    self.end_flush(now);
+                }
+                Action::Read => self.begin_read(now, command),
+                Action::Write { data, .. } => {
+                    let bytes = if data { self.bytes(&command.blocks) } else { 0 };
+                    let crossed = self.cross(now + self.overhead, bytes);
+                    let slot = self.crossing_free.pop().unwrap_or_else(|| {
+                        self.crossing.push(None);
+                        self.crossing.len() - 1
+                    });
+                    self.crossing[slot] = Some(command);
+                    self.schedule(crossed, Event::Crossed(slot));
+                }
+            }
+        }
+    }
+
+    fn bytes(&self, blocks: &Range<u64>) -> u64 {
+        (blocks.end - blocks.start) * self.sector_bytes
+    }
+
+    fn interface_time(&self, bytes: u64) -> Duration {
+        Duration::from_nanos((bytes as f64 * self.interface_ns_per_byte) as u64)
+    }
+
+    /// Carries bytes over the interface, not before `from`; returns when they are over.
+    fn cross(&mut self, from: Instant, bytes: u64) -> Instant {
+        self.interface_free = from.max(self.interface_free) + self.interface_time(bytes);
+        self.interface_free
+    }
+
+    fn begin_read(&mut self, now: Instant, command: Command) {
+        let Command { id, blocks, .. } = command;
+        let bytes = self.bytes(&blocks);
+        let writing = match &self.mechanism {
+            Mechanism::Busy { job: Job::WriteBack(writing), .. } => writing.clone(),
+            _ => 0..0,
+        };
+        let in_flight = writing.start <= blocks.start && blocks.end <= writing.end;
+        if in_flight || self.dirty.covers(&blocks) {
+            let done = self.cross(now + self.overhead, bytes);
+            return self.schedule(done, Event::Answered(id));
+        }
+        self.note_ahead(now);
+        let held = self.reads.held(&blocks);
+        let missing = blocks.start + held..blocks.end;
+        if let Some(reached) = self.count_on_ahead(now, &missing, blocks.end) {
+            let last = (now + self.overhead).max(reached);
+            let begun = now + self.overhead;
+            let done = last.max(begun.max(self.interface_free) + self.interface_time(bytes));
+            self.interface_free = done;
+            return self.schedule(done, Event::Answered(id));
+        }
+        if missing.is_empty() {
+            let done = self.cross(now + self.overhead, bytes);
+            return self.schedule(done, Event::Answered(id));
+        }
+        let place = self.layout.locate(missing.start);
+        let ready = now + self.overhead;
+        let blocks = missing;
+        self.queue.push(Waiting { id, write: false, blocks, bytes, place, arrived: now, ready });
+        self.poke(now);
+    }
+
+    /// Whether reading ahead brings, or has brought, all of `missing`: then when. It is told to go on
+    /// beyond `end`, what the host has asked for.
+    fn count_on_ahead(&mut self, now: Instant, missing: &Range<u64>, end: u64) -> Option<Instant> {
+        let (sectors, read_ahead) = (self.layout.sectors(), self.read_ahead);
+        let Mechanism::Ahead(ahead) = &self.mechanism else { return None };
+        let mut ahead = ahead.clone();
+        // Behind the read-ahead and not in the buffer any more, or far before it: another stream.
+        if missing.start > ahead.limit || missing.start < ahead.from {
+            return None;
+        }
+        let wanted = self.mechanism_wanted();
+        let limit = (end + read_ahead).min(sectors);
+        if limit > ahead.limit && !wanted {
+            let stop = self.layout.end(ahead.limit.max(ahead.from + 1)).unrolled_ns - ahead.from_ns;
+            let stopped = ahead.since + Duration::from_nanos(stop);
+            if ahead.limit <= ahead.from || stopped <= now {
+                // It stands at its limit. Move on when half of what it read is used up.
+                let unused = ahead.limit.saturating_sub(end);
+                if unused <= read_ahead / 2 && ahead.limit < sectors {
+                    ahead.from = ahead.limit;
+                    ahead.from_ns = self.layout.locate(ahead.from).unrolled_ns;
+                    ahead.noted = ahead.from;
+                    ahead.since = now + Duration::from_nanos(self.angle_wait(now, ahead.from_ns));
+                    ahead.limit = limit;
+                }
+            } else {
+                ahead.limit = limit;
+            }
+        }
+        let mut reached = now;
+        if !missing.is_empty() {
+            if end > ahead.limit || missing.start < ahead.noted {
+                return None;
+            }
+            let passed = self.layout.end(end).unrolled_ns - ahead.from_ns;
+            reached = ahead.since + Duration::from_nanos(passed);
+            if wanted && reached > ahead.promised {
+                return None;
+            }
+            ahead.promised = ahead.promised.max(reached);
+        }
+        self.mechanism = Mechanism::Ahead(ahead);
+        Some(reached)
+    }
+
+    /// Enters into the buffer what reading ahead has brought by now.
+    fn note_ahead(&mut self, now: Instant) {
+        let Mechanism::Ahead(ahead) = &mut self.mechanism else { return };
+        let passed = now.since(ahead.since).as_nanos() as u64;
+        let reached = self.layout.reached(ahead.from_ns + passed).min(ahead.limit);
+        if reached > ahead.noted {
+            self.reads.fill(ahead.noted..reached);
+            ahead.noted = reached;
+            self.head_lba = reached;
+            self.head = self.layout.end(reached);
+        }
+    }
+
+    /// The data of a write has crossed the interface.
+    fn take_write(&mut self, now: Instant, command: Command, effects: &mut Vec<Effect>) {
+        let Action::Write { fua, .. } = command.action else { unreachable!("only writes cross") };
+        self.reads.forget(&command.blocks);
+        if let Mechanism::Ahead(ahead) = &self.mechanism
+            && command.blocks.end > ahead.from
+            && command.blocks.start < ahead.limit
+            && ahead.promised <= now
+        {
+            self.mechanism = Mechanism::Idle;
+        }
+        if self.write_cache && !fua {
+            self.for_room.push_back(command);
+            self.make_room(now, effects);
+        } else {
+            let (id, blocks) = (command.id, command.blocks);
+            let place = self.layout.locate(blocks.start);
+            let waiting =
+                Waiting { id, write: true, blocks, bytes: 0, place, arrived: now, ready: now };
+            self.queue.push(waiting);
+        }
+        self.poke(now);
+    }
+
+    /// Lets writes into the buffer in their order, as far as there is room.
+    fn make_room(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        while let Some(command) = self.for_room.front() {
+            let blocks = command.blocks.clone();
+            let writing = match &self.mechanism {
+                Mechanism::Busy { job: Job::WriteBack(b), .. } => b.end - b.start,
+                _ => 0,
+            };
+            let after = self.dirty.total() + writing + (blocks.end - blocks.start);
+            let fits = after <= self.dirty_sectors_max
+                && (self.dirty.len() < self.stretches_max || self.dirty.would_merge(&blocks));
+            // A write that is larger than the buffer goes through it alone.
+            if !(fits || self.dirty.is_empty() && writing == 0) {
+                return;
+            }
+            let command = self.for_room.pop_front().expect("it was just seen");
+            self.dirty.insert(blocks);
+            effects.push(Effect::Buffered(command.id));
+            self.schedule(now, Event::Answered(command.id));
+        }
+    }
+
+    fn end_flush(&mut self, now: Instant) {
+        let busy = matches!(self.mechanism, Mechanism::Busy { job: Job::WriteBack(_), .. });
+        if let Some(flush) = &mut self.flushing
+            && self.dirty.is_empty()
+            && !busy
+            && !flush.ended
+        {
+            flush.ended = true;
+            let (id, done) = (flush.id, now + self.overhead);
+            self.schedule(done, Event::Answered(id));
+        }
+    }
+
+    /// Something new may need the mechanism.
+    fn poke(&mut self, now: Instant) {
+        match &self.mechanism {
+            Mechanism::Busy { .. } => {}
+            Mechanism::Idle | Mechanism::Ahead(_) => self.start_next(now),
+        }
+    }
+
+    /// The mechanism has done its job.
+    fn finish(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        match std::mem::replace(&mut self.mechanism, Mechanism::Idle) {
+            Mechanism::Busy { job: Job::Read(read), .. } => {
+                self.park_head(read.blocks.end);
+                // The transfer ran along with the medium; it can't have begun before the command.
+                let begun = read.ready.max(self.interface_free);
+                let done = now.max(begun + self.interface_time(read.bytes));
+                self.interface_free = done;
+                self.schedule(done, Event::Answered(read.id));
+                let end = read.blocks.end;
+                self.reads.fill(read.blocks);
+                let limit = (end + self.read_ahead).min(self.layout.sectors());
+                if limit > end {
+                    // The next block may lie behind a skew.
+                    let from_ns = self.layout.locate(end).unrolled_ns;
+                    let skew = Duration::from_nanos(from_ns - self.head.unrolled_ns);
+                    let (since, promised) = (now + skew, now);
+                    self.mechanism =
+                        Mechanism::Ahead(Ahead { from: end, from_ns, since, noted: end, limit, promised });
+                }
+            }
+            Mechanism::Busy { job: Job::Write(write), .. } => {
+                self.park_head(write.blocks.end);
+                // What the buffer still had of these blocks is older.
+                self.dirty.remove(write.blocks);
+                effects.push(Effect::Written(write.id));
+                self.schedule(now, Event::Answered(write.id));
+            }
+            Mechanism::Busy { job: Job::WriteBack(blocks), .. } => {
+                self.park_head(blocks.end);
+                effects.push(Effect::WrittenBack(blocks));
+                self.make_room(now, effects);
+                self.end_flush(now);
+            }
+            ahead => self.mechanism = ahead,
+        }
+    }
+
+    fn park_head(&mut self, end: u64) {
+        self.head_lba = end;
+        self.head = self.layout.end(end);
+    }
+
+    /// How long until the sector at this unrolled time comes round.
+    fn angle_wait(&self, at: Instant, unrolled_ns: u64) -> u64 {
+        let revolution = self.layout.revolution_ns();
+        let phase = (at.as_nanos() + self.phase_ns) % revolution;
+        let wait = (unrolled_ns % revolution + revolution - phase) % revolution;
+        if wait > revolution - ANGLE_TOLERANCE_NS { 0 } else { wait }
+    }
+
+    /// From `from` on: seek and wait until the head is over the start of these blocks.
+    fn positioning(&self, from: Instant, lba: u64, place: &Place, write: bool) -> u64 {
+        // The neighbour of the last block lies behind the skew, which was made for the switch.
+        let arm = if lba == self.head_lba {
+            0
+        } else {
+            let distance = place.cylinder.abs_diff(self.head.cylinder);
+            self.seek.time_ns(distance, place.head != self.head.head, write)
+        };
+        arm + self.angle_wait(from + Duration::from_nanos(arm), place.unrolled_ns)
+    }
+
+    /// Gives the mechanism its next job, if there is one. Rules 3, 4 and 6.
+    fn start_next(&mut self, now: Instant) {
+        if self.queue.is_empty() && self.dirty.is_empty() {
+            return;
+        }
+        if let Mechanism::Ahead(ahead) = &self.mechanism
+            && ahead.promised > now
+        {
+            let promised = ahead.promised;
+            return self.schedule_free(promised);
+        }
+        self.note_ahead(now);
+        let mut best: Option<(Instant, usize)> = None;
+        let aged = self.queue.first().is_some_and(|oldest| {
+            now.since(oldest.arrived) >= self.age_limit
+        });
+        let looked_at = if aged { 1 } else { self.reorder_depth.min(self.queue.len()) };
+        for (index, waiting) in self.queue[..looked_at].iter().enumerate() {
+            let from = now.max(waiting.ready);
+            let lba = waiting.blocks.start;
+            let wait = self.positioning(from, lba, &waiting.place, waiting.write);
+            let start = from + Duration::from_nanos(wait);
+            if best.is_none_or(|(earliest, _)| start < earliest) {
+                best = Some((start, index));
+            }
+        }
+        let mut back: Option<(Instant, Range<u64>)> = None;
+        if !aged && self.may_write_back() {
+            for stretch in self.dirty.near(self.head_lba, self.reorder_depth) {
+                let place = self.layout.locate(stretch.start);
+                let wait = self.positioning(now, stretch.start, &place, true);
+                let start = now + Duration::from_nanos(wait);
+                let earliest = back.as_ref().map(|(at, _)| *at).or(best.map(|(at, _)| at));
+                if earliest.is_none_or(|earliest| start < earliest) {
+                    back = Some((start, stretch));
+                }
+            }
+        }
+        let (job, media_start) = if let Some((start, mut blocks)) = back {
+            blocks.end = blocks.end.min(blocks.start + WRITE_BACK_BYTES_MAX / self.sector_bytes);
+            self.dirty.remove(blocks.clone());
+            (Job::WriteBack(blocks), start)
+        } else if let Some((start, index)) = best {
+            let waiting = self.queue.remove(index);
+            let job = if waiting.write { Job::Write(waiting) } else { Job::Read(waiting) };
+            (job, start)
+        } else {
+            return;
+        };
+        let (blocks, write) = match &job {
+            Job::Read(waiting) => (&waiting.blocks, false),
+            Job::Write(waiting) => (&waiting.blocks, true),
+            Job::WriteBack(blocks) => (blocks, true),
+        };
+        let from = self.layout.locate(blocks.start).unrolled_ns;
+        let span = self.layout.end(blocks.end).unrolled_ns - from;
+        let whole = blocks.start.is_multiple_of(self.physical_sectors)
+            && (blocks.end.is_multiple_of(self.physical_sectors)
+                || blocks.end == self.layout.sectors());
+        let read_first = if write && !whole { self.layout.revolution_ns() } else { 0 };
+        let media_start = media_start + Duration::from_nanos(read_first);
+        self.mechanism = Mechanism::Busy { job, media_start };
+        self.schedule_free(media_start + Duration::from_nanos(span));
+    }
+
+    /// Whether more than reading ahead is waiting for the mechanism.
+    fn mechanism_wanted(&self) -> bool {
+        !self.queue.is_empty() || !self.dirty.is_empty() && self.may_write_back_beside_reads()
+    }
+
+    fn may_write_back(&self) -> bool {
+        self.queue.is_empty() || self.may_write_back_beside_reads()
+    }
+
+    fn may_write_back_beside_reads(&self) -> bool {
+        self.flushing.is_some()
+            || !self.for_room.is_empty()
+            || self.dirty.total() * 2 >= self.dirty_sectors_max
+    }
+}

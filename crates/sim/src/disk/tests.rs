@@ -1,0 +1,287 @@
+//! What could break: a disk that is faster or slower than its data sheet. The tests know the sheet
+//! and the model's effects only, not its inside.
+
+use super::model::{Action, Command, CommandId, DiskModel, Effect};
+use crate::profile::{DiskProfile, Profile, load, names};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use stdx::{Duration, Instant, Prng};
+
+pub(crate) fn disk_profile(name: &str) -> DiskProfile {
+    match load(name) {
+        Ok(Profile::Disk(profile)) => profile,
+        other => panic!("{name} is a disk, not {other:?}"),
+    }
+}
+
+pub(crate) fn disk_profiles() -> Vec<DiskProfile> {
+    let disk = |name| match load(name) {
+        Ok(Profile::Disk(profile)) => Some(profile),
+        _ => None,
+    };
+    names().filter_map(disk).collect()
+}
+
+/// A disk and the times of its answers.
+struct Bench {
+    model: DiskModel,
+    now: Instant,
+    effects: Vec<Effect>,
+    submitted: BTreeMap<CommandId, Instant>,
+    next_id: CommandId,
+    sectors: u64,
+    sector_bytes: u64,
+}
+
+impl Bench {
+    fn new(profile: &DiskProfile) -> Bench {
+        Bench {
+            model: DiskModel::new(profile, &mut Prng::new(1)),
+            now: Instant::START,
+            effects: Vec::new(),
+            submitted: BTreeMap::new(),
+            next_id: 0,
+            sectors: profile.sectors.value,
+            sector_bytes: profile.sector_bytes.value,
+        }
+    }
+
+    fn submit(&mut self, action: Action, blocks: Range<u64>) -> CommandId {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.submitted.insert(id, self.now);
+        self.model.submit(self.now, Command { id, action, blocks });
+        id
+    }
+
+    /// Runs until a command is answered; returns it and how long it took.
+    fn answer(&mut self) -> (CommandId, Duration) {
+        loop {
+            let done = self.effects.iter().position(|e| matches!(e, Effect::Done(_)));
+            if let Some(index) = done {
+                let Effect::Done(id) = self.effects.remove(index) else { unreachable!() };
+                let submitted = self.submitted.remove(&id).expect("answered once");
+                return (id, self.now.since(submitted));
+            }
+            self.effects.clear();
+            self.now = self.model.next_event().expect("a command under way has an event");
+            self.model.advance(self.now, &mut self.effects);
+        }
+    }
+
+    fn run(&mut self, action: Action, blocks: Range<u64>) -> Duration {
+        let id = self.submit(action, blocks);
+        let (answered, took) = self.answer();
+        assert_eq!(id, answered);
+        took
+    }
+
+    /// Random 4 KiB commands at a queue depth: commands a second, and the longest.
+    fn random(&mut self, action: Action, depth: usize, count: usize, prng: &mut Prng) -> (f64, Duration) {
+        let len = 4096 / self.sector_bytes;
+        let (start, mut longest) = (self.now, Duration::ZERO);
+        for submitted in 0..count + depth {
+            if submitted >= depth {
+                longest = longest.max(self.answer().1);
+            }
+            if submitted < count {
+                let at = prng.below(self.sectors / len) * len;
+                self.submit(action, at..at + len);
+            }
+        }
+        (count as f64 / self.now.since(start).as_secs_f64(), longest)
+    }
+
+    /// Sequential commands at a queue depth: 10⁶ bytes a second.
+    fn sequential(&mut self, action: Action, from: u64, len: u64, depth: u64, count: u64) -> f64 {
+        let start = self.now;
+        for index in 0..count + depth {
+            if index >= depth {
+                self.answer();
+            }
+            if index < count {
+                self.submit(action, from + index * len..from + (index + 1) * len);
+            }
+        }
+        (count * len * self.sector_bytes) as f64 / 1e6 / self.now.since(start).as_secs_f64()
+    }
+}
+
+const WRITE: Action = Action::Write { fua: false, data: true };
+
+#[test]
+fn random_reads_alone_take_a_seek_and_half_a_revolution() {
+    for profile in disk_profiles() {
+        let mut bench = Bench::new(&profile);
+        let (iops, _) = bench.random(Action::Read, 1, 5000, &mut Prng::new(2));
+        let revolution_ms = 60_000.0 / profile.rpm.value;
+        let transfer_ms = 4.096 / profile.outer_rate_mb_s.value;
+        let sheet = 1e3 / (profile.avg_seek_read_ms.value + revolution_ms / 2.0 + transfer_ms);
+        println!("{}: QD1 {iops:.1} a second, sheet {sheet:.1}", profile.name);
+        assert!((iops / sheet - 1.0).abs() < 0.10, "{}: {iops} against {sheet}", profile.name);
+    }
+}
+
+#[test]
+fn a_queue_of_32_gains_half_as_much_again_to_three_times() {
+    for profile in disk_profiles() {
+        let mut bench = Bench::new(&profile);
+        let (alone, _) = bench.random(Action::Read, 1, 3000, &mut Prng::new(3));
+        let (queued, longest) = bench.random(Action::Read, 32, 6000, &mut Prng::new(4));
+        let gain = queued / alone;
+        println!("{}: QD32 {queued:.1} a second, gain {gain:.2}, worst {longest:?}", profile.name);
+        assert!((1.5..3.0).contains(&gain), "{}: {gain}", profile.name);
+        // The age limit, and then at worst the commands that are as old come first.
+        let service_ms = profile.full_stroke_ms.value + 60_000.0 / profile.rpm.value;
+        let bound_ms = profile.age_limit_ms.value + 32.0 * service_ms;
+        assert!(longest.as_secs_f64() * 1e3 < bound_ms, "{}: {longest:?}", profile.name);
+    }
+}
+
+/// Without the limit the shortest-positioning rule starves what lies far away.
+#[test]
+fn the_age_limit_bounds_the_worst_wait() {
+    let worst = |limit_ms: f64| {
+        let mut profile = disk_profile("hua723030ala640");
+        profile.age_limit_ms.value = limit_ms;
+        let mut bench = Bench::new(&profile);
+        // Commands crowd in the first hundredth of the disk; one in a hundred is far away.
+        let (mut prng, mut far) = (Prng::new(5), Vec::new());
+        let mut longest = Duration::ZERO;
+        for index in 0..6000_u64 {
+            if index >= 32 {
+                let (id, took) = bench.answer();
+                if far.contains(&id) {
+                    longest = longest.max(took);
+                }
+            }
+            let span = if index % 100 == 50 { bench.sectors } else { bench.sectors / 100 };
+            let at = bench.sectors - prng.below(span / 8) * 8 - 8;
+            let id = bench.submit(Action::Read, at..at + 8);
+            if index % 100 == 50 {
+                far.push(id);
+            }
+        }
+        longest.as_secs_f64() * 1e3
+    };
+    let (limited, loose) = (worst(100.0), worst(10_000.0));
+    println!("worst far wait: {limited:.0} ms with the limit, {loose:.0} ms without");
+    assert!(limited < 300.0 && loose > 2.0 * limited, "{limited} ms, {loose} ms");
+}
+
+#[test]
+fn sequential_reads_run_at_the_rate_of_the_medium_at_any_request_size() {
+    for profile in disk_profiles() {
+        for (bytes, depth, count) in [(1 << 20, 1, 100), (65536, 1, 1500), (65536, 4, 1500)] {
+            let mut bench = Bench::new(&profile);
+            let len = bytes / profile.sector_bytes.value;
+            let inner = bench.sectors - count * len - len;
+            for (from, sheet) in
+                [(0, profile.outer_rate_mb_s.value), (inner, profile.inner_rate_mb_s.value)]
+            {
+                let rate = bench.sequential(Action::Read, from, len, depth, count);
+                let close = (rate / sheet - 1.0).abs() < 0.05;
+                println!("{}: {bytes} B, depth {depth}: {rate:.1}, sheet {sheet}", profile.name);
+                assert!(close, "{}: {bytes} B × {depth}: {rate}, {sheet}", profile.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn sequential_writes_through_the_cache_run_at_the_rate_of_the_medium() {
+    for profile in disk_profiles().iter().filter(|p| p.write_cache_enabled.value) {
+        let mut bench = Bench::new(profile);
+        let len = (1 << 20) / profile.sector_bytes.value;
+        let count = 600.0;
+        let rate = bench.sequential(WRITE, 0, len, 2, count as u64);
+        println!("{}: writes {rate:.1}", profile.name);
+        // At the end the buffer is still full: so much less went to the medium.
+        let rate = rate * (1.0 - profile.write_cache_mb.value / count);
+        let sheet = profile.outer_rate_mb_s.value;
+        assert!((rate / sheet - 1.0).abs() < 0.05, "{}: {rate}", profile.name);
+    }
+}
+
+#[test]
+fn the_write_cache_answers_in_a_fifth_of_a_millisecond_until_it_is_full() {
+    for profile in disk_profiles().iter().filter(|p| p.write_cache_enabled.value) {
+        let mut bench = Bench::new(profile);
+        let mut prng = Prng::new(6);
+        let slow = Duration::from_micros(200);
+        let mut fast = 0;
+        while fast < 1_000_000 {
+            let at = prng.below(bench.sectors / 8) * 8;
+            if bench.run(WRITE, at..at + 8) >= slow {
+                break;
+            }
+            fast += 1;
+        }
+        println!("{}: {fast} fast writes", profile.name);
+        // Whichever comes first: the table of stretches, or the memory.
+        let full = profile.write_cache_extents.value.min(
+            (profile.write_cache_mb.value * 1_048_576.0) as u64 / 4096,
+        );
+        assert!(fast >= full && fast < 2 * full + 50, "{}: {fast}, {full}", profile.name);
+    }
+}
+
+#[test]
+fn a_flush_waits_for_what_came_before_and_holds_up_what_comes_after() {
+    let profile = disk_profile("st3750640as");
+    let mut bench = Bench::new(&profile);
+    for i in 0..50 {
+        bench.run(WRITE, i * 10_000_000..i * 10_000_000 + 8);
+    }
+    let read = bench.submit(Action::Read, 500..508);
+    let flush = bench.submit(Action::Flush, 0..0);
+    let after = bench.submit(Action::Read, 600..608);
+    let order: Vec<_> = (0..3).map(|_| bench.answer()).collect();
+    assert_eq!(order.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [read, flush, after]);
+    assert_eq!(bench.model.buffered(0..bench.sectors).count(), 0);
+    let flush_ms = order[1].1.as_secs_f64() * 1e3;
+    assert!(flush_ms > 50.0, "50 scattered writes are not on the medium in {flush_ms} ms");
+    assert!(bench.run(Action::Flush, 0..0) < Duration::from_millis(1), "nothing is dirty");
+}
+
+#[test]
+fn a_write_of_part_of_a_physical_sector_costs_a_revolution_more() {
+    let profile = disk_profile("exos-x20");
+    let mean = |blocks: u64| {
+        let mut bench = Bench::new(&profile);
+        let mut prng = Prng::new(7);
+        let fua = Action::Write { fua: true, data: true };
+        let mut sum = Duration::ZERO;
+        for _ in 0..500 {
+            let at = prng.below(bench.sectors / 8) * 8;
+            sum += bench.run(fua, at..at + blocks);
+        }
+        sum.as_secs_f64() * 1e3 / 500.0
+    };
+    let more = mean(1) - mean(8);
+    assert!((7.5..9.0).contains(&more), "{more} ms");
+}
+
+#[test]
+fn what_was_just_written_or_read_comes_from_the_buffer() {
+    let mut bench = Bench::new(&disk_profile("wd5000aaks"));
+    bench.run(Action::Read, 1_000_000..1_000_064);
+    assert!(bench.run(Action::Read, 1_000_000..1_000_064) < Duration::from_millis(1));
+    bench.run(WRITE, 2_000_000..2_000_064);
+    assert!(bench.run(Action::Read, 2_000_000..2_000_064) < Duration::from_millis(1));
+}
+
+#[test]
+fn one_seed_gives_one_timing_and_another_seed_another() {
+    let run = |seed| {
+        let profile = disk_profile("st3750640as");
+        let mut bench = Bench::new(&profile);
+        bench.model = DiskModel::new(&profile, &mut Prng::new(seed));
+        bench.random(Action::Read, 8, 300, &mut Prng::new(9));
+        bench.random(WRITE, 8, 600, &mut Prng::new(10));
+        bench.run(Action::Flush, 0..0);
+        bench.now
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}

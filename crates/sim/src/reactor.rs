@@ -1,0 +1,136 @@
+//! Virtual time: the reactor of a simulated run.
+//!
+//! Theory. A simulation needs no threads and no waiting: when no task can go on, the clock jumps to
+//! whatever is next, a timer of the executor or an event of a device. Between two jumps time stands
+//! still. Events of one moment are dealt with in the order in which they were announced, so a run
+//! depends on its inputs alone.
+//!
+//! Devices are not tasks. A device [registers](SimReactor::register) once and announces when it wants
+//! to be [called](Timed::on_event); the reactor calls it directly when the clock comes there, and the
+//! device answers the requests that are done. That spares two passes through the executor per I/O.
+//!
+//! Processor time: work is booked on the [`Processor`] of the host model, and the task that does it
+//! goes on when the modelled core is done. The work itself is really done, at once.
+
+use crate::host::Processor;
+use rt::reactor::{Job, Unpark};
+use rt::{ComputePlan, Parked, Reactor, Work};
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use stdx::{Duration, Instant};
+
+/// Something with events in time.
+pub trait Timed {
+    /// The clock has come to a moment that was announced. There may be nothing to do any more.
+    fn on_event(&self, now: Instant);
+}
+
+/// Names a registered device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TimedKey(usize);
+
+/// The reactor. See the [module](self).
+pub struct SimReactor {
+    now: Cell<Instant>,
+    events: RefCell<BinaryHeap<Reverse<(Instant, u64, TimedKey)>>>,
+    announced: Cell<u64>,
+    timed: RefCell<Vec<Weak<dyn Timed>>>,
+    processor: RefCell<Processor>,
+}
+
+impl SimReactor {
+    /// A clock at its start, and a host with this processor.
+    pub fn new(processor: Processor) -> Rc<SimReactor> {
+        Rc::new(SimReactor {
+            now: Cell::new(Instant::START),
+            events: RefCell::default(),
+            announced: Cell::new(0),
+            timed: RefCell::default(),
+            processor: RefCell::new(processor),
+        })
+    }
+
+    /// Enters a device. The reactor doesn't keep it alive.
+    pub fn register(&self, timed: Weak<dyn Timed>) -> TimedKey {
+        let mut all = self.timed.borrow_mut();
+        all.push(timed);
+        TimedKey(all.len() - 1)
+    }
+
+    /// Announces that a device wants to be called at this moment, or at once if it has passed.
+    pub fn announce(&self, at: Instant, key: TimedKey) {
+        let number = self.announced.get();
+        self.announced.set(number + 1);
+        self.events.borrow_mut().push(Reverse((at, number, key)));
+    }
+
+    /// Calls the devices whose moment has come.
+    fn dispatch(&self) {
+        let now = self.now.get();
+        loop {
+            let due = {
+                let mut events = self.events.borrow_mut();
+                match events.peek() {
+                    Some(Reverse((at, _, key))) if *at <= now => {
+                        let key = *key;
+                        events.pop();
+                        key
+                    }
+                    _ => return,
+                }
+            };
+            let timed = self.timed.borrow()[due.0].upgrade();
+            if let Some(timed) = timed {
+                timed.on_event(now);
+            }
+        }
+    }
+}
+
+impl Reactor for SimReactor {
+    fn now(&self) -> Instant {
+        self.now.get()
+    }
+
+    fn poll(&self) {
+        self.dispatch();
+    }
+
+    fn park(&self, deadline: Option<Instant>) -> Parked {
+        let event = self.events.borrow().peek().map(|Reverse((at, ..))| *at);
+        let Some(next) = [deadline, event].into_iter().flatten().min() else {
+            return Parked::Stalled;
+        };
+        self.now.set(self.now.get().max(next));
+        self.dispatch();
+        Parked::LookAgain
+    }
+
+    fn unparker(&self) -> Arc<dyn Unpark> {
+        Arc::new(NeverParked)
+    }
+
+    fn plan(&self, work: Work) -> ComputePlan {
+        let now = self.now.get();
+        let done = self.processor.borrow_mut().book(now, work);
+        if done > now { ComputePlan::InlineUntil(done) } else { ComputePlan::Inline }
+    }
+
+    fn offload(&self, _job: Job) {
+        unreachable!("a simulated host never plans work for another thread");
+    }
+
+    fn processor_time(&self) -> Duration {
+        self.processor.borrow().busy()
+    }
+}
+
+/// Parking in virtual time takes no time, so there is nothing to end.
+struct NeverParked;
+
+impl Unpark for NeverParked {
+    fn unpark(&self) {}
+}

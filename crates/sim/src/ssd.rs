@@ -1,0 +1,11 @@
+//! A simulated solid-state drive: what its translation layer costs ([`ftl`]), when it answers
+//! ([`model`]), and the [`Device`](rt::Device) that it is ([`device`]).
+
+pub mod device;
+pub mod ftl;
+pub mod model;
+
+pub use device::Ssd;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,315 @@
+//! `spindle lab`: runs studies, and reads and compares what runs left.
+
+use crate::commands::Failure;
+use crate::commands::progress::ProgressBar;
+use crate::targets;
+use clap::{Args, Subcommand, ValueEnum};
+use lab::output::{check_output, read_results, to_json, write_results};
+use lab::report::{self, TextOptions};
+use lab::results::Results;
+use lab::run::{self, RunOptions};
+use lab::study::{Options, Study};
+use lab::target::StopFlag;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// Where results go unless told otherwise: a folder a study, in here.
+const RESULTS_DIR: &str = "spindle-results";
+
+/// The studies that are part of the program, so that they run without a checkout.
+const STUDIES: [(&str, &str); 3] = [
+    ("raid-layouts", include_str!("../../../../studies/raid-layouts.toml")),
+    ("rebuild-times", include_str!("../../../../studies/rebuild-times.toml")),
+    ("this-host", include_str!("../../../../studies/this-host.toml")),
+];
+
+/// What can be done in the lab.
+#[derive(Subcommand)]
+pub enum LabCommand {
+    /// Run a study and write its report
+    Run(RunArguments),
+    /// List the studies that ship
+    List {
+        /// As JSON
+        #[arg(short, long)]
+        json: bool,
+    },
+    /// Show what a study would run
+    Show {
+        /// A study file, or the name of a study that ships
+        study: String,
+        /// As JSON
+        #[arg(short, long)]
+        json: bool,
+        /// Change a key of the study
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        settings: Vec<String>,
+    },
+    /// Show the results of an earlier run
+    Report {
+        /// The folder that the run wrote
+        dir: PathBuf,
+        /// How to show them
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+        /// Every cell, not only the summary tables
+        #[arg(long)]
+        full: bool,
+    },
+    /// Say whether two runs differ, and by how much
+    Compare {
+        /// The folder of the one run
+        dir_a: PathBuf,
+        /// The folder of the other
+        dir_b: PathBuf,
+        /// As JSON
+        #[arg(short, long)]
+        json: bool,
+    },
+}
+
+/// How a run is asked for.
+#[derive(Args)]
+pub struct RunArguments {
+    /// A study file, or the name of a study that ships
+    study: String,
+    /// Folder for the report [default: spindle-results/STUDY]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Change a key of the study, as repeats=3 or workload.random.queue_depth=1,16
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// Run only the cells whose names hold this text or match this pattern
+    #[arg(long, value_name = "CELL")]
+    only: Vec<String>,
+    /// How many cells may run at the same time [default: one a processor; always 1 on real storage]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Derive all randomness from this number, in place of the study's seed
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Shorten the study for a first look; its intervals are wide
+    #[arg(long)]
+    quick: bool,
+    /// How to show the results
+    #[arg(long, value_enum, default_value_t = RunFormat::Text)]
+    format: RunFormat,
+    /// Write the report into a folder that holds other things
+    #[arg(short, long)]
+    force: bool,
+    /// Let the study write to devices and files that have content, and destroy it
+    #[arg(long)]
+    destructive: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum RunFormat {
+    Text,
+    Json,
+}
+
+/// How earlier results are shown.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// Tables
+    Text,
+    /// results.json
+    Json,
+    /// results.csv
+    Csv,
+    /// The page
+    Html,
+}
+
+/// Carries out a lab command.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(command: LabCommand) -> Result<(), Failure> {
+    match command {
+        LabCommand::Run(arguments) => run_study(&arguments),
+        LabCommand::List { json } => list(json),
+        LabCommand::Show { study, json, settings } => {
+            let study = find_study(&study, &Options { settings, seed: None, quick: false })?;
+            show(&study, json)
+        }
+        LabCommand::Report { dir, format, full } => {
+            let results = read_results(&dir).map_err(Failure::usage)?;
+            print(&match format {
+                ReportFormat::Text => text(&results, full),
+                ReportFormat::Json => to_json(&results),
+                ReportFormat::Csv => report::csv(&results),
+                ReportFormat::Html => report::html(&results),
+            })
+        }
+        LabCommand::Compare { dir_a, dir_b, json } => compare(&dir_a, &dir_b, json),
+    }
+}
+
+fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
+    let options = Options {
+        settings: arguments.settings.clone(),
+        seed: arguments.seed,
+        quick: arguments.quick,
+    };
+    let study = find_study(&arguments.study, &options)?;
+    let dir = arguments.out.clone().unwrap_or_else(|| Path::new(RESULTS_DIR).join(&study.name));
+    check_output(&dir, arguments.force).map_err(Failure::usage)?;
+    let target = targets::open(&study, arguments.destructive).map_err(Failure::usage)?;
+
+    let stop = StopFlag::new();
+    raise_on_interrupt(&stop)?;
+    let jobs = arguments.jobs.map_or_else(processors, usize::from);
+    let options = RunOptions {
+        jobs,
+        only: arguments.only.clone(),
+        stop,
+        spindle_version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    eprintln!("{}: {}", study.name, study.question);
+    let bar = ProgressBar::new(&study.name);
+    let results = run::run(&study, &*target, &options, &bar);
+    bar.finish();
+    let results = results.map_err(|error| match error {
+        run::RunError::Design(_) | run::RunError::Refused { .. } => Failure::usage(error),
+        run::RunError::Fatal { .. } | run::RunError::Interrupted { .. } => Failure::failed(error),
+    })?;
+
+    let (csv, html) = (report::csv(&results), report::html(&results));
+    let files = [("results.csv", csv.as_bytes()), ("report.html", html.as_bytes())];
+    write_results(&dir, &results, &files, arguments.force).map_err(Failure::failed)?;
+    match arguments.format {
+        RunFormat::Text => print(&text(&results, false))?,
+        RunFormat::Json => print(&to_json(&results))?,
+    }
+    eprintln!("report: {}", dir.join("report.html").display());
+    let failed = results.cells.iter().filter(|cell| cell.error.is_some()).count();
+    match failed {
+        0 => Ok(()),
+        _ => Err(Failure::failed(format!(
+            "{failed} of {} cells failed; the report names each with its reason",
+            results.cells.len()
+        ))),
+    }
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The first Ctrl-C asks the run to end; a second one ends the program.
+fn raise_on_interrupt(stop: &StopFlag) -> Result<(), Failure> {
+    let stop = stop.clone();
+    ctrlc::set_handler(move || {
+        if stop.is_raised() {
+            std::process::exit(1);
+        }
+        stop.raise();
+    })
+    .map_err(|error| Failure::failed(format!("listening for Ctrl-C: {error}")))
+}
+
+/// A study by its file, or by its name where it ships.
+fn find_study(name: &str, options: &Options) -> Result<Study, Failure> {
+    let file = Path::new(name);
+    if !file.exists()
+        && let Some((name, text)) = STUDIES.iter().find(|(known, _)| *known == name)
+    {
+        return Study::parse(name, name, text, options).map_err(Failure::usage);
+    }
+    if !file.exists() && !name.contains(['/', '.']) {
+        let known: Vec<&str> = STUDIES.iter().map(|(name, _)| *name).collect();
+        return Err(Failure::usage(format!(
+            "no study is called '{name}'; name a file, or one of {}",
+            known.join(", ")
+        )));
+    }
+    Study::load(file, options).map_err(Failure::usage)
+}
+
+fn list(json: bool) -> Result<(), Failure> {
+    let mut studies = Vec::new();
+    for (name, text) in STUDIES {
+        let study = Study::parse(name, name, text, &Options::default()).map_err(Failure::failed)?;
+        studies.push(study);
+    }
+    if json {
+        let rows: Vec<_> = studies
+            .iter()
+            .map(|study| {
+                serde_json::json!({
+                    "name": study.name, "title": study.title, "question": study.question,
+                })
+            })
+            .collect();
+        return print(&format!("{:#}\n", serde_json::Value::from(rows)));
+    }
+    let width = studies.iter().map(|study| study.name.len()).max().unwrap_or(0);
+    let rows: Vec<String> =
+        studies.iter().map(|study| format!("{:width$}  {}\n", study.name, study.question)).collect();
+    print(&rows.concat())
+}
+
+fn show(study: &Study, json: bool) -> Result<(), Failure> {
+    let cells = lab::design::cells(study).map_err(Failure::usage)?;
+    if json {
+        let value = serde_json::json!({
+            "name": study.name, "title": study.title, "question": study.question,
+            "repeats": study.repeats, "seed": study.seed,
+            "cells": cells.iter().map(|cell| &cell.id).collect::<Vec<_>>(),
+            "claims": study.claims.iter().map(|claim| &claim.id).collect::<Vec<_>>(),
+        });
+        return print(&format!("{value:#}\n"));
+    }
+    let mut text = format!("{}\n{}\n\n", study.title, study.question);
+    if let Some(about) = &study.about {
+        text.push_str(&format!("{}\n\n", about.trim()));
+    }
+    for factor in &study.factors {
+        let levels: Vec<String> = factor.levels.iter().map(ToString::to_string).collect();
+        text.push_str(&format!("factor {}: {}\n", factor.name, levels.join(", ")));
+    }
+    for claim in &study.claims {
+        text.push_str(&format!("claim {}: {} ({})\n", claim.id, claim.text, claim.source));
+    }
+    text.push_str(&format!("\n{} cells, {} repeats each:\n", cells.len(), study.repeats));
+    for cell in &cells {
+        text.push_str(&format!("  {}\n", cell.id));
+    }
+    print(&text)
+}
+
+fn compare(dir_a: &Path, dir_b: &Path, json: bool) -> Result<(), Failure> {
+    let a = read_results(dir_a).map_err(Failure::usage)?;
+    let b = read_results(dir_b).map_err(Failure::usage)?;
+    let comparison = lab::compare::compare(&a, &b).map_err(Failure::usage)?;
+    if json {
+        let value = serde_json::to_value(&comparison).map_err(Failure::failed)?;
+        return print(&format!("{value:#}\n"));
+    }
+    print(&comparison.to_string())
+}
+
+fn text(results: &Results, full: bool) -> String {
+    let terminal = std::io::stdout().is_terminal();
+    let width = if terminal { terminal_width() } else { 100 };
+    let colour = terminal && std::env::var_os("NO_COLOR").is_none();
+    report::text(results, TextOptions { width, colour, full })
+}
+
+fn terminal_width() -> usize {
+    let (columns, _) = terminal_size::terminal_size()
+        .unwrap_or((terminal_size::Width(100), terminal_size::Height(24)));
+    usize::from(columns.0)
+}
+
+/// To standard output. A reader that has seen enough (`| head`) is no failure.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("writing to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,55 @@
+//! How far a run is: a bar with the time left on a terminal, a line now and then elsewhere.
+
+use indicatif::{ProgressDrawTarget, ProgressStyle};
+use lab::run::{Observer, Progress};
+use std::io::IsTerminal;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Time between two lines where there is no terminal. Shorter fills logs, longer looks dead.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// See the [module](self).
+pub struct ProgressBar {
+    bar: indicatif::ProgressBar,
+    /// When the last line was written, where there is no terminal.
+    lines: Option<Mutex<Instant>>,
+    name: String,
+}
+
+impl ProgressBar {
+    /// A bar for the run of this study, on standard error.
+    pub fn new(name: &str) -> ProgressBar {
+        let terminal = std::io::stderr().is_terminal();
+        let target =
+            if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = indicatif::ProgressBar::with_draw_target(None, target);
+        let style = "{bar:30} {pos}/{len} runs, {elapsed} so far, {eta} left  {wide_msg}";
+        bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
+        bar.enable_steady_tick(Duration::from_millis(250));
+        let lines = (!terminal).then(|| Mutex::new(Instant::now()));
+        ProgressBar { bar, lines, name: name.to_owned() }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for ProgressBar {
+    fn progress(&self, progress: Progress<'_>) {
+        self.bar.set_length(progress.total as u64);
+        self.bar.set_position(progress.done as u64);
+        if let Some(cell) = progress.running.first() {
+            self.bar.set_message(cell.clone());
+        }
+        if let Some(lines) = &self.lines {
+            let mut last = lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if last.elapsed() >= LINE_EVERY {
+                *last = Instant::now();
+                eprintln!("{}: {} of {} runs done", self.name, progress.done, progress.total);
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What the `[machine]` table of a study says, and what a cell's factors make of it.
+
+use super::layout::{Layout, one_line};
+use host::ReactorKind;
+use lab::design::CellSpec;
+use lab::study::{LAYOUT, Level, Study};
+use lab::target::TargetError;
+use serde::Deserialize;
+use stdx::ByteCount;
+use toml::{Table, Value};
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub enum Machine {
+    /// `kind = "simulated"`.
+    Simulated(SimulatedMachine),
+    /// `kind = "host"`.
+    Host(HostMachine),
+}
+
+/// A machine of hardware profiles.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SimulatedMachine {
+    /// Profile of the host.
+    pub host: String,
+    /// Profile of every disk or SSD.
+    pub disk: String,
+    /// How many there are.
+    pub disks: u32,
+    /// Profile of the link between host and disks (or controller), if it can be a limit.
+    pub link: Option<String>,
+    /// Profile of a controller between the link and the disks.
+    pub controller: Option<String>,
+}
+
+/// This host: files that the lab makes and removes, or devices and files that are there.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostMachine {
+    /// Folder in which the lab makes one file a disk.
+    pub directory: Option<std::path::PathBuf>,
+    /// Size of each such file; 1 GiB by default.
+    pub file_size: Option<ByteCount>,
+    /// Files or block devices to use instead. They keep what the study writes to them.
+    #[serde(default)]
+    pub devices: Vec<std::path::PathBuf>,
+    /// Past the page cache (the default), or through it.
+    #[serde(default = "yes")]
+    pub direct: bool,
+    /// `auto`, `uring` or `threads`.
+    #[serde(default)]
+    pub reactor: Reactor,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// How I/O reaches the system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reactor {
+    /// `io_uring`, or threads where it is refused.
+    #[default]
+    Auto,
+    /// `io_uring`.
+    Uring,
+    /// Threads.
+    Threads,
+}
+
+impl From<Reactor> for ReactorKind {
+    fn from(reactor: Reactor) -> ReactorKind {
+        match reactor {
+            Reactor::Auto => ReactorKind::Auto,
+            Reactor::Uring => ReactorKind::Uring,
+            Reactor::Threads => ReactorKind::Threads,
+        }
+    }
+}
+
+/// Keys of the two kinds of machine that a factor may vary.
+const MACHINE_KEYS: [&str; 7] = ["host", "disk", "disks", "link", "controller", "direct", "reactor"];
+/// Keys of a layout that a factor may vary.
+const LAYOUT_KEYS: [&str; 4] = ["chunk", "level", "disks", "sets"];
+
+impl Machine {
+    /// Reads a `[machine]` table.
+    ///
+    /// # Errors
+    /// Why not, with the mend.
+    pub fn read(mut table: Table) -> Result<Machine, String> {
+        let kind = table.remove("kind");
+        let no_kind = || "write kind = \"simulated\" or kind = \"host\"".to_owned();
+        match kind.as_ref().and_then(Value::as_str).ok_or_else(no_kind)? {
+            "simulated" => {
+                let machine: SimulatedMachine = table.try_into().map_err(|e| one_line(&e))?;
+                if machine.disks == 0 {
+                    return Err("disks = 0: give it one at least".to_owned());
+                }
+                Ok(Machine::Simulated(machine))
+            }
+            "host" => {
+                let machine: HostMachine = table.try_into().map_err(|e| one_line(&e))?;
+                if machine.directory.is_some() != machine.devices.is_empty() {
+                    return Err("give it either `directory` or `devices`".to_owned());
+                }
+                if machine.file_size.is_some() && machine.directory.is_none() {
+                    return Err("`file_size` goes with `directory`".to_owned());
+                }
+                Ok(Machine::Host(machine))
+            }
+            other => Err(format!("kind = \"{other}\": there are \"simulated\" and \"host\"")),
+        }
+    }
+
+    /// The machine and the layout of a cell.
+    ///
+    /// # Errors
+    /// What of the cell can't be had, and the mend.
+    pub fn of_cell(study: &Study, cell: &CellSpec) -> Result<(Machine, String, Layout), TargetError> {
+        let mut machine = study.machine.clone();
+        let (name, mut table) = match study.layout_of(cell) {
+            Some((name, table)) => (name.to_owned(), table.clone()),
+            None => match study.layouts.iter().next() {
+                Some((name, table)) if study.layouts.len() == 1 => (name.clone(), table.clone()),
+                None => ("disk".to_owned(), Table::from_iter([("level".to_owned(), "disk".into())])),
+                Some(_) => {
+                    return Err(TargetError::Unfit {
+                        what: format!("study '{}'", study.name),
+                        why: "it has several [layouts] and no factor \"layout\"".to_owned(),
+                        mend: "write [[factor]] with name = \"layout\" and levels".to_owned(),
+                    });
+                }
+            },
+        };
+        for (factor, level) in cell.factors.iter().filter(|(factor, _)| *factor != LAYOUT) {
+            if MACHINE_KEYS.contains(&factor.as_str()) {
+                machine.insert(factor.clone(), value(level));
+            } else if LAYOUT_KEYS.contains(&factor.as_str()) {
+                table.insert(factor.clone(), value(level));
+            } else {
+                return Err(TargetError::Unfit {
+                    what: format!("factor '{factor}'"),
+                    why: "neither a machine nor a layout has such a key".to_owned(),
+                    mend: format!(
+                        "name one of layout, {}, {}",
+                        MACHINE_KEYS.join(", "),
+                        LAYOUT_KEYS.join(", ")
+                    ),
+                });
+            }
+        }
+        let machine = Machine::read(machine).map_err(|why| TargetError::Unfit {
+            what: "[machine]".to_owned(),
+            why,
+            mend: "see docs/guide/studies.md".to_owned(),
+        })?;
+        let layout = Layout::read(table).map_err(|error| TargetError::Unfit {
+            what: format!("layout '{name}'"),
+            why: error.to_string(),
+            mend: "see docs/guide/studies.md".to_owned(),
+        })?;
+        Ok((machine, name, layout))
+    }
+}
+
+fn value(level: &Level) -> Value {
+    match level {
+        Level::Text(text) => Value::String(text.clone()),
+        Level::Integer(number) => Value::Integer(*number),
+        Level::Real(number) => Value::Float(*number),
+        Level::Switch(switch) => Value::Boolean(*switch),
+    }
+}
+
+/// Whether the machine has the disks that a layout takes.
+///
+/// # Errors
+/// How many there are, and the mend.
+pub fn enough_disks(name: &str, layout: &Layout, disks: usize, mend: &str) -> Result<(), TargetError> {
+    let needed = layout.disks_in_all();
+    if needed <= disks as u64 {
+        return Ok(());
+    }
+    Err(TargetError::Unfit {
+        what: format!("layout '{name}'"),
+        why: format!("it needs {needed} disks and the machine has {disks}"),
+        mend: mend.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Machine, String> {
+        Machine::read(text.parse().expect("TOML"))
+    }
+
+    #[test]
+    fn what_a_machine_lacks_is_said_in_one_line() {
+        for (text, part) in [
+            ("", "kind"),
+            ("kind = 'quantum'", "quantum"),
+            ("kind = 'simulated'", "host"),
+            ("kind = 'simulated'\nhost = 'a'\ndisk = 'b'\ndisks = 0", "disks = 0"),
+            ("kind = 'simulated'\nhost = 'a'\ndisk = 'b'\ndisks = 2\nraid = 5", "raid"),
+            ("kind = 'host'", "directory"),
+            ("kind = 'host'\ndirectory = 'x'\ndevices = ['y']", "either"),
+            ("kind = 'host'\ndevices = ['y']\nfile_size = '1g'", "file_size"),
+            ("kind = 'host'\ndirectory = 'x'\nfile_size = 'big'", "big"),
+        ] {
+            let error = read(text).expect_err(text);
+            assert!(error.contains(part) && !error.contains('\n'), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The target "this host": RAID sets over files or block devices, or one of them as it is.
+//!
+//! With `directory` the lab makes one file a disk, takes all its space, fills it with random bytes (a
+//! file that was never written is answered without a disk), and removes it at the end, also after
+//! Ctrl-C. With `devices` it uses what is there: it never writes to a block device, or to a file that has
+//! content, without `--destructive`; studies that only read need no leave and open read-only.
+//!
+//! Cells run one at a time. The array is built anew for each; the files stay, so every cell finds them
+//! full of data.
+
+use super::array;
+use super::machine::{HostMachine, Machine, enough_disks};
+use super::views::{FilterView, KernelView};
+use super::{MachineError, simulated};
+use host::{FileDevice, FileOptions, HostRuntime, OpenError, ReactorKind};
+use lab::design::{self, CellSpec};
+use lab::measure::{DataSource, DiskView, Volume};
+use lab::study::{Kind, Op, Study, Workload};
+use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
+use rt::filter::stats::Stats;
+use rt::{DeviceRef, Request};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
+use stdx::{ByteCount, Offset, Prng};
+
+/// Size of the files that the lab makes, unless the study says otherwise.
+const FILE_SIZE_DEFAULT: ByteCount = ByteCount::gib(1);
+/// The piece in which they are filled.
+const FILL_STEP: ByteCount = ByteCount::mib(4);
+
+/// See the [module](self).
+pub struct HostTarget {
+    study: Study,
+    machine: HostMachine,
+    reactor: ReactorKind,
+    scratch: Mutex<Scratch>,
+}
+
+/// The files that the lab made, removed when dropped.
+#[derive(Default)]
+struct Scratch {
+    files: Vec<PathBuf>,
+    made_directory: Option<PathBuf>,
+    filled: bool,
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What can't be removed stays, with names that say whose it is.
+        for file in &self.files {
+            let _ = std::fs::remove_file(file);
+        }
+        if let Some(directory) = &self.made_directory {
+            let _ = std::fs::remove_dir(directory);
+        }
+    }
+}
+
+impl HostTarget {
+    /// Looks at the machine that the study asks for, and writes nothing.
+    ///
+    /// # Errors
+    /// Where a device can't be had, or holds something and `destructive` was not said.
+    pub fn new(study: &Study, destructive: bool) -> Result<HostTarget, MachineError> {
+        let Ok(Machine::Host(machine)) = Machine::read(study.machine.clone()) else {
+            unreachable!("the caller read the same table");
+        };
+        let runtime = HostRuntime::new(machine.reactor.into()).map_err(refuse)?;
+        if !destructive && writes(study) {
+            for device in &machine.devices {
+                check_expendable(device)?;
+            }
+        }
+        for device in &machine.devices {
+            let options = FileOptions { direct: machine.direct, read_only: true };
+            FileDevice::open(&runtime.host(), device, options).map_err(refuse)?;
+        }
+        let reactor = runtime.host().kind();
+        Ok(HostTarget { study: study.clone(), machine, reactor, scratch: Mutex::default() })
+    }
+
+    /// How many disks the cells need at the most.
+    fn disks_needed(&self) -> usize {
+        let cells = design::cells(&self.study).unwrap_or_default();
+        let disks = cells.iter().filter_map(|cell| {
+            let (_, _, layout) = Machine::of_cell(&self.study, cell).ok()?;
+            Some(layout.disks_in_all() as usize + array::spares(&cell.workload))
+        });
+        disks.max().unwrap_or(1)
+    }
+
+    /// The files of the directory, made and filled the first time.
+    fn files(&self, runtime: &HostRuntime, stop: &StopFlag) -> Result<Vec<PathBuf>, TargetError> {
+        let Some(directory) = &self.machine.directory else {
+            return Ok(self.machine.devices.clone());
+        };
+        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        if scratch.filled {
+            return Ok(scratch.files.clone());
+        }
+        if !directory.exists() {
+            std::fs::create_dir_all(directory).map_err(|error| TargetError::Fatal {
+                doing: format!("making the folder {}", directory.display()),
+                why: error.to_string(),
+                mend: "name another with --set machine.directory=DIR".to_owned(),
+            })?;
+            scratch.made_directory = Some(directory.clone());
+        }
+        let size = self.machine.file_size.unwrap_or(FILE_SIZE_DEFAULT);
+        for disk in 0..self.disks_needed() {
+            let file = directory.join(format!("spindle-disk{disk}.raw"));
+            let options = FileOptions { direct: self.machine.direct, read_only: false };
+            let device =
+                FileDevice::create(&runtime.host(), &file, size, options).map_err(fatal)?;
+            scratch.files.push(file);
+            let seed = Prng::for_part(self.study.seed, &format!("content of disk {disk}"));
+            fill(runtime, Rc::new(device), seed, stop)?;
+        }
+        scratch.filled = true;
+        Ok(scratch.files.clone())
+    }
+}
+
+/// Writes random bytes over a whole device.
+fn fill(
+    runtime: &HostRuntime,
+    device: DeviceRef,
+    prng: Prng,
+    stop: &StopFlag,
+) -> Result<(), TargetError> {
+    let stop = stop.clone();
+    let filled = runtime.runtime().block_on(async move {
+        let data = DataSource::random(prng);
+        let capacity = device.geometry().capacity;
+        let mut at = Offset::ZERO;
+        while at.from_start() < capacity && !stop.is_raised() {
+            let step = FILL_STEP.min(capacity - at.from_start());
+            device.submit(Request::write(at, data.next(step.as_usize()))).await?;
+            at += step;
+        }
+        device.submit(Request::flush()).await.map(|_| stop.is_raised())
+    });
+    match filled.expect("I/O on a real device ends") {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(TargetError::Interrupted),
+        Err(error) => Err(TargetError::Fatal {
+            doing: "filling the lab's files with random bytes".to_owned(),
+            why: error.to_string(),
+            mend: "free some space, or make them smaller with --set machine.file_size=SIZE".to_owned(),
+        }),
+    }
+}
+
+fn refuse(error: impl ToString) -> MachineError {
+    MachineError(error.to_string())
+}
+
+fn fatal(error: OpenError) -> TargetError {
+    TargetError::Fatal {
+        doing: "making the lab's files".to_owned(),
+        why: error.to_string(),
+        mend: "or choose another folder with --set machine.directory=DIR".to_owned(),
+    }
+}
+
+/// Whether any workload of the study writes.
+fn writes(study: &Study) -> bool {
+    let variants = study.workloads.iter().flat_map(|workload| &workload.variants);
+    variants.into_iter().any(workload_writes)
+}
+
+fn workload_writes(workload: &Workload) -> bool {
+    match &workload.kind {
+        Kind::Stream(stream) => stream.op == Op::Write,
+        Kind::Probe(probe) => probe.op == Op::Write,
+        Kind::Random(random) => random.read_share < 1.0,
+        Kind::Slob(slob) => slob.writers > 0,
+        Kind::Operation(_) => true,
+    }
+}
+
+/// Whether nobody would miss what is on a device.
+fn check_expendable(path: &Path) -> Result<(), MachineError> {
+    use std::os::unix::fs::FileTypeExt;
+    let kind = std::fs::metadata(path)
+        .map_err(|error| MachineError(format!("{}: {error}; name a file or block device that exists", path.display())))?
+        .file_type();
+    let content = host::probe::content(path).map_err(refuse)?;
+    let holds = match (content, kind.is_block_device()) {
+        (Some(content), _) => format!("it holds {content}"),
+        (None, true) => "it is a block device".to_owned(),
+        (None, false) => return Ok(()),
+    };
+    Err(MachineError(format!(
+        "{}: {holds}, and the study writes; name another, or destroy its content with --destructive",
+        path.display()
+    )))
+}
+
+impl Target for HostTarget {
+    fn machine(&self) -> BTreeMap<String, String> {
+        let mut lines = BTreeMap::new();
+        let disks = match &self.machine.directory {
+            Some(_) => format!(
+                "files of {} that the lab made",
+                self.machine.file_size.unwrap_or(FILE_SIZE_DEFAULT)
+            ),
+            None => {
+                let names = self.machine.devices.iter().map(|path| path.display().to_string());
+                names.collect::<Vec<_>>().join(", ")
+            }
+        };
+        lines.insert("disks".to_owned(), disks);
+        let way = if self.machine.direct { "direct" } else { "through the page cache" };
+        lines.insert("I/O".to_owned(), format!("{way}, by {}", self.reactor));
+        lines.insert("host".to_owned(), host_line());
+        lines
+    }
+
+    fn simulated(&self) -> bool {
+        false
+    }
+
+    fn jobs_max(&self) -> usize {
+        1
+    }
+
+    fn check(&self, cell: &CellSpec) -> Result<(), TargetError> {
+        let (machine, name, layout) = Machine::of_cell(&self.study, cell)?;
+        let Machine::Host(machine) = machine else {
+            return Err(simulated::mixed_kinds());
+        };
+        if !machine.devices.is_empty() {
+            enough_disks(&name, &layout, machine.devices.len(), "add devices to machine.devices")?;
+        }
+        array::check(&name, &layout, &cell.workload)
+    }
+
+    fn run(
+        &self,
+        cell: &CellSpec,
+        plan: &RepeatPlan,
+        stop: &StopFlag,
+    ) -> Result<CellRun, TargetError> {
+        let (machine, name, layout) = Machine::of_cell(&self.study, cell)?;
+        let Machine::Host(machine) = machine else {
+            return Err(simulated::mixed_kinds());
+        };
+        let runtime = HostRuntime::new(machine.reactor.into()).map_err(|error| TargetError::Fatal {
+            doing: "starting the reactor".to_owned(),
+            why: error.to_string(),
+            mend: "or choose another with --set machine.reactor=threads".to_owned(),
+        })?;
+        let files = self.files(&runtime, stop)?;
+        let rt = runtime.rt();
+        let options =
+            FileOptions { direct: machine.direct, read_only: !writes(&self.study) };
+        let mut disks: Vec<DeviceRef> = Vec::new();
+        let mut views: Vec<Rc<dyn DiskView>> = Vec::new();
+        let count = layout.disks_in_all() as usize + array::spares(&cell.workload);
+        for file in files.iter().take(count) {
+            let device = FileDevice::open(&runtime.host(), file, options).map_err(fatal)?;
+            let stats = Stats::new(Rc::new(device), &rt);
+            disks.push(Rc::clone(&stats) as DeviceRef);
+            if machine.direct {
+                let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+                views.push(Rc::new(FilterView { name, stats }));
+            }
+        }
+        if !machine.direct {
+            // Only the kernel knows what reached the disks below the page cache.
+            let mut below: Vec<KernelView> =
+                files.iter().take(count).filter_map(|file| KernelView::of(file)).collect();
+            below.dedup_by_key(|view| view.name());
+            views.extend(below.into_iter().map(|view| Rc::new(view) as Rc<dyn DiskView>));
+        }
+        let built = array::build(&rt, &name, &layout, disks)?;
+        let volume = Volume {
+            device: built.device,
+            disks: views,
+            operations: built.operations,
+            data: DataSource::random(Prng::for_part(plan.seed, "data")),
+        };
+        array::measure(runtime.runtime(), volume, cell, plan, stop)
+    }
+}
+
+/// The processor and the kernel, as Linux names them.
+fn host_line() -> String {
+    let model = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("model name"))?.to_owned();
+        Some(line.split(':').nth(1)?.trim().to_owned())
+    });
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    format!(
+        "{} × {}, Linux {}",
+        processors,
+        model.as_deref().unwrap_or("an unnamed processor"),
+        kernel.trim()
+    )
+}
