@@ -164,10 +164,16 @@ impl FileDevice {
                 Some(libc::EINVAL) if options.direct => OpenError::NoDirect(path.into()),
                 _ => os("creating", error),
             })?;
-        let made = match sys::fallocate(file.as_fd(), 0, 0, size.bytes().max(1)) {
-            Ok(()) => file.set_len(size.bytes()).map_err(|error| os("setting the size of", error)),
-            // The file system can't promise space; then a full disk is found when it is written.
-            Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+        // Asked first, because a file system may take all that is left before it finds that it is not
+        // enough, and be full for everybody meanwhile.
+        let fits = sys::free_bytes(file.as_fd()).is_none_or(|free| free >= size.bytes());
+        let taken = match fits {
+            true => sys::fallocate(file.as_fd(), 0, 0, size.bytes().max(1)),
+            false => Err(Errno(libc::ENOSPC)),
+        };
+        let made = match taken {
+            // Where the file system can't promise space, a full disk is found when it is written.
+            Ok(()) | Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS)) => {
                 file.set_len(size.bytes()).map_err(|error| os("setting the size of", error))
             }
             Err(Errno(libc::ENOSPC | libc::EDQUOT | libc::EFBIG)) => {

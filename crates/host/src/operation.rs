@@ -60,12 +60,21 @@ impl OpenFile {
 /// What is to be done, with the memory for it.
 enum Work {
     Read(BufMut),
-    Write { data: SgList, durable: bool },
+    Write {
+        data: SgList,
+        durable: bool,
+    },
     Flush,
-    Discard { len: u64 },
+    Discard {
+        len: u64,
+    },
     /// `tried`: the way of zeroing that the step under way tries; `zeros`: what is written where no
     /// such way is left.
-    Zero { len: u64, tried: i32, zeros: SgList },
+    Zero {
+        len: u64,
+        tried: i32,
+        zeros: SgList,
+    },
 }
 
 /// Zero a range and keep its space.
@@ -213,11 +222,7 @@ impl Operation {
         }
     }
 
-    fn refused(
-        &mut self,
-        errno: Errno,
-        file: &OpenFile,
-    ) -> Option<Result<SgList, IoErrorKind>> {
+    fn refused(&mut self, errno: Errno, file: &OpenFile) -> Option<Result<SgList, IoErrorKind>> {
         let unsupported = matches!(errno.0, libc::EOPNOTSUPP | libc::ENOSYS | libc::ENODEV);
         match &self.work {
             Work::Discard { .. } if unsupported => Some(Ok(SgList::new())),
@@ -274,9 +279,12 @@ impl Step<'_> {
 /// fails; the file systems add theirs.
 fn kind_of(errno: Errno) -> IoErrorKind {
     match errno.0 {
-        libc::EIO | libc::EILSEQ | libc::EREMOTEIO | libc::ENODATA | libc::EBADMSG | libc::EUCLEAN => {
-            IoErrorKind::Medium
-        }
+        libc::EIO
+        | libc::EILSEQ
+        | libc::EREMOTEIO
+        | libc::ENODATA
+        | libc::EBADMSG
+        | libc::EUCLEAN => IoErrorKind::Medium,
         libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::ENOLINK => IoErrorKind::Gone,
         libc::ENOSPC | libc::EDQUOT => IoErrorKind::NoSpace,
         libc::EROFS => IoErrorKind::ReadOnly,
@@ -382,5 +390,13 @@ mod tests {
         }
         assert_eq!(end, 4096 + len);
         assert!(matches!(Operation::zero(0, 512).step(&file), Step::Write { .. }));
+    }
+
+    #[test]
+    fn a_full_file_system_is_told_as_such() {
+        let full = File::options().write(true).open("/dev/full").expect("Linux has a /dev/full");
+        let end =
+            Operation::write(0, Buf::zeros(512).into(), false).run(&OpenFile::new(full, false));
+        assert!(matches!(end, Err(IoErrorKind::NoSpace)));
     }
 }

@@ -121,7 +121,7 @@ const ZFS_MAGIC: u64 = 0x00ba_b10c;
 /// [`ProbeError`] where it can't be read.
 pub fn content(path: &Path) -> Result<Option<Content>, ProbeError> {
     File::open(path)
-        .and_then(|file| look(file))
+        .and_then(look)
         .map_err(|error| ProbeError { path: path.into(), error })
 }
 

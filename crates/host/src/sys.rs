@@ -46,9 +46,7 @@ fn offset(at: u64) -> Result<libc::off_t, Errno> {
 pub(crate) fn pread(file: BorrowedFd<'_>, into: &mut [u8], at: u64) -> Result<usize, Errno> {
     let len = into.len().min(TRANSFER_BYTES_MAX);
     // SAFETY: the pointer and the length are those of a slice that is borrowed mutably for the call.
-    count(unsafe {
-        libc::pread(file.as_raw_fd(), into.as_mut_ptr().cast(), len, offset(at)?)
-    })
+    count(unsafe { libc::pread(file.as_raw_fd(), into.as_mut_ptr().cast(), len, offset(at)?) })
 }
 
 /// Writes pieces at a place; with `durable`, returns when they are on the medium.
@@ -142,6 +140,19 @@ pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
     kind == libc::TMPFS_MAGIC as u64 || kind == RAMFS_MAGIC
 }
 
+/// Bytes that the file's file system has left for us. `None` where it does not say.
+pub(crate) fn free_bytes(file: BorrowedFd<'_>) -> Option<u64> {
+    let mut found = MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: the result goes to memory that is large enough and lives through the call.
+    if unsafe { libc::fstatvfs(file.as_raw_fd(), found.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: all fields are integers, for which zeros are valid, and the kernel filled in the rest.
+    let found = unsafe { found.assume_init() };
+    // A file system that counts no blocks (ramfs) does not know.
+    (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// The sizes of a block device's logical and physical block, in bytes.
 pub(crate) fn block_sizes(device: BorrowedFd<'_>) -> Result<(u32, u32), Errno> {
     let (mut logical, mut physical): (libc::c_int, libc::c_uint) = (0, 0);
@@ -182,7 +193,6 @@ impl EventFd {
         // Fails only where the counter stands at 2⁶⁴ − 2, and then the reader is awake already.
         let _ = (&self.0).write(&1_u64.to_ne_bytes());
     }
-
 }
 
 impl AsFd for EventFd {

@@ -128,10 +128,11 @@ impl Reactor for ThreadsReactor {
                 None => self.mailbox.bell.wait(post).unwrap_or_else(PoisonError::into_inner),
             };
         }
-        post.unparked = false;
         let finished = std::mem::take(&mut post.finished);
         drop(post);
         self.give(finished);
+        // The answers woke tasks of this very executor, which looks at them next.
+        self.mailbox.lock().unparked = false;
         // As with io_uring, a real run never knows that waiting would not end.
         Parked::LookAgain
     }

@@ -2,7 +2,8 @@
 //!
 //! **The way of an operation.** [`UringReactor::start`] puts it in the table of flights and its entry
 //! in the submission queue; no system call yet. The executor runs other ready tasks, which put theirs;
-//! then [`park`](Reactor::park) hands all over and waits for a completion, in one call. A completion is
+//! then [`park`](Reactor::park) hands all over and waits for a completion, in one call (and every few
+//! entries before that, see [`HAND_OVER_AT`]). A completion is
 //! given to the operation, which either has another step to make (a short read) or is answered.
 //!
 //! **Limits.** The table has [`FLIGHTS_MAX`] places. Every entry in the submission queue belongs to a
@@ -47,6 +48,7 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use stdx::Instant;
 
@@ -56,6 +58,12 @@ const RING_ENTRIES: u32 = 512;
 
 /// Operations under way at the most: all entries but the bell's.
 const FLIGHTS_MAX: usize = RING_ENTRIES as usize - 1;
+
+/// Entries that are handed to the kernel as soon as so many are queued, in the midst of the executor's
+/// round. The kernel starts the disk only when it has looked at all that one call brings, so the disk
+/// idles for as long; fewer make more calls. Measured on a virtio disk, 4 KiB reads at depth 32, of
+/// fio's rate: all in one call 0.82, 8 at a time 0.93, 4 or 1 at a time 1.00.
+const HAND_OVER_AT: usize = 4;
 
 /// How long dropping the reactor waits for operations under way before it leaks their memory.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
@@ -79,8 +87,10 @@ struct Ring {
     ring: IoUring,
     flights: Slab<Flight>,
     backlog: VecDeque<Flight>,
-    bell: Arc<EventFd>,
+    bell: Arc<Bell>,
     bell_armed: bool,
+    /// Entries queued since the kernel was last entered.
+    queued: usize,
     bell_count: Box<u64>,
     /// Keys of flights that have another step to make; here only so as to keep its memory.
     again: Vec<usize>,
@@ -91,7 +101,7 @@ pub struct UringReactor {
     clock: Clock,
     processors: usize,
     ring: RefCell<Ring>,
-    bell: Arc<EventFd>,
+    bell: Arc<Bell>,
     finished: RefCell<Finished>,
     pub(crate) at_once: AtOnce,
     /// The ring must be used by the thread that made it (`SINGLE_ISSUER`).
@@ -101,13 +111,15 @@ pub struct UringReactor {
 impl UringReactor {
     /// A reactor with a ring of its own, for this thread.
     pub fn new() -> Result<UringReactor, StartError> {
-        let bell = Arc::new(EventFd::new().map_err(|errno| StartError::EventFd(errno.into()))?);
+        let bell = Bell::new().map_err(|errno| StartError::EventFd(errno.into()))?;
+        let bell = Arc::new(bell);
         let ring = Ring {
             ring: build()?,
             flights: Slab::with_capacity(FLIGHTS_MAX),
             backlog: VecDeque::new(),
             bell: Arc::clone(&bell),
             bell_armed: false,
+            queued: 0,
             bell_count: Box::new(0),
             again: Vec::new(),
         };
@@ -124,13 +136,13 @@ impl UringReactor {
 
     /// Begins an operation; `answer` is given when it is done.
     pub(crate) fn start(&self, file: Arc<OpenFile>, operation: Operation, answer: Answer) {
-        let sp = ENVS.with(|b| *b); if sp>0 { let t=std::time::Instant::now(); while (t.elapsed().as_nanos() as usize) < sp {} }
         let flight = Flight { file, operation, answer, iovecs: Vec::new() };
         let mut ring = self.ring.borrow_mut();
         if ring.flights.len() < FLIGHTS_MAX && ring.backlog.is_empty() {
             ring.launch(flight);
-            let b: usize = ENVB.with(|b| *b);
-            if ring.ring.submission().len() >= b { ring.enter(0, None); }
+            if ring.queued >= HAND_OVER_AT {
+                ring.enter(0, None);
+            }
         } else {
             ring.backlog.push_back(flight);
         }
@@ -172,13 +184,19 @@ impl Reactor for UringReactor {
     fn park(&self, deadline: Option<Instant>) -> Parked {
         // What is owed wakes a task: hand over and look, but don't wait.
         let wait = !self.at_once.settle();
-        let deadline = deadline.filter(|_| ENVT.with(|b| *b));
         let timeout = deadline.map(|deadline| deadline.since(self.clock.now()));
         self.take_completions(|ring| {
             ring.arm_bell();
-            let wait = wait && ring.ring.completion().is_empty();
-            let w = ENVW.with(|b| *b).min(ring.flights.len()).max(1); ring.enter(if wait {w} else {0}, timeout.filter(|_| wait));
+            let wait = wait && ring.ring.completion().is_empty() && self.bell.listen();
+            ring.enter(usize::from(wait), timeout.filter(|_| wait));
+            self.bell.ignore();
+            // Woken for one completion, the kernel runs the deferred work of one, though more may have
+            // come: it would make us submit one, and let the disk finish that alone.
+            if wait && ring.ring.submission().taskrun() {
+                ring.enter(0, None);
+            }
         });
+        self.bell.ignore();
         // Wakers may be held by threads that the reactor knows nothing of, so a real run never knows
         // that waiting would not end.
         Parked::LookAgain
@@ -201,16 +219,49 @@ impl Reactor for UringReactor {
     }
 }
 
-impl rt::reactor::Unpark for EventFd {
+/// What other threads ring to end a `park`. The system call is made only while somebody listens: most
+/// wakers are called by the executor's own thread.
+struct Bell {
+    event: EventFd,
+    state: AtomicU8,
+}
+
+/// Nobody waits, and nobody has rung.
+const QUIET: u8 = 0;
+/// The executor waits, or is about to.
+const LISTENING: u8 = 1;
+/// Somebody has rung.
+const RUNG: u8 = 2;
+
+impl Bell {
+    fn new() -> Result<Bell, Errno> {
+        Ok(Bell { event: EventFd::new()?, state: AtomicU8::new(QUIET) })
+    }
+
+    /// Begins to listen; false where the bell was rung already, so that there is nothing to wait for.
+    fn listen(&self) -> bool {
+        self.state.swap(LISTENING, Ordering::SeqCst) != RUNG
+    }
+
+    /// The end of a `park`: what was rung until here is answered by the look that the executor takes
+    /// next.
+    fn ignore(&self) {
+        self.state.store(QUIET, Ordering::SeqCst);
+    }
+}
+
+impl rt::reactor::Unpark for Bell {
     fn unpark(&self) {
-        self.signal();
+        if self.state.swap(RUNG, Ordering::SeqCst) == LISTENING {
+            self.event.signal();
+        }
     }
 }
 
 /// The best ring that this kernel makes.
 fn build() -> Result<IoUring, StartError> {
     let mut last = None;
-    for level in ENVL.with(|l| *l)..3 {
+    for level in 0..3 {
         let mut builder = IoUring::builder();
         builder.dontfork();
         match level {
@@ -254,6 +305,7 @@ impl Ring {
     unsafe fn push(&mut self, entry: &squeue::Entry) {
         // SAFETY: the caller's promise.
         let pushed = unsafe { self.ring.submission().push(entry) };
+        self.queued += 1;
         assert!(pushed.is_ok(), "the submission queue has room for all flights and the bell");
     }
 
@@ -262,7 +314,7 @@ impl Ring {
             return;
         }
         self.bell_armed = true;
-        let fd = types::Fd(self.bell.as_fd().as_raw_fd());
+        let fd = types::Fd(self.bell.event.as_fd().as_raw_fd());
         let into: *mut u64 = &mut *self.bell_count;
         let entry = opcode::Read::new(fd, into.cast(), 8).build().user_data(BELL);
         // SAFETY: the descriptor and the eight bytes live as long as the ring, and nobody else uses
@@ -273,6 +325,7 @@ impl Ring {
     /// Hands over what is queued, runs deferred completion work, and waits for `want` completions, but
     /// not longer than `timeout`.
     fn enter(&mut self, want: usize, timeout: Option<Duration>) {
+        self.queued = 0;
         let submitter = self.ring.submitter();
         let result = match timeout {
             Some(timeout) => {
@@ -363,7 +416,7 @@ impl Drop for Ring {
         if self.flights.is_empty() && !self.bell_armed {
             return;
         }
-        self.bell.signal();
+        self.bell.event.signal();
         self.enter(0, None);
         for (key, _) in &self.flights {
             let entry = opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL);
@@ -396,11 +449,3 @@ impl Drop for Ring {
         }
     }
 }
-
-
-thread_local! { static ENVB: usize = std::env::var("B").map_or(1000, |v| v.parse().unwrap());
-static ENVT: bool = std::env::var("NT").is_err(); 
-static ENVL: usize = std::env::var("L").map_or(0, |v| v.parse().unwrap()); }
-
-thread_local! { static ENVS: usize = std::env::var("S").map_or(0, |v| v.parse().unwrap()); 
-static ENVW: usize = std::env::var("W").map_or(1, |v| v.parse().unwrap()); }

@@ -21,6 +21,7 @@ use crate::content;
 use crate::profile::ControllerProfile;
 use crate::ranges::RangeSet;
 use crate::store::Store;
+use futures_util::future::select;
 use rt::sync::Notify;
 use rt::{
     Device, DeviceRef, Geometry, IoError, IoErrorKind, IoFuture, IoResult, Op, OpKind, Priority,
@@ -28,6 +29,7 @@ use rt::{
 };
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::pin::pin;
 use std::rc::Rc;
 use stdx::{ByteCount, Duration, Instant, Offset};
 
@@ -95,6 +97,7 @@ impl Controller {
             store: RefCell::new(Store::new(capacity)),
             state: RefCell::default(),
             changed: Notify::new(),
+            pressure: Notify::new(),
         })
     }
 
@@ -145,6 +148,8 @@ pub struct CachedDevice {
     state: RefCell<State>,
     /// Something became clean, or came into the cache.
     changed: Notify,
+    /// There may be more to write back, or more reason to.
+    pressure: Notify,
 }
 
 #[derive(Default)]
@@ -152,7 +157,11 @@ struct State {
     dirty: RangeSet,
     writing: RangeSet,
     clean: RangeSet,
+    /// What is being read ahead, by how many reads.
     fetching: RangeSet,
+    fetches: usize,
+    /// What was written while something was read ahead: the reads may bring it as it was before.
+    spoiled: RangeSet,
     under_way: usize,
     elevator: u64,
     last_write: Instant,
@@ -169,6 +178,14 @@ struct State {
 impl State {
     fn held(&self) -> u64 {
         self.dirty.total() + self.writing.total()
+    }
+
+    /// This range is about to be written.
+    fn spoil(&mut self, range: &Range<u64>) {
+        self.clean.remove(range.clone());
+        if self.fetches > 0 {
+            self.spoiled.insert(range.clone());
+        }
     }
 }
 
@@ -236,7 +253,7 @@ impl CachedDevice {
                 {
                     let state = &mut *self.state.borrow_mut();
                     state.dirty.remove(range.clone());
-                    state.clean.remove(range);
+                    state.spoil(&range);
                 }
                 let result = self.volume.submit(request).await;
                 self.changed.notify_waiters();
@@ -269,7 +286,7 @@ impl CachedDevice {
             state.serving += 1;
             state.last_write = self.controller.rt.now();
             content::write(&mut self.store.borrow_mut(), Offset(range.start), data);
-            state.clean.remove(range.clone());
+            state.spoil(&range);
             state.dirty.insert(range);
             self.evict(state);
             if state.serving < state.tickets {
@@ -353,28 +370,32 @@ impl CachedDevice {
         true
     }
 
-    /// Reads from the volume, and puts over it what the cache has newer.
+    /// Reads from the volume, and puts over it what the cache has newer: what was dirty when the read
+    /// began (it may be written back and gone when the read ends), and what came since.
     async fn fetch(&self, range: Range<u64>, priority: Priority) -> IoResult {
+        let before = self.newer(&range);
         let len = ByteCount(range.end - range.start);
         let request = Request::read(Offset(range.start), len).with_priority(priority);
         let data = self.volume.submit(request).await?;
+        let since = self.newer(&range);
+        Ok(overlay(&range, overlay(&range, data, before), since))
+    }
+
+    /// The parts of a range that the cache has, with their data.
+    fn newer(&self, range: &Range<u64>) -> Vec<(Range<u64>, SgList)> {
         let state = self.state.borrow();
-        let mut newer = RangeSet::default();
-        for part in state.dirty.within(range.clone()).chain(state.writing.within(range.clone())) {
-            newer.insert(part);
+        let mut parts = RangeSet::default();
+        for set in [&state.dirty, &state.writing, &state.clean] {
+            set.within(range.clone()).for_each(|part| parts.insert(part));
         }
-        if newer.is_empty() {
-            return Ok(data);
-        }
-        let (mut out, mut at) = (SgList::new(), range.start);
-        for part in newer.within(range.clone()).chain([range.end..range.end]) {
-            let (from, to) = (at - range.start, part.start - range.start);
-            out.append(data.slice(from as usize..to as usize));
+        let store = self.store.borrow();
+        let with_data = |part: Range<u64>| {
+            let mut data = SgList::new();
             let len = ByteCount(part.end - part.start);
-            content::read(&self.store.borrow(), Offset(part.start), len, &mut out);
-            at = part.end;
-        }
-        Ok(out)
+            content::read(&store, Offset(part.start), len, &mut data);
+            (part, data)
+        };
+        parts.within(range.clone()).map(with_data).collect()
     }
 
     /// Has the next stretch of a stream read into the cache, if it is not there or coming.
@@ -399,18 +420,23 @@ impl CachedDevice {
         if start >= to || to - start < window.min(capacity - from) / 2 {
             return;
         }
-        self.state.borrow_mut().fetching.insert(start..to);
+        {
+            let state = &mut *self.state.borrow_mut();
+            state.fetching.insert(start..to);
+            state.fetches += 1;
+        }
         let this = Rc::clone(self);
         let task = self.controller.rt.spawn(async move {
             let fetched = this.fetch(start..to, Priority::Foreground).await;
             {
                 let state = &mut *this.state.borrow_mut();
                 state.fetching.remove(start..to);
+                state.fetches -= 1;
                 if let Ok(data) = fetched {
                     // Where the cache has got newer data meanwhile, that stays.
                     let mut taken = RangeSet::default();
                     taken.insert(start..to);
-                    for set in [&state.dirty, &state.writing] {
+                    for set in [&state.dirty, &state.writing, &state.spoiled] {
                         set.within(start..to).for_each(|newer| taken.remove(newer));
                     }
                     for part in taken.within(start..to) {
@@ -420,6 +446,9 @@ impl CachedDevice {
                         state.clean.insert(part);
                     }
                     this.evict(state);
+                }
+                if state.fetches == 0 {
+                    state.spoiled.clear();
                 }
             }
             this.changed.notify_waiters();
@@ -431,7 +460,9 @@ impl CachedDevice {
     fn wake_writer(&self) {
         let Some(this) = self.this.upgrade() else { return };
         let start = !std::mem::replace(&mut self.state.borrow_mut().awake, true);
-        if start {
+        if !start {
+            self.pressure.notify_waiters();
+        } else {
             self.controller.rt.spawn(async move { this.write_back().await }).detach();
         }
     }
@@ -452,14 +483,15 @@ impl CachedDevice {
                 return;
             }
             let depth = if pressed { limits.depth } else { 1 };
-            if dirty && (pressed || rt.now() >= idle_at) && under_way < depth && self.start_piece() {
+            if dirty && (pressed || rt.now() >= idle_at) && under_way < depth && self.start_piece()
+            {
                 continue;
             }
-            if under_way == 0 && !pressed {
-                // Woken again by pressure: that comes with a write, and this looks soon enough.
-                rt.sleep_until(idle_at.max(rt.now() + IDLE / 10)).await;
+            let pressure = pin!(self.pressure.notified());
+            if under_way == 0 {
+                select(rt.sleep_until(idle_at), pressure).await;
             } else {
-                self.changed.notified().await;
+                select(pin!(self.changed.notified()), pressure).await;
             }
         }
     }
@@ -541,4 +573,19 @@ impl Device for CachedDevice {
         let this = self.this.upgrade().expect("a device that is called is alive");
         IoFuture::new(this.serve(request))
     }
+}
+
+/// `data` of `range`, with `parts` of it put over.
+fn overlay(range: &Range<u64>, data: SgList, parts: Vec<(Range<u64>, SgList)>) -> SgList {
+    if parts.is_empty() {
+        return data;
+    }
+    let (mut out, mut at) = (SgList::new(), range.start);
+    for (part, over) in parts {
+        out.append(data.slice((at - range.start) as usize..(part.start - range.start) as usize));
+        out.append(over);
+        at = part.end;
+    }
+    out.append(data.slice((at - range.start) as usize..data.len()));
+    out
 }

@@ -1,4 +1,27 @@
-//! Simulated hardware in virtual time.
+//! Simulated hardware in virtual time: disks, solid-state drives, links, controllers, hosts.
+//!
+//! The engines of Spindle reach time and storage through [`rt`]; here is the world in which they run
+//! when it is not the real one. A [`Machine`] is built from [profiles](profile) and has a runtime whose
+//! clock jumps, and drives that hold real bytes and take the time that their data sheets imply:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let machine = sim::Machine::builder(7).host("epyc-2024")?.drives("st3750640as", 4)?.build();
+//! let (rt, disk) = (machine.rt(), machine.devices()[0].clone());
+//! let data = rt::Buf::fill(1, 4096);
+//! machine.run(async move {
+//!     disk.submit(rt::Request::write(stdx::Offset(0), data)).await?;
+//!     disk.submit(rt::Request::flush()).await
+//! })??;
+//! assert!(rt.now() > stdx::Instant::START);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Invariants: one seed, one run, to the nanosecond; time passes only in the [reactor]; a device
+//! answers nothing before its model says so; a power cut loses what the model had not made durable,
+//! and nothing else. What is modelled, and how well, is in `docs/theory/simulated-hardware.md`.
+
 #![forbid(unsafe_code)]
 
 mod content;
@@ -6,6 +29,7 @@ pub mod controller;
 pub mod disk;
 pub mod host;
 pub mod link;
+pub mod machine;
 mod pending;
 pub mod profile;
 pub mod ram;
@@ -17,6 +41,8 @@ pub mod store;
 pub use controller::Controller;
 pub use disk::Disk;
 pub use link::Link;
+pub use machine::{Drive, Machine, MachineBuilder};
+pub use profile::{Profile, ProfileError};
 pub use ram::{NullDisk, RamDisk};
 pub use reactor::SimReactor;
 pub use ssd::Ssd;

@@ -215,9 +215,9 @@ pub(crate) use profile;
 #[derive(Clone, Debug)]
 pub enum Profile {
     /// A hard disk.
-    Disk(DiskProfile),
+    Disk(Box<DiskProfile>),
     /// A solid-state drive.
-    Ssd(SsdProfile),
+    Ssd(Box<SsdProfile>),
     /// What connects devices with a host.
     Link(LinkProfile),
     /// A host bus adapter or RAID controller.
@@ -241,13 +241,14 @@ impl Profile {
         };
         let head: Head = toml::from_str(text).map_err(located)?;
         let profile = match head.kind.as_str() {
-            "disk" => Profile::Disk(toml::from_str(text).map_err(located)?),
-            "ssd" => Profile::Ssd(toml::from_str(text).map_err(located)?),
+            "disk" => Profile::Disk(Box::new(toml::from_str(text).map_err(located)?)),
+            "ssd" => Profile::Ssd(Box::new(toml::from_str(text).map_err(located)?)),
             "link" => Profile::Link(toml::from_str(text).map_err(located)?),
             "controller" => Profile::Controller(toml::from_str(text).map_err(located)?),
             "host" => Profile::Host(toml::from_str(text).map_err(located)?),
             other => {
-                let mend = format!("'{other}' is no kind: write disk, ssd, link, controller or host");
+                let mend =
+                    format!("'{other}' is no kind: write disk, ssd, link, controller or host");
                 return Err(wrong_key(file, text, "kind", &mend));
             }
         };
@@ -327,7 +328,7 @@ impl Profile {
         text
     }
 
-    /// The disk or solid-state drive in it, as a [`Drive`](crate::Drive) needs one.
+    /// The error for a place where another kind is needed.
     pub fn wrong_kind(&self, wanted: &'static str) -> ProfileError {
         ProfileError::Kind { name: self.name().to_owned(), is: self.kind(), wanted }
     }

@@ -14,7 +14,7 @@
 
 use crate::host::Processor;
 use rt::reactor::{Job, Unpark};
-use rt::{ComputePlan, Parked, Reactor, Work};
+use rt::{ComputePlan, Parked, Reactor, Work, WorkKind};
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -39,6 +39,8 @@ pub struct SimReactor {
     announced: Cell<u64>,
     timed: RefCell<Vec<Weak<dyn Timed>>>,
     processor: RefCell<Processor>,
+    /// The processor of a RAID controller, which does what is not [`WorkKind::Io`].
+    engine: RefCell<Option<Processor>>,
 }
 
 impl SimReactor {
@@ -50,7 +52,14 @@ impl SimReactor {
             announced: Cell::new(0),
             timed: RefCell::default(),
             processor: RefCell::new(processor),
+            engine: RefCell::new(None),
         })
+    }
+
+    /// From here on the engines run in a RAID controller: what they compute is booked on its
+    /// processor, and only I/Os are on the host's.
+    pub fn set_engine(&self, engine: Processor) {
+        *self.engine.borrow_mut() = Some(engine);
     }
 
     /// Enters a device. The reactor doesn't keep it alive.
@@ -115,7 +124,10 @@ impl Reactor for SimReactor {
 
     fn plan(&self, work: Work) -> ComputePlan {
         let now = self.now.get();
-        let done = self.processor.borrow_mut().book(now, work);
+        let done = match &mut *self.engine.borrow_mut() {
+            Some(engine) if work.kind != WorkKind::Io => engine.book(now, work),
+            _ => self.processor.borrow_mut().book(now, work),
+        };
         if done > now { ComputePlan::InlineUntil(done) } else { ComputePlan::Inline }
     }
 

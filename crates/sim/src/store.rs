@@ -187,7 +187,11 @@ impl Store {
 
     fn check(&self, at: Offset, len: ByteCount) {
         let end = at.checked_add(len).expect("the end of a range fits 64 bits");
-        assert!(end.from_start() <= self.capacity, "{len} at {at} leave a store of {}", self.capacity);
+        assert!(
+            end.from_start() <= self.capacity,
+            "{len} at {at} leave a store of {}",
+            self.capacity
+        );
     }
 
     fn page_mut(&mut self, at: u64) -> &mut Page {

@@ -5,6 +5,7 @@ pub mod lab;
 mod progress;
 
 use clap::Subcommand;
+use std::io::Write;
 
 /// The command groups.
 #[derive(Subcommand)]
@@ -46,5 +47,16 @@ pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Lab(command) => lab::run(command),
         Command::Hw(command) => hw::run(command),
+    }
+}
+
+/// To standard output. A reader that has seen enough (`| head`) is no failure.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("writing to standard output: {error}")))
+        }
+        _ => Ok(()),
     }
 }

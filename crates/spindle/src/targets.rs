@@ -16,9 +16,11 @@ mod real;
 mod simulated;
 mod views;
 
-use lab::study::Study;
-use lab::target::Target;
+use lab::measure::{MeasureError, Volume};
+use lab::study::{Kind, Study, Workload};
+use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
 use machine::Machine;
+use rt::{IoErrorKind, Rt};
 use std::fmt;
 
 /// Why a study has no machine to run on. One line, with the mend.
@@ -39,9 +41,55 @@ pub fn open(study: &Study, destructive: bool) -> Result<Box<dyn Target>, Machine
     let machine = Machine::read(study.machine.clone())
         .map_err(|why| MachineError(format!("[machine] of study '{}': {why}", study.name)))?;
     match machine {
-        Machine::Simulated(_) => simulated::SimulatedTarget::new(study)
+        Machine::Simulated(machine) => simulated::SimulatedTarget::new(study, machine)
             .map(|target| Box::new(target) as Box<dyn Target>),
-        Machine::Host(_) => real::HostTarget::new(study, destructive)
+        Machine::Host(machine) => real::HostTarget::new(study, machine, destructive)
             .map(|target| Box::new(target) as Box<dyn Target>),
     }
+}
+
+/// A factor has made a simulated machine of a real one, or the reverse.
+fn mixed_kinds() -> TargetError {
+    TargetError::Unfit {
+        what: "[machine]".to_owned(),
+        why: "one study runs on one kind of machine".to_owned(),
+        mend: "write two studies".to_owned(),
+    }
+}
+
+/// Runs the workload of a cell on a volume, and says what went wrong in the lab's terms.
+async fn measure(
+    rt: Rt,
+    volume: Volume,
+    workload: Workload,
+    plan: RepeatPlan,
+    stop: StopFlag,
+) -> Result<CellRun, TargetError> {
+    let measured = match &workload.kind {
+        Kind::Operation(operation) => {
+            lab::measure::operation::operation(rt, volume, operation, &plan, &stop).await
+        }
+        _ => lab::measure::block::block(rt, volume, &workload, &plan, &stop).await,
+    };
+    measured.map_err(|error| {
+        let doing = format!("running '{}'", workload.name);
+        let failed = |mend: &str| TargetError::Failed {
+            doing: doing.clone(),
+            why: error.to_string(),
+            mend: mend.to_owned(),
+        };
+        match &error {
+            MeasureError::Interrupted => TargetError::Interrupted,
+            MeasureError::Io(io) if io.kind == IoErrorKind::NoSpace => TargetError::Fatal {
+                doing: doing.clone(),
+                why: error.to_string(),
+                mend: "free some space or choose another folder".to_owned(),
+            },
+            MeasureError::Io(_) => failed("see to the device that the error names"),
+            MeasureError::VolumeTooSmall { .. } => failed("or leave the cell out"),
+            MeasureError::NoOperation { .. } | MeasureError::NothingDone { .. } => {
+                failed("or leave the cell out with `except`")
+            }
+        }
+    })
 }

@@ -47,7 +47,7 @@ const ROUNDS: usize = 15;
 /// Turns in a round. More: a better chance that each side gets an undisturbed slice; more time.
 const TURNS: usize = 7;
 
-/// The time of one slice at our speed. Less: the timer's and the pipe's noise shows. More: the machine's
+/// The least time of a slice. Less: the timer's and the pipe's noise shows. More: the machine's
 /// own speed changes between the two sides' slices.
 const SLICE: Duration = Duration::from_millis(2);
 
@@ -161,29 +161,33 @@ fn run_round(
     processes: &mut [PeerProcess],
 ) -> Result<RoundResult, String> {
     stripe.check(case)?;
+    // Each side's slices are equally long, not equally many calls: a longer slice is more often disturbed.
     let mut repeats = 1_u32;
     while stripe.time(case, repeats) < SLICE {
         repeats *= 2;
     }
-    let mut ours = Vec::new();
-    let mut peers: Vec<(Vec<f64>, String)> = vec![Default::default(); processes.len()];
-    // The first turn warms up: the peer prepares and picks its implementation in it.
-    for turn in 0..=TURNS {
-        let our_time = stripe.time(case, repeats).as_secs_f64();
-        if turn > 0 {
-            ours.push(our_time / f64::from(repeats));
+    let mut peers = Vec::new();
+    for process in &mut *processes {
+        // The first call prepares, and picks the implementation.
+        let mut peer_repeats = 1_u32;
+        let mut answer = process.time(case.name, stripe.member_bytes, peer_repeats)?;
+        while answer.0 < SLICE.as_secs_f64() {
+            peer_repeats *= 2;
+            answer = process.time(case.name, stripe.member_bytes, peer_repeats)?;
         }
-        for (process, (times, function)) in processes.iter_mut().zip(&mut peers) {
-            let (seconds, used) = process.time(case.name, stripe.member_bytes, repeats)?;
-            if turn > 0 {
-                times.push(seconds / f64::from(repeats));
-            }
-            *function = used;
+        peers.push((peer_repeats, Vec::new(), answer.1));
+    }
+    let mut ours = Vec::new();
+    for _ in 0..TURNS {
+        ours.push(stripe.time(case, repeats).as_secs_f64() / f64::from(repeats));
+        for (process, (repeats, times, _)) in processes.iter_mut().zip(&mut peers) {
+            let (seconds, _) = process.time(case.name, stripe.member_bytes, *repeats)?;
+            times.push(seconds / f64::from(*repeats));
         }
     }
     Ok(RoundResult {
         ours: fastest(&ours),
-        peers: peers.into_iter().map(|(times, used)| (fastest(&times), used)).collect(),
+        peers: peers.into_iter().map(|(_, times, used)| (fastest(&times), used)).collect(),
     })
 }
 

@@ -80,7 +80,7 @@ pub const DATA_MEMBERS_MAX: usize = gf256::ORDER;
 pub const PARITY_MEMBERS_MAX: usize = 3;
 
 /// So many inputs of a pass are listed without an allocation: more than most stripes are wide.
-const STACK_INPUTS_MAX: usize = 24;
+const STACK_INPUTS_MAX: usize = 16;
 
 /// A member of a stripe that is to be rebuilt.
 #[derive(Debug)]

@@ -19,7 +19,9 @@ pub(super) unsafe fn neon(pass: &RawPass<'_>) {
     unsafe {
         let at = run_in_lane!(Neon, pass, 0, sum: 8, sum_and_1: 4, sum_and_2: 4,
             rows_1: 4, rows_2: 4, rows_3: 2);
-        scalar::run(pass, at);
+        if at < pass.length {
+            scalar::run(pass, at);
+        }
     }
 }
 

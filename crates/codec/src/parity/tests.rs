@@ -328,3 +328,12 @@ fn a_256th_data_member_is_our_bug() {
     let members = vec![&[0_u8; 8][..]; 256];
     generate(&members, &mut [&mut [0; 8]]);
 }
+
+/// A plain sum has no limit of members, unlike a stripe, and is taken in parts.
+#[test]
+fn a_sum_of_more_sources_than_a_stripe_has_members_is_whole() {
+    let sources: Vec<Vec<u8>> = (0..600).map(|i| noise(i, 65)).collect();
+    let mut target = vec![0xee; 65];
+    xor_many(&mut target, &slices(&sources));
+    assert_eq!(target, reference(&sources, 0, 65));
+}

@@ -26,7 +26,9 @@ macro_rules! kernel {
             // SAFETY: the instructions are switched on here; the rest is this function's contract.
             unsafe {
                 let at = run_in_lane!($lane, pass, 0, $($blocks)*);
-                scalar::run(pass, at);
+                if at < pass.length {
+ scalar::run(pass, at);
+ }
             }
         }
     };

@@ -1,7 +1,7 @@
 //! What a run found, for people: a page of HTML, tables in the terminal, a CSV for other programs.
 //!
-//! Everything here is a pure function of a [`Results`] value: the same results give the same bytes,
-//! and a stored `results.json` can be reported again years later. Down the page:
+//! Everything here is a pure function of a [`Results`](crate::results::Results) value: the same
+//! results give the same bytes, and a stored `results.json` can be reported again years later.
 //!
 //! * [`fn@text`], [`fn@csv`] and [`fn@html`] write the three forms;
 //! * `shape` decides which factor makes rows, axis and panels, for the terminal and the page alike;

@@ -10,11 +10,11 @@ fn plain(width: usize) -> TextOptions {
     TextOptions { width, colour: false, full: false }
 }
 
-/// Pages and terminal reports to look at, in the temporary folder `spindle-reports`.
+/// Pages and terminal reports to look at, in `target/reports`.
 #[test]
 #[ignore = "writes files for a person to look at"]
 fn samples_can_be_looked_at() {
-    let folder = std::env::temp_dir().join("spindle-reports");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/reports");
     std::fs::create_dir_all(&folder).unwrap();
     for (name, results) in sample::all() {
         std::fs::write(folder.join(format!("{name}.html")), html(&results)).unwrap();

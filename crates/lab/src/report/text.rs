@@ -20,7 +20,7 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyl
 /// How the terminal report is to look.
 #[derive(Clone, Copy, Debug)]
 pub struct TextOptions {
-    /// Columns of the terminal; under [`WIDTH_MIN`] counts as that.
+    /// Columns of the terminal; under 40 counts as that.
     pub width: usize,
     /// Whether to use colour.
     pub colour: bool,
@@ -29,7 +29,7 @@ pub struct TextOptions {
 }
 
 /// Narrower terminals are written to as if they had this many columns.
-pub const WIDTH_MIN: usize = 40;
+const WIDTH_MIN: usize = 40;
 /// Prose is wrapped here even where the terminal is wider: longer lines are hard to read.
 const PROSE_WIDTH_MAX: usize = 100;
 /// How many different warnings are printed; the rest are counted.

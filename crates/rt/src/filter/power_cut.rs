@@ -6,13 +6,13 @@
 //! What has been answered by the device below counts as durable.
 //!
 //! **The cut.** [`cut`](PowerCut::cut) decides, by a generator, what becomes of each write that is still
-//! in memory: whole, lost, or torn (some of its sectors), and in which order the survivors reached the
-//! medium. So of several unflushed writes to a sector any may survive, or none, whatever their order
-//! was, and every such outcome can happen. What was flushed, or written with `fua`, is never lost, and
-//! what was never written never changes. From then on every request fails with
-//! [`IoErrorKind::PowerCut`], also those in flight, and nothing more reaches the device below.
-//! [`power_on`](PowerCut::power_on) gives the device with what survived; the filter itself stays dead, as
-//! the machine that died with it.
+//! in memory: whole, lost, or torn (some of its sectors). That a cache writes in any order needs no more
+//! than this: an older write that reached the medium last is a newer one that was lost. So of several
+//! unflushed writes to a sector any may survive, or none, and every such outcome can happen. What was
+//! flushed, or written with `fua`, is never lost, and what was never written never changes. From then on
+//! every request fails with [`IoErrorKind::PowerCut`], also those in flight, and nothing more reaches the
+//! device below. [`power_on`](PowerCut::power_on) gives the device with what survived; the filter itself
+//! stays dead, as the machine that died with it.
 //!
 //! **When.** Writes are counted when they are submitted (all that change bytes: write, write-zeroes,
 //! discard). [`cut_at_write`](PowerCut::cut_at_write) cuts the power when the N-th comes: it is not
@@ -311,15 +311,15 @@ impl Cache {
         if state.survivors.is_some() {
             return;
         }
-        let mut log: Vec<Entry> = std::mem::take(&mut state.log).into();
+        let log = std::mem::take(&mut state.log);
         state.view.clear();
         state.remembered = 0;
-        state.survivors = Some(survivors(&mut log, self.geometry.logical_block, &mut prng));
+        state.survivors = Some(survivors(log, self.geometry.logical_block, &mut prng));
     }
 }
 
 /// What a cut leaves of these writes.
-fn survivors(log: &mut [Entry], sector: ByteCount, prng: &mut Prng) -> Extents {
+fn survivors(log: VecDeque<Entry>, sector: ByteCount, prng: &mut Prng) -> Extents {
     // How much survives is drawn first: with a share of one half for each write, a cut that loses
     // all of a long log, or nothing, would never be seen.
     let share = match prng.below(8) {
@@ -327,9 +327,6 @@ fn survivors(log: &mut [Entry], sector: ByteCount, prng: &mut Prng) -> Extents {
         1 => 1.0,
         _ => prng.unit(),
     };
-    if prng.chance(0.5) {
-        prng.shuffle(log);
-    }
     let mut survivors = Extents::default();
     for entry in log {
         if prng.chance(0.5) {

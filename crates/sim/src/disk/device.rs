@@ -173,11 +173,10 @@ impl Disk {
         let mut parts: Vec<Range<u64>> = parts.collect();
         parts.sort_by_key(|part| part.start);
         let mut at = start;
-        for part in parts.into_iter().chain([end..end]) {
+        for part in parts.into_iter().chain(std::iter::once(end..end)) {
             // A stretch that is being written back may have been written anew meanwhile.
             let part = part.start.max(at)..part.end.max(at);
-            for (store, blocks) in
-                [(&inner.medium, at..part.start), (&inner.buffer, part.clone())]
+            for (store, blocks) in [(&inner.medium, at..part.start), (&inner.buffer, part.clone())]
             {
                 let (offset, len) = self.range(&blocks);
                 content::read(store, offset, len, &mut out);
@@ -198,10 +197,11 @@ fn data_of(request: &Request) -> SgList {
 
 impl Timed for Disk {
     fn on_event(&self, now: Instant) {
+        // An event from before something earlier was announced has nothing to do: that one did it.
         if now >= self.announced.get() {
             self.announced.set(Instant::NEVER);
+            self.advance(now);
         }
-        self.advance(now);
     }
 }
 

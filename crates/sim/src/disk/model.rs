@@ -567,8 +567,14 @@ impl DiskModel {
                     let from_ns = self.layout.locate(end).unrolled_ns;
                     let skew = Duration::from_nanos(from_ns - self.head.unrolled_ns);
                     let (since, promised) = (now + skew, now);
-                    self.mechanism =
-                        Mechanism::Ahead(Ahead { from: end, from_ns, since, noted: end, limit, promised });
+                    self.mechanism = Mechanism::Ahead(Ahead {
+                        from: end,
+                        from_ns,
+                        since,
+                        noted: end,
+                        limit,
+                        promised,
+                    });
                 }
             }
             Mechanism::Busy { job: Job::Write(write), .. } => {
@@ -626,9 +632,8 @@ impl DiskModel {
         }
         self.note_ahead(now);
         let mut best: Option<(Instant, usize)> = None;
-        let aged = self.queue.first().is_some_and(|oldest| {
-            now.since(oldest.arrived) >= self.age_limit
-        });
+        let aged =
+            self.queue.first().is_some_and(|oldest| now.since(oldest.arrived) >= self.age_limit);
         let looked_at = if aged { 1 } else { self.reorder_depth.min(self.queue.len()) };
         for (index, waiting) in self.queue[..looked_at].iter().enumerate() {
             let from = now.max(waiting.ready);

@@ -52,8 +52,7 @@ impl SeekCurve {
         };
         let (mut weights, mut fixed, mut rooted) = (0.0, 0.0, 0.0);
         for point in 0..MEAN_POINTS {
-            let distance =
-                1.0 + (stroke - 1.0) * (point as f64 + 0.5) / MEAN_POINTS as f64;
+            let distance = 1.0 + (stroke - 1.0) * (point as f64 + 0.5) / MEAN_POINTS as f64;
             let weight = stroke + 1.0 - distance;
             let (f, r) = parts(distance);
             weights += weight;

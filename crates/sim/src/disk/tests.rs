@@ -9,14 +9,14 @@ use stdx::{Duration, Instant, Prng};
 
 pub(crate) fn disk_profile(name: &str) -> DiskProfile {
     match load(name) {
-        Ok(Profile::Disk(profile)) => profile,
+        Ok(Profile::Disk(profile)) => *profile,
         other => panic!("{name} is a disk, not {other:?}"),
     }
 }
 
 pub(crate) fn disk_profiles() -> Vec<DiskProfile> {
     let disk = |name| match load(name) {
-        Ok(Profile::Disk(profile)) => Some(profile),
+        Ok(Profile::Disk(profile)) => Some(*profile),
         _ => None,
     };
     names().filter_map(disk).collect()
@@ -77,7 +77,13 @@ impl Bench {
     }
 
     /// Random 4 KiB commands at a queue depth: commands a second, and the longest.
-    fn random(&mut self, action: Action, depth: usize, count: usize, prng: &mut Prng) -> (f64, Duration) {
+    fn random(
+        &mut self,
+        action: Action,
+        depth: usize,
+        count: usize,
+        prng: &mut Prng,
+    ) -> (f64, Duration) {
         let len = 4096 / self.sector_bytes;
         let (start, mut longest) = (self.now, Duration::ZERO);
         for submitted in 0..count + depth {
@@ -219,9 +225,10 @@ fn the_write_cache_answers_in_a_fifth_of_a_millisecond_until_it_is_full() {
         }
         println!("{}: {fast} fast writes", profile.name);
         // Whichever comes first: the table of stretches, or the memory.
-        let full = profile.write_cache_extents.value.min(
-            (profile.write_cache_mb.value * 1_048_576.0) as u64 / 4096,
-        );
+        let full = profile
+            .write_cache_extents
+            .value
+            .min((profile.write_cache_mb.value * 1_048_576.0) as u64 / 4096);
         assert!(fast >= full && fast < 2 * full + 50, "{}: {fast}, {full}", profile.name);
     }
 }

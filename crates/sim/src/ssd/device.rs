@@ -130,6 +130,11 @@ impl Inner {
 impl Timed for Ssd {
     fn on_event(&self, now: Instant) {
         let inner = &mut *self.inner.borrow_mut();
+        if now < inner.announced {
+            // An earlier answer was announced later; that event dealt with this one. Were it to announce
+            // the next too, events would multiply.
+            return;
+        }
         while let Some(Reverse((at, _, id))) = inner.answers.peek().copied()
             && at <= now
         {

@@ -306,8 +306,8 @@ impl SsdModel {
         let index = self.next_die;
         self.next_die = (index + 1) % self.dies.len();
         let copied = amplification - 1.0;
-        let copy_ns = costs.program.as_nanos() as f64
-            + costs.copy_reads * costs.read.as_nanos() as f64;
+        let copy_ns =
+            costs.program.as_nanos() as f64 + costs.copy_reads * costs.read.as_nanos() as f64;
         let mut span = costs.program + nanos(copied * copy_ns);
         if copied > 0.0 {
             self.erase_debt += amplification / costs.units_per_erase;

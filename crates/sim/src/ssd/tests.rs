@@ -8,14 +8,14 @@ use stdx::{Duration, Instant, Prng};
 
 pub(crate) fn ssd_profile(name: &str) -> SsdProfile {
     match load(name) {
-        Ok(Profile::Ssd(profile)) => profile,
+        Ok(Profile::Ssd(profile)) => *profile,
         other => panic!("{name} is a solid-state drive, not {other:?}"),
     }
 }
 
 fn ssd_profiles() -> Vec<SsdProfile> {
     let ssd = |name| match load(name) {
-        Ok(Profile::Ssd(profile)) => Some(profile),
+        Ok(Profile::Ssd(profile)) => Some(*profile),
         _ => None,
     };
     names().filter_map(ssd).collect()
@@ -27,7 +27,9 @@ fn rate(depth: usize, count: usize, mut command: impl FnMut(Instant) -> Instant)
     let (mut now, mut middle) = (Instant::START, Instant::START);
     for index in 0..count {
         if index >= depth {
-            let Some(Reverse(done)) = under_way.pop() else { unreachable!("commands are under way") };
+            let Some(Reverse(done)) = under_way.pop() else {
+                unreachable!("commands are under way")
+            };
             now = done;
         }
         if index == count / 2 {
@@ -93,7 +95,12 @@ fn sequential_transfers_reach_the_rates_of_the_sheet() {
         close("read MB/s", &profile.name, reads, profile.sheet_read_mb_s.value);
         let mut model = SsdModel::new(&profile, SheetState::Fresh);
         let writes = rate(depth, 20_000, |now| model.write(now, next(), false).0);
-        close("write MB/s", &profile.name, writes * len as f64 / 1e6, profile.sheet_write_mb_s.value);
+        close(
+            "write MB/s",
+            &profile.name,
+            writes * len as f64 / 1e6,
+            profile.sheet_write_mb_s.value,
+        );
     }
 }
 

@@ -1,6 +1,6 @@
 //! `spindle lab`: runs studies, and reads and compares what runs left.
 
-use crate::commands::Failure;
+use crate::commands::{Failure, print};
 use crate::commands::progress::ProgressBar;
 use crate::targets;
 use clap::{Args, Subcommand, ValueEnum};
@@ -10,7 +10,7 @@ use lab::results::Results;
 use lab::run::{self, RunOptions};
 use lab::study::{Options, Study};
 use lab::target::StopFlag;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// Where results go unless told otherwise: a folder a study, in here.
@@ -301,15 +301,4 @@ fn terminal_width() -> usize {
     let (columns, _) = terminal_size::terminal_size()
         .unwrap_or((terminal_size::Width(100), terminal_size::Height(24)));
     usize::from(columns.0)
-}
-
-/// To standard output. A reader that has seen enough (`| head`) is no failure.
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::failed(format!("writing to standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
 }

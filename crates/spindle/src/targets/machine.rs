@@ -3,7 +3,7 @@
 use super::layout::{Layout, one_line};
 use host::ReactorKind;
 use lab::design::CellSpec;
-use lab::study::{LAYOUT, Level, Study};
+use lab::study::{LAYOUT, Level, Study, Workload};
 use lab::target::TargetError;
 use serde::Deserialize;
 use stdx::ByteCount;
@@ -32,6 +32,8 @@ pub struct SimulatedMachine {
     pub link: Option<String>,
     /// Profile of a controller between the link and the disks.
     pub controller: Option<String>,
+    /// The disks' own write cache; as the profile says where it is left out.
+    pub write_cache: Option<bool>,
 }
 
 /// This host: files that the lab makes and removes, or devices and files that are there.
@@ -81,7 +83,8 @@ impl From<Reactor> for ReactorKind {
 }
 
 /// Keys of the two kinds of machine that a factor may vary.
-const MACHINE_KEYS: [&str; 7] = ["host", "disk", "disks", "link", "controller", "direct", "reactor"];
+const MACHINE_KEYS: [&str; 8] =
+    ["host", "disk", "disks", "link", "controller", "write_cache", "direct", "reactor"];
 /// Keys of a layout that a factor may vary.
 const LAYOUT_KEYS: [&str; 4] = ["chunk", "level", "disks", "sets"];
 
@@ -175,18 +178,26 @@ fn value(level: &Level) -> Value {
     }
 }
 
-/// Whether the machine has the disks that a layout takes.
+/// Whether the machine has the disks that a layout takes, and the spares that a workload does.
 ///
 /// # Errors
 /// How many there are, and the mend.
-pub fn enough_disks(name: &str, layout: &Layout, disks: usize, mend: &str) -> Result<(), TargetError> {
-    let needed = layout.disks_in_all();
+pub fn enough_disks(
+    name: &str,
+    layout: &Layout,
+    workload: &Workload,
+    disks: usize,
+    mend: &str,
+) -> Result<(), TargetError> {
+    let spares = super::array::spares(workload);
+    let needed = layout.disks_in_all() + spares as u64;
     if needed <= disks as u64 {
         return Ok(());
     }
+    let spare = if spares > 0 { ", a spare among them," } else { "" };
     Err(TargetError::Unfit {
-        what: format!("layout '{name}'"),
-        why: format!("it needs {needed} disks and the machine has {disks}"),
+        what: format!("layout '{name}' under '{}'", workload.name),
+        why: format!("it needs {needed} disks{spare} and the machine has {disks}"),
         mend: mend.to_owned(),
     })
 }

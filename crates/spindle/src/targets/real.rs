@@ -11,7 +11,7 @@
 use super::array;
 use super::machine::{HostMachine, Machine, enough_disks};
 use super::views::{FilterView, KernelView};
-use super::{MachineError, simulated};
+use super::{MachineError, measure, mixed_kinds};
 use host::{FileDevice, FileOptions, HostRuntime, OpenError, ReactorKind};
 use lab::design::{self, CellSpec};
 use lab::measure::{DataSource, DiskView, Volume};
@@ -63,10 +63,11 @@ impl HostTarget {
     ///
     /// # Errors
     /// Where a device can't be had, or holds something and `destructive` was not said.
-    pub fn new(study: &Study, destructive: bool) -> Result<HostTarget, MachineError> {
-        let Ok(Machine::Host(machine)) = Machine::read(study.machine.clone()) else {
-            unreachable!("the caller read the same table");
-        };
+    pub fn new(
+        study: &Study,
+        machine: HostMachine,
+        destructive: bool,
+    ) -> Result<HostTarget, MachineError> {
         let runtime = HostRuntime::new(machine.reactor.into()).map_err(refuse)?;
         if !destructive && writes(study) {
             for device in &machine.devices {
@@ -230,10 +231,11 @@ impl Target for HostTarget {
     fn check(&self, cell: &CellSpec) -> Result<(), TargetError> {
         let (machine, name, layout) = Machine::of_cell(&self.study, cell)?;
         let Machine::Host(machine) = machine else {
-            return Err(simulated::mixed_kinds());
+            return Err(mixed_kinds());
         };
         if !machine.devices.is_empty() {
-            enough_disks(&name, &layout, machine.devices.len(), "add devices to machine.devices")?;
+            let (workload, mend) = (&cell.workload, "add devices to machine.devices");
+            enough_disks(&name, &layout, workload, machine.devices.len(), mend)?;
         }
         array::check(&name, &layout, &cell.workload)
     }
@@ -246,7 +248,7 @@ impl Target for HostTarget {
     ) -> Result<CellRun, TargetError> {
         let (machine, name, layout) = Machine::of_cell(&self.study, cell)?;
         let Machine::Host(machine) = machine else {
-            return Err(simulated::mixed_kinds());
+            return Err(mixed_kinds());
         };
         let runtime = HostRuntime::new(machine.reactor.into()).map_err(|error| TargetError::Fatal {
             doing: "starting the reactor".to_owned(),
@@ -283,7 +285,8 @@ impl Target for HostTarget {
             operations: built.operations,
             data: DataSource::random(Prng::for_part(plan.seed, "data")),
         };
-        array::measure(runtime.runtime(), volume, cell, plan, stop)
+        let measured = measure(rt, volume, cell.workload.clone(), plan.clone(), stop.clone());
+        runtime.runtime().block_on(measured).expect("I/O on a real device ends")
     }
 }
 

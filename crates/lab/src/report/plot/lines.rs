@@ -58,6 +58,7 @@ pub struct LinePlot<'a> {
 
 /// The least distance between two labels' base lines.
 const LABEL_DISTANCE: f64 = 13.0;
+const _: () = assert!(LETTER_HEIGHT < LABEL_DISTANCE, "labels would overlap");
 const LABEL_WIDTH_MAX: f64 = 190.0;
 
 impl LinePlot<'_> {
@@ -169,7 +170,6 @@ impl LinePlot<'_> {
             place.2 = place.2.min(highest);
             highest = place.2 - distance;
         }
-        debug_assert!(LETTER_HEIGHT < LABEL_DISTANCE);
         places
     }
 }

@@ -1,0 +1,23 @@
+//! Which byte of the array lies where on which member: pure functions, bit for bit md's.
+//!
+//! | module | levels |
+//! |---|---|
+//! | [`striped`] | linear and RAID 0: each byte once, members of any sizes |
+//! | [`mirrored`] | RAID 1 and RAID 10: each byte several times (near, far, offset) |
+//! | [`parity`] | RAID 4, 5 and 6: each byte once, and one or two parities a row |
+//!
+//! Places on a member are bytes of its **data area**, which begins at the data offset. The engine asks
+//! for one piece (at most one chunk) at a time; [`spread`](crate::spread) joins what is contiguous.
+
+pub(crate) mod mirrored;
+pub(crate) mod parity;
+pub(crate) mod striped;
+
+/// A place on a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The member's slot.
+    pub(crate) slot: usize,
+    /// Byte of its data area.
+    pub(crate) at: u64,
+}

@@ -1,0 +1,501 @@
+//! The members of an array: which device stands in which slot, in what state, and how it is asked.
+//!
+//! ```text
+//!             add a spare, rebuild            covered the whole member
+//!   Missing ───────────────────────▶ Rebuilding ───────────────────────▶ Active
+//!   Failed  ──────────▲                  │ fails                            │ fails, fail()
+//!      ▲──────────────┴──────────────────┴──────────────────────────────────┘
+//! ```
+//!
+//! Beside that, a slot may have a **replacement**: a device that is filled with the slot's content
+//! while the slot goes on working. When it has all, it takes the slot; when the slot fails before, the
+//! replacement takes the slot at once, as a rebuild that is partly done.
+//!
+//! **What is there.** A member that is being rebuilt has a set of ranges that are right. It is read
+//! only within them, and written only within them: what lies outside counts as missing, and the
+//! rebuild will put it there. The same goes for writing to a replacement. Whoever adds a range holds
+//! the lock over its rows, so no write falls between.
+//!
+//! **Errors.** A read that ends with [`IoErrorKind::Medium`] is one bad place; the engine computes the
+//! bytes from elsewhere and writes them there again. Any other error of a read, and any error of a
+//! write, fails the member, as md does. Counted by member.
+
+use crate::ranges::RangeSet;
+use rt::{DeviceRef, IoError, IoErrorKind, IoFuture, IoResult, Op, OpKind, Priority, Request, SgList};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use stdx::{ByteCount, Offset};
+
+/// So many spares are kept. More than an array's slots help nobody.
+pub const SPARES_MAX: usize = 64;
+
+/// What a device is to an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// In its slot, with everything it should have.
+    Active,
+    /// In its slot, partly filled.
+    Rebuilding,
+    /// Was in the slot and is not used any more.
+    Failed,
+    /// The slot has been empty from the start.
+    Missing,
+    /// Waits for a slot.
+    Spare,
+    /// Is being filled to take over a slot.
+    Replacement,
+}
+
+/// A row of the table of members.
+#[derive(Clone, Debug)]
+pub struct MemberReport {
+    /// The slot; none for a spare.
+    pub slot: Option<usize>,
+    /// State.
+    pub state: MemberState,
+    /// The device's name, where there is one.
+    pub name: Option<Rc<str>>,
+    /// How much of it is right; the whole for an active one.
+    pub recovered: ByteCount,
+    /// Reads that ended with an error.
+    pub read_errors: u64,
+    /// Writes that ended with an error.
+    pub write_errors: u64,
+    /// Bad places that were written anew from the redundancy.
+    pub corrected: u64,
+}
+
+/// A device that is being filled to take over a slot.
+struct Replacement {
+    device: DeviceRef,
+    copied: RangeSet,
+}
+
+/// One slot.
+struct Slot {
+    device: RefCell<Option<DeviceRef>>,
+    state: Cell<MemberState>,
+    /// While it is rebuilding: what is right.
+    there: RefCell<RangeSet>,
+    replacement: RefCell<Option<Replacement>>,
+    rotational: Cell<bool>,
+    /// Where the last read or write of it ended.
+    head: Cell<u64>,
+    in_flight: Cell<u32>,
+    read_errors: Cell<u64>,
+    write_errors: Cell<u64>,
+    corrected: Cell<u64>,
+}
+
+/// See the [module](self).
+pub(crate) struct Members {
+    slots: Vec<Slot>,
+    spares: RefCell<Vec<DeviceRef>>,
+    data_offset: u64,
+    extent: u64,
+}
+
+/// What a write of a member is to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    pub(crate) fua: bool,
+    pub(crate) priority: Priority,
+    /// Zeros, and the member may do it in its own way.
+    pub(crate) zeroes: bool,
+}
+
+/// Writes under way, to be [settled](Members::settle).
+#[derive(Default)]
+pub(crate) struct Writes {
+    futures: SmallVec<[IoFuture; 4]>,
+    whose: SmallVec<[Whose; 4]>,
+}
+
+#[derive(Clone, Copy)]
+struct Whose {
+    slot: usize,
+    replacement: bool,
+}
+
+impl Members {
+    pub(crate) fn new(devices: Vec<Option<DeviceRef>>, data_offset: u64, extent: u64) -> Members {
+        let slot = |device: Option<DeviceRef>| Slot {
+            state: Cell::new(if device.is_some() { MemberState::Active } else { MemberState::Missing }),
+            rotational: Cell::new(device.as_ref().is_some_and(|device| device.geometry().rotational)),
+            device: RefCell::new(device),
+            there: RefCell::default(),
+            replacement: RefCell::default(),
+            head: Cell::new(0),
+            in_flight: Cell::new(0),
+            read_errors: Cell::new(0),
+            write_errors: Cell::new(0),
+            corrected: Cell::new(0),
+        };
+        let slots = devices.into_iter().map(slot).collect();
+        Members { slots, spares: RefCell::default(), data_offset, extent }
+    }
+
+    /// How many slots.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Bytes of each data area that the array uses.
+    pub(crate) fn extent(&self) -> u64 {
+        self.extent
+    }
+
+    pub(crate) fn data_offset(&self) -> u64 {
+        self.data_offset
+    }
+
+    pub(crate) fn state(&self, slot: usize) -> MemberState {
+        self.slots[slot].state.get()
+    }
+
+    /// Whether the slot takes part in the array now.
+    pub(crate) fn is_active(&self, slot: usize) -> bool {
+        self.state(slot) == MemberState::Active
+    }
+
+    /// Whether all members are there.
+    pub(crate) fn all_active(&self) -> bool {
+        self.slots.iter().all(|slot| slot.state.get() == MemberState::Active)
+    }
+
+    /// Whether a range of the slot's data area can be read and is right.
+    pub(crate) fn readable(&self, slot: usize, range: &Range<u64>) -> bool {
+        let slot = &self.slots[slot];
+        match slot.state.get() {
+            MemberState::Active => true,
+            MemberState::Rebuilding => slot.there.borrow().contains(range),
+            _ => false,
+        }
+    }
+
+    /// Whether a write to some of the range would reach the slot.
+    pub(crate) fn writable(&self, slot: usize, range: &Range<u64>) -> bool {
+        let slot = &self.slots[slot];
+        match slot.state.get() {
+            MemberState::Active => true,
+            MemberState::Rebuilding => slot.there.borrow().touches(range),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn device(&self, slot: usize) -> Option<DeviceRef> {
+        self.slots[slot].device.borrow().clone()
+    }
+
+    /// Every device that holds data of the array.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = (usize, bool, DeviceRef)> {
+        self.slots.iter().enumerate().flat_map(|(index, slot)| {
+            let own = slot.device.borrow().clone().map(|device| (index, false, device));
+            let other = slot.replacement.borrow().as_ref().map(|other| (index, true, Rc::clone(&other.device)));
+            own.into_iter().chain(other)
+        })
+    }
+
+    /// How far `at` is from where the slot's last request ended; nothing for what does not rotate.
+    pub(crate) fn distance(&self, slot: usize, at: u64) -> u64 {
+        let slot = &self.slots[slot];
+        if slot.rotational.get() { slot.head.get().abs_diff(at) } else { 0 }
+    }
+
+    pub(crate) fn in_flight(&self, slot: usize) -> u32 {
+        self.slots[slot].in_flight.get()
+    }
+
+    /// Counts a request of a slot in (+1) or out (-1).
+    pub(crate) fn count_in_flight(&self, slot: usize, change: i32) {
+        let in_flight = &self.slots[slot].in_flight;
+        in_flight.set(in_flight.get().checked_add_signed(change).expect("each request that is counted out was counted in"));
+    }
+
+    /// Passes a request, with its place in the slot's data area, to the slot's device.
+    pub(crate) fn submit(&self, slot: usize, mut request: Request) -> IoFuture {
+        let slot = &self.slots[slot];
+        let device = slot.device.borrow();
+        let Some(device) = &*device else {
+            return IoFuture::ready(Err(IoError {
+                kind: IoErrorKind::TooFewMembers,
+                op: request.kind(),
+                offset: request.offset,
+                len: request.len(),
+                device: "a missing member".into(),
+            }));
+        };
+        slot.head.set((request.offset + request.len()).bytes());
+        request.offset += ByteCount(self.data_offset);
+        device.submit(request)
+    }
+
+    /// Reads from a slot's device.
+    pub(crate) fn read(&self, slot: usize, at: u64, len: u64, priority: Priority) -> IoFuture {
+        self.submit(slot, Request::read(Offset(at), ByteCount(len)).with_priority(priority))
+    }
+
+    /// Writes to a slot, and to its replacement, what of it belongs there now.
+    pub(crate) fn write(&self, slot: usize, at: u64, data: &SgList, manner: Manner, writes: &mut Writes) {
+        let range = at..at + data.len() as u64;
+        let whose = Whose { slot, replacement: false };
+        match self.state(slot) {
+            MemberState::Active => writes.push(self.submit(slot, manner.request(at, data.clone())), whose),
+            MemberState::Rebuilding => {
+                for part in self.slots[slot].there.borrow().parts(&range) {
+                    let data = data.slice((part.start - at) as usize..(part.end - at) as usize);
+                    writes.push(self.submit(slot, manner.request(part.start, data)), whose);
+                }
+            }
+            _ => {}
+        }
+        if let Some(other) = &*self.slots[slot].replacement.borrow() {
+            for part in other.copied.parts(&range) {
+                let data = data.slice((part.start - at) as usize..(part.end - at) as usize);
+                let future = self.submit_to(&other.device, manner.request(part.start, data));
+                writes.push(future, Whose { slot, replacement: true });
+            }
+        }
+    }
+
+    /// Fills a range of a member that is rebuilding, or of a replacement, whatever is there.
+    pub(crate) fn fill(&self, slot: usize, replacement: bool, at: u64, data: SgList, manner: Manner) -> IoFuture {
+        let request = manner.request(at, data);
+        if !replacement {
+            return self.submit(slot, request);
+        }
+        match &*self.slots[slot].replacement.borrow() {
+            Some(other) => self.submit_to(&other.device, request),
+            None => IoFuture::ready(Ok(SgList::new())),
+        }
+    }
+
+    fn submit_to(&self, device: &DeviceRef, mut request: Request) -> IoFuture {
+        request.offset += ByteCount(self.data_offset);
+        device.submit(request)
+    }
+
+    /// Waits for writes; who fails is failed, unless `spare_it` says that the array can't do without.
+    /// Tells the first error of one that was spared.
+    pub(crate) async fn settle(&self, writes: Writes, spare_it: impl Fn(usize) -> bool) -> Option<IoErrorKind> {
+        let mut first = None;
+        let whose = writes.whose;
+        for (result, whose) in all(writes.futures).await.into_iter().zip(whose) {
+            let Err(error) = result else { continue };
+            if !self.write_failed(whose.slot, whose.replacement, &spare_it) {
+                first = first.or(Some(error.kind));
+            }
+        }
+        first
+    }
+
+    /// Notes a failed write. True where the device is out of use now, false where it was spared.
+    pub(crate) fn write_failed(&self, slot: usize, replacement: bool, spare_it: impl Fn(usize) -> bool) -> bool {
+        let errors = &self.slots[slot].write_errors;
+        errors.set(errors.get() + 1);
+        if replacement {
+            self.slots[slot].replacement.borrow_mut().take();
+            return true;
+        }
+        let spared = spare_it(slot);
+        if !spared {
+            self.fail(slot);
+        }
+        !spared
+    }
+
+    /// Notes a failed read. True where only the place is bad, false where the member is failed.
+    pub(crate) fn read_failed(&self, slot: usize, kind: IoErrorKind, spare_it: impl Fn(usize) -> bool) -> bool {
+        let errors = &self.slots[slot].read_errors;
+        errors.set(errors.get() + 1);
+        let place_only = kind == IoErrorKind::Medium;
+        if !place_only && !spare_it(slot) {
+            self.fail(slot);
+        }
+        place_only
+    }
+
+    pub(crate) fn count_corrected(&self, slot: usize) {
+        let corrected = &self.slots[slot].corrected;
+        corrected.set(corrected.get() + 1);
+    }
+
+    /// The slot's device is not used any more; a replacement takes its place.
+    pub(crate) fn fail(&self, slot: usize) {
+        let slot = &self.slots[slot];
+        if !matches!(slot.state.get(), MemberState::Active | MemberState::Rebuilding) {
+            return;
+        }
+        slot.state.set(MemberState::Failed);
+        slot.device.borrow_mut().take();
+        *slot.there.borrow_mut() = RangeSet::default();
+        if let Some(other) = slot.replacement.borrow_mut().take() {
+            slot.take(other.device, MemberState::Rebuilding);
+            *slot.there.borrow_mut() = other.copied;
+            self.settle_state(slot);
+        }
+    }
+
+    /// A rebuild that has covered everything is at its end.
+    fn settle_state(&self, slot: &Slot) {
+        if slot.state.get() == MemberState::Rebuilding && slot.there.borrow().contains(&(0..self.extent)) {
+            slot.state.set(MemberState::Active);
+            *slot.there.borrow_mut() = RangeSet::default();
+        }
+    }
+
+    pub(crate) fn add_spare(&self, device: DeviceRef) {
+        let mut spares = self.spares.borrow_mut();
+        assert!(spares.len() < SPARES_MAX, "an array keeps {SPARES_MAX} spares at the most");
+        spares.push(device);
+    }
+
+    /// Puts the first spare into a failed or missing slot, to be rebuilt. True where the slot is
+    /// rebuilding now.
+    pub(crate) fn begin_rebuild(&self, slot: usize) -> bool {
+        let state = self.state(slot);
+        if state == MemberState::Rebuilding {
+            return true;
+        }
+        let mut spares = self.spares.borrow_mut();
+        if !matches!(state, MemberState::Failed | MemberState::Missing) || spares.is_empty() {
+            return false;
+        }
+        self.slots[slot].take(spares.remove(0), MemberState::Rebuilding);
+        true
+    }
+
+    /// Gives a slot a replacement to be filled.
+    pub(crate) fn begin_replace(&self, slot: usize, device: DeviceRef) {
+        *self.slots[slot].replacement.borrow_mut() = Some(Replacement { device, copied: RangeSet::default() });
+    }
+
+    pub(crate) fn has_replacement(&self, slot: usize) -> bool {
+        self.slots[slot].replacement.borrow().is_some()
+    }
+
+    /// Whether so many separate stretches are filled that no more can be kept apart.
+    pub(crate) fn is_scattered(&self, slot: usize) -> bool {
+        let slot = &self.slots[slot];
+        slot.there.borrow().is_full() || slot.replacement.borrow().as_ref().is_some_and(|other| other.copied.is_full())
+    }
+
+    /// A range was filled. With everything filled, a rebuilding member is active, and a replacement
+    /// takes its slot.
+    pub(crate) fn filled(&self, slot: usize, replacement: bool, range: Range<u64>) {
+        let slot = &self.slots[slot];
+        if !replacement {
+            if slot.state.get() == MemberState::Rebuilding {
+                slot.there.borrow_mut().insert(range);
+                self.settle_state(slot);
+            }
+            return;
+        }
+        let mut other = slot.replacement.borrow_mut();
+        let Some(filling) = &mut *other else { return };
+        filling.copied.insert(range);
+        if filling.copied.contains(&(0..self.extent))
+            && let Some(done) = other.take()
+        {
+            slot.take(done.device, MemberState::Active);
+            *slot.there.borrow_mut() = RangeSet::default();
+        }
+    }
+
+    pub(crate) fn reports(&self) -> Vec<MemberReport> {
+        let mut reports = Vec::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            let name = slot.device.borrow().as_ref().map(|device| device.name());
+            let recovered = match slot.state.get() {
+                MemberState::Active => self.extent,
+                _ => slot.there.borrow().total(),
+            };
+            reports.push(MemberReport {
+                slot: Some(index),
+                state: slot.state.get(),
+                name,
+                recovered: ByteCount(recovered),
+                read_errors: slot.read_errors.get(),
+                write_errors: slot.write_errors.get(),
+                corrected: slot.corrected.get(),
+            });
+            if let Some(other) = &*slot.replacement.borrow() {
+                let recovered = ByteCount(other.copied.total());
+                reports.push(idle_report(Some(index), MemberState::Replacement, &other.device, recovered));
+            }
+        }
+        for spare in &*self.spares.borrow() {
+            reports.push(idle_report(None, MemberState::Spare, spare, ByteCount::ZERO));
+        }
+        reports
+    }
+}
+
+fn idle_report(slot: Option<usize>, state: MemberState, device: &DeviceRef, recovered: ByteCount) -> MemberReport {
+    MemberReport {
+        slot,
+        state,
+        name: Some(device.name()),
+        recovered,
+        read_errors: 0,
+        write_errors: 0,
+        corrected: 0,
+    }
+}
+
+impl Slot {
+    fn take(&self, device: DeviceRef, state: MemberState) {
+        self.rotational.set(device.geometry().rotational);
+        self.head.set(0);
+        *self.device.borrow_mut() = Some(device);
+        self.state.set(state);
+    }
+}
+
+impl Manner {
+    fn request(&self, at: u64, data: SgList) -> Request {
+        let op = if self.zeroes {
+            Op::WriteZeroes(ByteCount(data.len() as u64))
+        } else {
+            Op::Write { data, fua: self.fua }
+        };
+        Request { op, offset: Offset(at), priority: self.priority }
+    }
+}
+
+impl Writes {
+    fn push(&mut self, future: IoFuture, whose: Whose) {
+        self.futures.push(future);
+        self.whose.push(whose);
+    }
+}
+
+/// Waits for all requests, which are under way together.
+pub(crate) fn all(mut futures: SmallVec<[IoFuture; 4]>) -> impl Future<Output = SmallVec<[IoResult; 4]>> {
+    let mut results: SmallVec<[Option<IoResult>; 4]> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(move |context| {
+        let mut pending = false;
+        for (future, result) in futures.iter_mut().zip(&mut results) {
+            if result.is_none() {
+                match Pin::new(future).poll(context) {
+                    Poll::Ready(answer) => *result = Some(answer),
+                    Poll::Pending => pending = true,
+                }
+            }
+        }
+        if pending {
+            return Poll::Pending;
+        }
+        Poll::Ready(std::mem::take(&mut results).into_iter().flatten().collect())
+    })
+}
+
+/// What a request answers with: the kind of error becomes one of this array's.
+pub(crate) fn error_of(name: &Rc<str>, kind: IoErrorKind, op: OpKind, offset: Offset, len: ByteCount) -> IoError {
+    IoError { kind, op, offset, len, device: Rc::clone(name) }
+}

@@ -1,0 +1,155 @@
+//! What all parts of one array share: its members, its figures, and whether the host is at work.
+
+use crate::member::{Members, error_of};
+use crate::ranges::RangeSet;
+use crate::spec::Level;
+use rt::{IoCompletion, IoError, IoErrorKind, OpKind, Request, Rt, SgList};
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+use stdx::{ByteCount, Offset};
+
+/// What an array has done since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Requests of the host.
+    pub host_requests: u64,
+    /// Rows written whole, from one request or several, without reading.
+    pub full_stripe_writes: u64,
+    /// Bands of rows whose parity was made anew from all data.
+    pub reconstruct_writes: u64,
+    /// Bands of rows whose parity was changed by the difference of old and new data.
+    pub read_modify_writes: u64,
+    /// Writes that joined another write's batch on the same row.
+    pub batched_writes: u64,
+    /// Bytes that a partial write needed and found in the stripe cache.
+    pub cache_hit_bytes: u64,
+    /// Bytes that a partial write needed and had to read.
+    pub cache_miss_bytes: u64,
+    /// Bytes computed from the redundancy because their member is missing or could not give them.
+    pub reconstructed_bytes: u64,
+    /// Bad places written anew.
+    pub corrected: u64,
+}
+
+/// See the [module](self).
+pub(crate) struct Set {
+    pub(crate) rt: Rt,
+    pub(crate) name: Rc<str>,
+    pub(crate) level: Level,
+    pub(crate) members: Members,
+    pub(crate) stats: RefCell<Stats>,
+    host_in_flight: Cell<u32>,
+    /// Where parity and copies are known to be right; `all_clean` says it of everything.
+    clean: RefCell<RangeSet>,
+    all_clean: Cell<bool>,
+}
+
+impl Set {
+    pub(crate) fn new(rt: &Rt, name: &str, level: Level, members: Members, clean: bool) -> Set {
+        Set {
+            rt: rt.clone(),
+            name: name.into(),
+            level,
+            members,
+            stats: RefCell::default(),
+            host_in_flight: Cell::new(0),
+            clean: RefCell::default(),
+            all_clean: Cell::new(clean),
+        }
+    }
+
+    /// Whether parity and copies in a range of the members are known to be right.
+    pub(crate) fn is_clean(&self, range: &Range<u64>) -> bool {
+        self.all_clean.get() || self.clean.borrow().contains(range)
+    }
+
+    /// Whether nothing is left to initialise.
+    pub(crate) fn all_clean(&self) -> bool {
+        self.all_clean.get()
+    }
+
+    /// Parity and copies in this range are right now.
+    pub(crate) fn set_clean(&self, range: Range<u64>) {
+        if self.all_clean.get() {
+            return;
+        }
+        let mut clean = self.clean.borrow_mut();
+        clean.insert(range);
+        self.all_clean.set(clean.contains(&(0..self.members.extent())));
+    }
+
+    /// Whether so many separate stretches are clean that no more can be kept apart.
+    pub(crate) fn clean_is_scattered(&self) -> bool {
+        self.clean.borrow().is_full()
+    }
+
+    /// Requests of the host under way.
+    pub(crate) fn host_in_flight(&self) -> u32 {
+        self.host_in_flight.get()
+    }
+
+    /// Counts a request of the host as under way until the guard is dropped.
+    pub(crate) fn host_begins(self: &Rc<Self>) -> HostIo {
+        self.stats.borrow_mut().host_requests += 1;
+        self.host_in_flight.set(self.host_in_flight.get() + 1);
+        HostIo(Rc::clone(self))
+    }
+
+    /// The error that the host sees.
+    pub(crate) fn error(&self, kind: IoErrorKind, op: OpKind, offset: u64, len: u64) -> IoError {
+        error_of(&self.name, kind, op, Offset(offset), ByteCount(len))
+    }
+}
+
+/// A request of the host under way. See [`Set::host_begins`].
+pub(crate) struct HostIo(Rc<Set>);
+
+impl Drop for HostIo {
+    fn drop(&mut self) {
+        let in_flight = &self.0.host_in_flight;
+        in_flight.set(in_flight.get() - 1);
+    }
+}
+
+/// A write of the host that is carried out in parts: answered when the last part is done.
+pub(crate) struct Parts {
+    host: HostIo,
+    left: Cell<usize>,
+    error: Cell<Option<IoErrorKind>>,
+    completion: Cell<Option<IoCompletion>>,
+    op: OpKind,
+    offset: u64,
+    len: u64,
+}
+
+impl Parts {
+    pub(crate) fn new(host: HostIo, request: &Request, parts: usize, completion: IoCompletion) -> Rc<Parts> {
+        Rc::new(Parts {
+            host,
+            left: Cell::new(parts),
+            error: Cell::new(None),
+            completion: Cell::new(Some(completion)),
+            op: request.kind(),
+            offset: request.offset.bytes(),
+            len: request.len().bytes(),
+        })
+    }
+
+    /// One part is done. The first error of a part is the error of the whole.
+    pub(crate) fn done(&self, result: Result<(), IoErrorKind>) {
+        if let Err(kind) = result {
+            self.error.set(self.error.get().or(Some(kind)));
+        }
+        let left = self.left.get() - 1;
+        self.left.set(left);
+        if left > 0 {
+            return;
+        }
+        let Some(completion) = self.completion.take() else { return };
+        completion.complete(match self.error.get() {
+            None => Ok(SgList::new()),
+            Some(kind) => Err(self.host.0.error(kind, self.op, self.offset, self.len)),
+        });
+    }
+}

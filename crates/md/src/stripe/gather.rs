@@ -1,0 +1,201 @@
+//! Brings together what is known of rows: reads it, or computes it from the others.
+//!
+//! The one place where lost data is computed. The caller holds the lock of the rows, says what it wants
+//! of which slot, and hands over what it knows already; afterwards all that it wanted is known.
+//!
+//! In rounds: whatever of the wanted is not known is read where its member can be read. Where it can't,
+//! the row's other members are wanted for the same places, and when they are known, it is computed: P
+//! before Q, both where two are lost. A member that fails, or a place that can't be read, in one round
+//! is computed in the next. So the rounds end: each takes away a member or a place.
+//!
+//! **Bad places.** A long read that fails is done again in grains of a page, so that two members with
+//! bad places in the same rows don't hinder one another. What was wanted and had to be computed because
+//! its place is bad is written again to its member, which gives disks the chance to remap the sector.
+
+use super::Stripes;
+use crate::layout::parity::Row;
+use crate::member::{Manner, Writes, all};
+use crate::mirror::RETRY_GRAIN;
+use crate::parity::{Part, Sums};
+use crate::pieces::Pieces;
+use crate::ranges::RangeSet;
+use crate::spec::MEMBERS_MAX;
+use crate::spread::MEMBER_REQUEST_MAX;
+use rt::{IoErrorKind, IoFuture, Priority};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Each round takes away a member or finds bad places on one more; more rounds mean that something is
+/// wrong with us.
+const ROUNDS_MAX: usize = 2 * MEMBERS_MAX;
+
+/// What is wanted, or read, of a slot.
+pub(crate) type Wants = Vec<(usize, Range<u64>)>;
+
+/// Places that could not be read, by slot.
+type BadPlaces = BTreeMap<usize, RangeSet>;
+
+/// A part of a row of one slot that must be computed.
+struct Lost {
+    slot: usize,
+    range: Range<u64>,
+}
+
+impl Stripes {
+    /// Makes all that is wanted known.
+    pub(crate) async fn gather(&self, wants: &[(usize, Range<u64>)], known: &mut [Pieces], priority: Priority) -> Result<(), IoErrorKind> {
+        let mut bad = BadPlaces::new();
+        for _ in 0..ROUNDS_MAX {
+            let mut reads = Wants::new();
+            let mut lost = Vec::new();
+            for (slot, range) in wants {
+                known[*slot].gaps(range, |gap| {
+                    if self.can_read(*slot, &gap, &bad) {
+                        reads.push((*slot, gap));
+                    } else {
+                        self.split_rows(&gap, |range| lost.push(Lost { slot: *slot, range }));
+                    }
+                });
+            }
+            if reads.is_empty() && lost.is_empty() {
+                return Ok(());
+            }
+            let mut sums = Sums::default();
+            let direct = reads.len();
+            let mut sources = Vec::with_capacity(lost.len());
+            for lost in &lost {
+                let row = self.map.row(lost.range.start / self.map.chunk);
+                let used = self.sources(&row, lost, known, &bad)?;
+                for slot in &used {
+                    known[*slot].gaps(&lost.range, |gap| reads.push((*slot, gap)));
+                }
+                sources.push((row, used));
+            }
+            if !reads.is_empty() {
+                let sorted = direct == reads.len() && direct < 2;
+                let reads = if sorted { reads } else { joined(reads) };
+                self.read_known(reads, known, &mut bad, priority).await;
+                continue;
+            }
+            for (lost, (row, used)) in lost.iter().zip(&sources) {
+                self.add_sum(&mut sums, row, lost, used, known);
+            }
+            let results = sums.compute(&self.set.rt).await;
+            let mut writes = Writes::default();
+            for (lost, mut result) in lost.iter().zip(results) {
+                let data = result.pop().expect("a reconstruction gives what is wanted");
+                self.set.stats.borrow_mut().reconstructed_bytes += data.len() as u64;
+                if bad.get(&lost.slot).is_some_and(|bad| bad.touches(&lost.range)) {
+                    self.set.members.write(lost.slot, lost.range.start, &data, Manner::default(), &mut writes);
+                    self.set.members.count_corrected(lost.slot);
+                    self.set.stats.borrow_mut().corrected += 1;
+                }
+                known[lost.slot].insert(lost.range.start, data);
+            }
+            self.set.members.settle(writes, |_| false).await;
+        }
+        unreachable!("each round takes away a member or a place")
+    }
+
+    fn can_read(&self, slot: usize, range: &Range<u64>, bad: &BadPlaces) -> bool {
+        self.set.members.readable(slot, range) && !bad.get(&slot).is_some_and(|bad| bad.touches(range))
+    }
+
+    /// Cuts places at the borders of rows.
+    fn split_rows(&self, range: &Range<u64>, mut each: impl FnMut(Range<u64>)) {
+        let mut at = range.start;
+        while at < range.end {
+            let end = (at / self.map.chunk + 1) * self.map.chunk;
+            each(at..end.min(range.end));
+            at = end;
+        }
+    }
+
+    /// The slots from which what is lost can be computed: all other data that can be had, and as many
+    /// parities as data is lost.
+    fn sources(&self, row: &Row, lost: &Lost, known: &[Pieces], bad: &BadPlaces) -> Result<SmallVec<[usize; 16]>, IoErrorKind> {
+        let can_have = |slot: usize| {
+            let mut can = slot != lost.slot;
+            known[slot].gaps(&lost.range, |gap| can &= self.can_read(slot, &gap, bad));
+            can
+        };
+        let mut used: SmallVec<[usize; 16]> = SmallVec::new();
+        let data = (0..self.map.data).map(|index| self.map.data_slot(row, index));
+        used.extend(data.filter(|slot| can_have(*slot)));
+        let unknown = self.map.data - used.len();
+        let parities = [Some(row.p), row.q].into_iter().flatten().filter(|slot| can_have(*slot));
+        used.extend(parities.take(unknown));
+        if used.len() < self.map.data {
+            return Err(if bad.is_empty() { IoErrorKind::TooFewMembers } else { IoErrorKind::Medium });
+        }
+        Ok(used)
+    }
+
+    fn add_sum(&self, sums: &mut Sums, row: &Row, lost: &Lost, used: &[usize], known: &[Pieces]) {
+        let part = |slot: usize| {
+            if slot == lost.slot {
+                Part::Wanted
+            } else if used.contains(&slot) {
+                Part::Here(known[slot].get(&lost.range).expect("what is used was read"))
+            } else {
+                Part::Lost
+            }
+        };
+        let mut data = vec![Part::Hole; self.map.coefficients()];
+        for index in 0..self.map.data {
+            let slot = self.map.data_slot(row, index);
+            data[self.map.coefficient(row, slot)] = part(slot);
+        }
+        let parity = [Some(row.p), row.q].into_iter().flatten().map(part).collect();
+        sums.reconstruct(data, parity);
+    }
+
+    /// Reads, all at once; what can't be read is noted.
+    async fn read_known(&self, reads: Wants, known: &mut [Pieces], bad: &mut BadPlaces, priority: Priority) {
+        let members = &self.set.members;
+        let submit = |(slot, range): &(usize, Range<u64>)| members.read(*slot, range.start, range.end - range.start, priority);
+        let futures: SmallVec<[IoFuture; 4]> = reads.iter().map(submit).collect();
+        let mut again = Wants::new();
+        for ((slot, range), result) in reads.into_iter().zip(all(futures).await) {
+            match result {
+                Ok(data) => known[slot].insert(range.start, data),
+                Err(error) => {
+                    if members.read_failed(slot, error.kind, |_| false) {
+                        let grains = (range.start / RETRY_GRAIN..range.end.div_ceil(RETRY_GRAIN))
+                            .map(|grain| (grain * RETRY_GRAIN).max(range.start)..((grain + 1) * RETRY_GRAIN).min(range.end));
+                        again.extend(grains.map(|grain| (slot, grain)));
+                    }
+                }
+            }
+        }
+        let futures: SmallVec<[IoFuture; 4]> = again.iter().map(submit).collect();
+        for ((slot, range), result) in again.into_iter().zip(all(futures).await) {
+            match result {
+                Ok(data) => known[slot].insert(range.start, data),
+                Err(error) if error.kind == IoErrorKind::Medium => bad.entry(slot).or_default().insert(range),
+                Err(error) => {
+                    members.read_failed(slot, error.kind, |_| false);
+                }
+            }
+        }
+    }
+}
+
+/// Reads in the order of slots and places, those that touch joined up to the longest request.
+fn joined(mut reads: Wants) -> Wants {
+    reads.sort_unstable_by_key(|(slot, range)| (*slot, range.start));
+    let mut joined = Wants::with_capacity(reads.len());
+    for (slot, range) in reads {
+        if let Some((last_slot, last)) = joined.last_mut()
+            && *last_slot == slot
+            && range.start <= last.end
+            && range.end - last.start <= MEMBER_REQUEST_MAX.max(last.end - last.start)
+        {
+            last.end = last.end.max(range.end);
+            continue;
+        }
+        joined.push((slot, range));
+    }
+    joined
+}

@@ -1,0 +1,246 @@
+//! Writes of parts of a row, and the division of a write into whole rows and parts.
+//!
+//! **Batches.** A partial write is put down at its row, and a task that takes the row's lock carries out
+//! all that is put down there at that moment. So writes that are submitted together, or that come while
+//! the row is busy, go together: what were many small writes may be a full row. They are laid over one
+//! another in the order of coming.
+//!
+//! **The task**, holding the lock: plan, gather what the plan wants, compute the parity of all bands in
+//! one `compute`, write data and parity to all members at once, keep what is known in the cache,
+//! answer. With FUA asked by one write of a batch, the batch's member writes carry it.
+//!
+//! **Memory.** The cache keeps slices of the callers' buffers where the slice is a good part of the
+//! buffer, and copies otherwise, so that a few kilobytes don't pin a megabyte.
+
+use super::Stripes;
+use super::plan::{Band, Mode, View};
+use crate::layout::parity::Row;
+use crate::member::{Manner, Writes};
+use crate::parity::Sums;
+use crate::pieces::Pieces;
+use crate::set::Parts;
+use rt::{Buf, IoErrorKind, IoFuture, Op, Priority, Request, SgList};
+use std::collections::btree_map::Entry;
+use std::rc::Rc;
+
+/// The cache keeps a slice of a write's buffer where it is at least this part of it.
+const PINNED_SHARE_MIN: usize = 4;
+
+/// A write, or a part of one, within a row.
+pub(crate) struct PendingWrite {
+    /// Byte of the array.
+    at: u64,
+    data: SgList,
+    manner: Manner,
+    /// Whether keeping `data` would pin much more.
+    pins_much: bool,
+    parts: Rc<Parts>,
+}
+
+impl Stripes {
+    pub(super) fn write(self: &Rc<Self>, request: Request) -> IoFuture {
+        let (start, len) = (request.offset.bytes(), request.len().bytes());
+        let (end, row_bytes) = (start + len, self.map.row_bytes());
+        let full = start.div_ceil(row_bytes)..end / row_bytes;
+        let has_full = full.start < full.end;
+        // What lies before and behind the whole rows; without any, the one or two rows it touches.
+        let cut_head = if has_full { full.start * row_bytes } else { end.min((start / row_bytes + 1) * row_bytes) };
+        let cut_tail = if has_full { full.end * row_bytes } else { cut_head };
+        let parts = usize::from(start < cut_head) + usize::from(has_full) + usize::from(cut_tail < end);
+        let (completion, future) = IoFuture::pending();
+        let parts = Parts::new(self.set.host_begins(), &request, parts, completion);
+        let mut manner = Manner { fua: request.is_fua(), priority: request.priority, zeroes: false };
+        let (data, zeroes) = match request.op {
+            Op::Write { data, .. } => (data, false),
+            _ => (SgList::zeros(len as usize), true),
+        };
+        for (from, to) in [(start, cut_head), (cut_tail, end)] {
+            if from < to {
+                let piece = data.slice((from - start) as usize..(to - start) as usize);
+                let pins_much = piece.len() * PINNED_SHARE_MIN < data.len();
+                self.put_down(PendingWrite { at: from, data: piece, manner, pins_much, parts: Rc::clone(&parts) });
+            }
+        }
+        if has_full {
+            manner.zeroes = zeroes;
+            let data = data.slice((cut_head - start) as usize..(cut_tail - start) as usize);
+            let this = Rc::clone(self);
+            let rows = async move { parts.done(this.write_rows(full, data, manner).await) };
+            self.set.rt.spawn(rows).detach();
+        }
+        future
+    }
+
+    /// Puts a partial write down at its row.
+    fn put_down(self: &Rc<Self>, write: PendingWrite) {
+        let row = write.at / self.map.row_bytes();
+        match self.pending.borrow_mut().entry(row) {
+            Entry::Occupied(mut waiting) => {
+                self.set.stats.borrow_mut().batched_writes += 1;
+                waiting.get_mut().push(write);
+            }
+            Entry::Vacant(place) => {
+                place.insert(vec![write]);
+                let this = Rc::clone(self);
+                self.set.rt.spawn(async move { this.write_batch(row).await }).detach();
+            }
+        }
+    }
+
+    /// Carries out what is put down at a row.
+    async fn write_batch(&self, row: u64) {
+        let _permit = self.active.acquire().await.expect("the semaphore is never closed");
+        let guard = self.locks.exclusive(row..row + 1).await;
+        let batch = self.pending.borrow_mut().remove(&row).expect("a batch was put down");
+        let result = self.write_parts(row, &batch).await;
+        drop(guard);
+        for write in batch {
+            write.parts.done(result);
+        }
+    }
+
+    async fn write_parts(&self, number: u64, batch: &[PendingWrite]) -> Result<(), IoErrorKind> {
+        let row = self.map.row(number);
+        let places = self.places(&(number..number + 1));
+        self.covered(&places)?;
+        let members = &self.set.members;
+        let mut new = self.nothing_known();
+        let mut manner = Manner { priority: Priority::Background, ..Manner::default() };
+        for write in batch {
+            manner.fua |= write.manner.fua;
+            manner.priority = manner.priority.min(write.manner.priority);
+            self.lay(write, &mut new, false);
+        }
+        let mut known = self.cache.borrow_mut().take(number).unwrap_or_else(|| self.nothing_known());
+        let view = View {
+            map: &self.map,
+            row: &row,
+            new: &new,
+            old: &known,
+            readable: |slot: usize, range: &_| members.readable(slot, range),
+            clean: self.set.is_clean(&places),
+        };
+        let plan = view.plan();
+        if !plan.wants.is_empty() {
+            self.count_cached(&plan.wants, &known);
+            self.gather(&plan.wants, &mut known, manner.priority).await?;
+        }
+        self.add_parity(&row, &plan.bands, &mut new, &known).await;
+
+        let mut writes = Writes::default();
+        for (slot, pieces) in new.iter().enumerate() {
+            for (at, data) in pieces.iter() {
+                members.write(slot, at, data, manner, &mut writes);
+            }
+        }
+        members.settle(writes, |_| false).await;
+        self.covered(&places)?;
+
+        for parity in [Some(row.p), row.q].into_iter().flatten() {
+            let made = std::mem::take(&mut new[parity]);
+            made.into_iter().for_each(|(at, data)| known[parity].insert(at, data));
+        }
+        for write in batch {
+            self.lay(write, &mut known, true);
+        }
+        self.cache.borrow_mut().put(number, known);
+        Ok(())
+    }
+
+    /// Lays a write's data over what is there, by slot and place.
+    fn lay(&self, write: &PendingWrite, pieces: &mut [Pieces], to_keep: bool) {
+        let (mut at, end) = (write.at, write.at + write.data.len() as u64);
+        while at < end {
+            let (place, rest) = self.map.locate(at);
+            let len = rest.min(end - at);
+            let from = (at - write.at) as usize;
+            let mut data = write.data.slice(from..from + len as usize);
+            if to_keep && write.pins_much {
+                data = data.pieces().iter().map(unpinned).collect();
+            }
+            pieces[place.slot].insert(place.at, data);
+            at += len;
+        }
+    }
+
+    /// Computes the parity of all bands and adds it to what is to be written.
+    async fn add_parity(&self, row: &Row, bands: &[Band], new: &mut [Pieces], known: &[Pieces]) {
+        let in_use = |slot: usize, band: &Band| self.set.members.writable(slot, &band.range);
+        let mut sums = Sums::default();
+        let mut targets = Vec::with_capacity(bands.len());
+        for band in bands {
+            let range = &band.range;
+            let p = in_use(row.p, band).then_some(row.p);
+            let q = row.q.filter(|q| in_use(*q, band));
+            let mut stats = self.set.stats.borrow_mut();
+            match band.mode {
+                Mode::Plain => continue,
+                Mode::Full | Mode::Reconstruct => {
+                    if band.mode == Mode::Reconstruct {
+                        stats.reconstruct_writes += 1;
+                    } else if range.end - range.start == self.map.chunk {
+                        stats.full_stripe_writes += 1;
+                    }
+                    let mut data = vec![None; self.map.coefficients()];
+                    for index in 0..self.map.data {
+                        let slot = self.map.data_slot(row, index);
+                        let bytes = new[slot].get(range).or_else(|| known[slot].get(range));
+                        data[self.map.coefficient(row, slot)] = Some(bytes.expect("the plan wanted what is not written"));
+                    }
+                    // Q is made together with P.
+                    let parities = if q.is_some() { 2 } else { 1 };
+                    sums.generate(data, parities);
+                    targets.push((range, Some(row.p), q));
+                }
+                Mode::Modify => {
+                    stats.read_modify_writes += 1;
+                    let old = |slot: usize| known[slot].get(range).expect("the plan wanted what is changed");
+                    let mut changes = Vec::new();
+                    for index in 0..self.map.data {
+                        let slot = self.map.data_slot(row, index);
+                        if let Some(new) = new[slot].get(range) {
+                            changes.push((self.map.coefficient(row, slot), old(slot), new));
+                        }
+                    }
+                    let known_parity = |slot: Option<usize>| slot.and_then(|slot| known[slot].get(range));
+                    let parities = [known_parity(p), known_parity(q)];
+                    // Both gone since the plan was made: nothing to compute.
+                    let there = [p.filter(|_| parities[0].is_some()), q.filter(|_| parities[1].is_some())];
+                    if there == [None, None] {
+                        continue;
+                    }
+                    sums.update(parities, changes);
+                    targets.push((range, there[0], there[1]));
+                }
+            }
+        }
+        if sums.is_empty() {
+            return;
+        }
+        for ((range, p, q), made) in targets.into_iter().zip(sums.compute(&self.set.rt).await) {
+            let slots = [p, q].into_iter().flatten();
+            for (slot, parity) in slots.zip(made) {
+                new[slot].insert(range.start, parity);
+            }
+        }
+    }
+
+    fn count_cached(&self, wants: &[(usize, std::ops::Range<u64>)], known: &[Pieces]) {
+        let (mut all, mut missed) = (0, 0);
+        for (slot, range) in wants {
+            all += range.end - range.start;
+            known[*slot].gaps(range, |gap| missed += gap.end - gap.start);
+        }
+        let mut stats = self.set.stats.borrow_mut();
+        stats.cache_hit_bytes += all - missed;
+        stats.cache_miss_bytes += missed;
+    }
+}
+
+/// The same bytes in memory of their own; a fill has none.
+fn unpinned(piece: &Buf) -> Buf {
+    match piece.fill_word() {
+        Some(_) => piece.clone(),
+        None => Buf::copy_of(piece.bytes()),
+    }
+}

@@ -1,0 +1,271 @@
+//! A whole machine: host, link, controller, drives, and the runtime in which it lives.
+//!
+//! Two shapes, by the controller:
+//!
+//! * a plain adapter, or none: engine – link – adapter – drive. The engine runs on the host, and
+//!   [`Machine::devices`] are the drives as the host sees them.
+//! * a RAID controller (one with a cache): host – link – cache – engine – drive. The engine runs in the
+//!   controller: [`Machine::devices`] are the drives on its back end, each on a port of its own, and
+//!   what the host sees is a volume of the engine's put through [`Machine::front`].
+//!
+//! The phases of the platters come from the seed, each drive's own, so that disks are not in step.
+
+use crate::controller::{CachedDevice, Controller};
+use crate::disk::Disk;
+use crate::host::Processor;
+use crate::link::Link;
+use crate::profile::{
+    ControllerProfile, DiskProfile, HostProfile, LinkProfile, Profile, ProfileError, SheetState,
+    SsdProfile, load,
+};
+use crate::reactor::SimReactor;
+use crate::ssd::Ssd;
+use rt::{DeviceRef, Rt, Runtime, Stalled};
+use std::future::Future;
+use std::rc::Rc;
+use stdx::{ByteCount, Prng};
+
+/// A simulated drive of a machine, for what a [`rt::Device`] can't do.
+#[derive(Clone)]
+pub enum Drive {
+    /// A hard disk.
+    Disk(Rc<Disk>),
+    /// A solid-state drive.
+    Ssd(Rc<Ssd>),
+}
+
+impl Drive {
+    /// The drive itself, past adapter and link.
+    pub fn device(&self) -> DeviceRef {
+        match self {
+            Drive::Disk(disk) => Rc::clone(disk) as DeviceRef,
+            Drive::Ssd(ssd) => Rc::clone(ssd) as DeviceRef,
+        }
+    }
+
+    /// Cuts its power: what was not durable is lost, requests fail until [`Drive::power_on`].
+    pub fn cut_power(&self, prng: &mut Prng) {
+        match self {
+            Drive::Disk(disk) => disk.cut_power(prng),
+            Drive::Ssd(ssd) => ssd.cut_power(),
+        }
+    }
+
+    /// Turns its power on again.
+    pub fn power_on(&self) {
+        match self {
+            Drive::Disk(disk) => disk.power_on(),
+            Drive::Ssd(ssd) => ssd.power_on(),
+        }
+    }
+
+    /// Memory that its content takes, about.
+    pub fn memory(&self) -> ByteCount {
+        match self {
+            Drive::Disk(disk) => disk.memory(),
+            Drive::Ssd(ssd) => ssd.memory(),
+        }
+    }
+}
+
+/// What drives to put in.
+#[derive(Clone, Debug)]
+enum Bay {
+    Disk(Box<DiskProfile>),
+    Ssd(Box<SsdProfile>),
+}
+
+/// Collects the parts of a [`Machine`]. Parts are named as in `spindle hw list`, or by a path.
+#[derive(Clone, Debug)]
+pub struct MachineBuilder {
+    seed: u64,
+    host: Option<HostProfile>,
+    link: Option<LinkProfile>,
+    controller: Option<ControllerProfile>,
+    bays: Vec<Bay>,
+    write_cache: Option<bool>,
+    ssd_state: Option<SheetState>,
+}
+
+impl MachineBuilder {
+    /// The host; without one, work takes no time.
+    pub fn host(mut self, name: &str) -> Result<MachineBuilder, ProfileError> {
+        match load(name)? {
+            Profile::Host(profile) => self.host = Some(profile),
+            other => return Err(other.wrong_kind("host")),
+        }
+        Ok(self)
+    }
+
+    /// The link; without one, drives answer directly.
+    pub fn link(mut self, name: &str) -> Result<MachineBuilder, ProfileError> {
+        match load(name)? {
+            Profile::Link(profile) => self.link = Some(profile),
+            other => return Err(other.wrong_kind("link")),
+        }
+        Ok(self)
+    }
+
+    /// The controller; without one, commands pass in no time.
+    pub fn controller(mut self, name: &str) -> Result<MachineBuilder, ProfileError> {
+        match load(name)? {
+            Profile::Controller(profile) => self.controller = Some(profile),
+            other => return Err(other.wrong_kind("controller")),
+        }
+        Ok(self)
+    }
+
+    /// Adds `count` drives, disks or solid-state.
+    pub fn drives(mut self, name: &str, count: usize) -> Result<MachineBuilder, ProfileError> {
+        let bay = match load(name)? {
+            Profile::Disk(profile) => Bay::Disk(profile),
+            Profile::Ssd(profile) => Bay::Ssd(profile),
+            other => return Err(other.wrong_kind("disk or ssd")),
+        };
+        self.bays.extend(std::iter::repeat_n(bay, count));
+        Ok(self)
+    }
+
+    /// Turns the write caches of all hard disks on or off; else each is as its profile says.
+    pub fn write_cache(mut self, on: bool) -> MachineBuilder {
+        self.write_cache = Some(on);
+        self
+    }
+
+    /// The state of all solid-state drives; else the one in which the maker's figures hold.
+    pub fn ssd_state(mut self, state: SheetState) -> MachineBuilder {
+        self.ssd_state = Some(state);
+        self
+    }
+
+    /// Puts the machine together.
+    pub fn build(self) -> Machine {
+        let processor = self.host.as_ref().map_or_else(Processor::infinite, Processor::of_host);
+        let reactor = SimReactor::new(processor);
+        let runtime = Runtime::new(Rc::clone(&reactor) as Rc<dyn rt::Reactor>);
+        let rt = runtime.handle();
+        let raid = self.controller.as_ref().is_some_and(|profile| profile.cache_mb.value > 0.0);
+        let controller = self.controller.as_ref().map(|profile| Controller::new(&rt, profile));
+        if let Some(engine) = self.controller.as_ref().and_then(Processor::of_controller) {
+            reactor.set_engine(engine);
+        }
+        let shared = self.link.as_ref().map(|profile| Link::new(&rt, profile));
+        let (mut drives, mut devices) = (Vec::new(), Vec::new());
+        for (index, bay) in self.bays.iter().enumerate() {
+            let name = format!("disk{index}");
+            let mut prng = Prng::for_part(self.seed, &name);
+            let drive = match bay {
+                Bay::Disk(profile) => {
+                    let disk = Disk::new(&reactor, name, profile, &mut prng);
+                    if let Some(on) = self.write_cache {
+                        disk.set_write_cache(on);
+                    }
+                    Drive::Disk(disk)
+                }
+                Bay::Ssd(profile) => {
+                    let state = self.ssd_state.unwrap_or(profile.sheet_write_state.value);
+                    Drive::Ssd(Ssd::new(&reactor, name, profile, state))
+                }
+            };
+            let mut device = drive.device();
+            if !raid {
+                if let Some(controller) = &controller {
+                    device = controller.attach(device);
+                }
+                if let (Some(profile), Some(shared)) = (&self.link, &shared) {
+                    let own = (!profile.shared.value).then(|| Link::new(&rt, profile));
+                    device = own.as_ref().unwrap_or(shared).attach(device);
+                }
+            }
+            drives.push(drive);
+            devices.push(device);
+        }
+        let front = raid.then_some(controller).flatten();
+        Machine { runtime, reactor, drives, devices, front, link: shared }
+    }
+}
+
+/// A machine. See the [module](self).
+pub struct Machine {
+    runtime: Runtime,
+    reactor: Rc<SimReactor>,
+    drives: Vec<Drive>,
+    devices: Vec<DeviceRef>,
+    front: Option<Rc<Controller>>,
+    link: Option<Rc<Link>>,
+}
+
+/// A volume as the host sees it, and the controller's cache in between, where there is one.
+pub struct Front {
+    /// What the host sees.
+    pub device: DeviceRef,
+    /// The cache.
+    pub cache: Option<Rc<CachedDevice>>,
+}
+
+impl Machine {
+    /// Begins a machine whose chance comes from this seed.
+    pub fn builder(seed: u64) -> MachineBuilder {
+        MachineBuilder {
+            seed,
+            host: None,
+            link: None,
+            controller: None,
+            bays: Vec::new(),
+            write_cache: None,
+            ssd_state: None,
+        }
+    }
+
+    /// The handle that engines use.
+    pub fn rt(&self) -> Rt {
+        self.runtime.handle()
+    }
+
+    /// The reactor, for devices made by hand.
+    pub fn reactor(&self) -> &Rc<SimReactor> {
+        &self.reactor
+    }
+
+    /// The drives as the engine sees them.
+    pub fn devices(&self) -> &[DeviceRef] {
+        &self.devices
+    }
+
+    /// The drives themselves.
+    pub fn drives(&self) -> &[Drive] {
+        &self.drives
+    }
+
+    /// Whether the engine runs in a RAID controller rather than on the host.
+    pub fn has_raid_controller(&self) -> bool {
+        self.front.is_some()
+    }
+
+    /// An engine's volume as the host sees it: behind the cache of a RAID controller and the link; the
+    /// volume itself on a machine without a RAID controller.
+    pub fn front(&self, volume: DeviceRef) -> Front {
+        let Some(controller) = &self.front else { return Front { device: volume, cache: None } };
+        let cache = controller.cached(volume);
+        let mut device = Rc::clone(&cache) as DeviceRef;
+        if let Some(link) = &self.link {
+            device = link.attach(device);
+        }
+        Front { device, cache: Some(cache) }
+    }
+
+    /// Runs a future to its end, in virtual time.
+    ///
+    /// # Errors
+    /// [`Stalled`] when it can never end.
+    pub fn run<F>(&self, future: F) -> Result<F::Output, Stalled>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.runtime.block_on(future)
+    }
+}
+
+#[cfg(test)]
+mod tests;
