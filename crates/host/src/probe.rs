@@ -120,9 +120,7 @@ const ZFS_MAGIC: u64 = 0x00ba_b10c;
 /// # Errors
 /// [`ProbeError`] where it can't be read.
 pub fn content(path: &Path) -> Result<Option<Content>, ProbeError> {
-    File::open(path)
-        .and_then(look)
-        .map_err(|error| ProbeError { path: path.into(), error })
+    File::open(path).and_then(look).map_err(|error| ProbeError { path: path.into(), error })
 }
 
 fn look(mut file: File) -> io::Result<Option<Content>> {

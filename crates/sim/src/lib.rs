@@ -27,6 +27,7 @@
 mod content;
 pub mod controller;
 pub mod disk;
+mod held;
 pub mod host;
 pub mod link;
 pub mod machine;

@@ -212,15 +212,20 @@ fn run_fio(case: &Case, seconds: u64) -> Result<f64, String> {
 fn ours(path: &Path, depth: u32, direct: bool, seconds: u64) -> Result<f64, String> {
     let runtime = HostRuntime::new(ReactorKind::Uring).map_err(|error| error.to_string())?;
     let options = FileOptions { direct, read_only: true };
-    let device = FileDevice::open(&runtime.host(), path, options)
-        .map_err(|error| error.to_string())?;
+    let device =
+        FileDevice::open(&runtime.host(), path, options).map_err(|error| error.to_string())?;
     let (rt, device) = (runtime.rt(), Rc::new(device) as DeviceRef);
     let span = Duration::from_secs(seconds);
     let rate = runtime.runtime().block_on(read_at_random(rt, device, depth, span));
     rate.map_err(|stalled| stalled.to_string())?
 }
 
-async fn read_at_random(rt: Rt, device: DeviceRef, depth: u32, span: Duration) -> Result<f64, String> {
+async fn read_at_random(
+    rt: Rt,
+    device: DeviceRef,
+    depth: u32,
+    span: Duration,
+) -> Result<f64, String> {
     let blocks = device.geometry().capacity / BLOCK;
     let stop = Rc::new(Cell::new(false));
     let mut prng = Prng::new(7);

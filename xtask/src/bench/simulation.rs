@@ -11,7 +11,9 @@
 //!
 //! There is no peer: nobody else simulates these.
 
-use rt::{Buf, Device, DeviceRef, Geometry, IoCompletion, IoError, IoFuture, Op, Request, Runtime, SgList};
+use rt::{
+    Buf, Device, DeviceRef, Geometry, IoCompletion, IoError, IoFuture, Op, Request, Runtime, SgList,
+};
 use sim::host::Processor;
 use sim::reactor::{Timed, TimedKey};
 use sim::{NullDisk, RamDisk, SimReactor};

@@ -178,16 +178,21 @@ impl Unit {
         }
     }
 
-    /// `±11` for the interval; `None` where there is only one sample.
+    /// `±11` for the interval; `None` where there is only one sample, or where the interval is
+    /// narrower than the last digit shown.
     pub fn spread(self, estimate: Estimate) -> Option<String> {
         let half = estimate.half_width()?;
+        let shown = rounded(estimate.mean / self.size, half / self.size).1;
+        if !self.clock && shown.bytes().all(|byte| byte == b'0' || byte == b'.') {
+            return None;
+        }
         Some(match self.clock {
             // The mean is written to the minute: so is this, but for less than one.
             true if estimate.mean >= 600.0 && (60.0..600.0).contains(&half) => {
                 format!("±{:.0} min", half / 60.0)
             }
             true => format!("±{}", clock_time(half)),
-            false => format!("±{}", rounded(estimate.mean / self.size, half / self.size).1),
+            false => format!("±{shown}"),
         })
     }
 
@@ -227,7 +232,8 @@ impl Unit {
     }
 }
 
-/// Mean and half width at the place that the half width supports.
+/// Mean and half width at the place that the half width supports, the mean with four significant
+/// digits at the most: no model and no clock here is good for a fifth.
 fn rounded(mean: f64, half: f64) -> (String, String) {
     let half_at_least = half.abs().max(mean.abs() * 1e-4);
     if half_at_least == 0.0 {
@@ -236,6 +242,9 @@ fn rounded(mean: f64, half: f64) -> (String, String) {
     let mut place = half_at_least.log10().floor() as i32;
     if half_at_least / 10_f64.powi(place) < 3.0 {
         place -= 1;
+    }
+    if mean != 0.0 {
+        place = place.max(mean.abs().log10().floor() as i32 - 3);
     }
     (at_place(mean, place), at_place(half, place))
 }

@@ -90,6 +90,11 @@ impl Entry {
     fn end(&self) -> Offset {
         self.at + ByteCount(self.data.len() as u64)
     }
+
+    /// Its bytes between two places.
+    fn slice(&self, from: Offset, to: Offset) -> SgList {
+        self.data.slice((from - self.at).as_usize()..(to - self.at).as_usize())
+    }
 }
 
 /// Memory that these bytes take.
@@ -386,15 +391,16 @@ impl State {
                 continue;
             }
             if entry.sequence > sequence {
-                self.view.insert(entry.at, &entry.data);
+                // Only within the range: beyond it the view has newer bytes, maybe.
+                let (from, to) = (at.max(entry.at), end.min(entry.end()));
+                self.view.insert(from, &entry.slice(from, to));
                 log.push_back(entry);
                 continue;
             }
             self.remembered -= weight(&entry.data);
             let mut keep = |from: Offset, to: Offset| {
                 if from < to {
-                    let range = (from - entry.at).as_usize()..(to - entry.at).as_usize();
-                    let data = entry.data.slice(range);
+                    let data = entry.slice(from, to);
                     self.remembered += weight(&data);
                     log.push_back(Entry { sequence: entry.sequence, at: from, data });
                 }

@@ -1,14 +1,15 @@
-//! A simulated hard disk as a [`Device`]: the [model](super::model) for time, two stores for bytes.
+//! A simulated hard disk as a [`Device`]: the [model](super::model) for time, a store and a buffer for bytes.
 //!
-//! One store is the medium, the other the disk's write buffer. A write goes into the buffer when the
-//! model says so and from there to the medium when it was written back; reads see the buffer over the
-//! medium. So a power cut loses exactly what the model had not written back: the buffer is dropped.
+//! The store is the medium. A write goes into the buffer when the model says so, and from there to the
+//! medium when it was written back; reads see the buffer over the medium. So a power cut loses exactly
+//! what the model had not written back: the buffer is dropped.
 //!
 //! After a [power cut](Disk::cut_power) every request fails until [`Disk::power_on`]. Discards take no
 //! time and change nothing: hard disks keep what is discarded.
 
 use super::model::{Action, Command, CommandId, DiskModel, Effect};
 use crate::content;
+use crate::held::HeldData;
 use crate::pending::Pending;
 use crate::profile::DiskProfile;
 use crate::reactor::{SimReactor, Timed, TimedKey};
@@ -34,7 +35,7 @@ pub struct Disk {
 struct Inner {
     model: DiskModel,
     medium: Store,
-    buffer: Store,
+    buffer: HeldData,
     pending: Pending,
     effects: Vec<Effect>,
 }
@@ -68,7 +69,7 @@ impl Disk {
             inner: RefCell::new(Inner {
                 model,
                 medium: Store::new(capacity),
-                buffer: Store::new(capacity),
+                buffer: HeldData::default(),
                 pending: Pending::default(),
                 effects: Vec::new(),
             }),
@@ -98,11 +99,11 @@ impl Disk {
                     let data = data_of(inner.pending.request(id));
                     content::write(&mut inner.medium, at, &data.slice(0..len.as_usize()));
                 }
-                None => inner.medium.copy_from(&inner.buffer, at, len),
+                None => inner.write_back(at, len),
             }
         }
         inner.model.set_phase(prng);
-        inner.buffer = Store::new(inner.medium.capacity());
+        inner.buffer.clear();
         inner.pending.fail_all(self, IoErrorKind::PowerCut);
     }
 
@@ -130,21 +131,24 @@ impl Disk {
             match effect {
                 Effect::Buffered(id) => {
                     let request = inner.pending.request(id);
-                    content::write(&mut inner.buffer, request.offset, &data_of(request));
+                    inner.buffer.insert(request.offset.bytes(), data_of(request));
                 }
                 Effect::Written(id) => {
                     let request = inner.pending.request(id);
-                    content::write(&mut inner.medium, request.offset, &data_of(request));
+                    let (at, data) = (request.offset, data_of(request));
+                    inner.buffer.remove(at.bytes()..at.bytes() + data.len() as u64);
+                    content::write(&mut inner.medium, at, &data);
                 }
                 Effect::WrittenBack(blocks) => {
                     let (at, len) = self.range(&blocks);
-                    inner.medium.copy_from(&inner.buffer, at, len);
+                    inner.write_back(at, len);
+                    // What was written anew meanwhile stays in the buffer.
                     if inner.model.buffered(blocks).next().is_none() {
-                        inner.buffer.write_word(at, len, 0);
+                        inner.buffer.remove(at.bytes()..(at + len).bytes());
                     }
                 }
                 Effect::Done(id) => {
-                    let result = self.result(inner, id);
+                    let result = Self::result(inner, id);
                     inner.pending.complete(id, Ok(result));
                 }
             }
@@ -158,32 +162,27 @@ impl Disk {
         }
     }
 
-    fn result(&self, inner: &Inner, id: CommandId) -> SgList {
+    fn result(inner: &Inner, id: CommandId) -> SgList {
         let request = inner.pending.request(id);
         let mut out = SgList::new();
         let Op::Read(len) = request.op else { return out };
-        let start = request.offset.bytes() / self.block;
-        let end = start + len.bytes() / self.block;
-        let mut parts = inner.model.buffered(start..end).peekable();
-        if parts.peek().is_none() {
-            drop(parts);
-            content::read(&inner.medium, request.offset, len, &mut out);
-            return out;
+        let (mut at, end) = (request.offset, request.offset + len);
+        for (place, data) in inner.buffer.within(at.bytes()..end.bytes()) {
+            content::read(&inner.medium, at, Offset(place) - at, &mut out);
+            at = Offset(place) + ByteCount(data.len() as u64);
+            out.append(data);
         }
-        let mut parts: Vec<Range<u64>> = parts.collect();
-        parts.sort_by_key(|part| part.start);
-        let mut at = start;
-        for part in parts.into_iter().chain(std::iter::once(end..end)) {
-            // A stretch that is being written back may have been written anew meanwhile.
-            let part = part.start.max(at)..part.end.max(at);
-            for (store, blocks) in [(&inner.medium, at..part.start), (&inner.buffer, part.clone())]
-            {
-                let (offset, len) = self.range(&blocks);
-                content::read(store, offset, len, &mut out);
-            }
-            at = part.end;
-        }
+        content::read(&inner.medium, at, end - at, &mut out);
         out
+    }
+}
+
+impl Inner {
+    /// Puts on the medium what the buffer holds of a range.
+    fn write_back(&mut self, at: Offset, len: ByteCount) {
+        for (place, data) in self.buffer.within(at.bytes()..(at + len).bytes()) {
+            content::write(&mut self.medium, Offset(place), &data);
+        }
     }
 }
 

@@ -1,0 +1,118 @@
+//! What the mechanism does next: rules 3, 4 and 6 of the [model](super).
+//!
+//! Positioning time is the seek, and then the wait until the sector comes round. The disk knows both
+//! exactly, so it can choose the command over which the head will be first (Jacobson and Wilkes, "Disk
+//! scheduling algorithms based on rotational position", HPL-CSP-91-7, 1991). Left to itself that rule
+//! starves what lies far away, hence the age limit.
+
+use super::{DiskModel, Job, Mechanism};
+use crate::disk::geometry::Place;
+use std::ops::Range;
+use stdx::{Duration, Instant};
+
+/// What the mechanism writes back in one go (2¹⁸ B). Longer keeps room blocked until its end; since
+/// neighbours follow without a wait, shorter costs nothing on the medium.
+const WRITE_BACK_BYTES_MAX: u64 = 256 << 10;
+/// A sector that was missed by no more than this is not missed: times are rounded to nanoseconds.
+const ANGLE_TOLERANCE_NS: u64 = 200;
+
+impl DiskModel {
+    /// How long until the sector at this unrolled time comes round.
+    pub(super) fn angle_wait(&self, at: Instant, unrolled_ns: u64) -> u64 {
+        let revolution = self.layout.revolution_ns();
+        let phase = (at.as_nanos() + self.phase_ns) % revolution;
+        let wait = (unrolled_ns % revolution + revolution - phase) % revolution;
+        if wait > revolution - ANGLE_TOLERANCE_NS { 0 } else { wait }
+    }
+
+    /// From `from` on: seek and wait until the head is over the start of these blocks.
+    fn positioning(&self, from: Instant, lba: u64, place: &Place, write: bool) -> u64 {
+        // The neighbour of the last block lies behind the skew, which was made for the switch.
+        let arm = if lba == self.head_lba {
+            0
+        } else {
+            let distance = place.cylinder.abs_diff(self.head.cylinder);
+            self.seek.time_ns(distance, place.head != self.head.head, write)
+        };
+        arm + self.angle_wait(from + Duration::from_nanos(arm), place.unrolled_ns)
+    }
+
+    /// Gives the mechanism its next job, if there is one. Rules 3, 4 and 6.
+    pub(super) fn start_next(&mut self, now: Instant) {
+        if self.queue.is_empty() && self.dirty.is_empty() {
+            return;
+        }
+        if let Mechanism::Ahead(ahead) = &self.mechanism
+            && ahead.promised > now
+        {
+            let promised = ahead.promised;
+            return self.schedule_free(promised);
+        }
+        self.note_ahead(now);
+        let mut best: Option<(Instant, usize)> = None;
+        let aged =
+            self.queue.first().is_some_and(|oldest| now.since(oldest.arrived) >= self.age_limit);
+        let looked_at = if aged { 1 } else { self.reorder_depth.min(self.queue.len()) };
+        for (index, waiting) in self.queue[..looked_at].iter().enumerate() {
+            let from = now.max(waiting.ready);
+            let lba = waiting.blocks.start;
+            let wait = self.positioning(from, lba, &waiting.place, waiting.write);
+            let start = from + Duration::from_nanos(wait);
+            if best.is_none_or(|(earliest, _)| start < earliest) {
+                best = Some((start, index));
+            }
+        }
+        let mut back: Option<(Instant, Range<u64>)> = None;
+        if !aged && self.may_write_back() {
+            for stretch in self.dirty.near(self.head_lba, self.reorder_depth) {
+                let place = self.layout.locate(stretch.start);
+                let wait = self.positioning(now, stretch.start, &place, true);
+                let start = now + Duration::from_nanos(wait);
+                let earliest = back.as_ref().map(|(at, _)| *at).or(best.map(|(at, _)| at));
+                if earliest.is_none_or(|earliest| start < earliest) {
+                    back = Some((start, stretch));
+                }
+            }
+        }
+        let (job, media_start) = if let Some((start, mut blocks)) = back {
+            blocks.end = blocks.end.min(blocks.start + WRITE_BACK_BYTES_MAX / self.sector_bytes);
+            self.dirty.remove(blocks.clone());
+            (Job::WriteBack(blocks), start)
+        } else if let Some((start, index)) = best {
+            let waiting = self.queue.remove(index);
+            let job = if waiting.write { Job::Write(waiting) } else { Job::Read(waiting) };
+            (job, start)
+        } else {
+            return;
+        };
+        let (blocks, write) = match &job {
+            Job::Read(waiting) => (&waiting.blocks, false),
+            Job::Write(waiting) => (&waiting.blocks, true),
+            Job::WriteBack(blocks) => (blocks, true),
+        };
+        let from = self.layout.locate(blocks.start).unrolled_ns;
+        let span = self.layout.end(blocks.end).unrolled_ns - from;
+        let whole = blocks.start.is_multiple_of(self.physical_sectors)
+            && (blocks.end.is_multiple_of(self.physical_sectors)
+                || blocks.end == self.layout.sectors());
+        let read_first = if write && !whole { self.layout.revolution_ns() } else { 0 };
+        let media_start = media_start + Duration::from_nanos(read_first);
+        self.mechanism = Mechanism::Busy { job, media_start };
+        self.schedule_free(media_start + Duration::from_nanos(span));
+    }
+
+    /// Whether more than reading ahead is waiting for the mechanism.
+    pub(super) fn mechanism_wanted(&self) -> bool {
+        !self.queue.is_empty() || !self.dirty.is_empty() && self.may_write_back_beside_reads()
+    }
+
+    fn may_write_back(&self) -> bool {
+        self.queue.is_empty() || self.may_write_back_beside_reads()
+    }
+
+    fn may_write_back_beside_reads(&self) -> bool {
+        self.flushing.is_some()
+            || !self.for_room.is_empty()
+            || self.dirty.total() * 2 >= self.dirty_sectors_max
+    }
+}

@@ -1,0 +1,251 @@
+//! The program from the outside: what a user types, what comes back, and what is left on the disk.
+//!
+//! What could break: an error that takes several lines or names nothing, a wrong exit status, a report
+//! of a run that did not end, files left behind, figures that depend on the number of threads.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn spindle(dir: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_spindle"))
+        .args(arguments)
+        .current_dir(dir)
+        .env_remove("SPINDLE_DEVICES")
+        .output()
+        .expect("the program starts")
+}
+
+/// The one line that a failing call prints.
+#[track_caller]
+fn refusal(dir: &Path, arguments: &[&str], status: i32) -> String {
+    let output = spindle(dir, arguments);
+    let errors = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {errors}");
+    let lines: Vec<&str> = errors.lines().filter(|line| line.starts_with("spindle: ")).collect();
+    assert_eq!(lines.len(), 1, "{arguments:?} is answered with one line: {errors}");
+    lines[0].to_owned()
+}
+
+fn temporary() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// A study of two layouts that runs in a moment.
+const SMALL: &str = r#"
+title = "Two layouts"
+question = "Which of the two?"
+repeats = 3
+[steady]
+round = "500ms"
+window = 3
+rounds_max = 6
+[machine]
+kind = "simulated"
+host = "opteron-2008"
+disk = "st3750640as"
+disks = 4
+[layouts.disk]
+level = "disk"
+[layouts.raid5-3]
+level = "raid5"
+disks = 3
+[[factor]]
+name = "layout"
+levels = ["disk", "raid5-3"]
+[[workload]]
+name = "random"
+kind = "random"
+read_share = [1, 0]
+block_size = "4k"
+queue_depth = 4
+"#;
+
+fn small(dir: &Path, change: impl Fn(&str) -> String) -> String {
+    let file = dir.join("small.toml");
+    std::fs::write(&file, change(SMALL)).expect("the study is written");
+    "small.toml".to_owned()
+}
+
+#[test]
+fn bad_input_is_answered_with_one_line_that_names_the_thing() {
+    let dir = temporary();
+    let run = |change: &dyn Fn(&str) -> String| {
+        let study = small(dir.path(), change);
+        refusal(dir.path(), &["lab", "run", &study], 2)
+    };
+    for (line, parts) in [
+        (run(&|text| text.replace("repeats", "repeat")), &["small.toml", "repeat", "repeats"][..]),
+        (run(&|text| text.replace("raid5\"\ndisks", "raid7\"\ndisks")), &["raid5-3", "raid7"]),
+        (run(&|text| text.replace("st3750640as", "st3750640a")), &["st3750640a", "st3750640as"]),
+        (run(&|text| text.replace("disks = 4", "disks = 2")), &["raid5-3", "3 disks", "2"]),
+        (run(&|text| text.replace("disks = 3", "disks = 1")), &["raid5-3", "1"]),
+        (run(&|text| text.replace("[\"disk\", ", "[\"disc\", ")), &["disc"]),
+        (run(&|text| text.replace("kind = \"random\"", "kind = \"randon\"")), &["randon", "random"]),
+        (run(&|text| text.replace("host = ", "hots = ")), &["hots"]),
+        (run(&|text| text.replace("\"simulated\"", "\"quantum\"")), &["quantum", "simulated"]),
+        (run(&|text| text[..200].to_owned()), &["small.toml"]),
+        (refusal(dir.path(), &["lab", "run", "none.toml"], 2), &["none.toml"]),
+        (refusal(dir.path(), &["lab", "run", "raid-layout"], 2), &["raid-layout", "raid-layouts"]),
+        (refusal(dir.path(), &["lab", "run", "raid-layouts", "--only", "raid9"], 2), &["raid9"]),
+        (refusal(dir.path(), &["lab", "run", "raid-layouts", "--set", "repeets=3"], 2), &["repeets"]),
+        (refusal(dir.path(), &["lab", "run", "raid-layouts", "--jobs", "0"], 2), &["--jobs"]),
+        (refusal(dir.path(), &["lab", "report", "nowhere"], 2), &["nowhere"]),
+        (refusal(dir.path(), &["lab", "frobnicate"], 2), &["frobnicate"]),
+        (refusal(dir.path(), &["hw", "show", "st3750640"], 2), &["st3750640", "st3750640as"]),
+    ] {
+        for part in parts {
+            assert!(line.contains(part), "'{part}' is not in: {line}");
+        }
+    }
+    assert!(!dir.path().join("spindle-results").exists(), "nothing was written");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_on_one_thread_and_on_four() {
+    let dir = temporary();
+    let study = small(dir.path(), str::to_owned);
+    for (out, jobs) in [("one", "1"), ("four", "4")] {
+        let output = spindle(dir.path(), &["lab", "run", &study, "--out", out, "--jobs", jobs]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    for file in ["results.json", "results.csv", "report.html"] {
+        let read = |out| std::fs::read(dir.path().join(out).join(file)).expect(file);
+        assert!(read("one") == read("four"), "{file} differs");
+    }
+    let output = spindle(dir.path(), &["lab", "compare", "one", "four"]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("no difference"));
+    let output = spindle(dir.path(), &["lab", "run", &study, "--out", "other", "--seed", "2"]);
+    assert!(output.status.success());
+    let read = |out| std::fs::read(dir.path().join(out).join("results.json")).expect("results");
+    assert!(read("one") != read("other"), "another seed gives other figures");
+}
+
+#[test]
+fn results_json_keeps_its_contract() {
+    let dir = temporary();
+    let study = small(dir.path(), str::to_owned);
+    let output = spindle(dir.path(), &["lab", "run", &study, "--quick", "--format", "json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    for key in ["study", "seed", "spindle_version", "simulated", "cells", "claims", "verdict"] {
+        assert!(results.get(key).is_some(), "{key}");
+    }
+    assert_eq!(results["simulated"], true);
+    assert_eq!(results["quick"], true);
+    let cells = results["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 4);
+    for cell in cells {
+        for metric in ["iops", "throughput_mb_s", "latency_us_p50", "latency_us_p99", "cpu_us_per_io"] {
+            let metric = &cell["metrics"][metric];
+            assert!(metric["mean"].as_f64().expect("a mean") > 0.0);
+            assert!(metric["ci_low"].as_f64() <= metric["ci_high"].as_f64());
+            assert_eq!(metric["samples"].as_array().map(Vec::len), cell["repeats"].as_u64().map(|n| n as usize));
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_holds_other_things_is_left_alone_without_force() {
+    let dir = temporary();
+    let study = small(dir.path(), str::to_owned);
+    std::fs::create_dir(dir.path().join("photos")).expect("a folder");
+    std::fs::write(dir.path().join("photos/cat.jpg"), "cat").expect("a file");
+    let line = refusal(dir.path(), &["lab", "run", &study, "--out", "photos"], 2);
+    assert!(line.contains("photos") && line.contains("--force"), "{line}");
+    let forced = ["lab", "run", &study, "--quick", "--out", "photos", "--force"];
+    assert!(spindle(dir.path(), &forced).status.success());
+    assert!(dir.path().join("photos/cat.jpg").exists());
+    assert!(dir.path().join("photos/report.html").exists());
+}
+
+#[test]
+fn an_interrupted_run_writes_no_report_and_says_so() {
+    let dir = temporary();
+    // Hours of simulated time: it can't be over before the signal.
+    let study = small(dir.path(), |text| {
+        text.replace("500ms", "1h").replace("rounds_max = 6", "rounds_max = 1000")
+    });
+    let child = Command::new(env!("CARGO_BIN_EXE_spindle"))
+        .args(["lab", "run", &study])
+        .current_dir(dir.path())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let id = child.id().to_string();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
+    let output = child.wait_with_output().expect("it ends");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("interrupted"), "{errors}");
+    assert!(!dir.path().join("spindle-results").exists(), "nothing was written");
+}
+
+/// Files of this host: made, measured, removed.
+#[test]
+fn a_study_of_this_host_leaves_nothing_behind() {
+    let dir = temporary();
+    let study = small(dir.path(), |text| {
+        let machine = text.find("kind = \"simulated\"").expect("a machine");
+        let layouts = text.find("[layouts.disk]").expect("layouts");
+        let host = "kind = \"host\"\ndirectory = \"scratch\"\nfile_size = \"8m\"\ndirect = false\n";
+        format!("{}{host}{}", &text[..machine], &text[layouts..]).replace("500ms", "20ms")
+    });
+    let output = spindle(dir.path(), &["lab", "run", &study, "--format", "json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(results["simulated"], false);
+    assert!(!dir.path().join("scratch").exists(), "the lab's files are removed");
+}
+
+#[test]
+fn content_is_not_destroyed_without_leave() {
+    let dir = temporary();
+    let disk = dir.path().join("precious.img");
+    let precious = vec![0x5a_u8; 1 << 20];
+    std::fs::write(&disk, &precious).expect("a file");
+    let with_device = |text: &str| {
+        let machine = text.find("kind = \"simulated\"").expect("a machine");
+        let layouts = text.find("[layouts.disk]").expect("layouts");
+        let host = "kind = \"host\"\ndevices = [\"precious.img\"]\ndirect = false\n";
+        format!("{}{host}{}", &text[..machine], &text[layouts..])
+            .replace("500ms", "20ms")
+            .replace("levels = [\"disk\", \"raid5-3\"]", "levels = [\"disk\"]")
+    };
+    let study = small(dir.path(), with_device);
+    let line = refusal(dir.path(), &["lab", "run", &study], 2);
+    assert!(line.contains("precious.img") && line.contains("--destructive"), "{line}");
+    assert_eq!(std::fs::read(&disk).expect("it is there"), precious);
+
+    // A study that only reads needs no leave and changes nothing.
+    let study = small(dir.path(), |text| with_device(text).replace("[1, 0]", "[1]"));
+    let output = spindle(dir.path(), &["lab", "run", &study, "--out", "reads"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read(&disk).expect("it is there"), precious);
+
+    let study = small(dir.path(), with_device);
+    let output = spindle(dir.path(), &["lab", "run", &study, "--out", "writes", "--destructive"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_ne!(std::fs::read(&disk).expect("it is there"), precious);
+}
+
+#[test]
+fn every_study_that_ships_can_be_shown_and_every_profile_too() {
+    let dir = temporary();
+    let list = |arguments: &[&str]| {
+        let output = spindle(dir.path(), arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")
+    };
+    for (group, count) in [("lab", 3), ("hw", 20)] {
+        let rows = list(&[group, "list", "--json"]);
+        let rows = rows.as_array().expect("a list");
+        assert!(rows.len() >= count);
+        for row in rows {
+            let name = row["name"].as_str().expect("a name");
+            let shown = list(&[group, "show", name, "--json"]);
+            assert_eq!(shown["name"], name);
+        }
+    }
+}
