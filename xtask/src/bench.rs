@@ -6,6 +6,7 @@
 
 mod executor;
 mod parity;
+mod simulation;
 
 use crate::Failure;
 use std::process::Command;
@@ -16,6 +17,7 @@ type Bench = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 const BENCHES: &[Bench] = &[
     ("executor", "4 KiB reads through Device and io_uring, beside fio", executor::run),
     ("parity", "P, P+Q, P+Q+R: generate and reconstruct, beside ISA-L and OpenZFS", parity::run),
+    ("simulation", "simulated I/Os a second on one core", simulation::run),
 ];
 
 /// `cargo xtask bench …`

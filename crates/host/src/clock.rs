@@ -1,6 +1,6 @@
 //! The real clock, and the processor time of this process.
 //!
-//! An [`Instant`](stdx::Instant) counts from the moment the runtime was made, by the system's
+//! An [`Instant`] counts from the moment the runtime was made, by the system's
 //! monotonic clock, which neither the administrator nor a leap second moves.
 //!
 //! **Processor time** is that of the whole process (`CLOCK_PROCESS_CPUTIME_ID`), not of the executor's

@@ -6,7 +6,7 @@
 //! not a hole, in a block device at its two ends. The answer names what was found and where.
 //!
 //! **It errs to the safe side.** A signature may be the left-over of something long gone; that is for
-//! the user to judge. Of a large file without a signature [`SCAN_BYTES_MAX`] are read, and data beyond
+//! the user to judge. Of a large file without a signature `SCAN_BYTES_MAX` are read, and data beyond
 //! that counts as content unseen.
 //!
 //! Sources of the places and numbers: util-linux libblkid, the kernel's `include/uapi/linux/magic.h`,

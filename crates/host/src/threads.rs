@@ -5,7 +5,7 @@
 //! done: so nothing is shared, and dropping the future that waits for the answer frees nothing that a
 //! thread uses. The answers stay on the executor's thread, in a table.
 //!
-//! The pool has [`THREADS_MAX`] threads: so many operations are under way at a time; more wait in
+//! The pool has `THREADS_MAX` threads: so many operations are under way at a time; more wait in
 //! order.
 
 use crate::answer::{Answer, AtOnce};

@@ -1,12 +1,12 @@
 //! The reactor over `io_uring`: one ring for each executor, on its thread.
 //!
-//! **The way of an operation.** [`UringReactor::start`] puts it in the table of flights and its entry
+//! **The way of an operation.** `UringReactor::start` puts it in the table of flights and its entry
 //! in the submission queue; no system call yet. The executor runs other ready tasks, which put theirs;
 //! then [`park`](Reactor::park) hands all over and waits for a completion, in one call (and every few
-//! entries before that, see [`HAND_OVER_AT`]). A completion is
+//! entries before that, see `HAND_OVER_AT`). A completion is
 //! given to the operation, which either has another step to make (a short read) or is answered.
 //!
-//! **Limits.** The table has [`FLIGHTS_MAX`] places. Every entry in the submission queue belongs to a
+//! **Limits.** The table has `FLIGHTS_MAX` places. Every entry in the submission queue belongs to a
 //! flight or is the bell's, so that queue can't overflow; the completion queue is twice as long, so it
 //! can't either. Operations beyond the limit wait in `backlog`, in order; each belongs to a request
 //! whose memory its owner had already, and costs no more than a table entry.
@@ -23,7 +23,7 @@
 //! 4. between queueing and completion nobody borrows the flight's memory: `Operation::step` and
 //!    `Operation::advance` are called only when no entry of the flight is under way;
 //! 5. dropping the reactor cancels and awaits all flights. Those that do not end within
-//!    [`DRAIN_MAX`] (a dead network file system) are leaked: never freed memory is sound.
+//!    `DRAIN_MAX` (a dead network file system) are leaked: never freed memory is sound.
 //!
 //! **Setup.** `SINGLE_ISSUER | DEFER_TASKRUN` (Linux 6.1) keep completion work off other processors and
 //! run it only when we ask, batched; older kernels get `COOP_TASKRUN` (5.19), then nothing. What is

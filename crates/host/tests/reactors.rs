@@ -4,6 +4,8 @@
 //! What could break: bytes that land elsewhere or not at all, memory that is given back while the
 //! kernel writes to it, an executor that sleeps through a wake-up, an error that is swallowed.
 
+#![allow(clippy::disallowed_methods)] // host is the real world: threads, clocks, and places for files
+
 use host::{FileDevice, FileOptions, HostRuntime, OpenError, ReactorKind, StartError};
 use rt::{
     Buf, BufMut, Device, DeviceRef, IoErrorKind, IoResult, PAGE, Request, Rt, SgList, Work,

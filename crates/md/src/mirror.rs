@@ -19,6 +19,7 @@
 //! What failed in the middle of a write (some copies new, some old, when the power is cut) is for a
 //! resync to make equal; the bitmap that makes it short comes with the superblocks.
 
+use crate::layout::Place;
 use crate::layout::mirrored::MirroredMap;
 use crate::locks::RangeLock;
 use crate::member::{Manner, Writes, all};
@@ -83,7 +84,7 @@ impl Mirror {
     }
 
     /// The copy to read a piece from, but none of `tried`.
-    fn choose(&self, piece: &Range<u64>, runs: &[Run], tried: &[usize]) -> Option<(usize, u64)> {
+    pub(crate) fn choose(&self, piece: &Range<u64>, runs: &[Run], tried: &[usize]) -> Option<(usize, u64)> {
         let members = &self.set.members;
         let len = piece.end - piece.start;
         let copies = self.map.locate(piece.start);
@@ -158,10 +159,11 @@ impl Mirror {
         while at < run.at + run.len {
             // Small enough that two bad places on different copies rarely meet.
             let len = RETRY_GRAIN.min(run.at + run.len - at);
-            let byte = self.map.array_byte(crate::layout::Place { slot: run.slot, at });
+            let byte = self.map.array_byte(Place { slot: run.slot, at });
             let byte = byte.expect("what was read for the host is in the array");
             let len = len.min(self.map.piece(byte));
-            let (data, bad) = self.read_anywhere(byte..byte + len, priority).await?;
+            let place = Place { slot: run.slot, at };
+            let (data, bad) = self.read_with_others(Some(place), byte..byte + len, priority).await?;
             if bad_place && !bad.is_empty() {
                 self.mend(byte..byte + len, bad);
             }
@@ -171,14 +173,21 @@ impl Mirror {
         Ok(whole)
     }
 
-    /// Reads a small range from any copy that has it; tells which had not.
-    pub(crate) async fn read_anywhere(&self, piece: Range<u64>, priority: Priority) -> Result<(SgList, SmallVec<[usize; 4]>), IoErrorKind> {
+    /// Reads a small range from the copy at `first`, or from any that has it; tells which had not.
+    pub(crate) async fn read_with_others(
+        &self,
+        first: Option<Place>,
+        piece: Range<u64>,
+        priority: Priority,
+    ) -> Result<(SgList, SmallVec<[usize; 4]>), IoErrorKind> {
         let (members, len) = (&self.set.members, piece.end - piece.start);
         let mut tried: SmallVec<[usize; 4]> = SmallVec::new();
         let mut bad: SmallVec<[usize; 4]> = SmallVec::new();
         let mut worst = IoErrorKind::TooFewMembers;
+        let first = first.filter(|place| members.readable(place.slot, &(place.at..place.at + len)));
+        let mut next = first.map(|place| (place.slot, place.at)).or_else(|| self.choose(&piece, &[], &tried));
         // Ends: each round tries a copy that was not tried.
-        while let Some((slot, at)) = self.choose(&piece, &[], &tried) {
+        while let Some((slot, at)) = next {
             tried.push(slot);
             match members.read(slot, at, len, priority).await {
                 Ok(data) => return Ok((data, bad)),
@@ -189,6 +198,7 @@ impl Mirror {
                     }
                 }
             }
+            next = self.choose(&piece, &[], &tried);
         }
         Err(worst)
     }
@@ -200,14 +210,20 @@ impl Mirror {
     }
 
     async fn mend_now(&self, piece: Range<u64>, bad: &[usize]) {
-        let members = &self.set.members;
         let _guard = self.locks.exclusive(piece.clone()).await;
         // Another write may have changed the bytes since they were read for the host.
-        let Ok((data, _)) = self.read_anywhere(piece.clone(), Priority::Foreground).await else { return };
+        if let Ok((data, _)) = self.read_with_others(None, piece.clone(), Priority::Foreground).await {
+            self.write_bad(&piece, &data, bad).await;
+        }
+    }
+
+    /// Writes to the copies that could not be read, under the lock.
+    pub(crate) async fn write_bad(&self, piece: &Range<u64>, data: &SgList, bad: &[usize]) {
+        let members = &self.set.members;
         let mut writes = Writes::default();
         for place in self.map.locate(piece.start) {
             if bad.contains(&place.slot) {
-                members.write(place.slot, place.at, &data, Manner::default(), &mut writes);
+                members.write(place.slot, place.at, data, Manner::default(), &mut writes);
                 members.count_corrected(place.slot);
                 self.set.stats.borrow_mut().corrected += 1;
             }
@@ -227,7 +243,6 @@ impl Mirror {
     async fn write_now(&self, request: Request) -> Result<(), IoErrorKind> {
         let (at, len) = (request.offset.bytes(), request.len().bytes());
         let _guard = self.locks.shared(at..at + len).await;
-        let members = &self.set.members;
         let (data, zeroes, fua) = match request.op {
             Op::Write { data, fua } => (data, false, fua),
             Op::WriteZeroes(len) => (SgList::zeros(len.as_usize()), true, false),
@@ -243,7 +258,7 @@ impl Mirror {
     }
 
     /// Writes to every copy. Fails where a byte has no copy left that was written.
-    async fn write_copies(&self, at: u64, data: &SgList, manner: Manner) -> Option<IoErrorKind> {
+    pub(crate) async fn write_copies(&self, at: u64, data: &SgList, manner: Manner) -> Option<IoErrorKind> {
         let members = &self.set.members;
         let mut spread: SmallVec<[Spread; 4]> = SmallVec::new();
         let mut reached = true;

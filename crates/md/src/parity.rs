@@ -140,6 +140,11 @@ impl Sums {
         self.sums.push(Sum { kind, outputs, segments });
     }
 
+    /// Computes all sums here and now: for a few sectors.
+    pub(crate) fn compute_now(self) -> SmallVec<[Parities; 1]> {
+        self.sums.into_iter().map(Sum::run).collect()
+    }
+
     /// Computes all sums, in the order of adding.
     pub(crate) async fn compute(self, rt: &Rt) -> SmallVec<[Parities; 1]> {
         let Some(kind) = self.kind else { return SmallVec::new() };
@@ -196,8 +201,11 @@ impl Sum {
                 }
                 continue;
             }
-            let mut outputs: SmallVec<[&mut [u8]; 2]> = segment.outputs.iter_mut().map(|output| &mut **output).collect();
-            run_bytes(&self.kind, &segment.inputs, &mut outputs);
+            {
+                let outputs = segment.outputs.iter_mut();
+                let mut outputs: SmallVec<[&mut [u8]; 2]> = outputs.map(|output| &mut **output).collect();
+                run_bytes(&self.kind, &segment.inputs, &mut outputs);
+            }
             for (result, output) in results.iter_mut().zip(segment.outputs) {
                 result.push(output.freeze());
             }

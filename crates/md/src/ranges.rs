@@ -19,13 +19,6 @@ pub(crate) const RANGES_MAX: usize = 65_536;
 pub(crate) struct RangeSet(Vec<Range<u64>>);
 
 impl RangeSet {
-    /// The set of one range.
-    pub(crate) fn of(range: Range<u64>) -> RangeSet {
-        let mut set = RangeSet::default();
-        set.insert(range);
-        set
-    }
-
     /// Whether no separate range more can be held.
     pub(crate) fn is_full(&self) -> bool {
         self.0.len() >= RANGES_MAX
@@ -66,6 +59,7 @@ impl RangeSet {
             .iter()
             .take_while(move |held| held.start < end)
             .map(move |held| held.start.max(start)..held.end.min(end))
+            .filter(|part| !part.is_empty())
     }
 
     /// How many bytes are in the set.

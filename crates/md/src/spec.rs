@@ -306,6 +306,8 @@ pub enum SpecError {
     MemberTooSmall { slot: usize, name: String, capacity: ByteCount, needed: ByteCount },
     #[error("the spare {name} has {capacity}, and a member needs {needed}: use a larger one")]
     SpareTooSmall { name: String, capacity: ByteCount, needed: ByteCount },
+    #[error("{disks} members with {near} near and {far} far copies, which would fall on one another: make the members a multiple of {near}")]
+    Collision { disks: usize, near: usize, far: usize },
     #[error("member {slot} ({name}) has blocks of {block}, which do not divide the chunk and the data offset: choose multiples of {block}")]
     Block { slot: usize, name: String, block: ByteCount },
 }
@@ -359,6 +361,10 @@ impl ArraySpec {
         };
         if given < needed {
             return Err(SpecError::TooFewSlots { level, needed, given });
+        }
+        // The kernel takes it and lays copies over others; mdadm can't ask for it.
+        if near > 1 && far > 1 && !given.is_multiple_of(near) {
+            return Err(SpecError::Collision { disks: given, near, far });
         }
         let parity_layout = self.parity_layout()?;
         let chunk = self.checked_chunk()?;

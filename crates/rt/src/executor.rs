@@ -142,12 +142,13 @@ impl Runtime {
                 let output = result.borrow_mut().take();
                 return Ok(output.expect("a task that ended left its result"));
             }
-            self.fire_timers();
             if !inner.queue.is_empty() {
                 inner.reactor.poll();
+                self.fire_timers();
                 continue;
             }
-            // Parking takes what is there, as polling does: one look at the outside, not two.
+            // Parking takes what is there, as polling does, and does not wait where a timer is due: one
+            // look at the outside and at the clock, not two.
             inner.queue.parked.store(true, Ordering::SeqCst);
             // A waker of another thread may have come between the look and the store.
             let parked = if inner.queue.is_empty() {

@@ -24,6 +24,8 @@ pub const PAGE_BYTES: usize = 4096;
 const PAGE: u64 = PAGE_BYTES as u64;
 const PAGES_PER_GROUP: usize = (MIB / PAGE) as usize;
 const GROUPS_PER_REGION: usize = (GIB / MIB) as usize;
+/// Pages that differ before a group is kept page by page: till then the list is smaller and quick.
+const SPARSE_PAGES_MAX: usize = 32;
 /// The size of the word whose repetition is stored once.
 const WORD: u64 = 8;
 
@@ -52,7 +54,15 @@ enum Region {
 #[derive(Debug)]
 enum Group {
     Uniform(u64),
+    Sparse(Box<Sparse>),
     Pages(Box<[Page]>),
+}
+
+/// One word over and over but for a few pages, in order: what scattered writes leave.
+#[derive(Debug)]
+struct Sparse {
+    word: u64,
+    pages: Vec<(u8, Page)>,
 }
 
 #[derive(Clone, Debug)]
@@ -126,6 +136,11 @@ impl Store {
                 Region::Uniform(word) => (GIB, Err(*word)),
                 Region::Groups(groups) => match &groups[(at % GIB / MIB) as usize] {
                     Group::Uniform(word) => (MIB, Err(*word)),
+                    Group::Sparse(sparse) => match sparse.page((at % MIB / PAGE) as u8) {
+                        None => (PAGE, Err(sparse.word)),
+                        Some(Page::Uniform(word)) => (PAGE, Err(*word)),
+                        Some(Page::Whole(bytes)) => (PAGE, Ok(bytes)),
+                    },
                     Group::Pages(pages) => match &pages[(at % MIB / PAGE) as usize] {
                         Page::Uniform(word) => (PAGE, Err(*word)),
                         Page::Whole(bytes) => (PAGE, Ok(bytes)),
@@ -177,9 +192,20 @@ impl Store {
             let Region::Groups(groups) = region else { continue };
             bytes += groups.len() * size_of::<Group>();
             for group in groups {
-                let Group::Pages(pages) = group else { continue };
-                bytes += pages.len() * size_of::<Page>();
-                bytes += pages.iter().filter(|p| matches!(p, Page::Whole(_))).count() * PAGE_BYTES;
+                let whole = |p: &&Page| matches!(p, Page::Whole(_));
+                match group {
+                    Group::Uniform(_) => {}
+                    Group::Sparse(sparse) => {
+                        bytes += size_of::<Sparse>();
+                        bytes += sparse.pages.capacity() * size_of::<(u8, Page)>();
+                        let pages = sparse.pages.iter().map(|(_, page)| page);
+                        bytes += pages.filter(whole).count() * PAGE_BYTES;
+                    }
+                    Group::Pages(pages) => {
+                        bytes += pages.len() * size_of::<Page>();
+                        bytes += pages.iter().filter(whole).count() * PAGE_BYTES;
+                    }
+                }
             }
         }
         ByteCount(bytes as u64)
@@ -196,7 +222,7 @@ impl Store {
 
     fn page_mut(&mut self, at: u64) -> &mut Page {
         let groups = self.regions[(at / GIB) as usize].groups();
-        &mut groups[(at % GIB / MIB) as usize].pages()[(at % MIB / PAGE) as usize]
+        groups[(at % GIB / MIB) as usize].page_mut((at % MIB / PAGE) as usize)
     }
 }
 
@@ -233,34 +259,80 @@ impl Region {
     }
 }
 
+impl Sparse {
+    fn page(&self, index: u8) -> Option<&Page> {
+        let found = self.pages.binary_search_by_key(&index, |(at, _)| *at);
+        found.ok().map(|at| &self.pages[at].1)
+    }
+}
+
 impl Group {
-    fn pages(&mut self) -> &mut [Page] {
+    /// One page, which may be changed: of its own from here on.
+    fn page_mut(&mut self, index: usize) -> &mut Page {
         if let Group::Uniform(word) = *self {
-            *self = Group::Pages(vec![Page::Uniform(word); PAGES_PER_GROUP].into());
+            *self = Group::Sparse(Box::new(Sparse { word, pages: Vec::new() }));
         }
-        let Group::Pages(pages) = self else { unreachable!("it was just split") };
+        if let Group::Sparse(sparse) = self
+            && sparse.pages.len() >= SPARSE_PAGES_MAX
+        {
+            self.dense();
+        }
+        match self {
+            Group::Sparse(sparse) => {
+                let found = sparse.pages.binary_search_by_key(&(index as u8), |(at, _)| *at);
+                let at = found.unwrap_or_else(|at| {
+                    sparse.pages.insert(at, (index as u8, Page::Uniform(sparse.word)));
+                    at
+                });
+                &mut sparse.pages[at].1
+            }
+            Group::Pages(pages) => &mut pages[index],
+            Group::Uniform(_) => unreachable!("it was just split"),
+        }
+    }
+
+    /// Keeps it page by page.
+    fn dense(&mut self) -> &mut [Page] {
+        let (word, few) = match self {
+            Group::Uniform(word) => (*word, Vec::new()),
+            Group::Sparse(sparse) => (sparse.word, std::mem::take(&mut sparse.pages)),
+            Group::Pages(pages) => return pages,
+        };
+        let mut pages = vec![Page::Uniform(word); PAGES_PER_GROUP];
+        for (index, page) in few {
+            pages[usize::from(index)] = page;
+        }
+        *self = Group::Pages(pages.into());
+        let Group::Pages(pages) = self else { unreachable!("it was just made dense") };
         pages
     }
 
     fn write_word(&mut self, at: u64, len: u64, word: u64) {
-        if matches!(self, Group::Uniform(same) if *same == word) {
-            return;
+        match self {
+            Group::Uniform(same) if *same == word => return,
+            _ if len / PAGE > SPARSE_PAGES_MAX as u64 / 2 => {
+                self.dense();
+            }
+            _ => {}
         }
-        let pages = self.pages();
         let (mut at, end) = (at, at + len);
         let reaches_the_end = end == MIB;
         while at < end {
             let (index, within) = ((at / PAGE) as usize, (at % PAGE) as usize);
             let n = (end - at).min(PAGE - within as u64);
+            let page = self.page_mut(index);
             if n == PAGE {
-                pages[index] = Page::Uniform(word);
-            } else if !matches!(pages[index], Page::Uniform(same) if same == word) {
-                fill(&mut pages[index].bytes()[within..within + n as usize], word);
+                *page = Page::Uniform(word);
+            } else if !matches!(page, Page::Uniform(same) if *same == word) {
+                fill(&mut page.bytes()[within..within + n as usize], word);
             }
             at += n;
         }
         let uniform = |p: &Page| matches!(p, Page::Uniform(same) if *same == word);
-        if reaches_the_end && pages.iter().all(uniform) {
+        if let Group::Pages(pages) = self
+            && reaches_the_end
+            && pages.iter().all(uniform)
+        {
             *self = Group::Uniform(word);
         }
     }
@@ -371,6 +443,18 @@ mod tests {
         let mut out = [0; 16];
         store.read_into(Offset(GIB - 8), &mut out);
         assert_eq!(out, [7, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    /// Random writes over terabytes touch a MiB each; with a table of pages for each they would not fit.
+    #[test]
+    fn scattered_writes_cost_little_more_than_what_they_write() {
+        let mut store = Store::new(ByteCount(1 << 40));
+        for i in 0..100_000_u64 {
+            store.write_word(Offset(i * 7919 % 262_144 * 4 * MIB + 4096), ByteCount(4096), i);
+        }
+        let each = store.memory().bytes() / 100_000;
+        println!("{each} bytes for a scattered page");
+        assert!(each < 500, "{each}");
     }
 
     #[test]

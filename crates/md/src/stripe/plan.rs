@@ -173,8 +173,8 @@ mod tests {
         assert_eq!([3, 4, 5].map(|disks| case(disks, 1).write(0, 0, 512).mode()), [Mode::Reconstruct, Mode::Reconstruct, Mode::Modify]);
         // RAID 6: modify reads 3; reconstruct 3, 4.
         assert_eq!([6, 7].map(|disks| case(disks, 2).write(0, 0, 512).mode()), [Mode::Reconstruct, Mode::Modify]);
-        let both = case(6, 1).write(0, 0, 512).write(1, 0, 512);
-        assert_eq!(both.plan(), (vec![(Mode::Modify, 0..512)], vec![both.slot(0), both.slot(1), 5]).clone());
+        let both = case(7, 1).write(0, 0, 512).write(1, 0, 512);
+        assert_eq!(both.plan(), (vec![(Mode::Modify, 0..512)], vec![both.slot(0), both.slot(1), 6]));
     }
 
     #[test]

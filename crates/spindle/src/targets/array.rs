@@ -1,11 +1,21 @@
 //! A layout built over devices, and what the array can do with itself.
 
-use super::layout::{Layout, Level};
+use super::layout::{CHUNK_DEFAULT, Layout, Level};
+use futures_util::future::LocalBoxFuture;
 use lab::measure::ArrayOperations;
-use lab::study::{Kind, OperationKind, Workload};
+use lab::study::{Kind, OperationKind, Priority, Workload};
 use lab::target::TargetError;
+use md::{Array, ArraySpec, Initialise, SpecError, SyncPriority};
+use rt::memory::MemoryDevice;
 use rt::{DeviceRef, Rt};
+use std::cell::RefCell;
 use std::rc::Rc;
+use stdx::{ByteCount, Offset};
+
+/// The slot that a rebuild loses and a clone copies.
+const VICTIM: usize = 0;
+/// Size of the stand-ins on which a layout is tried out before anything runs; they take no memory.
+const STAND_IN: ByteCount = ByteCount::gib(1024);
 
 /// A layout, built.
 pub struct Built {
@@ -26,9 +36,179 @@ pub fn spares(workload: &Workload) -> usize {
     }
 }
 
-pub fn check(_name: &str, _layout: &Layout, _workload: &Workload) -> Result<(), TargetError> { Ok(()) }
+/// Whether a layout can be built and the workload makes sense on it, before anything runs.
+///
+/// # Errors
+/// What can't be, why, and the mend.
+pub fn check(name: &str, layout: &Layout, workload: &Workload) -> Result<(), TargetError> {
+    try_out(layout).map_err(|error| unfit(name, &error))?;
+    let mut sets = std::iter::successors(Some(layout), |layout| layout.of.as_deref());
+    let redundant = sets.any(|layout| {
+        !matches!(layout.level, Level::Disk | Level::Linear | Level::Raid0)
+    });
+    if matches!(workload.kind, Kind::Operation(_)) && !redundant {
+        return Err(TargetError::Unfit {
+            what: format!("'{}' on layout '{name}'", workload.name),
+            why: "it has no redundancy, so there is nothing to initialise, clone, rebuild or check"
+                .to_owned(),
+            mend: format!("restrict the workload with except = {{ layout = [\"{name}\"] }}"),
+        });
+    }
+    Ok(())
+}
 
-pub fn build(_rt: &Rt, _name: &str, layout: &Layout, disks: Vec<DeviceRef>) -> Result<Built, TargetError> {
-    assert_eq!(layout.level, Level::Disk);
-    Ok(Built { device: disks[0].clone(), operations: None })
+/// Builds a layout of stand-ins.
+fn try_out(layout: &Layout) -> Result<(), SpecError> {
+    if layout.level == Level::Disk {
+        return Ok(());
+    }
+    if let Some(of) = &layout.of {
+        try_out(of)?;
+    }
+    let members = (0..layout.members()).map(|member| {
+        MemoryDevice::new(&format!("member {member}"), STAND_IN) as DeviceRef
+    });
+    spec(layout, members.collect())?.check()
+}
+
+/// The engine's description of a set.
+fn spec(layout: &Layout, members: Vec<DeviceRef>) -> Result<ArraySpec, SpecError> {
+    let level = match layout.level {
+        Level::Disk => unreachable!("a plain disk is no set"),
+        Level::Linear => md::Level::Linear,
+        Level::Raid0 => md::Level::Raid0,
+        Level::Raid1 => md::Level::Raid1,
+        Level::Raid4 => md::Level::Raid4,
+        Level::Raid5 => md::Level::Raid5,
+        Level::Raid6 => md::Level::Raid6,
+        Level::Raid10 => md::Level::Raid10,
+    };
+    let mut spec = ArraySpec::new(level, members);
+    spec.chunk = layout.chunk.unwrap_or(CHUNK_DEFAULT);
+    if let Some(text) = &layout.layout {
+        spec.layout = md::Layout::parse(level, text)?;
+    }
+    Ok(spec)
+}
+
+fn unfit(name: &str, error: &SpecError) -> TargetError {
+    TargetError::Unfit {
+        what: format!("layout '{name}'"),
+        why: error.to_string(),
+        mend: "correct the table of that name under [layouts]".to_owned(),
+    }
+}
+
+/// Builds a layout over the first of `disks`; what is left over are spares.
+///
+/// # Errors
+/// What is wrong with the layout.
+pub fn build(
+    rt: &Rt,
+    name: &str,
+    layout: &Layout,
+    disks: Vec<DeviceRef>,
+) -> Result<Built, TargetError> {
+    let mut disks = disks.into_iter();
+    let mut redundant = None;
+    let device = assemble(rt, name, layout, &mut disks, &mut redundant)
+        .map_err(|error| unfit(name, &error))?;
+    let operations = redundant.map(|array| {
+        Rc::new(Operations { array, spare: RefCell::new(disks.next()) }) as Rc<dyn ArrayOperations>
+    });
+    Ok(Built { device, operations })
+}
+
+/// Builds a set, inner sets first. The first set with redundancy, from the top down, is the one that
+/// operations work on.
+fn assemble(
+    rt: &Rt,
+    name: &str,
+    layout: &Layout,
+    disks: &mut dyn Iterator<Item = DeviceRef>,
+    redundant: &mut Option<Rc<Array>>,
+) -> Result<DeviceRef, SpecError> {
+    if layout.level == Level::Disk {
+        return Ok(next_disk(disks));
+    }
+    let mut members = Vec::new();
+    for member in 0..layout.members() {
+        members.push(match &layout.of {
+            None => next_disk(disks),
+            Some(of) => assemble(rt, &format!("{name}/{member}"), of, disks, redundant)?,
+        });
+    }
+    let array = Array::create(rt, name, spec(layout, members)?)?;
+    if !matches!(layout.level, Level::Linear | Level::Raid0)
+        && (redundant.is_none() || name.matches('/').count() == 0)
+    {
+        *redundant = Some(Rc::clone(&array));
+    }
+    Ok(array.device())
+}
+
+fn next_disk(disks: &mut dyn Iterator<Item = DeviceRef>) -> DeviceRef {
+    disks.next().expect("the target has checked that there are enough disks")
+}
+
+/// An array's operations, as the lab asks for them.
+struct Operations {
+    array: Rc<Array>,
+    spare: RefCell<Option<DeviceRef>>,
+}
+
+impl ArrayOperations for Operations {
+    fn extent(&self) -> ByteCount {
+        self.array.component_extent()
+    }
+
+    fn grain(&self) -> ByteCount {
+        self.array.grain()
+    }
+
+    fn prepare(&self, kind: OperationKind) -> Result<(), String> {
+        let take_spare = || {
+            let spare = self.spare.borrow_mut().take();
+            spare.ok_or_else(|| "there is no spare disk; give the machine one more".to_owned())
+        };
+        match kind {
+            OperationKind::Initialise | OperationKind::Check => Ok(()),
+            OperationKind::Rebuild => {
+                let spare = take_spare()?;
+                self.array.fail(VICTIM);
+                self.array.add_spare(spare).map_err(|error| error.to_string())
+            }
+            OperationKind::Clone => {
+                let spare = take_spare()?;
+                self.array.replace(VICTIM, spare).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    fn run(
+        &self,
+        kind: OperationKind,
+        priority: Priority,
+        from: Offset,
+        to: Offset,
+    ) -> LocalBoxFuture<'static, Result<(), String>> {
+        let array = Rc::clone(&self.array);
+        let priority = match priority {
+            Priority::Low => SyncPriority::Low,
+            Priority::Normal => SyncPriority::Normal,
+            Priority::High => SyncPriority::High,
+        };
+        Box::pin(async move {
+            let range = from..to;
+            let done = match kind {
+                OperationKind::Initialise => {
+                    array.initialise(Initialise::FromData, range, priority).await
+                }
+                OperationKind::Rebuild => array.rebuild(VICTIM, range, priority).await,
+                OperationKind::Clone => array.copy_to_replacement(VICTIM, range, priority).await,
+                OperationKind::Check => array.check(range, priority).await.map(|_| ()),
+            };
+            done.map_err(|error| error.to_string())
+        })
+    }
 }

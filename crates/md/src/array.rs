@@ -1,0 +1,225 @@
+//! An array: one device made of several, and what can be done to it while it runs.
+//!
+//! [`Array`] is a [`Device`], so it is used, traced, sliced and nested as any other. It checks each
+//! request and hands it to one of three engines, by level: `striped`, `mirror`, `stripe`. A flush goes to
+//! every member. Members come and go through the methods here; background operations stand in
+//! [`sync`](crate::sync).
+
+use crate::locks::RangeLock;
+use crate::member::{MemberReport, Members, all};
+use crate::mirror::Mirror;
+use crate::set::{Set, Stats};
+use crate::spec::{ArraySpec, Level, Map, STRIPE_CACHE_PER_MEMBER_DEFAULT, SpecError};
+use crate::stripe::Stripes;
+use crate::striped::Striped;
+use crate::sync::Progress;
+use rt::sync::Mutex;
+use rt::{Device, DeviceRef, Geometry, IoErrorKind, IoFuture, OpKind, Request, Rt, SgList};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::rc::Rc;
+use stdx::ByteCount;
+
+/// How a level does I/O.
+#[derive(Clone)]
+pub(crate) enum Engine {
+    Striped(Rc<Striped>),
+    Mirror(Rc<Mirror>),
+    Stripes(Rc<Stripes>),
+}
+
+/// A running array. See the [module](self).
+pub struct Array {
+    pub(crate) set: Rc<Set>,
+    pub(crate) engine: Engine,
+    geometry: Geometry,
+    grain: ByteCount,
+    /// One background operation at a time.
+    pub(crate) operations: Mutex<()>,
+    pub(crate) progress: RefCell<Option<Progress>>,
+}
+
+impl Array {
+    /// Makes an array of this description, which reads and writes nothing yet.
+    ///
+    /// # Errors
+    /// What is wrong with the description, and the mend.
+    pub fn create(rt: &Rt, name: &str, spec: ArraySpec) -> Result<Rc<Array>, SpecError> {
+        let plan = spec.plan()?;
+        let geometry = geometry(&spec, plan.capacity, plan.block);
+        let disks = spec.members.len();
+        let cache = spec.stripe_cache.unwrap_or(STRIPE_CACHE_PER_MEMBER_DEFAULT * disks as u64);
+        let members = Members::new(spec.members, spec.data_offset.bytes(), plan.extent);
+        let set = Rc::new(Set::new(rt, name, spec.level, members, spec.clean));
+        let mut grain = ByteCount(plan.block).max(ByteCount::kib(4));
+        let engine = match plan.map {
+            Map::Striped(map) => Engine::Striped(Rc::new(Striped { set: Rc::clone(&set), map })),
+            Map::Mirrored(map) => {
+                if spec.level == Level::Raid10 {
+                    grain = ByteCount(map.chunk());
+                }
+                Engine::Mirror(Rc::new(Mirror { set: Rc::clone(&set), map, locks: Rc::new(RangeLock::default()) }))
+            }
+            Map::Parity(map) => {
+                grain = ByteCount(map.chunk);
+                Engine::Stripes(Rc::new(Stripes::new(Rc::clone(&set), map, cache.bytes())))
+            }
+        };
+        Ok(Rc::new(Array { set, engine, geometry, grain, operations: Mutex::default(), progress: RefCell::default() }))
+    }
+
+    /// The array as a device.
+    pub fn device(self: &Rc<Self>) -> DeviceRef {
+        Rc::clone(self) as DeviceRef
+    }
+
+    /// The level.
+    pub fn level(&self) -> Level {
+        self.set.level
+    }
+
+    /// How many bytes of each member a background operation passes over.
+    pub fn component_extent(&self) -> ByteCount {
+        ByteCount(self.set.members.extent())
+    }
+
+    /// The grid on which a background operation's stretch begins and ends: a chunk, or a page where
+    /// there are none.
+    pub fn grain(&self) -> ByteCount {
+        self.grain
+    }
+
+    /// The members: slots in order, each followed by its replacement, then spares.
+    pub fn members(&self) -> Vec<MemberReport> {
+        self.set.members.reports()
+    }
+
+    /// What the array has done since it was made.
+    pub fn stats(&self) -> Stats {
+        *self.set.stats.borrow()
+    }
+
+    /// How many slots are not active.
+    pub fn degraded(&self) -> usize {
+        let members = &self.set.members;
+        (0..members.len()).filter(|slot| !members.is_active(*slot)).count()
+    }
+
+    /// Whether parity and copies are known to be right everywhere.
+    pub fn is_clean(&self) -> bool {
+        self.set.all_clean()
+    }
+
+    /// Fails a member: it is not used any more. A replacement takes its place.
+    pub fn fail(&self, slot: usize) {
+        self.set.members.fail(slot);
+    }
+
+    /// Adds a spare, which a [rebuild](Array::rebuild) takes.
+    ///
+    /// # Errors
+    /// Where it is too small.
+    pub fn add_spare(&self, device: DeviceRef) -> Result<(), SpecError> {
+        self.check_size(&device)?;
+        self.set.members.add_spare(device);
+        Ok(())
+    }
+
+    /// Gives a working member a replacement, which [`Array::copy_to_replacement`] fills.
+    ///
+    /// # Errors
+    /// Where it is too small.
+    pub fn replace(&self, slot: usize, device: DeviceRef) -> Result<(), SpecError> {
+        self.check_size(&device)?;
+        self.set.members.begin_replace(slot, device);
+        Ok(())
+    }
+
+    fn check_size(&self, device: &DeviceRef) -> Result<(), SpecError> {
+        let needed = ByteCount(self.set.members.data_offset()) + self.component_extent();
+        let capacity = device.geometry().capacity;
+        if capacity >= needed {
+            return Ok(());
+        }
+        Err(SpecError::SpareTooSmall { name: device.name().to_string(), capacity, needed })
+    }
+
+    fn flush(&self) -> IoFuture {
+        let set = Rc::clone(&self.set);
+        let engine = self.engine.clone();
+        let (mut whose, mut futures) = (SmallVec::<[_; 4]>::new(), SmallVec::new());
+        for (slot, replacement, device) in set.members.devices() {
+            whose.push((slot, replacement));
+            futures.push(device.submit(Request::flush()));
+        }
+        IoFuture::new(async move {
+            let mut spared = None;
+            for ((slot, replacement), result) in whose.into_iter().zip(all(futures).await) {
+                let Err(error) = result else { continue };
+                let can_spare = |slot| match &engine {
+                    Engine::Striped(_) => true,
+                    Engine::Mirror(mirror) => mirror.is_last(slot),
+                    Engine::Stripes(_) => false,
+                };
+                if !set.members.write_failed(slot, replacement, can_spare) {
+                    spared = spared.or(Some(error.kind));
+                }
+            }
+            if let Engine::Stripes(stripes) = &engine {
+                let lost = (0..set.members.len()).filter(|slot| !set.members.is_active(*slot)).count();
+                if lost > stripes.map.parities() {
+                    spared = Some(IoErrorKind::TooFewMembers);
+                }
+            }
+            match spared {
+                None => Ok(SgList::new()),
+                Some(kind) => Err(set.error(kind, OpKind::Flush, 0, 0)),
+            }
+        })
+    }
+}
+
+impl Device for Array {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn name(&self) -> Rc<str> {
+        Rc::clone(&self.set.name)
+    }
+
+    fn submit(&self, request: Request) -> IoFuture {
+        if let Err(error) = request.check(self) {
+            return IoFuture::ready(Err(error));
+        }
+        if request.kind() == OpKind::Flush {
+            return self.flush();
+        }
+        match &self.engine {
+            Engine::Striped(striped) => striped.submit(request),
+            Engine::Mirror(mirror) => mirror.submit(request),
+            Engine::Stripes(stripes) => stripes.submit(request),
+        }
+    }
+}
+
+/// The array's shape, from its members'.
+fn geometry(spec: &ArraySpec, capacity: u64, block: u64) -> Geometry {
+    let shapes: Vec<Geometry> = spec.members.iter().flatten().map(|member| member.geometry()).collect();
+    let disks = spec.members.len() as u64;
+    let data = match spec.level {
+        Level::Linear | Level::Raid1 => 0,
+        Level::Raid0 => disks,
+        Level::Raid10 => disks / 2,
+        Level::Raid4 | Level::Raid5 | Level::Raid6 => disks - spec.level.parities() as u64,
+    };
+    let block = ByteCount(block);
+    Geometry {
+        capacity: ByteCount(capacity).round_down(block),
+        logical_block: block,
+        physical_block: shapes.iter().map(|shape| shape.physical_block).max().unwrap_or(block),
+        optimal_io: spec.chunk * data,
+        rotational: shapes.iter().any(|shape| shape.rotational),
+        volatile_cache: shapes.iter().any(|shape| shape.volatile_cache),
+    }
+}
