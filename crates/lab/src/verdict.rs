@@ -231,6 +231,15 @@ fn shown(metric: &str, score: &Score, confidence: f64) -> String {
     metrics::quantity_with_interval(metric, &figure, confidence)
 }
 
+/// A cell's name, without factors where the study has but one level of each: they tell nothing apart.
+fn named<'a>(study: &Study, cell: &'a Cell) -> &'a str {
+    let varied = study.factors.iter().any(|factor| factor.levels.len() > 1);
+    match cell.id.split_once('/') {
+        Some((_, rest)) if !varied && !study.factors.is_empty() => rest,
+        _ => &cell.id,
+    }
+}
+
 /// What was measured, where the study does not say what to make of it.
 fn account(study: &Study, cells: &[Measured<'_>]) -> Vec<String> {
     let figures: Vec<(&Measured<'_>, &str, &Metric)> = cells
@@ -244,7 +253,7 @@ fn account(study: &Study, cells: &[Measured<'_>]) -> Vec<String> {
     if cells.len() <= CELLS_NAMED_MAX {
         let name = |(measured, metric, figure): &(&Measured<'_>, &str, &Metric)| {
             let value = metrics::quantity_with_interval(metric, figure, study.confidence);
-            format!("{}: {value}", measured.cell.id)
+            format!("{}: {value}", named(study, measured.cell))
         };
         let named: Vec<String> = figures.iter().map(name).collect();
         return if named.is_empty() { Vec::new() } else { vec![format!("{}.", named.join("; "))] };
@@ -264,9 +273,9 @@ fn account(study: &Study, cells: &[Measured<'_>]) -> Vec<String> {
             Some(format!(
                 "{workload}: from {} ({}) to {} ({}).",
                 quantity(low.1, low.2.mean),
-                low.0.cell.id,
+                named(study, low.0.cell),
                 quantity(high.1, high.2.mean),
-                high.0.cell.id
+                named(study, high.0.cell)
             ))
         })
         .collect()

@@ -6,7 +6,8 @@
 //! [`sync`](crate::sync).
 
 use crate::locks::RangeLock;
-use crate::member::{MemberReport, Members, all};
+use crate::member::{MemberReport, Members};
+use crate::together::all;
 use crate::mirror::Mirror;
 use crate::set::{Set, Stats};
 use crate::spec::{ArraySpec, Level, Map, STRIPE_CACHE_PER_MEMBER_DEFAULT, SpecError};
@@ -58,14 +59,25 @@ impl Array {
                 if spec.level == Level::Raid10 {
                     grain = ByteCount(map.chunk());
                 }
-                Engine::Mirror(Rc::new(Mirror { set: Rc::clone(&set), map, locks: Rc::new(RangeLock::default()) }))
+                Engine::Mirror(Rc::new(Mirror {
+                    set: Rc::clone(&set),
+                    map,
+                    locks: Rc::new(RangeLock::default()),
+                }))
             }
             Map::Parity(map) => {
                 grain = ByteCount(map.chunk);
                 Engine::Stripes(Rc::new(Stripes::new(Rc::clone(&set), map, cache.bytes())))
             }
         };
-        Ok(Rc::new(Array { set, engine, geometry, grain, operations: Mutex::default(), progress: RefCell::default() }))
+        Ok(Rc::new(Array {
+            set,
+            engine,
+            geometry,
+            grain,
+            operations: Mutex::default(),
+            progress: RefCell::default(),
+        }))
     }
 
     /// The array as a device.
@@ -148,25 +160,26 @@ impl Array {
         let set = Rc::clone(&self.set);
         let engine = self.engine.clone();
         let (mut whose, mut futures) = (SmallVec::<[_; 4]>::new(), SmallVec::new());
-        for (slot, replacement, device) in set.members.devices() {
-            whose.push((slot, replacement));
+        for (slot, id, device) in set.members.devices() {
+            whose.push((slot, id));
             futures.push(device.submit(Request::flush()));
         }
         IoFuture::new(async move {
             let mut spared = None;
-            for ((slot, replacement), result) in whose.into_iter().zip(all(futures).await) {
+            for ((slot, id), result) in whose.into_iter().zip(all(futures).await) {
                 let Err(error) = result else { continue };
                 let can_spare = |slot| match &engine {
                     Engine::Striped(_) => true,
                     Engine::Mirror(mirror) => mirror.is_last(slot),
                     Engine::Stripes(_) => false,
                 };
-                if !set.members.write_failed(slot, replacement, can_spare) {
+                if !set.members.write_failed(slot, id, can_spare) {
                     spared = spared.or(Some(error.kind));
                 }
             }
             if let Engine::Stripes(stripes) = &engine {
-                let lost = (0..set.members.len()).filter(|slot| !set.members.is_active(*slot)).count();
+                let lost =
+                    (0..set.members.len()).filter(|slot| !set.members.is_active(*slot)).count();
                 if lost > stripes.map.parities() {
                     spared = Some(IoErrorKind::TooFewMembers);
                 }
@@ -205,7 +218,8 @@ impl Device for Array {
 
 /// The array's shape, from its members'.
 fn geometry(spec: &ArraySpec, capacity: u64, block: u64) -> Geometry {
-    let shapes: Vec<Geometry> = spec.members.iter().flatten().map(|member| member.geometry()).collect();
+    let shapes: Vec<Geometry> =
+        spec.members.iter().flatten().map(|member| member.geometry()).collect();
     let disks = spec.members.len() as u64;
     let data = match spec.level {
         Level::Linear | Level::Raid1 => 0,

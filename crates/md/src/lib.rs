@@ -14,6 +14,7 @@ mod spec;
 mod spread;
 mod stripe;
 mod striped;
+mod together;
 pub mod sync;
 
 pub use array::Array;

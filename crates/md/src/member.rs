@@ -18,17 +18,19 @@
 //!
 //! **Errors.** A read that ends with [`IoErrorKind::Medium`] is one bad place; the engine computes the
 //! bytes from elsewhere and writes them there again. Any other error of a read, and any error of a
-//! write, fails the member, as md does. Counted by member.
+//! write, fails the member, as md does. Counted by slot. An answer may come when its device is no longer
+//! in the slot: so each device has a [`DeviceId`], and an error fails the device that made it, wherever
+//! it stands now, and nobody else.
 
 use crate::ranges::RangeSet;
-use rt::{DeviceRef, IoError, IoErrorKind, IoFuture, IoResult, Op, OpKind, Priority, Request, SgList};
+use crate::together::all;
+use rt::{
+    DeviceRef, IoError, IoErrorKind, IoFuture, IoResult, Op, OpKind, Priority, Request, SgList,
+};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
-use std::future::Future;
 use std::ops::Range;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::Poll;
 use stdx::{ByteCount, Offset};
 
 /// So many spares are kept. More than an array's slots help nobody.
@@ -70,8 +72,13 @@ pub struct MemberReport {
     pub corrected: u64,
 }
 
+/// Tells the devices that were members apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceId(u64);
+
 /// A device that is being filled to take over a slot.
 struct Replacement {
+    id: DeviceId,
     device: DeviceRef,
     copied: RangeSet,
 }
@@ -79,6 +86,7 @@ struct Replacement {
 /// One slot.
 struct Slot {
     device: RefCell<Option<DeviceRef>>,
+    id: Cell<DeviceId>,
     state: Cell<MemberState>,
     /// While it is rebuilding: what is right.
     there: RefCell<RangeSet>,
@@ -98,6 +106,7 @@ pub(crate) struct Members {
     spares: RefCell<Vec<DeviceRef>>,
     data_offset: u64,
     extent: u64,
+    next_id: Cell<u64>,
 }
 
 /// What a write of a member is to be.
@@ -119,15 +128,22 @@ pub(crate) struct Writes {
 #[derive(Clone, Copy)]
 struct Whose {
     slot: usize,
-    replacement: bool,
+    id: DeviceId,
 }
 
 impl Members {
     pub(crate) fn new(devices: Vec<Option<DeviceRef>>, data_offset: u64, extent: u64) -> Members {
         let slot = |device: Option<DeviceRef>| Slot {
-            state: Cell::new(if device.is_some() { MemberState::Active } else { MemberState::Missing }),
-            rotational: Cell::new(device.as_ref().is_some_and(|device| device.geometry().rotational)),
+            state: Cell::new(if device.is_some() {
+                MemberState::Active
+            } else {
+                MemberState::Missing
+            }),
+            rotational: Cell::new(
+                device.as_ref().is_some_and(|device| device.geometry().rotational),
+            ),
             device: RefCell::new(device),
+            id: Cell::new(DeviceId(0)),
             there: RefCell::default(),
             replacement: RefCell::default(),
             head: Cell::new(0),
@@ -136,8 +152,26 @@ impl Members {
             write_errors: Cell::new(0),
             corrected: Cell::new(0),
         };
-        let slots = devices.into_iter().map(slot).collect();
-        Members { slots, spares: RefCell::default(), data_offset, extent }
+        let slots: Vec<Slot> = devices.into_iter().map(slot).collect();
+        let members = Members {
+            slots,
+            spares: RefCell::default(),
+            data_offset,
+            extent,
+            next_id: Cell::new(0),
+        };
+        members.slots.iter().for_each(|slot| slot.id.set(members.new_id()));
+        members
+    }
+
+    fn new_id(&self) -> DeviceId {
+        self.next_id.set(self.next_id.get() + 1);
+        DeviceId(self.next_id.get())
+    }
+
+    /// The device that stands in the slot now.
+    pub(crate) fn id(&self, slot: usize) -> DeviceId {
+        self.slots[slot].id.get()
     }
 
     /// How many slots.
@@ -188,15 +222,15 @@ impl Members {
         }
     }
 
-    pub(crate) fn device(&self, slot: usize) -> Option<DeviceRef> {
-        self.slots[slot].device.borrow().clone()
-    }
-
     /// Every device that holds data of the array.
-    pub(crate) fn devices(&self) -> impl Iterator<Item = (usize, bool, DeviceRef)> {
+    pub(crate) fn devices(&self) -> impl Iterator<Item = (usize, DeviceId, DeviceRef)> {
         self.slots.iter().enumerate().flat_map(|(index, slot)| {
-            let own = slot.device.borrow().clone().map(|device| (index, false, device));
-            let other = slot.replacement.borrow().as_ref().map(|other| (index, true, Rc::clone(&other.device)));
+            let own = slot.device.borrow().clone().map(|device| (index, slot.id.get(), device));
+            let other = slot
+                .replacement
+                .borrow()
+                .as_ref()
+                .map(|other| (index, other.id, Rc::clone(&other.device)));
             own.into_iter().chain(other)
         })
     }
@@ -214,7 +248,12 @@ impl Members {
     /// Counts a request of a slot in (+1) or out (-1).
     pub(crate) fn count_in_flight(&self, slot: usize, change: i32) {
         let in_flight = &self.slots[slot].in_flight;
-        in_flight.set(in_flight.get().checked_add_signed(change).expect("each request that is counted out was counted in"));
+        in_flight.set(
+            in_flight
+                .get()
+                .checked_add_signed(change)
+                .expect("each request that is counted out was counted in"),
+        );
     }
 
     /// Passes a request, with its place in the slot's data area, to the slot's device.
@@ -241,11 +280,20 @@ impl Members {
     }
 
     /// Writes to a slot, and to its replacement, what of it belongs there now.
-    pub(crate) fn write(&self, slot: usize, at: u64, data: &SgList, manner: Manner, writes: &mut Writes) {
+    pub(crate) fn write(
+        &self,
+        slot: usize,
+        at: u64,
+        data: &SgList,
+        manner: Manner,
+        writes: &mut Writes,
+    ) {
         let range = at..at + data.len() as u64;
-        let whose = Whose { slot, replacement: false };
+        let whose = Whose { slot, id: self.id(slot) };
         match self.state(slot) {
-            MemberState::Active => writes.push(self.submit(slot, manner.request(at, data.clone())), whose),
+            MemberState::Active => {
+                writes.push(self.submit(slot, manner.request(at, data.clone())), whose)
+            }
             MemberState::Rebuilding => {
                 for part in self.slots[slot].there.borrow().parts(&range) {
                     let data = data.slice((part.start - at) as usize..(part.end - at) as usize);
@@ -258,21 +306,35 @@ impl Members {
             for part in other.copied.parts(&range) {
                 let data = data.slice((part.start - at) as usize..(part.end - at) as usize);
                 let future = self.submit_to(&other.device, manner.request(part.start, data));
-                writes.push(future, Whose { slot, replacement: true });
+                writes.push(future, Whose { slot, id: other.id });
             }
         }
     }
 
-    /// Fills a range of a member that is rebuilding, or of a replacement, whatever is there.
-    pub(crate) fn fill(&self, slot: usize, replacement: bool, at: u64, data: SgList, manner: Manner) -> IoFuture {
-        let request = manner.request(at, data);
-        if !replacement {
-            return self.submit(slot, request);
-        }
-        match &*self.slots[slot].replacement.borrow() {
-            Some(other) => self.submit_to(&other.device, request),
-            None => IoFuture::ready(Ok(SgList::new())),
-        }
+    /// The device that is filled: the slot's, or its replacement.
+    pub(crate) fn target_id(&self, slot: usize, replacement: bool) -> DeviceId {
+        let own = self.id(slot);
+        let other = self.slots[slot].replacement.borrow();
+        other.as_ref().filter(|_| replacement).map_or(own, |other| other.id)
+    }
+
+    /// Writes to a member that is rebuilding, or to a replacement, whatever is there. Tells which.
+    pub(crate) fn fill(
+        &self,
+        slot: usize,
+        replacement: bool,
+        at: u64,
+        data: SgList,
+        manner: Manner,
+        writes: &mut Writes,
+    ) -> DeviceId {
+        let (request, id) = (manner.request(at, data), self.target_id(slot, replacement));
+        let future = match &*self.slots[slot].replacement.borrow() {
+            Some(other) if other.id == id => self.submit_to(&other.device, request),
+            _ => self.submit(slot, request),
+        };
+        writes.push(future, Whose { slot, id });
+        id
     }
 
     fn submit_to(&self, device: &DeviceRef, mut request: Request) -> IoFuture {
@@ -282,12 +344,16 @@ impl Members {
 
     /// Waits for writes; who fails is failed, unless `spare_it` says that the array can't do without.
     /// Tells the first error of one that was spared.
-    pub(crate) async fn settle(&self, writes: Writes, spare_it: impl Fn(usize) -> bool) -> Option<IoErrorKind> {
+    pub(crate) async fn settle(
+        &self,
+        writes: Writes,
+        spare_it: impl Fn(usize) -> bool,
+    ) -> Option<IoErrorKind> {
         let mut first = None;
         let whose = writes.whose;
         for (result, whose) in all(writes.futures).await.into_iter().zip(whose) {
             let Err(error) = result else { continue };
-            if !self.write_failed(whose.slot, whose.replacement, &spare_it) {
+            if !self.write_failed(whose.slot, whose.id, &spare_it) {
                 first = first.or(Some(error.kind));
             }
         }
@@ -295,29 +361,47 @@ impl Members {
     }
 
     /// Notes a failed write. True where the device is out of use now, false where it was spared.
-    pub(crate) fn write_failed(&self, slot: usize, replacement: bool, spare_it: impl Fn(usize) -> bool) -> bool {
+    pub(crate) fn write_failed(
+        &self,
+        slot: usize,
+        id: DeviceId,
+        spare_it: impl Fn(usize) -> bool,
+    ) -> bool {
         let errors = &self.slots[slot].write_errors;
         errors.set(errors.get() + 1);
-        if replacement {
-            self.slots[slot].replacement.borrow_mut().take();
-            return true;
-        }
-        let spared = spare_it(slot);
+        let spared = self.id(slot) == id && spare_it(slot);
         if !spared {
-            self.fail(slot);
+            self.fail_device(slot, id);
         }
         !spared
     }
 
-    /// Notes a failed read. True where only the place is bad, false where the member is failed.
-    pub(crate) fn read_failed(&self, slot: usize, kind: IoErrorKind, spare_it: impl Fn(usize) -> bool) -> bool {
+    /// Notes a failed read. True where only the place is bad, false where the device is out of use.
+    pub(crate) fn read_failed(
+        &self,
+        slot: usize,
+        id: DeviceId,
+        kind: IoErrorKind,
+        spare_it: impl Fn(usize) -> bool,
+    ) -> bool {
         let errors = &self.slots[slot].read_errors;
         errors.set(errors.get() + 1);
-        let place_only = kind == IoErrorKind::Medium;
-        if !place_only && !spare_it(slot) {
-            self.fail(slot);
+        let is_there = self.id(slot) == id;
+        let place_only = is_there && kind == IoErrorKind::Medium;
+        if !place_only && !(is_there && spare_it(slot)) {
+            self.fail_device(slot, id);
         }
         place_only
+    }
+
+    /// Fails a device, where it stands now.
+    fn fail_device(&self, slot: usize, id: DeviceId) {
+        if self.id(slot) == id {
+            self.fail(slot);
+        } else {
+            let mut replacement = self.slots[slot].replacement.borrow_mut();
+            replacement.take_if(|other| other.id == id);
+        }
     }
 
     pub(crate) fn count_corrected(&self, slot: usize) {
@@ -335,7 +419,7 @@ impl Members {
         slot.device.borrow_mut().take();
         *slot.there.borrow_mut() = RangeSet::default();
         if let Some(other) = slot.replacement.borrow_mut().take() {
-            slot.take(other.device, MemberState::Rebuilding);
+            slot.take(other.device, other.id, MemberState::Rebuilding);
             *slot.there.borrow_mut() = other.copied;
             self.settle_state(slot);
         }
@@ -343,7 +427,9 @@ impl Members {
 
     /// A rebuild that has covered everything is at its end.
     fn settle_state(&self, slot: &Slot) {
-        if slot.state.get() == MemberState::Rebuilding && slot.there.borrow().contains(&(0..self.extent)) {
+        if slot.state.get() == MemberState::Rebuilding
+            && slot.there.borrow().contains(&(0..self.extent))
+        {
             slot.state.set(MemberState::Active);
             *slot.there.borrow_mut() = RangeSet::default();
         }
@@ -366,13 +452,14 @@ impl Members {
         if !matches!(state, MemberState::Failed | MemberState::Missing) || spares.is_empty() {
             return false;
         }
-        self.slots[slot].take(spares.remove(0), MemberState::Rebuilding);
+        self.slots[slot].take(spares.remove(0), self.new_id(), MemberState::Rebuilding);
         true
     }
 
     /// Gives a slot a replacement to be filled.
     pub(crate) fn begin_replace(&self, slot: usize, device: DeviceRef) {
-        *self.slots[slot].replacement.borrow_mut() = Some(Replacement { device, copied: RangeSet::default() });
+        *self.slots[slot].replacement.borrow_mut() =
+            Some(Replacement { id: self.new_id(), device, copied: RangeSet::default() });
     }
 
     pub(crate) fn has_replacement(&self, slot: usize) -> bool {
@@ -382,29 +469,31 @@ impl Members {
     /// Whether so many separate stretches are filled that no more can be kept apart.
     pub(crate) fn is_scattered(&self, slot: usize) -> bool {
         let slot = &self.slots[slot];
-        slot.there.borrow().is_full() || slot.replacement.borrow().as_ref().is_some_and(|other| other.copied.is_full())
+        slot.there.borrow().is_full()
+            || slot.replacement.borrow().as_ref().is_some_and(|other| other.copied.is_full())
     }
 
-    /// A range was filled. With everything filled, a rebuilding member is active, and a replacement
-    /// takes its slot.
-    pub(crate) fn filled(&self, slot: usize, replacement: bool, range: Range<u64>) {
+    /// A range of a device was filled. With everything filled, a rebuilding member is active, and a
+    /// replacement takes its slot. False where the device is out of use.
+    pub(crate) fn filled(&self, slot: usize, id: DeviceId, range: Range<u64>) -> bool {
         let slot = &self.slots[slot];
-        if !replacement {
+        if slot.id.get() == id && slot.device.borrow().is_some() {
             if slot.state.get() == MemberState::Rebuilding {
                 slot.there.borrow_mut().insert(range);
                 self.settle_state(slot);
             }
-            return;
+            return true;
         }
         let mut other = slot.replacement.borrow_mut();
-        let Some(filling) = &mut *other else { return };
+        let Some(filling) = other.as_mut().filter(|other| other.id == id) else { return false };
         filling.copied.insert(range);
         if filling.copied.contains(&(0..self.extent))
             && let Some(done) = other.take()
         {
-            slot.take(done.device, MemberState::Active);
+            slot.take(done.device, done.id, MemberState::Active);
             *slot.there.borrow_mut() = RangeSet::default();
         }
+        true
     }
 
     pub(crate) fn reports(&self) -> Vec<MemberReport> {
@@ -426,7 +515,12 @@ impl Members {
             });
             if let Some(other) = &*slot.replacement.borrow() {
                 let recovered = ByteCount(other.copied.total());
-                reports.push(idle_report(Some(index), MemberState::Replacement, &other.device, recovered));
+                reports.push(idle_report(
+                    Some(index),
+                    MemberState::Replacement,
+                    &other.device,
+                    recovered,
+                ));
             }
         }
         for spare in &*self.spares.borrow() {
@@ -436,7 +530,12 @@ impl Members {
     }
 }
 
-fn idle_report(slot: Option<usize>, state: MemberState, device: &DeviceRef, recovered: ByteCount) -> MemberReport {
+fn idle_report(
+    slot: Option<usize>,
+    state: MemberState,
+    device: &DeviceRef,
+    recovered: ByteCount,
+) -> MemberReport {
     MemberReport {
         slot,
         state,
@@ -449,7 +548,8 @@ fn idle_report(slot: Option<usize>, state: MemberState, device: &DeviceRef, reco
 }
 
 impl Slot {
-    fn take(&self, device: DeviceRef, state: MemberState) {
+    fn take(&self, device: DeviceRef, id: DeviceId, state: MemberState) {
+        self.id.set(id);
         self.rotational.set(device.geometry().rotational);
         self.head.set(0);
         *self.device.borrow_mut() = Some(device);
@@ -473,29 +573,4 @@ impl Writes {
         self.futures.push(future);
         self.whose.push(whose);
     }
-}
-
-/// Waits for all requests, which are under way together.
-pub(crate) fn all(mut futures: SmallVec<[IoFuture; 4]>) -> impl Future<Output = SmallVec<[IoResult; 4]>> {
-    let mut results: SmallVec<[Option<IoResult>; 4]> = futures.iter().map(|_| None).collect();
-    std::future::poll_fn(move |context| {
-        let mut pending = false;
-        for (future, result) in futures.iter_mut().zip(&mut results) {
-            if result.is_none() {
-                match Pin::new(future).poll(context) {
-                    Poll::Ready(answer) => *result = Some(answer),
-                    Poll::Pending => pending = true,
-                }
-            }
-        }
-        if pending {
-            return Poll::Pending;
-        }
-        Poll::Ready(std::mem::take(&mut results).into_iter().flatten().collect())
-    })
-}
-
-/// What a request answers with: the kind of error becomes one of this array's.
-pub(crate) fn error_of(name: &Rc<str>, kind: IoErrorKind, op: OpKind, offset: Offset, len: ByteCount) -> IoError {
-    IoError { kind, op, offset, len, device: Rc::clone(name) }
 }

@@ -22,7 +22,8 @@
 use crate::layout::Place;
 use crate::layout::mirrored::MirroredMap;
 use crate::locks::RangeLock;
-use crate::member::{Manner, Writes, all};
+use crate::member::{DeviceId, Manner, Writes};
+use crate::together::all;
 use crate::set::{Parts, Set};
 use crate::spread::{Run, Spread};
 use rt::{IoErrorKind, IoFuture, Op, Priority, Request, SgList};
@@ -84,23 +85,36 @@ impl Mirror {
     }
 
     /// The copy to read a piece from, but none of `tried`.
-    pub(crate) fn choose(&self, piece: &Range<u64>, runs: &[Run], tried: &[usize]) -> Option<(usize, u64)> {
+    pub(crate) fn choose(
+        &self,
+        piece: &Range<u64>,
+        runs: &[Run],
+        tried: &[usize],
+    ) -> Option<(usize, u64)> {
         let members = &self.set.members;
         let len = piece.end - piece.start;
         let copies = self.map.locate(piece.start);
         let candidates = copies.iter().filter(|place| {
-            members.readable(place.slot, &(place.at..place.at + len)) && !tried.contains(&place.slot)
+            members.readable(place.slot, &(place.at..place.at + len))
+                && !tried.contains(&place.slot)
         });
         let Some(first) = copies.first() else { return None };
         if !self.set.is_clean(&(first.at..first.at + len)) {
             return candidates.map(|place| (place.slot, place.at)).next();
         }
         let recent = &runs[runs.len().saturating_sub(members.len())..];
-        let goes_on = |slot: usize, at: u64| recent.iter().any(|run| run.slot == slot && run.at + run.len == at);
+        let goes_on = |slot: usize, at: u64| {
+            recent.iter().any(|run| run.slot == slot && run.at + run.len == at)
+        };
         candidates
             .min_by_key(|place| {
                 let stays = goes_on(place.slot, place.at);
-                (!stays, members.distance(place.slot, place.at), members.in_flight(place.slot), place.slot)
+                (
+                    !stays,
+                    members.distance(place.slot, place.at),
+                    members.in_flight(place.slot),
+                    place.slot,
+                )
             })
             .map(|place| (place.slot, place.at))
     }
@@ -113,7 +127,12 @@ impl Mirror {
         let mut spread = Spread::default();
         for piece in self.pieces(at..at + len) {
             let Some((slot, place)) = self.choose(&piece, &spread.runs, &[]) else {
-                return IoFuture::ready(Err(self.set.error(IoErrorKind::TooFewMembers, request.kind(), at, len)));
+                return IoFuture::ready(Err(self.set.error(
+                    IoErrorKind::TooFewMembers,
+                    request.kind(),
+                    at,
+                    len,
+                )));
             };
             spread.add(slot, place, piece.end - piece.start, members.len());
         }
@@ -125,23 +144,26 @@ impl Mirror {
                 members.read(run.slot, run.at, run.len, priority)
             })
             .collect();
-        let flight = Flight { set: Rc::clone(&self.set), slots: spread.runs.iter().map(|run| run.slot).collect() };
+        let slots = spread.runs.iter().map(|run| (run.slot, members.id(run.slot))).collect();
+        let flight = Flight { set: Rc::clone(&self.set), slots };
         let this = Rc::clone(self);
         IoFuture::new(async move {
             let _host = host;
             let results = all(futures).await;
+            let asked = flight.slots.clone();
             drop(flight);
             if results.iter().all(Result::is_ok) {
                 let answers: SmallVec<[SgList; 2]> = results.into_iter().flatten().collect();
                 return Ok(spread.assemble(&answers));
             }
             let mut answers: SmallVec<[SgList; 2]> = SmallVec::new();
-            for (run, result) in spread.runs.iter().zip(results) {
+            for ((run, (_, id)), result) in spread.runs.iter().zip(asked).zip(results) {
                 match result {
                     Ok(data) => answers.push(data),
                     Err(error) => {
-                        let rescue = Box::pin(this.rescue(run, error.kind, priority));
-                        let data = rescue.await.map_err(|kind| this.set.error(kind, error.op, at, len))?;
+                        let rescue = Box::pin(this.rescue(run, id, error.kind, priority));
+                        let data =
+                            rescue.await.map_err(|kind| this.set.error(kind, error.op, at, len))?;
                         answers.push(data);
                     }
                 }
@@ -151,9 +173,15 @@ impl Mirror {
     }
 
     /// Reads from other copies what a run could not give.
-    async fn rescue(self: &Rc<Self>, run: &Run, kind: IoErrorKind, priority: Priority) -> Result<SgList, IoErrorKind> {
+    async fn rescue(
+        self: &Rc<Self>,
+        run: &Run,
+        id: DeviceId,
+        kind: IoErrorKind,
+        priority: Priority,
+    ) -> Result<SgList, IoErrorKind> {
         let members = &self.set.members;
-        let bad_place = members.read_failed(run.slot, kind, |slot| self.is_last(slot));
+        let bad_place = members.read_failed(run.slot, id, kind, |slot| self.is_last(slot));
         let mut whole = SgList::new();
         let mut at = run.at;
         while at < run.at + run.len {
@@ -163,7 +191,8 @@ impl Mirror {
             let byte = byte.expect("what was read for the host is in the array");
             let len = len.min(self.map.piece(byte));
             let place = Place { slot: run.slot, at };
-            let (data, bad) = self.read_with_others(Some(place), byte..byte + len, priority).await?;
+            let (data, bad) =
+                self.read_with_others(Some(place), byte..byte + len, priority).await?;
             if bad_place && !bad.is_empty() {
                 self.mend(byte..byte + len, bad);
             }
@@ -185,15 +214,17 @@ impl Mirror {
         let mut bad: SmallVec<[usize; 4]> = SmallVec::new();
         let mut worst = IoErrorKind::TooFewMembers;
         let first = first.filter(|place| members.readable(place.slot, &(place.at..place.at + len)));
-        let mut next = first.map(|place| (place.slot, place.at)).or_else(|| self.choose(&piece, &[], &tried));
+        let mut next =
+            first.map(|place| (place.slot, place.at)).or_else(|| self.choose(&piece, &[], &tried));
         // Ends: each round tries a copy that was not tried.
         while let Some((slot, at)) = next {
             tried.push(slot);
+            let id = members.id(slot);
             match members.read(slot, at, len, priority).await {
                 Ok(data) => return Ok((data, bad)),
                 Err(error) => {
                     worst = error.kind;
-                    if members.read_failed(slot, error.kind, |slot| self.is_last(slot)) {
+                    if members.read_failed(slot, id, error.kind, |slot| self.is_last(slot)) {
                         bad.push(slot);
                     }
                 }
@@ -212,7 +243,9 @@ impl Mirror {
     async fn mend_now(&self, piece: Range<u64>, bad: &[usize]) {
         let _guard = self.locks.exclusive(piece.clone()).await;
         // Another write may have changed the bytes since they were read for the host.
-        if let Ok((data, _)) = self.read_with_others(None, piece.clone(), Priority::Foreground).await {
+        if let Ok((data, _)) =
+            self.read_with_others(None, piece.clone(), Priority::Foreground).await
+        {
             self.write_bad(&piece, &data, bad).await;
         }
     }
@@ -258,7 +291,12 @@ impl Mirror {
     }
 
     /// Writes to every copy. Fails where a byte has no copy left that was written.
-    pub(crate) async fn write_copies(&self, at: u64, data: &SgList, manner: Manner) -> Option<IoErrorKind> {
+    pub(crate) async fn write_copies(
+        &self,
+        at: u64,
+        data: &SgList,
+        manner: Manner,
+    ) -> Option<IoErrorKind> {
         let members = &self.set.members;
         let mut spread: SmallVec<[Spread; 4]> = SmallVec::new();
         let mut reached = true;
@@ -289,12 +327,12 @@ impl Mirror {
 /// Requests of slots that are counted as in flight until this is dropped.
 struct Flight {
     set: Rc<Set>,
-    slots: SmallVec<[usize; 4]>,
+    slots: SmallVec<[(usize, DeviceId); 4]>,
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        for slot in &self.slots {
+        for (slot, _) in &self.slots {
             self.set.members.count_in_flight(*slot, -1);
         }
     }

@@ -86,7 +86,8 @@ impl Sums {
         let kind = if parities == 1 { WorkKind::ParityP } else { WorkKind::ParityPq };
         let holes = data.iter().any(Option::is_none);
         if holes {
-            let roles = data.iter().map(|member| if member.is_some() { Role::Input } else { Role::Hole });
+            let roles =
+                data.iter().map(|member| if member.is_some() { Role::Input } else { Role::Hole });
             let roles = roles.chain(std::iter::repeat_n(Role::Output, parities)).collect();
             let inputs = data.into_iter().flatten().collect();
             self.add(Kind::Reconstruct { roles, parities }, parities, inputs, kind);
@@ -98,7 +99,11 @@ impl Sums {
 
     /// Adds: the parities (those that are given) after changes of some members, each the coefficient,
     /// the old bytes and the new.
-    pub(crate) fn update(&mut self, old: [Option<SgList>; 2], changes: Vec<(usize, SgList, SgList)>) {
+    pub(crate) fn update(
+        &mut self,
+        old: [Option<SgList>; 2],
+        changes: Vec<(usize, SgList, SgList)>,
+    ) {
         let parities = [old[0].is_some(), old[1].is_some()];
         let kind = if parities[1] { WorkKind::ParityPq } else { WorkKind::ParityP };
         let outputs = parities.iter().filter(|there| **there).count();
@@ -149,7 +154,10 @@ impl Sums {
     pub(crate) async fn compute(self, rt: &Rt) -> SmallVec<[Parities; 1]> {
         let Some(kind) = self.kind else { return SmallVec::new() };
         let sums = self.sums;
-        rt.compute(Work::new(kind, ByteCount(self.bytes)), move || sums.into_iter().map(Sum::run).collect()).await
+        rt.compute(Work::new(kind, ByteCount(self.bytes)), move || {
+            sums.into_iter().map(Sum::run).collect()
+        })
+        .await
     }
 }
 
@@ -157,14 +165,18 @@ impl Sums {
 fn segments(inputs: Vec<SgList>, outputs: usize) -> SmallVec<[Segment; 1]> {
     let total = inputs.first().map_or(0, SgList::len);
     assert!(total > 0, "a sum has inputs");
-    assert!(inputs.iter().all(|input| input.len() == total), "the inputs of a sum are equally long");
+    assert!(
+        inputs.iter().all(|input| input.len() == total),
+        "the inputs of a sum are equally long"
+    );
     let outputs_for = |inputs: &[Buf], len: usize| -> SmallVec<[BufMut; 2]> {
         let fills = inputs.iter().all(|input| input.fill_word().is_some()) && len.is_multiple_of(8);
         let count = if fills { 0 } else { outputs };
         (0..count).map(|_| BufMut::for_overwrite(len)).collect()
     };
     if inputs.iter().all(|input| input.pieces().len() == 1) {
-        let inputs: SmallVec<[Buf; 6]> = inputs.iter().map(|input| input.pieces()[0].clone()).collect();
+        let inputs: SmallVec<[Buf; 6]> =
+            inputs.iter().map(|input| input.pieces()[0].clone()).collect();
         let outputs = outputs_for(&inputs, total);
         return SmallVec::from_iter([Segment { len: total, inputs, outputs }]);
     }
@@ -173,12 +185,18 @@ fn segments(inputs: Vec<SgList>, outputs: usize) -> SmallVec<[Segment; 1]> {
     let mut cursors: Vec<(usize, usize)> = vec![(0, 0); inputs.len()];
     let mut done = 0;
     while done < total {
-        let left = |(input, (piece, from)): (&SgList, &(usize, usize))| input.pieces()[*piece].len() - from;
+        let left = |(input, (piece, from)): (&SgList, &(usize, usize))| {
+            input.pieces()[*piece].len() - from
+        };
         let len = inputs.iter().zip(&cursors).map(left).min().unwrap_or(total);
         let mut parts: SmallVec<[Buf; 6]> = SmallVec::with_capacity(inputs.len());
         for (input, (piece, from)) in inputs.iter().zip(&mut cursors) {
             let whole = &input.pieces()[*piece];
-            parts.push(if whole.len() == len { whole.clone() } else { whole.slice(*from..*from + len) });
+            parts.push(if whole.len() == len {
+                whole.clone()
+            } else {
+                whole.slice(*from..*from + len)
+            });
             *from += len;
             if *from == whole.len() {
                 (*piece, *from) = (*piece + 1, 0);
@@ -196,14 +214,16 @@ impl Sum {
         let mut results: Parities = (0..self.outputs).map(|_| SgList::new()).collect();
         for mut segment in self.segments {
             if segment.outputs.is_empty() {
-                for (result, word) in results.iter_mut().zip(run_words(&self.kind, &segment.inputs)) {
+                for (result, word) in results.iter_mut().zip(run_words(&self.kind, &segment.inputs))
+                {
                     result.push(Buf::fill(word, segment.len));
                 }
                 continue;
             }
             {
                 let outputs = segment.outputs.iter_mut();
-                let mut outputs: SmallVec<[&mut [u8]; 2]> = outputs.map(|output| &mut **output).collect();
+                let mut outputs: SmallVec<[&mut [u8]; 2]> =
+                    outputs.map(|output| &mut **output).collect();
                 run_bytes(&self.kind, &segment.inputs, &mut outputs);
             }
             for (result, output) in results.iter_mut().zip(segment.outputs) {
@@ -215,14 +235,20 @@ impl Sum {
 }
 
 fn run_words(kind: &Kind, inputs: &[Buf]) -> SmallVec<[u64; 2]> {
-    let words: SmallVec<[u64; 16]> = inputs.iter().map(|input| input.fill_word().unwrap_or(0)).collect();
+    let words: SmallVec<[u64; 16]> =
+        inputs.iter().map(|input| input.fill_word().unwrap_or(0)).collect();
     match kind {
-        Kind::Generate { parities } => parity::generate_words(&words)[..*parities].iter().copied().collect(),
+        Kind::Generate { parities } => {
+            parity::generate_words(&words)[..*parities].iter().copied().collect()
+        }
         Kind::Update { parities, coefficients } => {
             let count = usize::from(parities[0]) + usize::from(parities[1]);
             let pairs = words[count..].chunks_exact(2);
-            let changes: SmallVec<[(usize, u64); 4]> =
-                coefficients.iter().zip(pairs).map(|(coefficient, pair)| (*coefficient, pair[0] ^ pair[1])).collect();
+            let changes: SmallVec<[(usize, u64); 4]> = coefficients
+                .iter()
+                .zip(pairs)
+                .map(|(coefficient, pair)| (*coefficient, pair[0] ^ pair[1]))
+                .collect();
             let mut both = [0; 2];
             let mut old = words.iter();
             for (word, there) in both.iter_mut().zip(parities) {
@@ -231,7 +257,10 @@ fn run_words(kind: &Kind, inputs: &[Buf]) -> SmallVec<[u64; 2]> {
                 }
             }
             parity::update_words(&changes, &mut both);
-            both.into_iter().zip(parities).filter_map(|(word, there)| there.then_some(word)).collect()
+            both.into_iter()
+                .zip(parities)
+                .filter_map(|(word, there)| there.then_some(word))
+                .collect()
         }
         Kind::Reconstruct { roles, parities } => {
             let mut inputs = words.iter();
@@ -265,15 +294,21 @@ fn run_bytes(kind: &Kind, inputs: &[Buf], outputs: &mut [&mut [u8]]) {
                 .flat_map(|(coefficient, pair)| [(*coefficient, pair[0]), (*coefficient, pair[1])])
                 .collect();
             let mut outputs = outputs.iter_mut();
-            let mut next = |there: bool| there.then(|| &mut **outputs.next().expect("an output for each parity"));
+            let mut next = |there: bool| {
+                there.then(|| &mut **outputs.next().expect("an output for each parity"))
+            };
             let mut both = [next(parities[0]), next(parities[1])];
             parity::update(&changes, &mut both);
         }
         Kind::Reconstruct { roles, parities } => {
             let (mut inputs, mut outputs) = (bytes.iter(), outputs.iter_mut());
             let member = |role: &Role| match role {
-                Role::Input => Member::Present(inputs.next().expect("an input for each that is here")),
-                Role::Output => Member::Lost(outputs.next().expect("an output for each that is wanted")),
+                Role::Input => {
+                    Member::Present(inputs.next().expect("an input for each that is here"))
+                }
+                Role::Output => {
+                    Member::Lost(outputs.next().expect("an output for each that is wanted"))
+                }
                 Role::Lost => Member::Absent,
                 Role::Hole => Member::Present(&[]),
             };
@@ -295,7 +330,11 @@ mod tests {
         for (n, (fill, len)) in pieces.iter().enumerate() {
             let len = usize::from(*len) * 8;
             let byte = |i: usize| (i * 37 + n * 11 + salt * 101) as u8;
-            list.push(if *fill { Buf::fill(0x0123_4567_89ab_cdef * (salt + n + 1) as u64, len) } else { Buf::copy_of(&(0..len).map(byte).collect::<Vec<_>>()) });
+            list.push(if *fill {
+                Buf::fill(0x0123_4567_89ab_cdef * (salt + n + 1) as u64, len)
+            } else {
+                Buf::copy_of(&(0..len).map(byte).collect::<Vec<_>>())
+            });
         }
         let bytes = list.to_vec();
         (list, bytes)

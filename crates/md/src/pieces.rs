@@ -6,6 +6,7 @@
 //! them by row.
 
 use rt::SgList;
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// See the [module](self).
@@ -13,11 +14,6 @@ use std::ops::Range;
 pub(crate) struct Pieces(Vec<(u64, SgList)>);
 
 impl Pieces {
-    /// Whether nothing is held.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// How many bytes are held.
     pub(crate) fn len(&self) -> u64 {
         self.0.iter().map(|(_, data)| data.len() as u64).sum()
@@ -61,6 +57,26 @@ impl Pieces {
         }
         self.0[first] = (joined_at, joined);
         self.0.drain(first + 1..last);
+    }
+
+    /// Forgets what is held of `range`.
+    pub(crate) fn remove(&mut self, range: &Range<u64>) {
+        let first =
+            self.0.partition_point(|(start, held)| start + (held.len() as u64) <= range.start);
+        let last = self.0.partition_point(|(start, _)| *start < range.end);
+        if first >= last {
+            return;
+        }
+        let mut rest: SmallVec<[(u64, SgList); 2]> = SmallVec::new();
+        let (start, held) = &self.0[first];
+        if *start < range.start {
+            rest.push((*start, held.slice(0..(range.start - start) as usize)));
+        }
+        let (start, held) = &self.0[last - 1];
+        if start + held.len() as u64 > range.end {
+            rest.push((range.end, held.slice((range.end - start) as usize..held.len())));
+        }
+        self.0.splice(first..last, rest);
     }
 
     /// The bytes of `range`, where all of it is held.
@@ -107,11 +123,16 @@ mod tests {
     proptest! {
         /// Bytes lost or doubled where stretches overlap: pieces behave as bytes with holes.
         #[test]
-        fn pieces_behave_as_bytes_with_holes(puts in proptest::collection::vec((0_u64..40, 0_u64..40), 0..12), a in 0_u64..40, b in 0_u64..40) {
+        fn pieces_behave_as_bytes_with_holes(puts in proptest::collection::vec((0_u64..40, 0_u64..40, any::<bool>()), 0..12), a in 0_u64..40, b in 0_u64..40) {
             let mut pieces = Pieces::default();
             let mut bytes = [None; 40];
-            for (n, (from, to)) in puts.into_iter().enumerate() {
+            for (n, (from, to, removes)) in puts.into_iter().enumerate() {
                 let (from, to) = (from.min(to), from.max(to));
+                if removes && n % 3 == 2 {
+                    pieces.remove(&(from..to));
+                    bytes[from as usize..to as usize].fill(None);
+                    continue;
+                }
                 let data: Vec<u8> = (from..to).map(|at| (at * 7 + n as u64 * 50) as u8).collect();
                 for (at, byte) in (from..).zip(&data) {
                     bytes[at as usize] = Some(*byte);

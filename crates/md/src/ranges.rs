@@ -37,7 +37,10 @@ impl RangeSet {
             joined.end = joined.end.max(self.0[last - 1].end);
         }
         self.0.splice(first..last, [joined]);
-        assert!(self.0.len() <= RANGES_MAX + 64, "a range set is not asked to hold more than it can");
+        assert!(
+            self.0.len() <= RANGES_MAX + 64,
+            "a range set is not asked to hold more than it can"
+        );
     }
 
     /// Whether all of `range` is in the set.

@@ -1,6 +1,6 @@
 //! What all parts of one array share: its members, its figures, and whether the host is at work.
 
-use crate::member::{Members, error_of};
+use crate::member::Members;
 use crate::ranges::RangeSet;
 use crate::spec::Level;
 use rt::{IoCompletion, IoError, IoErrorKind, OpKind, Request, Rt, SgList};
@@ -98,7 +98,8 @@ impl Set {
 
     /// The error that the host sees.
     pub(crate) fn error(&self, kind: IoErrorKind, op: OpKind, offset: u64, len: u64) -> IoError {
-        error_of(&self.name, kind, op, Offset(offset), ByteCount(len))
+        let device = Rc::clone(&self.name);
+        IoError { kind, op, offset: Offset(offset), len: ByteCount(len), device }
     }
 }
 
@@ -124,7 +125,12 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    pub(crate) fn new(host: HostIo, request: &Request, parts: usize, completion: IoCompletion) -> Rc<Parts> {
+    pub(crate) fn new(
+        host: HostIo,
+        request: &Request,
+        parts: usize,
+        completion: IoCompletion,
+    ) -> Rc<Parts> {
         Rc::new(Parts {
             host,
             left: Cell::new(parts),

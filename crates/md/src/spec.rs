@@ -80,7 +80,15 @@ impl FromStr for Level {
     type Err = SpecError;
     /// From `raid5`, `5` and the like.
     fn from_str(text: &str) -> Result<Level, SpecError> {
-        let all = [Level::Linear, Level::Raid0, Level::Raid1, Level::Raid4, Level::Raid5, Level::Raid6, Level::Raid10];
+        let all = [
+            Level::Linear,
+            Level::Raid0,
+            Level::Raid1,
+            Level::Raid4,
+            Level::Raid5,
+            Level::Raid6,
+            Level::Raid10,
+        ];
         all.into_iter()
             .find(|level| {
                 let name = level.to_string();
@@ -216,7 +224,9 @@ impl Layout {
                     "rs" => "right-symmetric",
                     other => other,
                 };
-                let found = PARITY_LAYOUTS.into_iter().find(|(_, _, name)| name.eq_ignore_ascii_case(short));
+                let found = PARITY_LAYOUTS
+                    .into_iter()
+                    .find(|(_, _, name)| name.eq_ignore_ascii_case(short));
                 let (_, number, _) = found.ok_or_else(unknown)?;
                 Layout::from_md(level, number).map_err(|_| unknown())
             }
@@ -292,29 +302,45 @@ pub enum SpecError {
     UnknownLevel { text: String },
     #[error("'{text}' is no layout of {level}: {}", layouts_of(*level))]
     UnknownLayout { level: Level, text: String },
-    #[error("{level} needs at least {needed} members and has {given}: add members or choose another level")]
+    #[error(
+        "{level} needs at least {needed} members and has {given}: add members or choose another level"
+    )]
     TooFewSlots { level: Level, needed: usize, given: usize },
     #[error("{given} members: an array has {MEMBERS_MAX} at the most; nest arrays instead")]
     TooManySlots { given: usize },
-    #[error("{level}: {missing} members are missing, and its redundancy covers {covered}: bring one back")]
+    #[error(
+        "{level}: {missing} members are missing, and its redundancy covers {covered}: bring one back"
+    )]
     TooManyMissing { level: Level, missing: usize, covered: usize },
-    #[error("{level}: a member is missing and the parity is not known to be right: initialise the array with all members first")]
+    #[error(
+        "{level}: a member is missing and the parity is not known to be right: initialise the array with all members first"
+    )]
     DirtyDegraded { level: Level },
-    #[error("a chunk of {chunk}: give a power of two from {CHUNK_MIN} to {CHUNK_MAX} (RAID 0 takes any multiple of {CHUNK_MIN})")]
+    #[error(
+        "a chunk of {chunk}: give a power of two from {CHUNK_MIN} to {CHUNK_MAX} (RAID 0 takes any multiple of {CHUNK_MIN})"
+    )]
     Chunk { chunk: ByteCount },
-    #[error("member {slot} ({name}) has {capacity}, too little for {needed}: use a larger one or shrink the component size")]
+    #[error(
+        "member {slot} ({name}) has {capacity}, too little for {needed}: use a larger one or shrink the component size"
+    )]
     MemberTooSmall { slot: usize, name: String, capacity: ByteCount, needed: ByteCount },
     #[error("the spare {name} has {capacity}, and a member needs {needed}: use a larger one")]
     SpareTooSmall { name: String, capacity: ByteCount, needed: ByteCount },
-    #[error("{disks} members with {near} near and {far} far copies, which would fall on one another: make the members a multiple of {near}")]
+    #[error(
+        "{disks} members with {near} near and {far} far copies, which would fall on one another: make the members a multiple of {near}"
+    )]
     Collision { disks: usize, near: usize, far: usize },
-    #[error("member {slot} ({name}) has blocks of {block}, which do not divide the chunk and the data offset: choose multiples of {block}")]
+    #[error(
+        "member {slot} ({name}) has blocks of {block}, which do not divide the chunk and the data offset: choose multiples of {block}"
+    )]
     Block { slot: usize, name: String, block: ByteCount },
 }
 
 fn layouts_of(level: Level) -> &'static str {
     match level {
-        Level::Raid5 | Level::Raid6 => "write left-symmetric, left-asymmetric, right-symmetric, right-asymmetric, parity-first or parity-last",
+        Level::Raid5 | Level::Raid6 => {
+            "write left-symmetric, left-asymmetric, right-symmetric, right-asymmetric, parity-first or parity-last"
+        }
         Level::Raid10 => "write near-2, far-2 or offset-2 (or another number of copies)",
         Level::Raid0 => "write original or alternate",
         Level::Linear | Level::Raid1 | Level::Raid4 => "it has one layout, leave it out",
@@ -382,7 +408,8 @@ impl ArraySpec {
             return Err(SpecError::DirtyDegraded { level });
         }
         let sizes = self.sizes(chunk)?;
-        let block = self.shapes().map(|(.., shape)| shape.logical_block.bytes()).max().unwrap_or(512);
+        let block =
+            self.shapes().map(|(.., shape)| shape.logical_block.bytes()).max().unwrap_or(512);
         let largest = sizes.iter().copied().max().unwrap_or(0);
         let smallest = sizes.iter().copied().min().unwrap_or(0);
         let (map, capacity, extent) = match level {
@@ -390,12 +417,18 @@ impl ArraySpec {
                 let map = if level == Level::Linear {
                     StripedMap::linear(&sizes, if chunk == 0 { block } else { chunk })
                 } else {
-                    StripedMap::raid0(&sizes, chunk, self.layout == (Layout::Raid0 { original: true }))
+                    StripedMap::raid0(
+                        &sizes,
+                        chunk,
+                        self.layout == (Layout::Raid0 { original: true }),
+                    )
                 };
                 let capacity = map.capacity();
                 (Map::Striped(map), capacity, largest)
             }
-            Level::Raid1 => (Map::Mirrored(MirroredMap::raid1(given, smallest)), smallest, smallest),
+            Level::Raid1 => {
+                (Map::Mirrored(MirroredMap::raid1(given, smallest)), smallest, smallest)
+            }
             Level::Raid10 => {
                 let far_set = match far_sets {
                     FarSets::All => given,
@@ -408,7 +441,7 @@ impl ArraySpec {
             }
             Level::Raid4 | Level::Raid5 | Level::Raid6 => {
                 let rows = smallest / chunk;
-                let map = ParityMap::new(parity_layout, given, level.parities(), chunk, rows);
+                let map = ParityMap::new(parity_layout, given, level.parities(), chunk);
                 let capacity = rows * map.row_bytes();
                 (Map::Parity(map), capacity, rows * chunk)
             }
@@ -419,7 +452,9 @@ impl ArraySpec {
     /// The members that are there: slot, name, shape.
     fn shapes(&self) -> impl Iterator<Item = (usize, &DeviceRef, Geometry)> {
         let there = self.members.iter().enumerate();
-        there.filter_map(|(slot, member)| member.as_ref().map(|member| (slot, member, member.geometry())))
+        there.filter_map(|(slot, member)| {
+            member.as_ref().map(|member| (slot, member, member.geometry()))
+        })
     }
 
     fn parity_layout(&self) -> Result<ParityLayout, SpecError> {
@@ -428,12 +463,17 @@ impl ArraySpec {
         match (level, layout) {
             (Level::Raid4, Layout::Default) => Ok(ParityLayout::ParityLast),
             (Level::Raid5 | Level::Raid6, Layout::Parity(layout)) => {
-                let number = PARITY_LAYOUTS.iter().find(|(other, ..)| *other == layout).map(|(_, number, _)| *number);
+                let number = PARITY_LAYOUTS
+                    .iter()
+                    .find(|(other, ..)| *other == layout)
+                    .map(|(_, number, _)| *number);
                 let fits = level == Level::Raid6 || number < Some(RAID6_ONLY_FROM);
                 if fits { Ok(layout) } else { Err(wrong()) }
             }
             (Level::Raid0, Layout::Raid0 { .. }) => Ok(ParityLayout::default()),
-            (Level::Raid10, Layout::Mirrored { near, far, .. }) if near * far > 0 => Ok(ParityLayout::default()),
+            (Level::Raid10, Layout::Mirrored { near, far, .. }) if near * far > 0 => {
+                Ok(ParityLayout::default())
+            }
             (_, Layout::Default) => Ok(ParityLayout::default()),
             _ => Err(wrong()),
         }
@@ -464,7 +504,12 @@ impl ArraySpec {
             let least = self.component_size.unwrap_or(ByteCount(chunk.max(block.bytes())));
             let needed = self.data_offset + least;
             if shape.capacity < needed {
-                return Err(SpecError::MemberTooSmall { slot, name, capacity: shape.capacity, needed });
+                return Err(SpecError::MemberTooSmall {
+                    slot,
+                    name,
+                    capacity: shape.capacity,
+                    needed,
+                });
             }
             let room = (shape.capacity - self.data_offset).round_down(block);
             sizes[slot] = self.component_size.unwrap_or(room).bytes();
@@ -493,7 +538,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_mend() {
         let text = error(&spec(Level::Raid6, 3));
-        assert!(text.contains("raid6") && text.contains("at least 4") && text.contains("has 3"), "{text}");
+        assert!(
+            text.contains("raid6") && text.contains("at least 4") && text.contains("has 3"),
+            "{text}"
+        );
         let mut odd = spec(Level::Raid5, 3);
         odd.chunk = ByteCount::kib(12);
         assert!(error(&odd).contains("12 KiB") && error(&odd).contains("power of two"));
@@ -516,7 +564,8 @@ mod tests {
 
     #[test]
     fn layouts_have_the_names_and_numbers_of_md() {
-        let near = |near, far, offset| Layout::Mirrored { near, far, offset, far_sets: FarSets::All };
+        let near =
+            |near, far, offset| Layout::Mirrored { near, far, offset, far_sets: FarSets::All };
         assert_eq!(Layout::from_md(Level::Raid10, 0x102), Ok(near(2, 1, false)));
         assert_eq!(Layout::from_md(Level::Raid10, 0x201), Ok(near(1, 2, false)));
         assert_eq!(Layout::from_md(Level::Raid10, 0x1_0201), Ok(near(1, 2, true)));

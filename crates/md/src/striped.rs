@@ -6,7 +6,7 @@
 //! [`TooFewMembers`](rt::IoErrorKind::TooFewMembers); the others go on.
 
 use crate::layout::striped::StripedMap;
-use crate::member::all;
+use crate::together::all;
 use crate::set::Set;
 use crate::spread::Spread;
 use rt::{IoFuture, Op, Request, SgList};
@@ -52,7 +52,9 @@ impl Striped {
             .map(|run| {
                 let op = match &request.op {
                     Op::Read(_) => Op::Read(ByteCount(run.len)),
-                    Op::Write { fua, .. } => Op::Write { data: parts.next().unwrap_or_default(), fua: *fua },
+                    Op::Write { fua, .. } => {
+                        Op::Write { data: parts.next().unwrap_or_default(), fua: *fua }
+                    }
                     Op::Discard(_) => Op::Discard(ByteCount(run.len)),
                     Op::WriteZeroes(_) => Op::WriteZeroes(ByteCount(run.len)),
                     Op::Flush => unreachable!("a flush goes to all members"),

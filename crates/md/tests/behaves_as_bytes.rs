@@ -93,7 +93,9 @@ impl Trial {
             let answer = answer.unwrap_or_else(|error| panic!("{:?}: {error}", self.shape));
             let model = &mut self.bytes[at as usize..(at + len) as usize];
             match io {
-                Io::Read => assert!(answer.to_vec() == *model, "{:?}: read of {len} at {at}", self.shape),
+                Io::Read => {
+                    assert!(answer.to_vec() == *model, "{:?}: read of {len} at {at}", self.shape)
+                }
                 Io::Write(data, _) => data.copy_to(model),
                 Io::Zero => model.fill(0),
             }
@@ -134,9 +136,16 @@ impl Trial {
 
     async fn rebuild_one(&mut self) {
         let members = self.rig.array.members();
-        let lost = members.iter().find(|member| member.slot.is_some() && member.state != MemberState::Active && member.state != MemberState::Replacement);
+        let lost = members.iter().find(|member| {
+            member.slot.is_some()
+                && member.state != MemberState::Active
+                && member.state != MemberState::Replacement
+        });
         let Some(slot) = lost.and_then(|member| member.slot) else { return };
-        if members[..].iter().any(|member| member.slot == Some(slot) && member.state == MemberState::Failed || member.state == MemberState::Missing) {
+        if members[..].iter().any(|member| {
+            member.slot == Some(slot) && member.state == MemberState::Failed
+                || member.state == MemberState::Missing
+        }) {
             self.spares += 1;
             let disk = self.rig.new_disk(&format!("spare{}", self.spares));
             self.rig.array.add_spare(disk.device()).expect("large enough");
@@ -163,8 +172,20 @@ impl Trial {
         };
         let result = self.batches_beside(rebuilding).await;
         // What was given up may have come to its end all the same.
-        assert!(matches!(result, Ok(()) | Err(SyncError::Active { .. })), "{:?}: {result:?}", self.shape);
-        assert!(self.rig.array.members().iter().any(|member| member.slot == Some(slot) && member.state == MemberState::Active), "{:?}", self.shape);
+        assert!(
+            matches!(result, Ok(()) | Err(SyncError::Active { .. })),
+            "{:?}: {result:?}",
+            self.shape
+        );
+        assert!(
+            self.rig
+                .array
+                .members()
+                .iter()
+                .any(|member| member.slot == Some(slot) && member.state == MemberState::Active),
+            "{:?}",
+            self.shape
+        );
     }
 
     async fn replace_one(&mut self) {
@@ -212,14 +233,20 @@ impl Trial {
         }
         let array = self.rig.array.clone();
         let priority = self.priority();
-        let work = async move { array.initialise(Initialise::FromData, array.whole(), priority).await };
+        let work =
+            async move { array.initialise(Initialise::FromData, array.whole(), priority).await };
         self.batches_beside(work).await.expect("initialised");
         assert!(self.rig.array.is_clean());
     }
 
     async fn read_all(&mut self, when: &str) {
         let read = Request::read(Offset(0), ByteCount(self.bytes.len() as u64));
-        let read = self.rig.array.submit(read).await.unwrap_or_else(|error| panic!("{:?} {when}: {error}", self.shape));
+        let read = self
+            .rig
+            .array
+            .submit(read)
+            .await
+            .unwrap_or_else(|error| panic!("{:?} {when}: {error}", self.shape));
         let read = read.to_vec();
         let wrong = read.iter().zip(&self.bytes).position(|(found, right)| found != right);
         assert_eq!(wrong, None, "{:?} {when}", self.shape);
@@ -229,7 +256,12 @@ impl Trial {
         if self.shape.redundancy() == 0 || self.degraded() > 0 {
             return;
         }
-        let report = self.rig.array.check(self.rig.array.whole(), SyncPriority::High).await.expect("checked");
+        let report = self
+            .rig
+            .array
+            .check(self.rig.array.whole(), SyncPriority::High)
+            .await
+            .expect("checked");
         assert_eq!(report.mismatches, [], "{:?} {when}", self.shape);
     }
 }
@@ -287,19 +319,27 @@ async fn live(mut trial: Trial, steps: u64) {
     }
 }
 
-fn try_out(shape: Shape, seed: u64, clean: bool, chunks: u64, steps: u64) -> Vec<Vec<rt::filter::TraceRecord>> {
+fn try_out(
+    shape: Shape,
+    seed: u64,
+    clean: bool,
+    chunks: u64,
+    steps: u64,
+) -> Vec<Vec<rt::filter::TraceRecord>> {
     let runtime = runtime();
     let clean = clean || shape.redundancy() == 0;
     let rig = Rig::new(&runtime.handle(), shape, chunks, clean, seed);
     let traces: Vec<_> = rig.disks.iter().map(|disk| disk.trace.clone()).collect();
     let bytes = vec![0; rig.array.geometry().capacity.as_usize()];
     let trial = Trial { rig, shape, bytes, prng: Prng::new(seed ^ 1), spares: 0 };
-    runtime.block_on(live(trial, steps)).unwrap_or_else(|error| panic!("{shape:?}, seed {seed}: {error}"));
+    runtime
+        .block_on(live(trial, steps))
+        .unwrap_or_else(|error| panic!("{shape:?}, seed {seed}: {error}"));
     traces.iter().map(|trace| trace.records()).collect()
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn an_array_is_a_plain_array_of_bytes_whatever_happens_to_its_members(
@@ -325,8 +365,11 @@ fn one_seed_gives_one_sequence_of_member_requests() {
 fn arrays_of_arrays_survive_a_loss_in_each() {
     let runtime = runtime();
     let rt = runtime.handle();
-    let inner: Vec<Rig> = (0..3).map(|n| Rig::new(&rt, rig::shape(md::Level::Raid5, "left-symmetric", 3, 4), 16, true, n)).collect();
-    let mut spec = md::ArraySpec::new(md::Level::Raid0, inner.iter().map(|rig| rig.array.device()).collect());
+    let inner: Vec<Rig> = (0..3)
+        .map(|n| Rig::new(&rt, rig::shape(md::Level::Raid5, "left-symmetric", 3, 4), 16, true, n))
+        .collect();
+    let mut spec =
+        md::ArraySpec::new(md::Level::Raid0, inner.iter().map(|rig| rig.array.device()).collect());
     spec.chunk = ByteCount::kib(8);
     let array = md::Array::create(&rt, "raid50", spec).expect("an array");
     let ran = runtime.block_on(async move {
@@ -340,7 +383,8 @@ fn arrays_of_arrays_survive_a_loss_in_each() {
         let patch = vec![7; 5 * 4096 + 512];
         array.submit(Request::write(Offset(512 * 9), Buf::copy_of(&patch))).await.expect("written");
         bytes[512 * 9..512 * 9 + patch.len()].copy_from_slice(&patch);
-        let read = array.submit(Request::read(Offset(0), ByteCount(len as u64))).await.expect("read");
+        let read =
+            array.submit(Request::read(Offset(0), ByteCount(len as u64))).await.expect("read");
         assert!(read.to_vec() == bytes);
     });
     ran.expect("the test ends");

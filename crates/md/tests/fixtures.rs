@@ -17,11 +17,35 @@ use std::process::Command;
 use stdx::{ByteCount, Offset};
 
 const NAMES: [&str; 29] = [
-    "linear-2", "raid0-2", "raid0-3-zones", "raid1-2-bitmap", "raid1-2-degraded", "raid1-2-v090", "raid1-3-v10",
-    "raid10-f2-4", "raid10-n2-3", "raid10-n2-4", "raid10-n2-4-degraded", "raid10-o2-4", "raid4-3",
-    "raid5-3-512k-bitmap", "raid5-3-spare-rebuilt", "raid5-3-v11", "raid5-4-degraded", "raid5-4-v090", "raid5-4-xfs",
-    "raid5-la-4", "raid5-ls-4", "raid5-ra-4", "raid5-rs-4", "raid6-4-ra", "raid6-5", "raid6-5-ddf",
-    "raid6-5-degraded-1", "raid6-5-degraded-2", "raid6-6-512k-bitmap",
+    "linear-2",
+    "raid0-2",
+    "raid0-3-zones",
+    "raid1-2-bitmap",
+    "raid1-2-degraded",
+    "raid1-2-v090",
+    "raid1-3-v10",
+    "raid10-f2-4",
+    "raid10-n2-3",
+    "raid10-n2-4",
+    "raid10-n2-4-degraded",
+    "raid10-o2-4",
+    "raid4-3",
+    "raid5-3-512k-bitmap",
+    "raid5-3-spare-rebuilt",
+    "raid5-3-v11",
+    "raid5-4-degraded",
+    "raid5-4-v090",
+    "raid5-4-xfs",
+    "raid5-la-4",
+    "raid5-ls-4",
+    "raid5-ra-4",
+    "raid5-rs-4",
+    "raid6-4-ra",
+    "raid6-5",
+    "raid6-5-ddf",
+    "raid6-5-degraded-1",
+    "raid6-5-degraded-2",
+    "raid6-6-512k-bitmap",
 ];
 const MORE: [&str; 2] = ["raid6-5-la6", "raid5-3-grown-to-4"];
 
@@ -31,7 +55,8 @@ fn folder() -> Option<PathBuf> {
         println!("skipped: {} is not there", folder.display());
         return None;
     }
-    let tools = ["zstd", "tar"].iter().all(|tool| Command::new(tool).arg("--version").output().is_ok());
+    let tools =
+        ["zstd", "tar"].iter().all(|tool| Command::new(tool).arg("--version").output().is_ok());
     if !tools {
         println!("skipped: zstd and tar are needed to unpack fixtures");
         return None;
@@ -82,7 +107,9 @@ fn spec_of(manifest: &Value, images: &Path) -> ArraySpec {
     let component = number(&array["component_size"]);
     let mut smallest = u64::MAX;
     for member in manifest["members"].as_array().expect("members") {
-        let Some(slot) = member["slot"].as_str().and_then(|slot| slot.parse::<usize>().ok()) else { continue };
+        let Some(slot) = member["slot"].as_str().and_then(|slot| slot.parse::<usize>().ok()) else {
+            continue;
+        };
         let disk = number(&member["disk"]);
         let file = format!("disk{disk}.raw");
         spec.members[slot] = Some(device(&images.join(&file), &file));
@@ -95,7 +122,8 @@ fn spec_of(manifest: &Value, images: &Path) -> ArraySpec {
 }
 
 fn verify(folder: &Path, name: &str) {
-    let manifest = std::fs::read_to_string(folder.join(format!("{name}.json"))).expect("a manifest");
+    let manifest =
+        std::fs::read_to_string(folder.join(format!("{name}.json"))).expect("a manifest");
     let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
     let images = unpack(folder, name);
     let spec = spec_of(&manifest, images.path());
@@ -107,7 +135,8 @@ fn verify(folder: &Path, name: &str) {
     let ran = runtime.block_on(async move {
         let healthy = spec.members.iter().all(Option::is_some);
         let parity = spec.level.parities() > 0;
-        let array = Array::create(&rt, &name, spec).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let array =
+            Array::create(&rt, &name, spec).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(array.geometry().capacity, ByteCount(size), "{name}");
         let mut hasher = Sha256::new();
         let mut at = 0;

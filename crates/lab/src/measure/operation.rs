@@ -7,7 +7,6 @@
 //! a byte. This is the stratified estimator of survey sampling (Cochran, *Sampling Techniques*, 3rd ed.,
 //! ch. 5): its standard error follows from the spread within the strata, and is reported.
 
-use crate::duration;
 use crate::measure::load::Load;
 use crate::measure::{DiskSample, MeasureError, Volume};
 use crate::results::ProgressPoint;
@@ -114,12 +113,11 @@ pub async fn operation(
     if workload.sampled.is_some() {
         run.metrics.insert("sampling_error_s".into(), estimate.standard_error_seconds);
         run.warnings.push(format!(
-            "sampled: {} of {} of each member was carried out, over {} strata; the whole is \
-             integrated (standard error of the sampling {})",
+            "sampled: {} of {} of each member was carried out, over {} strata, and the whole is \
+             integrated from that; sampling_error_s is the standard error",
             outcome.carried_out(),
             array.extent(),
             outcome.strata.len(),
-            duration::text(estimate.standard_error_seconds)
         ));
     }
     run.progress = estimate.progress;
@@ -142,7 +140,7 @@ pub(crate) fn utilisation(
 
 fn name(kind: OperationKind) -> &'static str {
     match kind {
-        OperationKind::Initialise => "initialise",
+        OperationKind::Initialise(_) => "initialise",
         OperationKind::Clone => "clone",
         OperationKind::Rebuild => "rebuild",
         OperationKind::Check => "check",

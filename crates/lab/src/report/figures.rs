@@ -66,6 +66,10 @@ pub fn measure(metric: &str) -> Measure {
             known("Processor time an I/O", "CPU an I/O", Quantity::Microseconds, LESS)
         }
         "duration_s" => known("Duration", "duration", Quantity::Seconds, LESS),
+        "sampling_error_s" => {
+            known("Standard error of the sampling", "sampling error", Quantity::Seconds, LESS)
+        }
+        "load_iops" => known("The load's I/Os a second", "load", Quantity::Operations, MORE),
         other => latency(other).unwrap_or_else(|| unknown(other)),
     }
 }
@@ -387,7 +391,7 @@ mod tests {
             "1\u{202f}230\u{202f}000 ±50\u{202f}000"
         );
         assert_eq!(unit.figure(estimate(0.001234, 0.00011)), "0.00123 ±0.00011");
-        assert_eq!(unit.figure(estimate(412.3345, 0.0)), "412.33 ±0.00");
+        assert_eq!(unit.figure(estimate(412.3345, 0.0)), "412.3");
         let single = Estimate { samples: 1, ..estimate(412.3345, 0.0) };
         assert_eq!(unit.figure(single), "412");
     }

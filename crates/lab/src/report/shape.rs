@@ -43,6 +43,8 @@ pub const HEADLINE_METRICS: &[&str] = &[
     "latency_us_p99",
     "latency_us_mean",
     "cpu_us_per_io",
+    "sampling_error_s",
+    "load_iops",
 ];
 
 /// A factor that varies within a group.

@@ -148,13 +148,22 @@ pub enum Position {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationKind {
     /// `kind = "initialise"`: makes parity or copies agree for the first time.
-    Initialise,
+    Initialise(InitialiseMethod),
     /// `kind = "clone"`: copies a member to a spare before it dies.
     Clone,
     /// `kind = "rebuild"`: works out a lost member anew from the others.
     Rebuild,
     /// `kind = "check"`: reads all members and compares.
     Check,
+}
+
+/// How redundancy is made right for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialiseMethod {
+    /// Reads the data and writes the parity (or the other copies): the array can be in use.
+    Parity,
+    /// Writes zeros everywhere, as disk arrays do off line; there is no data.
+    Zeros,
 }
 
 /// How an operation stands against host I/O.
@@ -206,7 +215,7 @@ impl Workload {
             Kind::Slob(_) => "slob",
             Kind::Probe(_) => "probe",
             Kind::Operation(operation) => match operation.kind {
-                OperationKind::Initialise => "initialise",
+                OperationKind::Initialise(_) => "initialise",
                 OperationKind::Clone => "clone",
                 OperationKind::Rebuild => "rebuild",
                 OperationKind::Check => "check",
@@ -253,16 +262,17 @@ impl Workload {
                 },
                 ("at", probe.at.text().to_owned()),
             ],
-            Kind::Operation(operation) => vec![
-                (
-                    "load",
-                    operation
-                        .load
-                        .as_ref()
-                        .map_or_else(|| IDLE.to_owned(), |load| load.name.clone()),
-                ),
-                ("priority", operation.priority.text().to_owned()),
-            ],
+            Kind::Operation(operation) => {
+                let load = operation.load.as_ref();
+                let mut parameters = vec![
+                    ("load", load.map_or_else(|| IDLE.to_owned(), |load| load.name.clone())),
+                    ("priority", operation.priority.text().to_owned()),
+                ];
+                if let OperationKind::Initialise(method) = operation.kind {
+                    parameters.push(("method", method.text().to_owned()));
+                }
+                parameters
+            }
         };
         parameters.push(("working_set", self.working_set.text()));
         parameters
@@ -288,7 +298,13 @@ impl Workload {
             "random" => Kind::Random(Random::read(&mut reader)?),
             "slob" => Kind::Slob(Slob::read(&mut reader)?),
             "probe" => Kind::Probe(Probe::read(&mut reader)?),
-            "initialise" => Kind::Operation(operation(OperationKind::Initialise, &mut reader)?),
+            "initialise" => {
+                let methods =
+                    [("parity", InitialiseMethod::Parity), ("zeros", InitialiseMethod::Zeros)];
+                let method = reader.choice("method", &methods)?;
+                let kind = OperationKind::Initialise(method.unwrap_or(InitialiseMethod::Parity));
+                Kind::Operation(operation(kind, &mut reader)?)
+            }
             "clone" => Kind::Operation(operation(OperationKind::Clone, &mut reader)?),
             "rebuild" => Kind::Operation(operation(OperationKind::Rebuild, &mut reader)?),
             "check" => Kind::Operation(operation(OperationKind::Check, &mut reader)?),
@@ -319,6 +335,16 @@ impl Position {
             Position::Start => "start",
             Position::Middle => "middle",
             Position::End => "end",
+        }
+    }
+}
+
+impl InitialiseMethod {
+    /// `parity` or `zeros`.
+    pub fn text(self) -> &'static str {
+        match self {
+            InitialiseMethod::Parity => "parity",
+            InitialiseMethod::Zeros => "zeros",
         }
     }
 }

@@ -60,7 +60,14 @@ impl MirroredMap {
     }
 
     /// RAID 10. `far_set` is the number of members in which far copies go round.
-    pub(crate) fn new(disks: usize, copies: (usize, usize), offset: bool, far_set: usize, chunk: u64, size: u64) -> MirroredMap {
+    pub(crate) fn new(
+        disks: usize,
+        copies: (usize, usize),
+        offset: bool,
+        far_set: usize,
+        chunk: u64,
+        size: u64,
+    ) -> MirroredMap {
         let (near, far) = copies;
         // As the kernel counts: chunks of the array, then chunks used of each member.
         let chunks = size / chunk / far as u64 * disks as u64 / near as u64;
@@ -153,7 +160,8 @@ impl MirroredMap {
 
     /// The byte of the array that lies at `place`, where one does: the tail of a row may be unused.
     pub(crate) fn array_byte(&self, place: Place) -> Option<u64> {
-        let (mut set_start, mut set_size) = (place.slot / self.far_set * self.far_set, self.far_set);
+        let (mut set_start, mut set_size) =
+            (place.slot / self.far_set * self.far_set, self.far_set);
         if !self.disks.is_multiple_of(self.far_set) && place.slot >= self.last_set_start() {
             (set_start, set_size) = (self.last_set_start(), self.last_set_size());
         }
@@ -185,7 +193,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn table(map: &MirroredMap, chunks: u64) -> Vec<Vec<(usize, u64)>> {
-        let row = |n: u64| map.locate(n * map.chunk).iter().map(|p| (p.slot, p.at / map.chunk)).collect();
+        let row =
+            |n: u64| map.locate(n * map.chunk).iter().map(|p| (p.slot, p.at / map.chunk)).collect();
         (0..chunks).map(row).collect()
     }
 

@@ -53,15 +53,21 @@ pub(crate) struct ParityMap {
     pub(crate) data: usize,
     /// Bytes of a chunk.
     pub(crate) chunk: u64,
-    /// Rows.
-    pub(crate) rows: u64,
 }
 
 impl ParityMap {
     /// So many members, of which one or two a row hold parity, and rows.
-    pub(crate) fn new(layout: ParityLayout, disks: usize, parities: usize, chunk: u64, rows: u64) -> ParityMap {
-        assert!((1..=2).contains(&parities) && disks > parities, "a row has data and one or two parities");
-        ParityMap { layout, disks, data: disks - parities, chunk, rows }
+    pub(crate) fn new(
+        layout: ParityLayout,
+        disks: usize,
+        parities: usize,
+        chunk: u64,
+    ) -> ParityMap {
+        assert!(
+            (1..=2).contains(&parities) && disks > parities,
+            "a row has data and one or two parities"
+        );
+        ParityMap { layout, disks, data: disks - parities, chunk }
     }
 
     /// Parities in a row.
@@ -192,8 +198,20 @@ mod tests {
     use ParityLayout::*;
 
     const ALL: [ParityLayout; 14] = [
-        LeftAsymmetric, RightAsymmetric, LeftSymmetric, RightSymmetric, ParityFirst, ParityLast, DdfZeroRestart,
-        DdfNRestart, DdfNContinue, LeftAsymmetric6, RightAsymmetric6, LeftSymmetric6, RightSymmetric6, ParityFirst6,
+        LeftAsymmetric,
+        RightAsymmetric,
+        LeftSymmetric,
+        RightSymmetric,
+        ParityFirst,
+        ParityLast,
+        DdfZeroRestart,
+        DdfNRestart,
+        DdfNContinue,
+        LeftAsymmetric6,
+        RightAsymmetric6,
+        LeftSymmetric6,
+        RightSymmetric6,
+        ParityFirst6,
     ];
 
     /// A row as the module's table writes it.
@@ -210,7 +228,7 @@ mod tests {
     #[test]
     fn rows_of_raid5_are_those_of_the_table() {
         let rows = |layout| {
-            let map = ParityMap::new(layout, 4, 1, 4096, 100);
+            let map = ParityMap::new(layout, 4, 1, 4096);
             [0, 1, 2, 3].map(|row| picture(&map, row))
         };
         assert_eq!(rows(LeftAsymmetric), ["0 1 2 P", "3 4 P 5", "6 P 7 8", "P 9 10 11"]);
@@ -223,7 +241,7 @@ mod tests {
     #[test]
     fn rows_of_raid6_have_q_behind_p() {
         let rows = |layout| {
-            let map = ParityMap::new(layout, 4, 2, 4096, 100);
+            let map = ParityMap::new(layout, 4, 2, 4096);
             [0, 1, 2, 3].map(|row| picture(&map, row))
         };
         assert_eq!(rows(LeftSymmetric), ["Q 0 1 P", "2 3 P Q", "5 P Q 4", "P Q 6 7"]);
@@ -235,13 +253,13 @@ mod tests {
     /// A wrong order gives a Q that only we can read.
     #[test]
     fn coefficients_count_from_behind_q_round_the_row_without_p() {
-        let map = ParityMap::new(LeftSymmetric, 5, 2, 4096, 100);
+        let map = ParityMap::new(LeftSymmetric, 5, 2, 4096);
         // Row 1: P on slot 3, Q on slot 4.
         assert_eq!([0, 1, 2].map(|slot| map.coefficient(&map.row(1), slot)), [0, 1, 2]);
         // Row 2: P on slot 2, Q on slot 3: 4 first, then 0 and 1.
         assert_eq!([4, 0, 1].map(|slot| map.coefficient(&map.row(2), slot)), [0, 1, 2]);
         // Layout -6: Q last, P in the middle.
-        let map = ParityMap::new(LeftSymmetric6, 5, 2, 4096, 100);
+        let map = ParityMap::new(LeftSymmetric6, 5, 2, 4096);
         assert_eq!([0, 1, 3].map(|slot| map.coefficient(&map.row(1), slot)), [0, 1, 2]);
     }
 
@@ -252,11 +270,12 @@ mod tests {
                 if parities == 1 && ALL[6..].contains(&layout) {
                     continue;
                 }
-                let map = ParityMap::new(layout, disks, parities, 4096, 40);
+                let map = ParityMap::new(layout, disks, parities, 4096);
                 for number in 0..40 {
                     let row = map.row(number);
-                    let mut coefficients: Vec<_> =
-                        (0..map.data).map(|i| map.coefficient(&row, map.data_slot(&row, i))).collect();
+                    let mut coefficients: Vec<_> = (0..map.data)
+                        .map(|i| map.coefficient(&row, map.data_slot(&row, i)))
+                        .collect();
                     coefficients.sort_unstable();
                     coefficients.dedup();
                     assert_eq!(coefficients.len(), map.data, "{layout:?}");

@@ -100,7 +100,10 @@ mod tests {
         let places = |original| {
             let map = StripedMap::raid0(&[8192, 12288, 20480 + 100], 4096, original);
             assert_eq!(map.capacity(), 10 * 4096);
-            (0..10).map(|chunk| map.locate(chunk * 4096).0).map(|place| (place.slot, place.at / 4096)).collect::<Vec<_>>()
+            (0..10)
+                .map(|chunk| map.locate(chunk * 4096).0)
+                .map(|place| (place.slot, place.at / 4096))
+                .collect::<Vec<_>>()
         };
         let zone_0 = [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)];
         assert_eq!(places(false)[..6], zone_0);

@@ -23,8 +23,14 @@ const ZERO_STEP: u64 = 256 << 20;
 
 impl Stripes {
     /// Writes whole rows.
-    pub(super) async fn write_rows(&self, rows: Range<u64>, data: SgList, manner: Manner) -> Result<(), IoErrorKind> {
-        let step = if manner.zeroes { (ZERO_STEP / self.map.chunk).max(1) } else { self.rows_in_step() };
+    pub(super) async fn write_rows(
+        &self,
+        rows: Range<u64>,
+        data: SgList,
+        manner: Manner,
+    ) -> Result<(), IoErrorKind> {
+        let step =
+            if manner.zeroes { (ZERO_STEP / self.map.chunk).max(1) } else { self.rows_in_step() };
         if rows.end - rows.start <= step {
             return self.write_rows_now(rows, data, manner).await;
         }
@@ -36,10 +42,17 @@ impl Stripes {
         });
         let results = batches.buffer_unordered(BATCHES_IN_FLIGHT_MAX);
         // All end, whatever one of them meets.
-        results.fold(Ok(()), async |so_far: Result<(), IoErrorKind>, result| so_far.and(result)).await
+        results
+            .fold(Ok(()), async |so_far: Result<(), IoErrorKind>, result| so_far.and(result))
+            .await
     }
 
-    async fn write_rows_now(&self, rows: Range<u64>, data: SgList, manner: Manner) -> Result<(), IoErrorKind> {
+    async fn write_rows_now(
+        &self,
+        rows: Range<u64>,
+        data: SgList,
+        manner: Manner,
+    ) -> Result<(), IoErrorKind> {
         let _guard = self.locks.exclusive(rows.clone()).await;
         let places = self.places(&rows);
         self.covered(&places)?;

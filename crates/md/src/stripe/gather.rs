@@ -14,7 +14,8 @@
 
 use super::Stripes;
 use crate::layout::parity::Row;
-use crate::member::{Manner, Writes, all};
+use crate::member::{DeviceId, Manner, Writes};
+use crate::together::all;
 use crate::mirror::RETRY_GRAIN;
 use crate::parity::{Part, Sums};
 use crate::pieces::Pieces;
@@ -44,7 +45,12 @@ struct Lost {
 
 impl Stripes {
     /// Makes all that is wanted known.
-    pub(crate) async fn gather(&self, wants: &[(usize, Range<u64>)], known: &mut [Pieces], priority: Priority) -> Result<(), IoErrorKind> {
+    pub(crate) async fn gather(
+        &self,
+        wants: &[(usize, Range<u64>)],
+        known: &mut [Pieces],
+        priority: Priority,
+    ) -> Result<(), IoErrorKind> {
         let mut bad = BadPlaces::new();
         for _ in 0..ROUNDS_MAX {
             let mut reads = Wants::new();
@@ -87,7 +93,13 @@ impl Stripes {
                 let data = result.pop().expect("a reconstruction gives what is wanted");
                 self.set.stats.borrow_mut().reconstructed_bytes += data.len() as u64;
                 if bad.get(&lost.slot).is_some_and(|bad| bad.touches(&lost.range)) {
-                    self.set.members.write(lost.slot, lost.range.start, &data, Manner::default(), &mut writes);
+                    self.set.members.write(
+                        lost.slot,
+                        lost.range.start,
+                        &data,
+                        Manner::default(),
+                        &mut writes,
+                    );
                     self.set.members.count_corrected(lost.slot);
                     self.set.stats.borrow_mut().corrected += 1;
                 }
@@ -99,7 +111,8 @@ impl Stripes {
     }
 
     fn can_read(&self, slot: usize, range: &Range<u64>, bad: &BadPlaces) -> bool {
-        self.set.members.readable(slot, range) && !bad.get(&slot).is_some_and(|bad| bad.touches(range))
+        self.set.members.readable(slot, range)
+            && !bad.get(&slot).is_some_and(|bad| bad.touches(range))
     }
 
     /// Cuts places at the borders of rows.
@@ -114,7 +127,13 @@ impl Stripes {
 
     /// The slots from which what is lost can be computed: all other data that can be had, and as many
     /// parities as data is lost.
-    fn sources(&self, row: &Row, lost: &Lost, known: &[Pieces], bad: &BadPlaces) -> Result<SmallVec<[usize; 16]>, IoErrorKind> {
+    fn sources(
+        &self,
+        row: &Row,
+        lost: &Lost,
+        known: &[Pieces],
+        bad: &BadPlaces,
+    ) -> Result<SmallVec<[usize; 16]>, IoErrorKind> {
         let can_have = |slot: usize| {
             let mut can = slot != lost.slot;
             known[slot].gaps(&lost.range, |gap| can &= self.can_read(slot, &gap, bad));
@@ -127,7 +146,11 @@ impl Stripes {
         let parities = [Some(row.p), row.q].into_iter().flatten().filter(|slot| can_have(*slot));
         used.extend(parities.take(unknown));
         if used.len() < self.map.data {
-            return Err(if bad.is_empty() { IoErrorKind::TooFewMembers } else { IoErrorKind::Medium });
+            return Err(if bad.is_empty() {
+                IoErrorKind::TooFewMembers
+            } else {
+                IoErrorKind::Medium
+            });
         }
         Ok(used)
     }
@@ -152,33 +175,48 @@ impl Stripes {
     }
 
     /// Reads, all at once; what can't be read is noted.
-    async fn read_known(&self, reads: Wants, known: &mut [Pieces], bad: &mut BadPlaces, priority: Priority) {
-        let members = &self.set.members;
-        let submit = |(slot, range): &(usize, Range<u64>)| members.read(*slot, range.start, range.end - range.start, priority);
-        let futures: SmallVec<[IoFuture; 4]> = reads.iter().map(submit).collect();
+    async fn read_known(
+        &self,
+        reads: Wants,
+        known: &mut [Pieces],
+        bad: &mut BadPlaces,
+        priority: Priority,
+    ) {
         let mut again = Wants::new();
-        for ((slot, range), result) in reads.into_iter().zip(all(futures).await) {
-            match result {
-                Ok(data) => known[slot].insert(range.start, data),
-                Err(error) => {
-                    if members.read_failed(slot, error.kind, |_| false) {
-                        let grains = (range.start / RETRY_GRAIN..range.end.div_ceil(RETRY_GRAIN))
-                            .map(|grain| (grain * RETRY_GRAIN).max(range.start)..((grain + 1) * RETRY_GRAIN).min(range.end));
-                        again.extend(grains.map(|grain| (slot, grain)));
-                    }
-                }
+        for (slot, range) in self.read_once(reads, known, priority).await {
+            let grains = range.start / RETRY_GRAIN..range.end.div_ceil(RETRY_GRAIN);
+            let grains = grains.map(|grain| grain * RETRY_GRAIN..(grain + 1) * RETRY_GRAIN);
+            again.extend(
+                grains.map(|grain| (slot, grain.start.max(range.start)..grain.end.min(range.end))),
+            );
+        }
+        if !again.is_empty() {
+            for (slot, range) in self.read_once(again, known, priority).await {
+                bad.entry(slot).or_default().insert(range);
             }
         }
-        let futures: SmallVec<[IoFuture; 4]> = again.iter().map(submit).collect();
-        for ((slot, range), result) in again.into_iter().zip(all(futures).await) {
+    }
+
+    /// Reads, all at once; gives back what met a bad place.
+    async fn read_once(&self, reads: Wants, known: &mut [Pieces], priority: Priority) -> Wants {
+        let members = &self.set.members;
+        let submit = |(slot, range): &(usize, Range<u64>)| {
+            members.read(*slot, range.start, range.end - range.start, priority)
+        };
+        let futures: SmallVec<[IoFuture; 4]> = reads.iter().map(submit).collect();
+        let ids: SmallVec<[DeviceId; 4]> =
+            reads.iter().map(|(slot, _)| members.id(*slot)).collect();
+        let mut failed = Wants::new();
+        for (((slot, range), id), result) in reads.into_iter().zip(ids).zip(all(futures).await) {
             match result {
                 Ok(data) => known[slot].insert(range.start, data),
-                Err(error) if error.kind == IoErrorKind::Medium => bad.entry(slot).or_default().insert(range),
-                Err(error) => {
-                    members.read_failed(slot, error.kind, |_| false);
+                Err(error) if members.read_failed(slot, id, error.kind, |_| false) => {
+                    failed.push((slot, range))
                 }
+                Err(_) => {}
             }
         }
+        failed
     }
 }
 

@@ -101,11 +101,17 @@ impl<R: Fn(usize, &Range<u64>) -> bool> View<'_, R> {
             let can_modify = self.clean && changed().all(readable);
             let modify_is_less = modify_reads < reconstruct_reads
                 || modify_reads == 0 && reconstruct_reads == 0 && 2 * count_written < self.map.data;
-            if can_modify && (modify_is_less || !can_reconstruct) { Mode::Modify } else { Mode::Reconstruct }
+            if can_modify && (modify_is_less || !can_reconstruct) {
+                Mode::Modify
+            } else {
+                Mode::Reconstruct
+            }
         };
         match mode {
             Mode::Full | Mode::Plain => {}
-            Mode::Reconstruct => plan.wants.extend(data().filter(|slot| !written(slot)).map(|slot| (slot, range.clone()))),
+            Mode::Reconstruct => plan
+                .wants
+                .extend(data().filter(|slot| !written(slot)).map(|slot| (slot, range.clone()))),
             Mode::Modify => {
                 let changed = data().filter(written).chain(parities().filter(in_use));
                 plan.wants.extend(changed.map(|slot| (slot, range.clone())));
@@ -131,7 +137,7 @@ mod tests {
 
     /// Row 0 of left-symmetric RAID 5 or 6 with chunks of 4096: data on slots by `data_slot`.
     fn case(disks: usize, parities: usize) -> Case {
-        let map = ParityMap::new(ParityLayout::LeftSymmetric, disks, parities, 4096, 10);
+        let map = ParityMap::new(ParityLayout::LeftSymmetric, disks, parities, 4096);
         let none = vec![Pieces::default(); disks];
         Case { map, new: none.clone(), old: none, missing: Vec::new(), clean: true }
     }
@@ -156,7 +162,14 @@ mod tests {
         fn plan(&self) -> (Vec<(Mode, Range<u64>)>, Vec<usize>) {
             let row = self.map.row(0);
             let readable = |slot: usize, _: &Range<u64>| !self.missing.contains(&slot);
-            let view = View { map: &self.map, row: &row, new: &self.new, old: &self.old, readable, clean: self.clean };
+            let view = View {
+                map: &self.map,
+                row: &row,
+                new: &self.new,
+                old: &self.old,
+                readable,
+                clean: self.clean,
+            };
             let plan = view.plan();
             let mut slots: Vec<usize> = plan.wants.iter().map(|(slot, _)| *slot).collect();
             slots.dedup();
@@ -170,11 +183,20 @@ mod tests {
     #[test]
     fn a_small_write_goes_whichever_way_reads_less_and_a_tie_reconstructs() {
         // RAID 5: modify reads 2; reconstruct 1, 2, 3.
-        assert_eq!([3, 4, 5].map(|disks| case(disks, 1).write(0, 0, 512).mode()), [Mode::Reconstruct, Mode::Reconstruct, Mode::Modify]);
+        assert_eq!(
+            [3, 4, 5].map(|disks| case(disks, 1).write(0, 0, 512).mode()),
+            [Mode::Reconstruct, Mode::Reconstruct, Mode::Modify]
+        );
         // RAID 6: modify reads 3; reconstruct 3, 4.
-        assert_eq!([6, 7].map(|disks| case(disks, 2).write(0, 0, 512).mode()), [Mode::Reconstruct, Mode::Modify]);
+        assert_eq!(
+            [6, 7].map(|disks| case(disks, 2).write(0, 0, 512).mode()),
+            [Mode::Reconstruct, Mode::Modify]
+        );
         let both = case(7, 1).write(0, 0, 512).write(1, 0, 512);
-        assert_eq!(both.plan(), (vec![(Mode::Modify, 0..512)], vec![both.slot(0), both.slot(1), 6]));
+        assert_eq!(
+            both.plan(),
+            (vec![(Mode::Modify, 0..512)], vec![both.slot(0), both.slot(1), 6])
+        );
     }
 
     #[test]
@@ -188,7 +210,14 @@ mod tests {
     fn bands_end_where_writes_do_and_full_ones_read_nothing() {
         let case = case(3, 1).write(0, 0, 4096).write(1, 1024, 1024);
         let (bands, wants) = case.plan();
-        assert_eq!(bands, [(Mode::Reconstruct, 0..1024), (Mode::Full, 1024..2048), (Mode::Reconstruct, 2048..4096)]);
+        assert_eq!(
+            bands,
+            [
+                (Mode::Reconstruct, 0..1024),
+                (Mode::Full, 1024..2048),
+                (Mode::Reconstruct, 2048..4096)
+            ]
+        );
         assert_eq!(wants, [case.slot(1)]);
     }
 

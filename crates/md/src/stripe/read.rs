@@ -6,8 +6,9 @@
 //! right only while nobody writes.
 
 use super::Stripes;
+use crate::member::DeviceId;
+use crate::together::all;
 use crate::spread::Spread;
-use crate::member::all;
 use rt::{IoErrorKind, IoFuture, Priority, Request, SgList};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -17,20 +18,22 @@ impl Stripes {
     pub(super) fn read(self: &Rc<Self>, request: Request) -> IoFuture {
         let host = self.set.host_begins();
         let members = &self.set.members;
-        let (start, len, priority) = (request.offset.bytes(), request.len().bytes(), request.priority);
+        let (start, len, priority) =
+            (request.offset.bytes(), request.len().bytes(), request.priority);
         let (place, rest) = self.map.locate(start);
         let this = Rc::clone(self);
         if rest >= len {
             if !members.readable(place.slot, &(place.at..place.at + len)) {
                 return self.read_gathered(request);
             }
+            let id = members.id(place.slot);
             let answer = members.read(place.slot, place.at, len, priority);
             return IoFuture::new(async move {
                 let _host = host;
                 match answer.await {
                     Ok(data) => Ok(data),
                     Err(error) => {
-                        this.set.members.read_failed(place.slot, error.kind, |_| false);
+                        this.set.members.read_failed(place.slot, id, error.kind, |_| false);
                         this.read_gathered(request).await
                     }
                 }
@@ -47,14 +50,19 @@ impl Stripes {
             spread.add(place.slot, place.at, piece, members.len());
             at += piece;
         }
-        let futures: SmallVec<[IoFuture; 4]> =
-            spread.runs.iter().map(|run| members.read(run.slot, run.at, run.len, priority)).collect();
+        let futures: SmallVec<[IoFuture; 4]> = spread
+            .runs
+            .iter()
+            .map(|run| members.read(run.slot, run.at, run.len, priority))
+            .collect();
+        let ids: SmallVec<[DeviceId; 4]> =
+            spread.runs.iter().map(|run| members.id(run.slot)).collect();
         IoFuture::new(async move {
             let _host = host;
             let results = all(futures).await;
-            for (run, result) in spread.runs.iter().zip(&results) {
+            for ((run, id), result) in spread.runs.iter().zip(ids).zip(&results) {
                 if let Err(error) = result {
-                    this.set.members.read_failed(run.slot, error.kind, |_| false);
+                    this.set.members.read_failed(run.slot, id, error.kind, |_| false);
                 }
             }
             if results.iter().any(Result::is_err) {
@@ -95,7 +103,11 @@ impl Stripes {
     }
 
     /// A range of the array, gathered under the lock of its rows.
-    async fn gather_array(&self, range: Range<u64>, priority: Priority) -> Result<SgList, IoErrorKind> {
+    async fn gather_array(
+        &self,
+        range: Range<u64>,
+        priority: Priority,
+    ) -> Result<SgList, IoErrorKind> {
         let row_bytes = self.map.row_bytes();
         let rows = range.start / row_bytes..range.end.div_ceil(row_bytes);
         let _guard = self.locks.exclusive(rows.clone()).await;

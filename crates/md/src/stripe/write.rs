@@ -44,12 +44,18 @@ impl Stripes {
         let full = start.div_ceil(row_bytes)..end / row_bytes;
         let has_full = full.start < full.end;
         // What lies before and behind the whole rows; without any, the one or two rows it touches.
-        let cut_head = if has_full { full.start * row_bytes } else { end.min((start / row_bytes + 1) * row_bytes) };
+        let cut_head = if has_full {
+            full.start * row_bytes
+        } else {
+            end.min((start / row_bytes + 1) * row_bytes)
+        };
         let cut_tail = if has_full { full.end * row_bytes } else { cut_head };
-        let parts = usize::from(start < cut_head) + usize::from(has_full) + usize::from(cut_tail < end);
+        let parts =
+            usize::from(start < cut_head) + usize::from(has_full) + usize::from(cut_tail < end);
         let (completion, future) = IoFuture::pending();
         let parts = Parts::new(self.set.host_begins(), &request, parts, completion);
-        let mut manner = Manner { fua: request.is_fua(), priority: request.priority, zeroes: false };
+        let mut manner =
+            Manner { fua: request.is_fua(), priority: request.priority, zeroes: false };
         let (data, zeroes) = match request.op {
             Op::Write { data, .. } => (data, false),
             _ => (SgList::zeros(len as usize), true),
@@ -58,7 +64,13 @@ impl Stripes {
             if from < to {
                 let piece = data.slice((from - start) as usize..(to - start) as usize);
                 let pins_much = piece.len() * PINNED_SHARE_MIN < data.len();
-                self.put_down(PendingWrite { at: from, data: piece, manner, pins_much, parts: Rc::clone(&parts) });
+                self.put_down(PendingWrite {
+                    at: from,
+                    data: piece,
+                    manner,
+                    pins_much,
+                    parts: Rc::clone(&parts),
+                });
             }
         }
         if has_full {
@@ -111,7 +123,8 @@ impl Stripes {
             manner.priority = manner.priority.min(write.manner.priority);
             self.lay(write, &mut new, false);
         }
-        let mut known = self.cache.borrow_mut().take(number).unwrap_or_else(|| self.nothing_known());
+        let mut known =
+            self.cache.borrow_mut().take(number).unwrap_or_else(|| self.nothing_known());
         let view = View {
             map: &self.map,
             row: &row,
@@ -137,6 +150,8 @@ impl Stripes {
         self.covered(&places)?;
 
         for parity in [Some(row.p), row.q].into_iter().flatten() {
+            // Parity that is not in use was not made: what the cache has of it is of the old data.
+            plan.bands.iter().for_each(|band| known[parity].remove(&band.range));
             let made = std::mem::take(&mut new[parity]);
             made.into_iter().for_each(|(at, data)| known[parity].insert(at, data));
         }
@@ -185,7 +200,8 @@ impl Stripes {
                     for index in 0..self.map.data {
                         let slot = self.map.data_slot(row, index);
                         let bytes = new[slot].get(range).or_else(|| known[slot].get(range));
-                        data[self.map.coefficient(row, slot)] = Some(bytes.expect("the plan wanted what is not written"));
+                        data[self.map.coefficient(row, slot)] =
+                            Some(bytes.expect("the plan wanted what is not written"));
                     }
                     // Q is made together with P.
                     let parities = if q.is_some() { 2 } else { 1 };
@@ -194,7 +210,9 @@ impl Stripes {
                 }
                 Mode::Modify => {
                     stats.read_modify_writes += 1;
-                    let old = |slot: usize| known[slot].get(range).expect("the plan wanted what is changed");
+                    let old = |slot: usize| {
+                        known[slot].get(range).expect("the plan wanted what is changed")
+                    };
                     let mut changes = Vec::new();
                     for index in 0..self.map.data {
                         let slot = self.map.data_slot(row, index);
@@ -202,10 +220,12 @@ impl Stripes {
                             changes.push((self.map.coefficient(row, slot), old(slot), new));
                         }
                     }
-                    let known_parity = |slot: Option<usize>| slot.and_then(|slot| known[slot].get(range));
+                    let known_parity =
+                        |slot: Option<usize>| slot.and_then(|slot| known[slot].get(range));
                     let parities = [known_parity(p), known_parity(q)];
                     // Both gone since the plan was made: nothing to compute.
-                    let there = [p.filter(|_| parities[0].is_some()), q.filter(|_| parities[1].is_some())];
+                    let there =
+                        [p.filter(|_| parities[0].is_some()), q.filter(|_| parities[1].is_some())];
                     if there == [None, None] {
                         continue;
                     }

@@ -79,7 +79,8 @@ mod tests {
         bytes[1000] = 1;
         bytes[1030] = 1;
         bytes[4000] = 1;
-        let a: SgList = [Buf::copy_of(&bytes[..1536]), Buf::copy_of(&bytes[1536..])].into_iter().collect();
+        let a: SgList =
+            [Buf::copy_of(&bytes[..1536]), Buf::copy_of(&bytes[1536..])].into_iter().collect();
         let b = SgList::zeros(4096);
         assert_eq!(differing(&a, &b), [512..1536, 3584..4096]);
         assert!(differing(&a, &a.clone()).is_empty());

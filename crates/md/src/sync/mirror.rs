@@ -7,9 +7,13 @@
 //! visits, and what lies between them.
 
 use super::compare::differences;
-use super::{CheckReport, Initialise, Mismatch, Operation, StepResult, SyncError, chunks, io_error, target_of};
+use super::{
+    CheckReport, Initialise, Mismatch, Operation, StepResult, SyncError, chunks, io_error,
+    target_of,
+};
 use crate::layout::Place;
-use crate::member::{Manner, Writes, all};
+use crate::member::{DeviceId, Manner, Writes};
+use crate::together::all;
 use crate::mirror::{Mirror, RETRY_GRAIN};
 use crate::spread::Spread;
 use rt::{IoErrorKind, IoFuture, Priority, SgList};
@@ -40,30 +44,37 @@ impl Mirror {
         if let (Some(first), Some(last)) = (first, last) {
             let _guard = self.locks.exclusive(first..last).await;
             match operation {
-                Operation::Initialise(Initialise::FromData) => self.make_copies(&visits, &places).await?,
-                Operation::Initialise(Initialise::Zeros) => self.write_zeros(&visits, &places).await?,
-                Operation::Rebuild(_) | Operation::Replace(_) => self.fill_target(operation, &visits, &places).await?,
+                Operation::Initialise(Initialise::FromData) => {
+                    self.make_copies(&visits, &places).await?
+                }
+                Operation::Initialise(Initialise::Zeros) => {
+                    self.write_zeros(&visits, &places).await?
+                }
+                Operation::Rebuild(_) | Operation::Replace(_) => {
+                    self.fill_target(operation, &visits, &places).await?
+                }
                 Operation::Check => self.compare_copies(&visits, false, &mut report).await?,
                 Operation::Repair => self.compare_copies(&visits, true, &mut report).await?,
             }
-            self.ended(operation, &places);
+            self.note_clean(operation, &places);
         } else {
             // Nothing of the array lies here: nothing is wrong here.
-            self.ended(operation, &places);
+            self.note_clean(operation, &places);
+            if let Some((slot, replacement)) = target {
+                self.set.members.filled(
+                    slot,
+                    self.set.members.target_id(slot, replacement),
+                    places,
+                );
+            }
         }
         Ok(report)
     }
 
-    /// Notes what is right now; under the lock of what was visited.
-    fn ended(&self, operation: Operation, places: &Range<u64>) {
-        match operation {
-            Operation::Initialise(_) | Operation::Repair => self.set.set_clean(places.clone()),
-            Operation::Rebuild(_) | Operation::Replace(_) => {
-                if let Ok(Some((slot, replacement))) = target_of(&self.set, operation) {
-                    self.set.members.filled(slot, replacement, places.clone());
-                }
-            }
-            Operation::Check => {}
+    /// Notes that copies are equal now, under the lock of what was visited.
+    fn note_clean(&self, operation: Operation, places: &Range<u64>) {
+        if matches!(operation, Operation::Initialise(_) | Operation::Repair) {
+            self.set.set_clean(places.clone());
         }
     }
 
@@ -79,14 +90,19 @@ impl Mirror {
     /// The chunks whose primary copy lies in these places, in the order of the array.
     fn primaries(&self, places: &Range<u64>) -> Vec<Visit> {
         let all = (0..self.set.members.len()).flat_map(|slot| self.visits_of(slot, places));
-        let mut visits: Vec<Visit> =
-            all.filter(|visit| self.map.locate(visit.bytes.start).first() == Some(&visit.place)).collect();
+        let mut visits: Vec<Visit> = all
+            .filter(|visit| self.map.locate(visit.bytes.start).first() == Some(&visit.place))
+            .collect();
         visits.sort_unstable_by_key(|visit| visit.bytes.start);
         visits
     }
 
     /// The data of all visits, each read from the copy that `choice` prefers.
-    async fn read_visits(&self, visits: &[Visit], choice: impl Fn(&Visit, &Spread) -> Option<Place>) -> Result<SgList, SyncError> {
+    async fn read_visits(
+        &self,
+        visits: &[Visit],
+        choice: impl Fn(&Visit, &Spread) -> Option<Place>,
+    ) -> Result<SgList, SyncError> {
         let members = &self.set.members;
         let mut spread = Spread::default();
         for visit in visits {
@@ -94,16 +110,20 @@ impl Mirror {
             let place = choice(visit, &spread).ok_or_else(|| failed(IoErrorKind::TooFewMembers))?;
             spread.add(place.slot, place.at, visit.bytes.end - visit.bytes.start, members.len());
         }
-        let read = |run: &crate::spread::Run| members.read(run.slot, run.at, run.len, Priority::Background);
+        let read = |run: &crate::spread::Run| {
+            members.read(run.slot, run.at, run.len, Priority::Background)
+        };
         let futures: SmallVec<[IoFuture; 4]> = spread.runs.iter().map(read).collect();
+        let ids: SmallVec<[DeviceId; 4]> =
+            spread.runs.iter().map(|run| members.id(run.slot)).collect();
         let results = all(futures).await;
         if results.iter().all(Result::is_ok) {
             let answers: SmallVec<[SgList; 4]> = results.into_iter().flatten().collect();
             return Ok(spread.assemble(&answers));
         }
-        for (run, result) in spread.runs.iter().zip(&results) {
+        for ((run, id), result) in spread.runs.iter().zip(ids).zip(&results) {
             if let Err(error) = result {
-                members.read_failed(run.slot, error.kind, |slot| self.is_last(slot));
+                members.read_failed(run.slot, id, error.kind, |slot| self.is_last(slot));
             }
         }
         // Piece by piece: from the same copy where it can, else from another, and then written anew.
@@ -132,7 +152,12 @@ impl Mirror {
         self.choose(&visit.bytes, &spread.runs, but).map(|(slot, at)| Place { slot, at })
     }
 
-    async fn fill_target(&self, operation: Operation, visits: &[Visit], places: &Range<u64>) -> Result<(), SyncError> {
+    async fn fill_target(
+        &self,
+        operation: Operation,
+        visits: &[Visit],
+        places: &Range<u64>,
+    ) -> Result<(), SyncError> {
         let members = &self.set.members;
         let Some((slot, replacement)) = target_of(&self.set, operation)? else { return Ok(()) };
         if !replacement && members.readable(slot, places) {
@@ -151,13 +176,17 @@ impl Mirror {
             target.add(slot, visit.place.at, visit.bytes.end - visit.bytes.start, members.len());
         }
         let parts = target.scatter(&data);
-        let fill = |(run, data): (&crate::spread::Run, SgList)| members.fill(slot, replacement, run.at, data, MANNER);
-        let fills: SmallVec<[IoFuture; 4]> = target.runs.iter().zip(parts).map(fill).collect();
-        if all(fills).await.iter().any(Result::is_err) {
-            members.write_failed(slot, replacement, |_| false);
-            return Err(SyncError::TargetLost { slot });
+        let mut writes = Writes::default();
+        let mut id = members.target_id(slot, replacement);
+        for (run, data) in target.runs.iter().zip(parts) {
+            id = members.fill(slot, replacement, run.at, data, MANNER, &mut writes);
         }
-        Ok(())
+        members.settle(writes, |_| false).await;
+        if members.filled(slot, id, places.clone()) {
+            Ok(())
+        } else {
+            Err(SyncError::TargetLost { slot })
+        }
     }
 
     /// Writes all copies but the first, which was read.
@@ -171,11 +200,17 @@ impl Mirror {
             self.any_copy(visit, spread, &[])
         };
         let data = self.read_visits(visits, choice).await?;
-        let mut copies: SmallVec<[Spread; 4]> = SmallVec::from_iter((1..self.map.copies()).map(|_| Spread::default()));
+        let mut copies: SmallVec<[Spread; 4]> =
+            SmallVec::from_iter((1..self.map.copies()).map(|_| Spread::default()));
         for visit in visits {
             let places = self.map.locate(visit.bytes.start);
             for (place, spread) in places.iter().skip(1).zip(&mut copies) {
-                spread.add(place.slot, place.at, visit.bytes.end - visit.bytes.start, members.len());
+                spread.add(
+                    place.slot,
+                    place.at,
+                    visit.bytes.end - visit.bytes.start,
+                    members.len(),
+                );
             }
         }
         let mut writes = Writes::default();
@@ -198,7 +233,12 @@ impl Mirror {
         Ok(())
     }
 
-    async fn compare_copies(&self, visits: &[Visit], repair: bool, report: &mut CheckReport) -> Result<(), SyncError> {
+    async fn compare_copies(
+        &self,
+        visits: &[Visit],
+        repair: bool,
+        report: &mut CheckReport,
+    ) -> Result<(), SyncError> {
         let members = &self.set.members;
         let there = |visit: &Visit, copy: usize| {
             let place = self.map.locate(visit.bytes.start)[copy];
@@ -232,11 +272,22 @@ impl Mirror {
                 for range in ranges.iter().filter(|range| range.start < end && range.end > start) {
                     let part = range.start.max(start) - start..range.end.min(end) - start;
                     let at = Offset(visit.place.at + part.start);
-                    report.add(Mismatch { at, len: ByteCount(part.end - part.start), suspect: None });
+                    report.add(Mismatch {
+                        at,
+                        len: ByteCount(part.end - part.start),
+                        suspect: None,
+                    });
                     if repair {
                         let place = self.map.locate(visit.bytes.start)[copy];
-                        let right = first.slice((start + part.start) as usize..(start + part.end) as usize);
-                        members.write(place.slot, place.at + part.start, &right, MANNER, &mut writes);
+                        let right =
+                            first.slice((start + part.start) as usize..(start + part.end) as usize);
+                        members.write(
+                            place.slot,
+                            place.at + part.start,
+                            &right,
+                            MANNER,
+                            &mut writes,
+                        );
                     }
                 }
             }

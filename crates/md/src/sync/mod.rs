@@ -182,7 +182,12 @@ impl Array {
     ///
     /// # Errors
     /// See [`SyncError`].
-    pub async fn initialise(&self, how: Initialise, range: Range<Offset>, priority: SyncPriority) -> Result<(), SyncError> {
+    pub async fn initialise(
+        &self,
+        how: Initialise,
+        range: Range<Offset>,
+        priority: SyncPriority,
+    ) -> Result<(), SyncError> {
         self.run(Operation::Initialise(how), range, priority).await.map(|_| ())
     }
 
@@ -190,7 +195,12 @@ impl Array {
     ///
     /// # Errors
     /// See [`SyncError`].
-    pub async fn rebuild(&self, slot: usize, range: Range<Offset>, priority: SyncPriority) -> Result<(), SyncError> {
+    pub async fn rebuild(
+        &self,
+        slot: usize,
+        range: Range<Offset>,
+        priority: SyncPriority,
+    ) -> Result<(), SyncError> {
         self.run(Operation::Rebuild(slot), range, priority).await.map(|_| ())
     }
 
@@ -198,7 +208,12 @@ impl Array {
     ///
     /// # Errors
     /// See [`SyncError`].
-    pub async fn copy_to_replacement(&self, slot: usize, range: Range<Offset>, priority: SyncPriority) -> Result<(), SyncError> {
+    pub async fn copy_to_replacement(
+        &self,
+        slot: usize,
+        range: Range<Offset>,
+        priority: SyncPriority,
+    ) -> Result<(), SyncError> {
         self.run(Operation::Replace(slot), range, priority).await.map(|_| ())
     }
 
@@ -228,7 +243,12 @@ impl Array {
         self.progress.borrow().clone()
     }
 
-    async fn run(&self, operation: Operation, range: Range<Offset>, priority: SyncPriority) -> StepResult {
+    async fn run(
+        &self,
+        operation: Operation,
+        range: Range<Offset>,
+        priority: SyncPriority,
+    ) -> StepResult {
         let _alone = self.operations.lock().await;
         self.prepare(operation)?;
         let extent = self.component_extent();
@@ -236,7 +256,8 @@ impl Array {
         let end = range.end.round_up(self.grain()).bytes().min(extent.bytes());
         let began = self.set.rt.now();
         let range = Offset(start)..Offset(end);
-        *self.progress.borrow_mut() = Some(Progress { operation, range, done: ByteCount::ZERO, began });
+        *self.progress.borrow_mut() =
+            Some(Progress { operation, range, done: ByteCount::ZERO, began });
         let _ends = EndProgress(self);
         let step = STEP.max(self.grain()).bytes();
         let mut pace = Pace::new(&self.set, priority);
@@ -276,9 +297,15 @@ impl Array {
         }
         match operation {
             Operation::Rebuild(slot) if members.is_active(slot) => Err(SyncError::Active { slot }),
-            Operation::Rebuild(slot) if !members.begin_rebuild(slot) => Err(SyncError::NoSpare { slot }),
-            Operation::Replace(slot) if !members.has_replacement(slot) => Err(SyncError::NoReplacement { slot }),
-            Operation::Rebuild(slot) | Operation::Replace(slot) if members.is_scattered(slot) => Err(SyncError::Scattered),
+            Operation::Rebuild(slot) if !members.begin_rebuild(slot) => {
+                Err(SyncError::NoSpare { slot })
+            }
+            Operation::Replace(slot) if !members.has_replacement(slot) => {
+                Err(SyncError::NoReplacement { slot })
+            }
+            Operation::Rebuild(slot) | Operation::Replace(slot) if members.is_scattered(slot) => {
+                Err(SyncError::Scattered)
+            }
             Operation::Initialise(_) if self.set.clean_is_scattered() => Err(SyncError::Scattered),
             _ => Ok(()),
         }
@@ -320,7 +347,8 @@ fn target_of(set: &Set, operation: Operation) -> Result<Option<(usize, bool)>, S
     };
     // A slot that failed while its replacement was filled: the replacement stands in it, to be rebuilt.
     let replacement = replacement && set.members.has_replacement(slot);
-    let can = replacement || matches!(set.members.state(slot), MemberState::Rebuilding | MemberState::Active);
+    let can = replacement
+        || matches!(set.members.state(slot), MemberState::Rebuilding | MemberState::Active);
     if can { Ok(Some((slot, replacement))) } else { Err(SyncError::TargetLost { slot }) }
 }
 

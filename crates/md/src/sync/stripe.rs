@@ -1,7 +1,9 @@
 //! Steps of background operations on RAID 4, 5 and 6. The theory stands in [`sync`](super).
 
 use super::compare::differences;
-use super::{CheckReport, Initialise, Mismatch, Operation, StepResult, SyncError, io_error, target_of};
+use super::{
+    CheckReport, Initialise, Mismatch, Operation, StepResult, SyncError, io_error, target_of,
+};
 use crate::member::{Manner, Writes};
 use crate::parity::{Part, Sums};
 use crate::pieces::Pieces;
@@ -21,7 +23,9 @@ impl Stripes {
         match operation {
             Operation::Initialise(Initialise::FromData) => self.make_parity(&rows, &places).await?,
             Operation::Initialise(Initialise::Zeros) => self.write_zeros(&rows, &places).await?,
-            Operation::Rebuild(_) | Operation::Replace(_) => self.fill_target(operation, &places).await?,
+            Operation::Rebuild(_) | Operation::Replace(_) => {
+                self.fill_target(operation, &places).await?
+            }
             Operation::Check => return self.compare_parity(&rows, &places, false).await,
             Operation::Repair => return self.compare_parity(&rows, &places, true).await,
         }
@@ -34,9 +38,13 @@ impl Stripes {
         for number in rows.clone() {
             let row = self.map.row(number);
             let chunk = self.places(&(number..number + 1));
-            wants.extend((0..self.map.data).map(|index| (self.map.data_slot(&row, index), chunk.clone())));
+            wants.extend(
+                (0..self.map.data).map(|index| (self.map.data_slot(&row, index), chunk.clone())),
+            );
         }
-        self.gather(&wants, &mut known, Priority::Background).await.map_err(io_error(places.start))?;
+        self.gather(&wants, &mut known, Priority::Background)
+            .await
+            .map_err(io_error(places.start))?;
         self.forget(rows.clone());
         let mut writes = Writes::default();
         for (number, parities) in rows.clone().zip(self.parities_of(rows, &known).await) {
@@ -52,7 +60,11 @@ impl Stripes {
     }
 
     /// The parity of rows whose data is known, row by row.
-    async fn parities_of(&self, rows: &Range<u64>, known: &[Pieces]) -> Vec<crate::parity::Parities> {
+    async fn parities_of(
+        &self,
+        rows: &Range<u64>,
+        known: &[Pieces],
+    ) -> Vec<crate::parity::Parities> {
         let mut sums = Sums::default();
         for number in rows.clone() {
             let row = self.map.row(number);
@@ -81,7 +93,11 @@ impl Stripes {
     }
 
     /// Fills a rebuilding slot or a replacement.
-    async fn fill_target(&self, operation: Operation, places: &Range<u64>) -> Result<(), SyncError> {
+    async fn fill_target(
+        &self,
+        operation: Operation,
+        places: &Range<u64>,
+    ) -> Result<(), SyncError> {
         let members = &self.set.members;
         let Some((slot, replacement)) = target_of(&self.set, operation)? else { return Ok(()) };
         if !replacement && members.readable(slot, places) {
@@ -91,30 +107,42 @@ impl Stripes {
         let mut wants = Vec::new();
         if !replacement {
             // All the others, whole, so that each is one long read: what one row does without would cut it.
-            let others = (0..self.map.disks).filter(|other| *other != slot && members.readable(*other, places));
+            let others = (0..self.map.disks)
+                .filter(|other| *other != slot && members.readable(*other, places));
             wants.extend(others.map(|other| (other, places.clone())));
         }
         wants.push((slot, places.clone()));
-        self.gather(&wants, &mut known, Priority::Background).await.map_err(io_error(places.start))?;
+        self.gather(&wants, &mut known, Priority::Background)
+            .await
+            .map_err(io_error(places.start))?;
         let data = known[slot].get(places).expect("what was gathered is known");
         // The slot may have failed meanwhile, and its replacement may stand in it now.
         let Some((slot, replacement)) = target_of(&self.set, operation)? else { return Ok(()) };
-        if members.fill(slot, replacement, places.start, data, MANNER).await.is_err() {
-            members.write_failed(slot, replacement, |_| false);
-            return Err(SyncError::TargetLost { slot });
+        let mut writes = Writes::default();
+        let id = members.fill(slot, replacement, places.start, data, MANNER, &mut writes);
+        members.settle(writes, |_| false).await;
+        if members.filled(slot, id, places.clone()) {
+            Ok(())
+        } else {
+            Err(SyncError::TargetLost { slot })
         }
-        members.filled(slot, replacement, places.clone());
-        Ok(())
     }
 
-    async fn compare_parity(&self, rows: &Range<u64>, places: &Range<u64>, repair: bool) -> StepResult {
+    async fn compare_parity(
+        &self,
+        rows: &Range<u64>,
+        places: &Range<u64>,
+        repair: bool,
+    ) -> StepResult {
         let members = &self.set.members;
         if !(0..self.map.disks).all(|slot| members.readable(slot, places)) {
             return Err(SyncError::Degraded);
         }
         let mut known = self.nothing_known();
         let wants: Vec<_> = (0..self.map.disks).map(|slot| (slot, places.clone())).collect();
-        self.gather(&wants, &mut known, Priority::Background).await.map_err(io_error(places.start))?;
+        self.gather(&wants, &mut known, Priority::Background)
+            .await
+            .map_err(io_error(places.start))?;
         let made = self.parities_of(rows, &known).await;
         let mut pairs = Vec::new();
         let mut whose = Vec::new();
@@ -137,7 +165,11 @@ impl Stripes {
             for range in joined(sectors) {
                 let at = start + range.start..start + range.end;
                 let suspect = self.suspect(&known, &at);
-                report.add(Mismatch { at: Offset(at.start), len: ByteCount(at.end - at.start), suspect });
+                report.add(Mismatch {
+                    at: Offset(at.start),
+                    len: ByteCount(at.end - at.start),
+                    suspect,
+                });
             }
             for ((_, slot, parity), ranges) in row.iter().zip(found) {
                 for range in ranges.iter().filter(|_| repair) {
@@ -162,7 +194,11 @@ impl Stripes {
         row.q?;
         let is_explained_by = |slot: &usize| {
             let part = |other: usize| {
-                if other == *slot { Some(Part::Wanted) } else { known[other].get(at).map(Part::Here) }
+                if other == *slot {
+                    Some(Part::Wanted)
+                } else {
+                    known[other].get(at).map(Part::Here)
+                }
             };
             // Computed from P (or, where P is meant, from the data), does it agree with Q?
             let mut data = vec![None; self.map.coefficients()];
@@ -218,4 +254,3 @@ fn joined(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     }
     joined
 }
-

@@ -3,7 +3,7 @@
 use super::layout::{CHUNK_DEFAULT, Layout, Level};
 use futures_util::future::LocalBoxFuture;
 use lab::measure::ArrayOperations;
-use lab::study::{Kind, OperationKind, Priority, Workload};
+use lab::study::{InitialiseMethod, Kind, OperationKind, Priority, Workload};
 use lab::target::TargetError;
 use md::{Array, ArraySpec, Initialise, SpecError, SyncPriority};
 use rt::memory::MemoryDevice;
@@ -30,7 +30,7 @@ pub fn spares(workload: &Workload) -> usize {
     match &workload.kind {
         Kind::Operation(operation) => match operation.kind {
             OperationKind::Rebuild | OperationKind::Clone => 1,
-            OperationKind::Initialise | OperationKind::Check => 0,
+            OperationKind::Initialise(_) | OperationKind::Check => 0,
         },
         _ => 0,
     }
@@ -172,7 +172,7 @@ impl ArrayOperations for Operations {
             spare.ok_or_else(|| "there is no spare disk; give the machine one more".to_owned())
         };
         match kind {
-            OperationKind::Initialise | OperationKind::Check => Ok(()),
+            OperationKind::Initialise(_) | OperationKind::Check => Ok(()),
             OperationKind::Rebuild => {
                 let spare = take_spare()?;
                 self.array.fail(VICTIM);
@@ -201,8 +201,12 @@ impl ArrayOperations for Operations {
         Box::pin(async move {
             let range = from..to;
             let done = match kind {
-                OperationKind::Initialise => {
-                    array.initialise(Initialise::FromData, range, priority).await
+                OperationKind::Initialise(method) => {
+                    let how = match method {
+                        InitialiseMethod::Parity => Initialise::FromData,
+                        InitialiseMethod::Zeros => Initialise::Zeros,
+                    };
+                    array.initialise(how, range, priority).await
                 }
                 OperationKind::Rebuild => array.rebuild(VICTIM, range, priority).await,
                 OperationKind::Clone => array.copy_to_replacement(VICTIM, range, priority).await,

@@ -103,6 +103,7 @@ mod tests {
     #[test]
     fn device_numbers_come_apart_as_glibc_takes_them_apart() {
         assert_eq!((libc_major(0x801), libc_minor(0x801)), (8, 1));
-        assert_eq!((libc_major(0x0010_3_00), libc_minor(0x0010_3_00)), (3, 256));
+        assert_eq!((libc_major(0x1_0300), libc_minor(0x1_0300)), (259, 0));
+        assert_eq!((libc_major(0x10_0801), libc_minor(0x10_0801)), (8, 257));
     }
 }
