@@ -18,7 +18,11 @@ type Bench = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 const BENCHES: &[Bench] = &[
     ("executor", "4 KiB reads through Device and io_uring, beside fio", executor::run),
     ("parity", "P, P+Q, P+Q+R: generate and reconstruct, beside ISA-L and OpenZFS", parity::run),
-    ("raid", "full-stripe writes of RAID 5 and 6 over tmpfs, beside parity plus bare writes", raid::run),
+    (
+        "raid",
+        "full-stripe writes of RAID 5 and 6 over tmpfs, beside parity plus bare writes",
+        raid::run,
+    ),
     ("simulation", "simulated I/Os a second on one core", simulation::run),
 ];
 

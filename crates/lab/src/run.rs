@@ -185,6 +185,7 @@ pub fn run(
         cells: &cells,
     };
     let jobs = options.jobs.min(target.jobs_max()).min(shared.order.len()).max(1);
+    #[expect(clippy::disallowed_methods, reason = "the lab's runner is where threads are let in")]
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| shared.work());

@@ -24,8 +24,9 @@ pub use reader::size_text;
 pub use settings::Options;
 pub use variants::{StudyWorkload, VARIANTS_MAX};
 pub use workload::{
-    IDLE, InitialiseMethod, KINDS, Kind, Op, Operation, OperationKind, PROBE_TIME_DEFAULT, Position, Priority, Probe,
-    ProbeExtent, QUEUE_DEPTH_MAX, Random, SECTOR, Sampling, Slob, Stream, WorkingSet, Workload,
+    IDLE, InitialiseMethod, KINDS, Kind, Op, Operation, OperationKind, PROBE_TIME_DEFAULT,
+    Position, Priority, Probe, ProbeExtent, QUEUE_DEPTH_MAX, Random, SECTOR, Sampling, Slob,
+    Stream, WorkingSet, Workload,
 };
 
 use crate::design;

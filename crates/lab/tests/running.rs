@@ -1,5 +1,7 @@
 //! Running a study: the same results whatever the threads do, and none at all where it is cut short.
 
+#![allow(clippy::disallowed_methods, reason = "these tests are about threads and real time")]
+
 mod scripted;
 
 use hdrhistogram::Histogram;

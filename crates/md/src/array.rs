@@ -7,13 +7,13 @@
 
 use crate::locks::RangeLock;
 use crate::member::{MemberReport, Members};
-use crate::together::all;
 use crate::mirror::Mirror;
 use crate::set::{Set, Stats};
 use crate::spec::{ArraySpec, Level, Map, STRIPE_CACHE_PER_MEMBER_DEFAULT, SpecError};
 use crate::stripe::Stripes;
 use crate::striped::Striped;
 use crate::sync::Progress;
+use crate::together::all;
 use rt::sync::Mutex;
 use rt::{Device, DeviceRef, Geometry, IoErrorKind, IoFuture, OpKind, Request, Rt, SgList};
 use smallvec::SmallVec;

@@ -1,4 +1,38 @@
 //! Linux md RAID sets: the engine.
+//!
+//! An [`Array`] makes one device of several: linear, RAID 0, 1, 10, 4, 5, 6, laid out bit for bit as Linux
+//! md lays them, so that what is written here is read there. It is a [`rt::Device`] over [`rt::Device`]s:
+//! arrays nest by being members. It runs over real disks and over simulated ones and never asks which.
+//! Superblocks, bitmap, bad-block log and journal are not here yet: an array is made from an
+//! [`ArraySpec`]. The theory in full is in `docs/theory/raid.md`.
+//!
+//! ```text
+//!   Array (array)  ──  checks a request, flushes, knows its members' states
+//!     ├─ Striped (striped)   linear, RAID 0          one place a byte, no state
+//!     ├─ Mirror  (mirror)    RAID 1, 10              several places a byte
+//!     └─ Stripes (stripe)    RAID 4, 5, 6            rows with parity
+//!          ├─ plan           full, reconstruct-write, read-modify-write: pure
+//!          ├─ cache          what was read and written lately
+//!          ├─ gather         reads, or computes what can't be read
+//!          └─ read, write, full
+//!   sync (initialise, rebuild, replace, check, repair)   steps on Mirror and Stripes
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | `spec` | what an array is to be, and what is wrong with that |
+//! | `layout` | which byte lies where: pure functions |
+//! | `member` | slots, their devices and states; every request to a member passes here |
+//! | `set` | what the parts of one array share: members, figures, the host's requests |
+//! | `spread` | pieces of one request joined to one request a member |
+//! | `parity` | parity of scatter-gather lists, on bytes or on the words of fills |
+//! | `locks` | who may touch which rows |
+//! | `pieces`, `ranges` | bytes at places; sets of places |
+//! | `together` | waiting for several requests |
+//!
+//! **Invariants.** While nobody holds a row's lock, its parity is right (where the array is clean) and its
+//! copies are equal. Member writes under a lock run in a task that no caller can drop. One seed gives one
+//! sequence of member requests.
 #![forbid(unsafe_code)]
 
 mod array;
@@ -14,8 +48,8 @@ mod spec;
 mod spread;
 mod stripe;
 mod striped;
-mod together;
 pub mod sync;
+mod together;
 
 pub use array::Array;
 pub use member::{MemberReport, MemberState, SPARES_MAX};

@@ -24,9 +24,7 @@
 
 use crate::ranges::RangeSet;
 use crate::together::all;
-use rt::{
-    DeviceRef, IoError, IoErrorKind, IoFuture, IoResult, Op, OpKind, Priority, Request, SgList,
-};
+use rt::{DeviceRef, IoError, IoErrorKind, IoFuture, Op, Priority, Request, SgList};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -235,10 +233,10 @@ impl Members {
         })
     }
 
-    /// How far `at` is from where the slot's last request ended; nothing for what does not rotate.
-    pub(crate) fn distance(&self, slot: usize, at: u64) -> u64 {
+    /// How far `at` is from where the slot's last request ended; none for what does not rotate.
+    pub(crate) fn distance(&self, slot: usize, at: u64) -> Option<u64> {
         let slot = &self.slots[slot];
-        if slot.rotational.get() { slot.head.get().abs_diff(at) } else { 0 }
+        slot.rotational.get().then(|| slot.head.get().abs_diff(at))
     }
 
     pub(crate) fn in_flight(&self, slot: usize) -> u32 {
@@ -388,7 +386,7 @@ impl Members {
         errors.set(errors.get() + 1);
         let is_there = self.id(slot) == id;
         let place_only = is_there && kind == IoErrorKind::Medium;
-        if !place_only && !(is_there && spare_it(slot)) {
+        if !(place_only || is_there && spare_it(slot)) {
             self.fail_device(slot, id);
         }
         place_only

@@ -1,10 +1,10 @@
 //! I/O on RAID 1 and RAID 10.
 //!
-//! **Reads** go to one copy. Which: a copy that goes on where this request's last piece ended; else,
-//! among members that can be read, the one whose head is nearest (rotational members: distance from
-//! where its last request ended, so a sequential stream sticks to a member), then the one with the
-//! fewest requests in flight, then the lowest slot. Where the copies are not known to be equal (an
-//! array not yet initialised), always the first, as md does: reading twice must give the same.
+//! **Reads** go to one copy. Which: one that goes on where a piece of this request ended; else, as md
+//! does, a rotating member whose last request ended just there (so a sequential stream keeps its
+//! member), else one that is idle, else the one whose head is nearest (rotating members), then the one
+//! with the fewest requests in flight, then the lowest slot. Where the copies are not known to be equal
+//! (an array not yet initialised), always the first: reading twice must give the same.
 //!
 //! **A bad place** ([`Medium`](IoErrorKind::Medium)) is read from another copy, block by block where
 //! no copy has all of it, and written again in the background under the lock of its range. Any other
@@ -23,9 +23,9 @@ use crate::layout::Place;
 use crate::layout::mirrored::MirroredMap;
 use crate::locks::RangeLock;
 use crate::member::{DeviceId, Manner, Writes};
-use crate::together::all;
 use crate::set::{Parts, Set};
 use crate::spread::{Run, Spread};
+use crate::together::all;
 use rt::{IoErrorKind, IoFuture, Op, Priority, Request, SgList};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -98,7 +98,7 @@ impl Mirror {
             members.readable(place.slot, &(place.at..place.at + len))
                 && !tried.contains(&place.slot)
         });
-        let Some(first) = copies.first() else { return None };
+        let first = copies.first()?;
         if !self.set.is_clean(&(first.at..first.at + len)) {
             return candidates.map(|place| (place.slot, place.at)).next();
         }
@@ -109,12 +109,10 @@ impl Mirror {
         candidates
             .min_by_key(|place| {
                 let stays = goes_on(place.slot, place.at);
-                (
-                    !stays,
-                    members.distance(place.slot, place.at),
-                    members.in_flight(place.slot),
-                    place.slot,
-                )
+                let in_flight = members.in_flight(place.slot);
+                let distance = members.distance(place.slot, place.at);
+                let is_under_head = distance == Some(0);
+                (!stays, !is_under_head, in_flight > 0, distance, in_flight, place.slot)
             })
             .map(|place| (place.slot, place.at))
     }

@@ -7,7 +7,7 @@ use rt::{IoCompletion, IoError, IoErrorKind, OpKind, Request, Rt, SgList};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
-use stdx::{ByteCount, Offset};
+use stdx::{ByteCount, Instant, Offset};
 
 /// What an array has done since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +32,19 @@ pub struct Stats {
     pub corrected: u64,
 }
 
+/// Whether the host was at work when a background operation looked last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HostSeen {
+    /// When that was.
+    pub(crate) at: Instant,
+    /// How many requests it had sent by then.
+    pub(crate) requests: u64,
+    /// Whether it was at work.
+    pub(crate) at_work: bool,
+    /// From this moment on the operation's rate is below the least.
+    pub(crate) due: Instant,
+}
+
 /// See the [module](self).
 pub(crate) struct Set {
     pub(crate) rt: Rt,
@@ -40,6 +53,8 @@ pub(crate) struct Set {
     pub(crate) members: Members,
     pub(crate) stats: RefCell<Stats>,
     host_in_flight: Cell<u32>,
+    /// What background operations know of the host; kept from one to the next.
+    pub(crate) host_seen: Cell<HostSeen>,
     /// Where parity and copies are known to be right; `all_clean` says it of everything.
     clean: RefCell<RangeSet>,
     all_clean: Cell<bool>,
@@ -54,6 +69,7 @@ impl Set {
             members,
             stats: RefCell::default(),
             host_in_flight: Cell::new(0),
+            host_seen: Cell::default(),
             clean: RefCell::default(),
             all_clean: Cell::new(clean),
         }

@@ -498,7 +498,7 @@ impl ArraySpec {
         for (slot, member, shape) in self.shapes() {
             let name = member.name().to_string();
             let block = shape.logical_block;
-            if chunk % block.bytes() != 0 || !self.data_offset.is_multiple_of(block) {
+            if !chunk.is_multiple_of(block.bytes()) || !self.data_offset.is_multiple_of(block) {
                 return Err(SpecError::Block { slot, name, block });
             }
             let least = self.component_size.unwrap_or(ByteCount(chunk.max(block.bytes())));

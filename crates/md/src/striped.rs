@@ -6,9 +6,9 @@
 //! [`TooFewMembers`](rt::IoErrorKind::TooFewMembers); the others go on.
 
 use crate::layout::striped::StripedMap;
-use crate::together::all;
 use crate::set::Set;
 use crate::spread::Spread;
+use crate::together::all;
 use rt::{IoFuture, Op, Request, SgList};
 use smallvec::SmallVec;
 use std::rc::Rc;

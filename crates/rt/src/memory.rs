@@ -1,8 +1,8 @@
 //! A device in memory, for tests of everything that stands on devices.
 //!
-//! It answers each request at once, keeps every rule of the contract of [`Device`](crate::Device), and
+//! It answers each request at once, keeps every rule of the contract of [`Device`], and
 //! loses nothing: a write is durable when it is answered. Bytes are kept sparsely: what was never
-//! written takes no memory and reads as zeros, and a word repeated ([`Buf::fill`](crate::Buf::fill))
+//! written takes no memory and reads as zeros, and a word repeated ([`Buf::fill`])
 //! takes a few bytes whatever its length. Other data is copied, so that a small piece of a large
 //! buffer does not keep the whole alive.
 //!

@@ -83,7 +83,11 @@ mod tests {
 
     #[test]
     fn a_wrong_call_is_answered_with_one_line() {
-        for call in [&["spindle", "lab", "rum"][..], &["spindle", "lab", "run"], &["spindle", "lab", "run", "x", "--jobs", "many"]] {
+        for call in [
+            &["spindle", "lab", "rum"][..],
+            &["spindle", "lab", "run"],
+            &["spindle", "lab", "run", "x", "--jobs", "many"],
+        ] {
             let error = Arguments::try_parse_from(call).err().expect("a wrong call");
             let line = one_line(&error.to_string());
             assert!(!line.contains('\n') && line.contains("--help"), "{line}");

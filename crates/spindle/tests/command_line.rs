@@ -3,6 +3,8 @@
 //! What could break: an error that takes several lines or names nothing, a wrong exit status, a report
 //! of a run that did not end, files left behind, figures that depend on the number of threads.
 
+#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -80,14 +82,20 @@ fn bad_input_is_answered_with_one_line_that_names_the_thing() {
         (run(&|text| text.replace("disks = 4", "disks = 2")), &["raid5-3", "3 disks", "2"]),
         (run(&|text| text.replace("disks = 3", "disks = 1")), &["raid5-3", "1"]),
         (run(&|text| text.replace("[\"disk\", ", "[\"disc\", ")), &["disc"]),
-        (run(&|text| text.replace("kind = \"random\"", "kind = \"randon\"")), &["randon", "random"]),
+        (
+            run(&|text| text.replace("kind = \"random\"", "kind = \"randon\"")),
+            &["randon", "random"],
+        ),
         (run(&|text| text.replace("host = ", "hots = ")), &["hots"]),
         (run(&|text| text.replace("\"simulated\"", "\"quantum\"")), &["quantum", "simulated"]),
         (run(&|text| text[..200].to_owned()), &["small.toml"]),
         (refusal(dir.path(), &["lab", "run", "none.toml"], 2), &["none.toml"]),
         (refusal(dir.path(), &["lab", "run", "raid-layout"], 2), &["raid-layout", "raid-layouts"]),
         (refusal(dir.path(), &["lab", "run", "raid-layouts", "--only", "raid9"], 2), &["raid9"]),
-        (refusal(dir.path(), &["lab", "run", "raid-layouts", "--set", "repeets=3"], 2), &["repeets"]),
+        (
+            refusal(dir.path(), &["lab", "run", "raid-layouts", "--set", "repeets=3"], 2),
+            &["repeets"],
+        ),
         (refusal(dir.path(), &["lab", "run", "raid-layouts", "--jobs", "0"], 2), &["--jobs"]),
         (refusal(dir.path(), &["lab", "report", "nowhere"], 2), &["nowhere"]),
         (refusal(dir.path(), &["lab", "frobnicate"], 2), &["frobnicate"]),
@@ -136,11 +144,16 @@ fn results_json_keeps_its_contract() {
     let cells = results["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), 4);
     for cell in cells {
-        for metric in ["iops", "throughput_mb_s", "latency_us_p50", "latency_us_p99", "cpu_us_per_io"] {
+        for metric in
+            ["iops", "throughput_mb_s", "latency_us_p50", "latency_us_p99", "cpu_us_per_io"]
+        {
             let metric = &cell["metrics"][metric];
             assert!(metric["mean"].as_f64().expect("a mean") > 0.0);
             assert!(metric["ci_low"].as_f64() <= metric["ci_high"].as_f64());
-            assert_eq!(metric["samples"].as_array().map(Vec::len), cell["repeats"].as_u64().map(|n| n as usize));
+            assert_eq!(
+                metric["samples"].as_array().map(Vec::len),
+                cell["repeats"].as_u64().map(|n| n as usize)
+            );
         }
     }
 }

@@ -269,7 +269,8 @@ impl FromStr for ByteCount {
     fn from_str(text: &str) -> Result<ByteCount, SizeError> {
         let error = || SizeError { text: text.to_owned() };
         let trimmed = text.trim();
-        let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+        let digits =
+            trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
         let (number, unit) = trimmed.split_at(digits);
         let unit = unit.trim().to_ascii_lowercase();
         let factor = match unit.as_str() {
@@ -314,7 +315,9 @@ impl<'de> Deserialize<'de> for ByteCount {
                 Ok(ByteCount(bytes))
             }
             fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<ByteCount, E> {
-                u64::try_from(bytes).map(ByteCount).map_err(|_| E::custom("a size can't be negative"))
+                u64::try_from(bytes)
+                    .map(ByteCount)
+                    .map_err(|_| E::custom("a size can't be negative"))
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<ByteCount, E> {
                 text.parse().map_err(E::custom)
@@ -331,9 +334,15 @@ mod tests {
 
     #[test]
     fn sizes_read_as_fio_mdadm_and_zfs_write_them() {
-        for (text, bytes) in
-            [("0", 0), ("512", 512), ("4k", 4096), ("64KiB", 65536), ("1M", MIB), ("1.5g", GIB + GIB / 2), ("2 TB", 2 * TIB)]
-        {
+        for (text, bytes) in [
+            ("0", 0),
+            ("512", 512),
+            ("4k", 4096),
+            ("64KiB", 65536),
+            ("1M", MIB),
+            ("1.5g", GIB + GIB / 2),
+            ("2 TB", 2 * TIB),
+        ] {
             assert_eq!(text.parse(), Ok(ByteCount(bytes)), "{text}");
         }
     }
@@ -348,9 +357,13 @@ mod tests {
 
     #[test]
     fn sizes_print_in_the_unit_that_a_person_would_choose() {
-        for (bytes, text) in
-            [(0, "0 B"), (512, "512 B"), (4096, "4 KiB"), (GIB + GIB / 2, "1536 MiB"), (750_156_374_016, "698.64 GiB")]
-        {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (512, "512 B"),
+            (4096, "4 KiB"),
+            (GIB + GIB / 2, "1536 MiB"),
+            (750_156_374_016, "698.64 GiB"),
+        ] {
             assert_eq!(ByteCount(bytes).to_string(), text);
         }
     }

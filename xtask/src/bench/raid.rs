@@ -47,9 +47,12 @@ pub fn run(args: &[String]) -> Result<(), String> {
         return Err(USAGE.into());
     }
     let scratch = tempfile::tempdir_in(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-    for (name, level, members) in
-        [("raid5-6", Level::Raid5, 6), ("raid5-9", Level::Raid5, 9), ("raid6-8", Level::Raid6, 8), ("raid6-12", Level::Raid6, 12)]
-    {
+    for (name, level, members) in [
+        ("raid5-6", Level::Raid5, 6),
+        ("raid5-9", Level::Raid5, 9),
+        ("raid6-8", Level::Raid6, 8),
+        ("raid6-12", Level::Raid6, 12),
+    ] {
         case(name, level, members, runs, scratch.path())?;
     }
     Ok(())
@@ -74,7 +77,8 @@ fn case(name: &str, level: Level, members: usize, runs: usize, dir: &Path) -> Re
     let mut ours = Vec::new();
     let mut limits = Vec::new();
     for round in 0..=runs {
-        let written = seconds(&host, write_array(Rc::clone(&array), pool.clone(), stripe * ROWS, total))?;
+        let written =
+            seconds(&host, write_array(Rc::clone(&array), pool.clone(), stripe * ROWS, total))?;
         let bare_seconds = seconds(&host, write_bare(bare.clone(), pool.clone()))?;
         let parity_seconds = parity(&pool, data_members, level.parities(), total);
         if round > 0 {
@@ -138,7 +142,12 @@ fn piece(pool: &Buf, at: u64, len: u64) -> SgList {
 }
 
 /// The whole array, front to back.
-async fn write_array(array: DeviceRef, pool: Buf, request: ByteCount, total: ByteCount) -> Result<(), String> {
+async fn write_array(
+    array: DeviceRef,
+    pool: Buf,
+    request: ByteCount,
+    total: ByteCount,
+) -> Result<(), String> {
     let lanes = (0..DEPTH).map(|lane| {
         let (array, pool, request) = (Rc::clone(&array), pool.clone(), request.bytes());
         async move {
@@ -194,4 +203,3 @@ fn parity(pool: &Buf, data_members: usize, parities: usize, total: ByteCount) ->
     }
     began.elapsed().as_secs_f64()
 }
-

@@ -67,7 +67,14 @@ pub(super) fn test_xtask(workspace: &Workspace) -> Result<(), String> {
 }
 
 pub(super) fn docs(workspace: &Workspace) -> Result<(), String> {
-    let mut doc = workspace.cargo(&["doc", "--locked", "--quiet", "--no-deps", "--workspace"]);
+    let mut doc = workspace.cargo(&[
+        "doc",
+        "--locked",
+        "--quiet",
+        "--keep-going",
+        "--no-deps",
+        "--workspace",
+    ]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     run(doc, "rustdoc has complaints; they stand above")
 }

@@ -5,7 +5,7 @@
 //!
 //! 1. The lock file fits the manifests.
 //! 2. Everything that is not ours comes from crates.io, whose checksums stand in the lock file.
-//! 3. Every licence is satisfied by one of the allowed ones (see [`licence`](super::licence)).
+//! 3. Every licence is satisfied by one of the allowed ones (see [`super::licence`]).
 //! 4. Of crates whose values pass between other crates there is one version.
 //!
 //! **What it can't do.** Security advisories live in a database on the network. They are not checked;

@@ -64,7 +64,7 @@ pub async fn block(
     rt.sleep(plan.steady.round).await;
     load.take()?;
 
-    let mut steady = SteadyState::new(plan.steady.clone());
+    let mut steady = SteadyState::new(plan.steady);
     let window = plan.steady.window as usize;
     // A mark before each round of the window and what the round did.
     let mut rounds: VecDeque<(Mark, Tally)> = VecDeque::with_capacity(window + 1);
@@ -135,7 +135,12 @@ async fn run_probe(
 }
 
 /// What a stretch of time comes to.
-fn figures(volume: &Volume, begin: &Mark, end: &Mark, tally: &Tally) -> Result<CellRun, MeasureError> {
+fn figures(
+    volume: &Volume,
+    begin: &Mark,
+    end: &Mark,
+    tally: &Tally,
+) -> Result<CellRun, MeasureError> {
     let span = end.time - begin.time;
     let seconds = span.as_secs_f64();
     let ios = tally.ios();
@@ -154,14 +159,20 @@ fn figures(volume: &Volume, begin: &Mark, end: &Mark, tally: &Tally) -> Result<C
     let mixed = tally.reads.ios > 0 && tally.writes.ios > 0;
     let mut latency = tally.reads.latency.clone();
     latency.add(&tally.writes.latency).expect("both have the same bounds");
-    let sides = [("", &latency), ("read_", &tally.reads.latency), ("write_", &tally.writes.latency)];
+    let sides =
+        [("", &latency), ("read_", &tally.reads.latency), ("write_", &tally.writes.latency)];
     for (side, histogram) in sides {
         if !side.is_empty() && !mixed {
             continue;
         }
         set(&format!("latency_us_{side}mean"), histogram.mean() / 1e3);
-        for (name, quantile) in [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)] {
-            set(&format!("latency_us_{side}{name}"), histogram.value_at_quantile(quantile) as f64 / 1e3);
+        for (name, quantile) in
+            [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)]
+        {
+            set(
+                &format!("latency_us_{side}{name}"),
+                histogram.value_at_quantile(quantile) as f64 / 1e3,
+            );
         }
     }
     if mixed {
@@ -203,5 +214,11 @@ fn figures(volume: &Volume, begin: &Mark, end: &Mark, tally: &Tally) -> Result<C
         ));
     }
     let disk_utilisation = utilisation(volume, &begin.disks, &end.disks, span);
-    Ok(CellRun { metrics, latency: Some(latency), disk_utilisation, progress: Vec::new(), warnings })
+    Ok(CellRun {
+        metrics,
+        latency: Some(latency),
+        disk_utilisation,
+        progress: Vec::new(),
+        warnings,
+    })
 }

@@ -134,7 +134,12 @@ impl Load {
     ///
     /// # Errors
     /// Where the volume is too small for it.
-    pub fn start(rt: &Rt, volume: &Volume, workload: &Workload, prng: &mut Prng) -> Result<Load, MeasureError> {
+    pub fn start(
+        rt: &Rt,
+        volume: &Volume,
+        workload: &Workload,
+        prng: &mut Prng,
+    ) -> Result<Load, MeasureError> {
         let lanes = lanes(volume, workload, prng)?;
         let shared = Rc::new(Shared {
             stop: Cell::new(false),
@@ -224,7 +229,12 @@ fn lanes(volume: &Volume, workload: &Workload, prng: &mut Prng) -> Result<Vec<La
                 let start = Offset::ZERO + part * stream;
                 let next = Rc::new(Cell::new(start));
                 (0..*queue_depth).map(move |_| Lane {
-                    places: Places::Sequential { op: *op, next: Rc::clone(&next), start, end: start + part },
+                    places: Places::Sequential {
+                        op: *op,
+                        next: Rc::clone(&next),
+                        start,
+                        end: start + part,
+                    },
                     block: *block_size,
                 })
             });
@@ -248,7 +258,9 @@ fn lanes(volume: &Volume, workload: &Workload, prng: &mut Prng) -> Result<Vec<La
             let places = Places::Sequential { op: probe.op, next, start, end };
             Ok(vec![Lane { places, block: probe.block_size }])
         }
-        Kind::Operation(_) => unreachable!("an array operation is no load; the study's reader refuses it"),
+        Kind::Operation(_) => {
+            unreachable!("an array operation is no load; the study's reader refuses it")
+        }
     }
 }
 

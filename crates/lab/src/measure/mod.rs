@@ -79,7 +79,9 @@ impl DiskSample {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MeasureError {
     /// The volume is smaller than the workload needs.
-    #[error("the volume holds {capacity}, less than the {needed} that the workload '{workload}' needs; give it a larger volume or a smaller block_size")]
+    #[error(
+        "the volume holds {capacity}, less than the {needed} that the workload '{workload}' needs; give it a larger volume or a smaller block_size"
+    )]
     VolumeTooSmall {
         /// What there is.
         capacity: stdx::ByteCount,
@@ -100,7 +102,9 @@ pub enum MeasureError {
         why: String,
     },
     /// Nothing was done in the measured time.
-    #[error("no I/O finished in {seconds} s; the round is too short for this volume, lengthen steady.round")]
+    #[error(
+        "no I/O finished in {seconds} s; the round is too short for this volume, lengthen steady.round"
+    )]
     NothingDone {
         /// How long it was watched.
         seconds: f64,

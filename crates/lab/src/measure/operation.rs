@@ -37,8 +37,13 @@ pub trait ArrayOperations {
     fn prepare(&self, kind: OperationKind) -> Result<(), String>;
 
     /// Carries the operation out over `from..to` of the members.
-    fn run(&self, kind: OperationKind, priority: Priority, from: Offset, to: Offset)
-    -> LocalBoxFuture<'static, Result<(), String>>;
+    fn run(
+        &self,
+        kind: OperationKind,
+        priority: Priority,
+        from: Offset,
+        to: Offset,
+    ) -> LocalBoxFuture<'static, Result<(), String>>;
 }
 
 /// Times an operation on a volume.
@@ -55,7 +60,10 @@ pub async fn operation(
     let name = name(workload.kind);
     let no_operation = |why: String| MeasureError::NoOperation { operation: name, why };
     let array = volume.operations.clone().ok_or_else(|| {
-        no_operation("a plain disk has no redundancy; restrict the workload with `only` or `except`".to_owned())
+        no_operation(
+            "a plain disk has no redundancy; restrict the workload with `only` or `except`"
+                .to_owned(),
+        )
     })?;
     array.prepare(workload.kind).map_err(no_operation)?;
 
@@ -97,18 +105,18 @@ pub async fn operation(
         let mut latency = tally.reads.latency.clone();
         latency.add(&tally.writes.latency).expect("both have the same bounds");
         if !latency.is_empty() {
-            run.metrics.insert("latency_us_p50".into(), latency.value_at_quantile(0.5) as f64 / 1e3);
-            run.metrics.insert("latency_us_p99".into(), latency.value_at_quantile(0.99) as f64 / 1e3);
+            run.metrics
+                .insert("latency_us_p50".into(), latency.value_at_quantile(0.5) as f64 / 1e3);
+            run.metrics
+                .insert("latency_us_p99".into(), latency.value_at_quantile(0.99) as f64 / 1e3);
             run.latency = Some(latency);
         }
         load.stop().await?;
     }
     let estimate = outcome.estimate();
     run.metrics.insert("duration_s".into(), estimate.seconds);
-    run.metrics.insert(
-        "throughput_mb_s".into(),
-        array.extent().bytes() as f64 / 1e6 / estimate.seconds,
-    );
+    run.metrics
+        .insert("throughput_mb_s".into(), array.extent().bytes() as f64 / 1e6 / estimate.seconds);
     run.metrics.insert("processor_cores_busy".into(), processor / span.as_secs_f64());
     if workload.sampled.is_some() {
         run.metrics.insert("sampling_error_s".into(), estimate.standard_error_seconds);
@@ -164,7 +172,11 @@ fn whole(array: &dyn ArrayOperations) -> Vec<Pass> {
     let mut from = ByteCount::ZERO;
     while from < extent {
         let to = (from + step).min(extent);
-        passes.push(Pass { stratum: passes.len(), from: Offset(from.bytes()), to: Offset(to.bytes()) });
+        passes.push(Pass {
+            stratum: passes.len(),
+            from: Offset(from.bytes()),
+            to: Offset(to.bytes()),
+        });
         from = to;
     }
     passes

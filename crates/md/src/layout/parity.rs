@@ -56,7 +56,7 @@ pub(crate) struct ParityMap {
 }
 
 impl ParityMap {
-    /// So many members, of which one or two a row hold parity, and rows.
+    /// So many members, of which one or two a row hold parity.
     pub(crate) fn new(
         layout: ParityLayout,
         disks: usize,

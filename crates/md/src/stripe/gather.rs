@@ -15,13 +15,13 @@
 use super::Stripes;
 use crate::layout::parity::Row;
 use crate::member::{DeviceId, Manner, Writes};
-use crate::together::all;
 use crate::mirror::RETRY_GRAIN;
 use crate::parity::{Part, Sums};
 use crate::pieces::Pieces;
 use crate::ranges::RangeSet;
 use crate::spec::MEMBERS_MAX;
 use crate::spread::MEMBER_REQUEST_MAX;
+use crate::together::all;
 use rt::{IoErrorKind, IoFuture, Priority};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;

@@ -14,6 +14,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`plan`] | which way a partial write goes, and what it must read: a pure function |
+//! | [`stream`] | which writes go on where others ended, so that their rows wait to be filled |
 //! | [`cache`] | what was read and written lately, by row, bounded, the least recently used goes first |
 //!
 //! **Places** are bytes of the members' data areas throughout: row r is `r·chunk .. (r+1)·chunk` on each
@@ -35,6 +36,7 @@ pub(crate) mod full;
 pub(crate) mod gather;
 pub(crate) mod plan;
 pub(crate) mod read;
+pub(crate) mod stream;
 pub(crate) mod write;
 
 use crate::layout::parity::ParityMap;
@@ -49,7 +51,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use write::PendingWrite;
+use stream::Streams;
+use write::PendingRow;
 
 /// Rows whose partial writes are carried out at the same time: md's stripe_cache_size. Each holds the
 /// bytes that it read and made.
@@ -63,7 +66,8 @@ pub(crate) struct Stripes {
     pub(crate) locks: Rc<RangeLock>,
     cache: RefCell<Cache>,
     /// Partial writes that wait for their row. As many as the callers have under way.
-    pending: RefCell<BTreeMap<u64, Vec<PendingWrite>>>,
+    pending: RefCell<BTreeMap<u64, PendingRow>>,
+    streams: RefCell<Streams>,
     active: Semaphore,
 }
 
@@ -75,6 +79,7 @@ impl Stripes {
             locks: Rc::default(),
             cache: RefCell::new(Cache::new(cache_bytes)),
             pending: RefCell::default(),
+            streams: RefCell::default(),
             active: Semaphore::new(ROWS_ACTIVE_MAX),
         }
     }

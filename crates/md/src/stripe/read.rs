@@ -7,8 +7,9 @@
 
 use super::Stripes;
 use crate::member::DeviceId;
-use crate::together::all;
+use crate::set::HostIo;
 use crate::spread::Spread;
+use crate::together::all;
 use rt::{IoErrorKind, IoFuture, Priority, Request, SgList};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -24,17 +25,19 @@ impl Stripes {
         let this = Rc::clone(self);
         if rest >= len {
             if !members.readable(place.slot, &(place.at..place.at + len)) {
-                return self.read_gathered(request);
+                return self.read_gathered(request, host);
             }
             let id = members.id(place.slot);
             let answer = members.read(place.slot, place.at, len, priority);
             return IoFuture::new(async move {
-                let _host = host;
                 match answer.await {
-                    Ok(data) => Ok(data),
+                    Ok(data) => {
+                        drop(host);
+                        Ok(data)
+                    }
                     Err(error) => {
                         this.set.members.read_failed(place.slot, id, error.kind, |_| false);
-                        this.read_gathered(request).await
+                        this.read_gathered(request, host).await
                     }
                 }
             });
@@ -45,7 +48,7 @@ impl Stripes {
             let (place, rest) = self.map.locate(at);
             let piece = rest.min(start + len - at);
             if !members.readable(place.slot, &(place.at..place.at + piece)) {
-                return self.read_gathered(request);
+                return self.read_gathered(request, host);
             }
             spread.add(place.slot, place.at, piece, members.len());
             at += piece;
@@ -58,7 +61,6 @@ impl Stripes {
         let ids: SmallVec<[DeviceId; 4]> =
             spread.runs.iter().map(|run| members.id(run.slot)).collect();
         IoFuture::new(async move {
-            let _host = host;
             let results = all(futures).await;
             for ((run, id), result) in spread.runs.iter().zip(ids).zip(&results) {
                 if let Err(error) = result {
@@ -66,19 +68,19 @@ impl Stripes {
                 }
             }
             if results.iter().any(Result::is_err) {
-                return this.read_gathered(request).await;
+                return this.read_gathered(request, host).await;
             }
             let answers: SmallVec<[SgList; 4]> = results.into_iter().flatten().collect();
+            drop(host);
             Ok(spread.assemble(&answers))
         })
     }
 
     /// Reads under the locks of the rows, computing what is missing. A task of its own, because bad
     /// places are written anew.
-    fn read_gathered(self: &Rc<Self>, request: Request) -> IoFuture {
+    fn read_gathered(self: &Rc<Self>, request: Request, host: HostIo) -> IoFuture {
         let (completion, future) = IoFuture::pending();
         let this = Rc::clone(self);
-        let host = self.set.host_begins();
         let reading = async move {
             let _host = host;
             let (start, len) = (request.offset.bytes(), request.len().bytes());

@@ -3,7 +3,8 @@
 //! **Batches.** A partial write is put down at its row, and a task that takes the row's lock carries out
 //! all that is put down there at that moment. So writes that are submitted together, or that come while
 //! the row is busy, go together: what were many small writes may be a full row. They are laid over one
-//! another in the order of coming.
+//! another in the order of coming. The last part of a stream waits for its row to fill, as long as the
+//! stream has more under way than waits there, but no longer than [`STREAM_WAIT_MAX`].
 //!
 //! **The task**, holding the lock: plan, gather what the plan wants, compute the parity of all bands in
 //! one `compute`, write data and parity to all members at once, keep what is known in the cache,
@@ -14,17 +15,33 @@
 
 use super::Stripes;
 use super::plan::{Band, Mode, View};
+use super::stream::StreamWrite;
 use crate::layout::parity::Row;
 use crate::member::{Manner, Writes};
 use crate::parity::Sums;
 use crate::pieces::Pieces;
 use crate::set::Parts;
+use futures_util::future::select;
+use rt::sync::oneshot;
 use rt::{Buf, IoErrorKind, IoFuture, Op, Priority, Request, SgList};
 use std::collections::btree_map::Entry;
 use std::rc::Rc;
+use stdx::Duration;
 
 /// The cache keeps a slice of a write's buffer where it is at least this part of it.
 const PINNED_SHARE_MIN: usize = 4;
+
+/// So long at the most a stream's last part waits for its row to fill: a disk's answer or two, which is
+/// what it takes the writer to send more.
+const STREAM_WAIT_MAX: Duration = Duration::from_millis(10);
+
+/// What is put down at a row.
+pub(crate) struct PendingRow {
+    writes: Vec<PendingWrite>,
+    bytes: u64,
+    /// Ends the wait for more.
+    fill: Option<oneshot::Sender<()>>,
+}
 
 /// A write, or a part of one, within a row.
 pub(crate) struct PendingWrite {
@@ -35,6 +52,7 @@ pub(crate) struct PendingWrite {
     /// Whether keeping `data` would pin much more.
     pins_much: bool,
     parts: Rc<Parts>,
+    stream: Rc<StreamWrite>,
 }
 
 impl Stripes {
@@ -60,16 +78,19 @@ impl Stripes {
             Op::Write { data, .. } => (data, false),
             _ => (SgList::zeros(len as usize), true),
         };
+        let stream = self.streams.borrow_mut().note(start, end);
         for (from, to) in [(start, cut_head), (cut_tail, end)] {
             if from < to {
                 let piece = data.slice((from - start) as usize..(to - start) as usize);
                 let pins_much = piece.len() * PINNED_SHARE_MIN < data.len();
+                let (parts, stream) = (Rc::clone(&parts), Rc::clone(&stream));
                 self.put_down(PendingWrite {
                     at: from,
                     data: piece,
                     manner,
                     pins_much,
-                    parts: Rc::clone(&parts),
+                    parts,
+                    stream,
                 });
             }
         }
@@ -77,7 +98,11 @@ impl Stripes {
             manner.zeroes = zeroes;
             let data = data.slice((cut_head - start) as usize..(cut_tail - start) as usize);
             let this = Rc::clone(self);
-            let rows = async move { parts.done(this.write_rows(full, data, manner).await) };
+            let rows = async move {
+                let result = this.write_rows(full, data, manner).await;
+                drop(stream);
+                parts.done(result);
+            };
             self.set.rt.spawn(rows).detach();
         }
         future
@@ -89,24 +114,52 @@ impl Stripes {
         match self.pending.borrow_mut().entry(row) {
             Entry::Occupied(mut waiting) => {
                 self.set.stats.borrow_mut().batched_writes += 1;
-                waiting.get_mut().push(write);
+                let waiting = waiting.get_mut();
+                waiting.bytes += write.data.len() as u64;
+                waiting.writes.push(write);
+                if !self.may_fill(waiting) {
+                    waiting.fill.take();
+                }
             }
             Entry::Vacant(place) => {
-                place.insert(vec![write]);
+                let bytes = write.data.len() as u64;
+                let mut waiting = PendingRow { writes: vec![write], bytes, fill: None };
+                let more = self.may_fill(&waiting).then(|| {
+                    let (fill, more) = oneshot::channel();
+                    waiting.fill = Some(fill);
+                    more
+                });
+                place.insert(waiting);
                 let this = Rc::clone(self);
-                self.set.rt.spawn(async move { this.write_batch(row).await }).detach();
+                self.set.rt.spawn(async move { this.write_batch(row, more).await }).detach();
             }
         }
     }
 
+    /// Whether more of a stream is to be expected at a row.
+    fn may_fill(&self, waiting: &PendingRow) -> bool {
+        let Some(last) = waiting.writes.last() else { return false };
+        let end = last.at + last.data.len() as u64;
+        waiting.bytes < self.map.row_bytes()
+            && !end.is_multiple_of(self.map.row_bytes())
+            && !last.manner.fua
+            && last.stream.goes_on(end, waiting.writes.len())
+    }
+
     /// Carries out what is put down at a row.
-    async fn write_batch(&self, row: u64) {
+    async fn write_batch(&self, row: u64, more: Option<oneshot::Receiver<()>>) {
+        if let Some(more) = more {
+            // Ends when the sender is dropped: nothing more is to be expected.
+            let patience = self.set.rt.sleep(STREAM_WAIT_MAX);
+            select(more, patience).await;
+        }
         let _permit = self.active.acquire().await.expect("the semaphore is never closed");
         let guard = self.locks.exclusive(row..row + 1).await;
-        let batch = self.pending.borrow_mut().remove(&row).expect("a batch was put down");
+        let batch = self.pending.borrow_mut().remove(&row).expect("a batch was put down").writes;
         let result = self.write_parts(row, &batch).await;
         drop(guard);
         for write in batch {
+            drop(write.stream);
             write.parts.done(result);
         }
     }

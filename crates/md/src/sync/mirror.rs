@@ -13,9 +13,10 @@ use super::{
 };
 use crate::layout::Place;
 use crate::member::{DeviceId, Manner, Writes};
-use crate::together::all;
 use crate::mirror::{Mirror, RETRY_GRAIN};
+use crate::ranges::RangeSet;
 use crate::spread::Spread;
+use crate::together::all;
 use rt::{IoErrorKind, IoFuture, Priority, SgList};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -268,19 +269,15 @@ impl Mirror {
         let mut start = 0;
         for visit in visits {
             let end = start + (visit.bytes.end - visit.bytes.start);
+            let mut wrong = RangeSet::default();
             for (copy, ranges) in (1..).zip(&found) {
                 for range in ranges.iter().filter(|range| range.start < end && range.end > start) {
                     let part = range.start.max(start) - start..range.end.min(end) - start;
-                    let at = Offset(visit.place.at + part.start);
-                    report.add(Mismatch {
-                        at,
-                        len: ByteCount(part.end - part.start),
-                        suspect: None,
-                    });
+                    wrong.insert(part.clone());
                     if repair {
                         let place = self.map.locate(visit.bytes.start)[copy];
-                        let right =
-                            first.slice((start + part.start) as usize..(start + part.end) as usize);
+                        let right = (start + part.start) as usize..(start + part.end) as usize;
+                        let right = first.slice(right);
                         members.write(
                             place.slot,
                             place.at + part.start,
@@ -290,6 +287,12 @@ impl Mirror {
                         );
                     }
                 }
+            }
+            for part in wrong.parts(&(0..end - start)) {
+                let at = Offset(visit.place.at + part.start);
+                let array = Some(Offset(visit.bytes.start + part.start));
+                let len = ByteCount(part.end - part.start);
+                report.add(Mismatch { at, len, suspect: None, array });
             }
             start = end;
         }

@@ -27,7 +27,7 @@
 //! | normal | one step at a time, no faster than [`SPEED_MIN_NORMAL`] | full window |
 //! | high | full window | full window |
 //!
-//! The host is at work while it has requests under way, or has sent one since the last look. md's
+//! The host is at work while it has requests under way, or had some in the last [`LOOK_EVERY`]. md's
 //! `speed_limit_max` (200 MB/s by default) has no counterpart: an idle array rebuilds as fast as it can.
 
 mod compare;
@@ -37,10 +37,10 @@ mod stripe;
 use crate::array::{Array, Engine};
 use crate::layout::Place;
 use crate::member::MemberState;
-use crate::set::Set;
+use crate::set::{HostSeen, Set};
 use crate::spec::Level;
+use rt::IoErrorKind;
 use rt::sync::oneshot;
-use rt::{IoErrorKind, Rt};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
@@ -145,6 +145,8 @@ pub struct Mismatch {
     pub len: ByteCount,
     /// The member that must be wrong, where it can be told: RAID 6, one member wrong.
     pub suspect: Option<usize>,
+    /// Which byte of the array lies there: of the suspect's, if it is data; in a mirrored array always.
+    pub array: Option<Offset>,
 }
 
 /// What a check found.
@@ -260,7 +262,7 @@ impl Array {
             Some(Progress { operation, range, done: ByteCount::ZERO, began });
         let _ends = EndProgress(self);
         let step = STEP.max(self.grain()).bytes();
-        let mut pace = Pace::new(&self.set, priority);
+        let pace = Pace::new(&self.set, priority);
         let mut flying: VecDeque<(u64, oneshot::Receiver<StepResult>)> = VecDeque::new();
         let (mut next, mut report, mut failure) = (start, CheckReport::default(), None);
         while next < end && failure.is_none() || !flying.is_empty() {
@@ -370,46 +372,45 @@ fn chunks(slot: usize, range: &Range<u64>, chunk: u64) -> impl Iterator<Item = (
 /// When the next step may start.
 struct Pace {
     set: Rc<Set>,
-    rt: Rt,
     priority: SyncPriority,
-    /// From this moment on the rate is below the least.
-    due: Instant,
-    /// The host's requests at the last look.
-    seen: u64,
 }
 
 impl Pace {
     fn new(set: &Rc<Set>, priority: SyncPriority) -> Pace {
-        let seen = set.stats.borrow().host_requests;
-        let rt = set.rt.clone();
-        let due = rt.now();
-        Pace { set: Rc::clone(set), rt, priority, due, seen }
+        Pace { set: Rc::clone(set), priority }
     }
 
     fn window(&self) -> usize {
-        let yields = self.priority != SyncPriority::High && self.set.host_in_flight() > 0;
+        let yields = self.priority != SyncPriority::High && self.host_is_at_work();
         if yields { 1 } else { WINDOW_MAX }
     }
 
-    fn host_is_at_work(&mut self) -> bool {
-        let requests = self.set.stats.borrow().host_requests;
-        let sent = std::mem::replace(&mut self.seen, requests) != requests;
-        sent || self.set.host_in_flight() > 0
+    /// Whether the host has requests under way, or had or sent some at the last look.
+    fn host_is_at_work(&self) -> bool {
+        let (now, mut seen) = (self.set.rt.now(), self.set.host_seen.get());
+        if now >= seen.at + LOOK_EVERY {
+            let requests = self.set.stats.borrow().host_requests;
+            seen.at_work = requests != seen.requests;
+            (seen.at, seen.requests) = (now, requests);
+        }
+        seen.at_work |= self.set.host_in_flight() > 0;
+        self.set.host_seen.set(seen);
+        seen.at_work
     }
 
-    async fn wait(&mut self, bytes: u64) {
+    async fn wait(&self, bytes: u64) {
         let speed_min = match self.priority {
             SyncPriority::Low => SPEED_MIN_LOW,
             SyncPriority::Normal => SPEED_MIN_NORMAL,
             SyncPriority::High => return,
         };
-        while self.host_is_at_work() && self.rt.now() < self.due {
-            let until = self.due.min(self.rt.now() + LOOK_EVERY);
-            self.rt.sleep_until(until).await;
+        let rt = &self.set.rt;
+        while self.host_is_at_work() && rt.now() < self.set.host_seen.get().due {
+            rt.sleep_until(self.set.host_seen.get().due.min(rt.now() + LOOK_EVERY)).await;
         }
+        // Counted from now: an idle stretch saves up neither a pause nor a burst.
         let span = Duration::from_secs_f64(bytes as f64 / speed_min.bytes() as f64);
-        self.due = self.rt.now().max(self.due) + span;
-        // An idle stretch saves up no pause for later: the rate is that of now.
-        self.due = self.due.min(self.rt.now() + span);
+        let seen = self.set.host_seen.get();
+        self.set.host_seen.set(HostSeen { due: rt.now() + span, ..seen });
     }
 }

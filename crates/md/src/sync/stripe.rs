@@ -4,6 +4,7 @@ use super::compare::differences;
 use super::{
     CheckReport, Initialise, Mismatch, Operation, StepResult, SyncError, io_error, target_of,
 };
+use crate::layout::Place;
 use crate::member::{Manner, Writes};
 use crate::parity::{Part, Sums};
 use crate::pieces::Pieces;
@@ -165,10 +166,14 @@ impl Stripes {
             for range in joined(sectors) {
                 let at = start + range.start..start + range.end;
                 let suspect = self.suspect(&known, &at);
+                let byte =
+                    suspect.and_then(|slot| self.map.array_byte(Place { slot, at: at.start }));
+                let len = ByteCount(at.end - at.start);
                 report.add(Mismatch {
                     at: Offset(at.start),
-                    len: ByteCount(at.end - at.start),
+                    len,
                     suspect,
+                    array: byte.map(Offset),
                 });
             }
             for ((_, slot, parity), ranges) in row.iter().zip(found) {

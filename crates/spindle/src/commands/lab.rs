@@ -1,7 +1,7 @@
 //! `spindle lab`: runs studies, and reads and compares what runs left.
 
-use crate::commands::{Failure, print};
 use crate::commands::progress::ProgressBar;
+use crate::commands::{Failure, print};
 use crate::targets;
 use clap::{Args, Subcommand, ValueEnum};
 use lab::output::{check_output, read_results, to_json, write_results};
@@ -245,8 +245,10 @@ fn list(json: bool) -> Result<(), Failure> {
         return print(&format!("{:#}\n", serde_json::Value::from(rows)));
     }
     let width = studies.iter().map(|study| study.name.len()).max().unwrap_or(0);
-    let rows: Vec<String> =
-        studies.iter().map(|study| format!("{:width$}  {}\n", study.name, study.question)).collect();
+    let rows: Vec<String> = studies
+        .iter()
+        .map(|study| format!("{:width$}  {}\n", study.name, study.question))
+        .collect();
     print(&rows.concat())
 }
 

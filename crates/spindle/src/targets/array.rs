@@ -43,9 +43,8 @@ pub fn spares(workload: &Workload) -> usize {
 pub fn check(name: &str, layout: &Layout, workload: &Workload) -> Result<(), TargetError> {
     try_out(layout).map_err(|error| unfit(name, &error))?;
     let mut sets = std::iter::successors(Some(layout), |layout| layout.of.as_deref());
-    let redundant = sets.any(|layout| {
-        !matches!(layout.level, Level::Disk | Level::Linear | Level::Raid0)
-    });
+    let redundant =
+        sets.any(|layout| !matches!(layout.level, Level::Disk | Level::Linear | Level::Raid0));
     if matches!(workload.kind, Kind::Operation(_)) && !redundant {
         return Err(TargetError::Unfit {
             what: format!("'{}' on layout '{name}'", workload.name),
@@ -65,9 +64,8 @@ fn try_out(layout: &Layout) -> Result<(), SpecError> {
     if let Some(of) = &layout.of {
         try_out(of)?;
     }
-    let members = (0..layout.members()).map(|member| {
-        MemoryDevice::new(&format!("member {member}"), STAND_IN) as DeviceRef
-    });
+    let members = (0..layout.members())
+        .map(|member| MemoryDevice::new(&format!("member {member}"), STAND_IN) as DeviceRef);
     spec(layout, members.collect())?.check()
 }
 

@@ -62,7 +62,9 @@ pub enum LayoutError {
     #[error("give it either `disks` or `sets` with `of`")]
     Members,
     /// A single disk with a number of disks.
-    #[error("a layout with level = \"disk\" is one disk: leave out disks, sets, of, chunk and layout")]
+    #[error(
+        "a layout with level = \"disk\" is one disk: leave out disks, sets, of, chunk and layout"
+    )]
     Disk,
     /// Nested too deep.
     #[error("sets nest {LEVELS_MAX} deep at the most")]
@@ -81,8 +83,9 @@ impl Layout {
     /// # Errors
     /// Names the key and the mend.
     pub fn read(table: toml::Table) -> Result<Layout, LayoutError> {
-        let layout: Layout =
-            table.try_into().map_err(|error: toml::de::Error| LayoutError::Table(one_line(&error)))?;
+        let layout: Layout = table
+            .try_into()
+            .map_err(|error: toml::de::Error| LayoutError::Table(one_line(&error)))?;
         layout.check(1)?;
         Ok(layout)
     }
@@ -133,7 +136,8 @@ mod tests {
 
     #[test]
     fn sets_of_sets_count_their_disks() {
-        let layout = read("level = 'raid0'\nsets = 4\nof = { level = 'raid5', disks = 3 }").expect("right");
+        let layout =
+            read("level = 'raid0'\nsets = 4\nof = { level = 'raid5', disks = 3 }").expect("right");
         assert_eq!(layout.disks_in_all(), 12);
         assert_eq!(read("level = 'disk'").expect("right").disks_in_all(), 1);
     }

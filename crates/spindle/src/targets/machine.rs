@@ -122,13 +122,18 @@ impl Machine {
     ///
     /// # Errors
     /// What of the cell can't be had, and the mend.
-    pub fn of_cell(study: &Study, cell: &CellSpec) -> Result<(Machine, String, Layout), TargetError> {
+    pub fn of_cell(
+        study: &Study,
+        cell: &CellSpec,
+    ) -> Result<(Machine, String, Layout), TargetError> {
         let mut machine = study.machine.clone();
         let (name, mut table) = match study.layout_of(cell) {
             Some((name, table)) => (name.to_owned(), table.clone()),
             None => match study.layouts.iter().next() {
                 Some((name, table)) if study.layouts.len() == 1 => (name.clone(), table.clone()),
-                None => ("disk".to_owned(), Table::from_iter([("level".to_owned(), "disk".into())])),
+                None => {
+                    ("disk".to_owned(), Table::from_iter([("level".to_owned(), "disk".into())]))
+                }
                 Some(_) => {
                     return Err(TargetError::Unfit {
                         what: format!("study '{}'", study.name),

@@ -149,7 +149,8 @@ fn fill(
         Err(error) => Err(TargetError::Fatal {
             doing: "filling the lab's files with random bytes".to_owned(),
             why: error.to_string(),
-            mend: "free some space, or make them smaller with --set machine.file_size=SIZE".to_owned(),
+            mend: "free some space, or make them smaller with --set machine.file_size=SIZE"
+                .to_owned(),
         }),
     }
 }
@@ -186,7 +187,12 @@ fn workload_writes(workload: &Workload) -> bool {
 fn check_expendable(path: &Path) -> Result<(), MachineError> {
     use std::os::unix::fs::FileTypeExt;
     let kind = std::fs::metadata(path)
-        .map_err(|error| MachineError(format!("{}: {error}; name a file or block device that exists", path.display())))?
+        .map_err(|error| {
+            MachineError(format!(
+                "{}: {error}; name a file or block device that exists",
+                path.display()
+            ))
+        })?
         .file_type();
     let content = host::probe::content(path).map_err(refuse)?;
     let holds = match (content, kind.is_block_device()) {
@@ -250,15 +256,15 @@ impl Target for HostTarget {
         let Machine::Host(machine) = machine else {
             return Err(mixed_kinds());
         };
-        let runtime = HostRuntime::new(machine.reactor.into()).map_err(|error| TargetError::Fatal {
-            doing: "starting the reactor".to_owned(),
-            why: error.to_string(),
-            mend: "or choose another with --set machine.reactor=threads".to_owned(),
-        })?;
+        let runtime =
+            HostRuntime::new(machine.reactor.into()).map_err(|error| TargetError::Fatal {
+                doing: "starting the reactor".to_owned(),
+                why: error.to_string(),
+                mend: "or choose another with --set machine.reactor=threads".to_owned(),
+            })?;
         let files = self.files(&runtime, stop)?;
         let rt = runtime.rt();
-        let options =
-            FileOptions { direct: machine.direct, read_only: !writes(&self.study) };
+        let options = FileOptions { direct: machine.direct, read_only: !writes(&self.study) };
         let mut disks: Vec<DeviceRef> = Vec::new();
         let mut views: Vec<Rc<dyn DiskView>> = Vec::new();
         let count = layout.disks_in_all() as usize + array::spares(&cell.workload);
@@ -267,7 +273,8 @@ impl Target for HostTarget {
             let stats = Stats::new(Rc::new(device), &rt);
             disks.push(Rc::clone(&stats) as DeviceRef);
             if machine.direct {
-                let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+                let name =
+                    file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
                 views.push(Rc::new(FilterView { name, stats }));
             }
         }

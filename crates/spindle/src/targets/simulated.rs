@@ -38,7 +38,10 @@ impl SimulatedTarget {
         Ok(SimulatedTarget { study: study.clone(), machine })
     }
 
-    fn machine_of(&self, cell: &CellSpec) -> Result<(SimulatedMachine, String, super::layout::Layout), TargetError> {
+    fn machine_of(
+        &self,
+        cell: &CellSpec,
+    ) -> Result<(SimulatedMachine, String, super::layout::Layout), TargetError> {
         match Machine::of_cell(&self.study, cell)? {
             (Machine::Simulated(machine), name, layout) => Ok((machine, name, layout)),
             (Machine::Host(_), ..) => Err(mixed_kinds()),
@@ -63,7 +66,9 @@ fn build(machine: &SimulatedMachine, seed: u64) -> Result<sim::Machine, sim::Pro
 
 impl Target for SimulatedTarget {
     fn machine(&self) -> BTreeMap<String, String> {
-        let title = |name: &str| sim::profile::load(name).map_or(name.to_owned(), |profile| profile.title().to_owned());
+        let title = |name: &str| {
+            sim::profile::load(name).map_or(name.to_owned(), |profile| profile.title().to_owned())
+        };
         let machine = &self.machine;
         let mut lines = BTreeMap::new();
         lines.insert("host".to_owned(), title(&machine.host));
@@ -128,7 +133,10 @@ impl Target for SimulatedTarget {
         let count = layout.disks_in_all() as usize + array::spares(&cell.workload);
         for device in machine.devices().iter().take(count) {
             let stats = Stats::new(Rc::clone(device), &rt);
-            views.push(Rc::new(FilterView { name: device.name().to_string(), stats: Rc::clone(&stats) }));
+            views.push(Rc::new(FilterView {
+                name: device.name().to_string(),
+                stats: Rc::clone(&stats),
+            }));
             // Behind a RAID controller the host pays for the commands that it gives to the volume.
             disks.push(if has_engine { stats } else { HostIo::new(&rt, stats) });
         }
@@ -139,13 +147,15 @@ impl Target for SimulatedTarget {
         }
         let data = DataSource::words(Prng::for_part(plan.seed, "data"));
         let volume = Volume { device, disks: views, operations: built.operations, data };
-        let measured = machine.run(measure(rt, volume, cell.workload.clone(), plan.clone(), stop.clone()));
+        let measured =
+            machine.run(measure(rt, volume, cell.workload.clone(), plan.clone(), stop.clone()));
         match measured {
             Ok(measured) => measured,
             Err(stalled) => Err(TargetError::Failed {
                 doing: format!("simulating {}", cell.id),
                 why: stalled.to_string(),
-                mend: "this is a fault of Spindle; please report it with the study and the seed".to_owned(),
+                mend: "this is a fault of Spindle; please report it with the study and the seed"
+                    .to_owned(),
             }),
         }
     }

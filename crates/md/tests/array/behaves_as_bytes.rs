@@ -7,12 +7,10 @@
 //! replacements, resyncs and bad places beside it. After each batch, reads are compared with a model; at
 //! the end redundancy is checked and used: members are lost and everything is read again.
 
-mod rig;
-
+use crate::rig::{Rig, SHAPES, Shape, runtime};
 use futures_util::future::join_all;
 use md::{Initialise, MemberState, SyncError, SyncPriority};
 use proptest::prelude::*;
-use rig::{Rig, SHAPES, Shape, runtime};
 use rt::filter::{Effect, Rule};
 use rt::{Buf, Device, Request, SgList};
 use stdx::{ByteCount, Offset, Prng};
@@ -366,7 +364,9 @@ fn arrays_of_arrays_survive_a_loss_in_each() {
     let runtime = runtime();
     let rt = runtime.handle();
     let inner: Vec<Rig> = (0..3)
-        .map(|n| Rig::new(&rt, rig::shape(md::Level::Raid5, "left-symmetric", 3, 4), 16, true, n))
+        .map(|n| {
+            Rig::new(&rt, crate::rig::shape(md::Level::Raid5, "left-symmetric", 3, 4), 16, true, n)
+        })
         .collect();
     let mut spec =
         md::ArraySpec::new(md::Level::Raid0, inner.iter().map(|rig| rig.array.device()).collect());

@@ -1,8 +1,6 @@
 //! What the tests of this crate stand on: a reactor whose time jumps, members that answer late and in
 //! any order, and the arrays to be tried.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
-
 use md::{Array, ArraySpec, Layout, Level};
 use rt::filter::{Fault, Trace};
 use rt::reactor::{ComputePlan, Job, Parked, Reactor, Unpark, Work};
@@ -92,7 +90,15 @@ pub struct Disk {
 
 impl Disk {
     pub fn new(rt: &Rt, name: &str, size: u64, prng: &mut Prng) -> Disk {
-        let memory = MemoryDevice::new(name, ByteCount(size));
+        Disk::over(rt, MemoryDevice::new(name, ByteCount(size)), prng)
+    }
+
+    pub fn rotating(rt: &Rt, name: &str, size: u64, prng: &mut Prng) -> Disk {
+        let geometry = Geometry { rotational: true, ..Geometry::plain(ByteCount(size)) };
+        Disk::over(rt, MemoryDevice::with_geometry(name, geometry), prng)
+    }
+
+    fn over(rt: &Rt, memory: Rc<MemoryDevice>, prng: &mut Prng) -> Disk {
         let late = Late { below: memory.clone(), rt: rt.clone(), prng: RefCell::new(prng.fork()) };
         let fault = Fault::new(Rc::new(late), rt, prng.fork());
         let trace = Trace::new(fault.clone(), rt);
