@@ -29,7 +29,7 @@ pub(crate) enum Engine {
     Stripes(Rc<Stripes>),
 }
 
-/// A running array. See the [module](self).
+/// A running array: see the head of this file.
 pub struct Array {
     pub(crate) set: Rc<Set>,
     pub(crate) engine: Engine,

@@ -119,7 +119,7 @@ impl Sums {
 
     /// Adds: every wanted member, data by coefficient first, then parities.
     pub(crate) fn reconstruct(&mut self, data: Vec<Part>, parity: Vec<Part>) {
-        let parities = parity.len();
+        let (members, parities) = (data.len(), parity.len());
         let (mut roles, mut inputs, mut outputs) = (Vec::new(), Vec::new(), 0);
         for part in data.into_iter().chain(parity) {
             roles.push(match part {
@@ -135,7 +135,12 @@ impl Sums {
                 Part::Hole => Role::Hole,
             });
         }
-        self.add(Kind::Reconstruct { roles, parities }, outputs, inputs, WorkKind::Reconstruct);
+        // One loss that P covers is an exclusive or, as P is.
+        let unknown = |role: &Role| matches!(role, Role::Output | Role::Lost);
+        let is_sum =
+            roles[..=members].iter().filter(|role| unknown(role)).count() == 1 && outputs == 1;
+        let work = if is_sum { WorkKind::ParityP } else { WorkKind::Reconstruct };
+        self.add(Kind::Reconstruct { roles, parities }, outputs, inputs, work);
     }
 
     fn add(&mut self, kind: Kind, outputs: usize, inputs: Vec<SgList>, work: WorkKind) {

@@ -5,7 +5,7 @@
 //!
 //! * [`machine`]: the tables, with the factors of a cell put in.
 //! * [`layout`]: what a layout table says.
-//! * [`array`]: a layout, built over devices; what it can do with itself.
+//! * [`mod@array`]: a layout, built over devices; what it can do with itself.
 //! * [`views`]: the disks' view.
 //! * [`simulated`], [`real`]: the two targets.
 

@@ -27,7 +27,7 @@
 //! | normal | one step at a time, no faster than [`SPEED_MIN_NORMAL`] | full window |
 //! | high | full window | full window |
 //!
-//! The host is at work while it has requests under way, or had some in the last [`LOOK_EVERY`]. md's
+//! The host is at work while it has requests under way, or had some in the last `LOOK_EVERY`. md's
 //! `speed_limit_max` (200 MB/s by default) has no counterpart: an idle array rebuilds as fast as it can.
 
 mod compare;

@@ -138,12 +138,12 @@ impl Target for SimulatedTarget {
                 stats: Rc::clone(&stats),
             }));
             // Behind a RAID controller the host pays for the commands that it gives to the volume.
-            disks.push(if has_engine { stats } else { HostIo::new(&rt, stats) });
+            disks.push(if has_engine { stats } else { HostIo::over(&rt, stats) });
         }
         let built = array::build(&rt, &name, &layout, disks)?;
         let mut device = machine.front(built.device).device;
         if has_engine {
-            device = HostIo::new(&rt, device);
+            device = HostIo::over(&rt, device);
         }
         let data = DataSource::words(Prng::for_part(plan.seed, "data"));
         let volume = Volume { device, disks: views, operations: built.operations, data };
@@ -169,7 +169,7 @@ struct HostIo {
 }
 
 impl HostIo {
-    fn new(rt: &Rt, below: DeviceRef) -> DeviceRef {
+    fn over(rt: &Rt, below: DeviceRef) -> DeviceRef {
         Rc::new(HostIo { rt: rt.clone(), below })
     }
 }
