@@ -158,7 +158,7 @@ fn ranking(
     let [best, others @ ..] = scores else { return String::new() };
     let over = match combinations {
         1 => String::new(),
-        n => format!(" (geometric mean of {n} cells)"),
+        n => format!(" over {n} cells"),
     };
     let shown = |score: &Score| -> String { shown(metric, score, confidence) };
     if others.is_empty() {

@@ -152,7 +152,7 @@ fn the_verdict_names_the_best_level_how_good_and_how_sure() {
     let text = verdict(RULES, &array(0.01), &[]);
     assert!(text.starts_with("For random reads, raid10-4 does best: 69"), "{text}");
     assert!(text.contains(" I/Os a second (95 % 6"), "{text}");
-    assert!(text.contains("(geometric mean of 2 cells), "), "{text}");
+    assert!(text.contains(" over 2 cells, "), "{text}");
     assert!(text.ends_with(" × raid5-6, which comes next."), "{text}");
 }
 
@@ -172,7 +172,7 @@ fn one_repeat_does_not_tell_how_sure_a_verdict_is() {
     let text = verdict(RULES, &array(0.0), &["repeats=1"]);
     assert_eq!(
         text,
-        "For random reads, raid10-4 came out best: 693 I/Os a second (geometric mean of 2 cells), \
+        "For random reads, raid10-4 came out best: 693 I/Os a second over 2 cells, \
          against 346 I/Os a second of raid5-6; one repeat does not tell how sure that is."
     );
 }
