@@ -233,7 +233,7 @@ fn shown(metric: &str, score: &Score, confidence: f64) -> String {
 
 /// A cell's name, without factors where the study has but one level of each: they tell nothing apart.
 fn named<'a>(study: &Study, cell: &'a Cell) -> &'a str {
-    let varied = study.factors.iter().any(|factor| factor.levels.len() > 1);
+    let varied = study.factors.iter().any(|factor| factor.levels_in_file.len() > 1);
     match cell.id.split_once('/') {
         Some((_, rest)) if !varied && !study.factors.is_empty() => rest,
         _ => &cell.id,
