@@ -244,12 +244,15 @@ fn notes(a: &Results, b: &Results) -> Vec<String> {
 }
 
 impl fmt::Display for RunComparison {
-    /// A table of every comparison, what can't be compared, and the verdict.
+    /// The verdict, a table of what differs, and what can't be compared. (All figures are in the JSON.)
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.verdict)?;
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
         table.set_header(["cell", "metric", "A", "B", "change", "p", ""]);
-        for one in &self.comparisons {
+        let differs = |one: &&Comparison| !matches!(one.difference, Difference::None);
+        let shown: Vec<&Comparison> = self.comparisons.iter().filter(differs).collect();
+        for one in &shown {
             let change = match (one.change_percent_low, one.change_percent_high) {
                 (Some(low), Some(high)) => {
                     format!("{:+.1} % ({low:+.1} to {high:+.1})", one.change_percent)
@@ -271,7 +274,9 @@ impl fmt::Display for RunComparison {
             let (a, b) = (value(&one.a), value(&one.b));
             table.add_row([&one.id, &one.metric, &a, &b, &change, &p, word]);
         }
-        writeln!(f, "{table}")?;
+        if !shown.is_empty() {
+            writeln!(f, "{table}")?;
+        }
         for (run, cells) in [("A", &self.only_a), ("B", &self.only_b)] {
             if !cells.is_empty() {
                 writeln!(f, "only in {run}: {}", cells.join(", "))?;
@@ -280,6 +285,6 @@ impl fmt::Display for RunComparison {
         for note in &self.notes {
             writeln!(f, "note: {note}")?;
         }
-        write!(f, "{}", self.verdict)
+        Ok(())
     }
 }

@@ -16,6 +16,38 @@ pub enum Better {
     Lower,
 }
 
+/// Every name that a measurement may give a figure, but for latencies. A claim or verdict on another is
+/// refused before anything runs.
+const KNOWN: [&str; 15] = [
+    "iops",
+    "throughput_mb_s",
+    "read_iops",
+    "write_iops",
+    "cpu_us_per_io",
+    "processor_cores_busy",
+    "disk_reads_per_io",
+    "disk_writes_per_io",
+    "duration_s",
+    "sampling_error_s",
+    "load_iops",
+    "load_throughput_mb_s",
+    "latency_us_p50",
+    "latency_us_p99",
+    "latency_us_mean",
+];
+
+/// Whether a measurement may give a figure of this name; if not, the names that there are.
+pub fn check_name(metric: &str) -> Result<(), String> {
+    let quantile = metric.strip_prefix("latency_us_").map(|rest| {
+        let rest = rest.strip_prefix("read_").or(rest.strip_prefix("write_")).unwrap_or(rest);
+        ["mean", "p50", "p95", "p99", "p999", "max"].contains(&rest)
+    });
+    if quantile.unwrap_or_else(|| KNOWN.contains(&metric)) {
+        return Ok(());
+    }
+    Err(format!("one of {}", KNOWN.join(", ")))
+}
+
 /// Which way this metric is better.
 pub fn better(metric: &str) -> Better {
     if metric.contains("iops") || metric.contains("throughput") || metric.ends_with("mb_s") {

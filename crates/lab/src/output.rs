@@ -193,5 +193,27 @@ pub fn read_results(path: &Path) -> Result<Results, OutputError> {
         let version = version.unwrap_or("whichever that is").to_owned();
         return Err(OutputError::Later { path: file, format, version });
     }
-    serde_json::from_value(value).map_err(malformed)
+    let results: Results = serde_json::from_value(value).map_err(malformed)?;
+    check_figures(&results).map_err(|why| OutputError::Malformed { path: file.clone(), why })?;
+    Ok(results)
+}
+
+/// Figures larger than this are no measurement: the square of their sum must stay a number.
+const FIGURE_MAX: f64 = 1e100;
+
+/// Whether the figures can be counted with. Someone may have edited the file.
+fn check_figures(results: &Results) -> Result<(), String> {
+    if !(0.5..=0.999).contains(&results.confidence) {
+        return Err(format!("confidence is {}", results.confidence));
+    }
+    for cell in &results.cells {
+        for (name, metric) in &cell.metrics {
+            let ends = [metric.mean, metric.ci_low, metric.ci_high];
+            let wrong = ends.iter().chain(&metric.samples).find(|value| value.abs() > FIGURE_MAX);
+            if let Some(wrong) = wrong {
+                return Err(format!("{name} of cell {} is {wrong:e}", cell.id));
+            }
+        }
+    }
+    Ok(())
 }

@@ -110,6 +110,7 @@ pub fn t_interval(samples: &[f64], confidence: f64) -> Interval {
     if samples.len() < 2 || deviation == 0.0 {
         return Interval { low: mean, high: mean };
     }
+    debug_assert!((0.0..1.0).contains(&confidence), "a confidence is a share");
     let n = samples.len() as f64;
     let half = t_quantile(confidence, n - 1.0) * deviation / n.sqrt();
     Interval { low: mean - half, high: mean + half }

@@ -24,9 +24,9 @@ pub use reader::size_text;
 pub use settings::Options;
 pub use variants::{StudyWorkload, VARIANTS_MAX};
 pub use workload::{
-    IDLE, InitialiseMethod, KINDS, Kind, Op, Operation, OperationKind, PROBE_TIME_DEFAULT,
-    Position, Priority, Probe, ProbeExtent, QUEUE_DEPTH_MAX, Random, SECTOR, Sampling, Slob,
-    Stream, WorkingSet, Workload,
+    BLOCK_SIZE_MAX, IDLE, InitialiseMethod, KINDS, Kind, Op, Operation, OperationKind,
+    PROBE_TIME_DEFAULT, Position, Priority, Probe, ProbeExtent, QUEUE_DEPTH_MAX, Random, SECTOR,
+    Sampling, Slob, Stream, WorkingSet, Workload,
 };
 
 use crate::design;
@@ -147,8 +147,8 @@ impl Study {
         let about = top.text("about")?;
         read_design(&mut top)?;
         let repeats = top.count("repeats", 1..=REPEATS_MAX)?.unwrap_or(5);
-        let level = |level| (0.5..1.0).contains(&level);
-        let confidence = top.number("confidence", "from 0.5 to below 1, as 0.95", level)?;
+        let level = |level| (0.5..=0.999).contains(&level);
+        let confidence = top.number("confidence", "from 0.5 to 0.999, as 0.95", level)?;
         let methods = [("t", IntervalMethod::T), ("bootstrap", IntervalMethod::Bootstrap)];
         let interval = top.choice("interval", &methods)?.unwrap_or(IntervalMethod::T);
         let seed = top.whole("seed", 0..=i64::MAX as u64)?.unwrap_or(1);

@@ -361,3 +361,15 @@ fn every_whole_study_in_the_guide_can_be_read() {
         assert!(!cells(&study(block)).expect("it has cells").is_empty());
     }
 }
+
+/// Found by a tester: a claim on a misspelt metric ran for hours before it was said.
+#[test]
+fn a_claim_on_a_metric_that_nothing_measures_is_refused_before_anything_runs() {
+    let text = "title = 't'\nquestion = 'q?'\nmachine = {}\n[[workload]]\nname = 'w'\nkind = 'random'\n\
+                [[claim]]\nid = 'c'\ntext = 't'\nsource = 's'\npublished = 'p'\n\
+                check = { metric = 'iopz', of = { workload = 'w' }, relation = 'above', value = 1 }\n";
+    let error =
+        lab::study::Study::parse("s", "s.toml", text, &Default::default()).expect_err("refused");
+    let line = error.to_string();
+    assert!(line.contains("iopz") && line.contains("iops") && !line.contains('\n'), "{line}");
+}

@@ -236,6 +236,9 @@ impl Layout {
                     .or_else(|| text.split_at_checked(1))
                     .ok_or_else(unknown)?;
                 let count: usize = count.parse().map_err(|_| unknown())?;
+                if count == 0 {
+                    return Err(unknown());
+                }
                 let (near, far, offset) = match kind {
                     "near" | "n" => (count, 1, false),
                     "far" | "f" => (1, count, false),

@@ -258,8 +258,8 @@ impl Profile {
 
     fn check(&self) -> Result<(), Flaw> {
         for entry in self.entries() {
-            let sane = entry.number.is_none_or(|n| n.is_finite() && (0.0..=1e15).contains(&n));
-            Flaw::unless(sane, entry.key, "write a number from 0 to 1e15")?;
+            let sane = entry.number.is_none_or(|n| n == 0.0 || (1e-3..=1e15).contains(&n));
+            Flaw::unless(sane, entry.key, "write 0, or a number from 0.001 to 1e15")?;
         }
         match self {
             Profile::Disk(disk) => disk.check(),

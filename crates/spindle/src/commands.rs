@@ -30,13 +30,18 @@ pub struct Failure {
 impl Failure {
     /// It was asked rightly, and failed.
     pub fn failed(message: impl ToString) -> Failure {
-        Failure { message: message.to_string().replace('\n', " "), status: 1 }
+        Failure { message: one_line(&message.to_string()), status: 1 }
     }
 
     /// It was asked wrongly: a file, name or value of the user's.
     pub fn usage(message: impl ToString) -> Failure {
-        Failure { message: message.to_string().replace('\n', " "), status: 2 }
+        Failure { message: one_line(&message.to_string()), status: 2 }
     }
+}
+
+/// On one line, and without what could steer a terminal.
+fn one_line(text: &str) -> String {
+    ::lab::report::printable(text).replace('\n', " ")
 }
 
 /// Carries out a command.

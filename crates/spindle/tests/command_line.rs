@@ -122,7 +122,7 @@ fn the_same_seed_gives_the_same_bytes_on_one_thread_and_on_four() {
     }
     let output = spindle(dir.path(), &["lab", "compare", "one", "four"]);
     assert!(output.status.success());
-    assert!(String::from_utf8_lossy(&output.stdout).contains("no difference"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("No difference"));
     let output = spindle(dir.path(), &["lab", "run", &study, "--out", "other", "--seed", "2"]);
     assert!(output.status.success());
     let read = |out| std::fs::read(dir.path().join(out).join("results.json")).expect("results");
@@ -260,5 +260,82 @@ fn every_study_that_ships_can_be_shown_and_every_profile_too() {
             let shown = list(&[group, "show", name, "--json"]);
             assert_eq!(shown["name"], name);
         }
+    }
+}
+
+/// Found by a tester: each of these ran, hung or took all memory.
+#[test]
+fn what_can_not_be_measured_is_refused_before_it_runs() {
+    let dir = temporary();
+    let host = |devices: &str| {
+        let study = small(dir.path(), |text| {
+            let machine = text.find("kind = \"simulated\"").expect("a machine");
+            let layouts = text.find("[layouts.disk]").expect("layouts");
+            format!(
+                "{}kind = \"host\"\ndevices = [{devices}]\n{}",
+                &text[..machine],
+                &text[layouts..]
+            )
+        });
+        refusal(dir.path(), &["lab", "run", &study], 2)
+    };
+    std::fs::write(dir.path().join("one.img"), []).expect("a file");
+    std::fs::hard_link(dir.path().join("one.img"), dir.path().join("same.img")).expect("a link");
+    assert!(host("\"one.img\", \"same.img\", \"one.img\"").contains("same storage"));
+    assert!(host("\"/dev/null\"").contains("neither a file nor a block device"));
+    let made = Command::new("mkfifo").arg(dir.path().join("pipe")).status();
+    if made.is_ok_and(|status| status.success()) {
+        assert!(host("\"pipe\"").contains("neither a file nor a block device"));
+    }
+
+    let study = small(dir.path(), |text| text.replace("\"4k\"", "\"1t\""));
+    let line = refusal(dir.path(), &["lab", "run", &study], 2);
+    assert!(line.contains("block_size") && line.contains("64 MiB"), "{line}");
+
+    let study =
+        small(dir.path(), |text| text.replace("Which of the two?", "\\u001b[31mred\\u0007?"));
+    let output = spindle(dir.path(), &["lab", "run", &study, "--quick"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let written = [output.stderr, output.stdout].concat();
+    assert!(!written.contains(&0x1b) && !written.contains(&7), "nothing steers the terminal");
+}
+
+#[test]
+fn results_of_another_study_are_not_replaced_without_force() {
+    let dir = temporary();
+    let study = small(dir.path(), str::to_owned);
+    assert!(
+        spindle(dir.path(), &["lab", "run", &study, "--quick", "--out", "mine"]).status.success()
+    );
+    std::fs::rename(dir.path().join("small.toml"), dir.path().join("other.toml")).expect("renamed");
+    let line = refusal(dir.path(), &["lab", "run", "other.toml", "--quick", "--out", "mine"], 2);
+    assert!(line.contains("'small'") && line.contains("--force"), "{line}");
+}
+
+/// A closed terminal or a service manager ends a run no less politely than Ctrl-C does.
+#[test]
+fn a_terminated_run_removes_the_files_that_it_made() {
+    let dir = temporary();
+    let study = small(dir.path(), |text| {
+        let machine = text.find("kind = \"simulated\"").expect("a machine");
+        let layouts = text.find("[layouts.disk]").expect("layouts");
+        let host = "kind = \"host\"\ndirectory = \"scratch\"\nfile_size = \"8m\"\ndirect = false\n";
+        format!("{}{host}{}", &text[..machine], &text[layouts..])
+    });
+    for signal in ["-TERM", "-HUP"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_spindle"))
+            .args(["lab", "run", &study])
+            .current_dir(dir.path())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        while !dir.path().join("scratch/spindle-disk0.raw").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            assert!(child.try_wait().expect("it can be asked").is_none(), "it runs");
+        }
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());
+        assert_eq!(child.wait().expect("it ends").code(), Some(1));
+        assert!(!dir.path().join("scratch").exists(), "{signal}: the files are removed");
     }
 }

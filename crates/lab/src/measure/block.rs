@@ -6,7 +6,7 @@
 //!
 //! A probe (`hdparm -t`, `dd`) is no steady state: it runs once, as the tool does.
 
-use crate::measure::load::{Load, Tally};
+use crate::measure::load::{Load, Tally, probe_reach};
 use crate::measure::operation::utilisation;
 use crate::measure::{DiskSample, MeasureError, Volume};
 use crate::steady::{Steady, SteadyState};
@@ -15,7 +15,7 @@ use crate::target::{CellRun, RepeatPlan, StopFlag};
 use rt::Rt;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use stdx::{Instant, Prng};
+use stdx::{ByteCount, Instant, Prng};
 
 /// Below this share of the volume's reads, the disks' reads say that something answered from a cache.
 /// Parity and mirrors only add to what disks read.
@@ -59,7 +59,8 @@ pub async fn block(
     let mut prng = Prng::for_part(plan.seed, "load");
     let load = Load::start(&rt, &volume, workload, &mut prng)?;
     if let Kind::Probe(probe) = &workload.kind {
-        return run_probe(rt, volume, load, probe, stop).await;
+        let set = workload.working_set.of(volume.device.geometry().capacity);
+        return run_probe(rt, volume, load, probe, probe_reach(probe, set), stop).await;
     }
     rt.sleep(plan.steady.round).await;
     load.take()?;
@@ -107,6 +108,7 @@ async fn run_probe(
     volume: Volume,
     load: Load,
     probe: &Probe,
+    reach: ByteCount,
     stop: &StopFlag,
 ) -> Result<CellRun, MeasureError> {
     let begin = Mark::take(&rt, &volume);
@@ -125,7 +127,8 @@ async fn run_probe(
             ProbeExtent::Time(_) => false,
             ProbeExtent::Total(total) => tally.bytes() >= total.bytes(),
         };
-        if enough || rt.now() - begin.time >= limit {
+        // One pass: where the working set ends, it ends.
+        if enough || tally.bytes() >= reach.bytes() || rt.now() - begin.time >= limit {
             break;
         }
     }

@@ -8,7 +8,9 @@
 
 use crate::measure::data::DataSource;
 use crate::measure::{MeasureError, Volume};
-use crate::study::{Kind, Op, Position, Probe, ProbeExtent, Random, Slob, Stream, Workload};
+use crate::study::{
+    Kind, Op, Position, Probe, ProbeExtent, Random, Slob, Stream, WorkingSet, Workload,
+};
 use hdrhistogram::Histogram;
 use rt::{DeviceRef, IoError, Request, Rt, Task};
 use std::cell::{Cell, RefCell};
@@ -211,6 +213,15 @@ async fn run_lane(rt: Rt, device: DeviceRef, data: DataSource, mut lane: Lane, s
 fn lanes(volume: &Volume, workload: &Workload, prng: &mut Prng) -> Result<Vec<Lane>, MeasureError> {
     let capacity = volume.device.geometry().capacity;
     let set = workload.working_set.of(capacity);
+    if let WorkingSet::Size(needed) = workload.working_set
+        && needed > capacity
+    {
+        return Err(MeasureError::VolumeTooSmall {
+            capacity,
+            needed,
+            workload: workload.name.clone(),
+        });
+    }
     let needs = |needed: ByteCount| {
         if needed <= set {
             return Ok(());
@@ -241,17 +252,21 @@ fn lanes(volume: &Volume, workload: &Workload, prng: &mut Prng) -> Result<Vec<La
             Ok(lanes.collect())
         }
         Kind::Random(Random { read_share, block_size, queue_depth, align }) => {
-            needs(*block_size)?;
+            // Two places at the least: one and the same is no random I/O.
+            needs(*block_size + *align)?;
             Ok((0..*queue_depth).map(|_| random(*block_size, *align, *read_share, prng)).collect())
         }
         Kind::Slob(Slob { readers, writers, block_size }) => {
-            needs(*block_size)?;
+            needs(*block_size * 2)?;
             let shares = std::iter::repeat_n(1.0, *readers as usize)
                 .chain(std::iter::repeat_n(0.0, *writers as usize));
             Ok(shares.map(|share| random(*block_size, *block_size, share, prng)).collect())
         }
         Kind::Probe(probe) => {
-            needs(probe.block_size)?;
+            needs(match probe.extent {
+                ProbeExtent::Total(total) => total.max(probe.block_size),
+                ProbeExtent::Time(_) => probe.block_size,
+            })?;
             let start = probe_start(probe, set);
             let next = Rc::new(Cell::new(start));
             let end = Offset::ZERO + set;
@@ -264,13 +279,24 @@ fn lanes(volume: &Volume, workload: &Workload, prng: &mut Prng) -> Result<Vec<La
     }
 }
 
+/// How far a probe of a time is taken to get in a second, at the most: so far before the end it begins
+/// when it is to measure the end.
+const PROBE_BYTES_A_SECOND: ByteCount = ByteCount::gib(4);
+
+/// How many bytes a probe can pass over from where it begins, in whole blocks: it never turns back.
+pub fn probe_reach(probe: &Probe, set: ByteCount) -> ByteCount {
+    (set - probe_start(probe, set).from_start()).round_down(probe.block_size)
+}
+
 /// Where a probe begins, in whole blocks.
 fn probe_start(probe: &Probe, set: ByteCount) -> Offset {
     let block = probe.block_size;
-    // A probe of a time does not know how far it gets: "end" is then the last eighth.
     let extent = match probe.extent {
         ProbeExtent::Total(total) => total.min(set),
-        ProbeExtent::Time(_) => set / 8,
+        ProbeExtent::Time(span) => {
+            let bytes = PROBE_BYTES_A_SECOND.bytes() as f64 * span.as_secs_f64();
+            ByteCount(bytes as u64).min(set)
+        }
     };
     let start = match probe.at {
         Position::Start => ByteCount::ZERO,

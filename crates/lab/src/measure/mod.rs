@@ -103,7 +103,7 @@ pub enum MeasureError {
     },
     /// Nothing was done in the measured time.
     #[error(
-        "no I/O finished in {seconds} s; the round is too short for this volume, lengthen steady.round"
+        "no I/O finished in {seconds} s; that is too short for this volume: lengthen steady.round, or a probe's time"
     )]
     NothingDone {
         /// How long it was watched.

@@ -60,7 +60,9 @@ pub fn html(results: &Results) -> String {
             }
         }
     };
-    page.into_string()
+    // A control character in a name has no place in HTML, escaped or not.
+    let shown = |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
+    page.into_string().chars().map(shown).collect()
 }
 
 fn head(results: &Results) -> Markup {
@@ -184,7 +186,7 @@ fn claims(claims: &[ClaimResult]) -> Markup {
                 table.claims {
                     thead {
                         tr {
-                            th { "Here" } th { "Claim" } th { "Published" } th { "Measured here" }
+                            th { "Here" } th { "Claim" } th { "Published" } th { "Found here" }
                         }
                     }
                     tbody {
@@ -253,7 +255,7 @@ fn one_finding(finding: &Finding, sign: &str, class: &str) -> Markup {
             span.sign aria-hidden="true" { (sign) }
             div {
                 (finding.text)
-                @if finding.numbers_differ { span.muted { " (and like it, with other numbers)" } }
+                @if finding.numbers_differ { span.muted { " (others likewise, with other numbers)" } }
                 @if let [one] = finding.cells.as_slice() {
                     p.cells { (one) }
                 } @else {
@@ -281,15 +283,18 @@ fn reading(results: &Results) -> Markup {
                 "“412 ±11” is a mean over the repeats and the half width of its "
                 (percent(results.confidence))
                 " confidence interval, the farther side where it is not symmetrical; whiskers in plots \
-                 are the whole interval. A figure without ± comes from one repeat. Means over several \
-                 cells are geometric; their intervals join those of the cells and say nothing of \
+                 are the whole interval. A figure without ± comes from one repeat, or \
+                 its interval is narrower than its last digit. Means over several cells are geometric; their intervals join those of the cells and say nothing of \
                  levels that were not run. MB/s are 10⁶ bytes a second."
             }
             p {
                 @if results.simulated {
                     "All figures were computed on simulated hardware, from data sheets: they say what \
-                     such hardware would do, and must not be mixed with measured ones. The same \
-                     study, seed and version give the same figures. "
+                     such hardware would do, and must not be mixed with measured ones. An interval \
+                     is the spread between repeats; the error of the model comes on top: a tenth \
+                     to a fifth of a rate, and more in the slowest percent of the I/Os, where \
+                     what firmware does is guessed. The same study, seed and version give the same \
+                     figures. "
                 } @else {
                     "All figures were measured on real hardware, with whatever else it was doing. "
                 }

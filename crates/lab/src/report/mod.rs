@@ -25,6 +25,6 @@ mod sample;
 
 pub use self::csv::csv;
 pub use self::html::html;
-pub use self::text::{TextOptions, text};
+pub use self::text::{TextOptions, printable, text};
 #[cfg(test)]
 mod tests;

@@ -97,6 +97,11 @@ impl Page {
             results.spindle_version,
         );
         self.prose(Style::Strong, "", &facts);
+        if results.simulated {
+            let error = "Intervals are the spread between repeats; the model's own error, a tenth to a \
+                         fifth of a rate, comes on top.";
+            self.prose(Style::Faint, "", error);
+        }
         if results.quick {
             let quick = "QUICK RUN: shortened for a first look; intervals are wide, and it is no \
                          basis for a decision.";
@@ -285,7 +290,8 @@ impl Page {
                 [one] => format!("{one}: "),
                 several => format!("{} cells: ", several.len()),
             };
-            let like = if finding.numbers_differ { " (and like it)" } else { "" };
+            let like =
+                if finding.numbers_differ { " (others likewise, with other numbers)" } else { "" };
             let line = format!("{sign} {count}{}{like}", finding.text);
             self.prose(Style::Plain, "  ", &line);
         }
@@ -308,7 +314,7 @@ impl Page {
                 true => self.prose(Style::Good, "  ", &format!("✓ {}", claim.text)),
                 false => self.prose(Style::Bad, "  ", &format!("✗ Not reproduced: {}", claim.text)),
             }
-            let measured = format!("measured {} · published {}", claim.measured, claim.published);
+            let measured = format!("found {} · published {}", claim.measured, claim.published);
             self.prose(Style::Plain, "    ", &measured);
             self.prose(Style::Faint, "    ", &claim.source);
             if let Some(why) = &claim.explanation {
@@ -412,12 +418,14 @@ impl Page {
 }
 
 /// Without control characters: a name can't move the cursor or recolour the terminal.
-fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     let shown = |c: char| match c {
         '\n' => '\n',
         // Not in every terminal's font.
         '\u{202f}' => ' ',
         control if control.is_control() => '\u{fffd}',
+        // They turn the direction of what follows.
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         other => other,
     };
     text.chars().map(shown).collect()

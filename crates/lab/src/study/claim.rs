@@ -276,9 +276,16 @@ pub(super) fn read_claims(readers: Vec<Reader>, names: &Names<'_>) -> Result<Vec
     Ok(claims)
 }
 
+/// Whether there are figures of this name.
+fn check_metric(reader: &Reader, metric: &str) -> Result<(), Fault> {
+    let value = toml::Value::String(metric.to_owned());
+    crate::metrics::check_name(metric).map_err(|known| reader.bad("metric", &value, known))
+}
+
 impl Check {
     fn read(mut reader: Reader, names: &Names<'_>) -> Result<Check, Fault> {
         let metric = reader.required_text("metric", "write metric = \"iops\" or another")?;
+        check_metric(&reader, &metric)?;
         let of = Selector::read(&mut reader, "of", names)?
             .ok_or_else(|| reader.missing("of", "write of = { workload = \"...\" }"))?;
         let words = [("above", "above"), ("below", "below"), ("about", "about")];
@@ -358,6 +365,9 @@ pub(super) fn read_verdict(mut reader: Reader, names: &Names<'_>) -> Result<Verd
     let factor = super::factor_named(names.factors, &by, &reader.path("by"), "[verdict]")?;
     let betters = [("higher", Better::Higher), ("lower", Better::Lower)];
     let metric = reader.text("metric")?;
+    if let Some(metric) = &metric {
+        check_metric(&reader, metric)?;
+    }
     let better = reader.choice("better", &betters)?;
     let mut uses = Vec::new();
     for mut used in reader.readers("use", "[[verdict.use]]")? {
@@ -366,6 +376,9 @@ pub(super) fn read_verdict(mut reader: Reader, names: &Names<'_>) -> Result<Verd
         let of = Selector::read(&mut used, "of", names)?
             .ok_or_else(|| used.missing("of", "write of = { workload = \"...\" }"))?;
         let metric = used.text("metric")?.or_else(|| metric.clone());
+        if let Some(metric) = &metric {
+            check_metric(&used, metric)?;
+        }
         let better = used.choice("better", &betters)?.or(better);
         used.finish()?;
         uses.push(Use { name, of, metric, better });

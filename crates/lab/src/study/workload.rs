@@ -19,6 +19,9 @@ use stdx::ByteCount;
 /// The most outstanding I/Os or processes of one workload: more than any queue of a disk or of NVMe
 /// (1023 usable slots is the usual size) takes at once.
 pub const QUEUE_DEPTH_MAX: u32 = 1024;
+/// The largest block of one I/O: beyond what any interface takes in one command (32 MiB of SCSI with
+/// 512-byte sectors and 16 bits of length), and small enough that many outstanding fit memory.
+pub const BLOCK_SIZE_MAX: ByteCount = ByteCount::kib(64 * 1024);
 /// What every block size is a multiple of: the smallest sector there is.
 pub const SECTOR: ByteCount = ByteCount(512);
 /// The level of the parameter `load` that means: nothing else runs.
@@ -274,7 +277,9 @@ impl Workload {
                 parameters
             }
         };
-        parameters.push(("working_set", self.working_set.text()));
+        if !matches!(self.kind, Kind::Operation(_)) {
+            parameters.push(("working_set", self.working_set.text()));
+        }
         parameters
     }
 
@@ -291,6 +296,14 @@ impl Workload {
         mut reader: Reader,
         loads: &BTreeMap<String, Workload>,
     ) -> Result<Workload, Fault> {
+        let is_operation = matches!(kind, "initialise" | "clone" | "rebuild" | "check");
+        if is_operation && reader.take("working_set").is_some() {
+            return Err(reader.contradiction(
+                "working_set",
+                "it is an operation on whole members, and has a working_set",
+                "leave that out; `sampled` shortens an operation",
+            ));
+        }
         let working_set = WorkingSet::read(&mut reader)?;
         let operation = |kind, reader: &mut Reader| Operation::read(kind, reader, loads);
         let kind = match kind {
@@ -406,12 +419,23 @@ fn sectors(reader: &mut Reader, key: &'static str, default: ByteCount) -> Result
     Err(reader.bad(key, &value, "a multiple of 512 bytes, the smallest sector"))
 }
 
+/// The size of an I/O.
+fn block_size(reader: &mut Reader, default: ByteCount) -> Result<ByteCount, Fault> {
+    const KEY: &str = "block_size";
+    let size = sectors(reader, KEY, default)?;
+    if size <= BLOCK_SIZE_MAX {
+        return Ok(size);
+    }
+    let value = toml::Value::String(size_text(size));
+    Err(reader.bad(KEY, &value, format!("{BLOCK_SIZE_MAX} at the most")))
+}
+
 impl Stream {
     fn read(reader: &mut Reader) -> Result<Stream, Fault> {
         Ok(Stream {
             op: Op::read(reader)?,
             streams: reader.count("streams", 1..=QUEUE_DEPTH_MAX)?.unwrap_or(1),
-            block_size: sectors(reader, "block_size", ByteCount::kib(1024))?,
+            block_size: block_size(reader, ByteCount::kib(1024))?,
             queue_depth: reader.count("queue_depth", 1..=QUEUE_DEPTH_MAX)?.unwrap_or(1),
         })
     }
@@ -422,7 +446,7 @@ impl Random {
         let share = |share| (0.0..=1.0).contains(&share);
         let read_share =
             reader.number("read_share", "a share from 0 (writes only) to 1 (reads only)", share)?;
-        let block_size = sectors(reader, "block_size", ByteCount::kib(4))?;
+        let block_size = block_size(reader, ByteCount::kib(4))?;
         Ok(Random {
             read_share: read_share.unwrap_or(1.0),
             block_size,
@@ -444,7 +468,7 @@ impl Slob {
                 "give one of them a number above 0",
             ));
         }
-        Ok(Slob { readers, writers, block_size: sectors(reader, "block_size", ByteCount::kib(8))? })
+        Ok(Slob { readers, writers, block_size: block_size(reader, ByteCount::kib(8))? })
     }
 }
 
@@ -466,7 +490,7 @@ impl Probe {
             [("start", Position::Start), ("middle", Position::Middle), ("end", Position::End)];
         Ok(Probe {
             op: Op::read(reader)?,
-            block_size: sectors(reader, "block_size", ByteCount::kib(1024))?,
+            block_size: block_size(reader, ByteCount::kib(1024))?,
             extent,
             at: reader.choice("at", &positions)?.unwrap_or(Position::Start),
         })

@@ -58,7 +58,7 @@ fn an_error_is_one_line_that_names_file_key_and_mend() {
     let error = error_of(&LINK.replace("\"link\"", "\"lynk\""));
     assert!(error.starts_with("wire.toml:1: kind: 'lynk' is no kind: write disk"), "{error}");
     let error = error_of(&LINK.replace("value = 1.5", "value = -1.5"));
-    assert_eq!(error, "wire.toml:8: latency_us: write a number from 0 to 1e15");
+    assert_eq!(error, "wire.toml:8: latency_us: write 0, or a number from 0.001 to 1e15");
 }
 
 #[test]

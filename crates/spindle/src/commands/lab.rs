@@ -47,7 +47,7 @@ pub enum LabCommand {
     },
     /// Show the results of an earlier run
     Report {
-        /// The folder that the run wrote
+        /// The folder that the run wrote, or the study's name
         dir: PathBuf,
         /// How to show them
         #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
@@ -134,7 +134,7 @@ pub fn run(command: LabCommand) -> Result<(), Failure> {
             show(&study, json)
         }
         LabCommand::Report { dir, format, full } => {
-            let results = read_results(&dir).map_err(Failure::usage)?;
+            let results = read_results(&find_results(&dir)).map_err(Failure::usage)?;
             print(&match format {
                 ReportFormat::Text => text(&results, full),
                 ReportFormat::Json => to_json(&results),
@@ -147,6 +147,11 @@ pub fn run(command: LabCommand) -> Result<(), Failure> {
 }
 
 fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
+    if arguments.only.iter().any(String::is_empty) {
+        return Err(Failure::usage(
+            "--only needs a part of a cell's name; `spindle lab show` lists them",
+        ));
+    }
     let options = Options {
         settings: arguments.settings.clone(),
         seed: arguments.seed,
@@ -156,6 +161,9 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
     let dir = arguments.out.clone().unwrap_or_else(|| Path::new(RESULTS_DIR).join(&study.name));
     check_output(&dir, arguments.force).map_err(Failure::usage)?;
     let target = targets::open(&study, arguments.destructive).map_err(Failure::usage)?;
+    if !arguments.force {
+        check_same_study(&dir, &study, target.simulated())?;
+    }
 
     let stop = StopFlag::new();
     raise_on_interrupt(&stop)?;
@@ -166,8 +174,7 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
         stop,
         spindle_version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    eprintln!("{}: {}", study.name, study.question);
-    let bar = ProgressBar::new(&study.name);
+    let bar = ProgressBar::new(&study.name, &study.question);
     let results = run::run(&study, &*target, &options, &bar);
     bar.finish();
     let results = results.map_err(|error| match error {
@@ -182,7 +189,8 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
         RunFormat::Text => print(&text(&results, false))?,
         RunFormat::Json => print(&to_json(&results))?,
     }
-    eprintln!("report: {}", dir.join("report.html").display());
+    let page = dir.join("report.html").display().to_string();
+    eprintln!("report: {}", report::printable(&page).replace('\n', " "));
     let failed = results.cells.iter().filter(|cell| cell.error.is_some()).count();
     match failed {
         0 => Ok(()),
@@ -190,6 +198,23 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
             "{failed} of {} cells failed; the report names each with its reason",
             results.cells.len()
         ))),
+    }
+}
+
+/// Whether an earlier result in the folder is of the same study on the same kind of machine: a new run
+/// takes its place.
+fn check_same_study(dir: &Path, study: &Study, simulated: bool) -> Result<(), Failure> {
+    match read_results(dir) {
+        Ok(earlier) if earlier.study != study.name || earlier.simulated != simulated => {
+            let kind = if earlier.simulated { "simulated" } else { "measured" };
+            Err(Failure::usage(format!(
+                "{}: it holds the {kind} results of the study '{}'; name another folder with --out, or \
+                 replace them with --force",
+                dir.display(),
+                earlier.study
+            )))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -207,6 +232,12 @@ fn raise_on_interrupt(stop: &StopFlag) -> Result<(), Failure> {
         stop.raise();
     })
     .map_err(|error| Failure::failed(format!("listening for Ctrl-C: {error}")))
+}
+
+/// The folder of an earlier run, or of the study of this name where runs are left by default.
+fn find_results(dir: &Path) -> PathBuf {
+    let by_name = Path::new(RESULTS_DIR).join(dir);
+    if !dir.exists() && by_name.exists() { by_name } else { dir.to_owned() }
 }
 
 /// A study by its file, or by its name where it ships.
@@ -254,6 +285,13 @@ fn list(json: bool) -> Result<(), Failure> {
 
 fn show(study: &Study, json: bool) -> Result<(), Failure> {
     let cells = lab::design::cells(study).map_err(Failure::usage)?;
+    // What a run would refuse is said now. Nothing is opened for writing.
+    let target = targets::open(study, true).map_err(Failure::usage)?;
+    for cell in &cells {
+        target
+            .check(cell)
+            .map_err(|reason| Failure::usage(format!("cell {}: {reason}", cell.id)))?;
+    }
     if json {
         let value = serde_json::json!({
             "name": study.name, "title": study.title, "question": study.question,
@@ -266,6 +304,9 @@ fn show(study: &Study, json: bool) -> Result<(), Failure> {
     let mut text = format!("{}\n{}\n\n", study.title, study.question);
     if let Some(about) = &study.about {
         text.push_str(&format!("{}\n\n", about.trim()));
+    }
+    for (part, what) in target.machine() {
+        text.push_str(&format!("{part}: {what}\n"));
     }
     for factor in &study.factors {
         let levels: Vec<String> = factor.levels.iter().map(ToString::to_string).collect();
@@ -282,14 +323,14 @@ fn show(study: &Study, json: bool) -> Result<(), Failure> {
 }
 
 fn compare(dir_a: &Path, dir_b: &Path, json: bool) -> Result<(), Failure> {
-    let a = read_results(dir_a).map_err(Failure::usage)?;
-    let b = read_results(dir_b).map_err(Failure::usage)?;
+    let a = read_results(&find_results(dir_a)).map_err(Failure::usage)?;
+    let b = read_results(&find_results(dir_b)).map_err(Failure::usage)?;
     let comparison = lab::compare::compare(&a, &b).map_err(Failure::usage)?;
     if json {
         let value = serde_json::to_value(&comparison).map_err(Failure::failed)?;
         return print(&format!("{value:#}\n"));
     }
-    print(&comparison.to_string())
+    print(&format!("{}\n", report::printable(comparison.to_string().trim_end())))
 }
 
 fn text(results: &Results, full: bool) -> String {

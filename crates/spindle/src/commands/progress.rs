@@ -1,9 +1,11 @@
 //! How far a run is: a bar with the time left on a terminal, a line now and then elsewhere.
 
 use indicatif::{ProgressDrawTarget, ProgressStyle};
+use lab::report::printable;
 use lab::run::{Observer, Progress};
 use std::io::IsTerminal;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time between two lines where there is no terminal. Shorter fills logs, longer looks dead.
@@ -15,11 +17,13 @@ pub struct ProgressBar {
     /// When the last line was written, where there is no terminal.
     lines: Option<Mutex<Instant>>,
     name: String,
+    question: String,
+    begun: AtomicBool,
 }
 
 impl ProgressBar {
-    /// A bar for the run of this study, on standard error.
-    pub fn new(name: &str) -> ProgressBar {
+    /// A bar for the run of this study, on standard error. Nothing is shown before the first cell runs.
+    pub fn new(name: &str, question: &str) -> ProgressBar {
         let terminal = std::io::stderr().is_terminal();
         let target =
             if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -28,7 +32,8 @@ impl ProgressBar {
         bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
         bar.enable_steady_tick(Duration::from_millis(250));
         let lines = (!terminal).then(|| Mutex::new(Instant::now()));
-        ProgressBar { bar, lines, name: name.to_owned() }
+        let (name, question) = (printable(name), printable(question).replace('\n', " "));
+        ProgressBar { bar, lines, name, question, begun: AtomicBool::new(false) }
     }
 
     /// Takes the bar away.
@@ -39,10 +44,13 @@ impl ProgressBar {
 
 impl Observer for ProgressBar {
     fn progress(&self, progress: Progress<'_>) {
+        if !self.begun.swap(true, Ordering::Relaxed) {
+            self.bar.suspend(|| eprintln!("{}: {}", self.name, self.question));
+        }
         self.bar.set_length(progress.total as u64);
         self.bar.set_position(progress.done as u64);
         if let Some(cell) = progress.running.first() {
-            self.bar.set_message(cell.clone());
+            self.bar.set_message(printable(cell));
         }
         if let Some(lines) = &self.lines {
             let mut last = lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -55,6 +55,9 @@ pub struct HostMachine {
     pub reactor: Reactor,
 }
 
+/// The smallest file that stands for a disk: some stripes of the usual chunks.
+const FILE_SIZE_MIN: ByteCount = ByteCount::mib(1);
+
 fn yes() -> bool {
     true
 }
@@ -108,6 +111,14 @@ impl Machine {
                 let machine: HostMachine = table.try_into().map_err(|e| one_line(&e))?;
                 if machine.directory.is_some() != machine.devices.is_empty() {
                     return Err("give it either `directory` or `devices`".to_owned());
+                }
+                if machine.directory.as_ref().is_some_and(|dir| dir.as_os_str().is_empty()) {
+                    return Err(
+                        "`directory` is empty: name a folder, \".\" for this one".to_owned()
+                    );
+                }
+                if machine.file_size.is_some_and(|size| size < FILE_SIZE_MIN) {
+                    return Err(format!("`file_size` must be {FILE_SIZE_MIN} at the least"));
                 }
                 if machine.file_size.is_some() && machine.directory.is_none() {
                     return Err("`file_size` goes with `directory`".to_owned());
@@ -227,6 +238,8 @@ mod tests {
             ("kind = 'host'\ndirectory = 'x'\ndevices = ['y']", "either"),
             ("kind = 'host'\ndevices = ['y']\nfile_size = '1g'", "file_size"),
             ("kind = 'host'\ndirectory = 'x'\nfile_size = 'big'", "big"),
+            ("kind = 'host'\ndirectory = 'x'\nfile_size = 0", "1 MiB"),
+            ("kind = 'host'\ndirectory = ''", "empty"),
         ] {
             let error = read(text).expect_err(text);
             assert!(error.contains(part) && !error.contains('\n'), "{text}: {error}");

@@ -20,6 +20,7 @@ use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
 use rt::filter::stats::Stats;
 use rt::{DeviceRef, Request};
 use std::collections::BTreeMap;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
@@ -69,6 +70,7 @@ impl HostTarget {
         destructive: bool,
     ) -> Result<HostTarget, MachineError> {
         let runtime = HostRuntime::new(machine.reactor.into()).map_err(refuse)?;
+        check_distinct(&machine.devices)?;
         if !destructive && writes(study) {
             for device in &machine.devices {
                 check_expendable(device)?;
@@ -102,7 +104,7 @@ impl HostTarget {
             return Ok(scratch.files.clone());
         }
         if !directory.exists() {
-            std::fs::create_dir_all(directory).map_err(|error| TargetError::Fatal {
+            std::fs::create_dir(directory).map_err(|error| TargetError::Fatal {
                 doing: format!("making the folder {}", directory.display()),
                 why: error.to_string(),
                 mend: "name another with --set machine.directory=DIR".to_owned(),
@@ -114,7 +116,7 @@ impl HostTarget {
             let file = directory.join(format!("spindle-disk{disk}.raw"));
             let options = FileOptions { direct: self.machine.direct, read_only: false };
             let device =
-                FileDevice::create(&runtime.host(), &file, size, options).map_err(fatal)?;
+                FileDevice::create(&runtime.host(), &file, size, options).map_err(cannot_make)?;
             scratch.files.push(file);
             let seed = Prng::for_part(self.study.seed, &format!("content of disk {disk}"));
             fill(runtime, Rc::new(device), seed, stop)?;
@@ -159,11 +161,23 @@ fn refuse(error: impl ToString) -> MachineError {
     MachineError(error.to_string())
 }
 
-fn fatal(error: OpenError) -> TargetError {
+fn cannot_make(error: OpenError) -> TargetError {
+    let mend = match error {
+        OpenError::Exists(_) => "it is left over if an earlier run was killed",
+        _ => "or choose another folder with --set machine.directory=DIR",
+    };
     TargetError::Fatal {
         doing: "making the lab's files".to_owned(),
         why: error.to_string(),
-        mend: "or choose another folder with --set machine.directory=DIR".to_owned(),
+        mend: mend.to_owned(),
+    }
+}
+
+fn cannot_open(error: OpenError) -> TargetError {
+    TargetError::Fatal {
+        doing: "opening the disks".to_owned(),
+        why: error.to_string(),
+        mend: "see to it that nothing else uses or removes them".to_owned(),
     }
 }
 
@@ -183,17 +197,60 @@ fn workload_writes(workload: &Workload) -> bool {
     }
 }
 
+/// What lies below a path: the number of the block device, or file system and inode. A loop device is
+/// the file behind it.
+fn identity(path: &Path) -> Result<(u64, u64), MachineError> {
+    let metadata = look_at(path)?;
+    if !metadata.file_type().is_block_device() {
+        return Ok((metadata.dev(), metadata.ino()));
+    }
+    let name = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let backing = name.file_name().and_then(|name| {
+        let file = Path::new("/sys/block").join(name).join("loop/backing_file");
+        std::fs::read_to_string(file).ok()
+    });
+    match backing.and_then(|file| std::fs::metadata(file.trim_end()).ok()) {
+        Some(file) => Ok((file.dev(), file.ino())),
+        // No file system has this number, so no file is mistaken for a block device.
+        None => Ok((u64::MAX, metadata.rdev())),
+    }
+}
+
+fn look_at(path: &Path) -> Result<std::fs::Metadata, MachineError> {
+    let metadata = std::fs::metadata(path).map_err(|error| {
+        MachineError(format!(
+            "'{}': {error}; name a file or block device that exists",
+            path.display()
+        ))
+    })?;
+    let kind = metadata.file_type();
+    if kind.is_file() || kind.is_block_device() {
+        return Ok(metadata);
+    }
+    Err(MachineError(format!(
+        "'{}' is neither a file nor a block device; name one that is",
+        path.display()
+    )))
+}
+
+/// Whether each device is another one: a set of a disk and itself measures nothing.
+fn check_distinct(devices: &[PathBuf]) -> Result<(), MachineError> {
+    let mut seen: BTreeMap<(u64, u64), &PathBuf> = BTreeMap::new();
+    for device in devices {
+        if let Some(other) = seen.insert(identity(device)?, device) {
+            return Err(MachineError(format!(
+                "'{}' and '{}' are the same storage; name each device once",
+                other.display(),
+                device.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Whether nobody would miss what is on a device.
 fn check_expendable(path: &Path) -> Result<(), MachineError> {
-    use std::os::unix::fs::FileTypeExt;
-    let kind = std::fs::metadata(path)
-        .map_err(|error| {
-            MachineError(format!(
-                "{}: {error}; name a file or block device that exists",
-                path.display()
-            ))
-        })?
-        .file_type();
+    let kind = look_at(path)?.file_type();
     let content = host::probe::content(path).map_err(refuse)?;
     let holds = match (content, kind.is_block_device()) {
         (Some(content), _) => format!("it holds {content}"),
@@ -269,7 +326,7 @@ impl Target for HostTarget {
         let mut views: Vec<Rc<dyn DiskView>> = Vec::new();
         let count = layout.disks_in_all() as usize + array::spares(&cell.workload);
         for file in files.iter().take(count) {
-            let device = FileDevice::open(&runtime.host(), file, options).map_err(fatal)?;
+            let device = FileDevice::open(&runtime.host(), file, options).map_err(cannot_open)?;
             let stats = Stats::new(Rc::new(device), &rt);
             disks.push(Rc::clone(&stats) as DeviceRef);
             if machine.direct {

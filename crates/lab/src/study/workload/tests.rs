@@ -73,8 +73,19 @@ fn a_parameter_of_another_kind_is_refused_by_name() {
         ),
         (
             "check",
+            "working_set = 0.5",
+            "workload 'check': it is an operation on whole members, and has a working_set; leave that \
+             out; `sampled` shortens an operation",
+        ),
+        (
+            "random",
+            "block_size = \"1t\"",
+            "'block_size' in workload 'random' is \"1t\"; it must be 64 MiB at the most",
+        ),
+        (
+            "stream",
             "working_set = 1.5",
-            "'working_set' in workload 'check' is 1.5; it must be a share above 0 and up to 1, or a \
+            "'working_set' in workload 'stream' is 1.5; it must be a share above 0 and up to 1, or a \
              size such as \"4g\"",
         ),
     ] {
