@@ -123,11 +123,17 @@ fn fill(path: &Path, direct: bool) -> Result<(), String> {
 
 fn measure(case: &Case, options: &Options, has_fio: bool) -> Result<(), String> {
     let (mut ours, mut peers, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..options.runs {
+    for run in 0..options.runs {
+        // Who goes second may find the disk warmer, so they take turns.
+        let peer_first = has_fio && run % 2 == 1;
+        let before = if peer_first { Some(run_fio(case, options.seconds)?) } else { None };
         let own = run_ours(case, options.seconds)?;
         ours.push(own);
         if has_fio {
-            let peer = run_fio(case, options.seconds)?;
+            let peer = match before {
+                Some(peer) => peer,
+                None => run_fio(case, options.seconds)?,
+            };
             peers.push(peer);
             ratios.push(own / peer);
         }
