@@ -56,7 +56,9 @@ impl Observer for ProgressBar {
             let mut last = lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             if last.elapsed() >= LINE_EVERY {
                 *last = Instant::now();
-                eprintln!("{}: {} of {} runs done", self.name, progress.done, progress.total);
+                let left = self.bar.eta().as_secs();
+                let (name, done, total) = (&self.name, progress.done, progress.total);
+                eprintln!("{name}: {done} of {total} runs done, some {left} s left");
             }
         }
     }
