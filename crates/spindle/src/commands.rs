@@ -65,3 +65,8 @@ fn print(text: &str) -> Result<(), Failure> {
         _ => Ok(()),
     }
 }
+
+/// A line on standard error. Nobody may be reading it any more; that is no reason to stop.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     match commands::run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("spindle: {}", failure.message);
+            commands::say(&format!("spindle: {}", failure.message));
             ExitCode::from(failure.status)
         }
     }
@@ -52,7 +52,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::from(if failed { 2 } else { 0 })
         }
         _ => {
-            eprintln!("spindle: {}", one_line(&error.to_string()));
+            commands::say(&format!("spindle: {}", one_line(&error.to_string())));
             ExitCode::from(2)
         }
     }

@@ -339,3 +339,20 @@ fn a_terminated_run_removes_the_files_that_it_made() {
         assert!(!dir.path().join("scratch").exists(), "{signal}: the files are removed");
     }
 }
+
+/// Found by hand: a run whose progress went to `head` panicked when that had seen enough.
+#[test]
+fn nobody_reading_the_progress_is_no_reason_to_stop() {
+    let dir = temporary();
+    let study = small(dir.path(), str::to_owned);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_spindle"))
+        .args(["lab", "run", &study, "--quick"])
+        .current_dir(dir.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stderr.take());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert!(dir.path().join("spindle-results/small/report.html").exists());
+}

@@ -1,7 +1,7 @@
 //! `spindle lab`: runs studies, and reads and compares what runs left.
 
 use crate::commands::progress::ProgressBar;
-use crate::commands::{Failure, print};
+use crate::commands::{Failure, print, say};
 use crate::targets;
 use clap::{Args, Subcommand, ValueEnum};
 use lab::output::{check_output, read_results, to_json, write_results};
@@ -190,7 +190,7 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
         RunFormat::Json => print(&to_json(&results))?,
     }
     let page = dir.join("report.html").display().to_string();
-    eprintln!("report: {}", report::printable(&page).replace('\n', " "));
+    say(&format!("report: {}", report::printable(&page).replace('\n', " ")));
     let failed = results.cells.iter().filter(|cell| cell.error.is_some()).count();
     match failed {
         0 => Ok(()),

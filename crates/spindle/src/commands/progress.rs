@@ -1,5 +1,6 @@
 //! How far a run is: a bar with the time left on a terminal, a line now and then elsewhere.
 
+use crate::commands::say;
 use indicatif::{ProgressDrawTarget, ProgressStyle};
 use lab::report::printable;
 use lab::run::{Observer, Progress};
@@ -45,7 +46,7 @@ impl ProgressBar {
 impl Observer for ProgressBar {
     fn progress(&self, progress: Progress<'_>) {
         if !self.begun.swap(true, Ordering::Relaxed) {
-            self.bar.suspend(|| eprintln!("{}: {}", self.name, self.question));
+            self.bar.suspend(|| say(&format!("{}: {}", self.name, self.question)));
         }
         self.bar.set_length(progress.total as u64);
         self.bar.set_position(progress.done as u64);
@@ -58,7 +59,7 @@ impl Observer for ProgressBar {
                 *last = Instant::now();
                 let left = self.bar.eta().as_secs();
                 let (name, done, total) = (&self.name, progress.done, progress.total);
-                eprintln!("{name}: {done} of {total} runs done, some {left} s left");
+                say(&format!("{name}: {done} of {total} runs done, some {left} s left"));
             }
         }
     }
