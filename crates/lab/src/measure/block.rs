@@ -7,15 +7,14 @@
 //! A probe (`hdparm -t`, `dd`) is no steady state: it runs once, as the tool does.
 
 use crate::measure::load::{Load, Tally, probe_reach};
-use crate::measure::operation::utilisation;
-use crate::measure::{DiskSample, MeasureError, Volume};
+use crate::measure::{DiskSample, Mark, MeasureError, Volume};
 use crate::steady::{Steady, SteadyState};
 use crate::study::{Kind, Probe, ProbeExtent, Workload};
 use crate::target::{CellRun, RepeatPlan, StopFlag};
 use rt::Rt;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use stdx::{ByteCount, Instant, Prng};
+use stdx::{ByteCount, Prng};
 
 /// Below this share of the volume's reads, the disks' reads say that something answered from a cache.
 /// Parity and mirrors only add to what disks read.
@@ -27,23 +26,6 @@ const PROBE_LOOK: Duration = Duration::from_millis(5);
 /// A probe that has not ended after this long is ended: an hour is beyond every size that a study
 /// gives to a probe.
 const PROBE_MAX: Duration = Duration::from_secs(3600);
-
-/// Counters at one moment.
-struct Mark {
-    time: Instant,
-    processor: Duration,
-    disks: Vec<DiskSample>,
-}
-
-impl Mark {
-    fn take(rt: &Rt, volume: &Volume) -> Mark {
-        Mark {
-            time: rt.now(),
-            processor: rt.processor_time(),
-            disks: volume.disks.iter().map(|disk| disk.sample()).collect(),
-        }
-    }
-}
 
 /// Runs a block workload on a volume until it is steady.
 ///
@@ -144,8 +126,7 @@ fn figures(
     end: &Mark,
     tally: &Tally,
 ) -> Result<CellRun, MeasureError> {
-    let span = end.time - begin.time;
-    let seconds = span.as_secs_f64();
+    let seconds = (end.time - begin.time).as_secs_f64();
     let ios = tally.ios();
     if ios == 0 {
         return Err(MeasureError::NothingDone { seconds });
@@ -156,12 +137,11 @@ fn figures(
     };
     set("iops", ios as f64 / seconds);
     set("throughput_mb_s", tally.bytes() as f64 / 1e6 / seconds);
-    let processor = end.processor.saturating_sub(begin.processor).as_secs_f64();
+    let processor = end.processor_since(begin).as_secs_f64();
     set("cpu_us_per_io", processor * 1e6 / ios as f64);
     set("processor_cores_busy", processor / seconds);
     let mixed = tally.reads.ios > 0 && tally.writes.ios > 0;
-    let mut latency = tally.reads.latency.clone();
-    latency.add(&tally.writes.latency).expect("both have the same bounds");
+    let latency = tally.latency();
     let sides =
         [("", &latency), ("read_", &tally.reads.latency), ("write_", &tally.writes.latency)];
     for (side, histogram) in sides {
@@ -216,7 +196,7 @@ fn figures(
              steady.round"
         ));
     }
-    let disk_utilisation = utilisation(volume, &begin.disks, &end.disks, span);
+    let disk_utilisation = end.utilisation_since(begin, volume);
     Ok(CellRun {
         metrics,
         latency: Some(latency),

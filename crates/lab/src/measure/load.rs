@@ -77,6 +77,13 @@ impl Tally {
         self.reads.ios + self.writes.ios
     }
 
+    /// Latencies in both directions.
+    pub fn latency(&self) -> Histogram<u64> {
+        let mut latency = self.reads.latency.clone();
+        latency.add(&self.writes.latency).expect("both have the same bounds");
+        latency
+    }
+
     /// Bytes in both directions.
     pub fn bytes(&self) -> u64 {
         self.reads.bytes + self.writes.bytes

@@ -19,9 +19,11 @@ pub mod data;
 pub mod load;
 pub mod operation;
 
-use rt::{DeviceRef, IoError};
+use rt::{DeviceRef, IoError, Rt};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
+use stdx::Instant;
 
 pub use data::DataSource;
 pub use operation::ArrayOperations;
@@ -72,6 +74,38 @@ impl DiskSample {
             written_bytes: self.written_bytes - earlier.written_bytes,
             busy: self.busy.saturating_sub(earlier.busy),
         }
+    }
+}
+
+/// All counters at one moment.
+pub(crate) struct Mark {
+    pub(crate) time: Instant,
+    pub(crate) processor: Duration,
+    pub(crate) disks: Vec<DiskSample>,
+}
+
+impl Mark {
+    /// The counters now.
+    pub(crate) fn take(rt: &Rt, volume: &Volume) -> Mark {
+        Mark {
+            time: rt.now(),
+            processor: rt.processor_time(),
+            disks: volume.disks.iter().map(|disk| disk.sample()).collect(),
+        }
+    }
+
+    /// Processor time used since `begin`.
+    pub(crate) fn processor_since(&self, begin: &Mark) -> Duration {
+        self.processor.saturating_sub(begin.processor)
+    }
+
+    /// The share of the time since `begin` in which each disk was busy, by the disk's name.
+    pub(crate) fn utilisation_since(&self, begin: &Mark, volume: &Volume) -> BTreeMap<String, f64> {
+        let seconds = (self.time - begin.time).as_secs_f64().max(1e-9);
+        let samples = self.disks.iter().zip(&begin.disks);
+        let shares = samples
+            .map(|(end, begin)| (end.since(*begin).busy.as_secs_f64() / seconds).clamp(0.0, 1.0));
+        volume.disks.iter().map(|disk| disk.name()).zip(shares).collect()
     }
 }
 

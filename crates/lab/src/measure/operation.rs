@@ -8,13 +8,12 @@
 //! ch. 5): its standard error follows from the spread within the strata, and is reported.
 
 use crate::measure::load::Load;
-use crate::measure::{DiskSample, MeasureError, Volume};
+use crate::measure::{Mark, MeasureError, Volume};
 use crate::results::ProgressPoint;
 use crate::study::{self, OperationKind, Priority, Sampling};
 use crate::target::{CellRun, RepeatPlan, StopFlag};
 use futures_util::future::LocalBoxFuture;
 use rt::Rt;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::{ByteCount, Offset, Prng};
 
@@ -72,9 +71,7 @@ pub async fn operation(
         Some(load) => Some(Load::start(&rt, &volume, load, &mut prng)?),
         None => None,
     };
-    let begin = rt.now();
-    let processor_begin = rt.processor_time();
-    let disks_begin: Vec<DiskSample> = volume.disks.iter().map(|disk| disk.sample()).collect();
+    let begin = Mark::take(&rt, &volume);
 
     let passes = match workload.sampled {
         Some(sampling) => sampled(&*array, sampling, &mut prng),
@@ -93,17 +90,14 @@ pub async fn operation(
         outcome.add(pass, rt.now() - pass_begin);
     }
 
-    let span = rt.now() - begin;
-    let disks_end: Vec<DiskSample> = volume.disks.iter().map(|disk| disk.sample()).collect();
-    let processor = rt.processor_time().saturating_sub(processor_begin).as_secs_f64();
+    let end = Mark::take(&rt, &volume);
+    let seconds = (end.time - begin.time).as_secs_f64();
     let mut run = CellRun::default();
     if let Some(load) = load {
         let tally = load.take()?;
-        let seconds = span.as_secs_f64();
         run.metrics.insert("load_iops".into(), tally.ios() as f64 / seconds);
         run.metrics.insert("load_throughput_mb_s".into(), tally.bytes() as f64 / 1e6 / seconds);
-        let mut latency = tally.reads.latency.clone();
-        latency.add(&tally.writes.latency).expect("both have the same bounds");
+        let latency = tally.latency();
         if !latency.is_empty() {
             run.metrics
                 .insert("latency_us_p50".into(), latency.value_at_quantile(0.5) as f64 / 1e3);
@@ -117,7 +111,8 @@ pub async fn operation(
     run.metrics.insert("duration_s".into(), estimate.seconds);
     run.metrics
         .insert("throughput_mb_s".into(), array.extent().bytes() as f64 / 1e6 / estimate.seconds);
-    run.metrics.insert("processor_cores_busy".into(), processor / span.as_secs_f64());
+    let processor = end.processor_since(&begin).as_secs_f64();
+    run.metrics.insert("processor_cores_busy".into(), processor / seconds);
     if workload.sampled.is_some() {
         run.metrics.insert("sampling_error_s".into(), estimate.standard_error_seconds);
         run.warnings.push(format!(
@@ -129,21 +124,8 @@ pub async fn operation(
         ));
     }
     run.progress = estimate.progress;
-    run.disk_utilisation = utilisation(&volume, &disks_begin, &disks_end, span);
+    run.disk_utilisation = end.utilisation_since(&begin, &volume);
     Ok(run)
-}
-
-/// The share of `span`, between two samples, in which each disk was busy.
-pub(crate) fn utilisation(
-    volume: &Volume,
-    begin: &[DiskSample],
-    end: &[DiskSample],
-    span: Duration,
-) -> BTreeMap<String, f64> {
-    let seconds = span.as_secs_f64().max(1e-9);
-    let busy = begin.iter().zip(end).map(|(begin, end)| end.since(*begin).busy.as_secs_f64());
-    let shares = busy.map(|busy| (busy / seconds).clamp(0.0, 1.0));
-    volume.disks.iter().map(|disk| disk.name()).zip(shares).collect()
 }
 
 fn name(kind: OperationKind) -> &'static str {

@@ -64,6 +64,14 @@ fn build(machine: &SimulatedMachine, seed: u64) -> Result<sim::Machine, sim::Pro
     Ok(builder.drives(&machine.disk, machine.disks.min(DISKS_MAX) as usize)?.build())
 }
 
+fn no_profile(error: sim::ProfileError) -> TargetError {
+    TargetError::Unfit {
+        what: "[machine]".to_owned(),
+        why: error.to_string(),
+        mend: "`spindle hw list` names the profiles".to_owned(),
+    }
+}
+
 impl Target for SimulatedTarget {
     fn machine(&self) -> BTreeMap<String, String> {
         let title = |name: &str| {
@@ -103,11 +111,7 @@ impl Target for SimulatedTarget {
                 mend: format!("{DISKS_MAX} is the limit"),
             });
         }
-        build(&machine, 0).map_err(|error| TargetError::Unfit {
-            what: "[machine]".to_owned(),
-            why: error.to_string(),
-            mend: "`spindle hw list` names the profiles".to_owned(),
-        })?;
+        build(&machine, 0).map_err(no_profile)?;
         let disks = machine.disks as usize;
         let mend = "raise machine.disks, or choose other levels with --set factor.layout=...";
         enough_disks(&name, &layout, &cell.workload, disks, mend)?;
@@ -121,11 +125,7 @@ impl Target for SimulatedTarget {
         stop: &StopFlag,
     ) -> Result<CellRun, TargetError> {
         let (spec, name, layout) = self.machine_of(cell)?;
-        let machine = build(&spec, plan.seed).map_err(|error| TargetError::Unfit {
-            what: "[machine]".to_owned(),
-            why: error.to_string(),
-            mend: "`spindle hw list` names the profiles".to_owned(),
-        })?;
+        let machine = build(&spec, plan.seed).map_err(no_profile)?;
         let rt = machine.rt();
         let has_engine = machine.has_raid_controller();
         let mut disks: Vec<DeviceRef> = Vec::new();
