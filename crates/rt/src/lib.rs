@@ -10,10 +10,11 @@
 //!   becomes of work that burns processor time. `host` implements it with `io_uring` or threads, `sim`
 //!   with a clock that jumps.
 //! * [`device`]: [`Device`], whatever stores blocks, and the requests it takes.
+//! * [`file_tree`]: [`FileTree`], whatever stores files, and [`File`], one that is open.
 //! * [`buf`] and [`sg`]: page-aligned, reference-counted memory ([`Buf`]) and lists of it
 //!   ([`SgList`]), sliced and joined without copying.
 //! * [`sync`]: channels, locks and semaphores between tasks.
-//! * [`memory`]: a device in memory, for tests.
+//! * [`memory`] and [`memory_tree`]: a device and a file tree in memory, for tests.
 //! * [`filter`]: devices over devices: slice, linear, stats, trace, fault, delay, power cut.
 //!
 //! Invariant: with a simulated reactor, one seed gives one run, event for event. Hence nothing here
@@ -25,8 +26,10 @@ pub mod buf;
 pub mod device;
 pub mod executor;
 mod extents;
+pub mod file_tree;
 pub mod filter;
 pub mod memory;
+pub mod memory_tree;
 pub mod reactor;
 pub mod sg;
 pub mod sync;
@@ -40,6 +43,11 @@ pub use device::{
     OpKind, Priority, Request,
 };
 pub use executor::{Rt, Runtime, Stalled, Task};
+pub use file_tree::{
+    DirectoryEntry, File, FileKind, FileRef, FileStatus, FileTree, OpenHow, Space, TreeError,
+    TreeErrorKind, TreeFuture, TreeOp, TreeRef,
+};
 pub use memory::MemoryDevice;
+pub use memory_tree::MemoryTree;
 pub use reactor::{ComputePlan, Parked, Reactor, Work, WorkKind};
 pub use sg::SgList;

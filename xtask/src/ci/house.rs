@@ -27,7 +27,9 @@ const ARROWS: &[Arrow] = &[
     ("zfs-store", &["stdx", "codec", "rt", "zfs-format"], &["sim"]),
     ("zfs", &["stdx", "codec", "rt", "zfs-format", "zfs-store"], &["sim"]),
     ("export", &["stdx", "codec", "rt"], &["sim"]),
-    ("lab", &["stdx", "codec", "rt"], &["sim"]),
+    ("inplace", &["stdx", "codec", "rt"], &["sim"]),
+    ("workload", &["stdx", "codec", "rt"], &["sim"]),
+    ("lab", &["stdx", "codec", "rt", "workload"], &["sim"]),
 ];
 const ON_TOP: [&str; 2] = ["spindle", "xtask"];
 const MAY_BE_UNSAFE: [&str; 2] = ["codec", "host"];

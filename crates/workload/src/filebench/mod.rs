@@ -1,0 +1,1 @@
+//! filebench: workloads in WML, run as they are.

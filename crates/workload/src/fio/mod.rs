@@ -1,0 +1,1 @@
+//! fio: job files, run as they are.

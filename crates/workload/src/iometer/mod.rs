@@ -1,0 +1,1 @@
+//! IOMeter: access specifications in `.icf` files.

@@ -1,0 +1,39 @@
+//! What one run of a workload gave, in the lab's terms.
+//!
+//! Each tool has an outcome of its own, rich enough for the output its users know; this is the part
+//! that a study takes up: named metrics, latencies, and what a reader must know.
+
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The largest latency that is told from larger ones: an hour, in nanoseconds.
+pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Significant decimal digits of a latency.
+const LATENCY_DIGITS: u8 = 3;
+
+/// What one run gave. Metrics have the lab's names, whose end is the unit: `ops_per_s` (operations a
+/// second), `iops` (reads and writes a second), `throughput_mb_s` (10⁶ B/s), `latency_us_mean`,
+/// `duration_s`; a phase or a kind of operation stands before them (`rewrite_throughput_mb_s`).
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Figures by name; finite numbers.
+    pub metrics: BTreeMap<String, f64>,
+    /// Latencies in nanoseconds, where the workload has some.
+    pub latency: Option<Histogram<u64>>,
+    /// What a reader must know, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// An empty histogram of latencies in nanoseconds.
+pub fn latency_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, LATENCY_DIGITS)
+        .expect("the bounds are constants that the histogram takes")
+}
+
+/// Counts a latency; one beyond [`LATENCY_NS_MAX`] counts as that.
+pub fn count_latency(histogram: &mut Histogram<u64>, latency: Duration) {
+    let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(LATENCY_NS_MAX);
+    histogram.saturating_record(nanoseconds.clamp(1, LATENCY_NS_MAX));
+}

@@ -1,0 +1,1 @@
+//! Create, copy, delete: many small files.

@@ -1,0 +1,1 @@
+//! tiobench: threads that read and write in sequence and at random.
