@@ -99,9 +99,25 @@ pub enum OpenError {
 
 /// What direct I/O asks for.
 #[derive(Clone, Copy, Debug)]
-struct Alignment {
-    memory: usize,
-    length: usize,
+pub(crate) struct Alignment {
+    pub(crate) memory: usize,
+    pub(crate) length: usize,
+}
+
+impl Alignment {
+    /// The data with all of its memory on this grid.
+    pub(crate) fn of(self, data: SgList) -> SgList {
+        let fits = data.pieces().iter().all(|piece| {
+            piece.len().is_multiple_of(self.length)
+                && (piece.bytes().as_ptr() as usize).is_multiple_of(self.memory)
+        });
+        if fits {
+            return data;
+        }
+        let mut copy = BufMut::for_overwrite(data.len());
+        data.copy_to(&mut copy);
+        copy.into()
+    }
 }
 
 /// See the [module](self).
@@ -242,21 +258,6 @@ impl FileDevice {
             read_only: options.read_only,
         })
     }
-
-    /// The data with all of its memory on the grid that direct I/O asks for.
-    fn aligned(&self, data: SgList) -> SgList {
-        let Some(grid) = self.alignment else { return data };
-        let fits = data.pieces().iter().all(|piece| {
-            piece.len().is_multiple_of(grid.length)
-                && (piece.bytes().as_ptr() as usize).is_multiple_of(grid.memory)
-        });
-        if fits {
-            return data;
-        }
-        let mut copy = BufMut::for_overwrite(data.len());
-        data.copy_to(&mut copy);
-        copy.into()
-    }
 }
 
 impl Device for FileDevice {
@@ -283,7 +284,13 @@ impl Device for FileDevice {
             Op::Flush => Operation::flush(),
             _ if request.is_empty() => return IoFuture::ready(Ok(SgList::new())),
             Op::Read(len) => Operation::read(at, BufMut::for_overwrite(len.as_usize())),
-            Op::Write { data, fua } => Operation::write(at, self.aligned(data), fua),
+            Op::Write { data, fua } => {
+                let data = match self.alignment {
+                    Some(grid) => grid.of(data),
+                    None => data,
+                };
+                Operation::write(at, data, fua)
+            }
             Op::Discard(len) => Operation::discard(at, len.bytes()),
             Op::WriteZeroes(len) => Operation::zero(at, len.bytes()),
         };

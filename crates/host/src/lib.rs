@@ -3,8 +3,10 @@
 //!
 //! * [`runtime`]: [`HostRuntime`], an executor over real hardware, made for one thread; [`Host`], what
 //!   files are opened against.
-//! * [`uring`] and [`threads`]: the two reactors. The second is taken where io_uring is refused.
+//! * [`uring`] and [`threads`]: the two reactors of engines. The second is taken where io_uring is
+//!   refused. [`blocking`]: the reactor of a worker that stands for a plain program.
 //! * [`file`](mod@file): [`FileDevice`], a file or block device as a `Device`.
+//! * [`tree`]: [`HostTree`], a directory as a `FileTree`.
 //! * [`probe`]: what lies on a device already, so that nothing is overwritten by mistake.
 //! * [`clock`]: monotonic time, and processor time.
 //!
@@ -19,6 +21,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod answer;
+pub mod blocking;
 pub mod clock;
 pub mod file;
 mod operation;
@@ -27,9 +30,11 @@ pub mod probe;
 pub mod runtime;
 mod sys;
 pub mod threads;
+pub mod tree;
 pub mod uring;
 
 pub use clock::Clock;
 pub use file::{FileDevice, FileOptions, OpenError};
 pub use probe::{Content, ProbeError};
 pub use runtime::{Host, HostRuntime, ReactorKind, StartError};
+pub use tree::HostTree;

@@ -10,9 +10,10 @@
 //!
 //! 1. The operation owns its memory. Between a step and its `advance`, whoever has the operation
 //!    neither touches that memory nor drops it: the kernel is using it.
-//! 2. A read that meets the end of the file before it has all its bytes is an error
+//! 2. A [read](Operation::read) that meets the end of the file before it has all its bytes is an error
 //!    ([`IoErrorKind::Medium`]): the file is shorter than the device it stands for, so somebody cut
-//!    it, and zeros would be a lie.
+//!    it, and zeros would be a lie. A [read up to the end](Operation::read_up_to_end), of a file that is
+//!    a file, is answered with what there is.
 //! 3. A range is zeroed by the first of these that the file takes, and what it refuses is not tried
 //!    again on this file: `FALLOC_FL_ZERO_RANGE` (space stays allocated), `FALLOC_FL_PUNCH_HOLE`
 //!    (tmpfs; space is given back), writing zeros. A discard punches a hole, or does nothing.
@@ -59,7 +60,10 @@ impl OpenFile {
 
 /// What is to be done, with the memory for it.
 enum Work {
-    Read(BufMut),
+    Read {
+        into: BufMut,
+        up_to_end: bool,
+    },
     Write {
         data: SgList,
         durable: bool,
@@ -125,7 +129,12 @@ impl<'a> Pieces<'a> {
 
 impl Operation {
     pub(crate) fn read(at: u64, into: BufMut) -> Operation {
-        Operation::new(Work::Read(into), at)
+        Operation::new(Work::Read { into, up_to_end: false }, at)
+    }
+
+    /// A read that the end of the file may cut short.
+    pub(crate) fn read_up_to_end(at: u64, into: BufMut) -> Operation {
+        Operation::new(Work::Read { into, up_to_end: true }, at)
     }
 
     pub(crate) fn write(at: u64, data: SgList, durable: bool) -> Operation {
@@ -152,7 +161,7 @@ impl Operation {
     /// counted.
     pub(crate) fn transfer_bytes(&self) -> Option<usize> {
         match &self.work {
-            Work::Read(into) => Some(into.len()),
+            Work::Read { into, .. } => Some(into.len()),
             Work::Write { data, .. } => Some(data.len()),
             Work::Flush | Work::Discard { .. } | Work::Zero { .. } => None,
         }
@@ -162,7 +171,7 @@ impl Operation {
     pub(crate) fn step(&mut self, file: &OpenFile) -> Step<'_> {
         let at = self.at + self.done;
         match &mut self.work {
-            Work::Read(into) => {
+            Work::Read { into, .. } => {
                 let rest = &mut into[self.done as usize..];
                 let len = rest.len().min(TRANSFER_BYTES_MAX);
                 Step::Read { into: &mut rest[..len], at }
@@ -209,16 +218,25 @@ impl Operation {
         self.done += count as u64;
         match &self.work {
             // The end of the file, or of what is left of it.
-            Work::Read(_) | Work::Write { .. } if count == 0 => Some(Err(IoErrorKind::Medium)),
-            Work::Read(into) if self.done < into.len() as u64 => None,
+            Work::Read { up_to_end: true, .. } if count == 0 => Some(Ok(self.what_was_read())),
+            Work::Read { .. } | Work::Write { .. } if count == 0 => Some(Err(IoErrorKind::Medium)),
+            Work::Read { into, .. } if self.done < into.len() as u64 => None,
             Work::Write { data, .. } if self.done < data.len() as u64 => None,
             Work::Zero { len, zeros, .. } if !zeros.is_empty() && self.done < *len => {
                 (count == 0).then_some(Err(IoErrorKind::Medium))
             }
-            _ => Some(Ok(match std::mem::replace(&mut self.work, Work::Flush) {
-                Work::Read(into) => into.into(),
-                _ => SgList::new(),
-            })),
+            _ => Some(Ok(self.what_was_read())),
+        }
+    }
+
+    /// The bytes of a read, as far as it got; nothing of others. The operation is at its end.
+    fn what_was_read(&mut self) -> SgList {
+        match std::mem::replace(&mut self.work, Work::Flush) {
+            Work::Read { mut into, .. } => {
+                into.truncate(self.done as usize);
+                into.into()
+            }
+            _ => SgList::new(),
         }
     }
 
@@ -235,8 +253,11 @@ impl Operation {
                 None
             }
             // A direct read goes on from where a short one stopped, off the grid: the file ends there.
-            Work::Read(_) if errno.0 == libc::EINVAL && self.done > 0 => {
-                Some(Err(IoErrorKind::Medium))
+            Work::Read { up_to_end, .. } if errno.0 == libc::EINVAL && self.done > 0 => {
+                match *up_to_end {
+                    true => Some(Ok(self.what_was_read())),
+                    false => Some(Err(IoErrorKind::Medium)),
+                }
             }
             _ => Some(Err(kind_of(errno))),
         }
@@ -277,7 +298,7 @@ impl Step<'_> {
 
 /// The kind of error that an engine sees. The block layer has a number for each way in which a medium
 /// fails; the file systems add theirs.
-fn kind_of(errno: Errno) -> IoErrorKind {
+pub(crate) fn kind_of(errno: Errno) -> IoErrorKind {
     match errno.0 {
         libc::EIO
         | libc::EILSEQ

@@ -1,8 +1,8 @@
 //! Worker threads: a bounded number, started when first needed.
 //!
-//! Two uses, each with a pool of its own, because one waits and the other works: calls that block
-//! ([`threads`](crate::threads)), and `compute`. The latter pool is one for the process, as the
-//! processors are.
+//! Three uses, each with a pool of its own, because some wait and the other works: I/O that blocks
+//! ([`threads`](crate::threads)), calls on file trees, and `compute`. The latter two are one for the
+//! process.
 //!
 //! A job that finds no idle thread starts one, up to the pool's limit; beyond it jobs wait in order.
 //! The queue has no limit of its own: each job belongs to a request or a task that its owner already
@@ -21,6 +21,10 @@ use stdx::ByteCount;
 /// at 10 to 20 GB/s does 200 to 400 KB in that time. Less hands over at a loss; more leaves processors
 /// idle, and timers waiting.
 const OFFLOAD_BYTES_MIN: ByteCount = ByteCount::kib(512);
+
+/// Calls on file trees (open, remove, list, ...) under way at the most, of all runtimes together. More
+/// keeps a network file system busier; each is a thread.
+const CALLS_MAX: usize = 32;
 
 /// See the [module](self).
 pub(crate) struct Pool {
@@ -60,6 +64,12 @@ impl Pool {
     pub(crate) fn compute() -> &'static Pool {
         static COMPUTE: OnceLock<Pool> = OnceLock::new();
         COMPUTE.get_or_init(|| Pool::new("compute", processors()))
+    }
+
+    /// The process's pool for calls on file trees that may wait.
+    pub(crate) fn calls() -> &'static Pool {
+        static CALLS: OnceLock<Pool> = OnceLock::new();
+        CALLS.get_or_init(|| Pool::new("calls", CALLS_MAX))
     }
 
     /// Runs a job on one of the threads. Where the system gives no thread at all, runs it here.

@@ -4,12 +4,17 @@
 //! its [`Host`] and belong to that thread from then on.
 
 use crate::answer::{Answer, What};
+use crate::blocking::BlockingReactor;
+use crate::clock::Clock;
 use crate::operation::{OpenFile, Operation};
+use crate::pool::Pool;
 use crate::threads::ThreadsReactor;
 use crate::uring::UringReactor;
 use rt::{IoFuture, Reactor, Rt, Runtime};
 use std::fmt;
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -31,6 +36,10 @@ pub enum ReactorKind {
     Uring,
     /// A pool of threads.
     Threads,
+    /// Plain system calls on the runtime's own thread, one at a time: as a program does that reads and
+    /// writes synchronously. For a worker that stands for such a program; engines would wait for each
+    /// I/O in turn.
+    Blocking,
 }
 
 impl fmt::Display for ReactorKind {
@@ -39,6 +48,7 @@ impl fmt::Display for ReactorKind {
             ReactorKind::Auto => "auto",
             ReactorKind::Uring => "uring",
             ReactorKind::Threads => "threads",
+            ReactorKind::Blocking => "blocking",
         })
     }
 }
@@ -75,12 +85,25 @@ impl HostRuntime {
     /// Where the reactor can't be made; never with [`ReactorKind::Threads`], and with
     /// [`ReactorKind::Auto`] only where files run out.
     pub fn new(kind: ReactorKind) -> Result<HostRuntime, StartError> {
+        HostRuntime::with_clock(kind, Clock::start())
+    }
+
+    /// A runtime for this thread whose time is that of `clock`: several runtimes with one clock agree
+    /// about every [`Instant`](stdx::Instant).
+    ///
+    /// # Errors
+    /// As [`HostRuntime::new`].
+    pub fn with_clock(kind: ReactorKind, clock: Clock) -> Result<HostRuntime, StartError> {
         let (reactor, host) = match kind {
-            ReactorKind::Threads => threads(),
-            ReactorKind::Uring => uring(UringReactor::new()?),
-            ReactorKind::Auto => match UringReactor::new() {
+            ReactorKind::Threads => threads(clock),
+            ReactorKind::Blocking => {
+                let reactor = Rc::new(BlockingReactor::new(clock));
+                (Rc::clone(&reactor) as Rc<dyn Reactor>, Host(Driver::Blocking(reactor)))
+            }
+            ReactorKind::Uring => uring(UringReactor::new(clock)?),
+            ReactorKind::Auto => match UringReactor::new(clock) {
                 Ok(reactor) => uring(reactor),
-                Err(StartError::UringRefused(_) | StartError::UringTooOld) => threads(),
+                Err(StartError::UringRefused(_) | StartError::UringTooOld) => threads(clock),
                 Err(error) => return Err(error),
             },
         };
@@ -108,8 +131,8 @@ fn uring(reactor: UringReactor) -> (Rc<dyn Reactor>, Host) {
     (Rc::clone(&reactor) as _, Host(Driver::Uring(reactor)))
 }
 
-fn threads() -> (Rc<dyn Reactor>, Host) {
-    let reactor = Rc::new(ThreadsReactor::new());
+fn threads(clock: Clock) -> (Rc<dyn Reactor>, Host) {
+    let reactor = Rc::new(ThreadsReactor::new(clock));
     (Rc::clone(&reactor) as _, Host(Driver::Threads(reactor)))
 }
 
@@ -121,25 +144,48 @@ pub struct Host(Driver);
 enum Driver {
     Uring(Rc<UringReactor>),
     Threads(Rc<ThreadsReactor>),
+    Blocking(Rc<BlockingReactor>),
 }
 
 impl Host {
-    /// Which reactor it is: [`ReactorKind::Uring`] or [`ReactorKind::Threads`].
+    /// Which reactor it is; never [`ReactorKind::Auto`].
     pub fn kind(&self) -> ReactorKind {
         match self.0 {
             Driver::Uring(_) => ReactorKind::Uring,
             Driver::Threads(_) => ReactorKind::Threads,
+            Driver::Blocking(_) => ReactorKind::Blocking,
         }
+    }
+
+    /// Makes a call that may wait (opening, removing, listing): on this thread where the reactor is the
+    /// blocking one, elsewhere on a thread of a pool.
+    pub(crate) fn call<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Pin<Box<dyn Future<Output = T>>> {
+        if matches!(self.0, Driver::Blocking(_)) {
+            return Box::pin(std::future::ready(job()));
+        }
+        let (sender, receiver) = rt::sync::oneshot::channel();
+        Pool::calls().run(Box::new(move || {
+            // Nobody waits any more where the task was cancelled.
+            let _ = sender.send(job());
+        }));
+        Box::pin(async move { receiver.await.expect("a worker finishes each job it took") })
     }
 
     /// Carries an operation out.
     pub(crate) fn start(&self, file: &Arc<OpenFile>, operation: Operation, what: What) -> IoFuture {
         let at_once = operation.transfer_bytes().is_some_and(|bytes| bytes <= AT_ONCE_BYTES_MAX);
+        if let Driver::Blocking(reactor) = &self.0 {
+            return reactor.at_once.answer(what.result(operation.run(file)));
+        }
         if file.in_memory && at_once {
             let result = what.result(operation.run(file));
             return match &self.0 {
                 Driver::Uring(reactor) => reactor.at_once.answer(result),
                 Driver::Threads(reactor) => reactor.at_once.answer(result),
+                Driver::Blocking(reactor) => reactor.at_once.answer(result),
             };
         }
         let (completion, future) = IoFuture::pending();
@@ -147,6 +193,7 @@ impl Host {
         match &self.0 {
             Driver::Uring(reactor) => reactor.start(Arc::clone(file), operation, answer),
             Driver::Threads(reactor) => reactor.start(Arc::clone(file), operation, answer),
+            Driver::Blocking(_) => unreachable!("it was carried out above"),
         }
         future
     }

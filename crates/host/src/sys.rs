@@ -77,6 +77,21 @@ pub(crate) fn fdatasync(file: BorrowedFd<'_>) -> Result<(), Errno> {
     count(unsafe { libc::fdatasync(file.as_raw_fd()) } as isize).map(drop)
 }
 
+/// Makes everything durable that was written to the file's file system.
+pub(crate) fn syncfs(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: the call takes no memory.
+    count(unsafe { libc::syncfs(file.as_raw_fd()) } as isize).map(drop)
+}
+
+/// Tells the system how a file will be used: `POSIX_FADV_*`, of the whole file.
+pub(crate) fn advise(file: BorrowedFd<'_>, advice: i32) -> Result<(), Errno> {
+    // SAFETY: the call takes no memory. It returns the error rather than setting errno.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) } {
+        0 => Ok(()),
+        errno => Err(Errno(errno)),
+    }
+}
+
 /// `fallocate` with these flags.
 pub(crate) fn fallocate(file: BorrowedFd<'_>, mode: i32, at: u64, len: u64) -> Result<(), Errno> {
     // SAFETY: the call takes no memory.
@@ -142,6 +157,11 @@ pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
 
 /// Bytes that the file's file system has left for us. `None` where it does not say.
 pub(crate) fn free_bytes(file: BorrowedFd<'_>) -> Option<u64> {
+    space(file).map(|(_, free)| free)
+}
+
+/// Bytes of the file's file system: in all, and left for us. `None` where it does not say.
+pub(crate) fn space(file: BorrowedFd<'_>) -> Option<(u64, u64)> {
     let mut found = MaybeUninit::<libc::statvfs>::zeroed();
     // SAFETY: the result goes to memory that is large enough and lives through the call.
     if unsafe { libc::fstatvfs(file.as_raw_fd(), found.as_mut_ptr()) } != 0 {
@@ -150,7 +170,8 @@ pub(crate) fn free_bytes(file: BorrowedFd<'_>) -> Option<u64> {
     // SAFETY: all fields are integers, for which zeros are valid, and the kernel filled in the rest.
     let found = unsafe { found.assume_init() };
     // A file system that counts no blocks (ramfs) does not know.
-    (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+    (found.f_blocks > 0).then(|| (bytes(found.f_blocks), bytes(found.f_bavail)))
 }
 
 /// The sizes of a block device's logical and physical block, in bytes.

@@ -63,9 +63,9 @@ pub struct ThreadsReactor {
 
 impl ThreadsReactor {
     /// A reactor with a pool of its own, in which no thread is started yet.
-    pub fn new() -> ThreadsReactor {
+    pub fn new(clock: Clock) -> ThreadsReactor {
         ThreadsReactor {
-            clock: Clock::start(),
+            clock,
             processors: pool::processors(),
             pool: Pool::new("io", THREADS_MAX),
             mailbox: Arc::default(),
@@ -90,12 +90,6 @@ impl ThreadsReactor {
             let answer = self.answers.borrow_mut().remove(key);
             answer.give(end);
         }
-    }
-}
-
-impl Default for ThreadsReactor {
-    fn default() -> ThreadsReactor {
-        ThreadsReactor::new()
     }
 }
 

@@ -110,7 +110,10 @@ pub struct UringReactor {
 
 impl UringReactor {
     /// A reactor with a ring of its own, for this thread.
-    pub fn new() -> Result<UringReactor, StartError> {
+    ///
+    /// # Errors
+    /// Where io_uring is barred or too old, or files run out.
+    pub fn new(clock: Clock) -> Result<UringReactor, StartError> {
         let bell = Bell::new().map_err(|errno| StartError::EventFd(errno.into()))?;
         let bell = Arc::new(bell);
         let ring = Ring {
@@ -124,7 +127,7 @@ impl UringReactor {
             again: Vec::new(),
         };
         Ok(UringReactor {
-            clock: Clock::start(),
+            clock,
             processors: pool::processors(),
             ring: RefCell::new(ring),
             bell,

@@ -1,0 +1,334 @@
+//! A directory of this host, on whatever file system it lies, as a [`FileTree`].
+//!
+//! **Data** goes the way of [`FileDevice`](crate::FileDevice): by the runtime's reactor, buffered or
+//! direct. **Calls** on names (open, remove, list, ...) go to a pool of threads, or are made here where
+//! the reactor is the [blocking](crate::blocking) one: io_uring knows some of them, but hands them to
+//! threads as well.
+//!
+//! Paths are relative to the directory; a `..` is refused. A symbolic link inside is followed as the
+//! system follows it, so a tree is as closed as the directory's owner keeps it. A tree over `/` reaches
+//! everything, block devices as well; those are opened for exclusive use when they are to be written,
+//! so that a mounted one is refused.
+
+use crate::answer::What;
+use crate::file::Alignment;
+use crate::operation::{OpenFile, Operation, kind_of};
+use crate::runtime::{Host, ReactorKind};
+use crate::sys::{self, Errno};
+use rt::file_tree::plain_names;
+use rt::{
+    BufMut, DirectoryEntry, File, FileKind, FileRef, FileStatus, FileTree, IoError, IoErrorKind,
+    IoFuture, Op, OpenHow, PAGE, Request, SgList, Space, TreeError, TreeErrorKind, TreeFuture,
+    TreeOp,
+};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use stdx::ByteCount;
+
+/// The unit of `st_blocks`, whatever the file system's is.
+const STATUS_BLOCK: u64 = 512;
+
+/// See the [module](self).
+pub struct HostTree {
+    host: Host,
+    root: PathBuf,
+    name: Rc<str>,
+}
+
+impl HostTree {
+    /// The tree below a directory.
+    ///
+    /// # Errors
+    /// Where there is no such directory.
+    pub fn open(host: &Host, root: &Path) -> Result<HostTree, TreeError> {
+        let error = |kind| TreeError { op: TreeOp::Open, path: root.to_owned(), kind };
+        let found = fs::metadata(root).map_err(|e| error(kind_of_error(&e)))?;
+        if !found.is_dir() {
+            return Err(error(TreeErrorKind::NotDirectory));
+        }
+        let name = root.display().to_string().into();
+        Ok(HostTree { host: host.clone(), root: root.to_owned(), name })
+    }
+
+    /// Makes a call on a path.
+    fn call<T: Send + 'static>(
+        &self,
+        op: TreeOp,
+        path: &Path,
+        job: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+    ) -> TreeFuture<T> {
+        let full = self.root.join(path);
+        if let Err(kind) = plain_names(path) {
+            return Box::pin(std::future::ready(Err(TreeError { op, path: full, kind })));
+        }
+        self.host.call(move || job(&full).map_err(|error| error_of(op, full, &error)))
+    }
+}
+
+impl FileTree for HostTree {
+    fn name(&self) -> Rc<str> {
+        Rc::clone(&self.name)
+    }
+
+    fn open(&self, path: &Path, how: OpenHow) -> TreeFuture<FileRef> {
+        let op = if how.create { TreeOp::Create } else { TreeOp::Open };
+        // The blocking reactor carries everything out at once, wherever it lies.
+        let ask_memory = self.host.kind() != ReactorKind::Blocking;
+        let opened = self.call(op, path, move |full| open(full, how, ask_memory));
+        let host = self.host.clone();
+        let name: Rc<str> = self.root.join(path).display().to_string().into();
+        Box::pin(async move {
+            let (file, alignment) = opened.await?;
+            Ok(Rc::new(HostFile { host, file: Arc::new(file), name, alignment, how }) as FileRef)
+        })
+    }
+
+    fn create_directory(&self, path: &Path) -> TreeFuture<()> {
+        self.call(TreeOp::CreateDirectory, path, |full| fs::create_dir(full))
+    }
+
+    fn remove_directory(&self, path: &Path) -> TreeFuture<()> {
+        self.call(TreeOp::RemoveDirectory, path, |full| fs::remove_dir(full))
+    }
+
+    fn remove_file(&self, path: &Path) -> TreeFuture<()> {
+        self.call(TreeOp::RemoveFile, path, |full| fs::remove_file(full))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> TreeFuture<()> {
+        let full_to = self.root.join(to);
+        if let Err(kind) = plain_names(to) {
+            let error = TreeError { op: TreeOp::Rename, path: full_to, kind };
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        self.call(TreeOp::Rename, from, move |full| fs::rename(full, full_to))
+    }
+
+    fn list(&self, path: &Path) -> TreeFuture<Vec<DirectoryEntry>> {
+        self.call(TreeOp::List, path, |full| {
+            let entry = |entry: io::Result<fs::DirEntry>| {
+                let entry = entry?;
+                let kind = kind_of_file(entry.file_type()?);
+                Ok(DirectoryEntry { name: entry.file_name().into(), kind })
+            };
+            fs::read_dir(full)?.map(entry).collect()
+        })
+    }
+
+    fn status(&self, path: &Path) -> TreeFuture<FileStatus> {
+        self.call(TreeOp::Status, path, |full| Ok(status_of(&fs::metadata(full)?)))
+    }
+
+    fn sync(&self) -> TreeFuture<()> {
+        self.call(TreeOp::Sync, Path::new(""), |full| {
+            Ok(sys::syncfs(fs::File::open(full)?.as_fd())?)
+        })
+    }
+
+    fn space(&self) -> TreeFuture<Space> {
+        self.call(TreeOp::Space, Path::new(""), |full| {
+            let (total, free) = sys::space(fs::File::open(full)?.as_fd())
+                .ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+            Ok(Space { total: ByteCount(total), free: ByteCount(free) })
+        })
+    }
+}
+
+/// Opens a file as it is asked for, and finds what direct I/O on it asks for. `ask_memory`: whether it
+/// matters if the file lies in memory.
+fn open(path: &Path, how: OpenHow, ask_memory: bool) -> io::Result<(OpenFile, Option<Alignment>)> {
+    let mut flags = 0;
+    if how.direct {
+        flags |= libc::O_DIRECT;
+    }
+    if how.durable_writes {
+        flags |= libc::O_DSYNC;
+    }
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(how.write)
+        .create(how.create && !how.exclusive)
+        .create_new(how.create && how.exclusive)
+        .truncate(how.truncate && how.write)
+        .custom_flags(flags);
+    let mut file = options.open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        // It opens for reading; it is no file all the same.
+        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+    }
+    if kind.is_block_device() && how.write {
+        file = options.custom_flags(flags | libc::O_EXCL).open(path)?;
+    }
+    if how.random {
+        // Advice: a file system that does not take it loses nothing.
+        let _ = sys::advise(file.as_fd(), libc::POSIX_FADV_RANDOM);
+    }
+    let alignment = how.direct.then(|| match sys::direct_alignment(file.as_fd()) {
+        Some((memory, length)) => Alignment { memory: memory as usize, length: length as usize },
+        // Where the file system does not say, a page satisfies all of them.
+        None => Alignment { memory: PAGE, length: PAGE },
+    });
+    let in_memory = ask_memory && sys::is_in_memory(file.as_fd());
+    Ok((OpenFile::new(file, in_memory), alignment))
+}
+
+/// An open file of a [`HostTree`].
+struct HostFile {
+    host: Host,
+    file: Arc<OpenFile>,
+    name: Rc<str>,
+    alignment: Option<Alignment>,
+    how: OpenHow,
+}
+
+impl HostFile {
+    fn call<T: Send + 'static>(
+        &self,
+        op: TreeOp,
+        job: impl FnOnce(&fs::File) -> io::Result<T> + Send + 'static,
+    ) -> TreeFuture<T> {
+        let file = Arc::clone(&self.file);
+        let path = PathBuf::from(&*self.name);
+        self.host.call(move || job(&file.file).map_err(|error| error_of(op, path, &error)))
+    }
+}
+
+impl File for HostFile {
+    fn name(&self) -> Rc<str> {
+        Rc::clone(&self.name)
+    }
+
+    fn alignment(&self) -> ByteCount {
+        ByteCount(self.alignment.map_or(1, |grid| grid.length as u64))
+    }
+
+    fn submit(&self, request: Request) -> IoFuture {
+        let unit = self.alignment();
+        let aligned = request.offset.is_multiple_of(unit) && request.len().is_multiple_of(unit);
+        let refused = match &request.op {
+            Op::Flush => None,
+            _ if !aligned => Some(IoErrorKind::Invalid),
+            Op::Read(_) => None,
+            _ if !self.how.write => Some(IoErrorKind::ReadOnly),
+            _ => None,
+        };
+        if let Some(kind) = refused {
+            return IoFuture::ready(Err(IoError {
+                kind,
+                op: request.kind(),
+                offset: request.offset,
+                len: request.len(),
+                device: Rc::clone(&self.name),
+            }));
+        }
+        let what = What::of(&request, &self.name);
+        let at = request.offset.bytes();
+        let operation = match request.op {
+            Op::Flush => Operation::flush(),
+            _ if request.is_empty() => return IoFuture::ready(Ok(SgList::new())),
+            Op::Read(len) => Operation::read_up_to_end(at, BufMut::for_overwrite(len.as_usize())),
+            Op::Write { data, fua } => {
+                let data = match self.alignment {
+                    Some(grid) => grid.of(data),
+                    None => data,
+                };
+                Operation::write(at, data, fua)
+            }
+            Op::Discard(len) => Operation::discard(at, len.bytes()),
+            Op::WriteZeroes(len) => Operation::zero(at, len.bytes()),
+        };
+        self.host.start(&self.file, operation, what)
+    }
+
+    fn status(&self) -> TreeFuture<FileStatus> {
+        self.call(TreeOp::Status, |mut file| {
+            let found = file.metadata()?;
+            let mut status = status_of(&found);
+            if status.kind == FileKind::BlockDevice {
+                // The length of a block device is where its end is; all I/O says its own place.
+                status.size = ByteCount(file.seek(SeekFrom::End(0))?);
+                status.allocated = status.size;
+            }
+            Ok(status)
+        })
+    }
+
+    fn set_size(&self, size: ByteCount) -> TreeFuture<()> {
+        self.call(TreeOp::SetSize, move |file| file.set_len(size.bytes()))
+    }
+
+    fn allocate(&self, size: ByteCount) -> TreeFuture<()> {
+        self.call(TreeOp::Allocate, move |file| {
+            match sys::fallocate(file.as_fd(), 0, 0, size.bytes().max(1)) {
+                Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS)) => {
+                    let grown = file.metadata()?.len().max(size.bytes());
+                    file.set_len(grown)
+                }
+                other => Ok(other?),
+            }
+        })
+    }
+
+    fn sync(&self) -> TreeFuture<()> {
+        self.call(TreeOp::Sync, |file| file.sync_all())
+    }
+
+    fn drop_cache(&self) -> TreeFuture<()> {
+        self.call(TreeOp::DropCache, |file| {
+            Ok(sys::advise(file.as_fd(), libc::POSIX_FADV_DONTNEED)?)
+        })
+    }
+}
+
+fn status_of(found: &fs::Metadata) -> FileStatus {
+    FileStatus {
+        kind: kind_of_file(found.file_type()),
+        size: ByteCount(found.len()),
+        allocated: ByteCount(found.blocks().saturating_mul(STATUS_BLOCK)),
+    }
+}
+
+fn kind_of_file(kind: fs::FileType) -> FileKind {
+    if kind.is_file() {
+        FileKind::File
+    } else if kind.is_dir() {
+        FileKind::Directory
+    } else if kind.is_block_device() {
+        FileKind::BlockDevice
+    } else {
+        FileKind::Other
+    }
+}
+
+fn error_of(op: TreeOp, path: PathBuf, error: &io::Error) -> TreeError {
+    TreeError { op, path, kind: kind_of_error(error) }
+}
+
+fn kind_of_error(error: &io::Error) -> TreeErrorKind {
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => TreeErrorKind::NotFound,
+        Some(libc::EEXIST) => TreeErrorKind::Exists,
+        Some(libc::ENOTDIR) => TreeErrorKind::NotDirectory,
+        Some(libc::EISDIR) => TreeErrorKind::IsDirectory,
+        Some(libc::ENOTEMPTY) => TreeErrorKind::NotEmpty,
+        Some(libc::ENOSPC | libc::EDQUOT) => TreeErrorKind::NoSpace,
+        Some(libc::EROFS) => TreeErrorKind::ReadOnly,
+        Some(libc::EACCES | libc::EPERM) => TreeErrorKind::Denied,
+        Some(libc::EMFILE | libc::ENFILE) => TreeErrorKind::TooManyOpen,
+        Some(libc::ENAMETOOLONG) => TreeErrorKind::NameTooLong,
+        // open(2) answers EINVAL where the file system has no direct I/O.
+        Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS) => TreeErrorKind::NotSupported,
+        Some(other) => match kind_of(Errno(other)) {
+            IoErrorKind::Os(number) => TreeErrorKind::Os(number),
+            kind => TreeErrorKind::Io(kind),
+        },
+        None => TreeErrorKind::NotSupported,
+    }
+}

@@ -1,0 +1,116 @@
+//! A directory of this host keeps the contract of `FileTree`, whichever reactor serves it.
+//!
+//! What could break: a short read taken for an error, a direct file that takes what is off its grid,
+//! errors of the system that lose their meaning, a path that leaves the directory.
+
+use host::{HostRuntime, HostTree, ReactorKind};
+use rt::{Buf, FileKind, FileTree, IoErrorKind, OpenHow, Request, TreeErrorKind};
+use std::path::Path;
+use std::rc::Rc;
+use stdx::{ByteCount, Offset};
+
+fn path(text: &str) -> &Path {
+    Path::new(text)
+}
+
+/// Runs a scenario over each reactor, each in a directory of its own.
+fn on_each<F>(scenario: impl Fn(Rc<HostTree>) -> F)
+where
+    F: Future<Output = ()> + 'static,
+{
+    for kind in [ReactorKind::Auto, ReactorKind::Threads, ReactorKind::Blocking] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let runtime = HostRuntime::new(kind).expect("a runtime");
+        let tree = HostTree::open(&runtime.host(), directory.path()).expect("a tree");
+        runtime.runtime().block_on(scenario(Rc::new(tree))).expect("it ends");
+    }
+}
+
+#[test]
+fn a_read_beyond_the_end_is_short_and_a_gap_reads_as_zeros() {
+    on_each(|tree| async move {
+        let file = tree.open(path("a"), OpenHow::create()).await.expect("created");
+        file.submit(Request::write(Offset(3), Buf::copy_of(b"xyz"))).await.expect("written");
+        let read = file.submit(Request::read(Offset(1), ByteCount(100))).await.expect("read");
+        assert_eq!(read.to_vec(), b"\0\0xyz");
+        let read = file.submit(Request::read(Offset(6), ByteCount(100))).await.expect("read");
+        assert!(read.is_empty());
+        file.set_size(ByteCount(4)).await.expect("cut");
+        file.allocate(ByteCount(5000)).await.expect("space");
+        file.submit(Request::flush()).await.expect("flushed");
+        file.sync().await.expect("synced");
+        file.drop_cache().await.expect("dropped");
+        let status = file.status().await.expect("known");
+        assert_eq!((status.kind, status.size), (FileKind::File, ByteCount(5000)));
+        let read = file.submit(Request::read(Offset(0), ByteCount(5))).await.expect("read");
+        assert_eq!(read.to_vec(), b"\0\0\0x\0");
+        tree.sync().await.expect("synced");
+    });
+}
+
+#[test]
+fn names_come_and_go_and_errors_say_what_and_why() {
+    on_each(|tree| async move {
+        tree.create_directory(path("d")).await.expect("made");
+        drop(tree.open(path("d/f"), OpenHow::create()).await.expect("created"));
+        let exclusive = OpenHow { exclusive: true, ..OpenHow::create() };
+        let kinds = [
+            (tree.open(path("d/f"), exclusive).await.err(), TreeErrorKind::Exists),
+            (tree.open(path("d"), OpenHow::read()).await.err(), TreeErrorKind::IsDirectory),
+            (tree.open(path("d/f/g"), OpenHow::read()).await.err(), TreeErrorKind::NotDirectory),
+            (tree.open(path("x"), OpenHow::read()).await.err(), TreeErrorKind::NotFound),
+            (tree.remove_directory(path("d")).await.err(), TreeErrorKind::NotEmpty),
+            (tree.open(path("../x"), OpenHow::read()).await.err(), TreeErrorKind::BadPath),
+            (tree.rename(path("d/f"), path("/x")).await.err(), TreeErrorKind::BadPath),
+        ];
+        for (error, kind) in kinds {
+            assert_eq!(error.expect("refused").kind, kind);
+        }
+        let missing = tree.remove_file(path("x")).await.expect_err("missing").to_string();
+        assert!(missing.starts_with("removing /") && missing.ends_with("directory"), "{missing}");
+        tree.rename(path("d/f"), path("g")).await.expect("renamed");
+        let mut names = tree.list(path("")).await.expect("listed");
+        names.sort_by(|a, b| a.name.cmp(&b.name));
+        let names: Vec<_> = names.iter().map(|entry| (entry.name.as_path(), entry.kind)).collect();
+        assert_eq!(names, [(path("d"), FileKind::Directory), (path("g"), FileKind::File)]);
+        tree.remove_directory(path("d")).await.expect("removed");
+        tree.remove_file(path("g")).await.expect("removed");
+        let space = tree.space().await.expect("known");
+        assert!(space.free <= space.total && !space.total.is_zero());
+    });
+}
+
+#[test]
+fn a_file_lives_as_long_as_it_is_open_and_a_reader_can_not_write() {
+    on_each(|tree| async move {
+        let file = tree.open(path("a"), OpenHow::create()).await.expect("created");
+        file.submit(Request::write(Offset(0), Buf::fill(7, 4096))).await.expect("written");
+        let reader = tree.open(path("a"), OpenHow::read()).await.expect("opened");
+        tree.remove_file(path("a")).await.expect("removed");
+        let read = reader.submit(Request::read(Offset(0), ByteCount(4096))).await.expect("read");
+        assert_eq!(read.to_vec(), Buf::fill(7, 4096).bytes());
+        let write = reader.submit(Request::write(Offset(0), Buf::fill(1, 512))).await;
+        assert_eq!(write.expect_err("refused").kind, IoErrorKind::ReadOnly);
+    });
+}
+
+#[test]
+fn a_direct_file_takes_whole_blocks_only_and_copies_memory_off_the_grid() {
+    on_each(|tree| async move {
+        let how = OpenHow { direct: true, ..OpenHow::create() };
+        // tmpfs of older kernels has no direct I/O.
+        let file = match tree.open(path("a"), how).await {
+            Err(error) if error.kind == TreeErrorKind::NotSupported => return,
+            other => other.expect("created"),
+        };
+        let unit = file.alignment();
+        let odd = Buf::copy_of(&vec![5; unit.as_usize() + 8]).slice(8..unit.as_usize() + 8);
+        file.submit(Request::write(Offset(0), odd.clone())).await.expect("written");
+        let read = file.submit(Request::read(Offset(0), unit * 4)).await.expect("read");
+        assert_eq!(read.to_vec(), odd.bytes());
+        if unit > ByteCount(1) {
+            let off = file.submit(Request::read(Offset(1), unit)).await;
+            assert_eq!(off.expect_err("refused").kind, IoErrorKind::Invalid);
+        }
+    });
+}
