@@ -130,6 +130,10 @@ impl FileTree for HostTree {
         })
     }
 
+    fn sync_directory(&self, path: &Path) -> TreeFuture<()> {
+        self.call(TreeOp::Sync, path, |full| fs::File::open(full)?.sync_all())
+    }
+
     fn space(&self) -> TreeFuture<Space> {
         self.call(TreeOp::Space, Path::new(""), |full| {
             let (total, free) = sys::space(fs::File::open(full)?.as_fd())

@@ -73,7 +73,7 @@ impl CellSpec {
     pub fn levels(&self) -> BTreeMap<String, String> {
         let factors = self.factors.iter().map(|(name, level)| (name.clone(), level.to_string()));
         let varied = self.workload.parameters().into_iter().filter_map(|(name, value)| {
-            self.varying.iter().any(|key| key == name).then(|| (name.to_owned(), value))
+            self.varying.contains(&name).then_some((name, value))
         });
         factors.chain(varied).collect()
     }

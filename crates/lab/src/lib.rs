@@ -16,6 +16,7 @@ pub mod output;
 pub mod report;
 pub mod results;
 pub mod run;
+pub mod single;
 pub mod stats;
 pub mod steady;
 pub mod study;

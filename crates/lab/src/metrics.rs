@@ -18,7 +18,8 @@ pub enum Better {
 
 /// Every name that a measurement may give a figure, but for latencies. A claim or verdict on another is
 /// refused before anything runs.
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 16] = [
+    "ops_per_s",
     "iops",
     "throughput_mb_s",
     "read_iops",
@@ -37,12 +38,17 @@ const KNOWN: [&str; 15] = [
 ];
 
 /// Whether a measurement may give a figure of this name; if not, the names that there are.
+///
+/// A phase or a kind of operation may stand before a rate or a latency: `rewrite_throughput_mb_s`,
+/// `random_create_ops_per_s`, `create_latency_us_p99`.
 pub fn check_name(metric: &str) -> Result<(), String> {
-    let quantile = metric.strip_prefix("latency_us_").map(|rest| {
+    let quantile = metric.split_once("latency_us_").map(|(_, rest)| {
         let rest = rest.strip_prefix("read_").or(rest.strip_prefix("write_")).unwrap_or(rest);
         ["mean", "p50", "p95", "p99", "p999", "max"].contains(&rest)
     });
-    if quantile.unwrap_or_else(|| KNOWN.contains(&metric)) {
+    let of_phase = ["_ops_per_s", "_throughput_mb_s", "_iops", "_processor_share"];
+    let known = || KNOWN.contains(&metric) || of_phase.iter().any(|end| metric.ends_with(end));
+    if quantile.unwrap_or_else(known) {
         return Ok(());
     }
     Err(format!("one of {}", KNOWN.join(", ")))
@@ -50,17 +56,14 @@ pub fn check_name(metric: &str) -> Result<(), String> {
 
 /// Which way this metric is better.
 pub fn better(metric: &str) -> Better {
-    if metric.contains("iops") || metric.contains("throughput") || metric.ends_with("mb_s") {
-        Better::Higher
-    } else {
-        Better::Lower
-    }
+    let rate = ["iops", "throughput", "per_s"].iter().any(|word| metric.contains(word));
+    if rate || metric.ends_with("mb_s") { Better::Higher } else { Better::Lower }
 }
 
 /// The metric that a cell is judged by where nobody says which: how long an operation took, else
 /// the throughput, else the I/Os a second, else whatever there is.
 pub fn main_metric(cell: &Cell) -> Option<&str> {
-    ["duration_s", "throughput_mb_s", "iops"]
+    ["ops_per_s", "duration_s", "throughput_mb_s", "iops"]
         .into_iter()
         .find(|name| cell.metrics.contains_key(*name))
         .or_else(|| cell.metrics.keys().next().map(String::as_str))
@@ -71,6 +74,8 @@ pub fn unit(metric: &str) -> &str {
     match metric {
         name if name.ends_with("iops") => "I/Os a second",
         name if name.ends_with("mb_s") => "MB/s",
+        name if name.ends_with("ops_per_s") => "operations a second",
+        name if name.ends_with("per_s") => "a second",
         name if name.contains("cpu_us") => "µs of processor time an I/O",
         name if is_span(name) => "",
         name => name,
@@ -137,11 +142,12 @@ pub fn figures(value: f64) -> String {
 }
 
 fn is_span(metric: &str) -> bool {
-    metric.starts_with("latency_us") || (metric.ends_with("_s") && !metric.ends_with("mb_s"))
+    let is_rate = metric.ends_with("mb_s") || metric.ends_with("per_s");
+    metric.contains("latency_us") || (metric.ends_with("_s") && !is_rate)
 }
 
 fn bare(metric: &str, value: f64) -> String {
-    if metric.starts_with("latency_us") {
+    if metric.contains("latency_us") {
         duration::text(value / 1e6)
     } else if is_span(metric) {
         duration::text(value)

@@ -26,7 +26,7 @@ pub use variants::{StudyWorkload, VARIANTS_MAX};
 pub use workload::{
     BLOCK_SIZE_MAX, IDLE, InitialiseMethod, KINDS, Kind, Op, Operation, OperationKind,
     PROBE_TIME_DEFAULT, Position, Priority, Probe, ProbeExtent, QUEUE_DEPTH_MAX, Random, SECTOR,
-    Sampling, Slob, Stream, WorkingSet, Workload,
+    Sampling, Slob, Stream, Tool, ToolKind, WorkingSet, Workload,
 };
 
 use crate::design;
@@ -106,6 +106,10 @@ pub struct Factor {
     pub levels: Vec<Level>,
     /// Its levels in the study's file, of which `--set factor.NAME=...` may take some.
     pub levels_in_file: Vec<Level>,
+    /// Keys of `[machine]` that a level changes, by the level as text; for the target to read.
+    pub settings: BTreeMap<String, Table>,
+    /// A command of the shell that the target runs before each run of a cell with this level.
+    pub before: BTreeMap<String, String>,
 }
 
 impl Study {
@@ -386,10 +390,58 @@ fn read_factors(top: &mut Reader, layouts: &BTreeMap<String, Table>) -> Result<V
             }
             read.push(level);
         }
+        let mut settings = BTreeMap::new();
+        for (level, value) in of_levels(&mut reader, "settings", &read)? {
+            let Value::Table(table) = value else {
+                return Err(reader.bad("settings", &value, "a table of keys of [machine] a level"));
+            };
+            settings.insert(level, table);
+        }
+        let mut before = BTreeMap::new();
+        for (level, value) in of_levels(&mut reader, "before", &read)? {
+            let Some(command) = value.as_str().filter(|command| !command.trim().is_empty()) else {
+                return Err(reader.bad("before", &value, "a command of the shell a level"));
+            };
+            before.insert(level, command.to_owned());
+        }
+        if name == LAYOUT && !(settings.is_empty() && before.is_empty()) {
+            return Err(reader.contradiction(
+                "name",
+                "the levels of 'layout' are tables under [layouts]",
+                "put 'settings' and 'before' on a factor of another name",
+            ));
+        }
         reader.finish()?;
-        factors.push(Factor { name, levels: read.clone(), levels_in_file: read });
+        factors.push(Factor { name, levels: read.clone(), levels_in_file: read, settings, before });
     }
     Ok(factors)
+}
+
+/// A table whose keys are levels of the factor that is being read.
+fn of_levels(
+    reader: &mut Reader,
+    key: &'static str,
+    levels: &[Level],
+) -> Result<Vec<(String, Value)>, Fault> {
+    let path = reader.path(key);
+    let entries: Vec<(String, Value)> =
+        reader.table(key)?.unwrap_or_default().into_iter().collect();
+    let names: Vec<String> = levels.iter().map(ToString::to_string).collect();
+    for (name, _) in &entries {
+        if !names.contains(name) {
+            return Err(Fault::new(
+                path.key(name),
+                P::UnknownName {
+                    what: "level".to_owned(),
+                    mend: suggest(name, names.iter().map(String::as_str)),
+                    name: name.clone(),
+                    within: format!("'{key}' of {}", reader.within()),
+                    scope: reader.within().to_owned(),
+                },
+            ));
+        }
+    }
+    Ok(entries)
 }
 
 /// Names stand in the names of cells, where these signs part them, and in file names of plots.

@@ -71,6 +71,18 @@ pub struct CellRun {
     pub warnings: Vec<String>,
 }
 
+impl From<workload::outcome::Outcome> for CellRun {
+    /// What a tool gave, as a repeat of a cell.
+    fn from(outcome: workload::outcome::Outcome) -> CellRun {
+        CellRun {
+            metrics: outcome.metrics,
+            latency: outcome.latency,
+            warnings: outcome.warnings,
+            ..CellRun::default()
+        }
+    }
+}
+
 /// Why a cell has no figures.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
@@ -131,6 +143,11 @@ impl StopFlag {
     pub fn is_raised(&self) -> bool {
         let raised = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
         raised(&self.own) || self.above.as_ref().is_some_and(raised)
+    }
+
+    /// The flag itself, for who knows nothing of targets: raising it raises this one.
+    pub fn shared(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.own)
     }
 
     /// A flag that is raised with this one, and can be raised without raising this one. A flag has

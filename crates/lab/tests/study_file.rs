@@ -156,7 +156,7 @@ fn a_wrong_study_is_refused_in_one_line_with_place_and_mend() {
             "kind = \"random\"",
             "kind = \"randon\"",
             "studies/x.toml:22: 'kind' in workload 'random' is \"randon\"; it must be \"stream\" or \
-             \"random\" or \"slob\" or \"probe\" or \"initialise\" or \"clone\" or \"rebuild\" or \"check\"",
+             \"random\" or \"slob\" or \"probe\" or \"initialise\" or \"clone\" or \"rebuild\" or \"check\" or \"filebench\" or \"fio\" or \"bonnie\" or \"tiobench\" or \"iometer\" or \"smallfiles\"",
         ),
         (
             "queue_depth = [1, 4, 16]",
@@ -372,4 +372,24 @@ fn a_claim_on_a_metric_that_nothing_measures_is_refused_before_anything_runs() {
         lab::study::Study::parse("s", "s.toml", text, &Default::default()).expect_err("refused");
     let line = error.to_string();
     assert!(line.contains("iopz") && line.contains("iops") && !line.contains('\n'), "{line}");
+}
+
+#[test]
+fn a_factor_may_change_the_machine_and_run_a_command_for_each_level() {
+    let text = "title = 't'\nquestion = 'q?'\nmachine = {}\n[[factor]]\nname = 'mount'\n\
+                levels = ['relatime', 'noatime']\nsettings = { noatime = { directory = '/b' } }\n\
+                before = { noatime = 'mount -o remount,noatime /b' }\n\
+                [[workload]]\nname = 'w'\nkind = 'smallfiles'\nfiles = [10, 100]\nset = { x = 1 }\n";
+    let read = study(text);
+    let factor = &read.factors[0];
+    assert_eq!(factor.settings["noatime"]["directory"].as_str(), Some("/b"));
+    assert!(factor.before["noatime"].starts_with("mount") && factor.before.len() == 1);
+    let ids: Vec<String> =
+        cells(&read).expect("it has cells").into_iter().map(|cell| cell.id).collect();
+    assert_eq!(ids[0], "mount=relatime/w/files=10");
+    assert_eq!(ids.len(), 4);
+
+    let misspelt = text.replacen("before = { noatime", "before = { notime", 1);
+    let line = refusal_of(&misspelt, &[]);
+    assert!(line.contains("notime") && line.contains("did you mean 'noatime'"), "{line}");
 }

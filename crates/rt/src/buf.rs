@@ -239,6 +239,22 @@ impl Buf {
         Buf { repr, len }
     }
 
+    /// The memory back from who alone holds it, to be written again; otherwise the buffer as it was
+    /// (others hold it, it is a part of something larger, or a word repeated).
+    ///
+    /// # Errors
+    /// The buffer itself.
+    pub fn try_into_mut(self) -> Result<BufMut, Buf> {
+        let len = self.len;
+        match self.repr {
+            Repr::Memory { block, start: 0 } => match Arc::try_unwrap(block) {
+                Ok(block) => Ok(BufMut { block, len }),
+                Err(block) => Err(Buf { repr: Repr::Memory { block, start: 0 }, len }),
+            },
+            repr => Err(Buf { repr, len }),
+        }
+    }
+
     /// This and `next` as one buffer without copying, where `next` goes on where this ends: the same
     /// memory, or the same word repeated.
     pub(crate) fn try_join(&self, next: &Buf) -> Option<Buf> {
@@ -302,6 +318,19 @@ mod tests {
         let place = buf.as_ptr() as usize;
         drop(buf.freeze());
         assert_eq!(BufMut::for_overwrite(9_000).as_ptr() as usize, place);
+    }
+
+    #[test]
+    fn memory_comes_back_to_who_alone_holds_it() {
+        let buf = Buf::copy_of(b"abc");
+        let other = buf.clone();
+        let buf = buf.try_into_mut().expect_err("two hold it");
+        drop(other);
+        let mut bytes = buf.try_into_mut().expect("one holds it");
+        bytes[0] = b'x';
+        assert_eq!(bytes.freeze().bytes(), b"xbc");
+        assert!(Buf::copy_of(b"abc").slice(1..2).try_into_mut().is_err(), "a part of something");
+        assert!(Buf::fill(1, 8).try_into_mut().is_err(), "a word repeated");
     }
 
     #[test]

@@ -68,6 +68,12 @@ pub trait FileTree {
     /// Makes everything durable that was answered before.
     fn sync(&self) -> TreeFuture<()>;
 
+    /// Makes durable what was created, removed and renamed in this directory, as `fsync` of a directory
+    /// does. A tree that knows no such thing makes everything durable.
+    fn sync_directory(&self, _path: &Path) -> TreeFuture<()> {
+        self.sync()
+    }
+
     /// How large the tree is and how much of it is free.
     fn space(&self) -> TreeFuture<Space>;
 }

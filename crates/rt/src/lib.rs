@@ -11,6 +11,7 @@
 //!   with a clock that jumps.
 //! * [`device`]: [`Device`], whatever stores blocks, and the requests it takes.
 //! * [`file_tree`]: [`FileTree`], whatever stores files, and [`File`], one that is open.
+//! * [`file_volume`]: [`FileVolume`], a file of a tree as a device.
 //! * [`buf`] and [`sg`]: page-aligned, reference-counted memory ([`Buf`]) and lists of it
 //!   ([`SgList`]), sliced and joined without copying.
 //! * [`sync`]: channels, locks and semaphores between tasks.
@@ -27,6 +28,7 @@ pub mod device;
 pub mod executor;
 mod extents;
 pub mod file_tree;
+pub mod file_volume;
 pub mod filter;
 pub mod memory;
 pub mod memory_tree;
@@ -47,6 +49,7 @@ pub use file_tree::{
     DirectoryEntry, File, FileKind, FileRef, FileStatus, FileTree, OpenHow, Space, TreeError,
     TreeErrorKind, TreeFuture, TreeOp, TreeRef,
 };
+pub use file_volume::FileVolume;
 pub use memory::MemoryDevice;
 pub use memory_tree::MemoryTree;
 pub use reactor::{ComputePlan, Parked, Reactor, Work, WorkKind};

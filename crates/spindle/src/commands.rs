@@ -3,6 +3,7 @@
 pub mod hw;
 pub mod lab;
 mod progress;
+pub mod workloads;
 
 use clap::Subcommand;
 use std::io::Write;

@@ -8,8 +8,10 @@
 //! * [`mod@array`]: a layout, built over devices; what it can do with itself.
 //! * [`views`]: the disks' view.
 //! * [`simulated`], [`real`]: the two targets.
+//! * [`crew`]: the workers of the field's tools on this host.
 
 mod array;
+pub mod crew;
 mod layout;
 mod machine;
 mod real;
@@ -21,7 +23,9 @@ use lab::study::{Kind, Study, Workload};
 use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
 use machine::Machine;
 use rt::{IoErrorKind, Rt};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 /// Why a study has no machine to run on. One line, with the mend.
 #[derive(Debug)]
@@ -46,6 +50,15 @@ pub fn open(study: &Study, destructive: bool) -> Result<Box<dyn Target>, Machine
         Machine::Host(machine) => real::HostTarget::new(study, machine, destructive)
             .map(|target| Box::new(target) as Box<dyn Target>),
     }
+}
+
+/// What is measured below a directory of this host, a line a part.
+pub fn host_lines(directory: &Path) -> BTreeMap<String, String> {
+    let place = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    BTreeMap::from([
+        ("host".to_owned(), real::host_line()),
+        ("directory".to_owned(), place.display().to_string()),
+    ])
 }
 
 /// A factor has made a simulated machine of a real one, or the reverse.

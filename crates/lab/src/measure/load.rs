@@ -280,8 +280,8 @@ fn lanes(volume: &Volume, workload: &Workload, prng: &mut Prng) -> Result<Vec<La
             let places = Places::Sequential { op: probe.op, next, start, end };
             Ok(vec![Lane { places, block: probe.block_size }])
         }
-        Kind::Operation(_) => {
-            unreachable!("an array operation is no load; the study's reader refuses it")
+        Kind::Operation(_) | Kind::Tool(_) => {
+            unreachable!("array operations and tools are no loads; the study's reader refuses them")
         }
     }
 }

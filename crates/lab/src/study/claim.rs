@@ -218,7 +218,7 @@ impl Names<'_> {
                 },
             ));
         }
-        let parameters: BTreeSet<&str> = self
+        let parameters: BTreeSet<String> = self
             .workloads
             .iter()
             .filter_map(|workload| workload.variants.first())
@@ -233,7 +233,13 @@ impl Names<'_> {
             Problem::UnknownKey {
                 key: key.to_owned(),
                 within: within.to_owned(),
-                mend: suggest(key, ["workload"].into_iter().chain(factors).chain(parameters)),
+                mend: suggest(
+                    key,
+                    ["workload"]
+                        .into_iter()
+                        .chain(factors)
+                        .chain(parameters.iter().map(String::as_str)),
+                ),
             },
         ))
     }

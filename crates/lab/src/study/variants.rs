@@ -7,7 +7,7 @@
 
 use super::error::{Fault, Path, Problem, suggest};
 use super::reader::Reader;
-use super::workload::{IDLE, KINDS, Workload};
+use super::workload::{IDLE, KINDS, ToolKind, Workload};
 use super::{Factor, Level};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::{Table, Value};
@@ -104,7 +104,7 @@ fn read_loads(heads: &[Head]) -> Result<BTreeMap<String, Workload>, Fault> {
                 let mend = mend.to_owned();
                 Fault::new(path.clone(), Problem::Contradiction { what: within.clone(), why, mend })
             };
-            if load.is_operation() || load.kind == "probe" {
+            if load.is_operation() || load.kind == "probe" || ToolKind::named(load.kind).is_some() {
                 return Err(contradiction(
                     format!(
                         "its load '{name}' is of the kind \"{}\", which ends by itself",
@@ -203,7 +203,7 @@ impl Head {
         let varying: Vec<String> = first
             .parameters()
             .into_iter()
-            .map(|(name, _)| name.to_owned())
+            .map(|(name, _)| name)
             .filter(|name| lists.contains_key(name))
             .collect();
         let mut variants = Vec::with_capacity(combinations);

@@ -1,11 +1,13 @@
 //! What is done to a volume: the kinds of workload and their parameters.
 //!
 //! A [`Workload`] is concrete: each parameter has one value. (A list in the study makes several
-//! workloads of one; that is [`super::variants`]' part.) Two families:
+//! workloads of one; that is [`super::variants`]' part.) Three families:
 //!
 //! * I/O that goes on until it is steady: [`Stream`], [`Random`] (as IOMeter does it), [`Slob`]; and
 //!   [`Probe`], which runs once over so many bytes or so long, as `hdparm -t` and `dd` do.
 //! * [`Operation`]s of the array itself, which end by themselves: initialise, clone, rebuild, check.
+//! * [`Tool`]s of the field, on a tree of files: filebench, fio, bonnie++ and others. What their
+//!   settings mean the target knows, which has the tools.
 //!
 //! How they are carried out is not said here but by the generators.
 
@@ -15,6 +17,7 @@ use crate::duration;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use stdx::ByteCount;
+use toml::{Table, Value};
 
 /// The most outstanding I/Os or processes of one workload: more than any queue of a disk or of NVMe
 /// (1023 usable slots is the usual size) takes at once.
@@ -55,6 +58,65 @@ pub enum Kind {
     Probe(Probe),
     /// Something that the array does to its members.
     Operation(Operation),
+    /// One of the field's tools, on a tree of files.
+    Tool(Tool),
+}
+
+/// `kind = "filebench"`, `"fio"`, ...: one of the field's tools, on a tree of files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tool {
+    /// Which.
+    pub kind: ToolKind,
+    /// What it is told, none of it a list; the target reads it.
+    pub settings: Table,
+}
+
+/// The field's tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolKind {
+    /// filebench, by a workload file.
+    Filebench,
+    /// fio, by a job file.
+    Fio,
+    /// bonnie++.
+    Bonnie,
+    /// tiobench.
+    Tiobench,
+    /// IOMeter, by an `.icf` file.
+    Iometer,
+    /// Creating, reading, copying and deleting small files.
+    SmallFiles,
+}
+
+impl ToolKind {
+    /// Every tool, by the word that `kind` takes.
+    pub const ALL: [(&str, ToolKind); 6] = [
+        ("filebench", ToolKind::Filebench),
+        ("fio", ToolKind::Fio),
+        ("bonnie", ToolKind::Bonnie),
+        ("tiobench", ToolKind::Tiobench),
+        ("iometer", ToolKind::Iometer),
+        ("smallfiles", ToolKind::SmallFiles),
+    ];
+
+    /// The tool that `kind` names.
+    pub fn named(word: &str) -> Option<ToolKind> {
+        ToolKind::ALL.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind)
+    }
+
+    /// The word that `kind` takes.
+    pub fn word(self) -> &'static str {
+        ToolKind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    /// The metric that a reader looks at first.
+    pub fn main_metric(self) -> &'static str {
+        match self {
+            ToolKind::Filebench | ToolKind::SmallFiles => "ops_per_s",
+            ToolKind::Fio | ToolKind::Iometer => "iops",
+            ToolKind::Bonnie | ToolKind::Tiobench => "throughput_mb_s",
+        }
+    }
 }
 
 /// How much of the volume a workload touches, from its start.
@@ -206,8 +268,22 @@ pub struct Operation {
 }
 
 /// The words that `kind` takes.
-pub const KINDS: [&str; 8] =
-    ["stream", "random", "slob", "probe", "initialise", "clone", "rebuild", "check"];
+pub const KINDS: [&str; 14] = [
+    "stream",
+    "random",
+    "slob",
+    "probe",
+    "initialise",
+    "clone",
+    "rebuild",
+    "check",
+    "filebench",
+    "fio",
+    "bonnie",
+    "tiobench",
+    "iometer",
+    "smallfiles",
+];
 
 impl Workload {
     /// The word of its kind: `random`, `rebuild`.
@@ -217,6 +293,7 @@ impl Workload {
             Kind::Random(_) => "random",
             Kind::Slob(_) => "slob",
             Kind::Probe(_) => "probe",
+            Kind::Tool(tool) => tool.kind.word(),
             Kind::Operation(operation) => match operation.kind {
                 OperationKind::Initialise(_) => "initialise",
                 OperationKind::Clone => "clone",
@@ -232,12 +309,13 @@ impl Workload {
             Kind::Stream(_) | Kind::Probe(_) => "throughput_mb_s",
             Kind::Random(_) | Kind::Slob(_) => "iops",
             Kind::Operation(_) => "duration_s",
+            Kind::Tool(tool) => tool.kind.main_metric(),
         }
     }
 
     /// Every parameter that a list could vary, with its value as a study writes it, in the order in
     /// which they stand in the name of a cell.
-    pub fn parameters(&self) -> Vec<(&'static str, String)> {
+    pub fn parameters(&self) -> Vec<(String, String)> {
         let mut parameters = match &self.kind {
             Kind::Stream(stream) => vec![
                 ("op", stream.op.text().to_owned()),
@@ -276,11 +354,19 @@ impl Workload {
                 }
                 parameters
             }
+            Kind::Tool(tool) => {
+                let text = |value: &Value| match value {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                let settings = tool.settings.iter();
+                return settings.map(|(key, value)| (key.clone(), text(value))).collect();
+            }
         };
         if !matches!(self.kind, Kind::Operation(_)) {
             parameters.push(("working_set", self.working_set.text()));
         }
-        parameters
+        parameters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
     /// One parameter, as a study writes it.
@@ -296,6 +382,11 @@ impl Workload {
         mut reader: Reader,
         loads: &BTreeMap<String, Workload>,
     ) -> Result<Workload, Fault> {
+        if let Some(kind) = ToolKind::named(kind) {
+            let settings = reader.take_rest();
+            let kind = Kind::Tool(Tool { kind, settings });
+            return Ok(Workload { name: name.to_owned(), kind, working_set: WorkingSet::Whole });
+        }
         let is_operation = matches!(kind, "initialise" | "clone" | "rebuild" | "check");
         if is_operation && reader.take("working_set").is_some() {
             return Err(reader.contradiction(

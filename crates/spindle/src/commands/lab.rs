@@ -1,7 +1,7 @@
 //! `spindle lab`: runs studies, and reads and compares what runs left.
 
 use crate::commands::progress::ProgressBar;
-use crate::commands::{Failure, print, say};
+use crate::commands::{Failure, print, say, workloads};
 use crate::targets;
 use clap::{Args, Subcommand, ValueEnum};
 use lab::output::{check_output, read_results, to_json, write_results};
@@ -56,6 +56,9 @@ pub enum LabCommand {
         #[arg(long)]
         full: bool,
     },
+    /// Run one of the field's tools on a directory
+    #[command(flatten)]
+    Workload(workloads::WorkloadCommand),
     /// Say whether two runs differ, and by how much
     Compare {
         /// The folder of the one run
@@ -143,6 +146,7 @@ pub fn run(command: LabCommand) -> Result<(), Failure> {
             })
         }
         LabCommand::Compare { dir_a, dir_b, json } => compare(&dir_a, &dir_b, json),
+        LabCommand::Workload(command) => workloads::run(command),
     }
 }
 
@@ -182,15 +186,12 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
         run::RunError::Fatal { .. } | run::RunError::Interrupted { .. } => Failure::failed(error),
     })?;
 
-    let (csv, html) = (report::csv(&results), report::html(&results));
-    let files = [("results.csv", csv.as_bytes()), ("report.html", html.as_bytes())];
-    write_results(&dir, &results, &files, arguments.force).map_err(Failure::failed)?;
+    let page = write_report(&dir, &results, arguments.force)?;
     match arguments.format {
         RunFormat::Text => print(&text(&results, false))?,
         RunFormat::Json => print(&to_json(&results))?,
     }
-    let page = dir.join("report.html").display().to_string();
-    say(&format!("report: {}", report::printable(&page).replace('\n', " ")));
+    say(&page);
     let failed = results.cells.iter().filter(|cell| cell.error.is_some()).count();
     match failed {
         0 => Ok(()),
@@ -199,6 +200,15 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
             results.cells.len()
         ))),
     }
+}
+
+/// Writes results and report into a folder. Returns the line that says where.
+pub(super) fn write_report(dir: &Path, results: &Results, force: bool) -> Result<String, Failure> {
+    let (csv, html) = (report::csv(results), report::html(results));
+    let files = [("results.csv", csv.as_bytes()), ("report.html", html.as_bytes())];
+    write_results(dir, results, &files, force).map_err(Failure::failed)?;
+    let page = dir.join("report.html").display().to_string();
+    Ok(format!("report: {}", report::printable(&page).replace('\n', " ")))
 }
 
 /// Whether an earlier result in the folder is of the same study on the same kind of machine: a new run
@@ -223,7 +233,7 @@ fn processors() -> usize {
 }
 
 /// The first Ctrl-C asks the run to end; a second one ends the program.
-fn raise_on_interrupt(stop: &StopFlag) -> Result<(), Failure> {
+pub(super) fn raise_on_interrupt(stop: &StopFlag) -> Result<(), Failure> {
     let stop = stop.clone();
     ctrlc::set_handler(move || {
         if stop.is_raised() {
@@ -333,7 +343,7 @@ fn compare(dir_a: &Path, dir_b: &Path, json: bool) -> Result<(), Failure> {
     print(&format!("{}\n", report::printable(comparison.to_string().trim_end())))
 }
 
-fn text(results: &Results, full: bool) -> String {
+pub(super) fn text(results: &Results, full: bool) -> String {
     let terminal = std::io::stdout().is_terminal();
     let width = if terminal { terminal_width() } else { 100 };
     let colour = terminal && std::env::var_os("NO_COLOR").is_none();

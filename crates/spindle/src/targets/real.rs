@@ -193,7 +193,7 @@ fn workload_writes(workload: &Workload) -> bool {
         Kind::Probe(probe) => probe.op == Op::Write,
         Kind::Random(random) => random.read_share < 1.0,
         Kind::Slob(slob) => slob.writers > 0,
-        Kind::Operation(_) => true,
+        Kind::Operation(_) | Kind::Tool(_) => true,
     }
 }
 
@@ -355,7 +355,7 @@ impl Target for HostTarget {
 }
 
 /// The processor and the kernel, as Linux names them.
-fn host_line() -> String {
+pub(super) fn host_line() -> String {
     let model = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?.to_owned();
         Some(line.split(':').nth(1)?.trim().to_owned())

@@ -1,0 +1,21 @@
+//! `spindle lab filebench`, `fio`, `bonnie`, ...: the field's tools, on a directory that is there.
+//!
+//! Each tool is a file here: its arguments, and its output. What they share is a [`Session`]: the
+//! directory, the crew of workers, the content that is written, repeats, and the results.
+
+pub mod session;
+
+use crate::commands::Failure;
+use clap::Subcommand;
+
+/// The tools.
+#[derive(Subcommand)]
+pub enum WorkloadCommand {}
+
+/// Carries out a tool's command.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(command: WorkloadCommand) -> Result<(), Failure> {
+    match command {}
+}

@@ -1,0 +1,203 @@
+//! What every tool's command has: where it works, who works, what is written, how often, and what
+//! becomes of the figures.
+
+use crate::commands::lab::raise_on_interrupt;
+use crate::commands::{Failure, print, say};
+use crate::targets::crew::ThreadCrew;
+use clap::{Args, ValueEnum};
+use host::{Clock, HostRuntime, ReactorKind};
+use lab::single::{self, Single};
+use lab::study::ToolKind;
+use lab::target::{CellRun, StopFlag};
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use stdx::Prng;
+use workload::content::{Content, ContentSpec};
+use workload::crew::Crew;
+use workload::outcome::Outcome;
+
+/// Repeats at the most, as in a study.
+const REPEATS_MAX: i64 = 1000;
+
+/// What every tool's command takes.
+#[derive(Args, Clone, Debug)]
+pub struct Common {
+    /// Run it so many times, and give means with 95 % intervals
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=REPEATS_MAX))]
+    pub repeats: u32,
+    /// Derive all randomness from this number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The share of what is written that a compressor can take away, 0 to 1
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub compressible: Option<f64>,
+    /// The share of writes that repeat what was written before, 0 to 1
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub duplicates: Option<f64>,
+    /// How queued I/O reaches the system
+    #[arg(long, value_enum, default_value_t = Reactor::Auto)]
+    pub reactor: Reactor,
+    /// Folder for results.json, results.csv and the report
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Write the report into a folder that holds other things
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// How queued I/O reaches the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Reactor {
+    /// io_uring; threads where it is refused
+    Auto,
+    /// io_uring
+    Uring,
+    /// A pool of threads
+    Threads,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("write a share from 0 to 1, as 0.5".to_owned()),
+    }
+}
+
+/// One tool's command under way.
+pub struct Session {
+    common: Common,
+    runtime: HostRuntime,
+    crew: Rc<ThreadCrew>,
+    directory: PathBuf,
+    stop: StopFlag,
+}
+
+impl Session {
+    /// A session on the file system below `root` (the directory that the tool works in, or `/` where it
+    /// names absolute paths).
+    ///
+    /// # Errors
+    /// Where there is no such directory, or the results can't go where they should.
+    pub fn open(common: &Common, root: &Path) -> Result<Session, Failure> {
+        if let Some(out) = &common.out {
+            lab::output::check_output(out, common.force).map_err(Failure::usage)?;
+        }
+        let kind = match common.reactor {
+            Reactor::Auto => ReactorKind::Auto,
+            Reactor::Uring => ReactorKind::Uring,
+            Reactor::Threads => ReactorKind::Threads,
+        };
+        let clock = Clock::start();
+        let runtime = HostRuntime::with_clock(kind, clock).map_err(Failure::failed)?;
+        let crew = ThreadCrew::new(&runtime, clock, root, runtime.host().kind())
+            .map_err(|error| Failure::usage(format!("{error}; name a directory that is there")))?;
+        let stop = StopFlag::new();
+        raise_on_interrupt(&stop)?;
+        let crew = Rc::new(crew);
+        Ok(Session { common: common.clone(), runtime, crew, directory: root.to_owned(), stop })
+    }
+
+    /// What the command line says of the content that is written.
+    pub fn content_spec(&self) -> ContentSpec {
+        ContentSpec {
+            compressible: self.common.compressible.unwrap_or(0.0),
+            duplicates: self.common.duplicates.unwrap_or(0.0),
+            ..ContentSpec::default()
+        }
+    }
+
+    /// What is written, of this kind.
+    pub fn content(&self, spec: ContentSpec) -> Content {
+        Content::new(spec, self.common.seed)
+    }
+
+    /// Raised by Ctrl-C; engines look at it.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        self.stop.shared()
+    }
+
+    /// How many repeats are wanted.
+    pub fn repeats(&self) -> u32 {
+        self.common.repeats
+    }
+
+    /// The seed of a repeat, counted from 0.
+    pub fn seed(&self, repeat: u32) -> u64 {
+        match repeat {
+            0 => self.common.seed,
+            _ => Prng::for_part(self.common.seed, &format!("repeat {repeat}")).next_u64(),
+        }
+    }
+
+    /// Runs something with the crew, to its end.
+    pub fn block_on<T: 'static, F: Future<Output = T> + 'static>(
+        &self,
+        work: impl FnOnce(Rc<dyn Crew>) -> F,
+    ) -> T {
+        let crew: Rc<dyn Crew> = Rc::clone(&self.crew) as _;
+        let ended = self.runtime.runtime().block_on(work(crew));
+        ended.expect("a real runtime never knows that it would wait for ever")
+    }
+
+    /// Fails where Ctrl-C was pressed.
+    ///
+    /// # Errors
+    /// Then.
+    pub fn check_interrupt(&self) -> Result<(), Failure> {
+        match self.stop.is_raised() {
+            true => Err(Failure::failed("interrupted; nothing was written")),
+            false => Ok(()),
+        }
+    }
+
+    /// What becomes of the figures of all repeats: with several, a table of means with intervals; with
+    /// `--out`, results and report. Warnings go to standard error.
+    ///
+    /// # Errors
+    /// Where the results can't be written.
+    pub fn conclude(&self, run: &ToolRun<'_>, outcomes: Vec<Outcome>) -> Result<(), Failure> {
+        if outcomes.is_empty() {
+            return Ok(());
+        }
+        let single = Single {
+            study: run.tool.word(),
+            title: run.title,
+            workload: run.workload,
+            tool: run.tool,
+            machine: crate::targets::host_lines(&self.directory),
+            seed: self.common.seed,
+            spindle_version: env!("CARGO_PKG_VERSION"),
+            content: run.content.map(|content| content.to_string()),
+        };
+        let results = single::results(&single, outcomes.into_iter().map(CellRun::from).collect());
+        let page = match &self.common.out {
+            Some(out) => Some(crate::commands::lab::write_report(out, &results, self.common.force)?),
+            None => None,
+        };
+        if self.common.repeats > 1 && run.table {
+            print(&crate::commands::lab::text(&results, true))?;
+        }
+        if let Some(page) = page {
+            say(&page);
+        }
+        Ok(())
+    }
+}
+
+/// What a tool's figures are called. See [`Session::conclude`].
+pub struct ToolRun<'a> {
+    /// The tool.
+    pub tool: ToolKind,
+    /// What heads the report.
+    pub title: &'a str,
+    /// What was run: `fileserver`.
+    pub workload: &'a str,
+    /// What was written, where the tool writes.
+    pub content: Option<ContentSpec>,
+    /// Whether to print the table of means; false where the output is to be read by a program.
+    pub table: bool,
+}
