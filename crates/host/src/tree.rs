@@ -18,17 +18,17 @@ use crate::sys::{self, Errno};
 use rt::file_tree::plain_names;
 use rt::{
     BufMut, DirectoryEntry, File, FileKind, FileRef, FileStatus, FileTree, IoError, IoErrorKind,
-    IoFuture, Op, OpenHow, PAGE, Request, SgList, Space, TreeError, TreeErrorKind, TreeFuture,
-    TreeOp,
+    IoFuture, Op, OpKind, OpenHow, PAGE, Request, SgList, Space, TreeError, TreeErrorKind,
+    TreeFuture, TreeOp,
 };
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use stdx::ByteCount;
+use stdx::{ByteCount, Offset};
 
 /// The unit of `st_blocks`, whatever the file system's is.
 const STATUS_BLOCK: u64 = 512;
@@ -193,6 +193,22 @@ struct HostFile {
 }
 
 impl HostFile {
+    /// Whether I/O is plain system calls of this thread, from and to memory at any place.
+    fn answers_at_once(&self) -> bool {
+        self.alignment.is_none() && self.host.kind() == ReactorKind::Blocking
+    }
+
+    fn at_once_error(&self, op: OpKind, offset: Offset, len: usize, error: &io::Error) -> IoError {
+        IoError {
+            // A write that takes nothing has no number: the medium is full to its last byte.
+            kind: error.raw_os_error().map_or(IoErrorKind::Medium, |number| kind_of(Errno(number))),
+            op,
+            offset,
+            len: ByteCount(len as u64),
+            device: Rc::clone(&self.name),
+        }
+    }
+
     fn call<T: Send + 'static>(
         &self,
         op: TreeOp,
@@ -249,6 +265,32 @@ impl File for HostFile {
             Op::WriteZeroes(len) => Operation::zero(at, len.bytes()),
         };
         self.host.start(&self.file, operation, what)
+    }
+
+    fn read_at_once(&self, at: Offset, into: &mut [u8]) -> Option<Result<usize, IoError>> {
+        if !self.answers_at_once() {
+            return None;
+        }
+        let mut done = 0;
+        while done < into.len() {
+            match self.file.file.read_at(&mut into[done..], at.bytes() + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    return Some(Err(self.at_once_error(OpKind::Read, at, into.len(), &error)));
+                }
+            }
+        }
+        Some(Ok(done))
+    }
+
+    fn write_at_once(&self, at: Offset, data: &[u8]) -> Option<Result<(), IoError>> {
+        if !self.answers_at_once() || !self.how.write {
+            return None;
+        }
+        let written = self.file.file.write_all_at(data, at.bytes());
+        Some(written.map_err(|error| self.at_once_error(OpKind::Write, at, data.len(), &error)))
     }
 
     fn status(&self) -> TreeFuture<FileStatus> {

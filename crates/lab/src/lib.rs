@@ -13,6 +13,7 @@ pub mod duration;
 pub mod measure;
 pub mod metrics;
 pub mod output;
+pub mod pitfalls;
 pub mod report;
 pub mod results;
 pub mod run;

@@ -68,10 +68,32 @@ pub struct Cell {
     pub latency: Vec<LatencyPoint>,
     /// Progress over time of an array operation (first repeat); empty for other workloads.
     pub progress: Vec<ProgressPoint>,
-    /// What a reader must know before believing the figures: a sentence each.
+    /// What a reader must know before believing the figures: a sentence each, the pitfalls' among them.
     pub warnings: Vec<String>,
+    /// The pitfalls that the cell ran into, for programs; the same as sentences are in `warnings`.
+    /// Spindle before 0.2 did not write them.
+    #[serde(default)]
+    pub pitfalls: Vec<FoundPitfall>,
     /// Why there are no figures, where the cell failed; `metrics` is empty then.
     pub error: Option<String>,
+}
+
+/// A pitfall that a cell ran into. See [`crate::pitfalls`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundPitfall {
+    /// Its name, which stays the same over versions: `cached`, `misaligned`, ...
+    pub id: String,
+    /// What was seen, and in how many repeats where not all saw it.
+    pub text: String,
+    /// What to do about it.
+    pub mend: String,
+}
+
+impl FoundPitfall {
+    /// The sentence in [`Cell::warnings`].
+    pub fn warning(&self) -> String {
+        format!("{}; {}", self.text, self.mend)
+    }
 }
 
 /// One figure with its uncertainty.

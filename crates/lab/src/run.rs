@@ -17,8 +17,8 @@
 
 use crate::claims::{self, Measured};
 use crate::design::{self, CellSpec, DesignError};
-use crate::metrics::percent;
-use crate::results::{Cell, FORMAT, LatencyPoint, ProgressPoint, Results};
+use crate::pitfalls::{Pitfall, REPEATS_FEW};
+use crate::results::{Cell, FORMAT, FoundPitfall, LatencyPoint, ProgressPoint, Results};
 use crate::stats;
 use crate::study::Study;
 use crate::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
@@ -28,8 +28,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use stdx::Prng;
 
-/// Below so many repeats a cell carries a warning: two samples say next to nothing of a spread.
-const REPEATS_FEW: u32 = 3;
 /// A cell carries a warning if half its interval is over this share of its mean.
 const INTERVAL_WIDE: f64 = 0.10;
 /// The shares at which a distribution of latencies is written down: close together where people
@@ -129,6 +127,7 @@ struct Repeat {
     disk_utilisation: BTreeMap<String, f64>,
     progress: Vec<ProgressPoint>,
     warnings: Vec<String>,
+    pitfalls: Vec<Pitfall>,
 }
 
 /// What the workers share.
@@ -309,8 +308,9 @@ impl CellState {
         for value in run.latency.iter().flat_map(|histogram| histogram.iter_recorded()) {
             *self.latency.entry(value.value_iterated_to()).or_default() += value.count_at_value();
         }
-        let CellRun { metrics, disk_utilisation, progress, warnings, .. } = run;
-        self.repeats.insert(repeat, Repeat { metrics, disk_utilisation, progress, warnings });
+        let CellRun { metrics, disk_utilisation, progress, warnings, pitfalls, .. } = run;
+        let whole = Repeat { metrics, disk_utilisation, progress, warnings, pitfalls };
+        self.repeats.insert(repeat, whole);
     }
 
     fn fail(&mut self, repeat: u32, reason: TargetError) {
@@ -332,6 +332,7 @@ fn merge(study: &Study, spec: &CellSpec, state: CellState) -> Cell {
         latency: Vec::new(),
         progress: Vec::new(),
         warnings: Vec::new(),
+        pitfalls: Vec::new(),
         error: None,
     };
     if let Some((_, reason)) = state.failed {
@@ -363,13 +364,14 @@ fn merge(study: &Study, spec: &CellSpec, state: CellState) -> Cell {
             }
         }
     }
-    cell.warnings = warnings
-        .into_iter()
-        .map(|(text, count)| match count {
-            all if all >= repeats => text,
-            some => format!("{text} (in {some} of {repeats} repeats)"),
-        })
-        .collect();
+    let counted = |text: String, count: usize| match count {
+        all if all >= repeats => text,
+        some => format!("{text} (in {some} of {repeats} repeats)"),
+    };
+    for (pitfall, count) in gather_pitfalls(&state.repeats) {
+        cell.add_pitfall(&pitfall, |what| counted(what, count));
+    }
+    cell.warnings.extend(warnings.into_iter().map(|(text, count)| counted(text, count)));
     for (name, samples) in samples {
         let prng = Prng::for_part(study.seed, &format!("bootstrap of {name} of {}", spec.id));
         let metric = stats::metric(samples, study.confidence, study.interval, prng);
@@ -384,24 +386,40 @@ fn merge(study: &Study, spec: &CellSpec, state: CellState) -> Cell {
     cell
 }
 
-fn warn_of_uncertainty(study: &Study, spec: &CellSpec, cell: &mut Cell) {
-    match cell.repeats {
-        1 => cell.warnings.push("one repeat only: nothing is known of its uncertainty".to_owned()),
-        few if few < REPEATS_FEW => cell
-            .warnings
-            .push(format!("{few} repeats only: the interval is a rough guess; 5 tell more")),
-        _ => {}
-    }
-    let name = spec.workload.main_metric();
-    if let Some(metric) = cell.metrics.get(name) {
-        let half = (metric.ci_high - metric.ci_low) / 2.0;
-        if half > INTERVAL_WIDE * metric.mean.abs() {
-            let share = half / metric.mean.abs();
-            let level = percent(study.confidence);
-            let text =
-                format!("the {level} interval of {name} is ±{:.0} % of its mean", share * 100.0);
-            cell.warnings.push(format!("{text}; more repeats narrow it"));
+/// The pitfalls of all repeats, each kind once, as the first repeat has it, with the number of repeats
+/// that ran into it.
+fn gather_pitfalls(repeats: &BTreeMap<u32, Repeat>) -> Vec<(Pitfall, usize)> {
+    let mut found: Vec<(Pitfall, usize)> = Vec::new();
+    for pitfall in repeats.values().flat_map(|repeat| &repeat.pitfalls) {
+        match found.iter_mut().find(|(other, _)| other.id() == pitfall.id()) {
+            Some((_, count)) => *count += 1,
+            None => found.push((pitfall.clone(), 1)),
         }
+    }
+    found
+}
+
+fn warn_of_uncertainty(study: &Study, spec: &CellSpec, cell: &mut Cell) {
+    if cell.repeats < REPEATS_FEW {
+        cell.add_pitfall(&Pitfall::FewRepeats { repeats: cell.repeats }, |what| what);
+    }
+    let metric = spec.workload.main_metric();
+    let Some(figure) = cell.metrics.get(metric) else { return };
+    let half = (figure.ci_high - figure.ci_low) / 2.0;
+    if half > INTERVAL_WIDE * figure.mean.abs() {
+        let share = half / figure.mean.abs();
+        let (metric, confidence) = (metric.to_owned(), study.confidence);
+        cell.add_pitfall(&Pitfall::WideInterval { metric, confidence, share }, |what| what);
+    }
+}
+
+impl Cell {
+    /// Puts a pitfall down, for people and for programs; `told` adds to what was seen.
+    fn add_pitfall(&mut self, pitfall: &Pitfall, told: impl FnOnce(String) -> String) {
+        let text = told(pitfall.what());
+        let found = FoundPitfall { id: pitfall.id().to_owned(), text, mend: pitfall.mend() };
+        self.warnings.push(found.warning());
+        self.pitfalls.push(found);
     }
 }
 

@@ -365,6 +365,7 @@ mod tests {
             latency: Vec::new(),
             progress: Vec::new(),
             warnings: Vec::new(),
+            pitfalls: Vec::new(),
             error: None,
         }
     }

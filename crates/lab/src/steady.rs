@@ -14,6 +14,7 @@
 //! States: not yet → steady or gave up; nothing is fed in after that. Pure logic: it neither runs
 //! rounds nor knows how long they are. A window in which nothing was done at all is not steady.
 
+use crate::pitfalls::Pitfall;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -141,14 +142,9 @@ impl WindowReport {
         }
     }
 
-    /// The warning for a cell that gave up, in the same words in every repeat so that repeats can be
-    /// counted.
-    pub fn warning(&self) -> String {
-        format!(
-            "the rate was not steady within {} rounds; the figures are of the last {}",
-            self.rounds.end,
-            self.rounds.len()
-        )
+    /// What a cell that gave up is warned of.
+    pub fn pitfall(&self) -> Pitfall {
+        Pitfall::NotSteady { rounds: self.rounds.end, window: self.rounds.len() }
     }
 }
 
@@ -203,10 +199,7 @@ mod tests {
                 assert_eq!(report.rounds, 20..25);
                 assert!(report.data_excursion < 0.20 && report.slope_excursion > 0.10);
                 assert!(report.line_start > report.line_end);
-                assert_eq!(
-                    report.warning(),
-                    "the rate was not steady within 25 rounds; the figures are of the last 5"
-                );
+                assert_eq!(report.pitfall(), Pitfall::NotSteady { rounds: 25, window: 5 });
             }
             other => panic!("{other:?}"),
         }

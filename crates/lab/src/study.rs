@@ -24,9 +24,9 @@ pub use reader::size_text;
 pub use settings::Options;
 pub use variants::{StudyWorkload, VARIANTS_MAX};
 pub use workload::{
-    BLOCK_SIZE_MAX, IDLE, InitialiseMethod, KINDS, Kind, Op, Operation, OperationKind,
-    PROBE_TIME_DEFAULT, Position, Priority, Probe, ProbeExtent, QUEUE_DEPTH_MAX, Random, SECTOR,
-    Sampling, Slob, Stream, Tool, ToolKind, WorkingSet, Workload,
+    BLOCK_SIZE_MAX, DiskChange, IDLE, InitialiseMethod, KINDS, Kind, Op, Operation, OperationKind,
+    PROBE_TIME_DEFAULT, Position, Priority, Probe, ProbeExtent, QUEUE_DEPTH_MAX, Random, Rebalance,
+    SECTOR, Sampling, Slob, Stream, Tool, ToolKind, WorkingSet, Workload,
 };
 
 use crate::design;
@@ -110,6 +110,8 @@ pub struct Factor {
     pub settings: BTreeMap<String, Table>,
     /// A command of the shell that the target runs before each run of a cell with this level.
     pub before: BTreeMap<String, String>,
+    /// A command that the target runs when the study is over, to undo what `before` did.
+    pub after: Option<String>,
 }
 
 impl Study {
@@ -404,6 +406,14 @@ fn read_factors(top: &mut Reader, layouts: &BTreeMap<String, Table>) -> Result<V
             };
             before.insert(level, command.to_owned());
         }
+        let after = reader.text("after")?.filter(|command| !command.trim().is_empty());
+        if after.is_some() && before.is_empty() {
+            return Err(reader.contradiction(
+                "after",
+                "it has 'after' and no 'before'",
+                "leave it out: there is nothing to undo",
+            ));
+        }
         if name == LAYOUT && !(settings.is_empty() && before.is_empty()) {
             return Err(reader.contradiction(
                 "name",
@@ -412,7 +422,8 @@ fn read_factors(top: &mut Reader, layouts: &BTreeMap<String, Table>) -> Result<V
             ));
         }
         reader.finish()?;
-        factors.push(Factor { name, levels: read.clone(), levels_in_file: read, settings, before });
+        let levels_in_file = read.clone();
+        factors.push(Factor { name, levels: read, levels_in_file, settings, before, after });
     }
     Ok(factors)
 }

@@ -14,6 +14,7 @@
 //! 4. Every repeat starts from the same state: nothing is left over from another cell.
 
 use crate::design::CellSpec;
+use crate::pitfalls::Pitfall;
 use crate::results::ProgressPoint;
 use crate::steady::SteadyRules;
 use hdrhistogram::Histogram;
@@ -69,6 +70,8 @@ pub struct CellRun {
     /// What a reader must know, a sentence each. The same matter in the same words in every repeat:
     /// equal warnings are merged and counted.
     pub warnings: Vec<String>,
+    /// Pitfalls that it ran into, each at most once.
+    pub pitfalls: Vec<Pitfall>,
 }
 
 impl From<workload::outcome::Outcome> for CellRun {

@@ -22,13 +22,13 @@
 //! What it doesn't have: owners, permissions, links, extended attributes, locks. They come with the
 //! first tree that serves people rather than loads.
 
-use crate::device::{IoFuture, Request};
+use crate::device::{IoError, IoFuture, Request};
 use std::fmt;
 use std::future::Future;
 use std::path::{Component, Path, PathBuf};
 use std::pin::Pin;
 use std::rc::Rc;
-use stdx::ByteCount;
+use stdx::{ByteCount, Offset};
 
 /// A shared tree.
 pub type TreeRef = Rc<dyn FileTree>;
@@ -88,6 +88,20 @@ pub trait File {
 
     /// Reads, writes, flushes data, makes a hole, or zeroes. A read may be answered short, at the end.
     fn submit(&self, request: Request) -> IoFuture;
+
+    /// Reads into the caller's memory, at once and on this thread; says how much came, which is less
+    /// than was asked for only at the end. `None` where the tree has no such way: [`File::submit`] then.
+    ///
+    /// It is for loads that stand for a program with one buffer and plain system calls, where a call
+    /// must cost what it costs that program. No other task of the runtime goes on meanwhile.
+    fn read_at_once(&self, _at: Offset, _into: &mut [u8]) -> Option<Result<usize, IoError>> {
+        None
+    }
+
+    /// Writes all of `data`, at once and on this thread. `None` as with [`File::read_at_once`].
+    fn write_at_once(&self, _at: Offset, _data: &[u8]) -> Option<Result<(), IoError>> {
+        None
+    }
 
     /// What is known of the file, its size first of all.
     fn status(&self) -> TreeFuture<FileStatus>;

@@ -12,6 +12,8 @@
 //! | [`Fault`] | misbehaves by rules: errors, latency, corruption, lost, torn and misdirected writes |
 //! | [`PowerCut`] | a write cache that can lose its power |
 //!
+//! One stands over a tree of files: [`CountedTree`] counts what a load asks of it.
+//!
 //! Rules, beside the contract of [`Device`](crate::Device):
 //!
 //! 1. A filter that does nothing to a request passes it down as it is, with its priority and `fua`.
@@ -19,6 +21,7 @@
 //!    happened, not the filter. An error that a filter makes names the filter.
 //! 3. Randomness comes from a [`Prng`](stdx::Prng) that is given, drawn in the order of submission.
 
+pub mod counted_tree;
 pub mod delay;
 pub mod fault;
 pub mod linear;
@@ -27,6 +30,7 @@ pub mod slice;
 pub mod stats;
 pub mod trace;
 
+pub use counted_tree::{CountedTree, Traffic};
 pub use delay::{Delay, Slowness};
 pub use fault::{Effect, Fault, Misdirection, Rule, RuleId};
 pub use linear::Linear;

@@ -36,14 +36,17 @@ pub mod profile;
 pub mod ram;
 pub mod ranges;
 pub mod reactor;
+pub mod read_ahead;
+pub mod service;
 pub mod ssd;
 pub mod store;
 
-pub use controller::Controller;
+pub use controller::{CachePolicy, CachedDevice, Controller, ControllerOptions, FlushPolicy};
 pub use disk::Disk;
 pub use link::Link;
 pub use machine::{Drive, Machine, MachineBuilder};
 pub use profile::{Profile, ProfileError};
 pub use ram::{NullDisk, RamDisk};
 pub use reactor::SimReactor;
+pub use read_ahead::HostReadAhead;
 pub use ssd::Ssd;

@@ -8,9 +8,13 @@
 //!   controller: [`Machine::devices`] are the drives on its back end, each on a port of its own, and
 //!   what the host sees is a volume of the engine's put through [`Machine::front`].
 //!
+//! A link has one or more *channels*, each a link of the profile by itself. LUNs (volumes of a RAID
+//! controller, in the order of [`Machine::front_of`]) or, without such a controller, drives are put on
+//! them in turn. One controller serves all LUNs; each has an equal part of its cache.
+//!
 //! The phases of the platters come from the seed, each drive's own, so that disks are not in step.
 
-use crate::controller::{CachedDevice, Controller};
+use crate::controller::{CachePolicy, CachedDevice, Controller, ControllerOptions, FlushPolicy};
 use crate::disk::Disk;
 use crate::host::Processor;
 use crate::link::Link;
@@ -19,6 +23,7 @@ use crate::profile::{
     SsdProfile, load,
 };
 use crate::reactor::SimReactor;
+use crate::service::ServicedDevice;
 use crate::ssd::Ssd;
 use rt::{DeviceRef, Rt, Runtime, Stalled};
 use std::future::Future;
@@ -48,6 +53,14 @@ impl Drive {
         match self {
             Drive::Disk(disk) => disk.cut_power(prng),
             Drive::Ssd(ssd) => ssd.cut_power(),
+        }
+    }
+
+    /// Has flushes and FUA ignored, or honoured, as they are by default.
+    pub fn ignore_flushes(&self, ignored: bool) {
+        match self {
+            Drive::Disk(disk) => disk.ignore_flushes(ignored),
+            Drive::Ssd(ssd) => ssd.ignore_flushes(ignored),
         }
     }
 
@@ -85,6 +98,8 @@ pub struct MachineBuilder {
     bays: Vec<Bay>,
     write_cache: Option<bool>,
     ssd_state: Option<SheetState>,
+    options: ControllerOptions,
+    channels: usize,
 }
 
 impl MachineBuilder {
@@ -126,6 +141,61 @@ impl MachineBuilder {
         Ok(self)
     }
 
+    /// The controller's firmware, by its name in the controller's profile; none, as it is above them.
+    pub fn firmware(mut self, name: &str) -> Result<MachineBuilder, ProfileError> {
+        let needs = ProfileError::Option { option: "firmware", needs: "a controller" };
+        let profile = self.controller.as_ref().ok_or(needs)?;
+        let with = profile.with_firmware(name).ok_or_else(|| {
+            let names: Vec<_> = profile.firmware.keys().map(|name| format!("'{name}'")).collect();
+            let known = match names.is_empty() {
+                true => "its profile has none".to_owned(),
+                false => format!("it has {}", names.join(", ")),
+            };
+            let controller = profile.name.clone();
+            ProfileError::Firmware { controller, name: name.to_owned(), known }
+        })?;
+        self.controller = Some(with);
+        Ok(self)
+    }
+
+    /// Whether the RAID controller's cache answers writes; as its profile says, else.
+    pub fn cache(mut self, policy: CachePolicy) -> Result<MachineBuilder, ProfileError> {
+        self.needs_raid_controller("cache")?;
+        self.options.cache = Some(policy);
+        Ok(self)
+    }
+
+    /// How far the RAID controller reads ahead; as its profile says, else.
+    pub fn read_ahead(mut self, size: ByteCount) -> Result<MachineBuilder, ProfileError> {
+        self.needs_raid_controller("read_ahead")?;
+        self.options.read_ahead = Some(size);
+        Ok(self)
+    }
+
+    fn needs_raid_controller(&self, option: &'static str) -> Result<(), ProfileError> {
+        if self.has_raid_controller() {
+            return Ok(());
+        }
+        Err(ProfileError::Option { option, needs: "a RAID controller" })
+    }
+
+    fn has_raid_controller(&self) -> bool {
+        self.controller.as_ref().is_some_and(|profile| profile.cache_mb.value > 0.0)
+    }
+
+    /// What becomes of flushes, at the RAID controller, or without one at the drives. Else a controller
+    /// without battery honours them, and so do drives.
+    pub fn flush(mut self, policy: FlushPolicy) -> MachineBuilder {
+        self.options.flush = Some(policy);
+        self
+    }
+
+    /// So many links of the profile side by side, 1 at the least. See the [module](self).
+    pub fn channels(mut self, channels: usize) -> MachineBuilder {
+        self.channels = channels.max(1);
+        self
+    }
+
     /// Turns the write caches of all hard disks on or off; else each is as its profile says.
     pub fn write_cache(mut self, on: bool) -> MachineBuilder {
         self.write_cache = Some(on);
@@ -144,12 +214,15 @@ impl MachineBuilder {
         let reactor = SimReactor::new(processor);
         let runtime = Runtime::new(Rc::clone(&reactor) as Rc<dyn rt::Reactor>);
         let rt = runtime.handle();
-        let raid = self.controller.as_ref().is_some_and(|profile| profile.cache_mb.value > 0.0);
-        let controller = self.controller.as_ref().map(|profile| Controller::new(&rt, profile));
+        let raid = self.has_raid_controller();
+        let service = self.controller.as_ref().and_then(ControllerProfile::service);
+        let with_options = |profile| Controller::with_options(&rt, profile, self.options);
+        let controller = self.controller.as_ref().map(with_options);
         if let Some(engine) = self.controller.as_ref().and_then(Processor::of_controller) {
             reactor.set_engine(engine);
         }
-        let shared = self.link.as_ref().map(|profile| Link::new(&rt, profile));
+        let new_link = |_| self.link.as_ref().map(|profile| Link::new(&rt, profile));
+        let links: Vec<Rc<Link>> = (0..self.channels).filter_map(new_link).collect();
         let (mut drives, mut devices) = (Vec::new(), Vec::new());
         for (index, bay) in self.bays.iter().enumerate() {
             let name = format!("disk{index}");
@@ -168,20 +241,24 @@ impl MachineBuilder {
                 }
             };
             let mut device = drive.device();
+            if let Some(rate) = service {
+                device = ServicedDevice::over(&rt, device, rate, &mut prng);
+            }
             if !raid {
+                drive.ignore_flushes(self.options.flush == Some(FlushPolicy::Ignored));
                 if let Some(controller) = &controller {
                     device = controller.attach(device);
                 }
-                if let (Some(profile), Some(shared)) = (&self.link, &shared) {
+                if let (Some(profile), false) = (&self.link, links.is_empty()) {
                     let own = (!profile.shared.value).then(|| Link::new(&rt, profile));
-                    device = own.as_ref().unwrap_or(shared).attach(device);
+                    device = own.as_ref().unwrap_or(&links[index % links.len()]).attach(device);
                 }
             }
             drives.push(drive);
             devices.push(device);
         }
         let front = raid.then_some(controller).flatten();
-        Machine { runtime, reactor, drives, devices, front, link: shared }
+        Machine { runtime, reactor, drives, devices, front, links }
     }
 }
 
@@ -192,7 +269,7 @@ pub struct Machine {
     drives: Vec<Drive>,
     devices: Vec<DeviceRef>,
     front: Option<Rc<Controller>>,
-    link: Option<Rc<Link>>,
+    links: Vec<Rc<Link>>,
 }
 
 /// A volume as the host sees it, and the controller's cache in between, where there is one.
@@ -214,6 +291,8 @@ impl Machine {
             bays: Vec::new(),
             write_cache: None,
             ssd_state: None,
+            options: ControllerOptions::default(),
+            channels: 1,
         }
     }
 
@@ -245,11 +324,19 @@ impl Machine {
     /// An engine's volume as the host sees it: behind the cache of a RAID controller and the link; the
     /// volume itself on a machine without a RAID controller.
     pub fn front(&self, volume: DeviceRef) -> Front {
+        self.front_of(volume, 0, 1)
+    }
+
+    /// The same for one LUN of several: this one of so many.
+    ///
+    /// # Panics
+    /// If `luns` is 0.
+    pub fn front_of(&self, volume: DeviceRef, lun: usize, luns: usize) -> Front {
         let Some(controller) = &self.front else { return Front { device: volume, cache: None } };
-        let cache = controller.cached(volume);
+        let cache = controller.cached_share(volume, luns as u64);
         let mut device = Rc::clone(&cache) as DeviceRef;
-        if let Some(link) = &self.link {
-            device = link.attach(device);
+        if !self.links.is_empty() {
+            device = self.links[lun % self.links.len()].attach(device);
         }
         Front { device, cache: Some(cache) }
     }

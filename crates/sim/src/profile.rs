@@ -27,7 +27,7 @@ mod library;
 mod link;
 mod ssd;
 
-pub use controller::ControllerProfile;
+pub use controller::{ControllerProfile, Firmware, ServiceRate};
 pub use disk::DiskProfile;
 pub use host::HostProfile;
 pub use library::{load, load_path, names};
@@ -77,6 +77,24 @@ pub enum ProfileError {
         is: &'static str,
         /// The kind that is needed.
         wanted: &'static str,
+    },
+    /// The controller has no firmware of this name.
+    #[error("controller '{controller}' has no firmware '{name}': {known}")]
+    Firmware {
+        /// The controller.
+        controller: String,
+        /// What was asked for.
+        name: String,
+        /// "it has 'a', 'b'", or that there is none.
+        known: String,
+    },
+    /// An option that needs another controller.
+    #[error("`{option}` needs {needs}: name one with `controller`, or leave `{option}` out")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// What it needs.
+        needs: &'static str,
     },
 }
 
@@ -324,6 +342,9 @@ impl Profile {
         let value_width = entries.iter().map(|e| e.value.len()).max().unwrap_or(0);
         for Entry { key, value, origin, .. } in entries {
             text.push_str(&format!("  {key:key_width$}  {value:>value_width$}  {origin}\n"));
+        }
+        if let Profile::Controller(controller) = self {
+            text.push_str(&controller.show_firmwares());
         }
         text
     }

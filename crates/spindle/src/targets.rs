@@ -7,15 +7,22 @@
 //! * [`layout`]: what a layout table says.
 //! * [`mod@array`]: a layout, built over devices; what it can do with itself.
 //! * [`views`]: the disks' view.
+//! * [`surroundings`]: what this host tells of itself and of the storage below a path.
 //! * [`simulated`], [`real`]: the two targets.
+//! * [`commands`]: what a study runs before its cells.
+//! * [`tools`]: the field's tools as workloads; [`directory`]: on a directory of this host.
 //! * [`crew`]: the workers of the field's tools on this host.
 
 mod array;
+mod commands;
 pub mod crew;
+mod directory;
 mod layout;
 mod machine;
 mod real;
 mod simulated;
+pub mod surroundings;
+mod tools;
 mod views;
 
 use lab::measure::{MeasureError, Volume};
@@ -37,19 +44,55 @@ impl fmt::Display for MachineError {
     }
 }
 
+/// What a study may do that reaches beyond it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leave {
+    /// Write to devices and files that have content.
+    pub destructive: bool,
+    /// Run the commands of its factors.
+    pub commands: bool,
+}
+
+impl Leave {
+    /// All leave: for looking at a study without running it.
+    pub fn all() -> Leave {
+        Leave { destructive: true, commands: true }
+    }
+}
+
+pub use commands::of_study as commands_of;
+
 /// The target that a study asks for.
 ///
 /// # Errors
-/// Where its machine can't be had.
-pub fn open(study: &Study, destructive: bool) -> Result<Box<dyn Target>, MachineError> {
+/// Where its machine can't be had, or it asks for more than it has leave for.
+pub fn open(study: &Study, leave: Leave) -> Result<Box<dyn Target>, MachineError> {
     let machine = Machine::read(study.machine.clone())
         .map_err(|why| MachineError(format!("[machine] of study '{}': {why}", study.name)))?;
-    match machine {
-        Machine::Simulated(machine) => simulated::SimulatedTarget::new(study, machine)
-            .map(|target| Box::new(target) as Box<dyn Target>),
-        Machine::Host(machine) => real::HostTarget::new(study, machine, destructive)
-            .map(|target| Box::new(target) as Box<dyn Target>),
+    let commands = commands_of(study);
+    if let (Machine::Simulated(_), false) = (&machine, commands.is_empty()) {
+        return Err(MachineError(format!(
+            "study '{}': commands run on a real machine only; leave out `before`, or write kind = \"host\"",
+            study.name
+        )));
     }
+    if !commands.is_empty() && !leave.commands {
+        return Err(MachineError(format!(
+            "study '{}' runs commands on this host ({}); allow them with --allow-commands",
+            study.name,
+            commands.join("; ")
+        )));
+    }
+    let target: Box<dyn Target> = match machine {
+        Machine::Simulated(machine) => Box::new(simulated::SimulatedTarget::new(study, machine)?),
+        Machine::Host(machine) => {
+            Box::new(real::HostTarget::new(study, machine, leave.destructive)?)
+        }
+    };
+    if commands.is_empty() {
+        return Ok(target);
+    }
+    Ok(Box::new(commands::WithCommands::new(target, study)))
 }
 
 /// What is measured below a directory of this host, a line a part.

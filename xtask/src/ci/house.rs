@@ -23,6 +23,7 @@ const ARROWS: &[Arrow] = &[
     ("sim", &["stdx", "codec", "rt"], &[]),
     ("host", &["stdx", "codec", "rt"], &[]),
     ("md", &["stdx", "codec", "rt"], &["sim"]),
+    ("asm", &["stdx", "codec", "rt"], &["sim"]),
     ("zfs-format", &["stdx", "codec"], &[]),
     ("zfs-store", &["stdx", "codec", "rt", "zfs-format"], &["sim"]),
     ("zfs", &["stdx", "codec", "rt", "zfs-format", "zfs-store"], &["sim"]),

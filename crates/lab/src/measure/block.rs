@@ -8,6 +8,7 @@
 
 use crate::measure::load::{Load, Tally, probe_reach};
 use crate::measure::{DiskSample, Mark, MeasureError, Volume};
+use crate::pitfalls::{self, Demand, IOS_FOR_P99, Moved, Pitfall};
 use crate::steady::{Steady, SteadyState};
 use crate::study::{Kind, Probe, ProbeExtent, Workload};
 use crate::target::{CellRun, RepeatPlan, StopFlag};
@@ -16,11 +17,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use stdx::{ByteCount, Prng};
 
-/// Below this share of the volume's reads, the disks' reads say that something answered from a cache.
-/// Parity and mirrors only add to what disks read.
-const CACHED_SHARE: f64 = 0.5;
-/// Fewer I/Os than this in the window make a p99 that is the largest of a handful.
-const IOS_FOR_P99: u64 = 200;
 /// How long a probe sleeps between looks at how far it is.
 const PROBE_LOOK: Duration = Duration::from_millis(5);
 /// A probe that has not ended after this long is ended: an hour is beyond every size that a study
@@ -42,7 +38,7 @@ pub async fn block(
     let load = Load::start(&rt, &volume, workload, &mut prng)?;
     if let Kind::Probe(probe) = &workload.kind {
         let set = workload.working_set.of(volume.device.geometry().capacity);
-        return run_probe(rt, volume, load, probe, probe_reach(probe, set), stop).await;
+        return run_probe(rt, volume, load, probe, set, stop).await;
     }
     rt.sleep(plan.steady.round).await;
     load.take()?;
@@ -51,8 +47,8 @@ pub async fn block(
     let window = plan.steady.window as usize;
     // A mark before each round of the window and what the round did.
     let mut rounds: VecDeque<(Mark, Tally)> = VecDeque::with_capacity(window + 1);
-    let mut mark = Mark::take(&rt, &volume);
-    let mut warnings = Vec::new();
+    let mut mark = Mark::of(&rt, &volume);
+    let mut unsteady = None;
     let mut done = false;
     while !done {
         rt.sleep(plan.steady.round).await;
@@ -60,7 +56,7 @@ pub async fn block(
             return Err(MeasureError::Interrupted);
         }
         let tally = load.take()?;
-        let end = Mark::take(&rt, &volume);
+        let end = Mark::of(&rt, &volume);
         let seconds = (end.time - mark.time).as_secs_f64();
         let rate = tally.ios() as f64 / seconds;
         rounds.push_back((std::mem::replace(&mut mark, end), tally));
@@ -71,7 +67,7 @@ pub async fn block(
             Steady::NotYet => false,
             Steady::Steady(_) => true,
             Steady::GaveUp(report) => {
-                warnings.push(report.warning());
+                unsteady = Some(report.pitfall());
                 true
             }
         };
@@ -80,8 +76,12 @@ pub async fn block(
     let mut tally = Tally::new();
     rounds.iter().for_each(|(_, round)| tally.add(round));
     let (begin, _) = rounds.front().expect("a window has a round");
-    let mut run = figures(&volume, begin, &mark, &tally)?;
-    run.warnings.extend(warnings);
+    let asked = Asked {
+        random: matches!(workload.kind, Kind::Random(_) | Kind::Slob(_)),
+        working_set: workload.working_set.of(volume.device.geometry().capacity),
+    };
+    let mut run = figures(&volume, begin, &mark, &tally, asked)?;
+    run.pitfalls.extend(unsteady);
     Ok(run)
 }
 
@@ -90,10 +90,11 @@ async fn run_probe(
     volume: Volume,
     load: Load,
     probe: &Probe,
-    reach: ByteCount,
+    set: ByteCount,
     stop: &StopFlag,
 ) -> Result<CellRun, MeasureError> {
-    let begin = Mark::take(&rt, &volume);
+    let reach = probe_reach(probe, set);
+    let begin = Mark::of(&rt, &volume);
     let mut tally = Tally::new();
     loop {
         let (look, limit) = match probe.extent {
@@ -114,9 +115,17 @@ async fn run_probe(
             break;
         }
     }
-    let end = Mark::take(&rt, &volume);
+    let end = Mark::of(&rt, &volume);
     load.stop().await?;
-    figures(&volume, &begin, &end, &tally)
+    // What a probe passes over is what it touches.
+    let working_set = reach.min(ByteCount(tally.bytes()));
+    figures(&volume, &begin, &end, &tally, Asked { random: false, working_set })
+}
+
+/// How a load asks, beside what it is counted by.
+struct Asked {
+    random: bool,
+    working_set: ByteCount,
 }
 
 /// What a stretch of time comes to.
@@ -125,6 +134,7 @@ fn figures(
     begin: &Mark,
     end: &Mark,
     tally: &Tally,
+    asked: Asked,
 ) -> Result<CellRun, MeasureError> {
     let seconds = (end.time - begin.time).as_secs_f64();
     let ios = tally.ios();
@@ -163,45 +173,28 @@ fn figures(
         set("write_iops", tally.writes.ios as f64 / seconds);
     }
 
-    let mut disks = DiskSample::default();
-    for (disk, begin) in end.disks.iter().zip(&begin.disks) {
-        let disk = disk.since(*begin);
-        disks.reads += disk.reads;
-        disks.read_bytes += disk.read_bytes;
-        disks.writes += disk.writes;
-        disks.written_bytes += disk.written_bytes;
-    }
-    let mut warnings = Vec::new();
-    if !volume.disks.is_empty() {
+    let demand = Demand {
+        reads: Moved { ios: tally.reads.ios, bytes: tally.reads.bytes },
+        writes: Moved { ios: tally.writes.ios, bytes: tally.writes.bytes },
+        random: asked.random,
+        working_set: Some(asked.working_set),
+        ..Demand::default()
+    };
+    let evidence = end.evidence_since(begin, demand);
+    if !evidence.disks.is_empty() {
+        let disks = evidence.disks.iter().copied().fold(DiskSample::default(), DiskSample::plus);
         set("disk_reads_per_io", disks.reads as f64 / ios as f64);
         set("disk_writes_per_io", disks.writes as f64 / ios as f64);
-        if (disks.read_bytes as f64) < CACHED_SHARE * tally.reads.bytes as f64 {
-            warnings.push(
-                "answered from a cache: the disks read less than half of what the volume gave; read \
-                 directly, or over a working set larger than the memory below"
-                    .to_owned(),
-            );
-        }
-        if (disks.written_bytes as f64) < CACHED_SHARE * tally.writes.bytes as f64 {
-            warnings.push(
-                "kept in a cache: the disks wrote less than half of what the volume took; write \
-                 longer, directly, or with flushes"
-                    .to_owned(),
-            );
-        }
     }
+    let mut pitfalls = pitfalls::find(&volume.surroundings, &evidence);
     if ios < IOS_FOR_P99 {
-        warnings.push(format!(
-            "fewer than {IOS_FOR_P99} I/Os in the window: the p99 is one of the largest few; lengthen \
-             steady.round"
-        ));
+        pitfalls.push(Pitfall::FewIos { ios });
     }
-    let disk_utilisation = end.utilisation_since(begin, volume);
     Ok(CellRun {
         metrics,
         latency: Some(latency),
-        disk_utilisation,
-        progress: Vec::new(),
-        warnings,
+        disk_utilisation: end.utilisation_since(begin, &volume.disks),
+        pitfalls,
+        ..CellRun::default()
     })
 }

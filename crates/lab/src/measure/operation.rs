@@ -9,6 +9,7 @@
 
 use crate::measure::load::Load;
 use crate::measure::{Mark, MeasureError, Volume};
+use crate::pitfalls::{self, Demand, Moved};
 use crate::results::ProgressPoint;
 use crate::study::{self, OperationKind, Priority, Sampling};
 use crate::target::{CellRun, RepeatPlan, StopFlag};
@@ -22,7 +23,9 @@ const PROGRESS_POINTS: u64 = 200;
 
 /// What an array can do with itself. The program implements it for its arrays.
 pub trait ArrayOperations {
-    /// How many bytes of each member an operation passes over.
+    /// How many bytes of each member an operation passes over. For a rebalance: how many bytes it moves
+    /// in all, known once it is [prepared](ArrayOperations::prepare); places are then places in the
+    /// list of moves.
     fn extent(&self) -> ByteCount;
 
     /// The grid of places at which a stretch may begin and end (a chunk, a row).
@@ -71,7 +74,7 @@ pub async fn operation(
         Some(load) => Some(Load::start(&rt, &volume, load, &mut prng)?),
         None => None,
     };
-    let begin = Mark::take(&rt, &volume);
+    let begin = Mark::of(&rt, &volume);
 
     let passes = match workload.sampled {
         Some(sampling) => sampled(&*array, sampling, &mut prng),
@@ -90,11 +93,15 @@ pub async fn operation(
         outcome.add(pass, rt.now() - pass_begin);
     }
 
-    let end = Mark::take(&rt, &volume);
+    let end = Mark::of(&rt, &volume);
     let seconds = (end.time - begin.time).as_secs_f64();
     let mut run = CellRun::default();
+    // The operation's own I/O is among the disks' counters and not among the load's.
+    let mut demand = Demand { disks_do_more: true, ..Demand::default() };
     if let Some(load) = load {
         let tally = load.take()?;
+        demand.reads = Moved { ios: tally.reads.ios, bytes: tally.reads.bytes };
+        demand.writes = Moved { ios: tally.writes.ios, bytes: tally.writes.bytes };
         run.metrics.insert("load_iops".into(), tally.ios() as f64 / seconds);
         run.metrics.insert("load_throughput_mb_s".into(), tally.bytes() as f64 / 1e6 / seconds);
         let latency = tally.latency();
@@ -124,7 +131,8 @@ pub async fn operation(
         ));
     }
     run.progress = estimate.progress;
-    run.disk_utilisation = end.utilisation_since(&begin, &volume);
+    run.disk_utilisation = end.utilisation_since(&begin, &volume.disks);
+    run.pitfalls = pitfalls::find(&volume.surroundings, &end.evidence_since(&begin, demand));
     Ok(run)
 }
 
@@ -134,6 +142,7 @@ fn name(kind: OperationKind) -> &'static str {
         OperationKind::Clone => "clone",
         OperationKind::Rebuild => "rebuild",
         OperationKind::Check => "check",
+        OperationKind::Rebalance(_) => "rebalance",
     }
 }
 

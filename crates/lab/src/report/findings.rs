@@ -2,29 +2,68 @@
 //!
 //! A fault of the set-up shows in a hundred cells at once; said a hundred times it is not read. So
 //! equal sentences are counted, with the cells they came from. Sentences that differ only in their
-//! numbers (`3.2 % of …`, `4.1 % of …`) are equal here, and the first stands for all.
+//! numbers (`3.2 % of …`, `4.1 % of …`) are equal here, and the first stands for all. Pitfalls are equal by
+//! their name.
+//!
+//! A pitfall stands among a cell's warnings as well, for readers of `results.json` that know no pitfalls;
+//! here it is told once.
 
+use crate::pitfalls;
 use crate::results::{Cell, Results};
 
-/// A warning or an error, and the cells that have it.
+/// A warning, a pitfall or an error, and the cells that have it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding<'a> {
+    /// What a pitfall is called; `None` of other findings.
+    pub title: Option<&'a str>,
     /// The sentence, as the first cell has it.
     pub text: &'a str,
+    /// What to do about it, where it is a pitfall.
+    pub mend: Option<&'a str>,
     /// Whether other cells say the same with other numbers.
     pub numbers_differ: bool,
     /// The cells' names, in the study's order.
     pub cells: Vec<&'a str>,
 }
 
-/// The warnings of all cells, those of the most cells first.
+/// The pitfalls of these cells, each kind once, those of the most cells first.
+pub fn pitfalls<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Vec<Finding<'a>> {
+    gathered(cells, |cell| {
+        let said = cell.pitfalls.iter().map(|pitfall| Said {
+            key: pitfall.id.clone(),
+            title: Some(pitfalls::title(&pitfall.id)),
+            text: &pitfall.text,
+            mend: Some(&pitfall.mend),
+        });
+        said.collect()
+    })
+}
+
+/// The warnings of all cells that are no pitfalls, those of the most cells first.
 pub fn warnings(results: &Results) -> Vec<Finding<'_>> {
-    gathered(results, |cell| cell.warnings.iter().map(String::as_str).collect())
+    gathered(&results.cells, |cell| {
+        let known: Vec<String> = cell.pitfalls.iter().map(|pitfall| pitfall.warning()).collect();
+        let others = cell.warnings.iter().filter(|warning| !known.contains(warning));
+        others.map(|warning| Said::plain(warning)).collect()
+    })
+}
+
+/// `answered from a cache (12 of 40 cells), not steady (1 of 40 cells)`.
+pub fn in_brief(findings: &[Finding<'_>], cells: usize) -> String {
+    let one = |finding: &Finding<'_>| {
+        let title = finding.title.unwrap_or(finding.text);
+        match finding.cells.len() {
+            1 if cells == 1 => title.to_owned(),
+            all if all == cells => format!("{title} (all cells)"),
+            some => format!("{title} ({some} of {cells} cells)"),
+        }
+    };
+    findings.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// Why cells have no figures, by the number of cells.
 pub fn errors(results: &Results) -> Vec<Finding<'_>> {
-    gathered(results, |cell| cell.error.iter().map(String::as_str).collect())
+    gathered(&results.cells, |cell| cell.error.iter().map(|error| Said::plain(error)).collect())
 }
 
 /// `3 repeats each`, `3 to 8 repeats each`.
@@ -38,11 +77,29 @@ pub fn repeats(results: &Results) -> String {
     }
 }
 
-fn gathered<'a>(results: &'a Results, of: impl Fn(&'a Cell) -> Vec<&'a str>) -> Vec<Finding<'a>> {
+/// What one cell says.
+struct Said<'a> {
+    /// Equal for what counts as the same.
+    key: String,
+    title: Option<&'a str>,
+    text: &'a str,
+    mend: Option<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    /// A sentence by itself.
+    fn plain(text: &'a str) -> Said<'a> {
+        Said { key: without_numbers(text), title: None, text, mend: None }
+    }
+}
+
+fn gathered<'a>(
+    cells: impl IntoIterator<Item = &'a Cell>,
+    of: impl Fn(&'a Cell) -> Vec<Said<'a>>,
+) -> Vec<Finding<'a>> {
     let mut found: Vec<(String, Finding<'a>)> = Vec::new();
-    for cell in &results.cells {
-        for text in of(cell) {
-            let key = without_numbers(text);
+    for cell in cells {
+        for Said { key, title, text, mend } in of(cell) {
             match found.iter_mut().find(|(known, _)| *known == key) {
                 Some((_, finding)) => {
                     finding.numbers_differ |= finding.text != text;
@@ -52,7 +109,8 @@ fn gathered<'a>(results: &'a Results, of: impl Fn(&'a Cell) -> Vec<&'a str>) -> 
                 }
                 None => {
                     let cells = vec![cell.id.as_str()];
-                    found.push((key, Finding { text, numbers_differ: false, cells }));
+                    let finding = Finding { title, text, mend, numbers_differ: false, cells };
+                    found.push((key, finding));
                 }
             }
         }

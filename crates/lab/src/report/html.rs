@@ -6,8 +6,9 @@
 //!
 //! Order, by what a reader wants to know first: the question and the verdict; whether to believe it
 //! (simulated or measured, quick, failed cells, claims); what was measured; then a section for each
-//! group of workloads (`charts`, `curves`, `disks`), what each factor does (`effects`), the claims, the warnings, and behind a fold
-//! every cell (`tables`). Nothing from the results is ever markup: `maud` escapes it.
+//! group of workloads (`charts`, `curves`, `disks`), what each factor does (`effects`), the claims, pitfalls and warnings, and behind a fold
+//! every cell (`tables`). Pitfalls are named under the verdict and in the sections of their cells, and told
+//! once, with their mends. Nothing from the results is ever markup: `maud` escapes it.
 
 mod charts;
 mod curves;
@@ -16,7 +17,7 @@ mod effects;
 mod tables;
 
 use super::figures::{capitalised, factor_label, percent};
-use super::findings::{Finding, errors, repeats, warnings};
+use super::findings::{Finding, errors, in_brief, pitfalls, repeats, warnings};
 use super::shape::{Group, groups};
 use crate::results::{ClaimResult, Results};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -69,6 +70,7 @@ fn head(results: &Results) -> Markup {
     let failed = results.cells.iter().filter(|cell| cell.error.is_some()).count();
     let warned = results.cells.iter().filter(|cell| !cell.warnings.is_empty()).count();
     let held = results.claims.iter().filter(|claim| claim.reproduced).count();
+    let pitfalls = pitfalls(&results.cells);
     let badge = match results.simulated {
         true => ("simulated", "Simulated", "Computed on modelled hardware, not measured on any."),
         false => ("measured", "Measured", "Measured on real hardware."),
@@ -85,6 +87,13 @@ fn head(results: &Results) -> Markup {
             div.verdict {
                 p.verdict-label { "Verdict" }
                 p { (results.verdict) }
+            }
+            @if !pitfalls.is_empty() {
+                p.caution {
+                    strong { "Before you believe it: " }
+                    (in_brief(&pitfalls, results.cells.len()))
+                    ". " a href="#findings" { "What that means, and what to do" }
+                }
             }
             @if results.quick {
                 p.caution {
@@ -127,7 +136,7 @@ fn contents(results: &Results, groups: &[Group]) -> Markup {
             @if effects::has_effects(groups) { a href="#effects" { "Effects" } }
             @if !results.claims.is_empty() { a href="#claims" { "Claims" } }
             @if results.cells.iter().any(|c| c.error.is_some() || !c.warnings.is_empty()) {
-                a href="#findings" { "Warnings" }
+                a href="#findings" { "Pitfalls and warnings" }
             }
             a href="#cells" { "All cells" }
         }
@@ -231,7 +240,8 @@ fn source(text: &str) -> Markup {
 
 fn findings(results: &Results) -> Markup {
     let (failed, warned) = (errors(results), warnings(results));
-    if failed.is_empty() && warned.is_empty() {
+    let pitfalls = pitfalls(&results.cells);
+    if failed.is_empty() && pitfalls.is_empty() && warned.is_empty() {
         return html! {};
     }
     html! {
@@ -239,6 +249,13 @@ fn findings(results: &Results) -> Markup {
             @if !failed.is_empty() {
                 h2 { "Cells that failed" }
                 ul.findings { @for finding in &failed { (one_finding(finding, "✗", "bad")) } }
+            }
+            @if !pitfalls.is_empty() {
+                h2 { "Pitfalls" }
+                p.about {
+                    "What keeps a figure from meaning what it seems to mean, and what to do about it."
+                }
+                ul.findings { @for pitfall in &pitfalls { (one_finding(pitfall, "!", "warn")) } }
             }
             @if !warned.is_empty() {
                 h2 { "Warnings" }
@@ -256,6 +273,7 @@ fn one_finding(finding: &Finding, sign: &str, class: &str) -> Markup {
             div {
                 (finding.text)
                 @if finding.numbers_differ { span.muted { " (others likewise, with other numbers)" } }
+                @if let Some(mend) = finding.mend { p.mend { "→ " (mend) } }
                 @if let [one] = finding.cells.as_slice() {
                     p.cells { (one) }
                 } @else {

@@ -5,8 +5,10 @@
 //! failed cells, endless names, markup and control characters in names, five decades, and figures
 //! that are no numbers.
 
-use crate::results::{Cell, ClaimResult, FORMAT, LatencyPoint, Metric, ProgressPoint, Results};
+use crate::pitfalls::Pitfall;
+use crate::results::{Cell, ClaimResult, FORMAT, FoundPitfall, LatencyPoint, Metric, ProgressPoint, Results};
 use std::collections::BTreeMap;
+use stdx::ByteCount;
 use stdx::prng::Prng;
 
 fn empty(study: &str, title: &str, question: &str) -> Results {
@@ -45,6 +47,7 @@ fn cell(factors: &[(&str, &str)], workload: &str, repeats: u32) -> Cell {
         latency: Vec::new(),
         progress: Vec::new(),
         warnings: Vec::new(),
+        pitfalls: Vec::new(),
         error: None,
     }
 }
@@ -58,6 +61,14 @@ fn metric(prng: &mut Prng, mean: f64, spread: f64, repeats: u32) -> Metric {
     let variance = samples.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
     let half = if repeats > 1 { 4.3 * (variance / n).sqrt() } else { 0.0 };
     Metric { mean, ci_low: mean - half, ci_high: mean + half, samples }
+}
+
+/// Warns a cell of a pitfall, as `run` does.
+fn ran_into(cell: &mut Cell, pitfall: &Pitfall) {
+    let (text, mend) = (pitfall.what(), pitfall.mend());
+    let found = FoundPitfall { id: pitfall.id().into(), text, mend };
+    cell.warnings.push(found.warning());
+    cell.pitfalls.push(found);
 }
 
 /// Layout, disks that hold data, disks, cost of a small write in disk I/Os.
@@ -100,6 +111,10 @@ pub fn raid_layouts() -> Results {
                 );
                 fill(&mut cell, &mut prng, rate * 1e6 / 262_144.0, 262_144.0, 2.0 * n, 0.012);
                 busy(&mut cell, &mut prng, *disks, 0.9);
+                if streams == "1" && reading {
+                    let (disks, workload) = (ByteCount::mib(3 * *disks as u64), ByteCount::gib(1));
+                    ran_into(&mut cell, &Pitfall::Cached { disks, workload });
+                }
                 results.cells.push(cell);
             }
         }
@@ -263,6 +278,7 @@ pub fn this_host() -> Results {
         let mut cell = cell(&[("queue_depth", depth), ("block_size", "4k")], "random", 1);
         fill(&mut cell, &mut prng, iops, 4096.0, depth.parse().unwrap(), 0.0);
         cell.disk_utilisation.insert("vda".into(), 0.98);
+        ran_into(&mut cell, &Pitfall::FewRepeats { repeats: 1 });
         results.cells.push(cell);
     }
     results.notes = vec!["--quick: 1 repeat of 3, 2 s of 30 s".into()];
@@ -294,6 +310,8 @@ pub fn awkward() -> Results {
                 let iops = 10_f64.powi(number as i32) * 3.7;
                 fill(&mut cell, &mut prng, iops, 4096.0, 4.0, 0.4);
                 cell.warnings.push(format!("{number} of {MARKUP}: run it again."));
+                let [id, text, mend] = [MARKUP, MARKUP, "redden \u{1b}[31m"].map(str::to_owned);
+                cell.pitfalls.push(FoundPitfall { id, text, mend });
                 if *layout == "zero" {
                     let nothing = Metric {
                         mean: f64::NAN,

@@ -237,7 +237,7 @@ fn control_characters_of_a_name_do_not_reach_the_terminal() {
 fn a_big_study_is_a_page_in_the_terminal_and_full_prints_every_cell() {
     let results = sample::raid_layouts();
     let page = text(&results, plain(110));
-    assert!(page.lines().count() < 120, "{} lines", page.lines().count());
+    assert!(page.lines().count() < 125, "{} lines", page.lines().count());
     for layout in ["single", "raid10-4", "raid50-4x3"] {
         assert!(page.contains(layout));
     }
@@ -280,6 +280,43 @@ fn equal_warnings_are_gathered_with_their_count() {
     let out = text(&results, plain(100));
     assert_eq!(out.matches("Throughput still rose").count(), 1);
     assert!(out.contains("12 cells: Throughput still rose"));
+}
+
+/// A pitfall told without its mend, far from the figures, or once for each of its cells, is not heeded.
+#[test]
+fn a_pitfall_is_told_once_with_its_mend_and_named_beside_the_verdict() {
+    let results = sample::raid_layouts();
+    let with: Vec<_> = results.cells.iter().filter(|cell| !cell.pitfalls.is_empty()).collect();
+    let (count, mend) = (with.len(), with[0].pitfalls[0].mend.as_str());
+    let brief = format!("answered from a cache ({count} of {} cells)", results.cells.len());
+    let out = text(&results, plain(200)).replace("\n      ", " ");
+    assert!(out.contains(&format!("{count} cells: answered from a cache: the disks read")), "{out}");
+    assert_eq!(out.matches(mend).count(), 1, "{out}");
+    let verdict = out.split("Verdict").nth(1).expect("a verdict").replace("\n    ", " ");
+    assert!(verdict.contains(&brief), "{verdict}");
+    let page = html(&results);
+    assert_eq!(page.matches(mend).count(), 1);
+    let after_verdict = page.split("<div class=\"verdict\">").nth(1).expect("a verdict");
+    let near = after_verdict.split("</header>").next().expect("the head");
+    assert!(near.contains(&brief), "{near}");
+    assert!(page.contains("Pitfalls here: answered from a cache"));
+    assert!(page.contains("<td>cached</td>"), "in the table of all cells");
+}
+
+/// `results.json` of before there were pitfalls has the warnings alone.
+#[test]
+fn old_results_without_pitfalls_are_read_and_show_their_warnings() {
+    let results = sample::this_host();
+    let mut json = serde_json::to_value(&results).unwrap();
+    for cell in json["cells"].as_array_mut().unwrap() {
+        cell.as_object_mut().unwrap().remove("pitfalls");
+    }
+    let old: Results = serde_json::from_value(json).unwrap();
+    assert!(old.cells.iter().all(|cell| cell.pitfalls.is_empty()));
+    for out in [text(&old, plain(100)), html(&old)] {
+        assert!(out.contains("one repeat only"), "{out}");
+        assert!(!out.contains("Pitfalls here"), "{out}");
+    }
 }
 
 #[test]

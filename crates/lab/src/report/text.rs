@@ -6,13 +6,14 @@
 //! second table gives the other metrics of each row over all its cells. `full` prints every cell.
 //!
 //! From top to bottom: what was asked and how (simulated and shortened runs say so first), tables,
-//! failed cells and warnings, claims, and last the verdict, which is what stays on the screen.
+//! failed cells, pitfalls and warnings, claims, and last the verdict, which is what stays on the screen,
+//! with the pitfalls' names below it.
 //!
 //! Nothing is wider than the terminal: a table with too many columns goes on below itself, text is
 //! wrapped. Control characters in names don't reach the terminal.
 
 use super::figures::{Measure, Unit, capitalised, factor_label, measure, percent};
-use super::findings::{Finding, errors, repeats, warnings};
+use super::findings::{Finding, errors, in_brief, pitfalls, repeats, warnings};
 use super::shape::{Group, groups};
 use crate::results::{Cell, Results};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
@@ -73,6 +74,12 @@ pub fn text(results: &Results, options: TextOptions) -> String {
     page.gap();
     page.prose(Style::Strong, "", "Verdict");
     page.prose(Style::Plain, "  ", &results.verdict);
+    let pitfalls = pitfalls(&results.cells);
+    if !pitfalls.is_empty() {
+        let brief = in_brief(&pitfalls, results.cells.len());
+        let line = format!("Before you believe it, see the pitfalls above: {brief}.");
+        page.prose(Style::Caution, "  ", &line);
+    }
     page.out
 }
 
@@ -276,6 +283,12 @@ impl Page {
             self.prose(Style::Bad, "", &heading);
             self.list(&failed, "✗");
         }
+        let pitfalls = pitfalls(&results.cells);
+        if !pitfalls.is_empty() {
+            self.gap();
+            self.prose(Style::Caution, "", "Pitfalls");
+            pitfalls.iter().for_each(|pitfall| self.finding(pitfall, "!"));
+        }
         let warned = warnings(results);
         if !warned.is_empty() {
             self.gap();
@@ -285,19 +298,24 @@ impl Page {
     }
 
     fn list(&mut self, findings: &[Finding], sign: &str) {
-        for finding in findings.iter().take(WARNINGS_MAX) {
-            let count = match finding.cells.as_slice() {
-                [one] => format!("{one}: "),
-                several => format!("{} cells: ", several.len()),
-            };
-            let like =
-                if finding.numbers_differ { " (others likewise, with other numbers)" } else { "" };
-            let line = format!("{sign} {count}{}{like}", finding.text);
-            self.prose(Style::Plain, "  ", &line);
-        }
+        findings.iter().take(WARNINGS_MAX).for_each(|finding| self.finding(finding, sign));
         if findings.len() > WARNINGS_MAX {
             let more = format!("… and {} more in the HTML report", findings.len() - WARNINGS_MAX);
             self.prose(Style::Faint, "  ", &more);
+        }
+    }
+
+    fn finding(&mut self, finding: &Finding, sign: &str) {
+        let count = match finding.cells.as_slice() {
+            [one] => format!("{one}: "),
+            several => format!("{} cells: ", several.len()),
+        };
+        let like =
+            if finding.numbers_differ { " (others likewise, with other numbers)" } else { "" };
+        let line = format!("{sign} {count}{}{like}", finding.text);
+        self.prose(Style::Plain, "  ", &line);
+        if let Some(mend) = finding.mend {
+            self.prose(Style::Plain, "    ", &format!("→ {mend}"));
         }
     }
 

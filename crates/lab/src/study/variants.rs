@@ -7,7 +7,7 @@
 
 use super::error::{Fault, Path, Problem, suggest};
 use super::reader::Reader;
-use super::workload::{IDLE, KINDS, ToolKind, Workload};
+use super::workload::{IDLE, KINDS, OPERATIONS, ToolKind, Workload};
 use super::{Factor, Level};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::{Table, Value};
@@ -161,7 +161,7 @@ impl Head {
     }
 
     fn is_operation(&self) -> bool {
-        matches!(self.kind, "initialise" | "clone" | "rebuild" | "check")
+        OPERATIONS.contains(&self.kind)
     }
 
     fn reader(&self, parameters: Table) -> Reader {

@@ -5,7 +5,8 @@
 //!
 //! * I/O that goes on until it is steady: [`Stream`], [`Random`] (as IOMeter does it), [`Slob`]; and
 //!   [`Probe`], which runs once over so many bytes or so long, as `hdparm -t` and `dd` do.
-//! * [`Operation`]s of the array itself, which end by themselves: initialise, clone, rebuild, check.
+//! * [`Operation`]s of the array itself, which end by themselves: initialise, clone, rebuild, check,
+//!   rebalance.
 //! * [`Tool`]s of the field, on a tree of files: filebench, fio, bonnie++ and others. What their
 //!   settings mean the target knows, which has the tools.
 //!
@@ -220,7 +221,30 @@ pub enum OperationKind {
     Rebuild,
     /// `kind = "check"`: reads all members and compares.
     Check,
+    /// `kind = "rebalance"`: moves data after disks came or went.
+    Rebalance(Rebalance),
 }
+
+/// What a rebalance evens out, and how hard it works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rebalance {
+    /// What happened to the disks before.
+    pub change: DiskChange,
+    /// Moves under way at once, as Oracle's `ASM_POWER_LIMIT`; 1 by default.
+    pub power: u32,
+}
+
+/// What happens to the disks of a group before it is rebalanced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskChange {
+    /// A disk is added.
+    Add,
+    /// A disk is to be taken away.
+    Drop,
+}
+
+/// The highest power of a rebalance: that of `ASM_POWER_LIMIT` since Oracle 11.2.0.2.
+pub const POWER_MAX: u32 = 1024;
 
 /// How redundancy is made right for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,7 +278,7 @@ pub struct Sampling {
     pub sample: ByteCount,
 }
 
-/// An operation of the array: `initialise`, `clone`, `rebuild`, `check`.
+/// An operation of the array: `initialise`, `clone`, `rebuild`, `check`, `rebalance`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     /// Which.
@@ -268,7 +292,7 @@ pub struct Operation {
 }
 
 /// The words that `kind` takes.
-pub const KINDS: [&str; 14] = [
+pub const KINDS: [&str; 15] = [
     "stream",
     "random",
     "slob",
@@ -277,6 +301,7 @@ pub const KINDS: [&str; 14] = [
     "clone",
     "rebuild",
     "check",
+    "rebalance",
     "filebench",
     "fio",
     "bonnie",
@@ -284,6 +309,9 @@ pub const KINDS: [&str; 14] = [
     "iometer",
     "smallfiles",
 ];
+
+/// Those of them that are operations of the array.
+pub(crate) const OPERATIONS: [&str; 5] = ["initialise", "clone", "rebuild", "check", "rebalance"];
 
 impl Workload {
     /// The word of its kind: `random`, `rebuild`.
@@ -299,6 +327,7 @@ impl Workload {
                 OperationKind::Clone => "clone",
                 OperationKind::Rebuild => "rebuild",
                 OperationKind::Check => "check",
+                OperationKind::Rebalance(_) => "rebalance",
             },
         }
     }
@@ -352,6 +381,10 @@ impl Workload {
                 if let OperationKind::Initialise(method) = operation.kind {
                     parameters.push(("method", method.text().to_owned()));
                 }
+                if let OperationKind::Rebalance(rebalance) = operation.kind {
+                    parameters.push(("change", rebalance.change.text().to_owned()));
+                    parameters.push(("power", rebalance.power.to_string()));
+                }
                 parameters
             }
             Kind::Tool(tool) => {
@@ -387,7 +420,7 @@ impl Workload {
             let kind = Kind::Tool(Tool { kind, settings });
             return Ok(Workload { name: name.to_owned(), kind, working_set: WorkingSet::Whole });
         }
-        let is_operation = matches!(kind, "initialise" | "clone" | "rebuild" | "check");
+        let is_operation = OPERATIONS.contains(&kind);
         if is_operation && reader.take("working_set").is_some() {
             return Err(reader.contradiction(
                 "working_set",
@@ -412,6 +445,13 @@ impl Workload {
             "clone" => Kind::Operation(operation(OperationKind::Clone, &mut reader)?),
             "rebuild" => Kind::Operation(operation(OperationKind::Rebuild, &mut reader)?),
             "check" => Kind::Operation(operation(OperationKind::Check, &mut reader)?),
+            "rebalance" => {
+                let changes = [("add", DiskChange::Add), ("drop", DiskChange::Drop)];
+                let change = reader.choice("change", &changes)?.unwrap_or(DiskChange::Add);
+                let power = reader.count("power", 1..=POWER_MAX)?.unwrap_or(1);
+                let kind = OperationKind::Rebalance(Rebalance { change, power });
+                Kind::Operation(operation(kind, &mut reader)?)
+            }
             other => unreachable!("the kind '{other}' was checked against KINDS"),
         };
         reader.finish()?;
@@ -449,6 +489,16 @@ impl InitialiseMethod {
         match self {
             InitialiseMethod::Parity => "parity",
             InitialiseMethod::Zeros => "zeros",
+        }
+    }
+}
+
+impl DiskChange {
+    /// `add` or `drop`.
+    pub fn text(self) -> &'static str {
+        match self {
+            DiskChange::Add => "add",
+            DiskChange::Drop => "drop",
         }
     }
 }

@@ -85,6 +85,11 @@ impl Disk {
         self.geometry.set(Geometry { volatile_cache: on, ..self.geometry.get() });
     }
 
+    /// Has flushes and FUA ignored, or honoured, as they are by default.
+    pub fn ignore_flushes(&self, ignored: bool) {
+        self.inner.borrow_mut().model.ignore_flushes(ignored);
+    }
+
     /// Cuts the power: what was answered and not yet on the medium is lost, what was being written is
     /// torn, requests under way fail.
     pub fn cut_power(&self, prng: &mut Prng) {

@@ -108,6 +108,8 @@ pub(super) struct Waiting {
     pub(super) place: Place,
     arrived: Instant,
     ready: Instant,
+    /// Commands that arrived later and went before it.
+    overtaken: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -157,9 +159,12 @@ pub struct DiskModel {
     interface_ns_per_byte: f64,
     queue_depth: usize,
     reorder_depth: usize,
+    /// What having been overtaken once is worth.
+    overtaken_ns: u64,
     age_limit: Duration,
     read_ahead: u64,
     write_cache: bool,
+    flush_ignored: bool,
     dirty_sectors_max: u64,
     stretches_max: usize,
 
@@ -199,9 +204,11 @@ impl DiskModel {
             interface_ns_per_byte: 1e3 / profile.interface_mb_s.value,
             queue_depth: profile.queue_depth.value as usize,
             reorder_depth: profile.reorder_depth.value as usize,
+            overtaken_ns: (layout.revolution_ns() as f64 / std::env::var("AGEW").ok().and_then(|v| v.parse().ok()).unwrap_or(profile.age_commands.value)) as u64,
             age_limit: Duration::from_nanos((profile.age_limit_ms.value * 1e6) as u64),
             read_ahead,
             write_cache: profile.write_cache_enabled.value,
+            flush_ignored: false,
             dirty_sectors_max: sectors(profile.write_cache_mb.value),
             stretches_max: profile.write_cache_extents.value as usize,
             interface_free: Instant::START,
@@ -244,6 +251,12 @@ impl DiskModel {
     pub fn set_write_cache(&mut self, on: bool) {
         assert!(self.outstanding == 0 && self.dirty.is_empty(), "the disk is idle and clean");
         self.write_cache = on;
+    }
+
+    /// Has flushes, and writes with FUA, answered as if there were nothing to wait for, as disks do that
+    /// lie about their cache.
+    pub fn ignore_flushes(&mut self, ignored: bool) {
+        self.flush_ignored = ignored;
     }
 
     /// The parts of `blocks` that are in the write buffer and not on the medium.
@@ -353,6 +366,9 @@ impl DiskModel {
             let command = self.outside.pop_front().expect("it was just seen");
             self.outstanding += 1;
             match command.action {
+                Action::Flush if self.flush_ignored => {
+                    self.schedule(now + self.overhead, Event::Answered(command.id));
+                }
                 Action::Flush => {
                     self.flushing = Some(Flush { id: command.id, ended: false });
                     self.poke(now);
@@ -416,7 +432,10 @@ impl DiskModel {
         let place = self.layout.locate(missing.start);
         let ready = now + self.overhead;
         let blocks = missing;
-        self.queue.push(Waiting { id, write: false, blocks, bytes, place, arrived: now, ready });
+        let (arrived, overtaken) = (now, 0);
+        let read =
+            Waiting { id, write: false, blocks, bytes, place, arrived, ready, overtaken };
+        self.queue.push(read);
         self.poke(now);
     }
 
@@ -489,15 +508,16 @@ impl DiskModel {
         {
             self.mechanism = Mechanism::Idle;
         }
-        if self.write_cache && !fua {
+        if self.write_cache && (!fua || self.flush_ignored) {
             self.for_room.push_back(command);
             self.make_room(now, effects);
         } else {
             let (id, blocks) = (command.id, command.blocks);
             let place = self.layout.locate(blocks.start);
-            let waiting =
-                Waiting { id, write: true, blocks, bytes: 0, place, arrived: now, ready: now };
-            self.queue.push(waiting);
+            let (arrived, ready, overtaken) = (now, now, 0);
+            let write =
+                Waiting { id, write: true, blocks, bytes: 0, place, arrived, ready, overtaken };
+            self.queue.push(write);
         }
         self.poke(now);
     }

@@ -1,6 +1,20 @@
-//! The profile of a controller: a plain host bus adapter (no cache, no parity) or a RAID controller.
+//! The profile of a controller: a plain host bus adapter (no cache, no parity) or a RAID controller,
+//! and the firmwares that it can have.
+//!
+//! A firmware is a table `[firmware.NAME]` at the end of the file, with a title and those numbers that
+//! are otherwise than above, each with its provenance. Without a firmware named, the numbers above
+//! hold.
+//!
+//! ```toml
+//! [firmware.newer]
+//! title = "With a media scan"
+//! background_service_mb_s = { value = 5.0, derived = "3 TB a week" }
+//! background_service_kb = { value = 512, guessed = "a long read of the class" }
+//! ```
 
-use super::{Flaw, Given, profile};
+use super::{Entry, Field, Flaw, Given, profile};
+use serde::Deserialize;
+use std::collections::BTreeMap;
 
 profile! {
     /// A host bus adapter or a RAID controller.
@@ -25,16 +39,138 @@ profile! {
         parity_p_mb_s: Given<f64>,
         /// Likewise for P and Q.
         parity_pq_mb_s: Given<f64>,
+        /// What a data service of the controller's own (a media scan) reads of each drive while the
+        /// drive is at work (10⁶ B/s); there is none without.
+        background_service_mb_s: Option<Given<f64>>,
+        /// Length of each of its reads (2¹⁰ B).
+        background_service_kb: Option<Given<u64>>,
+        /// The firmwares that a study may name.
+        #[serde(default)]
+        firmware: BTreeMap<String, Firmware>,
     }
 }
 
+macro_rules! firmware {
+    ($($(#[$doc:meta])* $field:ident: $type:ty, $into:expr;)*) => {
+        /// A firmware: what is otherwise with it. See the [module](self) for the format.
+        #[derive(Clone, Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Firmware {
+            /// What it is, for people.
+            pub title: String,
+            $($(#[$doc])* pub $field: Option<Given<$type>>,)*
+        }
+
+        impl Firmware {
+            /// Every value with its provenance.
+            pub fn entries(&self) -> Vec<Entry> {
+                [$(self.$field.entry(stringify!($field)),)*].into_iter().flatten().collect()
+            }
+
+            fn put_into(&self, profile: &mut ControllerProfile) {
+                $(if let Some(given) = &self.$field {
+                    profile.$field = $into(given.clone());
+                })*
+            }
+        }
+    };
+}
+
+firmware! {
+    /// As [`ControllerProfile::command_overhead_us`].
+    command_overhead_us: f64, std::convert::identity;
+    /// As [`ControllerProfile::throughput_mb_s`].
+    throughput_mb_s: f64, std::convert::identity;
+    /// As [`ControllerProfile::read_ahead_kb`].
+    read_ahead_kb: u64, std::convert::identity;
+    /// As [`ControllerProfile::destage_percent`].
+    destage_percent: f64, std::convert::identity;
+    /// As [`ControllerProfile::destage_kb`].
+    destage_kb: u64, std::convert::identity;
+    /// As [`ControllerProfile::destage_depth`].
+    destage_depth: u64, std::convert::identity;
+    /// As [`ControllerProfile::parity_p_mb_s`].
+    parity_p_mb_s: f64, std::convert::identity;
+    /// As [`ControllerProfile::parity_pq_mb_s`].
+    parity_pq_mb_s: f64, std::convert::identity;
+    /// As [`ControllerProfile::background_service_mb_s`].
+    background_service_mb_s: f64, Some;
+    /// As [`ControllerProfile::background_service_kb`].
+    background_service_kb: u64, Some;
+}
+
+/// Firmwares are shown apart from the numbers that hold without one.
+impl Field for BTreeMap<String, Firmware> {
+    fn entry(&self, _: &'static str) -> Option<Entry> {
+        None
+    }
+}
+
+/// What the background service of a controller does to each drive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ServiceRate {
+    /// 10⁶ B/s of each drive.
+    pub mb_s: f64,
+    /// Bytes of one read.
+    pub read_bytes: u64,
+}
+
+/// The length of the service's reads where the profile gives none (2¹⁰ B).
+const SERVICE_READ_KB_DEFAULT: u64 = 512;
+
 impl ControllerProfile {
+    /// The profile with this firmware; `None` where there is none of this name.
+    pub fn with_firmware(&self, name: &str) -> Option<ControllerProfile> {
+        let firmware = self.firmware.get(name)?;
+        let mut profile = self.clone();
+        firmware.put_into(&mut profile);
+        Some(profile)
+    }
+
+    /// Its background service, if it has one.
+    pub fn service(&self) -> Option<ServiceRate> {
+        let rate = self.background_service_mb_s.as_ref().filter(|rate| rate.value > 0.0)?;
+        let kb = self.background_service_kb.as_ref().map_or(SERVICE_READ_KB_DEFAULT, |kb| kb.value);
+        Some(ServiceRate { mb_s: rate.value, read_bytes: kb * 1024 })
+    }
+
     pub(crate) fn check(&self) -> Result<(), Flaw> {
+        self.check_numbers()?;
+        for firmware in self.firmware.values() {
+            for Entry { key, number, .. } in firmware.entries() {
+                let sane = number.is_none_or(|n| n == 0.0 || (1e-3..=1e15).contains(&n));
+                Flaw::unless(sane, key, "write 0, or a number from 0.001 to 1e15")?;
+            }
+            let mut with = self.clone();
+            firmware.put_into(&mut with);
+            with.check_numbers()?;
+        }
+        Ok(())
+    }
+
+    fn check_numbers(&self) -> Result<(), Flaw> {
         let throughput = self.throughput_mb_s.value > 0.0;
         Flaw::unless(throughput, "throughput_mb_s", "must be more than 0")?;
         let percent = (0.0..=90.0).contains(&self.destage_percent.value);
         Flaw::unless(percent, "destage_percent", "write a share from 0 to 90")?;
         Flaw::unless(self.destage_kb.value >= 4, "destage_kb", "must be 4 at least")?;
-        Flaw::unless(self.destage_depth.value > 0, "destage_depth", "must be more than 0")
+        Flaw::unless(self.destage_depth.value > 0, "destage_depth", "must be more than 0")?;
+        let read =
+            self.background_service_kb.as_ref().map_or(SERVICE_READ_KB_DEFAULT, |kb| kb.value);
+        let read = read >= 4 && read.is_multiple_of(4) && read <= 64 << 10;
+        let mend = "write a multiple of 4, up to 65536";
+        Flaw::unless(read, "background_service_kb", mend)
+    }
+
+    /// The firmwares as text, as [`Profile::show`](super::Profile::show) gives the rest.
+    pub(crate) fn show_firmwares(&self) -> String {
+        let mut text = String::new();
+        for (name, firmware) in &self.firmware {
+            text.push_str(&format!("  firmware {name}: {}\n", firmware.title));
+            for Entry { key, value, origin, .. } in firmware.entries() {
+                text.push_str(&format!("    {key}  {value}  {origin}\n"));
+            }
+        }
+        text
     }
 }

@@ -52,6 +52,9 @@ profile! {
         queue_depth: Given<u64>,
         /// Commands among which the firmware chooses the nearest.
         reorder_depth: Given<u64>,
+        /// Commands that have to overtake a waiting one until it is chosen as if it were a revolution
+        /// nearer. Fewer are fairer and slower.
+        age_commands: Given<f64>,
         /// Age at which a command is next, however far.
         age_limit_ms: Given<f64>,
     }
@@ -67,6 +70,7 @@ impl DiskProfile {
         positive(self.queue_depth.value as f64, "queue_depth")?;
         positive(self.reorder_depth.value as f64, "reorder_depth")?;
         positive(self.read_segments.value as f64, "read_segments")?;
+        positive(self.age_commands.value, "age_commands")?;
         positive(self.write_cache_extents.value as f64, "write_cache_extents")?;
         let ordered = self.inner_rate_mb_s.value <= self.outer_rate_mb_s.value;
         Flaw::unless(ordered, "inner_rate_mb_s", "must not be above outer_rate_mb_s")?;

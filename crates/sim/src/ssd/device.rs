@@ -89,6 +89,11 @@ impl Ssd {
         inner.pending.fail_all(self, IoErrorKind::PowerCut);
     }
 
+    /// Has flushes and FUA ignored, or honoured, as they are by default.
+    pub fn ignore_flushes(&self, ignored: bool) {
+        self.inner.borrow_mut().model.ignore_flushes(ignored);
+    }
+
     /// Turns the power on again.
     pub fn power_on(&self) {
         self.powered.set(true);

@@ -87,6 +87,7 @@ struct Costs {
     buffer_bytes: u64,
     protected: bool,
     flush: Duration,
+    flush_ignored: bool,
     depth: usize,
 }
 
@@ -116,6 +117,7 @@ impl SsdModel {
             buffer_bytes: (profile.write_buffer_mb.value * 1_048_576.0) as u64,
             protected: profile.power_loss_protection.value,
             flush: micros(profile.flush_us.value),
+            flush_ignored: false,
             depth: profile.queue_depth.value as usize,
         };
         let channels = profile.channels.value as usize;
@@ -197,7 +199,7 @@ impl SsdModel {
         }
         let unit = self.first_unit + self.units.len() as u64;
         let unit = if self.open_bytes == 0 { unit - 1 } else { unit };
-        if fua && self.volatile() {
+        if fua && !costs.flush_ignored && self.volatile() {
             let done = self.write_out(accepted);
             return (self.answer(done), unit);
         }
@@ -214,9 +216,17 @@ impl SsdModel {
         self.answer(done)
     }
 
+    /// Has flushes, and writes with FUA, answered as if there were nothing to wait for.
+    pub fn ignore_flushes(&mut self, ignored: bool) {
+        self.costs.flush_ignored = ignored;
+    }
+
     /// Books a flush; returns when it is answered.
     pub fn flush(&mut self, now: Instant) -> Instant {
         let begun = self.command(now, Duration::ZERO);
+        if self.costs.flush_ignored {
+            return self.answer(begun);
+        }
         let mut done = begun + self.costs.flush;
         if self.volatile() {
             done = self.write_out(begun) + self.costs.flush;

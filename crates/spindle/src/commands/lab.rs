@@ -2,7 +2,7 @@
 
 use crate::commands::progress::ProgressBar;
 use crate::commands::{Failure, print, say, workloads};
-use crate::targets;
+use crate::targets::{self, Leave};
 use clap::{Args, Subcommand, ValueEnum};
 use lab::output::{check_output, read_results, to_json, write_results};
 use lab::report::{self, TextOptions};
@@ -103,6 +103,9 @@ pub struct RunArguments {
     /// Let the study write to devices and files that have content, and destroy it
     #[arg(long)]
     destructive: bool,
+    /// Let the study run the commands of its factors (`lab show` lists them)
+    #[arg(long)]
+    allow_commands: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -164,7 +167,8 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
     let study = find_study(&arguments.study, &options)?;
     let dir = arguments.out.clone().unwrap_or_else(|| Path::new(RESULTS_DIR).join(&study.name));
     check_output(&dir, arguments.force).map_err(Failure::usage)?;
-    let target = targets::open(&study, arguments.destructive).map_err(Failure::usage)?;
+    let leave = Leave { destructive: arguments.destructive, commands: arguments.allow_commands };
+    let target = targets::open(&study, leave).map_err(Failure::usage)?;
     if !arguments.force {
         check_same_study(&dir, &study, target.simulated())?;
     }
@@ -296,7 +300,7 @@ fn list(json: bool) -> Result<(), Failure> {
 fn show(study: &Study, json: bool) -> Result<(), Failure> {
     let cells = lab::design::cells(study).map_err(Failure::usage)?;
     // What a run would refuse is said now. Nothing is opened for writing.
-    let target = targets::open(study, true).map_err(Failure::usage)?;
+    let target = targets::open(study, Leave::all()).map_err(Failure::usage)?;
     for cell in &cells {
         target
             .check(cell)
@@ -321,6 +325,9 @@ fn show(study: &Study, json: bool) -> Result<(), Failure> {
     for factor in &study.factors {
         let levels: Vec<String> = factor.levels.iter().map(ToString::to_string).collect();
         text.push_str(&format!("factor {}: {}\n", factor.name, levels.join(", ")));
+    }
+    for command in targets::commands_of(study) {
+        text.push_str(&format!("runs on this host: {command}\n"));
     }
     for claim in &study.claims {
         text.push_str(&format!("claim {}: {} ({})\n", claim.id, claim.text, claim.source));

@@ -1,11 +1,16 @@
 //! A layout built over devices, and what the array can do with itself.
 
+mod disk_group;
+
 use super::layout::{CHUNK_DEFAULT, Layout, Level};
 use futures_util::future::LocalBoxFuture;
 use lab::measure::ArrayOperations;
-use lab::study::{InitialiseMethod, Kind, OperationKind, Priority, Workload};
+use lab::study::{
+    DiskChange, InitialiseMethod, Kind, OperationKind, Priority, Rebalance, Workload,
+};
 use lab::target::TargetError;
 use md::{Array, ArraySpec, Initialise, SpecError, SyncPriority};
+use rt::filter::Slice;
 use rt::memory::MemoryDevice;
 use rt::{DeviceRef, Rt};
 use std::cell::RefCell;
@@ -14,6 +19,8 @@ use stdx::{ByteCount, Offset};
 
 /// The slot that a rebuild loses and a clone copies.
 const VICTIM: usize = 0;
+/// Why a RAID set is not rebalanced.
+const NO_REBALANCE: &str = "only a disk group (level = \"asm\") is rebalanced";
 /// Size of the stand-ins on which a layout is tried out before anything runs; they take no memory.
 const STAND_IN: ByteCount = ByteCount::gib(1024);
 
@@ -25,12 +32,16 @@ pub struct Built {
     pub operations: Option<Rc<dyn ArrayOperations>>,
 }
 
-/// How many disks a workload needs beside the layout's: a rebuild and a clone write to a spare.
+/// How many disks a workload needs beside the layout's: a rebuild and a clone write to a spare, a
+/// rebalance may begin with a new disk.
 pub fn spares(workload: &Workload) -> usize {
     match &workload.kind {
         Kind::Operation(operation) => match operation.kind {
             OperationKind::Rebuild | OperationKind::Clone => 1,
-            OperationKind::Initialise(_) | OperationKind::Check => 0,
+            OperationKind::Rebalance(Rebalance { change: DiskChange::Add, .. }) => 1,
+            OperationKind::Initialise(_)
+            | OperationKind::Check
+            | OperationKind::Rebalance(Rebalance { change: DiskChange::Drop, .. }) => 0,
         },
         _ => 0,
     }
@@ -41,17 +52,43 @@ pub fn spares(workload: &Workload) -> usize {
 /// # Errors
 /// What can't be, why, and the mend.
 pub fn check(name: &str, layout: &Layout, workload: &Workload) -> Result<(), TargetError> {
+    let operation = match &workload.kind {
+        Kind::Operation(operation) => Some(operation.kind),
+        _ => None,
+    };
+    let nonsense = |why: &str| {
+        Err(TargetError::Unfit {
+            what: format!("'{}' on layout '{name}'", workload.name),
+            why: why.to_owned(),
+            mend: format!("restrict the workload with except = {{ layout = [\"{name}\"] }}"),
+        })
+    };
+    if layout.level == Level::Asm {
+        disk_group::check(name, layout)?;
+        if let Some(of) = &layout.of {
+            try_out(of).map_err(|error| unfit(name, &error))?;
+        }
+        return match operation {
+            Some(OperationKind::Rebalance(Rebalance { change: DiskChange::Add, .. }))
+                if layout.of.is_some() =>
+            {
+                nonsense("its members are sets, and there is no further set to add")
+            }
+            None | Some(OperationKind::Rebalance(_)) => Ok(()),
+            Some(_) => nonsense("a disk group is only rebalanced"),
+        };
+    }
     try_out(layout).map_err(|error| unfit(name, &error))?;
+    if let Some(OperationKind::Rebalance(_)) = operation {
+        return nonsense("only a disk group (level = \"asm\") is rebalanced");
+    }
     let mut sets = std::iter::successors(Some(layout), |layout| layout.of.as_deref());
     let redundant =
         sets.any(|layout| !matches!(layout.level, Level::Disk | Level::Linear | Level::Raid0));
-    if matches!(workload.kind, Kind::Operation(_)) && !redundant {
-        return Err(TargetError::Unfit {
-            what: format!("'{}' on layout '{name}'", workload.name),
-            why: "it has no redundancy, so there is nothing to initialise, clone, rebuild or check"
-                .to_owned(),
-            mend: format!("restrict the workload with except = {{ layout = [\"{name}\"] }}"),
-        });
+    if operation.is_some() && !redundant {
+        return nonsense(
+            "it has no redundancy, so there is nothing to initialise, clone, rebuild or check",
+        );
     }
     Ok(())
 }
@@ -72,7 +109,7 @@ fn try_out(layout: &Layout) -> Result<(), SpecError> {
 /// The engine's description of a set.
 fn spec(layout: &Layout, members: Vec<DeviceRef>) -> Result<ArraySpec, SpecError> {
     let level = match layout.level {
-        Level::Disk => unreachable!("a plain disk is no set"),
+        Level::Disk | Level::Asm => unreachable!("a plain disk, or a disk group, is no set"),
         Level::Linear => md::Level::Linear,
         Level::Raid0 => md::Level::Raid0,
         Level::Raid1 => md::Level::Raid1,
@@ -89,7 +126,7 @@ fn spec(layout: &Layout, members: Vec<DeviceRef>) -> Result<ArraySpec, SpecError
     Ok(spec)
 }
 
-fn unfit(name: &str, error: &SpecError) -> TargetError {
+fn unfit(name: &str, error: &dyn std::error::Error) -> TargetError {
     TargetError::Unfit {
         what: format!("layout '{name}'"),
         why: error.to_string(),
@@ -107,14 +144,80 @@ pub fn build(
     layout: &Layout,
     disks: Vec<DeviceRef>,
 ) -> Result<Built, TargetError> {
+    build_before(rt, name, layout, disks, &|device, _| device)
+}
+
+/// The same, with what lies between the layout and the host put before whatever the host sees as a
+/// disk: the volume, or each LUN, which `before` is told by its number. Partitions lie on that.
+///
+/// # Errors
+/// What is wrong with the layout.
+pub fn build_before(
+    rt: &Rt,
+    name: &str,
+    layout: &Layout,
+    disks: Vec<DeviceRef>,
+    before: &dyn Fn(DeviceRef, usize) -> DeviceRef,
+) -> Result<Built, TargetError> {
     let mut disks = disks.into_iter();
     let mut redundant = None;
-    let device = assemble(rt, name, layout, &mut disks, &mut redundant)
-        .map_err(|error| unfit(name, &error))?;
+    let seen = |device: DeviceRef, lun: usize| partition(layout, before(device, lun), name);
+    if layout.level == Level::Asm {
+        let mut members = Vec::new();
+        for number in 0..layout.members() as usize {
+            let member = match &layout.of {
+                None => Ok(next_disk(&mut disks)),
+                Some(of) => {
+                    let inner = format!("{name}/{number}");
+                    assemble(rt, &inner, of, &mut disks, &mut redundant)
+                }
+            };
+            members.push(seen(member.map_err(|error| unfit(name, &error))?, number)?);
+        }
+        let spare = disks.next().map(|disk| seen(disk, members.len())).transpose()?;
+        return disk_group::build(rt, name, layout, members, spare);
+    }
+    let device = match &layout.of {
+        Some(of) if layout.luns => {
+            let mut luns = Vec::new();
+            for lun in 0..layout.members() as usize {
+                let inner = format!("{name}/{lun}");
+                let set = assemble(rt, &inner, of, &mut disks, &mut redundant);
+                luns.push(seen(set.map_err(|error| unfit(name, &error))?, lun)?);
+            }
+            let spec = spec(layout, luns).map_err(|error| unfit(name, &error))?;
+            Array::create(rt, name, spec).map_err(|error| unfit(name, &error))?.device()
+        }
+        _ => {
+            let volume = assemble(rt, name, layout, &mut disks, &mut redundant);
+            seen(volume.map_err(|error| unfit(name, &error))?, 0)?
+        }
+    };
     let operations = redundant.map(|array| {
         Rc::new(Operations { array, spare: RefCell::new(disks.next()) }) as Rc<dyn ArrayOperations>
     });
     Ok(Built { device, operations })
+}
+
+/// The partition of what the host sees as a disk.
+fn partition(layout: &Layout, disk: DeviceRef, name: &str) -> Result<DeviceRef, TargetError> {
+    let Some(start) = layout.partition_offset.filter(|start| !start.is_zero()) else {
+        return Ok(disk);
+    };
+    let geometry = disk.geometry();
+    if !start.is_multiple_of(geometry.logical_block) || start >= geometry.capacity {
+        return Err(TargetError::Unfit {
+            what: format!("layout '{name}'"),
+            why: format!(
+                "partition_offset = {start} is no place on {} with blocks of {}",
+                disk.name(),
+                geometry.logical_block
+            ),
+            mend: "choose a multiple of the block".to_owned(),
+        });
+    }
+    let len = geometry.capacity - start;
+    Ok(Slice::new(disk, Offset(start.bytes()), len))
 }
 
 /// Builds a set, inner sets first. The first set with redundancy, from the top down, is the one that
@@ -180,6 +283,7 @@ impl ArrayOperations for Operations {
                 let spare = take_spare()?;
                 self.array.replace(VICTIM, spare).map_err(|error| error.to_string())
             }
+            OperationKind::Rebalance(_) => Err(NO_REBALANCE.to_owned()),
         }
     }
 
@@ -209,6 +313,7 @@ impl ArrayOperations for Operations {
                 OperationKind::Rebuild => array.rebuild(VICTIM, range, priority).await,
                 OperationKind::Clone => array.copy_to_replacement(VICTIM, range, priority).await,
                 OperationKind::Check => array.check(range, priority).await.map(|_| ()),
+                OperationKind::Rebalance(_) => return Err(NO_REBALANCE.to_owned()),
             };
             done.map_err(|error| error.to_string())
         })

@@ -1,23 +1,54 @@
 //! Workers on this host: each a thread with a runtime of its own.
 //!
 //! What a worker's I/O costs is then what the tool's costs for which it stands: a plain call on its own
-//! thread, or a queue of its own. All runtimes have one clock.
+//! thread, or a queue of its own. All runtimes have one clock. Each worker's tree counts what is asked
+//! of it; the crew adds it up when the worker ends.
 
 use host::{Clock, HostRuntime, HostTree, ReactorKind};
 use rt::TreeError;
+use rt::filter::{CountedTree, Traffic};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use workload::crew::{Body, Calls, Crew, Place, WorkerLost};
 
 /// Stack of a worker's thread. The engines' futures live on the heap; the stack holds a few calls.
 const STACK_BYTES: usize = 1 << 20;
 
+/// How long [`ThreadCrew::traffic`] waits for workers that have given their results and end. An I/O of
+/// theirs may still be under way where they were told to stop.
+const END_MAX: Duration = Duration::from_secs(10);
+
 /// A crew on this host. See the [module](self).
 pub struct ThreadCrew {
     place: Place,
+    conductor: Rc<CountedTree>,
+    workers: Arc<Workers>,
     root: PathBuf,
     clock: Clock,
     queued: ReactorKind,
+}
+
+/// What is known of the workers.
+#[derive(Default)]
+struct Workers {
+    state: Mutex<WorkersState>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct WorkersState {
+    running: usize,
+    /// What those asked that have ended.
+    traffic: Traffic,
+}
+
+impl Workers {
+    fn lock(&self) -> MutexGuard<'_, WorkersState> {
+        // Counters are whole whatever happened.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl ThreadCrew {
@@ -32,9 +63,22 @@ impl ThreadCrew {
         root: &Path,
         queued: ReactorKind,
     ) -> Result<ThreadCrew, TreeError> {
-        let tree = Rc::new(HostTree::open(&runtime.host(), root)?);
-        let place = Place { rt: runtime.rt(), tree };
-        Ok(ThreadCrew { place, root: root.to_owned(), clock, queued })
+        let tree = HostTree::open(&runtime.host(), root)?;
+        let conductor = Rc::new(CountedTree::new(Rc::new(tree)));
+        let place = Place { rt: runtime.rt(), tree: Rc::clone(&conductor) as _ };
+        let (root, workers) = (root.to_owned(), Arc::default());
+        Ok(ThreadCrew { place, conductor, workers, root, clock, queued })
+    }
+
+    /// What the conductor and the workers asked of the tree. Waits until workers that are about to end
+    /// have ended, so that nothing touches the tree any more.
+    pub fn traffic(&self) -> Traffic {
+        let state = self.workers.lock();
+        let waited =
+            self.workers.ended.wait_timeout_while(state, END_MAX, |state| state.running > 0);
+        let mut traffic = waited.unwrap_or_else(PoisonError::into_inner).0.traffic;
+        traffic += self.conductor.traffic();
+        traffic
     }
 }
 
@@ -49,14 +93,21 @@ impl Crew for ThreadCrew {
             Calls::Queued => self.queued,
         };
         let (clock, root) = (self.clock, self.root.clone());
+        self.workers.lock().running += 1;
+        let workers = Arc::clone(&self.workers);
+        let mut presence = Presence { workers, traffic: Traffic::default() };
         // Where the runtime or the tree can't be had (no more open files), the body is dropped, and
         // who waits for the worker hears that it is lost.
         let work = move || {
             let Ok(runtime) = HostRuntime::with_clock(kind, clock) else { return };
             let Ok(tree) = HostTree::open(&runtime.host(), &root) else { return };
-            let place = Place { rt: runtime.rt(), tree: Rc::new(tree) };
+            let tree = Rc::new(CountedTree::new(Rc::new(tree)));
+            let place = Place { rt: runtime.rt(), tree: Rc::clone(&tree) as _ };
             let ended = runtime.runtime().block_on(async move { body(place).await });
             debug_assert!(ended.is_ok(), "a real runtime never knows that it would wait for ever");
+            drop(runtime);
+            presence.traffic = tree.traffic();
+            drop(presence);
         };
         std::thread::Builder::new()
             .name(name.to_owned())
@@ -64,5 +115,22 @@ impl Crew for ThreadCrew {
             .spawn(work)
             .map(drop)
             .map_err(|_| WorkerLost { worker: name.to_owned() })
+    }
+}
+
+/// A worker that has not ended.
+struct Presence {
+    workers: Arc<Workers>,
+    /// What it asked of its tree; known at its end.
+    traffic: Traffic,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let mut state = self.workers.lock();
+        state.running -= 1;
+        state.traffic += self.traffic;
+        drop(state);
+        self.workers.ended.notify_all();
     }
 }

@@ -1,4 +1,5 @@
-//! What a layout table of a study says: a plain disk, or a RAID set, perhaps of sets.
+//! What a layout table of a study says: a plain disk, a RAID set, perhaps of sets, or a disk group in the
+//! manner of Oracle ASM.
 
 use serde::Deserialize;
 use stdx::ByteCount;
@@ -28,6 +29,43 @@ pub struct Layout {
     pub chunk: Option<ByteCount>,
     /// Where data and parity lie, in md's words: `left-symmetric` (the default), `near-2`, ...
     pub layout: Option<String>,
+    /// Each set of `of` is a LUN: a volume of the RAID controller by itself, which the host sees as a
+    /// disk and puts together with the others. Else the controller puts the sets together.
+    #[serde(default)]
+    pub luns: bool,
+    /// Where the partition begins on what the host sees as a disk: on the volume, on each LUN, on each
+    /// disk of a disk group. 0 by default; `"31.5k"` is sector 63, where partitions began until 2009.
+    pub partition_offset: Option<ByteCount>,
+    /// Copies of each extent of a disk group: `external` (one, the default), `normal`, `high`.
+    pub redundancy: Option<Redundancy>,
+    /// How a disk group is striped: `coarse` (by AUs, the default) or `fine` (by 128 KiB).
+    pub striping: Option<Striping>,
+    /// Allocation unit of a disk group; 1 MiB by default.
+    pub au: Option<ByteCount>,
+    /// Failure groups of a disk group: neighbours share one. As many as disks by default.
+    pub failure_groups: Option<u32>,
+}
+
+/// Copies of each extent, in Oracle's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Redundancy {
+    /// One.
+    External,
+    /// Two.
+    Normal,
+    /// Three.
+    High,
+}
+
+/// How a disk group is striped, in Oracle's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Striping {
+    /// One AU after another.
+    Coarse,
+    /// 128 KiB of each of eight AUs in turn.
+    Fine,
 }
 
 /// A level, in md's words.
@@ -50,6 +88,8 @@ pub enum Level {
     Raid6,
     /// Striped and mirrored.
     Raid10,
+    /// A disk group in the manner of Oracle ASM.
+    Asm,
 }
 
 /// What is wrong with a layout.
@@ -66,6 +106,27 @@ pub enum LayoutError {
         "a layout with level = \"disk\" is one disk: leave out disks, sets, of, chunk and layout"
     )]
     Disk,
+    /// A disk group inside a set.
+    #[error("level = \"asm\" is the outermost: a disk group is put together by the host")]
+    InnerAsm,
+    /// A key of a disk group elsewhere, or of a RAID set in a disk group.
+    #[error(
+        "redundancy, striping, au and failure_groups go with level = \"asm\", chunk and layout with \
+         RAID levels"
+    )]
+    AsmKeys,
+    /// As many failure groups as there can't be.
+    #[error("`failure_groups` must be from 1 to the number of disks")]
+    FailureGroups,
+    /// LUNs where there are none, or of a level that the host would compute parity for.
+    #[error("`luns` goes with level = \"raid0\" or \"linear\", `sets` and `of`, at the outermost")]
+    Luns,
+    /// A partition inside.
+    #[error("`partition_offset` goes with the outermost table: the host partitions what it sees")]
+    InnerPartition,
+    /// A partition that does not begin at a sector.
+    #[error("`partition_offset` must be a multiple of 512 bytes, up to {PARTITION_OFFSET_MAX}")]
+    PartitionOffset,
     /// Nested too deep.
     #[error("sets nest {LEVELS_MAX} deep at the most")]
     Depth,
@@ -73,6 +134,9 @@ pub enum LayoutError {
 
 /// How deep sets may nest: RAID 0 of RAID 5 of mirrors is three; nobody builds more.
 const LEVELS_MAX: usize = 4;
+
+/// How far in a partition may begin: the largest alignment that anybody uses is a stripe of some MiB.
+const PARTITION_OFFSET_MAX: ByteCount = ByteCount::gib(1);
 
 /// The default chunk. md's own default is 512 KiB; arrays of the studies' time had 64 KiB.
 pub const CHUNK_DEFAULT: ByteCount = ByteCount::kib(64);
@@ -94,6 +158,33 @@ impl Layout {
         if depth > LEVELS_MAX {
             return Err(LayoutError::Depth);
         }
+        if depth > 1 && self.partition_offset.is_some() {
+            return Err(LayoutError::InnerPartition);
+        }
+        if let Some(offset) = self.partition_offset
+            && (!offset.is_multiple_of(ByteCount(512)) || offset > PARTITION_OFFSET_MAX)
+        {
+            return Err(LayoutError::PartitionOffset);
+        }
+        let asm = self.level == Level::Asm;
+        if asm && depth > 1 {
+            return Err(LayoutError::InnerAsm);
+        }
+        let asm_keys = self.redundancy.is_some()
+            || self.striping.is_some()
+            || self.au.is_some()
+            || self.failure_groups.is_some();
+        if !asm && asm_keys || asm && (self.chunk.is_some() || self.layout.is_some()) {
+            return Err(LayoutError::AsmKeys);
+        }
+        if self.failure_groups.is_some_and(|groups| groups == 0 || groups > self.members()) {
+            return Err(LayoutError::FailureGroups);
+        }
+        let puts_luns_together =
+            depth == 1 && matches!(self.level, Level::Raid0 | Level::Linear) && self.of.is_some();
+        if self.luns && !puts_luns_together {
+            return Err(LayoutError::Luns);
+        }
         if self.level == Level::Disk {
             let bare = self.disks.is_none_or(|disks| disks == 1)
                 && self.sets.is_none()
@@ -107,6 +198,16 @@ impl Layout {
             (None, Some(_), Some(of)) => of.check(depth + 1),
             _ => Err(LayoutError::Members),
         }
+    }
+
+    /// Whether the host sees each member as a disk: LUNs, and what a disk group is made of.
+    pub fn host_sees_members(&self) -> bool {
+        self.luns || self.level == Level::Asm
+    }
+
+    /// How many disks the host sees.
+    pub fn luns_seen(&self) -> usize {
+        if self.host_sees_members() { self.members() as usize } else { 1 }
     }
 
     /// How many members the set has.
@@ -148,6 +249,30 @@ mod tests {
         assert_eq!(read("level = 'disk'\nchunk = '4k'").expect_err("chunk"), LayoutError::Disk);
         let error = read("level = 'raid7'\ndisks = 3").expect_err("no such level").to_string();
         assert!(error.contains("raid7") && error.contains("raid5"), "{error}");
+        for (text, error) in [
+            ("level = 'raid5'\ndisks = 3\nluns = true", LayoutError::Luns),
+            (
+                "level = 'raid5'\nsets = 3\nluns = true\nof = { level = 'raid0', disks = 2 }",
+                LayoutError::Luns,
+            ),
+            ("level = 'raid0'\ndisks = 2\nau = '1m'", LayoutError::AsmKeys),
+            ("level = 'asm'\ndisks = 2\nchunk = '1m'", LayoutError::AsmKeys),
+            ("level = 'asm'\ndisks = 2\nfailure_groups = 3", LayoutError::FailureGroups),
+            ("level = 'raid0'\nsets = 2\nof = { level = 'asm', disks = 2 }", LayoutError::InnerAsm),
+            ("level = 'disk'\npartition_offset = '31.6k'", LayoutError::Table(String::new())),
+            ("level = 'disk'\npartition_offset = 100", LayoutError::PartitionOffset),
+            (
+                "level = 'raid0'\nsets = 2\nof = { level = 'disk', partition_offset = '1m' }",
+                LayoutError::InnerPartition,
+            ),
+        ] {
+            let found = read(text).expect_err(text);
+            assert_eq!(
+                std::mem::discriminant(&found),
+                std::mem::discriminant(&error),
+                "{text}: {found}"
+            );
+        }
         let error = read("level = 'raid5'\ndisk = 3").expect_err("unknown key").to_string();
         assert!(error.contains("disk"), "{error}");
     }

@@ -6,6 +6,7 @@ use lab::design::CellSpec;
 use lab::study::{LAYOUT, Level, Study, Workload};
 use lab::target::TargetError;
 use serde::Deserialize;
+use std::path::PathBuf;
 use stdx::ByteCount;
 use toml::{Table, Value};
 
@@ -34,7 +35,63 @@ pub struct SimulatedMachine {
     pub controller: Option<String>,
     /// The disks' own write cache; as the profile says where it is left out.
     pub write_cache: Option<bool>,
+    /// The RAID controller's cache: `write-back` or `write-through`; write-back where its profile has a
+    /// battery.
+    pub cache: Option<Cache>,
+    /// What becomes of flushes, at a RAID controller or, without one, at the disks: `honoured` or
+    /// `ignored`.
+    pub flush: Option<Flush>,
+    /// How far the RAID controller reads a stream ahead; `"0"` for not at all.
+    pub read_ahead: Option<ByteCount>,
+    /// The controller's firmware, a `[firmware.NAME]` of its profile.
+    pub firmware: Option<String>,
+    /// Links side by side; LUNs, or without a RAID controller disks, take turns. 1 by default.
+    pub channels: Option<u32>,
+    /// Reads go through the host's page cache, which reads so far ahead (`blockdev --setra`, but in
+    /// bytes); directly where it is left out.
+    pub host_read_ahead: Option<ByteCount>,
 }
+
+/// A cache's policy for writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cache {
+    /// Answered from the cache.
+    WriteBack,
+    /// Answered from the volume.
+    WriteThrough,
+}
+
+impl From<Cache> for sim::CachePolicy {
+    fn from(cache: Cache) -> sim::CachePolicy {
+        match cache {
+            Cache::WriteBack => sim::CachePolicy::WriteBack,
+            Cache::WriteThrough => sim::CachePolicy::WriteThrough,
+        }
+    }
+}
+
+/// What becomes of a flush.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Flush {
+    /// It waits until all is durable.
+    Honoured,
+    /// It is answered at once.
+    Ignored,
+}
+
+impl From<Flush> for sim::FlushPolicy {
+    fn from(flush: Flush) -> sim::FlushPolicy {
+        match flush {
+            Flush::Honoured => sim::FlushPolicy::Honoured,
+            Flush::Ignored => sim::FlushPolicy::Ignored,
+        }
+    }
+}
+
+/// Links side by side at the most: more ports than any host has.
+const CHANNELS_MAX: u32 = 64;
 
 /// This host: files that the lab makes and removes, or devices and files that are there.
 #[derive(Clone, Debug, Deserialize)]
@@ -86,10 +143,35 @@ impl From<Reactor> for ReactorKind {
 }
 
 /// Keys of the two kinds of machine that a factor may vary.
-const MACHINE_KEYS: [&str; 8] =
-    ["host", "disk", "disks", "link", "controller", "write_cache", "direct", "reactor"];
+const MACHINE_KEYS: [&str; 14] = [
+    "host",
+    "disk",
+    "disks",
+    "link",
+    "channels",
+    "controller",
+    "firmware",
+    "cache",
+    "flush",
+    "read_ahead",
+    "host_read_ahead",
+    "write_cache",
+    "direct",
+    "reactor",
+];
 /// Keys of a layout that a factor may vary.
-const LAYOUT_KEYS: [&str; 4] = ["chunk", "level", "disks", "sets"];
+const LAYOUT_KEYS: [&str; 10] = [
+    "chunk",
+    "level",
+    "disks",
+    "sets",
+    "luns",
+    "partition_offset",
+    "redundancy",
+    "striping",
+    "au",
+    "failure_groups",
+];
 
 impl Machine {
     /// Reads a `[machine]` table.
@@ -104,6 +186,21 @@ impl Machine {
                 let machine: SimulatedMachine = table.try_into().map_err(|e| one_line(&e))?;
                 if machine.disks == 0 {
                     return Err("disks = 0: give it one at least".to_owned());
+                }
+                if machine.channels.is_some() && machine.link.is_none() {
+                    return Err(
+                        "`channels` are links side by side: name one with `link`".to_owned()
+                    );
+                }
+                if machine.channels.is_some_and(|count| !(1..=CHANNELS_MAX).contains(&count)) {
+                    return Err(format!("`channels` must be from 1 to {CHANNELS_MAX}"));
+                }
+                if machine
+                    .host_read_ahead
+                    .is_some_and(|size| size > sim::read_ahead::READ_AHEAD_MAX)
+                {
+                    let max = sim::read_ahead::READ_AHEAD_MAX;
+                    return Err(format!("`host_read_ahead` must be {max} at the most"));
                 }
                 Ok(Machine::Simulated(machine))
             }
@@ -155,7 +252,12 @@ impl Machine {
             },
         };
         for (factor, level) in cell.factors.iter().filter(|(factor, _)| *factor != LAYOUT) {
-            if MACHINE_KEYS.contains(&factor.as_str()) {
+            if let Some(given) = study.factors.iter().find(|given| given.name == *factor)
+                && !(given.settings.is_empty() && given.before.is_empty())
+            {
+                let settings = given.settings.get(&level.to_string());
+                machine.extend(settings.into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())));
+            } else if MACHINE_KEYS.contains(&factor.as_str()) {
                 machine.insert(factor.clone(), value(level));
             } else if LAYOUT_KEYS.contains(&factor.as_str()) {
                 table.insert(factor.clone(), value(level));
@@ -182,6 +284,14 @@ impl Machine {
             mend: "see docs/guide/studies.md".to_owned(),
         })?;
         Ok((machine, name, layout))
+    }
+}
+
+/// The directory on which a cell runs, where its machine has one.
+pub fn directory_of(study: &Study, cell: &CellSpec) -> Option<PathBuf> {
+    match Machine::of_cell(study, cell) {
+        Ok((Machine::Host(machine), ..)) => machine.directory,
+        _ => None,
     }
 }
 
@@ -234,6 +344,16 @@ mod tests {
             ("kind = 'simulated'", "host"),
             ("kind = 'simulated'\nhost = 'a'\ndisk = 'b'\ndisks = 0", "disks = 0"),
             ("kind = 'simulated'\nhost = 'a'\ndisk = 'b'\ndisks = 2\nraid = 5", "raid"),
+            ("kind = 'simulated'\nhost = 'a'\ndisk = 'b'\ndisks = 2\nchannels = 2", "`link`"),
+            (
+                "kind = 'simulated'\nhost = 'a'\ndisk = 'b'\ndisks = 2\nlink = 'l'\nchannels = 0",
+                "64",
+            ),
+            ("kind = 'simulated'\nhost = 'a'\ndisk = 'b'\ndisks = 2\ncache = 'none'", "write-back"),
+            (
+                "kind = 'simulated'\nhost = 'a'\ndisk = 'b'\ndisks = 2\nhost_read_ahead = '1g'",
+                "32 MiB",
+            ),
             ("kind = 'host'", "directory"),
             ("kind = 'host'\ndirectory = 'x'\ndevices = ['y']", "either"),
             ("kind = 'host'\ndevices = ['y']\nfile_size = '1g'", "file_size"),

@@ -10,12 +10,14 @@
 
 use super::array;
 use super::machine::{HostMachine, Machine, enough_disks};
+use super::surroundings::HostFacts;
 use super::views::{FilterView, KernelView};
-use super::{MachineError, measure, mixed_kinds};
+use super::{MachineError, directory, measure, mixed_kinds, tools};
 use host::{FileDevice, FileOptions, HostRuntime, OpenError, ReactorKind};
 use lab::design::{self, CellSpec};
 use lab::measure::{DataSource, DiskView, Volume};
-use lab::study::{Kind, Op, Study, Workload};
+use lab::pitfalls::Surroundings;
+use lab::study::{Kind, Op, Study, Tool, Workload};
 use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
 use rt::filter::stats::Stats;
 use rt::{DeviceRef, Request};
@@ -266,6 +268,14 @@ fn check_expendable(path: &Path) -> Result<(), MachineError> {
 impl Target for HostTarget {
     fn machine(&self) -> BTreeMap<String, String> {
         let mut lines = BTreeMap::new();
+        let variants = self.study.workloads.iter().flat_map(|workload| &workload.variants);
+        if let Some(directory) = &self.machine.directory
+            && variants.into_iter().all(|variant| matches!(variant.kind, Kind::Tool(_)))
+        {
+            lines = HostFacts::of(directory, true).lines;
+            lines.extend(super::host_lines(directory));
+            return lines;
+        }
         let disks = match &self.machine.directory {
             Some(_) => format!(
                 "files of {} that the lab made",
@@ -296,6 +306,9 @@ impl Target for HostTarget {
         let Machine::Host(machine) = machine else {
             return Err(mixed_kinds());
         };
+        if let Kind::Tool(tool) = &cell.workload.kind {
+            return tool_fits(&machine, tool).map(drop);
+        }
         if !machine.devices.is_empty() {
             let (workload, mend) = (&cell.workload, "add devices to machine.devices");
             enough_disks(&name, &layout, workload, machine.devices.len(), mend)?;
@@ -313,6 +326,10 @@ impl Target for HostTarget {
         let Machine::Host(machine) = machine else {
             return Err(mixed_kinds());
         };
+        if let Kind::Tool(tool) = &cell.workload.kind {
+            let (directory, tool) = tool_fits(&machine, tool)?;
+            return directory::run(&machine, directory, tool, plan, stop);
+        }
         let runtime =
             HostRuntime::new(machine.reactor.into()).map_err(|error| TargetError::Fatal {
                 doing: "starting the reactor".to_owned(),
@@ -348,10 +365,36 @@ impl Target for HostTarget {
             disks: views,
             operations: built.operations,
             data: DataSource::random(Prng::for_part(plan.seed, "data")),
+            surroundings: Surroundings::default(),
+            host: None,
         };
         let measured = measure(rt, volume, cell.workload.clone(), plan.clone(), stop.clone());
         runtime.runtime().block_on(measured).expect("I/O on a real device ends")
     }
+}
+
+/// Whether a tool can run here: where, and by which plan.
+fn tool_fits<'a>(
+    machine: &'a HostMachine,
+    tool: &Tool,
+) -> Result<(&'a Path, tools::Plan), TargetError> {
+    let unfit = |why: String, mend: &str| TargetError::Unfit {
+        what: format!("'{}'", tool.kind.word()),
+        why,
+        mend: mend.to_owned(),
+    };
+    let plan = tools::Plan::read(tool)
+        .map_err(|error| unfit(error.to_string(), "docs/guide/studies.md lists its settings"))?;
+    let Some(directory) = &machine.directory else {
+        return Err(unfit("it works on files".to_owned(), "give the machine a `directory`"));
+    };
+    if !directory.is_dir() {
+        return Err(unfit(
+            format!("'{}' is no directory", directory.display()),
+            "name one that is there with --set machine.directory=DIR",
+        ));
+    }
+    Ok((directory, plan))
 }
 
 /// The processor and the kernel, as Linux names them.

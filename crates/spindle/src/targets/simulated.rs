@@ -4,16 +4,18 @@
 //! so as many run at once as there are processors.
 
 use super::array;
-use super::machine::{Machine, SimulatedMachine, enough_disks};
+use super::machine::{Cache, Flush, Machine, SimulatedMachine, enough_disks};
 use super::measure;
 use super::views::FilterView;
 use super::{MachineError, mixed_kinds};
 use lab::design::CellSpec;
 use lab::measure::{DataSource, DiskView, Volume};
+use lab::pitfalls::Surroundings;
 use lab::study::Study;
 use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
 use rt::filter::stats::Stats;
 use rt::{Device, DeviceRef, Geometry, IoFuture, Request, Rt, Work, WorkKind};
+use sim::HostReadAhead;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use stdx::{ByteCount, Prng};
@@ -58,6 +60,21 @@ fn build(machine: &SimulatedMachine, seed: u64) -> Result<sim::Machine, sim::Pro
     if let Some(controller) = &machine.controller {
         builder = builder.controller(controller)?;
     }
+    if let Some(firmware) = &machine.firmware {
+        builder = builder.firmware(firmware)?;
+    }
+    if let Some(cache) = machine.cache {
+        builder = builder.cache(cache.into())?;
+    }
+    if let Some(flush) = machine.flush {
+        builder = builder.flush(flush.into());
+    }
+    if let Some(size) = machine.read_ahead {
+        builder = builder.read_ahead(size)?;
+    }
+    if let Some(channels) = machine.channels {
+        builder = builder.channels(channels as usize);
+    }
     if let Some(on) = machine.write_cache {
         builder = builder.write_cache(on);
     }
@@ -86,6 +103,32 @@ impl Target for SimulatedTarget {
         }
         if let Some(controller) = &machine.controller {
             lines.insert("controller".to_owned(), title(controller));
+        }
+        if let Some(firmware) = &machine.firmware {
+            lines.insert("firmware".to_owned(), firmware.clone());
+        }
+        if let Some(channels) = machine.channels {
+            lines.insert("channels".to_owned(), channels.to_string());
+        }
+        if let Some(cache) = machine.cache {
+            let state = match cache {
+                Cache::WriteBack => "write-back",
+                Cache::WriteThrough => "write-through",
+            };
+            lines.insert("controller's cache".to_owned(), state.to_owned());
+        }
+        if let Some(flush) = machine.flush {
+            let state = match flush {
+                Flush::Honoured => "honoured",
+                Flush::Ignored => "ignored",
+            };
+            lines.insert("flushes".to_owned(), state.to_owned());
+        }
+        if let Some(size) = machine.read_ahead {
+            lines.insert("controller's read-ahead".to_owned(), size.to_string());
+        }
+        if let Some(size) = machine.host_read_ahead {
+            lines.insert("host's read-ahead".to_owned(), size.to_string());
         }
         if let Some(on) = machine.write_cache {
             let state = if on { "on" } else { "off" };
@@ -140,13 +183,27 @@ impl Target for SimulatedTarget {
             // Behind a RAID controller the host pays for the commands that it gives to the volume.
             disks.push(if has_engine { stats } else { HostIo::over(&rt, stats) });
         }
-        let built = array::build(&rt, &name, &layout, disks)?;
-        let mut device = machine.front(built.device).device;
-        if has_engine {
-            device = HostIo::over(&rt, device);
+        let luns = layout.luns_seen();
+        let front = |volume: DeviceRef, lun: usize| {
+            if !has_engine {
+                return volume;
+            }
+            HostIo::over(&rt, machine.front_of(volume, lun, luns).device)
+        };
+        let built = array::build_before(&rt, &name, &layout, disks, &front)?;
+        let mut device = built.device;
+        if let Some(limit) = spec.host_read_ahead {
+            device = HostReadAhead::over(&rt, device, limit);
         }
         let data = DataSource::words(Prng::for_part(plan.seed, "data"));
-        let volume = Volume { device, disks: views, operations: built.operations, data };
+        let volume = Volume {
+            device,
+            disks: views,
+            operations: built.operations,
+            data,
+            surroundings: Surroundings::default(),
+            host: None,
+        };
         let measured =
             machine.run(measure(rt, volume, cell.workload.clone(), plan.clone(), stop.clone()));
         match measured {

@@ -4,17 +4,14 @@
 //! by the page cache, which a filter above it can't see; there the block device below the file system
 //! is asked, by the kernel's counters (`Documentation/block/stat.rst`).
 
-use lab::measure::{DiskSample, DiskView};
+use super::surroundings::stack::{Disk, KERNEL_SECTOR, major, minor};
+use lab::measure::{DiskSample, DiskView, FlushSample};
 use rt::OpKind;
 use rt::filter::stats::Stats;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
-use stdx::ByteCount;
-
-/// The unit in which the kernel counts sectors, whatever the disk's are.
-const KERNEL_SECTOR: u64 = 512;
 
 /// A device with a `stats` filter on it.
 pub struct FilterView {
@@ -32,11 +29,13 @@ impl DiskView for FilterView {
     fn sample(&self) -> DiskSample {
         let counters = self.stats.counters();
         let (reads, writes) = (counters.of_kind(OpKind::Read), counters.of_kind(OpKind::Write));
+        let flushes = counters.of_kind(OpKind::Flush);
         DiskSample {
             reads: reads.ios,
             read_bytes: reads.bytes.bytes(),
             writes: writes.ios,
             written_bytes: writes.bytes.bytes(),
+            flushes: Some(FlushSample { ios: flushes.ios, time: flushes.latency_sum }),
             busy: counters.busy,
         }
     }
@@ -45,32 +44,37 @@ impl DiskView for FilterView {
 /// A block device of this host, as the kernel counts it.
 pub struct KernelView {
     name: String,
+    /// The counters of the device: of a partition its own.
     stat: PathBuf,
+    /// The counters of the disk that it is on. Flushes are counted there: they are the whole disk's.
+    disk_stat: PathBuf,
 }
 
 impl KernelView {
     /// The block device on which a file lies, or the block device itself. `None` where there is none:
-    /// tmpfs, overlays, network file systems.
+    /// tmpfs, overlays, network file systems. (Of a RAID set that is the set;
+    /// [`HostFacts::disks`](super::surroundings::HostFacts) has the disks below it.)
     pub fn of(path: &Path) -> Option<KernelView> {
         let metadata = std::fs::metadata(path).ok()?;
         let number = if metadata.rdev() != 0 { metadata.rdev() } else { metadata.dev() };
-        let (major, minor) = (libc_major(number), libc_minor(number));
-        let folder = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
-        let name = std::fs::canonicalize(&folder).ok()?.file_name()?.to_string_lossy().into_owned();
-        let stat = folder.join("stat");
-        read_stat(&stat)?;
-        Some(KernelView { name, stat })
+        let folder = format!("/sys/dev/block/{}:{}", major(number), minor(number));
+        let folder = std::fs::canonicalize(folder).ok()?;
+        let name = folder.file_name()?.to_string_lossy().into_owned();
+        let is_partition = folder.join("partition").exists();
+        let disk = folder.parent().filter(|_| is_partition).unwrap_or(&folder);
+        KernelView::named(name, &folder, disk)
     }
-}
 
-/// The major number in a `dev_t` of Linux (glibc's `gnu_dev_major`).
-fn libc_major(number: u64) -> u64 {
-    (number >> 8) & 0xfff | (number >> 32) & !0xfff
-}
+    /// A disk, or the part that is used of it.
+    pub fn of_disk(disk: &Disk) -> Option<KernelView> {
+        KernelView::named(disk.name.clone(), &disk.part, &disk.folder)
+    }
 
-/// The minor number.
-fn libc_minor(number: u64) -> u64 {
-    number & 0xff | (number >> 12) & !0xff
+    fn named(name: String, device: &Path, disk: &Path) -> Option<KernelView> {
+        let view = KernelView { name, stat: device.join("stat"), disk_stat: disk.join("stat") };
+        read_stat(&view.stat)?;
+        Some(view)
+    }
 }
 
 impl DiskView for KernelView {
@@ -79,19 +83,33 @@ impl DiskView for KernelView {
     }
 
     fn sample(&self) -> DiskSample {
-        read_stat(&self.stat).unwrap_or_default()
+        let sample = read_stat(&self.stat).unwrap_or_default();
+        if self.stat == self.disk_stat {
+            return sample;
+        }
+        let flushes = read_stat(&self.disk_stat).and_then(|disk| disk.flushes);
+        DiskSample { flushes, ..sample }
     }
 }
 
 fn read_stat(path: &Path) -> Option<DiskSample> {
-    let text = std::fs::read_to_string(path).ok()?;
+    parse_stat(&std::fs::read_to_string(path).ok()?)
+}
+
+/// The counters of a `stat` file. Kernels before 5.5 did not count flushes.
+fn parse_stat(text: &str) -> Option<DiskSample> {
     let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
     let field = |index: usize| fields.get(index).copied();
+    let flushes = field(15).zip(field(16)).map(|(ios, time_ms)| FlushSample {
+        ios,
+        time: Duration::from_millis(time_ms),
+    });
     Some(DiskSample {
         reads: field(0)?,
-        read_bytes: ByteCount(field(2)?.checked_mul(KERNEL_SECTOR)?).bytes(),
+        read_bytes: field(2)?.checked_mul(KERNEL_SECTOR)?,
         writes: field(4)?,
-        written_bytes: ByteCount(field(6)?.checked_mul(KERNEL_SECTOR)?).bytes(),
+        written_bytes: field(6)?.checked_mul(KERNEL_SECTOR)?,
+        flushes,
         busy: Duration::from_millis(field(9)?),
     })
 }
@@ -101,9 +119,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn device_numbers_come_apart_as_glibc_takes_them_apart() {
-        assert_eq!((libc_major(0x801), libc_minor(0x801)), (8, 1));
-        assert_eq!((libc_major(0x1_0300), libc_minor(0x1_0300)), (259, 0));
-        assert_eq!((libc_major(0x10_0801), libc_minor(0x10_0801)), (8, 257));
+    fn a_stat_file_is_read_as_the_kernel_documents_it() {
+        let text = "  10 0 80 5 20 0 160 9 0 30 14 2 0 8 1 7 40\n";
+        let sample = parse_stat(text).expect("seventeen fields");
+        assert_eq!((sample.reads, sample.read_bytes), (10, 80 * 512));
+        assert_eq!((sample.writes, sample.written_bytes), (20, 160 * 512));
+        assert_eq!(sample.busy, Duration::from_millis(30));
+        let flushes = FlushSample { ios: 7, time: Duration::from_millis(40) };
+        assert_eq!(sample.flushes, Some(flushes));
+        let old = parse_stat("10 0 80 5 20 0 160 9 0 30 14").expect("eleven fields of old kernels");
+        assert_eq!(old.flushes, None);
+        assert_eq!(parse_stat("10 0 80"), None);
     }
 }

@@ -1,1 +1,7 @@
-//! filebench: workloads in WML, run as they are.
+//! filebench.
+mod distribution;
+mod error;
+mod lexer;
+mod parser;
+pub mod plan;
+mod syntax;

@@ -9,6 +9,7 @@
 
 use super::{curves, disks, tables};
 use crate::report::estimate::Estimate;
+use crate::report::findings::{in_brief, pitfalls};
 use crate::report::figures::{Unit, capitalised, factor_label, measure, percent};
 use crate::report::plot::axis::Axis;
 use crate::report::plot::bars::{self, BarPlot, Row};
@@ -40,6 +41,7 @@ pub fn group(group: &Group, number: usize, confidence: f64) -> Markup {
                     }
                 }
             }
+            (pitfalls_here(group))
             (metric(group, group.primary(), confidence))
             @if group.metrics.is_empty() { p.failed { "No cell of this workload has figures." } }
             @else { (table_note(group)) (tables::figures(group)) }
@@ -48,6 +50,19 @@ pub fn group(group: &Group, number: usize, confidence: f64) -> Markup {
             (curves::distributions(group))
             @if metrics.contains(&"cpu_us_per_io") { (metric(group, "cpu_us_per_io", confidence)) }
             (disks::disks(group))
+        }
+    }
+}
+
+/// Which pitfalls the group's cells ran into.
+fn pitfalls_here(group: &Group) -> Markup {
+    let found = pitfalls(group.cells.iter().copied());
+    html! {
+        @if !found.is_empty() {
+            p.here {
+                "Pitfalls here: " (in_brief(&found, group.cells.len())) ". "
+                a href="#findings" { "See below" }
+            }
         }
     }
 }

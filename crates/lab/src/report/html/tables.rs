@@ -6,7 +6,7 @@
 use crate::report::estimate::Estimate;
 use crate::report::figures::{Unit, capitalised, factor_label, measure};
 use crate::report::shape::{Group, Levels};
-use crate::results::Results;
+use crate::results::{Cell, Results};
 use maud::{Markup, html};
 
 /// Rows of the table of all cells; beyond, the page would grow too large to open.
@@ -157,6 +157,7 @@ fn cells_of(group: &Group) -> Markup {
             (metric.as_str(), unit)
         })
         .collect();
+    let warned = group.cells.iter().any(|cell| !cell.pitfalls.is_empty());
     html! {
         div.scroll.tall {
             table.figures.sortable {
@@ -171,6 +172,7 @@ fn cells_of(group: &Group) -> Markup {
                             }
                         }
                         th.n { "Repeats" }
+                        @if warned { th { "Pitfalls" } }
                     }
                 }
                 tbody {
@@ -200,6 +202,7 @@ fn cells_of(group: &Group) -> Markup {
                                 }
                             }
                             td.n { (cell.repeats) }
+                            @if warned { td { (names_of_pitfalls(cell)) } }
                         }
                     }
                 }
@@ -209,4 +212,8 @@ fn cells_of(group: &Group) -> Markup {
             p.about { "The first " (CELLS_MAX) " cells; all are in results.csv." }
         }
     }
+}
+
+fn names_of_pitfalls(cell: &Cell) -> String {
+    cell.pitfalls.iter().map(|pitfall| pitfall.id.as_str()).collect::<Vec<_>>().join(", ")
 }

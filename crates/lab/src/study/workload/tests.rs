@@ -72,6 +72,16 @@ fn a_parameter_of_another_kind_is_refused_by_name() {
              2 to 4096",
         ),
         (
+            "rebalance",
+            "change = \"shrink\"",
+            "'change' in workload 'rebalance' is \"shrink\"; it must be \"add\" or \"drop\"",
+        ),
+        (
+            "rebalance",
+            "power = 2000",
+            "'power' in workload 'rebalance' is 2000; it must be a whole number from 1 to 1024",
+        ),
+        (
             "check",
             "working_set = 0.5",
             "workload 'check': it is an operation on whole members, and has a working_set; leave that \

@@ -49,7 +49,7 @@ impl DiskModel {
             return self.schedule_free(promised);
         }
         self.note_ahead(now);
-        let mut best: Option<(Instant, usize)> = None;
+        let mut best: Option<(i128, Instant, usize)> = None;
         let aged =
             self.queue.first().is_some_and(|oldest| now.since(oldest.arrived) >= self.age_limit);
         let looked_at = if aged { 1 } else { self.reorder_depth.min(self.queue.len()) };
@@ -58,8 +58,10 @@ impl DiskModel {
             let lba = waiting.blocks.start;
             let wait = self.positioning(from, lba, &waiting.place, waiting.write);
             let start = from + Duration::from_nanos(wait);
-            if best.is_none_or(|(earliest, _)| start < earliest) {
-                best = Some((start, index));
+            let credit = waiting.overtaken * self.overtaken_ns;
+            let cost = start.since(now).as_nanos() as i128 - i128::from(credit);
+            if best.is_none_or(|(least, ..)| cost < least) {
+                best = Some((cost, start, index));
             }
         }
         let mut back: Option<(Instant, Range<u64>)> = None;
@@ -68,8 +70,9 @@ impl DiskModel {
                 let place = self.layout.locate(stretch.start);
                 let wait = self.positioning(now, stretch.start, &place, true);
                 let start = now + Duration::from_nanos(wait);
-                let earliest = back.as_ref().map(|(at, _)| *at).or(best.map(|(at, _)| at));
-                if earliest.is_none_or(|earliest| start < earliest) {
+                let earliest = back.as_ref().is_none_or(|(earliest, _)| start < *earliest);
+                let cost = start.since(now).as_nanos() as i128;
+                if earliest && best.is_none_or(|(least, ..)| cost < least) {
                     back = Some((start, stretch));
                 }
             }
@@ -78,7 +81,8 @@ impl DiskModel {
             blocks.end = blocks.end.min(blocks.start + WRITE_BACK_BYTES_MAX / self.sector_bytes);
             self.dirty.remove(blocks.clone());
             (Job::WriteBack(blocks), start)
-        } else if let Some((start, index)) = best {
+        } else if let Some((_, start, index)) = best {
+            self.queue[..index].iter_mut().for_each(|older| older.overtaken += 1);
             let waiting = self.queue.remove(index);
             let job = if waiting.write { Job::Write(waiting) } else { Job::Read(waiting) };
             (job, start)

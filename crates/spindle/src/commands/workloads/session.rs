@@ -4,8 +4,12 @@
 use crate::commands::lab::raise_on_interrupt;
 use crate::commands::{Failure, print, say};
 use crate::targets::crew::ThreadCrew;
+use crate::targets::surroundings::HostFacts;
+use crate::targets::surroundings::counters::HostCounters;
 use clap::{Args, ValueEnum};
 use host::{Clock, HostRuntime, ReactorKind};
+use lab::measure::files::{Ends, tool_run};
+use lab::measure::{DiskView, Mark};
 use lab::single::{self, Single};
 use lab::study::ToolKind;
 use lab::target::{CellRun, StopFlag};
@@ -72,7 +76,9 @@ pub struct Session {
     common: Common,
     runtime: HostRuntime,
     crew: Rc<ThreadCrew>,
-    directory: PathBuf,
+    root: PathBuf,
+    disks: Vec<Rc<dyn DiskView>>,
+    begin: Mark,
     stop: StopFlag,
 }
 
@@ -97,8 +103,12 @@ impl Session {
             .map_err(|error| Failure::usage(format!("{error}; name a directory that is there")))?;
         let stop = StopFlag::new();
         raise_on_interrupt(&stop)?;
-        let crew = Rc::new(crew);
-        Ok(Session { common: common.clone(), runtime, crew, directory: root.to_owned(), stop })
+        let disks = HostFacts::of(root, true).disks;
+        let disks: Vec<Rc<dyn DiskView>> =
+            disks.into_iter().map(|disk| Rc::new(disk) as _).collect();
+        let begin = Mark::take(&runtime.rt(), &disks, Some(&HostCounters::of_threads()));
+        let (crew, root) = (Rc::new(crew), root.to_owned());
+        Ok(Session { common: common.clone(), runtime, crew, root, disks, begin, stop })
     }
 
     /// What the command line says of the content that is written.
@@ -163,23 +173,41 @@ impl Session {
         if outcomes.is_empty() {
             return Ok(());
         }
+        let end = Mark::take(&self.runtime.rt(), &self.disks, Some(&HostCounters::of_threads()));
+        // Asked again: the run's files take space.
+        let HostFacts { mut surroundings, mut lines, .. } = HostFacts::of(&self.root, true);
+        surroundings.content = run.content;
+        let ends = Ends { begin: &self.begin, end: &end, disks: &self.disks };
+        let whole = tool_run(Outcome::default(), &ends, self.crew.traffic(), surroundings);
+        lines.extend(crate::targets::host_lines(&self.root));
         let single = Single {
             study: run.tool.word(),
             title: run.title,
             workload: run.workload,
             tool: run.tool,
-            machine: crate::targets::host_lines(&self.directory),
+            machine: lines,
             seed: self.common.seed,
             spindle_version: env!("CARGO_PKG_VERSION"),
             content: run.content.map(|content| content.to_string()),
         };
-        let results = single::results(&single, outcomes.into_iter().map(CellRun::from).collect());
+        let runs = outcomes.into_iter().map(|outcome| CellRun {
+            pitfalls: whole.pitfalls.clone(),
+            disk_utilisation: whole.disk_utilisation.clone(),
+            ..CellRun::from(outcome)
+        });
+        let results = single::results(&single, runs.collect());
         let page = match &self.common.out {
-            Some(out) => Some(crate::commands::lab::write_report(out, &results, self.common.force)?),
+            Some(out) => {
+                Some(crate::commands::lab::write_report(out, &results, self.common.force)?)
+            }
             None => None,
         };
         if self.common.repeats > 1 && run.table {
             print(&crate::commands::lab::text(&results, true))?;
+        } else {
+            for pitfall in whole.pitfalls {
+                say(&format!("note: {}; {}", pitfall.what(), pitfall.mend()));
+            }
         }
         if let Some(page) = page {
             say(&page);

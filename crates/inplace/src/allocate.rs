@@ -1,0 +1,427 @@
+//! Where new blocks and inodes go.
+//!
+//! **Counting, granting, entering.** Space is first *reserved* (counted), then *granted* (taken from the
+//! free maps in memory), then *entered* (the bitmap, and what points to the blocks, in one transaction).
+//! What is granted and never entered, because a write failed or the power went, was never used as far
+//! as the device knows. Freed blocks come back to the free maps when their transaction is committed.
+//!
+//! **Places.** A grant has a goal: the block after the file's last one, or a place near its inode. Where
+//! that very block is free the extent begins there. Otherwise it begins with the first free extent after
+//! it that holds all that is wanted, in the goal's region, then in the regions that follow; where none
+//! does, with the longest of the first region that has any. With stripes a new extent begins on a unit,
+//! or on a full stripe where it is as long as one.
+//!
+//! **The last blocks.** [`POOL_BLOCKS_MAX`] blocks (or a twentieth) are kept from ordinary requests, so that
+//! what is written back can always be mapped, and files can be removed when the device is full.
+//!
+//! Regions and groups are found through ordered sets, never by a walk over all of them.
+
+use crate::core::{Core, Outcome};
+use crate::free_map::FreeMap;
+use crate::group::InodeMap;
+use crate::layout::{Extent, Shape};
+use crate::meta::MetaRef;
+use crate::settings::Spread;
+use rt::TreeErrorKind;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Blocks kept from ordinary requests: XFS's figure for its own reserve.
+const POOL_BLOCKS_MAX: u64 = 8192;
+/// Groups looked at when a directory is placed.
+const GROUPS_LOOKED_AT_MAX: usize = 64;
+/// Regions tried for an extent as long as wanted, before a shorter one will do.
+const REGIONS_TRIED_MAX: usize = 16;
+
+/// Free space and inodes, in memory.
+pub(crate) struct Space {
+    /// The blocks of descriptors.
+    pub(crate) descriptors: Vec<MetaRef>,
+    pub(crate) inode_maps: BTreeMap<u32, InodeMap>,
+    regions: Vec<Region>,
+    /// Regions with free blocks.
+    with_free: BTreeSet<u32>,
+    groups: Vec<Group>,
+    by_directories: BTreeSet<(u32, u32)>,
+    with_inodes: BTreeSet<u32>,
+    free_inodes: u64,
+    /// Blocks in the free maps and in reservation windows.
+    available: u64,
+    /// Those that are spoken for.
+    reserved: u64,
+    /// Freed, and not yet committed.
+    pool: u64,
+    rotor: u32,
+    /// Blocks held for files that grow, by inode.
+    windows: BTreeMap<u64, Extent>,
+}
+
+#[derive(Default)]
+struct Region {
+    free: u32,
+    map: Option<FreeMap>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Group {
+    free_inodes: u32,
+    directories: u32,
+}
+
+impl Space {
+    /// What the descriptors say. `blocks` are those that hold them.
+    pub(crate) fn new(shape: &Shape, blocks: Vec<MetaRef>) -> Space {
+        let mut space = Space {
+            descriptors: blocks,
+            inode_maps: BTreeMap::new(),
+            regions: Vec::new(),
+            with_free: BTreeSet::new(),
+            groups: vec![Group::default(); shape.groups as usize],
+            by_directories: BTreeSet::new(),
+            with_inodes: BTreeSet::new(),
+            free_inodes: 0,
+            available: 0,
+            reserved: 0,
+            pool: 0,
+            rotor: 0,
+            windows: BTreeMap::new(),
+        };
+        space.regions.resize_with(shape.regions as usize, Region::default);
+        space
+    }
+
+    /// Enters what a region's descriptor says, at the mount.
+    pub(crate) fn set_region(&mut self, region: u32, free: u32) {
+        self.regions[region as usize].free = free;
+        self.available += u64::from(free);
+        if free > 0 {
+            self.with_free.insert(region);
+        }
+        let total = self.available;
+        self.pool = POOL_BLOCKS_MAX.min(total / 20);
+    }
+
+    /// Enters what a group's descriptor says.
+    pub(crate) fn set_group(&mut self, group: u32, free_inodes: u32, directories: u32) {
+        let known = &mut self.groups[group as usize];
+        self.by_directories.remove(&(known.directories, group));
+        self.free_inodes -= u64::from(known.free_inodes);
+        *known = Group { free_inodes, directories };
+        self.free_inodes += u64::from(free_inodes);
+        self.by_directories.insert((directories, group));
+        if free_inodes > 0 {
+            self.with_inodes.insert(group);
+        } else {
+            self.with_inodes.remove(&group);
+        }
+    }
+
+    pub(crate) fn is_loaded(&self, region: u32) -> bool {
+        self.regions[region as usize].map.is_some()
+    }
+
+    pub(crate) fn set_map(&mut self, region: u32, map: FreeMap) {
+        self.regions[region as usize].map = Some(map);
+    }
+
+    /// Blocks that an ordinary request could have.
+    pub(crate) fn free_for_all(&self) -> u64 {
+        self.available.saturating_sub(self.reserved + self.pool)
+    }
+
+    fn try_reserve(&mut self, blocks: u64, privileged: bool) -> bool {
+        let pool = if privileged { 0 } else { self.pool };
+        let there = self.available >= self.reserved + pool + blocks;
+        if there {
+            self.reserved += blocks;
+        }
+        there
+    }
+
+    /// Gives back what was reserved and not granted.
+    pub(crate) fn unreserve(&mut self, blocks: u64) {
+        self.reserved = self.reserved.checked_sub(blocks).expect("what was reserved is given back");
+    }
+
+    /// What was taken from a free map for a caller who had reserved it.
+    fn granted(&mut self, region: u32, len: u32) {
+        self.take_from_region(region, len);
+        self.available -= u64::from(len);
+        self.unreserve(u64::from(len));
+    }
+
+    fn take_from_region(&mut self, number: u32, len: u32) {
+        let region = &mut self.regions[number as usize];
+        region.free -= len;
+        if region.free == 0 {
+            self.with_free.remove(&number);
+        }
+    }
+
+    fn give_to_region(&mut self, shape: &Shape, extent: Extent) {
+        let number = shape.region_of(extent.start).expect("only blocks of regions are granted");
+        let start = (extent.start - shape.region(number).start) as u32;
+        let region = &mut self.regions[number as usize];
+        region.free += extent.len as u32;
+        if let Some(map) = &mut region.map {
+            map.give(start, extent.len as u32);
+        }
+        self.with_free.insert(number);
+    }
+
+    /// Gives granted or freed blocks, all of one region, back to the free maps.
+    pub(crate) fn release(&mut self, shape: &Shape, extent: Extent) {
+        self.give_to_region(shape, extent);
+        self.available += extent.len;
+    }
+
+    /// Takes up to `want` reserved blocks exactly at `at`.
+    fn take_at(&mut self, shape: &Shape, at: u64, want: u64) -> Option<Extent> {
+        let number = shape.region_of(at)?;
+        let start = shape.region(number).start;
+        let map = self.regions[number as usize].map.as_mut()?;
+        let want = u32::try_from(want).unwrap_or(u32::MAX);
+        let (from, len) = map.take_at((at - start) as u32, want)?;
+        self.granted(number, len);
+        Some(Extent { start: start + u64::from(from), len: u64::from(len) })
+    }
+
+    /// Takes up to `want` reserved blocks in a region, at or after `goal`; no fewer than `least`.
+    fn take_in(
+        &mut self,
+        shape: &Shape,
+        number: u32,
+        goal: u64,
+        want: u64,
+        least: u64,
+        align: u64,
+    ) -> Option<Extent> {
+        let region = shape.region(number);
+        let map = self.regions[number as usize].map.as_mut()?;
+        let goal = goal.clamp(region.start, region.end() - 1) - region.start;
+        let small = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        let want = small(want.min(region.len));
+        // Places are counted from the start of the device; in the map from the region's.
+        let unit = small(align.max(1));
+        let remainder = small((align.max(1) - region.start % align.max(1)) % align.max(1));
+        let least = small(least).min(want);
+        let (from, len) = map.take_near(goal as u32, want, least, (unit, remainder))?;
+        self.granted(number, len);
+        Some(Extent { start: region.start + u64::from(from), len: u64::from(len) })
+    }
+
+    /// The next region with free blocks from `from` on, going round.
+    fn next_region(&self, from: u32) -> Option<u32> {
+        self.with_free.range(from..).next().or_else(|| self.with_free.first()).copied()
+    }
+
+    /// Drops all reservation windows: someone needs the blocks.
+    fn drop_windows(&mut self, shape: &Shape) -> bool {
+        let windows = std::mem::take(&mut self.windows);
+        let any = !windows.is_empty();
+        for extent in windows.into_values() {
+            self.give_to_region(shape, extent);
+        }
+        any
+    }
+
+    /// Drops the window of a file that is closed.
+    pub(crate) fn drop_window(&mut self, shape: &Shape, inode: u64) {
+        if let Some(extent) = self.windows.remove(&inode) {
+            self.give_to_region(shape, extent);
+        }
+    }
+
+    pub(crate) fn group_with_inodes(&self, goal: u32, shape: &Shape) -> Option<u32> {
+        if shape.table_inodes == 0 {
+            // Chunks can be had anywhere: only the goal's own will do.
+            return self.with_inodes.contains(&goal).then_some(goal);
+        }
+        self.with_inodes.range(goal..).next().or_else(|| self.with_inodes.first()).copied()
+    }
+
+    pub(crate) fn take_inode(&mut self, group: u32) -> Option<(usize, u64, u64, u64)> {
+        let taken = self.inode_maps.get_mut(&group)?.take();
+        if taken.is_none() {
+            self.with_inodes.remove(&group);
+        }
+        taken
+    }
+
+    pub(crate) fn return_inode(&mut self, group: u32, chunk: usize, slot: u64) {
+        if let Some(map) = self.inode_maps.get_mut(&group) {
+            map.give(chunk, slot);
+            self.with_inodes.insert(group);
+        }
+    }
+
+    pub(crate) fn inode_block_is_unused(
+        &self,
+        group: u32,
+        chunk: usize,
+        number: u64,
+        shape: &Shape,
+    ) -> bool {
+        let map = self.inode_maps.get(&group);
+        map.is_some_and(|map| map.is_unused(chunk, number, shape.inodes_per_block()))
+    }
+
+    pub(crate) fn chunk_start(&self, group: u32, chunk: usize) -> Option<u64> {
+        self.inode_maps.get(&group)?.start_of(chunk)
+    }
+
+    pub(crate) fn find_chunk(&self, group: u32, block: u64, shape: &Shape) -> Option<(usize, u64)> {
+        self.inode_maps.get(&group)?.find(block, shape.chunk_blocks())
+    }
+
+    /// The group for a new directory.
+    pub(crate) fn directory_group(&mut self, spread: Spread, parent: u32, in_root: bool) -> u32 {
+        let groups = self.groups.len() as u64;
+        let average = self.free_inodes / groups;
+        let least = |space: &Space| {
+            let looked_at = space.by_directories.iter().take(GROUPS_LOOKED_AT_MAX);
+            let roomy = looked_at.map(|(_, group)| *group).find(|group| {
+                u64::from(space.groups[*group as usize].free_inodes) >= average
+            });
+            roomy.unwrap_or(parent)
+        };
+        match spread {
+            Spread::Rotor => {
+                self.rotor = ((u64::from(self.rotor) + 1) % groups) as u32;
+                self.rotor
+            }
+            Spread::LeastDirectories => least(self),
+            Spread::Orlov if in_root => least(self),
+            Spread::Orlov => {
+                // Near the parent while the group has three quarters of the average left.
+                let free = u64::from(self.groups[parent as usize].free_inodes);
+                if free * 4 >= average * 3 { parent } else { least(self) }
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Counts blocks as spoken for. Where there are none left, waits for what was freed.
+    ///
+    /// `privileged` requests may have the last blocks too.
+    pub(crate) async fn reserve(&self, blocks: u64, privileged: bool) -> Outcome<()> {
+        if self.space.borrow_mut().try_reserve(blocks, privileged) {
+            return Ok(());
+        }
+        if self.journal.has_frees() || self.journal.committed() + 1 < self.journal.running() {
+            self.commit_metadata(self.journal.running()).await?;
+            if self.space.borrow_mut().try_reserve(blocks, privileged) {
+                return Ok(());
+            }
+        }
+        Err(TreeErrorKind::NoSpace)
+    }
+
+    /// Grants up to `want` blocks, of those that the caller has reserved.
+    pub(crate) async fn grant(&self, goal: u64, want: u64) -> Outcome<Extent> {
+        self.grant_at_least(goal, want, 1).await
+    }
+
+    /// Grants exactly `len` blocks that follow one another.
+    pub(crate) async fn grant_whole(&self, goal: u64, len: u64) -> Outcome<Extent> {
+        self.grant_at_least(goal, len, len).await
+    }
+
+    async fn grant_at_least(&self, goal: u64, want: u64, least: u64) -> Outcome<Extent> {
+        let shape = &self.shape;
+        let home = shape.region_of(goal).unwrap_or(0);
+        self.load_region(home).await?;
+        if least == 1
+            && let Some(extent) = self.space.borrow_mut().take_at(shape, goal, want)
+        {
+            return Ok(extent);
+        }
+        // A new extent: it begins on a unit of the stripe, or on a full stripe.
+        let align = match self.settings.stripe {
+            Some(stripe) if want * shape.block >= stripe.full().bytes() => stripe.full().bytes(),
+            Some(stripe) if want * shape.block >= stripe.unit.bytes() => stripe.unit.bytes(),
+            _ => shape.block,
+        } / shape.block;
+        // A region's worth is as long as a grant gets.
+        let whole = want.min(shape.region_blocks / 2);
+        for pass in [whole, least] {
+            let mut region = home;
+            let tries = if pass == whole { REGIONS_TRIED_MAX } else { shape.regions as usize + 1 };
+            for _ in 0..tries {
+                self.load_region(region).await?;
+                let from = if region == home { goal } else { 0 };
+                let taken =
+                    self.space.borrow_mut().take_in(shape, region, from, want, pass, align);
+                if let Some(extent) = taken {
+                    return Ok(extent);
+                }
+                let Some(next) = self.space.borrow().next_region(region + 1) else { break };
+                region = next;
+                if region == home {
+                    break;
+                }
+            }
+            if pass == least && self.space.borrow_mut().drop_windows(shape) {
+                self.load_region(home).await?;
+                let first = self.space.borrow().next_region(home);
+                if let Some(region) = first {
+                    self.load_region(region).await?;
+                    let mut space = self.space.borrow_mut();
+                    let taken = space.take_in(shape, region, goal, want, least, align);
+                    if let Some(extent) = taken {
+                        return Ok(extent);
+                    }
+                }
+            }
+        }
+        Err(TreeErrorKind::NoSpace)
+    }
+
+    /// Grants one block for a file that grows block by block, from its reservation window.
+    pub(crate) async fn grant_next(&self, inode: u64, goal: u64, window: u64) -> Outcome<Extent> {
+        if window <= 1 {
+            return self.grant(goal, 1).await;
+        }
+        if let Some(extent) = self.from_window(inode, goal) {
+            return Ok(extent);
+        }
+        self.space.borrow_mut().drop_window(&self.shape, inode);
+        // The window is no reservation of space: it only keeps others away while there is enough.
+        if !self.space.borrow_mut().try_reserve(window - 1, false) {
+            return self.grant(goal, 1).await;
+        }
+        let granted = self.grant(goal, window).await;
+        let mut space = self.space.borrow_mut();
+        let extent = match granted {
+            Ok(extent) => extent,
+            Err(error) => {
+                space.unreserve(window - 1);
+                return Err(error);
+            }
+        };
+        // `grant` counted all of it as reserved and gone; of the rest neither is true.
+        space.unreserve(window - extent.len);
+        let rest = Extent { start: extent.start + 1, len: extent.len - 1 };
+        space.available += rest.len;
+        if rest.len > 0
+            && let Some(other) = space.windows.insert(inode, rest)
+        {
+            space.give_to_region(&self.shape, other);
+        }
+        Ok(Extent { start: extent.start, len: 1 })
+    }
+
+    fn from_window(&self, inode: u64, goal: u64) -> Option<Extent> {
+        let mut space = self.space.borrow_mut();
+        let window = space.windows.get_mut(&inode).filter(|window| window.start == goal)?;
+        let extent = Extent { start: window.start, len: 1 };
+        window.start += 1;
+        window.len -= 1;
+        if window.len == 0 {
+            space.windows.remove(&inode);
+        }
+        space.available -= 1;
+        space.unreserve(1);
+        Some(extent)
+    }
+}

@@ -1,0 +1,469 @@
+//! Inodes: files and directories, on the device and in memory.
+//!
+//! *Record*: magic u16, kind u8 (1 file, 2 directory), 1 unused, links u32, size u64, blocks u64 (data and
+//! metadata), access time u64 and change time u64 (nanoseconds of the run's clock), own number u64,
+//! generation u32, CRC-32 u32 (of the record with zeros here). Then, from byte 56 on, what finds the
+//! blocks: 15 pointers u32, or the first block of the chain of extents u64 and the first extents, 16 bytes
+//! each.
+//!
+//! **Size, twice.** `size` is what readers see. `stored_size` is what the record says: it follows when data
+//! is on the device, so that after a crash a file does not end in zeros that were never written.
+//!
+//! **Times** change often and matter little: they wait in memory, and join a transaction when it is
+//! committed, or with the next change of the inode.
+//!
+//! **In memory** an inode stays while it is open, has dirty data, or is in use; others go when there are
+//! too many, the longest unused first, their pages with them.
+
+use crate::core::{Core, Outcome, Tx};
+use crate::directory::DirectoryIndex;
+use crate::layout::{Extent, Fields, FormatError, put};
+use crate::lru::Lru;
+use crate::mapping::Root;
+use crate::meta::MetaRef;
+use rt::TreeErrorKind;
+use rt::sync::{Mutex, Notify, RwLock};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use stdx::{ByteCount, Instant};
+
+const MAGIC: u16 = 0x494e;
+const CRC_AT: usize = 52;
+/// Where, in a record, the mapping begins.
+pub(crate) const ROOT_AT: usize = 56;
+/// One inode is kept in memory for so much cache, when nobody uses it.
+const CACHE_PER_INODE: ByteCount = ByteCount::kib(16);
+
+/// File or directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Directory,
+}
+
+/// An inode in memory.
+pub(crate) struct Inode {
+    pub(crate) number: u64,
+    pub(crate) kind: Kind,
+    pub(crate) body: RefCell<Body>,
+    /// The lock that requests hold by [`Locks`](crate::Locks).
+    pub(crate) rw: RwLock<()>,
+    /// One write-back at a time.
+    pub(crate) write_back: Mutex<()>,
+    /// Shared by I/O to the file's blocks; held alone by whoever takes blocks away.
+    pub(crate) io: RwLock<()>,
+    /// Held by whoever changes the mapping, from plan to change.
+    pub(crate) attach: Mutex<()>,
+    /// Held by whoever looks at or changes the entries of a directory.
+    pub(crate) entries: Mutex<()>,
+    pub(crate) opens: Cell<u32>,
+}
+
+/// What changes of an inode.
+pub(crate) struct Body {
+    pub(crate) links: u32,
+    pub(crate) generation: u32,
+    pub(crate) size: u64,
+    pub(crate) stored_size: u64,
+    pub(crate) blocks: u64,
+    pub(crate) accessed: u64,
+    pub(crate) changed: u64,
+    pub(crate) root: Root,
+    /// Pages in the cache: the key of each.
+    pub(crate) pages: BTreeMap<u64, usize>,
+    pub(crate) dirty: BTreeSet<u64>,
+    pub(crate) dirty_since: Option<Instant>,
+    /// Granted and not yet written: first file block to (first block, length).
+    pub(crate) pending: BTreeMap<u64, Extent>,
+    /// Granted for indirect blocks: (level, first file block under it) to the block.
+    pub(crate) pending_indirect: BTreeMap<(usize, u64), u64>,
+    /// Pages that are being read: first page to the fill.
+    pub(crate) fills: BTreeMap<u64, Rc<Fill>>,
+    /// Counts invalidations, so that a read begun before one is not cached after it.
+    pub(crate) invalidations: u64,
+    /// The last transaction with a change of anything, and of anything but times.
+    pub(crate) transaction: u64,
+    pub(crate) transaction_but_times: u64,
+    pub(crate) times_dirty: bool,
+    /// A write-back that failed; told to the next sync.
+    pub(crate) failed: Option<TreeErrorKind>,
+    pub(crate) index: Option<DirectoryIndex>,
+    /// Blocks of the reservation window to ask for next.
+    pub(crate) window: u64,
+    /// Where the last buffered write ended, and where written-behind data ends.
+    pub(crate) last_write_end: u64,
+    pub(crate) behind_to: u64,
+}
+
+/// A read into the cache under way.
+pub(crate) struct Fill {
+    pub(crate) end: u64,
+    pub(crate) done: Cell<bool>,
+    pub(crate) failed: Cell<Option<TreeErrorKind>>,
+    pub(crate) bell: Notify,
+}
+
+impl Inode {
+    /// An inode that was just taken.
+    pub(crate) fn fresh(number: u64, kind: Kind, root: Root, generation: u32, now: u64) -> Inode {
+        let body = Body {
+            links: 1,
+            generation,
+            size: 0,
+            stored_size: 0,
+            blocks: 0,
+            accessed: now,
+            changed: now,
+            root,
+            pages: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            dirty_since: None,
+            pending: BTreeMap::new(),
+            pending_indirect: BTreeMap::new(),
+            fills: BTreeMap::new(),
+            invalidations: 0,
+            transaction: 0,
+            transaction_but_times: 0,
+            times_dirty: false,
+            failed: None,
+            index: None,
+            window: 0,
+            last_write_end: 0,
+            behind_to: 0,
+        };
+        Inode {
+            number,
+            kind,
+            body: RefCell::new(body),
+            rw: RwLock::new(()),
+            write_back: Mutex::new(()),
+            io: RwLock::new(()),
+            attach: Mutex::new(()),
+            entries: Mutex::new(()),
+            opens: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.body.borrow().size
+    }
+
+    fn is_idle(&self) -> bool {
+        let body = self.body.borrow();
+        self.opens.get() == 0
+            && body.dirty.is_empty()
+            && body.pending.is_empty()
+            && body.fills.is_empty()
+            && !body.times_dirty
+            && body.links > 0
+    }
+}
+
+/// The generation that an unused record in a block goes on with.
+pub(crate) fn next_generation(bytes: &[u8], at: usize) -> u32 {
+    let old = bytes.get(at + 48..at + 52).and_then(|bytes| bytes.try_into().ok());
+    old.map_or(1, |bytes| u32::from_le_bytes(bytes).wrapping_add(1))
+}
+
+/// The inodes in memory.
+pub(crate) struct InodeTable {
+    state: RefCell<Table>,
+    most: usize,
+}
+
+#[derive(Default)]
+struct Table {
+    known: BTreeMap<u64, (Rc<Inode>, usize)>,
+    uses: Lru<u64>,
+    /// Inodes whose times are newer than their records.
+    times_dirty: BTreeSet<u64>,
+    /// Blocks of slots for orphans, and which slot has which inode.
+    orphan_blocks: Vec<MetaRef>,
+    orphans: BTreeMap<u64, usize>,
+    free_slots: BTreeSet<usize>,
+}
+
+impl InodeTable {
+    pub(crate) fn new(cache: ByteCount) -> InodeTable {
+        InodeTable {
+            state: RefCell::default(),
+            // Some hundreds at the least: a path's directories and the files in use.
+            most: ((cache / CACHE_PER_INODE) as usize).max(256),
+        }
+    }
+
+    /// The inode, where it is in memory.
+    pub(crate) fn get(&self, number: u64) -> Option<Rc<Inode>> {
+        let table = self.state.borrow();
+        table.known.get(&number).map(|(inode, _)| Rc::clone(inode))
+    }
+
+    /// Enters an inode; where it came in meanwhile, that one.
+    pub(crate) fn insert(&self, inode: Inode, stamp: u64) -> Rc<Inode> {
+        let mut table = self.state.borrow_mut();
+        let number = inode.number;
+        if let Some((known, _)) = table.known.get(&number) {
+            return Rc::clone(known);
+        }
+        let inode = Rc::new(inode);
+        let key = table.uses.insert(number, stamp);
+        table.known.insert(number, (Rc::clone(&inode), key));
+        inode
+    }
+
+    pub(crate) fn remove(&self, number: u64) {
+        let mut table = self.state.borrow_mut();
+        if let Some((_, key)) = table.known.remove(&number) {
+            table.uses.remove(key);
+        }
+        table.times_dirty.remove(&number);
+    }
+
+    fn touch(&self, number: u64, stamp: u64) {
+        let mut table = self.state.borrow_mut();
+        if let Some(&(_, key)) = table.known.get(&number) {
+            table.uses.touch(key, stamp);
+        }
+    }
+
+    /// Inodes that nobody uses, where there are too many: a few at a time.
+    fn surplus(&self, stamp: u64) -> Vec<Rc<Inode>> {
+        const LOOKED_AT_MAX: usize = 16;
+        let mut table = self.state.borrow_mut();
+        let mut surplus = Vec::new();
+        for _ in 0..LOOKED_AT_MAX {
+            if table.uses.len() <= self.most {
+                break;
+            }
+            let Some((key, _)) = table.uses.oldest() else { break };
+            let number = *table.uses.get(key);
+            let idle = table
+                .known
+                .get(&number)
+                .is_some_and(|(inode, _)| Rc::strong_count(inode) == 1 && inode.is_idle());
+            if !idle {
+                table.uses.touch(key, stamp);
+                continue;
+            }
+            table.uses.remove(key);
+            surplus.extend(table.known.remove(&number).map(|(inode, _)| inode));
+        }
+        surplus
+    }
+
+    fn times_dirty(&self) -> Vec<u64> {
+        self.state.borrow().times_dirty.iter().copied().collect()
+    }
+
+    pub(crate) fn set_orphan_blocks(&self, blocks: Vec<MetaRef>, block: u64) -> Vec<u64> {
+        let mut table = self.state.borrow_mut();
+        let mut found = Vec::new();
+        for (i, slots) in blocks.iter().enumerate() {
+            let per_block = block as usize / 8;
+            for (j, slot) in slots.bytes().chunks_exact(8).enumerate() {
+                let number = u64::from_le_bytes(slot.try_into().expect("eight bytes are eight"));
+                let index = i * per_block + j;
+                if number == 0 {
+                    table.free_slots.insert(index);
+                } else {
+                    table.orphans.insert(number, index);
+                    found.push(number);
+                }
+            }
+        }
+        table.orphan_blocks = blocks;
+        found
+    }
+
+    /// The inodes that have no name and are not yet freed.
+    pub(crate) fn orphans(&self) -> BTreeSet<u64> {
+        self.state.borrow().orphans.keys().copied().collect()
+    }
+
+    /// Whether another file can be removed while it is open.
+    pub(crate) fn has_orphan_slot(&self) -> bool {
+        !self.state.borrow().free_slots.is_empty()
+    }
+
+    /// Enters or erases an orphan.
+    pub(crate) fn set_orphan(&self, tx: &Tx<'_>, number: u64, orphan: bool) {
+        let mut table = self.state.borrow_mut();
+        let slot = if orphan {
+            let slot = table.free_slots.pop_first().expect("callers look for a slot first");
+            table.orphans.insert(number, slot);
+            slot
+        } else {
+            let Some(slot) = table.orphans.remove(&number) else { return };
+            table.free_slots.insert(slot);
+            slot
+        };
+        let Some(first) = table.orphan_blocks.first() else { return };
+        let per_block = first.bytes().len() / 8;
+        let block = MetaRef::clone(&table.orphan_blocks[slot / per_block]);
+        drop(table);
+        let at = slot % per_block * 8;
+        let value = if orphan { number } else { 0 };
+        tx.edit(&block, at..at + 8, |bytes| bytes.copy_from_slice(&value.to_le_bytes()));
+    }
+}
+
+impl Core {
+    /// The block of an inode's record, and the byte in it.
+    pub(crate) async fn inode_block(&self, number: u64) -> Outcome<MetaRef> {
+        let (block, _) = self.shape.inode_place(number).ok_or_else(|| self.stray(0))?;
+        self.block(block).await
+    }
+
+    /// The inode of this number, from memory or the device.
+    pub(crate) async fn inode(&self, number: u64) -> Outcome<Rc<Inode>> {
+        if let Some(inode) = self.inodes.get(number) {
+            self.inodes.touch(number, self.tick());
+            return Ok(inode);
+        }
+        let (_, at) = self.shape.inode_place(number).ok_or_else(|| self.stray(0))?;
+        let block = self.inode_block(number).await?;
+        if let Some(inode) = self.inodes.get(number) {
+            return Ok(inode);
+        }
+        let inode = {
+            let bytes = block.bytes();
+            self.decode_inode(number, &bytes[at..at + self.shape.inode as usize])
+        };
+        let inode = self.inodes.insert(inode.map_err(|error| self.damaged(error))?, self.tick());
+        self.drop_surplus_inodes();
+        Ok(inode)
+    }
+
+    /// Drops inodes from memory where there are too many.
+    pub(crate) fn drop_surplus_inodes(&self) {
+        for inode in self.inodes.surplus(self.tick()) {
+            self.space.borrow_mut().drop_window(&self.shape, inode.number);
+            let pages: Vec<usize> = inode.body.borrow().pages.values().copied().collect();
+            let mut cache = self.pages.borrow_mut();
+            for key in pages {
+                cache.remove(key);
+            }
+        }
+    }
+
+    fn decode_inode(&self, number: u64, bytes: &[u8]) -> Result<Inode, FormatError> {
+        let at = self.shape.offset(number / self.shape.inodes_per_block());
+        let fields = Fields { structure: "inode", at, bytes };
+        fields.require(fields.u16(0, "magic")? == MAGIC, "magic")?;
+        let crc = fields.u32(CRC_AT, "checksum")?;
+        fields.require(record_crc(bytes) == crc, "checksum")?;
+        fields.require(fields.u64(40, "number")? == number, "number")?;
+        let kind = match fields.u8(2, "kind")? {
+            1 => Kind::File,
+            2 => Kind::Directory,
+            _ => return Err(fields.error("kind")),
+        };
+        let root = Root::decode(&fields, &self.shape, self.settings.mapping)?;
+        let generation = fields.u32(48, "generation")?;
+        let inode = Inode::fresh(number, kind, root, generation, 0);
+        {
+            let mut body = inode.body.borrow_mut();
+            body.links = fields.u32(4, "links")?;
+            body.size = fields.u64(8, "size")?;
+            fields.require(body.size <= self.size_max(), "size")?;
+            body.stored_size = body.size;
+            body.blocks = fields.u64(16, "blocks")?;
+            body.accessed = fields.u64(24, "access time")?;
+            body.changed = fields.u64(32, "change time")?;
+        }
+        Ok(inode)
+    }
+
+    /// Enters an inode's record into a transaction. `block` is the one that holds it.
+    pub(crate) fn store(&self, tx: &Tx<'_>, inode: &Inode, block: &MetaRef) {
+        inode.body.borrow_mut().transaction_but_times = tx.number();
+        self.store_record(tx, inode, block);
+    }
+
+    fn store_record(&self, tx: &Tx<'_>, inode: &Inode, block: &MetaRef) {
+        let Some((number, at)) = self.shape.inode_place(inode.number) else { return };
+        assert_eq!(number, block.number, "an inode is stored in its own block");
+        let mut body = inode.body.borrow_mut();
+        let mut bytes = vec![0; self.shape.inode as usize];
+        put(&mut bytes, 0, MAGIC.to_le_bytes());
+        bytes[2] = match inode.kind {
+            Kind::File => 1,
+            Kind::Directory => 2,
+        };
+        put(&mut bytes, 4, body.links.to_le_bytes());
+        put(&mut bytes, 8, body.stored_size.to_le_bytes());
+        put(&mut bytes, 16, body.blocks.to_le_bytes());
+        put(&mut bytes, 24, body.accessed.to_le_bytes());
+        put(&mut bytes, 32, body.changed.to_le_bytes());
+        put(&mut bytes, 40, inode.number.to_le_bytes());
+        put(&mut bytes, 48, body.generation.to_le_bytes());
+        body.root.encode(&mut bytes);
+        let crc = record_crc(&bytes);
+        put(&mut bytes, CRC_AT, crc.to_le_bytes());
+        body.transaction = tx.number();
+        if std::mem::take(&mut body.times_dirty) {
+            self.inodes.state.borrow_mut().times_dirty.remove(&inode.number);
+        }
+        drop(body);
+        tx.edit(block, at..at + bytes.len(), |place| place.copy_from_slice(&bytes));
+    }
+
+    /// Erases a record: nothing is left in its place but the generation.
+    pub(crate) fn erase(&self, tx: &Tx<'_>, inode: &Inode, block: &MetaRef) {
+        let Some((_, at)) = self.shape.inode_place(inode.number) else { return };
+        let generation = inode.body.borrow().generation;
+        tx.edit(block, at..at + self.shape.inode as usize, |bytes| {
+            bytes.fill(0);
+            put(bytes, 48, generation.to_le_bytes());
+        });
+    }
+
+    /// Notes the time of a change, in memory.
+    pub(crate) fn note_change(&self, inode: &Inode) {
+        let now = self.clock();
+        let mut body = inode.body.borrow_mut();
+        if body.changed != now {
+            body.changed = now;
+            self.times_are_dirty(inode, &mut body);
+        }
+    }
+
+    pub(crate) fn times_are_dirty(&self, inode: &Inode, body: &mut Body) {
+        if !body.times_dirty {
+            body.times_dirty = true;
+            self.inodes.state.borrow_mut().times_dirty.insert(inode.number);
+            self.bell.notify_waiters();
+        }
+    }
+
+    /// Whether a commit would have times to store.
+    pub(crate) fn has_dirty_times(&self) -> bool {
+        !self.inodes.state.borrow().times_dirty.is_empty()
+    }
+
+    /// Enters the times that wait in memory into the running transaction.
+    pub(crate) async fn store_times(&self) -> Outcome<()> {
+        for number in self.inodes.times_dirty() {
+            let Some(inode) = self.inodes.get(number) else { continue };
+            let block = self.inode_block(number).await?;
+            if inode.body.borrow().times_dirty {
+                self.store_record(&self.tx(), &inode, &block);
+            }
+        }
+        Ok(())
+    }
+
+    /// The size that no file exceeds.
+    pub(crate) fn size_max(&self) -> u64 {
+        crate::mapping::file_blocks_max(&self.shape, self.settings.mapping) * self.shape.block
+    }
+}
+
+fn record_crc(bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(bytes.get(..CRC_AT).unwrap_or_default());
+    hasher.update(&[0; 4]);
+    hasher.update(bytes.get(CRC_AT + 4..).unwrap_or_default());
+    hasher.finalize()
+}

@@ -1,0 +1,220 @@
+//! What stands in the journal.
+//!
+//! *Superblock* of the journal, in the first block of its area:
+//! magic u32, unit u32, epoch u64, tail u64 (bytes from the start of the area), transaction at the tail u64,
+//! CRC-32 u32 of what precedes.
+//!
+//! *Record*, on a multiple of the unit: a header of [`HEADER`] bytes and the payload.
+//! Header: magic u32, flags u32 (1: a commit mark must follow), epoch u64, transaction u64, length of the
+//! payload u64, CRC of the payload u32, number of entries u32, number of revokes u32, 16 unused, CRC of the
+//! header u32. Payload: revokes (first block u64, number of blocks u64), then entries (block u64, mask of
+//! chunks u64, then those chunks' bytes).
+//!
+//! *Commit mark*, on the next multiple of the unit: magic u32, 0 u32, epoch u64, transaction u64, CRC of the
+//! payload u32, CRC of the mark u32. A record counts when its checksums agree and its mark, where there
+//! has to be one, is there.
+
+use crate::journal::Free;
+use crate::layout::{Extent, Fields, FormatError, Shape, put};
+use crate::meta::MetaRef;
+use stdx::Offset;
+
+const SUPER_MAGIC: u32 = 0x4a53_4250;
+const RECORD_MAGIC: u32 = 0x4a52_4543;
+const COMMIT_MAGIC: u32 = 0x4a43_4d54;
+const WITH_MARK: u32 = 1;
+/// Bytes of a record's header.
+pub(crate) const HEADER: usize = 64;
+/// Bytes of an entry beside its chunks.
+pub(crate) const ENTRY: usize = 16;
+/// Bytes of a revoke.
+pub(crate) const REVOKE: usize = 16;
+/// Bytes of the journal's superblock, and of a commit mark.
+pub(crate) const SUPER: usize = 36;
+const MARK: usize = 32;
+
+/// The journal's superblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JournalSuper {
+    pub(crate) unit: u32,
+    pub(crate) epoch: u64,
+    pub(crate) tail: u64,
+    pub(crate) transaction: u64,
+}
+
+/// Seals bytes with the CRC of all but their last four.
+fn seal(bytes: &mut [u8]) {
+    let at = bytes.len() - 4;
+    let crc = crc32fast::hash(&bytes[..at]);
+    put(bytes, at, crc.to_le_bytes());
+}
+
+impl JournalSuper {
+    pub(crate) fn encode(&self) -> [u8; SUPER] {
+        let mut bytes = [0; SUPER];
+        put(&mut bytes, 0, SUPER_MAGIC.to_le_bytes());
+        put(&mut bytes, 4, self.unit.to_le_bytes());
+        put(&mut bytes, 8, self.epoch.to_le_bytes());
+        put(&mut bytes, 16, self.tail.to_le_bytes());
+        put(&mut bytes, 24, self.transaction.to_le_bytes());
+        seal(&mut bytes);
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8], shape: &Shape) -> Result<JournalSuper, FormatError> {
+        let at = shape.offset(shape.journal.start);
+        let fields = Fields { structure: "journal superblock", at, bytes };
+        fields.require(fields.u32(0, "magic")? == SUPER_MAGIC, "magic")?;
+        let crc = crc32fast::hash(fields.slice(0, SUPER - 4, "checksum")?);
+        fields.require(fields.u32(SUPER - 4, "checksum")? == crc, "checksum")?;
+        let unit = fields.u32(4, "unit")?;
+        fields.require(
+            unit.is_power_of_two() && unit >= 512 && u64::from(unit) <= shape.block,
+            "unit",
+        )?;
+        let tail = fields.u64(16, "tail")?;
+        let end = shape.journal.len * shape.block;
+        let sound = tail >= shape.block && tail <= end && tail.is_multiple_of(u64::from(unit));
+        fields.require(sound, "tail")?;
+        let (epoch, transaction) = (fields.u64(8, "epoch")?, fields.u64(24, "transaction")?);
+        // Far beyond what any number of commits reaches; keeps the arithmetic on them from overflowing.
+        fields.require(epoch < u64::MAX / 2, "epoch")?;
+        fields.require((1..u64::MAX / 2).contains(&transaction), "transaction")?;
+        Ok(JournalSuper { unit, epoch, tail, transaction })
+    }
+}
+
+/// The header of a record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) with_mark: bool,
+    pub(crate) payload_len: u64,
+    pub(crate) payload_crc: u32,
+    entries: u32,
+    revokes: u32,
+}
+
+impl Header {
+    /// The header that stands at the start of `bytes`, where there is one of this epoch and number.
+    pub(crate) fn find(bytes: &[u8], epoch: u64, transaction: u64) -> Option<Header> {
+        let fields = Fields { structure: "journal record", at: Offset::ZERO, bytes };
+        let header = || -> Result<Header, FormatError> {
+            let crc = crc32fast::hash(fields.slice(0, HEADER - 4, "checksum")?);
+            fields.require(fields.u32(HEADER - 4, "checksum")? == crc, "checksum")?;
+            fields.require(fields.u32(0, "magic")? == RECORD_MAGIC, "magic")?;
+            fields.require(fields.u64(8, "epoch")? == epoch, "epoch")?;
+            fields.require(fields.u64(16, "transaction")? == transaction, "transaction")?;
+            Ok(Header {
+                with_mark: fields.u32(4, "flags")? & WITH_MARK != 0,
+                payload_len: fields.u64(24, "length")?,
+                payload_crc: fields.u32(32, "payload checksum")?,
+                entries: fields.u32(36, "entries")?,
+                revokes: fields.u32(40, "revokes")?,
+            })
+        };
+        header().ok()
+    }
+}
+
+/// Whether a commit mark of this record stands at the start of `bytes`.
+pub(crate) fn is_mark(bytes: &[u8], epoch: u64, transaction: u64, payload_crc: u32) -> bool {
+    bytes.get(..MARK).is_some_and(|there| *there == mark(epoch, transaction, payload_crc))
+}
+
+/// A commit mark.
+pub(crate) fn mark(epoch: u64, transaction: u64, payload_crc: u32) -> [u8; MARK] {
+    let mut bytes = [0; MARK];
+    put(&mut bytes, 0, COMMIT_MAGIC.to_le_bytes());
+    put(&mut bytes, 8, epoch.to_le_bytes());
+    put(&mut bytes, 16, transaction.to_le_bytes());
+    put(&mut bytes, 24, payload_crc.to_le_bytes());
+    seal(&mut bytes);
+    bytes
+}
+
+/// A record with its header, not padded; and the CRC of its payload.
+pub(crate) fn encode(
+    epoch: u64,
+    transaction: u64,
+    with_mark: bool,
+    frees: &[Free],
+    blocks: &[(MetaRef, u64)],
+) -> (Vec<u8>, u32) {
+    let mut bytes = vec![0; HEADER];
+    let revokes = frees.iter().filter(|free| free.metadata);
+    let revoked = revokes.clone().count();
+    for Free { extent, .. } in revokes {
+        bytes.extend(extent.start.to_le_bytes());
+        bytes.extend(extent.len.to_le_bytes());
+    }
+    for (block, mask) in blocks {
+        bytes.extend(block.number.to_le_bytes());
+        bytes.extend(mask.to_le_bytes());
+        let content = block.bytes();
+        if *mask == u64::MAX {
+            bytes.extend_from_slice(&content);
+            continue;
+        }
+        let chunk = content.len() / 64;
+        for (i, chunk) in content.chunks_exact(chunk).enumerate() {
+            if mask >> i & 1 == 1 {
+                bytes.extend_from_slice(chunk);
+            }
+        }
+    }
+    let payload_len = bytes.len() - HEADER;
+    let payload_crc = crc32fast::hash(&bytes[HEADER..]);
+    let header = &mut bytes[..HEADER];
+    put(header, 0, RECORD_MAGIC.to_le_bytes());
+    put(header, 4, if with_mark { WITH_MARK } else { 0 }.to_le_bytes());
+    put(header, 8, epoch.to_le_bytes());
+    put(header, 16, transaction.to_le_bytes());
+    put(header, 24, (payload_len as u64).to_le_bytes());
+    put(header, 32, payload_crc.to_le_bytes());
+    put(header, 36, (blocks.len() as u32).to_le_bytes());
+    put(header, 40, (revoked as u32).to_le_bytes());
+    seal(header);
+    (bytes, payload_crc)
+}
+
+/// One entry of a record: a block, which of its chunks, and their bytes.
+pub(crate) struct Entry<'a> {
+    pub(crate) block: u64,
+    pub(crate) mask: u64,
+    pub(crate) chunks: &'a [u8],
+}
+
+/// The revokes and entries of a payload whose checksum agrees.
+pub(crate) fn decode<'a>(
+    payload: &'a [u8],
+    header: &Header,
+    at: Offset,
+    shape: &Shape,
+) -> Result<(Vec<Extent>, Vec<Entry<'a>>), FormatError> {
+    let fields = Fields { structure: "journal record", at, bytes: payload };
+    let inside = |block: u64| block > 0 && block < shape.end;
+    let mut revokes = Vec::new();
+    let mut place = 0;
+    for _ in 0..header.revokes {
+        let extent = Extent {
+            start: fields.u64(place, "revoked block")?,
+            len: fields.u64(place + 8, "revoked length")?,
+        };
+        let sound = inside(extent.start) && extent.len <= shape.region_blocks;
+        fields.require(sound, "revoked block")?;
+        revokes.push(extent);
+        place += REVOKE;
+    }
+    let chunk = shape.block as usize / 64;
+    let mut entries = Vec::new();
+    for _ in 0..header.entries {
+        let block = fields.u64(place, "block")?;
+        let mask = fields.u64(place + 8, "mask")?;
+        fields.require(inside(block), "block")?;
+        let chunks =
+            fields.slice(place + ENTRY, mask.count_ones() as usize * chunk, "chunks")?;
+        place += ENTRY + chunks.len();
+        entries.push(Entry { block, mask, chunks });
+    }
+    Ok((revokes, entries))
+}

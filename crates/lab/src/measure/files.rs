@@ -1,0 +1,52 @@
+//! A tool's run on a tree of files, held against what the disks below did.
+//!
+//! The tool has figures of its own. Beside them stand the counters of disks and host at both ends of its
+//! run, and what all its workers asked of the tree ([`Traffic`]): from these come the same metrics of cost
+//! and the same pitfalls as of a block workload.
+
+use crate::measure::{DiskView, Mark};
+use crate::pitfalls::{self, Demand, Moved, Surroundings};
+use crate::target::CellRun;
+use rt::filter::Traffic;
+use std::rc::Rc;
+use workload::outcome::Outcome;
+
+/// The counters at both ends of a run.
+pub struct Ends<'a> {
+    /// When it began.
+    pub begin: &'a Mark,
+    /// When it ended.
+    pub end: &'a Mark,
+    /// The disks of the counters.
+    pub disks: &'a [Rc<dyn DiskView>],
+}
+
+/// A tool's outcome as a repeat of a cell. `traffic` is what it asked of the tree between the ends;
+/// whether that was buffered, it says itself.
+pub fn tool_run(
+    outcome: Outcome,
+    ends: &Ends<'_>,
+    traffic: Traffic,
+    mut surroundings: Surroundings,
+) -> CellRun {
+    let mut run = CellRun::from(outcome);
+    let ios = traffic.reads + traffic.writes;
+    if ios > 0 {
+        surroundings.buffered = Some(traffic.direct * 2 < ios);
+    }
+    let demand = Demand {
+        reads: Moved { ios: traffic.reads, bytes: traffic.read_bytes },
+        writes: Moved { ios: traffic.writes, bytes: traffic.written_bytes },
+        flushes: traffic.flushes,
+        ..Demand::default()
+    };
+    let evidence = ends.end.evidence_since(ends.begin, demand);
+    let seconds = evidence.span.as_secs_f64();
+    if seconds > 0.0 {
+        let cores = evidence.processor.as_secs_f64() / seconds;
+        run.metrics.entry("processor_cores_busy".to_owned()).or_insert(cores);
+    }
+    run.disk_utilisation = ends.end.utilisation_since(ends.begin, ends.disks);
+    run.pitfalls.extend(pitfalls::find(&surroundings, &evidence));
+    run
+}

@@ -1,0 +1,72 @@
+//! What a run saw: what the workload asked for, what the disks did, what the processor spent.
+//!
+//! All of it is of one stretch of time, the measured one. [`crate::measure::Mark`] takes the counters at
+//! both ends and makes the difference.
+
+use crate::measure::DiskSample;
+use std::time::Duration;
+use stdx::ByteCount;
+
+/// See the [module](self).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// How long it was.
+    pub span: Duration,
+    /// What the workload asked for.
+    pub demand: Demand,
+    /// What each disk did; empty where nobody could see.
+    pub disks: Vec<DiskSample>,
+    /// Processor time of this process (of the simulated host).
+    pub processor: Duration,
+    /// What the whole host did meanwhile; `None` where it can't be had.
+    pub host: Option<HostUse>,
+    /// Processor time of the thread that makes the load, where there is one such thread.
+    pub load_thread: Option<Duration>,
+}
+
+/// What a workload asked of the volume. What is left at its default counts as nothing asked for, and
+/// nothing is found by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Demand {
+    /// Reads.
+    pub reads: Moved,
+    /// Writes.
+    pub writes: Moved,
+    /// Flushes (`fsync` and its like).
+    pub flushes: u64,
+    /// Time spent in them, added up; `None` where nobody looked at the clock.
+    pub flush_time: Option<Duration>,
+    /// Whether I/Os go to random places.
+    pub random: bool,
+    /// How much of the volume is touched: a working set, all files together.
+    pub working_set: Option<ByteCount>,
+    /// Whether the disks did anything else in that time (a rebuild), so that their counters can't be
+    /// held against these.
+    pub disks_do_more: bool,
+}
+
+/// I/Os one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// How many.
+    pub ios: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Processor time of a whole host, in the kernel's ticks: only their ratio counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostUse {
+    /// Ticks in which a core was at work, or was not there because a hypervisor had taken it.
+    pub busy: u64,
+    /// Ticks of all cores.
+    pub total: u64,
+}
+
+impl Demand {
+    /// Mean size of an I/O; `None` where there was none.
+    pub fn mean_io(&self) -> Option<ByteCount> {
+        let ios = self.reads.ios + self.writes.ios;
+        (ios > 0).then(|| ByteCount((self.reads.bytes + self.writes.bytes) / ios))
+    }
+}

@@ -1,0 +1,214 @@
+//! Finds pitfalls: facts against evidence, by thresholds that each have their reason here.
+
+use super::{Evidence, FlushDoubt, Grid, LinkSpan, Pitfall, ProcessorPart, Surroundings};
+use crate::measure::DiskSample;
+use std::time::Duration;
+use stdx::ByteCount;
+
+/// Below this share of the workload's bytes, what the disks moved says that a cache stood in for them.
+/// Parity, mirrors and read-ahead only add to what disks do, so an honest run has 1 or more; a cache
+/// that holds a small part of the working set takes away a small part.
+const CACHED_SHARE: f64 = 0.5;
+
+/// From this many bytes of the disks for each byte of the workload a record that is too large shows. A
+/// record of twice the I/O gives 2; metadata and other programs' I/O add some percent.
+const AMPLIFIED: f64 = 1.5;
+
+/// From this share of what a link can carry it is what was measured: the rest is gaps between commands.
+const LINK_FULL: f64 = 0.95;
+
+/// From this share of all cores it is the processor that was measured.
+const PROCESSOR_FULL: f64 = 0.95;
+
+/// The same of one thread on one core. Higher, because nobody else's work adds to it: a thread that
+/// waits for the storage at all is below.
+const THREAD_FULL: f64 = 0.97;
+
+/// Ticks below which the kernel's count of a host's processor time is too coarse to take a share of: a
+/// second of one core.
+const TICKS_MIN: u64 = 100;
+
+/// The share of what is written that may be compressible or repeated before it is said: block headers
+/// and stamps of any load are that much.
+const COMPRESSIBLE_SHARE: f64 = 0.05;
+
+/// The free share of a volume below which file systems and pools look long for space and scatter what
+/// they find.
+const FREE_SHARE: f64 = 0.10;
+
+/// A mean flush below this has put nothing on a platter: a tenth of a turn at 7200 rpm, and a write waits
+/// for half a turn on average (2 ms of the 4 ms of the fastest disks, at 15 000 rpm).
+const FLUSH_OF_TURNING_DISK_MIN: Duration = Duration::from_micros(833);
+
+/// Flushes below which a mean or a missing count may be chance.
+const FLUSHES_MIN: u64 = 20;
+
+/// The pitfalls that facts and evidence show, in a fixed order, each at most once.
+pub fn find(surroundings: &Surroundings, evidence: &Evidence) -> Vec<Pitfall> {
+    let mut found = Vec::new();
+    cached(evidence, &mut found);
+    found.extend(record_size(surroundings, evidence));
+    found.extend(misaligned(surroundings, evidence));
+    found.extend(flush_ignored(surroundings, evidence).map(Pitfall::FlushIgnored));
+    found.extend(saturated_link(surroundings, evidence));
+    found.extend(saturated_processor(surroundings, evidence));
+    found.extend(compressible(surroundings, evidence));
+    found.extend(smaller_than_memory(surroundings, evidence));
+    found.extend(nearly_full(surroundings));
+    found
+}
+
+/// All disks as one; `None` where nobody saw them.
+fn all_disks(evidence: &Evidence) -> Option<DiskSample> {
+    if evidence.disks.is_empty() {
+        return None;
+    }
+    Some(evidence.disks.iter().fold(DiskSample::default(), |sum, disk| sum.plus(*disk)))
+}
+
+fn cached(evidence: &Evidence, found: &mut Vec<Pitfall>) {
+    let demand = &evidence.demand;
+    let Some(disks) = all_disks(evidence).filter(|_| !demand.disks_do_more) else { return };
+    let less = |disks: u64, workload: u64| (disks as f64) < CACHED_SHARE * workload as f64;
+    if less(disks.read_bytes, demand.reads.bytes) {
+        let (disks, workload) = (ByteCount(disks.read_bytes), ByteCount(demand.reads.bytes));
+        found.push(Pitfall::Cached { disks, workload });
+    }
+    if less(disks.written_bytes, demand.writes.bytes) {
+        let (disks, workload) = (ByteCount(disks.written_bytes), ByteCount(demand.writes.bytes));
+        found.push(Pitfall::CachedWrites { disks, workload });
+    }
+}
+
+/// A sequential load fills whole records however small its I/Os are.
+fn record_size(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
+    let demand = &evidence.demand;
+    let (record, io) = (surroundings.record?, demand.mean_io()?);
+    if !demand.random || (record.bytes() as f64) < AMPLIFIED * io.bytes() as f64 {
+        return None;
+    }
+    let amplification = all_disks(evidence).filter(|_| !demand.disks_do_more).map(|disks| {
+        let moved = (disks.read_bytes + disks.written_bytes) as f64;
+        moved / (demand.reads.bytes + demand.writes.bytes).max(1) as f64
+    });
+    // Where the disks are seen they have the last word: a cache may hold the records.
+    let shows = amplification.is_none_or(|times| times >= AMPLIFIED);
+    shows.then_some(Pitfall::RecordSize { io, record, amplification })
+}
+
+fn misaligned(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
+    let demand = &evidence.demand;
+    let mean_write = demand.writes.bytes.checked_div(demand.writes.ios).map(ByteCount);
+    surroundings.partitions.iter().find_map(|partition| {
+        let off = |unit: ByteCount| {
+            let start = i128::from(partition.start.bytes());
+            (start - i128::from(partition.origin.bytes())).rem_euclid(i128::from(unit.bytes())) != 0
+        };
+        let matters = |grid: Grid, unit: ByteCount| match grid {
+            Grid::PhysicalBlock | Grid::Chunk => true,
+            // Only who writes whole rows loses by a row that begins elsewhere.
+            Grid::Stripe => mean_write.is_some_and(|write| write >= unit),
+        };
+        let grids = partition.grids.iter();
+        let wrong = grids.filter(|(_, unit)| unit.bytes() > 0);
+        let (grid, unit) = wrong.copied().find(|&(grid, unit)| matters(grid, unit) && off(unit))?;
+        let (partition, start) = (partition.name.clone(), partition.start);
+        Some(Pitfall::Misaligned { partition, start, grid, unit })
+    })
+}
+
+fn flush_ignored(surroundings: &Surroundings, evidence: &Evidence) -> Option<FlushDoubt> {
+    let (facts, demand) = (surroundings.flush, &evidence.demand);
+    // What survives the power may ignore a flush.
+    let forgets = facts.volatile_cache;
+    if facts.honoured == Some(false) && forgets != Some(false) && demand.writes.ios > 0 {
+        return Some(FlushDoubt::Known);
+    }
+    // Flushes with nothing to write are free, and rightly so.
+    let meaningful = demand.flushes >= FLUSHES_MIN && demand.writes.ios >= demand.flushes;
+    if !meaningful || forgets != Some(true) || facts.honoured == Some(true) {
+        return None;
+    }
+    let disks = all_disks(evidence)?;
+    if disks.flushes.is_some_and(|seen| seen.ios == 0) && facts.fua == Some(false) {
+        return (disks.writes > 0).then_some(FlushDoubt::NotPassedOn { flushes: demand.flushes });
+    }
+    let mean = mean_flush(evidence).filter(|_| facts.rotational == Some(true))?;
+    (mean < FLUSH_OF_TURNING_DISK_MIN).then_some(FlushDoubt::TooFast { mean })
+}
+
+/// How long a flush took on average: the workload's, which waits for all disks; else that of the disk
+/// whose flushes took longest, since others may have had nothing to write.
+fn mean_flush(evidence: &Evidence) -> Option<Duration> {
+    let mean = |time: Duration, flushes: u64| time / u32::try_from(flushes).unwrap_or(u32::MAX);
+    if let Some(time) = evidence.demand.flush_time {
+        return Some(mean(time, evidence.demand.flushes));
+    }
+    let disks = evidence.disks.iter().filter_map(|disk| disk.flushes);
+    disks.filter(|seen| seen.ios >= FLUSHES_MIN).map(|seen| mean(seen.time, seen.ios)).max()
+}
+
+fn saturated_link(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
+    let link = surroundings.link?;
+    let seconds = evidence.span.as_secs_f64();
+    let fuller = |reads: u64, writes: u64| match link.full_duplex {
+        true => reads.max(writes),
+        false => reads + writes,
+    };
+    let of_disk = |disk: &DiskSample| fuller(disk.read_bytes, disk.written_bytes);
+    let bytes = match link.span {
+        LinkSpan::Volume => fuller(evidence.demand.reads.bytes, evidence.demand.writes.bytes),
+        LinkSpan::AllDisks => of_disk(&all_disks(evidence)?),
+        LinkSpan::EachDisk => evidence.disks.iter().map(of_disk).max()?,
+    };
+    let rate_mb_s = bytes as f64 / 1e6 / seconds;
+    let full = seconds > 0.0 && rate_mb_s >= LINK_FULL * link.limit_mb_s;
+    full.then_some(Pitfall::SaturatedLink { rate_mb_s, limit_mb_s: link.limit_mb_s })
+}
+
+/// The narrowest part first: it is the one to mend.
+fn saturated_processor(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
+    let seconds = evidence.span.as_secs_f64();
+    if seconds <= 0.0 {
+        return None;
+    }
+    let full = |part, share: f64| {
+        // Counters are read one after another; a share may come out a little above 1.
+        Some(Pitfall::SaturatedProcessor { part, share: share.min(1.0) })
+    };
+    if let Some(cores) = surroundings.cores {
+        let share = evidence.processor.as_secs_f64() / seconds / f64::from(cores.max(1));
+        if share >= PROCESSOR_FULL {
+            return full(ProcessorPart::Process { cores }, share);
+        }
+    }
+    if let Some(thread) = evidence.load_thread {
+        let share = thread.as_secs_f64() / seconds;
+        if share >= THREAD_FULL {
+            return full(ProcessorPart::LoadThread, share);
+        }
+    }
+    let host = evidence.host.filter(|host| host.total >= TICKS_MIN)?;
+    let share = host.busy as f64 / host.total as f64;
+    if share >= PROCESSOR_FULL { full(ProcessorPart::Host, share) } else { None }
+}
+
+fn compressible(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
+    let content = surroundings.content?;
+    let shows = content.zeros
+        || content.compressible > COMPRESSIBLE_SHARE
+        || content.duplicates > COMPRESSIBLE_SHARE;
+    (shows && evidence.demand.writes.ios > 0).then_some(Pitfall::Compressible { content })
+}
+
+fn smaller_than_memory(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
+    let (memory, set) = (surroundings.memory?, evidence.demand.working_set?);
+    let read = surroundings.buffered == Some(true) && evidence.demand.reads.ios > 0;
+    (read && set < memory).then_some(Pitfall::SmallerThanMemory { set, memory })
+}
+
+fn nearly_full(surroundings: &Surroundings) -> Option<Pitfall> {
+    let (free, total) = surroundings.space?;
+    let full = (free.bytes() as f64) < FREE_SHARE * total.bytes() as f64;
+    full.then_some(Pitfall::NearlyFull { free, total })
+}

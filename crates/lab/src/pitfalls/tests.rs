@@ -1,0 +1,378 @@
+//! What could break: a pitfall that is there and not found, one that is found and not there, a text
+//! without a number or a mend, two with one name.
+//!
+//! [`clean`] is a run without any. Each test plants one thing in it, and nothing else may be found; then
+//! it takes back the one fact without which the pitfall would be a guess.
+
+use super::*;
+use crate::measure::{DiskSample, FlushSample};
+use std::collections::BTreeSet;
+
+const SECONDS: u64 = 10;
+
+/// Random I/O of 4 KiB, three reads to a write, on one honest disk of an honest host.
+fn clean() -> (Surroundings, Evidence) {
+    let surroundings = Surroundings {
+        cores: Some(4),
+        memory: Some(ByteCount::gib(8)),
+        buffered: Some(true),
+        content: Some(ContentSpec::default()),
+        partitions: vec![Partition {
+            name: "sda1".to_owned(),
+            start: ByteCount::mib(1),
+            origin: ByteCount::ZERO,
+            grids: vec![(Grid::PhysicalBlock, ByteCount::kib(4))],
+        }],
+        record: Some(ByteCount::kib(4)),
+        link: Some(Link { limit_mb_s: 300.0, full_duplex: false, span: LinkSpan::EachDisk }),
+        flush: FlushFacts {
+            honoured: None,
+            volatile_cache: Some(true),
+            rotational: Some(true),
+            fua: Some(false),
+        },
+        space: Some((ByteCount::gib(200), ByteCount::gib(500))),
+    };
+    let moved = |ios: u64| Moved { ios, bytes: ios * 4096 };
+    let evidence = Evidence {
+        span: Duration::from_secs(SECONDS),
+        demand: Demand {
+            reads: moved(3_000),
+            writes: moved(1_000),
+            flushes: 100,
+            flush_time: Some(Duration::from_millis(900)),
+            random: true,
+            working_set: Some(ByteCount::gib(32)),
+            disks_do_more: false,
+        },
+        disks: vec![DiskSample {
+            reads: 3_000,
+            read_bytes: 3_000 * 4096,
+            writes: 1_100,
+            written_bytes: 1_100 * 4096,
+            flushes: Some(FlushSample { ios: 100, time: Duration::from_millis(850) }),
+            busy: Duration::from_secs(9),
+        }],
+        processor: Duration::from_secs(2),
+        host: Some(HostUse { busy: 1_000, total: 4_000 }),
+        load_thread: Some(Duration::from_secs(2)),
+    };
+    (surroundings, evidence)
+}
+
+/// What is found after this was changed in a clean run.
+fn found(plant: impl FnOnce(&mut Surroundings, &mut Evidence)) -> Vec<Pitfall> {
+    let (mut surroundings, mut evidence) = clean();
+    plant(&mut surroundings, &mut evidence);
+    find(&surroundings, &evidence)
+}
+
+#[track_caller]
+fn one(plant: impl FnOnce(&mut Surroundings, &mut Evidence)) -> Pitfall {
+    let mut found = found(plant);
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+#[track_caller]
+fn none(plant: impl FnOnce(&mut Surroundings, &mut Evidence)) {
+    assert_eq!(found(plant), []);
+}
+
+#[test]
+fn a_clean_run_has_none() {
+    none(|_, _| {});
+}
+
+#[test]
+fn nothing_known_is_nothing_found() {
+    assert_eq!(find(&Surroundings::default(), &clean().1), []);
+    assert_eq!(find(&clean().0, &Evidence::default()), []);
+    assert_eq!(find(&Surroundings::default(), &Evidence::default()), []);
+}
+
+#[test]
+fn reads_and_writes_that_did_not_reach_the_disks_were_cached() {
+    let pitfall = one(|_, evidence| evidence.disks[0].read_bytes = 1_400 * 4096);
+    assert_eq!(pitfall.id(), "cached");
+    assert_eq!(pitfall.what(), "answered from a cache: the disks read 47 % of what the workload read");
+    let pitfall = one(|_, evidence| evidence.disks[0].written_bytes = 4096);
+    assert_eq!(pitfall.id(), "cached-writes");
+    assert!(pitfall.what().contains("wrote under 1 %"), "{pitfall}");
+    // Half of it is a working set twice the cache: a small wrong. And a rebuild reads by itself.
+    none(|_, evidence| evidence.disks[0].read_bytes = 1_500 * 4096);
+    none(|_, evidence| {
+        evidence.disks[0].read_bytes = 0;
+        evidence.demand.disks_do_more = true;
+    });
+    // Of two disks the one that is idle is no cache.
+    none(|_, evidence| evidence.disks.push(DiskSample::default()));
+}
+
+#[test]
+fn a_record_larger_than_the_io_is_found_where_the_disks_move_whole_records() {
+    let plant = |surroundings: &mut Surroundings, evidence: &mut Evidence| {
+        surroundings.record = Some(ByteCount::kib(128));
+        evidence.disks[0].read_bytes *= 32;
+        evidence.span *= 100; // Not to fill the link with it.
+    };
+    let pitfall = one(plant);
+    assert_eq!(pitfall.id(), "record-size");
+    assert!(pitfall.what().contains("4 KiB") && pitfall.what().contains("128 KiB"), "{pitfall}");
+    assert!(matches!(pitfall, Pitfall::RecordSize { amplification: Some(times), .. } if times > 20.0));
+    // The disks have the last word; where they can't be seen, the sizes alone tell.
+    none(|surroundings, _| surroundings.record = Some(ByteCount::kib(128)));
+    let pitfall = one(|surroundings, evidence| {
+        surroundings.record = Some(ByteCount::kib(128));
+        evidence.disks.clear();
+    });
+    assert!(matches!(pitfall, Pitfall::RecordSize { amplification: None, .. }));
+    // Streams fill their records.
+    none(|surroundings, evidence| {
+        plant(surroundings, evidence);
+        evidence.demand.random = false;
+    });
+}
+
+#[test]
+fn a_partition_off_its_grid_is_misaligned() {
+    let sector_63 = ByteCount(63 * 512);
+    let pitfall = one(|surroundings, _| surroundings.partitions[0].start = sector_63);
+    assert_eq!(pitfall.id(), "misaligned");
+    assert_eq!(
+        pitfall.to_string(),
+        "misaligned: sda1 begins at 31.50 KiB, no multiple of the physical block of 4 KiB; let it begin \
+         at 1 MiB (sector 2048)"
+    );
+    // Disks that shift their sectors for just that start, and disks of 512 B.
+    none(|surroundings, _| {
+        surroundings.partitions[0].start = sector_63;
+        surroundings.partitions[0].origin = ByteCount(7 * 512);
+    });
+    none(|surroundings, _| {
+        surroundings.partitions[0].start = sector_63;
+        surroundings.partitions[0].grids = vec![(Grid::PhysicalBlock, ByteCount(512))];
+    });
+    // A later one of several.
+    let pitfall = one(|surroundings, _| {
+        let aligned = surroundings.partitions[0].clone();
+        let off = Partition { name: "sdb1".to_owned(), start: sector_63, ..aligned };
+        surroundings.partitions.push(off);
+    });
+    assert!(pitfall.what().contains("sdb1"), "{pitfall}");
+}
+
+#[test]
+fn a_row_of_an_array_matters_to_those_who_write_whole_rows() {
+    let row = ByteCount::kib(320); // Five data disks of 64 KiB; 1 MiB is no multiple of it.
+    let grids = vec![(Grid::Chunk, ByteCount::kib(64)), (Grid::Stripe, row)];
+    none(|surroundings, _| surroundings.partitions[0].grids = grids.clone());
+    let pitfall = one(|surroundings, evidence| {
+        surroundings.partitions[0].grids = grids.clone();
+        evidence.demand.writes = Moved { ios: 100, bytes: 100 * row.bytes() };
+        evidence.disks[0].written_bytes = 100 * row.bytes();
+    });
+    assert!(matches!(pitfall, Pitfall::Misaligned { grid: Grid::Stripe, .. }));
+    assert_eq!(pitfall.mend(), "let it begin at 1280 KiB (sector 2560)");
+}
+
+#[test]
+fn flushes_that_are_not_carried_out_are_found_by_three_signs() {
+    let pitfall = one(|surroundings, _| surroundings.flush.honoured = Some(false));
+    assert_eq!(pitfall, Pitfall::FlushIgnored(FlushDoubt::Known));
+    let too_fast = |_: &mut Surroundings, evidence: &mut Evidence| {
+        evidence.demand.flush_time = Some(Duration::from_millis(20));
+    };
+    let pitfall = one(too_fast);
+    let mean = Duration::from_micros(200);
+    assert_eq!(pitfall, Pitfall::FlushIgnored(FlushDoubt::TooFast { mean }));
+    let not_passed = |_: &mut Surroundings, evidence: &mut Evidence| {
+        evidence.disks[0].flushes = Some(FlushSample::default());
+    };
+    assert_eq!(one(not_passed), Pitfall::FlushIgnored(FlushDoubt::NotPassedOn { flushes: 100 }));
+}
+
+#[test]
+fn flushes_that_cost_nothing_for_a_good_reason_are_left_alone() {
+    let fast = |evidence: &mut Evidence| {
+        evidence.demand.flush_time = Some(Duration::from_millis(20));
+    };
+    // A solid-state disk, a disk that may be one, a cache with a battery, too few to tell, nothing to
+    // write, nobody looked at the clock but the one slow disk among idle ones.
+    for plant in [
+        (|surroundings, _| surroundings.flush.rotational = Some(false))
+            as fn(&mut Surroundings, &mut Evidence),
+        |surroundings, _| surroundings.flush.rotational = None,
+        |surroundings, _| surroundings.flush.volatile_cache = Some(false),
+        |_, evidence| evidence.demand.flushes = 19,
+        |_, evidence| evidence.demand.writes = Moved { ios: 50, bytes: 50 * 4096 },
+        |_, evidence| {
+            evidence.demand.flush_time = None;
+            let idle = FlushSample { ios: 100, time: Duration::from_millis(1) };
+            evidence.disks.push(DiskSample { flushes: Some(idle), ..DiskSample::default() });
+        },
+    ] {
+        none(|surroundings, evidence| {
+            fast(evidence);
+            plant(surroundings, evidence);
+        });
+    }
+    // A disk that takes FUA, an old kernel that counts none, and what is ignored with a battery.
+    none(|surroundings, evidence| {
+        surroundings.flush.fua = Some(true);
+        evidence.disks[0].flushes = Some(FlushSample::default());
+    });
+    none(|_, evidence| evidence.disks[0].flushes = None);
+    none(|surroundings, _| {
+        surroundings.flush.honoured = Some(false);
+        surroundings.flush.volatile_cache = Some(false);
+    });
+}
+
+#[test]
+fn a_full_link_is_found_on_whichever_side_it_lies() {
+    let bytes = 290_000_000 * SECONDS;
+    let read = |evidence: &mut Evidence, bytes: u64| {
+        evidence.demand.reads = Moved { ios: bytes / (1 << 20), bytes };
+        evidence.demand.random = false;
+        evidence.disks[0].read_bytes = bytes;
+    };
+    let pitfall = one(|_, evidence| read(evidence, bytes));
+    assert_eq!(pitfall.id(), "saturated-link");
+    assert!(pitfall.what().contains("290 of the 300 MB/s"), "{pitfall}");
+    none(|_, evidence| read(evidence, bytes * 9 / 10));
+    // Two disks of which each has its own; the same of one link for both; the host's side of a cache.
+    let two = |span| {
+        move |surroundings: &mut Surroundings, evidence: &mut Evidence| {
+            read(evidence, bytes / 2);
+            evidence.disks.push(evidence.disks[0]);
+            evidence.demand.reads.bytes = bytes;
+            surroundings.link = surroundings.link.map(|link| Link { span, ..link });
+        }
+    };
+    none(two(LinkSpan::EachDisk));
+    assert_eq!(one(two(LinkSpan::AllDisks)).id(), "saturated-link");
+    assert_eq!(one(two(LinkSpan::Volume)).id(), "saturated-link");
+    // Both ways at once.
+    let both = |full_duplex| {
+        move |surroundings: &mut Surroundings, evidence: &mut Evidence| {
+            read(evidence, bytes * 6 / 10);
+            evidence.disks[0].written_bytes = bytes * 6 / 10;
+            surroundings.link = surroundings.link.map(|link| Link { full_duplex, ..link });
+        }
+    };
+    none(both(true));
+    assert_eq!(one(both(false)).id(), "saturated-link");
+}
+
+#[test]
+fn a_full_processor_is_found_and_which_part_of_it() {
+    let part = |pitfall| match pitfall {
+        Pitfall::SaturatedProcessor { part, .. } => part,
+        other => panic!("{other:?}"),
+    };
+    let found = one(|_, evidence| evidence.processor = Duration::from_secs(39));
+    assert_eq!(part(found), ProcessorPart::Process { cores: 4 });
+    let found = one(|_, evidence| evidence.load_thread = Some(Duration::from_millis(9_750)));
+    assert!(found.what().contains("one thread"), "{found}");
+    assert_eq!(part(found), ProcessorPart::LoadThread);
+    let found = one(|_, evidence| evidence.host = Some(HostUse { busy: 3_900, total: 4_000 }));
+    assert_eq!(part(found), ProcessorPart::Host);
+    none(|_, evidence| evidence.processor = Duration::from_secs(37));
+    none(|_, evidence| evidence.load_thread = Some(Duration::from_millis(9_600)));
+    // Half a second of one core is five ticks or six.
+    none(|_, evidence| evidence.host = Some(HostUse { busy: 50, total: 50 }));
+    none(|_, evidence| evidence.span = Duration::ZERO);
+}
+
+#[test]
+fn data_that_something_below_could_shrink_are_found() {
+    for content in [
+        ContentSpec { zeros: true, ..ContentSpec::default() },
+        ContentSpec { compressible: 0.5, ..ContentSpec::default() },
+        ContentSpec { duplicates: 0.2, ..ContentSpec::default() },
+    ] {
+        let pitfall = one(|surroundings, _| surroundings.content = Some(content));
+        assert_eq!(pitfall.id(), "compressible");
+        assert!(pitfall.what().contains(&content.to_string()), "{pitfall}");
+        none(|surroundings, evidence| {
+            surroundings.content = Some(content);
+            evidence.demand.writes = Moved::default(); // Nothing of it was written.
+            evidence.demand.flushes = 0;
+        });
+    }
+    let little = ContentSpec { compressible: 0.05, ..ContentSpec::default() };
+    none(|surroundings, _| surroundings.content = Some(little));
+}
+
+#[test]
+fn what_fits_into_memory_is_found_where_it_is_read_through_memory() {
+    let small = |evidence: &mut Evidence| evidence.demand.working_set = Some(ByteCount::gib(1));
+    let pitfall = one(|_, evidence| small(evidence));
+    assert_eq!(pitfall.id(), "smaller-than-memory");
+    assert_eq!(pitfall.mend(), "read directly, or over twice the memory: 16 GiB");
+    none(|surroundings, evidence| {
+        small(evidence);
+        surroundings.buffered = Some(false);
+    });
+    none(|_, evidence| {
+        small(evidence);
+        evidence.demand.reads = Moved::default();
+    });
+}
+
+#[test]
+fn a_volume_with_less_than_a_tenth_free_is_nearly_full() {
+    let free = |gib| {
+        move |surroundings: &mut Surroundings, _: &mut Evidence| {
+            surroundings.space = Some((ByteCount::gib(gib), ByteCount::gib(500)));
+        }
+    };
+    let pitfall = one(free(49));
+    assert_eq!(pitfall.id(), "nearly-full");
+    assert!(pitfall.what().contains("49 GiB of 500 GiB"), "{pitfall}");
+    none(free(50));
+}
+
+/// One of each.
+fn all() -> Vec<Pitfall> {
+    let (disks, workload) = (ByteCount::mib(1), ByteCount::gib(1));
+    let content = ContentSpec::default();
+    let (metric, confidence, share) = ("iops".to_owned(), 0.95, 0.3);
+    vec![
+        Pitfall::Cached { disks, workload },
+        Pitfall::CachedWrites { disks, workload },
+        Pitfall::RecordSize { io: ByteCount(4096), record: disks, amplification: Some(8.0) },
+        Pitfall::Misaligned {
+            partition: "sda1".to_owned(),
+            start: ByteCount(512),
+            grid: Grid::Chunk,
+            unit: ByteCount::kib(64),
+        },
+        Pitfall::FlushIgnored(FlushDoubt::Known),
+        Pitfall::FewRepeats { repeats: 2 },
+        Pitfall::WideInterval { metric, confidence, share },
+        Pitfall::NotSteady { rounds: 25, window: 5 },
+        Pitfall::FewIos { ios: 7 },
+        Pitfall::SaturatedLink { rate_mb_s: 1.0, limit_mb_s: 1.0 },
+        Pitfall::SaturatedProcessor { part: ProcessorPart::LoadThread, share: 0.99 },
+        Pitfall::Compressible { content },
+        Pitfall::SmallerThanMemory { set: disks, memory: workload },
+        Pitfall::NearlyFull { free: disks, total: workload },
+    ]
+}
+
+#[test]
+fn each_has_a_name_a_title_a_text_and_a_mend_of_its_own() {
+    let all = all();
+    let ids: BTreeSet<&str> = all.iter().map(Pitfall::id).collect();
+    assert_eq!(ids.len(), TITLES.len(), "a title for each, each once");
+    for pitfall in &all {
+        assert_ne!(title(pitfall.id()), pitfall.id(), "it has a title");
+        let text = pitfall.to_string();
+        assert_eq!(text, format!("{}; {}", pitfall.what(), pitfall.mend()));
+        assert!(!pitfall.what().is_empty() && !pitfall.mend().is_empty());
+        assert!(!text.contains('\n') && !text.ends_with('.'), "{text}");
+    }
+    assert_eq!(title("of-a-later-version"), "of-a-later-version");
+}

@@ -1,0 +1,244 @@
+//! `spindle lab bonnie`: bonnie++'s phases, by its options.
+//!
+//! The options are bonnie++'s letters, so that a command line that is known by heart works. What it has
+//! and this has not is refused by name: links (`-n N:-1`, `-n N:-2`), several copies that wait for one
+//! another (`-p`, `-y`), a file of random numbers (`-Z`), and another user than the one who runs it
+//! (`-u`, `-g`): a program that can change its user is a risk that a benchmark need not be.
+
+use super::session::{Common, Session, ToolRun};
+use super::this_machine;
+use crate::commands::{Failure, print, say};
+use clap::{Args, ValueEnum};
+use lab::study::ToolKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use stdx::ByteCount;
+use workload::bonnie::{self, Listener, Phase, Plan, Written, csv, options, plan, table};
+
+/// Runs of `-x` at the most, as of `--repeats`.
+const RUNS_MAX: i64 = 1000;
+
+/// bonnie++'s options.
+#[derive(Args)]
+#[command(disable_version_flag = true)]
+pub struct BonnieArgs {
+    /// The directory to work in
+    #[arg(short = 'd', value_name = "DIR", default_value = ".")]
+    directory: PathBuf,
+    /// The file's size in MiB (or with g, t), its block in bytes (or with k), seeks and seekers; 0 leaves
+    /// these phases out [default: twice the memory]
+    #[arg(short = 's', value_name = "SIZE[:BLOCK[:SEEKS[:SEEKERS]]]")]
+    size: Option<String>,
+    /// Small files in units of 1024, their largest and smallest size in bytes (or with k, m, g), the
+    /// directories that share them, and the block; 0 leaves these phases out
+    #[arg(
+        short = 'n',
+        value_name = "FILES[:MAX[:MIN[:DIRS[:BLOCK]]]]",
+        default_value = "16",
+        allow_hyphen_values = true
+    )]
+    number: String,
+    /// The memory to reckon with, in MiB; 0 for no check of the sizes [default: this machine's]
+    #[arg(short = 'r', value_name = "MIB")]
+    ram: Option<u32>,
+    /// MiB to write and read a byte at a time; without a number, none
+    #[arg(short = 'f', value_name = "MIB", num_args = 0..=1, default_missing_value = "0")]
+    fast: Option<u32>,
+    /// Make each small file, each removal and each updated block durable before the next
+    #[arg(short = 'b')]
+    durable: bool,
+    /// Direct I/O where the file is written from scratch; needs -f
+    #[arg(short = 'D')]
+    direct: bool,
+    /// Runs; from one on, only lines of comma-separated values are printed, with a header from two on
+    #[arg(short = 'x', value_name = "RUNS", value_parser = clap::value_parser!(u32).range(1..=RUNS_MAX))]
+    runs: Option<u32>,
+    /// Only the line of comma-separated values to standard output, the table to standard error
+    #[arg(short = 'q')]
+    quiet: bool,
+    /// The machine's name in the table [default: this machine's]
+    #[arg(short = 'm', value_name = "NAME")]
+    machine: Option<String>,
+    /// How many such runs are made at once elsewhere; is printed, and counts in the check of the size
+    #[arg(short = 'c', value_name = "N", default_value_t = 1)]
+    concurrency: u32,
+    /// bonnie++'s seed: the same names, sizes and places as its -z [default: from --seed]
+    #[arg(short = 'z', value_name = "SEED")]
+    bonnie_seed: Option<u32>,
+    /// The user to run as; must be the one who runs this
+    #[arg(short = 'u', value_name = "USER[:GROUP]")]
+    user: Option<String>,
+    /// The group to run as; must be that of who runs this
+    #[arg(short = 'g', value_name = "GROUP")]
+    group: Option<String>,
+    /// Refused: copies that wait for one another
+    #[arg(short = 'p', value_name = "PROCESSES", hide = true, allow_hyphen_values = true)]
+    processes: Option<String>,
+    /// Refused: copies that wait for one another
+    #[arg(short = 'y', value_name = "HOW", hide = true, num_args = 0..=1, default_missing_value = "s")]
+    synchronise: Option<String>,
+    /// Refused: a file of random numbers
+    #[arg(short = 'Z', value_name = "FILE", hide = true)]
+    random_file: Option<PathBuf>,
+    /// What is written
+    #[arg(long, value_enum, default_value_t = ContentArg::Random)]
+    content: ContentArg,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ContentArg {
+    /// Random bytes (see --compressible, --duplicates)
+    Random,
+    /// As bonnie++: zeros but for a few bytes
+    AsBonnie,
+}
+
+/// Runs the phases, and prints the table and the line.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: BonnieArgs) -> Result<(), Failure> {
+    refuse_what_is_not_there(&args)?;
+    let memory = match args.ram {
+        Some(mib) => ByteCount::mib(u64::from(mib)),
+        None => this_machine::memory()?,
+    };
+    let plan = plan_of(&args, memory)?;
+    plan.check(memory).map_err(Failure::usage)?;
+    // -x is another word for repeats.
+    let common =
+        Common { repeats: args.runs.unwrap_or(args.common.repeats), ..args.common.clone() };
+    let session = Session::open(&common, &args.directory)?;
+    let content_spec = session.content_spec();
+    let content = session.content(content_spec);
+    let only_lines = args.runs.is_some();
+    if args.runs.is_some_and(|runs| runs > 1) {
+        print(&format!("{}\n", csv::header()))?;
+    }
+    let mut outcomes = Vec::new();
+    for repeat in 0..session.repeats() {
+        let mut plan = plan.clone();
+        // Each run begins with the same seed there; here only where it was given.
+        plan.seed = args.bonnie_seed.unwrap_or(session.seed(repeat) as u32);
+        let (content, stop, listener) = (content.clone(), session.stop(), listener(args.quiet));
+        let ended = session.block_on(move |crew| async move {
+            bonnie::run(&*crew, plan, &content, stop, listener).await
+        });
+        if ended.is_err() {
+            session.check_interrupt()?;
+        }
+        let outcome = ended.map_err(Failure::failed)?;
+        if !only_lines {
+            match args.quiet {
+                true => say(table::text(&outcome).trim_end()),
+                false => print(&table::text(&outcome))?,
+            }
+        }
+        print(&format!("{}\n", csv::line(&outcome)))?;
+        outcomes.push(outcome.outcome());
+    }
+    let tool = ToolRun {
+        tool: ToolKind::Bonnie,
+        title: "bonnie++",
+        workload: "bonnie",
+        // Zeros but for a few bytes: the nearest that can be said of it.
+        content: match plan.written {
+            Written::Generated => Some(content_spec),
+            Written::AsBonnie => {
+                Some(workload::content::ContentSpec { zeros: true, ..content_spec })
+            }
+        },
+        table: !only_lines && !args.quiet,
+    };
+    session.conclude(&tool, outcomes)
+}
+
+fn plan_of(args: &BonnieArgs, memory: ByteCount) -> Result<Plan, Failure> {
+    let file = match &args.size {
+        Some(text) => options::file(text).map_err(Failure::usage)?,
+        None => Some(plan::File::of_size(Plan::default_size(memory))),
+    };
+    let file = file.map(|file| plan::File {
+        bytes: args.fast.map_or(file.bytes, |mib| ByteCount::mib(u64::from(mib))),
+        direct: args.direct,
+        ..file
+    });
+    Ok(Plan {
+        machine: args.machine.clone().unwrap_or_else(this_machine::name),
+        number: std::process::id(),
+        seed: 0,
+        concurrency: args.concurrency,
+        durable: args.durable,
+        written: match args.content {
+            ContentArg::Random => Written::Generated,
+            ContentArg::AsBonnie => Written::AsBonnie,
+        },
+        file,
+        creation: options::creation(&args.number).map_err(Failure::usage)?,
+    })
+}
+
+fn refuse_what_is_not_there(args: &BonnieArgs) -> Result<(), Failure> {
+    let refused = |text: &str| Err(Failure::usage(text));
+    if args.processes.is_some() || args.synchronise.is_some() {
+        return refused(
+            "-p and -y (copies that wait for one another) are not supported; run one copy, or `spindle lab tiobench` for several threads",
+        );
+    }
+    if args.random_file.is_some() {
+        return refused("-Z (a file of random numbers) is not supported; give a seed with -z");
+    }
+    if args.runs.is_some() && args.common.repeats > 1 {
+        return refused("-x and --repeats both say how often to run; give one of them");
+    }
+    if args.content == ContentArg::AsBonnie
+        && (args.common.compressible.is_some() || args.common.duplicates.is_some())
+    {
+        return refused(
+            "--compressible and --duplicates say how random content is; leave out --content as-bonnie",
+        );
+    }
+    let (user, group) = match args.user.as_deref().and_then(|user| user.split_once(':')) {
+        Some((user, group)) => (Some(user), Some(group)),
+        None => (args.user.as_deref(), None),
+    };
+    let myself = std::fs::metadata("/proc/self")
+        .map_err(|error| Failure::failed(format!("asking /proc/self who runs this: {error}")))?;
+    for (option, name, own, names) in [
+        ("-u", user, myself.uid(), "/etc/passwd"),
+        ("-g", group.or(args.group.as_deref()), myself.gid(), "/etc/group"),
+    ] {
+        if let Some(name) = name
+            && id_of(name, names) != Some(own)
+        {
+            return refused(&format!(
+                "{option} {name}: this program does not change who it runs as (now number {own}); run it as {name}, with sudo or su"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The number of a user or group, which may itself be a number. The third field of its line.
+fn id_of(name: &str, names: &str) -> Option<u32> {
+    if let Ok(number) = name.parse() {
+        return Some(number);
+    }
+    let lines = std::fs::read_to_string(names).ok()?;
+    let line = lines.lines().find(|line| line.split(':').next() == Some(name))?;
+    line.split(':').nth(2)?.parse().ok()
+}
+
+/// Says which phase is under way.
+fn listener(quiet: bool) -> Listener {
+    Arc::new(move |phase: Phase, begins| {
+        if !quiet {
+            let word = if begins { "..." } else { ": done" };
+            say(&format!("{phase}{word}"));
+        }
+    })
+}
