@@ -5,6 +5,7 @@
 //! unoptimised xtask builds and starts an optimised one for it.
 
 mod executor;
+mod lab_load;
 mod parity;
 mod raid;
 mod simulation;
@@ -17,6 +18,7 @@ type Bench = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 
 const BENCHES: &[Bench] = &[
     ("executor", "4 KiB reads through Device and io_uring, beside fio", executor::run),
+    ("lab-load", "a fio job in the lab, beside fio, by processor time", lab_load::run),
     ("parity", "P, P+Q, P+Q+R: generate and reconstruct, beside ISA-L and OpenZFS", parity::run),
     (
         "raid",

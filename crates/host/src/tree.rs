@@ -24,7 +24,7 @@ use rt::{
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -198,15 +198,8 @@ impl HostFile {
         self.alignment.is_none() && self.host.kind() == ReactorKind::Blocking
     }
 
-    fn at_once_error(&self, op: OpKind, offset: Offset, len: usize, error: &io::Error) -> IoError {
-        IoError {
-            // A write that takes nothing has no number: the medium is full to its last byte.
-            kind: error.raw_os_error().map_or(IoErrorKind::Medium, |number| kind_of(Errno(number))),
-            op,
-            offset,
-            len: ByteCount(len as u64),
-            device: Rc::clone(&self.name),
-        }
+    fn at_once_error(&self, op: OpKind, offset: Offset, len: usize, kind: IoErrorKind) -> IoError {
+        IoError { kind, op, offset, len: ByteCount(len as u64), device: Rc::clone(&self.name) }
     }
 
     fn call<T: Send + 'static>(
@@ -273,12 +266,14 @@ impl File for HostFile {
         }
         let mut done = 0;
         while done < into.len() {
-            match self.file.file.read_at(&mut into[done..], at.bytes() + done as u64) {
+            let rest = &mut into[done..];
+            match sys::pread_bare(self.file.file.as_fd(), rest, at.bytes() + done as u64) {
                 Ok(0) => break,
                 Ok(count) => done += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    return Some(Err(self.at_once_error(OpKind::Read, at, into.len(), &error)));
+                Err(Errno(libc::EINTR)) => {}
+                Err(errno) => {
+                    let len = into.len();
+                    return Some(Err(self.at_once_error(OpKind::Read, at, len, kind_of(errno))));
                 }
             }
         }
@@ -289,8 +284,23 @@ impl File for HostFile {
         if !self.answers_at_once() || !self.how.write {
             return None;
         }
-        let written = self.file.file.write_all_at(data, at.bytes());
-        Some(written.map_err(|error| self.at_once_error(OpKind::Write, at, data.len(), &error)))
+        let mut done = 0;
+        while done < data.len() {
+            let rest = &data[done..];
+            let kind =
+                match sys::pwrite_bare(self.file.file.as_fd(), rest, at.bytes() + done as u64) {
+                    // Nothing taken, and no error: the medium is full to its last byte.
+                    Ok(0) => IoErrorKind::Medium,
+                    Ok(count) => {
+                        done += count;
+                        continue;
+                    }
+                    Err(Errno(libc::EINTR)) => continue,
+                    Err(errno) => kind_of(errno),
+                };
+            return Some(Err(self.at_once_error(OpKind::Write, at, data.len(), kind)));
+        }
+        Some(Ok(()))
     }
 
     fn status(&self) -> TreeFuture<FileStatus> {

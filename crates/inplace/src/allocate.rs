@@ -18,7 +18,7 @@
 
 use crate::core::{Core, Outcome};
 use crate::free_map::FreeMap;
-use crate::group::InodeMap;
+use crate::inode_map::InodeMap;
 use crate::layout::{Extent, Shape};
 use crate::meta::MetaRef;
 use crate::settings::Spread;
@@ -48,7 +48,7 @@ pub(crate) struct Space {
     available: u64,
     /// Those that are spoken for.
     reserved: u64,
-    /// Freed, and not yet committed.
+    /// Those that only privileged requests get.
     pool: u64,
     rotor: u32,
     /// Blocks held for files that grow, by inode.
@@ -273,15 +273,27 @@ impl Space {
         self.inode_maps.get(&group)?.find(block, shape.chunk_blocks())
     }
 
+    /// Where the next section of a file goes: the next group with more free blocks than average.
+    pub(crate) fn section_goal(&self, shape: &Shape, from: u32) -> u64 {
+        let average = self.available / u64::from(shape.groups);
+        let groups = (1..=GROUPS_LOOKED_AT_MAX as u32).map(|i| (from + i) % shape.groups);
+        let roomy = groups.clone().find(|group| {
+            let region = &self.regions[shape.first_region(*group) as usize];
+            u64::from(region.free) * shape.regions_per_group() >= average
+        });
+        let group = roomy.unwrap_or((from + 1) % shape.groups);
+        shape.group_start(group) + shape.group_metadata()
+    }
+
     /// The group for a new directory.
     pub(crate) fn directory_group(&mut self, spread: Spread, parent: u32, in_root: bool) -> u32 {
         let groups = self.groups.len() as u64;
         let average = self.free_inodes / groups;
         let least = |space: &Space| {
             let looked_at = space.by_directories.iter().take(GROUPS_LOOKED_AT_MAX);
-            let roomy = looked_at.map(|(_, group)| *group).find(|group| {
-                u64::from(space.groups[*group as usize].free_inodes) >= average
-            });
+            let roomy = looked_at
+                .map(|(_, group)| *group)
+                .find(|group| u64::from(space.groups[*group as usize].free_inodes) >= average);
             roomy.unwrap_or(parent)
         };
         match spread {
@@ -350,8 +362,7 @@ impl Core {
             for _ in 0..tries {
                 self.load_region(region).await?;
                 let from = if region == home { goal } else { 0 };
-                let taken =
-                    self.space.borrow_mut().take_in(shape, region, from, want, pass, align);
+                let taken = self.space.borrow_mut().take_in(shape, region, from, want, pass, align);
                 if let Some(extent) = taken {
                     return Ok(extent);
                 }
@@ -377,18 +388,24 @@ impl Core {
         Err(TreeErrorKind::NoSpace)
     }
 
-    /// Grants one block for a file that grows block by block, from its reservation window.
-    pub(crate) async fn grant_next(&self, inode: u64, goal: u64, window: u64) -> Outcome<Extent> {
+    /// Grants one reserved block for a file that grows block by block, from its reservation window or
+    /// from a new one of this length; says whether it is a new one.
+    pub(crate) async fn grant_next(
+        &self,
+        inode: u64,
+        goal: u64,
+        window: u64,
+    ) -> Outcome<(Extent, bool)> {
         if window <= 1 {
-            return self.grant(goal, 1).await;
+            return self.grant(goal, 1).await.map(|extent| (extent, false));
         }
-        if let Some(extent) = self.from_window(inode, goal) {
-            return Ok(extent);
+        if let Some(extent) = self.next_of_window(inode, goal) {
+            return Ok((extent, false));
         }
         self.space.borrow_mut().drop_window(&self.shape, inode);
         // The window is no reservation of space: it only keeps others away while there is enough.
         if !self.space.borrow_mut().try_reserve(window - 1, false) {
-            return self.grant(goal, 1).await;
+            return self.grant(goal, 1).await.map(|extent| (extent, false));
         }
         let granted = self.grant(goal, window).await;
         let mut space = self.space.borrow_mut();
@@ -408,10 +425,10 @@ impl Core {
         {
             space.give_to_region(&self.shape, other);
         }
-        Ok(Extent { start: extent.start, len: 1 })
+        Ok((Extent { start: extent.start, len: 1 }, true))
     }
 
-    fn from_window(&self, inode: u64, goal: u64) -> Option<Extent> {
+    fn next_of_window(&self, inode: u64, goal: u64) -> Option<Extent> {
         let mut space = self.space.borrow_mut();
         let window = space.windows.get_mut(&inode).filter(|window| window.start == goal)?;
         let extent = Extent { start: window.start, len: 1 };

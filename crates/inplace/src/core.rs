@@ -50,6 +50,8 @@ pub(crate) struct Core {
     pub(crate) bell: Rc<Notify>,
     /// Set once: nothing is changed any more.
     pub(crate) closed: Cell<Option<TreeErrorKind>>,
+    /// Flushes of the device: how many have begun, and the last one that began and was answered.
+    pub(crate) flushes: Cell<(u64, u64)>,
     /// The first damaged structure that was met.
     pub(crate) damage: Cell<Option<FormatError>>,
 }
@@ -74,6 +76,14 @@ impl Core {
             self.closed.set(Some(why));
         }
         self.bell.notify_waiters();
+    }
+
+    /// After an unmount nothing is answered; a file system that shut itself down can still be read.
+    pub(crate) fn check_mounted(&self) -> Outcome<()> {
+        match self.closed.get() {
+            Some(gone @ TreeErrorKind::Io(IoErrorKind::Gone)) => Err(gone),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn check_open(&self) -> Outcome<()> {
@@ -125,10 +135,18 @@ impl Tx<'_> {
     }
 
     /// Changes a part of a block.
-    pub(crate) fn edit(&self, block: &MetaRef, range: Range<usize>, change: impl FnOnce(&mut [u8])) {
+    pub(crate) fn edit(
+        &self,
+        block: &MetaRef,
+        range: Range<usize>,
+        change: impl FnOnce(&mut [u8]),
+    ) {
+        let first = self.core.journal.began().is_none();
         self.core.journal.join(block, &range, &self.core.rt);
         block.change(range, change);
-        self.core.bell.notify_waiters();
+        if first {
+            self.core.bell.notify_waiters();
+        }
     }
 
     /// Marks blocks as used: those of a grant, which memory holds for the caller already.

@@ -58,6 +58,8 @@ pub(crate) struct Inode {
     /// Held by whoever looks at or changes the entries of a directory.
     pub(crate) entries: Mutex<()>,
     pub(crate) opens: Cell<u32>,
+    /// It has no name and no handle any more, and is being freed.
+    pub(crate) going: Cell<bool>,
 }
 
 /// What changes of an inode.
@@ -142,6 +144,7 @@ impl Inode {
             attach: Mutex::new(()),
             entries: Mutex::new(()),
             opens: Cell::new(0),
+            going: Cell::new(false),
         }
     }
 
@@ -154,6 +157,7 @@ impl Inode {
         self.opens.get() == 0
             && body.dirty.is_empty()
             && body.pending.is_empty()
+            && body.pending_indirect.is_empty()
             && body.fills.is_empty()
             && !body.times_dirty
             && body.links > 0

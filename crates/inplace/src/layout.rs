@@ -66,9 +66,7 @@ impl<'a> Fields<'a> {
         len: usize,
         field: &'static str,
     ) -> Result<&'a [u8], FormatError> {
-        at.checked_add(len)
-            .and_then(|end| self.bytes.get(at..end))
-            .ok_or_else(|| self.error(field))
+        at.checked_add(len).and_then(|end| self.bytes.get(at..end)).ok_or_else(|| self.error(field))
     }
 
     fn array<const N: usize>(
@@ -321,7 +319,9 @@ mod tests {
                     for block in [extent.start, extent.end() - 1] {
                         assert_eq!(shape.region_of(block), Some(region), "{preset} {capacity}");
                     }
-                    assert!(extent.end() <= shape.journal.start || extent.start >= shape.journal.end());
+                    assert!(
+                        extent.end() <= shape.journal.start || extent.start >= shape.journal.end()
+                    );
                     assert!(shape.region_metadata(region) < extent.len);
                 }
                 assert_eq!(end.max(shape.journal.end()), shape.end.max(shape.journal.end()));

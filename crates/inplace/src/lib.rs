@@ -36,6 +36,7 @@ mod filesystem;
 mod free_map;
 mod group;
 mod inode;
+mod inode_map;
 mod journal;
 mod layout;
 mod lru;

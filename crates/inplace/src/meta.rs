@@ -16,6 +16,7 @@
 //! image of its committed content is kept aside for that.
 
 use crate::core::{Core, Outcome};
+use crate::layout::Extent;
 use crate::lru::Lru;
 use rt::Buf;
 use rt::sync::Notify;
@@ -212,6 +213,21 @@ impl Core {
         drop(reading);
         self.shrink();
         Ok(block)
+    }
+
+    /// Reads a stretch of metadata in long requests, at the mount.
+    pub(crate) async fn blocks(&self, extent: Extent) -> Outcome<Vec<MetaRef>> {
+        let len = self.shape.block as usize;
+        let at = self.shape.offset(extent.start);
+        let data = self.read_device(at, extent.len * self.shape.block).await?;
+        let block = |(i, number): (usize, u64)| {
+            let mut bytes = vec![0; len].into_boxed_slice();
+            data.slice(i * len..(i + 1) * len).copy_to(&mut bytes);
+            let block = MetaBlock::new(number, bytes);
+            self.meta.insert(&block, self.tick());
+            block
+        };
+        Ok((extent.start..extent.end()).enumerate().map(block).collect())
     }
 
     /// A block that becomes metadata: all zeros, whatever is on the device. The caller enters all of it

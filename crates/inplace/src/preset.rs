@@ -264,6 +264,8 @@ mod tests {
     #[test]
     fn an_unknown_preset_is_named_with_the_mend() {
         let error = Preset::parse("btrfs").expect_err("refused");
-        assert!(error.to_string().contains("'btrfs'") && error.to_string().contains("ext3-ordered"));
+        assert!(
+            error.to_string().contains("'btrfs'") && error.to_string().contains("ext3-ordered")
+        );
     }
 }

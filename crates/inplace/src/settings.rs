@@ -264,7 +264,9 @@ impl Settings {
             return Err(SettingsError::Block { block });
         }
         let inode = self.inode;
-        if !inode.bytes().is_power_of_two() || !(128..=1024).contains(&inode.bytes()) || inode * CHUNK_INODES < block
+        if !inode.bytes().is_power_of_two()
+            || !(128..=1024).contains(&inode.bytes())
+            || inode * CHUNK_INODES < block
         {
             return Err(SettingsError::Inode { inode });
         }

@@ -85,7 +85,23 @@ impl Core {
         if !self.needs_flush() {
             return Ok(());
         }
+        let (begun, done) = self.flushes.get();
+        let own = begun + 1;
+        self.flushes.set((own, done));
         let flushed = self.device.submit(Request::flush()).await;
-        flushed.map(drop).map_err(|error| TreeErrorKind::Io(error.kind))
+        flushed.map_err(|error| TreeErrorKind::Io(error.kind))?;
+        let (begun, done) = self.flushes.get();
+        self.flushes.set((begun, done.max(own)));
+        Ok(())
+    }
+
+    /// How many flushes have begun: data that is answered now is durable when a later one is answered.
+    pub(crate) fn flushes_begun(&self) -> u64 {
+        self.flushes.get().0
+    }
+
+    /// Makes what was answered before `begun` was taken durable, unless a flush since has done it.
+    pub(crate) async fn flush_since(&self, begun: u64) -> Outcome<()> {
+        if self.flushes.get().1 > begun { Ok(()) } else { self.flush_device().await }
     }
 }

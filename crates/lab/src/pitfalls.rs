@@ -370,9 +370,10 @@ fn mend_partition(unit: ByteCount) -> String {
     format!("let it begin at {start} (sector {})", start.bytes() / 512)
 }
 
-/// `0.031` as `3 %`; `under 1 %` for less than that.
+/// `0.031` as `3 %`; `under 1 %` for less than that, and `none` for nothing.
 fn whole_percent(share: f64) -> String {
     match share * 100.0 {
+        0.0 => "none".to_owned(),
         some if some > 0.0 && some < 1.0 => "under 1 %".to_owned(),
         percent => format!("{percent:.0} %"),
     }

@@ -17,9 +17,7 @@ use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
 use rt::filter::stats::Stats;
 use rt::filter::{Delay, Slice, Slowness};
 use rt::memory::MemoryDevice;
-use rt::{
-    Device, DeviceRef, Geometry, IoFuture, OpKind, Request, Rt, Work, WorkKind,
-};
+use rt::{Device, DeviceRef, Geometry, IoFuture, OpKind, Request, Rt, Work, WorkKind};
 use scripted::{options, set, study_with};
 use sim::Machine;
 use std::collections::BTreeMap;
@@ -87,7 +85,11 @@ fn honest() -> Surroundings {
         partitions: vec![partition(ByteCount::mib(1))],
         record: Some(ByteCount::kib(4)),
         link: None,
-        flush: FlushFacts { honoured: Some(true), volatile_cache: Some(true), ..Default::default() },
+        flush: FlushFacts {
+            honoured: Some(true),
+            volatile_cache: Some(true),
+            ..Default::default()
+        },
         space: Some((ByteCount::gib(300), ByteCount::gib(500))),
     }
 }

@@ -10,13 +10,15 @@
 //! * [`surroundings`]: what this host tells of itself and of the storage below a path.
 //! * [`simulated`], [`real`]: the two targets.
 //! * [`commands`]: what a study runs before its cells.
-//! * [`tools`]: the field's tools as workloads; [`directory`]: on a directory of this host.
+//! * [`tools`]: the field's tools as workloads; [`directory`]: on a directory of this host;
+//!   [`filesystem`]: on a simulated file system.
 //! * [`crew`]: the workers of the field's tools on this host.
 
 mod array;
 mod commands;
 pub mod crew;
 mod directory;
+mod filesystem;
 mod layout;
 mod machine;
 mod real;

@@ -6,17 +6,18 @@
 //! [content](crate::content) and, before each write, only puts a new number into every 512 B of the
 //! next block, which makes no two sectors equal.
 //!
-//! Two blocks are alike but for their numbers only when they are [`RING_BYTES`] apart, which is more
-//! than any file system compresses in one unit by default.
+//! Two blocks are alike but for their numbers only when they are [`RING_BYTES`] apart, which is as much
+//! as a file system compresses in one unit, unless it was told to take more.
 //!
 //! Content that is meant to repeat (duplicates, zeros, words) comes from its [`Source`] each time.
 
 use crate::content::{Content, Form, Source};
 use rt::{Buf, PAGE};
 
-/// What a ring holds. Larger than the compressed units of file systems (ZFS's records are 128 KiB, and
-/// its zstd looks back 2 MiB), small enough to stay in a processor's last cache.
-pub const RING_BYTES: usize = 4 << 20;
+/// What a ring holds. File systems compress units of 128 KiB (btrfs, and ZFS by default) to 1 MiB (ZFS for
+/// large files): within one, nothing repeats. More would not stay in a processor's second cache, and
+/// writing would wait for memory, as it does not in the tools that write one buffer.
+pub const RING_BYTES: usize = 1 << 20;
 
 /// Blocks of a ring at the most; only tiny ones reach it.
 const RING_BLOCKS_MAX: usize = 1 << 13;
@@ -55,6 +56,7 @@ impl Blocks {
     }
 
     /// The next block to write.
+    #[expect(clippy::should_implement_trait, reason = "it never ends, and is no iterator")]
     pub fn next(&mut self) -> Buf {
         let count = self.ring.len();
         let Some(kept) = self.ring.get_mut(self.at) else {
@@ -99,7 +101,7 @@ mod tests {
     #[test]
     fn a_ring_that_came_round_repeats_no_sector() {
         let content = Content::new(ContentSpec::default(), 1);
-        let mut blocks = Blocks::new(&content, 0, 1 << 20);
+        let mut blocks = Blocks::new(&content, 0, 256 << 10);
         let mut seen = BTreeSet::new();
         for _ in 0..12 {
             for sector in blocks.next().bytes().chunks(NUMBERED) {
@@ -111,7 +113,7 @@ mod tests {
     #[test]
     fn a_block_that_is_still_held_is_not_changed() {
         let content = Content::new(ContentSpec::default(), 1);
-        let mut blocks = Blocks::new(&content, 0, 1 << 20);
+        let mut blocks = Blocks::new(&content, 0, 256 << 10);
         let first = blocks.next();
         let bytes = first.bytes().to_vec();
         for _ in 0..8 {

@@ -68,6 +68,27 @@ impl OneBuffer {
         }
     }
 
+    /// Writes what was read, to a place of this or another file.
+    ///
+    /// # Errors
+    /// Those of the file.
+    pub async fn write(
+        &mut self,
+        file: &dyn File,
+        at: Offset,
+        held: Held,
+    ) -> Result<(), IoFailure> {
+        let data = match held {
+            Held::InBuffer(len) => match file.write_at_once(at, &self.memory[..len]) {
+                Some(written) => return Ok(written?),
+                None => Buf::copy_of(&self.memory[..len]).into(),
+            },
+            Held::Here(data) => data,
+        };
+        file.submit(Request::write(at, data)).await?;
+        Ok(())
+    }
+
     /// Writes back what was read, with `by` added to the byte at `change`.
     ///
     /// # Errors

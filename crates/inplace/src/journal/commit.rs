@@ -15,6 +15,7 @@ use crate::meta::MetaRef;
 use crate::settings::JournalForm;
 use rt::{BufMut, SgList, TreeErrorKind};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// A transaction on its way to the device.
 struct Snapshot {
@@ -27,7 +28,7 @@ struct Snapshot {
 
 impl Core {
     /// Commits all transactions up to this one, after all dirty data where the mount is ordered.
-    pub(crate) async fn commit(&self, through: u64) -> Outcome<()> {
+    pub(crate) async fn commit(self: &Rc<Self>, through: u64) -> Outcome<()> {
         if self.journal.committed() >= through {
             return self.check_open();
         }

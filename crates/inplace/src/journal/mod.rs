@@ -152,6 +152,11 @@ impl Journal {
         !self.state.borrow().frees.is_empty()
     }
 
+    /// Blocks that are free after the next commit.
+    pub(crate) fn freed_blocks(&self) -> u64 {
+        self.state.borrow().frees.iter().map(|free| free.extent.len).sum()
+    }
+
     /// The running transaction, where it has grown so large that it must be committed.
     pub(crate) fn full(&self) -> Option<u64> {
         let state = self.state.borrow();

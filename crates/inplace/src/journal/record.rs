@@ -211,8 +211,7 @@ pub(crate) fn decode<'a>(
         let block = fields.u64(place, "block")?;
         let mask = fields.u64(place + 8, "mask")?;
         fields.require(inside(block), "block")?;
-        let chunks =
-            fields.slice(place + ENTRY, mask.count_ones() as usize * chunk, "chunks")?;
+        let chunks = fields.slice(place + ENTRY, mask.count_ones() as usize * chunk, "chunks")?;
         place += ENTRY + chunks.len();
         entries.push(Entry { block, mask, chunks });
     }

@@ -140,7 +140,12 @@ impl ExtentList {
     }
 
     /// Enters an extent that was read; refuses one that overlaps another.
-    fn insert(&mut self, fields: &Fields<'_>, piece: Piece, slot: usize) -> Result<(), FormatError> {
+    fn insert(
+        &mut self,
+        fields: &Fields<'_>,
+        piece: Piece,
+        slot: usize,
+    ) -> Result<(), FormatError> {
         let before = self.map.range(..=piece.first).next_back();
         let after = self.map.range(piece.first..).next();
         let free = before.is_none_or(|(first, mapped)| first + mapped.len <= piece.first)
@@ -207,7 +212,8 @@ impl ExtentList {
     fn replace(&self, first: u64, len: u64, new: Option<(u64, bool)>) -> (Vec<u64>, Vec<Piece>) {
         let end = first + len;
         let (mut removed, mut added) = (Vec::new(), Vec::new());
-        let begins = self.map.range(..first).next_back().filter(|(start, m)| *start + m.len > first);
+        let begins =
+            self.map.range(..first).next_back().filter(|(start, m)| *start + m.len > first);
         let from = begins.map_or(first, |(start, _)| *start);
         for start in self.map.range(from..end).map(|(start, _)| *start) {
             let Some(piece) = self.piece(start) else { continue };
@@ -414,10 +420,7 @@ impl Core {
             let start = *list.map.range(..to).next_back()?.0;
             list.piece(start).filter(|piece| piece.end() > from)
         });
-        let Some(piece) = last else {
-            self.free_chain(inode).await?;
-            return Ok(from);
-        };
+        let Some(piece) = last else { return Ok(from) };
         let end = piece.end().min(to);
         // What lies in the last region of it.
         let last_block = piece.block + (end - piece.first) - 1;
@@ -437,11 +440,11 @@ impl Core {
     }
 
     /// Gives the chain back once no extent is left.
-    async fn free_chain(&self, inode: &Inode) -> Outcome<()> {
+    pub(crate) async fn free_chain(&self, inode: &Inode) -> Outcome<()> {
         loop {
             let chain = self.with_list(inode, |list| {
                 let keep = list.chain.len().saturating_sub(CHAIN_FREED_PER_STEP);
-                list.map.is_empty().then(|| list.chain[keep..].to_vec()).unwrap_or_default()
+                if list.map.is_empty() { list.chain[keep..].to_vec() } else { Vec::new() }
             });
             if chain.is_empty() {
                 return Ok(());

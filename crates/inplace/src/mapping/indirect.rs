@@ -201,7 +201,9 @@ impl Core {
                     None => self.grant_metadata(extent.start).await,
                 };
                 let entry = match granted {
-                    Ok(table) => self.region_handle(table.start).await.map(|region| (table, region)),
+                    Ok(table) => {
+                        self.region_handle(table.start).await.map(|region| (table, region))
+                    }
                     Err(error) => Err(error),
                 };
                 match entry {
@@ -238,8 +240,7 @@ impl Core {
     ) {
         let way = &plan.walk.way;
         let mut parent = plan.walk.tables.last().cloned();
-        let mut depth = plan.walk.tables.len();
-        for (table, region) in &plan.new {
+        for (depth, (table, region)) in (plan.walk.tables.len()..).zip(&plan.new) {
             tx.mark_used(region, *table);
             inode.body.borrow_mut().blocks += 1;
             let block = self.fresh_block(table.start);
@@ -249,7 +250,6 @@ impl Core {
                 Some(parent) => set_pointers(tx, parent, way.steps[depth - 1], table.start, 1, 1),
             }
             parent = Some(block);
-            depth += 1;
         }
         match (&parent, way.steps.last()) {
             (Some(leaf), Some(index)) => {
@@ -298,13 +298,14 @@ impl Core {
         let mut cursor = to;
         while cursor > low {
             let block = at(cursor - 1);
+            let full = freed.len() == FREED_PER_STEP_MAX;
             match freed.last_mut() {
                 _ if block == 0 => {}
                 Some(last) if block + 1 == last.start && self.same_region(block, last.start) => {
                     last.start -= 1;
                     last.len += 1;
                 }
-                _ if freed.len() == FREED_PER_STEP_MAX => break,
+                _ if full => break,
                 _ => freed.push(Extent { start: block, len: 1 }),
             }
             cursor -= 1;
@@ -391,14 +392,7 @@ impl Core {
 }
 
 /// Sets `count` pointers of a table, to `block`, `block + stride`, …
-fn set_pointers(
-    tx: &Tx<'_>,
-    table: &MetaRef,
-    index: usize,
-    block: u64,
-    count: usize,
-    stride: u64,
-) {
+fn set_pointers(tx: &Tx<'_>, table: &MetaRef, index: usize, block: u64, count: usize, stride: u64) {
     tx.edit(table, 4 * index..4 * (index + count), |bytes| {
         for (i, place) in bytes.chunks_exact_mut(4).enumerate() {
             let block = block + i as u64 * stride;

@@ -255,6 +255,10 @@ impl Core {
                 Mapping::Indirect => self.unmap_indirect(inode, from, to).await?,
             };
         }
+        if from == 0 && self.settings.mapping == Mapping::Extents {
+            let _turn = inode.attach.lock().await;
+            self.free_chain(inode).await?;
+        }
         Ok(())
     }
 

@@ -95,7 +95,10 @@ fn nothing_known_is_nothing_found() {
 fn reads_and_writes_that_did_not_reach_the_disks_were_cached() {
     let pitfall = one(|_, evidence| evidence.disks[0].read_bytes = 1_400 * 4096);
     assert_eq!(pitfall.id(), "cached");
-    assert_eq!(pitfall.what(), "answered from a cache: the disks read 47 % of what the workload read");
+    assert_eq!(
+        pitfall.what(),
+        "answered from a cache: the disks read 47 % of what the workload read"
+    );
     let pitfall = one(|_, evidence| evidence.disks[0].written_bytes = 4096);
     assert_eq!(pitfall.id(), "cached-writes");
     assert!(pitfall.what().contains("wrote under 1 %"), "{pitfall}");
@@ -119,7 +122,9 @@ fn a_record_larger_than_the_io_is_found_where_the_disks_move_whole_records() {
     let pitfall = one(plant);
     assert_eq!(pitfall.id(), "record-size");
     assert!(pitfall.what().contains("4 KiB") && pitfall.what().contains("128 KiB"), "{pitfall}");
-    assert!(matches!(pitfall, Pitfall::RecordSize { amplification: Some(times), .. } if times > 20.0));
+    assert!(
+        matches!(pitfall, Pitfall::RecordSize { amplification: Some(times), .. } if times > 20.0)
+    );
     // The disks have the last word; where they can't be seen, the sizes alone tell.
     none(|surroundings, _| surroundings.record = Some(ByteCount::kib(128)));
     let pitfall = one(|surroundings, evidence| {

@@ -6,7 +6,9 @@
 //! that are no numbers.
 
 use crate::pitfalls::Pitfall;
-use crate::results::{Cell, ClaimResult, FORMAT, FoundPitfall, LatencyPoint, Metric, ProgressPoint, Results};
+use crate::results::{
+    Cell, ClaimResult, FORMAT, FoundPitfall, LatencyPoint, Metric, ProgressPoint, Results,
+};
 use std::collections::BTreeMap;
 use stdx::ByteCount;
 use stdx::prng::Prng;

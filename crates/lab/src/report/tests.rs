@@ -290,7 +290,10 @@ fn a_pitfall_is_told_once_with_its_mend_and_named_beside_the_verdict() {
     let (count, mend) = (with.len(), with[0].pitfalls[0].mend.as_str());
     let brief = format!("answered from a cache ({count} of {} cells)", results.cells.len());
     let out = text(&results, plain(200)).replace("\n      ", " ");
-    assert!(out.contains(&format!("{count} cells: answered from a cache: the disks read")), "{out}");
+    assert!(
+        out.contains(&format!("{count} cells: answered from a cache: the disks read")),
+        "{out}"
+    );
     assert_eq!(out.matches(mend).count(), 1, "{out}");
     let verdict = out.split("Verdict").nth(1).expect("a verdict").replace("\n    ", " ");
     assert!(verdict.contains(&brief), "{verdict}");

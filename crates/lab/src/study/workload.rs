@@ -87,10 +87,14 @@ pub enum ToolKind {
     Iometer,
     /// Creating, reading, copying and deleting small files.
     SmallFiles,
+    /// SLOB on a file. Only as a command: a study's `slob` runs on the volume.
+    Slob,
+    /// hdparm and dd. Only as a command: a study's `probe` runs on the volume.
+    Probe,
 }
 
 impl ToolKind {
-    /// Every tool, by the word that `kind` takes.
+    /// Every tool that a study runs, by the word that `kind` takes.
     pub const ALL: [(&str, ToolKind); 6] = [
         ("filebench", ToolKind::Filebench),
         ("fio", ToolKind::Fio),
@@ -105,17 +109,21 @@ impl ToolKind {
         ToolKind::ALL.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind)
     }
 
-    /// The word that `kind` takes.
+    /// The word that `kind` takes, and that results have.
     pub fn word(self) -> &'static str {
-        ToolKind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+        match self {
+            ToolKind::Slob => "slob",
+            ToolKind::Probe => "probe",
+            _ => ToolKind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name),
+        }
     }
 
     /// The metric that a reader looks at first.
     pub fn main_metric(self) -> &'static str {
         match self {
             ToolKind::Filebench | ToolKind::SmallFiles => "ops_per_s",
-            ToolKind::Fio | ToolKind::Iometer => "iops",
-            ToolKind::Bonnie | ToolKind::Tiobench => "throughput_mb_s",
+            ToolKind::Fio | ToolKind::Iometer | ToolKind::Slob => "iops",
+            ToolKind::Bonnie | ToolKind::Tiobench | ToolKind::Probe => "throughput_mb_s",
         }
     }
 }

@@ -19,8 +19,9 @@
 //!    buffer is full: then when a write-back has made room. FUA, or the cache off: it queues for the
 //!    mechanism and is answered when it is on the medium.
 //! 3. The mechanism takes the command with the shortest positioning time (seek, then the wait for the
-//!    sector to come round; Seltzer, Chen and Ousterhout 1990; Jacobson and Wilkes 1991) among the
-//!    oldest `reorder_depth`, or the oldest one when it is older than the age limit.
+//!    sector to come round; Seltzer, Chen and Ousterhout 1990; Jacobson and Wilkes 1991), less what it
+//!    has on account of its age, among the oldest `reorder_depth`; or the oldest one when it is older
+//!    than the age limit.
 //! 4. Write-backs take part in that choice when no command waits, when the buffer is half full, when
 //!    writes wait for room, and in a flush. Only the stretches nearest to the head are looked at.
 //! 5. A flush is not a queued command (ATA: FLUSH CACHE EXT is non-data): it begins when everything
@@ -204,7 +205,7 @@ impl DiskModel {
             interface_ns_per_byte: 1e3 / profile.interface_mb_s.value,
             queue_depth: profile.queue_depth.value as usize,
             reorder_depth: profile.reorder_depth.value as usize,
-            overtaken_ns: (layout.revolution_ns() as f64 / std::env::var("AGEW").ok().and_then(|v| v.parse().ok()).unwrap_or(profile.age_commands.value)) as u64,
+            overtaken_ns: (layout.revolution_ns() as f64 / profile.age_commands.value) as u64,
             age_limit: Duration::from_nanos((profile.age_limit_ms.value * 1e6) as u64),
             read_ahead,
             write_cache: profile.write_cache_enabled.value,
@@ -433,8 +434,7 @@ impl DiskModel {
         let ready = now + self.overhead;
         let blocks = missing;
         let (arrived, overtaken) = (now, 0);
-        let read =
-            Waiting { id, write: false, blocks, bytes, place, arrived, ready, overtaken };
+        let read = Waiting { id, write: false, blocks, bytes, place, arrived, ready, overtaken };
         self.queue.push(read);
         self.poke(now);
     }

@@ -4,8 +4,15 @@
 //! directory, the crew of workers, the content that is written, repeats, and the results.
 
 pub mod bonnie;
+pub mod filebench;
+pub mod fio;
+pub mod iometer;
+pub mod probe;
 pub mod session;
+pub mod slob;
+pub mod smallfiles;
 mod this_machine;
+pub mod tiobench;
 
 use crate::commands::Failure;
 use clap::Subcommand;
@@ -13,8 +20,23 @@ use clap::Subcommand;
 /// The tools.
 #[derive(Subcommand)]
 pub enum WorkloadCommand {
+    /// filebench: a workload file (.f) or personality, as it is
+    Filebench(filebench::FilebenchArgs),
+    /// fio: the jobs of a job file
+    Fio(fio::FioArgs),
     /// bonnie++: write, rewrite, read, seek, and create, stat and delete files
     Bonnie(bonnie::BonnieArgs),
+    /// tiobench: threads by sequential and random reads and writes, with latencies
+    Tiobench(tiobench::TiobenchArgs),
+    /// Create, stat, read, copy and delete many small files
+    #[command(name = "smallfiles")]
+    SmallFiles(smallfiles::SmallFilesArgs),
+    /// IOMeter: the access specifications of an .icf file, with its cycling
+    Iometer(iometer::IometerArgs),
+    /// SLOB: readers and writers of 8 KiB blocks, by a slob.conf
+    Slob(slob::SlobArgs),
+    /// hdparm -t and dd, with repeats, over block sizes and read-aheads
+    Probe(probe::ProbeArgs),
 }
 
 /// Carries out a tool's command.
@@ -23,6 +45,13 @@ pub enum WorkloadCommand {
 /// With the line to print.
 pub fn run(command: WorkloadCommand) -> Result<(), Failure> {
     match command {
+        WorkloadCommand::Filebench(args) => filebench::run(args),
+        WorkloadCommand::Fio(args) => fio::run(args),
         WorkloadCommand::Bonnie(args) => bonnie::run(args),
+        WorkloadCommand::Tiobench(args) => tiobench::run(args),
+        WorkloadCommand::SmallFiles(args) => smallfiles::run(args),
+        WorkloadCommand::Iometer(args) => iometer::run(args),
+        WorkloadCommand::Slob(args) => slob::run(args),
+        WorkloadCommand::Probe(args) => probe::run(args),
     }
 }

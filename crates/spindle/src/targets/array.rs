@@ -6,7 +6,7 @@ use super::layout::{CHUNK_DEFAULT, Layout, Level};
 use futures_util::future::LocalBoxFuture;
 use lab::measure::ArrayOperations;
 use lab::study::{
-    DiskChange, InitialiseMethod, Kind, OperationKind, Priority, Rebalance, Workload,
+    DiskChange, InitialiseMethod, Kind, OperationKind, Priority, Rebalance, Tool, Workload,
 };
 use lab::target::TargetError;
 use md::{Array, ArraySpec, Initialise, SpecError, SyncPriority};
@@ -131,6 +131,15 @@ fn unfit(name: &str, error: &dyn std::error::Error) -> TargetError {
         what: format!("layout '{name}'"),
         why: error.to_string(),
         mend: "correct the table of that name under [layouts]".to_owned(),
+    }
+}
+
+/// Why a tool can't run on a machine.
+pub fn unfit_tool(tool: &Tool, why: String) -> TargetError {
+    TargetError::Unfit {
+        what: format!("'{}'", tool.kind.word()),
+        why,
+        mend: "docs/guide/studies.md lists what it takes".to_owned(),
     }
 }
 
@@ -319,3 +328,6 @@ impl ArrayOperations for Operations {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

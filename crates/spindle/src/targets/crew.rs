@@ -99,6 +99,9 @@ impl Crew for ThreadCrew {
         // Where the runtime or the tree can't be had (no more open files), the body is dropped, and
         // who waits for the worker hears that it is lost.
         let work = move || {
+            if kind == ReactorKind::Blocking {
+                host::blocking::own_file_table();
+            }
             let Ok(runtime) = HostRuntime::with_clock(kind, clock) else { return };
             let Ok(tree) = HostTree::open(&runtime.host(), &root) else { return };
             let tree = Rc::new(CountedTree::new(Rc::new(tree)));

@@ -1,5 +1,6 @@
 //! What the `[machine]` table of a study says, and what a cell's factors make of it.
 
+use super::filesystem::Atime;
 use super::layout::{Layout, one_line};
 use host::ReactorKind;
 use lab::design::CellSpec;
@@ -50,6 +51,18 @@ pub struct SimulatedMachine {
     /// Reads go through the host's page cache, which reads so far ahead (`blockdev --setra`, but in
     /// bytes); directly where it is left out.
     pub host_read_ahead: Option<ByteCount>,
+    /// A file system on the volume: a preset of the model of update-in-place file systems, or `none`.
+    pub filesystem: Option<String>,
+    /// Memory for that file system's cache; 2 GiB by default.
+    pub page_cache: Option<ByteCount>,
+    /// Whether it is told of the volume's stripes (XFS's `su` and `sw`); yes by default.
+    pub stripe_aware: Option<bool>,
+    /// When it notes access times: `noatime`, `relatime`, `strictatime`; as the preset does.
+    pub atime: Option<Atime>,
+    /// Whether it flushes the disks' caches; yes by default.
+    pub barriers: Option<bool>,
+    /// Whether a block workload goes past its cache (the default), or through it.
+    pub direct: Option<bool>,
 }
 
 /// A cache's policy for writes.
@@ -143,7 +156,12 @@ impl From<Reactor> for ReactorKind {
 }
 
 /// Keys of the two kinds of machine that a factor may vary.
-const MACHINE_KEYS: [&str; 14] = [
+const MACHINE_KEYS: [&str; 19] = [
+    "filesystem",
+    "page_cache",
+    "stripe_aware",
+    "atime",
+    "barriers",
     "host",
     "disk",
     "disks",

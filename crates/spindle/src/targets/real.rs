@@ -11,7 +11,8 @@
 use super::array;
 use super::machine::{HostMachine, Machine, enough_disks};
 use super::surroundings::HostFacts;
-use super::views::{FilterView, KernelView};
+use super::surroundings::counters::HostCounters;
+use super::views::FilterView;
 use super::{MachineError, directory, measure, mixed_kinds, tools};
 use host::{FileDevice, FileOptions, HostRuntime, OpenError, ReactorKind};
 use lab::design::{self, CellSpec};
@@ -27,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 use stdx::{ByteCount, Offset, Prng};
+use workload::content::ContentSpec;
 
 /// Size of the files that the lab makes, unless the study says otherwise.
 const FILE_SIZE_DEFAULT: ByteCount = ByteCount::gib(1);
@@ -352,12 +354,10 @@ impl Target for HostTarget {
                 views.push(Rc::new(FilterView { name, stats }));
             }
         }
+        let facts = HostFacts::of_all(&files[..count.min(files.len())], !machine.direct);
         if !machine.direct {
             // Only the kernel knows what reached the disks below the page cache.
-            let mut below: Vec<KernelView> =
-                files.iter().take(count).filter_map(|file| KernelView::of(file)).collect();
-            below.dedup_by_key(|view| view.name());
-            views.extend(below.into_iter().map(|view| Rc::new(view) as Rc<dyn DiskView>));
+            views.extend(facts.disks.into_iter().map(|view| Rc::new(view) as Rc<dyn DiskView>));
         }
         let built = array::build(&rt, &name, &layout, disks)?;
         let volume = Volume {
@@ -365,8 +365,11 @@ impl Target for HostTarget {
             disks: views,
             operations: built.operations,
             data: DataSource::random(Prng::for_part(plan.seed, "data")),
-            surroundings: Surroundings::default(),
-            host: None,
+            surroundings: Surroundings {
+                content: Some(ContentSpec::default()),
+                ..facts.surroundings
+            },
+            host: Some(Rc::new(HostCounters::of_one_thread())),
         };
         let measured = measure(rt, volume, cell.workload.clone(), plan.clone(), stop.clone());
         runtime.runtime().block_on(measured).expect("I/O on a real device ends")

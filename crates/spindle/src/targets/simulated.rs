@@ -6,12 +6,12 @@
 use super::array;
 use super::machine::{Cache, Flush, Machine, SimulatedMachine, enough_disks};
 use super::measure;
+use super::surroundings::modelled;
 use super::views::FilterView;
-use super::{MachineError, mixed_kinds};
+use super::{MachineError, filesystem, mixed_kinds, tools};
 use lab::design::CellSpec;
 use lab::measure::{DataSource, DiskView, Volume};
-use lab::pitfalls::Surroundings;
-use lab::study::Study;
+use lab::study::{Kind, Study};
 use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
 use rt::filter::stats::Stats;
 use rt::{Device, DeviceRef, Geometry, IoFuture, Request, Rt, Work, WorkKind};
@@ -130,6 +130,10 @@ impl Target for SimulatedTarget {
         if let Some(size) = machine.host_read_ahead {
             lines.insert("host's read-ahead".to_owned(), size.to_string());
         }
+        if let Some(name) = &machine.filesystem {
+            let text = format!("{name}, a model of update-in-place file systems");
+            lines.insert("file system".to_owned(), text);
+        }
         if let Some(on) = machine.write_cache {
             let state = if on { "on" } else { "off" };
             lines.insert("disks' write cache".to_owned(), state.to_owned());
@@ -158,6 +162,14 @@ impl Target for SimulatedTarget {
         let disks = machine.disks as usize;
         let mend = "raise machine.disks, or choose other levels with --set factor.layout=...";
         enough_disks(&name, &layout, &cell.workload, disks, mend)?;
+        let wish = filesystem::Wish::of(&machine, filesystem::stripe_of(&layout))?;
+        if let Kind::Tool(tool) = &cell.workload.kind {
+            tools::Plan::read(tool).map_err(|error| array::unfit_tool(tool, error.to_string()))?;
+            if wish.is_none() {
+                let why = "it works on files, and the machine has no `filesystem`".to_owned();
+                return Err(array::unfit_tool(tool, why));
+            }
+        }
         array::check(&name, &layout, &cell.workload)
     }
 
@@ -190,8 +202,10 @@ impl Target for SimulatedTarget {
             }
             HostIo::over(&rt, machine.front_of(volume, lun, luns).device)
         };
+        let disk = machine.devices().first().expect("a machine has a disk at least").geometry();
         let built = array::build_before(&rt, &name, &layout, disks, &front)?;
         let mut device = built.device;
+        let surroundings = modelled::facts(&spec, &layout, disk, device.geometry(), has_engine);
         if let Some(limit) = spec.host_read_ahead {
             device = HostReadAhead::over(&rt, device, limit);
         }
@@ -201,11 +215,17 @@ impl Target for SimulatedTarget {
             disks: views,
             operations: built.operations,
             data,
-            surroundings: Surroundings::default(),
+            surroundings,
             host: None,
         };
-        let measured =
-            machine.run(measure(rt, volume, cell.workload.clone(), plan.clone(), stop.clone()));
+        let (workload, plan, stop) = (cell.workload.clone(), plan.clone(), stop.clone());
+        let wish = filesystem::Wish::of(&spec, filesystem::stripe_of(&layout))?;
+        let measured = machine.run(async move {
+            match wish {
+                Some(wish) => filesystem::run(rt, wish, volume, workload, plan, stop).await,
+                None => measure(rt, volume, workload, plan, stop).await,
+            }
+        });
         match measured {
             Ok(measured) => measured,
             Err(stalled) => Err(TargetError::Failed {

@@ -1,5 +1,5 @@
 //! What this host tells of itself and of the storage below a path: the facts by which the lab finds
-//! pitfalls.
+//! pitfalls. (What a simulated machine is known to be: [`modelled`].)
 //!
 //! The path is a directory or a file on a mounted file system, or a block device. From it:
 //!
@@ -18,6 +18,7 @@
 //! `proc_pid_mountinfo(5)`. All of it is Linux; elsewhere the files are missing, and so are the facts.
 
 pub mod counters;
+pub mod modelled;
 mod mounts;
 pub mod stack;
 
@@ -39,6 +40,10 @@ const ZFS: &str = "zfs";
 
 /// The largest record that is believed; ZFS's largest is 16 MiB.
 const RECORD_MAX: ByteCount = ByteCount::mib(16);
+/// Files that are looked at, and folders in folders, to find a data set's record by its files: enough
+/// to meet a large one of a tool's, and no walk through a home directory.
+const FILES_MAX: usize = 256;
+const FOLDERS_DEEP: usize = 3;
 
 /// Where the kernel tells: `/proc` and `/sys`, or what a test puts in their place.
 #[derive(Clone, Debug)]
@@ -62,7 +67,14 @@ impl HostFacts {
     /// its I/O goes through the page cache. To be asked when the run's files are in place: they take
     /// space.
     pub fn of(path: &Path, buffered: bool) -> HostFacts {
-        Kernel::this().facts(path, buffered)
+        Kernel::this().facts(&[path], buffered)
+    }
+
+    /// The same of several files or block devices that make one volume. The file system is that of the
+    /// first.
+    pub fn of_all(paths: &[PathBuf], buffered: bool) -> HostFacts {
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        Kernel::this().facts(&paths, buffered)
     }
 }
 
@@ -72,18 +84,24 @@ impl Kernel {
         Kernel { proc: PathBuf::from("/proc"), sys: PathBuf::from("/sys") }
     }
 
-    fn facts(&self, path: &Path, buffered: bool) -> HostFacts {
-        let found = std::fs::metadata(path).ok();
-        let is_device = found.as_ref().is_some_and(|found| found.file_type().is_block_device());
-        let mount = if is_device { None } else { self.mount_of(path) };
-        let numbers = match &found {
-            Some(found) if is_device => vec![found.rdev()],
-            Some(found) => self.numbers_below(found.dev(), mount.as_ref()),
-            None => Vec::new(),
-        };
+    fn facts(&self, paths: &[&Path], buffered: bool) -> HostFacts {
+        let mut numbers: Vec<u64> = Vec::new();
+        let mut mount = None;
+        let mut on_files = None;
+        for path in paths {
+            let Ok(found) = std::fs::metadata(path) else { continue };
+            if found.file_type().is_block_device() {
+                numbers.push(found.rdev());
+                continue;
+            }
+            let its_mount = self.mount_of(path);
+            numbers.extend(self.numbers_below(found.dev(), its_mount.as_ref()));
+            if on_files.is_none() {
+                (on_files, mount) = (Some(*path), its_mount);
+            }
+        }
         let stack = self.stack(&numbers);
         let kind = mount.as_ref().map(|mount| mount.kind.as_str());
-        let block = found.as_ref().filter(|found| found.is_file()).map(MetadataExt::blksize);
         let surroundings = Surroundings {
             cores: std::thread::available_parallelism()
                 .ok()
@@ -92,10 +110,10 @@ impl Kernel {
             buffered: Some(buffered),
             content: None,
             partitions: stack.partitions.clone(),
-            record: record(kind, block, buffered),
+            record: on_files.and_then(|path| record(kind, path, buffered)),
             link: self.link(&stack),
             flush: self.flush_facts(&stack, mount.as_ref()),
-            space: if is_device { None } else { space(path) },
+            space: on_files.and_then(space),
         };
         let mut lines = BTreeMap::new();
         if let Some(mount) = &mount {
@@ -123,7 +141,8 @@ impl Kernel {
     }
 
     fn flush_facts(&self, stack: &Stack, mount: Option<&Mount>) -> FlushFacts {
-        let has = |option: &str| mount.is_some_and(|mount| mount.options.iter().any(|o| o == option));
+        let has =
+            |option: &str| mount.is_some_and(|mount| mount.options.iter().any(|o| o == option));
         let all = |of: fn(&Disk) -> Option<bool>| -> Option<Vec<bool>> {
             let seen: Option<Vec<bool>> = stack.disks.iter().map(of).collect();
             seen.filter(|seen| !seen.is_empty())
@@ -162,12 +181,33 @@ impl Kernel {
 }
 
 /// The unit that the storage reads and writes whole. A direct I/O on a file system with blocks goes past
-/// its pages; ZFS's record is a record either way.
-fn record(kind: Option<&str>, block: Option<u64>, buffered: bool) -> Option<ByteCount> {
-    let kind = kind?;
-    let whole = kind == ZFS || (buffered && WITH_BLOCKS.contains(&kind));
-    let block = ByteCount(block.filter(|_| whole)?);
+/// its pages; ZFS's record is a record either way, and stands with the files.
+fn record(kind: Option<&str>, path: &Path, buffered: bool) -> Option<ByteCount> {
+    let block = match kind? {
+        ZFS => largest_block(path, FOLDERS_DEEP, &mut FILES_MAX.clone()),
+        kind if buffered && WITH_BLOCKS.contains(&kind) => {
+            std::fs::metadata(path).ok().map(|found| found.blksize())
+        }
+        _ => None,
+    };
+    let block = ByteCount(block?);
     (block > ByteCount::ZERO && block <= RECORD_MAX).then_some(block)
+}
+
+/// The largest block of a file, or of the files in a directory: small files have small records.
+fn largest_block(path: &Path, deep: usize, files_left: &mut usize) -> Option<u64> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    *files_left = files_left.checked_sub(1)?;
+    if found.is_file() {
+        return Some(found.blksize());
+    }
+    if !found.is_dir() || deep == 0 {
+        return None;
+    }
+    let entries = std::fs::read_dir(path).ok()?.take(FILES_MAX);
+    let blocks =
+        entries.filter_map(|entry| largest_block(&entry.ok()?.path(), deep - 1, files_left));
+    blocks.max()
 }
 
 /// Free space and all of it, of the file system on which a file or directory lies.

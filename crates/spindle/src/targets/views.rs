@@ -4,11 +4,10 @@
 //! by the page cache, which a filter above it can't see; there the block device below the file system
 //! is asked, by the kernel's counters (`Documentation/block/stat.rst`).
 
-use super::surroundings::stack::{Disk, KERNEL_SECTOR, major, minor};
+use super::surroundings::stack::{Disk, KERNEL_SECTOR};
 use lab::measure::{DiskSample, DiskView, FlushSample};
 use rt::OpKind;
 use rt::filter::stats::Stats;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -51,29 +50,12 @@ pub struct KernelView {
 }
 
 impl KernelView {
-    /// The block device on which a file lies, or the block device itself. `None` where there is none:
-    /// tmpfs, overlays, network file systems. (Of a RAID set that is the set;
-    /// [`HostFacts::disks`](super::surroundings::HostFacts) has the disks below it.)
-    pub fn of(path: &Path) -> Option<KernelView> {
-        let metadata = std::fs::metadata(path).ok()?;
-        let number = if metadata.rdev() != 0 { metadata.rdev() } else { metadata.dev() };
-        let folder = format!("/sys/dev/block/{}:{}", major(number), minor(number));
-        let folder = std::fs::canonicalize(folder).ok()?;
-        let name = folder.file_name()?.to_string_lossy().into_owned();
-        let is_partition = folder.join("partition").exists();
-        let disk = folder.parent().filter(|_| is_partition).unwrap_or(&folder);
-        KernelView::named(name, &folder, disk)
-    }
-
     /// A disk, or the part that is used of it.
+    /// `None` where the kernel does not count it.
     pub fn of_disk(disk: &Disk) -> Option<KernelView> {
-        KernelView::named(disk.name.clone(), &disk.part, &disk.folder)
-    }
-
-    fn named(name: String, device: &Path, disk: &Path) -> Option<KernelView> {
-        let view = KernelView { name, stat: device.join("stat"), disk_stat: disk.join("stat") };
-        read_stat(&view.stat)?;
-        Some(view)
+        let (stat, disk_stat) = (disk.part.join("stat"), disk.folder.join("stat"));
+        read_stat(&stat)?;
+        Some(KernelView { name: disk.name.clone(), stat, disk_stat })
     }
 }
 
@@ -100,10 +82,9 @@ fn read_stat(path: &Path) -> Option<DiskSample> {
 fn parse_stat(text: &str) -> Option<DiskSample> {
     let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
     let field = |index: usize| fields.get(index).copied();
-    let flushes = field(15).zip(field(16)).map(|(ios, time_ms)| FlushSample {
-        ios,
-        time: Duration::from_millis(time_ms),
-    });
+    let flushes = field(15)
+        .zip(field(16))
+        .map(|(ios, time_ms)| FlushSample { ios, time: Duration::from_millis(time_ms) });
     Some(DiskSample {
         reads: field(0)?,
         read_bytes: field(2)?.checked_mul(KERNEL_SECTOR)?,

@@ -5,7 +5,8 @@
 //! without effect.
 
 use crate::crew::{WORKERS_MAX, WorkerLost};
-use rt::{IoError, TreeError};
+use crate::io_failure::IoFailure;
+use rt::TreeError;
 use std::sync::Arc;
 
 /// A place in a workload file, counted from 1. Columns count characters.
@@ -234,21 +235,13 @@ pub enum DistributionError {
 /// What ends a run.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum FilebenchError {
-    /// Preparing a fileset failed.
-    #[error("preparing the fileset {fileset}")]
+    /// Preparing or filling a fileset failed.
+    #[error("preparing the fileset {fileset}: {source}")]
     Prepare {
         /// Its name.
         fileset: Arc<str>,
         /// Why.
-        source: TreeError,
-    },
-    /// Writing a fileset's files failed.
-    #[error("filling the fileset {fileset}")]
-    Fill {
-        /// Its name.
-        fileset: Arc<str>,
-        /// Why.
-        source: IoError,
+        source: IoFailure,
     },
     /// Where a fileset should lie is a block device.
     #[error(
@@ -258,28 +251,18 @@ pub enum FilebenchError {
         /// The fileset's name.
         fileset: Arc<str>,
     },
-    /// An operation on the tree failed.
-    #[error("flowop {flowop} of thread {thread}")]
-    Tree {
-        /// The flowop.
-        flowop: Arc<str>,
-        /// Whose it is.
-        thread: Arc<str>,
-        /// Why.
-        source: TreeError,
-    },
-    /// Reading or writing failed.
-    #[error("flowop {flowop} of thread {thread}")]
+    /// An operation on a file or the tree failed.
+    #[error("flowop {flowop} of {thread}: {source}")]
     Io {
         /// The flowop.
         flowop: Arc<str>,
         /// Whose it is.
         thread: Arc<str>,
         /// Why.
-        source: IoError,
+        source: IoFailure,
     },
     /// The workload itself asks for something that can't be done.
-    #[error("flowop {flowop} of thread {thread}: {kind}")]
+    #[error("flowop {flowop} of {thread}: {kind}")]
     Flowop {
         /// The flowop.
         flowop: Arc<str>,
@@ -300,7 +283,7 @@ pub enum FilebenchError {
         why: String,
     },
     /// Making everything durable failed (`system "sync"`).
-    #[error("making the directory durable")]
+    #[error("making the directory durable: {0}")]
     Sync(#[source] TreeError),
     /// The user asked for an end.
     #[error("interrupted")]
@@ -320,7 +303,7 @@ pub enum FlowopError {
     #[error("iosize is zero; give it an iosize")]
     ZeroSize,
     /// More bytes than can be held in memory at once.
-    #[error("iosize is {0} bytes; {max} at the most", max = 1)]
+    #[error("iosize is {0} bytes; {max} at the most", max = super::engine::IO_BYTES_MAX)]
     HugeSize(u64),
     /// A random place for more bytes than there are.
     #[error(

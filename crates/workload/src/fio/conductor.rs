@@ -66,6 +66,8 @@ pub async fn run(
         flows: flows(&plan),
         watches: BTreeMap::new(),
         running: FuturesUnordered::new(),
+        processor: vec![Duration::ZERO; plan.jobs.len()],
+        processor_before: Duration::ZERO,
         crew,
         plan,
         setup,
@@ -130,6 +132,9 @@ struct Conductor {
     /// By the first job of those that are watched together.
     watches: BTreeMap<usize, SteadyWatch>,
     running: FuturesUnordered<LocalBoxFuture<'static, Ended>>,
+    /// Processor time of each job: what the runtime used while jobs ran, in equal shares.
+    processor: Vec<Duration>,
+    processor_before: Duration,
 }
 
 impl Conductor {
@@ -263,6 +268,7 @@ impl Conductor {
         let lost = |source| FioError::Lost { job: job.name.clone(), source };
         let worker = start(&*self.crew, &job.name, calls, |place| worker::run(place, order));
         let worker = worker.map_err(lost)?;
+        self.book_processor();
         self.running.push(Box::pin(async move { (index, worker.await) }));
         self.starts[index] = Some(now);
         Ok(())
@@ -275,16 +281,18 @@ impl Conductor {
     }
 
     fn ended(&mut self, (index, report): Ended) -> Result<(), FioError> {
-        let job = &self.plan.jobs[index];
+        let plan = Arc::clone(&self.plan);
+        let job = &plan.jobs[index];
         let report =
             report.map_err(|source| FioError::Lost { job: job.name.clone(), source })?;
-        let all = self.plan.jobs.iter().any(|job| job.spec.exit_all)
+        let all = plan.jobs.iter().any(|job| job.spec.exit_all)
             || job.spec.exit_all_on_error && report.error.is_some();
+        self.book_processor();
         self.reports[index] = Some(report);
         if !all {
             return Ok(());
         }
-        for (other, state) in self.plan.jobs.iter().zip(&self.states) {
+        for (other, state) in plan.jobs.iter().zip(&self.states) {
             let hit = match job.spec.exit_what {
                 ExitWhat::All => true,
                 ExitWhat::Group => other.group == job.group,
@@ -295,6 +303,18 @@ impl Conductor {
             }
         }
         Ok(())
+    }
+
+    /// Shares the processor time since the last start or end among the jobs that ran.
+    fn book_processor(&mut self) {
+        let now = self.place.rt.processor_time();
+        let spent = now.saturating_sub(std::mem::replace(&mut self.processor_before, now));
+        let ran: Vec<usize> = (0..self.starts.len())
+            .filter(|at| self.starts[*at].is_some() && self.reports[*at].is_none())
+            .collect();
+        for at in &ran {
+            self.processor[*at] += spent / ran.len() as u32;
+        }
     }
 
     /// Looks whether jobs are steady.
@@ -328,7 +348,7 @@ impl Conductor {
     }
 
     fn outcome(self) -> FioOutcome {
-        let Conductor { plan, reports, mut watches, .. } = self;
+        let Conductor { plan, reports, mut watches, processor, .. } = self;
         let mut rows: Vec<Option<Row>> = (0..plan.rows).map(|_| None).collect();
         let (mut errors, mut logs) = (Vec::new(), Vec::new());
         for (index, (job, report)) in plan.jobs.iter().zip(reports).enumerate() {
@@ -339,6 +359,7 @@ impl Conductor {
             });
             let mut figures = report.figures;
             figures.steady = watches.remove(&index).map(|watch| watch.seen());
+            figures.processor = processor[index];
             let number = report.error.as_ref().map_or(0, FioError::number);
             for (kind, log) in report.logs {
                 logs.push((super::output::log_name(job, kind), log.text));
@@ -357,6 +378,10 @@ impl Conductor {
                 none => *none = Some(Row { job: job.clone(), figures, error: number }),
             }
         }
-        FioOutcome { rows: rows.into_iter().flatten().collect(), errors, logs, plan }
+        let mut rows: Vec<Row> = rows.into_iter().flatten().collect();
+        for row in rows.iter_mut().filter(|row| row.job.spec.kept.mixed) {
+            row.figures.mix();
+        }
+        FioOutcome { rows, errors, logs, plan }
     }
 }

@@ -37,6 +37,14 @@ pub(super) struct Span {
     extend: bool,
 }
 
+#[cfg(test)]
+impl Span {
+    /// A file that is as large as it is used.
+    pub(super) fn for_test(kind: FileKind, offset: u64, len: u64) -> Span {
+        Span { path: "f".into(), kind, real: offset + len, offset, len, extend: false }
+    }
+}
+
 /// The files of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Files {

@@ -5,7 +5,7 @@
 //! 1. A line is `[section]`, `option=value`, a bare `option`, `include FILE`, or empty. What follows a
 //!    `;` or `#` is a comment.
 //! 2. `[global]` sets what later sections begin with; it may come several times and adds up.
-//! 3. `${NAME}` is replaced by the environment variable before anything else is read.
+//! 3. `${NAME}` is replaced by the environment variable before the line is taken apart.
 //! 4. `include FILE` is read as if it stood there; a relative name is looked for beside the file that
 //!    includes it.
 //!
@@ -40,6 +40,9 @@ pub(super) struct Written {
     /// `None` where the option stands alone.
     pub(super) value: Option<String>,
     pub(super) place: Place,
+    /// An environment variable in it that is not set. Who uses the option refuses it then; so an engine
+    /// that is not supported is named before the variables of its options are missed.
+    pub(super) unset: Option<String>,
 }
 
 /// One section.
@@ -88,8 +91,8 @@ impl Reader<'_> {
             if line.is_empty() {
                 continue;
             }
-            let line = self.with_variables(line, &place)?;
-            self.line(&line, place, path, depth)?;
+            let (line, unset) = self.with_variables(line);
+            self.line(&line, unset, place, path, depth)?;
         }
         Ok(())
     }
@@ -97,10 +100,17 @@ impl Reader<'_> {
     fn line(
         &mut self,
         line: &str,
+        unset: Option<String>,
         place: Place,
         path: &Path,
         depth: usize,
     ) -> Result<(), JobError> {
+        let is_option = !line.starts_with('[') && line.contains('=');
+        if let Some(name) = &unset
+            && !is_option
+        {
+            return Err(JobError::NoVariable { place, name: name.clone() });
+        }
         if let Some(rest) = line.strip_prefix('[') {
             let name = rest.strip_suffix(']').map(str::trim).filter(|name| !name.is_empty());
             let Some(name) = name else {
@@ -129,25 +139,27 @@ impl Reader<'_> {
         let Some(section) = self.sections.last_mut() else {
             return Err(JobError::NoSection { place, option: name.into() });
         };
-        section.options.push(Written { name: name.into(), value, place });
+        section.options.push(Written { name: name.into(), value, place, unset });
         Ok(())
     }
 
-    fn with_variables(&self, line: &str, place: &Place) -> Result<String, JobError> {
-        let (mut whole, mut rest) = (String::new(), line);
+    /// The line with the values of its variables, and the first that has none.
+    fn with_variables(&self, line: &str) -> (String, Option<String>) {
+        let (mut whole, mut rest, mut unset) = (String::new(), line, None);
         while let Some(at) = rest.find("${") {
             let (before, after) = rest.split_at(at);
             let Some((name, after)) = after[2..].split_once('}') else { break };
-            let value = self.sources.variable(name).ok_or_else(|| JobError::NoVariable {
-                place: place.clone(),
-                name: name.into(),
-            })?;
             whole.push_str(before);
-            whole.push_str(&value);
+            match self.sources.variable(name) {
+                Some(value) => whole.push_str(&value),
+                None => {
+                    unset.get_or_insert_with(|| name.to_owned());
+                }
+            }
             rest = after;
         }
         whole.push_str(rest);
-        Ok(whole)
+        (whole, unset)
     }
 }
 
@@ -203,7 +215,7 @@ mod tests {
             ("[a]\n[b\n", "d/j.fio:2:1: '[b' is not [a section]"),
             ("bs=4k\n", "d/j.fio:1:1: bs stands before the first section"),
             ("[a]\n=4k\n", "d/j.fio:2:1: '=4k' is not"),
-            ("[a]\nbs=${X}\n", "d/j.fio:2:1: the environment variable X is not set"),
+            ("[a${X}]\n", "d/j.fio:1:1: the environment variable X is not set"),
             ("[a]\ninclude no.fio\n", "d/j.fio:2:1: reading d/no.fio: not there"),
         ] {
             let error = read_one(text).expect_err(text).to_string();

@@ -67,6 +67,7 @@ pub fn read(
     if let Some(missing) = only.iter().find(|name| !sections.iter().any(|s| s.name == **name)) {
         return Err(JobError::NoSuchSection { file, section: missing.clone() });
     }
+    name_engines(&sections, machine)?;
     let mut builder = Builder {
         machine,
         defaults: Spec::default(),
@@ -87,6 +88,15 @@ pub fn read(
         return Err(JobError::NoJobs { file });
     }
     Ok(builder.finish())
+}
+
+/// Refuses engines that are not supported before their options are looked at.
+fn name_engines(sections: &[Section], machine: &Machine) -> Result<(), JobError> {
+    let options = sections.iter().flat_map(|section| &section.options);
+    for option in options.filter(|option| names::canonical(&option.name) == "ioengine") {
+        settings::apply(&mut Spec::default(), option, Reading { kb_base: 1024, machine })?;
+    }
+    Ok(())
 }
 
 /// Options as the output shows them: those that were given a value, as in fio.
@@ -342,6 +352,24 @@ impl Plan {
             spec.directories.iter().any(absolute)
                 || spec.directories.is_empty() && spec.filenames.iter().any(absolute)
         })
+    }
+
+    /// The same with relative paths below a directory, for a tree over the root.
+    pub fn with_relative_paths_below(&self, directory: &Path) -> Plan {
+        let mut plan = self.clone();
+        let below = |name: &String| directory.join(name).display().to_string();
+        for job in &mut plan.jobs {
+            let mut spec = Spec::clone(&job.spec);
+            if !spec.directories.is_empty() {
+                spec.directories = spec.directories.iter().map(below).collect();
+            } else if !spec.filenames.is_empty() {
+                spec.filenames = spec.filenames.iter().map(below).collect();
+            } else {
+                spec.directories = vec![directory.display().to_string()];
+            }
+            job.spec = Arc::new(spec);
+        }
+        plan
     }
 
     /// What is written, for the report.

@@ -96,6 +96,16 @@ impl<T> Queue<T> {
         self.places.len() - self.free.len()
     }
 
+    /// Whether [`take`](Queue::take) is likely to give one now.
+    pub(super) fn has_answers(&self) -> bool {
+        !self.done.is_empty() || !self.answered.state().places.is_empty()
+    }
+
+    /// Whether the I/O that was submitted last waits for its answer.
+    pub(super) fn last_waits(&self) -> bool {
+        self.places.get(self.last).is_some_and(|place| place.future.is_some())
+    }
+
     /// Takes an I/O that was just submitted. The future is polled at once; `what` is told whether the
     /// answer was there.
     ///

@@ -110,6 +110,9 @@ impl<'a> Value<'a> {
 pub(super) fn apply(spec: &mut Spec, written: &Written, reading: Reading) -> Result<(), JobError> {
     let name = names::canonical(&written.name);
     let place = || written.place.clone();
+    if let Some(name) = &written.unset {
+        return Err(JobError::NoVariable { place: place(), name: name.clone() });
+    }
     let value = Value { text: written.value.as_deref(), reading };
     let mut outcome = Err(Trouble::Unknown);
     for group in [what::apply, when::apply, content::apply] {

@@ -276,8 +276,7 @@ fn moments(out: &mut String, name: &str, summary: &Summary) {
     let deviation = summary.deviation();
     // fio scales down where even the smallest value stays above 2000 and the spread is large.
     let fits = |divisor: u64| {
-        let limit = 2 * divisor;
-        summary.min > limit && summary.max > 99_999 * divisor / 1000 && deviation > divisor as f64
+        summary.min > 2 * divisor && summary.max >= 100 * divisor && deviation > divisor as f64
     };
     let (unit, divisor) = if fits(1_000_000) {
         ("(msec)", 1_000_000)

@@ -369,6 +369,12 @@ impl Worker {
                         self.open_file(target.file).await?;
                     }
                     self.submit(target)?;
+                    // fio hands each I/O to the system by itself. The runtime does so when this task
+                    // waits; where it will not wait now, it gives way.
+                    let waits = self.queue.len() >= self.depth() && !self.queue.has_answers();
+                    if self.queue.last_waits() && !waits {
+                        self.rt.yield_now().await;
+                    }
                     if let Some(file) = self.aim.take_rewound()
                         && spec.invalidate
                         && !spec.direct

@@ -65,7 +65,9 @@ pub enum IometerError {
         alignment: ByteCount,
     },
     /// An I/O is larger than where it may go.
-    #[error("{file}: an I/O of {size} has no room between {start} and {end}, which '{worker}' uses")]
+    #[error(
+        "{file}: an I/O of {size} has no room between {start} and {end}, which '{worker}' uses"
+    )]
     NoRoom {
         /// The file.
         file: String,
@@ -292,7 +294,11 @@ impl IometerOutcome {
             let mut word: String = test
                 .spec
                 .chars()
-                .map(|sign| if sign.is_ascii_alphanumeric() { sign.to_ascii_lowercase() } else { '_' })
+                .map(
+                    |sign| {
+                        if sign.is_ascii_alphanumeric() { sign.to_ascii_lowercase() } else { '_' }
+                    },
+                )
                 .collect();
             if let Some(depth) = test.depth {
                 word.push_str(&format!("_qd{depth}"));

@@ -100,7 +100,8 @@ mod tests {
     fn random_ones_are_aligned_lie_within_and_come_everywhere() {
         let mut prng = Prng::new(1);
         for align in [0, 512, 4096, 3 * 512] {
-            let mut places = Places::new(ByteCount(700), ByteCount(700 + (1 << 16)), ByteCount(512));
+            let mut places =
+                Places::new(ByteCount(700), ByteCount(700 + (1 << 16)), ByteCount(512));
             let mut seen = std::collections::BTreeSet::new();
             for _ in 0..5000 {
                 let place = places.next(Some(&mut prng), K4, ByteCount(align));

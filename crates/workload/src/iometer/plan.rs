@@ -18,8 +18,8 @@
 //!    meant literally.
 
 use super::icf::{
-    AccessSpec, Cycling, DataPattern, DefaultAssignment, IDLE, Icf, Manager, Record, SECTOR, TestType,
-    Worker, WorkerCount,
+    AccessSpec, Cycling, DataPattern, DefaultAssignment, IDLE, Icf, Manager, Record, SECTOR,
+    TestType, Worker, WorkerCount,
 };
 use crate::crew::WORKERS_MAX;
 use std::path::PathBuf;
@@ -183,7 +183,8 @@ pub fn plan(icf: &Icf, options: &Options) -> Result<Plan, PlanError> {
     };
     if managers.len() > 1 {
         let count = managers.len();
-        notes.push(format!("the file has {count} managers; the workers of all run on this machine"));
+        notes
+            .push(format!("the file has {count} managers; the workers of all run on this machine"));
     }
     let mut files = Files { files: Vec::new(), options };
     let mut workers = Vec::new();
@@ -219,7 +220,7 @@ pub fn plan(icf: &Icf, options: &Options) -> Result<Plan, PlanError> {
     if options.buffered {
         notes.push("through the file system's cache, which IOMeter goes past".to_owned());
     }
-    Ok(Plan {
+    let mut plan = Plan {
         description: icf.setup.description.clone(),
         test_type: icf.setup.test_type,
         record: icf.setup.record,
@@ -231,7 +232,15 @@ pub fn plan(icf: &Icf, options: &Options) -> Result<Plan, PlanError> {
         processors: options.processors.max(1),
         remove: options.remove,
         notes,
-    })
+    };
+    if plan.written().any(|pattern| pattern != DataPattern::FullRandom) {
+        plan.notes.push(
+            "writes repeat one byte or one buffer, as the file's data pattern says; what compresses \
+             or deduplicates below makes them too fast: --data-pattern full-random"
+                .to_owned(),
+        );
+    }
+    Ok(plan)
 }
 
 /// Rule 3.
@@ -250,9 +259,8 @@ fn manager_by_default(
     let names = |keep: fn(&AccessSpec) -> bool| -> Vec<String> {
         icf.specs.iter().filter(|spec| keep(spec)).map(|spec| spec.name.clone()).collect()
     };
-    let mut specs = names(|spec| {
-        matches!(spec.assigned, DefaultAssignment::All | DefaultAssignment::Disk)
-    });
+    let mut specs =
+        names(|spec| matches!(spec.assigned, DefaultAssignment::All | DefaultAssignment::Disk));
     if specs.is_empty() {
         specs = names(|_| true);
         let count = specs.len();
@@ -300,7 +308,11 @@ fn resolve(
         .iter()
         .map(|name| {
             // What is not there is `Idle`: the reader of the file has refused everything else.
-            icf.specs.iter().find(|spec| spec.name.eq_ignore_ascii_case(name)).cloned().map(Arc::new)
+            icf.specs
+                .iter()
+                .find(|spec| spec.name.eq_ignore_ascii_case(name))
+                .cloned()
+                .map(Arc::new)
         })
         .collect();
     if specs.is_empty() {
@@ -465,7 +477,8 @@ fn shapes(icf: &Icf, workers: &[&Resolved]) -> Vec<Shape> {
         TestType::CycleOutstandingIosAndTargets => growing(setup.target_cycling, by_target)
             .into_iter()
             .flat_map(|targets| {
-                let shape = move |depth| Shape { targets: targets.clone(), outstanding: Some(depth) };
+                let shape =
+                    move |depth| Shape { targets: targets.clone(), outstanding: Some(depth) };
                 depths().into_iter().map(shape)
             })
             .collect(),
@@ -514,6 +527,31 @@ fn test_of(workers: &[&Resolved], index: usize, shape: &Shape) -> Result<Test, P
         return Err(PlanError::TooManyOutstanding { spec, sum });
     }
     Ok(test)
+}
+
+impl Plan {
+    /// The least time that it takes.
+    pub fn time(&self) -> Duration {
+        (self.ramp_up + self.run_time) * u32::try_from(self.tests.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The patterns of the workers that write.
+    fn written(&self) -> impl Iterator<Item = DataPattern> {
+        let workers = self.tests.iter().flat_map(|test| &test.workers);
+        let writes =
+            |worker: &&TestWorker| worker.spec.lines.iter().any(|line| line.reads_percent < 100);
+        workers.filter(writes).map(|worker| worker.pattern)
+    }
+
+    /// Whether anything writes.
+    pub fn writes(&self) -> bool {
+        self.written().next().is_some()
+    }
+
+    /// Whether any of it is the load's own content, rather than one of IOMeter's patterns.
+    pub fn writes_content(&self) -> bool {
+        self.written().any(|pattern| pattern == DataPattern::FullRandom)
+    }
 }
 
 impl Test {

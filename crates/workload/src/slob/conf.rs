@@ -334,9 +334,8 @@ impl Raw {
                 false => Err(wrong(takes)),
             }
         };
-        let scale = || {
-            scale_of(value).ok_or_else(|| wrong("a number of blocks, or a size as 80M, 1G, 1T"))
-        };
+        let scale =
+            || scale_of(value).ok_or_else(|| wrong("a number of blocks, or a size as 80M, 1G, 1T"));
         match name {
             "UPDATE_PCT" => conf.update_percent = percent()?,
             "SCAN_PCT" => conf.scan_percent = percent()?,
@@ -454,8 +453,7 @@ mod tests {
         let conf = parse("x", text).expect("shell");
         assert_eq!(conf.update_percent, 10);
         assert_eq!(conf.scale, Scale::Bytes(ByteCount::gib(1)));
-        let hotspot =
-            Hotspot { size: ByteCount::mib(8), offset: ByteCount::mib(16), frequency: 3 };
+        let hotspot = Hotspot { size: ByteCount::mib(8), offset: ByteCount::mib(16), frequency: 3 };
         assert_eq!(conf.hotspot, Some(hotspot));
         assert_eq!(conf.think, (Duration::from_millis(100), Duration::from_millis(250)));
         assert_eq!(conf.redo_stress, RedoStress::Heavy);
@@ -465,11 +463,23 @@ mod tests {
     #[test]
     fn errors_name_the_place_and_the_mend() {
         let cases = [
-            ("UPDATE_PCT=60", "x:1:12: UPDATE_PCT takes a percentage of 0 to 50, or 100 (SLOB's quota can't be met in between), not '60'"),
+            (
+                "UPDATE_PCT=60",
+                "x:1:12: UPDATE_PCT takes a percentage of 0 to 50, or 100 (SLOB's quota can't be met in between), not '60'",
+            ),
             ("\n  COLOUR=red", "x:2:3: SLOB has no parameter COLOUR; remove it"),
-            ("THINK_TM_MODULUS=7", "x:1:1: THINK_TM_MODULUS belongs to an earlier SLOB; use THINK_TM_FREQUENCY, whose meaning is like it"),
-            ("SCALE=$BIG", "x:1:7: '$BIG' would have to be computed by a shell; write the value itself"),
-            ("SCALE=10K", "x:1:7: SCALE takes a number of blocks, or a size as 80M, 1G, 1T, not '10K'"),
+            (
+                "THINK_TM_MODULUS=7",
+                "x:1:1: THINK_TM_MODULUS belongs to an earlier SLOB; use THINK_TM_FREQUENCY, whose meaning is like it",
+            ),
+            (
+                "SCALE=$BIG",
+                "x:1:7: '$BIG' would have to be computed by a shell; write the value itself",
+            ),
+            (
+                "SCALE=10K",
+                "x:1:7: SCALE takes a number of blocks, or a size as 80M, 1G, 1T, not '10K'",
+            ),
             ("WORK_UNIT=2", "x:1:11: WORK_UNIT takes a number of blocks, 3 to 1024, not '2'"),
             ("source other", "x:1:1: expected NAME=value or a comment, found 'source other'"),
             ("RUN_TIME=3 sleep 1", "x:1:12: expected NAME=value or a comment, found 'sleep 1'"),

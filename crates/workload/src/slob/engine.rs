@@ -203,10 +203,7 @@ async fn load(
     if plan.updates() {
         files.push((REDO_FILE, REDO_BYTES));
     }
-    let how = Filling {
-        block: FILL_BLOCK,
-        outstanding: plan.conf.load_parallel_degree as usize,
-    };
+    let how = Filling { block: FILL_BLOCK, outstanding: plan.conf.load_parallel_degree as usize };
     for (name, size) in files {
         let path = Path::new(name);
         let there = place.tree.status(path).await.map(|status| status.size);
@@ -226,6 +223,9 @@ async fn load(
     Ok(())
 }
 
+/// Tells the log writer between which moments it counts.
+type Window = oneshot::Sender<(Instant, Instant)>;
+
 /// What a session is started with.
 #[derive(Clone)]
 struct Start {
@@ -236,7 +236,7 @@ struct Start {
     handle: Option<LogHandle>,
     /// Where the log writer waits for the moments between which it counts; the first session that
     /// begins tells it.
-    window: Arc<Mutex<Option<oneshot::Sender<(Instant, Instant)>>>>,
+    window: Arc<Mutex<Option<Window>>>,
 }
 
 async fn session(
@@ -334,8 +334,7 @@ impl SlobOutcome {
         put("redo_throughput_mb_s", self.per_second(self.redo.bytes) / 1e6);
         put("redo_write_iops", self.per_second(self.redo.count));
         put("processors_busy", self.processors_busy());
-        let kinds =
-            [("read", &self.reads), ("write", &self.writes), ("commit", &self.commits)];
+        let kinds = [("read", &self.reads), ("write", &self.writes), ("commit", &self.commits)];
         for (kind, counted) in kinds {
             if counted.count > 0 {
                 let [mean, p50, p99] = counted.latency_us();

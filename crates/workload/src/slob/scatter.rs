@@ -75,9 +75,8 @@ mod tests {
     fn neighbours_lie_as_far_apart_as_random_ones() {
         let count = 100_000;
         let scatter = Scatter::new(count, 1);
-        let distances: u64 = (1..count)
-            .map(|row| scatter.block_of(row).abs_diff(scatter.block_of(row - 1)))
-            .sum();
+        let distances: u64 =
+            (1..count).map(|row| scatter.block_of(row).abs_diff(scatter.block_of(row - 1))).sum();
         let mean = distances as f64 / count as f64;
         assert!((mean / (count as f64 / 3.0) - 1.0).abs() < 0.02, "{mean}");
     }

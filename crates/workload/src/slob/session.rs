@@ -99,8 +99,7 @@ impl Running {
             }
             let conf = &self.plan.conf;
             let hot = conf.hot_schema_frequency;
-            let schema =
-                if hot > 0 && statement % hot == 0 { 0 } else { self.session.schema };
+            let schema = if hot > 0 && statement % hot == 0 { 0 } else { self.session.schema };
             row = self.row(statement);
             if updates.next(self.session.update_percent, &mut self.prng) {
                 self.update(schema, row).await?;

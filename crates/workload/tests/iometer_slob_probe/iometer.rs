@@ -75,7 +75,8 @@ fn the_test_file_is_written_whole_and_stays() {
                     .filter(|seen| seen.kind == OpKind::Write)
                     .map(|seen| (seen.offset, seen.len))
                     .collect();
-                let expected: Vec<(u64, u64)> = (0..16).map(|block| (block << 16, 1 << 16)).collect();
+                let expected: Vec<(u64, u64)> =
+                    (0..16).map(|block| (block << 16, 1 << 16)).collect();
                 // Found large enough the second time, it is not written again.
                 assert_eq!(writes, if times == 1 { expected } else { Vec::new() });
             }
@@ -87,7 +88,8 @@ fn the_test_file_is_written_whole_and_stays() {
 #[test]
 fn figures_fit_what_was_done() {
     // 100 us an I/O and 5 ms a MiB: 4 KiB take 119.53 us; four at once.
-    let (result, seen, tree) = run(&icf(&["4096,100,100,100,0,1,4096,0"], 4, ""), &Options::default());
+    let (result, seen, tree) =
+        run(&icf(&["4096,100,100,100,0,1,4096,0"], 4, ""), &Options::default());
     let outcome = result.expect("it runs");
     let test = &outcome.tests[0];
     let (figures, tally) = test.together();
@@ -232,7 +234,8 @@ fn what_does_not_fit_is_named() {
 fn a_raised_stop_ends_the_test_with_what_it_has() {
     let text = icf(&["4096,100,100,100,0,1,0,0"], 1, "").replace("0 0 2", "100 0 0");
     let icf = iometer::parse("x.icf", &text).expect("it is right");
-    let plan = iometer::plan(&icf, &Options { remove: true, ..Options::default() }).expect("a plan");
+    let plan =
+        iometer::plan(&icf, &Options { remove: true, ..Options::default() }).expect("a plan");
     let (runtime, crew, tree) = slow();
     let rt = runtime.handle();
     let of_tree = Rc::clone(&tree);

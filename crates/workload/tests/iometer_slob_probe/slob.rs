@@ -6,22 +6,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use workload::content::{Content, ContentSpec};
+use workload::content::{Content, ContentSpec, Form};
 use workload::slob::{self, Options, SlobError, SlobOutcome};
 
 /// Runs parameters; gives the outcome, what was asked of the tree after the files were made, and the
 /// tree.
-fn run(
-    text: &str,
-    options: &Options,
-) -> (Result<SlobOutcome, SlobError>, Vec<Seen>, Rc<SlowTree>) {
+fn run(text: &str, options: &Options) -> (Result<SlobOutcome, SlobError>, Vec<Seen>, Rc<SlowTree>) {
     let conf = slob::parse("slob.conf", text).expect("it is right");
     let plan = slob::plan(&conf, options).expect("a plan");
     let (runtime, crew, tree) = slow();
     let load = plan.data_bytes().bytes().div_ceil(1 << 20)
         + if plan.updates() { slob::plan::REDO_BYTES.bytes() >> 20 } else { 0 };
     let result = runtime.block_on(async move {
-        let content = Content::new(ContentSpec::default(), 1);
+        let content = Content::new(ContentSpec { form: Form::Words, ..ContentSpec::default() }, 1);
         let stop = Arc::new(AtomicBool::new(false));
         slob::run(&crew, &plan, &content, 1, &stop).await
     });
@@ -174,9 +171,12 @@ fn files_are_removed_unless_they_shall_stay() {
         };
         assert_eq!((there("slob.dbf"), there("slob.redo")), (keep, keep));
         assert!(tree.log.opened.borrow().iter().all(|(_, how)| how.direct));
-        let log = tree.log.opened.borrow().iter().any(|(name, how)| {
-            name == "slob.redo" && how.durable_writes
-        });
+        let log = tree
+            .log
+            .opened
+            .borrow()
+            .iter()
+            .any(|(name, how)| name == "slob.redo" && how.durable_writes);
         assert!(log, "the log is durable");
     }
 }
@@ -190,7 +190,8 @@ fn a_tree_without_direct_io_and_a_raised_stop_are_told() {
     let rt = runtime.handle();
     runtime
         .block_on(async move {
-            let content = Content::new(ContentSpec::default(), 1);
+            let content =
+                Content::new(ContentSpec { form: Form::Words, ..ContentSpec::default() }, 1);
             let stop = Arc::new(AtomicBool::new(false));
             let refused = slob::run(&crew, &plan, &content, 1, &stop).await;
             assert!(refused.expect_err("no direct I/O").to_string().contains("--buffered"));

@@ -9,8 +9,8 @@
 
 use super::{curves, disks, tables};
 use crate::report::estimate::Estimate;
-use crate::report::findings::{in_brief, pitfalls};
 use crate::report::figures::{Unit, capitalised, factor_label, measure, percent};
+use crate::report::findings::{in_brief, pitfalls};
 use crate::report::plot::axis::Axis;
 use crate::report::plot::bars::{self, BarPlot, Row};
 use crate::report::plot::ink;

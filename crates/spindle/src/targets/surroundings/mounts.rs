@@ -33,11 +33,14 @@ impl Kernel {
     }
 }
 
+/// Fields that a line has before those of any number.
+const FIELDS_BEFORE: usize = 6;
+
 /// `36 35 98:0 /root /mnt rw,noatime master:1 - ext3 /dev/sda1 rw,errors=continue`; between the options
 /// and the dash stand any number of fields.
 fn parse(line: &str) -> Option<Mount> {
     let fields: Vec<&str> = line.split(' ').collect();
-    let dash = fields.iter().position(|field| *field == "-")?;
+    let dash = FIELDS_BEFORE + fields.iter().skip(FIELDS_BEFORE).position(|f| *f == "-")?;
     let field = |index: usize| fields.get(index).copied();
     let mut options: Vec<String> = Vec::new();
     for option in field(5)?.split(',').chain(field(dash + 3)?.split(',')) {
@@ -84,12 +87,13 @@ mod tests {
 
     #[test]
     fn a_line_of_mountinfo_comes_apart() {
-        let line = "36 35 98:0 /r /mnt/a\\040b rw,noatime shared:1 master:2 - ext4 /dev/sda1 rw,barrier=0";
+        let line =
+            "36 35 98:0 /r /mnt/a\\040b rw,noatime shared:1 master:2 - ext4 /dev/sda1 rw,barrier=0";
         let mount = parse(line).expect("a line as the kernel writes it");
         assert_eq!(mount.point, Path::new("/mnt/a b"));
         assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("ext4", "/dev/sda1"));
         assert_eq!(mount.options, ["rw", "noatime", "barrier=0"]);
-        for broken in ["", "36 35 98:0", "36 35 98:0 /r /mnt rw -", "- - - - - -"] {
+        for broken in ["", "36 35 98:0", "36 35 98:0 /r /mnt rw -", "- - - - - - -"] {
             assert_eq!(parse(broken), None, "{broken}");
         }
         assert_eq!(unescaped("a\\"), "a\\");

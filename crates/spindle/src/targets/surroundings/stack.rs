@@ -223,12 +223,12 @@ fn number_of(file: &Path) -> Option<u64> {
 }
 
 /// The major number in a `dev_t` of Linux (glibc's `gnu_dev_major`).
-pub fn major(number: u64) -> u64 {
+fn major(number: u64) -> u64 {
     (number >> 8) & 0xfff | (number >> 32) & !0xfff
 }
 
 /// The minor number.
-pub fn minor(number: u64) -> u64 {
+fn minor(number: u64) -> u64 {
     number & 0xff | (number >> 12) & !0xff
 }
 

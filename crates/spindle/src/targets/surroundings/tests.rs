@@ -160,11 +160,11 @@ fn a_mount_without_barriers_is_known_to_ignore_flushes() {
         )
     };
     host.write("proc/self/mountinfo", &line("rw,nobarrier"));
-    let facts = host.kernel.facts(&at, true);
+    let facts = host.kernel.facts(&[&at], true);
     assert_eq!(facts.surroundings.flush.honoured, Some(false));
     assert_eq!(facts.lines["file system"], "ext4 (rw,noatime,nobarrier)");
     host.write("proc/self/mountinfo", &line("rw"));
-    assert_eq!(host.kernel.facts(&at, true).surroundings.flush.honoured, None);
+    assert_eq!(host.kernel.facts(&[&at], true).surroundings.flush.honoured, None);
 }
 
 #[test]
@@ -198,14 +198,20 @@ fn memory_is_what_the_control_group_leaves() {
 
 #[test]
 fn records_are_believed_of_those_who_have_some() {
-    let kib128 = Some(128 << 10);
-    assert_eq!(record(Some("zfs"), kib128, false), Some(ByteCount::kib(128)));
-    assert_eq!(record(Some("ext4"), Some(4096), true), Some(ByteCount::kib(4)));
-    assert_eq!(record(Some("ext4"), Some(4096), false), None, "direct I/O goes past the pages");
-    // What a server likes to be asked for is no record.
-    assert_eq!(record(Some("nfs4"), Some(1 << 20), true), None);
-    assert_eq!(record(Some("zfs"), Some(0), true), None);
-    assert_eq!(record(None, kib128, true), None);
+    let place = tempfile::tempdir().expect("a temporary folder");
+    let file = place.path().join("file");
+    std::fs::write(&file, [1; 100]).expect("written");
+    let block = std::fs::metadata(&file).expect("it is there").blksize();
+    for path in [file.as_path(), place.path()] {
+        assert_eq!(record(Some("zfs"), path, false), Some(ByteCount(block)));
+        assert_eq!(record(Some("ext4"), path, false), None, "direct I/O goes past the pages");
+        // What a server likes to be asked for is no record.
+        assert_eq!(record(Some("nfs4"), path, true), None);
+        assert_eq!(record(None, path, true), None);
+    }
+    assert_eq!(record(Some("ext4"), &file, true), Some(ByteCount(block)));
+    std::fs::remove_file(&file).expect("it was there");
+    assert_eq!(record(Some("zfs"), place.path(), true), None, "no file tells");
 }
 
 #[test]
@@ -252,7 +258,6 @@ fn this_host_tells_what_it_can_and_nothing_of_what_is_not_there() {
     assert!(facts.surroundings.memory.is_some_and(|memory| memory > ByteCount::mib(64)));
     let (free, total) = facts.surroundings.space.expect("a mounted file system");
     assert!(free <= total);
-    assert_eq!(facts.surroundings.record, None, "a folder has no records");
     let none = HostFacts::of(Path::new("/nothing/at/all"), true);
     assert!(none.disks.is_empty() && none.surroundings.space.is_none() && none.lines.is_empty());
 }

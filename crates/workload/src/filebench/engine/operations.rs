@@ -17,7 +17,7 @@ use super::worker::{Called, End, Worker, Writes};
 use crate::filebench::error::FlowopError;
 use crate::filebench::fileset::prepare::{is_missing, make_directories};
 use crate::filebench::fileset::{Entry, EntryKind, Fileset, Picked, Release, Want, Which};
-use crate::filebench::plan::{DESCRIPTORS, Flowop, FlowopKind};
+use crate::filebench::plan::{DESCRIPTORS, Flowop, FlowopKind, Number};
 use rt::file_tree::TreeErrorKind;
 use rt::{FileRef, OpenHow, Request};
 use std::pin::{Pin, pin};
@@ -36,6 +36,15 @@ const ENTRY_BYTES: u64 = 279;
 
 /// The entries `.` and `..`, which a tree does not list and filebench counts.
 const DOT_BYTES: u64 = 2 * ENTRY_BYTES + 3;
+
+/// Whose round a pick goes on with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Round {
+    /// The set's, which all threads share.
+    Shared,
+    /// The thread's.
+    Own,
+}
 
 impl Worker {
     /// Carries out one call of a flowop.
@@ -112,20 +121,20 @@ impl Worker {
         flowop: &Flowop,
         kind: EntryKind,
         want: Want,
+        round: Round,
     ) -> Result<(usize, Arc<Fileset>, Entry), End> {
         let (number, set) = self.fileset(flowop)?;
         let index = match flowop.index {
-            None => None,
-            Some(index) => Some(self.index(flowop, &set, kind, index)),
+            // Directories are listed in turn, whatever the flowop says.
+            Some(index) if kind != EntryKind::Directory => Some(self.index(&set, kind, index)),
+            _ => None,
         };
-        let own_round = flowop.kind == FlowopKind::OpenFile || kind == EntryKind::File;
         loop {
             let mut released = pin!(set.released.notified());
             released.as_mut().enable();
-            let rotor = self.rotors.get(number).filter(|_| own_round && flowop.open_next);
-            let which = match (index, rotor) {
+            let which = match (index, self.rotors.get(number)) {
                 (Some(index), _) => Which::Number(index),
-                (None, Some(rotor)) if want == Want::Existing => Which::NextOf(rotor),
+                (None, Some(rotor)) if round == Round::Own => Which::NextOf(rotor),
                 _ => Which::Next,
             };
             match set.pick(kind, want, which) {
@@ -143,14 +152,7 @@ impl Worker {
     }
 
     /// `indexed`: the number of a file, or a share of the leaf directories, as filebench has it.
-    fn index(
-        &mut self,
-        flowop: &Flowop,
-        set: &Fileset,
-        kind: EntryKind,
-        index: crate::filebench::plan::Number,
-    ) -> Entry {
-        let _ = flowop;
+    fn index(&mut self, set: &Fileset, kind: EntryKind, index: Number) -> Entry {
         let drawn = self.float(index).max(0.0);
         let (place, count) = match kind {
             EntryKind::LeafDirectory => (drawn * (set.leaves() / 2) as f64, set.leaves()),
@@ -172,13 +174,15 @@ impl Worker {
     /// Opens a file of the flowop's set on a descriptor that has none; counts one op.
     async fn open(&mut self, flowop: &Flowop, descriptor: usize) -> Called {
         self.check_free(flowop, descriptor)?;
-        let (number, set, entry) = self.pick(flowop, EntryKind::File, Want::Existing).await?;
+        let round = if flowop.open_next { Round::Own } else { Round::Shared };
+        let (number, set, entry) =
+            self.pick(flowop, EntryKind::File, Want::Existing, round).await?;
         let (path, how) = (set.path_of(EntryKind::File, entry), self.how(flowop, &set));
         let begin = self.now();
         let opened = self.place.tree.open(&path, how).await;
         let release = Release { opens: i32::from(opened.is_ok()), ..Release::default() };
         set.release(EntryKind::File, entry, release);
-        let file = opened.map_err(|error| self.tree_failed(flowop, error))?;
+        let file = opened.map_err(|error| self.failed(flowop, error))?;
         self.count(flowop, begin, Duration::ZERO, 0);
         self.keep(descriptor, file, (number, entry));
         Ok(())
@@ -200,7 +204,7 @@ impl Worker {
     async fn create_file(&mut self, flowop: &Flowop) -> Called {
         let descriptor = self.descriptor(flowop);
         self.check_free(flowop, descriptor)?;
-        let (number, set, entry) = self.pick(flowop, EntryKind::File, Want::Missing).await?;
+        let (number, set, entry) = self.pick(flowop, EntryKind::File, Want::Missing, Round::Shared).await?;
         let path = set.path_of(EntryKind::File, entry);
         let how = OpenHow { create: true, ..self.how(flowop, &set) };
         let begin = self.now();
@@ -218,7 +222,7 @@ impl Worker {
         let release =
             Release { exists: there.then_some(true), opens: there.into(), closes_all: false };
         set.release(EntryKind::File, entry, release);
-        let file = opened.map_err(|error| self.tree_failed(flowop, error))?;
+        let file = opened.map_err(|error| self.failed(flowop, error))?;
         self.count(flowop, begin, Duration::ZERO, 0);
         self.keep(descriptor, file, (number, entry));
         Ok(())
@@ -276,7 +280,7 @@ impl Worker {
                 (set, entry)
             }
             None => {
-                let (_, set, entry) = self.pick(flowop, EntryKind::File, Want::Existing).await?;
+                let (_, set, entry) = self.pick(flowop, EntryKind::File, Want::Existing, Round::Shared).await?;
                 (set, entry)
             }
         };
@@ -292,7 +296,7 @@ impl Worker {
         set.release(EntryKind::File, entry, release);
         match removed {
             // It was removed through another descriptor before.
-            Err(error) if !is_missing(&error) => Err(self.tree_failed(flowop, error)),
+            Err(error) if !is_missing(&error) => Err(self.failed(flowop, error)),
             _ => Ok(()),
         }
     }
@@ -307,7 +311,7 @@ impl Worker {
                 file.status().await
             }
             None => {
-                let (_, set, entry) = self.pick(flowop, EntryKind::File, Want::Existing).await?;
+                let (_, set, entry) = self.pick(flowop, EntryKind::File, Want::Existing, Round::Shared).await?;
                 let path = set.path_of(EntryKind::File, entry);
                 begin = self.now();
                 let looked = self.place.tree.status(&path).await;
@@ -316,7 +320,7 @@ impl Worker {
             }
         };
         self.count(flowop, begin, Duration::ZERO, 0);
-        looked.map(|_| ()).map_err(|error| self.tree_failed(flowop, error))
+        looked.map(|_| ()).map_err(|error| self.failed(flowop, error))
     }
 
     async fn fsync(&mut self, flowop: &Flowop) -> Called {
@@ -325,7 +329,7 @@ impl Worker {
         let begin = self.now();
         let synced = file.sync().await;
         self.count(flowop, begin, Duration::ZERO, 0);
-        synced.map_err(|error| self.tree_failed(flowop, error))
+        synced.map_err(|error| self.failed(flowop, error))
     }
 
     async fn fsync_set(&mut self, flowop: &Flowop) -> Called {
@@ -338,14 +342,14 @@ impl Worker {
             let begin = self.now();
             let synced = file.sync().await;
             self.count(flowop, begin, Duration::ZERO, 0);
-            synced.map_err(|error| self.tree_failed(flowop, error))?;
+            synced.map_err(|error| self.failed(flowop, error))?;
         }
         Ok(())
     }
 
     async fn make_directory(&mut self, flowop: &Flowop) -> Called {
         let kind = EntryKind::LeafDirectory;
-        let (_, set, entry) = self.pick(flowop, kind, Want::Missing).await?;
+        let (_, set, entry) = self.pick(flowop, kind, Want::Missing, Round::Shared).await?;
         let path = set.path_of(kind, entry);
         let begin = self.now();
         let made = self.place.tree.create_directory(&path).await;
@@ -353,7 +357,7 @@ impl Worker {
         set.release(kind, entry, Release { exists: Some(true), ..Release::default() });
         match made {
             Err(error) if error.kind != TreeErrorKind::Exists => {
-                Err(self.tree_failed(flowop, error))
+                Err(self.failed(flowop, error))
             }
             _ => Ok(()),
         }
@@ -361,14 +365,14 @@ impl Worker {
 
     async fn remove_directory(&mut self, flowop: &Flowop) -> Called {
         let kind = EntryKind::LeafDirectory;
-        let (_, set, entry) = self.pick(flowop, kind, Want::Existing).await?;
+        let (_, set, entry) = self.pick(flowop, kind, Want::Existing, Round::Shared).await?;
         let path = set.path_of(kind, entry);
         let begin = self.now();
         let removed = self.place.tree.remove_directory(&path).await;
         self.count(flowop, begin, Duration::ZERO, 0);
         set.release(kind, entry, Release { exists: Some(false), ..Release::default() });
         match removed {
-            Err(error) if !is_missing(&error) => Err(self.tree_failed(flowop, error)),
+            Err(error) if !is_missing(&error) => Err(self.failed(flowop, error)),
             _ => Ok(()),
         }
     }
@@ -377,7 +381,7 @@ impl Worker {
         let (_, set) = self.fileset(flowop)?;
         let picked = match set.directories() {
             0 => return Err(self.wrong(flowop, FlowopError::NoDirectory)),
-            _ => self.pick(flowop, EntryKind::Directory, Want::Existing).await?,
+            _ => self.pick(flowop, EntryKind::Directory, Want::Existing, Round::Shared).await?,
         };
         let path = set.path_of(EntryKind::Directory, picked.2);
         let begin = self.now();
@@ -389,7 +393,7 @@ impl Worker {
         let bytes = listed.as_ref().map_or(0, names);
         self.count(flowop, begin, Duration::ZERO, bytes);
         set.release(EntryKind::Directory, picked.2, Release::default());
-        listed.map(|_| ()).map_err(|error| self.tree_failed(flowop, error))
+        listed.map(|_| ()).map_err(|error| self.failed(flowop, error))
     }
 
     /// The flowop's open file, opened where there is none, and the bytes that random places are in.
@@ -450,7 +454,7 @@ impl Worker {
         };
         let begin = self.now();
         let read = file.submit(Request::read(Offset(at), ByteCount(size))).await;
-        let bytes = read.map_err(|error| self.io_failed(flowop, error))?.len() as u64;
+        let bytes = read.map_err(|error| self.failed(flowop, error))?.len() as u64;
         self.count(flowop, begin, Duration::ZERO, bytes);
         // At the end of the file it begins again with the next one.
         match (bytes, flowop.random) {
@@ -472,7 +476,7 @@ impl Worker {
         let data = self.source.next(size as usize);
         let begin = self.now();
         let written = file.submit(Request::write(Offset(at), data)).await;
-        written.map_err(|error| self.io_failed(flowop, error))?;
+        written.map_err(|error| self.failed(flowop, error))?;
         self.count(flowop, begin, Duration::ZERO, size);
         if !flowop.random {
             self.set_position(descriptor, at.saturating_add(size));
@@ -492,7 +496,7 @@ impl Worker {
         while size > 0 {
             self.check_size(flowop, size)?;
             let read = file.submit(Request::read(Offset(at), ByteCount(size))).await;
-            let bytes = read.map_err(|error| self.io_failed(flowop, error))?.len() as u64;
+            let bytes = read.map_err(|error| self.failed(flowop, error))?.len() as u64;
             if bytes == 0 || self.ending().is_over() {
                 break;
             }
@@ -524,7 +528,7 @@ impl Worker {
             let data = self.source.next(next as usize);
             untimed += self.now() - making;
             let written = file.submit(Request::write(Offset(at), data)).await;
-            written.map_err(|error| self.io_failed(flowop, error))?;
+            written.map_err(|error| self.failed(flowop, error))?;
             at = at.saturating_add(next);
             bytes += next;
             // filebench reckons what is left before it counts what it wrote.
@@ -555,9 +559,9 @@ impl Worker {
         self.check_size(flowop, size)?;
         let data = self.source.next(size as usize);
         let begin = self.now();
-        let end = file.status().await.map_err(|error| self.tree_failed(flowop, error))?.size;
+        let end = file.status().await.map_err(|error| self.failed(flowop, error))?.size;
         let written = file.submit(Request::write(Offset(end.bytes()), data)).await;
-        written.map_err(|error| self.io_failed(flowop, error))?;
+        written.map_err(|error| self.failed(flowop, error))?;
         self.count(flowop, begin, Duration::ZERO, size);
         self.set_position(descriptor, end.bytes().saturating_add(size));
         Ok(())
@@ -576,7 +580,7 @@ impl Worker {
         });
         match first.await {
             Poll::Ready(written) => {
-                written.map_err(|error| self.io_failed(flowop, error))?;
+                written.map_err(|error| self.failed(flowop, error))?;
                 let mut writes = self.writes.borrow_mut();
                 writes.outstanding += 1;
                 writes.done += 1;
@@ -614,7 +618,7 @@ impl Worker {
                 failed.take()
             };
             if let Some(error) = failed {
-                return Err(self.io_failed(flowop, error));
+                return Err(self.failed(flowop, error));
             }
             if self.writes.borrow().outstanding <= WRITES_MAX {
                 break;

@@ -4,9 +4,11 @@
 //! at the state, so that no change between the look and the wait is missed; and every wait ends with
 //! the run.
 
+use crate::filebench::plan::FlowopKind;
 use futures_util::future::{Either, select};
 use rt::Rt;
 use rt::sync::Notify;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +18,9 @@ use stdx::Instant;
 
 /// How long a semaphore is waited for at the most; then the thread goes on, as in filebench.
 const SEMAPHORE_WAIT_MAX: Duration = Duration::from_secs(600);
+
+/// What an event of `bwlimit` is worth, in bytes.
+const MIB: u64 = 1 << 20;
 
 /// Seconds of events that are kept for threads that come late: filebench's.
 const EVENTS_KEPT_SECONDS: f64 = 5.0;
@@ -79,6 +84,48 @@ pub(super) struct Totals {
     pub(super) bytes: AtomicU64,
     pub(super) transfers: AtomicU64,
     pub(super) transferred: AtomicU64,
+    /// The account of each kind of limit: the process has one, whichever thread comes.
+    accounts: Mutex<BTreeMap<FlowopKind, Account>>,
+}
+
+impl Totals {
+    /// [`Account::charge`] on the process's account of this kind of limit.
+    pub(super) fn charge(&self, kind: FlowopKind, counted: u64) -> Option<u64> {
+        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        accounts.entry(kind).or_default().charge(kind, counted)
+    }
+}
+
+/// What a limit has charged so far.
+#[derive(Default)]
+pub(super) struct Account {
+    /// What had been counted at the last call.
+    last: u64,
+    /// What may still be done without another event.
+    credit: i64,
+}
+
+impl Account {
+    /// Charges what was done since the last call; gives the events to wait for, none or some. The first
+    /// call only takes note, and gives `None`.
+    pub(super) fn charge(&mut self, kind: FlowopKind, counted: u64) -> Option<u64> {
+        let last = std::mem::replace(&mut self.last, counted);
+        if last == 0 {
+            return None;
+        }
+        let done = i64::try_from(counted.saturating_sub(last)).unwrap_or(i64::MAX);
+        self.credit = self.credit.saturating_sub(done);
+        if self.credit >= 0 {
+            return Some(0);
+        }
+        let owed = self.credit.unsigned_abs();
+        let (events, worth) = match kind {
+            FlowopKind::BwLimit => (owed / MIB + 1, (owed / MIB + 1).saturating_mul(MIB)),
+            _ => (owed, owed),
+        };
+        self.credit = self.credit.saturating_add_unsigned(worth);
+        Some(events)
+    }
 }
 
 /// The event generator: so many events a second, taken by whoever comes.
@@ -250,4 +297,4 @@ impl Messages {
 }
 
 /// A semaphore or block of each instance of a flowop, by the flowop's name.
-pub(super) type Named<T> = std::collections::BTreeMap<Arc<str>, Vec<Arc<T>>>;
+pub(super) type Named<T> = BTreeMap<Arc<str>, Vec<Arc<T>>>;

@@ -1,6 +1,6 @@
 //! One thread of a workload: its flowops, over and over, until the run ends or nothing is left to do.
 
-use super::shared::{Block, Ending, Semaphore, Totals};
+use super::shared::{Account, Block, Ending, Semaphore, Totals};
 use super::{RunShared, WorkerPlan};
 use crate::content::Source;
 use crate::crew::Place;
@@ -8,8 +8,9 @@ use crate::filebench::error::{FilebenchError, FlowopError};
 use crate::filebench::fileset::{Entry, EntryKind, Fileset, Release, Rotor};
 use crate::filebench::plan::{DESCRIPTORS, Direction, Flowop, FlowopClass, FlowopKind, Number};
 use crate::filebench::statistics::WorkerStatistics;
+use crate::io_failure::IoFailure;
 use rt::sync::Notify;
-use rt::{FileRef, IoError, TreeError};
+use rt::{FileRef, IoError};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -55,9 +56,8 @@ pub(super) struct Kept {
     /// What was counted of it so far, cleared figures or not.
     pub(super) ops: u64,
     pub(super) bytes: u64,
-    /// A limit: what had been counted at its last call, and what is to its credit.
-    pub(super) last: u64,
-    pub(super) credit: i64,
+    /// What a limit with a target has charged.
+    pub(super) account: Account,
     /// Drawn once: `workingset`, and the value of `finishon...`.
     pub(super) working_set: u64,
     pub(super) constant: u64,
@@ -306,13 +306,8 @@ impl Worker {
         End::Failed(FilebenchError::Flowop { flowop, thread, kind })
     }
 
-    pub(super) fn tree_failed(&self, flowop: &Flowop, source: TreeError) -> End {
+    pub(super) fn failed(&self, flowop: &Flowop, source: impl Into<IoFailure>) -> End {
         let (flowop, thread) = (Arc::clone(&flowop.name), Arc::clone(&self.plan.name));
-        End::Failed(FilebenchError::Tree { flowop, thread, source })
-    }
-
-    pub(super) fn io_failed(&self, flowop: &Flowop, source: IoError) -> End {
-        let (flowop, thread) = (Arc::clone(&flowop.name), Arc::clone(&self.plan.name));
-        End::Failed(FilebenchError::Io { flowop, thread, source })
+        End::Failed(FilebenchError::Io { flowop, thread, source: source.into() })
     }
 }

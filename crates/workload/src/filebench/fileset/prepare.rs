@@ -13,6 +13,7 @@ use super::{Entry, EntryKind, Fileset};
 use crate::content::{Content, Source};
 use crate::crew::{Calls, Crew, Place, start};
 use crate::filebench::error::FilebenchError;
+use crate::io_failure::IoFailure;
 use rt::file_tree::TreeErrorKind;
 use rt::{FileKind, FileTree, OpenHow, Request, TreeError};
 use std::path::{Path, PathBuf};
@@ -43,8 +44,8 @@ pub(in crate::filebench) trait Say {
 }
 
 impl Fileset {
-    fn failed(&self, source: TreeError) -> FilebenchError {
-        FilebenchError::Prepare { fileset: Arc::clone(&self.plan.name), source }
+    fn failed(&self, source: impl Into<IoFailure>) -> FilebenchError {
+        FilebenchError::Prepare { fileset: Arc::clone(&self.plan.name), source: source.into() }
     }
 
     /// Brings the set into being. See the [module](self).
@@ -199,7 +200,7 @@ impl Filling {
     ) -> Result<(), FilebenchError> {
         let (tree, set) = (&*place.tree, &self.set);
         let (path, size) = (set.path_of(EntryKind::File, number), set.size_of(number));
-        let failed = |error| set.failed(error);
+        let failed = |error: TreeError| set.failed(error);
         let there = match self.reusing {
             true if set.plan.trust => Some(size),
             true => match tree.status(&path).await {
@@ -241,10 +242,7 @@ impl Filling {
         while at < size && !self.stop.load(Ordering::Relaxed) {
             let len = WRITE.min(size - at);
             let write = Request::write(Offset(at), source.next(len as usize));
-            file.submit(write).await.map_err(|source| FilebenchError::Fill {
-                fileset: Arc::clone(&set.plan.name),
-                source,
-            })?;
+            file.submit(write).await.map_err(|error| set.failed(error))?;
             at += len;
             self.progress.bytes_done.fetch_add(len, Ordering::Relaxed);
         }

@@ -55,7 +55,8 @@ pub(super) fn apply(spec: &mut Spec, name: &str, value: &Value) -> Result<(), Tr
         "verify_async" | "verifysort_nr" => {
             value.number()?;
         }
-        "verifysort" | "verify_dump" | "verify_state_save" => {
+        // Jobs always draw repeats from one set.
+        "dedupe_global" | "verifysort" | "verify_dump" | "verify_state_save" => {
             value.flag()?;
         }
         "continue_on_error" => spec.continue_on_error = continue_on_error(value)?,

@@ -83,8 +83,7 @@ fn every_figure_stands_in_its_column() {
 
 #[test]
 fn the_configuration_says_down_to_what_results_are_recorded() {
-    for (record, count) in
-        [(Record::NoTargets, 3), (Record::NoWorkers, 2), (Record::NoManagers, 1)]
+    for (record, count) in [(Record::NoTargets, 3), (Record::NoWorkers, 2), (Record::NoManagers, 1)]
     {
         let (plan, outcome) = sample(record);
         let text = results_csv(&plan, &outcome, &Stamps::default());

@@ -117,9 +117,7 @@ impl<'a> Lines<'a> {
                 Some(line) => line,
                 None => {
                     let found = "the end of the file".to_owned();
-                    return Err(
-                        self.error_at_end(IcfErrorKind::Expected { expected: what, found })
-                    );
+                    return Err(self.error_at_end(IcfErrorKind::Expected { expected: what, found }));
                 }
             };
             let text = line.text();

@@ -1,9 +1,7 @@
 //! The section `MANAGER LIST`: machines, their workers, what those are given.
 
 use super::lines::{Fields, Line, Lines};
-use super::{
-    ASSIGNED_MAX, IcfError, IcfErrorKind, MANAGERS_MAX, OUTSTANDING_MAX, TARGETS_MAX,
-};
+use super::{ASSIGNED_MAX, IcfError, IcfErrorKind, MANAGERS_MAX, OUTSTANDING_MAX, TARGETS_MAX};
 use crate::crew::WORKERS_MAX;
 use crate::iometer::icf::{DataPattern, Icf, Manager, Worker};
 
@@ -84,10 +82,7 @@ fn read_manager<'a>(
     }
 }
 
-fn read_worker<'a>(
-    lines: &mut Lines<'a>,
-    assigned: &mut Assigned<'a>,
-) -> Result<Worker, IcfError> {
+fn read_worker<'a>(lines: &mut Lines<'a>, assigned: &mut Assigned<'a>) -> Result<Worker, IcfError> {
     let mut worker = Worker {
         name: lines.text_value().to_owned(),
         outstanding: 1,

@@ -60,8 +60,8 @@ pub const DELAY_MS_MAX: u64 = 3_600_000;
 /// The longest run, in hours: two months.
 pub const RUN_HOURS_MAX: u64 = 1440;
 
-/// The version from which access specifications have names.
-const NAMED_SPECS: u64 = 1998_05_21;
+/// The version from which access specifications have names: 1998.05.21.
+const NAMED_SPECS: u64 = 19_980_521;
 
 /// Where in a file something is wrong, and what.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -249,8 +249,8 @@ pub fn parse(file: &str, text: &str) -> Result<Icf, IcfError> {
     Ok(icf)
 }
 
-/// Reads the first line; gives the version as one number that grows, `1998_10_08` or, from 1.1.0 on,
-/// larger than any date.
+/// Reads the first line; gives the version as one number that grows: 19981008 for 1998.10.08, and from
+/// 1.1.0 on larger than any date.
 fn read_version(lines: &mut Lines<'_>, icf: &mut Icf) -> Result<u64, IcfError> {
     let Some(line) = lines.next_key_line() else {
         return Err(lines.error_at_end(IcfErrorKind::NoVersion { found: String::new() }));

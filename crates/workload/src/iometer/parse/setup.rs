@@ -10,8 +10,8 @@ const END: &str = "'END test setup";
 const DISPLAY: &str = "RESULTS DISPLAY";
 const DISPLAY_END: &str = "'END results display";
 
-/// Versions before this one may lack the end of the test setup.
-const SETUP_HAS_END: u64 = 1999_02_17;
+/// Versions before this one (1999.02.17) may lack the end of the test setup.
+const SETUP_HAS_END: u64 = 19_990_217;
 
 /// The largest number in a cycling, the one that IOMeter's own fields take.
 const CYCLING_MAX: u64 = 9999;

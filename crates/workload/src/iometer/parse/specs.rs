@@ -1,9 +1,7 @@
 //! The section `ACCESS SPECIFICATIONS`.
 
 use super::lines::{Fields, Lines};
-use super::{
-    DELAY_MS_MAX, IO_BYTES_MAX, IcfError, IcfErrorKind, SPEC_LINES_MAX, SPECS_MAX,
-};
+use super::{DELAY_MS_MAX, IO_BYTES_MAX, IcfError, IcfErrorKind, SPEC_LINES_MAX, SPECS_MAX};
 use crate::iometer::icf::{AccessLine, AccessSpec, DefaultAssignment};
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -79,7 +79,8 @@ fn files_of_older_versions_are_read() {
 #[test]
 fn what_belongs_to_a_key_may_be_empty() {
     for address in ["\t\n", "\n", ""] {
-        let text = WHOLE.replace("'Manager network address\n\t127.0.0.1\n", "'MANAGER NETWORK ADDRESS\n@");
+        let text =
+            WHOLE.replace("'Manager network address\n\t127.0.0.1\n", "'MANAGER NETWORK ADDRESS\n@");
         let icf = parse("x.icf", &text.replace('@', address)).expect("no address");
         assert_eq!(icf.managers[0].workers.len(), 1);
     }
@@ -90,22 +91,69 @@ fn errors_name_the_place_and_the_mend() {
     let head = "Version 1.1.0\n'ACCESS SPECIFICATIONS\n'Access specification name,default \
                 assignment\n\tA,NONE\n'size,% of size,% reads,% random,delay,burst,align,reply\n";
     let cases = [
-        ("hello", "x.icf:1:1: an .icf file begins with a line like 'Version 1.1.0', not with 'hello'"),
+        (
+            "hello",
+            "x.icf:1:1: an .icf file begins with a line like 'Version 1.1.0', not with 'hello'",
+        ),
         ("", "x.icf:1:1: an .icf file begins with a line like 'Version 1.1.0', not with ''"),
-        ("Version 1.1.0\n'TEST SETUP\n", "x.icf:2:1: the file ends within TEST SETUP; it lacks ''END test setup'"),
-        ("Version 1.1.0\n'TEST SETUP\n'Colour\n\tred\n", "x.icf:3:1: TEST SETUP has no key ''Colour'; correct it or remove it with its value"),
-        ("Version 1.1.0\n'TEST SETUP\n'Test Type\n\tSLOW\n", "x.icf:4:2: 'Test Type is one of NORMAL, CYCLE_TARGETS, CYCLE_WORKERS, INCREMENT_TARGETS_PARALLEL, INCREMENT_TARGETS_SERIAL, CYCLE_WORKERS_AND_TARGETS, CYCLE_OUTSTANDING_IOS, CYCLE_OUTSTANDING_IOS_AND_TARGETS, not 'SLOW'"),
-        ("Version 1.1.0\n'Queue Depth Cycling\n\t0 4 1 LINEAR\n", "x.icf:2:1: ''Queue Depth Cycling' is no section; there are 'TEST SETUP, 'RESULTS DISPLAY, 'ACCESS SPECIFICATIONS and 'MANAGER LIST (a comment has a space after its ')"),
-        ("Version 1.1.0\n'TEST SETUP\n'Queue Depth Cycling\n\t0 4 1 LINEAR\n", "x.icf:4:2: the start of a cycling is 0; it must lie between 1 and 9999"),
-        (&format!("{head}\t4096,60,100,0,0,1,0,0\n\t512,30,0,0,0,1,0,0\n'END access specifications\n"), "x.icf:4:2: the shares ('% of size') of the access specification 'A' add up to 90, not to 100"),
-        (&format!("{head}\t4096,100,101,0,0,1,0,0\n"), "x.icf:6:11: '% reads' is 101; it must lie between 0 and 100"),
-        (&format!("{head}\t4096,100,x,0,0,1,0,0\n"), "x.icf:6:11: '% reads' is a whole number, not 'x'"),
-        (&format!("{head}\t4096,100,0,0,0\n"), "x.icf:6:16: the burst length is a whole number, not ''"),
-        (&format!("{head}\t4096,100,0,0,0,1,0,0,7\n"), "x.icf:6:23: expected 8 numbers in a line, found '7'"),
-        (&format!("{head}\t4096,100,0,0,0,1,0,512\n"), "x.icf:6:2: the access specification 'A' asks for a reply of 512 B, which only network tests have; set it to 0"),
-        (&WHOLE.replace("\tDatabase\n'End", "\tData\n'End"), "there is no access specification 'Data'; define it under 'ACCESS SPECIFICATIONS"),
-        (&WHOLE.replace("'Worker type\n\tDISK", "'Worker type\n\tNETWORK,TCP"), "the worker 'Worker 1' is a network worker; only DISK workers can run: remove it"),
-        (&WHOLE.replace("DISABLED,1,", "ENABLED,1,"), "testing the connection rate is not supported; set it to DISABLED"),
+        (
+            "Version 1.1.0\n'TEST SETUP\n",
+            "x.icf:2:1: the file ends within TEST SETUP; it lacks ''END test setup'",
+        ),
+        (
+            "Version 1.1.0\n'TEST SETUP\n'Colour\n\tred\n",
+            "x.icf:3:1: TEST SETUP has no key ''Colour'; correct it or remove it with its value",
+        ),
+        (
+            "Version 1.1.0\n'TEST SETUP\n'Test Type\n\tSLOW\n",
+            "x.icf:4:2: 'Test Type is one of NORMAL, CYCLE_TARGETS, CYCLE_WORKERS, INCREMENT_TARGETS_PARALLEL, INCREMENT_TARGETS_SERIAL, CYCLE_WORKERS_AND_TARGETS, CYCLE_OUTSTANDING_IOS, CYCLE_OUTSTANDING_IOS_AND_TARGETS, not 'SLOW'",
+        ),
+        (
+            "Version 1.1.0\n'Queue Depth Cycling\n\t0 4 1 LINEAR\n",
+            "x.icf:2:1: ''Queue Depth Cycling' is no section; there are 'TEST SETUP, 'RESULTS DISPLAY, 'ACCESS SPECIFICATIONS and 'MANAGER LIST (a comment has a space after its ')",
+        ),
+        (
+            "Version 1.1.0\n'TEST SETUP\n'Queue Depth Cycling\n\t0 4 1 LINEAR\n",
+            "x.icf:4:2: the start of a cycling is 0; it must lie between 1 and 9999",
+        ),
+        (
+            &format!(
+                "{head}\t4096,60,100,0,0,1,0,0\n\t512,30,0,0,0,1,0,0\n'END access specifications\n"
+            ),
+            "x.icf:4:2: the shares ('% of size') of the access specification 'A' add up to 90, not to 100",
+        ),
+        (
+            &format!("{head}\t4096,100,101,0,0,1,0,0\n"),
+            "x.icf:6:11: '% reads' is 101; it must lie between 0 and 100",
+        ),
+        (
+            &format!("{head}\t4096,100,x,0,0,1,0,0\n"),
+            "x.icf:6:11: '% reads' is a whole number, not 'x'",
+        ),
+        (
+            &format!("{head}\t4096,100,0,0,0\n"),
+            "x.icf:6:16: the burst length is a whole number, not ''",
+        ),
+        (
+            &format!("{head}\t4096,100,0,0,0,1,0,0,7\n"),
+            "x.icf:6:23: expected 8 numbers in a line, found '7'",
+        ),
+        (
+            &format!("{head}\t4096,100,0,0,0,1,0,512\n"),
+            "x.icf:6:2: the access specification 'A' asks for a reply of 512 B, which only network tests have; set it to 0",
+        ),
+        (
+            &WHOLE.replace("\tDatabase\n'End", "\tData\n'End"),
+            "there is no access specification 'Data'; define it under 'ACCESS SPECIFICATIONS",
+        ),
+        (
+            &WHOLE.replace("'Worker type\n\tDISK", "'Worker type\n\tNETWORK,TCP"),
+            "the worker 'Worker 1' is a network worker; only DISK workers can run: remove it",
+        ),
+        (
+            &WHOLE.replace("DISABLED,1,", "ENABLED,1,"),
+            "testing the connection rate is not supported; set it to DISABLED",
+        ),
     ];
     for (text, expected) in cases {
         let error = error(text);

@@ -1,0 +1,520 @@
+//! Write-back: dirty pages go to the device.
+//!
+//! **One inode.** Its dirty pages are taken in the order of the file. Pages whose space is only reserved
+//! are granted blocks now, for as long a run of them as there is: this is delayed allocation. Runs that
+//! follow one another on the device are written together; when they are there, new blocks are mapped
+//! and the stored size follows. One write-back of an inode at a time, so that an older page can't
+//! overtake a newer one.
+//!
+//! **When.** A task looks every [`LOOK_EVERY`] at the longest, or when the bell rings: data older than
+//! `dirty_expire`; more dirty than the background limit; transactions older than `commit_interval`;
+//! blocks that waited [`CHECKPOINT_AFTER`] to be written in place, or a journal that is half full. It
+//! sleeps without a timer when nothing is dirty, so a simulation ends when the load does. Writers beyond
+//! the hard limits write back themselves. With `write_behind` a full cluster of a sequential writer is
+//! written at once.
+//!
+//! **Failures.** Data that can't be written is lost, as on Linux; the next sync of the file says so.
+
+use crate::cache::Backing;
+use crate::core::{Core, Outcome};
+use crate::inode::Inode;
+use crate::layout::Extent;
+use crate::mapping::What;
+use crate::truncate::take_pending;
+use crate::write::pending_at;
+use futures_util::future::{Either, select};
+use futures_util::{StreamExt, stream};
+use rt::sync::Notify;
+use rt::{Rt, SgList, TreeErrorKind};
+use std::ops::Range;
+use std::pin::pin;
+use std::rc::{Rc, Weak};
+use stdx::Duration;
+
+/// The task looks at least so often while something is dirty: Linux' `dirty_writeback_centisecs`.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Committed blocks are written in place after so long: the age at which Linux writes dirty buffers.
+const CHECKPOINT_AFTER: Duration = Duration::from_secs(30);
+/// Pages that one write-back takes: bounds what it holds, and how long others wait for it.
+const PAGES_MAX: usize = 2048;
+/// Pages that one grant of delayed allocation is for, at the most: 32 MiB of 4 KiB pages.
+const GRANT_PAGES_MAX: u64 = 8192;
+/// Runs of one write-back in flight together.
+const RUNS_IN_FLIGHT_MAX: usize = 8;
+
+/// Pages that follow one another in the file and on the device.
+struct Segment {
+    first: u64,
+    extent: Extent,
+    state: State,
+    data: SgList,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Mapped,
+    Unwritten,
+    New,
+}
+
+impl Core {
+    /// Writes back all dirty pages of a range.
+    pub(crate) async fn write_back_range(
+        self: &Rc<Self>,
+        inode: &Rc<Inode>,
+        range: Range<u64>,
+    ) -> Outcome<()> {
+        // Whoever waits for the lock waits for writes under way, which a sync has to do as well.
+        let mut from = range.start;
+        loop {
+            if inode.body.borrow().dirty.is_empty() && inode.write_back.try_lock().is_ok() {
+                return Ok(());
+            }
+            let done = self.write_back(inode, from..range.end, PAGES_MAX).await?;
+            match done {
+                Some(next) => from = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Writes back dirty pages of a range, some at the most; returns where there may be more.
+    async fn write_back(
+        self: &Rc<Self>,
+        inode: &Rc<Inode>,
+        range: Range<u64>,
+        most: usize,
+    ) -> Outcome<Option<u64>> {
+        let _turn = inode.write_back.lock().await;
+        let _io = inode.io.read().await;
+        let pages = self.take_dirty(inode, range.clone(), most);
+        let Some((last, _)) = pages.last() else { return Ok(None) };
+        let next = (pages.len() == most).then_some(last + 1);
+        let written = match self.segments(inode, &pages).await {
+            Ok(segments) => self.write_segments(inode, segments).await,
+            Err(error) => Err(error),
+        };
+        self.finish(inode, &pages, written.is_ok());
+        if let Err(error) = written {
+            inode.body.borrow_mut().failed = Some(error);
+            return Err(error);
+        }
+        Ok(next)
+    }
+
+    /// Takes dirty pages: they are being written from here on.
+    fn take_dirty(&self, inode: &Inode, range: Range<u64>, most: usize) -> Vec<(u64, SgList)> {
+        let mut body = inode.body.borrow_mut();
+        let indices: Vec<u64> = body.dirty.range(range).take(most).copied().collect();
+        let mut cache = self.pages.borrow_mut();
+        let mut pages = Vec::with_capacity(indices.len());
+        for index in indices {
+            body.dirty.remove(&index);
+            let Some(&key) = body.pages.get(&index) else { continue };
+            let data = cache.change(key, |page| {
+                page.dirty = false;
+                page.writing = true;
+                page.data.clone()
+            });
+            pages.push((index, data));
+        }
+        if body.dirty.is_empty()
+            && let Some(since) = body.dirty_since.take()
+        {
+            cache.dirty_inodes.remove(&(since, inode.number));
+        }
+        pages
+    }
+
+    /// Grants blocks to a run of pages that have only reserved some.
+    async fn grant_reserved(&self, inode: &Inode, first: u64) -> Outcome<()> {
+        let is_reserved = |index: u64| {
+            let body = inode.body.borrow();
+            let cache = self.pages.borrow();
+            body.pages.get(&index).is_some_and(|key| {
+                let page = cache.get(*key);
+                page.backing == Backing::Reserved && (page.dirty || page.writing)
+            })
+        };
+        let run = (first..first + GRANT_PAGES_MAX).take_while(|index| is_reserved(*index)).count();
+        let goal = self.goal(inode, first).await?;
+        let granted = self.grant(goal, run as u64).await;
+        let extent = match granted {
+            Ok(extent) => extent,
+            Err(error) => {
+                self.set_backing(inode, first..first + 1, Backing::Unknown);
+                self.space.borrow_mut().unreserve(1);
+                return Err(error);
+            }
+        };
+        self.set_backing(inode, first..first + extent.len, Backing::Pending);
+        self.add_pending(inode, first, extent);
+        Ok(())
+    }
+
+    fn set_backing(&self, inode: &Inode, range: Range<u64>, backing: Backing) {
+        let body = inode.body.borrow();
+        let mut cache = self.pages.borrow_mut();
+        for key in body.pages.range(range).map(|(_, key)| *key) {
+            cache.change(key, |page| page.backing = backing);
+        }
+    }
+
+    fn backing(&self, inode: &Inode, index: u64) -> Backing {
+        let body = inode.body.borrow();
+        let cache = self.pages.borrow();
+        body.pages.get(&index).map_or(Backing::Unknown, |key| cache.get(*key).backing)
+    }
+
+    /// Where pages go.
+    async fn segments(&self, inode: &Inode, pages: &[(u64, SgList)]) -> Outcome<Vec<Segment>> {
+        let mut segments: Vec<Segment> = Vec::new();
+        let mut i = 0;
+        while let Some((first, _)) = pages.get(i) {
+            let first = *first;
+            let follow = pages[i..].iter().zip(first..).take_while(|((index, _), at)| index == at);
+            let most = follow.count() as u64;
+            if self.backing(inode, first) == Backing::Reserved {
+                self.grant_reserved(inode, first).await?;
+            }
+            let (state, start, len) = match pending_at(inode, first) {
+                Some(start) => {
+                    let len = (1..most)
+                        .take_while(|n| pending_at(inode, first + n) == Some(start + n))
+                        .take_while(|n| self.same_region_as(start, start + n))
+                        .count();
+                    (State::New, start, 1 + len as u64)
+                }
+                None => {
+                    let run = self.lookup(inode, first, most).await?;
+                    match run.what {
+                        What::At(start) => (State::Mapped, start, run.len),
+                        What::Unwritten(start) => (State::Unwritten, start, run.len),
+                        // An earlier write-back failed, and its blocks were given back.
+                        What::Hole => {
+                            let extent = self.grant_run(inode, first, 1).await?;
+                            self.add_pending(inode, first, extent);
+                            (State::New, extent.start, 1)
+                        }
+                    }
+                }
+            };
+            let mut data = SgList::new();
+            for (_, page) in &pages[i..i + len as usize] {
+                data.append(page.clone());
+            }
+            i += len as usize;
+            match segments.last_mut() {
+                Some(last)
+                    if state == State::Mapped
+                        && last.state == state
+                        && last.extent.end() == start
+                        && last.first + last.extent.len == first =>
+                {
+                    last.extent.len += len;
+                    last.data.append(data);
+                }
+                _ => segments.push(Segment { first, extent: Extent { start, len }, state, data }),
+            }
+        }
+        Ok(segments)
+    }
+
+    fn same_region_as(&self, a: u64, b: u64) -> bool {
+        self.shape.region_of(a) == self.shape.region_of(b)
+    }
+
+    async fn write_segments(&self, inode: &Rc<Inode>, segments: Vec<Segment>) -> Outcome<()> {
+        let end = segments.iter().map(|segment| segment.first + segment.extent.len).max();
+        let writes = segments.into_iter().map(|segment| self.write_segment(inode, segment));
+        let writes = stream::iter(writes).buffer_unordered(RUNS_IN_FLIGHT_MAX);
+        writes.fold(Ok(()), async |so_far, write| so_far.and(write)).await?;
+        let end = end.unwrap_or(0) * self.shape.block;
+        let size = inode.size();
+        self.store_size(inode, end.min(size)).await
+    }
+
+    async fn write_segment(&self, inode: &Rc<Inode>, segment: Segment) -> Outcome<()> {
+        let Segment { first, extent, state, data } = segment;
+        let written = self.write_device(self.shape.offset(extent.start), data, false).await;
+        match state {
+            State::Mapped => written,
+            State::Unwritten => {
+                written?;
+                self.convert(inode, first, extent, inode.size()).await
+            }
+            State::New => {
+                take_pending(inode, first..first + extent.len);
+                if let Err(error) = written {
+                    self.space.borrow_mut().release(&self.shape, extent);
+                    return Err(error);
+                }
+                self.attach(inode, first, extent, false, inode.size()).await
+            }
+        }
+    }
+
+    /// Pages are written, or lost.
+    fn finish(&self, inode: &Inode, pages: &[(u64, SgList)], sound: bool) {
+        let body = inode.body.borrow();
+        let mut cache = self.pages.borrow_mut();
+        let mut space = self.space.borrow_mut();
+        for (index, _) in pages {
+            let Some(&key) = body.pages.get(index) else { continue };
+            cache.change(key, |page| {
+                page.writing = false;
+                if sound {
+                    page.backing = Backing::Mapped;
+                } else if !page.dirty {
+                    if page.backing == Backing::Reserved {
+                        space.unreserve(1);
+                    }
+                    page.backing = Backing::Unknown;
+                }
+            });
+        }
+    }
+
+    /// Writes back everything that is dirty now.
+    pub(crate) async fn write_back_all(self: &Rc<Self>) -> Outcome<()> {
+        let dirty: Vec<u64> =
+            self.pages.borrow().dirty_inodes.iter().map(|(_, number)| *number).collect();
+        for number in dirty {
+            if let Some(inode) = self.inodes.get(number) {
+                self.write_back_range(&inode, 0..u64::MAX).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes back the oldest dirty data: some of one inode. Returns whether there was any.
+    async fn write_back_oldest(self: &Rc<Self>) -> Outcome<bool> {
+        let oldest = self.pages.borrow().dirty_inodes.first().copied();
+        let Some((since, number)) = oldest else { return Ok(false) };
+        let Some(inode) = self.inodes.get(number) else {
+            self.pages.borrow_mut().dirty_inodes.remove(&(since, number));
+            return Ok(true);
+        };
+        self.write_back(&inode, 0..u64::MAX, PAGES_MAX).await?;
+        // What is left goes behind the others, so that none starves.
+        let mut body = inode.body.borrow_mut();
+        if body.dirty_since == Some(since) {
+            let now = self.rt.now();
+            let mut cache = self.pages.borrow_mut();
+            cache.dirty_inodes.remove(&(since, number));
+            cache.dirty_inodes.insert((now, number));
+            body.dirty_since = Some(now);
+        }
+        Ok(true)
+    }
+
+    /// A writer waits while too much is dirty, and writes back itself.
+    pub(crate) async fn wait_for_limits(self: &Rc<Self>, inode: &Rc<Inode>) -> Outcome<()> {
+        let of_file = self.options.file_dirty_max.bytes() / self.shape.block;
+        if of_file > 0 && inode.body.borrow().dirty.len() as u64 >= of_file {
+            // The file's own limit: down to half of it, as `ufs_LW` is to `ufs_HW`.
+            while inode.body.borrow().dirty.len() as u64 > of_file / 2 {
+                self.write_back(inode, 0..u64::MAX, PAGES_MAX).await?;
+            }
+        }
+        let unclean = || {
+            let cache = self.pages.borrow();
+            (cache.unclean(), cache.background_max, cache.dirty_max)
+        };
+        let (now, background, limit) = unclean();
+        if now > background {
+            self.bell.notify_waiters();
+        }
+        if now <= limit {
+            return Ok(());
+        }
+        while unclean().0 > limit {
+            match self.write_back_oldest().await {
+                Ok(true) => {}
+                // All that is unclean is being written: by others, who will be done.
+                Ok(false) => self.rt.sleep(Duration::from_millis(1)).await,
+                // It is told to whoever syncs that file, not to whoever writes this one.
+                Err(_) => self.check_open()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to write a cluster that a sequential writer has filled.
+    pub(crate) fn write_behind(self: &Rc<Self>, inode: &Rc<Inode>, at: u64, end: u64) {
+        let cluster = self.options.write_behind.bytes();
+        if cluster == 0 {
+            return;
+        }
+        let range = {
+            let mut body = inode.body.borrow_mut();
+            let sequential = body.last_write_end == at;
+            body.last_write_end = end;
+            if !sequential {
+                body.behind_to = at - at % cluster;
+            }
+            let full = end - end % cluster;
+            if full <= body.behind_to {
+                return;
+            }
+            let from = std::mem::replace(&mut body.behind_to, full);
+            from / self.shape.block..full / self.shape.block
+        };
+        let (core, inode) = (Rc::clone(self), Rc::clone(inode));
+        let task = async move {
+            // A failure is kept with the inode.
+            let _ = core.write_back_range(&inode, range).await;
+        };
+        self.rt.spawn(task).detach();
+    }
+
+    /// Makes a file's changes durable, after its data was written back. `data_only`: not its times.
+    pub(crate) async fn make_durable(
+        self: &Rc<Self>,
+        inode: &Rc<Inode>,
+        data_only: bool,
+    ) -> Outcome<()> {
+        self.check_open()?;
+        let failed = inode.body.borrow_mut().failed.take();
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let begun = self.flushes_begun();
+        let transaction = if data_only {
+            inode.body.borrow().transaction_but_times
+        } else {
+            if inode.body.borrow().times_dirty {
+                // The commit stores them.
+                let block = self.inode_block(inode.number).await?;
+                if inode.body.borrow().times_dirty {
+                    self.store(&self.tx(), inode, &block);
+                }
+            }
+            inode.body.borrow().transaction
+        };
+        if transaction > self.journal.committed() {
+            self.commit(transaction).await?;
+        }
+        self.flush_since(begun).await
+    }
+
+    /// Makes everything durable.
+    pub(crate) async fn sync_all(self: &Rc<Self>) -> Outcome<()> {
+        self.check_open()?;
+        self.write_back_all().await?;
+        let begun = self.flushes_begun();
+        self.commit_metadata(self.journal.running()).await?;
+        self.flush_since(begun).await
+    }
+
+    /// Does what is due; returns whether anything is left that will be.
+    async fn upkeep(self: &Rc<Self>) -> Outcome<bool> {
+        let now = self.rt.now();
+        // Old data, each inode once.
+        let expired = |since| now.since(since) >= self.options.dirty_expire;
+        let old: Vec<u64> = {
+            let cache = self.pages.borrow();
+            let old = cache.dirty_inodes.iter().take_while(|(since, _)| expired(*since));
+            old.map(|(_, number)| *number).collect()
+        };
+        for number in old {
+            if let Some(inode) = self.inodes.get(number) {
+                // A failure is kept with the inode.
+                let _ = self.write_back_range(&inode, 0..u64::MAX).await;
+            }
+        }
+        loop {
+            let over = {
+                let cache = self.pages.borrow();
+                cache.unclean() > cache.background_max && !cache.dirty_inodes.is_empty()
+            };
+            if !over {
+                break;
+            }
+            let _ = self.write_back_oldest().await;
+            self.check_open()?;
+        }
+        let began = self.journal.began();
+        let old = began.is_some_and(|began| now.since(began) >= self.options.commit_interval);
+        if old {
+            self.commit(self.journal.running()).await?;
+        } else if began.is_none() && self.has_dirty_times() {
+            // They begin a transaction, which is committed in its turn.
+            self.store_times().await?;
+        }
+        let waiting = self.journal.waiting_since();
+        let due = waiting.is_some_and(|since| now.since(since) >= CHECKPOINT_AFTER);
+        if due || self.journal.is_half_used() {
+            self.checkpoint().await?;
+        }
+        let dirty = !self.pages.borrow().dirty_inodes.is_empty();
+        let metadata = self.journal.began().is_some() || self.journal.waiting_since().is_some();
+        Ok(dirty || metadata || self.has_dirty_times())
+    }
+
+    /// Whether more is dirty than the background limit.
+    fn is_over_background(&self) -> bool {
+        let cache = self.pages.borrow();
+        cache.unclean() > cache.background_max && !cache.dirty_inodes.is_empty()
+    }
+}
+
+/// The task that does the upkeep, until the file system is gone or closed.
+pub(crate) async fn keep_up(core: Weak<Core>, rt: Rt, bell: Rc<Notify>) {
+    // Something may have become dirty before this task ran.
+    let mut busy = true;
+    loop {
+        let look_every = match core.upgrade() {
+            Some(core) if core.closed.get().is_none() => {
+                LOOK_EVERY.min(core.options.commit_interval)
+            }
+            _ => return,
+        };
+        if busy {
+            // The bell matters only when it says that too much is dirty.
+            let deadline = rt.now() + look_every;
+            while rt.now() < deadline {
+                let rung = {
+                    let sleep = pin!(rt.sleep_until(deadline));
+                    let ring = pin!(bell.notified());
+                    matches!(select(sleep, ring).await, Either::Right(_))
+                };
+                let Some(core) = core.upgrade() else { return };
+                if core.closed.get().is_some() {
+                    return;
+                }
+                if rung && core.is_over_background() {
+                    break;
+                }
+            }
+        } else {
+            bell.notified().await;
+        }
+        let Some(core) = core.upgrade() else { return };
+        if core.closed.get().is_some() {
+            return;
+        }
+        if !busy && !core.is_over_background() {
+            // Something has just become dirty: it is looked at when it has aged.
+            busy = true;
+            continue;
+        }
+        busy = match core.upkeep().await {
+            Ok(left) => left,
+            Err(error) => {
+                core.shut_down(error);
+                return;
+            }
+        };
+    }
+}
+
+/// What went wrong, for whoever is told by an [`IoError`](rt::IoError).
+pub(crate) fn io_kind(error: TreeErrorKind) -> rt::IoErrorKind {
+    match error {
+        TreeErrorKind::Io(kind) => kind,
+        TreeErrorKind::NoSpace => rt::IoErrorKind::NoSpace,
+        TreeErrorKind::ReadOnly => rt::IoErrorKind::ReadOnly,
+        _ => rt::IoErrorKind::Invalid,
+    }
+}

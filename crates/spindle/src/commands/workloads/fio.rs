@@ -1,0 +1,283 @@
+//! `spindle lab fio`: fio's job files, as they are, with fio's output.
+//!
+//! The options of fio's command line that go with a job file have their names here (`--section`,
+//! `--output`, `--output-format`, `--parse-only`); what describes a job stands in the file.
+
+use super::session::{Common, Session, ToolRun};
+use super::this_machine;
+use crate::commands::{Failure, print, say};
+use clap::{Args, ValueEnum};
+use lab::study::ToolKind;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use workload::content::Form;
+use workload::fio::{self, FioOutcome, Machine, Plan, Setup, Sources, Stamp};
+use workload::outcome::Outcome;
+
+/// Bytes in a page, for `$pagesize`.
+const PAGE_BYTES: u64 = rt::PAGE as u64;
+
+/// The version of fio whose forms the output has.
+const FIO_VERSION: &str = "fio-3.33";
+
+/// A job file and what is told of it.
+#[derive(Args)]
+pub struct FioArgs {
+    /// The job file
+    #[arg(value_name = "JOB.fio")]
+    file: PathBuf,
+    /// The directory that relative paths in the job file start from
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Run only this section (and [global]); may be given several times
+    #[arg(long, value_name = "NAME")]
+    section: Vec<String>,
+    /// Write the output to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The forms of the output, in fio's words
+    #[arg(
+        long,
+        value_name = "FORMAT,...",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "normal"
+    )]
+    output_format: Vec<Format>,
+    /// Read the job file, say what it would run, and stop
+    #[arg(long)]
+    parse_only: bool,
+    /// Let jobs write to block devices; what is on them is lost
+    #[arg(long)]
+    destructive: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// A form of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Normal,
+    /// One document
+    Json,
+    /// JSON with the bins of latencies
+    #[value(name = "json+")]
+    JsonPlus,
+    /// One line a job, version 3
+    Terse,
+}
+
+/// Files and the environment, for the job file.
+struct Host;
+
+impl Sources for Host {
+    fn text(&self, path: &Path) -> Result<String, String> {
+        std::fs::read_to_string(path).map_err(|error| error.to_string())
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+}
+
+/// Runs the job file.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: FioArgs) -> Result<(), Failure> {
+    if args.common.compressible.is_some() || args.common.duplicates.is_some() {
+        return Err(Failure::usage(
+            "fio's jobs say what they write: put buffer_compress_percentage= or dedupe_percentage= into the job file",
+        ));
+    }
+    let plan = fio::read(&args.file, &Host, &machine()?, &args.section).map_err(Failure::usage)?;
+    if args.parse_only {
+        return print(&plan.describe());
+    }
+    let plan = Arc::new(plan);
+    let root = match plan.has_absolute_paths() {
+        true => Path::new("/"),
+        false => &args.dir,
+    };
+    let plan = match plan.has_absolute_paths() {
+        true => Arc::new(below_root(&plan, &args.dir)?),
+        false => plan,
+    };
+    let session = Session::open(&args.common, root)?;
+    let told = Told { formats: &args.output_format, file: args.output.as_deref() };
+    if told.is_for_people() {
+        told.begin(&fio::opening(&plan, &version()))?;
+    }
+    let (mut outcomes, mut failed) = (Vec::new(), None);
+    for repeat in 0..session.repeats() {
+        let (plan, stop) = (Arc::clone(&plan), session.stop());
+        let quiet = !told.is_for_people();
+        let setup = Setup {
+            seed: session.seed(repeat),
+            form: Form::Bytes,
+            destructive: args.destructive,
+            say: Rc::new(move |line: &str| {
+                if !quiet {
+                    say(line);
+                }
+            }),
+        };
+        let ended = session.block_on(move |crew| fio::run(crew, plan, setup, stop));
+        if ended.is_err() {
+            session.check_interrupt()?;
+        }
+        let outcome = ended.map_err(Failure::failed)?;
+        told.tell(&outcome)?;
+        write_logs(&outcome)?;
+        for error in &outcome.errors {
+            failed = Some(error.to_string());
+        }
+        outcomes.push(outcome.outcome());
+    }
+    conclude(&args, &session, outcomes)?;
+    match failed {
+        Some(error) => Err(Failure::failed(error)),
+        None => Ok(()),
+    }
+}
+
+fn conclude(args: &FioArgs, session: &Session, outcomes: Vec<Outcome>) -> Result<(), Failure> {
+    let name = args.file.file_stem().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let tool = ToolRun {
+        tool: ToolKind::Fio,
+        title: &format!("fio: {name}"),
+        workload: &name,
+        content: None,
+        table: args.output_format == [Format::Normal],
+    };
+    session.conclude(&tool, outcomes)
+}
+
+/// The plan with its relative paths below `dir`, for a tree over the root.
+fn below_root(plan: &Plan, dir: &Path) -> Result<Plan, Failure> {
+    let full = dir.canonicalize().map_err(|error| {
+        Failure::usage(format!("{}: {error}; name a directory that is there", dir.display()))
+    })?;
+    Ok(plan.with_relative_paths_below(&full))
+}
+
+fn version() -> String {
+    // Readers of the JSON look for fio's name and version.
+    format!("{FIO_VERSION} (spindle {})", env!("CARGO_PKG_VERSION"))
+}
+
+fn machine() -> Result<Machine, Failure> {
+    Ok(Machine {
+        page_bytes: PAGE_BYTES,
+        processors: std::thread::available_parallelism().map_or(1, |count| count.get() as u64),
+        memory_mib: this_machine::memory()?.bytes() >> 20,
+    })
+}
+
+/// Where the output goes and in which forms.
+struct Told<'a> {
+    formats: &'a [Format],
+    file: Option<&'a Path>,
+}
+
+impl Told<'_> {
+    fn is_for_people(&self) -> bool {
+        self.formats.contains(&Format::Normal)
+    }
+
+    /// The first lines. They begin the file where the output goes to one.
+    fn begin(&self, text: &str) -> Result<(), Failure> {
+        match self.file {
+            Some(path) => std::fs::write(path, text).map_err(|error| unwritable(path, &error)),
+            None => print(text),
+        }
+    }
+
+    fn tell(&self, outcome: &FioOutcome) -> Result<(), Failure> {
+        let stamp = stamp()?;
+        let mut text = String::new();
+        for format in self.formats {
+            match format {
+                Format::Normal => text.push_str(&outcome.text(&stamp)),
+                Format::Terse => text.push_str(&outcome.terse(&stamp)),
+                Format::Json | Format::JsonPlus => {
+                    let bins = *format == Format::JsonPlus;
+                    let document = outcome.json(&stamp, bins);
+                    let written = serde_json::to_string_pretty(&document);
+                    text.push_str(&written.map_err(Failure::failed)?);
+                    text.push('\n');
+                }
+            }
+        }
+        let Some(path) = self.file else { return print(&text) };
+        let append = self.is_for_people();
+        let mut options = std::fs::OpenOptions::new();
+        options.create(true).write(true).append(append).truncate(!append);
+        let file = options.open(path);
+        let written =
+            file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
+        written.map_err(|error| unwritable(path, &error))
+    }
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("writing {}: {error}", path.display()))
+}
+
+/// Logs go to the current directory, as fio's do.
+fn write_logs(outcome: &FioOutcome) -> Result<(), Failure> {
+    for (name, text) in &outcome.logs {
+        let path = Path::new(name);
+        std::fs::write(path, text).map_err(|error| unwritable(path, &error))?;
+    }
+    Ok(())
+}
+
+/// The moment, as fio's output has it; in universal time.
+fn stamp() -> Result<Stamp, Failure> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let unix_ms = since.map_err(Failure::failed)?.as_millis() as u64;
+    Ok(Stamp { unix_ms, text: calendar(unix_ms / 1000), version: version() })
+}
+
+/// Seconds since 1970 as `Sun Nov 22 01:08:55 2026`.
+fn calendar(seconds: u64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb"];
+    const DAYS_OF_400_YEARS: u64 = 146_097;
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March, counted from 0: the leap day is their last.
+    let since = days + 719_468;
+    let (era, day) = (since / DAYS_OF_400_YEARS, since % DAYS_OF_400_YEARS);
+    let year = (day - day / 1460 + day / 36_524 - day / (DAYS_OF_400_YEARS - 1)) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let of_month = of_year - (153 * month + 2) / 5 + 1;
+    let year = year + era * 400 + u64::from(month >= 10);
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!(
+        "{} {} {of_month:2} {hour:02}:{minute:02}:{:02} {year}",
+        DAYS[(days % 7) as usize],
+        MONTHS[month as usize],
+        second % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_calendar_is_that_of_ctime() {
+        for (seconds, text) in [
+            (0, "Thu Jan  1 00:00:00 1970"),
+            (951_782_400, "Tue Feb 29 00:00:00 2000"),
+            (1_795_309_735, "Sun Nov 22 01:08:55 2026"),
+        ] {
+            assert_eq!(calendar(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! `spindle lab smallfiles`: create, stat, read, copy and delete many small files.
+
+use super::session::{Common, Session, ToolRun};
+use crate::commands::{Failure, print, say};
+use clap::Args;
+use lab::study::ToolKind;
+use std::path::PathBuf;
+use stdx::ByteCount;
+use workload::smallfiles::{self, Phase, Plan, Sizes, table};
+
+/// What is done to how many files.
+#[derive(Args)]
+pub struct SmallFilesArgs {
+    /// The directory to work in
+    #[arg(short = 'd', long = "dir", value_name = "DIR", default_value = ".")]
+    directory: PathBuf,
+    /// Files
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10_000)]
+    files: u64,
+    /// Their size, or a range of sizes, each as likely as another
+    #[arg(short = 's', long, value_name = "SIZE[:MAX]", default_value = "4k")]
+    size: Sizes,
+    /// Directories that share them [default: one for each hundred]
+    #[arg(long, value_name = "N")]
+    dirs: Option<u64>,
+    /// Threads that share them
+    #[arg(short = 't', long, value_name = "N", default_value_t = 1)]
+    threads: u32,
+    /// The block by which files are read and written
+    #[arg(long, value_name = "SIZE", default_value = "64k")]
+    block: ByteCount,
+    /// Make each file durable (fsync) before the next
+    #[arg(long)]
+    fsync: bool,
+    /// Make the system forget each file's data before it is read or copied
+    #[arg(long)]
+    cold: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Runs the phases, and prints the table.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: SmallFilesArgs) -> Result<(), Failure> {
+    let default = Plan::of_files(args.files);
+    let plan = Plan {
+        number: std::process::id(),
+        sizes: args.size,
+        directories: args.dirs.unwrap_or(default.directories),
+        threads: args.threads,
+        block: args.block,
+        durable: args.fsync,
+        cold: args.cold,
+        ..default
+    };
+    plan.check().map_err(Failure::usage)?;
+    let session = Session::open(&args.common, &args.directory)?;
+    let spec = session.content_spec();
+    let content = session.content(spec);
+    let mut outcomes = Vec::new();
+    for repeat in 0..session.repeats() {
+        let (plan, content, stop) = (plan.clone(), content.clone(), session.stop());
+        let seed = session.seed(repeat);
+        let heard = |phase: Phase| say(&format!("{} ...", phase.word()));
+        let ended = session.block_on(move |crew| async move {
+            smallfiles::run(&*crew, &plan, &content, seed, stop, &heard).await
+        });
+        if ended.is_err() {
+            session.check_interrupt()?;
+        }
+        let outcome = ended.map_err(Failure::failed)?;
+        print(&table::text(&outcome))?;
+        outcomes.push(outcome.outcome());
+    }
+    let tool = ToolRun {
+        tool: ToolKind::SmallFiles,
+        title: "Small files",
+        workload: "smallfiles",
+        content: Some(spec),
+        table: true,
+    };
+    session.conclude(&tool, outcomes)
+}

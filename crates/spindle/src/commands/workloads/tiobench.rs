@@ -1,0 +1,106 @@
+//! `spindle lab tiobench`: threads × sequential and random reads and writes, by tiobench's options.
+
+use super::session::{Common, Session, ToolRun};
+use super::this_machine;
+use crate::commands::{Failure, print, say};
+use clap::Args;
+use lab::study::ToolKind;
+use std::path::PathBuf;
+use stdx::{ByteCount, units::MIB};
+use workload::tiobench::{self, Case, Plan, table};
+
+/// tiobench's options.
+#[derive(Args)]
+pub struct TiobenchArgs {
+    /// The directory to work in
+    #[arg(long, visible_alias = "dir", value_name = "DIR", default_value = ".")]
+    target: PathBuf,
+    /// Size of all threads' files together, in MiB; several times for several [default: twice the memory]
+    #[arg(long, value_name = "MIB")]
+    size: Vec<u64>,
+    /// Block in bytes; several times for several
+    #[arg(long, value_name = "BYTES", default_value = "4096")]
+    block: Vec<u64>,
+    /// Threads; several times for several
+    #[arg(long, value_name = "N", default_values = ["1", "2", "4", "8"])]
+    threads: Vec<u32>,
+    /// Random operations of all threads together
+    #[arg(long, value_name = "N", default_value_t = 4000)]
+    random: u64,
+    /// Runs of each case, whose rates are taken together (for intervals see --repeats)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    numruns: u32,
+    /// What the tables call it [default: the kernel's release]
+    #[arg(long, value_name = "TEXT")]
+    identifier: Option<String>,
+    /// The threads write their files one after another, so that none is fragmented
+    #[arg(long)]
+    nofrag: bool,
+    /// Direct I/O
+    #[arg(long = "directio")]
+    direct: bool,
+    /// Make the system forget the files' pages before each phase
+    #[arg(long = "flushCaches", visible_alias = "flush-caches")]
+    flush_caches: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Runs all cases, and prints the tables.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: TiobenchArgs) -> Result<(), Failure> {
+    let sizes_mib = match args.size.is_empty() {
+        true => vec![this_machine::memory()?.bytes() / MIB * 2],
+        false => args.size,
+    };
+    let plan = Plan {
+        identifier: args.identifier.unwrap_or_else(this_machine::kernel_release),
+        number: std::process::id(),
+        sizes_mib,
+        blocks: args.block.into_iter().map(ByteCount).collect(),
+        threads: args.threads,
+        random: args.random,
+        runs: args.numruns,
+        one_after_another: args.nofrag,
+        direct: args.direct,
+        drop_caches: args.flush_caches,
+    };
+    plan.check().map_err(Failure::usage)?;
+    let session = Session::open(&args.common, &args.target)?;
+    let spec = session.content_spec();
+    let content = session.content(spec);
+    let cases = plan.cases().len();
+    let mut outcomes = Vec::new();
+    for repeat in 0..session.repeats() {
+        let (plan, content, stop) = (plan.clone(), content.clone(), session.stop());
+        let seed = session.seed(repeat);
+        let heard = move |number: usize, case: &Case| {
+            say(&format!(
+                "case {} of {cases}: {} MiB, blocks of {}, {} threads",
+                number + 1,
+                case.size_mib,
+                case.block,
+                case.threads
+            ));
+        };
+        let ended = session.block_on(move |crew| async move {
+            tiobench::run(&*crew, &plan, &content, seed, stop, &heard).await
+        });
+        if ended.is_err() {
+            session.check_interrupt()?;
+        }
+        let outcome = ended.map_err(Failure::failed)?;
+        print(&table::text(&outcome))?;
+        outcomes.push(outcome.outcome());
+    }
+    let tool = ToolRun {
+        tool: ToolKind::Tiobench,
+        title: "tiobench",
+        workload: "tiobench",
+        content: Some(spec),
+        table: true,
+    };
+    session.conclude(&tool, outcomes)
+}

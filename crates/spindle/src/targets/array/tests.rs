@@ -1,0 +1,82 @@
+//! What could break: a partition that is not where the layout says, LUNs that are not each on their own,
+//! a rebalance whose extent is not what it moves.
+
+use super::*;
+use lab::study::{DiskChange, Rebalance};
+use rt::{Buf, Request};
+use sim::Machine;
+use stdx::{Duration, Prng};
+
+fn layout(text: &str) -> Layout {
+    Layout::read(text.parse().expect("TOML")).expect("a layout")
+}
+
+/// 64 KiB writes at random, each aligned in the partition.
+fn aligned_writes(offset: &str) -> Duration {
+    let machine = Machine::builder(1).drives("hua723030ala640", 4).expect("drives");
+    let machine = machine.write_cache(false).build();
+    let text = format!("level = 'raid5'\ndisks = 4\nchunk = '64k'\npartition_offset = '{offset}'");
+    let rt = machine.rt();
+    let built = build(&rt, "set", &layout(&text), machine.devices().to_vec());
+    let device = built.map_err(|error| error.to_string()).expect("built").device;
+    machine
+        .run(async move {
+            let mut prng = Prng::new(1);
+            for i in 0..200 {
+                let at = Offset(prng.below(1 << 20) * 65536);
+                device.submit(Request::write(at, Buf::fill(i, 65536))).await.expect("written");
+            }
+            rt.now().since(stdx::Instant::START)
+        })
+        .expect("no stall")
+}
+
+#[test]
+fn a_partition_at_sector_63_costs_a_raid_5_more_for_each_write_of_a_chunk() {
+    let (aligned, misaligned) = (aligned_writes("0"), aligned_writes("31.5k"));
+    let ratio = misaligned.as_secs_f64() / aligned.as_secs_f64();
+    println!("200 writes of a chunk: {aligned:?} aligned, {misaligned:?} at sector 63");
+    assert!((1.1..3.0).contains(&ratio), "{ratio}");
+    assert_eq!(aligned, aligned_writes("1m"), "a whole stripe and more is as good as none");
+}
+
+#[test]
+fn each_lun_is_put_before_the_host_by_itself_and_the_partition_lies_on_it() {
+    let machine = Machine::builder(1).drives("hua723030ala640", 6).expect("drives").build();
+    let text = "level = 'raid0'\nsets = 2\nluns = true\npartition_offset = '31.5k'\n\
+                of = { level = 'raid5', disks = 3 }";
+    let seen = RefCell::new(Vec::new());
+    let before = |device: DeviceRef, lun: usize| {
+        seen.borrow_mut().push((device.name().to_string(), lun));
+        device
+    };
+    let disks = machine.devices().to_vec();
+    let built = build_before(&machine.rt(), "set", &layout(text), disks, &before);
+    let built = built.map_err(|error| error.to_string()).expect("built");
+    assert_eq!(seen.take(), [("set/0".to_owned(), 0), ("set/1".to_owned(), 1)]);
+    let disk = machine.devices()[0].geometry().capacity;
+    assert!(built.device.geometry().capacity < disk * 4);
+}
+
+#[test]
+fn a_rebalance_passes_over_the_moves_that_a_new_disk_needs() {
+    let machine = Machine::builder(1).drives("wd5000aaks", 5).expect("drives").build();
+    let rt = machine.rt();
+    let built =
+        build(&rt, "group", &layout("level = 'asm'\ndisks = 4"), machine.devices().to_vec());
+    let built = built.map_err(|error| error.to_string()).expect("built");
+    let operations = built.operations.expect("it can be rebalanced");
+    let kind = OperationKind::Rebalance(Rebalance { change: DiskChange::Add, power: 8 });
+    operations.prepare(kind).expect("there is a spare");
+    let (volume, extent) = (built.device.geometry().capacity, operations.extent());
+    let part = extent.bytes() as f64 / volume.bytes() as f64;
+    assert!((part - 0.2).abs() < 0.001, "a fifth of {volume}, not {extent}");
+    let grain = operations.grain();
+    let (from, to) = (Offset(grain.bytes() * 10), Offset(grain.bytes() * 30));
+    let run = operations.run(kind, Priority::Normal, from, to);
+    machine.run(run).expect("no stall").expect("moved");
+    // 20 AUs read from four disks and written to one, at its rate at the best.
+    let span = rt.now().since(stdx::Instant::START).as_secs_f64();
+    assert!((0.19..4.0).contains(&span), "{span} s");
+    assert!(operations.prepare(OperationKind::Check).is_err(), "a disk group is not checked");
+}

@@ -1,0 +1,129 @@
+//! Pitfalls from the outside: a study's machine has one thing wrong, and `spindle lab run` says which, with
+//! the mend; one with nothing wrong is left alone.
+//!
+//! What could break: facts that a target knows and does not tell the lab, or tells of another machine.
+
+#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
+
+use std::path::Path;
+use std::process::Command;
+
+/// A study that runs in a moment, of a machine without a fault.
+const CLEAN: &str = r#"
+title = "t"
+question = "q?"
+repeats = 5
+[steady]
+round = "2s"
+[machine]
+kind = "simulated"
+host = "opteron-2008"
+disk = "st3750640as"
+disks = 3
+write_cache = true
+[layouts.set]
+level = "raid5"
+disks = 3
+partition_offset = "1m"
+[[factor]]
+name = "layout"
+levels = ["set"]
+[[workload]]
+name = "mixed"
+kind = "random"
+read_share = 0.7
+block_size = "8k"
+queue_depth = 8
+"#;
+
+/// The names of the pitfalls of the study's one cell, and what the terminal shows.
+fn run(study: &str, settings: &[&str]) -> (Vec<String>, String) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(dir.path().join("study.toml"), study).expect("written");
+    let spindle = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_spindle"))
+            .args(arguments)
+            .current_dir(dir.path())
+            .output()
+            .expect("the program starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let mut arguments = vec!["lab", "run", "study.toml", "--out", "out"];
+    settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
+    let shown = spindle(&arguments).split_whitespace().collect::<Vec<_>>().join(" ");
+    (ids(&dir.path().join("out/results.json")), shown)
+}
+
+fn ids(results: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(results).expect("it was written");
+    let results: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let pitfalls = results["cells"][0]["pitfalls"].as_array().expect("a list");
+    pitfalls.iter().map(|pitfall| pitfall["id"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[track_caller]
+fn finds(id: &str, mend: &str, study: &str, settings: &[&str]) {
+    let (found, shown) = run(study, settings);
+    assert_eq!(found, [id], "{shown}");
+    assert!(shown.contains(mend), "{shown}");
+}
+
+#[test]
+fn a_machine_without_a_fault_is_left_alone() {
+    for settings in [&[][..], &["workload.mixed.read_share=0"], &["machine.flush=honoured"]] {
+        let (found, shown) = run(CLEAN, settings);
+        assert_eq!(found, [""; 0], "{shown}");
+        assert!(!shown.contains("Pitfalls") && !shown.contains("Warnings"), "{shown}");
+    }
+}
+
+#[test]
+fn each_fault_of_a_simulated_machine_is_named_with_its_mend() {
+    let sector_63 = ["layouts.set.partition_offset=31.5k"];
+    finds("misaligned", "let it begin at 1 MiB", CLEAN, &sector_63);
+    finds("flush-ignored", "have them carried out", CLEAN, &["machine.flush=ignored"]);
+    finds("few-repeats", "--set repeats=5", CLEAN, &["repeats=1"]);
+    finds(
+        "few-ios",
+        "lengthen steady.round",
+        CLEAN,
+        &["steady.round=100ms", "steady.range=0.9", "steady.slope=0.9"],
+    );
+}
+
+/// Nothing is lost where nothing can be.
+#[test]
+fn ignored_flushes_over_disks_without_a_write_cache_are_left_alone() {
+    let (found, shown) = run(CLEAN, &["machine.flush=ignored", "machine.write_cache=false"]);
+    assert_eq!(found, [""; 0], "{shown}");
+}
+
+#[test]
+fn a_full_link_is_named() {
+    let study = CLEAN.replace("st3750640as", "870-evo").replace("write_cache = true\n", "");
+    let study = study.replace("[layouts.set]", "link = \"iscsi-1g-1500\"\n[layouts.set]");
+    let study = study.replace("read_share = 0.7\nblock_size = \"8k\"", "block_size = \"1m\"");
+    finds("saturated-link", "more or faster channels", &study, &[]);
+}
+
+#[test]
+fn a_raid_controller_that_answers_from_its_cache_is_named() {
+    let study = CLEAN.replace("write_cache = true\n", "controller = \"infortrend-2g\"\n");
+    let study = study.replace("read_share = 0.7", "read_share = 1\nworking_set = \"1m\"");
+    let study = study.replace("round = \"2s\"", "round = \"1s\"");
+    finds("cached", "over a working set larger than the memory below", &study, &[]);
+}
+
+/// What a file system does here depends on where the tests run; that its pages are in memory does not.
+#[test]
+fn buffered_files_smaller_than_memory_are_named() {
+    let start = CLEAN.find("kind = \"simulated\"").expect("a machine");
+    let end = CLEAN.find("[layouts.set]").expect("a layout");
+    let machine = "kind = \"host\"\ndirectory = \"files\"\nfile_size = \"8m\"\ndirect = false\n";
+    let study = format!("{}{machine}{}", &CLEAN[..start], &CLEAN[end..]);
+    let study = study.replace("partition_offset = \"1m\"\n", "").replace("\"2s\"", "\"100ms\"");
+    let (found, shown) = run(&study, &["repeats=3", "steady.rounds_max=5"]);
+    assert!(found.iter().any(|id| id == "smaller-than-memory"), "{found:?}");
+    assert!(shown.contains("over twice the memory"), "{shown}");
+}

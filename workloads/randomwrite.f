@@ -1,0 +1,24 @@
+# Random writes
+#
+# At random places of one file, $iosize at a time. $workingset restricts the places to so many bytes;
+# 0 is the whole file.
+
+set $dir=/tmp
+set $filesize=5g
+set $iosize=8k
+set $nthreads=1
+set $workingset=0
+set $directio=0
+
+define file name=largefile1,path=$dir,size=$filesize,prealloc,reuse,paralloc
+
+define process name=rand-io,instances=1
+{
+  thread name=rand-write-thread,memsize=5m,instances=$nthreads
+  {
+    flowop write name=rand-write1,filename=largefile1,iosize=$iosize,random,workingset=$workingset,directio=$directio
+  }
+}
+
+echo "Random writes"
+run 60
