@@ -9,18 +9,11 @@
 
 use crate::answer::AtOnce;
 use crate::clock::Clock;
-use crate::sys;
 use rt::reactor::{Job, Unpark};
 use rt::{ComputePlan, Parked, Reactor, Work};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stdx::Instant;
-
-/// Gives the calling thread a table of open files of its own, as the process has for which it stands;
-/// every call on a file is then a little cheaper. For a thread that opens its files itself.
-pub fn own_file_table() {
-    sys::own_file_table();
-}
 
 /// What ends a park from another thread.
 #[derive(Default)]

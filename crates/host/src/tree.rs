@@ -15,7 +15,7 @@ use crate::file::Alignment;
 use crate::operation::{OpenFile, Operation, kind_of};
 use crate::runtime::{Host, ReactorKind};
 use crate::sys::{self, Errno};
-use rt::file_tree::plain_names;
+use rt::file_tree::check_plain;
 use rt::{
     BufMut, DirectoryEntry, File, FileKind, FileRef, FileStatus, FileTree, IoError, IoErrorKind,
     IoFuture, Op, OpKind, OpenHow, PAGE, Request, SgList, Space, TreeError, TreeErrorKind,
@@ -38,6 +38,8 @@ pub struct HostTree {
     host: Host,
     root: PathBuf,
     name: Rc<str>,
+    /// What calls put before a path: the root, or nothing where the thread works in it.
+    base: PathBuf,
 }
 
 impl HostTree {
@@ -52,7 +54,38 @@ impl HostTree {
             return Err(error(TreeErrorKind::NotDirectory));
         }
         let name = root.display().to_string().into();
-        Ok(HostTree { host: host.clone(), root: root.to_owned(), name })
+        let (host, root) = (host.clone(), root.to_owned());
+        Ok(HostTree { host, base: root.clone(), root, name })
+    }
+
+    /// The same for a thread that stands for a program of its own, on a [blocking](crate::blocking)
+    /// runtime: the thread gets a table of open files of its own, as a process has, and works in the
+    /// directory, as most tools do. So opening, looking at and removing a file cost what they cost the
+    /// tool: the system does not walk down to the directory for each, and no table is shared.
+    ///
+    /// Where the system refuses that, or the runtime is of another kind, this is [`HostTree::open`].
+    ///
+    /// # Errors
+    /// As [`HostTree::open`].
+    pub fn open_alone(host: &Host, root: &Path) -> Result<HostTree, TreeError> {
+        let mut tree = HostTree::open(host, root)?;
+        // The thread makes all calls of its runtime itself, so its working directory is theirs.
+        if host.kind() == ReactorKind::Blocking
+            && sys::own_file_table_and_directory()
+            && std::env::set_current_dir(root).is_ok()
+        {
+            tree.base = PathBuf::new();
+        }
+        Ok(tree)
+    }
+
+    /// A path as calls take it.
+    fn below(&self, path: &Path) -> PathBuf {
+        match (self.base.as_os_str().is_empty(), path.as_os_str().is_empty()) {
+            (true, true) => PathBuf::from("."),
+            (true, false) => path.to_owned(),
+            (false, _) => self.base.join(path),
+        }
     }
 
     /// Makes a call on a path.
@@ -62,11 +95,18 @@ impl HostTree {
         path: &Path,
         job: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
     ) -> TreeFuture<T> {
-        let full = self.root.join(path);
-        if let Err(kind) = plain_names(path) {
-            return Box::pin(std::future::ready(Err(TreeError { op, path: full, kind })));
+        if let Err(kind) = check_plain(path) {
+            let path = self.root.join(path);
+            return Box::pin(std::future::ready(Err(TreeError { op, path, kind })));
         }
-        self.host.call(move || job(&full).map_err(|error| error_of(op, full, &error)))
+        let below = self.below(path);
+        if self.host.kind() == ReactorKind::Blocking {
+            // The path for an error is made only where there is one.
+            let done = job(&below).map_err(|error| error_of(op, self.root.join(path), &error));
+            return Box::pin(std::future::ready(done));
+        }
+        let full = self.root.join(path);
+        self.host.call(move || job(&below).map_err(|error| error_of(op, full, &error)))
     }
 }
 
@@ -101,11 +141,11 @@ impl FileTree for HostTree {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> TreeFuture<()> {
-        let full_to = self.root.join(to);
-        if let Err(kind) = plain_names(to) {
-            let error = TreeError { op: TreeOp::Rename, path: full_to, kind };
+        if let Err(kind) = check_plain(to) {
+            let error = TreeError { op: TreeOp::Rename, path: self.root.join(to), kind };
             return Box::pin(std::future::ready(Err(error)));
         }
+        let full_to = self.below(to);
         self.call(TreeOp::Rename, from, move |full| fs::rename(full, full_to))
     }
 

@@ -26,6 +26,39 @@ where
     }
 }
 
+/// What could break: a thread that works in the tree's directory and takes others there with it, or that
+/// finds other files than those of the tree.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what is tested is one thread among others")]
+fn a_thread_alone_in_its_tree_leaves_the_others_where_they_are() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let before = std::env::current_dir().expect("it is somewhere");
+    let root = directory.path().to_owned();
+    let alone = move || {
+        let runtime = HostRuntime::new(ReactorKind::Blocking).expect("a runtime");
+        let tree = HostTree::open_alone(&runtime.host(), &root).expect("a tree");
+        let scenario = async move {
+            tree.create_directory(path("d")).await.expect("made");
+            let file = tree.open(path("d/f"), OpenHow::create()).await.expect("created");
+            file.write_at_once(Offset(3), b"xyz").expect("at once").expect("written");
+            let mut read = [1; 9];
+            assert_eq!(file.read_at_once(Offset(0), &mut read).expect("at once"), Ok(6));
+            assert_eq!(read[..6], *b"\0\0\0xyz");
+            tree.rename(path("d/f"), path("g")).await.expect("renamed");
+            assert_eq!(tree.list(path("")).await.expect("listed").len(), 2);
+            let missing = tree.status(path("d/f")).await.expect_err("it is gone").to_string();
+            let name = root.join("d/f").display().to_string();
+            assert_eq!(missing, format!("looking at {name}: there is no such file or directory"));
+            let outside = tree.status(path("../g")).await.expect_err("refused");
+            assert_eq!(outside.kind, TreeErrorKind::BadPath);
+        };
+        runtime.runtime().block_on(scenario).expect("it ends");
+    };
+    std::thread::Builder::new().spawn(alone).expect("a thread").join().expect("it ends well");
+    assert_eq!(std::env::current_dir().expect("it is somewhere"), before);
+    assert!(directory.path().join("g").exists());
+}
+
 #[test]
 fn a_read_beyond_the_end_is_short_and_a_gap_reads_as_zeros() {
     on_each(|tree| async move {

@@ -43,7 +43,7 @@ impl Core {
             {
                 let mut body = inode.body.borrow_mut();
                 body.size = size;
-                body.stored_size = body.stored_size.min(size);
+                body.stored_size = size;
                 body.changed = self.clock();
             }
             self.trim_page(inode, size);
@@ -135,6 +135,8 @@ impl Core {
             self.drop_pages(inode, first..last);
             self.unmap(inode, first, last).await?;
         }
+        // What was dirty there will not be written, so the size does not follow it.
+        self.store_size(inode, end).await?;
         self.note_change(inode);
         Ok(())
     }

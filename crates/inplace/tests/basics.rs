@@ -41,6 +41,35 @@ fn bytes_names_and_sizes_survive_a_remount() {
     }
 }
 
+/// The stored size follows the data; here there is none that it could follow.
+#[test]
+fn a_size_survives_a_remount_where_no_data_is_left_before_it() {
+    for (name, settings, options) in variants(CAPACITY) {
+        let runtime = runtime();
+        let rt = runtime.handle();
+        run(&runtime, async move {
+            let device = memory(CAPACITY);
+            let tree = fresh(&rt, Rc::clone(&device), &settings, options).await;
+            for (file, cut) in [("cut", true), ("hole", false)] {
+                let file = create(&*tree, file).await;
+                write(&file, 5 << 20, Buf::fill(1, 20_480)).await;
+                if cut {
+                    file.set_size(ByteCount(1_000_001)).await.expect("cut");
+                } else {
+                    let hole = Request::discard(Offset(1 << 20), ByteCount(8 << 20));
+                    file.submit(hole).await.expect("made");
+                }
+            }
+            tree.unmount().await.expect("unmounted");
+            let tree = FileSystem::mount(&rt, device, options).await.expect("mounted");
+            for (file, size) in [("cut", 1_000_001), ("hole", (5 << 20) + 20_480)] {
+                let status = tree.status(path(file)).await.expect("known");
+                assert_eq!(status.size, ByteCount(size), "{name}: {file}");
+            }
+        });
+    }
+}
+
 #[test]
 fn a_file_that_is_removed_while_it_is_open_lives_until_it_is_closed_and_gives_its_space_back() {
     for (name, settings, options) in variants(CAPACITY) {

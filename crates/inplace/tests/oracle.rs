@@ -187,7 +187,7 @@ fn play(settings: Settings, options: MountOptions, steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// The same operations on both give the same answers and the same bytes.
     #[test]

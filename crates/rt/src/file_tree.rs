@@ -335,6 +335,15 @@ pub fn plain_names(path: &Path) -> Result<Vec<&std::ffi::OsStr>, TreeErrorKind> 
         .collect()
 }
 
+/// Whether a path keeps rule 1 of the contract: [`plain_names`] without the names.
+///
+/// # Errors
+/// [`TreeErrorKind::BadPath`].
+pub fn check_plain(path: &Path) -> Result<(), TreeErrorKind> {
+    let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    if path.components().all(plain) { Ok(()) } else { Err(TreeErrorKind::BadPath) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,8 +353,10 @@ mod tests {
         let names = |path: &str| plain_names(Path::new(path)).map(|names| names.len());
         assert_eq!(names(""), Ok(0));
         assert_eq!(names("a/./b//c"), Ok(3));
+        assert_eq!(check_plain(Path::new("a/./b//c")), Ok(()));
         for bad in ["/etc/passwd", "..", "a/../b"] {
             assert_eq!(names(bad), Err(TreeErrorKind::BadPath));
+            assert_eq!(check_plain(Path::new(bad)), Err(TreeErrorKind::BadPath));
         }
     }
 }

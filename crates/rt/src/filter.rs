@@ -30,7 +30,7 @@ pub mod slice;
 pub mod stats;
 pub mod trace;
 
-pub use counted_tree::{CountedTree, Traffic};
+pub use counted_tree::{CountedTree, Touched, Traffic};
 pub use delay::{Delay, Slowness};
 pub use fault::{Effect, Fault, Misdirection, Rule, RuleId};
 pub use linear::Linear;

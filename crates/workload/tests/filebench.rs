@@ -210,7 +210,8 @@ fn a_hog_takes_processor_time() {
     let figures = runtime
         .block_on(async move {
             let crew = OneRuntime::new(rt, MemoryTree::new("m"));
-            let content = Content::new(ContentSpec { form: Form::Words, ..ContentSpec::default() }, 1);
+            let content =
+                Content::new(ContentSpec { form: Form::Words, ..ContentSpec::default() }, 1);
             let (stop, console) = (Arc::default(), Rc::new(Lines::default()));
             run(&crew, &plan, &content, 1, false, &stop, console).await
         })
@@ -368,8 +369,13 @@ fn descriptors_that_are_misused_end_the_run_with_the_flowop_named() {
          flowop write name=w,filename=b,fd=1,iosize=1k",
     );
     assert!(other.contains("a file of another fileset"), "{other}");
-    assert!(message("flowop createfile name=c,filename=b,fd=1,directio \
-        flowop appendfile name=a,fd=1,iosize=100").contains("flowop a of"));
+    assert!(
+        message(
+            "flowop createfile name=c,filename=b,fd=1,directio \
+        flowop appendfile name=a,fd=1,iosize=100"
+        )
+        .contains("flowop a of")
+    );
 }
 
 #[test]
@@ -389,7 +395,8 @@ fn figures_in_between_come_when_they_should() {
 
 #[test]
 fn the_lines_are_filebenchs() {
-    let done = thread("echo \"hello $x\"", "flowop read name=r,filename=a,iosize=4k,random", "run 2");
+    let done =
+        thread("echo \"hello $x\"", "flowop read name=r,filename=a,iosize=4k,random", "run 2");
     let lines: Vec<&str> =
         done.lines.iter().map(|line| line.split_once(": ").map_or("", |(_, text)| text)).collect();
     let begin = [
@@ -468,7 +475,11 @@ fn a_random_variable_is_measured() {
     };
     near(number("mean"), 1000.0, 0.03);
     near(number("stddev"), 1.0 / 1.5f64.sqrt(), 0.03);
-    assert!(done.lines.iter().any(|line| line.ends_with("Message from process (p,1), thread (t,1): over")));
+    assert!(
+        done.lines
+            .iter()
+            .any(|line| line.ends_with("Message from process (p,1), thread (t,1): over"))
+    );
 }
 
 #[test]
@@ -477,10 +488,22 @@ fn every_personality_runs() {
         let mut variables: Vec<(&str, &str)> = Vec::new();
         // Small enough for a test, whatever the personality calls it.
         for (name, value) in [
-            ("nfiles", "60"), ("ndirs", "60"), ("filesize", "64k"), ("meanfilesize", "8k"),
-            ("logfilesize", "1m"), ("nshadows", "10"), ("eventrate", "200"), ("count", "50"),
-            ("bytes", "1m"), ("iters", "4"), ("numactivevids", "4"), ("numpassivevids", "8"),
-            ("nthreads", "3"), ("writeiters", "8"), ("nstreams", "2"), ("usermode", "1000"),
+            ("nfiles", "60"),
+            ("ndirs", "60"),
+            ("filesize", "64k"),
+            ("meanfilesize", "8k"),
+            ("logfilesize", "1m"),
+            ("nshadows", "10"),
+            ("eventrate", "200"),
+            ("count", "50"),
+            ("bytes", "1m"),
+            ("iters", "4"),
+            ("numactivevids", "4"),
+            ("numpassivevids", "8"),
+            ("nthreads", "3"),
+            ("writeiters", "8"),
+            ("nstreams", "2"),
+            ("usermode", "1000"),
         ] {
             if personality.text.contains(&format!("set ${name}=")) {
                 variables.push((name, value));

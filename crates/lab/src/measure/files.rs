@@ -7,7 +7,7 @@
 use crate::measure::{DiskView, Mark};
 use crate::pitfalls::{self, Demand, Moved, Surroundings};
 use crate::target::CellRun;
-use rt::filter::Traffic;
+use rt::filter::{Touched, Traffic};
 use std::rc::Rc;
 use workload::outcome::Outcome;
 
@@ -21,12 +21,16 @@ pub struct Ends<'a> {
     pub disks: &'a [Rc<dyn DiskView>],
 }
 
-/// A tool's outcome as a repeat of a cell. `traffic` is what it asked of the tree between the ends;
-/// whether that was buffered, it says itself.
+/// Of its I/Os so many must jump for the workload to count as random: a sequential one jumps where a
+/// file begins.
+const RANDOM_SHARE: f64 = 0.5;
+
+/// A tool's outcome as a repeat of a cell. `traffic` is what it asked of the tree between the ends, and of
+/// which files; whether that was buffered, and random, it says itself.
 pub fn tool_run(
     outcome: Outcome,
     ends: &Ends<'_>,
-    traffic: Traffic,
+    (traffic, touched): (Traffic, Touched),
     mut surroundings: Surroundings,
 ) -> CellRun {
     let mut run = CellRun::from(outcome);
@@ -38,6 +42,8 @@ pub fn tool_run(
         reads: Moved { ios: traffic.reads, bytes: traffic.read_bytes },
         writes: Moved { ios: traffic.writes, bytes: traffic.written_bytes },
         flushes: traffic.flushes,
+        random: traffic.jumps as f64 > RANDOM_SHARE * ios as f64,
+        working_set: touched.bytes().filter(|bytes| !bytes.is_zero()),
         ..Demand::default()
     };
     let evidence = ends.end.evidence_since(ends.begin, demand);

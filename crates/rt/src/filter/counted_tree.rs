@@ -2,16 +2,23 @@
 //!
 //! Requests are counted when they are submitted, by what they ask for; nothing is added to their way.
 //! The counters are of one runtime; who has several adds them up.
+//!
+//! Beside the counts it knows which files were touched, and how far: together they are the load's working
+//! set. Beyond [`FILES_MAX`] files it gives up, and says so.
 
 use crate::device::{IoError, IoFuture, Op, Request};
 use crate::file_tree::{
     DirectoryEntry, File, FileRef, FileStatus, FileTree, OpenHow, Space, TreeFuture, TreeRef,
 };
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::path::Path;
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
+
+/// Files whose extents are kept; each takes some hundred bytes.
+pub const FILES_MAX: usize = 1 << 16;
 
 /// What was asked of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +35,8 @@ pub struct Traffic {
     pub flushes: u64,
     /// Reads and writes of files that were opened direct.
     pub direct: u64,
+    /// Reads and writes that did not go on where the last one of the same open file had ended.
+    pub jumps: u64,
     /// Creating, opening, removing, renaming, listing, and looking at files and directories.
     pub names: u64,
 }
@@ -40,6 +49,7 @@ impl AddAssign for Traffic {
         self.written_bytes += other.written_bytes;
         self.flushes += other.flushes;
         self.direct += other.direct;
+        self.jumps += other.jumps;
         self.names += other.names;
     }
 }
@@ -54,8 +64,39 @@ impl Traffic {
             written_bytes: self.written_bytes - earlier.written_bytes,
             flushes: self.flushes - earlier.flushes,
             direct: self.direct - earlier.direct,
+            jumps: self.jumps - earlier.jumps,
             names: self.names - earlier.names,
         }
+    }
+}
+
+/// The files that a load read and wrote, and how far each.
+#[derive(Clone, Debug, Default)]
+pub struct Touched {
+    ends: BTreeMap<Box<Path>, u64>,
+    beyond: bool,
+}
+
+impl Touched {
+    fn add(&mut self, path: &Path, end: u64) {
+        if let Some(known) = self.ends.get_mut(path) {
+            *known = end.max(*known);
+        } else if self.ends.len() < FILES_MAX {
+            self.ends.insert(path.into(), end);
+        } else {
+            self.beyond = true;
+        }
+    }
+
+    /// Adds what another runtime's load touched.
+    pub fn merge(&mut self, other: &Touched) {
+        other.ends.iter().for_each(|(path, end)| self.add(path, *end));
+        self.beyond |= other.beyond;
+    }
+
+    /// All files together; `None` where there were too many.
+    pub fn bytes(&self) -> Option<ByteCount> {
+        (!self.beyond).then(|| ByteCount(self.ends.values().sum()))
     }
 }
 
@@ -71,17 +112,23 @@ fn count(counters: &Counters, change: impl FnOnce(&mut Traffic)) {
 pub struct CountedTree {
     below: TreeRef,
     counters: Counters,
+    touched: Rc<RefCell<Touched>>,
 }
 
 impl CountedTree {
     /// Counts what is asked of `below`.
     pub fn new(below: TreeRef) -> CountedTree {
-        CountedTree { below, counters: Counters::default() }
+        CountedTree { below, counters: Counters::default(), touched: Rc::default() }
     }
 
     /// What was asked so far.
     pub fn traffic(&self) -> Traffic {
         self.counters.get()
+    }
+
+    /// What was touched by files that are closed again.
+    pub fn touched(&self) -> Touched {
+        self.touched.borrow().clone()
     }
 
     fn name_call(&self) {
@@ -97,10 +144,12 @@ impl FileTree for CountedTree {
     fn open(&self, path: &Path, how: OpenHow) -> TreeFuture<FileRef> {
         self.name_call();
         let opened = self.below.open(path, how);
-        let counters = Rc::clone(&self.counters);
+        let (counters, touched) = (Rc::clone(&self.counters), Rc::clone(&self.touched));
+        let path = path.into();
         Box::pin(async move {
             let below = opened.await?;
-            Ok(Rc::new(CountedFile { below, counters, how }) as FileRef)
+            let (next, end) = (Cell::new(0), Cell::new(0));
+            Ok(Rc::new(CountedFile { below, counters, touched, path, how, next, end }) as FileRef)
         })
     }
 
@@ -152,7 +201,32 @@ impl FileTree for CountedTree {
 struct CountedFile {
     below: FileRef,
     counters: Counters,
+    touched: Rc<RefCell<Touched>>,
+    path: Box<Path>,
     how: OpenHow,
+    /// Where the last read or write ended.
+    next: Cell<u64>,
+    /// The furthest that any ended.
+    end: Cell<u64>,
+}
+
+impl CountedFile {
+    /// A read or write of so much at this place.
+    fn pass(&self, traffic: &mut Traffic, at: u64, bytes: u64) {
+        let end = at.saturating_add(bytes);
+        traffic.jumps += u64::from(at != self.next.get());
+        traffic.direct += u64::from(self.how.direct);
+        self.next.set(end);
+        self.end.set(end.max(self.end.get()));
+    }
+}
+
+impl Drop for CountedFile {
+    fn drop(&mut self) {
+        if self.end.get() > 0 {
+            self.touched.borrow_mut().add(&self.path, self.end.get());
+        }
+    }
 }
 
 impl File for CountedFile {
@@ -166,17 +240,17 @@ impl File for CountedFile {
 
     fn submit(&self, request: Request) -> IoFuture {
         count(&self.counters, |traffic| {
-            let bytes = request.len().bytes();
+            let (at, bytes) = (request.offset.bytes(), request.len().bytes());
             match request.op {
                 Op::Read(_) => {
                     traffic.reads += 1;
                     traffic.read_bytes += bytes;
-                    traffic.direct += u64::from(self.how.direct);
+                    self.pass(traffic, at, bytes);
                 }
                 Op::Write { .. } | Op::WriteZeroes(_) => {
                     traffic.writes += 1;
                     traffic.written_bytes += bytes;
-                    traffic.direct += u64::from(self.how.direct);
+                    self.pass(traffic, at, bytes);
                     traffic.flushes += u64::from(request.is_fua() || self.how.durable_writes);
                 }
                 Op::Flush => traffic.flushes += 1,
@@ -192,7 +266,7 @@ impl File for CountedFile {
         count(&self.counters, |traffic| {
             traffic.reads += 1;
             traffic.read_bytes += len;
-            traffic.direct += u64::from(self.how.direct);
+            self.pass(traffic, at.bytes(), len);
         });
         Some(done)
     }
@@ -202,7 +276,7 @@ impl File for CountedFile {
         count(&self.counters, |traffic| {
             traffic.writes += 1;
             traffic.written_bytes += data.len() as u64;
-            traffic.direct += u64::from(self.how.direct);
+            self.pass(traffic, at.bytes(), data.len() as u64);
             traffic.flushes += u64::from(self.how.durable_writes);
         });
         Some(done)
@@ -253,9 +327,12 @@ mod tests {
                 written_bytes: 100,
                 flushes: 2,
                 direct: 0,
+                jumps: 1,
                 names: 2,
             };
             assert_eq!(tree.traffic(), expected);
+            drop(file);
+            assert_eq!(tree.touched().bytes(), Some(ByteCount(100)));
         });
     }
 }

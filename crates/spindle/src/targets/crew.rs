@@ -6,7 +6,7 @@
 
 use host::{Clock, HostRuntime, HostTree, ReactorKind};
 use rt::TreeError;
-use rt::filter::{CountedTree, Traffic};
+use rt::filter::{CountedTree, Touched, Traffic};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -42,6 +42,7 @@ struct WorkersState {
     running: usize,
     /// What those asked that have ended.
     traffic: Traffic,
+    touched: Touched,
 }
 
 impl Workers {
@@ -72,13 +73,16 @@ impl ThreadCrew {
 
     /// What the conductor and the workers asked of the tree. Waits until workers that are about to end
     /// have ended, so that nothing touches the tree any more.
-    pub fn traffic(&self) -> Traffic {
+    pub fn traffic(&self) -> (Traffic, Touched) {
         let state = self.workers.lock();
         let waited =
             self.workers.ended.wait_timeout_while(state, END_MAX, |state| state.running > 0);
-        let mut traffic = waited.unwrap_or_else(PoisonError::into_inner).0.traffic;
+        let state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let (mut traffic, mut touched) = (state.traffic, state.touched.clone());
+        drop(state);
         traffic += self.conductor.traffic();
-        traffic
+        touched.merge(&self.conductor.touched());
+        (traffic, touched)
     }
 }
 
@@ -95,21 +99,19 @@ impl Crew for ThreadCrew {
         let (clock, root) = (self.clock, self.root.clone());
         self.workers.lock().running += 1;
         let workers = Arc::clone(&self.workers);
-        let mut presence = Presence { workers, traffic: Traffic::default() };
+        let (traffic, touched) = (Traffic::default(), Touched::default());
+        let mut presence = Presence { workers, traffic, touched };
         // Where the runtime or the tree can't be had (no more open files), the body is dropped, and
         // who waits for the worker hears that it is lost.
         let work = move || {
-            if kind == ReactorKind::Blocking {
-                host::blocking::own_file_table();
-            }
             let Ok(runtime) = HostRuntime::with_clock(kind, clock) else { return };
-            let Ok(tree) = HostTree::open(&runtime.host(), &root) else { return };
+            let Ok(tree) = HostTree::open_alone(&runtime.host(), &root) else { return };
             let tree = Rc::new(CountedTree::new(Rc::new(tree)));
             let place = Place { rt: runtime.rt(), tree: Rc::clone(&tree) as _ };
             let ended = runtime.runtime().block_on(async move { body(place).await });
             debug_assert!(ended.is_ok(), "a real runtime never knows that it would wait for ever");
             drop(runtime);
-            presence.traffic = tree.traffic();
+            (presence.traffic, presence.touched) = (tree.traffic(), tree.touched());
             drop(presence);
         };
         std::thread::Builder::new()
@@ -124,8 +126,9 @@ impl Crew for ThreadCrew {
 /// A worker that has not ended.
 struct Presence {
     workers: Arc<Workers>,
-    /// What it asked of its tree; known at its end.
+    /// What it asked of its tree, and of which files; known at its end.
     traffic: Traffic,
+    touched: Touched,
 }
 
 impl Drop for Presence {
@@ -133,6 +136,7 @@ impl Drop for Presence {
         let mut state = self.workers.lock();
         state.running -= 1;
         state.traffic += self.traffic;
+        state.touched.merge(&self.touched);
         drop(state);
         self.workers.ended.notify_all();
     }

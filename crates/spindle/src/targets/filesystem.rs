@@ -150,11 +150,17 @@ pub async fn run(
         Kind::Operation(_) => return measure(rt, volume, workload, plan, stop).await,
         _ => wish.mount(&rt, &volume).await?,
     };
+    let known = &mut volume.surroundings;
+    known.memory = Some(wish.page_cache);
+    known.buffered = Some(!wish.direct);
+    known.record = (!wish.direct).then(|| filesystem.settings().block);
+    if !filesystem.options().barriers {
+        known.flush.honoured = Some(false);
+    }
     let Kind::Tool(tool) = &workload.kind else {
         let file = block_file(&rt, &filesystem, &wish, &workload, &plan, &stop).await?;
         volume.device = Rc::new(file);
         let whole = Workload { working_set: WorkingSet::Whole, ..workload };
-        volume.surroundings.buffered = Some(!wish.direct);
         return measure(rt, volume, whole, plan, stop).await;
     };
     let tool = Plan::read(tool).map_err(|error| array::unfit_tool(tool, error.to_string()))?;
@@ -174,7 +180,8 @@ pub async fn run(
         mend: "give it a larger volume, or leave the cell out".to_owned(),
     })?;
     let ends = Ends { begin: &begin, end: &end, disks: &volume.disks };
-    Ok(tool_run(outcome, &ends, tree.traffic(), volume.surroundings))
+    volume.surroundings.content = Some(content);
+    Ok(tool_run(outcome, &ends, (tree.traffic(), tree.touched()), volume.surroundings))
 }
 
 /// The file that stands for a volume: written from end to end, synced, and forgotten by the cache.

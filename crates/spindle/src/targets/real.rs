@@ -288,6 +288,9 @@ impl Target for HostTarget {
                 names.collect::<Vec<_>>().join(", ")
             }
         };
+        if let Some(place) = self.machine.directory.as_ref().or(self.machine.devices.first()) {
+            lines = HostFacts::of(place, !self.machine.direct).lines;
+        }
         lines.insert("disks".to_owned(), disks);
         let way = if self.machine.direct { "direct" } else { "through the page cache" };
         lines.insert("I/O".to_owned(), format!("{way}, by {}", self.reactor));

@@ -308,7 +308,10 @@ mod tests {
     fn check(distribution: Distribution, mean: f64, deviation: f64) {
         let text = format!("{distribution:?}");
         let (m, d) = moments(distribution, Finish::Round(0.0));
-        assert!((m - mean).abs() < 0.02 * deviation.max(mean.abs()), "{text}: mean {m}, not {mean}");
+        assert!(
+            (m - mean).abs() < 0.02 * deviation.max(mean.abs()),
+            "{text}: mean {m}, not {mean}"
+        );
         assert!((d / deviation - 1.0).abs() < 0.03, "{text}: deviation {d}, not {deviation}");
     }
 
@@ -327,7 +330,11 @@ mod tests {
         check(custom("cvar-triangular", "lower:0;upper:10;mode:2"), 4.0, (84.0 / 18f64).sqrt());
         // Weibull of shape 2: mean scale × √π / 2.
         let pi = std::f64::consts::PI;
-        check(custom("cvar-weibull", "shape:2;scale:4"), 2.0 * pi.sqrt(), 4.0 * (1.0 - pi / 4.0).sqrt());
+        check(
+            custom("cvar-weibull", "shape:2;scale:4"),
+            2.0 * pi.sqrt(),
+            4.0 * (1.0 - pi / 4.0).sqrt(),
+        );
     }
 
     #[test]
@@ -366,12 +373,8 @@ mod tests {
     fn rounding_and_ends_are_kept() {
         let uniform = || Distribution::Uniform(0.0, 100.0);
         let mut prng = Prng::new(2);
-        let variable = |finish| RandomVariable {
-            name: "x".into(),
-            seed: 0,
-            distribution: uniform(),
-            finish,
-        };
+        let variable =
+            |finish| RandomVariable { name: "x".into(), seed: 0, distribution: uniform(), finish };
         let rounded = variable(Finish::Round(8.0));
         let clamped = variable(Finish::Clamp { round: 10, min: 20.0, max: 50.0 });
         for _ in 0..1000 {

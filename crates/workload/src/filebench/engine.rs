@@ -211,7 +211,9 @@ impl Conductor<'_> {
             }
             Step::Create => self.create(true).await?,
             Step::ListFilesets => {
-                output::fileset_list(&self.plan.filesets).into_iter().for_each(|line| self.say(line));
+                output::fileset_list(&self.plan.filesets)
+                    .into_iter()
+                    .for_each(|line| self.say(line));
             }
             Step::Sync => self.crew.place().tree.sync().await.map_err(FilebenchError::Sync)?,
             Step::DropCaches => {
@@ -221,10 +223,10 @@ impl Conductor<'_> {
                 }
             }
             Step::System(command) => {
-                self.log.console.system(command).map_err(|why| FilebenchError::System {
-                    command: command.clone(),
-                    why,
-                })?;
+                self.log
+                    .console
+                    .system(command)
+                    .map_err(|why| FilebenchError::System { command: command.clone(), why })?;
             }
             Step::Run(run) => {
                 self.create(false).await?;
@@ -267,7 +269,8 @@ impl Conductor<'_> {
         }
         self.log.console.progress(&progress);
         self.say(
-            "Waiting for pre-allocation to finish (in case of a parallel pre-allocation)".to_owned(),
+            "Waiting for pre-allocation to finish (in case of a parallel pre-allocation)"
+                .to_owned(),
         );
         self.say("Population and pre-allocation of filesets completed");
         *self.filesets.borrow_mut() = Some(filesets.into_iter().flatten().collect());
@@ -545,10 +548,8 @@ impl WorkerPlan {
 fn looks_at_totals(flowops: &[Flowop]) -> bool {
     use FlowopKind::{BwLimit, FinishOnBytes, FinishOnCount, IopsLimit, OpsLimit};
     flowops.iter().any(|flowop| {
-        let looks = matches!(
-            flowop.kind,
-            BwLimit | FinishOnBytes | FinishOnCount | IopsLimit | OpsLimit
-        );
+        let looks =
+            matches!(flowop.kind, BwLimit | FinishOnBytes | FinishOnCount | IopsLimit | OpsLimit);
         looks && flowop.target == Target::None || looks_at_totals(&flowop.inner)
     })
 }

@@ -94,7 +94,9 @@ pub enum WmlErrorKind {
         attribute: &'static str,
     },
     /// A flowop that is neither built in nor defined above.
-    #[error("unknown flowop {word:?}; it is neither built in nor defined above this line ({known})")]
+    #[error(
+        "unknown flowop {word:?}; it is neither built in nor defined above this line ({known})"
+    )]
     Flowop {
         /// The word.
         word: String,

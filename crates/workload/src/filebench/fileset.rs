@@ -130,11 +130,7 @@ struct Group {
 
 impl Fileset {
     /// Draws the tree. All files are missing.
-    pub(super) fn populate(
-        plan: &FilesetPlan,
-        variables: &[RandomVariable],
-        seed: u64,
-    ) -> Fileset {
+    pub(super) fn populate(plan: &FilesetPlan, variables: &[RandomVariable], seed: u64) -> Fileset {
         let mut prng = Prng::for_part(seed, &format!("fileset {}", plan.name));
         let mean_width = match plan.width {
             Number::Constant(width) => width,
@@ -426,9 +422,7 @@ impl Tree<'_> {
                 let distribution = variable.distribution.with_mean(self.mean_depth);
                 RandomVariable { distribution, ..variable.clone() }.sample(&mut self.prng) as u32
             }
-            (None, Some(shape)) => {
-                (gamma(shape, &mut self.prng) * self.mean_depth / shape) as u32
-            }
+            (None, Some(shape)) => (gamma(shape, &mut self.prng) * self.mean_depth / shape) as u32,
             (None, None) => self.mean_depth as u32,
         };
         depth.max(1)

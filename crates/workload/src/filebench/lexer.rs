@@ -163,7 +163,8 @@ impl<'a> Lexer<'a> {
             }
             '/' | '-' | 'A'..='Z' | 'a'..='z' => {
                 let word = self.take_while(|next| {
-                    next.is_ascii_alphanumeric() || matches!(next, '/' | '.' | '_' | ':' | ';' | '-')
+                    next.is_ascii_alphanumeric()
+                        || matches!(next, '/' | '.' | '_' | ':' | ';' | '-')
                 });
                 Ok(TokenKind::Word(word.to_owned()))
             }
@@ -317,7 +318,10 @@ mod tests {
             Some(TokenKind::Number(number)) => *number,
             other => panic!("{other:?}"),
         };
-        assert_eq!([number("3k"), number("3m"), number("3g"), number("08")], [3072, 3 << 20, 3 << 30, 8]);
+        assert_eq!(
+            [number("3k"), number("3m"), number("3g"), number("08")],
+            [3072, 3 << 20, 3 << 30, 8]
+        );
     }
 
     #[test]

@@ -26,7 +26,5 @@ pub mod statistics;
 mod syntax;
 
 pub use engine::{Console, FilebenchOutcome, run};
-pub use error::{
-    DistributionError, FilebenchError, FlowopError, Position, WmlError, WmlErrorKind,
-};
+pub use error::{DistributionError, FilebenchError, FlowopError, Position, WmlError, WmlErrorKind};
 pub use plan::{Plan, PlanOptions};

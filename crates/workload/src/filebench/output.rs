@@ -75,8 +75,10 @@ pub(super) fn populated(set: &Fileset) -> Option<String> {
 
 /// `list fileset`; the last defined one comes first.
 pub(super) fn fileset_list(filesets: &[FilesetPlan]) -> Vec<String> {
-    let mut lines =
-        vec![format!("File or Fileset name{:>20}{:>12}{:>10}", "file size", "dir width", "entries")];
+    let mut lines = vec![format!(
+        "File or Fileset name{:>20}{:>12}{:>10}",
+        "file size", "dir width", "entries"
+    )];
     let number = |number: Number| match number {
         Number::Constant(number) => number.to_string(),
         Number::Random(_) => "random".to_owned(),

@@ -27,28 +27,63 @@ struct Entity {
 const FILE: Entity = Entity {
     name: "file",
     attributes: &[
-        "name", "path", "size", "prealloc", "paralloc", "reuse", "trusttree", "readonly",
-        "writeonly", "cached", "filesizegamma",
+        "name",
+        "path",
+        "size",
+        "prealloc",
+        "paralloc",
+        "reuse",
+        "trusttree",
+        "readonly",
+        "writeonly",
+        "cached",
+        "filesizegamma",
     ],
 };
 const FILESET: Entity = Entity {
     name: "fileset",
     attributes: &[
-        "name", "path", "entries", "size", "dirwidth", "dirgamma", "dirdepthrv", "leafdirs",
-        "prealloc", "paralloc", "reuse", "trusttree", "readonly", "writeonly", "cached",
+        "name",
+        "path",
+        "entries",
+        "size",
+        "dirwidth",
+        "dirgamma",
+        "dirdepthrv",
+        "leafdirs",
+        "prealloc",
+        "paralloc",
+        "reuse",
+        "trusttree",
+        "readonly",
+        "writeonly",
+        "cached",
         "filesizegamma",
     ],
 };
 const PROCESS: Entity = Entity { name: "process", attributes: &["name", "instances", "nice"] };
-const THREAD: Entity = Entity {
-    name: "thread",
-    attributes: &["name", "instances", "memsize", "useism", "ioprio"],
-};
+const THREAD: Entity =
+    Entity { name: "thread", attributes: &["name", "instances", "memsize", "useism", "ioprio"] };
 const FLOWOP: Entity = Entity {
     name: "flowop",
     attributes: &[
-        "name", "filename", "fd", "srcfd", "iosize", "workingset", "random", "dsync", "directio",
-        "noreadahead", "opennext", "indexed", "iters", "target", "value", "blocking", "highwater",
+        "name",
+        "filename",
+        "fd",
+        "srcfd",
+        "iosize",
+        "workingset",
+        "random",
+        "dsync",
+        "directio",
+        "noreadahead",
+        "opennext",
+        "indexed",
+        "iters",
+        "target",
+        "value",
+        "blocking",
+        "highwater",
     ],
 };
 const COMPOSITE: Entity = Entity { name: "composite flowop", attributes: &["name", "iters"] };
@@ -56,10 +91,8 @@ const RANDOM: Entity = Entity {
     name: "random variable",
     attributes: &["name", "type", "randsrc", "seed", "gamma", "mean", "min", "round", "randtable"],
 };
-const CUSTOM: Entity = Entity {
-    name: "custom variable",
-    attributes: &["type", "parameters", "min", "max", "round"],
-};
+const CUSTOM: Entity =
+    Entity { name: "custom variable", attributes: &["type", "parameters", "min", "max", "round"] };
 const EVENTS: Entity = Entity { name: "event generator", attributes: &["rate"] };
 
 /// Two names for one attribute.
@@ -68,7 +101,10 @@ const ALIASES: &[(&str, &str)] = &[("filesetname", "filename"), ("filesize", "si
 /// Commands that are refused by name, and why.
 const NOT_CARRIED_OUT: &[(&str, &str)] = &[
     ("domultisync", "Spindle does not synchronise several clients; run one on each"),
-    ("stats", "run and psrun give the figures; remove the line (filebench 1.5 has no stats either)"),
+    (
+        "stats",
+        "run and psrun give the figures; remove the line (filebench 1.5 has no stats either)",
+    ),
     ("shutdown", "a run shuts its processes down; remove the line"),
     ("load", "name the personality on the command line"),
     ("log", "use echo"),
@@ -189,12 +225,7 @@ impl Parser {
         }
     }
 
-    fn command(
-        &mut self,
-        word: &str,
-        at: Position,
-        depth: usize,
-    ) -> Result<CommandKind, WmlError> {
+    fn command(&mut self, word: &str, at: Position, depth: usize) -> Result<CommandKind, WmlError> {
         if let Some((_, why)) = NOT_CARRIED_OUT.iter().find(|(name, _)| *name == word) {
             return self.fail(at, WmlErrorKind::NotCarriedOut { word: word.to_owned(), why });
         }
@@ -315,7 +346,8 @@ impl Parser {
     fn value(&mut self) -> Result<Value, WmlError> {
         let at = self.at();
         if !self.is_value() {
-            return self.expected("a value: a number, true, false, a word, a \"string\" or a $variable");
+            return self
+                .expected("a value: a number, true, false, a word, a \"string\" or a $variable");
         }
         let first = self.take().kind;
         let joins = |token: &Token| {
@@ -394,7 +426,8 @@ impl Parser {
                 Ok(CommandKind::SetRandom { name, attributes, table })
             }
             "posset" => {
-                let (word, why) = ("define posset".to_owned(), "filebench 1.5 dropped it; use indexed=");
+                let (word, why) =
+                    ("define posset".to_owned(), "filebench 1.5 dropped it; use indexed=");
                 self.fail(at, WmlErrorKind::NotCarriedOut { word, why })
             }
             _ => {
@@ -425,9 +458,8 @@ impl Parser {
             self.next += 1;
             let at = self.at();
             let kind = self.word("the kind of flowop")?;
-            let bare = |parser: &Parser| {
-                parser.is_mark('}') || parser.peek_word() == Some("flowop")
-            };
+            let bare =
+                |parser: &Parser| parser.is_mark('}') || parser.peek_word() == Some("flowop");
             let (attributes, locals) = match bare(self) {
                 true => (Attributes { entity: FLOWOP.name, at, list: Vec::new() }, Vec::new()),
                 false => self.attributes_and_locals(&FLOWOP, at)?,

@@ -336,9 +336,21 @@ impl FlowopKind {
     pub fn class(self) -> FlowopClass {
         use FlowopKind as K;
         match self {
-            K::Block | K::Wakeup | K::SemBlock | K::SemPost | K::Hog | K::Delay | K::EventLimit
-            | K::BwLimit | K::IopsLimit | K::OpsLimit | K::FinishOnCount | K::FinishOnBytes
-            | K::Print | K::TestRandVar | K::Composite => FlowopClass::Other,
+            K::Block
+            | K::Wakeup
+            | K::SemBlock
+            | K::SemPost
+            | K::Hog
+            | K::Delay
+            | K::EventLimit
+            | K::BwLimit
+            | K::IopsLimit
+            | K::OpsLimit
+            | K::FinishOnCount
+            | K::FinishOnBytes
+            | K::Print
+            | K::TestRandVar
+            | K::Composite => FlowopClass::Other,
             _ => FlowopClass::Io,
         }
     }

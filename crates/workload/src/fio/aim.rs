@@ -292,7 +292,9 @@ impl Aim {
                     }
                     before += part;
                 }
-                let blocks_of = |percent: u32| (blocks / 100) * u64::from(percent) + (blocks % 100) * u64::from(percent) / 100;
+                let blocks_of = |percent: u32| {
+                    (blocks / 100) * u64::from(percent) + (blocks % 100) * u64::from(percent) / 100
+                };
                 blocks_of(before) + self.places.below(blocks_of(size).max(1))
             }
             Distribution::ZonedAbsolute(zones) if !zones[at].is_empty() => {

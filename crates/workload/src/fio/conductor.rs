@@ -147,8 +147,7 @@ impl Conductor {
             let seed = self.seeds[index];
             let mut prng = Prng::for_part(seed, "file sizes");
             let tree = &self.place.tree;
-            let mut files =
-                files::measure(tree, job, self.setup.destructive, &mut prng).await?;
+            let mut files = files::measure(tree, job, self.setup.destructive, &mut prng).await?;
             let LaidOut { files: count, bytes } = files::to_lay_out(&files);
             if count > 0 {
                 let plural = if count > 1 { ("s", "total ") } else { ("", "") };
@@ -165,7 +164,7 @@ impl Conductor {
             // No worker has this number: what is laid out differs from what is written.
             let number = (plan.jobs.len() + index) as u64;
             let content = &self.contents[index];
-            let mut filler = Filler::new(&job.spec.bytes, content, number, longest, true);
+            let mut filler = Filler::new(&job.spec.bytes, content, number, longest, 1, true);
             files::lay_out(tree, job, &mut files, &mut filler, &self.stop).await?;
             self.files[index] = Some(files);
         }
@@ -283,8 +282,7 @@ impl Conductor {
     fn ended(&mut self, (index, report): Ended) -> Result<(), FioError> {
         let plan = Arc::clone(&self.plan);
         let job = &plan.jobs[index];
-        let report =
-            report.map_err(|source| FioError::Lost { job: job.name.clone(), source })?;
+        let report = report.map_err(|source| FioError::Lost { job: job.name.clone(), source })?;
         let all = plan.jobs.iter().any(|job| job.spec.exit_all)
             || job.spec.exit_all_on_error && report.error.is_some();
         self.book_processor();

@@ -10,9 +10,10 @@ use super::spec::Bytes;
 use crate::content::{Content, ContentSpec, Form, Source};
 use rt::{Buf, BufMut, PAGE};
 
-/// What the ring holds: more than one compressed unit of any file system (ZFS: 1 MiB), less than a
-/// processor's last cache.
-const RING_BYTES: usize = 4 << 20;
+/// What the ring holds at least: twice what ZFS and btrfs compress as one unless told otherwise
+/// (128 KiB), so that blocks that differ in their numbers alone do not meet in one unit. More would not
+/// stay in a processor's own cache, where fio's few buffers are, and writes from memory would be slower.
+const RING_BYTES: usize = 256 << 10;
 
 /// Blocks of the ring at the most; only tiny ones reach it.
 const RING_BLOCKS_MAX: usize = 1 << 12;
@@ -54,12 +55,14 @@ enum Kind {
 }
 
 impl Filler {
-    /// For blocks of up to `longest` bytes. `fresh`: with new bytes for each.
+    /// For blocks of up to `longest` bytes, of which `depth` are written at a time. `fresh`: with new
+    /// bytes for each.
     pub(super) fn new(
         bytes: &Bytes,
         content: &Content,
         worker: u64,
         longest: usize,
+        depth: usize,
         fresh: bool,
     ) -> Filler {
         let mut source = content.source(worker);
@@ -76,7 +79,7 @@ impl Filler {
         } else if from_source {
             Kind::Fresh
         } else {
-            let count = (RING_BYTES / longest.max(1)).clamp(2, RING_BLOCKS_MAX);
+            let count = (RING_BYTES / longest.max(1)).clamp(2, RING_BLOCKS_MAX).max(depth + 1);
             let blocks = (0..count).map(|_| source.next(longest)).collect();
             // Above the numbers of the source, which tell its blocks apart.
             Kind::Ring { blocks, at: 0, number: 1 << 63 | worker << 40, len: longest }
@@ -149,7 +152,7 @@ mod tests {
 
     fn filler(bytes: &Bytes, longest: usize) -> Filler {
         let content = Content::new(content_spec(bytes, Form::Bytes), 7);
-        Filler::new(bytes, &content, 1, longest, false)
+        Filler::new(bytes, &content, 1, longest, 1, false)
     }
 
     #[test]

@@ -223,7 +223,7 @@ impl Latency {
 }
 
 /// How many I/Os took so long, by fio's limits: nanoseconds, microseconds, milliseconds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Spread {
     counts: [u64; Spread::LIMITS_NS.len()],
     /// The class of the last I/O: the next is likely of it too.
@@ -304,12 +304,6 @@ impl Spread {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
         }
-    }
-}
-
-impl Default for Spread {
-    fn default() -> Spread {
-        Spread { counts: [0; 32], last: 0 }
     }
 }
 

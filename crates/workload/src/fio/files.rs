@@ -134,12 +134,7 @@ pub(super) async fn measure(
 }
 
 /// What is used of each file: fio's rules.
-fn settle(
-    job: &Job,
-    mut spans: Vec<Span>,
-    free: u64,
-    prng: &mut Prng,
-) -> Result<Files, FioError> {
+fn settle(job: &Job, mut spans: Vec<Span>, free: u64, prng: &mut Prng) -> Result<Files, FioError> {
     let spec = &job.spec;
     let job_name = || job.name.clone();
     let first = || spans.first().map_or(String::new(), |span| span.path.display().to_string());
@@ -161,10 +156,8 @@ fn settle(
     let mut left_over = if spec.filesize.is_none() { (wanted - share * count) / block } else { 0 };
     let mut total = 0_u64;
     for span in &mut spans {
-        let beyond = || FioError::OffsetBeyond {
-            job: job_name(),
-            file: span.path.display().to_string(),
-        };
+        let beyond =
+            || FioError::OffsetBeyond { job: job_name(), file: span.path.display().to_string() };
         span.offset = start(job, span);
         span.len = match spec.filesize {
             None => {

@@ -77,7 +77,9 @@ impl Group {
         let whole = self.0[direction.index()].bytes_per_s();
         match windows.count {
             0 => 0.0,
-            _ if whole > 1024 => (windows.mean.trunc() * 100.0 / (whole as f64 / 1024.0)).min(100.0),
+            _ if whole > 1024 => {
+                (windows.mean.trunc() * 100.0 / (whole as f64 / 1024.0)).min(100.0)
+            }
             _ => 100.0,
         }
     }

@@ -135,12 +135,8 @@ impl Minimum {
                     continue;
                 }
                 let per_s = |count: u64| (count as f64 / spent.as_secs_f64()) as u64;
-                let too_slow = |min, unit| FioError::TooSlow {
-                    job: job.to_owned(),
-                    direction,
-                    min,
-                    unit,
-                };
+                let too_slow =
+                    |min, unit| FioError::TooSlow { job: job.to_owned(), direction, min, unit };
                 if per_s(bytes.saturating_sub(bytes_before)) < bytes_min {
                     return Err(too_slow(bytes_min, "B/s"));
                 }

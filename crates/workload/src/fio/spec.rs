@@ -182,7 +182,6 @@ pub(super) struct Bytes {
     pub(super) refill: Option<bool>,
     pub(super) pattern: Vec<u8>,
     pub(super) compress_percent: u32,
-    pub(super) compress_chunk: u64,
     pub(super) dedupe_percent: u32,
 }
 
@@ -192,7 +191,7 @@ pub(super) struct Think {
     pub(super) time: Duration,
     pub(super) spin: Duration,
     pub(super) blocks: Option<u64>,
-    pub(super) after_completion: bool,
+    pub(super) by_issue: bool,
     pub(super) io_time: Duration,
 }
 
@@ -303,7 +302,6 @@ pub(super) struct Spec {
     pub(super) sequencer: Sequencer,
     pub(super) engine: Engine,
     pub(super) depth: u64,
-    pub(super) batch: u64,
     pub(super) depth_low: u64,
     pub(super) offload: bool,
     pub(super) direct: bool,
@@ -313,7 +311,6 @@ pub(super) struct Spec {
     pub(super) directories: Vec<String>,
     pub(super) filenames: Vec<String>,
     pub(super) filename_format: String,
-    pub(super) unique_filename: bool,
     pub(super) nrfiles: u64,
     pub(super) openfiles: u64,
     pub(super) file_service: FileService,
@@ -338,7 +335,6 @@ pub(super) struct Spec {
     pub(super) distribution: Distribution,
     pub(super) map: bool,
     pub(super) generator: Generator,
-    pub(super) repeatable: bool,
     pub(super) seed: Option<u64>,
     // Files.
     pub(super) overwrite: bool,
@@ -386,7 +382,6 @@ pub(super) struct Spec {
     // What is written, checked and told.
     pub(super) bytes: Bytes,
     pub(super) verify: Verify,
-    pub(super) trim_percent: u32,
     pub(super) continue_on_error: Each<bool>,
     pub(super) ignored_errors: Each<Vec<i32>>,
     pub(super) logs: Logs,
@@ -407,7 +402,6 @@ impl Default for Spec {
             sequencer: Sequencer::default(),
             engine: Engine::default(),
             depth: 1,
-            batch: 1,
             depth_low: 0,
             offload: false,
             direct: false,
@@ -416,7 +410,6 @@ impl Default for Spec {
             directories: Vec::new(),
             filenames: Vec::new(),
             filename_format: "$jobname.$jobnum.$filenum".into(),
-            unique_filename: true,
             nrfiles: 1,
             openfiles: 0,
             file_service: FileService::default(),
@@ -440,7 +433,6 @@ impl Default for Spec {
             distribution: Distribution::Uniform,
             map: true,
             generator: Generator::Map,
-            repeatable: true,
             seed: None,
             overwrite: false,
             fallocate: Fallocate::default(),
@@ -484,7 +476,6 @@ impl Default for Spec {
             steady: None,
             bytes: Bytes::default(),
             verify: Verify::default(),
-            trim_percent: 0,
             continue_on_error: [false; 3],
             ignored_errors: Each::default(),
             logs: Logs { per_job: true, ..Logs::default() },

@@ -60,8 +60,7 @@ impl SteadyWatch {
             return false;
         }
         let spent = now.since(self.last).max(Duration::from_millis(1)).as_secs_f64();
-        let [ios, bytes, lat] =
-            std::array::from_fn(|at| counts[at].wrapping_sub(self.counted[at]));
+        let [ios, bytes, lat] = std::array::from_fn(|at| counts[at].wrapping_sub(self.counted[at]));
         self.samples.push_back(Sample {
             iops: (ios as f64 / spent) as u64,
             bytes_per_s: (bytes as f64 / spent) as u64,

@@ -72,7 +72,6 @@ fn one_way(out: &mut String, flow: &Flow, group: &Group, direction: Direction, k
     moments(out, &flow.lat);
     let windows = &flow.bandwidth;
     let share = group.share_percent(direction, windows);
-    let (min, max, mean, deviation) =
-        (windows.min, windows.max, windows.mean, windows.deviation());
+    let (min, max, mean, deviation) = (windows.min, windows.max, windows.mean, windows.deviation());
     let _ = write!(out, ";{min};{max};{share:.6}%;{mean:.6};{deviation:.6}");
 }

@@ -178,9 +178,8 @@ impl Crc {
         let mut eights = bytes.chunks_exact(8);
         for eight in &mut eights {
             let word = u64::from_le_bytes(std::array::from_fn(|at| eight[at])) ^ sum;
-            sum = (0..8).fold(0, |sum, at| {
-                sum ^ self.tables[7 - at][(word >> (8 * at) & 0xff) as usize]
-            });
+            sum = (0..8)
+                .fold(0, |sum, at| sum ^ self.tables[7 - at][(word >> (8 * at) & 0xff) as usize]);
         }
         for byte in eights.remainder() {
             sum = sum >> 8 ^ self.tables[0][((sum ^ u64::from(*byte)) & 0xff) as usize];

@@ -12,28 +12,31 @@
 //!
 //! A worker looks at whether it is to end before each I/O, and while it sleeps every [`NAP`].
 
+mod io;
+mod reading;
+mod waiting;
+
 use super::aim::{Aim, Target};
 use super::data::Filler;
-use super::error::{FioError, io_number};
-use super::figures::{Depths, Direction, Each, Figures, Latency};
+use super::error::FioError;
+use super::figures::{Direction, Each, Figures, Latency};
 use super::files::{self, Files};
 use super::open::OpenFiles;
 use super::pace::{Minimum, Pace};
 use super::plan::{Job, largest_block};
 use super::queue::Queue;
 use super::search::{DepthSearch, Verdict};
-use super::series::{Log, Series, Took};
+use super::series::{Log, Series};
 use super::shared::{FlowShare, JobState};
 use super::spec::{Engine, Spec};
-use super::verify::{self, PIECES_MAX, Piece, Written};
+use super::verify::Written;
 use crate::content::Content;
 use crate::crew::Place;
-use crate::io_failure::IoFailure;
-use rt::{Buf, IoErrorKind, IoFuture, IoResult, Request, Rt, SgList};
+use rt::Rt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use stdx::{ByteCount, Instant, Offset};
+use stdx::{ByteCount, Instant};
 
 /// I/Os between two looks at the clock where no latencies are kept.
 const UNTIMED_IOS: u32 = 64;
@@ -99,7 +102,8 @@ pub(super) async fn run(place: Place, order: Order) -> Report {
     let fresh = spec.bytes.refill.unwrap_or(spec.verify.checksum.is_some());
     let longest = ByteCount(largest_block(&spec)).as_usize();
     let number = job.number as u64;
-    let mut filler = Filler::new(&spec.bytes, &content, number, longest, fresh);
+    let depth = if spec.engine == Engine::Blocking { 1 } else { spec.depth as usize };
+    let mut filler = Filler::new(&spec.bytes, &content, number, longest, depth, fresh);
     let files = match files {
         Some(files) => Ok(files),
         None => lay_out_here(&place, &job, &mut filler, destructive, seed, &stop).await,
@@ -150,6 +154,7 @@ struct Worker {
     queue: Queue<UnderWay>,
     search: Option<DepthSearch>,
     figures: Figures,
+    seed: u64,
     // Moments.
     epoch: Instant,
     now: Instant,
@@ -181,6 +186,8 @@ struct Worker {
     full: bool,
     done: bool,
     timed: bool,
+    /// Whether `now` is the moment of the answer that is taken next.
+    is_now: bool,
     untimed: u32,
     turn: u32,
 }
@@ -226,6 +233,7 @@ impl Worker {
             queue: Queue::new(depth),
             search: spec.latency.map(|target| DepthSearch::new(target, depth, now)),
             figures,
+            seed,
             epoch: now,
             now,
             deadline: Instant::NEVER,
@@ -251,6 +259,7 @@ impl Worker {
             full: false,
             done: false,
             timed,
+            is_now: false,
             untimed: 0,
             turn: 0,
             job,
@@ -289,7 +298,7 @@ impl Worker {
             }
             if self.spec.verify.only || self.must_read_back() {
                 self.end_phase(&Direction::ALL);
-                self.read_back().await?;
+                self.read_pieces(u64::MAX).await?;
                 self.end_phase(&[Direction::Read]);
             } else {
                 self.end_phase(&Direction::ALL);
@@ -308,7 +317,7 @@ impl Worker {
         self.phase_from = now;
         self.thought_when = now;
         self.series = Series::new(&self.spec, now);
-        self.pace = Pace::new(&self.spec, 0, now);
+        self.pace = Pace::new(&self.spec, self.seed, now);
         if let Some(search) = &mut self.search {
             search.begin(now);
         }
@@ -383,7 +392,6 @@ impl Worker {
                     }
                 }
                 Step::Sleep(until, quiesce) => {
-                    self.direction = self.direction.or(None);
                     if quiesce {
                         self.drain().await?;
                     }
@@ -476,254 +484,6 @@ impl Worker {
         }
     }
 
-    fn submit(&mut self, target: Target) -> Result<(), FioError> {
-        let at = target.direction.index();
-        let len = ByteCount(target.len).as_usize();
-        let mut kind = if self.verify_reads { Kind::Check(None) } else { Kind::Plain };
-        let data = match target.direction {
-            Direction::Write if self.spec.verify.checksum.is_some() => {
-                self.write_number += 1;
-                let number = self.write_number;
-                let mut block = self.filler.next_to_change(len);
-                verify::seal(&mut block, &self.spec.verify, target.offset, number);
-                if self.spec.verify.after_writing && self.written.len() < PIECES_MAX {
-                    let (file, offset, len) = (target.file, target.offset, target.len);
-                    self.written.insert(Piece { file, offset, len, number });
-                    self.since_backlog += 1;
-                }
-                kind = Kind::Sealed;
-                block.freeze()
-            }
-            Direction::Write => self.filler.next(len),
-            _ => Buf::empty(),
-        };
-        self.open.touch(target.file);
-        self.issued[at] += 1;
-        self.issued_bytes += target.len;
-        self.pass_bytes += target.len;
-        if target.direction == Direction::Write {
-            self.issued_writes += 1;
-        }
-        self.last_was_sync = false;
-        if self.limited {
-            self.pace.issued(target.direction, target.len);
-        }
-        self.start(target, kind, data);
-        Ok(())
-    }
-
-    /// Hands an I/O to the file.
-    fn start(&mut self, target: Target, kind: Kind, data: Buf) {
-        if self.timed {
-            self.now = self.rt.now();
-        }
-        let started = self.now;
-        let future = self.request(target, data);
-        let depth = self.queue.len() + 1;
-        self.figures.depths.count_level(depth);
-        let queued = self.spec.engine == Engine::Queued;
-        let mut issued = started;
-        self.queue.push(future, |_| UnderWay { target, started, issued: started, kind });
-        if queued && self.spec.kept.slat {
-            issued = self.rt.now();
-            self.now = issued;
-            let flow = &mut self.figures.flows[target.direction.index()];
-            flow.slat.count(nanos(issued, started));
-        }
-        if queued && let Some(last) = self.queue.last_pushed() {
-            last.issued = issued;
-        }
-    }
-
-    fn request(&self, target: Target, data: Buf) -> IoFuture {
-        if self.spec.engine == Engine::Null {
-            return IoFuture::ready(Ok(SgList::new()));
-        }
-        let (offset, len) = (Offset(target.offset), ByteCount(target.len));
-        let request = match target.direction {
-            Direction::Read => Request::read(offset, len),
-            Direction::Write => Request::write(offset, data),
-            Direction::Trim => Request::discard(offset, len),
-        };
-        self.open.submit(target.file, request)
-    }
-
-    /// Takes answers until there is room again.
-    async fn take_answers(&mut self) -> Result<(), FioError> {
-        let low = match self.spec.depth_low {
-            0 => self.depth(),
-            low => (low as usize).min(self.depth()),
-        };
-        let mut taken = 0_usize;
-        loop {
-            match self.queue.take() {
-                Some((what, result)) => {
-                    taken += 1;
-                    self.answered(what, result)?;
-                }
-                None if self.queue.len() == 0 => break,
-                None => self.queue.wait().await,
-            }
-            if taken > 0 && self.queue.len() < low.max(1) {
-                break;
-            }
-        }
-        self.figures.depths.complete[Depths::class_of(taken)] += taken as u64;
-        Ok(())
-    }
-
-    /// Takes all answers.
-    async fn drain(&mut self) -> Result<(), FioError> {
-        while self.queue.len() > 0 {
-            match self.queue.take() {
-                Some((what, result)) => {
-                    self.figures.depths.complete[Depths::class_of(1)] += 1;
-                    self.answered(what, result)?;
-                }
-                None => self.queue.wait().await,
-            }
-        }
-        Ok(())
-    }
-
-    /// An I/O was answered: count it, check it, ask for the rest.
-    fn answered(&mut self, what: UnderWay, result: IoResult) -> Result<(), FioError> {
-        if self.timed {
-            self.now = self.rt.now();
-        } else {
-            self.untimed += 1;
-            if self.untimed >= UNTIMED_IOS {
-                self.untimed = 0;
-                self.now = self.rt.now();
-            }
-        }
-        let UnderWay { target, started, issued, kind } = what;
-        let at = target.direction.index();
-        let data = match result {
-            Ok(data) => data,
-            Err(error) => {
-                if kind == Kind::Sealed {
-                    self.written.forget(target.file, target.offset);
-                }
-                return self.io_failed(target.direction, error);
-            }
-        };
-        let mut len = target.len;
-        if target.direction == Direction::Read && self.spec.engine != Engine::Null {
-            let got = data.len() as u64;
-            if got == 0 {
-                let file = self.open.name(target.file);
-                let job = self.job.name.clone();
-                let (direction, offset) = (target.direction, target.offset);
-                return Err(FioError::Nothing { job, file, direction, offset });
-            }
-            if got < len {
-                // The rest is asked for again, as a part of the same I/O.
-                self.figures.flows[at].short += 1;
-                self.figures.flows[at].bytes += got;
-                len -= got;
-                let rest = Target { offset: target.offset + got, len, ..target };
-                self.start(rest, kind, Buf::empty());
-                return Ok(());
-            }
-        }
-        let flow = &mut self.figures.flows[at];
-        flow.bytes += len;
-        flow.ios += 1;
-        self.done_blocks += 1;
-        if self.timed {
-            let kept = &self.spec.kept;
-            let (clat, lat) = (nanos(self.now, issued), nanos(self.now, started));
-            if kept.clat {
-                flow.clat.count(clat);
-                self.figures.spread.count(clat);
-            }
-            if kept.lat {
-                flow.lat.count(lat);
-                let limit = self.spec.max_latency[at];
-                if !limit.is_zero() && u128::from(lat) > limit.as_nanos() {
-                    let (took_us, max_us) = (lat / 1000, limit.as_micros() as u64);
-                    let job = self.job.name.clone();
-                    self.error = Some(FioError::TooLate { job, took_us, max_us });
-                }
-                if let Some(search) = &mut self.search
-                    && search.answered(lat)
-                {
-                    let (took_us, max_us) = (lat / 1000, search.target_us());
-                    let job = self.job.name.clone();
-                    self.error = Some(FioError::TooLate { job, took_us, max_us });
-                }
-            }
-            if self.each_in_series {
-                let slat = (self.spec.engine == Engine::Queued).then(|| nanos(issued, started));
-                let took = Took { slat, clat, lat };
-                self.series.answered(target.direction, len, target.offset, took, self.now);
-            }
-        }
-        if self.state.wants_counts() {
-            self.state.count(target.len, nanos(self.now, started));
-        }
-        if let Kind::Check(number) = kind {
-            self.check(target, number, data)?;
-        }
-        Ok(())
-    }
-
-    fn check(
-        &mut self,
-        target: Target,
-        number: Option<u64>,
-        data: SgList,
-    ) -> Result<(), FioError> {
-        let data = data.into_contiguous();
-        let checked = verify::check(data.bytes(), &self.spec.verify, target.offset, number);
-        let Err(what) = checked else { return Ok(()) };
-        let file = self.open.name(target.file);
-        let (job, offset, len) = (self.job.name.clone(), target.offset, target.len);
-        let error = FioError::Verify { job, file, offset, len, what };
-        if self.spec.verify.fatal {
-            return Err(error);
-        }
-        self.figures.errors += 1;
-        self.bad_blocks.get_or_insert(error);
-        Ok(())
-    }
-
-    /// An I/O failed: pass it over, or end.
-    fn io_failed(&mut self, direction: Direction, error: rt::IoError) -> Result<(), FioError> {
-        if self.spec.fill_device && error.kind == IoErrorKind::NoSpace {
-            self.full = true;
-            return Ok(());
-        }
-        let at = direction.index();
-        let number = io_number(error.kind);
-        if self.spec.ignored_errors[at].contains(&number) {
-            return Ok(());
-        }
-        if self.spec.continue_on_error[at] {
-            self.figures.errors += 1;
-            if self.figures.first_error == 0 {
-                self.figures.first_error = number;
-            }
-            return Ok(());
-        }
-        Err(FioError::Io { job: self.job.name.clone(), source: IoFailure::from(error) })
-    }
-
-    async fn sync(&mut self, data_only: bool) -> Result<(), FioError> {
-        self.last_was_sync = true;
-        // Engines that queue make it when nothing is under way; fio's libaio answers "busy" till then.
-        self.drain().await?;
-        let began = self.rt.now();
-        let synced = self.open.sync_current(data_only).await;
-        synced.map_err(|source| FioError::Io { job: self.job.name.clone(), source })?;
-        self.now = self.rt.now();
-        if self.spec.kept.clat {
-            self.figures.syncs.count(nanos(self.now, began));
-        }
-        Ok(())
-    }
-
     async fn open_file(&mut self, file: usize) -> Result<(), FioError> {
         if self.open.is_full() {
             self.drain().await?;
@@ -732,132 +492,6 @@ impl Worker {
         opened.map_err(|error| self.tree_failed(error))?;
         // Not the job's time: fio opens before the clock of the I/O is read, too.
         self.now = self.rt.now();
-        Ok(())
-    }
-
-    /// Reads all files once, so that they are in memory.
-    async fn pre_read(&mut self, files: &Files) -> Result<(), FioError> {
-        const PRE_READ_BYTES: u64 = 1 << 20;
-        for (index, span) in files.spans.iter().enumerate() {
-            self.open_file(index).await?;
-            let mut at = span.offset;
-            while at < span.offset + span.len && !self.stop.load(Ordering::Relaxed) {
-                let len = PRE_READ_BYTES.min(span.offset + span.len - at);
-                let request = Request::read(Offset(at), ByteCount(len));
-                let read = self.open.submit(index, request).await;
-                read.map_err(|error| FioError::Io {
-                    job: self.job.name.clone(),
-                    source: IoFailure::from(error),
-                })?;
-                at += len;
-            }
-        }
-        Ok(())
-    }
-
-    fn must_read_back(&self) -> bool {
-        let verify = &self.spec.verify;
-        verify.checksum.is_some()
-            && verify.after_writing
-            && self.spec.mode.write
-            && !self.is_over()
-            && self.now < self.deadline
-    }
-
-    /// Reads back all that is remembered.
-    async fn read_back(&mut self) -> Result<(), FioError> {
-        self.read_pieces(u64::MAX).await
-    }
-
-    async fn read_pieces(&mut self, most: u64) -> Result<(), FioError> {
-        let mut read = 0;
-        while read < most && !self.is_over() {
-            let Some(piece) = self.written.take() else { break };
-            if self.now >= self.next_tick && !self.tick()? {
-                break;
-            }
-            if !self.open.is_open(piece.file) {
-                self.open_file(piece.file).await?;
-            }
-            read += 1;
-            let Piece { file, offset, len, number } = piece;
-            let target = Target { direction: Direction::Read, file, offset, len };
-            self.start(target, Kind::Check(Some(number)), Buf::empty());
-            if self.queue.len() >= self.queue_depth() {
-                self.take_answers().await?;
-            }
-            self.turn += 1;
-            if self.turn >= TURN_IOS {
-                self.turn = 0;
-                self.rt.yield_now().await;
-            }
-        }
-        self.drain().await
-    }
-
-    /// Sleeps, in naps, so that an end is heard of; stops at the deadline.
-    async fn sleep_until(&mut self, until: Instant) -> Result<(), FioError> {
-        let until = until.min(self.deadline);
-        loop {
-            let now = self.rt.now();
-            self.now = now;
-            if now >= until || self.is_over() {
-                return Ok(());
-            }
-            // With offloaded submission, answers are taken while the job waits for its rate.
-            while let Some((what, result)) = self.queue.take() {
-                self.answered(what, result)?;
-            }
-            if now >= self.next_tick && !self.tick()? {
-                return Ok(());
-            }
-            self.rt.sleep_until(until.min(now + NAP)).await;
-        }
-    }
-
-    /// Whether the job's share of its flow lets it go on; waits where not.
-    async fn flow_allows(&mut self) -> Result<bool, FioError> {
-        let Some(flow) = &self.flow else { return Ok(true) };
-        if flow.may_go() {
-            return Ok(true);
-        }
-        self.drain().await?;
-        self.rt.sleep(self.spec.flow_sleep.max(FLOW_NAP).min(NAP)).await;
-        self.now = self.rt.now();
-        if self.now >= self.next_tick {
-            self.tick()?;
-        }
-        Ok(false)
-    }
-
-    async fn think(&mut self) -> Result<(), FioError> {
-        let think = self.spec.think;
-        let blocks = match think.after_completion {
-            true => self.done_blocks,
-            false => self.issued.iter().sum(),
-        };
-        let by_time = !think.io_time.is_zero()
-            && self.now.since(self.thought_when) >= think.io_time + think.time;
-        let by_blocks = match (think.blocks, think.io_time.is_zero()) {
-            (Some(every), _) => blocks >= self.thought_at + every,
-            (None, true) => blocks > self.thought_at,
-            (None, false) => false,
-        };
-        if !by_time && !by_blocks {
-            return Ok(());
-        }
-        self.drain().await?;
-        let began = self.rt.now();
-        while self.rt.now().since(began) < think.spin && !self.is_over() {
-            self.rt.yield_now().await;
-        }
-        self.sleep_until(began + think.time).await?;
-        self.thought_at = blocks;
-        self.thought_when = self.now;
-        if self.spec.rate_ignores_thinking {
-            let direction = if self.spec.mode.read { Direction::Read } else { Direction::Write };
-            self.pace.thought(direction, self.now.since(began));
-        }
         Ok(())
     }
 
@@ -950,8 +584,4 @@ impl Worker {
         }
         Report { figures: self.figures, error, logs: self.series.into_logs(now) }
     }
-}
-
-fn nanos(later: Instant, earlier: Instant) -> u64 {
-    later.as_nanos().saturating_sub(earlier.as_nanos())
 }

@@ -29,4 +29,4 @@ mod tests;
 
 pub use engine::{SmallFilesError, run};
 pub use figures::{Figure, Phase, SmallFilesOutcome};
-pub use plan::{Plan, PlanError, Sizes};
+pub use plan::{Plan, PlanError, Sizes, SizesError};

@@ -101,9 +101,9 @@ pub fn run(args: FilebenchArgs) -> Result<(), Failure> {
         }
         outcomes.push(ended.map_err(Failure::failed)?.outcome());
     }
-    let workload = Path::new(&name).file_stem().map_or_else(String::new, |stem| {
-        stem.to_string_lossy().into_owned()
-    });
+    let workload = Path::new(&name)
+        .file_stem()
+        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let runs = plan.steps.iter().filter(|step| matches!(step, Step::Run(_))).count();
     if runs > 1 {
         say(&format!("note: the workload has {runs} runs; the results are of the last one"));
@@ -128,7 +128,10 @@ fn list() -> Result<(), Failure> {
 }
 
 /// A file that is there, or a personality: its name and text.
-fn read(name: &str) -> Result<(String, String), Failure> {
+///
+/// # Errors
+/// Where there is neither.
+pub fn read(name: &str) -> Result<(String, String), Failure> {
     let path = Path::new(name);
     if !path.exists() {
         return match library::find(name) {
@@ -155,8 +158,10 @@ struct Terminal {
 
 impl Console for Terminal {
     fn line(&self, at: Duration, text: &str) {
+        // The latency histogram stands behind a tab.
+        let shown: Vec<String> = text.split('\t').map(lab::report::printable).collect();
         // A reader that has seen enough is no reason to stop a run.
-        let _ = print(&format!("{}\n", lab::report::printable(&output::stamped(at, text))));
+        let _ = print(&format!("{}\n", output::stamped(at, &shown.join("\t"))));
     }
 
     fn progress(&self, preparation: &Preparation) {

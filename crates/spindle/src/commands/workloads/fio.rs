@@ -92,7 +92,7 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
             "fio's jobs say what they write: put buffer_compress_percentage= or dedupe_percentage= into the job file",
         ));
     }
-    let plan = fio::read(&args.file, &Host, &machine()?, &args.section).map_err(Failure::usage)?;
+    let plan = plan_of(&args.file, &args.section)?;
     if args.parse_only {
         return print(&plan.describe());
     }
@@ -141,6 +141,14 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
         Some(error) => Err(Failure::failed(error)),
         None => Ok(()),
     }
+}
+
+/// A job file's plan: of these sections, of all where none is named.
+///
+/// # Errors
+/// With the line to print.
+pub fn plan_of(file: &Path, sections: &[String]) -> Result<Plan, Failure> {
+    fio::read(file, &Host, &machine()?, sections).map_err(Failure::usage)
 }
 
 fn conclude(args: &FioArgs, session: &Session, outcomes: Vec<Outcome>) -> Result<(), Failure> {

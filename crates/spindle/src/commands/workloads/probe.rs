@@ -291,9 +291,13 @@ mod tests {
     fn the_same_bytes_are_copied_with_each_block_size() {
         let read = operands::parse(["of=x", "bs=1M", "count=4", "seek=1"]).expect("they are right");
         let sizes = ["64k".to_owned(), "2M".to_owned()];
-        let error = copies(&read, &sizes).err().expect("1 MiB is no whole number of 2 MiB");
+        let Err(error) = copies(&read, &sizes) else {
+            panic!("1 MiB is no whole number of 2 MiB");
+        };
         assert!(error.message.contains("no whole number of blocks of 2 MiB"), "{}", error.message);
-        let made = copies(&read, &sizes[..1]).ok().expect("it fits");
+        let Ok(made) = copies(&read, &sizes[..1]) else {
+            panic!("it fits");
+        };
         assert_eq!(made[0].0, "bs=64k");
         assert_eq!((made[0].1.count, made[0].1.seek), (Some(64), 16));
     }

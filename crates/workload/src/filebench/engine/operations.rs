@@ -139,7 +139,6 @@ impl Worker {
             };
             match set.pick(kind, want, which) {
                 Picked::Entry(entry) => {
-                    drop(released);
                     return Ok((number, Arc::clone(&set), entry));
                 }
                 Picked::None => return Err(End::NothingLeft(Arc::clone(&flowop.name))),
@@ -204,7 +203,8 @@ impl Worker {
     async fn create_file(&mut self, flowop: &Flowop) -> Called {
         let descriptor = self.descriptor(flowop);
         self.check_free(flowop, descriptor)?;
-        let (number, set, entry) = self.pick(flowop, EntryKind::File, Want::Missing, Round::Shared).await?;
+        let (number, set, entry) =
+            self.pick(flowop, EntryKind::File, Want::Missing, Round::Shared).await?;
         let path = set.path_of(EntryKind::File, entry);
         let how = OpenHow { create: true, ..self.how(flowop, &set) };
         let begin = self.now();
@@ -245,9 +245,9 @@ impl Worker {
     async fn close_file(&mut self, flowop: &Flowop) -> Called {
         let descriptor = self.descriptor(flowop);
         let file = self.open_file(flowop, descriptor)?;
-        let set = self.entry_of(descriptor).and_then(|(set, entry)| {
-            Some((Arc::clone(self.run.filesets.get(set)?), entry))
-        });
+        let set = self
+            .entry_of(descriptor)
+            .and_then(|(set, entry)| Some((Arc::clone(self.run.filesets.get(set)?), entry)));
         if let Some((set, entry)) = &set {
             self.seize(set, *entry).await?;
         }
@@ -271,16 +271,16 @@ impl Worker {
         };
         let mine = descriptor > 0
             && self.descriptors.get(descriptor).is_some_and(|slot| slot.file.is_some());
-        let known = known.and_then(|(set, entry)| {
-            Some((Arc::clone(self.run.filesets.get(set)?), entry))
-        });
+        let known =
+            known.and_then(|(set, entry)| Some((Arc::clone(self.run.filesets.get(set)?), entry)));
         let (set, entry) = match known {
             Some((set, entry)) => {
                 self.seize(&set, entry).await?;
                 (set, entry)
             }
             None => {
-                let (_, set, entry) = self.pick(flowop, EntryKind::File, Want::Existing, Round::Shared).await?;
+                let (_, set, entry) =
+                    self.pick(flowop, EntryKind::File, Want::Existing, Round::Shared).await?;
                 (set, entry)
             }
         };
@@ -311,7 +311,8 @@ impl Worker {
                 file.status().await
             }
             None => {
-                let (_, set, entry) = self.pick(flowop, EntryKind::File, Want::Existing, Round::Shared).await?;
+                let (_, set, entry) =
+                    self.pick(flowop, EntryKind::File, Want::Existing, Round::Shared).await?;
                 let path = set.path_of(EntryKind::File, entry);
                 begin = self.now();
                 let looked = self.place.tree.status(&path).await;
@@ -356,9 +357,7 @@ impl Worker {
         self.count(flowop, begin, Duration::ZERO, 0);
         set.release(kind, entry, Release { exists: Some(true), ..Release::default() });
         match made {
-            Err(error) if error.kind != TreeErrorKind::Exists => {
-                Err(self.failed(flowop, error))
-            }
+            Err(error) if error.kind != TreeErrorKind::Exists => Err(self.failed(flowop, error)),
             _ => Ok(()),
         }
     }
@@ -492,15 +491,17 @@ impl Worker {
         };
         let begin = self.now();
         let mut at = 0u64;
-        // A file of no bytes is read as one that has some: until nothing comes.
-        while size > 0 {
+        // Until nothing comes; without a size there is nothing to ask for.
+        if size > 0 {
             self.check_size(flowop, size)?;
-            let read = file.submit(Request::read(Offset(at), ByteCount(size))).await;
-            let bytes = read.map_err(|error| self.failed(flowop, error))?.len() as u64;
-            if bytes == 0 || self.ending().is_over() {
-                break;
+            loop {
+                let read = file.submit(Request::read(Offset(at), ByteCount(size))).await;
+                let bytes = read.map_err(|error| self.failed(flowop, error))?.len() as u64;
+                if bytes == 0 || self.ending().is_over() {
+                    break;
+                }
+                at = at.saturating_add(bytes);
             }
-            at = at.saturating_add(bytes);
         }
         self.count(flowop, begin, Duration::ZERO, at);
         self.set_position(descriptor, at);
@@ -575,9 +576,7 @@ impl Worker {
         let data = self.source.next(size as usize);
         let begin = self.now();
         let mut write = file.submit(Request::write(Offset(at), data));
-        let first = std::future::poll_fn(|context| {
-            Poll::Ready(Pin::new(&mut write).poll(context))
-        });
+        let first = std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut write).poll(context)));
         match first.await {
             Poll::Ready(written) => {
                 written.map_err(|error| self.failed(flowop, error))?;
@@ -623,7 +622,8 @@ impl Worker {
             if self.writes.borrow().outstanding <= WRITES_MAX {
                 break;
             }
-            if self.writes.borrow().done == 0 && !self.ending().wait(self.written.notified()).await {
+            if self.writes.borrow().done == 0 && !self.ending().wait(self.written.notified()).await
+            {
                 return Err(End::RunOver);
             }
         }

@@ -137,7 +137,10 @@ impl Fileset {
     }
 
     /// Removes all of the set.
-    pub(in crate::filebench) async fn remove(&self, tree: &dyn FileTree) -> Result<(), FilebenchError> {
+    pub(in crate::filebench) async fn remove(
+        &self,
+        tree: &dyn FileTree,
+    ) -> Result<(), FilebenchError> {
         remove_all(tree, &self.plan.root).await.map_err(|error| self.failed(error))
     }
 

@@ -11,7 +11,8 @@ fn fileset(attributes: &str) -> Fileset {
          define fileset name=a,path=$dir,{attributes}\n\
          define process name=p {{ thread name=t {{ flowop read name=r,filename=a }} }}"
     );
-    let plan = Plan::read("t.f", &text, &PlanOptions { directory: "/d".into(), ..PlanOptions::default() });
+    let plan =
+        Plan::read("t.f", &text, &PlanOptions { directory: "/d".into(), ..PlanOptions::default() });
     let plan = plan.unwrap_or_else(|error| panic!("{error}"));
     Fileset::populate(&plan.filesets[0], &plan.variables, 3)
 }
@@ -51,8 +52,7 @@ fn files_and_leaf_directories_have_names_of_their_own() {
     let leaves = (0..40).map(|leaf| set.path_of(EntryKind::LeafDirectory, leaf));
     let directories =
         (0..set.directories()).map(|number| set.path_of(EntryKind::Directory, number as u32));
-    let all: BTreeSet<PathBuf> =
-        files.chain(leaves).chain(directories).collect();
+    let all: BTreeSet<PathBuf> = files.chain(leaves).chain(directories).collect();
     assert_eq!(all.len(), 80 + set.directories.len());
 }
 
@@ -77,7 +77,10 @@ fn picks_go_round_and_never_share() {
     set.release(EntryKind::File, 0, Release { opens: 1, ..Release::default() });
     let number = |number| set.pick(EntryKind::File, Want::Existing, Which::Number(number));
     assert_eq!(number(1), Picked::Entry(2), "the next one that is not busy");
-    assert_eq!((next(&set), next(&set), next(&set)), (Picked::Entry(3), Picked::Entry(0), Picked::Busy));
+    assert_eq!(
+        (next(&set), next(&set), next(&set)),
+        (Picked::Entry(3), Picked::Entry(0), Picked::Busy)
+    );
     set.release(EntryKind::File, 3, Release { exists: Some(false), ..Release::default() });
     let missing = set.pick(EntryKind::File, Want::Missing, Which::Next);
     assert_eq!((missing, set.opens(0)), (Picked::Entry(3), 1));

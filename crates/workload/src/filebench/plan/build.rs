@@ -3,8 +3,9 @@
 use super::flowops::Composite;
 use super::values::{Variable, Variables};
 use super::{
-    ENTRIES_MAX, FilesetPlan, FlowopKind, Number, PERIOD_SECONDS_DEFAULT, Period, Plan, PlanOptions,
-    ProcessPlan, QuitMode, RUN_SECONDS_DEFAULT, Row, RunPlan, SECONDS_MAX, STEPS_MAX, Step,
+    ENTRIES_MAX, FilesetPlan, FlowopKind, Number, PERIOD_SECONDS_DEFAULT, Period, Plan,
+    PlanOptions, ProcessPlan, QuitMode, RUN_SECONDS_DEFAULT, Row, RunPlan, SECONDS_MAX, STEPS_MAX,
+    Step,
 };
 use crate::filebench::error::{Position, WmlError, WmlErrorKind};
 use crate::filebench::lexer::Piece;
@@ -287,9 +288,8 @@ impl<'a> Builder<'a> {
         let is_file = attributes.entity == "file";
         let name = values.required_text(attributes, "name")?;
         let path = values.required_text(attributes, "path")?;
-        let place = |wanted: &str| {
-            attributes.get(wanted).map_or(attributes.at, |attribute| attribute.at)
-        };
+        let place =
+            |wanted: &str| attributes.get(wanted).map_or(attributes.at, |attribute| attribute.at);
         let root = match (below(&self.options.directory, &path), plain(&name)) {
             (Some(path), Some(name)) => path.join(name),
             (None, _) => return self.fail(place("path"), WmlErrorKind::BadPath(path)),
@@ -491,9 +491,9 @@ fn mentions(commands: &[Command], name: &str) -> bool {
         | CommandKind::EventGenerator(attributes) => in_attributes(attributes),
         CommandKind::Process { attributes, threads } => {
             in_attributes(attributes)
-                || threads.iter().any(|thread| {
-                    in_attributes(&thread.attributes) || in_flowops(&thread.flowops)
-                })
+                || threads
+                    .iter()
+                    .any(|thread| in_attributes(&thread.attributes) || in_flowops(&thread.flowops))
         }
         CommandKind::Composite { flowops, .. } => in_flowops(flowops),
         CommandKind::Run(seconds) => in_option(seconds),

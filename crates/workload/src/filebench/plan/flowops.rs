@@ -51,7 +51,9 @@ impl Builder<'_> {
             let max = WORKERS_MAX as u64;
             let instances = self.variables.bounded(attributes, "instances", 1, 0, max)?;
             let name = self.variables.required_text(attributes, "name")?;
-            if attributes.get("nice").is_some() && self.variables.constant(attributes, "nice", 0)? != 0 {
+            if attributes.get("nice").is_some()
+                && self.variables.constant(attributes, "nice", 0)? != 0
+            {
                 self.notes.insert("nice has no effect; start Spindle with nice instead".to_owned());
             }
             let mut plans = Vec::new();
@@ -100,9 +102,11 @@ impl Builder<'_> {
         let mut targets = BTreeMap::new();
         for (slot, (at, kind, name)) in &open.limits {
             let ends = format!(".{name}");
-            let found = open.thread.iter().find(|(full, ..)| **full == **name).or_else(|| {
-                open.thread.iter().find(|(full, ..)| full.ends_with(&ends))
-            });
+            let found = open
+                .thread
+                .iter()
+                .find(|(full, ..)| **full == **name)
+                .or_else(|| open.thread.iter().find(|(full, ..)| full.ends_with(&ends)));
             let io = |kind: FlowopKind| kind.direction() != super::Direction::None;
             use FlowopKind::{BwLimit, FinishOnBytes, IopsLimit};
             let needs_io = matches!(kind, BwLimit | FinishOnBytes | IopsLimit);
@@ -149,10 +153,11 @@ impl Builder<'_> {
             self.rows.push(row);
             self.rows.len() - 1
         });
-        let fileset = match (self.variables.text(attributes, "filename")?, attributes.get("filename")) {
-            (Some(name), Some(attribute)) => Some(self.fileset_number(attribute.at, &name)?),
-            _ => None,
-        };
+        let fileset =
+            match (self.variables.text(attributes, "filename")?, attributes.get("filename")) {
+                (Some(name), Some(attribute)) => Some(self.fileset_number(attribute.at, &name)?),
+                _ => None,
+            };
         if let Some(local) = used.locals.first().filter(|_| kind != FlowopKind::Composite) {
             let (expected, found) = ("an attribute", format!("${}", local.name));
             return self.fail(local.at, WmlErrorKind::Expected { expected, found });

@@ -50,21 +50,31 @@ fn the_command_line_has_the_last_word() {
     let fileset = plan.filesets.first().expect("one");
     assert_eq!((fileset.entries, fileset.root.as_path()), (2048, std::path::Path::new("a")));
     let refused = read(&text, &[("nfiles", "3")]).expect_err("no such variable").to_string();
-    assert_eq!(refused, "--set:1:1: there is no variable $nfiles here; there are: $dir, $n, $nfiles");
-    assert!(read(&text, &[("n", "2x")]).expect_err("no number").to_string().starts_with("--set:1:8"));
+    assert_eq!(
+        refused,
+        "--set:1:1: there is no variable $nfiles here; there are: $dir, $n, $nfiles"
+    );
+    assert!(
+        read(&text, &[("n", "2x")]).expect_err("no number").to_string().starts_with("--set:1:8")
+    );
 }
 
 #[test]
 fn paths_stay_below_the_directory() {
     let root = |path: &str, name: &str| {
-        let text = format!("define file name={name},path={path}\n{}", PROCESS.replace("=a", &format!("={name}")));
+        let text = format!(
+            "define file name={name},path={path}\n{}",
+            PROCESS.replace("=a", &format!("={name}"))
+        );
         read(&text, &[]).map(|plan| plan.filesets[0].root.display().to_string())
     };
     assert_eq!(root("$dir", "a").expect("good"), "a");
     assert_eq!(root("$dir/sub", "a").expect("good"), "sub/a");
     assert_eq!(root("/mnt/testing", "a").expect("good"), "mnt/testing/a");
     assert_eq!(root("/", "a").expect("good"), "a");
-    for (path, name) in [("/mnt/test/../x", "a"), ("$dir", "\"..\""), ("$dir", "\"\""), ("$dir", "\"/\"")] {
+    for (path, name) in
+        [("/mnt/test/../x", "a"), ("$dir", "\"..\""), ("$dir", "\"\""), ("$dir", "\"/\"")]
+    {
         let error = root(path, name).expect_err("refused").to_string();
         assert!(error.contains("is no plain name below"), "{error}");
     }
@@ -90,9 +100,15 @@ fn a_composite_has_its_own_variables() {
     let thread = &run_of(&plan).processes[0].threads[0];
     let [x, y, limit] = thread.flowops.as_slice() else { panic!("three") };
     let read = |outer: &Flowop, number: usize| outer.inner[number].inner[0].clone();
-    assert_eq!((x.inner[0].iterations, y.inner[0].iterations), (Number::Constant(5), Number::Constant(6)));
+    assert_eq!(
+        (x.inner[0].iterations, y.inner[0].iterations),
+        (Number::Constant(5), Number::Constant(6))
+    );
     assert_eq!((read(x, 0).fileset, read(y, 1).fileset), (Some(0), Some(1)));
-    assert_eq!((read(x, 0).iosize, read(x, 1).iosize), (Number::Constant(8192), Number::Constant(1 << 20)));
+    assert_eq!(
+        (read(x, 0).iosize, read(x, 1).iosize),
+        (Number::Constant(8192), Number::Constant(1 << 20))
+    );
     assert_eq!(&*read(y, 1).name, "y.j.r");
     assert_eq!(limit.target, Target::Slot(read(x, 0).slot));
     assert_eq!(thread.slots, 11);
@@ -111,12 +127,17 @@ fn what_is_missing_or_unknown_is_named_with_its_place() {
         flowop("flowop read name=r,filename=a,iosize=$io"),
         "t.f:3:38: $io is not set; add a line `set $io=...` above, or set it on the command line"
     );
-    assert!(flowop("flowop wakeup name=w,target=x").starts_with("t.f:3:22: no block flowop is named"));
+    assert!(
+        flowop("flowop wakeup name=w,target=x").starts_with("t.f:3:22: no block flowop is named")
+    );
     assert!(flowop("flowop aiowrite name=w,filename=a").contains("needs random"));
     assert!(flowop("flowop read name=r,filename=a,fd=129").contains("from 0 to 128"));
     assert!(flowop("flowop read name=r,filename=a,iosize=big").contains("must be a number"));
     assert!(error(file).contains("the workload has no process"));
-    assert!(error(&format!("{file}{file}{PROCESS}")).starts_with("t.f:2:8: file \"a\" is defined twice"));
+    assert!(
+        error(&format!("{file}{file}{PROCESS}"))
+            .starts_with("t.f:2:8: file \"a\" is defined twice")
+    );
     let pathless = error(&format!("define fileset name=a,entries=3\n{PROCESS}"));
     assert_eq!(pathless, "t.f:1:8: the fileset has no path; add path=...");
 }

@@ -192,11 +192,7 @@ impl Variables {
     }
 
     /// A number that is not random.
-    pub(super) fn whole(
-        &self,
-        what: impl Fn() -> String,
-        value: &Value,
-    ) -> Result<u64, WmlError> {
+    pub(super) fn whole(&self, what: impl Fn() -> String, value: &Value) -> Result<u64, WmlError> {
         match self.evaluate(value)? {
             Variable::Number(number) => Ok(number),
             other => self.wrong(value.at, what(), "a number", &other),
@@ -359,9 +355,7 @@ impl Variables {
                 Err(percent) => return self.fail(at, WmlErrorKind::Percentages(percent)),
             },
             (None, "tabular") => return self.fail(at, fail(DistributionError::NoTable)),
-            (None, "uniform") => {
-                Distribution::Uniform(min, 2.0 * mean.unwrap_or(0.0) - min)
-            }
+            (None, "uniform") => Distribution::Uniform(min, 2.0 * mean.unwrap_or(0.0) - min),
             (None, _) => {
                 let shape = number("gamma").unwrap_or(0.0) / 1000.0;
                 if shape <= 0.0 {

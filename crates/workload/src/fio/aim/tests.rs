@@ -112,7 +112,9 @@ fn strided_zones_skip_what_lies_between() {
     let zones = Zones { size: 8 * KIB, range: 8 * KIB, skip: 24 * KIB };
     let spec = Spec { zones: Some(zones), map: false, ..Spec::default() };
     let mut aim = Aim::new(&Arc::new(spec), &files(&[(0, 64 * KIB)]), 1);
-    let offsets: Vec<u64> =
-        (0..4).filter_map(|_| aim.next(Direction::Read)).map(|target| target.offset / KIB).collect();
+    let offsets: Vec<u64> = (0..4)
+        .filter_map(|_| aim.next(Direction::Read))
+        .map(|target| target.offset / KIB)
+        .collect();
     assert_eq!(offsets, [0, 4, 32, 36]);
 }

@@ -28,7 +28,10 @@ pub(super) fn apply(spec: &mut Spec, name: &str, value: &Value) -> Result<(), Tr
             };
         }
         "buffer_compress_percentage" => spec.bytes.compress_percent = value.percent()?,
-        "buffer_compress_chunk" => spec.bytes.compress_chunk = value.size()?,
+        // The compressible part is at the end of each page.
+        "buffer_compress_chunk" => {
+            value.size()?;
+        }
         "dedupe_percentage" => spec.bytes.dedupe_percent = value.percent()?,
         "dedupe_mode" => {
             value.one_of(&[("repeat", ()), ("working_set", ())], "repeat or working_set")?;
@@ -69,9 +72,8 @@ pub(super) fn apply(spec: &mut Spec, name: &str, value: &Value) -> Result<(), Tr
 /// Options about figures and logs, and those of fio's own working that change nothing.
 fn figures(spec: &mut Spec, name: &str, value: &Value) -> Result<(), Trouble> {
     let kept = &mut spec.kept;
-    let window = || -> Result<Duration, Wanted> {
-        Ok(value.time(TimeUnit::Milliseconds)?.max(WINDOW_MIN))
-    };
+    let window =
+        || -> Result<Duration, Wanted> { Ok(value.time(TimeUnit::Milliseconds)?.max(WINDOW_MIN)) };
     match name {
         "clat_percentiles" => kept.clat_percentiles = value.flag()?,
         "lat_percentiles" => kept.lat_percentiles = value.flag()?,
@@ -124,7 +126,10 @@ fn figures(spec: &mut Spec, name: &str, value: &Value) -> Result<(), Trouble> {
         "iomem_align" | "mem_align" => {
             value.size()?;
         }
-        "log_entries" | "iodepth_batch_complete_min" | "iodepth_batch_complete_max" => {
+        "log_entries"
+        | "iodepth_batch"
+        | "iodepth_batch_complete_min"
+        | "iodepth_batch_complete_max" => {
             value.number()?;
         }
         "hipri" | "fixedbufs" | "registerfiles" | "sqthread_poll" | "nonvectored"

@@ -32,22 +32,19 @@ fn every_supported_name_is_known_and_no_refused_one() {
     }
     for name in ["prio", "cpus_allowed", "read_iolog", "cgroup"] {
         let error = set(&mut Spec::default(), name, "1").expect_err(name).to_string();
-        assert!(error.starts_with(&format!("j.fio:3:1: option {name} is not supported: ")), "{error}");
+        assert!(
+            error.starts_with(&format!("j.fio:3:1: option {name} is not supported: ")),
+            "{error}"
+        );
     }
 }
 
 #[test]
 fn a_misspelt_option_and_an_engine_of_others_are_refused_by_name() {
     let refused = |name, value| set(&mut Spec::default(), name, value).expect_err(name).to_string();
-    assert_eq!(
-        refused("iodpeth", "4"),
-        "j.fio:3:1: unknown option iodpeth; did you mean iodepth?"
-    );
+    assert_eq!(refused("iodpeth", "4"), "j.fio:3:1: unknown option iodpeth; did you mean iodepth?");
     assert!(refused("ioengine", "rdma").starts_with("j.fio:3:1: ioengine=rdma is not supported"));
-    assert_eq!(
-        refused("bs", "4q"),
-        "j.fio:3:1: bs=4q: write a size such as 4k or 1g"
-    );
+    assert_eq!(refused("bs", "4q"), "j.fio:3:1: bs=4q: write a size such as 4k or 1g");
 }
 
 #[test]

@@ -36,7 +36,6 @@ pub(super) fn apply(spec: &mut Spec, name: &str, value: &Value) -> Result<(), Tr
         "iodepth" => {
             spec.depth = value.number_in(1, DEPTH_MAX, "a queue depth from 1 to 65536")?;
         }
-        "iodepth_batch" => spec.batch = value.number()?,
         "iodepth_low" => spec.depth_low = value.number()?,
         "io_submit_mode" => {
             let words = [("inline", false), ("offload", true)];
@@ -67,7 +66,10 @@ fn place(spec: &mut Spec, name: &str, value: &Value) -> Result<(), Trouble> {
         "directory" => spec.directories = colon_list(value.text()?),
         "filename" => spec.filenames = colon_list(value.text()?),
         "filename_format" => spec.filename_format = value.text()?.to_owned(),
-        "unique_filename" => spec.unique_filename = value.flag()?,
+        // It matters to fio's clients and servers.
+        "unique_filename" => {
+            value.flag()?;
+        }
         "nrfiles" => {
             spec.nrfiles = value.number_in(1, FILES_MAX, "a number of files, 1 to 1000000")?;
         }
@@ -161,6 +163,10 @@ fn blocks(spec: &mut Spec, name: &str, value: &Value) -> Result<(), Trouble> {
         "softrandommap" => {
             value.flag()?;
         }
+        // All randomness is from the seed of the run: the same seed, the same places.
+        "randrepeat" | "allrandrepeat" => {
+            value.flag()?;
+        }
         "random_generator" => {
             let words = [
                 ("tausworthe", Generator::Map),
@@ -170,7 +176,6 @@ fn blocks(spec: &mut Spec, name: &str, value: &Value) -> Result<(), Trouble> {
             spec.generator = value.one_of(&words, "tausworthe, tausworthe64 or lfsr")?;
         }
         "random_distribution" => spec.distribution = distribution(value)?,
-        "randrepeat" | "allrandrepeat" => spec.repeatable = value.flag()?,
         "randseed" => spec.seed = Some(value.number()?),
         _ => return Err(Trouble::Unknown),
     }

@@ -88,8 +88,8 @@ fn pace(spec: &mut Spec, name: &str, value: &Value) -> Result<(), Trouble> {
         "thinktime_spin" => spec.think.spin = micros()?,
         "thinktime_blocks" => spec.think.blocks = Some(value.number()?.max(1)),
         "thinktime_blocks_type" => {
-            let words = [("complete", true), ("issue", false)];
-            spec.think.after_completion = value.one_of(&words, "complete or issue")?;
+            let words = [("complete", false), ("issue", true)];
+            spec.think.by_issue = value.one_of(&words, "complete or issue")?;
         }
         "thinktime_iotime" => spec.think.io_time = value.time(TimeUnit::Seconds)?,
         "max_latency" => {
