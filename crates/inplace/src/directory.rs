@@ -24,6 +24,7 @@ use crate::meta::MetaRef;
 use crate::settings::DirectoryForm;
 use rt::TreeErrorKind;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 /// Longest name, in bytes.
 pub(crate) const NAME_MAX: usize = 255;
@@ -72,7 +73,7 @@ pub(crate) struct Room {
 /// A full leaf that is to be split, and what is in it.
 struct Full {
     leaf: MetaRef,
-    entries: Vec<(usize, Entry)>,
+    entries: Vec<Entry>,
 }
 
 /// FNV-1a, 32 bit: any fixed, well spread hash does.
@@ -80,8 +81,20 @@ fn hash(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The entries of a leaf: each with the place of its first byte.
-fn entries(leaf: &MetaRef, core: &Core) -> Result<Vec<(usize, Entry)>, FormatError> {
+/// Where an entry stands, and what it says, but for the name.
+#[derive(Clone, Copy)]
+struct Slot {
+    place: usize,
+    inode: u64,
+    kind: Kind,
+}
+
+/// Walks the entries of a leaf, in order, until `visit` says to stop.
+fn walk_leaf(
+    leaf: &MetaRef,
+    core: &Core,
+    mut visit: impl FnMut(Slot, &str) -> ControlFlow<()>,
+) -> Result<(), FormatError> {
     let bytes = leaf.bytes();
     let at = core.shape.offset(leaf.number);
     let fields = Fields { structure: "directory leaf", at, bytes: &bytes };
@@ -89,7 +102,6 @@ fn entries(leaf: &MetaRef, core: &Core) -> Result<Vec<(usize, Entry)>, FormatErr
     let count = fields.u16(4, "number of entries")?;
     let used = fields.u16(6, "bytes in use")? as usize;
     fields.require((LEAF_HEADER..=bytes.len()).contains(&used), "bytes in use")?;
-    let mut found = Vec::with_capacity(count as usize);
     let mut place = LEAF_HEADER;
     for _ in 0..count {
         let inode = fields.u64(place, "entry")?;
@@ -102,10 +114,34 @@ fn entries(leaf: &MetaRef, core: &Core) -> Result<Vec<(usize, Entry)>, FormatErr
         let name = fields.slice(place + ENTRY_HEADER, len, "name")?;
         let name = std::str::from_utf8(name).map_err(|_| fields.error("name"))?;
         fields.require(!name.is_empty() && core.shape.inode_place(inode).is_some(), "entry")?;
-        found.push((place, Entry { inode, kind, name: name.to_owned() }));
+        if visit(Slot { place, inode, kind }, name).is_break() {
+            return Ok(());
+        }
         place += ENTRY_HEADER + len;
     }
-    fields.require(place == used, "bytes in use")?;
+    fields.require(place == used, "bytes in use")
+}
+
+/// The entries of a leaf.
+fn entries(leaf: &MetaRef, core: &Core) -> Result<Vec<Entry>, FormatError> {
+    let mut found = Vec::new();
+    walk_leaf(leaf, core, |Slot { inode, kind, .. }, name| {
+        found.push(Entry { inode, kind, name: name.to_owned() });
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+/// The entry of a name.
+fn find(leaf: &MetaRef, core: &Core, name: &str) -> Result<Option<Slot>, FormatError> {
+    let mut found = None;
+    walk_leaf(leaf, core, |slot, other| {
+        if other != name {
+            return ControlFlow::Continue(());
+        }
+        found = Some(slot);
+        ControlFlow::Break(())
+    })?;
     Ok(found)
 }
 
@@ -222,7 +258,7 @@ impl Core {
             for number in 0..leaves {
                 let leaf = self.leaf(directory, number).await?;
                 let found = entries(&leaf, self).map_err(|error| self.damaged(error))?;
-                names.extend(found.iter().map(|(_, entry)| (hash(&entry.name), number)));
+                names.extend(found.iter().map(|entry| (hash(&entry.name), number)));
                 room.insert((used(&leaf), number));
             }
             DirectoryIndex::Linear { names, room }
@@ -258,10 +294,8 @@ impl Core {
         self.load_directory(directory).await?;
         for number in self.candidates(directory, name) {
             let leaf = self.leaf(directory, number).await?;
-            let found = entries(&leaf, self).map_err(|error| self.damaged(error))?;
-            if let Some((_, Entry { inode, kind, .. })) =
-                found.into_iter().find(|(_, entry)| entry.name == name)
-            {
+            let found = find(&leaf, self, name).map_err(|error| self.damaged(error))?;
+            if let Some(Slot { inode, kind, .. }) = found {
                 return Ok(Some(Found { inode, kind, leaf, number }));
             }
         }
@@ -273,8 +307,7 @@ impl Core {
         let mut all = Vec::new();
         for number in 0..self.leaves(self.directory_blocks(directory)) {
             let leaf = self.leaf(directory, number).await?;
-            let found = entries(&leaf, self).map_err(|error| self.damaged(error))?;
-            all.extend(found.into_iter().map(|(_, entry)| entry));
+            all.extend(entries(&leaf, self).map_err(|error| self.damaged(error))?);
         }
         Ok(all)
     }
@@ -309,11 +342,11 @@ impl Core {
                 continue;
             };
             let leaf = self.leaf(directory, number).await?;
-            // Read it with care once; what is changed afterwards is our own.
-            let entries = entries(&leaf, self).map_err(|error| self.damaged(error))?;
+            // Whoever looked whether the name is there has read the whole leaf with care.
             if used(&leaf) + needed <= self.shape.block as usize {
                 return Ok(Room { leaf, number });
             }
+            let entries = entries(&leaf, self).map_err(|error| self.damaged(error))?;
             let split = self.is_hashed().then_some(Full { leaf, entries });
             self.add_leaf(directory, split).await?;
         }
@@ -352,7 +385,7 @@ impl Core {
             }
             return Ok(());
         };
-        let mut hashes: Vec<u32> = found.iter().map(|(_, entry)| hash(&entry.name)).collect();
+        let mut hashes: Vec<u32> = found.iter().map(|entry| hash(&entry.name)).collect();
         hashes.sort_unstable();
         let lowest = *hashes.first().unwrap_or(&0);
         // The middle, or the first above the lowest: names of one hash stay together.
@@ -365,7 +398,7 @@ impl Core {
         // A leaf full of names with one hash can't be split.
         let start = start.ok_or(TreeErrorKind::NoSpace)?;
         let (stay, go): (Vec<Entry>, Vec<Entry>) =
-            found.into_iter().map(|(_, entry)| entry).partition(|entry| hash(&entry.name) < start);
+            found.into_iter().partition(|entry| hash(&entry.name) < start);
         let (index, at) = index.ok_or(TreeErrorKind::NoSpace)?;
         self.grow_directory(directory, |tx, block| {
             fill_leaf(tx, block, &go);
@@ -426,15 +459,21 @@ impl Core {
     /// Removes a name that was found.
     pub(crate) fn remove_name(&self, tx: &Tx<'_>, directory: &Inode, found: &Found, name: &str) {
         let Found { leaf, number, .. } = found;
-        let there = entries(leaf, self).unwrap_or_default();
-        let Some((place, _)) = there.iter().find(|(_, entry)| entry.name == name) else { return };
-        let (place, end) = (*place, used(leaf));
+        let hash_of = hash(name);
+        let (mut place, mut same) = (None, 0);
+        let walked = walk_leaf(leaf, self, |slot, other| {
+            same += u32::from(hash(other) == hash_of);
+            if other == name {
+                place = Some(slot.place);
+            }
+            ControlFlow::Continue(())
+        });
+        let (Ok(()), Some(place)) = (walked, place) else { return };
+        let end = used(leaf);
         let len = ENTRY_HEADER + name.len();
         tx.edit(leaf, place..end, |bytes| bytes.copy_within(len.., 0));
         write_counts(tx, leaf, count(leaf) - 1, end - len);
         self.note_room(directory, *number, end, end - len);
-        let hash_of = hash(name);
-        let same = there.iter().filter(|(_, entry)| hash(&entry.name) == hash_of).count();
         if same == 1
             && let Some(DirectoryIndex::Linear { names, .. }) =
                 &mut directory.body.borrow_mut().index
@@ -452,10 +491,9 @@ impl Core {
         inode: u64,
         kind: Kind,
     ) {
-        let there = entries(&found.leaf, self).unwrap_or_default();
-        let Some((place, _)) = there.iter().find(|(_, entry)| entry.name == name) else { return };
+        let Ok(Some(Slot { place, .. })) = find(&found.leaf, self, name) else { return };
         let entry = Entry { inode, kind, name: name.to_owned() };
-        tx.edit(&found.leaf, *place..place + ENTRY_HEADER + name.len(), |bytes| {
+        tx.edit(&found.leaf, place..place + ENTRY_HEADER + name.len(), |bytes| {
             encode(bytes, &entry);
         });
     }

@@ -14,6 +14,7 @@ use crate::inode::Inode;
 use crate::layout::Extent;
 use crate::mapping::{POINTERS, Root, Run, What};
 use crate::meta::MetaRef;
+use smallvec::SmallVec;
 use std::rc::Rc;
 
 /// Direct pointers of an inode.
@@ -32,16 +33,17 @@ struct Way {
     /// Which pointer of the inode.
     root: usize,
     /// Which pointer of each table.
-    steps: Vec<usize>,
+    steps: SmallVec<[usize; 3]>,
     /// For each table, from the top: the first block of the file under it, and how many.
-    spans: Vec<(u64, u64)>,
+    spans: SmallVec<[(u64, u64); 3]>,
 }
 
 impl Way {
     fn to(n: u64, block: u64) -> Way {
         let mut rest = block;
         if rest < DIRECT {
-            return Way { root: rest as usize, steps: Vec::new(), spans: Vec::new() };
+            let (steps, spans) = (SmallVec::new(), SmallVec::new());
+            return Way { root: rest as usize, steps, spans };
         }
         rest -= DIRECT;
         let mut first = DIRECT;
@@ -53,7 +55,7 @@ impl Way {
             level += 1;
             under *= n;
         }
-        let (mut steps, mut spans) = (Vec::with_capacity(level), Vec::with_capacity(level));
+        let (mut steps, mut spans) = (SmallVec::new(), SmallVec::new());
         for _ in 0..level {
             spans.push((first, under));
             under /= n;
@@ -86,7 +88,7 @@ enum End {
 struct Walk {
     way: Way,
     /// The tables that are there, from the top.
-    tables: Vec<MetaRef>,
+    tables: SmallVec<[MetaRef; 3]>,
     end: End,
 }
 
@@ -118,7 +120,7 @@ impl Core {
 
     async fn walk(&self, inode: &Inode, block: u64) -> Outcome<Walk> {
         let way = Way::to(self.pointers(), block);
-        let mut tables = Vec::with_capacity(way.steps.len());
+        let mut tables = SmallVec::new();
         if way.steps.is_empty() {
             return Ok(Walk { way, tables, end: End::Inode });
         }

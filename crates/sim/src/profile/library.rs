@@ -23,6 +23,7 @@ const HARDWARE: &[(&str, &str)] = hardware![
     "870-evo",
     "pm9a3",
     "p4800x",
+    "zfs-7320-dram",
     "fc-4g",
     "fc-4g-2path",
     "sas-3g-x4",
@@ -38,6 +39,7 @@ const HARDWARE: &[(&str, &str)] = hardware![
     "opteron-2008",
     "xeon-2012",
     "epyc-2024",
+    "sparc-t4-4core",
 ];
 
 /// Edits beyond which a name is not offered as what was meant.

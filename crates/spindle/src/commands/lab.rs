@@ -17,10 +17,11 @@ use std::path::{Path, PathBuf};
 const RESULTS_DIR: &str = "spindle-results";
 
 /// The studies that are part of the program, so that they run without a checkout.
-const STUDIES: [(&str, &str); 3] = [
+const STUDIES: [(&str, &str); 4] = [
     ("raid-layouts", include_str!("../../../../studies/raid-layouts.toml")),
     ("rebuild-times", include_str!("../../../../studies/rebuild-times.toml")),
     ("this-host", include_str!("../../../../studies/this-host.toml")),
+    ("noatime", include_str!("../../../../studies/noatime.toml")),
 ];
 
 /// What can be done in the lab.

@@ -210,13 +210,13 @@ fn filebench(given: Filebench) -> Result<filebench::Plan, ToolError> {
 struct Fio {
     /// A job file.
     file: PathBuf,
-    /// Only these sections of it.
+    /// Only this section of it.
     #[serde(default)]
-    sections: Vec<String>,
+    section: Option<String>,
 }
 
 fn fio(given: Fio) -> Result<fio::Plan, ToolError> {
-    let plan = fio_command::plan_of(&given.file, &given.sections)
+    let plan = fio_command::plan_of(&given.file, &Vec::from_iter(given.section))
         .map_err(|failure| ToolError(failure.message))?;
     if plan.has_absolute_paths() {
         return Err(ToolError(format!(

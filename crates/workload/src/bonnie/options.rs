@@ -1,5 +1,6 @@
 //! The options of bonnie++ that are little languages.
 //!
+//! * `-r memory`: in MiB, or with `g` or `t` in GiB or TiB.
 //! * `-s size[:block[:seeks[:seekers]]]`. The size is in MiB, or with `g` or `t` in GiB or TiB; the block in bytes, or with `k` in
 //!   KiB; seeks may have a `k` (1024).
 //! * `-n files[:max[:min[:directories[:block]]]]`. Files are in units of 1024, or with `m` of 1024²; sizes in bytes, or with `k`,
@@ -79,6 +80,8 @@ struct Part {
 }
 
 const KI: u64 = 1 << 10;
+const MEMORY: Part =
+    Part { name: "the memory", letters: &[('m', 1), ('g', KI), ('t', KI * KI)], said: "m, g or t" };
 const SIZE: Part =
     Part { name: "the size", letters: &[('m', 1), ('g', KI), ('t', KI * KI)], said: "m, g or t" };
 const BLOCK: Part =
@@ -174,6 +177,17 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// The value of `-r`: the memory, in MiB or as the size of `-s`.
+///
+/// # Errors
+/// [`OptionError`].
+pub fn memory(text: &str) -> Result<ByteCount, OptionError> {
+    let mut parts = Parts::new("-r", "MEMORY", text);
+    let mib = parts.next_u32(&MEMORY)?.unwrap_or(0);
+    parts.end(&MEMORY)?;
+    Ok(ByteCount::mib(u64::from(mib)))
+}
+
 /// The value of `-s`. `None` where the size is 0: these phases are left out.
 ///
 /// # Errors
@@ -232,6 +246,9 @@ mod tests {
         assert_eq!((all.chunk, all.seeks, all.seekers), (ByteCount::kib(64), 16384, 3));
         assert_eq!(of("2g:::3").seekers, 3);
         assert_eq!(file("0"), Ok(None));
+        assert_eq!(memory("512"), Ok(ByteCount::mib(512)));
+        assert_eq!(memory("1g"), Ok(ByteCount::gib(1)));
+        assert!(memory("1:2").is_err() && memory("x").is_err());
     }
 
     #[test]

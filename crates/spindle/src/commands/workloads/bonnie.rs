@@ -24,7 +24,7 @@ const RUNS_MAX: i64 = 1000;
 #[command(disable_version_flag = true)]
 pub struct BonnieArgs {
     /// The directory to work in
-    #[arg(short = 'd', value_name = "DIR", default_value = ".")]
+    #[arg(short = 'd', long = "dir", value_name = "DIR", default_value = ".")]
     directory: PathBuf,
     /// The file's size in MiB (or with g, t), its block in bytes (or with k), seeks and seekers; 0 leaves
     /// these phases out [default: twice the memory]
@@ -39,9 +39,10 @@ pub struct BonnieArgs {
         allow_hyphen_values = true
     )]
     number: String,
-    /// The memory to reckon with, in MiB; 0 for no check of the sizes [default: this machine's]
-    #[arg(short = 'r', value_name = "MIB")]
-    ram: Option<u32>,
+    /// The memory to reckon with, in MiB (or with g, t); 0 for no check of the sizes [default: this
+    /// machine's]
+    #[arg(short = 'r', value_name = "SIZE")]
+    ram: Option<String>,
     /// MiB to write and read a byte at a time; without a number, none
     #[arg(short = 'f', value_name = "MIB", num_args = 0..=1, default_missing_value = "0")]
     fast: Option<u32>,
@@ -103,8 +104,8 @@ enum ContentArg {
 /// With the line to print.
 pub fn run(args: BonnieArgs) -> Result<(), Failure> {
     refuse_what_is_not_there(&args)?;
-    let memory = match args.ram {
-        Some(mib) => ByteCount::mib(u64::from(mib)),
+    let memory = match &args.ram {
+        Some(text) => options::memory(text).map_err(Failure::usage)?,
         None => this_machine::memory()?,
     };
     let plan = plan_of(&args, memory)?;
