@@ -13,7 +13,7 @@ use std::io::Write;
 pub enum Command {
     /// Measure storage: run studies, read and compare their results
     #[command(subcommand)]
-    Lab(Box<lab::LabCommand>),
+    Lab(lab::LabCommand),
     /// Show the hardware profiles that simulated machines are made of
     #[command(subcommand)]
     Hw(hw::HwCommand),
@@ -51,7 +51,7 @@ fn one_line(text: &str) -> String {
 /// With the line to print and the exit status.
 pub fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Lab(command) => lab::run(*command),
+        Command::Lab(command) => lab::run(command),
         Command::Hw(command) => hw::run(command),
     }
 }

@@ -34,6 +34,7 @@ use rt::{
     Request, SgList,
 };
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
@@ -46,6 +47,8 @@ const RETRIES_MAX: u32 = 3;
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// Streams that are read ahead at once.
 const STREAMS_MAX: usize = 16;
+/// Arrivals of clean data that are remembered before those are weeded out whose data came again.
+const ARRIVALS_MAX: usize = 1 << 16;
 
 /// A volume behind a controller's cache. See the [module](self).
 pub struct CachedDevice {
@@ -73,6 +76,8 @@ struct State {
     dirty: RangeSet,
     writing: RangeSet,
     clean: RangeSet,
+    /// In which order clean data came in; parts of it may be gone since, or have come again.
+    arrivals: VecDeque<Range<u64>>,
     /// What is being read ahead, by how many reads.
     fetching: RangeSet,
     fetches: usize,
@@ -95,6 +100,16 @@ struct State {
 impl State {
     fn held(&self) -> u64 {
         self.dirty.total() + self.writing.total()
+    }
+
+    /// This range now holds what the volume holds.
+    fn keep_clean(&mut self, range: Range<u64>) {
+        self.clean.insert(range.clone());
+        if self.arrivals.len() >= ARRIVALS_MAX.max(self.clean.len() * 2) {
+            // Much of it is of data that came again. By place is an order as well.
+            self.arrivals = self.clean.within(0..u64::MAX).collect();
+        }
+        self.arrivals.push_back(range);
     }
 
     /// This range is about to be written.
@@ -302,19 +317,29 @@ impl CachedDevice {
         self.wake_writer();
     }
 
-    /// Drops clean data, the part of the volume with the lowest numbers first, until all fits.
+    /// Drops clean data, the oldest first, until all fits. (By place it would drop what was just read
+    /// ahead of a stream that lies before everything else, again and again.)
     fn evict(&self, state: &mut State) {
         let limit = self.limits.bytes;
         while state.held() + state.clean.total() > limit {
-            let Some(first) = state.clean.near(0, 2).next() else { return };
+            let Some(oldest) = state.arrivals.pop_front() else { return };
             let over = state.held() + state.clean.total() - limit;
-            let part = first.start..first.end.min(first.start + over);
-            state.clean.remove(part.clone());
-            if state.dirty.within(part.clone()).next().is_none()
-                && state.writing.within(part.clone()).next().is_none()
-            {
-                let len = ByteCount(part.end - part.start);
-                self.store.borrow_mut().write_word(Offset(part.start), len, 0);
+            let there: Vec<_> = state.clean.within(oldest.clone()).collect();
+            let mut dropped = 0;
+            for part in there {
+                if dropped >= over {
+                    // The rest stays the oldest.
+                    state.arrivals.push_front(part.start..oldest.end);
+                    break;
+                }
+                dropped += part.end - part.start;
+                state.clean.remove(part.clone());
+                if state.dirty.within(part.clone()).next().is_none()
+                    && state.writing.within(part.clone()).next().is_none()
+                {
+                    let len = ByteCount(part.end - part.start);
+                    self.store.borrow_mut().write_word(Offset(part.start), len, 0);
+                }
             }
         }
     }
@@ -452,7 +477,7 @@ impl CachedDevice {
                         let piece =
                             data.slice((part.start - start) as usize..(part.end - start) as usize);
                         content::write(&mut this.store.borrow_mut(), Offset(part.start), &piece);
-                        state.clean.insert(part);
+                        state.keep_clean(part);
                     }
                     this.evict(state);
                 }
@@ -553,7 +578,7 @@ impl CachedDevice {
                 state.writing.remove(piece.clone());
                 if written {
                     // What was written anew meanwhile is dirty, not clean.
-                    state.clean.insert(piece.clone());
+                    state.keep_clean(piece.clone());
                     let newer: Vec<_> = state.dirty.within(piece).collect();
                     newer.into_iter().for_each(|part| state.clean.remove(part));
                     this.evict(state);

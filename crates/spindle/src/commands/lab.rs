@@ -17,9 +17,11 @@ use std::path::{Path, PathBuf};
 const RESULTS_DIR: &str = "spindle-results";
 
 /// The studies that are part of the program, so that they run without a checkout.
-const STUDIES: [(&str, &str); 4] = [
+const STUDIES: [(&str, &str); 6] = [
     ("raid-layouts", include_str!("../../../../studies/raid-layouts.toml")),
     ("rebuild-times", include_str!("../../../../studies/rebuild-times.toml")),
+    ("raid6-72tb", include_str!("../../../../studies/raid6-72tb.toml")),
+    ("asm-zfs-ufs", include_str!("../../../../studies/asm-zfs-ufs.toml")),
     ("this-host", include_str!("../../../../studies/this-host.toml")),
     ("noatime", include_str!("../../../../studies/noatime.toml")),
 ];
@@ -59,7 +61,7 @@ pub enum LabCommand {
     },
     /// Run one of the field's tools on a directory
     #[command(flatten)]
-    Workload(workloads::WorkloadCommand),
+    Workload(Box<workloads::WorkloadCommand>),
     /// Say whether two runs differ, and by how much
     Compare {
         /// The folder of the one run
@@ -150,7 +152,7 @@ pub fn run(command: LabCommand) -> Result<(), Failure> {
             })
         }
         LabCommand::Compare { dir_a, dir_b, json } => compare(&dir_a, &dir_b, json),
-        LabCommand::Workload(command) => workloads::run(command),
+        LabCommand::Workload(command) => workloads::run(*command),
     }
 }
 

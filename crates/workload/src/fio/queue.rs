@@ -96,11 +96,6 @@ impl<T> Queue<T> {
         self.places.len() - self.free.len()
     }
 
-    /// Whether [`take`](Queue::take) is likely to give one now.
-    pub(super) fn has_answers(&self) -> bool {
-        !self.done.is_empty() || !self.answered.state().places.is_empty()
-    }
-
     /// Whether the I/O that was submitted last waits for its answer.
     pub(super) fn last_waits(&self) -> bool {
         self.places.get(self.last).is_some_and(|place| place.future.is_some())
@@ -130,9 +125,8 @@ impl<T> Queue<T> {
 
     /// The next answered I/O, if there is one.
     pub(super) fn take(&mut self) -> Option<(T, IoResult)> {
-        if self.done.is_empty() {
-            self.look();
-        }
+        // What was answered waits behind what was answered before it, not behind all to come.
+        self.look();
         let (at, result) = self.done.pop_front()?;
         self.free.push(at);
         let what = self.places[at].what.take().expect("a place that is taken remembers its I/O");

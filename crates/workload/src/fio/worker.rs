@@ -41,8 +41,10 @@ use stdx::{ByteCount, Instant};
 /// I/Os between two looks at the clock where no latencies are kept.
 const UNTIMED_IOS: u32 = 64;
 
-/// I/Os without waiting after which other tasks of this runtime have their turn.
-const TURN_IOS: u32 = 512;
+/// I/Os without waiting after which other tasks of this runtime have their turn. The host answers as
+/// many at once and lets the next wait for a turn; so the turn is taken here, between two I/Os, where it
+/// is in nobody's latency.
+const TURN_IOS: u32 = 16;
 
 /// The longest sleep between two looks at whether the job is to end.
 const NAP: Duration = Duration::from_millis(100);
@@ -378,11 +380,8 @@ impl Worker {
                         self.open_file(target.file).await?;
                     }
                     self.submit(target)?;
-                    // fio hands each I/O to the system by itself. The runtime does so when this task
-                    // waits; where it will not wait now, it gives way.
-                    let waits = self.queue.len() >= self.depth() && !self.queue.has_answers();
-                    if self.queue.last_waits() && !waits {
-                        self.rt.yield_now().await;
+                    if self.queue.last_waits() {
+                        self.hand_over().await;
                     }
                     if let Some(file) = self.aim.take_rewound()
                         && spec.invalidate

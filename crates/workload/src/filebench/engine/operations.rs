@@ -19,7 +19,7 @@ use crate::filebench::fileset::prepare::{is_missing, make_directories};
 use crate::filebench::fileset::{Entry, EntryKind, Fileset, Picked, Release, Want, Which};
 use crate::filebench::plan::{DESCRIPTORS, Flowop, FlowopKind, Number};
 use rt::file_tree::TreeErrorKind;
-use rt::{FileRef, OpenHow, Request};
+use rt::{Buf, BufMut, FileRef, OpenHow, Request};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -443,6 +443,41 @@ impl Worker {
         }
     }
 
+    /// Reads into the thread's memory where the tree can, as a program does; how much came.
+    async fn read_at(
+        &mut self,
+        flowop: &Flowop,
+        file: &FileRef,
+        at: u64,
+        size: u64,
+    ) -> Result<u64, End> {
+        let len = ByteCount(size).as_usize();
+        if self.memory.len() < len {
+            self.memory = BufMut::for_overwrite(len);
+        }
+        let read = match file.read_at_once(Offset(at), &mut self.memory[..len]) {
+            Some(read) => read,
+            None => {
+                let read = file.submit(Request::read(Offset(at), ByteCount(size))).await;
+                read.map(|data| data.len())
+            }
+        };
+        read.map(|bytes| bytes as u64).map_err(|error| self.failed(flowop, error))
+    }
+
+    async fn write_at(&mut self, flowop: &Flowop, file: &FileRef, at: u64, data: Buf) -> Called {
+        // A word repeated is for devices that don't look; to lay it out would cost what it saves.
+        let at_once = match data.fill_word() {
+            None => file.write_at_once(Offset(at), data.bytes()),
+            Some(_) => None,
+        };
+        let written = match at_once {
+            Some(written) => written,
+            None => file.submit(Request::write(Offset(at), data)).await.map(|_| ()),
+        };
+        written.map_err(|error| self.failed(flowop, error))
+    }
+
     async fn read(&mut self, flowop: &Flowop) -> Called {
         let size = self.number(flowop.iosize);
         let (descriptor, file, working_set) = self.file_for_io(flowop).await?;
@@ -452,8 +487,7 @@ impl Worker {
             false => self.descriptors.get(descriptor).map_or(0, |slot| slot.position),
         };
         let begin = self.now();
-        let read = file.submit(Request::read(Offset(at), ByteCount(size))).await;
-        let bytes = read.map_err(|error| self.failed(flowop, error))?.len() as u64;
+        let bytes = self.read_at(flowop, &file, at, size).await?;
         self.count(flowop, begin, Duration::ZERO, bytes);
         // At the end of the file it begins again with the next one.
         match (bytes, flowop.random) {
@@ -474,8 +508,7 @@ impl Worker {
         };
         let data = self.source.next(size as usize);
         let begin = self.now();
-        let written = file.submit(Request::write(Offset(at), data)).await;
-        written.map_err(|error| self.failed(flowop, error))?;
+        self.write_at(flowop, &file, at, data).await?;
         self.count(flowop, begin, Duration::ZERO, size);
         if !flowop.random {
             self.set_position(descriptor, at.saturating_add(size));
@@ -495,8 +528,7 @@ impl Worker {
         if size > 0 {
             self.check_size(flowop, size)?;
             loop {
-                let read = file.submit(Request::read(Offset(at), ByteCount(size))).await;
-                let bytes = read.map_err(|error| self.failed(flowop, error))?.len() as u64;
+                let bytes = self.read_at(flowop, &file, at, size).await?;
                 if bytes == 0 || self.ending().is_over() {
                     break;
                 }
@@ -528,8 +560,7 @@ impl Worker {
             let making = self.now();
             let data = self.source.next(next as usize);
             untimed += self.now() - making;
-            let written = file.submit(Request::write(Offset(at), data)).await;
-            written.map_err(|error| self.failed(flowop, error))?;
+            self.write_at(flowop, &file, at, data).await?;
             at = at.saturating_add(next);
             bytes += next;
             // filebench reckons what is left before it counts what it wrote.
@@ -561,8 +592,7 @@ impl Worker {
         let data = self.source.next(size as usize);
         let begin = self.now();
         let end = file.status().await.map_err(|error| self.failed(flowop, error))?.size;
-        let written = file.submit(Request::write(Offset(end.bytes()), data)).await;
-        written.map_err(|error| self.failed(flowop, error))?;
+        self.write_at(flowop, &file, end.bytes(), data).await?;
         self.count(flowop, begin, Duration::ZERO, size);
         self.set_position(descriptor, end.bytes().saturating_add(size));
         Ok(())

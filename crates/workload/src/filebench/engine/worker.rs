@@ -10,7 +10,7 @@ use crate::filebench::plan::{DESCRIPTORS, Direction, Flowop, FlowopClass, Flowop
 use crate::filebench::statistics::WorkerStatistics;
 use crate::io_failure::IoFailure;
 use rt::sync::Notify;
-use rt::{FileRef, IoError};
+use rt::{BufMut, FileRef, IoError};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -92,6 +92,8 @@ pub(super) struct Worker {
     /// A stream for each random variable.
     pub(super) streams: Vec<Prng>,
     pub(super) source: Source,
+    /// What is read goes here.
+    pub(super) memory: BufMut,
     pub(super) writes: Rc<RefCell<Writes>>,
     pub(super) written: Rc<Notify>,
 }
@@ -125,6 +127,7 @@ impl Worker {
             prng: Prng::for_part(seed, &format!("worker {number}")),
             streams: streams.collect(),
             source: run.content.source(number),
+            memory: BufMut::zeroed(0),
             writes: Rc::default(),
             written: Rc::default(),
             place,

@@ -59,22 +59,37 @@ impl Worker {
         let future = self.request(target, data);
         let depth = self.queue.len() + 1;
         self.figures.depths.count_level(depth);
-        let queued = self.spec.engine == Engine::Queued;
-        let mut issued = started;
         self.queue.push(future, |_| UnderWay { target, started, issued: started, kind });
-        if queued && self.spec.kept.slat {
-            issued = self.rt.now();
-            self.now = issued;
-            let flow = &mut self.figures.flows[target.direction.index()];
-            flow.slat.count(nanos(issued, started));
-        }
-        if queued && let Some(last) = self.queue.last_pushed() {
-            last.issued = issued;
+        if self.spec.engine == Engine::Queued && !self.queue.last_waits() {
+            self.handed_over();
         }
         if self.timed && self.spec.engine == Engine::Blocking && !self.queue.last_waits() {
             // The call has returned; what the queue does with the answer is not its time.
             self.now = self.rt.now();
             self.is_now = true;
+        }
+    }
+
+    /// Lets the runtime hand what was submitted to the system. fio does so for each I/O by itself.
+    pub(super) async fn hand_over(&mut self) {
+        self.rt.yield_now().await;
+        self.turn = 0;
+        if self.spec.engine == Engine::Queued {
+            self.handed_over();
+        }
+    }
+
+    /// The I/O that was submitted last is with the system now: its submission is over.
+    fn handed_over(&mut self) {
+        if !self.spec.kept.slat {
+            return;
+        }
+        let issued = self.rt.now();
+        self.now = issued;
+        if let Some(last) = self.queue.last_pushed() {
+            last.issued = issued;
+            let at = last.target.direction.index();
+            self.figures.flows[at].slat.count(nanos(issued, last.started));
         }
     }
 

@@ -55,6 +55,9 @@ impl Worker {
             let Piece { file, offset, len, number } = piece;
             let target = Target { direction: Direction::Read, file, offset, len };
             self.start(target, Kind::Check(Some(number)), Buf::empty());
+            if self.queue.last_waits() {
+                self.hand_over().await;
+            }
             if self.queue.len() >= self.queue_depth() {
                 self.take_answers().await?;
             }
