@@ -156,7 +156,7 @@ fn a_wrong_study_is_refused_in_one_line_with_place_and_mend() {
             "kind = \"random\"",
             "kind = \"randon\"",
             "studies/x.toml:22: 'kind' in workload 'random' is \"randon\"; it must be \"stream\" or \
-             \"random\" or \"slob\" or \"probe\" or \"initialise\" or \"clone\" or \"rebuild\" or \"check\" or \"filebench\" or \"fio\" or \"bonnie\" or \"tiobench\" or \"iometer\" or \"smallfiles\"",
+             \"random\" or \"slob\" or \"probe\" or \"initialise\" or \"clone\" or \"rebuild\" or \"check\" or \"rebalance\" or \"filebench\" or \"fio\" or \"bonnie\" or \"tiobench\" or \"iometer\" or \"smallfiles\"",
         ),
         (
             "queue_depth = [1, 4, 16]",

@@ -3,6 +3,7 @@
 //! The options of fio's command line that go with a job file have their names here (`--section`,
 //! `--output`, `--output-format`, `--parse-only`); what describes a job stands in the file.
 
+use super::calendar;
 use super::session::{Common, Session, ToolRun};
 use super::this_machine;
 use crate::commands::{Failure, print, say};
@@ -247,30 +248,23 @@ fn write_logs(outcome: &FioOutcome) -> Result<(), Failure> {
 fn stamp() -> Result<Stamp, Failure> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let unix_ms = since.map_err(Failure::failed)?.as_millis() as u64;
-    Ok(Stamp { unix_ms, text: calendar(unix_ms / 1000), version: version() })
+    Ok(Stamp { unix_ms, text: ctime(unix_ms / 1000), version: version() })
 }
 
 /// Seconds since 1970 as `Sun Nov 22 01:08:55 2026`.
-fn calendar(seconds: u64) -> String {
+fn ctime(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
-        ["Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb"];
-    const DAYS_OF_400_YEARS: u64 = 146_097;
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin in March, counted from 0: the leap day is their last.
-    let since = days + 719_468;
-    let (era, day) = (since / DAYS_OF_400_YEARS, since % DAYS_OF_400_YEARS);
-    let year = (day - day / 1460 + day / 36_524 - day / (DAYS_OF_400_YEARS - 1)) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let of_month = of_year - (153 * month + 2) / 5 + 1;
-    let year = year + era * 400 + u64::from(month >= 10);
-    let (hour, minute) = (second / 3600, second / 60 % 60);
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let days = seconds / 86_400;
+    let (year, month, day) = calendar::civil(days);
     format!(
-        "{} {} {of_month:2} {hour:02}:{minute:02}:{:02} {year}",
+        "{} {} {day:2} {:02}:{:02}:{:02} {year}",
         DAYS[(days % 7) as usize],
-        MONTHS[month as usize],
-        second % 60
+        MONTHS[(month - 1) as usize],
+        seconds / 3600 % 24,
+        seconds / 60 % 60,
+        seconds % 60
     )
 }
 
@@ -285,7 +279,7 @@ mod tests {
             (951_782_400, "Tue Feb 29 00:00:00 2000"),
             (1_795_309_735, "Sun Nov 22 01:08:55 2026"),
         ] {
-            assert_eq!(calendar(seconds), text);
+            assert_eq!(ctime(seconds), text);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `spindle lab iometer`: the tests of an `.icf` file, with IOMeter's figures and results file.
 
+use super::calendar;
 use super::session::{Common, Session, ToolRun};
 use crate::commands::{Failure, print, say};
 use clap::{Args, ValueEnum};
@@ -224,7 +225,7 @@ fn stamp() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = since.as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
+    let (year, month, day) = calendar::civil(days);
     format!(
         "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}:{:03}",
         second / 3600,
@@ -234,37 +235,9 @@ fn stamp() -> String {
     )
 }
 
-/// Year, month and day of a day counted from 1970-01-01, by the Gregorian calendar, in eras of 400
-/// years that begin in March (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    (year, month, day)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn days_are_dates() {
-        for (days, date) in [
-            (0, (1970, 1, 1)),
-            (58, (1970, 2, 28)),
-            (59, (1970, 3, 1)),
-            (11_016, (2000, 2, 29)),
-            (20_779, (2026, 11, 22)),
-        ] {
-            assert_eq!(civil(days), date);
-        }
-    }
 
     #[test]
     fn results_of_repeats_have_numbers() {
