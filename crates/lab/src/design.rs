@@ -72,9 +72,11 @@ impl CellSpec {
     /// The levels of factors and varied parameters, by name: `Cell::factors` of `results.json`.
     pub fn levels(&self) -> BTreeMap<String, String> {
         let factors = self.factors.iter().map(|(name, level)| (name.clone(), level.to_string()));
-        let varied = self.workload.parameters().into_iter().filter_map(|(name, value)| {
-            self.varying.contains(&name).then_some((name, value))
-        });
+        let varied = self
+            .workload
+            .parameters()
+            .into_iter()
+            .filter_map(|(name, value)| self.varying.contains(&name).then_some((name, value)));
         factors.chain(varied).collect()
     }
 

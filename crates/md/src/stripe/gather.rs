@@ -190,6 +190,11 @@ impl Stripes {
                 grains.map(|grain| (slot, grain.start.max(range.start)..grain.end.min(range.end))),
             );
         }
+        // Two reads of one slot may have told of a bad place and then of a device that is gone, and a
+        // failed slot's replacement stands in it at once, empty where it was not filled yet. Asked
+        // again, it would answer what it happens to hold. What is left out here is still a gap: the
+        // next round computes it.
+        again.retain(|(slot, range)| self.set.members.readable(*slot, range));
         if !again.is_empty() {
             for (slot, range) in self.read_once(again, known, priority).await {
                 bad.entry(slot).or_default().insert(range);

@@ -100,6 +100,10 @@ pub(super) async fn measure(
         } else {
             match tree.status(&path).await {
                 Ok(status) if status.kind == FileKind::BlockDevice => {
+                    if (spec.mode.write || spec.mode.trim) && !destructive {
+                        let file = path.display().to_string();
+                        return Err(FioError::NotDestructive { job: job.name.clone(), file });
+                    }
                     // Its size is known only to who opens it.
                     let failed = |source| FioError::Tree { job: job.name.clone(), source };
                     let device = tree.open(&path, OpenHow::read()).await.map_err(failed)?;
@@ -115,10 +119,6 @@ pub(super) async fn measure(
             let kind = TreeErrorKind::IsDirectory;
             let source = TreeError { op: rt::TreeOp::Open, path, kind };
             return Err(FioError::Tree { job: job.name.clone(), source });
-        }
-        if kind == FileKind::BlockDevice && (spec.mode.write || spec.mode.trim) && !destructive {
-            let file = path.display().to_string();
-            return Err(FioError::NotDestructive { job: job.name.clone(), file });
         }
         spans.push(Span { path, kind, real, offset: 0, len: 0, extend: false });
     }

@@ -1,0 +1,110 @@
+//! bonnie++, tiobench and the small files from the outside, on a directory of this host.
+//!
+//! What could break: a line whose fields move, a table without its phases, files left behind, a refusal
+//! that does not name what is refused.
+
+#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn lab(dir: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_spindle"))
+        .arg("lab")
+        .args(arguments)
+        .current_dir(dir)
+        .output()
+        .expect("the program starts")
+}
+
+/// What it prints where it succeeds and leaves nothing behind.
+#[track_caller]
+fn printed(arguments: &[&str]) -> String {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let output = lab(dir.path(), arguments);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    let left = dir.path().read_dir().expect("it lists").count();
+    assert_eq!(left, 0, "{arguments:?} left files behind");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The one line that a refused call prints.
+#[track_caller]
+fn refused(arguments: &[&str]) -> String {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let output = lab(dir.path(), arguments);
+    let errors = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+    errors
+}
+
+#[test]
+fn bonnie_prints_its_table_and_its_line() {
+    let text = printed(&["bonnie", "-s", "4", "-r", "2", "-f1", "-n", "1:100", "-m", "here"]);
+    assert!(text.contains("------Sequential Output------"), "{text}");
+    assert!(text.contains("--------Random Create--------"), "{text}");
+    let line = text.lines().last().expect("there is a line");
+    assert!(line.starts_with("1.98,spindle-") && line.contains(",here,1,1,4M,,8192,5,"), "{line}");
+    assert_eq!(line.split(',').count(), 50, "{line}");
+}
+
+#[test]
+fn bonnie_repeats_by_its_own_letter_and_takes_its_content() {
+    let options = ["-s", "2", "-r", "0", "-f", "-n", "0", "-z", "7", "--content", "as-bonnie"];
+    let text = printed(&[&["bonnie", "-x", "2"], &options[..]].concat());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "a header and two lines: {text}");
+    assert!(lines[0].starts_with("format_version,bonnie_version,name,"), "{text}");
+    assert!(lines[1..].iter().all(|line| line.split(',').nth(4) == Some("7")), "{text}");
+}
+
+#[test]
+fn bonnie_refuses_by_name() {
+    for (arguments, named) in [
+        (&["-s", "1", "-r", "1g"][..], "smaller than twice the memory (1 GiB)"),
+        (&["-p", "3"], "-p and -y"),
+        (&["-y"], "-p and -y"),
+        (&["-Z", "x"], "-Z"),
+        (&["-n", "1:-2"], "links (-2)"),
+        (&["-s", "4:3000", "-r", "0"], "power of two"),
+        (&["-s", "4", "-r", "0", "-D"], "leave those phases out with -f"),
+        (&["-u", "4294967294"], "does not change who it runs as"),
+    ] {
+        let error = refused(&[&["bonnie"], arguments].concat());
+        assert!(error.contains(named), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn tiobench_prints_a_table_for_each_phase() {
+    let text = printed(&[
+        "tiobench",
+        "--size",
+        "2",
+        "--threads",
+        "1",
+        "--threads",
+        "2",
+        "--random",
+        "100",
+        "--identifier",
+        "here",
+        "--flushCaches",
+    ]);
+    for title in ["Sequential Reads", "Random Reads", "Sequential Writes", "Random Writes"] {
+        assert!(text.contains(&format!("\n{title}\n====")), "{text}");
+    }
+    assert_eq!(text.lines().filter(|line| line.starts_with("here ")).count(), 8, "{text}");
+    let error = refused(&["tiobench", "--size", "1", "--random", "1"]);
+    assert!(error.contains("1 random operations are fewer than 2 threads"), "{error}");
+}
+
+#[test]
+fn small_files_go_through_all_phases() {
+    let files = ["smallfiles", "-n", "200", "-s", "1k:9k", "-t", "2", "--fsync", "--cold"];
+    let text = printed(&files);
+    let words: Vec<&str> = text.lines().skip(3).filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(words, ["create", "stat", "read", "copy", "delete"], "{text}");
+    assert!(refused(&["smallfiles", "-n", "0"]).contains("--files"));
+}
