@@ -11,7 +11,7 @@
 //! * [`clock`]: monotonic time, and processor time.
 //!
 //! Inside: `operation` is one request and how far it is, the same for both reactors; `answer` tells
-//! the waiting task; `pool` has the worker threads; `sys` the system calls.
+//! the waiting task; `bell` wakes a thread from others; `pool` has the worker threads; `sys` the system calls.
 //!
 //! Invariant: memory and descriptors of an operation under way belong to its reactor, not to the
 //! future that waits for it, and are given back only when the system has done with them (the argument
@@ -21,6 +21,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod answer;
+mod bell;
 pub mod blocking;
 pub mod clock;
 pub mod file;

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// An error number of the operating system.
@@ -219,6 +220,14 @@ pub(crate) fn process_cpu_time() -> Duration {
     let result = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
     assert_eq!(result, 0, "Linux always has the clock of the process");
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Wakes all that wait for a change of this word, in this process.
+pub(crate) fn wake_waiters(word: &AtomicU32) {
+    let (op, all) = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, libc::c_int::MAX);
+    // SAFETY: the call looks up who waits at this address; it touches no memory. It can't fail for an
+    // address that is mapped and aligned.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, all) };
 }
 
 /// A counter in the kernel that wakes who reads it.

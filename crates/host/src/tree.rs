@@ -11,6 +11,7 @@
 //! so that a mounted one is refused.
 
 use crate::answer::What;
+use crate::bell;
 use crate::file::Alignment;
 use crate::operation::{OpenFile, Operation, kind_of};
 use crate::runtime::{Host, ReactorKind};
@@ -63,7 +64,9 @@ impl HostTree {
     /// directory, as most tools do. So opening, looking at and removing a file cost what they cost the
     /// tool: the system does not walk down to the directory for each, and no table is shared.
     ///
-    /// Where the system refuses that, or the runtime is of another kind, this is [`HostTree::open`].
+    /// Where the system refuses that, or threads with one table must wake each other (Linux before 6.7),
+    /// or the runtime is of another kind, this is [`HostTree::open`]. A descriptor that another thread
+    /// opens later means nothing to this one.
     ///
     /// # Errors
     /// As [`HostTree::open`].
@@ -71,6 +74,7 @@ impl HostTree {
         let mut tree = HostTree::open(host, root)?;
         // The thread makes all calls of its runtime itself, so its working directory is theirs.
         if host.kind() == ReactorKind::Blocking
+            && bell::need_no_descriptor()
             && sys::own_file_table_and_directory()
             && std::env::set_current_dir(root).is_ok()
         {

@@ -30,15 +30,16 @@
 //! needed at the least is waiting with a timeout (`EXT_ARG`, 5.11); without it, or where io_uring is
 //! barred, the reactor can't be made, and [`threads`](crate::threads) takes its place.
 //!
-//! **The bell.** Other threads end a `park` by an eventfd, whose read is always under way in the ring
-//! while the executor is parked.
+//! **The bell.** Other threads end a `park` by [a bell](crate::bell), for which an entry of the ring's
+//! waits while the executor is parked.
 
 use crate::answer::{Answer, AtOnce};
+use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::operation::{OpenFile, Operation, Step};
 use crate::pool::{self, Pool};
 use crate::runtime::StartError;
-use crate::sys::{Errno, EventFd};
+use crate::sys::Errno;
 use io_uring::{IoUring, opcode, squeue, types};
 use rt::reactor::Job;
 use rt::{ComputePlan, IoErrorKind, Parked, Reactor, SgList, Work};
@@ -46,9 +47,8 @@ use slab::Slab;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use stdx::Instant;
 
@@ -91,7 +91,6 @@ struct Ring {
     bell_armed: bool,
     /// Entries queued since the kernel was last entered.
     queued: usize,
-    bell_count: Box<u64>,
     /// Keys of flights that have another step to make; here only so as to keep its memory.
     again: Vec<usize>,
 }
@@ -123,7 +122,6 @@ impl UringReactor {
             bell: Arc::clone(&bell),
             bell_armed: false,
             queued: 0,
-            bell_count: Box::new(0),
             again: Vec::new(),
         };
         Ok(UringReactor {
@@ -189,8 +187,10 @@ impl Reactor for UringReactor {
         let wait = !self.at_once.settle();
         let timeout = deadline.map(|deadline| deadline.since(self.clock.now()));
         self.take_completions(|ring| {
-            ring.arm_bell();
             let wait = wait && ring.ring.completion().is_empty() && self.bell.listen();
+            if wait {
+                ring.arm_bell();
+            }
             ring.enter(usize::from(wait), timeout.filter(|_| wait));
             self.bell.ignore();
             // Woken for one completion, the kernel runs the deferred work of one, though more may have
@@ -219,45 +219,6 @@ impl Reactor for UringReactor {
 
     fn processor_time(&self) -> Duration {
         self.clock.processor_time()
-    }
-}
-
-/// What other threads ring to end a `park`. The system call is made only while somebody listens: most
-/// wakers are called by the executor's own thread.
-struct Bell {
-    event: EventFd,
-    state: AtomicU8,
-}
-
-/// Nobody waits, and nobody has rung.
-const QUIET: u8 = 0;
-/// The executor waits, or is about to.
-const LISTENING: u8 = 1;
-/// Somebody has rung.
-const RUNG: u8 = 2;
-
-impl Bell {
-    fn new() -> Result<Bell, Errno> {
-        Ok(Bell { event: EventFd::new()?, state: AtomicU8::new(QUIET) })
-    }
-
-    /// Begins to listen; false where the bell was rung already, so that there is nothing to wait for.
-    fn listen(&self) -> bool {
-        self.state.swap(LISTENING, Ordering::SeqCst) != RUNG
-    }
-
-    /// The end of a `park`: what was rung until here is answered by the look that the executor takes
-    /// next.
-    fn ignore(&self) {
-        self.state.store(QUIET, Ordering::SeqCst);
-    }
-}
-
-impl rt::reactor::Unpark for Bell {
-    fn unpark(&self) {
-        if self.state.swap(RUNG, Ordering::SeqCst) == LISTENING {
-            self.event.signal();
-        }
     }
 }
 
@@ -317,11 +278,9 @@ impl Ring {
             return;
         }
         self.bell_armed = true;
-        let fd = types::Fd(self.bell.event.as_fd().as_raw_fd());
-        let into: *mut u64 = &mut *self.bell_count;
-        let entry = opcode::Read::new(fd, into.cast(), 8).build().user_data(BELL);
-        // SAFETY: the descriptor and the eight bytes live as long as the ring, and nobody else uses
-        // those bytes. Dropping waits for this entry too.
+        let entry = self.bell.entry().user_data(BELL);
+        // SAFETY: the bell lives as long as the ring, which waits for this entry when it is dropped;
+        // where it can't wait longer, the bell is never given back.
         unsafe { self.push(&entry) };
     }
 
@@ -419,7 +378,7 @@ impl Drop for Ring {
         if self.flights.is_empty() && !self.bell_armed {
             return;
         }
-        self.bell.event.signal();
+        self.bell.signal();
         self.enter(0, None);
         for (key, _) in &self.flights {
             let entry = opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL);
@@ -436,7 +395,6 @@ impl Drop for Ring {
             if left.is_zero() {
                 // The kernel may still write to this memory, so it is never given back.
                 std::mem::forget(std::mem::take(&mut self.flights));
-                std::mem::forget(std::mem::take(&mut self.bell_count));
                 std::mem::forget(Arc::clone(&self.bell));
                 return;
             }

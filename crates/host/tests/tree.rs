@@ -7,7 +7,11 @@ use host::{HostRuntime, HostTree, ReactorKind};
 use rt::{Buf, FileKind, FileTree, IoErrorKind, OpenHow, Request, TreeErrorKind};
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 use stdx::{ByteCount, Offset};
+
+/// When a wake-up counts as lost.
+const LOST_AFTER: Duration = Duration::from_secs(10);
 
 fn path(text: &str) -> &Path {
     Path::new(text)
@@ -146,4 +150,40 @@ fn a_direct_file_takes_whole_blocks_only_and_copies_memory_off_the_grid() {
             assert_eq!(off.expect_err("refused").kind, IoErrorKind::Invalid);
         }
     });
+}
+
+/// What could break: a thread with a table of open files of its own that rings for a thread whose bell
+/// came later, and so stands in no table of its own. It would write to a stranger's file.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what is tested is one thread among others")]
+fn a_thread_alone_in_its_tree_wakes_one_that_came_later() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = directory.path().to_owned();
+    let (to_alone, told) = std::sync::mpsc::channel::<rt::sync::oneshot::Sender<u32>>();
+    let alone = std::thread::spawn(move || {
+        let runtime = HostRuntime::new(ReactorKind::Blocking).expect("a runtime");
+        let tree = HostTree::open_alone(&runtime.host(), &root).expect("a tree");
+        for (number, sender) in told.iter().enumerate() {
+            // Time enough for the other to park.
+            std::thread::sleep(Duration::from_millis(20));
+            sender.send(number as u32).expect("somebody waits");
+        }
+        drop(tree);
+    });
+    for number in 0..5 {
+        let runtime = HostRuntime::new(ReactorKind::Auto).expect("a runtime");
+        let (sender, woken) = rt::sync::oneshot::channel();
+        to_alone.send(sender).expect("it listens");
+        let rt = runtime.rt();
+        // A thread that was not woken looks again when this is over.
+        let _looks_again = rt.spawn({
+            let rt = rt.clone();
+            async move { rt.sleep(LOST_AFTER).await }
+        });
+        let begun = rt.now();
+        assert_eq!(runtime.runtime().block_on(woken).expect("it ends"), Ok(number));
+        assert!(rt.now().since(begun) < LOST_AFTER, "the thread was woken");
+    }
+    drop(to_alone);
+    alone.join().expect("it ends well");
 }

@@ -1,6 +1,6 @@
 //! A file of a tree as a device: how a load of blocks runs on a file system.
 //!
-//! The file has its size already (see [`File::allocate`]); it neither grows nor shrinks while it is a
+//! The file has its size already (see `allocate`); it neither grows nor shrinks while it is a
 //! device. What it costs is what the tree makes of it: that is the point.
 
 use crate::device::{Device, Geometry, IoErrorKind, IoFuture, Request};

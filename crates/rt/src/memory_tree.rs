@@ -1,7 +1,7 @@
 //! A file tree in memory, for tests of everything that stands on trees.
 //!
 //! It answers each request at once, keeps every rule of the contract of
-//! [`FileTree`](crate::FileTree), and models no hardware: no time passes. It counts what was asked of
+//! [`FileTree`](trait@crate::FileTree), and models no hardware: no time passes. It counts what was asked of
 //! it ([`MemoryTree::counts`]), and can be [given a size](MemoryTree::with_capacity), beyond which
 //! there is no space left. Direct I/O asks for blocks of 512 B, so that a load that forgets about
 //! alignment is found out.

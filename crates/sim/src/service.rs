@@ -7,7 +7,7 @@
 //! The model: the service goes over the drive in order, from a random place (a scan of a week can be
 //! anywhere when a study begins) and round again, in reads of one length, so many bytes a second. Only
 //! one is under way; a late one delays the next, it is not made up for. It pauses when the drive had no
-//! request for [`PAUSE_AFTER`]: nothing is there then that it could slow down, and a simulation in
+//! request for `PAUSE_AFTER`: nothing is there then that it could slow down, and a simulation in
 //! which nothing else happens comes to its end.
 //!
 //! Not modelled: a service that yields to host I/O (a profile would give it a lower rate), and what it

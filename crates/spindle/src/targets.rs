@@ -24,6 +24,7 @@ mod machine;
 mod real;
 mod simulated;
 pub mod surroundings;
+mod tickets;
 mod tools;
 mod views;
 

@@ -16,10 +16,12 @@
 //! 5. Dropping what [`start`] returned does not end the worker. It ends by itself when it looks at
 //!    what it shares with the conductor.
 
+use crate::tickets::{Counted, Tickets};
 use futures_util::future::LocalBoxFuture;
 use rt::sync::oneshot;
 use rt::{Rt, TreeRef};
 use std::future::Future;
+use std::sync::Arc;
 
 /// Workers at the most in one load. More threads than this bring no host more I/O; filebench's
 /// largest personality has some 250.
@@ -58,6 +60,12 @@ pub trait Crew {
     /// # Errors
     /// [`WorkerLost`] where no thread can be had for it.
     fn begin(&self, name: &str, calls: Calls, body: Body) -> Result<(), WorkerLost>;
+
+    /// These numbers, to be shared out among so many workers that are started after this. The way in
+    /// which a crew's workers pass such things on costs what it costs the tools.
+    fn tickets(&self, all: Vec<u32>, _takers: usize) -> Arc<dyn Tickets> {
+        Arc::new(Counted::new(all))
+    }
 }
 
 /// A worker that gave no result.

@@ -12,6 +12,7 @@
 //! * [`gate`]: workers that begin at the same moment.
 //! * [`io_failure`]: an I/O that failed, in a form that crosses threads.
 //! * [`one_buffer`]: reading and writing with one buffer, by plain system calls.
+//! * [`tickets`]: numbers that workers share out among themselves.
 //! * [`outcome`]: what a run gave, for a study to take up.
 //!
 //! Rule: an engine never asks whether the tree is real. Time comes from `rt`, randomness from a seed.
@@ -33,4 +34,5 @@ pub mod outcome;
 pub mod probe;
 pub mod slob;
 pub mod smallfiles;
+pub mod tickets;
 pub mod tiobench;

@@ -50,7 +50,7 @@ const STREAMS_MAX: usize = 16;
 /// Arrivals of clean data that are remembered before those are weeded out whose data came again.
 const ARRIVALS_MAX: usize = 1 << 16;
 
-/// A volume behind a controller's cache. See the [module](self).
+/// A volume behind a controller's cache. How it works stands at the top of this file.
 pub struct CachedDevice {
     controller: Rc<Controller>,
     limits: CacheLimits,
@@ -171,7 +171,7 @@ impl CachedDevice {
         Ok(())
     }
 
-    /// Cuts the power of the controller; the drives' is cut by themselves. See the [module](self).
+    /// Cuts the power of the controller; the drives' is cut by themselves. See the top of this file.
     pub fn cut_power(&self) {
         self.powered.set(false);
         self.epoch.set(self.epoch.get() + 1);

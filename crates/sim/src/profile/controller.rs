@@ -52,7 +52,7 @@ profile! {
 
 macro_rules! firmware {
     ($($(#[$doc:meta])* $field:ident: $type:ty, $into:expr;)*) => {
-        /// A firmware: what is otherwise with it. See the [module](self) for the format.
+        /// A firmware: what is otherwise with it. Its format stands at the top of this file.
         #[derive(Clone, Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub struct Firmware {

@@ -1,6 +1,6 @@
 //! `spindle lab filebench`, `fio`, `bonnie`, ...: the field's tools, on a directory that is there.
 //!
-//! Each tool is a file here: its arguments, and its output. What they share is a [`Session`]: the
+//! Each tool is a file here: its arguments, and its output. What they share is a [session]: the
 //! directory, the crew of workers, the content that is written, repeats, and the results.
 
 pub mod bonnie;

@@ -4,14 +4,17 @@
 //! thread, or a queue of its own. All runtimes have one clock. Each worker's tree counts what is asked
 //! of it; the crew adds it up when the worker ends.
 
+use super::tickets::Piped;
 use host::{Clock, HostRuntime, HostTree, ReactorKind};
 use rt::TreeError;
 use rt::filter::{CountedTree, Touched, Traffic};
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use workload::crew::{Body, Calls, Crew, Place, WorkerLost};
+use workload::tickets::{Counted, Tickets};
 
 /// Stack of a worker's thread. The engines' futures live on the heap; the stack holds a few calls.
 const STACK_BYTES: usize = 1 << 20;
@@ -28,6 +31,9 @@ pub struct ThreadCrew {
     root: PathBuf,
     clock: Clock,
     queued: ReactorKind,
+    /// The last tickets. Workers have tables of open files of their own, so a pipe is closed for the
+    /// conductor only where the conductor is the last to let go of it.
+    tickets: RefCell<Option<Arc<Piped>>>,
 }
 
 /// What is known of the workers.
@@ -68,7 +74,8 @@ impl ThreadCrew {
         let conductor = Rc::new(CountedTree::new(Rc::new(tree)));
         let place = Place { rt: runtime.rt(), tree: Rc::clone(&conductor) as _ };
         let (root, workers) = (root.to_owned(), Arc::default());
-        Ok(ThreadCrew { place, conductor, workers, root, clock, queued })
+        let tickets = RefCell::default();
+        Ok(ThreadCrew { place, conductor, workers, root, clock, queued, tickets })
     }
 
     /// What the conductor and the workers asked of the tree. Waits until workers that are about to end
@@ -89,6 +96,14 @@ impl ThreadCrew {
 impl Crew for ThreadCrew {
     fn place(&self) -> Place {
         self.place.clone()
+    }
+
+    /// Through a pipe, as bonnie++ does; in memory where there is none to be had.
+    fn tickets(&self, all: Vec<u32>, takers: usize) -> Arc<dyn Tickets> {
+        let Ok(piped) = Piped::new(&all, takers) else { return Arc::new(Counted::new(all)) };
+        let piped = Arc::new(piped);
+        *self.tickets.borrow_mut() = Some(Arc::clone(&piped));
+        piped
     }
 
     fn begin(&self, name: &str, calls: Calls, body: Body) -> Result<(), WorkerLost> {

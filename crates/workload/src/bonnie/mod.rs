@@ -5,12 +5,12 @@
 //! manual page:
 //!
 //! 1. On one file: write it a byte at a time (a part only), write it by blocks, rewrite it by blocks,
-//!    read it a byte at a time (the same part), read it by blocks ([`bulk`]); then seek in it from
-//!    several threads ([`seeks`]).
+//!    read it a byte at a time (the same part), read it by blocks (`bulk`); then seek in it from
+//!    several threads (`seeks`).
 //! 2. On many small files: make, look at and read, and remove them, once with names in sequential
-//!    order and once in random order ([`directory`]).
+//!    order and once in random order (`directory`).
 //!
-//! The random numbers are glibc's `rand` ([`glibc_rand`]), so that one seed gives bonnie++'s own file
+//! The random numbers are glibc's `rand` (`glibc_rand`), so that one seed gives bonnie++'s own file
 //! names, sizes and places.
 //!
 //! [`options`] reads the two options that are little languages; [`plan`] is what is to be done;

@@ -1,12 +1,13 @@
 //! Seeks: several threads read blocks at random places of the file, and write one in ten back.
 //!
-//! The places are drawn before, and the seekers take the next one as they come; each has its own open
-//! file. Beside them, whoever drew the places makes the file durable and closes it once, right after
-//! the start, as bonnie++'s first thread does. The time runs from the first seeker's start to the last
-//! one's end, with the `fsync` that each ends with: where the file is in memory, that is most of it.
+//! The places are drawn before and handed out as [tickets](crate::tickets), on a host through a pipe as
+//! bonnie++ does; each seeker takes the next one when it is free, and has an open file of its own. Who
+//! hands them out then makes the file durable and closes it, as bonnie++'s first thread does. The time
+//! runs from the first seeker's first ticket to the last one's end, with the `fsync` that each ends with:
+//! where the file is in memory, tickets and `fsync` are most of it.
 //!
-//! bonnie++ hands the places out through a pipe, and waits three seconds before, for the threads to
-//! come up. Here they are counted off an atomic number, and start [together](crate::gate).
+//! bonnie++ waits three seconds before, for the threads to come up. Here they start
+//! [together](crate::gate).
 
 use super::bulk::{Rewriter, Why, close};
 use super::figures::{Figure, Phase};
@@ -15,20 +16,14 @@ use super::plan::{File, UPDATE_ONE_IN};
 use super::{BonnieError, Job};
 use crate::crew::{Calls, Crew, Place};
 use crate::gate::{Gate, start_together};
-use rt::OpenHow;
+use crate::tickets::Tickets;
+use rt::{FileRef, OpenHow};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use stdx::{Instant, Offset};
 
 /// The first seeker's number among the sources of content; those below are the bulk phases'.
 const FIRST_WORKER: u64 = 16;
-
-/// What the seekers share.
-struct Places {
-    all: Vec<u32>,
-    next: AtomicUsize,
-}
 
 /// What one seeker reports.
 struct Report {
@@ -46,9 +41,9 @@ pub(super) async fn run(
     random: &mut GlibcRand,
 ) -> Result<Figure, BonnieError> {
     let all = (0..plan.seeks).map(|_| random.next()).collect();
-    let places = Arc::new(Places { all, next: AtomicUsize::new(0) });
+    let tickets = crew.tickets(all, plan.seekers as usize);
     let (for_workers, plan_of_workers) = (job.clone(), plan.clone());
-    // One more than there are seekers: who makes the file durable at the start.
+    // One more than there are seekers: who hands out the tickets.
     let count = plan.seekers as usize + 1;
     (job.listener)(Phase::Seeks, true);
     let (_, reports) = start_together(
@@ -58,11 +53,11 @@ pub(super) async fn run(
         Calls::Blocking,
         move |number, place, gate| {
             let (job, plan) = (for_workers.clone(), plan_of_workers.clone());
-            let places = Arc::clone(&places);
+            let tickets = Arc::clone(&tickets);
             async move {
                 let done = match number + 1 == count {
-                    true => settle(&place, &job, &gate).await.map(|()| None),
-                    false => seek(&place, &job, &plan, number, &gate, &places).await,
+                    true => hand_out(&place, &job, &gate, &*tickets).await.map(|()| None),
+                    false => seek(&place, &job, &plan, number, &gate, &*tickets).await,
                 };
                 done.map_err(|why| why.in_phase(Phase::Seeks))
             }
@@ -82,9 +77,10 @@ pub(super) async fn run(
     Ok(figure)
 }
 
-async fn settle(place: &Place, job: &Job, gate: &Gate) -> Result<(), Why> {
+async fn hand_out(place: &Place, job: &Job, gate: &Gate, tickets: &dyn Tickets) -> Result<(), Why> {
     let file = place.tree.open(&job.path(), OpenHow::write()).await?;
     if gate.pass().await {
+        tickets.offer();
         close(file).await?;
     }
     Ok(())
@@ -96,7 +92,7 @@ async fn seek(
     plan: &File,
     number: usize,
     gate: &Gate,
-    places: &Places,
+    tickets: &dyn Tickets,
 ) -> Result<Option<Report>, Why> {
     let file = place.tree.open(&job.path(), OpenHow::write()).await?;
     let worker = FIRST_WORKER + number as u64;
@@ -105,24 +101,42 @@ async fn seek(
         return Ok(None);
     }
     let rt = &place.rt;
+    let mut next = tickets.take();
     let (begun, processor) = (rt.now(), rt.processor_time());
     let mut latency_max = Duration::ZERO;
-    while let Some(drawn) = places.all.get(places.next.fetch_add(1, Ordering::Relaxed)) {
-        job.go_on().map_err(Why::Ended)?;
+    while let Some(drawn) = next {
         let start = rt.now();
-        let block = u64::from(*drawn) % plan.chunks();
-        let at = Offset(block * plan.chunk.bytes());
-        let data = rewriter.read(&file, at, plan.chunk).await?;
-        if drawn.is_multiple_of(UPDATE_ONE_IN) {
-            let change = (block % plan.chunk.bytes()) as usize;
-            rewriter.write_changed(&file, at, data, change, -1).await?;
-            if job.plan.durable {
-                file.sync().await?;
-            }
+        if let Err(why) = go_there(job, plan, &file, &mut rewriter, drawn).await {
+            // Who hands the tickets out must not wait for takers.
+            while tickets.take().is_some() {}
+            return Err(why);
         }
         latency_max = latency_max.max(rt.now().since(start));
+        next = tickets.take();
     }
     close(file).await?;
     let processor = rt.processor_time().saturating_sub(processor);
     Ok(Some(Report { begun, ended: rt.now(), processor, latency_max }))
+}
+
+/// Reads the block that was drawn, and now and then writes it back.
+async fn go_there(
+    job: &Job,
+    plan: &File,
+    file: &FileRef,
+    rewriter: &mut Rewriter,
+    drawn: u32,
+) -> Result<(), Why> {
+    job.go_on().map_err(Why::Ended)?;
+    let block = u64::from(drawn) % plan.chunks();
+    let at = Offset(block * plan.chunk.bytes());
+    let data = rewriter.read(file, at, plan.chunk).await?;
+    if drawn.is_multiple_of(UPDATE_ONE_IN) {
+        let change = (block % plan.chunk.bytes()) as usize;
+        rewriter.write_changed(file, at, data, change, -1).await?;
+        if job.plan.durable {
+            file.sync().await?;
+        }
+    }
+    Ok(())
 }

@@ -5,10 +5,10 @@
 //! been the field's way of saying "a file server", "a mail server", "a database" since Solaris 10.
 //! Here they run unmodified over any [`FileTree`](rt::FileTree).
 //!
-//! **From file to figures**: [`lexer`] cuts the text into words, [`parser`] makes commands of them
-//! ([`syntax`]), [`plan`] looks every name up and gives steps, [`engine`] carries them out with a
-//! [`Crew`](crate::crew::Crew), [`statistics`] counts as filebench counts, [`output`] prints what its
-//! users know. [`library`] has the classic personalities, written by us.
+//! **From file to figures**: `lexer` cuts the text into words, `parser` makes commands of them
+//! (`syntax`), `plan` looks every name up and gives steps, `engine` carries them out with a
+//! [`Crew`](crate::crew::Crew), `statistics` counts as filebench counts, `output` prints what its
+//! users know. `library` has the classic personalities, written by us.
 //!
 //! **Source** of language and semantics: filebench 1.5-alpha3 as of its repository in February 2020, and
 //! 1.4.9.1 for what older files use. What differs, and why, stands in docs/guide/filebench.md.

@@ -6,7 +6,7 @@
 //! be missing; what a missing key means is IOMeter's default.
 //!
 //! The units are the file's: sectors of 512 B for the size and start of a target, percent for shares,
-//! milliseconds for delays. [`plan`](super::plan) makes tests of it.
+//! milliseconds for delays. [`plan`](mod@super::plan) makes tests of it.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

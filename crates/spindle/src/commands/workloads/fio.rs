@@ -31,7 +31,7 @@ pub struct FioArgs {
     /// The directory that relative paths in the job file start from
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Run only this section (and [global]); may be given several times
+    /// Run only this section (and the section global); may be given several times
     #[arg(long, value_name = "NAME")]
     section: Vec<String>,
     /// Write the output to this file instead of standard output
