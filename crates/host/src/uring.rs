@@ -30,7 +30,7 @@
 //! needed at the least is waiting with a timeout (`EXT_ARG`, 5.11); without it, or where io_uring is
 //! barred, the reactor can't be made, and [`threads`](crate::threads) takes its place.
 //!
-//! **The bell.** Other threads end a `park` by [a bell](crate::bell), for which an entry of the ring's
+//! **The bell.** Other threads end a `park` by a bell (`bell.rs`), for which an entry of the ring's
 //! waits while the executor is parked.
 
 use crate::answer::{Answer, AtOnce};
