@@ -168,6 +168,18 @@ impl FileTree for HostTree {
         self.call(TreeOp::Status, path, |full| Ok(status_of(&fs::metadata(full)?)))
     }
 
+    fn check_no_link(&self, path: &Path) -> TreeFuture<()> {
+        let failed = |path: &Path, kind| TreeError { op: TreeOp::Status, path: path.into(), kind };
+        let error = failed(&self.root.join(path), TreeErrorKind::Link);
+        let parts = path.components().count();
+        let found = self.call(TreeOp::Status, path, move |full| {
+            // What is not there is no link, and nothing below it is there either.
+            let is_link = |part: &Path| fs::symlink_metadata(part).is_ok_and(|it| it.is_symlink());
+            Ok(full.ancestors().take(parts).any(is_link))
+        });
+        Box::pin(async move { if found.await? { Err(error) } else { Ok(()) } })
+    }
+
     fn sync(&self) -> TreeFuture<()> {
         self.call(TreeOp::Sync, Path::new(""), |full| {
             Ok(sys::syncfs(fs::File::open(full)?.as_fd())?)
@@ -402,6 +414,8 @@ fn kind_of_file(kind: fs::FileType) -> FileKind {
         FileKind::Directory
     } else if kind.is_block_device() {
         FileKind::BlockDevice
+    } else if kind.is_fifo() || kind.is_socket() {
+        FileKind::Pipe
     } else {
         FileKind::Other
     }

@@ -240,6 +240,25 @@ fn notes(a: &Results, b: &Results) -> Vec<String> {
             |results: &Results| results.machine.get(part).map_or("none", |text| text).to_owned();
         differ(part, of(a), of(b));
     }
+    for (name, results) in [("A", a), ("B", b)] {
+        let pitfalls: std::collections::BTreeSet<&str> = results
+            .cells
+            .iter()
+            .flat_map(|cell| &cell.pitfalls)
+            .map(|found| found.id.as_str())
+            .collect();
+        if !pitfalls.is_empty() {
+            let named: Vec<&str> = pitfalls.into_iter().collect();
+            notes.push(format!("{name} ran into pitfalls, see its report: {}", named.join(", ")));
+        }
+    }
+    if !a.simulated {
+        notes.push(
+            "A and B ran one after the other: what drifted between them counts as a difference; a study \
+             that holds both as levels of a factor runs them in turns"
+                .to_owned(),
+        );
+    }
     notes
 }
 

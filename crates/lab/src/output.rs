@@ -32,6 +32,12 @@ pub enum OutputError {
         /// Some file in it.
         found: String,
     },
+    /// The directory has an earlier result in it.
+    #[error("{}: an earlier result lies there; name another directory with --out, or replace it with --force", dir.display())]
+    Earlier {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The disk is full.
     #[error("{}: the disk is full; free some space or name another place with --out", path.display())]
     Full {
@@ -80,6 +86,16 @@ fn system(
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => OutputError::Full { path },
         _ => OutputError::System { path, doing, source, mend },
     }
+}
+
+/// As [`check_output`], for a directory that shall hold no earlier result either: runs of a tool are
+/// repeated by hand, before and after a change, and each is worth keeping.
+pub fn check_new(dir: &Path, force: bool) -> Result<(), OutputError> {
+    let earlier = || matches!(read_results(dir), Ok(_) | Err(OutputError::Later { .. }));
+    if !force && dir.is_dir() && earlier() {
+        return Err(OutputError::Earlier { dir: dir.to_owned() });
+    }
+    check_output(dir, force)
 }
 
 /// Whether results may be written to this directory: ask before a run, not after hours of it.

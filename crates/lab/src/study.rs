@@ -36,6 +36,7 @@ use error::{Fault, Path, Problem as P, suggest};
 use reader::Reader;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read;
 use std::path::Path as FilePath;
 use std::time::Duration;
 use toml::{Table, Value};
@@ -44,6 +45,8 @@ use toml::{Table, Value};
 pub const LAYOUT: &str = "layout";
 /// The most repeats: beyond it an interval narrows by less than a hundredth for double the time.
 pub const REPEATS_MAX: u32 = 1000;
+/// The longest study file, in bytes; what is larger was named by mistake.
+const STUDY_BYTES_MAX: u64 = 4 << 20;
 
 /// A study, read and checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,10 +121,18 @@ impl Study {
     /// Reads a study file. Its name without `.toml` is the study's name.
     pub fn load(file: &FilePath, options: &Options) -> Result<Study, StudyError> {
         let place = file.display().to_string();
-        let text = std::fs::read_to_string(file).map_err(|error| StudyError {
+        let unreadable = |why: String| StudyError {
             place: place.clone(),
-            problem: Box::new(P::Unreadable { why: error.to_string() }),
-        })?;
+            problem: Box::new(P::Unreadable { why }),
+        };
+        let mut text = String::new();
+        let opened = std::fs::File::open(file);
+        opened
+            .and_then(|file| file.take(STUDY_BYTES_MAX + 1).read_to_string(&mut text))
+            .map_err(|error| unreadable(error.to_string()))?;
+        if text.len() as u64 > STUDY_BYTES_MAX {
+            return Err(unreadable(format!("it has more than {STUDY_BYTES_MAX} bytes")));
+        }
         let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         Study::parse(&name.unwrap_or_default(), &place, &text, options)
     }

@@ -164,10 +164,8 @@ fn ranking(
     if others.is_empty() {
         return format!("For {name}, {} reaches {}{over}.", best.level, shown(best));
     }
-    let tests: Option<Vec<f64>> = others
-        .iter()
-        .map(|other| Some(stats::welch(&best.logs, &other.logs, confidence)?.p))
-        .collect();
+    let tests: Option<Vec<stats::Welch>> =
+        others.iter().map(|other| stats::welch(&best.logs, &other.logs, confidence)).collect();
     let Some(tests) = tests else {
         let next = &others[0];
         return format!(
@@ -179,7 +177,8 @@ fn ranking(
             next.level
         );
     };
-    let corrected = stats::holm(&tests);
+    let chances: Vec<f64> = tests.iter().map(|test| test.p).collect();
+    let corrected = stats::holm(&chances);
     let is_tie = |index: usize| corrected.get(index).is_none_or(|p| *p >= 1.0 - confidence);
     let split = others.iter().enumerate().partition::<Vec<_>, _>(|(index, _)| is_tie(*index));
     let (ties, worse) = split;
@@ -211,13 +210,27 @@ fn ranking(
         }
         n => format!("{} and {} others", figures_of(&best), n - 1),
     };
+    // The largest ratio between the best and a tie that the samples allow.
+    let ratio = (0..tests.len())
+        .filter(|index| is_tie(*index))
+        .map(|index| tests[index].interval.low.abs().max(tests[index].interval.high.abs()).exp())
+        .fold(1.0, f64::max);
+    let seen = format!("; they differ by no more than {}", ratio_less_one(ratio));
     let all = if worse.is_empty() { "" } else { "the best " };
     let compared = compared.map_or_else(String::new, |text| format!("; {} is {text}", best.level));
     format!(
-        "For {name}, {all}{} are not distinguishable at {}: {named}{over}{compared}.",
+        "For {name}, {all}{} levels are not distinguishable at {}: {named}{over}{seen}{compared}.",
         tied.len(),
         percent(confidence)
     )
+}
+
+/// `12 %` for 1.12; `4.2 ×` where percents would mislead.
+fn ratio_less_one(ratio: f64) -> String {
+    match ratio < 2.0 {
+        true => format!("{} %", figures(100.0 * (ratio - 1.0))),
+        false => format!("{} ×", figures(ratio)),
+    }
 }
 
 fn shown(metric: &str, score: &Score, confidence: f64) -> String {

@@ -254,7 +254,7 @@ pub enum IoErrorKind {
     #[error("the device is read-only")]
     ReadOnly,
     /// The file system below is full.
-    #[error("no space left below the device")]
+    #[error("no space left")]
     NoSpace,
     /// Another error of the operating system, by number.
     #[error("{}", std::io::Error::from_raw_os_error(*.0))]

@@ -65,6 +65,12 @@ pub trait FileTree {
     /// What is known of a file or directory, by its path.
     fn status(&self, path: &Path) -> TreeFuture<FileStatus>;
 
+    /// Fails where a part of the path is a symbolic link, so that what is made or removed there would
+    /// lie somewhere else ([`TreeErrorKind::Link`]). Trees without links have nothing to look for.
+    fn check_no_link(&self, _path: &Path) -> TreeFuture<()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Makes everything durable that was answered before.
     fn sync(&self) -> TreeFuture<()>;
 
@@ -178,7 +184,9 @@ pub enum FileKind {
     Directory,
     /// A block device that stands in the tree as a file.
     BlockDevice,
-    /// A link, a socket, ...: nothing that a load touches.
+    /// A pipe or a socket: who opens it may wait for ever, so no load does.
+    Pipe,
+    /// A character device, ...
     Other,
 }
 
@@ -277,6 +285,12 @@ pub enum TreeErrorKind {
     /// A directory where a file was meant.
     #[error("it is a directory")]
     IsDirectory,
+    /// A pipe or a socket.
+    #[error("it is a pipe or a socket; name a file or a block device")]
+    IsPipe,
+    /// A part of the path is a symbolic link.
+    #[error("a part of the path is a symbolic link, which leads elsewhere; move it away")]
+    Link,
     /// Something is left in it.
     #[error("the directory is not empty")]
     NotEmpty,

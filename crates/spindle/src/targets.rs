@@ -63,7 +63,7 @@ impl Leave {
     }
 }
 
-pub use commands::of_study as commands_of;
+pub use commands::{of_study as commands_of, put_back_failed};
 
 /// The target that a study asks for.
 ///

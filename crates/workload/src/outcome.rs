@@ -35,5 +35,23 @@ pub fn latency_histogram() -> Histogram<u64> {
 /// Counts a latency; one beyond [`LATENCY_NS_MAX`] counts as that.
 pub fn count_latency(histogram: &mut Histogram<u64>, latency: Duration) {
     let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(LATENCY_NS_MAX);
-    histogram.saturating_record(nanoseconds.clamp(1, LATENCY_NS_MAX));
+    // Recording lets a histogram that begins small grow; saturating would count all as its end.
+    let counted = histogram.record(nanoseconds.clamp(1, LATENCY_NS_MAX));
+    debug_assert!(counted.is_ok(), "the histogram grows, or goes up to the maximum");
+}
+
+#[cfg(test)]
+mod tests {
+    //! What could break: a histogram that begins small and counts every latency as its own end.
+
+    use super::*;
+
+    #[test]
+    fn a_histogram_that_begins_small_grows_with_what_it_counts() {
+        let mut histogram = Histogram::new(2).expect("two digits are allowed");
+        count_latency(&mut histogram, Duration::from_micros(160));
+        count_latency(&mut histogram, Duration::from_secs(7200));
+        assert!((158_000..=162_000).contains(&histogram.value_at_quantile(0.5)));
+        assert!(histogram.max() >= LATENCY_NS_MAX);
+    }
 }

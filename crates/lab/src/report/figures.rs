@@ -69,6 +69,9 @@ pub fn measure(metric: &str) -> Measure {
         "sampling_error_s" => {
             known("Standard error of the sampling", "sampling error", Quantity::Seconds, LESS)
         }
+        "ops_per_s" => {
+            known("Operations a second", "operations a second", Quantity::Operations, MORE)
+        }
         "load_iops" => known("The load's I/Os a second", "load", Quantity::Operations, MORE),
         other => latency(other).unwrap_or_else(|| unknown(other)),
     }
@@ -112,7 +115,10 @@ fn rank(digits: &str) -> String {
 
 fn unknown(metric: &str) -> Measure {
     const SUFFIXES: &[(&str, Quantity)] = &[
+        ("_throughput_mb_s", Quantity::Throughput),
         ("_mb_s", Quantity::Throughput),
+        ("_ops_per_s", Quantity::Operations),
+        ("_per_s", Quantity::Plain("a second")),
         ("_us", Quantity::Microseconds),
         ("_ms", Quantity::Plain("ms")),
         ("_s", Quantity::Seconds),
@@ -439,6 +445,8 @@ mod tests {
         assert_eq!(measure("latency_us_read_p50").label, "Read latency, median");
         assert_eq!(measure("latency_us_write_p99").short, "write p99 latency");
         assert_eq!(measure("latency_us_écart").quantity, Quantity::Plain(""));
+        assert_eq!(measure("closefile1_ops_per_s").quantity, Quantity::Operations);
+        assert_eq!(measure("pages_per_s").quantity, Quantity::Plain("a second"));
         let unknown = measure("scrub_pause_s");
         assert_eq!((unknown.label.as_str(), unknown.quantity), ("Scrub pause", Quantity::Seconds));
     }

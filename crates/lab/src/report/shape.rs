@@ -37,6 +37,7 @@ const LOAD_FACTORS: &[&str] =
 /// The metrics worth a column or a plot, in this order.
 pub const HEADLINE_METRICS: &[&str] = &[
     "duration_s",
+    "ops_per_s",
     "iops",
     "throughput_mb_s",
     "latency_us_p50",
@@ -46,6 +47,12 @@ pub const HEADLINE_METRICS: &[&str] = &[
     "sampling_error_s",
     "load_iops",
 ];
+
+/// What the rate of a phase ends in: `read_ops_per_s`.
+const PHASE_RATES: [&str; 2] = ["_ops_per_s", "_throughput_mb_s"];
+
+/// So many phases stand beside one another; flowops of a personality are more.
+const PHASES_MAX: usize = 6;
 
 /// A factor that varies within a group.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,6 +181,10 @@ fn distinct_levels<'c>(cells: &[&'c Cell], level: impl Fn(&'c Cell) -> &'c str) 
 
 fn primary_metric(cells: &[&Cell]) -> String {
     let has = |metric: &str| cells.iter().any(|cell| cell.metrics.contains_key(metric));
+    // What a tool sums up its operations by is what it is judged by.
+    if has("ops_per_s") {
+        return "ops_per_s".into();
+    }
     let operation = cells.iter().any(|cell| !cell.progress.is_empty());
     if has("duration_s") && (operation || !(has("iops") || has("throughput_mb_s"))) {
         return "duration_s".into();
@@ -336,10 +347,14 @@ impl<'a> Group<'a> {
     pub fn headline_metrics(&self) -> impl Iterator<Item = &str> {
         // Beside a median the mean of latencies says little that the 99th percentile doesn't.
         let median = self.metrics.iter().any(|m| m == "latency_us_p50");
+        // The rates of a tool's phases, where they are few enough to be read side by side.
+        let is_phase = |m: &&str| PHASE_RATES.iter().any(|end| m.ends_with(end));
+        let phases: Vec<&str> = self.metrics.iter().map(String::as_str).filter(is_phase).collect();
+        let phases = if phases.len() <= PHASES_MAX { phases } else { Vec::new() };
         let known = move |m: &&str| {
             let headline =
                 HEADLINE_METRICS[1..].contains(m) && !(median && *m == "latency_us_mean");
-            headline || *m == self.primary()
+            headline || *m == self.primary() || phases.contains(m)
         };
         self.metrics.iter().map(String::as_str).filter(known)
     }

@@ -183,6 +183,11 @@ impl FileTree for CountedTree {
         self.below.status(path)
     }
 
+    fn check_no_link(&self, path: &Path) -> TreeFuture<()> {
+        self.name_call();
+        self.below.check_no_link(path)
+    }
+
     fn sync(&self) -> TreeFuture<()> {
         count(&self.counters, |traffic| traffic.flushes += 1);
         self.below.sync()

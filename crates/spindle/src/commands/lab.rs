@@ -199,6 +199,14 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
         RunFormat::Json => print(&to_json(&results))?,
     }
     say(&page);
+    // Here its commands put things back.
+    drop(target);
+    if targets::put_back_failed() {
+        return Err(Failure::failed(
+            "the figures are good, but a command that puts things back failed, as said above: put them \
+             back by hand",
+        ));
+    }
     let failed = results.cells.iter().filter(|cell| cell.error.is_some()).count();
     match failed {
         0 => Ok(()),

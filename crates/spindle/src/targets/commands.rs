@@ -17,6 +17,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Whether a command that should have put things back failed. The results are good, but the machine is
+/// not as it was: the program must not end as if all were well.
+static PUT_BACK_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a study's `after` failed in this process.
+pub fn put_back_failed() -> bool {
+    PUT_BACK_FAILED.load(Ordering::Relaxed)
+}
+
 /// Every command of a study, once each.
 pub fn of_study(study: &Study) -> Vec<&str> {
     let mut commands: Vec<&str> = Vec::new();
@@ -52,15 +61,15 @@ impl WithCommands {
             let level = cell.factors.get(&factor.name).map(ToString::to_string);
             let Some(command) = level.and_then(|level| factor.before.get(&level)) else { continue };
             self.prepared.store(true, Ordering::Relaxed);
-            run(command, directory.as_deref())?;
+            run("before a cell", command, directory.as_deref())?;
         }
         Ok(())
     }
 }
 
-fn run(command: &str, directory: Option<&Path>) -> Result<(), TargetError> {
+fn run(when: &str, command: &str, directory: Option<&Path>) -> Result<(), TargetError> {
     let fatal = |why: String| TargetError::Fatal {
-        doing: format!("running `{command}` before a cell"),
+        doing: format!("running `{command}` {when}"),
         why,
         mend: "try it by hand; it may need root".to_owned(),
     };
@@ -74,8 +83,11 @@ fn run(command: &str, directory: Option<&Path>) -> Result<(), TargetError> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
-    Err(fatal(format!("{}: {said}", output.status)))
+    let said = said.lines().map(str::trim).find(|line| !line.is_empty());
+    Err(fatal(match said {
+        Some(said) => format!("{}: {said}", output.status),
+        None => output.status.to_string(),
+    }))
 }
 
 impl Drop for WithCommands {
@@ -87,8 +99,9 @@ impl Drop for WithCommands {
         }
         let directory = self.study.machine.get("directory").and_then(|value| value.as_str());
         for command in self.study.factors.iter().filter_map(|factor| factor.after.as_ref()) {
-            if let Err(error) = run(command, directory.map(Path::new)) {
-                crate::commands::say(&format!("note: {error}"));
+            if let Err(error) = run("to put things back", command, directory.map(Path::new)) {
+                crate::commands::say(&format!("spindle: {error}"));
+                PUT_BACK_FAILED.store(true, Ordering::Relaxed);
             }
         }
     }
@@ -130,8 +143,10 @@ mod tests {
     #[test]
     fn a_command_that_fails_says_what_it_said_and_one_that_succeeds_knows_the_directory() {
         let here = Path::new("/tmp");
-        assert!(run("test \"$DIRECTORY\" = /tmp", Some(here)).is_ok());
-        let error = run("echo no such mount >&2; exit 3", None).expect_err("it fails").to_string();
+        assert!(run("before a cell", "test \"$DIRECTORY\" = /tmp", Some(here)).is_ok());
+        let error = run("before a cell", "echo no such mount >&2; exit 3", None)
+            .expect_err("it fails")
+            .to_string();
         assert!(error.contains("no such mount") && error.contains('3'), "{error}");
     }
 }

@@ -280,8 +280,8 @@ struct Iometer {
 
 fn iometer(given: Iometer) -> Result<iometer::Plan, ToolError> {
     let name = given.file.display().to_string();
-    let bytes =
-        std::fs::read(&given.file).map_err(|error| ToolError(format!("{name}: {error}")))?;
+    let bytes = crate::commands::read_input(given.file.as_ref())
+        .map_err(|error| ToolError(format!("{name}: {error}")))?;
     // Names in files of Windows may be in any code page.
     let icf = iometer::parse(&name, &String::from_utf8_lossy(&bytes)).map_err(ToolError::of)?;
     let options = iometer::Options {

@@ -305,6 +305,8 @@ impl FioError {
 pub(super) fn tree_number(kind: rt::TreeErrorKind) -> i32 {
     use rt::TreeErrorKind as Kind;
     match kind {
+        Kind::IsPipe => 29,
+        Kind::Link => 40,
         Kind::NotFound => 2,
         Kind::Exists => 17,
         Kind::NotDirectory => 20,

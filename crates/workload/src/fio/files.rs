@@ -101,7 +101,7 @@ pub(super) async fn measure(
             match tree.status(&path).await {
                 Ok(status) if status.kind == FileKind::BlockDevice => {
                     if (spec.mode.write || spec.mode.trim) && !destructive {
-                        let file = path.display().to_string();
+                        let file = Path::new(&*tree.name()).join(&path).display().to_string();
                         return Err(FioError::NotDestructive { job: job.name.clone(), file });
                     }
                     // Its size is known only to who opens it.
@@ -115,8 +115,11 @@ pub(super) async fn measure(
                 Err(source) => return Err(FioError::Tree { job: job.name.clone(), source }),
             }
         };
-        if kind == FileKind::Directory {
-            let kind = TreeErrorKind::IsDirectory;
+        if let FileKind::Directory | FileKind::Pipe = kind {
+            let kind = match kind {
+                FileKind::Directory => TreeErrorKind::IsDirectory,
+                _ => TreeErrorKind::IsPipe,
+            };
             let source = TreeError { op: rt::TreeOp::Open, path, kind };
             return Err(FioError::Tree { job: job.name.clone(), source });
         }
@@ -196,7 +199,7 @@ fn settle(job: &Job, mut spans: Vec<Span>, free: u64, prng: &mut Prng) -> Result
             }
             // What has no size, a character device, is as large as is asked for.
             FileKind::Other => span.real = end,
-            FileKind::Directory | FileKind::BlockDevice => {}
+            FileKind::Directory | FileKind::BlockDevice | FileKind::Pipe => {}
         }
     }
     let pass = size.filter(|size| total == 0 || *size <= total).unwrap_or(total);

@@ -16,7 +16,7 @@ use super::settings;
 use super::spec::{Checksum, Distribution, Extent, Spec};
 use super::value::{Machine, Reading};
 use crate::crew::WORKERS_MAX;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A job file, read and checked: what [`run`](super::run) carries out.
@@ -352,6 +352,16 @@ impl Plan {
             spec.directories.iter().any(absolute)
                 || spec.directories.is_empty() && spec.filenames.iter().any(absolute)
         })
+    }
+
+    /// The first file or directory that is named by an absolute path.
+    pub fn first_absolute_path(&self) -> Option<PathBuf> {
+        let named = self.jobs.iter().flat_map(|job| {
+            let spec = &job.spec;
+            let files = if spec.directories.is_empty() { &spec.filenames[..] } else { &[] };
+            spec.directories.iter().chain(files)
+        });
+        named.filter(|text| text.starts_with('/')).map(PathBuf::from).next()
     }
 
     /// The same with relative paths below a directory, for a tree over the root.

@@ -186,6 +186,11 @@ pub async fn run(
                 _ => {}
             }
         }
+    } else if result.is_err() {
+        // What a run that failed has made would only fill the disk.
+        for path in created {
+            let _ = crew.place().tree.remove_file(&path).await;
+        }
     } else {
         for path in created {
             outcome.warnings.push(format!(

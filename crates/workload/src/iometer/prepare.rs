@@ -11,7 +11,7 @@ use super::plan::TargetFile;
 use crate::content::Content;
 use crate::crew::Place;
 use crate::filled::{Filling, fill};
-use rt::OpenHow;
+use rt::{FileKind, OpenHow, TreeError, TreeErrorKind, TreeOp};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use stdx::ByteCount;
@@ -42,9 +42,20 @@ pub(super) async fn prepare(
     place: Place,
 ) -> Result<Prepared, IometerError> {
     let tree = &place.tree;
+    if target.made {
+        tree.check_no_link(&target.path).await.map_err(IometerError::opening)?;
+    }
     let found = match tree.status(&target.path).await {
+        Ok(status) if status.kind == FileKind::Pipe => {
+            let kind = TreeErrorKind::IsPipe;
+            return Err(IometerError::opening(TreeError {
+                op: TreeOp::Open,
+                path: target.path,
+                kind,
+            }));
+        }
         Ok(status) => Some(status.size),
-        Err(error) if error.kind == rt::TreeErrorKind::NotFound && target.made => None,
+        Err(error) if error.kind == TreeErrorKind::NotFound && target.made => None,
         Err(error) => return Err(IometerError::opening(error)),
     };
     let there = found.unwrap_or(ByteCount::ZERO);

@@ -112,7 +112,9 @@ pub async fn run(
                 .await?
         }
     };
-    if plan.make.is_some() {
+    // A file that was there already is not ours.
+    let is_ours = !matches!(&result, Err(error) if error.is_there_already());
+    if plan.make.is_some() && is_ours {
         let removed = crew.place().tree.remove_file(&plan.path).await;
         // What failed before is what the user must hear.
         if result.is_ok() {

@@ -13,7 +13,7 @@ pub mod hdparm;
 
 use crate::crew::WorkerLost;
 use crate::io_failure::IoFailure;
-use rt::{TreeError, TreeErrorKind};
+use rt::{TreeError, TreeErrorKind, TreeOp};
 use std::path::PathBuf;
 
 /// Why a probe gave nothing.
@@ -52,11 +52,19 @@ pub enum ProbeError {
         size: u64,
     },
     /// A device as output.
-    #[error("{}: a block device, which would be overwritten; say --destructive if it may be", .0.display())]
+    #[error("/{}: a block device, which would be overwritten; say --destructive if it may be", .0.display())]
     Device(PathBuf),
     /// It was stopped before it had anything.
     #[error("interrupted")]
     Stopped,
+}
+
+impl ProbeError {
+    /// Whether the file that was to be made is there already, and so is somebody else's.
+    fn is_there_already(&self) -> bool {
+        let ProbeError::Io(IoFailure::Tree(error)) = self else { return false };
+        error.op == TreeOp::Create && error.kind == TreeErrorKind::Exists
+    }
 }
 
 /// The error of opening a file; `flag` asked for direct I/O.

@@ -13,7 +13,7 @@ use crate::gate::{Gate, start_together};
 use crate::io_failure::IoFailure;
 use crate::outcome::Outcome;
 use rt::sync::oneshot;
-use rt::{OpenHow, TreeError, TreeErrorKind};
+use rt::{FileKind, OpenHow, TreeError, TreeErrorKind};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +46,15 @@ pub enum SlobError {
     NoDirect {
         /// The file.
         file: PathBuf,
+    },
+    /// A file of this name is there, and nobody said that it may be used.
+    #[error(
+        "{file} is there already, of another run or of one that was killed; remove it, or say --keep to \
+         use it"
+    )]
+    Exists {
+        /// The file.
+        file: &'static str,
     },
     /// Blocks that don't fit direct I/O.
     #[error("{file}: past the cache only multiples of {alignment} go, not blocks of {block}")]
@@ -104,11 +113,20 @@ pub async fn run(
     seed: u64,
     stop: &Arc<AtomicBool>,
 ) -> Result<SlobOutcome, SlobError> {
+    let tree = crew.place().tree;
+    for file in [DATA_FILE, REDO_FILE] {
+        tree.check_no_link(Path::new(file)).await.map_err(IoFailure::from)?;
+        match tree.status(Path::new(file)).await {
+            Ok(status) if !plan.keep || status.kind != FileKind::File => {
+                return Err(SlobError::Exists { file });
+            }
+            _ => {}
+        }
+    }
     let result = measure(crew, plan, content, seed, stop).await;
     if plan.keep {
         return result;
     }
-    let tree = crew.place().tree;
     for file in [DATA_FILE, REDO_FILE] {
         match tree.remove_file(Path::new(file)).await {
             // What failed before is what the user must hear.

@@ -1,12 +1,10 @@
 //! `spindle lab filebench`: a workload in filebench's language, on a directory.
 
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, say};
+use crate::commands::{Failure, print, read_input, say};
 use clap::Args;
 use lab::study::ToolKind;
 use std::cell::Cell;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -15,9 +13,6 @@ use stdx::ByteCount;
 use workload::filebench::engine::Preparation;
 use workload::filebench::plan::Step;
 use workload::filebench::{Console, Plan, PlanOptions, library, output, run as run_filebench};
-
-/// The longest workload file that is read; the parser refuses less.
-const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Time between two lines about the preparation. Shorter fills logs, longer looks dead.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -144,10 +139,7 @@ pub fn read(name: &str) -> Result<(String, String), Failure> {
             ))),
         };
     }
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes))
-        .map_err(|error| Failure::usage(format!("{name}: {error}")))?;
+    let bytes = read_input(path).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
     Ok((name.to_owned(), String::from_utf8_lossy(&bytes).into_owned()))
 }
 

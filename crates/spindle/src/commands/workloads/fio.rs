@@ -6,7 +6,7 @@
 use super::calendar;
 use super::session::{Common, Session, ToolRun};
 use super::this_machine;
-use crate::commands::{Failure, print, say};
+use crate::commands::{Failure, print, read_input, say};
 use clap::{Args, ValueEnum};
 use lab::study::ToolKind;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,12 @@ struct Host;
 
 impl Sources for Host {
     fn text(&self, path: &Path) -> Result<String, String> {
-        std::fs::read_to_string(path).map_err(|error| error.to_string())
+        let bytes = read_input(path).map_err(|error| error.to_string())?;
+        String::from_utf8(bytes).map_err(|error| {
+            let whole = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = 1 + whole.iter().filter(|byte| **byte == b'\n').count();
+            format!("line {line} is not UTF-8")
+        })
     }
 
     fn variable(&self, name: &str) -> Option<String> {
@@ -106,7 +111,8 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
         true => Arc::new(below_root(&plan, &args.dir)?),
         false => plan,
     };
-    let session = Session::open(&args.common, root)?;
+    let measured = plan.first_absolute_path().unwrap_or_else(|| args.dir.clone());
+    let session = Session::open_at(&args.common, root, there(&measured))?;
     let told = Told { formats: &args.output_format, file: args.output.as_deref() };
     if told.is_for_people() {
         told.begin(&fio::opening(&plan, &version()))?;
@@ -132,6 +138,8 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
         let outcome = ended.map_err(Failure::failed)?;
         told.tell(&outcome)?;
         write_logs(&outcome)?;
+        // What was done until then is told, as fio does, but it is no result.
+        session.check_interrupt()?;
         for error in &outcome.errors {
             failed = Some(error.to_string());
         }
@@ -162,6 +170,11 @@ fn conclude(args: &FioArgs, session: &Session, outcomes: Vec<Outcome>) -> Result
         table: args.output_format == [Format::Normal],
     };
     session.conclude(&tool, outcomes)
+}
+
+/// The path, or the first directory above it that is there: the job makes its files only later.
+fn there(path: &Path) -> &Path {
+    path.ancestors().find(|path| path.exists()).unwrap_or(path)
 }
 
 /// The plan with its relative paths below `dir`, for a tree over the root.

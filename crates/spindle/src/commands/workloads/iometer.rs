@@ -2,7 +2,7 @@
 
 use super::calendar;
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, say};
+use crate::commands::{Failure, print, read_input, say};
 use clap::{Args, ValueEnum};
 use lab::study::ToolKind;
 use std::cell::RefCell;
@@ -95,7 +95,8 @@ pub fn run(args: IometerArgs) -> Result<(), Failure> {
         ));
     }
     let root = if args.device.is_some() { Path::new("/") } else { &args.dir };
-    let session = Session::open(&args.common, root)?;
+    let session =
+        Session::open_at(&args.common, root, args.device.as_deref().unwrap_or(&args.dir))?;
     let content_spec = session.content_spec();
     let content = session.content(content_spec);
     let minutes = plan.time().as_secs_f64() / 60.0;
@@ -153,7 +154,7 @@ pub fn run(args: IometerArgs) -> Result<(), Failure> {
 
 fn plan_of(args: &IometerArgs) -> Result<Plan, Failure> {
     let name = args.file.display().to_string();
-    let bytes = std::fs::read(&args.file)
+    let bytes = read_input(&args.file)
         .map_err(|error| Failure::usage(format!("{name}: {error}; name an .icf file")))?;
     // Names in files of Windows may be in any code page.
     let text = String::from_utf8_lossy(&bytes);

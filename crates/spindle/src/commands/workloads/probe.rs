@@ -119,7 +119,10 @@ fn run_hdparm(args: &HdparmArgs) -> Result<(), Failure> {
         disk: args.disk || !args.cached,
         direct: args.direct,
     };
-    let session = Session::open(&args.common, &root)?;
+    let session = Session::open_at(&args.common, &root, args.path.as_ref().unwrap_or(&args.dir))?;
+    if args.cached {
+        session.reads_cache();
+    }
     let content = session.content(session.content_spec());
     let of = if args.path.is_some() { &shown } else { &args.dir };
     let levels = read_aheads(&args.read_ahead, of)?;
@@ -154,13 +157,13 @@ fn run_dd(args: &DdArgs) -> Result<(), Failure> {
     }
     resolve(&mut read, &args.dir)?;
     let copies = copies(&read, &args.block_size)?;
-    let session = Session::open(&args.common, Path::new("/"))?;
-    let spec = session.content_spec();
-    let content = session.content(spec);
     let of = match (&read.input, &read.output) {
         (Input::File(path), _) | (_, Output::File(path)) => Path::new("/").join(path),
         _ => args.dir.clone(),
     };
+    let session = Session::open_at(&args.common, Path::new("/"), there(&of))?;
+    let spec = session.content_spec();
+    let content = session.content(spec);
     let levels = read_aheads(&args.read_ahead, &of)?;
     let options = DdOptions { cold: args.cold, destructive: args.destructive };
     let mut outcomes = Vec::new();
@@ -255,10 +258,26 @@ fn resolve(read: &mut Operands, dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The path, or the first directory above it that is there.
+fn there(path: &Path) -> &Path {
+    path.ancestors().find(|path| path.exists()).unwrap_or(path)
+}
+
+/// The whole path of something that is there and can be opened without waiting for ever.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    path.canonicalize().map_err(|error| {
+    use std::os::unix::fs::FileTypeExt;
+    let full = path.canonicalize().map_err(|error| {
         Failure::usage(format!("{}: {error}; name one that is there", path.display()))
-    })
+    })?;
+    let kind =
+        full.metadata().map_err(|error| Failure::failed(format!("{}: {error}", full.display())))?;
+    match kind.file_type().is_fifo() || kind.file_type().is_socket() {
+        true => Err(Failure::usage(format!(
+            "{}: a pipe or a socket; name a file or a block device",
+            path.display()
+        ))),
+        false => Ok(full),
+    }
 }
 
 fn below_root(path: &Path) -> PathBuf {

@@ -10,9 +10,11 @@ use clap::{Args, ValueEnum};
 use host::{Clock, HostRuntime, ReactorKind};
 use lab::measure::files::{Ends, tool_run};
 use lab::measure::{DiskView, Mark};
+use lab::pitfalls::Pitfall;
 use lab::single::{self, Single};
 use lab::study::ToolKind;
 use lab::target::{CellRun, StopFlag};
+use std::cell::Cell;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -48,7 +50,7 @@ pub struct Common {
     /// Folder for results.json, results.csv and the report
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Write the report into a folder that holds other things
+    /// Write the report into a folder that holds an earlier result (which is lost) or other things
     #[arg(long)]
     pub force: bool,
 }
@@ -76,21 +78,30 @@ pub struct Session {
     common: Common,
     runtime: HostRuntime,
     crew: Rc<ThreadCrew>,
-    root: PathBuf,
+    measured: PathBuf,
     disks: Vec<Rc<dyn DiskView>>,
     begin: Mark,
     stop: StopFlag,
+    reads_cache: Cell<bool>,
 }
 
 impl Session {
-    /// A session on the file system below `root` (the directory that the tool works in, or `/` where it
-    /// names absolute paths).
+    /// A session on the directory that the tool works in.
     ///
     /// # Errors
     /// Where there is no such directory, or the results can't go where they should.
-    pub fn open(common: &Common, root: &Path) -> Result<Session, Failure> {
+    pub fn open(common: &Common, directory: &Path) -> Result<Session, Failure> {
+        Session::open_at(common, directory, directory)
+    }
+
+    /// A session on the tree below `root`, which is `/` where the tool names absolute paths; `measured`
+    /// is the file, device or directory that it works on, whose disks are looked at.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn open_at(common: &Common, root: &Path, measured: &Path) -> Result<Session, Failure> {
         if let Some(out) = &common.out {
-            lab::output::check_output(out, common.force).map_err(Failure::usage)?;
+            lab::output::check_new(out, common.force).map_err(Failure::usage)?;
         }
         let kind = match common.reactor {
             Reactor::Auto => ReactorKind::Auto,
@@ -103,12 +114,21 @@ impl Session {
             .map_err(|error| Failure::usage(format!("{error}; name a directory that is there")))?;
         let stop = StopFlag::new();
         raise_on_interrupt(&stop)?;
-        let disks = HostFacts::of(root, true).disks;
+        let disks = HostFacts::of(measured, true).disks;
         let disks: Vec<Rc<dyn DiskView>> =
             disks.into_iter().map(|disk| Rc::new(disk) as _).collect();
         let begin = Mark::take(&runtime.rt(), &disks, Some(&HostCounters::of_threads()));
-        let (crew, root) = (Rc::new(crew), root.to_owned());
-        Ok(Session { common: common.clone(), runtime, crew, root, disks, begin, stop })
+        let (crew, measured) = (Rc::new(crew), measured.to_owned());
+        Ok(Session {
+            common: common.clone(),
+            runtime,
+            crew,
+            measured,
+            disks,
+            begin,
+            stop,
+            reads_cache: Cell::new(false),
+        })
     }
 
     /// What the command line says of the content that is written.
@@ -118,6 +138,11 @@ impl Session {
             duplicates: self.common.duplicates.unwrap_or(0.0),
             ..ContentSpec::default()
         }
+    }
+
+    /// The tool reads from the cache on purpose, so that is no pitfall.
+    pub fn reads_cache(&self) {
+        self.reads_cache.set(true);
     }
 
     /// What is written, of this kind.
@@ -159,7 +184,9 @@ impl Session {
     /// Then.
     pub fn check_interrupt(&self) -> Result<(), Failure> {
         match self.stop.is_raised() {
-            true => Err(Failure::failed("interrupted; nothing was written")),
+            true => Err(Failure::failed(
+                "interrupted; there are no figures, and what was written to the directory may still be there",
+            )),
             false => Ok(()),
         }
     }
@@ -175,11 +202,17 @@ impl Session {
         }
         let end = Mark::take(&self.runtime.rt(), &self.disks, Some(&HostCounters::of_threads()));
         // Asked again: the run's files take space.
-        let HostFacts { mut surroundings, mut lines, .. } = HostFacts::of(&self.root, true);
+        let HostFacts { mut surroundings, mut lines, .. } = HostFacts::of(&self.measured, true);
         surroundings.content = run.content;
         let ends = Ends { begin: &self.begin, end: &end, disks: &self.disks };
-        let whole = tool_run(Outcome::default(), &ends, self.crew.traffic(), surroundings);
-        lines.extend(crate::targets::host_lines(&self.root));
+        let mut whole = tool_run(Outcome::default(), &ends, self.crew.traffic(), surroundings);
+        if self.reads_cache.get() {
+            let of_cache = |pitfall: &Pitfall| {
+                matches!(pitfall, Pitfall::Cached { .. } | Pitfall::SmallerThanMemory { .. })
+            };
+            whole.pitfalls.retain(|pitfall| !of_cache(pitfall));
+        }
+        lines.extend(crate::targets::host_lines(&self.measured));
         let single = Single {
             study: run.tool.word(),
             title: run.title,

@@ -1,7 +1,7 @@
 //! `spindle lab slob`: SLOB's sessions on a file, by its parameters.
 
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, say};
+use crate::commands::{Failure, print, read_input, say};
 use clap::Args;
 use lab::study::ToolKind;
 use std::path::PathBuf;
@@ -104,7 +104,7 @@ fn plan_of(args: &SlobArgs) -> Result<Plan, Failure> {
         None => Conf::default(),
         Some(path) => {
             let name = path.display().to_string();
-            let bytes = std::fs::read(path)
+            let bytes = read_input(path)
                 .map_err(|error| Failure::usage(format!("{name}: {error}; name a slob.conf")))?;
             let text = String::from_utf8_lossy(&bytes);
             slob::parse(&name, &text).map_err(Failure::usage)?

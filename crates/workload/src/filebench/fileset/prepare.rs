@@ -60,6 +60,7 @@ impl Fileset {
     ) -> Result<(), FilebenchError> {
         let tree = crew.place().tree;
         let name = &self.plan.name;
+        tree.check_no_link(&self.plan.root).await.map_err(|error| self.failed(error))?;
         let there = match tree.status(&self.plan.root).await {
             Ok(status) => Some(status.kind),
             Err(error) if is_missing(&error) => None,
@@ -283,7 +284,10 @@ pub(in crate::filebench) async fn make_directories(
     Ok(())
 }
 
-/// Removes a file, or a directory with all that is in it; nothing where there is none.
+/// Removes a file, or a directory with all that is in it; nothing where there is none. A link is removed
+/// itself, whatever it leads to. The way to the root is known to be [without links].
+///
+/// [without links]: FileTree::check_no_link
 async fn remove_all(tree: &dyn FileTree, root: &Path) -> Result<(), TreeError> {
     match tree.status(root).await {
         Ok(status) if status.kind == FileKind::Directory => {}
