@@ -24,6 +24,7 @@ const ARROWS: &[Arrow] = &[
     ("host", &["stdx", "codec", "rt"], &[]),
     ("md", &["stdx", "codec", "rt"], &["sim"]),
     ("asm", &["stdx", "codec", "rt"], &["sim"]),
+    ("volume", &["stdx", "codec", "rt", "md"], &["sim"]),
     ("zfs-format", &["stdx", "codec"], &[]),
     ("zfs-store", &["stdx", "codec", "rt", "zfs-format"], &["sim"]),
     ("zfs", &["stdx", "codec", "rt", "zfs-format", "zfs-store"], &["sim"]),
