@@ -1,0 +1,130 @@
+//! Checksums of blocks: fletcher 2 and 4, SHA-256, SHA-512/256, BLAKE3.
+//!
+//! Each gives 256 bits as four words of 64, the form in which a block pointer of ZFS keeps them. How a
+//! digest's bytes become words is part of the checksum: SHA-256's are read big-endian, the others'
+//! in the order of the machine that wrote the pool; here that is little-endian, and a big-endian pool's
+//! are [swapped](Sum::swapped).
+//!
+//! **Source**: the Fletcher sums' definition as in OpenZFS (two interleaved sums of 64-bit words; four
+//! orders of one sum of 32-bit words), FIPS 180-4, the BLAKE3 paper. SHA-2 and BLAKE3 are libraries'.
+
+mod fletcher;
+#[cfg(target_arch = "x86_64")]
+mod fletcher_x86;
+
+pub use fletcher::{Fletcher4, Width, fletcher2, fletcher4, fletcher4_of};
+
+use sha2::{Digest, Sha256, Sha512_256};
+
+/// A checksum: four words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Sum(pub [u64; 4]);
+
+impl Sum {
+    /// The words of a digest, read little-endian.
+    pub fn of_le_bytes(bytes: &[u8; 32]) -> Sum {
+        Sum(std::array::from_fn(|word| u64::from_le_bytes(cut(bytes, word))))
+    }
+
+    /// The words of a digest, read big-endian.
+    pub fn of_be_bytes(bytes: &[u8; 32]) -> Sum {
+        Sum(std::array::from_fn(|word| u64::from_be_bytes(cut(bytes, word))))
+    }
+
+    /// With the bytes of each word in the other order.
+    #[must_use]
+    pub fn swapped(self) -> Sum {
+        Sum(self.0.map(u64::swap_bytes))
+    }
+}
+
+fn cut(bytes: &[u8; 32], word: usize) -> [u8; 8] {
+    std::array::from_fn(|byte| bytes[8 * word + byte])
+}
+
+/// SHA-256.
+pub fn sha256(bytes: &[u8]) -> Sum {
+    Sum::of_be_bytes(&Sha256::digest(bytes).into())
+}
+
+/// SHA-512 cut to 256 bits, with the start values of FIPS 180-4.
+pub fn sha512_256(bytes: &[u8]) -> Sum {
+    Sum::of_le_bytes(&Sha512_256::digest(bytes).into())
+}
+
+/// BLAKE3 with a key: the pool's salt.
+pub fn blake3(salt: &[u8; 32], bytes: &[u8]) -> Sum {
+    Sum::of_le_bytes(blake3::keyed_hash(salt, bytes).as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    //! What could break: a digest whose words are read in the wrong order; a vector form that differs
+    //! from the definition.
+
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The definition, word by word.
+    fn fletcher4_defined(bytes: &[u8]) -> Sum {
+        let mut sums = [0_u64; 4];
+        for word in bytes.chunks_exact(4) {
+            let word = u32::from_le_bytes(word.try_into().expect("four bytes"));
+            sums[0] = sums[0].wrapping_add(word.into());
+            for order in 1..4 {
+                sums[order] = sums[order].wrapping_add(sums[order - 1]);
+            }
+        }
+        Sum(sums)
+    }
+
+    #[test]
+    fn digests_are_those_of_the_standards() {
+        let sum = sha256(b"abc");
+        assert_eq!(sum.0[0], 0xba78_16bf_8f01_cfea);
+        assert_eq!(sum.0[3], 0xb410_ff61_f200_15ad);
+        assert_eq!(sha512_256(b"abc").swapped().0[0], 0x5304_8e26_8194_1ef9);
+        let key = *b"whats the Elvish word for friend";
+        assert_eq!(blake3(&key, b"").swapped().0[0], 0x92b2_b756_04ed_3c76);
+    }
+
+    #[test]
+    fn fletcher_of_known_words() {
+        let bytes: Vec<u8> = [1_u32, 2, 3, 4].iter().flat_map(|word| word.to_le_bytes()).collect();
+        // a: 1 3 6 10, b: 1 4 10 20, c: 1 5 15 35, d: 1 6 21 56
+        assert_eq!(fletcher4(&bytes), Sum([10, 20, 35, 56]));
+        // Words of 64 bits, in turns: 1+2·2³², 3+4·2³²
+        let (even, odd) = (1 + (2_u64 << 32), 3 + (4_u64 << 32));
+        assert_eq!(fletcher2(&bytes), Sum([even, odd, even, odd]));
+    }
+
+    proptest! {
+        #[test]
+        fn every_form_gives_what_the_definition_gives(
+            words in prop::collection::vec(any::<u32>(), 0..700),
+            big in any::<bool>(),
+        ) {
+            let filled = if big { words.iter().map(|_| u32::MAX).collect() } else { words };
+            let bytes: Vec<u8> = filled.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let swapped: Vec<u8> = filled.iter().flat_map(|word| word.to_be_bytes()).collect();
+            let expected = fletcher4_defined(&bytes);
+            for width in Width::all() {
+                prop_assert_eq!(fletcher4_of(width, &bytes, false), expected, "{:?}", width);
+                prop_assert_eq!(fletcher4_of(width, &swapped, true), expected, "{:?} swapped", width);
+            }
+        }
+
+        #[test]
+        fn a_sum_continues_where_it_stopped(
+            words in prop::collection::vec(any::<u32>(), 0..300),
+            at in 0_usize..300,
+        ) {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let (first, second) = bytes.split_at((at * 4).min(bytes.len()));
+            let mut sum = Fletcher4::default();
+            sum.update(first);
+            sum.update(second);
+            prop_assert_eq!(sum.sum(), fletcher4_defined(&bytes));
+        }
+    }
+}
