@@ -45,8 +45,8 @@ mod virtual_time;
 
 pub use buf::{Buf, BufMut, PAGE};
 pub use device::{
-    Device, DeviceRef, Geometry, IoCompletion, IoError, IoErrorKind, IoFuture, IoResult, Op,
-    OpKind, Priority, Request,
+    Device, DeviceRef, Extent, ExtentKind, ExtentsFuture, Geometry, IoCompletion, IoError,
+    IoErrorKind, IoFuture, IoResult, Op, OpKind, Priority, Request,
 };
 pub use executor::{Rt, Runtime, Stalled, Task};
 pub use file_tree::{
