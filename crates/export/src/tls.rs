@@ -20,7 +20,7 @@ use rt::{Buf, BufMut, SgList, Stream, StreamError, StreamFuture, StreamRef};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use rustls::{Connection, RootCertStore, ServerConfig, ServerConnection};
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Write};
 use std::rc::Rc;
@@ -165,6 +165,14 @@ pub(crate) async fn accept(
     config: Arc<ServerConfig>,
 ) -> Result<StreamRef, StreamError> {
     let connection = ServerConnection::new(config).map_err(|_| StreamError::Protocol)?;
+    shake_hands(stream, connection.into()).await
+}
+
+/// Does one side's part of the handshake over `stream`.
+pub(crate) async fn shake_hands(
+    stream: StreamRef,
+    connection: Connection,
+) -> Result<StreamRef, StreamError> {
     let inside = Rc::new(Inside {
         stream,
         connection: RefCell::new(connection),
@@ -184,12 +192,12 @@ pub(crate) async fn accept(
     Ok(Rc::new(TlsStream(inside)))
 }
 
-/// The server's end of an encrypted stream.
+/// One end of an encrypted stream.
 struct TlsStream(Rc<Inside>);
 
 struct Inside {
     stream: StreamRef,
-    connection: RefCell<ServerConnection>,
+    connection: RefCell<Connection>,
     /// What was read and rustls has not been given.
     ahead: Cell<Buf>,
     sending: Mutex<()>,

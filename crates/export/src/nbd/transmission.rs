@@ -106,14 +106,12 @@ impl Connection {
                 if inbox.skip(carries).await.is_err() {
                     return;
                 }
-                let share = Share { requests: 1, bytes: 0 };
-                self.take_share(share).await;
-                self.reply(&request, share, Err(refusal));
+                let taken = self.take_share(Share { requests: 1, bytes: 0 }).await;
+                self.reply(&request, taken.keep(), Err(refusal));
                 continue;
             }
             let bytes = self.agreed.export.volume.memory_for(&request);
-            let share = Share { requests: 1, bytes };
-            self.take_share(share).await;
+            let taken = self.take_share(Share { requests: 1, bytes }).await;
             let payload = if carries > 0 {
                 match inbox.payload(carries).await {
                     Ok(payload) => payload.into(),
@@ -122,7 +120,7 @@ impl Connection {
             } else {
                 SgList::new()
             };
-            self.start(request, payload, share);
+            self.start(request, payload, taken.keep());
         }
     }
 
@@ -176,7 +174,7 @@ impl Connection {
     }
 
     /// Waits until this fits the connection's limits, and takes it.
-    async fn take_share(&self, share: Share) {
+    async fn take_share(&self, share: Share) -> Taken<'_> {
         poll_fn(|context| {
             let before = self.taken.get();
             let taken = before.plus(share);
@@ -188,9 +186,13 @@ impl Connection {
                 return Poll::Pending;
             }
             self.taken.set(taken);
-            Poll::Ready(())
+            Poll::Ready(Taken { connection: self, share })
         })
-        .await;
+        .await
+    }
+
+    fn give_back(&self, share: Share) {
+        self.taken.set(self.taken.get().minus(share));
     }
 
     fn wait(&self, waker: &Waker) {
@@ -231,7 +233,7 @@ impl Connection {
     /// Puts a reply down, to be written by the connection's own task.
     fn reply(&self, request: &Request, share: Share, end: Result<Outcome, Refusal>) {
         if self.broken.get() {
-            return self.taken.set(self.taken.get().minus(share));
+            return self.give_back(share);
         }
         let (cookie, structured) = (request.cookie, self.agreed.structured);
         let mut outbox = self.outbox.borrow_mut();
@@ -286,17 +288,35 @@ impl Connection {
             });
             let Some((replies, share)) = next.await else { return };
             let written = self.stream.write(replies).await;
-            self.taken.set(self.taken.get().minus(share));
+            self.give_back(share);
             if written.is_err() {
                 self.broken.set(true);
                 if let Some((_, share)) = self.outbox.borrow_mut().take() {
-                    self.taken.set(self.taken.get().minus(share));
+                    self.give_back(share);
                 }
             }
             if self.starved.get() {
                 self.wake();
             }
         }
+    }
+}
+
+/// A share of the limits that is given back, unless a request [keeps](Taken::keep) it for its reply.
+struct Taken<'a> {
+    connection: &'a Connection,
+    share: Share,
+}
+
+impl Taken<'_> {
+    fn keep(mut self) -> Share {
+        std::mem::take(&mut self.share)
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.connection.give_back(self.share);
     }
 }
 
