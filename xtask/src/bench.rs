@@ -6,6 +6,7 @@
 
 mod executor;
 mod lab_load;
+mod nbd;
 mod parity;
 mod raid;
 mod simulation;
@@ -19,6 +20,7 @@ type Bench = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 const BENCHES: &[Bench] = &[
     ("executor", "4 KiB reads through Device and io_uring, beside fio", executor::run),
     ("lab-load", "a fio job in the lab, beside fio, by processor time", lab_load::run),
+    ("nbd", "I/Os through the NBD server, beside qemu-nbd and nbdkit", nbd::run),
     ("parity", "P, P+Q, P+Q+R: generate and reconstruct, beside ISA-L and OpenZFS", parity::run),
     (
         "raid",

@@ -21,7 +21,10 @@ use crate::answer::What;
 use crate::operation::{OpenFile, Operation};
 use crate::runtime::Host;
 use crate::sys::{self, Errno};
-use rt::{BufMut, Device, Geometry, IoError, IoErrorKind, IoFuture, Op, Request, SgList};
+use rt::{
+    BufMut, Device, Extent, ExtentKind, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture,
+    Op, Request, SgList,
+};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
@@ -29,7 +32,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use stdx::ByteCount;
+use stdx::{ByteCount, Offset};
 
 /// The logical block where nothing asks for another: the smallest that any format counts in.
 const BLOCK_MIN: u64 = 512;
@@ -296,6 +299,40 @@ impl Device for FileDevice {
         };
         self.host.start(&self.file, operation, what)
     }
+
+    fn extents(&self, offset: Offset, len: ByteCount, count_max: usize) -> ExtentsFuture {
+        let file = Arc::clone(&self.file);
+        if file.in_memory {
+            return Box::pin(std::future::ready(Ok(extents(&file, offset, len, count_max))));
+        }
+        let found = self.host.call(move || extents(&file, offset, len, count_max));
+        Box::pin(async move { Ok(found.await) })
+    }
+}
+
+/// What the file system says of holes. Where it can't tell, or errs, all that is left is data. The file
+/// may be written meanwhile: what was a hole may be data by now, as with any such answer.
+fn extents(file: &OpenFile, offset: Offset, len: ByteCount, count_max: usize) -> Vec<Extent> {
+    let fd = file.file.as_fd();
+    let (mut at, end) = (offset.bytes(), (offset + len).bytes());
+    let mut extents = Vec::new();
+    while at < end && extents.len() < count_max {
+        let data = match sys::seek_data(fd, at) {
+            Ok(found) => found.unwrap_or(end).clamp(at, end),
+            Err(_) => at,
+        };
+        let (to, kind) = if data > at {
+            (data, ExtentKind::Hole)
+        } else {
+            match sys::seek_hole(fd, at) {
+                Ok(hole) if hole > at => (hole.min(end), ExtentKind::Data),
+                _ => (end, ExtentKind::Data),
+            }
+        };
+        extents.push(Extent { len: ByteCount(to - at), kind });
+        at = to;
+    }
+    extents
 }
 
 fn is_block_device(path: &Path, found: &std::fs::Metadata) -> Result<bool, OpenError> {

@@ -7,11 +7,13 @@
 //!   refused. [`blocking`]: the reactor of a worker that stands for a plain program.
 //! * [`file`](mod@file): [`FileDevice`], a file or block device as a `Device`.
 //! * [`tree`]: [`HostTree`], a directory as a `FileTree`.
+//! * [`socket`]: [`SocketListener`] and [`SocketStream`], unix sockets and TCP as byte streams.
 //! * [`probe`]: what lies on a device already, so that nothing is overwritten by mistake.
 //! * [`clock`]: monotonic time, and processor time.
 //!
 //! Inside: `operation` is one request and how far it is, the same for both reactors; `answer` tells
-//! the waiting task; `bell` wakes a thread from others; `pool` has the worker threads; `sys` the system calls.
+//! the waiting task; `bell` wakes a thread from others; `readiness` waits for
+//! sockets where there is no ring; `pool` has the worker threads; `sys` the system calls.
 //!
 //! Invariant: memory and descriptors of an operation under way belong to its reactor, not to the
 //! future that waits for it, and are given back only when the system has done with them (the argument
@@ -28,7 +30,9 @@ pub mod file;
 mod operation;
 mod pool;
 pub mod probe;
+mod readiness;
 pub mod runtime;
+pub mod socket;
 mod sys;
 pub mod threads;
 pub mod tree;
@@ -38,4 +42,5 @@ pub use clock::Clock;
 pub use file::{FileDevice, FileOptions, OpenError};
 pub use probe::{Content, ProbeError};
 pub use runtime::{Host, HostRuntime, ReactorKind, StartError};
+pub use socket::{Address, AddressError, ListenError, SocketListener, SocketStream};
 pub use tree::HostTree;

@@ -111,6 +111,11 @@ pub(crate) struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
+    /// All of the data but the first `skip` bytes.
+    pub(crate) fn after(data: &'a SgList, skip: u64) -> Pieces<'a> {
+        Pieces { pieces: data.pieces(), skip, len_max: TRANSFER_BYTES_MAX }
+    }
+
     /// The pieces of memory for one call.
     pub(crate) fn slices(self) -> impl Iterator<Item = &'a [u8]> {
         let (mut skip, mut left) = (self.skip, self.len_max);

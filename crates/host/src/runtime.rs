@@ -138,10 +138,10 @@ fn threads(clock: Clock) -> (Rc<dyn Reactor>, Host) {
 
 /// The reactor of a runtime, as those see it who do I/O by it. Cheap to clone.
 #[derive(Clone)]
-pub struct Host(Driver);
+pub struct Host(pub(crate) Driver);
 
 #[derive(Clone)]
-enum Driver {
+pub(crate) enum Driver {
     Uring(Rc<UringReactor>),
     Threads(Rc<ThreadsReactor>),
     Blocking(Rc<BlockingReactor>),

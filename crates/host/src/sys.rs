@@ -6,7 +6,7 @@
 //! [`Errno`]s: the caller knows what was being done to what.
 
 use std::fs::File;
-use std::io::{IoSlice, Write};
+use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
@@ -230,6 +230,62 @@ pub(crate) fn wake_waiters(word: &AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, all) };
 }
 
+/// Takes bytes that a socket has, without waiting for any (EAGAIN where there are none).
+pub(crate) fn receive_now(socket: BorrowedFd<'_>, into: &mut [u8]) -> Result<usize, Errno> {
+    let len = into.len().min(TRANSFER_BYTES_MAX);
+    let (fd, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
+    // SAFETY: the pointer and the length are those of a slice that is borrowed mutably for the call.
+    count(unsafe { libc::recv(fd, into.as_mut_ptr().cast(), len, flags) })
+}
+
+/// Gives a socket as much of these pieces as it has room for, without waiting for more (EAGAIN where
+/// there is none). A peer that is gone is an error (EPIPE), never a signal.
+pub(crate) fn send_now(socket: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    let pieces = &pieces[..pieces.len().min(PIECES_MAX)];
+    // SAFETY: all fields are integers or pointers, for which zeros are valid: no name, no control data.
+    let mut message = unsafe { MaybeUninit::<libc::msghdr>::zeroed().assume_init() };
+    message.msg_iov = pieces.as_ptr().cast_mut().cast();
+    message.msg_iovlen = pieces.len() as _;
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: `IoSlice` is documented to have the layout of `iovec`; the slices are borrowed for the
+    // call, which reads them only, and their count fits (it was cut to 1024).
+    count(unsafe { libc::sendmsg(socket.as_raw_fd(), &message, flags) })
+}
+
+/// Sets how many bytes a socket takes before its peer reads them; the system cuts what it finds too much.
+pub(crate) fn set_send_buffer(socket: BorrowedFd<'_>, bytes: i32) -> Result<(), Errno> {
+    set_socket_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes)
+}
+
+/// Has the system find out that the host of a silent peer is gone.
+pub(crate) fn set_keep_alive(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    set_socket_option(socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)
+}
+
+fn set_socket_option(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> Result<(), Errno> {
+    let (fd, len) = (socket.as_raw_fd(), size_of::<libc::c_int>() as libc::socklen_t);
+    // SAFETY: the option's value is an int that lives through the call, and the length is its own.
+    let result = unsafe { libc::setsockopt(fd, level, option, (&raw const value).cast(), len) };
+    count(result as isize).map(drop)
+}
+
+/// Ends writing to a socket; its peer reads what was written, then the end.
+pub(crate) fn shut_down_writing(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: the call takes no memory.
+    count(unsafe { libc::shutdown(socket.as_raw_fd(), libc::SHUT_WR) } as isize).map(drop)
+}
+
+/// Waits until one of these is ready for its events.
+pub(crate) fn poll(waiting: &mut [libc::pollfd]) -> Result<usize, Errno> {
+    // SAFETY: the pointer and the count are those of a slice that is borrowed mutably for the call.
+    count(unsafe { libc::poll(waiting.as_mut_ptr(), waiting.len() as libc::nfds_t, -1) } as isize)
+}
+
 /// A counter in the kernel that wakes who reads it.
 pub(crate) struct EventFd(File);
 
@@ -248,6 +304,12 @@ impl EventFd {
     pub(crate) fn signal(&self) {
         // Fails only where the counter stands at 2⁶⁴ − 2, and then the reader is awake already.
         let _ = (&self.0).write(&1_u64.to_ne_bytes());
+    }
+
+    /// Takes the signals that were given; waits where there are none.
+    pub(crate) fn take(&self) {
+        // An error is an interruption: what was signalled stays, and is found by the next look.
+        let _ = (&self.0).read(&mut [0; 8]);
     }
 }
 

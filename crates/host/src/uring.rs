@@ -25,6 +25,9 @@
 //! 5. dropping the reactor cancels and awaits all flights. Those that do not end within
 //!    `DRAIN_MAX` (a dead network file system) are leaked: never freed memory is sound.
 //!
+//! **Sockets** have flights too: taking bytes into memory that the flight owns, and waiting for readiness,
+//! which has none. Nobody knows when these end, so dropping the future that waits cancels the flight.
+//!
 //! **Setup.** `SINGLE_ISSUER | DEFER_TASKRUN` (Linux 6.1) keep completion work off other processors and
 //! run it only when we ask, batched; older kernels get `COOP_TASKRUN` (5.19), then nothing. What is
 //! needed at the least is waiting with a timeout (`EXT_ARG`, 5.11); without it, or where io_uring is
@@ -39,16 +42,20 @@ use crate::clock::Clock;
 use crate::operation::{OpenFile, Operation, Step};
 use crate::pool::{self, Pool};
 use crate::runtime::StartError;
-use crate::sys::Errno;
+use crate::sys::{self, Errno};
 use io_uring::{IoUring, opcode, squeue, types};
 use rt::reactor::Job;
-use rt::{ComputePlan, IoErrorKind, Parked, Reactor, SgList, Work};
+use rt::{BufMut, ComputePlan, IoErrorKind, Parked, Reactor, SgList, Work};
 use slab::Slab;
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::future::Future;
 use std::marker::PhantomData;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use stdx::Instant;
 
@@ -72,8 +79,41 @@ const DRAIN_MAX: Duration = Duration::from_secs(20);
 const BELL: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
 
-/// An operation that the kernel works on, and all that it works with.
-struct Flight {
+/// What the kernel works on.
+enum Flight {
+    File(FileFlight),
+    Socket(SocketFlight),
+}
+
+/// An operation on a socket: what is to be done, and who is told.
+struct SocketFlight {
+    /// Kept open as long as the kernel uses it.
+    socket: Arc<OwnedFd>,
+    what: SocketWork,
+    place: Rc<RefCell<Place>>,
+}
+
+enum SocketWork {
+    /// Take some bytes into the memory from this index on.
+    Receive(BufMut, usize),
+    /// Wait for these `poll` events.
+    Ready(libc::c_short),
+}
+
+/// What a socket's flight and the future that waits for it share.
+#[derive(Default)]
+struct Place {
+    /// Where the flight is in the table, once the kernel has it.
+    key: Option<usize>,
+    /// The memory of a `Receive`, and how much came.
+    end: Option<(SocketWork, Result<usize, Errno>)>,
+    waker: Option<Waker>,
+    /// Nobody waits any more.
+    dropped: bool,
+}
+
+/// An operation on a file that the kernel works on, and all that it works with.
+struct FileFlight {
     file: Arc<OpenFile>,
     operation: Operation,
     answer: Answer,
@@ -81,7 +121,13 @@ struct Flight {
     iovecs: Vec<libc::iovec>,
 }
 
-type Finished = Vec<(Answer, Result<SgList, IoErrorKind>)>;
+/// Who is to be told, once no borrow is held.
+enum Ended {
+    File(Answer, Result<SgList, IoErrorKind>),
+    Socket(Rc<RefCell<Place>>),
+}
+
+type Finished = Vec<Ended>;
 
 struct Ring {
     ring: IoUring,
@@ -137,7 +183,38 @@ impl UringReactor {
 
     /// Begins an operation; `answer` is given when it is done.
     pub(crate) fn start(&self, file: Arc<OpenFile>, operation: Operation, answer: Answer) {
-        let flight = Flight { file, operation, answer, iovecs: Vec::new() };
+        self.begin(Flight::File(FileFlight { file, operation, answer, iovecs: Vec::new() }));
+    }
+
+    /// Takes some bytes from a socket into `into[from..]`; answers with the memory and how many came.
+    pub(crate) async fn receive(
+        self: Rc<Self>,
+        socket: Arc<OwnedFd>,
+        into: BufMut,
+        from: usize,
+    ) -> Result<(BufMut, usize), Errno> {
+        match self.on_socket(socket, SocketWork::Receive(into, from)).await {
+            (SocketWork::Receive(into, _), result) => result.map(|count| (into, count)),
+            (SocketWork::Ready(_), _) => unreachable!("a flight ends as what it began"),
+        }
+    }
+
+    /// Waits until a socket is ready for these `poll` events, or broken.
+    pub(crate) async fn ready(
+        self: Rc<Self>,
+        socket: Arc<OwnedFd>,
+        events: libc::c_short,
+    ) -> Result<(), Errno> {
+        self.on_socket(socket, SocketWork::Ready(events)).await.1.map(drop)
+    }
+
+    fn on_socket(self: Rc<Self>, socket: Arc<OwnedFd>, what: SocketWork) -> OnSocket {
+        let place = Rc::new(RefCell::new(Place::default()));
+        self.begin(Flight::Socket(SocketFlight { socket, what, place: Rc::clone(&place) }));
+        OnSocket { reactor: self, place }
+    }
+
+    fn begin(&self, flight: Flight) {
         let mut ring = self.ring.borrow_mut();
         if ring.flights.len() < FLIGHTS_MAX && ring.backlog.is_empty() {
             ring.launch(flight);
@@ -158,10 +235,52 @@ impl UringReactor {
             ring.reap(&mut finished);
         }
         // No borrow is held: an answer may drop a task, and what that owns may submit.
-        for (answer, end) in finished.drain(..) {
-            answer.give(end);
+        for ended in finished.drain(..) {
+            match ended {
+                Ended::File(answer, end) => answer.give(end),
+                Ended::Socket(place) => {
+                    let waker = place.borrow_mut().waker.take();
+                    if let Some(waker) = waker {
+                        waker.wake();
+                    }
+                }
+            }
         }
         self.finished.replace(finished);
+    }
+}
+
+/// The end of a socket's flight; dropped before, cancels it.
+struct OnSocket {
+    reactor: Rc<UringReactor>,
+    place: Rc<RefCell<Place>>,
+}
+
+impl Future for OnSocket {
+    type Output = (SocketWork, Result<usize, Errno>);
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut place = self.place.borrow_mut();
+        match place.end.take() {
+            Some(end) => Poll::Ready(end),
+            None => {
+                place.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for OnSocket {
+    fn drop(&mut self) {
+        let key = {
+            let mut place = self.place.borrow_mut();
+            place.dropped = true;
+            place.key.take()
+        };
+        if let Some(key) = key {
+            self.reactor.ring.borrow_mut().cancel(key);
+        }
     }
 }
 
@@ -251,8 +370,29 @@ fn build() -> Result<IoUring, StartError> {
 impl Ring {
     fn launch(&mut self, flight: Flight) {
         assert!(self.flights.len() < FLIGHTS_MAX, "the table of flights never grows");
+        let place = match &flight {
+            Flight::Socket(flight) if flight.place.borrow().dropped => return,
+            Flight::Socket(flight) => Some(Rc::clone(&flight.place)),
+            Flight::File(_) => None,
+        };
         let key = self.flights.insert(flight);
+        if let Some(place) = place {
+            place.borrow_mut().key = Some(key);
+        }
         self.queue_step(key);
+    }
+
+    /// Asks the kernel to end a flight now. It ends by its own completion, as every flight.
+    fn cancel(&mut self, key: usize) {
+        let entry = opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL);
+        // The flights' own entries may fill the queue.
+        if self.ring.submission().is_full() {
+            self.enter(0, None);
+        }
+        // SAFETY: the entry points to nothing.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        assert!(pushed.is_ok(), "the kernel has taken what was queued");
+        self.queued += 1;
     }
 
     /// Queues the next step of a flight of which nothing is under way.
@@ -313,11 +453,23 @@ impl Ring {
                 CANCEL => {}
                 key => {
                     let key = key as usize;
-                    let flight = &mut self.flights[key];
                     let result = result_of(entry.result());
-                    match flight.operation.advance(result, &flight.file) {
-                        Some(end) => finished.push((self.flights.remove(key).answer, end)),
-                        None => again.push(key),
+                    if let Flight::File(flight) = &mut self.flights[key] {
+                        match flight.operation.advance(result, &flight.file) {
+                            None => again.push(key),
+                            Some(end) => {
+                                if let Flight::File(flight) = self.flights.remove(key) {
+                                    finished.push(Ended::File(flight.answer, end));
+                                }
+                            }
+                        }
+                    } else if let Flight::Socket(flight) = self.flights.remove(key) {
+                        {
+                            let mut place = flight.place.borrow_mut();
+                            place.key = None;
+                            place.end = Some((flight.what, result));
+                        }
+                        finished.push(Ended::Socket(flight.place));
                     }
                 }
             }
@@ -339,6 +491,30 @@ fn result_of(result: i32) -> Result<usize, Errno> {
 }
 
 impl Flight {
+    /// The entry of the next step.
+    fn entry(&mut self) -> squeue::Entry {
+        match self {
+            Flight::File(flight) => flight.entry(),
+            Flight::Socket(flight) => flight.entry(),
+        }
+    }
+}
+
+impl SocketFlight {
+    fn entry(&mut self) -> squeue::Entry {
+        let fd = types::Fd(self.socket.as_raw_fd());
+        match &mut self.what {
+            SocketWork::Receive(into, from) => {
+                let rest = &mut into[*from..];
+                let len = rest.len().min(sys::TRANSFER_BYTES_MAX);
+                opcode::Recv::new(fd, rest.as_mut_ptr(), len as u32).build()
+            }
+            SocketWork::Ready(events) => opcode::PollAdd::new(fd, *events as u32).build(),
+        }
+    }
+}
+
+impl FileFlight {
     /// The entry of the next step.
     fn entry(&mut self) -> squeue::Entry {
         let fd = types::Fd(self.file.file.as_raw_fd());

@@ -8,8 +8,8 @@
 
 use host::{FileDevice, FileOptions, HostRuntime, OpenError, ReactorKind, StartError};
 use rt::{
-    Buf, BufMut, Device, DeviceRef, IoErrorKind, IoResult, PAGE, Request, Rt, SgList, Work,
-    WorkKind,
+    Buf, BufMut, Device, DeviceRef, ExtentKind, IoErrorKind, IoResult, PAGE, Request, Rt, SgList,
+    Work, WorkKind,
 };
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -454,6 +454,23 @@ fn a_yielding_task_lets_requests_complete() {
             }
             done.set(true);
             spinner.await;
+        });
+    });
+}
+
+#[test]
+fn extents_of_a_sparse_file_tell_holes_from_data() {
+    everywhere(|world| {
+        let path = world.path("sparse");
+        std::fs::File::create(&path).and_then(|file| file.set_len(8 * MIB)).expect("a sparse file");
+        let device = FileDevice::open(&world.runtime.host(), &path, BUFFERED).expect("opened");
+        world.run(async move {
+            write(&device, 2 * MIB, Buf::fill(1, MIB as usize)).await;
+            let extents = device.extents(Offset(MIB), ByteCount::mib(5), 10).await.expect("known");
+            let found: Vec<_> =
+                extents.iter().map(|extent| (extent.len.bytes() / MIB, extent.kind)).collect();
+            let hole = ExtentKind::Hole;
+            assert_eq!(found, [(1, hole), (1, ExtentKind::Data), (3, hole)]);
         });
     });
 }

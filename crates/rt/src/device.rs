@@ -43,7 +43,36 @@ pub trait Device {
 
     /// Carries out a request.
     fn submit(&self, request: Request) -> IoFuture;
+
+    /// What is known of how a range is stored: extents that follow one another from `offset` on, the first
+    /// not empty. They may end before the range does, where there are more than `count_max`; never after.
+    /// Who can't tell answers that all of it is data. Offset and length are any bytes within the capacity.
+    fn extents(&self, offset: Offset, len: ByteCount, count_max: usize) -> ExtentsFuture {
+        let _ = (offset, count_max);
+        Box::pin(std::future::ready(Ok(vec![Extent { len, kind: ExtentKind::Data }])))
+    }
 }
+
+/// A stretch of a device that is stored in one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How long it is.
+    pub len: ByteCount,
+    /// How it is stored.
+    pub kind: ExtentKind,
+}
+
+/// How a stretch of a device is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtentKind {
+    /// It may hold anything.
+    Data,
+    /// Nothing is stored: it reads as zeros and takes no space.
+    Hole,
+}
+
+/// An answer about [extents](Device::extents) under way.
+pub type ExtentsFuture = Pin<Box<dyn Future<Output = Result<Vec<Extent>, IoErrorKind>>>>;
 
 /// The shape and the manners of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

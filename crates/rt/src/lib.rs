@@ -14,6 +14,8 @@
 //! * [`file_volume`]: [`FileVolume`], a file of a tree as a device.
 //! * [`buf`] and [`sg`]: page-aligned, reference-counted memory ([`Buf`]) and lists of it
 //!   ([`SgList`]), sliced and joined without copying.
+//! * [`stream`]: [`Stream`], a connection with a peer, and [`Listener`], where such come from; [`mod@pipe`]:
+//!   two of them joined in memory, for tests.
 //! * [`sync`]: channels, locks and semaphores between tasks.
 //! * [`memory`] and [`memory_tree`]: a device and a file tree in memory, for tests.
 //! * [`filter`]: devices over devices: slice, linear, stats, trace, fault, delay, power cut.
@@ -32,8 +34,10 @@ pub mod file_volume;
 pub mod filter;
 pub mod memory;
 pub mod memory_tree;
+pub mod pipe;
 pub mod reactor;
 pub mod sg;
+pub mod stream;
 pub mod sync;
 mod timers;
 #[cfg(test)]
@@ -41,8 +45,8 @@ mod virtual_time;
 
 pub use buf::{Buf, BufMut, PAGE};
 pub use device::{
-    Device, DeviceRef, Geometry, IoCompletion, IoError, IoErrorKind, IoFuture, IoResult, Op,
-    OpKind, Priority, Request,
+    Device, DeviceRef, Extent, ExtentKind, ExtentsFuture, Geometry, IoCompletion, IoError,
+    IoErrorKind, IoFuture, IoResult, Op, OpKind, Priority, Request,
 };
 pub use executor::{Rt, Runtime, Stalled, Task};
 pub use file_tree::{
@@ -52,5 +56,7 @@ pub use file_tree::{
 pub use file_volume::FileVolume;
 pub use memory::MemoryDevice;
 pub use memory_tree::MemoryTree;
+pub use pipe::pipe;
 pub use reactor::{ComputePlan, Parked, Reactor, Work, WorkKind};
 pub use sg::SgList;
+pub use stream::{Listener, Stream, StreamError, StreamFuture, StreamRef};

@@ -10,7 +10,7 @@
 //! [filters](crate::filter) over it.
 
 use crate::buf::Buf;
-use crate::device::{Device, Geometry, IoFuture, Op, Request};
+use crate::device::{Device, Extent, ExtentKind, ExtentsFuture, Geometry, IoFuture, Op, Request};
 use crate::extents::{Extents, Stretch};
 use crate::sg::SgList;
 use std::cell::RefCell;
@@ -81,6 +81,17 @@ impl Device for MemoryDevice {
         }
         IoFuture::ready(Ok(SgList::new()))
     }
+
+    fn extents(&self, offset: Offset, len: ByteCount, count_max: usize) -> ExtentsFuture {
+        let stretches = self.extents.borrow().read(offset, len);
+        let extents = stretches.into_iter().take(count_max).map(|stretch| match stretch {
+            Stretch::Held(buf) => {
+                Extent { len: ByteCount(buf.len() as u64), kind: ExtentKind::Data }
+            }
+            Stretch::Gap(_, len) => Extent { len, kind: ExtentKind::Hole },
+        });
+        Box::pin(std::future::ready(Ok(extents.collect())))
+    }
 }
 
 #[cfg(test)]
@@ -101,6 +112,23 @@ mod tests {
             assert_eq!(read.slice(0..8).to_vec(), 0xabcd_u64.to_le_bytes());
             assert_eq!(read.slice(4096..4104).to_vec(), [0; 8]);
             assert_eq!(read.pieces().len(), 3);
+        });
+    }
+
+    #[test]
+    fn extents_tell_what_was_written_from_holes() {
+        let device = MemoryDevice::new("m", ByteCount(8192));
+        run(&runtime(), async move {
+            device.submit(Request::write(Offset(1024), Buf::fill(1, 512))).await.expect("written");
+            let extents = device.extents(Offset(512), ByteCount(4096), 10).await.expect("known");
+            let found: Vec<_> =
+                extents.iter().map(|extent| (extent.len.bytes(), extent.kind)).collect();
+            let hole = ExtentKind::Hole;
+            assert_eq!(found, [(512, hole), (512, ExtentKind::Data), (3072, hole)]);
+            assert_eq!(
+                device.extents(Offset(512), ByteCount(4096), 1).await.expect("known").len(),
+                1
+            );
         });
     }
 

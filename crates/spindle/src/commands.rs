@@ -3,6 +3,7 @@
 pub mod hw;
 pub mod lab;
 mod progress;
+pub mod serve;
 pub mod workloads;
 
 use clap::Subcommand;
@@ -18,6 +19,8 @@ pub enum Command {
     /// Show the hardware profiles that simulated machines are made of
     #[command(subcommand)]
     Hw(hw::HwCommand),
+    /// Serve files and block devices over NBD
+    Serve(serve::ServeCommand),
 }
 
 /// A command that did not succeed.
@@ -71,11 +74,12 @@ pub fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Lab(command) => lab::run(command),
         Command::Hw(command) => hw::run(command),
+        Command::Serve(command) => serve::run(command),
     }
 }
 
 /// To standard output. A reader that has seen enough (`| head`) is no failure.
-fn print(text: &str) -> Result<(), Failure> {
+pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -2,6 +2,7 @@
 //! went: exit status 0 done, 1 failed, 2 wrong usage; errors are one line on standard error.
 //!
 //! * [`commands`]: one file a command group.
+//! * [`serve`]: devices served to clients until the program is told to stop.
 //! * [`targets`]: what the lab measures: simulated machines and this host.
 
 #![forbid(unsafe_code)]
@@ -12,6 +13,7 @@
 )]
 
 mod commands;
+mod serve;
 mod targets;
 
 use clap::Parser;

@@ -3,7 +3,7 @@
 //! Offsets are moved by the start of the range; nothing reaches beyond its end. A flush flushes the
 //! whole device below, because devices know no smaller flush.
 
-use crate::device::{Device, DeviceRef, Geometry, IoFuture, OpKind, Request};
+use crate::device::{Device, DeviceRef, ExtentsFuture, Geometry, IoFuture, OpKind, Request};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 
@@ -48,6 +48,10 @@ impl Device for Slice {
             request.offset = self.start + request.offset.from_start();
         }
         self.below.submit(request)
+    }
+
+    fn extents(&self, offset: Offset, len: ByteCount, count_max: usize) -> ExtentsFuture {
+        self.below.extents(self.start + offset.from_start(), len, count_max)
     }
 }
 

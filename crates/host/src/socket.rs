@@ -1,0 +1,339 @@
+//! Unix sockets and TCP as byte streams ([`rt::Stream`], [`rt::Listener`]).
+//!
+//! **Reading** goes through the ring, with memory that the reactor owns meanwhile; the wait of an idle
+//! connection costs an entry of its table. **Writing** is a call that does not wait: a socket nearly always
+//! has room, and then an entry and its completion cost more than the call. Where it has none, the reactor
+//! waits for room. So is **accepting**. The threads reactor waits for readiness (`readiness.rs`) and moves
+//! the bytes here. The blocking reactor has no sockets.
+//!
+//! **A unix socket's path** belongs to the listener: it is made by binding and removed when the listener is
+//! dropped, if it is still that socket. A path where somebody listens is refused; one that a dead server
+//! left (nobody accepts) is taken over; anything but a socket is refused.
+//!
+//! **Descriptors** are those of the process: sockets are not for threads with
+//! [tables of their own](crate::HostTree::open_alone).
+
+use crate::operation::Pieces;
+use crate::readiness;
+use crate::runtime::{Driver, Host};
+use crate::sys::{self, Errno};
+use rt::{BufMut, Listener, SgList, Stream, StreamError, StreamFuture, StreamRef};
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Bytes that a connection may have written and its peer not yet read. More lets large answers go in fewer
+/// calls; it is the kernel's memory. The system's own limit (`net.core.wmem_max`) cuts it.
+const SEND_BUFFER_BYTES: i32 = 1 << 20;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// Host and port, as `127.0.0.1:10809` or `[::1]:10809`.
+    Tcp(String),
+}
+
+/// An address that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the address '{0}' is neither unix:PATH nor HOST:PORT")]
+pub struct AddressError(String);
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Address, AddressError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return match path.is_empty() {
+                true => Err(AddressError(text.into())),
+                false => Ok(Address::Unix(path.into())),
+            };
+        }
+        match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+                Ok(Address::Tcp(text.into()))
+            }
+            _ => Err(AddressError(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            Address::Tcp(address) => f.write_str(address),
+        }
+    }
+}
+
+/// Why nothing can listen there, or connect.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Another server is there.
+    #[error("listening on {0}: another server listens there; stop it, or choose another address")]
+    InUse(Address),
+    /// The path is taken by something else.
+    #[error("listening on {0}: the path exists and is not a socket; remove it, or choose another")]
+    NotASocket(Address),
+    /// The blocking reactor waits for each call in turn.
+    #[error("{0}: the blocking reactor has no sockets; take uring or threads")]
+    Blocking(Address),
+    /// Another error of the operating system.
+    #[error("{doing} {address}: {error}")]
+    Os {
+        /// What was being done.
+        doing: &'static str,
+        /// With which address.
+        address: Address,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+}
+
+enum Listening {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+/// A socket that accepts. See the [module](self).
+pub struct SocketListener {
+    host: Host,
+    socket: Rc<Listening>,
+    /// The same socket, for waiting.
+    fd: Arc<OwnedFd>,
+    name: Rc<str>,
+    /// The path of a unix socket, with device and inode, to be removed.
+    path: Option<(PathBuf, u64, u64)>,
+}
+
+impl SocketListener {
+    /// Listens there. A TCP port of zero lets the system choose one; the [name](Listener::name) has it.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn bind(host: &Host, address: &Address) -> Result<SocketListener, ListenError> {
+        if matches!(host.0, Driver::Blocking(_)) {
+            return Err(ListenError::Blocking(address.clone()));
+        }
+        let os = |doing| move |error| ListenError::Os { doing, address: address.clone(), error };
+        let listening = os("listening on");
+        let (socket, fd, name, path) = match address {
+            Address::Unix(path) => {
+                let socket = bind_unix(path, address)?;
+                let made = std::fs::symlink_metadata(path).map_err(&listening)?;
+                socket.set_nonblocking(true).map_err(&listening)?;
+                let fd = OwnedFd::from(socket.try_clone().map_err(&listening)?);
+                let path = (path.clone(), made.dev(), made.ino());
+                (Listening::Unix(socket), fd, address.to_string(), Some(path))
+            }
+            Address::Tcp(text) => {
+                let socket = TcpListener::bind(text).map_err(|error| match error.kind() {
+                    io::ErrorKind::AddrInUse => ListenError::InUse(address.clone()),
+                    _ => listening(error),
+                })?;
+                socket.set_nonblocking(true).map_err(&listening)?;
+                let fd = OwnedFd::from(socket.try_clone().map_err(&listening)?);
+                let name = socket.local_addr().map_err(&listening)?.to_string();
+                (Listening::Tcp(socket), fd, name, None)
+            }
+        };
+        Ok(SocketListener {
+            host: host.clone(),
+            socket: Rc::new(socket),
+            fd: Arc::new(fd),
+            name: name.into(),
+            path,
+        })
+    }
+}
+
+fn bind_unix(path: &Path, address: &Address) -> Result<UnixListener, ListenError> {
+    let os = |error| ListenError::Os { doing: "listening on", address: address.clone(), error };
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+        other => return other.map_err(os),
+    }
+    let found = std::fs::symlink_metadata(path).map_err(os)?;
+    if !found.file_type().is_socket() {
+        return Err(ListenError::NotASocket(address.clone()));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+        _ => return Err(ListenError::InUse(address.clone())),
+    }
+    std::fs::remove_file(path).map_err(os)?;
+    UnixListener::bind(path).map_err(os)
+}
+
+impl Drop for SocketListener {
+    fn drop(&mut self) {
+        if let Some((path, device, inode)) = &self.path
+            && let Ok(found) = std::fs::symlink_metadata(path)
+            && (found.dev(), found.ino()) == (*device, *inode)
+        {
+            // A path that can't be removed is taken over by the next server.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Listener for SocketListener {
+    fn accept(&self) -> StreamFuture<StreamRef> {
+        let (host, socket, fd) = (self.host.clone(), Rc::clone(&self.socket), Arc::clone(&self.fd));
+        let name = Rc::clone(&self.name);
+        Box::pin(async move {
+            loop {
+                let accepted = match &*socket {
+                    Listening::Unix(socket) => {
+                        socket.accept().map(|(stream, _)| (OwnedFd::from(stream), name.to_string()))
+                    }
+                    Listening::Tcp(socket) => socket.accept().and_then(|(stream, peer)| {
+                        stream.set_nodelay(true)?;
+                        Ok((OwnedFd::from(stream), peer.to_string()))
+                    }),
+                };
+                match accepted {
+                    Ok((socket, peer)) => {
+                        return Ok(Rc::new(SocketStream::over(&host, socket, peer)) as StreamRef);
+                    }
+                    Err(error) => match error.raw_os_error() {
+                        Some(libc::EAGAIN) => {
+                            host.ready(&fd, libc::POLLIN).await.map_err(error_of)?;
+                        }
+                        // The peer gave up between the wait and the call.
+                        Some(libc::EINTR | libc::ECONNABORTED) => {}
+                        errno => return Err(error_of(Errno(errno.unwrap_or(libc::EIO)))),
+                    },
+                }
+            }
+        })
+    }
+
+    fn name(&self) -> Rc<str> {
+        Rc::clone(&self.name)
+    }
+}
+
+/// A connection. See the [module](self).
+pub struct SocketStream {
+    host: Host,
+    socket: Arc<OwnedFd>,
+    peer: Rc<str>,
+}
+
+impl SocketStream {
+    /// Connects to a server; the call waits until it answers.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn connect(host: &Host, address: &Address) -> Result<SocketStream, ListenError> {
+        if matches!(host.0, Driver::Blocking(_)) {
+            return Err(ListenError::Blocking(address.clone()));
+        }
+        let socket = match address {
+            Address::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
+            Address::Tcp(text) => TcpStream::connect(text)
+                .and_then(|stream| stream.set_nodelay(true).map(|()| OwnedFd::from(stream))),
+        };
+        match socket {
+            Ok(socket) => Ok(SocketStream::over(host, socket, address.to_string())),
+            Err(error) => {
+                Err(ListenError::Os { doing: "connecting to", address: address.clone(), error })
+            }
+        }
+    }
+
+    fn over(host: &Host, socket: OwnedFd, peer: String) -> SocketStream {
+        // Both are wishes: without them the connection is slower, or noticed late to be dead.
+        let _ = sys::set_send_buffer(socket.as_fd(), SEND_BUFFER_BYTES);
+        let _ = sys::set_keep_alive(socket.as_fd());
+        SocketStream { host: host.clone(), socket: Arc::new(socket), peer: peer.into() }
+    }
+}
+
+impl Stream for SocketStream {
+    fn read(&self, into: BufMut, from: usize) -> StreamFuture<(BufMut, usize)> {
+        assert!(from < into.len(), "a read has room for a byte");
+        let (host, socket) = (self.host.clone(), Arc::clone(&self.socket));
+        Box::pin(async move {
+            let mut into = into;
+            loop {
+                let result = match &host.0 {
+                    Driver::Uring(reactor) => {
+                        let reactor = Rc::clone(reactor);
+                        reactor.receive(Arc::clone(&socket), into, from).await
+                    }
+                    _ => match sys::receive_now(socket.as_fd(), &mut into[from..]) {
+                        Err(Errno(libc::EAGAIN)) => {
+                            host.ready(&socket, libc::POLLIN).await.map_err(error_of)?;
+                            continue;
+                        }
+                        Err(Errno(libc::EINTR)) => continue,
+                        other => other.map(|count| (into, count)),
+                    },
+                };
+                return result.map_err(error_of);
+            }
+        })
+    }
+
+    fn write(&self, data: SgList) -> StreamFuture<()> {
+        let (host, socket) = (self.host.clone(), Arc::clone(&self.socket));
+        Box::pin(async move {
+            let mut sent = 0;
+            while sent < data.len() {
+                let result = {
+                    let slices = Pieces::after(&data, sent as u64).slices();
+                    let slices: Vec<IoSlice<'_>> = slices.map(IoSlice::new).collect();
+                    sys::send_now(socket.as_fd(), &slices)
+                };
+                match result {
+                    Ok(count) => sent += count,
+                    Err(Errno(libc::EINTR)) => {}
+                    Err(Errno(libc::EAGAIN)) => {
+                        host.ready(&socket, libc::POLLOUT).await.map_err(error_of)?;
+                    }
+                    Err(errno) => return Err(error_of(errno)),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn shutdown(&self) -> StreamFuture<()> {
+        let result = sys::shut_down_writing(self.socket.as_fd()).map_err(error_of);
+        Box::pin(std::future::ready(result))
+    }
+
+    fn peer(&self) -> Rc<str> {
+        Rc::clone(&self.peer)
+    }
+}
+
+impl Host {
+    /// Waits until a socket is ready for these `poll` events, or broken.
+    async fn ready(&self, socket: &Arc<OwnedFd>, events: libc::c_short) -> Result<(), Errno> {
+        match &self.0 {
+            Driver::Uring(reactor) => Rc::clone(reactor).ready(Arc::clone(socket), events).await,
+            _ => readiness::ready(Arc::clone(socket), events).await,
+        }
+    }
+}
+
+fn error_of(errno: Errno) -> StreamError {
+    match errno.0 {
+        libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN | libc::ETIMEDOUT => StreamError::Gone,
+        libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM => StreamError::NoResources,
+        other => StreamError::Os(other),
+    }
+}

@@ -1,0 +1,93 @@
+//! Serves devices over NBD until the program is told to stop.
+//!
+//! Whoever has devices under names (files, arrays) calls [`until_told_to_stop`]. It says in one line where
+//! clients find it once it listens everywhere; SIGINT or SIGTERM end it: nothing more is accepted, what is
+//! under way is finished, all is flushed, and it returns. A second signal ends the program at once.
+
+use crate::commands::{Failure, print};
+use export::nbd::{Export, Server};
+use export::tls::Tls;
+use futures_util::future::{Either, select, select_all};
+use host::{Address, HostRuntime, SocketListener};
+use rt::Listener;
+use rt::sync::Notify;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Addresses a server listens on at the most: each is a descriptor and a wait in the reactor.
+pub const ADDRESSES_MAX: usize = 16;
+
+/// Serves `exports` on all of these addresses until a signal ends it.
+///
+/// # Errors
+/// With the line to print: what can't be served, where nothing can listen, and a flush that failed.
+pub fn until_told_to_stop(
+    runtime: &HostRuntime,
+    exports: Vec<Export>,
+    addresses: &[Address],
+    tls: Tls,
+) -> Result<(), Failure> {
+    if addresses.is_empty() || addresses.len() > ADDRESSES_MAX {
+        let count = addresses.len();
+        let text = format!("{count} addresses to listen on; name 1 to {ADDRESSES_MAX}");
+        return Err(Failure::usage(text));
+    }
+    let count = exports.len();
+    let server = Server::new(&runtime.rt(), exports, tls).map_err(Failure::usage)?;
+    let mut listeners = Vec::new();
+    for address in addresses {
+        let listener = SocketListener::bind(&runtime.host(), address).map_err(Failure::failed)?;
+        listeners.push(Rc::new(listener) as Rc<dyn Listener>);
+    }
+    let told = Told::by_signals()?;
+    let names: Vec<Rc<str>> = listeners.iter().map(|listener| listener.name()).collect();
+    let exports = if count == 1 { "1 export".into() } else { format!("{count} exports") };
+    print(&format!("spindle: serving {exports} over NBD on {}\n", names.join(", ")))?;
+
+    let outcome = runtime.runtime().block_on(async move {
+        let accepting = listeners.into_iter().zip(names).map(|(listener, name)| {
+            let server = server.clone();
+            Box::pin(async move {
+                let ended = server.listen(listener).await;
+                ended.map_err(|error| Failure::failed(format!("accepting on {name}: {error}")))
+            })
+        });
+        let accepting = pin!(select_all(accepting));
+        let accepted = match select(accepting, pin!(told.wait())).await {
+            Either::Left(((ended, ..), _)) => ended,
+            Either::Right(_) => Ok(()),
+        };
+        server.stop();
+        let drained = server.drained().await.map_err(Failure::failed);
+        accepted.and(drained)
+    });
+    outcome.map_err(Failure::failed)?
+}
+
+/// Signals that end the server.
+struct Told {
+    stop: AtomicBool,
+    notify: Notify,
+}
+
+impl Told {
+    fn by_signals() -> Result<Arc<Told>, Failure> {
+        let told = Arc::new(Told { stop: AtomicBool::new(false), notify: Notify::new() });
+        let handler = Arc::clone(&told);
+        ctrlc::set_handler(move || {
+            if handler.stop.swap(true, Ordering::SeqCst) {
+                std::process::exit(1);
+            }
+            handler.notify.notify_one();
+        })
+        .map_err(|error| Failure::failed(format!("waiting for signals: {error}")))?;
+        Ok(told)
+    }
+
+    async fn wait(&self) {
+        // A signal that came before is kept.
+        self.notify.notified().await;
+    }
+}
