@@ -48,6 +48,7 @@ mod spec;
 mod spread;
 mod stripe;
 mod striped;
+pub mod superblock;
 pub mod sync;
 mod together;
 
