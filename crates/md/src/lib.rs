@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod array;
+pub mod assemble;
 mod layout;
 mod locks;
 mod member;

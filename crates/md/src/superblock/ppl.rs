@@ -49,6 +49,12 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The same with the checksum of this partial parity.
+    #[must_use]
+    pub fn with_checksum_of(self, partial_parity: &[u8]) -> Entry {
+        Entry { checksum: crc32c::checksum(partial_parity), ..self }
+    }
+
     /// Whether these bytes are the entry's partial parity.
     pub fn fits(&self, partial_parity: &[u8]) -> bool {
         partial_parity.len() as u64 == u64::from(self.parity_bytes)
