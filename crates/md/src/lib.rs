@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod array;
+pub mod assemble;
 mod layout;
 mod locks;
 mod member;
@@ -48,6 +49,7 @@ mod spec;
 mod spread;
 mod stripe;
 mod striped;
+pub mod superblock;
 pub mod sync;
 mod together;
 

@@ -200,6 +200,16 @@ impl Members {
         self.slots.iter().all(|slot| slot.state.get() == MemberState::Active)
     }
 
+    /// A member that holds the right content only below this byte, as its superblock says.
+    pub(crate) fn set_recovered(&self, slot: usize, below: u64) {
+        let slot = &self.slots[slot];
+        if slot.state.get() == MemberState::Active {
+            slot.state.set(MemberState::Rebuilding);
+            slot.there.borrow_mut().insert(0..below.min(self.extent));
+            self.settle_state(slot);
+        }
+    }
+
     /// Whether a range of the slot's data area can be read and is right.
     pub(crate) fn readable(&self, slot: usize, range: &Range<u64>) -> bool {
         let slot = &self.slots[slot];

@@ -3,8 +3,8 @@
 //! What could break: any of the mappings, the order of Q's coefficients, the zones of RAID 0. Each
 //! fixture's images are read through the engine as in-memory devices, and the whole content is compared
 //! with the digest in the manifest; for levels with parity a check must find none wrong. Degraded
-//! fixtures leave their failed members out. Arrays stopped in the middle of something, and those that
-//! need their superblock to be understood, are left to the tests of the superblocks.
+//! fixtures leave their failed members out. Superblocks are not read here: that is `assembled`, which opens every
+//! fixture, those too that were stopped in the middle of something.
 
 #![allow(clippy::disallowed_methods, reason = "the fixtures are unpacked by zstd and tar")]
 
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use stdx::{ByteCount, Offset};
 
-fn folder() -> Option<PathBuf> {
+pub fn folder() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/md");
     if !folder.is_dir() {
         println!("skipped: {} is not there", folder.display());
@@ -31,7 +31,7 @@ fn folder() -> Option<PathBuf> {
     Some(folder)
 }
 
-fn unpack(folder: &Path, name: &str) -> tempfile::TempDir {
+pub fn unpack(folder: &Path, name: &str) -> tempfile::TempDir {
     let target = tempfile::tempdir().expect("a folder");
     let script = format!(
         "zstd -dcq --long=27 '{}' | tar -x -S -C '{}'",
@@ -43,8 +43,14 @@ fn unpack(folder: &Path, name: &str) -> tempfile::TempDir {
     target
 }
 
+/// What a fixture should be.
+pub fn manifest(folder: &Path, name: &str) -> Value {
+    let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).expect("a manifest");
+    serde_json::from_str(&text).expect("JSON")
+}
+
 /// The image as a device; stretches of zeros take no memory.
-fn device(path: &Path, name: &str) -> DeviceRef {
+pub fn device(path: &Path, name: &str) -> DeviceRef {
     let bytes = std::fs::read(path).expect("an image is read");
     let device = MemoryDevice::new(name, ByteCount(bytes.len() as u64));
     for (n, part) in bytes.chunks(1 << 16).enumerate() {
@@ -55,7 +61,7 @@ fn device(path: &Path, name: &str) -> DeviceRef {
     device
 }
 
-fn number(value: &Value) -> u64 {
+pub fn number(value: &Value) -> u64 {
     value.as_str().map_or_else(|| value.as_u64(), |text| text.parse().ok()).expect("a number")
 }
 
@@ -89,9 +95,7 @@ fn spec_of(manifest: &Value, images: &Path) -> ArraySpec {
 }
 
 fn verify(folder: &Path, name: &str) {
-    let manifest =
-        std::fs::read_to_string(folder.join(format!("{name}.json"))).expect("a manifest");
-    let manifest: Value = serde_json::from_str(&manifest).expect("JSON");
+    let manifest = manifest(folder, name);
     let images = unpack(folder, name);
     let spec = spec_of(&manifest, images.path());
     let size = number(&manifest["array"]["size"]);

@@ -1,5 +1,6 @@
 //! Tests of whole arrays, over members in memory.
 
+mod assembled;
 mod behaves_as_bytes;
 mod fixtures;
 mod redundancy;

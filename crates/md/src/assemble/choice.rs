@@ -1,0 +1,144 @@
+//! Who of a set's devices takes part, in which slot, and who does not, and why.
+//!
+//! The member with the most events tells the truth about all of them. Its table of roles counts, not what
+//! the others say of themselves: a device that was failed can't know it. One event behind is fresh: md
+//! writes the superblocks one after another, and may be stopped between two.
+
+use super::error::AssembleError;
+use super::facts::Superblock;
+use super::found::Found;
+use crate::superblock::{Features, Role, Uuid};
+
+/// How many events a member may be behind.
+const EVENTS_BEHIND_MAX: u64 = 1;
+
+/// Why a device takes no part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Its content is old: so many events behind.
+    Stale(u64),
+    /// The others recorded that it failed.
+    Faulty,
+    /// The others do not count it as a member.
+    Removed,
+}
+
+/// A device that takes no part.
+#[derive(Clone)]
+pub struct LeftOut {
+    /// The device.
+    pub found: Found,
+    /// Why.
+    pub why: Why,
+}
+
+/// Who takes part in a set.
+#[derive(Clone)]
+pub struct Choice {
+    /// The set.
+    pub set: Uuid,
+    /// The superblock that counts.
+    pub facts: Superblock,
+    /// Members by slot.
+    pub slots: Vec<Option<Found>>,
+    /// Devices that were being filled to replace the member of a slot.
+    pub replacements: Vec<(usize, Found)>,
+    /// Spares.
+    pub spares: Vec<Found>,
+    /// The journal.
+    pub journal: Option<Found>,
+    /// Who takes no part.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Choice {
+    /// Chooses among the devices of one set.
+    ///
+    /// # Errors
+    /// Where none of them holds a slot, or two hold the same.
+    pub fn of(set: Uuid, devices: Vec<Found>) -> Result<Choice, AssembleError> {
+        let holds_slot =
+            |found: &&Found| matches!(found.superblock.role(), Some(Role::Slot(_) | Role::Journal));
+        // The first of those with the most events: an order that does not depend on the devices' order
+        // within equals would need their numbers.
+        let best = devices.iter().filter(holds_slot).max_by_key(|found| {
+            let number = found.superblock.device_number();
+            (found.superblock.events(), std::cmp::Reverse(number))
+        });
+        let facts = best.ok_or(AssembleError::NoMembers { set })?.superblock.clone();
+        // During a reshape that takes slots away, more are in use than the superblock counts.
+        let before = facts.reshape().map_or(0, |reshape| reshape.slots_before);
+        let mut choice = Choice {
+            set,
+            slots: vec![None; facts.slots().max(before)],
+            facts,
+            replacements: Vec::new(),
+            spares: Vec::new(),
+            journal: None,
+            left_out: Vec::new(),
+        };
+        for found in devices {
+            choice.place(found)?;
+        }
+        Ok(choice)
+    }
+
+    fn place(&mut self, found: Found) -> Result<(), AssembleError> {
+        let events = found.superblock.events();
+        let behind = self.facts.events().saturating_sub(events);
+        let leave = |choice: &mut Choice, found, why| {
+            choice.left_out.push(LeftOut { found, why });
+            Ok(())
+        };
+        let own = found.superblock.role();
+        if matches!(own, Some(Role::Spare) | None) {
+            self.spares.push(found);
+            return Ok(());
+        }
+        if behind > EVENTS_BEHIND_MAX {
+            return leave(self, found, Why::Stale(behind));
+        }
+        match self.facts.role_of(found.superblock.device_number()) {
+            Some(Role::Faulty) => leave(self, found, Why::Faulty),
+            Some(Role::Spare) | None => leave(self, found, Why::Removed),
+            Some(Role::Journal) => {
+                self.journal = Some(found);
+                Ok(())
+            }
+            Some(Role::Slot(slot)) => {
+                let slot = usize::from(slot);
+                if found.superblock.features().has(Features::REPLACEMENT) {
+                    self.replacements.push((slot, found));
+                    return Ok(());
+                }
+                let set = self.set;
+                match self.slots.get_mut(slot) {
+                    None => leave(self, found, Why::Removed),
+                    Some(Some(other)) => {
+                        let (first, second) = (other.name(), found.name());
+                        Err(AssembleError::SameSlot { set, slot, first, second })
+                    }
+                    Some(place) => {
+                        *place = Some(found);
+                        Ok(())
+                    }
+                }
+            }
+        }
+    }
+
+    /// Who stands in a slot for reading: its member, or else the device that was to replace it.
+    pub fn member(&self, slot: usize) -> Option<&Found> {
+        let replacement = || self.replacements.iter().find(|(at, _)| *at == slot);
+        let own = self.slots.get(slot).and_then(Option::as_ref);
+        own.or_else(|| replacement().map(|(_, found)| found))
+    }
+
+    /// How many slots have nobody, or somebody who is not rebuilt yet.
+    pub fn degraded(&self) -> usize {
+        let whole = |slot: &usize| {
+            self.member(*slot).is_some_and(|found| found.superblock.recovery_offset().is_none())
+        };
+        self.slots.len() - (0..self.slots.len()).filter(whole).count()
+    }
+}

@@ -1,0 +1,304 @@
+//! Opening a chosen set for reading.
+//!
+//! The result is a [`Device`] that answers reads and refuses writes. Nothing below it is ever written: see
+//! [`View`]. Most arrays are one engine; during a reshape there are two, one a geometry, and a read is
+//! cut where they meet.
+
+use super::choice::Choice;
+use super::error::AssembleError;
+use super::facts::{Superblock, level_of};
+use super::found::{Found, bad_blocks, bitmap};
+use super::view::View;
+use super::{ppl, reshape};
+use crate::array::Array;
+use crate::layout::parity::ParityMap;
+use crate::spec::{ArraySpec, Layout, Level, Map};
+use crate::superblock::{ALL_SECTORS, Features, SECTOR};
+use rt::{Device, DeviceRef, Geometry, IoError, IoErrorKind, IoFuture, Op, Request, Rt, SgList};
+use std::rc::Rc;
+use stdx::{ByteCount, Offset};
+
+/// What a person may ask for beyond the rules.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenOptions {
+    /// Open a dirty and degraded array too: stripes that were being written may come back wrong.
+    pub force: bool,
+    /// RAID 0 of several zones that does not say its rule: `true` is the one of kernels up to 3.13.
+    pub raid0_original: Option<bool>,
+}
+
+/// A set that is open for reading.
+pub struct OpenArray {
+    name: Rc<str>,
+    geometry: Geometry,
+    /// The engines, each up to a byte of the array, in order.
+    parts: Vec<(u64, Rc<Array>)>,
+    choice: Choice,
+}
+
+/// One geometry of a set.
+struct Shape {
+    level: Level,
+    layout: Option<u32>,
+    chunk: u64,
+    slots: usize,
+    /// Where the data begins: before or after the reshape.
+    offset: fn(&Superblock) -> u64,
+}
+
+impl OpenArray {
+    /// Opens a set under a name.
+    ///
+    /// # Errors
+    /// What keeps it from being opened, and the mend.
+    pub async fn open(
+        rt: &Rt,
+        name: &str,
+        choice: Choice,
+        options: OpenOptions,
+    ) -> Result<Rc<OpenArray>, AssembleError> {
+        let (set, facts) = (choice.set, &choice.facts);
+        let level = level_of(facts.level()).map_err(|name| AssembleError::Level {
+            device: choice.slots.iter().flatten().next().map_or(String::new(), Found::name),
+            name,
+        })?;
+        if facts.features().has(Features::JOURNAL) || choice.journal.is_some() {
+            return Err(AssembleError::Unsupported { set, what: "a journal device" });
+        }
+        refuse_unsupported_bitmaps(&choice).await?;
+        let reshape = facts.reshape();
+        let before = Shape {
+            level,
+            layout: facts.layout(),
+            chunk: facts.chunk(),
+            slots: reshape.map_or(facts.slots(), |reshape| reshape.slots_before),
+            offset: Superblock::data_offset,
+        };
+        let old = engine(rt, name, &choice, &before, options).await?;
+        let mut parts = vec![(old.geometry().capacity.bytes(), Rc::clone(&old))];
+        let mut geometry = old.geometry();
+        if let Some(reshape) = reshape {
+            if reshape.level != facts.level() {
+                return Err(AssembleError::Unsupported {
+                    set,
+                    what: "a change of level under way",
+                });
+            }
+            if reshape::needs_backup(facts, &reshape, level) {
+                return Err(AssembleError::Backup { set });
+            }
+            let after = Shape {
+                level,
+                layout: Some(reshape.layout),
+                chunk: reshape.chunk,
+                slots: facts.slots(),
+                offset: Superblock::new_data_offset,
+            };
+            let new = engine(rt, name, &choice, &after, options).await?;
+            // md shows the smaller size until the reshape is done.
+            let capacity = geometry.capacity.min(new.geometry().capacity);
+            let split = (reshape.position * SECTOR).min(capacity.bytes());
+            let (low, high) = if reshape.backwards { (old, new) } else { (new, old) };
+            parts = vec![(split, low), (capacity.bytes(), high)];
+            geometry = Geometry { capacity, ..geometry };
+        }
+        Ok(Rc::new(OpenArray { name: name.into(), geometry, parts, choice }))
+    }
+
+    /// Who takes part.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    /// The engines: one, or during a reshape the one below the position and the one above it.
+    pub fn engines(&self) -> impl Iterator<Item = &Rc<Array>> {
+        self.parts.iter().map(|(_, array)| array)
+    }
+}
+
+/// A bitmap that may mean something else than "these stretches may differ" is no array to open. One copy that
+/// can't be read does no harm: an array that is only read does not need it.
+async fn refuse_unsupported_bitmaps(choice: &Choice) -> Result<(), AssembleError> {
+    for found in choice.slots.iter().flatten() {
+        if let Err(AssembleError::Format { device, error }) = bitmap(found).await
+            && matches!(error.problem, crate::superblock::Problem::Unsupported(_))
+        {
+            return Err(AssembleError::Format { device, error });
+        }
+    }
+    Ok(())
+}
+
+/// Puts an engine over the members in one geometry.
+async fn engine(
+    rt: &Rt,
+    name: &str,
+    choice: &Choice,
+    shape: &Shape,
+    options: OpenOptions,
+) -> Result<Rc<Array>, AssembleError> {
+    let (set, facts, level) = (choice.set, &choice.facts, shape.level);
+    let dirty = facts.resync_offset() != ALL_SECTORS;
+    let redundant = !matches!(level, Level::Linear | Level::Raid0);
+    let spec_error = |error| AssembleError::Spec { set, error };
+    let mut views = Vec::new();
+    let mut recovered = Vec::new();
+    for slot in 0..shape.slots {
+        let found = choice.member(slot);
+        views.push(match found {
+            Some(found) => Some(view(found, facts, shape, redundant).await? as DeviceRef),
+            None => None,
+        });
+        if let Some(offset) = found.and_then(|found| found.superblock.recovery_offset()) {
+            recovered.push((slot, offset.saturating_mul(SECTOR)));
+        }
+    }
+    let missing = views.iter().filter(|view| view.is_none()).count() + recovered.len();
+    let mut spec = ArraySpec::new(level, Vec::new());
+    spec.layout = layout(choice, shape, &views, options)?;
+    spec.chunk = ByteCount(shape.chunk.saturating_mul(SECTOR));
+    spec.component_size = redundant.then(|| ByteCount(facts.size() * SECTOR));
+    spec.members = views.clone();
+    if level == Level::Linear && spec.chunk.bytes() == 0 {
+        // Rounding by nothing but a block.
+        spec.chunk = ByteCount::ZERO;
+    }
+    spec.clean = !dirty;
+    if level.parities() > 0 && dirty && missing > 0 {
+        if !facts.features().has_ppl() && !options.force {
+            return Err(AssembleError::DirtyDegraded { set, missing });
+        }
+        // Nothing better than the parity is there, and nothing is written.
+        spec.clean = true;
+    }
+    if missing > level.parities() && level.parities() > 0 {
+        let covered = level.parities();
+        return Err(AssembleError::TooFew { set, level, missing, covered });
+    }
+    let plan = spec.plan().map_err(spec_error)?;
+    if dirty
+        && facts.features().has_ppl()
+        && let Map::Parity(map) = &plan.map
+    {
+        put_parity_right(choice, &views, map).await?;
+    }
+    let array = Array::create(rt, name, spec).map_err(spec_error)?;
+    for (slot, bytes) in recovered {
+        array.set.members.set_recovered(slot, bytes);
+    }
+    // RAID 10 counts its resync in sectors of the array, the engine in bytes of a member.
+    if dirty && level != Level::Raid10 {
+        let right = facts.resync_offset().saturating_mul(SECTOR);
+        array.set.set_clean(0..right.min(array.component_extent().bytes()));
+    }
+    Ok(array)
+}
+
+async fn put_parity_right(
+    choice: &Choice,
+    views: &[Option<DeviceRef>],
+    map: &ParityMap,
+) -> Result<(), AssembleError> {
+    // A member that is being rebuilt has no log worth reading, and its data does not count.
+    let whole =
+        |slot| choice.member(slot).filter(|found| found.superblock.recovery_offset().is_none());
+    let members: Vec<Option<Found>> = (0..views.len()).map(|slot| whole(slot).cloned()).collect();
+    let views: Vec<Option<DeviceRef>> = views
+        .iter()
+        .zip(&members)
+        .map(|(view, found)| view.clone().filter(|_| found.is_some()))
+        .collect();
+    ppl::recover(&members, &views, map).await.map(|_| ())
+}
+
+/// The data area of a member in one geometry.
+async fn view(
+    found: &Found,
+    facts: &Superblock,
+    shape: &Shape,
+    redundant: bool,
+) -> Result<Rc<View>, AssembleError> {
+    let sectors = match &found.superblock {
+        _ if redundant => facts.size(),
+        Superblock::V1(sb) => sb.data_size,
+        Superblock::V090(_) => found.at.bytes() / SECTOR,
+    };
+    let capacity = found.device.geometry().capacity;
+    let start = (shape.offset)(&found.superblock);
+    let end = start.checked_add(sectors).and_then(|end| end.checked_mul(SECTOR));
+    if end.is_none_or(|end| end > capacity.bytes()) {
+        let device = found.name();
+        return Err(AssembleError::BeyondEnd { device, what: "the data area", capacity });
+    }
+    let bad = bad_blocks(found).await?;
+    let (start, len) = (Offset(start * SECTOR), ByteCount(sectors * SECTOR));
+    Ok(View::new(Rc::clone(&found.device), start, len, &bad))
+}
+
+/// The layout in the engine's words.
+fn layout(
+    choice: &Choice,
+    shape: &Shape,
+    views: &[Option<DeviceRef>],
+    options: OpenOptions,
+) -> Result<Layout, AssembleError> {
+    let set = choice.set;
+    let unsaid = || {
+        if let Some(original) = options.raid0_original {
+            return Ok(Layout::Raid0 { original });
+        }
+        let chunk = shape.chunk.saturating_mul(SECTOR).max(1);
+        let rows = |view: &DeviceRef| view.geometry().capacity.bytes() / chunk;
+        let rows: Vec<u64> = views.iter().flatten().map(rows).collect();
+        let shortest = rows.iter().min().copied().unwrap_or(0);
+        // The rules differ where a later zone has several members.
+        match rows.iter().filter(|rows| **rows > shortest).count() {
+            0 | 1 => Ok(Layout::Raid0 { original: false }),
+            _ => Err(AssembleError::Raid0Layout { set }),
+        }
+    };
+    match (shape.level, shape.layout) {
+        (Level::Raid0, None | Some(0)) => unsaid(),
+        (Level::Linear | Level::Raid1 | Level::Raid4, _) | (_, None) => Ok(Layout::Default),
+        (level, Some(number)) => Layout::from_md(level, number as i32)
+            .map_err(|error| AssembleError::Spec { set, error }),
+    }
+}
+
+impl Device for OpenArray {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn name(&self) -> Rc<str> {
+        Rc::clone(&self.name)
+    }
+
+    fn submit(&self, request: Request) -> IoFuture {
+        if let Err(error) = request.check(self) {
+            return IoFuture::ready(Err(error));
+        }
+        match request.op {
+            Op::Flush => return IoFuture::ready(Ok(SgList::new())),
+            Op::Read(_) => {}
+            _ => return IoFuture::ready(Err(IoError::of(&request, self, IoErrorKind::ReadOnly))),
+        }
+        let (mut at, end) = (request.offset.bytes(), (request.offset + request.len()).bytes());
+        let mut reads = Vec::new();
+        for (until, array) in &self.parts {
+            let to = end.min(*until);
+            if at < to {
+                let read = Request::read(Offset(at), ByteCount(to - at));
+                reads.push(array.submit(read.with_priority(request.priority)));
+                at = to;
+            }
+        }
+        IoFuture::new(async move {
+            let mut whole = SgList::new();
+            for read in reads {
+                whole.append(read.await?);
+            }
+            Ok(whole)
+        })
+    }
+}
