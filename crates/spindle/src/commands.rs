@@ -2,6 +2,7 @@
 
 pub mod hw;
 pub mod lab;
+pub mod md;
 mod progress;
 pub mod workloads;
 
@@ -17,6 +18,8 @@ pub enum Command {
     /// Show the hardware profiles that simulated machines are made of
     #[command(subcommand)]
     Hw(hw::HwCommand),
+    /// Work with RAID sets as Linux md keeps them on their members
+    Md(md::MdArgs),
 }
 
 /// A command that did not succeed.
@@ -45,14 +48,15 @@ fn one_line(text: &str) -> String {
     ::lab::report::printable(text).replace('\n', " ")
 }
 
-/// Carries out a command.
+/// Carries out a command. `devices` is where arrays lie that a command works on.
 ///
 /// # Errors
 /// With the line to print and the exit status.
-pub fn run(command: Command) -> Result<(), Failure> {
+pub fn run(command: Command, devices: &[std::path::PathBuf]) -> Result<(), Failure> {
     match command {
         Command::Lab(command) => lab::run(command),
         Command::Hw(command) => hw::run(command),
+        Command::Md(args) => md::run(args, devices),
     }
 }
 
