@@ -136,6 +136,20 @@ const PARITY_LAYOUTS: [(ParityLayout, i32, &str); 14] = [
     (ParityLayout::RightSymmetric6, 19, "right-symmetric-6"),
     (ParityLayout::ParityFirst6, 20, "parity-first-6"),
 ];
+impl ParityLayout {
+    /// md's name.
+    pub fn name(self) -> &'static str {
+        let found = PARITY_LAYOUTS.iter().find(|(other, ..)| *other == self);
+        found.map_or("unknown", |(.., name)| name)
+    }
+
+    /// md's number.
+    pub fn number(self) -> i32 {
+        let found = PARITY_LAYOUTS.iter().find(|(other, ..)| *other == self);
+        found.map_or(0, |(_, number, _)| *number)
+    }
+}
+
 /// The layouts that RAID 6 alone has begin with this number.
 const RAID6_ONLY_FROM: i32 = 8;
 

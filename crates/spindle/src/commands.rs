@@ -2,13 +2,15 @@
 
 pub mod hw;
 pub mod lab;
+pub mod lvm;
+pub mod md;
 mod progress;
 pub mod serve;
 pub mod workloads;
 
 use clap::Subcommand;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The command groups.
 #[derive(Subcommand)]
@@ -19,7 +21,11 @@ pub enum Command {
     /// Show the hardware profiles that simulated machines are made of
     #[command(subcommand)]
     Hw(hw::HwCommand),
-    /// Serve files and block devices over NBD
+    /// Work with RAID sets as Linux md keeps them on their members
+    Md(md::MdArgs),
+    /// Work with volume groups and logical volumes as LVM2 keeps them
+    Lvm(lvm::LvmArgs),
+    /// Serve files, block devices, RAID sets and volumes over NBD
     Serve(serve::ServeCommand),
 }
 
@@ -66,15 +72,17 @@ pub fn read_input(path: &Path) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// Carries out a command.
+/// Carries out a command. `devices` is where the disks lie that a command works on.
 ///
 /// # Errors
 /// With the line to print and the exit status.
-pub fn run(command: Command) -> Result<(), Failure> {
+pub fn run(command: Command, devices: &[PathBuf]) -> Result<(), Failure> {
     match command {
         Command::Lab(command) => lab::run(command),
         Command::Hw(command) => hw::run(command),
-        Command::Serve(command) => serve::run(command),
+        Command::Md(args) => md::run(args, devices),
+        Command::Lvm(args) => lvm::run(args, devices),
+        Command::Serve(command) => serve::run(command, devices),
     }
 }
 

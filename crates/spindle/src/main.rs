@@ -24,6 +24,10 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "spindle", version, propagate_version = true, arg_required_else_help = true)]
 struct Arguments {
+    /// Where disks lie: a file, a block device, or a folder of them; may be given several times. Also
+    /// SPINDLE_DEVICES, divided by colons
+    #[arg(short = 'd', long = "devices", value_name = "DIR|FILE")]
+    devices: Vec<std::path::PathBuf>,
     #[command(subcommand)]
     command: commands::Command,
 }
@@ -33,7 +37,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
-    match commands::run(arguments.command) {
+    match commands::run(arguments.command, &arguments.devices) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             commands::say(&format!("spindle: {}", failure.message));

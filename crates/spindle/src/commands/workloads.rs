@@ -4,7 +4,7 @@
 //! directory, the crew of workers, the content that is written, repeats, and the results.
 
 pub mod bonnie;
-mod calendar;
+pub mod calendar;
 pub mod filebench;
 pub mod fio;
 pub mod iometer;

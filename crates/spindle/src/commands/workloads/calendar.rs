@@ -15,6 +15,23 @@ pub fn civil(days: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
+/// Seconds since 1970 as C's `ctime` writes them, in universal time: `Sun Nov 22 01:08:55 2026`.
+pub fn ctime(seconds: u64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let days = seconds / 86_400;
+    let (year, month, day) = civil(days);
+    format!(
+        "{} {} {day:2} {:02}:{:02}:{:02} {year}",
+        DAYS[(days % 7) as usize],
+        MONTHS[(month - 1) as usize],
+        seconds / 3600 % 24,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -29,6 +46,17 @@ mod tests {
             (20_779, (2026, 11, 22)),
         ] {
             assert_eq!(civil(days), date);
+        }
+    }
+
+    #[test]
+    fn the_calendar_is_that_of_ctime() {
+        for (seconds, text) in [
+            (0, "Thu Jan  1 00:00:00 1970"),
+            (951_782_400, "Tue Feb 29 00:00:00 2000"),
+            (1_795_309_735, "Sun Nov 22 01:08:55 2026"),
+        ] {
+            assert_eq!(ctime(seconds), text);
         }
     }
 }

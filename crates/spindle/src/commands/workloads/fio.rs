@@ -3,7 +3,7 @@
 //! The options of fio's command line that go with a job file have their names here (`--section`,
 //! `--output`, `--output-format`, `--parse-only`); what describes a job stands in the file.
 
-use super::calendar;
+use super::calendar::ctime;
 use super::session::{Common, Session, ToolRun};
 use super::this_machine;
 use crate::commands::{Failure, print, read_input, say};
@@ -262,37 +262,4 @@ fn stamp() -> Result<Stamp, Failure> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let unix_ms = since.map_err(Failure::failed)?.as_millis() as u64;
     Ok(Stamp { unix_ms, text: ctime(unix_ms / 1000), version: version() })
-}
-
-/// Seconds since 1970 as `Sun Nov 22 01:08:55 2026`.
-fn ctime(seconds: u64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let days = seconds / 86_400;
-    let (year, month, day) = calendar::civil(days);
-    format!(
-        "{} {} {day:2} {:02}:{:02}:{:02} {year}",
-        DAYS[(days % 7) as usize],
-        MONTHS[(month - 1) as usize],
-        seconds / 3600 % 24,
-        seconds / 60 % 60,
-        seconds % 60
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_calendar_is_that_of_ctime() {
-        for (seconds, text) in [
-            (0, "Thu Jan  1 00:00:00 1970"),
-            (951_782_400, "Tue Feb 29 00:00:00 2000"),
-            (1_795_309_735, "Sun Nov 22 01:08:55 2026"),
-        ] {
-            assert_eq!(ctime(seconds), text);
-        }
-    }
 }

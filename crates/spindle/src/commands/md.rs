@@ -1,0 +1,60 @@
+//! `spindle md`: RAID sets as Linux md keeps them, with mdadm's words and mdadm's output.
+//!
+//! * [`sources`]: which devices, and the sets on them.
+//! * `examine`: what lies on each device.
+//! * `detail`: what a set comes to.
+//! * `dump`: a set's content, written out.
+//! * `assemble`: whether a set can be opened.
+//! * [`words`]: sizes, layouts and names as mdadm writes them.
+//!
+//! Commands that only read never write a byte: devices are opened for reading alone.
+
+mod assemble;
+mod detail;
+mod dump;
+mod examine;
+mod sources;
+mod words;
+
+use crate::commands::Failure;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// What `spindle md` takes.
+#[derive(Args)]
+pub struct MdArgs {
+    /// Where members lie: a file, a block device, or a folder of them; may be given several times. Also
+    /// SPINDLE_DEVICES, divided by colons
+    #[arg(short = 'd', long = "devices", value_name = "DIR|FILE", global = true)]
+    members: Vec<PathBuf>,
+    #[command(subcommand)]
+    command: MdCommand,
+}
+
+/// What can be done.
+#[derive(Subcommand)]
+enum MdCommand {
+    /// Print what md wrote on devices, as mdadm --examine does
+    Examine(examine::ExamineArgs),
+    /// Print what a set comes to, as mdadm --detail does
+    Detail(detail::DetailArgs),
+    /// Write a set's content to a file
+    Dump(dump::DumpArgs),
+    /// Open sets for reading, and say with how many members
+    Assemble(assemble::AssembleArgs),
+}
+
+/// Carries out a command. `devices` were given before the word `md`.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: MdArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    let mut paths = devices.to_vec();
+    paths.extend(args.members);
+    match args.command {
+        MdCommand::Examine(args) => examine::run(args, &paths),
+        MdCommand::Detail(args) => detail::run(args, &paths),
+        MdCommand::Dump(args) => dump::run(args, &paths),
+        MdCommand::Assemble(args) => assemble::run(args, &paths),
+    }
+}

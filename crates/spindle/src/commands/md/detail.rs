@@ -1,0 +1,344 @@
+//! `spindle md detail`: what a set comes to, as `mdadm --detail` prints it.
+//!
+//! mdadm asks a running array; this is told from the superblocks, so a resync, rebuild or reshape that was
+//! interrupted is shown as one that is under way. Devices that are left out do not count; standard error
+//! names them. Source of the form: mdadm 4.2, `Detail.c`.
+
+use super::{sources, words};
+use crate::commands::workloads::calendar::ctime;
+use crate::commands::{Failure, print, say};
+use ::md::assemble::{Choice, Found, OpenArray, OpenOptions, Superblock, Why};
+use ::md::superblock::{ALL_SECTORS, Features};
+use clap::Args;
+use rt::Device;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::PathBuf;
+
+/// What `detail` takes.
+#[derive(Args)]
+pub struct DetailArgs {
+    /// The set: its name, its UUID, or the path of a member
+    array: String,
+    /// Count a dirty and degraded set as one that can be opened
+    #[arg(short, long)]
+    force: bool,
+    /// As JSON
+    #[arg(short, long)]
+    json: bool,
+}
+
+/// Carries out the command.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let runtime = sources::runtime()?;
+    let choice = sources::choice(&runtime, paths, &args.array)?;
+    tell_left_out(&choice);
+    let (rt, options) = (runtime.rt(), OpenOptions { force: args.force, raid0_original: None });
+    let opened = choice.clone();
+    // A set that can't be opened has no size, and is shown without one.
+    let opened =
+        sources::wait(
+            &runtime,
+            async move { OpenArray::open(&rt, "array", opened, options).await },
+        );
+    let size = match &opened {
+        Ok(array) => Some(array.geometry().capacity.bytes()),
+        Err(failure) => {
+            say(&format!("spindle: it can't be opened: {}", failure.message));
+            None
+        }
+    };
+    let detail = Detail::of(&choice, size);
+    if args.json {
+        return print(&format!("{:#}\n", detail.json()));
+    }
+    print(&detail.text())
+}
+
+/// Says who takes no part, and why.
+pub fn tell_left_out(choice: &Choice) {
+    for left in &choice.left_out {
+        let why = match left.why {
+            Why::Stale(events) => format!("its content is old, {events} events behind"),
+            Why::Faulty => "the other members recorded that it failed".to_owned(),
+            Why::Removed => "the other members do not count it any more".to_owned(),
+        };
+        say(&format!("spindle: left out: {}: {why}", left.found.name()));
+    }
+}
+
+/// A set as it is told.
+struct Detail<'a> {
+    choice: &'a Choice,
+    size: Option<u64>,
+    /// Slots with a whole member.
+    active: usize,
+    /// Members that are being rebuilt, replacements and spares.
+    spares: usize,
+}
+
+/// A line of the table of members.
+struct Row {
+    number: Option<u32>,
+    device: Option<Found>,
+    slot: Option<usize>,
+    state: String,
+}
+
+impl<'a> Detail<'a> {
+    fn of(choice: &'a Choice, size: Option<u64>) -> Detail<'a> {
+        let whole = |found: &&Found| found.superblock.recovery_offset().is_none();
+        let there = choice.slots.iter().flatten();
+        let active = there.clone().filter(whole).count();
+        let rebuilding = there.count() - active;
+        let spares = rebuilding + choice.replacements.len() + choice.spares.len();
+        Detail { choice, size, active, spares }
+    }
+
+    fn facts(&self) -> &Superblock {
+        &self.choice.facts
+    }
+
+    /// `clean, degraded, recovering`.
+    fn state(&self) -> String {
+        let facts = self.facts();
+        let resync = facts.resync_offset();
+        let mut state = if resync == 0 { "active" } else { "clean" }.to_owned();
+        if self.size.is_none() {
+            state += ", FAILED";
+        } else if self.active < self.choice.slots.len() {
+            state += ", degraded";
+        }
+        state += match () {
+            () if facts.reshape().is_some() => ", reshaping",
+            () if self.rebuilding().is_some() => ", recovering",
+            () if resync != ALL_SECTORS => ", resyncing",
+            () => "",
+        };
+        if self.size.is_none() {
+            state += ", Not Started";
+        }
+        state
+    }
+
+    /// The member that is being rebuilt and is least far.
+    fn rebuilding(&self) -> Option<u64> {
+        let there = self
+            .choice
+            .slots
+            .iter()
+            .flatten()
+            .chain(self.choice.replacements.iter().map(|(_, found)| found));
+        there.filter_map(|found| found.superblock.recovery_offset()).min()
+    }
+
+    /// What is under way, and per cent of it.
+    fn progress(&self) -> Option<(&'static str, u64)> {
+        let facts = self.facts();
+        let part = |done: u64, of: u64| (u128::from(done) * 100 / u128::from(of.max(1))) as u64;
+        if let Some(reshape) = facts.reshape() {
+            let level = facts.level();
+            let size = words::array_kib(level, facts.layout(), facts.slots() as u64, facts.size());
+            let size = size.unwrap_or(0) * 2;
+            let done = if reshape.backwards {
+                size.saturating_sub(reshape.position)
+            } else {
+                reshape.position
+            };
+            return Some(("Reshape", part(done, size)));
+        }
+        if let Some(done) = self.rebuilding() {
+            return Some(("Rebuild", part(done, facts.size())));
+        }
+        let resync = facts.resync_offset();
+        (resync != ALL_SECTORS && facts.level() > 0)
+            .then(|| ("Resync", part(resync, facts.size()).min(100)))
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let facts = self.facts();
+        let mut rows = Vec::new();
+        let row = |found: &Found, slot, state: String| Row {
+            number: Some(found.superblock.device_number()),
+            device: Some(found.clone()),
+            slot,
+            state,
+        };
+        for (slot, found) in self.choice.slots.iter().enumerate() {
+            rows.push(match found {
+                None => {
+                    Row { number: None, device: None, slot: Some(slot), state: "removed".into() }
+                }
+                Some(found) if found.superblock.recovery_offset().is_some() => {
+                    row(found, Some(slot), "spare rebuilding".to_owned())
+                }
+                Some(found) => {
+                    row(found, Some(slot), format!("active sync{}", copies_set(facts, slot)))
+                }
+            });
+            let replacing = self.choice.replacements.iter().filter(|(at, _)| *at == slot);
+            rows.extend(
+                replacing.map(|(at, found)| row(found, Some(*at), "spare rebuilding".to_owned())),
+            );
+        }
+        let spare = |found| row(found, None, "spare".to_owned());
+        rows.extend(self.choice.spares.iter().map(spare));
+        rows
+    }
+
+    fn text(&self) -> String {
+        let facts = self.facts();
+        let mut out = String::new();
+        let name = words::device_name(facts).unwrap_or_else(|| facts.set_uuid().to_string());
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "{name}:");
+        let mut line = |label: &str, value: &dyn std::fmt::Display| {
+            let _ = writeln!(out, "{label:>18} : {value}");
+        };
+        line("Version", &facts.version());
+        line("Creation Time", &ctime(facts.created_s()));
+        line("Raid Level", &words::level(facts.level()));
+        let kib = |bytes: u64| format!("{}{}", bytes >> 10, words::human_size(bytes));
+        if let Some(size) = self.size {
+            line("Array Size", &kib(size));
+        }
+        if facts.level() >= 1 {
+            line("Used Dev Size", &kib(facts.size() << 9));
+        }
+        line("Raid Devices", &self.choice.slots.len());
+        line("Total Devices", &(self.active + self.spares));
+        if let Superblock::V090(sb) = facts {
+            line("Preferred Minor", &sb.preferred_minor);
+        }
+        line("Persistence", &"Superblock is persistent\n");
+        if facts.features().has(Features::BITMAP) {
+            line("Intent Bitmap", &"Internal\n");
+        }
+        line("Update Time", &ctime(facts.updated_s()));
+        line("State", &format!("{} ", self.state()));
+        line("Active Devices", &self.active);
+        line("Working Devices", &(self.active + self.spares));
+        line("Failed Devices", &0);
+        line("Spare Devices", &format!("{}\n", self.spares));
+        // A RAID 0 that does not say its rule: the kernel's number for that has no name.
+        let unsaid = || (facts.level() == 0).then(|| "-unknown-".to_owned());
+        if let Some(layout) = words::layout(facts.level(), facts.layout()).or_else(unsaid) {
+            line("Layout", &layout);
+        }
+        match facts.level() {
+            0 | 4 | 5 | 6 | 10 => line("Chunk Size", &format!("{}K\n", facts.chunk() / 2)),
+            -1 => line("Rounding", &format!("{}K\n", facts.chunk() / 2)),
+            _ => {}
+        }
+        line("Consistency Policy", &format!("{}\n", words::policy(facts)));
+        let reshape = facts.reshape();
+        if let Some((what, percent)) = self.progress() {
+            let end = if reshape.is_some() { "" } else { "\n" };
+            line(&format!("{what} Status"), &format!("{percent}% complete{end}"));
+        }
+        if let Some(reshape) = reshape {
+            let (before, after) = (reshape.slots_before as i64, facts.slots() as i64);
+            if before != after {
+                line("Delta Devices", &format!("{}, ({before}->{after})", after - before));
+            }
+            let new = words::layout(reshape.level, Some(reshape.layout));
+            if let Some(new) = new.filter(|_| Some(reshape.layout) != facts.layout()) {
+                line("New Layout", &new);
+            }
+            if reshape.chunk != facts.chunk() {
+                line("New Chunksize", &format!("{}K", reshape.chunk / 2));
+            }
+            out.push('\n');
+        }
+        let mut line = |label: &str, value: &dyn std::fmt::Display| {
+            let _ = writeln!(out, "{label:>18} : {value}");
+        };
+        match facts {
+            Superblock::V1(sb) => {
+                line("Name", &words::name_with_host(&sb.name()));
+                line("UUID", &sb.set_uuid);
+                line("Events", &format!("{}\n", sb.events));
+            }
+            Superblock::V090(sb) => {
+                line("UUID", &sb.set_uuid);
+                line("Events", &format!("{}.{}\n", sb.events >> 32, sb.events as u32));
+            }
+        }
+        out += "    Number   Major   Minor   RaidDevice State\n";
+        for row in self.rows() {
+            out += &row.text();
+        }
+        out
+    }
+
+    fn json(&self) -> Value {
+        let facts = self.facts();
+        let rows: Vec<Value> = self
+            .rows()
+            .iter()
+            .map(|row| {
+                json!({
+                    "number": row.number, "raid_device": row.slot, "state": row.state,
+                    "device": row.device.as_ref().map(Found::name),
+                })
+            })
+            .collect();
+        let progress = self.progress();
+        json!({
+            "device": words::device_name(facts),
+            "version": facts.version().to_string(),
+            "name": facts.name(),
+            "uuid": facts.set_uuid().to_string(),
+            "level": words::level(facts.level()),
+            "layout": words::layout(facts.level(), facts.layout()),
+            "chunk_sectors": facts.chunk(),
+            "array_size_bytes": self.size,
+            "used_dev_size_sectors": facts.size(),
+            "raid_devices": self.choice.slots.len(),
+            "active_devices": self.active,
+            "spare_devices": self.spares,
+            "state": self.state(),
+            "consistency_policy": words::policy(facts),
+            "events": facts.events(),
+            "creation_time_s": facts.created_s(),
+            "update_time_s": facts.updated_s(),
+            "under_way": progress.map(|(what, _)| what),
+            "percent": progress.map(|(_, percent)| percent),
+            "devices": rows,
+            "left_out": self.choice.left_out.iter().map(|left| left.found.name()).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// ` set-A`: the set of copies, where RAID 10 with near copies falls into such.
+fn copies_set(facts: &Superblock, slot: usize) -> String {
+    let number = facts.layout().unwrap_or(0);
+    let (near, far) = ((number & 255) as usize, number >> 8);
+    let divides = near > 0 && facts.slots().is_multiple_of(near) && near <= 26;
+    if facts.level() != 10 || far != 1 || !divides {
+        return String::new();
+    }
+    format!(" set-{}", char::from(b'A' + (slot % near) as u8))
+}
+
+impl Row {
+    fn text(&self) -> String {
+        let name = self.device.as_ref().map(Found::name).unwrap_or_default();
+        let node = std::fs::metadata(&name).ok().filter(|node| node.file_type().is_block_device());
+        // Linux's numbers: 12 bits of the major at bit 8, the minor around it.
+        let (major, minor) = node.map_or((0, 0), |node| {
+            let number = node.rdev();
+            (number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xfff00)
+        });
+        let number = self.number.map_or("-".to_owned(), |number| number.to_string());
+        let slot = self.slot.map_or("-".to_owned(), |slot| slot.to_string());
+        let text =
+            format!("   {number:>5}   {major:5}    {minor:5}    {slot:>5}      {}", self.state);
+        let gap = if name.is_empty() { "" } else { "   " };
+        format!("{text}{gap}{name}\n")
+    }
+}

@@ -1,0 +1,435 @@
+//! `spindle md examine`: what md wrote on each device, line for line as `mdadm --examine` prints it.
+//!
+//! With `--brief` or `--scan` one ARRAY line a set. Moments are in universal time. Source of the form:
+//! mdadm 4.2, `super1.c` and `super0.c` (`examine_super1`, `examine_super0`).
+
+use super::{sources, words};
+use crate::commands::workloads::calendar::ctime;
+use crate::commands::{Failure, print};
+use ::md::assemble::{self, Found, Superblock};
+use ::md::superblock::bitmap::BitmapSuperblock;
+use ::md::superblock::place::Version;
+use ::md::superblock::v1::SuperblockV1;
+use ::md::superblock::v090::{Descriptor, SuperblockV090};
+use ::md::superblock::{Features, Role};
+use clap::Args;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// What `examine` takes.
+#[derive(Args)]
+pub struct ExamineArgs {
+    /// Devices, or folders of them; by default those of -d
+    devices: Vec<PathBuf>,
+    /// One ARRAY line a set
+    #[arg(short, long)]
+    brief: bool,
+    /// The same, over all devices of -d
+    #[arg(short, long)]
+    scan: bool,
+    /// Name level, number of members and devices in ARRAY lines
+    #[arg(short, long)]
+    verbose: bool,
+    /// As JSON
+    #[arg(short, long)]
+    json: bool,
+}
+
+/// Carries out the command.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let runtime = sources::runtime()?;
+    let named = !args.devices.is_empty();
+    let paths = if named { &args.devices } else { paths };
+    if args.brief || args.scan {
+        return brief(&sources::scan(&runtime, paths)?, args.verbose, args.json);
+    }
+    let mut text = String::new();
+    let mut values = Vec::new();
+    for path in sources::expand(paths)? {
+        let device = sources::open(&runtime.host(), &path)?;
+        let read = async move {
+            let Some(found) = assemble::find(&device).await? else { return Ok(None) };
+            // A bitmap that can't be read is no reason not to show the superblock.
+            let bitmap = assemble::bitmap(&found).await.ok().flatten();
+            Ok(Some((found, bitmap.map(|(superblock, _)| superblock))))
+        };
+        match sources::wait(&runtime, read)? {
+            Some((found, bitmap)) if args.json => values.push(as_json(&found, bitmap.as_ref())),
+            Some((found, bitmap)) => {
+                let _ = writeln!(text, "{}:", path.display());
+                text += &examined(&found, bitmap.as_ref());
+            }
+            // In a folder, other files may lie about.
+            None if named && args.devices.contains(&path) => {
+                let message = format!("{}: no md superblock; is it a member?", path.display());
+                return Err(Failure::failed(message));
+            }
+            None => {}
+        }
+    }
+    if args.json {
+        return print(&format!("{:#}\n", Value::from(values)));
+    }
+    print(&text)
+}
+
+/// One ARRAY line a set.
+fn brief(found: &[Found], verbose: bool, json: bool) -> Result<(), Failure> {
+    let (mut text, mut values) = (String::new(), Vec::new());
+    for (uuid, devices) in assemble::sets(found.to_vec()) {
+        let Some(first) = devices.first() else { continue };
+        let superblock = &first.superblock;
+        let name = words::device_name(superblock);
+        let level = words::level(superblock.level());
+        let spares = devices
+            .iter()
+            .filter(|found| matches!(found.superblock.role(), Some(Role::Spare) | None))
+            .count();
+        let paths: Vec<String> = devices.iter().map(Found::name).collect();
+        values.push(json!({
+            "device": name, "level": level, "metadata": superblock.version().to_string(),
+            "raid_devices": superblock.slots(), "uuid": uuid.to_string(), "name": superblock.name(),
+            "spares": spares, "devices": paths,
+        }));
+        text += "ARRAY ";
+        let is_v1 = superblock.version() != Version::V090;
+        if let Some(name) = &name {
+            let _ = write!(text, "{name} ");
+        }
+        match (verbose, is_v1) {
+            (true, true) => {
+                let (version, slots) = (superblock.version(), superblock.slots());
+                let _ = write!(text, " level={level} metadata={version} num-devices={slots} ");
+            }
+            (true, false) => {
+                let _ = write!(text, "level={level} num-devices={} ", superblock.slots());
+            }
+            (false, true) => {
+                let _ = write!(text, " metadata={} ", superblock.version());
+            }
+            (false, false) => {}
+        }
+        let _ = write!(text, "UUID={uuid}");
+        if !superblock.name().is_empty() {
+            let _ = write!(text, " name={}", superblock.name());
+        }
+        text.push('\n');
+        if spares > 0 {
+            let _ = write!(text, "   spares={spares}");
+        }
+        if verbose {
+            let _ = write!(text, "   devices={}", paths.join(","));
+        }
+        if spares > 0 || verbose {
+            text.push('\n');
+        }
+    }
+    if json { print(&format!("{:#}\n", Value::from(values))) } else { print(&text) }
+}
+
+/// The lines of one device, without its name.
+fn examined(found: &Found, bitmap: Option<&BitmapSuperblock>) -> String {
+    match &found.superblock {
+        Superblock::V1(sb) => {
+            let capacity = found.device.geometry().capacity.bytes() / 512;
+            examined_v1(sb, capacity, bitmap)
+        }
+        Superblock::V090(sb) => examined_v090(sb),
+    }
+}
+
+/// Collects `    Label : value` lines.
+struct Lines(String);
+
+impl Lines {
+    fn line(&mut self, label: &str, value: impl std::fmt::Display) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.0, "{label:>15} : {value}");
+    }
+
+    fn blank(&mut self) {
+        self.0.push('\n');
+    }
+}
+
+fn examined_v1(sb: &SuperblockV1, capacity: u64, bitmap: Option<&BitmapSuperblock>) -> String {
+    let mut out = Lines(String::new());
+    let superblock = Superblock::V1(Box::new(sb.clone()));
+    out.line("Magic", "a92b4efc");
+    out.line("Version", sb.version());
+    out.line("Feature Map", format!("{:#x}", sb.features.bits()));
+    out.line("Array UUID", sb.set_uuid);
+    out.line("Name", words::name_with_host(&sb.name()));
+    out.line("Creation Time", ctime(sb.created.seconds()));
+    out.line("Raid Level", words::level(sb.level));
+    out.line("Raid Devices", sb.slots);
+    out.blank();
+    let sectors = |count: u64| format!("{count} sectors{}", words::human_size(count << 9));
+    out.line("Avail Dev Size", sectors(sb.data_size));
+    let kib = words::array_kib(sb.level, superblock.layout(), u64::from(sb.slots), sb.size);
+    if let Some(kib) = kib {
+        out.line("Array Size", format!("{kib} KiB{}", words::human_size(kib << 10)));
+    }
+    // What mdadm takes for a positive level: linear's number has no sign there.
+    if sb.level != 0 && sb.size != sb.data_size {
+        out.line("Used Dev Size", sectors(sb.size));
+    }
+    if sb.data_offset != 0 {
+        out.line("Data Offset", format!("{} sectors", sb.data_offset));
+    }
+    if let Some(offset) = sb.new_data_offset()
+        && sb.reshape.new_offset != 0
+    {
+        out.line("New Offset", format!("{offset} sectors"));
+    }
+    out.line("Super Offset", format!("{} sectors", sb.super_offset));
+    if sb.features.has(Features::RECOVERY_OFFSET) {
+        out.line("Recovery Offset", format!("{} sectors", sb.recovery_offset));
+    }
+    let (before, after) = unused(sb, capacity, bitmap);
+    let truncated = after < 0;
+    if after != 1 && !sb.features.has(Features::NEW_OFFSET) {
+        let remark = if truncated { " DEVICE TOO SMALL" } else { "" };
+        out.line("Unused Space", format!("before={before} sectors, after={after} sectors{remark}"));
+    }
+    let state = if sb.is_clean() { "clean" } else { "active" };
+    out.line("State", format!("{state}{}", if truncated { " TRUNCATED DEVICE" } else { "" }));
+    out.line("Device UUID", sb.device_uuid);
+    out.blank();
+    if let Some(offset) = sb.bitmap_offset() {
+        out.line("Internal Bitmap", format!("{offset} sectors from superblock"));
+    } else if let Some((offset, size)) = sb.ppl() {
+        out.line("PPL", format!("{size} sectors at offset {offset} sectors from superblock"));
+    }
+    reshape_lines(&mut out, &superblock);
+    if sb.flags != 0 {
+        let has = |flag, word| if sb.flags & flag != 0 { word } else { "" };
+        let (mostly, fast) = (has(1, " write-mostly"), has(2, " failfast"));
+        out.line("Flags", format!("{mostly}{fast}").trim_start());
+    }
+    out.line("Update Time", ctime(sb.updated.seconds()));
+    if sb.bad_blocks.sectors != 0 && sb.bad_blocks.offset != 0 {
+        let (entries, offset) = (u32::from(sb.bad_blocks.sectors) * 64, sb.bad_blocks.offset);
+        let present =
+            if sb.features.has(Features::BAD_BLOCKS) { " - bad blocks present." } else { "" };
+        let text = format!("{entries} entries available at offset {offset} sectors{present}");
+        out.line("Bad Block Log", text);
+    }
+    // A superblock with a wrong checksum is not shown.
+    out.line("Checksum", format!("{:x} - correct", sb.checksum()));
+    out.line("Events", sb.events);
+    out.blank();
+    chunk_lines(&mut out, &superblock);
+    out.blank();
+    let role = match sb.role() {
+        Some(Role::Slot(slot)) if sb.features.has(Features::REPLACEMENT) => {
+            format!("Replacement device {slot}")
+        }
+        Some(Role::Slot(slot)) => format!("Active device {slot}"),
+        Some(Role::Journal) => "Journal".to_owned(),
+        _ => "spare".to_owned(),
+    };
+    out.0 += &format!("   Device Role : {role}\n");
+    let remark = "('A' == active, '.' == missing, 'R' == replacing)";
+    out.0 += &format!("   Array State : {} {remark}\n", array_state(&superblock));
+    out.0
+}
+
+/// The slots in signs: A there, R being replaced, . missing, ? claimed by too many.
+fn array_state(superblock: &Superblock) -> String {
+    let Superblock::V1(sb) = superblock else { return String::new() };
+    let slots =
+        superblock.reshape().map_or(0, |reshape| reshape.slots_before).max(superblock.slots());
+    let sign = |slot: usize| match sb.roles.iter().filter(|role| role.slot() == Some(slot)).count()
+    {
+        0 => '.',
+        1 => 'A',
+        2 if sb.level > 0 => 'R',
+        _ => '?',
+    };
+    (0..slots).map(sign).collect()
+}
+
+/// Sectors that nobody uses before the data and behind it, as mdadm counts them; negative behind a device
+/// that is too small.
+fn unused(sb: &SuperblockV1, capacity: u64, bitmap: Option<&BitmapSuperblock>) -> (u64, i64) {
+    let used = if sb.level <= 0 { sb.data_size } else { sb.size };
+    let ppl = sb.ppl().map(|(offset, size)| (i64::from(offset), i64::from(size)));
+    let log = &sb.bad_blocks;
+    let has_log = log.offset != 0 && log.sectors != 0;
+    let start = sb.super_offset as i64;
+    if sb.data_offset < sb.super_offset {
+        let mut end = start;
+        if has_log {
+            end = end.min(start + i64::from(log.offset));
+        }
+        let other = sb.bitmap_offset().map_or(ppl.map_or(0, |(offset, _)| offset), i64::from);
+        end = end.min(start + other);
+        return (sb.data_offset, (end - (sb.data_offset + used) as i64).max(0));
+    }
+    // The kernel keeps 32 KiB behind the superblock free.
+    let mut earliest = start + 72;
+    if let Some(offset) = sb.bitmap_offset().filter(|offset| *offset > 0) {
+        let bytes = bitmap.map_or(4096, BitmapSuperblock::total_bytes).next_multiple_of(4096);
+        earliest = earliest.max(i64::from(offset) + (bytes / 512) as i64);
+    } else if let Some((offset, size)) = ppl.filter(|(offset, _)| *offset > 0) {
+        earliest = earliest.max(offset + size);
+    }
+    if has_log {
+        earliest = earliest.max(start + i64::from(log.offset) + i64::from(log.sectors));
+    }
+    let before = (sb.data_offset as i64 - earliest).max(0) as u64;
+    (before, capacity as i64 - used as i64 - sb.data_offset as i64)
+}
+
+fn reshape_lines(out: &mut Lines, superblock: &Superblock) {
+    let Some(reshape) = superblock.reshape() else { return };
+    let size = words::human_size(reshape.position << 9);
+    out.line("Reshape pos'n", format!("{}{size}", reshape.position / 2));
+    let (before, after) = (reshape.slots_before as i64, superblock.slots() as i64);
+    if before != after {
+        out.line("Delta Devices", format!("{} ({before}->{after})", after - before));
+    }
+    if reshape.level != superblock.level() {
+        out.line("New Level", words::level(reshape.level));
+    }
+    let new = words::layout(superblock.level(), Some(reshape.layout));
+    if let Some(new) = new.filter(|_| Some(reshape.layout) != superblock.layout()) {
+        out.line("New Layout", new);
+    }
+    if reshape.chunk != superblock.chunk() {
+        out.line("New Chunksize", format!("{}K", reshape.chunk / 2));
+    }
+    out.blank();
+}
+
+fn chunk_lines(out: &mut Lines, superblock: &Superblock) {
+    if let Some(layout) = words::layout(superblock.level(), superblock.layout()) {
+        out.line("Layout", layout);
+    }
+    match superblock.level() {
+        0 | 4 | 5 | 6 | 10 => out.line("Chunk Size", format!("{}K", superblock.chunk() / 2)),
+        -1 => out.line("Rounding", format!("{}K", superblock.chunk() / 2)),
+        _ => {}
+    }
+}
+
+fn examined_v090(sb: &SuperblockV090) -> String {
+    let mut out = Lines(String::new());
+    let superblock = Superblock::V090(Box::new(sb.clone()));
+    out.line("Magic", "a92b4efc");
+    out.line("Version", format!("0.{}.{:02}", sb.minor_version, sb.patch_version));
+    out.line("UUID", sb.set_uuid);
+    out.line("Creation Time", ctime(u64::from(sb.created_s)));
+    out.line("Raid Level", words::level(sb.level));
+    let kib = |kib: u64| format!("{kib}{}", words::human_size(kib << 10));
+    if sb.level > 0 {
+        out.line("Used Dev Size", kib(u64::from(sb.size_kib)));
+        let slots = u64::from(sb.slots);
+        if let Some(size) = words::array_kib(sb.level, Some(sb.layout), slots, superblock.size()) {
+            out.line("Array Size", kib(size));
+        }
+    }
+    out.line("Raid Devices", sb.slots);
+    out.line("Total Devices", sb.devices);
+    out.line("Preferred Minor", sb.preferred_minor);
+    out.blank();
+    reshape_lines(&mut out, &superblock);
+    out.line("Update Time", ctime(u64::from(sb.updated_s)));
+    out.line("State", if sb.clean { "clean" } else { "active" });
+    if sb.bitmap {
+        out.line("Internal Bitmap", "present");
+    }
+    out.line("Active Devices", sb.active);
+    out.line("Working Devices", sb.working);
+    out.line("Failed Devices", sb.failed);
+    out.line("Spare Devices", sb.spares);
+    out.line("Checksum", format!("{:x} - correct", sb.checksum));
+    out.line("Events", sb.events);
+    out.blank();
+    chunk_lines(&mut out, &superblock);
+    out.blank();
+    out.0 += "      Number   Major   Minor   RaidDevice State\n";
+    out.0 += &descriptor_line("this", &sb.this);
+    out.blank();
+    let listed = (u64::from(sb.slots) + u64::from(sb.spares)) as usize;
+    for (n, descriptor) in sb.descriptors.iter().enumerate().take(listed) {
+        out.0 += &descriptor_line(&format!("{n:4}"), descriptor);
+    }
+    out.0
+}
+
+fn descriptor_line(head: &str, descriptor: &Descriptor) -> String {
+    let Descriptor { number, major, minor, slot, state } = descriptor;
+    let words =
+        [(1, " faulty"), (2, " active"), (4, " sync"), (8, " removed"), (512, " write-mostly")];
+    let mut text: String =
+        words.iter().filter(|(bit, _)| state & bit != 0).map(|(_, word)| *word).collect();
+    if state & !512 == 0 {
+        text += " spare";
+    }
+    format!("{head:>4} {number:5}   {major:5}    {minor:5}    {slot:5}     {text}\n")
+}
+
+/// All of one device for machines: numbers in sectors where the text has sectors.
+fn as_json(found: &Found, bitmap: Option<&BitmapSuperblock>) -> Value {
+    let superblock = &found.superblock;
+    let mut value = json!({
+        "device": found.name(),
+        "version": superblock.version().to_string(),
+        "array_uuid": superblock.set_uuid().to_string(),
+        "name": superblock.name(),
+        "creation_time_s": superblock.created_s(),
+        "update_time_s": superblock.updated_s(),
+        "level": words::level(superblock.level()),
+        "layout": words::layout(superblock.level(), superblock.layout()),
+        "chunk_sectors": superblock.chunk(),
+        "raid_devices": superblock.slots(),
+        "size_sectors": superblock.size(),
+        "data_offset_sectors": superblock.data_offset(),
+        "super_offset_sectors": found.at.bytes() / 512,
+        "feature_map": superblock.features().bits(),
+        "features": format!("{:?}", superblock.features()),
+        "events": superblock.events(),
+        "clean": superblock.resync_offset() == ::md::superblock::ALL_SECTORS,
+        "device_number": superblock.device_number(),
+        "role": superblock.role().map(|role| match role {
+            Role::Slot(slot) => json!(slot),
+            Role::Spare => json!("spare"),
+            Role::Faulty => json!("faulty"),
+            Role::Journal => json!("journal"),
+        }),
+        "recovery_offset_sectors": superblock.recovery_offset(),
+        "consistency_policy": words::policy(superblock),
+    });
+    if let Superblock::V1(sb) = superblock {
+        value["device_uuid"] = json!(sb.device_uuid.to_string());
+        value["data_size_sectors"] = json!(sb.data_size);
+        value["array_state"] = json!(array_state(superblock));
+        value["bitmap_offset_sectors"] = json!(sb.bitmap_offset());
+        value["ppl"] =
+            json!(sb.ppl().map(|(offset, size)| {
+                json!({ "offset_sectors": offset, "size_sectors": size })
+            }));
+    }
+    if let Some(reshape) = superblock.reshape() {
+        value["reshape"] = json!({
+            "position_sectors": reshape.position, "backwards": reshape.backwards,
+            "raid_devices_before": reshape.slots_before, "new_level": words::level(reshape.level),
+            "new_layout": words::layout(superblock.level(), Some(reshape.layout)),
+            "new_chunk_sectors": reshape.chunk,
+            "new_data_offset_sectors": superblock.new_data_offset(),
+        });
+    }
+    if let Some(bitmap) = bitmap {
+        value["bitmap"] = json!({
+            "events": bitmap.events, "events_cleared": bitmap.events_cleared,
+            "chunk_bytes": bitmap.chunk_bytes, "bits": bitmap.bits(),
+        });
+    }
+    value
+}

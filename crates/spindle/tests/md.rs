@@ -1,0 +1,214 @@
+//! `spindle md` on arrays that the real md made.
+//!
+//! What could break: a field that differs from what mdadm prints, content that differs from what md gives, a byte
+//! written to a member, a set that is not found by its name. The fixtures' texts were printed by mdadm 4.2 while the
+//! arrays ran; a few arrays were changed or stopped afterwards, so the fields that count moments differ there.
+
+#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn folder() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/md");
+    if !folder.is_dir() {
+        println!("skipped: {} is not there", folder.display());
+        return None;
+    }
+    Some(folder)
+}
+
+fn unpack(folder: &Path, name: &str) -> tempfile::TempDir {
+    let target = tempfile::tempdir().expect("a folder");
+    let script = format!(
+        "zstd -dcq --long=27 '{}' | tar -x -S -C '{}'",
+        folder.join(format!("{name}.tar.zst")).display(),
+        target.path().display()
+    );
+    let status = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
+    assert!(status.success(), "{name} unpacks");
+    target
+}
+
+fn spindle(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_spindle"))
+        .args(arguments)
+        .env_remove("SPINDLE_DEVICES")
+        .output()
+        .expect("the program starts")
+}
+
+#[track_caller]
+fn text(arguments: &[&str]) -> String {
+    let output = spindle(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[track_caller]
+fn refusal(arguments: &[&str], status: i32) -> String {
+    let output = spindle(arguments);
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}");
+    let errors = String::from_utf8(output.stderr).expect("text");
+    errors.lines().last().unwrap_or_default().to_owned()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter_map(|name| name.strip_suffix(".json").map(str::to_owned))
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// `Label : value` lines, without the remark that a set is of the host it was printed on.
+fn fields(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter_map(|line| line.split_once(" : "));
+    let plain = |value: &str| {
+        let end = value.find("(local to host").unwrap_or(value.len());
+        value[..end].trim().to_owned()
+    };
+    pairs.map(|(label, value)| (label.trim().to_owned(), plain(value))).collect()
+}
+
+/// Fields that went on after the text was printed, where the machine was stopped later, or a disk failed.
+const LATER: [&str; 10] = [
+    "Events",
+    "Update Time",
+    "Checksum",
+    "State",
+    "Reshape pos'n",
+    "Reshape Status",
+    "Feature Map",
+    "Recovery Offset",
+    "Array State",
+    "Resync Status",
+];
+
+fn assert_same(name: &str, theirs: &str, ours: &str) {
+    let stopped =
+        ["resync", "recovery", "reshape-to", "dirty"].iter().any(|word| name.contains(word));
+    let (theirs, ours) = (fields(theirs), fields(ours));
+    assert!(theirs.len() > 8, "{name}: {theirs:?}");
+    for (label, value) in &theirs {
+        if !(stopped && LATER.contains(&&**label)) {
+            assert_eq!(ours.get(label), Some(value), "{name}: {label}");
+        }
+    }
+    let more =
+        ours.keys().find(|label| !theirs.contains_key(*label) && !LATER.contains(&&***label));
+    assert_eq!(more, None, "{name}: a field that mdadm does not print");
+}
+
+#[test]
+fn examine_and_detail_print_what_mdadm_printed() {
+    let Some(folder) = folder() else { return };
+    for name in names(&folder) {
+        let images = unpack(&folder, &name);
+        let printed =
+            std::fs::read_to_string(folder.join(format!("{name}.d/examine.txt"))).expect("a text");
+        let mut first = None;
+        for part in printed.split("disk").skip(1) {
+            let Some((number, theirs)) = part.split_once(".raw:\n") else { continue };
+            let disk = images.path().join(format!("disk{number}.raw"));
+            let disk = disk.to_str().expect("a path").to_owned();
+            assert_same(&format!("{name} disk{number}"), theirs, &text(&["md", "examine", &disk]));
+            first = first.or(Some(disk));
+        }
+        let theirs =
+            std::fs::read_to_string(folder.join(format!("{name}.d/detail.txt"))).expect("a text");
+        let directory = images.path().to_str().expect("a path");
+        let ours = text(&["-d", directory, "md", "detail", &first.expect("a disk")]);
+        assert_same(&name, &theirs, &ours);
+        let rows = |text: &str| -> Vec<String> {
+            let table = text.split_once("RaidDevice State").map_or("", |(_, table)| table);
+            // Number, slot and state; the device numbers are those of another machine.
+            let row = |line: &str| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let state = words.iter().skip(4).take_while(|word| !word.contains('/'));
+                let state: Vec<&str> = state.copied().collect();
+                (words.len() > 4).then(|| format!("{} {} {}", words[0], words[3], state.join(" ")))
+            };
+            table.lines().filter_map(row).collect()
+        };
+        assert_eq!(rows(&ours), rows(&theirs), "{name}");
+    }
+}
+
+/// The content by its digest, through a file with holes and through a pipe; the members are as before.
+#[test]
+fn dump_writes_the_content_and_nothing_to_the_members() {
+    let Some(folder) = folder() else { return };
+    let sha256 = |path: &Path| {
+        let output = Command::new("sha256sum").arg(path).output().expect("sha256sum runs");
+        String::from_utf8_lossy(&output.stdout).chars().take(64).collect::<String>()
+    };
+    for name in ["raid6-5-degraded-2", "raid5-4-recovery", "raid5-3-reshape-to-4", "raid0-3-zones"]
+    {
+        let images = unpack(&folder, name);
+        let directory = images.path().to_str().expect("a path").to_owned();
+        let manifest =
+            std::fs::read_to_string(folder.join(format!("{name}.json"))).expect("a text");
+        let out = tempfile::tempdir().expect("a folder");
+        let file = out.path().join("out.raw");
+        let file_text = file.to_str().expect("a path");
+        let array = format!("oracle:{name}");
+        text(&["md", "-d", &directory, "dump", &array, file_text]);
+        let digest = sha256(&file);
+        assert!(manifest.contains(&format!("\"sha256\": \"{digest}\"")), "{name}: the content");
+        let again = refusal(&["md", "-d", &directory, "dump", &array, file_text], 1);
+        assert!(again.contains("--overwrite"), "{again}");
+        let piped = spindle(&["md", "-d", &directory, "dump", name, "-"]);
+        assert!(piped.stdout == std::fs::read(&file).expect("read"), "{name}: through a pipe");
+        for disk in std::fs::read_dir(images.path()).expect("a folder") {
+            let digest = sha256(&disk.expect("a disk").path());
+            assert!(manifest.contains(&digest), "{name}: a member was changed");
+        }
+    }
+}
+
+#[test]
+fn sets_are_found_by_name_uuid_and_member_and_told_in_mdadms_lines_and_as_json() {
+    let Some(folder) = folder() else { return };
+    let images = unpack(&folder, "raid1-2-bitmap");
+    let directory = images.path().to_str().expect("a path");
+    let uuid = "3ff963bb:fcfc34a0:7caaaa8c:fad3b0ad";
+    let scan = text(&["-d", directory, "md", "examine", "--scan"]);
+    let line = format!(
+        "ARRAY /dev/md/raid1-2-bitmap  metadata=1.2 UUID={uuid} name=oracle:raid1-2-bitmap\n"
+    );
+    assert_eq!(scan, line);
+    for array in [uuid, "raid1-2-bitmap", "oracle:raid1-2-bitmap", "md/raid1-2-bitmap"] {
+        let opened = text(&["md", "-d", directory, "assemble", "--readonly", array]);
+        let expected = "/dev/md/raid1-2-bitmap has been opened read-only with 2 drives.\n";
+        assert_eq!(opened, expected);
+    }
+    let json = text(&["md", "-d", directory, "detail", "--json", "raid1-2-bitmap"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((json["uuid"].as_str(), json["active_devices"].as_u64()), (Some(uuid), Some(2)));
+    let json = text(&["md", "examine", "--json", directory]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json[1]["role"].as_u64(), Some(1));
+    let missing = refusal(&["md", "-d", directory, "detail", "elsewhere"], 2);
+    assert!(missing.contains("'elsewhere': no set is called so"), "{missing}");
+}
+
+#[test]
+fn what_is_wrong_is_named_in_one_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = folder.path().join("disk.raw");
+    std::fs::write(&disk, vec![0; 1 << 20]).expect("written");
+    let path = disk.to_str().expect("a path");
+    assert!(refusal(&["md", "examine", path], 1).contains("no md superblock"));
+    assert!(refusal(&["md", "detail", "x"], 2).contains("-d DIR|FILE"));
+    // A superblock's beginning, and a wrong checksum.
+    let mut bytes = vec![0; 1 << 20];
+    bytes[4096..4104].copy_from_slice(&[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0]);
+    std::fs::write(&disk, bytes).expect("written");
+    let text = refusal(&["md", "examine", path], 1);
+    assert!(text.contains(path) && text.contains("field sb_csum at byte 216"), "{text}");
+}
