@@ -13,6 +13,7 @@
 )]
 
 mod commands;
+mod disks;
 mod serve;
 mod targets;
 

@@ -5,6 +5,7 @@
 //! * `detail`: what a set comes to.
 //! * `dump`: a set's content, written out.
 //! * `assemble`: whether a set can be opened.
+//! * `serve`: a set over NBD.
 //! * [`words`]: sizes, layouts and names as mdadm writes them.
 //!
 //! Commands that only read never write a byte: devices are opened for reading alone.
@@ -13,7 +14,8 @@ mod assemble;
 mod detail;
 mod dump;
 mod examine;
-mod sources;
+mod serve;
+pub mod sources;
 mod words;
 
 use crate::commands::Failure;
@@ -42,6 +44,8 @@ enum MdCommand {
     Dump(dump::DumpArgs),
     /// Open sets for reading, and say with how many members
     Assemble(assemble::AssembleArgs),
+    /// Serve a set over NBD, for reading
+    Serve(serve::ServeArgs),
 }
 
 /// Carries out a command. `devices` were given before the word `md`.
@@ -56,5 +60,6 @@ pub fn run(args: MdArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         MdCommand::Detail(args) => detail::run(args, &paths),
         MdCommand::Dump(args) => dump::run(args, &paths),
         MdCommand::Assemble(args) => assemble::run(args, &paths),
+        MdCommand::Serve(args) => serve::run(args, &paths),
     }
 }

@@ -1,9 +1,11 @@
-//! `spindle serve`: files and block devices over NBD, from a configuration or in one call.
+//! `spindle serve`: files, block devices, RAID sets, partitions and logical volumes over NBD, from a
+//! configuration or in one call.
 //!
 //! The configuration is TOML; a key that is not known is refused by its name:
 //!
 //! ```toml
 //! listen = ["unix:/run/spindle.sock", "127.0.0.1:10809"]    # the default is 127.0.0.1:10809
+//! devices = ["/srv/disks"]                                  # where the volumes below lie
 //! tls = { mode = "require", certificates = "/etc/spindle/pki", clients = "required" }
 //!
 //! [[export]]
@@ -11,17 +13,22 @@
 //! path = "/srv/disk0.img"
 //! readonly = false
 //! description = "the first disk"
+//!
+//! [[export]]
+//! name = "data"
+//! volume = "vg0/data"     # or a RAID set's name, or DEVICE:N for a partition
 //! ```
 //!
 //! The certificates' folder has the names that libnbd and QEMU use: `ca-cert.pem`, `server-cert.pem`,
 //! `server-key.pem`.
 
-use crate::commands::Failure;
+use crate::commands::{Failure, say};
+use crate::disks::Disks;
 use crate::serve;
 use clap::Args;
 use export::nbd::Export;
 use export::tls::{Certificates, ClientCertificates, Tls, TlsMode};
-use host::{Address, FileDevice, FileOptions, Host, HostRuntime, ReactorKind};
+use host::{Address, FileDevice, FileOptions};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -33,8 +40,11 @@ const LISTEN_DEFAULT: &str = "127.0.0.1:10809";
 #[derive(Args)]
 pub struct ServeCommand {
     /// A file or block device to serve
-    #[arg(required_unless_present = "config", conflicts_with = "config")]
+    #[arg(required_unless_present_any = ["config", "volume"], conflicts_with_all = ["config", "volume"])]
     file: Option<PathBuf>,
+    /// Serve what lies on the devices (-d): a RAID set's name, GROUP/VOLUME, or DEVICE:N for a partition
+    #[arg(long, value_name = "VOLUME", conflicts_with = "config")]
+    volume: Option<String>,
     /// Serve what this file says
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -55,6 +65,8 @@ struct Configuration {
     listen: Option<Vec<String>>,
     tls: Option<TlsSettings>,
     #[serde(default)]
+    devices: Vec<PathBuf>,
+    #[serde(default)]
     export: Vec<ExportSettings>,
 }
 
@@ -62,7 +74,8 @@ struct Configuration {
 #[serde(deny_unknown_fields)]
 struct ExportSettings {
     name: String,
-    path: PathBuf,
+    path: Option<PathBuf>,
+    volume: Option<String>,
     #[serde(default)]
     readonly: bool,
     #[serde(default)]
@@ -99,32 +112,44 @@ enum Clients {
 ///
 /// # Errors
 /// With the line to print.
-pub fn run(command: ServeCommand) -> Result<(), Failure> {
+pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     let configuration = match command {
-        ServeCommand { config: Some(path), .. } => read(&path)?,
-        ServeCommand { file, nbd, readonly, name, .. } => Configuration {
+        ServeCommand { config: Some(path), .. } => {
+            let read = read(&path)?;
+            Configuration { devices: [devices, &read.devices[..]].concat(), ..read }
+        }
+        ServeCommand { file, volume, nbd, readonly, name, .. } => Configuration {
             listen: (!nbd.is_empty()).then_some(nbd),
             tls: None,
-            export: file
-                .into_iter()
-                .map(|path| ExportSettings {
-                    name: name.clone(),
-                    path,
-                    readonly,
-                    description: String::new(),
-                })
-                .collect(),
+            devices: devices.to_vec(),
+            export: vec![ExportSettings {
+                name,
+                path: file,
+                volume,
+                readonly,
+                description: String::new(),
+            }],
         },
     };
     let listen = configuration.listen.unwrap_or_else(|| vec![LISTEN_DEFAULT.into()]);
     let addresses: Result<Vec<Address>, _> = listen.iter().map(|text| text.parse()).collect();
     let addresses = addresses.map_err(Failure::usage)?;
     let tls = configuration.tls.map_or_else(|| Ok(Tls::off()), tls)?;
-    let runtime = HostRuntime::new(ReactorKind::Auto).map_err(Failure::failed)?;
-    let host = runtime.host();
-    let exports: Result<Vec<Export>, Failure> =
-        configuration.export.into_iter().map(|settings| open(&host, settings)).collect();
-    serve::until_told_to_stop(&runtime, exports?, &addresses, tls)
+    let wants_volumes = configuration.export.iter().any(|settings| settings.volume.is_some());
+    let disks = match wants_volumes {
+        true => {
+            // Writable only where somebody may write.
+            let volumes = configuration.export.iter().filter(|settings| settings.volume.is_some());
+            let read_only = volumes.into_iter().all(|settings| settings.readonly);
+            let disks = Disks::open(&configuration.devices, read_only)?;
+            disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
+            disks
+        }
+        false => Disks::open_files(&[], true)?,
+    };
+    let exports = configuration.export.into_iter().map(|settings| open(&disks, settings));
+    let exports = exports.collect::<Result<Vec<Export>, Failure>>()?;
+    serve::until_told_to_stop(disks.runtime(), exports, &addresses, tls)
 }
 
 fn read(path: &Path) -> Result<Configuration, Failure> {
@@ -134,11 +159,26 @@ fn read(path: &Path) -> Result<Configuration, Failure> {
         .map_err(|error: toml::de::Error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
-fn open(host: &Host, settings: ExportSettings) -> Result<Export, Failure> {
-    let ExportSettings { name, path, readonly, description } = settings;
-    let options = FileOptions { direct: false, read_only: readonly };
-    let device = FileDevice::open(host, &path, options).map_err(Failure::failed)?;
-    Ok(Export { name, description, device: Rc::new(device), read_only: readonly })
+fn open(disks: &Disks, settings: ExportSettings) -> Result<Export, Failure> {
+    let ExportSettings { name, path, volume, readonly, description } = settings;
+    match (path, volume) {
+        (Some(path), None) => {
+            let options = FileOptions { direct: false, read_only: readonly };
+            let host = disks.runtime().host();
+            let device = FileDevice::open(&host, &path, options).map_err(Failure::failed)?;
+            Ok(Export { name, description, device: Rc::new(device), read_only: readonly })
+        }
+        (None, Some(volume)) => {
+            let opened = disks.volume(&volume)?;
+            if opened.read_only && !readonly {
+                return Err(Failure::usage(format!(
+                    "{volume} can only be read (it lies on a RAID set, or is marked so): add readonly"
+                )));
+            }
+            Ok(Export { name, description, device: opened.device, read_only: readonly })
+        }
+        _ => Err(Failure::usage(format!("export '{name}': give it either path or volume"))),
+    }
 }
 
 fn tls(settings: TlsSettings) -> Result<Tls, Failure> {

@@ -49,8 +49,8 @@ pub enum LvmError {
     #[error("{group} has a logical volume {volume} already: choose another name")]
     Exists { group: String, volume: String },
     #[error(
-        "volume group {group}: {wanted} extents on {stripes} physical volumes are wanted and there are not \
-         so many free: {free}"
+        "volume group {group}: {wanted} extents are wanted, divided over {stripes} physical volumes; {free} \
+         are free, and not so divided"
     )]
     NoSpace { group: String, wanted: u64, stripes: usize, free: u64 },
     #[error("a stripe of {0}: give a power of two from 4 KiB to the extent size")]

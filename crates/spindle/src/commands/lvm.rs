@@ -1,0 +1,295 @@
+//! `spindle lvm`: volume groups and logical volumes as LVM2 keeps them, in LVM's words.
+//!
+//! Physical volumes are looked for on the devices that were named, on their partitions, and on the RAID
+//! sets of which they are members. What is on a RAID set is read here, and not changed: sets are opened for
+//! reading alone.
+
+use crate::commands::{Failure, print, say};
+use crate::disks::Disks;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use stdx::{ByteCount, Prng};
+use volume::lvm::change::{EXTENT_DEFAULT, Origin, STRIPE_DEFAULT, Wanted, create_group};
+use volume::lvm::metadata::Mapping;
+use volume::lvm::{Group, SECTOR};
+
+/// What `spindle lvm` takes.
+#[derive(Args)]
+pub struct LvmArgs {
+    #[command(subcommand)]
+    command: LvmCommand,
+}
+
+#[derive(Subcommand)]
+enum LvmCommand {
+    /// List physical volumes
+    Pvs(ListArgs),
+    /// List volume groups
+    Vgs(ListArgs),
+    /// List logical volumes
+    Lvs(ListArgs),
+    /// Make a volume group of devices, which lose what they hold
+    Vgcreate(VgcreateArgs),
+    /// Make a logical volume
+    Lvcreate(LvcreateArgs),
+    /// Remove a logical volume
+    Lvremove(LvremoveArgs),
+}
+
+#[derive(Args)]
+struct ListArgs {
+    /// As JSON
+    #[arg(short, long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct VgcreateArgs {
+    /// The group's name
+    group: String,
+    /// Files or block devices
+    #[arg(required = true)]
+    devices: Vec<PathBuf>,
+    /// The extent: a power of two
+    #[arg(short = 's', long, value_name = "SIZE", default_value_t = EXTENT_DEFAULT)]
+    physicalextentsize: ByteCount,
+    /// Also on devices that hold something
+    #[arg(short, long)]
+    force: bool,
+}
+
+#[derive(Args)]
+struct LvcreateArgs {
+    /// The group
+    group: String,
+    /// The volume's name
+    #[arg(short, long)]
+    name: String,
+    /// Its size; rounded up to whole extents
+    #[arg(short = 'L', long, value_name = "SIZE")]
+    size: ByteCount,
+    /// Stripe it over so many physical volumes
+    #[arg(short = 'i', long, value_name = "N", default_value_t = 1)]
+    stripes: u8,
+    /// What lies on one of them before the next one's turn
+    #[arg(short = 'I', long, value_name = "SIZE", default_value_t = STRIPE_DEFAULT)]
+    stripesize: ByteCount,
+}
+
+#[derive(Args)]
+struct LvremoveArgs {
+    /// The volume
+    #[arg(value_name = "GROUP/VOLUME")]
+    volume: String,
+    /// Yes, it and what it holds
+    #[arg(short = 'y', long = "yes")]
+    yes: bool,
+}
+
+/// Carries out a command on these devices.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: LvmArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    match args.command {
+        LvmCommand::Pvs(args) => pvs(&looked(devices)?, args.json),
+        LvmCommand::Vgs(args) => vgs(&looked(devices)?, args.json),
+        LvmCommand::Lvs(args) => lvs(&looked(devices)?, args.json),
+        LvmCommand::Vgcreate(args) => vgcreate(&args),
+        LvmCommand::Lvcreate(args) => lvcreate(&args, devices),
+        LvmCommand::Lvremove(args) => lvremove(&args, devices),
+    }
+}
+
+fn looked(devices: &[PathBuf]) -> Result<Disks, Failure> {
+    let disks = Disks::open(devices, true)?;
+    disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
+    Ok(disks)
+}
+
+fn extent(group: &Group) -> u64 {
+    group.group.extent_sectors * SECTOR
+}
+
+fn free(group: &Group, physical: &str) -> u64 {
+    group.group.free(physical).iter().map(|range| range.end - range.start).sum::<u64>()
+        * extent(group)
+}
+
+/// Rows under a head, as LVM prints them; or as JSON with the head's words as keys.
+fn table(kind: &str, head: &[&str], rows: Vec<Vec<String>>, json: bool) -> Result<(), Failure> {
+    if json {
+        let object = |row: Vec<String>| -> serde_json::Value {
+            let pairs = head.iter().zip(row);
+            let pairs = pairs.map(|(key, value)| (key.to_lowercase(), value.into()));
+            serde_json::Value::Object(pairs.collect())
+        };
+        let rows: Vec<serde_json::Value> = rows.into_iter().map(object).collect();
+        return print(&format!("{:#}\n", serde_json::json!({ kind: rows })));
+    }
+    let mut widths: Vec<usize> = head.iter().map(|word| word.len()).collect();
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: Vec<&str>| {
+        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let line: Vec<String> = cells.collect();
+        format!("  {}\n", line.join(" ").trim_end())
+    };
+    let mut text = String::new();
+    if !rows.is_empty() {
+        text.push_str(&line(head.to_vec()));
+    }
+    for row in &rows {
+        text.push_str(&line(row.iter().map(String::as_str).collect()));
+    }
+    print(&text)
+}
+
+fn size(bytes: u64) -> String {
+    ByteCount(bytes).to_string()
+}
+
+fn pvs(disks: &Disks, json: bool) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    for group in &disks.groups {
+        for (name, physical) in &group.group.physical {
+            let found = group.found.get(name);
+            let device = found.map_or("[missing]".to_owned(), |one| one.device.name().to_string());
+            rows.push(vec![
+                device,
+                group.group.name.clone(),
+                size(physical.extents * extent(group)),
+                size(free(group, name)),
+                physical.id.to_string(),
+            ]);
+        }
+    }
+    table("pv", &["PV", "VG", "PSize", "PFree", "UUID"], rows, json)
+}
+
+fn vgs(disks: &Disks, json: bool) -> Result<(), Failure> {
+    let row = |group: &Group| {
+        let physical = &group.group.physical;
+        let extents: u64 = physical.values().map(|one| one.extents).sum();
+        let free: u64 = physical.keys().map(|name| free(group, name)).sum();
+        vec![
+            group.group.name.clone(),
+            physical.len().to_string(),
+            group.group.logical.len().to_string(),
+            size(extents * extent(group)),
+            size(free),
+            group.group.id.to_string(),
+        ]
+    };
+    let rows = disks.groups.iter().map(row).collect();
+    table("vg", &["VG", "#PV", "#LV", "VSize", "VFree", "UUID"], rows, json)
+}
+
+fn lvs(disks: &Disks, json: bool) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    for group in &disks.groups {
+        for volume in &group.group.logical {
+            let mut kinds: Vec<String> = Vec::new();
+            for segment in &volume.segments {
+                let kind = match &segment.mapping {
+                    Mapping::Striped { stripes, .. } if stripes.len() == 1 => "linear".to_owned(),
+                    Mapping::Striped { stripes, stripe_sectors } => {
+                        format!("striped {}×{}", stripes.len(), ByteCount(stripe_sectors * SECTOR))
+                    }
+                    Mapping::Other(kind) => format!("{kind} (not supported)"),
+                };
+                if !kinds.contains(&kind) {
+                    kinds.push(kind);
+                }
+            }
+            rows.push(vec![
+                volume.name.clone(),
+                group.group.name.clone(),
+                size(volume.extents() * extent(group)),
+                kinds.join(", "),
+                volume.id.to_string(),
+            ]);
+        }
+    }
+    table("lv", &["LV", "VG", "LSize", "Type", "UUID"], rows, json)
+}
+
+/// Who makes a text, and when.
+fn origin() -> Origin {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    Origin { unix_s: since.map_or(0, |since| since.as_secs() as i64), host: host.trim().to_owned() }
+}
+
+/// Randomness for identities.
+fn random() -> Result<Prng, Failure> {
+    use std::io::Read;
+    let mut seed = [0; 8];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut seed));
+    read.map_err(|error| Failure::failed(format!("reading /dev/urandom: {error}")))?;
+    Ok(Prng::new(u64::from_le_bytes(seed)))
+}
+
+fn vgcreate(args: &VgcreateArgs) -> Result<(), Failure> {
+    for path in &args.devices {
+        let content = host::probe::content(path).map_err(Failure::usage)?;
+        if let (Some(content), false) = (content, args.force) {
+            return Err(Failure::failed(format!(
+                "{} holds {content}, which would be lost; add --force if it may be",
+                path.display()
+            )));
+        }
+    }
+    let disks = Disks::open_files(&args.devices, false)?;
+    let (devices, name) = (disks.files.clone(), args.group.clone());
+    let (extent, origin, mut prng) = (args.physicalextentsize, origin(), random()?);
+    let group =
+        disks.wait(async move { create_group(&devices, &name, extent, &origin, &mut prng).await });
+    let group = group.map_err(Failure::failed)?;
+    say(&format!("volume group {} made of {} devices", args.group, group.found.len()));
+    Ok(())
+}
+
+/// The group of this name, to be changed.
+fn group_of(disks: &Disks, name: &str) -> Result<Group, Failure> {
+    let found = disks.groups.iter().find(|group| group.group.name == name);
+    found.cloned().ok_or_else(|| {
+        Failure::usage(format!(
+            "there is no volume group {name} on the devices; `spindle lvm vgs` lists them"
+        ))
+    })
+}
+
+fn lvcreate(args: &LvcreateArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    let disks = Disks::open(devices, false)?;
+    let mut group = group_of(&disks, &args.group)?;
+    let wanted = Wanted {
+        name: args.name.clone(),
+        size: args.size,
+        stripes: args.stripes.into(),
+        stripe: args.stripesize,
+    };
+    let (origin, mut prng) = (origin(), random()?);
+    let made = disks.wait(async move { group.create_volume(&wanted, &origin, &mut prng).await });
+    made.map_err(Failure::failed)
+}
+
+fn lvremove(args: &LvremoveArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    let Some((group, volume)) = args.volume.split_once('/') else {
+        return Err(Failure::usage(format!("'{}': name it as GROUP/VOLUME", args.volume)));
+    };
+    if !args.yes {
+        return Err(Failure::usage(format!(
+            "{} and what it holds would be gone; say --yes if that is meant",
+            args.volume
+        )));
+    }
+    let disks = Disks::open(devices, false)?;
+    let mut group = group_of(&disks, group)?;
+    let (volume, origin) = (volume.to_owned(), origin());
+    let removed = disks.wait(async move { group.remove_volume(&volume, &origin).await });
+    removed.map_err(Failure::failed)
+}

@@ -1,0 +1,165 @@
+//! Logical volumes from the outside: made, listed, removed, served; and read by LVM itself.
+//!
+//! What could break: a group that LVM finds fault with, a device with content that is overwritten, a name
+//! that finds another volume. LVM's own look needs root (loop devices) and its programs; elsewhere that
+//! test says that it is skipped.
+
+#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn spindle(dir: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    command.args(arguments).current_dir(dir).env_remove("SPINDLE_DEVICES");
+    command.output().expect("the program starts")
+}
+
+fn done(dir: &Path, arguments: &[&str]) -> String {
+    let output = spindle(dir, arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn refused(dir: &Path, arguments: &[&str], saying: &str) {
+    let output = spindle(dir, arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains(saying), "{arguments:?}: {said}");
+}
+
+/// A folder with a group `vg` of three disks, and two volumes.
+fn group() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::create_dir(dir.path().join("disks")).expect("made");
+    for name in ["disks/a", "disks/b", "disks/c"] {
+        let file = File::create(dir.path().join(name)).expect("made");
+        file.set_len(32 << 20).expect("grown");
+    }
+    let make = ["lvm", "vgcreate", "vg", "disks/a", "disks/b", "disks/c", "-s", "1m"];
+    done(dir.path(), &make);
+    let volume = |rest: &[&str]| {
+        done(dir.path(), &[&["-d", "disks", "lvm", "lvcreate", "vg"], rest].concat())
+    };
+    volume(&["-n", "striped", "-L", "12m", "-i", "3", "-I", "16k"]);
+    volume(&["-n", "linear", "-L", "40m"]);
+    dir
+}
+
+#[test]
+fn a_group_is_made_listed_and_changed() {
+    let dir = group();
+    let listed = done(dir.path(), &["-d", "disks", "lvm", "lvs"]);
+    let rows: Vec<Vec<&str>> =
+        listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[1][..6], ["striped", "vg", "12", "MiB", "striped", "3×16"]);
+    assert_eq!(rows[2][..5], ["linear", "vg", "40", "MiB", "linear"]);
+    let groups = done(dir.path(), &["-d", "disks", "lvm", "vgs", "--json"]);
+    let groups: serde_json::Value = serde_json::from_str(&groups).expect("JSON");
+    assert_eq!(
+        (&groups["vg"][0]["vsize"], &groups["vg"][0]["vfree"]),
+        (&"93 MiB".into(), &"41 MiB".into())
+    );
+
+    refused(dir.path(), &["-d", "disks", "lvm", "lvremove", "vg/linear"], "say --yes");
+    done(dir.path(), &["-d", "disks", "lvm", "lvremove", "vg/linear", "-y"]);
+    assert!(!done(dir.path(), &["-d", "disks", "lvm", "lvs"]).contains("linear"));
+}
+
+#[test]
+fn what_can_not_be_done_is_named() {
+    let dir = group();
+    refused(dir.path(), &["lvm", "vgcreate", "other", "disks/a"], "holds an LVM physical volume");
+    refused(dir.path(), &["lvm", "vgs"], "no devices: name them with -d");
+    refused(
+        dir.path(),
+        &["-d", "disks", "lvm", "lvcreate", "nope", "-n", "x", "-L", "1m"],
+        "no volume group nope",
+    );
+    refused(
+        dir.path(),
+        &["-d", "disks", "lvm", "lvcreate", "vg", "-n", "x", "-L", "1t"],
+        "extents are wanted",
+    );
+    refused(dir.path(), &["-d", "disks", "serve", "--volume", "vg/nope"], "no logical volume nope");
+    fs::remove_file(dir.path().join("disks/b")).expect("removed");
+    refused(
+        dir.path(),
+        &["-d", "disks", "lvm", "lvcreate", "vg", "-n", "x", "-L", "1m"],
+        "is missing",
+    );
+    assert!(done(dir.path(), &["-d", "disks", "lvm", "pvs"]).contains("[missing]"));
+}
+
+/// What lvm prints of a group on these devices.
+fn lvm(tool: &str, filter: &str, rest: &[&str]) -> Output {
+    let config = "activation { udev_sync=0 udev_rules=0 } global { \
+                  event_activation=0 use_lvmpolld=0 } backup { backup=0 archive=0 }";
+    let config = format!("{filter} {config}");
+    let mut command = Command::new(tool);
+    command.args(["--driverloaded", "n", "--config", &config]).args(rest);
+    command.env("LVM_SUPPRESS_FD_WARNINGS", "1").output().expect("the program starts")
+}
+
+/// Loop devices, given back at the end.
+struct Loops(Vec<String>);
+
+impl Drop for Loops {
+    fn drop(&mut self) {
+        for device in &self.0 {
+            // What can't be given back stays; nothing else can be done here.
+            let _ = Command::new("losetup").args(["-d", device]).status();
+        }
+    }
+}
+
+#[test]
+fn lvm_finds_no_fault_with_a_group_and_its_changes_are_read_back() {
+    let has_lvm =
+        Command::new("vgck").arg("--version").output().is_ok_and(|out| out.status.success());
+    let dir = group();
+    let mut loops = Loops(Vec::new());
+    for name in ["disks/a", "disks/b", "disks/c"] {
+        let made =
+            Command::new("losetup").args(["-f", "--show"]).arg(dir.path().join(name)).output();
+        let device = made.ok().filter(|out| out.status.success());
+        loops.0.extend(device.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned()));
+    }
+    if !has_lvm || loops.0.len() < 3 {
+        eprintln!("skipped: needs root and LVM's programs (Debian package lvm2)");
+        return;
+    }
+    // Another group of this name on the machine would be looked at too.
+    let only: String = loops.0.iter().map(|device| format!("\"a|^{device}$|\",")).collect();
+    let filter = format!("devices {{ use_devicesfile=0 filter=[{only}\"r|.*|\"] }}");
+    let said = |output: &Output| {
+        format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
+    };
+    let checked = lvm("vgck", &filter, &["vg"]);
+    assert!(checked.status.success(), "{}", said(&checked));
+    let listed = lvm(
+        "lvs",
+        &filter,
+        &["--noheadings", "--units", "m", "-o", "lv_name,lv_size,stripes,stripe_size", "vg"],
+    );
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let mut rows: Vec<Vec<&str>> =
+        text.lines().map(|line| line.split_whitespace().collect()).collect();
+    rows.sort();
+    rows.dedup();
+    assert_eq!(
+        rows,
+        [vec!["linear", "40.00m", "1", "0m"], vec!["striped", "12.00m", "3", "0.02m"]],
+        "{}",
+        said(&listed)
+    );
+    let made = lvm("lvcreate", &filter, &["-an", "-Zn", "-Wn", "-L", "8M", "-n", "of-lvm", "vg"]);
+    assert!(made.status.success(), "{}", said(&made));
+    drop(loops);
+    assert!(done(dir.path(), &["-d", "disks", "lvm", "lvs"]).contains("of-lvm"));
+}
