@@ -244,9 +244,12 @@ fn start(kind: Kind, socket: &Path, dir: &Path) -> Result<Child, String> {
             command
         }
     };
+    // The peers complain about each connection that asks whether they listen.
+    let errors = if kind == Kind::Ours { Stdio::inherit() } else { Stdio::null() };
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
+        .stderr(errors)
         .spawn()
         .map_err(|error| format!("starting {command:?}: {error}"))?;
     let begun = std::time::Instant::now();

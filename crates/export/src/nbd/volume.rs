@@ -255,6 +255,7 @@ impl Volume {
                 _ => {}
             }
         }
+        assert!(!status.is_empty(), "a device tells at least one extent, and it is not empty");
         Ok(status)
     }
 }

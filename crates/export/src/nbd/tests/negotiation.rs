@@ -3,13 +3,16 @@
 
 use super::client::*;
 use crate::nbd::protocol::*;
-use crate::nbd::{HANDSHAKE_MAX, INPUT_BYTES};
+use crate::nbd::{CONNECTIONS_MAX, HANDSHAKE_MAX, INPUT_BYTES};
 use crate::tls::{self, Certificates, ClientCertificates, Tls, TlsMode};
-use rt::{MemoryDevice, Rt};
+use rt::{Listener, MemoryDevice, Rt, StreamFuture, StreamRef};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use stdx::ByteCount;
 
 fn plain(rt: &Rt) -> crate::nbd::Server {
@@ -131,6 +134,45 @@ fn a_client_that_never_chooses_is_sent_away_when_its_time_is_over() {
         let begun = rt.now();
         assert!(client.bytes(1).await.is_err());
         assert_eq!(rt.now().since(begun), HANDSHAKE_MAX);
+    });
+}
+
+/// Gives these connections, then none.
+struct Waiting(RefCell<VecDeque<StreamRef>>);
+
+impl Listener for Waiting {
+    fn accept(&self) -> StreamFuture<StreamRef> {
+        match self.0.borrow_mut().pop_front() {
+            Some(stream) => Box::pin(std::future::ready(Ok(stream))),
+            None => Box::pin(std::future::pending()),
+        }
+    }
+
+    fn name(&self) -> Rc<str> {
+        "waiting".into()
+    }
+}
+
+#[test]
+fn connections_beyond_the_limit_wait_until_others_leave() {
+    run(async |rt| {
+        let server = plain(&rt);
+        let (ours, theirs): (Vec<_>, VecDeque<_>) =
+            (0..CONNECTIONS_MAX + 3).map(|_| rt::pipe(100)).unzip();
+        let listener = Rc::new(Waiting(RefCell::new(theirs)));
+        let listening = rt.spawn({
+            let (server, listener) = (server.clone(), Rc::clone(&listener));
+            async move { server.listen(listener).await }
+        });
+        rt.sleep(Duration::from_secs(1)).await;
+        assert_eq!((server.connections(), listener.0.borrow().len()), (CONNECTIONS_MAX, 3));
+        let mut ours = ours;
+        drop(ours.drain(..2));
+        rt.sleep(Duration::from_secs(1)).await;
+        assert_eq!((server.connections(), listener.0.borrow().len()), (CONNECTIONS_MAX, 1));
+        server.stop();
+        assert_eq!(listening.await, Ok(()), "stopping ends listening");
+        server.drained().await.expect("flushed");
     });
 }
 
