@@ -3,8 +3,9 @@
 //! An [`Array`] makes one device of several: linear, RAID 0, 1, 10, 4, 5, 6, laid out bit for bit as Linux
 //! md lays them, so that what is written here is read there. It is a [`rt::Device`] over [`rt::Device`]s:
 //! arrays nest by being members. It runs over real disks and over simulated ones and never asks which.
-//! Superblocks, bitmap, bad-block log and journal are not here yet: an array is made from an
-//! [`ArraySpec`]. The theory in full is in `docs/theory/raid.md`.
+//! An array is made from an [`ArraySpec`], or opened for reading from what md wrote on its members
+//! ([`assemble`], [`superblock`]). The theory in full is in `docs/theory/raid.md`, the formats in
+//! `docs/formats/md.md`.
 //!
 //! ```text
 //!   Array (array)  ──  checks a request, flushes, knows its members' states
@@ -21,6 +22,8 @@
 //! | module | holds |
 //! |---|---|
 //! | `spec` | what an array is to be, and what is wrong with that |
+//! | [`superblock`] | md's metadata: bytes and values |
+//! | [`assemble`] | from devices with metadata to an array |
 //! | `layout` | which byte lies where: pure functions |
 //! | `member` | slots, their devices and states; every request to a member passes here |
 //! | `set` | what the parts of one array share: members, figures, the host's requests |

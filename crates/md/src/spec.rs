@@ -1,6 +1,6 @@
 //! What an array is to be: level, layout, chunk, members; and what is wrong with such a wish.
 //!
-//! A spec comes from a user, a study or (next) a superblock. [`ArraySpec::check`] finds everything that
+//! A spec comes from a user, a study or a superblock. [`ArraySpec::check`] finds everything that
 //! can be known before an I/O and names the thing and the mend. Layouts have md's names and md's
 //! numbers.
 
