@@ -284,10 +284,11 @@ impl Step<'_> {
     fn perform(self, file: &OpenFile) -> Result<usize, Errno> {
         let fd = file.file.as_fd();
         match self {
-            Step::Read { into, at } => sys::pread(fd, into, at),
+            Step::Read { into, at } => sys::pread_bare(fd, into, at),
             Step::Write { pieces, at, durable } => {
                 let mut slices = pieces.slices();
                 match (slices.next(), slices.next()) {
+                    (Some(only), None) if !durable => sys::pwrite_bare(fd, only, at),
                     (Some(only), None) => sys::pwritev(fd, &[IoSlice::new(only)], at, durable),
                     _ => {
                         let slices: Vec<IoSlice<'_>> = pieces.slices().map(IoSlice::new).collect();

@@ -43,19 +43,12 @@ fn offset(at: u64) -> Result<libc::off_t, Errno> {
     libc::off_t::try_from(at).map_err(|_| Errno(libc::EINVAL))
 }
 
-/// Reads at a place.
-pub(crate) fn pread(file: BorrowedFd<'_>, into: &mut [u8], at: u64) -> Result<usize, Errno> {
-    let len = into.len().min(TRANSFER_BYTES_MAX);
-    // SAFETY: the pointer and the length are those of a slice that is borrowed mutably for the call.
-    count(unsafe { libc::pread(file.as_raw_fd(), into.as_mut_ptr().cast(), len, offset(at)?) })
-}
-
-/// [`pread`] for small transfers, made without the C library: its `pread` is a point at which threads can
-/// be cancelled, which in a program of several threads costs as much as a fifth of reading one byte.
+/// Reads at a place, without the C library: its `pread` is a point at which threads can be cancelled, which
+/// in a program of several threads costs as much as a fifth of reading one byte.
 pub(crate) fn pread_bare(file: BorrowedFd<'_>, into: &mut [u8], at: u64) -> Result<usize, Errno> {
     let len = into.len().min(TRANSFER_BYTES_MAX);
     let (fd, at) = (file.as_raw_fd(), offset(at)?);
-    // SAFETY: as in `pread`; the arguments are those of the call.
+    // SAFETY: the pointer and the length are those of a slice that is borrowed mutably for the call.
     count(unsafe { libc::syscall(libc::SYS_pread64, fd, into.as_mut_ptr(), len, at) } as isize)
 }
 

@@ -1,7 +1,7 @@
 //! Byte streams: a connection with a peer, and what such connections come from.
 //!
 //! A server of blocks (`export`) is written against [`Stream`] and [`Listener`] and never asks what is
-//! below: `host` has sockets, [`pipe`](crate::pipe) joins two tasks in memory, TLS is a stream over a
+//! below: `host` has sockets, [`pipe`](mod@crate::pipe) joins two tasks in memory, TLS is a stream over a
 //! stream.
 //!
 //! **The contract.**
