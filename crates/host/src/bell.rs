@@ -24,8 +24,10 @@ const RUNG: u32 = 2;
 
 /// Any of the bits that a futex's waiters can ask for (`FUTEX_BITSET_MATCH_ANY`).
 const ANY_BIT: u64 = u32::MAX as u64;
-/// The word has 32 bits and belongs to this process alone (`FUTEX2_SIZE_U32`, `FUTEX2_PRIVATE`).
-const WORD_OF_THIS_PROCESS: u32 = 2 | 128;
+/// The word has 32 bits (`FUTEX2_SIZE_U32`), and is not said to be this process's own (`FUTEX2_PRIVATE`): from
+/// Linux 6.16 on a process gets a table of private waiters with its second thread, and a ring's entry that
+/// waits since before that is not found in it, so a bell armed early would never be heard.
+const WORD_OF_32_BITS: u32 = 2;
 
 /// See the [module](self).
 pub(crate) struct Bell {
@@ -66,7 +68,7 @@ impl Bell {
             None => {
                 let state = self.state.as_ptr().cast_const();
                 let listening = u64::from(LISTENING);
-                opcode::FutexWait::new(state, listening, ANY_BIT, WORD_OF_THIS_PROCESS).build()
+                opcode::FutexWait::new(state, listening, ANY_BIT, WORD_OF_32_BITS).build()
             }
             Some(event) => {
                 let fd = types::Fd(event.fd.as_fd().as_raw_fd());

@@ -215,9 +215,9 @@ pub(crate) fn process_cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Wakes all that wait for a change of this word, in this process.
+/// Wakes all that wait for a change of this word.
 pub(crate) fn wake_waiters(word: &AtomicU32) {
-    let (op, all) = (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, libc::c_int::MAX);
+    let (op, all) = (libc::FUTEX_WAKE, libc::c_int::MAX);
     // SAFETY: the call looks up who waits at this address; it touches no memory. It can't fail for an
     // address that is mapped and aligned.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, all) };

@@ -24,6 +24,7 @@
 //! | `spec` | what an array is to be, and what is wrong with that |
 //! | [`superblock`] | md's metadata: bytes and values |
 //! | [`assemble`] | from devices with metadata to an array |
+//! | [`create`] | what to write on devices to make them an array |
 //! | `layout` | which byte lies where: pure functions |
 //! | `member` | slots, their devices and states; every request to a member passes here |
 //! | `set` | what the parts of one array share: members, figures, the host's requests |
@@ -40,6 +41,7 @@
 
 mod array;
 pub mod assemble;
+pub mod create;
 mod layout;
 mod locks;
 mod member;

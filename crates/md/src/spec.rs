@@ -223,6 +223,34 @@ impl Layout {
         }
     }
 
+    /// The kernel's number of a layout at a level; of the level's default where it is that.
+    pub fn to_md(self, level: Level) -> u32 {
+        match (self, level) {
+            (Layout::Parity(layout), _) => layout.number() as u32,
+            (Layout::Raid0 { original }, _) => {
+                if original {
+                    1
+                } else {
+                    2
+                }
+            }
+            (Layout::Mirrored { near, far, offset, far_sets }, _) => {
+                let far_sets = match far_sets {
+                    FarSets::All => 0,
+                    FarSets::Divided => 1,
+                    FarSets::Copies => 2,
+                };
+                (near | far << 8 | usize::from(offset) << 16 | far_sets << 17) as u32
+            }
+            (Layout::Default, Level::Raid5 | Level::Raid6) => {
+                ParityLayout::default().number() as u32
+            }
+            (Layout::Default, Level::Raid10) => 0x102,
+            (Layout::Default, Level::Raid0) => 2,
+            (Layout::Default, Level::Linear | Level::Raid1 | Level::Raid4) => 0,
+        }
+    }
+
     /// The layout of this name at a level: `left-symmetric`, `near-2` or `n2`, `original`, ...
     ///
     /// # Errors

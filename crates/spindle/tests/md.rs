@@ -197,6 +197,36 @@ fn sets_are_found_by_name_uuid_and_member_and_told_in_mdadms_lines_and_as_json()
     assert!(missing.contains("'elsewhere': no set is called so"), "{missing}");
 }
 
+/// What the real md makes of it is judged by `md_oracle`.
+#[test]
+fn what_was_created_opens_and_is_not_overwritten_without_force() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = |n: usize| {
+        let path = folder.path().join(format!("disk{n}.raw"));
+        let file = std::fs::File::create(&path).expect("a disk");
+        file.set_len(24 << 20).expect("a size");
+        path.to_str().expect("a path").to_owned()
+    };
+    let disks: Vec<String> = (0..3).map(disk).collect();
+    let directory = folder.path().to_str().expect("a path");
+    let create = ["md", "create", "new", "-l5", "-n3", "-c64", "-binternal"];
+    let mut arguments: Vec<&str> = create.to_vec();
+    arguments.extend(disks.iter().map(String::as_str));
+    assert!(text(&arguments).contains("new created, UUID "));
+    let detail = text(&["-d", directory, "md", "detail", "new"]);
+    let fields = fields(&detail);
+    assert_eq!(fields["Consistency Policy"], "bitmap");
+    assert_eq!(fields["State"], "active, resyncing");
+    let again = refusal(&arguments, 2);
+    assert!(again.contains(&disks[0]) && again.contains("--force"), "{again}");
+    arguments.push("--force");
+    text(&arguments);
+    let twice = ["md", "create", "new", "-l1", "-n2", "--force", &disks[0], &disks[0]];
+    assert!(refusal(&twice, 2).contains("given twice"));
+    let few = ["md", "create", "new", "-l1", "-n3", "--force", &disks[0], &disks[1]];
+    assert!(refusal(&few, 2).contains("2 devices are given"));
+}
+
 #[test]
 fn what_is_wrong_is_named_in_one_line() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -12,9 +12,9 @@
 //! 2. [`Choice::of`] groups by the set's UUID and takes the roles from the member with the most events, as md
 //!    does: who is more than one event behind is stale, and who is listed there as faulty or not at all is
 //!    left out. A slot that two devices claim is refused.
-//! 3. [`OpenArray::open`] makes a [view](view) of each member (its data area; bad blocks answer with a medium
+//! 3. [`OpenArray::open`] makes a view (`view`) of each member (its data area; bad blocks answer with a medium
 //!    error; what the engine writes stays in memory) and puts an [`Array`](crate::Array) over them, or two
-//!    where a [reshape](reshape) is under way. A dirty array with a PPL has its parity [put right](ppl) in
+//!    where a reshape (`reshape`) is under way. A dirty array with a PPL has its parity put right (`ppl`) in
 //!    memory first.
 //!
 //! What it refuses: a dirty and degraded RAID 4, 5 or 6 without a PPL (unless forced), journals, reshapes whose

@@ -6,11 +6,13 @@
 //! * `dump`: a set's content, written out.
 //! * `assemble`: whether a set can be opened.
 //! * `serve`: a set over NBD.
+//! * `create`: makes devices members of a new set.
 //! * [`words`]: sizes, layouts and names as mdadm writes them.
 //!
 //! Commands that only read never write a byte: devices are opened for reading alone.
 
 mod assemble;
+mod create;
 mod detail;
 mod dump;
 mod examine;
@@ -42,6 +44,8 @@ enum MdCommand {
     Detail(detail::DetailArgs),
     /// Write a set's content to a file
     Dump(dump::DumpArgs),
+    /// Make devices members of a new set, as mdadm --create does
+    Create(create::CreateArgs),
     /// Open sets for reading, and say with how many members
     Assemble(assemble::AssembleArgs),
     /// Serve a set over NBD, for reading
@@ -56,6 +60,7 @@ pub fn run(args: MdArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let mut paths = devices.to_vec();
     paths.extend(args.members);
     match args.command {
+        MdCommand::Create(args) => create::run(args),
         MdCommand::Examine(args) => examine::run(args, &paths),
         MdCommand::Detail(args) => detail::run(args, &paths),
         MdCommand::Dump(args) => dump::run(args, &paths),

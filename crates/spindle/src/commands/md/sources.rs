@@ -15,13 +15,12 @@ use std::rc::Rc;
 /// Files of one folder that are looked at. More is no folder of disks.
 const FILES_MAX: usize = 4096;
 
-/// A runtime on this host's disks: with threads, because a ring was seen to sleep through the end of parity
-/// computing that another thread does (Linux 6.18, degraded sets); these commands wait for one read at a time.
+/// A runtime on this host's disks.
 ///
 /// # Errors
 /// Where none can be made.
 pub fn runtime() -> Result<HostRuntime, Failure> {
-    HostRuntime::new(ReactorKind::Threads).map_err(Failure::failed)
+    HostRuntime::new(ReactorKind::Auto).map_err(Failure::failed)
 }
 
 /// The paths that were given, or those of SPINDLE_DEVICES, with folders replaced by what lies in them.

@@ -1,0 +1,436 @@
+//! What to write on devices to make them an array: superblocks 1.x, an empty bitmap or PPL, an empty bad-block log.
+//!
+//! Pure: from sizes and wishes to bytes at places. Where the data begins follows mdadm: room for the bitmap (4,
+//! 64 or 128 KiB by the device's size) or the PPL (1 MiB), some headroom for later reshapes (a thousandth of the
+//! device, at the most 128 MiB and at least two chunks), rounded up to a MiB. With 1.0 the data begins at 0 and
+//! the rest lies between it and the superblock.
+//!
+//! The superblock of each device comes last in its list: until it is written, the device is no member.
+//!
+//! Source: mdadm `super1.c` (`validate_geometry1`, `choose_bm_space`, `write_init_super1`,
+//! `add_internal_bitmap1`). Other than mdadm's, a new RAID 5 has no spare that is rebuilt: its parity is
+//! resynchronised.
+
+use crate::spec::Level;
+use crate::superblock::bitmap::{BitmapSuperblock, Bits, SUPERBLOCK_BYTES};
+use crate::superblock::place::Version;
+use crate::superblock::ppl::{Header, signature};
+use crate::superblock::v1::{BadBlockPlace, DEVICES_MAX, ReshapeFields, SuperblockV1};
+use crate::superblock::{ALL_SECTORS, Features, Role, SECTOR, Stamp, Uuid, bad_blocks};
+use stdx::{ByteCount, Offset};
+
+/// Sectors of a MiB, the grid of data offsets.
+const MIB_SECTORS: u64 = 2048;
+/// Sectors of a partial parity log, which hold several records.
+const PPL_SECTORS: u16 = 2048;
+/// Sectors of a bad-block log.
+const LOG_SECTORS: u16 = 8;
+/// Sectors of the grid to which RAID 1 rounds its size: 64 KiB.
+const MIRROR_GRID: u64 = 128;
+/// Entries of the role table beyond the devices, so that spares have room.
+const ROLES_MIN: usize = 128;
+/// The default stretch of a bitmap's bit.
+const BITMAP_CHUNK: u64 = 64 << 20;
+
+/// How an array that was not stopped cleanly is made consistent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// By reading everything.
+    Resync,
+    /// By a write-intent bitmap.
+    Bitmap,
+    /// By a partial parity log (RAID 5).
+    Ppl,
+}
+
+/// An array to be made.
+#[derive(Clone, Debug)]
+pub struct NewArray {
+    /// 1.0, 1.1 or 1.2.
+    pub version: Version,
+    /// Level.
+    pub level: Level,
+    /// Layout, as md's number.
+    pub layout: u32,
+    /// Chunk; none for RAID 1.
+    pub chunk: ByteCount,
+    /// Consistency policy.
+    pub policy: Policy,
+    /// The set's name.
+    pub name: String,
+    /// The set's identity.
+    pub set_uuid: Uuid,
+    /// Now.
+    pub created: Stamp,
+    /// Whether parity and copies are taken to be right.
+    pub assume_clean: bool,
+    /// Slots.
+    pub slots: usize,
+}
+
+/// A device to be made a member: the first `slots` are members, the rest spares.
+#[derive(Clone, Copy, Debug)]
+pub struct NewDevice {
+    /// Its size.
+    pub capacity: ByteCount,
+    /// Its identity.
+    pub uuid: Uuid,
+}
+
+/// Why an array can't be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the texts name")]
+pub enum CreateError {
+    #[error("metadata 0.90 is only read: create with 1.2, 1.1 or 1.0")]
+    Version,
+    #[error("{level} does not keep a {what}: leave it out")]
+    Policy { level: Level, what: &'static str },
+    #[error("a PPL with metadata 1.0 is not supported: create with 1.2 or 1.1")]
+    PplVersion,
+    #[error("{given} devices: a superblock lists {DEVICES_MAX} at the most")]
+    TooMany { given: usize },
+    #[error("no device is there: give at least one that is not 'missing'")]
+    Nobody,
+    #[error("device {index} has {capacity}, too little for metadata and a chunk: use a larger one")]
+    TooSmall { index: usize, capacity: ByteCount },
+    #[error(
+        "{level} with {missing} missing would be dirty and degraded: give all members, or add --assume-clean"
+    )]
+    DirtyDegraded { level: Level, missing: usize },
+}
+
+/// Bytes to be written at a place of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where.
+    pub at: Offset,
+    /// What.
+    pub bytes: Vec<u8>,
+}
+
+/// What a new array comes to.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The pieces of each device that is there, in the order in which they are to be written.
+    pub pieces: Vec<Option<Vec<Piece>>>,
+    /// Sectors of each member that hold data; 0 for linear and RAID 0.
+    pub size: u64,
+    /// Where the data begins, in sectors.
+    pub data_offset: u64,
+}
+
+/// Sectors that are kept for a bitmap on a device of so many sectors.
+fn bitmap_space(sectors: u64) -> u64 {
+    match sectors {
+        0..128 => 0,
+        sectors if sectors - 128 >= 200 << 21 => 256,
+        sectors if sectors - 8 > 8 << 21 => 128,
+        _ => 8,
+    }
+}
+
+impl NewArray {
+    /// What is to be written. `devices` are the slots in order, then spares; `None` is missing.
+    ///
+    /// # Errors
+    /// Why there can be no such array.
+    pub fn plan(&self, devices: &[Option<NewDevice>]) -> Result<Plan, CreateError> {
+        self.check(devices)?;
+        let there = || devices.iter().flatten();
+        let smallest = there().map(|device| device.capacity.bytes() / SECTOR).min();
+        let smallest = smallest.ok_or(CreateError::Nobody)?;
+        let chunk = if self.level == Level::Raid1 { 0 } else { self.chunk.bytes() / SECTOR };
+        let space = match self.policy {
+            Policy::Ppl => u64::from(PPL_SECTORS),
+            _ => bitmap_space(smallest),
+        };
+        let data_offset = match self.version {
+            Version::V10 => 0,
+            _ => {
+                let mut headroom: u64 = 128 << 11;
+                while headroom << 10 > smallest
+                    && (chunk == 0 || headroom > chunk * 2)
+                    && headroom > 0
+                {
+                    headroom >>= 1;
+                }
+                (24 + space + headroom).next_multiple_of(MIB_SECTORS)
+            }
+        };
+        // How much of each can hold data.
+        let mut rooms = Vec::new();
+        for (index, device) in devices.iter().enumerate() {
+            let Some(device) = device else {
+                rooms.push(None);
+                continue;
+            };
+            let too_small = CreateError::TooSmall { index, capacity: device.capacity };
+            let place = self.version.place(device.capacity).map(|at| at.bytes() / SECTOR);
+            let place = place.ok_or(too_small.clone())?;
+            let room = match self.version {
+                Version::V10 => place.checked_sub(space + u64::from(LOG_SECTORS)),
+                _ => (device.capacity.bytes() / SECTOR).checked_sub(data_offset),
+            };
+            let room = room.filter(|room| *room >= chunk.max(8)).ok_or(too_small)?;
+            rooms.push(Some((place, room)));
+        }
+        let redundant = !matches!(self.level, Level::Linear | Level::Raid0);
+        let size = match rooms.iter().flatten().map(|(_, room)| *room).min() {
+            Some(room) if redundant => {
+                let grid = if chunk == 0 { MIRROR_GRID } else { chunk };
+                if room < grid { room & !7 } else { room - room % grid }
+            }
+            _ => 0,
+        };
+        let numbered = devices.iter().zip(rooms).enumerate();
+        let pieces = numbered.map(|(number, (device, room))| {
+            let (device, (place, room)) = (device.as_ref()?, room?);
+            let geometry = Geometry { data_offset, size, space, place, room, chunk };
+            Some(self.pieces(devices, number, device, &geometry))
+        });
+        Ok(Plan { pieces: pieces.collect(), size, data_offset })
+    }
+
+    fn check(&self, devices: &[Option<NewDevice>]) -> Result<(), CreateError> {
+        let level = self.level;
+        let redundant = !matches!(level, Level::Linear | Level::Raid0);
+        if self.version == Version::V090 {
+            return Err(CreateError::Version);
+        }
+        match self.policy {
+            Policy::Bitmap if !redundant => {
+                return Err(CreateError::Policy { level, what: "bitmap" });
+            }
+            Policy::Ppl if level != Level::Raid5 => {
+                return Err(CreateError::Policy { level, what: "PPL" });
+            }
+            Policy::Ppl if self.version == Version::V10 => return Err(CreateError::PplVersion),
+            _ => {}
+        }
+        if devices.len() > DEVICES_MAX {
+            return Err(CreateError::TooMany { given: devices.len() });
+        }
+        let missing = devices.iter().take(self.slots).filter(|device| device.is_none()).count();
+        // With all redundancy missing there is no parity that could be wrong.
+        let all_gone = missing == level.parities();
+        if level.parities() > 0 && missing > 0 && !all_gone && !self.assume_clean {
+            return Err(CreateError::DirtyDegraded { level, missing });
+        }
+        Ok(())
+    }
+
+    fn pieces(
+        &self,
+        devices: &[Option<NewDevice>],
+        number: usize,
+        device: &NewDevice,
+        geometry: &Geometry,
+    ) -> Vec<Piece> {
+        let redundant = !matches!(self.level, Level::Linear | Level::Raid0);
+        let missing = devices.iter().take(self.slots).any(Option::is_none);
+        let clean = self.assume_clean || !redundant || missing && self.level.parities() > 0;
+        let at = |offset: i64| {
+            Offset(geometry.place.saturating_add_signed(offset).saturating_mul(SECTOR))
+        };
+        let (space, log) = (geometry.space as i64, i64::from(LOG_SECTORS));
+        // Behind the superblock: bitmap or PPL, then the log. With 1.0 before it, in reverse.
+        let (space_at, log_at) = match self.version {
+            Version::V10 => (-log - space, -log),
+            _ if redundant => (8, 8 + space),
+            _ => (8, 8),
+        };
+        let mut features = Features::NONE;
+        let mut pieces = Vec::new();
+        let mut bitmap_or_ppl = [0; 4];
+        match self.policy {
+            Policy::Resync => {}
+            Policy::Bitmap => {
+                features = features | Features::BITMAP;
+                bitmap_or_ppl = (space_at as i32).to_le_bytes();
+                pieces.push(Piece { at: at(space_at), bytes: self.bitmap(geometry, clean) });
+            }
+            Policy::Ppl => {
+                features = features | Features::PPL;
+                bitmap_or_ppl = SuperblockV1::ppl_field(space_at as i16, PPL_SECTORS);
+                let signature = signature(self.set_uuid);
+                let header = Header { signature, generation: 0, entries: Vec::new() };
+                let bytes = header.encode().unwrap_or_default();
+                pieces.push(Piece { at: at(space_at), bytes });
+            }
+        }
+        if self.level == Level::Raid0 {
+            features = features | Features::RAID0_LAYOUT;
+        }
+        if let Ok(bytes) = bad_blocks::encode(&[], LOG_SECTORS) {
+            pieces.push(Piece { at: at(log_at), bytes });
+        }
+        let role = |number: usize| match devices.get(number) {
+            Some(Some(_)) if number < self.slots => Role::Slot(number as u16),
+            _ => Role::Spare,
+        };
+        let mut set_name = [0; 32];
+        // 31 bytes and a zero, as mdadm keeps it.
+        set_name.iter_mut().take(31).zip(self.name.bytes()).for_each(|(to, byte)| *to = byte);
+        let level = match self.level {
+            Level::Linear => -1,
+            Level::Raid0 => 0,
+            Level::Raid1 => 1,
+            Level::Raid4 => 4,
+            Level::Raid5 => 5,
+            Level::Raid6 => 6,
+            Level::Raid10 => 10,
+        };
+        let superblock = SuperblockV1 {
+            features,
+            set_uuid: self.set_uuid,
+            set_name,
+            created: self.created,
+            level,
+            layout: self.layout,
+            size: geometry.size,
+            chunk: geometry.chunk as u32,
+            slots: self.slots as u32,
+            bitmap_or_ppl,
+            reshape: ReshapeFields::default(),
+            data_offset: geometry.data_offset,
+            data_size: geometry.room,
+            super_offset: geometry.place,
+            recovery_offset: 0,
+            device_number: number as u32,
+            corrected_reads: 0,
+            device_uuid: device.uuid,
+            flags: 0,
+            bad_blocks: BadBlockPlace { shift: 0, sectors: LOG_SECTORS, offset: log_at as i32 },
+            updated: self.created,
+            events: 0,
+            resync_offset: if clean { ALL_SECTORS } else { 0 },
+            roles: (0..devices.len().max(ROLES_MIN)).map(role).collect(),
+        };
+        pieces.push(Piece { at: at(0), bytes: superblock.encode() });
+        pieces
+    }
+
+    /// A bitmap with every bit set, or none where the array is clean.
+    fn bitmap(&self, geometry: &Geometry, clean: bool) -> Vec<u8> {
+        let copies = u64::from((self.layout & 255) * (self.layout >> 8 & 255)).max(1);
+        let sync_sectors = match self.level {
+            Level::Raid10 => geometry.size * self.slots as u64 / copies,
+            _ => geometry.size,
+        };
+        let bits_max = (geometry.space * SECTOR).saturating_sub(SUPERBLOCK_BYTES as u64) * 8;
+        let mut chunk = BITMAP_CHUNK;
+        while sync_sectors.div_ceil(chunk / SECTOR) > bits_max && chunk < 1 << 31 {
+            chunk *= 2;
+        }
+        let superblock = BitmapSuperblock {
+            set_uuid: self.set_uuid,
+            events: 0,
+            events_cleared: 0,
+            sync_sectors,
+            state: 0,
+            chunk_bytes: chunk as u32,
+            daemon_sleep_s: 5,
+            write_behind: 0,
+            sectors_reserved: geometry.space as u32,
+        };
+        let mut bytes = superblock.encode();
+        bytes.extend_from_slice(Bits::new(superblock.bits(), !clean).bytes());
+        bytes.resize(bytes.len().next_multiple_of(4096), 0);
+        bytes
+    }
+}
+
+/// Sectors of one device.
+struct Geometry {
+    data_offset: u64,
+    size: u64,
+    space: u64,
+    place: u64,
+    room: u64,
+    chunk: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(level: Level, chunk_kib: u64) -> NewArray {
+        NewArray {
+            version: Version::V12,
+            level,
+            layout: 2,
+            chunk: ByteCount::kib(chunk_kib),
+            policy: Policy::Resync,
+            name: "host:new".to_owned(),
+            set_uuid: Uuid([3; 16]),
+            created: Stamp::from_seconds(1_800_000_000),
+            assume_clean: false,
+            slots: 3,
+        }
+    }
+
+    fn devices(mib: &[u64]) -> Vec<Option<NewDevice>> {
+        let device =
+            |mib: &u64| NewDevice { capacity: ByteCount::mib(*mib), uuid: Uuid([*mib as u8; 16]) };
+        mib.iter().map(|mib| Some(device(mib))).collect()
+    }
+
+    /// The fixtures of the real mdadm have these.
+    #[test]
+    fn data_begins_where_mdadm_begins_it() {
+        let offset = |new: NewArray, mib: &[u64]| {
+            let plan = new.plan(&devices(mib)).expect("fits");
+            (plan.data_offset, plan.size)
+        };
+        assert_eq!(offset(new(Level::Raid5, 64), &[64, 64, 64]), (2048, 129_024));
+        assert_eq!(offset(new(Level::Raid0, 512), &[40, 64, 96]), (4096, 0));
+        assert_eq!(offset(new(Level::Raid1, 0), &[64, 64, 64]), (2048, 129_024));
+        let ppl = NewArray { policy: Policy::Ppl, ..new(Level::Raid5, 64) };
+        assert_eq!(offset(ppl, &[40, 40, 40]), (4096, 77_824));
+        let old = NewArray { version: Version::V10, ..new(Level::Raid1, 0) };
+        assert_eq!(offset(old, &[48, 48, 48]), (0, 98_176));
+    }
+
+    #[test]
+    fn what_is_written_reads_back_and_pieces_do_not_overlap() {
+        for version in [Version::V10, Version::V11, Version::V12] {
+            for policy in [Policy::Resync, Policy::Bitmap, Policy::Ppl] {
+                let new = NewArray { version, policy, ..new(Level::Raid5, 64) };
+                let Ok(plan) = new.plan(&devices(&[48, 48, 50, 60])) else {
+                    assert_eq!((version, policy), (Version::V10, Policy::Ppl));
+                    continue;
+                };
+                for (number, pieces) in plan.pieces.iter().flatten().enumerate() {
+                    let last = pieces.last().expect("a superblock");
+                    let sb = SuperblockV1::decode(&last.bytes).expect("decodes");
+                    assert_eq!((sb.version(), sb.device_number), (version, number as u32));
+                    let role = if number < 3 { Role::Slot(number as u16) } else { Role::Spare };
+                    assert_eq!((sb.role(), sb.is_clean()), (Some(role), false));
+                    let data = sb.data_offset * 512..(sb.data_offset + sb.data_size) * 512;
+                    let mut taken: Vec<_> = pieces
+                        .iter()
+                        .map(|piece| piece.at.bytes()..piece.at.bytes() + piece.bytes.len() as u64)
+                        .chain([data])
+                        .collect();
+                    taken.sort_unstable_by_key(|range| range.start);
+                    assert!(taken.windows(2).all(|pair| pair[0].end <= pair[1].start), "{taken:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_is_refused_with_its_mend() {
+        let text = |new: NewArray, devices: &[Option<NewDevice>]| {
+            new.plan(devices).expect_err("refused").to_string()
+        };
+        let ppl = NewArray { policy: Policy::Ppl, ..new(Level::Raid6, 64) };
+        assert!(text(ppl, &devices(&[48; 4])).contains("raid6 does not keep a PPL"));
+        assert!(text(new(Level::Raid5, 64), &devices(&[1, 48, 48])).contains("device 0"));
+        let mut some = devices(&[48; 4]);
+        some[1] = None;
+        let six = NewArray { slots: 4, ..new(Level::Raid6, 64) };
+        assert!(text(six, &some).contains("--assume-clean"));
+        assert!(text(new(Level::Raid5, 64), &[None, None, None]).contains("missing"));
+    }
+}

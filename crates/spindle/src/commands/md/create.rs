@@ -1,0 +1,252 @@
+//! `spindle md create`: makes devices members of a new set, with mdadm's words.
+//!
+//! Only metadata is written. Unless `--assume-clean` is given the set is marked as never synchronised, so that
+//! whoever assembles it for writing first makes parity and copies right.
+//!
+//! Nothing that holds something is overwritten without `--force`. Each device's superblock is written last and
+//! after a flush, and superblocks of other versions that lie elsewhere on it are wiped, so that it is never two
+//! things at once.
+
+use super::{sources, words};
+use crate::commands::{Failure, print};
+use ::md::create::{NewArray, NewDevice, Plan, Policy};
+use ::md::superblock::place::Version;
+use ::md::superblock::{MAGIC, SUPERBLOCK_BYTES, Stamp, Uuid};
+use ::md::{ArraySpec, CHUNK_DEFAULT, Layout, Level};
+use clap::Args;
+use host::{FileDevice, FileOptions, HostRuntime};
+use rt::{Buf, DeviceRef, IoError, Request};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use stdx::{ByteCount, Offset};
+
+/// What `create` takes.
+#[derive(Args)]
+pub struct CreateArgs {
+    /// The set's name
+    array: String,
+    /// The level: linear, 0, 1, 10, 4, 5, 6
+    #[arg(short, long)]
+    level: String,
+    /// How many members
+    #[arg(short = 'n', long)]
+    raid_devices: usize,
+    /// How many of the devices are spares
+    #[arg(short = 'x', long, default_value_t = 0)]
+    spare_devices: usize,
+    /// Chunk, in KiB or with a unit
+    #[arg(short, long)]
+    chunk: Option<String>,
+    /// Layout: left-symmetric, near-2 or n2, original, ...
+    #[arg(short = 'p', long)]
+    layout: Option<String>,
+    /// Metadata: 1.2, 1.1 or 1.0
+    #[arg(short = 'e', long, default_value = "1.2")]
+    metadata: String,
+    /// Write-intent bitmap: internal or none
+    #[arg(short, long, value_parser = ["internal", "none"])]
+    bitmap: Option<String>,
+    /// Consistency policy: resync, bitmap or ppl
+    #[arg(short = 'k', long, value_parser = ["resync", "bitmap", "ppl"])]
+    consistency_policy: Option<String>,
+    /// Take parity and copies to be right, as they are on devices of zeros
+    #[arg(long)]
+    assume_clean: bool,
+    /// Overwrite what the devices hold
+    #[arg(short, long)]
+    force: bool,
+    /// The devices, members first; the word missing leaves a slot empty
+    #[arg(required = true)]
+    devices: Vec<PathBuf>,
+}
+
+/// Carries out the command.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: CreateArgs) -> Result<(), Failure> {
+    let expected = args.raid_devices + args.spare_devices;
+    if args.devices.len() != expected {
+        let given = args.devices.len();
+        let text = format!("{given} devices are given, and -n and -x ask for {expected}");
+        return Err(Failure::usage(text));
+    }
+    let runtime = sources::runtime()?;
+    let mut devices = Vec::new();
+    for (n, path) in args.devices.iter().enumerate() {
+        if path.as_os_str() == "missing" && n < args.raid_devices {
+            devices.push(None);
+            continue;
+        }
+        check_expendable(path, args.force)?;
+        let twice = args.devices[..n].iter().any(|other| same(other, path));
+        if twice {
+            let text = format!("'{}' is given twice: name each device once", path.display());
+            return Err(Failure::usage(text));
+        }
+        let options = FileOptions { direct: false, read_only: false };
+        let device = FileDevice::open(&runtime.host(), path, options).map_err(Failure::usage)?;
+        devices.push(Some(Rc::new(device) as DeviceRef));
+    }
+    let new = wished(&args)?;
+    let mut described = Vec::new();
+    for device in &devices {
+        let described_one = |device: &DeviceRef| -> Result<NewDevice, Failure> {
+            Ok(NewDevice { capacity: device.geometry().capacity, uuid: random()? })
+        };
+        described.push(device.as_ref().map(described_one).transpose()?);
+    }
+    check_spec(&new, &args, &devices)?;
+    let plan = new.plan(&described).map_err(Failure::usage)?;
+    write(&runtime, &new, &devices, plan)?;
+    let dirty = !new.assume_clean && !matches!(new.level, Level::Linear | Level::Raid0);
+    let then = if dirty { "; it is to be resynchronised by the first to write to it" } else { "" };
+    print(&format!("array {} created, UUID {}{then}\n", new.name, new.set_uuid))
+}
+
+/// The wishes of the command line.
+fn wished(args: &CreateArgs) -> Result<NewArray, Failure> {
+    let level: Level = args.level.parse().map_err(Failure::usage)?;
+    let version: Version = args.metadata.parse().map_err(Failure::usage)?;
+    let layout = match &args.layout {
+        Some(text) => Layout::parse(level, text).map_err(Failure::usage)?,
+        None => Layout::Default,
+    };
+    let policy = match (args.consistency_policy.as_deref(), args.bitmap.as_deref()) {
+        (Some("ppl"), Some("internal")) => {
+            let text = "a bitmap and a PPL exclude one another: leave one out";
+            return Err(Failure::usage(text));
+        }
+        (Some("ppl"), _) => Policy::Ppl,
+        (Some("bitmap"), None | Some("internal")) | (None, Some("internal")) => Policy::Bitmap,
+        (Some("bitmap"), _) | (Some("resync"), Some("internal")) => {
+            let text = "--bitmap and --consistency-policy contradict one another: leave one out";
+            return Err(Failure::usage(text));
+        }
+        _ => Policy::Resync,
+    };
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Ok(NewArray {
+        version,
+        level,
+        layout: layout.to_md(level),
+        chunk: match level {
+            Level::Raid1 => ByteCount::ZERO,
+            Level::Linear => args.chunk.as_deref().map_or(Ok(ByteCount::ZERO), chunk)?,
+            _ => args.chunk.as_deref().map_or(Ok(CHUNK_DEFAULT), chunk)?,
+        },
+        policy,
+        name: name(&args.array),
+        set_uuid: random()?,
+        created: Stamp::from_seconds(since.map_err(Failure::failed)?.as_secs()),
+        assume_clean: args.assume_clean,
+        slots: args.raid_devices,
+    })
+}
+
+/// A chunk in KiB, as mdadm reads it, or with a unit.
+fn chunk(text: &str) -> Result<ByteCount, Failure> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    let text = if plain { format!("{text}k") } else { text.to_owned() };
+    text.parse().map_err(Failure::usage)
+}
+
+/// `HOST:NAME`, as mdadm names a set, where it fits.
+fn name(array: &str) -> String {
+    let short = array.strip_prefix("/dev/md/").or(array.strip_prefix("/dev/")).unwrap_or(array);
+    let whole = format!("{}:{short}", words::host());
+    if short.contains(':') || whole.len() > 31 { short.to_owned() } else { whole }
+}
+
+/// An identity from the system's randomness.
+fn random() -> Result<Uuid, Failure> {
+    let mut bytes = [0; 16];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|error| Failure::failed(format!("reading /dev/urandom: {error}")))?;
+    Ok(Uuid(bytes))
+}
+
+fn same(a: &Path, b: &Path) -> bool {
+    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+fn check_expendable(path: &Path, force: bool) -> Result<(), Failure> {
+    if force {
+        return Ok(());
+    }
+    match host::probe::content(path).map_err(Failure::usage)? {
+        None => Ok(()),
+        Some(content) => Err(Failure::usage(format!(
+            "{}: it holds {content}; name another, or destroy its content with --force",
+            path.display()
+        ))),
+    }
+}
+
+/// Whether the engine could run such an array: what is wrong with levels, layouts, counts and chunks.
+fn check_spec(
+    new: &NewArray,
+    args: &CreateArgs,
+    devices: &[Option<DeviceRef>],
+) -> Result<(), Failure> {
+    let mut spec = ArraySpec::new(new.level, Vec::new());
+    spec.layout = match &args.layout {
+        Some(text) => Layout::parse(new.level, text).map_err(Failure::usage)?,
+        None => Layout::Default,
+    };
+    spec.chunk = new.chunk;
+    spec.members = devices.iter().take(new.slots).cloned().collect();
+    spec.check().map_err(Failure::usage)
+}
+
+fn write(
+    runtime: &HostRuntime,
+    new: &NewArray,
+    devices: &[Option<DeviceRef>],
+    plan: Plan,
+) -> Result<(), Failure> {
+    let version = new.version;
+    let each: Vec<_> = devices
+        .iter()
+        .cloned()
+        .zip(plan.pieces)
+        .filter_map(|(device, pieces)| Some((device?, pieces?)))
+        .collect();
+    let writing = async move {
+        for (device, pieces) in &each {
+            wipe_others(device, version).await?;
+            for piece in pieces.iter().take(pieces.len().saturating_sub(1)) {
+                device.submit(Request::write(piece.at, Buf::copy_of(&piece.bytes))).await?;
+            }
+            device.submit(Request::flush()).await?;
+        }
+        for (device, pieces) in &each {
+            if let Some(superblock) = pieces.last() {
+                let bytes = Buf::copy_of(&superblock.bytes);
+                device.submit(Request::write(superblock.at, bytes)).await?;
+            }
+            device.submit(Request::flush()).await?;
+        }
+        Ok::<(), IoError>(())
+    };
+    let done = runtime.runtime().block_on(writing).expect("I/O on a real device ends");
+    done.map_err(Failure::failed)
+}
+
+/// Wipes superblocks that lie where another version has them.
+async fn wipe_others(device: &DeviceRef, version: Version) -> Result<(), IoError> {
+    let capacity = device.geometry().capacity;
+    let own = version.place(capacity);
+    let mut places: Vec<Offset> =
+        Version::ALL.iter().filter_map(|version| version.place(capacity)).collect();
+    places.retain(|place| Some(*place) != own);
+    let len = ByteCount(SUPERBLOCK_BYTES as u64);
+    for place in places {
+        let found = device.submit(Request::read(place, len)).await?.to_vec();
+        if found.starts_with(&MAGIC.to_le_bytes()) || found.starts_with(&MAGIC.to_be_bytes()) {
+            device.submit(Request::write(place, Buf::zeros(SUPERBLOCK_BYTES))).await?;
+        }
+    }
+    Ok(())
+}
