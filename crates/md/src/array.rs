@@ -8,6 +8,7 @@
 use crate::locks::RangeLock;
 use crate::member::{MemberReport, Members};
 use crate::mirror::Mirror;
+use crate::record::{Recorder, recorded};
 use crate::set::{Set, Stats};
 use crate::spec::{ArraySpec, Level, Map, STRIPE_CACHE_PER_MEMBER_DEFAULT, SpecError};
 use crate::stripe::Stripes;
@@ -38,6 +39,7 @@ pub struct Array {
     /// One background operation at a time.
     pub(crate) operations: Mutex<()>,
     pub(crate) progress: RefCell<Option<Progress>>,
+    recorder: RefCell<Option<Rc<dyn Recorder>>>,
 }
 
 impl Array {
@@ -77,7 +79,26 @@ impl Array {
             grain,
             operations: Mutex::default(),
             progress: RefCell::default(),
+            recorder: RefCell::default(),
         }))
+    }
+
+    /// From now on changes are recorded: see [`Recorder`].
+    pub fn record_with(&self, recorder: Rc<dyn Recorder>) {
+        *self.recorder.borrow_mut() = Some(recorder);
+    }
+
+    /// Which range of the members' data areas a range of the array lies on (RAID 10: the range itself, as
+    /// md counts there).
+    fn component_range(&self, request: &Request) -> std::ops::Range<u64> {
+        let (start, end) = (request.offset.bytes(), (request.offset + request.len()).bytes());
+        match &self.engine {
+            Engine::Stripes(stripes) => {
+                let row = stripes.map.row_bytes();
+                start / row * stripes.map.chunk..end.div_ceil(row) * stripes.map.chunk
+            }
+            Engine::Mirror(_) | Engine::Striped(_) => start..end,
+        }
     }
 
     /// The array as a device.
@@ -155,41 +176,6 @@ impl Array {
         }
         Err(SpecError::SpareTooSmall { name: device.name().to_string(), capacity, needed })
     }
-
-    fn flush(&self) -> IoFuture {
-        let set = Rc::clone(&self.set);
-        let engine = self.engine.clone();
-        let (mut whose, mut futures) = (SmallVec::<[_; 4]>::new(), SmallVec::new());
-        for (slot, id, device) in set.members.devices() {
-            whose.push((slot, id));
-            futures.push(device.submit(Request::flush()));
-        }
-        IoFuture::new(async move {
-            let mut spared = None;
-            for ((slot, id), result) in whose.into_iter().zip(all(futures).await) {
-                let Err(error) = result else { continue };
-                let can_spare = |slot| match &engine {
-                    Engine::Striped(_) => true,
-                    Engine::Mirror(mirror) => mirror.is_last(slot),
-                    Engine::Stripes(_) => false,
-                };
-                if !set.members.write_failed(slot, id, can_spare) {
-                    spared = spared.or(Some(error.kind));
-                }
-            }
-            if let Engine::Stripes(stripes) = &engine {
-                let lost =
-                    (0..set.members.len()).filter(|slot| !set.members.is_active(*slot)).count();
-                if lost > stripes.map.parities() {
-                    spared = Some(IoErrorKind::TooFewMembers);
-                }
-            }
-            match spared {
-                None => Ok(SgList::new()),
-                Some(kind) => Err(set.error(kind, OpKind::Flush, 0, 0)),
-            }
-        })
-    }
 }
 
 impl Device for Array {
@@ -205,15 +191,65 @@ impl Device for Array {
         if let Err(error) = request.check(self) {
             return IoFuture::ready(Err(error));
         }
-        if request.kind() == OpKind::Flush {
-            return self.flush();
+        let recorder = self.recorder.borrow().clone();
+        if let Some(recorder) = recorder
+            && request.kind() != OpKind::Read
+        {
+            let (range, engine) = (self.component_range(&request), self.engine.clone());
+            let set = Rc::clone(&self.set);
+            return recorded(&self.set, recorder, range, request, move |request| {
+                submit_to(&set, &engine, request)
+            });
         }
-        match &self.engine {
-            Engine::Striped(striped) => striped.submit(request),
-            Engine::Mirror(mirror) => mirror.submit(request),
-            Engine::Stripes(stripes) => stripes.submit(request),
-        }
+        submit_to(&self.set, &self.engine, request)
     }
+}
+
+/// Hands a request that was checked to the engine of the level.
+fn submit_to(set: &Rc<Set>, engine: &Engine, request: Request) -> IoFuture {
+    if request.kind() == OpKind::Flush {
+        return flush(set, engine);
+    }
+    match engine {
+        Engine::Striped(striped) => striped.submit(request),
+        Engine::Mirror(mirror) => mirror.submit(request),
+        Engine::Stripes(stripes) => stripes.submit(request),
+    }
+}
+
+/// A flush of every member.
+fn flush(set: &Rc<Set>, engine: &Engine) -> IoFuture {
+    let set = Rc::clone(set);
+    let engine = engine.clone();
+    let (mut whose, mut futures) = (SmallVec::<[_; 4]>::new(), SmallVec::new());
+    for (slot, id, device) in set.members.devices() {
+        whose.push((slot, id));
+        futures.push(device.submit(Request::flush()));
+    }
+    IoFuture::new(async move {
+        let mut spared = None;
+        for ((slot, id), result) in whose.into_iter().zip(all(futures).await) {
+            let Err(error) = result else { continue };
+            let can_spare = |slot| match &engine {
+                Engine::Striped(_) => true,
+                Engine::Mirror(mirror) => mirror.is_last(slot),
+                Engine::Stripes(_) => false,
+            };
+            if !set.members.write_failed(slot, id, can_spare) {
+                spared = spared.or(Some(error.kind));
+            }
+        }
+        if let Engine::Stripes(stripes) = &engine {
+            let lost = (0..set.members.len()).filter(|slot| !set.members.is_active(*slot)).count();
+            if lost > stripes.map.parities() {
+                spared = Some(IoErrorKind::TooFewMembers);
+            }
+        }
+        match spared {
+            None => Ok(SgList::new()),
+            Some(kind) => Err(set.error(kind, OpKind::Flush, 0, 0)),
+        }
+    })
 }
 
 /// The array's shape, from its members'.

@@ -21,6 +21,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `record` | what must stand on the members before a write begins or is answered |
 //! | `spec` | what an array is to be, and what is wrong with that |
 //! | [`superblock`] | md's metadata: bytes and values |
 //! | [`assemble`] | from devices with metadata to an array |
@@ -43,12 +44,14 @@ mod array;
 pub mod assemble;
 pub mod create;
 mod layout;
+pub mod live;
 mod locks;
 mod member;
 mod mirror;
 mod parity;
 mod pieces;
 mod ranges;
+pub mod record;
 mod set;
 mod spec;
 mod spread;

@@ -210,6 +210,16 @@ impl Members {
         }
     }
 
+    /// Up to where a slot has all that it should have.
+    pub(crate) fn recovered(&self, slot: usize) -> u64 {
+        let slot = &self.slots[slot];
+        match slot.state.get() {
+            MemberState::Active => self.extent,
+            MemberState::Rebuilding => slot.there.borrow().prefix(),
+            _ => 0,
+        }
+    }
+
     /// Whether a range of the slot's data area can be read and is right.
     pub(crate) fn readable(&self, slot: usize, range: &Range<u64>) -> bool {
         let slot = &self.slots[slot];

@@ -65,6 +65,11 @@ impl RangeSet {
             .filter(|part| !part.is_empty())
     }
 
+    /// Up to where everything from 0 on is in the set.
+    pub(crate) fn prefix(&self) -> u64 {
+        self.0.first().filter(|held| held.start == 0).map_or(0, |held| held.end)
+    }
+
     /// How many bytes are in the set.
     pub(crate) fn total(&self) -> u64 {
         self.0.iter().map(|held| held.end - held.start).sum()
@@ -92,6 +97,8 @@ mod tests {
             prop_assert_eq!(set.touches(&asked), part.iter().any(|flag| *flag));
             let found: u64 = set.parts(&asked).map(|part| part.end - part.start).sum();
             prop_assert_eq!(found, part.iter().filter(|flag| **flag).count() as u64);
+            let prefix = flags.iter().take_while(|flag| **flag).count();
+            prop_assert_eq!(set.prefix(), prefix as u64);
             prop_assert_eq!(set.total(), flags.iter().filter(|flag| **flag).count() as u64);
             prop_assert!(set.0.windows(2).all(|pair| pair[0].end < pair[1].start));
         }

@@ -3,5 +3,6 @@
 mod assembled;
 mod behaves_as_bytes;
 mod fixtures;
+mod live;
 mod redundancy;
 mod rig;
