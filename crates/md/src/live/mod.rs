@@ -30,7 +30,7 @@ use crate::assemble::{AssembleError, Choice, Found, Superblock, bad_blocks, leve
 use crate::member::MemberState;
 use crate::spec::{ArraySpec, Layout, Level, SpecError};
 use crate::superblock::{ALL_SECTORS, Features, SECTOR, Uuid};
-use crate::sync::{Initialise, SyncError, SyncPriority};
+use crate::sync::{CheckReport, Initialise, SyncError, SyncPriority};
 use keeper::{Keeper, Kept};
 use rt::filter::Slice;
 use rt::{DeviceRef, IoErrorKind, Request, Rt};
@@ -223,6 +223,16 @@ impl LiveArray {
         Ok(())
     }
 
+    /// Compares copies and parity, and makes them agree with the data.
+    ///
+    /// # Errors
+    /// [`LiveError`]
+    pub async fn repair(&self, priority: SyncPriority) -> Result<CheckReport, LiveError> {
+        self.keeper.begin().await.map_err(|kind| self.superblocks(kind))?;
+        let done = self.array.repair(self.array.whole(), priority).await;
+        done.map_err(|error| LiveError::Sync { set: self.set, error })
+    }
+
     /// Fails a member, and records it.
     ///
     /// # Errors
@@ -236,7 +246,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// [`LiveError`]
-    pub async fn stop(self) -> Result<(), LiveError> {
+    pub async fn stop(&self) -> Result<(), LiveError> {
         self.flush().await?;
         self.keeper.stop().await.map_err(|kind| self.superblocks(kind))
     }

@@ -6,6 +6,7 @@
 //! * `dump`: a set's content, written out.
 //! * `assemble`: whether a set can be opened.
 //! * `serve`: a set over NBD.
+//! * `live`: sets open for writing: check, repair, fail.
 //! * `create`: makes devices members of a new set.
 //! * [`words`]: sizes, layouts and names as mdadm writes them.
 //!
@@ -16,6 +17,7 @@ mod create;
 mod detail;
 mod dump;
 mod examine;
+mod live;
 mod serve;
 pub mod sources;
 mod words;
@@ -48,7 +50,13 @@ enum MdCommand {
     Create(create::CreateArgs),
     /// Open sets for reading, and say with how many members
     Assemble(assemble::AssembleArgs),
-    /// Serve a set over NBD, for reading
+    /// Compare copies and parity, and say where they differ; writes nothing
+    Check(live::CheckArgs),
+    /// Resynchronise and rebuild what needs it, and mend what differs
+    Repair(live::RepairArgs),
+    /// Record that a member is not to be used any more
+    Fail(live::FailArgs),
+    /// Serve a set over NBD; resynchronises and rebuilds beside it
     Serve(serve::ServeArgs),
 }
 
@@ -65,6 +73,9 @@ pub fn run(args: MdArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         MdCommand::Detail(args) => detail::run(args, &paths),
         MdCommand::Dump(args) => dump::run(args, &paths),
         MdCommand::Assemble(args) => assemble::run(args, &paths),
+        MdCommand::Check(args) => live::check(&args, &paths),
+        MdCommand::Repair(args) => live::repair(&args, &paths),
+        MdCommand::Fail(args) => live::fail(&args, &paths),
         MdCommand::Serve(args) => serve::run(args, &paths),
     }
 }

@@ -20,7 +20,7 @@ pub enum Raid0Layout {
 }
 
 /// How a set is opened.
-#[derive(Args, Clone, Copy)]
+#[derive(Args, Clone, Copy, Default)]
 pub struct OpeningArgs {
     /// Open a dirty and degraded set too: stripes that were being written may be wrong
     #[arg(short, long)]

@@ -1,16 +1,19 @@
 //! `spindle md serve`: a set over NBD.
 //!
-//! Sets are opened for reading alone, so the export refuses writes.
+//! The set is opened for writing, resynchronised and rebuilt beside the host's I/O where it needs that, and
+//! stopped cleanly at the end; with `--readonly` nothing of it is written.
 
 use super::assemble::{OpeningArgs, open};
-use super::sources;
-use crate::commands::Failure;
+use super::{live, sources};
+use crate::commands::{Failure, say};
 use crate::serve;
+use ::md::SyncPriority;
 use clap::Args;
 use export::nbd::Export;
 use export::tls::Tls;
 use host::Address;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// What `serve` takes.
 #[derive(Args)]
@@ -23,6 +26,9 @@ pub struct ServeArgs {
     /// The export's name; clients that name none get it too
     #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
+    /// For reading only; sets with a bitmap, a PPL, or in a reshape can only be served so yet
+    #[arg(short = 'o', long)]
+    readonly: bool,
     #[command(flatten)]
     opening: OpeningArgs,
 }
@@ -35,9 +41,25 @@ pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let addresses: Result<Vec<Address>, _> = args.nbd.iter().map(|text| text.parse()).collect();
     let addresses = addresses.map_err(Failure::usage)?;
     let runtime = sources::runtime()?;
-    let choice = sources::choice(&runtime, paths, &args.array)?;
-    let device = open(&runtime, choice, args.opening.options())?;
-    let description = "a RAID set, for reading".to_owned();
-    let export = Export { name: args.name, description, device, read_only: true };
-    serve::until_told_to_stop(&runtime, vec![export], &addresses, Tls::off())
+    if args.readonly {
+        let choice = sources::choice(&runtime, paths, &args.array)?;
+        let device = open(&runtime, choice, args.opening.options())?;
+        let description = "a RAID set, for reading".to_owned();
+        let export = Export { name: args.name, description, device, read_only: true };
+        return serve::until_told_to_stop(&runtime, vec![export], &addresses, Tls::off());
+    }
+    let set = Rc::new(live::open(&runtime, paths, &args.array, args.opening.force)?);
+    let (device, description) = (set.device(), "a RAID set".to_owned());
+    let export = Export { name: args.name, description, device, read_only: false };
+    let its_set = Rc::clone(&set);
+    let beside = runtime.rt().spawn(async move {
+        if let Err(error) = live::make_whole(&its_set, SyncPriority::Normal).await {
+            say(&format!("spindle: {error}"));
+        }
+    });
+    let served = serve::until_told_to_stop(&runtime, vec![export], &addresses, Tls::off());
+    // What is under way ends by itself; the superblocks say how far it is.
+    drop(beside);
+    let stopped = live::wait(&runtime, async move { set.stop().await });
+    served.and(stopped)
 }

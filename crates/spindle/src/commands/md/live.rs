@@ -1,0 +1,206 @@
+//! Sets opened for writing, for as long as a command runs.
+//!
+//! * `check`: compares copies and parity; writes nothing.
+//! * `repair`: resynchronises what was not stopped cleanly, rebuilds on spares, and mends what differs.
+//! * `fail`: records that a member is not to be used any more.
+//!
+//! Each opens the set, does the one thing, and stops it cleanly.
+
+use super::assemble::OpeningArgs;
+use super::{assemble as reading, sources, words};
+use crate::commands::{Failure, print, say};
+use ::md::assemble::{self, Choice};
+use ::md::live::{LiveArray, LiveError, LiveOptions};
+use ::md::{CheckReport, SyncError, SyncPriority};
+use clap::Args;
+use host::{FileDevice, FileOptions, HostRuntime};
+use rt::DeviceRef;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Mismatches that are listed; all are counted.
+const LISTED_MAX: usize = 20;
+
+/// What `check` takes.
+#[derive(Args)]
+pub struct CheckArgs {
+    /// The set: its name, its UUID, or the path of a member
+    array: String,
+}
+
+/// What `repair` takes.
+#[derive(Args)]
+pub struct RepairArgs {
+    /// The set: its name, its UUID, or the path of a member
+    array: String,
+    /// Start a dirty and degraded set too: stripes that were being written may be wrong
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// What `fail` takes.
+#[derive(Args)]
+pub struct FailArgs {
+    /// The set: its name, its UUID, or the path of a member
+    array: String,
+    /// The path of the member
+    member: PathBuf,
+}
+
+/// Opens a set for writing.
+///
+/// # Errors
+/// With the line to print.
+pub fn open(
+    runtime: &HostRuntime,
+    paths: &[PathBuf],
+    called: &str,
+    force: bool,
+) -> Result<LiveArray, Failure> {
+    let choice = sources::choice(runtime, paths, called)?;
+    super::detail::tell_left_out(&choice);
+    let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
+    // The same devices once more, and this time for writing.
+    let there = choice.slots.iter().flatten().chain(&choice.spares);
+    let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
+    let mut devices: Vec<DeviceRef> = Vec::new();
+    for found in there {
+        let options = FileOptions { direct: false, read_only: false };
+        let path = PathBuf::from(found.name());
+        let device = FileDevice::open(&runtime.host(), &path, options).map_err(Failure::failed)?;
+        devices.push(Rc::new(device));
+    }
+    let (set, rt) = (choice.set, runtime.rt());
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let options = LiveOptions { force, unix_s: since.map_or(0, |since| since.as_secs()) };
+    wait(runtime, async move {
+        let mut found = Vec::new();
+        for device in &devices {
+            found.extend(assemble::find(device).await?);
+        }
+        LiveArray::open(&rt, &name, Choice::of(set, found)?, options).await
+    })
+}
+
+/// Runs I/O to its end.
+///
+/// # Errors
+/// Those of the I/O.
+pub fn wait<T: 'static>(
+    runtime: &HostRuntime,
+    io: impl Future<Output = Result<T, LiveError>> + 'static,
+) -> Result<T, Failure> {
+    let done = runtime.runtime().block_on(io).expect("I/O on a real device ends");
+    done.map_err(Failure::failed)
+}
+
+/// Makes right what was not stopped cleanly, and fills spares.
+///
+/// # Errors
+/// [`LiveError`]
+pub async fn make_whole(set: &LiveArray, priority: SyncPriority) -> Result<(), LiveError> {
+    if set.needs_resync() {
+        say("resynchronising");
+        set.resync(priority).await?;
+        say("resynchronised");
+    }
+    for slot in set.needs_rebuild() {
+        say(&format!("rebuilding slot {slot}"));
+        set.rebuild(slot, priority).await?;
+        say(&format!("rebuilt slot {slot}"));
+    }
+    Ok(())
+}
+
+/// Carries out `check`.
+///
+/// # Errors
+/// With the line to print; also where something differs.
+pub fn check(args: &CheckArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let runtime = sources::runtime()?;
+    let choice = sources::choice(&runtime, paths, &args.array)?;
+    let array = reading::open(&runtime, choice, OpeningArgs::default().options())?;
+    let mut engines = array.engines();
+    let (Some(engine), None) = (engines.next().cloned(), engines.next()) else {
+        return Err(Failure::failed(
+            "a set in the midst of a reshape is not checked: let it end first",
+        ));
+    };
+    let checked = runtime
+        .runtime()
+        .block_on(async move { engine.check(engine.whole(), SyncPriority::High).await });
+    let report = checked.expect("I/O on a real device ends").map_err(told)?;
+    tell(&report)?;
+    match report.mismatched_sectors {
+        0 => Ok(()),
+        count => Err(Failure::failed(format!(
+            "{count} sectors differ; `spindle md repair` makes them agree with the data"
+        ))),
+    }
+}
+
+fn told(error: SyncError) -> Failure {
+    Failure::failed(error)
+}
+
+fn tell(report: &CheckReport) -> Result<(), Failure> {
+    let mut text = format!("mismatch_cnt = {}\n", report.mismatched_sectors);
+    for mismatch in report.mismatches.iter().take(LISTED_MAX) {
+        text += &format!("  {} of the members at {}", mismatch.len, mismatch.at);
+        if let Some(at) = mismatch.array {
+            text += &format!(", {at} of the set");
+        }
+        if let Some(slot) = mismatch.suspect {
+            text += &format!("; slot {slot} must be the one that is wrong");
+        }
+        text += "\n";
+    }
+    if report.mismatches.len() > LISTED_MAX {
+        text += "  and further on\n";
+    }
+    print(&text)
+}
+
+/// Carries out `repair`.
+///
+/// # Errors
+/// With the line to print.
+pub fn repair(args: &RepairArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let runtime = sources::runtime()?;
+    let set = open(&runtime, paths, &args.array, args.force)?;
+    let report = wait(&runtime, async move {
+        make_whole(&set, SyncPriority::High).await?;
+        let report = set.repair(SyncPriority::High).await?;
+        set.stop().await?;
+        Ok(report)
+    })?;
+    tell(&report)
+}
+
+/// Carries out `fail`.
+///
+/// # Errors
+/// With the line to print.
+pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let runtime = sources::runtime()?;
+    let choice = sources::choice(&runtime, paths, &args.array)?;
+    let is_it = |path: &str| {
+        let same = |path: &Path| std::fs::canonicalize(path).ok();
+        same(Path::new(path)).is_some() && same(Path::new(path)) == same(&args.member)
+    };
+    let mut slots = choice.slots.iter().enumerate();
+    let slot = slots
+        .find_map(|(slot, found)| found.as_ref().filter(|one| is_it(&one.name())).map(|_| slot));
+    let Some(slot) = slot else {
+        let text = "it holds no slot of the set";
+        return Err(Failure::usage(format!("{}: {text}", args.member.display())));
+    };
+    let set = open(&runtime, paths, &args.array, false)?;
+    wait(&runtime, async move {
+        set.fail(slot).await?;
+        set.stop().await
+    })?;
+    say(&format!("set {} faulty in {}", args.member.display(), args.array));
+    Ok(())
+}
