@@ -231,6 +231,28 @@ pub trait Record: Wire {
         self.write(&mut to);
         to.into_bytes()
     }
+
+    /// Takes it from the numbers of a ZAP's value. Structures there only ever grew at their end, so what older
+    /// software left out is zero.
+    ///
+    /// # Errors
+    /// There are none, more than it has, or they can't be such a structure.
+    fn from_numbers(numbers: &[u64]) -> Result<Self, FormatError> {
+        let mut bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        if bytes.is_empty() || bytes.len() > Self::BYTES.next_multiple_of(8) {
+            let problem = Problem::Value(numbers.len() as u64);
+            let (structure, field) = (Self::NAME, "number of elements");
+            return Err(FormatError { structure, field, offset: 0, problem });
+        }
+        bytes.resize(Self::BYTES, 0);
+        Self::decode(&bytes, Endian::Little)
+    }
+
+    /// The numbers of a ZAP's value.
+    fn to_numbers(&self) -> Vec<u64> {
+        let bytes = self.encode(Endian::Little);
+        bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+    }
 }
 
 macro_rules! number {
@@ -329,7 +351,11 @@ pub(crate) mod checks {
     /// Random bytes decode, what was decoded encodes to bytes that decode to the same, in both orders; and
     /// whatever is cut off at the end is an error.
     pub(crate) fn holds_for_any_bytes<R: Record + PartialEq + std::fmt::Debug>() {
-        let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(32));
+        let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+            cases: 32,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        });
         runner
             .run(&vec(any::<u8>(), R::BYTES), |bytes| {
                 for endian in [Endian::Little, Endian::Big] {
@@ -338,10 +364,11 @@ pub(crate) mod checks {
                         prop_assert_eq!(encoded.len(), R::BYTES);
                         let again = R::decode(&encoded, endian);
                         prop_assert_eq!(again.as_ref(), Ok(&value));
-                        prop_assert_eq!(
-                            R::decode(&value.encode(Endian::Little), Endian::Little),
-                            Ok(value)
-                        );
+                        if R::BYTES % 8 == 0 && endian == Endian::Little {
+                            prop_assert_eq!(R::from_numbers(&value.to_numbers()), Ok(value));
+                            let _ = R::from_numbers(&[1]);
+                            prop_assert!(R::from_numbers(&vec![0; R::BYTES / 8 + 1]).is_err());
+                        }
                     }
                     for len in [0, 1, R::BYTES / 2, R::BYTES - 1] {
                         prop_assert!(R::decode(&bytes[..len], endian).is_err());

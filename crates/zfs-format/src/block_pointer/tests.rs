@@ -6,7 +6,11 @@ use proptest::prelude::*;
 #[test]
 fn any_words_stand_as_they_are_and_no_getter_panics() {
     crate::wire::checks::holds_for_any_bytes::<BlockPointer>();
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(256));
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: 256,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
     runner
         .run(&any::<[u64; 16]>(), |words| {
             let pointer = BlockPointer { words };
