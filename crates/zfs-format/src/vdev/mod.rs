@@ -316,7 +316,8 @@ impl Vdev {
             }
         }
         list.pairs.extend(self.other.iter().cloned());
-        if !self.children.is_empty() {
+        // OpenZFS writes the empty list of a removed vdev too.
+        if !self.children.is_empty() || matches!(self.kind, VdevKind::Indirect(_)) {
             let children = self.children.iter().map(Vdev::to_list).collect();
             list.set("children", Value::NvListArray(children));
         }
