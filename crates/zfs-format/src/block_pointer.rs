@@ -85,7 +85,7 @@ impl Dva {
 
     /// Where on the vdev's data area, in bytes. A number of sectors beyond 2⁵⁵ stays the largest offset.
     pub fn offset(&self) -> u64 {
-        bits(self.words[1], 0, 63).checked_mul(1 << SECTOR_SHIFT).unwrap_or(u64::MAX)
+        bits(self.words[1], 0, 63).saturating_mul(1 << SECTOR_SHIFT)
     }
 
     /// Whether a gang header lies there.

@@ -213,13 +213,5 @@ impl NvList {
     }
 }
 
-/// A field that must be there.
-///
-/// # Errors
-/// It is not.
-pub fn needed<T>(found: Option<T>, field: &'static str) -> Result<T, FormatError> {
-    found.ok_or(FormatError { structure: NAME, field, offset: 0, problem: Problem::Missing })
-}
-
 #[cfg(test)]
 mod tests;

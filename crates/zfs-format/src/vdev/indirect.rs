@@ -26,7 +26,7 @@ record! {
 impl MappingEntry {
     /// The old offset in bytes.
     pub fn source(&self) -> u64 {
-        (self.source_sectors & (u64::MAX >> 1)).checked_mul(512).unwrap_or(u64::MAX)
+        (self.source_sectors & (u64::MAX >> 1)).saturating_mul(512)
     }
 }
 

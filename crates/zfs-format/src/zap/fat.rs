@@ -19,8 +19,8 @@ use crate::wire::{Endian, Reader, Wire, Writer, record};
 
 /// The second word of the header.
 pub const MAGIC: u64 = 0x0002_f52a_b2ab;
-/// Sizes of blocks, as powers of two: 512 bytes to 16 MiB.
-pub const BLOCK_SHIFTS: std::ops::RangeInclusive<u32> = 9..=24;
+/// Sizes of blocks, as powers of two: 512 bytes to 128 KiB, the largest that OpenZFS makes a fat ZAP of.
+pub const BLOCK_SHIFTS: std::ops::RangeInclusive<u32> = 9..=17;
 /// Bits of the hash that the table may use at the most; a cursor has no more of them.
 const TABLE_SHIFT_MAX: u64 = 48;
 const NAME: &str = "fat ZAP header";

@@ -262,6 +262,11 @@ impl Leaf {
             return Err(wrong("block", Problem::Value(self.block_shift.into())));
         }
         let shape = Shape::of(self.block_shift);
+        // Each takes a chunk at the least, and a chunk's number has 16 bits.
+        if self.entries.len() > shape.chunks {
+            let (found, limit) = (self.entries.len() as u64, shape.chunks as u64);
+            return Err(wrong("entries", Problem::Limit { found, limit }));
+        }
         let mut chunks: Vec<Vec<u8>> = Vec::new();
         let mut chains: Vec<Vec<(u32, u16)>> = vec![Vec::new(); shape.buckets];
         // First the entries, so that the chains are known before they are written.
@@ -290,10 +295,9 @@ impl Leaf {
                 return Err(wrong("value", Problem::Value(numbers.len() as u64)));
             }
             let value = big_endian(numbers, (*number_bytes).into());
-            let first = self.entries.len() + arrays.len();
             let key_chunk = put_array(&key, self.entries.len(), &mut arrays, endian);
             let value_chunk = put_array(&value, self.entries.len(), &mut arrays, endian);
-            if first + arrays.len() > usize::from(u16::MAX) + shape.chunks {
+            if self.entries.len() + arrays.len() > shape.chunks {
                 return Err(wrong("entries", Problem::Short));
             }
             let mut to = Writer::new(endian);
