@@ -9,7 +9,7 @@
 //! ```
 //!
 //! [XDR](xdr) is what pools hold nearly everywhere; it is big-endian whatever the second byte says. The
-//! [native](native) encoding is the memory of the machine that wrote it, pointers zeroed.
+//! [`native`] encoding is the memory of the machine that wrote it, pointers zeroed.
 //!
 //! Rules:
 //! 1. Order is kept, and names may repeat: what is decoded encodes to the same bytes.

@@ -1,6 +1,6 @@
 //! ZAPs: tables of names and values, for directories, properties, and nearly everything with names.
 //!
-//! A small one is [micro](micro): one block, a number of 8 bytes a name. A larger one is [fat](fat): a header
+//! A small one is [`micro`]: one block, a number of 8 bytes a name. A larger one is [`fat`]: a header
 //! with a table of pointers, and [leaves](leaf) that hold names and values of any kind. The first word of a block
 //! tells which it is: [`BlockKind`].
 //!

@@ -293,7 +293,7 @@ mod tests {
         assert!(SystemAttributes::decode(&bytes, Endian::Little, &Layouts::default()).is_err());
         let other = SystemAttributes { layout: 2, ..none };
         assert!(other.encode(Endian::Little, &layouts).is_err());
-        let value = 0x0058_0300_0f_u64;
+        let value = 0x0000_5803_000f_u64;
         assert_eq!(Registered::from_value(value).to_value(), value);
         assert!(Layouts::default().add_layout("x", &[]).is_err());
     }

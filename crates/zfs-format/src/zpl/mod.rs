@@ -1,7 +1,7 @@
 //! File systems: what the objects of a file system's objset hold.
 //!
 //! Object 1 is the master node, a ZAP of [names](master). A file or directory is an object whose bonus has its
-//! attributes: as [system attributes](attributes) since version 5, as a [znode](znode) before. A directory is
+//! attributes: as [system attributes](attributes) since version 5, as a [`znode`] before. A directory is
 //! a ZAP of [entries](directory). Lists of access stand in the attributes or in objects of their own ([`acl`]).
 //!
 //! Source: OpenZFS, `zfs_znode.h`.
