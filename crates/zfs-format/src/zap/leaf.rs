@@ -1,0 +1,368 @@
+//! Leaves of fat ZAPs: entries in chunks of 24 bytes, found by a small hash table.
+//!
+//! ```text
+//!   0    kind of block, unused, prefix of the hashes, magic number 0x2ab1eaf
+//!   28   free chunks (2), entries (2), bits of the prefix (2), first free chunk (2), flags (1)
+//!   48   hash table: block / 32 numbers of chunks (2 each), 0xffff for none
+//!   …    chunks
+//!
+//!   entry (252):  bytes of a value's number, next entry, name's chunk and length, value's chunk and length,
+//!                 collision differentiator, hash
+//!   array (251):  21 bytes, next chunk
+//!   free (253):   next free chunk
+//! ```
+//!
+//! Numbers in arrays stand with the most significant byte first, whatever the block's order. A name's length counts
+//! its zero; a key of numbers counts numbers of 8 bytes.
+//!
+//! Reading follows the hash table's chains, since free chunks keep old bytes. A chunk that is reached twice is an
+//! error, so each chain ends. Writing lays entries out anew, chains in the order of the differentiators, so that
+//! a leaf that is read and written says the same in other places.
+//!
+//! Source: OpenZFS, `zap_leaf.h`, `zap_leaf.c`.
+
+use super::LEAF_WORD;
+use super::fat::BLOCK_SHIFTS;
+use crate::error::{FormatError, Problem};
+use crate::wire::{Endian, Reader, Writer};
+
+/// The magic number.
+pub const MAGIC: u32 = 0x02ab_1eaf;
+/// Bytes of a chunk.
+pub const CHUNK_BYTES: usize = 24;
+/// Bytes of an array in a chunk.
+pub const ARRAY_BYTES: usize = 21;
+/// Bytes before the hash table.
+const HEADER_BYTES: usize = 48;
+const CHAIN_END: u16 = 0xffff;
+const ENTRY: u8 = 252;
+const ARRAY: u8 = 251;
+const FREE: u8 = 253;
+const NAME: &str = "ZAP leaf";
+
+/// Entries of a chain are sorted by their differentiators.
+pub const FLAG_SORTED: u8 = 1;
+
+/// What the numbers of a value are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeafValue {
+    /// Bytes of a number: 1, 2, 4 or 8.
+    pub number_bytes: u8,
+    /// The numbers.
+    pub numbers: Vec<u64>,
+}
+
+impl LeafValue {
+    /// The numbers as bytes, where they are bytes.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        (self.number_bytes == 1).then(|| self.numbers.iter().map(|number| *number as u8).collect())
+    }
+
+    /// The only number, if there is just one.
+    pub fn number(&self) -> Option<u64> {
+        match self.numbers.as_slice() {
+            [number] => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+/// What an entry is found by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// A name, without its zero.
+    Name(Vec<u8>),
+    /// Numbers, where the ZAP's flags say so.
+    Numbers(Vec<u64>),
+}
+
+/// An entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeafEntry {
+    /// What it is found by.
+    pub key: Key,
+    /// The hash of the key.
+    pub hash: u64,
+    /// Tells keys of the same hash apart.
+    pub differentiator: u32,
+    /// What it holds.
+    pub value: LeafValue,
+}
+
+/// A leaf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Bytes of the block, as a power of two.
+    pub block_shift: u32,
+    /// The first bits of all its hashes, as a number.
+    pub prefix: u64,
+    /// How many bits.
+    pub prefix_bits: u16,
+    /// See [`FLAG_SORTED`].
+    pub flags: u8,
+    /// The entries, chain by chain.
+    pub entries: Vec<LeafEntry>,
+}
+
+/// Where things stand in a block.
+struct Shape {
+    buckets: usize,
+    chunks: usize,
+}
+
+impl Shape {
+    fn of(block_shift: u32) -> Shape {
+        let buckets = 1usize << (block_shift - 5);
+        let chunks = ((1usize << block_shift) - 2 * buckets) / CHUNK_BYTES - 2;
+        Shape { buckets, chunks }
+    }
+
+    fn chunk_at(&self, chunk: usize) -> usize {
+        HEADER_BYTES + 2 * self.buckets + chunk * CHUNK_BYTES
+    }
+
+    fn bucket(&self, hash: u64, prefix_bits: u16) -> usize {
+        let bits = self.buckets.trailing_zeros() + u32::from(prefix_bits);
+        let shifted = if bits > 64 { 0 } else { hash >> (64 - bits) };
+        shifted as usize & (self.buckets - 1)
+    }
+}
+
+/// Reads the chunks of one leaf, each once.
+struct Chunks<'a> {
+    from: Reader<'a>,
+    shape: Shape,
+    reached: Vec<bool>,
+}
+
+impl<'a> Chunks<'a> {
+    /// Goes to a chunk of a kind, past its first byte.
+    fn enter(&mut self, chunk: u16, kind: u8) -> Result<Reader<'a>, FormatError> {
+        let mut from = self.from.clone();
+        let wrong = |problem| Err(self.from.wrong_at("chunk", self.from.at(), problem));
+        match self.reached.get_mut(usize::from(chunk)) {
+            None => return wrong(Problem::Value(chunk.into())),
+            Some(reached) if *reached => return wrong(Problem::Twice),
+            Some(reached) => *reached = true,
+        }
+        let at = self.shape.chunk_at(chunk.into());
+        from.seek("chunk", at)?;
+        let found = from.u8("kind of chunk")?;
+        if found != kind {
+            return Err(from.wrong_at("kind of chunk", at, Problem::Value(found.into())));
+        }
+        Ok(from)
+    }
+
+    /// The bytes of an array that begins in this chunk.
+    fn array(&mut self, first: u16, len: usize) -> Result<Vec<u8>, FormatError> {
+        let mut bytes = Vec::new();
+        let mut next = first;
+        while bytes.len() < len {
+            let mut from = self.enter(next, ARRAY)?;
+            let part = from.take("array", ARRAY_BYTES)?;
+            bytes.extend_from_slice(&part[..ARRAY_BYTES.min(len - bytes.len())]);
+            next = from.u16("next chunk")?;
+        }
+        Ok(bytes)
+    }
+
+    fn entry(&mut self, chunk: u16, number_keys: bool) -> Result<(LeafEntry, u16), FormatError> {
+        let mut from = self.enter(chunk, ENTRY)?;
+        let at = from.at();
+        let number_bytes = from.u8("bytes of a number")?;
+        if !matches!(number_bytes, 1 | 2 | 4 | 8) {
+            let problem = Problem::Value(number_bytes.into());
+            return Err(from.wrong_at("bytes of a number", at, problem));
+        }
+        let next = from.u16("next entry")?;
+        let name_chunk = from.u16("name's chunk")?;
+        let name_len = from.u16("name's length")?;
+        let value_chunk = from.u16("value's chunk")?;
+        let value_len = from.u16("value's length")?;
+        let differentiator = from.u32("collision differentiator")?;
+        let hash = from.u64("hash")?;
+        let key_unit = if number_keys { 8 } else { 1 };
+        let key = self.array(name_chunk, usize::from(name_len) * key_unit)?;
+        let key = match (number_keys, key.split_last()) {
+            (true, _) => Key::Numbers(numbers(&key, 8)),
+            (false, Some((0, name))) => Key::Name(name.to_vec()),
+            (false, _) => return Err(from.wrong_at("name", at, Problem::Text)),
+        };
+        let value = self.array(value_chunk, usize::from(value_len) * usize::from(number_bytes))?;
+        let numbers = numbers(&value, number_bytes.into());
+        let value = LeafValue { number_bytes, numbers };
+        Ok((LeafEntry { key, hash, differentiator, value }, next))
+    }
+}
+
+fn numbers(bytes: &[u8], unit: usize) -> Vec<u64> {
+    let number = |part: &[u8]| part.iter().fold(0, |n: u64, byte| n << 8 | u64::from(*byte));
+    bytes.chunks(unit).map(number).collect()
+}
+
+impl Leaf {
+    /// Decodes a leaf of a ZAP with these [flags](super::flags).
+    ///
+    /// # Errors
+    /// It is no leaf, or a chain in it leads astray.
+    pub fn decode(block: &[u8], endian: Endian, zap_flags: u64) -> Result<Leaf, FormatError> {
+        let mut from = Reader::new(NAME, block, endian);
+        let block_shift = block.len().trailing_zeros();
+        if !block.len().is_power_of_two() || !BLOCK_SHIFTS.contains(&block_shift) {
+            return Err(from.wrong("block", Problem::Value(block.len() as u64)));
+        }
+        let kind = from.u64("kind of block")?;
+        if kind != LEAF_WORD {
+            return Err(from.wrong_at("kind of block", 0, Problem::Magic(kind)));
+        }
+        from.u64("unused")?;
+        let prefix = from.u64("prefix")?;
+        let magic = from.u32("magic number")?;
+        if magic != MAGIC {
+            return Err(from.wrong_at("magic number", 24, Problem::Magic(magic.into())));
+        }
+        from.u16("free chunks")?;
+        let count = from.u16("entries")?;
+        let prefix_bits = from.u16("prefix length")?;
+        if prefix_bits > 64 {
+            return Err(from.wrong_at("prefix length", 32, Problem::Value(prefix_bits.into())));
+        }
+        from.u16("first free chunk")?;
+        let flags = from.u8("flags")?;
+        from.seek("hash table", HEADER_BYTES)?;
+        let shape = Shape::of(block_shift);
+        let buckets: Vec<u16> =
+            (0..shape.buckets).map(|_| from.get("hash table")).collect::<Result<_, _>>()?;
+        let reached = vec![false; shape.chunks];
+        let mut chunks = Chunks { from, shape, reached };
+        let mut entries = Vec::new();
+        for first in buckets {
+            let mut next = first;
+            while next != CHAIN_END {
+                let (entry, following) =
+                    chunks.entry(next, zap_flags & super::flags::UINT64_KEY != 0)?;
+                entries.push(entry);
+                next = following;
+            }
+        }
+        if entries.len() != usize::from(count) {
+            return Err(chunks.from.wrong_at("entries", 30, Problem::Value(count.into())));
+        }
+        Ok(Leaf { block_shift, prefix, prefix_bits, flags, entries })
+    }
+
+    /// Its block, entries laid out anew.
+    ///
+    /// # Errors
+    /// The entries don't fit, or a value's numbers don't fit their bytes.
+    pub fn encode(&self, endian: Endian) -> Result<Vec<u8>, FormatError> {
+        let wrong = |field, problem| FormatError { structure: NAME, field, offset: 0, problem };
+        if !BLOCK_SHIFTS.contains(&self.block_shift) || self.prefix_bits > 64 {
+            return Err(wrong("block", Problem::Value(self.block_shift.into())));
+        }
+        let shape = Shape::of(self.block_shift);
+        // Each takes a chunk at the least, and a chunk's number has 16 bits.
+        if self.entries.len() > shape.chunks {
+            let (found, limit) = (self.entries.len() as u64, shape.chunks as u64);
+            return Err(wrong("entries", Problem::Limit { found, limit }));
+        }
+        let mut chunks: Vec<Vec<u8>> = Vec::new();
+        let mut chains: Vec<Vec<(u32, u16)>> = vec![Vec::new(); shape.buckets];
+        // First the entries, so that the chains are known before they are written.
+        for (place, entry) in self.entries.iter().enumerate() {
+            let chain = &mut chains[shape.bucket(entry.hash, self.prefix_bits)];
+            let at = chain.partition_point(|(other, _)| *other <= entry.differentiator);
+            chain.insert(at, (entry.differentiator, place as u16));
+        }
+        let mut next_of = vec![CHAIN_END; self.entries.len()];
+        for pair in chains.iter().flat_map(|chain| chain.windows(2)) {
+            next_of[usize::from(pair[0].1)] = pair[1].1;
+        }
+        let mut arrays: Vec<Vec<u8>> = Vec::new();
+        for (entry, next) in self.entries.iter().zip(next_of) {
+            let (key, key_len) = match &entry.key {
+                Key::Name(name) => ([name.as_slice(), &[0]].concat(), name.len() + 1),
+                Key::Numbers(key) => (big_endian(key, 8), key.len()),
+            };
+            let LeafValue { number_bytes, numbers } = &entry.value;
+            let fits = matches!(number_bytes, 1 | 2 | 4 | 8)
+                && numbers.iter().all(|number| {
+                    *number_bytes == 8 || number >> (u32::from(*number_bytes) * 8) == 0
+                })
+                && key_len.max(numbers.len()) <= usize::from(u16::MAX);
+            if !fits {
+                return Err(wrong("value", Problem::Value(numbers.len() as u64)));
+            }
+            let value = big_endian(numbers, (*number_bytes).into());
+            let key_chunk = put_array(&key, self.entries.len(), &mut arrays, endian);
+            let value_chunk = put_array(&value, self.entries.len(), &mut arrays, endian);
+            if self.entries.len() + arrays.len() > shape.chunks {
+                return Err(wrong("entries", Problem::Short));
+            }
+            let mut to = Writer::new(endian);
+            to.bytes(&[ENTRY, *number_bytes]);
+            for word in [next, key_chunk, key_len as u16, value_chunk, numbers.len() as u16] {
+                to.put(word);
+            }
+            to.put(entry.differentiator);
+            to.put(entry.hash);
+            chunks.push(to.into_bytes());
+        }
+        chunks.append(&mut arrays);
+        let limit = shape.chunks;
+        let free = limit.checked_sub(chunks.len()).ok_or_else(|| {
+            wrong("entries", Problem::Limit { found: chunks.len() as u64, limit: limit as u64 })
+        })?;
+        let used = chunks.len();
+        let mut to = Writer::new(endian);
+        to.put(LEAF_WORD);
+        to.put(0u64);
+        to.put(self.prefix);
+        to.put(MAGIC);
+        to.put(free as u16);
+        to.put(self.entries.len() as u16);
+        to.put(self.prefix_bits);
+        to.put(if free == 0 { CHAIN_END } else { used as u16 });
+        to.put(self.flags);
+        to.zeros_to(HEADER_BYTES);
+        for chain in &chains {
+            to.put(chain.first().map_or(CHAIN_END, |(_, place)| *place));
+        }
+        chunks.iter().for_each(|chunk| to.bytes(chunk));
+        for chunk in used..limit {
+            let start = to.at();
+            to.put(FREE);
+            to.zeros_to(start + CHUNK_BYTES - 2);
+            to.put(if chunk + 1 == limit { CHAIN_END } else { chunk as u16 + 1 });
+        }
+        to.zeros_to(1 << self.block_shift);
+        Ok(to.into_bytes())
+    }
+}
+
+fn big_endian(numbers: &[u64], unit: usize) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_be_bytes().into_iter().skip(8 - unit)).collect()
+}
+
+/// Adds the chunks of an array, the first of which gets this number or follows what is there.
+fn put_array(bytes: &[u8], before: usize, arrays: &mut Vec<Vec<u8>>, endian: Endian) -> u16 {
+    if bytes.is_empty() {
+        return CHAIN_END;
+    }
+    let first = before + arrays.len();
+    let parts = bytes.chunks(ARRAY_BYTES);
+    let many = parts.len();
+    for (n, part) in parts.enumerate() {
+        let mut to = Writer::new(endian);
+        to.put(ARRAY);
+        to.bytes(part);
+        to.zeros_to(ARRAY_BYTES + 1);
+        to.put(if n + 1 == many { CHAIN_END } else { (first + n + 1) as u16 });
+        arrays.push(to.into_bytes());
+    }
+    first as u16
+}
+
+#[cfg(test)]
+mod tests;

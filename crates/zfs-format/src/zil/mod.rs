@@ -1,0 +1,232 @@
+//! The intent log: what was acknowledged to programs before its transaction group was whole.
+//!
+//! The [header](ZilHeader) in each objset leads to a chain of blocks. Each block holds [records](record) and a
+//! [`Chain`], which has the pointer to the next:
+//!
+//! ```text
+//!   since pool version 26 (checksum zilog2):  chain, records up to `used` bytes
+//!   before (checksum zilog):                  records of `used` bytes, …, chain at the block's end
+//! ```
+//!
+//! The next block is allocated before it is written, so its pointer has no checksum of its content. In its place are
+//! two random words, the objset, and a number that grows by one a block: the *verifier*. The block's own
+//! checksum is in the chain, taken with the verifier in its place. So the chain ends by itself: at a block whose
+//! checksum is wrong. In a zilog2 block the checksum covers the used part only, in whole pieces of 4 KiB.
+//!
+//! The functions (fletcher2, fletcher4) are `codec`'s; who decodes a block hands the right one in. Records of an
+//! encrypted dataset are decrypted first.
+//!
+//! Source: OpenZFS, `zil.h`, `zil.c`, `zio_checksum.c`.
+
+pub mod record;
+
+use crate::block_pointer::BlockPointer;
+use crate::checksum::{Checksum, ChecksumFunction};
+use crate::embedded_checksum::{self as eck, EmbeddedChecksum};
+use crate::error::{FormatError, Problem};
+use crate::wire::{Endian, Reader, Record, Wire, record};
+
+/// Bytes in whose multiples a zilog2 block's checksum is taken.
+pub const CHECKSUM_UNIT: usize = 4096;
+/// Which word of the verifier counts the blocks.
+pub const SEQUENCE_WORD: usize = 3;
+const NAME: &str = "intent log block";
+/// Where the checksum stands in a chain, in bytes.
+const CHECKSUM_AT: usize = 152;
+
+record! {
+    /// The header of an intent log, in its objset.
+    ZilHeader = "intent log header", 192, {
+        /// The transaction group in which the chain's blocks were claimed; 0 where they are not yet.
+        claim_txg: u64,
+        /// The highest record that was replayed.
+        replay_sequence: u64,
+        /// The first block of the chain.
+        log: BlockPointer,
+        /// The highest block that was claimed.
+        claim_block_sequence: u64,
+        /// 1 a replay is needed, 2 the next field is valid.
+        flags: u64,
+        /// The highest record that was claimed.
+        claim_record_sequence: u64,
+    }
+}
+
+record! {
+    /// What links a block to the next.
+    Chain = "intent log chain", 184, {
+        /// Not used.
+        padding: u64,
+        /// The next block; its checksum is that block's verifier.
+        next: BlockPointer,
+        /// Bytes that count: of a zilog2 block with this chain, of a zilog block without.
+        used: u64,
+        /// Magic number and checksum.
+        trailer: EmbeddedChecksum,
+    }
+}
+
+/// A block of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogBlock {
+    /// The next block.
+    pub next: BlockPointer,
+    /// The records' bytes.
+    pub records: Vec<u8>,
+    /// The byte order of the records.
+    pub endian: Endian,
+}
+
+/// Where chain and records lie.
+fn chain_at(pointer: &BlockPointer, len: usize) -> Option<(bool, usize)> {
+    match pointer.checksum_function() {
+        Some(ChecksumFunction::Zilog2) if len >= Chain::BYTES => Some((true, 0)),
+        Some(ChecksumFunction::Zilog) => Some((false, len.checked_sub(Chain::BYTES)?)),
+        _ => None,
+    }
+}
+
+impl LogBlock {
+    /// Decodes the block that this pointer leads to. `hash` is fletcher4 for zilog2, fletcher2 for zilog, over bytes
+    /// of this order.
+    ///
+    /// # Errors
+    /// The pointer's checksum is none of a log, the checksum wrong (as at the end of every chain), or what is
+    /// used more than there is.
+    pub fn decode(
+        block: &[u8],
+        pointer: &BlockPointer,
+        hash: impl Fn(&[u8], Endian) -> Checksum,
+    ) -> Result<LogBlock, FormatError> {
+        let mut from = Reader::new(NAME, block, Endian::Little);
+        let (slim, at) =
+            chain_at(pointer, block.len()).ok_or_else(|| from.wrong("chain", Problem::Short))?;
+        from.seek("magic number", at + CHECKSUM_AT - 8)?;
+        let magic = from.array("magic number")?;
+        let endian = Endian::of_magic(magic, eck::MAGIC);
+        let endian = endian
+            .ok_or_else(|| from.wrong("magic number", Problem::Magic(u64::from_le_bytes(magic))))?;
+        from.endian = endian;
+        from.seek("chain", at)?;
+        let chain: Chain = from.get("chain")?;
+        let wrong_used = || from.wrong_at("used", at + 136, Problem::Value(chain.used));
+        let used = usize::try_from(chain.used).map_err(|_| wrong_used())?;
+        let (start, end, covered) = if slim {
+            let covered = used.checked_next_multiple_of(CHECKSUM_UNIT).ok_or_else(wrong_used)?;
+            (Chain::BYTES, used, covered)
+        } else {
+            (0, used, block.len())
+        };
+        let limit = if slim { block.len() } else { at };
+        if end < start || end > limit || covered > block.len() {
+            return Err(wrong_used());
+        }
+        if chain.trailer.checksum != digest(&block[..covered], at, pointer, endian, hash) {
+            return Err(from.wrong_at("checksum", at + CHECKSUM_AT, Problem::Checksum));
+        }
+        let mut next = pointer.checksum();
+        next.words[SEQUENCE_WORD] = next.words[SEQUENCE_WORD].wrapping_add(1);
+        if chain.next.checksum() != next {
+            return Err(from.wrong_at("next block", at + 8, Problem::Checksum));
+        }
+        Ok(LogBlock { next: chain.next, records: block[start..end].to_vec(), endian })
+    }
+
+    /// The block of so many bytes for this pointer.
+    ///
+    /// # Errors
+    /// The records don't fit, or the pointer's checksum is none of a log.
+    pub fn encode(
+        &self,
+        bytes: usize,
+        pointer: &BlockPointer,
+        hash: impl Fn(&[u8], Endian) -> Checksum,
+    ) -> Result<Vec<u8>, FormatError> {
+        let wrong = |problem| FormatError { structure: NAME, field: "records", offset: 0, problem };
+        let (slim, at) = chain_at(pointer, bytes).ok_or_else(|| wrong(Problem::Short))?;
+        let start = if slim { Chain::BYTES } else { 0 };
+        let used = start + self.records.len();
+        let covered = if slim { used.next_multiple_of(CHECKSUM_UNIT) } else { bytes };
+        if used > if slim { bytes } else { at } || covered > bytes {
+            return Err(wrong(Problem::Limit { found: used as u64, limit: bytes as u64 }));
+        }
+        let mut block = vec![0; bytes];
+        block[start..used].copy_from_slice(&self.records);
+        let checksum = Checksum::default();
+        let mut chain = Chain {
+            padding: 0,
+            next: self.next,
+            used: used as u64,
+            trailer: EmbeddedChecksum { magic: eck::MAGIC, checksum },
+        };
+        block[at..at + Chain::BYTES].copy_from_slice(&chain.encode(self.endian));
+        chain.trailer.checksum = digest(&block[..covered], at, pointer, self.endian, hash);
+        block[at..at + Chain::BYTES].copy_from_slice(&chain.encode(self.endian));
+        Ok(block)
+    }
+}
+
+/// The hash of what is covered, with the verifier in the checksum's place.
+fn digest(
+    covered: &[u8],
+    chain_at: usize,
+    pointer: &BlockPointer,
+    endian: Endian,
+    hash: impl Fn(&[u8], Endian) -> Checksum,
+) -> Checksum {
+    let mut bytes = covered.to_vec();
+    let at = chain_at + CHECKSUM_AT;
+    if let Some(place) = bytes.get_mut(at..at + Checksum::BYTES) {
+        place.copy_from_slice(&pointer.checksum().encode(endian));
+    }
+    hash(&bytes, endian)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(bytes: &[u8], endian: Endian) -> Checksum {
+        let words = bytes.as_chunks::<8>().0.iter().map(|word| endian.u64(*word));
+        let mix = |sum: u64, word: u64| sum.rotate_left(7).wrapping_add(word);
+        Checksum { words: [words.fold(0, mix), 1, 2, 3] }
+    }
+
+    fn pointer(function: ChecksumFunction, sequence: u64) -> BlockPointer {
+        let mut pointer = BlockPointer::HOLE;
+        pointer.set_checksum_function(function);
+        pointer.set_checksum(Checksum { words: [11, 12, 13, sequence] });
+        pointer
+    }
+
+    #[test]
+    fn blocks_of_both_kinds_come_out_as_they_went_in() {
+        crate::wire::checks::holds_for_any_bytes::<ZilHeader>();
+        crate::wire::checks::holds_for_any_bytes::<Chain>();
+        for function in [ChecksumFunction::Zilog, ChecksumFunction::Zilog2] {
+            for endian in [Endian::Little, Endian::Big] {
+                let here = pointer(function, 4);
+                let block = LogBlock { next: pointer(function, 5), records: vec![9; 5000], endian };
+                let mut bytes = block.encode(12288, &here, sum).expect("it fits");
+                assert_eq!(LogBlock::decode(&bytes, &here, sum), Ok(block.clone()));
+                let other = pointer(function, 5);
+                assert!(LogBlock::decode(&bytes, &other, sum).is_err(), "not its verifier");
+                // A zilog2 block counts up to a multiple of 4 KiB.
+                for len in (0..8192).step_by(37) {
+                    assert!(LogBlock::decode(&bytes[..len], &here, sum).is_err());
+                }
+                bytes[4000] ^= 1;
+                let error = LogBlock::decode(&bytes, &here, sum).expect_err("a flipped bit");
+                assert_eq!(error.problem, Problem::Checksum);
+                let stray = LogBlock { next: pointer(function, 6), ..block.clone() };
+                let bytes = stray.encode(12288, &here, sum).expect("it fits");
+                assert_eq!(
+                    LogBlock::decode(&bytes, &here, sum).expect_err("a gap").field,
+                    "next block"
+                );
+                assert!(block.encode(4096, &here, sum).is_err());
+            }
+        }
+        assert!(LogBlock::decode(&[0; 4096], &BlockPointer::HOLE, sum).is_err());
+    }
+}
