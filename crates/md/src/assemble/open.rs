@@ -37,13 +37,13 @@ pub struct OpenArray {
 }
 
 /// One geometry of a set.
-struct Shape {
-    level: Level,
-    layout: Option<u32>,
-    chunk: u64,
-    slots: usize,
+pub(crate) struct Shape {
+    pub(crate) level: Level,
+    pub(crate) layout: Option<u32>,
+    pub(crate) chunk: u64,
+    pub(crate) slots: usize,
     /// Where the data begins: before or after the reshape.
-    offset: fn(&Superblock) -> u64,
+    pub(crate) offset: fn(&Superblock) -> u64,
 }
 
 impl OpenArray {
@@ -236,7 +236,7 @@ async fn view(
 }
 
 /// The layout in the engine's words.
-fn layout(
+pub(crate) fn layout(
     choice: &Choice,
     shape: &Shape,
     views: &[Option<DeviceRef>],

@@ -26,9 +26,11 @@
 mod keeper;
 
 use crate::array::Array;
-use crate::assemble::{AssembleError, Choice, Found, Superblock, bad_blocks, level_of};
+use crate::assemble::{
+    AssembleError, Choice, Found, OpenOptions, Shape, Superblock, bad_blocks, layout, level_of,
+};
 use crate::member::MemberState;
-use crate::spec::{ArraySpec, Layout, Level, SpecError};
+use crate::spec::{ArraySpec, Level, SpecError};
 use crate::superblock::{ALL_SECTORS, Features, SECTOR, Uuid};
 use crate::sync::{CheckReport, Initialise, SyncError, SyncPriority};
 use keeper::{Keeper, Kept};
@@ -108,14 +110,6 @@ impl LiveArray {
             return Err(LiveError::DirtyDegraded { set, missing });
         }
         let mut spec = ArraySpec::new(level, Vec::new());
-        spec.layout = match (level, facts.layout()) {
-            (Level::Raid0, Some(1)) => Layout::Raid0 { original: true },
-            (Level::Linear | Level::Raid0 | Level::Raid1 | Level::Raid4, _) | (_, None) => {
-                Layout::Default
-            }
-            (level, Some(number)) => Layout::from_md(level, number as i32)
-                .map_err(|error| LiveError::Spec { set, error })?,
-        };
         spec.chunk = ByteCount(facts.chunk().saturating_mul(SECTOR));
         spec.component_size = redundant.then(|| ByteCount(facts.size().saturating_mul(SECTOR)));
         spec.clean = !dirty || missing > 0;
@@ -129,6 +123,14 @@ impl LiveArray {
             }
             kept.push(Kept::of(found, Some(slot)));
         }
+        let shape = Shape {
+            level,
+            layout: facts.layout(),
+            chunk: facts.chunk(),
+            slots: facts.slots(),
+            offset: Superblock::data_offset,
+        };
+        spec.layout = layout(&choice, &shape, &spec.members, OpenOptions::default())?;
         let array =
             Array::create(rt, name, spec).map_err(|error| LiveError::Spec { set, error })?;
         for (slot, bytes) in recovered {
