@@ -1,0 +1,11 @@
+//! "Give me the block behind this block pointer": vdevs, checks, compression, keys and the cache of a pool.
+//!
+//! What an object or a dataset is, nobody here knows. A block is named by its pointer, and by a [`Bookmark`] that
+//! errors show.
+
+#![forbid(unsafe_code)]
+
+pub mod block;
+pub mod crypt;
+
+pub use block::{BlockError, BlockErrorKind, BlockFuture, BlockRequest, Bookmark, ReadBlocks};

@@ -1,0 +1,3 @@
+//! ZFS pools: objects, datasets, files and volumes, over the blocks that `zfs-store` reads.
+
+#![forbid(unsafe_code)]
