@@ -46,6 +46,14 @@ impl Kept {
         }
     }
 
+    /// It can't be written: the array goes on without it.
+    fn is_lost(&self, array: &Array) {
+        self.lost.set(true);
+        if let Some(slot) = self.slot.get() {
+            array.fail(slot);
+        }
+    }
+
     /// Whether the engine's device is ours: it is a slice of it, and bears its name.
     fn is_called(&self, name: &str) -> bool {
         name.strip_prefix(&*self.device.name()).is_some_and(|rest| rest.starts_with('['))
@@ -102,14 +110,9 @@ impl Keeper {
         })
     }
 
-    /// How many bytes of the members are known to be right.
-    pub(super) fn resync_bytes(&self) -> u64 {
-        self.resynced.get().saturating_mul(SECTOR)
-    }
-
-    /// Something begins that leaves copies different until it is done.
-    pub(super) async fn begin(&self) -> Result<(), IoErrorKind> {
-        if self.dirty.get() { Ok(()) } else { self.set_dirty(true).await }
+    /// Up to which sector copies and parity are known to be right, as the superblocks count.
+    pub(super) fn resynced_sectors(&self) -> u64 {
+        self.resynced.get()
     }
 
     /// So far copies and parity are right and durable now.
@@ -133,12 +136,29 @@ impl Keeper {
         if !dirty && self.in_flight.get() > 0 {
             return Ok(());
         }
+        // Whoever comes to write from here on waits, and makes it dirty again.
         let before = self.dirty.replace(dirty);
+        if !dirty {
+            self.flush_members().await;
+        }
         let written = self.write_all().await;
         if written.is_err() {
             self.dirty.set(before);
         }
         written
+    }
+
+    /// Makes durable what was written to the members. Who can't has failed.
+    async fn flush_members(&self) {
+        let Some(array) = self.array.upgrade() else { return };
+        let flush = |kept: &Kept| kept.device.submit(Request::flush());
+        let there = || self.kept.iter().filter(|kept| self.takes_part(kept, &array));
+        let flushes: Vec<_> = there().map(|kept| (kept, flush(kept))).collect();
+        for (kept, flush) in flushes {
+            if flush.await.is_err() {
+                kept.is_lost(&array);
+            }
+        }
     }
 
     /// Writes the superblocks as things are now.
@@ -163,20 +183,16 @@ impl Keeper {
             let mut failed = false;
             for (kept, write) in writes {
                 if write.await.is_err() {
-                    kept.lost.set(true);
+                    kept.is_lost(&array);
                     failed = true;
-                    if let Some(slot) = kept.slot.get() {
-                        array.fail(slot);
-                    }
                 }
             }
             if !failed {
                 *self.recorded.borrow_mut() = states;
                 let lost = self.recorded.borrow().iter().filter(|state| !is_there(**state)).count();
-                let without =
-                    array.level().parities().max(usize::from(array.level().parities() == 0));
                 // Mirrors know themselves when nobody is left.
-                let too_few = array.level().parities() > 0 && lost > without;
+                let covered = array.level().parities();
+                let too_few = covered > 0 && lost > covered;
                 return if too_few { Err(IoErrorKind::TooFewMembers) } else { Ok(()) };
             }
             if self.kept.iter().all(|kept| kept.lost.get()) {

@@ -8,7 +8,12 @@
 //!
 //! **Clean and dirty.** Superblocks say "clean" while nothing is being written. The first write waits until
 //! all members say "dirty"; when nothing was written for [`QUIET`] they say "clean" again, and so when the
-//! set is stopped. What was dirty when it was opened is resynchronised first, and remembers how far that is.
+//! set is stopped. Before they say so, every member is flushed: otherwise a power cut could take a write from
+//! one member and leave it on another, in a set that is called clean.
+//!
+//! **A resync** notes how far it is: `resync_offset`, after a flush. A resync by itself does not make the set
+//! dirty. While something is being written the superblocks say 0, as md's do (`super_1_sync`), and a power
+//! cut then lets the resync begin anew; when it is quiet again they say the position again.
 //!
 //! **A lost member** is recorded on the others before anything that it did not get is answered.
 //!
@@ -25,14 +30,14 @@
 
 mod keeper;
 
-use crate::array::Array;
+use crate::array::{Array, Engine};
 use crate::assemble::{
     AssembleError, Choice, Found, OpenOptions, Shape, Superblock, bad_blocks, layout, level_of,
 };
 use crate::member::MemberState;
 use crate::spec::{ArraySpec, Level, SpecError};
 use crate::superblock::{ALL_SECTORS, Features, SECTOR, Uuid};
-use crate::sync::{CheckReport, Initialise, SyncError, SyncPriority};
+use crate::sync::{CheckReport, Initialise, STEP, SyncError, SyncPriority};
 use keeper::{Keeper, Kept};
 use rt::filter::Slice;
 use rt::{DeviceRef, IoErrorKind, Request, Rt};
@@ -44,9 +49,12 @@ use stdx::{ByteCount, Offset};
 /// superblocks more often; more resynchronises more often after a power cut.
 pub const QUIET: Duration = Duration::from_millis(200);
 
-/// A resync or rebuild notes how far it is after each such stretch of the members; more is done again
-/// after a power cut, less writes superblocks more often.
-const CHECKPOINT: ByteCount = ByteCount::gib(1);
+/// A resync or rebuild notes how far it is after each such part of the members, as md does. More is done
+/// again after a power cut, less writes superblocks more often.
+const CHECKPOINTS: u64 = 16;
+
+/// And after this much at the latest.
+const CHECKPOINT_MAX: ByteCount = ByteCount::gib(1);
 
 /// Why a set can't be opened for writing, or something with it can't be done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -112,7 +120,10 @@ impl LiveArray {
         let mut spec = ArraySpec::new(level, Vec::new());
         spec.chunk = ByteCount(facts.chunk().saturating_mul(SECTOR));
         spec.component_size = redundant.then(|| ByteCount(facts.size().saturating_mul(SECTOR)));
-        spec.clean = !dirty || missing > 0;
+        // With a parity too few nothing better than what is there can be made, and somebody asked for it.
+        let taken_as_it_is = missing > 0 && level.parities() > 0;
+        let dirty = dirty && !taken_as_it_is;
+        spec.clean = !dirty;
         let (mut kept, mut recovered) = (Vec::new(), Vec::new());
         for slot in 0..choice.slots.len() {
             let found = choice.slots[slot].as_ref();
@@ -136,9 +147,8 @@ impl LiveArray {
         for (slot, bytes) in recovered {
             array.set.members.set_recovered(slot, bytes);
         }
-        if dirty && level != Level::Raid10 && missing == 0 {
-            let right = facts.resync_offset().saturating_mul(SECTOR);
-            array.set.set_clean(0..right.min(array.component_extent().bytes()));
+        if dirty {
+            array.set.set_clean(0..places_until(&array, facts.resync_offset()));
         }
         for spare in &choice.spares {
             let device = data_area(spare, redundant)?;
@@ -188,20 +198,22 @@ impl LiveArray {
 
     /// Makes parity and copies right where they are not known to be, and notes how far it is.
     ///
+    /// The set does not become dirty by it: what is noted as right is right, and what lies behind it is
+    /// not believed. A write makes it dirty, and then a power cut lets the next resync begin anew.
+    ///
     /// # Errors
     /// [`LiveError`]
     pub async fn resync(&self, priority: SyncPriority) -> Result<(), LiveError> {
-        self.keeper.begin().await.map_err(|kind| self.superblocks(kind))?;
         let extent = self.array.component_extent().bytes();
-        let mut at = self.keeper.resync_bytes().min(extent);
+        let mut at = places_until(&self.array, self.keeper.resynced_sectors());
         while at < extent {
-            let to = at.saturating_add(CHECKPOINT.bytes()).min(extent);
+            let to = self.checkpoint_after(at);
             let range = Offset(at)..Offset(to);
             let done = self.array.initialise(Initialise::FromData, range, priority).await;
             done.map_err(|error| LiveError::Sync { set: self.set, error })?;
             self.flush().await?;
             at = to;
-            let sectors = if at == extent { ALL_SECTORS } else { at / SECTOR };
+            let sectors = if at == extent { ALL_SECTORS } else { sectors_before(&self.array, at) };
             self.keeper.resynced(sectors).await.map_err(|kind| self.superblocks(kind))?;
         }
         Ok(())
@@ -215,7 +227,7 @@ impl LiveArray {
         let extent = self.array.component_extent().bytes();
         let mut at = self.array.set.members.recovered(slot).min(extent);
         while at < extent {
-            let to = at.saturating_add(CHECKPOINT.bytes()).min(extent);
+            let to = self.checkpoint_after(at);
             let done = self.array.rebuild(slot, Offset(at)..Offset(to), priority).await;
             done.map_err(|error| LiveError::Sync { set: self.set, error })?;
             self.flush().await?;
@@ -225,12 +237,19 @@ impl LiveArray {
         Ok(())
     }
 
+    /// Up to where an operation goes before it notes how far it is.
+    fn checkpoint_after(&self, at: u64) -> u64 {
+        let extent = self.array.component_extent();
+        let part = ByteCount(extent.bytes() / CHECKPOINTS).min(CHECKPOINT_MAX);
+        let part = part.max(STEP).round_up(self.array.grain());
+        at.saturating_add(part.bytes()).min(extent.bytes())
+    }
+
     /// Compares copies and parity, and makes them agree with the data.
     ///
     /// # Errors
     /// [`LiveError`]
     pub async fn repair(&self, priority: SyncPriority) -> Result<CheckReport, LiveError> {
-        self.keeper.begin().await.map_err(|kind| self.superblocks(kind))?;
         let done = self.array.repair(self.array.whole(), priority).await;
         done.map_err(|error| LiveError::Sync { set: self.set, error })
     }
@@ -260,6 +279,28 @@ impl LiveArray {
 
     fn superblocks(&self, kind: IoErrorKind) -> LiveError {
         LiveError::Superblocks { set: self.set, kind }
+    }
+}
+
+/// Up to which place of the members parity and copies are right, where a superblock says up to which sector:
+/// of the members, and in RAID 10 of the array.
+fn places_until(array: &Array, sectors: u64) -> u64 {
+    let (bytes, extent) = (sectors.saturating_mul(SECTOR), array.component_extent().bytes());
+    match &array.engine {
+        Engine::Mirror(mirror) if array.level() == Level::Raid10 => {
+            mirror.map.primaries_until(bytes)
+        }
+        _ => bytes.min(extent),
+    }
+}
+
+/// The same the other way round. `place` lies on the array's grain.
+fn sectors_before(array: &Array, place: u64) -> u64 {
+    match &array.engine {
+        Engine::Mirror(mirror) if array.level() == Level::Raid10 => {
+            mirror.map.primaries_before(place) / SECTOR
+        }
+        _ => place / SECTOR,
     }
 }
 
