@@ -24,6 +24,7 @@ pub mod dmu;
 pub mod dsl;
 
 pub mod error;
+pub mod spa;
 pub mod zap;
 pub mod zpl;
 pub mod zvol;
