@@ -1,4 +1,4 @@
-//! Checksums of blocks: fletcher 2 and 4, SHA-256, SHA-512/256, BLAKE3.
+//! Checksums of blocks: fletcher 2 and 4, SHA-256, SHA-512/256, Skein, Edon-R, BLAKE3.
 //!
 //! Each gives 256 bits as four words of 64, the form in which a block pointer of ZFS keeps them. How a
 //! digest's bytes become words is part of the checksum: SHA-256's are read big-endian, the others'
@@ -6,13 +6,18 @@
 //! are [swapped](Sum::swapped).
 //!
 //! **Source**: the Fletcher sums' definition as in OpenZFS (two interleaved sums of 64-bit words; four
-//! orders of one sum of 32-bit words), FIPS 180-4, the BLAKE3 paper. SHA-2 and BLAKE3 are libraries'.
+//! orders of one sum of 32-bit words), FIPS 180-4, the BLAKE3 paper; Skein's and Edon-R's stand in their files. SHA-2
+//! and BLAKE3 are libraries'.
 
+mod edonr;
 mod fletcher;
 #[cfg(target_arch = "x86_64")]
 mod fletcher_x86;
+mod skein;
 
+pub use edonr::edonr;
 pub use fletcher::{Fletcher4, Width, fletcher2, fletcher4, fletcher4_of};
+pub use skein::skein;
 
 use sha2::{Digest, Sha256, Sha512_256};
 
