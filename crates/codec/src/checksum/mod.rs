@@ -19,7 +19,7 @@ pub use edonr::edonr;
 pub use fletcher::{Fletcher4, Width, fletcher2, fletcher4, fletcher4_of};
 pub use skein::skein;
 
-use sha2::{Digest, Sha256, Sha512_256};
+use sha2::{Digest, Sha256, Sha512, Sha512_256};
 
 /// A checksum: four words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -57,6 +57,11 @@ pub fn sha512_256(bytes: &[u8]) -> Sum {
     Sum::of_le_bytes(&Sha512_256::digest(bytes).into())
 }
 
+/// The whole of SHA-512: what the MACs of encrypted pointers are hashed by.
+pub fn sha512(bytes: &[u8]) -> [u8; 64] {
+    Sha512::digest(bytes).into()
+}
+
 /// BLAKE3 with a key: the pool's salt.
 pub fn blake3(salt: &[u8; 32], bytes: &[u8]) -> Sum {
     Sum::of_le_bytes(blake3::keyed_hash(salt, bytes).as_bytes())
@@ -89,6 +94,7 @@ mod tests {
         assert_eq!(sum.0[0], 0xba78_16bf_8f01_cfea);
         assert_eq!(sum.0[3], 0xb410_ff61_f200_15ad);
         assert_eq!(sha512_256(b"abc").swapped().0[0], 0x5304_8e26_8194_1ef9);
+        assert_eq!(sha512(b"abc")[..4], [0xdd, 0xaf, 0x35, 0xa1]);
         let key = *b"whats the Elvish word for friend";
         assert_eq!(blake3(&key, b"").swapped().0[0], 0x92b2_b756_04ed_3c76);
     }
