@@ -2,6 +2,7 @@
 
 use super::features::{self, InUse};
 use super::found::FoundPool;
+use super::keys::Keys;
 use crate::dmu::Objset;
 use crate::dsl::Dsl;
 use crate::error::{Problem, ZfsError};
@@ -80,6 +81,7 @@ pub struct Spa {
     blocks: Rc<dyn ReadBlocks>,
     mos: Objset,
     dsl: Dsl,
+    pub(super) keys: Keys,
 }
 
 impl Spa {
@@ -239,6 +241,7 @@ impl Opening<'_> {
             blocks,
             mos,
             dsl,
+            keys: Keys::default(),
         })
     }
 
