@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::rc::Rc;
 use zfs_format::nvlist::NvList;
 use zfs_format::pool_directory;
-use zfs_format::uberblock::{Uberblock, VERSION_BEFORE_FEATURES, VERSION_FEATURES};
 use zfs_format::space_map::{Change, Entries, Entry, SpaceMapHeader};
+use zfs_format::uberblock::{Uberblock, VERSION_BEFORE_FEATURES, VERSION_FEATURES};
 use zfs_format::vdev::Vdev;
 use zfs_format::vdev::indirect::{Mapping, MappingEntry};
 use zfs_format::wire::{Reader, Record, Wire};
@@ -261,7 +261,8 @@ impl Opening<'_> {
     async fn open_removed(&self, layers: &Layers) -> Result<(), OpenError> {
         let removed = layers.tree.unmapped();
         // Nobody names the newest as the one before it.
-        let is_before = |id: u32| removed.iter().any(|(_, other)| other.previous == Some(id.into()));
+        let is_before =
+            |id: u32| removed.iter().any(|(_, other)| other.previous == Some(id.into()));
         let mut next = removed.iter().map(|(id, _)| *id).find(|id| !is_before(*id));
         for _ in 0..removed.len() {
             let Some(id) = next else { break };
