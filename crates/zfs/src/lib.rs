@@ -26,6 +26,7 @@ pub mod dsl;
 pub mod error;
 pub mod spa;
 pub mod zap;
+pub mod zil;
 pub mod zpl;
 pub mod zvol;
 
