@@ -19,6 +19,7 @@
 //! Source: OpenZFS, `vdev_raidz.c`.
 
 use super::copies::Copies;
+use super::draid::ROW_BYTES;
 use super::leaf::{Leaf, on_device};
 use super::raidz::map::{Column, Map};
 use super::{Ask, Failure};
@@ -37,7 +38,7 @@ const SCRATCH_BYTES: u64 = 7 << 19;
 
 /// Children with parity among them.
 pub(crate) struct Striped {
-    pub(crate) children: Vec<Copies>,
+    pub(crate) children: Rc<Vec<Copies>>,
     pub(crate) parity: usize,
 }
 
@@ -77,6 +78,11 @@ struct Reading<'a> {
 }
 
 impl Striped {
+    /// Requests under way on the busiest child.
+    pub(crate) fn load(&self) -> usize {
+        self.children.iter().map(Copies::load).max().unwrap_or(0)
+    }
+
     /// Reads the block of this map.
     pub(crate) async fn read(
         &self,
@@ -367,6 +373,8 @@ impl Piece {
     fn goes_on_in(&self, next: &Piece) -> bool {
         (self.child, self.scratch) == (next.child, next.scratch)
             && self.at + self.len as u64 == next.at
+            // Behind such a place another leaf may stand in for the child.
+            && !next.at.is_multiple_of(ROW_BYTES)
     }
 }
 
