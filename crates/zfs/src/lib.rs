@@ -24,7 +24,9 @@ pub mod dmu;
 pub mod dsl;
 
 pub mod error;
+pub mod spa;
 pub mod zap;
+pub mod zil;
 pub mod zpl;
 pub mod zvol;
 
