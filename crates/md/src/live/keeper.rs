@@ -129,6 +129,15 @@ impl Kept {
     }
 }
 
+/// A device of the set, as it is listed.
+pub(super) struct Listed {
+    pub(super) number: usize,
+    pub(super) name: Rc<str>,
+    pub(super) area: Rc<Area>,
+    /// It is a member, a replacement or a spare; else it failed.
+    pub(super) is_here: bool,
+}
+
 /// See the [module](self).
 pub(super) struct Keeper {
     rt: Rt,
@@ -227,10 +236,16 @@ impl Keeper {
         }
     }
 
-    /// The numbers, names and data areas of the devices that are kept.
-    pub(super) fn devices(&self) -> Vec<(usize, Rc<str>, Rc<Area>)> {
-        let device = |kept: &Rc<Kept>| (kept.number, kept.device.name(), Rc::clone(&kept.area));
-        self.kept.borrow().iter().map(device).collect()
+    /// The devices that were here when the set was opened, or came.
+    pub(super) fn devices(&self) -> Vec<Listed> {
+        let Some(array) = self.array.upgrade() else { return Vec::new() };
+        let listed = |(kept, standing): (Rc<Kept>, Standing)| Listed {
+            number: kept.number,
+            name: kept.device.name(),
+            area: Rc::clone(&kept.area),
+            is_here: standing != Standing::Nobody,
+        };
+        self.all_standing(&array).into_iter().map(listed).collect()
     }
 
     /// The data area of the device that is filled in a slot, or to replace it.
@@ -600,7 +615,11 @@ impl Keeper {
         let Some(array) = self.array.upgrade() else { return Err(IoErrorKind::Gone) };
         let pending = self.intent.as_ref().is_some_and(Intent::is_pending);
         // Whoever came first has written them.
-        if !pending || self.write_bits(&array, false).await { Ok(()) } else { self.write_all().await }
+        if !pending || self.write_bits(&array, false).await {
+            Ok(())
+        } else {
+            self.write_all().await
+        }
     }
 }
 

@@ -44,12 +44,14 @@ mod opening;
 use crate::array::{Array, Engine};
 use crate::assemble::{AssembleError, Choice};
 use crate::member::MemberState;
+use crate::ranges::RangeSet;
 use crate::spec::{Level, SpecError};
 use crate::superblock::{ALL_SECTORS, SECTOR, Uuid};
 use crate::sync::{CheckReport, Initialise, STEP, SyncError, SyncPriority};
 pub use joining::Added;
 use keeper::Keeper;
 use rt::{DeviceRef, IoErrorKind, Request, Rt};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{ByteCount, Offset};
@@ -89,9 +91,13 @@ pub enum LiveError {
     TooSmall { device: String, capacity: ByteCount, needed: ByteCount },
     #[error("{device} is the member in slot {slot}: fail it first")]
     InUse { device: String, slot: usize },
+    #[error("{device} is a device of the set already: fail and remove it first")]
+    Known { device: String },
     #[error("set {set} has no spare for slot {slot}: add one")]
     NoSpare { set: Uuid, slot: usize },
-    #[error("slot {slot} of set {set} has no working member: rebuild it, which needs no replacement")]
+    #[error(
+        "slot {slot} of set {set} has no working member: rebuild it, which needs no replacement"
+    )]
     NotActive { set: Uuid, slot: usize },
 }
 
@@ -109,6 +115,8 @@ pub struct LiveArray {
     set: Uuid,
     array: Rc<Array>,
     keeper: Rc<Keeper>,
+    /// Places whose parity is to be made anew although the engine takes it as it is: see `opening`.
+    suspect: RefCell<RangeSet>,
 }
 
 impl LiveArray {
@@ -123,8 +131,9 @@ impl LiveArray {
         choice: Choice,
         options: LiveOptions,
     ) -> Result<LiveArray, LiveError> {
-        let (array, keeper) = opening::open(rt, name, &choice, options).await?;
-        Ok(LiveArray { set: choice.set, array, keeper })
+        let opened = opening::open(rt, name, &choice, options).await?;
+        let opening::Opened { array, keeper, suspect } = opened;
+        Ok(LiveArray { set: choice.set, array, keeper, suspect: RefCell::new(suspect) })
     }
 
     /// The engine.
@@ -196,6 +205,13 @@ impl LiveArray {
                 self.note_resynced(sectors).await?;
             }
         }
+        let suspect: Vec<_> = self.suspect.borrow().iter().cloned().collect();
+        for range in suspect {
+            let range = Offset(range.start)..Offset(range.end);
+            let done = self.array.initialise(Initialise::FromData, range, priority).await;
+            done.map_err(|error| LiveError::Sync { set: self.set, error })?;
+        }
+        self.suspect.take();
         self.flush().await?;
         self.note_resynced(ALL_SECTORS).await
     }
