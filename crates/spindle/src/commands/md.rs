@@ -2,6 +2,7 @@
 //!
 //! * [`sources`]: which devices, and the sets on them.
 //! * `examine`: what lies on each device.
+//! * `logs`: its bitmap and bad-block log.
 //! * `detail`: what a set comes to.
 //! * `dump`: a set's content, written out.
 //! * `assemble`: sets opened: for reading, or for writing, which makes right what needs it.
@@ -19,6 +20,7 @@ mod detail;
 mod dump;
 mod examine;
 mod live;
+mod logs;
 mod members;
 mod serve;
 pub mod sources;
