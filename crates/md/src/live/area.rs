@@ -171,7 +171,10 @@ mod tests {
         assert_eq!(read(0, 2560), Err(IoErrorKind::Medium));
         assert!(!area.take_changed());
         at_once(&area, Request::write(Offset(2560), Buf::zeros(1024))).expect("written");
-        assert_eq!((read(2560, 1024), read(2048, 512)), (Ok(vec![0; 1024]), Err(IoErrorKind::Medium)));
+        assert_eq!(
+            (read(2560, 1024), read(2048, 512)),
+            (Ok(vec![0; 1024]), Err(IoErrorKind::Medium))
+        );
         assert_eq!(area.bad_blocks(), [bad(3, 2), bad(20, 1), bad(23, 1)]);
         assert!(area.take_changed() && !area.take_changed());
         area.is_bad(&(2560..3584));

@@ -10,7 +10,8 @@
 //!
 //! **Who goes** keeps its superblock, as with mdadm; the others' tables free its number.
 
-use super::keeper::Kept;
+use super::keeper::Listed;
+use super::kept::Kept;
 use super::opening::area_of;
 use super::{LiveArray, LiveError};
 use crate::assemble::{Found, Superblock};
@@ -44,7 +45,8 @@ impl LiveArray {
         let slot = own.role()?.slot()?;
         let by_bitmap = own.features.has(Features::RECOVERY_BITMAP);
         let half_filled = own.features.has(Features::RECOVERY_OFFSET) && !by_bitmap;
-        let shape = |sb: &SuperblockV1| (sb.set_uuid, sb.level, sb.layout, sb.chunk, sb.slots, sb.size);
+        let shape =
+            |sb: &SuperblockV1| (sb.set_uuid, sb.level, sb.layout, sb.chunk, sb.slots, sb.size);
         let fits = shape(own) == shape(&template)
             && own.features.has(Features::BITMAP)
             && !own.features.has(Features::REPLACEMENT)
@@ -55,9 +57,10 @@ impl LiveArray {
             && matches!(members.state(slot), MemberState::Failed | MemberState::Missing);
         let number = own.device_number as usize;
         let kept = self.keeper.devices();
-        // Who recorded that one of the members failed went on without it.
-        let apart = kept.iter().any(|(other, ..)| own.roles.get(*other) == Some(&Role::Faulty));
-        let taken = kept.iter().any(|(other, ..)| *other == number);
+        // Who recorded that one of those failed that are here went on without it.
+        let here = || kept.iter().filter(|one| one.is_here);
+        let apart = here().any(|one| own.roles.get(one.number) == Some(&Role::Faulty));
+        let taken = here().any(|one| one.number == number);
         (fits && recent && free && !apart && !taken).then_some(slot)
     }
 
@@ -75,6 +78,11 @@ impl LiveArray {
         let set = self.set;
         if !self.is_redundant() {
             return Err(LiveError::NoRedundancy { set, level: self.array.level() });
+        }
+        let in_use = |one: &&Listed| one.is_here && one.name == device.name();
+        if let Some(one) = self.keeper.devices().iter().find(in_use) {
+            let device = one.name.to_string();
+            return Err(LiveError::Known { device });
         }
         if let Some(found) = found
             && let Some(slot) = self.can_come_back(&found)
@@ -101,13 +109,13 @@ impl LiveArray {
         }
         if let (Some(intent), Some(place)) = (self.keeper.intent(), superblock.bitmap_offset()) {
             let block = device.geometry().logical_block;
-            let page = |(from, bytes): (u64, Vec<u8>)| {
-                (i64::from(place) + (from / SECTOR) as i64, bytes)
-            };
+            let page =
+                |(from, bytes): (u64, Vec<u8>)| (i64::from(place) + (from / SECTOR) as i64, bytes);
             pieces.extend(intent.whole(block).into_iter().map(page));
         }
         for (sectors, bytes) in pieces {
             let at = Offset(at.bytes().saturating_add_signed(sectors * SECTOR as i64));
+            // From here on it is not what it was.
             self.write_to(&device, at, bytes).await?;
         }
         self.wipe_others(&device, at).await?;
@@ -117,6 +125,7 @@ impl LiveArray {
         self.array
             .add_spare(Rc::clone(&area) as DeviceRef)
             .map_err(|error| LiveError::Spec { set, error })?;
+        self.forget_lost(&device);
         self.keeper.join(Kept::of(&found, area));
         self.keeper.write().await.map_err(|kind| self.superblocks(kind))?;
         Ok(Added::Spare)
@@ -130,6 +139,7 @@ impl LiveArray {
         let missed = intent.missed_by(slot, &self.array);
         let there = missed.complement(extent);
         let bytes = ByteCount(missed.total());
+        self.forget_lost(&found.device);
         // Known before it stands there: it may be written at once.
         self.keeper.join(Kept::come_back(&found, Rc::clone(&area), bytes.is_zero()));
         if !self.array.set.members.come_back(slot, area as DeviceRef, there) {
@@ -137,6 +147,14 @@ impl LiveArray {
         }
         self.keeper.write().await.map_err(|kind| self.superblocks(kind))?;
         Ok(Added::Back { slot, missed: bytes })
+    }
+
+    /// A device that failed and is added again is a new one.
+    fn forget_lost(&self, device: &DeviceRef) {
+        let same = |one: &&Listed| !one.is_here && one.name == device.name();
+        if let Some(one) = self.keeper.devices().iter().find(same) {
+            self.keeper.forget(one.number);
+        }
     }
 
     /// The superblock of a new spare; none where the device is too small.
@@ -179,10 +197,9 @@ impl LiveArray {
     /// there are others.
     fn free_number(&self, template: &SuperblockV1) -> Option<usize> {
         let kept = self.keeper.devices();
-        let unused = |number: &usize| !kept.iter().any(|(other, ..)| other == number);
-        let forgotten = |number: &usize| {
-            template.roles.get(*number).is_none_or(|role| *role == Role::Spare)
-        };
+        let unused = |number: &usize| !kept.iter().any(|one| one.number == *number);
+        let forgotten =
+            |number: &usize| template.roles.get(*number).is_none_or(|role| *role == Role::Spare);
         let numbers = || (template.slots as usize..DEVICES_MAX).filter(unused);
         numbers().find(forgotten).or_else(|| numbers().next())
     }
@@ -194,17 +211,17 @@ impl LiveArray {
     pub async fn remove(&self, found: &Found) -> Result<(), LiveError> {
         let number = found.superblock.device_number() as usize;
         let kept = self.keeper.devices();
-        let own = kept.iter().find(|(other, name, _)| *other == number && **name == *found.name());
-        if let Some((.., area)) = own {
-            let name = rt::Device::name(&**area);
-            let stands = self.array.members().into_iter().find(|report| {
-                report.name.as_ref().is_some_and(|other| Rc::ptr_eq(other, &name))
-            });
+        let same = |one: &&Listed| one.number == number && *one.name == *found.name();
+        if let Some(own) = kept.iter().find(same) {
+            let name = rt::Device::name(&*own.area);
+            let is_it = |other: &Rc<str>| Rc::ptr_eq(other, &name);
+            let mut members = self.array.members().into_iter();
+            let stands = members.find(|report| report.name.as_ref().is_some_and(is_it));
             if let Some(slot) = stands.and_then(|report| report.slot) {
                 return Err(LiveError::InUse { device: found.name(), slot });
             }
             self.array.set.members.take_spare(&name);
-        } else if kept.iter().any(|(other, ..)| *other == number) {
+        } else if kept.iter().any(|one| one.number == number) {
             // Another device has its number, so it is forgotten already.
             return Ok(());
         }
@@ -212,7 +229,12 @@ impl LiveArray {
         self.keeper.write().await.map_err(|kind| self.superblocks(kind))
     }
 
-    async fn write_to(&self, device: &DeviceRef, at: Offset, bytes: Vec<u8>) -> Result<(), LiveError> {
+    async fn write_to(
+        &self,
+        device: &DeviceRef,
+        at: Offset,
+        bytes: Vec<u8>,
+    ) -> Result<(), LiveError> {
         let write = Request::write_fua(at, Buf::copy_of(&bytes));
         let done = device.submit(write).await;
         done.map(|_| ()).map_err(|error| LiveError::Assemble(error.into()))

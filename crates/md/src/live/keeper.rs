@@ -8,125 +8,27 @@
 use super::QUIET;
 use super::area::Area;
 use super::intent::Intent;
+use super::kept::{Kept, Standing};
 use crate::array::Array;
-use crate::assemble::{Found, Superblock};
-use crate::member::{MemberReport, MemberState};
+use crate::member::MemberState;
 use crate::record::{Recorder, Recording};
+use crate::set::Unreadable;
 use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{Features, Role, SECTOR, Stamp, bad_blocks};
 use rt::sync::Mutex;
-use rt::{Buf, DeviceRef, IoErrorKind, IoFuture, Request, Rt};
+use rt::{Buf, IoErrorKind, IoFuture, Request, Rt};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 use stdx::{ByteCount, Instant, Offset};
 
-/// A device of the set.
-pub(super) struct Kept {
-    device: DeviceRef,
-    /// Where its superblock lies.
-    at: Offset,
-    /// The device's number, by which the superblocks list its role.
-    number: usize,
-    superblock: RefCell<SuperblockV1>,
-    area: Rc<Area>,
-    /// Up to which byte of its data area it is right and that is durable; none where it is whole. A spare
-    /// has nothing.
-    filled: Cell<Option<u64>>,
-    /// It is filled in the bitmap's stretches alone.
-    by_bitmap: Cell<bool>,
-    /// Its copy of the bitmap is to be written whole.
-    without_bitmap: Cell<bool>,
-    /// It can't be written any more.
-    lost: Cell<bool>,
-}
-
-/// What a device is to the engine now.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Member { slot: usize, whole: bool },
-    Replacement { slot: usize },
-    Spare,
-    Nobody,
-}
-
-impl Standing {
-    fn slot(self) -> Option<usize> {
-        match self {
-            Standing::Member { slot, .. } | Standing::Replacement { slot } => Some(slot),
-            Standing::Spare | Standing::Nobody => None,
-        }
-    }
-}
-
-impl Kept {
-    pub(super) fn of(found: &Found, area: Rc<Area>) -> Rc<Kept> {
-        let Superblock::V1(superblock) = &found.superblock else {
-            unreachable!("superblocks 0.90 were refused")
-        };
-        let by_bitmap = superblock.features.has(Features::RECOVERY_BITMAP);
-        let recovered = found.superblock.recovery_offset().map(|sectors| sectors * SECTOR);
-        let filled = recovered.or((superblock.role() == Some(Role::Spare)).then_some(0));
-        Rc::new(Kept {
-            device: found.device.clone(),
-            at: found.at,
-            number: superblock.device_number as usize,
-            superblock: RefCell::new((**superblock).clone()),
-            area,
-            by_bitmap: Cell::new(by_bitmap),
-            without_bitmap: Cell::new(filled.is_some()),
-            filled: Cell::new(filled),
-            lost: Cell::new(false),
-        })
-    }
-
-    /// The same, of a member that was away. `whole` is one that missed nothing.
-    pub(super) fn come_back(found: &Found, area: Rc<Area>, whole: bool) -> Rc<Kept> {
-        let kept = Kept::of(found, area);
-        kept.by_bitmap.set(true);
-        kept.without_bitmap.set(true);
-        kept.filled.set((!whole).then_some(0));
-        kept
-    }
-
-    /// Whether the engine's device of this name is the data area of this one.
-    fn is_called(&self, name: &Rc<str>) -> bool {
-        Rc::ptr_eq(&rt::Device::name(&*self.area), name)
-    }
-
-    fn standing(&self, members: &[MemberReport]) -> Standing {
-        if self.lost.get() {
-            return Standing::Nobody;
-        }
-        let own = members.iter().find(|one| one.name.as_ref().is_some_and(|n| self.is_called(n)));
-        let Some(own) = own else { return Standing::Nobody };
-        match (own.state, own.slot) {
-            (MemberState::Active, Some(slot)) => Standing::Member { slot, whole: true },
-            (MemberState::Rebuilding, Some(slot)) => Standing::Member { slot, whole: false },
-            (MemberState::Replacement, Some(slot)) => Standing::Replacement { slot },
-            (MemberState::Spare, _) => Standing::Spare,
-            _ => Standing::Nobody,
-        }
-    }
-
-    /// It can't be written: the array goes on without it.
-    fn is_lost(&self, array: &Array) {
-        let standing = self.standing(&array.members());
-        self.lost.set(true);
-        let name = rt::Device::name(&*self.area);
-        match standing {
-            Standing::Member { slot, .. } => array.fail(slot),
-            Standing::Replacement { slot } => array.set.members.give_up_replacement(slot),
-            Standing::Spare => {
-                array.set.members.take_spare(&name);
-            }
-            Standing::Nobody => {}
-        }
-    }
-
-    fn block(&self) -> ByteCount {
-        self.device.geometry().logical_block
-    }
+/// A device of the set, as it is listed.
+pub(super) struct Listed {
+    pub(super) number: usize,
+    pub(super) name: Rc<str>,
+    pub(super) area: Rc<Area>,
+    /// It is a member, a replacement or a spare; else it failed.
+    pub(super) is_here: bool,
 }
 
 /// See the [module](self).
@@ -227,21 +129,42 @@ impl Keeper {
         }
     }
 
-    /// The numbers, names and data areas of the devices that are kept.
-    pub(super) fn devices(&self) -> Vec<(usize, Rc<str>, Rc<Area>)> {
-        let device = |kept: &Rc<Kept>| (kept.number, kept.device.name(), Rc::clone(&kept.area));
-        self.kept.borrow().iter().map(device).collect()
+    /// The devices that were here when the set was opened, or came.
+    pub(super) fn devices(&self) -> Vec<Listed> {
+        let Some(array) = self.array.upgrade() else { return Vec::new() };
+        let listed = |(kept, standing): (Rc<Kept>, Standing)| Listed {
+            number: kept.number,
+            name: kept.device.name(),
+            area: Rc::clone(&kept.area),
+            is_here: standing != Standing::Nobody,
+        };
+        self.all_standing(&array).into_iter().map(listed).collect()
     }
 
-    /// The data area of the device that is filled in a slot, or to replace it.
-    pub(super) fn area_of(&self, slot: usize, replacement: bool) -> Option<Rc<Area>> {
-        let array = self.array.upgrade()?;
+    /// Who notes places in the bad-block log of a device that is filled.
+    pub(super) fn log_keeper(&self) -> Unreadable {
+        let myself = self.myself.clone();
+        Rc::new(move |slot, replacement, range| {
+            let note = |keeper: Rc<Keeper>| keeper.note_bad(slot, replacement, &range);
+            myself.upgrade().is_some_and(note)
+        })
+    }
+
+    /// Notes a bad place of a device that is filled. False where it has no log.
+    fn note_bad(&self, slot: usize, replacement: bool, range: &Range<u64>) -> bool {
+        let Some(array) = self.array.upgrade() else { return false };
         let is_it = |(_, standing): &(Rc<Kept>, Standing)| match standing {
             Standing::Member { slot: own, .. } => *own == slot && !replacement,
             Standing::Replacement { slot: own } => *own == slot && replacement,
             _ => false,
         };
-        self.standing(&array).into_iter().find(is_it).map(|(kept, _)| Rc::clone(&kept.area))
+        let Some((kept, _)) = self.standing(&array).into_iter().find(is_it) else { return false };
+        let place = kept.superblock.borrow().bad_blocks;
+        let has_log = place.sectors > 0 && place.shift == 0;
+        if has_log {
+            kept.area.is_bad(range);
+        }
+        has_log
     }
 
     /// A superblock from which that of a new device can be made, and the roles by number.
@@ -565,9 +488,11 @@ impl Keeper {
     /// Looks now and then for bits that may go, as long as there are some.
     pub(super) fn await_clearing(&self) {
         let Some(intent) = &self.intent else { return };
-        if !intent.has_to_clear() || self.waits_to_clear.replace(true) {
+        // The cheap question first: this is asked after each write.
+        if self.waits_to_clear.get() || !intent.has_to_clear() {
             return;
         }
+        self.waits_to_clear.set(true);
         let (myself, rt, every) = (self.myself.clone(), self.rt.clone(), intent.clear_every());
         let wait = async move {
             loop {
@@ -600,7 +525,11 @@ impl Keeper {
         let Some(array) = self.array.upgrade() else { return Err(IoErrorKind::Gone) };
         let pending = self.intent.as_ref().is_some_and(Intent::is_pending);
         // Whoever came first has written them.
-        if !pending || self.write_bits(&array, false).await { Ok(()) } else { self.write_all().await }
+        if !pending || self.write_bits(&array, false).await {
+            Ok(())
+        } else {
+            self.write_all().await
+        }
     }
 }
 

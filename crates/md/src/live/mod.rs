@@ -6,7 +6,8 @@
 //!     ├─ Array             the engine; asks the keeper before it writes and before it answers
 //!     │    └─ Area (area)  a member's data area, without its bad blocks
 //!     └─ Keeper (keeper)   the metadata: what it says now, and when it must say something else
-//!          └─ Intent (intent)   the write-intent bitmap
+//!          ├─ Intent (intent)   the write-intent bitmap
+//!          └─ Kept (kept)       a device, and where it stands
 //! ```
 //!
 //! **Clean and dirty.** Superblocks say "clean" while nothing is being written. The first write waits until
@@ -39,17 +40,20 @@ mod area;
 mod intent;
 mod joining;
 mod keeper;
+mod kept;
 mod opening;
 
 use crate::array::{Array, Engine};
 use crate::assemble::{AssembleError, Choice};
 use crate::member::MemberState;
+use crate::ranges::RangeSet;
 use crate::spec::{Level, SpecError};
 use crate::superblock::{ALL_SECTORS, SECTOR, Uuid};
 use crate::sync::{CheckReport, Initialise, STEP, SyncError, SyncPriority};
 pub use joining::Added;
 use keeper::Keeper;
 use rt::{DeviceRef, IoErrorKind, Request, Rt};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{ByteCount, Offset};
@@ -89,9 +93,15 @@ pub enum LiveError {
     TooSmall { device: String, capacity: ByteCount, needed: ByteCount },
     #[error("{device} is the member in slot {slot}: fail it first")]
     InUse { device: String, slot: usize },
+    #[error("set {set} can't do without slot {slot}: rebuild another one first")]
+    Needed { set: Uuid, slot: usize },
+    #[error("{device} is a device of the set already: fail and remove it first")]
+    Known { device: String },
     #[error("set {set} has no spare for slot {slot}: add one")]
     NoSpare { set: Uuid, slot: usize },
-    #[error("slot {slot} of set {set} has no working member: rebuild it, which needs no replacement")]
+    #[error(
+        "slot {slot} of set {set} has no working member: rebuild it, which needs no replacement"
+    )]
     NotActive { set: Uuid, slot: usize },
 }
 
@@ -109,6 +119,8 @@ pub struct LiveArray {
     set: Uuid,
     array: Rc<Array>,
     keeper: Rc<Keeper>,
+    /// Places whose parity is to be made anew although the engine takes it as it is: see `opening`.
+    suspect: RefCell<RangeSet>,
 }
 
 impl LiveArray {
@@ -123,8 +135,9 @@ impl LiveArray {
         choice: Choice,
         options: LiveOptions,
     ) -> Result<LiveArray, LiveError> {
-        let (array, keeper) = opening::open(rt, name, &choice, options).await?;
-        Ok(LiveArray { set: choice.set, array, keeper })
+        let opened = opening::open(rt, name, &choice, options).await?;
+        let opening::Opened { array, keeper, suspect } = opened;
+        Ok(LiveArray { set: choice.set, array, keeper, suspect: RefCell::new(suspect) })
     }
 
     /// The engine.
@@ -196,6 +209,13 @@ impl LiveArray {
                 self.note_resynced(sectors).await?;
             }
         }
+        let suspect: Vec<_> = self.suspect.borrow().iter().cloned().collect();
+        for range in suspect {
+            let range = Offset(range.start)..Offset(range.end);
+            let done = self.array.initialise(Initialise::FromData, range, priority).await;
+            done.map_err(|error| LiveError::Sync { set: self.set, error })?;
+        }
+        self.suspect.take();
         self.flush().await?;
         self.note_resynced(ALL_SECTORS).await
     }
@@ -301,11 +321,32 @@ impl LiveArray {
         done.map_err(|error| LiveError::Sync { set: self.set, error })
     }
 
+    /// Whether the set can go on without the member of a slot.
+    fn can_do_without(&self, slot: usize) -> bool {
+        let members = &self.array.set.members;
+        match &self.array.engine {
+            Engine::Striped(_) => false,
+            Engine::Mirror(mirror) => !mirror.is_last(slot),
+            Engine::Stripes(stripes) => {
+                let others = (0..members.len()).filter(|other| *other != slot);
+                let lost = others.filter(|other| !members.is_active(*other)).count();
+                lost < stripes.map.parities()
+            }
+        }
+    }
+
     /// Fails a member, and records it.
     ///
     /// # Errors
-    /// [`LiveError`]
+    /// [`LiveError::Needed`] where the set would not have enough members left.
     pub async fn fail(&self, slot: usize) -> Result<(), LiveError> {
+        let is_member = matches!(
+            self.array.set.members.state(slot),
+            MemberState::Active | MemberState::Rebuilding
+        );
+        if is_member && !self.can_do_without(slot) {
+            return Err(LiveError::Needed { set: self.set, slot });
+        }
         self.array.fail(slot);
         self.keeper.write().await.map_err(|kind| self.superblocks(kind))
     }

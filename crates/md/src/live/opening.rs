@@ -6,18 +6,30 @@
 
 use super::area::Area;
 use super::intent::Intent;
-use super::keeper::{Beginning, Keeper, Kept};
+use super::keeper::{Beginning, Keeper};
+use super::kept::Kept;
 use super::{LiveError, LiveOptions, places_until};
 use crate::array::Array;
 use crate::assemble::{
     AssembleError, Choice, Found, OpenOptions, Shape, Superblock, bad_blocks, level_of, recovered,
     spec,
 };
+use crate::ranges::RangeSet;
 use crate::spec::Level;
 use crate::superblock::{ALL_SECTORS, Features, SECTOR};
 use rt::{DeviceRef, Request, Rt};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
+
+/// A set that was opened.
+pub(super) struct Opened {
+    pub(super) array: Rc<Array>,
+    pub(super) keeper: Rc<Keeper>,
+    /// Places where the engine takes parity as it is, and where it is to be made anew all the same: those of
+    /// a RAID 6 that was started dirty without one member. What that member had comes from P, and Q is made
+    /// to agree. (A parity set that lacks as many as it can has nothing to compare with.)
+    pub(super) suspect: RangeSet,
+}
 
 /// Opens a set: the engine, and the keeper of its metadata.
 pub(super) async fn open(
@@ -25,7 +37,7 @@ pub(super) async fn open(
     name: &str,
     choice: &Choice,
     options: LiveOptions,
-) -> Result<(Rc<Array>, Rc<Keeper>), LiveError> {
+) -> Result<Opened, LiveError> {
     let (set, facts) = (choice.set, &choice.facts);
     refuse(choice)?;
     let level = level_of(facts.level()).map_err(|name| {
@@ -62,7 +74,16 @@ pub(super) async fn open(
     spec.clean = !dirty;
     let spec_error = |error| LiveError::Spec { set, error };
     let array = Array::create(rt, name, spec).map_err(spec_error)?;
-    let intent = Intent::of(choice, dirty).await?;
+    let one_parity_more = was_dirty && too_few && missing < level.parities();
+    let intent = Intent::of(choice, dirty || one_parity_more).await?;
+    let mut suspect = RangeSet::default();
+    if one_parity_more {
+        let extent = array.component_extent().bytes();
+        match &intent {
+            None => suspect.insert(places_until(&array, facts.resync_offset())..extent),
+            Some(intent) => suspect = intent.to_resync(&array),
+        }
+    }
     if dirty {
         let extent = array.component_extent().bytes();
         match &intent {
@@ -75,9 +96,9 @@ pub(super) async fn open(
         }
     }
     for (slot, bytes) in recovered(choice, choice.slots.len()) {
-        let by_bitmap = choice.member(slot).is_some_and(|found| {
-            found.superblock.features().has(Features::RECOVERY_BITMAP)
-        });
+        let by_bitmap = choice
+            .member(slot)
+            .is_some_and(|found| found.superblock.features().has(Features::RECOVERY_BITMAP));
         let extent = array.component_extent().bytes();
         match intent.as_ref().filter(|_| by_bitmap) {
             None => array.set.members.set_recovered(slot, bytes),
@@ -115,8 +136,9 @@ pub(super) async fn open(
     let keeper = Keeper::new(rt, &array, beginning);
     if redundant {
         array.record_with(Rc::clone(&keeper) as _);
+        *array.set.unreadable.borrow_mut() = Some(keeper.log_keeper());
     }
-    Ok((array, keeper))
+    Ok(Opened { array, keeper, suspect })
 }
 
 /// What a member's superblock must not have.

@@ -15,6 +15,8 @@ use rt::{Buf, Device, DeviceRef, Geometry, IoFuture, MemoryDevice, Request, Rt};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
 
+mod bad_blocks;
+mod bitmap;
 mod life;
 mod power;
 mod resync;
@@ -28,7 +30,9 @@ fn new(level: Level, slots: usize) -> NewArray {
         level,
         layout: if level == Level::Raid10 { 0x102 } else { 2 },
         chunk: if level == Level::Raid1 { ByteCount::ZERO } else { ByteCount::kib(16) },
+        size: None,
         policy: Policy::Resync,
+        bitmap_chunk: None,
         name: "host:live".to_owned(),
         set_uuid: Uuid([7; 16]),
         created: Stamp::from_seconds(1_800_000_000),
@@ -159,4 +163,13 @@ impl Device for OneMains {
         }
         disk.submit(request)
     }
+}
+
+/// Disks of a new set that was resynchronised and stopped.
+async fn resynchronised(rt: &Rt, new: &NewArray, count: usize, seed: u64) -> Vec<Rc<MemoryDevice>> {
+    let disks = disks(new, count, seed);
+    let set = live(rt, &devices(&disks), false).await.expect("opened");
+    set.resync(md::SyncPriority::High).await.expect("done");
+    set.stop().await.expect("stopped");
+    disks
 }
