@@ -43,6 +43,7 @@
 mod array;
 pub mod assemble;
 pub mod create;
+pub mod grow;
 mod layout;
 pub mod live;
 mod locks;

@@ -1,0 +1,364 @@
+//! Sets that grow: larger members, more mirrors, more members of a set with parity, with the power cut at any write.
+//!
+//! What could break: data that is overwritten before its new place is recorded, a member read at the wrong offset
+//! while superblocks differ, a position that runs ahead of the data, parity that is wrong behind it, a lost member
+//! that is believed again, a new part that is taken to be synchronised.
+
+use crate::live::{OneMains, choose, devices, live};
+use crate::rig::runtime;
+use md::assemble::{OpenArray, OpenOptions, Superblock};
+use md::create::{NewArray, NewDevice, Policy};
+use md::grow::{self, GrowError, NewMember, Reshape, SizeWish};
+use md::superblock::place::Version;
+use md::superblock::{Stamp, Uuid};
+use md::{Level, SyncPriority};
+use rt::filter::PowerCut;
+use rt::{Buf, Device, DeviceRef, MemoryDevice, Request, Rt, SgList};
+use std::rc::Rc;
+use stdx::{ByteCount, Offset, Prng};
+
+const DISK: ByteCount = ByteCount::mib(4);
+const NOW_S: u64 = 1_800_000_100;
+
+fn new(level: Level, slots: usize) -> NewArray {
+    NewArray {
+        version: Version::V12,
+        level,
+        layout: if level == Level::Raid10 { 0x102 } else { 2 },
+        chunk: if level == Level::Raid1 { ByteCount::ZERO } else { ByteCount::kib(16) },
+        policy: Policy::Resync,
+        name: "host:grow".to_owned(),
+        set_uuid: Uuid([7; 16]),
+        created: Stamp::from_seconds(1_800_000_000),
+        assume_clean: false,
+        slots,
+    }
+}
+
+/// A disk full of noise: nothing may rely on zeros.
+fn noise(name: &str, size: ByteCount, seed: u64) -> Rc<MemoryDevice> {
+    let disk = MemoryDevice::new(name, size);
+    let word = Prng::for_part(seed, name).next_u64();
+    disk.poke(Offset(0), &Buf::fill(word, size.bytes() as usize).into());
+    disk
+}
+
+/// A set's content: each block of it tells its number and the seed.
+fn content(size: ByteCount, seed: u64) -> Vec<u8> {
+    let blocks = size.bytes() / 4096;
+    (0..blocks).flat_map(|n| (n * 1_000_003 + seed).to_le_bytes().repeat(512)).collect()
+}
+
+/// Disks of a clean set with this content.
+async fn made(
+    rt: &Rt,
+    new: &NewArray,
+    size: ByteCount,
+    seed: u64,
+) -> (Vec<Rc<MemoryDevice>>, Vec<u8>) {
+    let given: Vec<Option<NewDevice>> = (0..new.slots)
+        .map(|n| Some(NewDevice { capacity: size, uuid: Uuid([n as u8 + 1; 16]) }))
+        .collect();
+    let plan = new.plan(&given).expect("it fits");
+    let mut disks = Vec::new();
+    for (number, pieces) in plan.pieces.iter().enumerate() {
+        let disk = noise(&format!("disk{number}."), size, seed);
+        for piece in pieces.iter().flatten() {
+            disk.poke(piece.at, &Buf::copy_of(&piece.bytes).into());
+        }
+        disks.push(disk);
+    }
+    let set = live(rt, &devices(&disks), false).await.expect("opened");
+    set.resync(SyncPriority::High).await.expect("done");
+    let content = content(set.device().geometry().capacity, seed);
+    for (n, part) in content.chunks(1 << 20).enumerate() {
+        let write = Request::write(Offset((n as u64) << 20), Buf::copy_of(part));
+        set.device().submit(write).await.expect("written");
+    }
+    set.stop().await.expect("stopped");
+    (disks, content)
+}
+
+/// The same bytes on another disk, of this size.
+fn copied(disk: &MemoryDevice, size: ByteCount) -> Rc<MemoryDevice> {
+    let copy = MemoryDevice::new(&disk.name(), size);
+    copy.poke(Offset(0), &disk.peek(Offset(0), disk.geometry().capacity));
+    copy
+}
+
+async fn read(device: &dyn Device, from: u64, len: u64) -> SgList {
+    device.submit(Request::read(Offset(from), ByteCount(len))).await.expect("read")
+}
+
+/// Opens the set for reading, and compares what it holds; tells its size.
+async fn verify(rt: &Rt, devices: &[DeviceRef], content: &[u8], what: &str) -> ByteCount {
+    let array = OpenArray::open(rt, "a", choose(devices).await, OpenOptions::default()).await;
+    let array = array.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let found = read(&*array, 0, content.len() as u64).await.to_vec();
+    if let Some(at) = found.iter().zip(content).position(|(found, wanted)| found != wanted) {
+        panic!("{what}: byte {at} is wrong");
+    }
+    array.geometry().capacity
+}
+
+/// Opens the set at rest, and compares parity or copies.
+async fn check(rt: &Rt, devices: &[DeviceRef], what: &str) {
+    let array = OpenArray::open(rt, "a", choose(devices).await, OpenOptions::default()).await;
+    let array = array.expect("opened");
+    let mut engines = array.engines();
+    let (Some(engine), None) = (engines.next(), engines.next()) else {
+        panic!("{what}: two shapes")
+    };
+    let report = engine.check(engine.whole(), SyncPriority::High).await.expect("checked");
+    assert_eq!(report.mismatched_sectors, 0, "{what}: {:?}", report.mismatches.first());
+}
+
+fn added(disk: &Rc<MemoryDevice>) -> NewMember {
+    NewMember { device: disk.clone(), uuid: Uuid([9; 16]) }
+}
+
+async fn reshape(
+    rt: &Rt,
+    devices: &[DeviceRef],
+    slots: usize,
+    add: &[NewMember],
+) -> Result<(), GrowError> {
+    let begun = Reshape::begin(rt, choose(devices).await, slots, add, NOW_S).await?;
+    begun.run(|_, _| ()).await
+}
+
+#[test]
+fn sets_with_parity_get_more_members_and_are_as_any_set_afterwards() {
+    let shapes =
+        [(Level::Raid5, 3, 4), (Level::Raid5, 2, 5), (Level::Raid4, 3, 4), (Level::Raid6, 4, 5)];
+    for (level, before, after) in shapes {
+        let runtime = runtime();
+        let rt = runtime.handle();
+        let test = async move {
+            let what = format!("{level} {before} to {after}");
+            let (mut disks, content) = made(&rt, &new(level, before), DISK, 1).await;
+            let mut add = Vec::new();
+            for number in before..after {
+                let disk = noise(&format!("disk{number}."), DISK, 1);
+                add.push(NewMember { device: disk.clone(), uuid: Uuid([number as u8 + 1; 16]) });
+                disks.push(disk);
+            }
+            reshape(&rt, &devices(&disks[..before]), after, &add).await.expect("reshaped");
+            let all = devices(&disks);
+            let size = verify(&rt, &all, &content, &what).await;
+            let row = content.len() as u64 / (before - level.parities()) as u64;
+            assert_eq!(size.bytes(), row * (after - level.parities()) as u64, "{what}");
+            check(&rt, &all, &what).await;
+            let choice = choose(&all).await;
+            for (slot, found) in choice.slots.iter().enumerate() {
+                let found = found.as_ref().expect("a member");
+                let Superblock::V1(sb) = &found.superblock else { panic!("version 1") };
+                assert_eq!(found.name(), format!("disk{slot}."));
+                assert_eq!((sb.features.bits(), sb.resync_offset), (0, u64::MAX), "{what}");
+                assert_eq!(sb.reshape, Default::default());
+                // As mdadm moves it: a whole row of each, and the end stays.
+                let chunks = if before == 2 { 4 } else { after - level.parities() };
+                let chunks = if level == Level::Raid6 { 3 } else { chunks } as u64;
+                assert_eq!(sb.data_offset, 2048 - 32 * chunks, "{what}");
+                assert_eq!(sb.data_offset + sb.data_size, DISK.bytes() / 512);
+            }
+            // Beyond the old end there are zeros, and the set takes writes there.
+            let array =
+                OpenArray::open(&rt, "a", choice, OpenOptions::default()).await.expect("opened");
+            let beyond = read(&*array, content.len() as u64, 65_536).await.to_vec();
+            assert!(beyond.iter().all(|byte| *byte == 0), "{what}");
+            let set = live(&rt, &all, false).await.expect("opened");
+            let at = Offset(size.bytes() - 4096);
+            set.device().submit(Request::write(at, Buf::fill(5, 4096))).await.expect("written");
+            set.stop().await.expect("stopped");
+            check(&rt, &all, &what).await;
+        };
+        runtime.block_on(test).expect("it ends");
+    }
+}
+
+/// Power cuts of a script, at each write of one disk.
+struct Cut {
+    rt: Rt,
+    /// The disks, with what survived.
+    disks: Vec<Rc<MemoryDevice>>,
+}
+
+/// Runs a script on copies of disks whose power goes at a write; none where it ended before.
+async fn cut_at<F: Future<Output = bool>>(
+    rt: &Rt,
+    disks: &[Rc<MemoryDevice>],
+    (seed, at): (u64, u64),
+    script: impl FnOnce(Vec<DeviceRef>) -> F,
+) -> Option<Cut> {
+    let copies: Vec<_> = disks.iter().map(|disk| copied(disk, disk.geometry().capacity)).collect();
+    let cut: Vec<Rc<PowerCut>> =
+        devices(&copies).into_iter().map(|disk| PowerCut::new(disk, rt)).collect();
+    let mut prng = Prng::for_part(seed * 10_000 + at, "cut");
+    let first = prng.below(disks.len() as u64) as usize;
+    cut[first].cut_at_write(at, prng.fork());
+    let behind = (0..disks.len())
+        .map(|number| Rc::new(OneMains { disks: cut.clone(), first, number }) as DeviceRef);
+    let ended = script(behind.collect()).await;
+    let was_cut = cut[first].is_cut();
+    assert!(ended || was_cut, "it fails for no other reason");
+    for disk in &cut {
+        if !disk.is_cut() {
+            disk.cut(prng.fork());
+        }
+        disk.power_on().await.expect("whole");
+    }
+    was_cut.then(|| Cut { rt: rt.clone(), disks: copies })
+}
+
+impl Cut {
+    /// Finishes the reshape on what is there; the last disk is the one that was added. Where nothing was begun,
+    /// or everything was done, there is nothing to finish.
+    async fn finish(&self, devices: &[DeviceRef], what: &str) -> bool {
+        match Reshape::resume(&self.rt, choose(devices).await, NOW_S).await {
+            Ok(resumed) => {
+                let done = resumed.run(|_, _| ()).await;
+                done.unwrap_or_else(|error| panic!("{what}: {error}"));
+                true
+            }
+            Err(GrowError::NothingToContinue { .. }) => false,
+            Err(error) => panic!("{what}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_reshape_survives_a_power_cut_at_any_write() {
+    let (mut cuts, mut resumed, mut degraded) = (0, 0, 0);
+    for (level, slots, seeds) in [(Level::Raid5, 3, 3), (Level::Raid5, 2, 2), (Level::Raid6, 4, 1)]
+    {
+        for seed in 0..seeds {
+            let runtime = runtime();
+            let rt = runtime.handle();
+            let counts = runtime.block_on(cut_everywhere(rt, level, slots, seed)).expect("it ends");
+            cuts += counts.0;
+            resumed += counts.1;
+            degraded += counts.2;
+        }
+    }
+    assert!(cuts > 250 && resumed > 200 && degraded > 150, "{cuts}, {resumed}, {degraded}");
+}
+
+async fn cut_everywhere(rt: Rt, level: Level, slots: usize, seed: u64) -> (u32, u32, u32) {
+    let (mut disks, content) = made(&rt, &new(level, slots), DISK, seed).await;
+    disks.push(noise("added.", DISK, seed));
+    let (mut cuts, mut resumed, mut degraded) = (0, 0, 0);
+    for at in 1.. {
+        let what = format!("{level} of {slots}, seed {seed}, cut {at}");
+        let script = async |behind: Vec<DeviceRef>| {
+            let add = NewMember { device: behind[slots].clone(), uuid: Uuid([9; 16]) };
+            reshape(&rt, &behind[..slots], slots + 1, &[add]).await.is_ok()
+        };
+        let Some(cut) = cut_at(&rt, &disks, (seed, at), script).await else { break };
+        cuts += 1;
+        verify(&rt, &devices(&cut.disks), &content, &what).await;
+        // The same moment with a member lost.
+        let mut rest: Vec<_> = cut.disks.iter().map(|disk| copied(disk, DISK)).collect();
+        rest.remove(Prng::for_part(seed * 10_000 + at, "lost").below(slots as u64 + 1) as usize);
+        let rest = devices(&rest);
+        let what_lost = format!("{what}, one lost");
+        verify(&rt, &rest, &content, &what_lost).await;
+        if cut.finish(&rest, &what_lost).await {
+            degraded += 1;
+            verify(&rt, &rest, &content, &what_lost).await;
+            let choice = choose(&rest).await;
+            assert_eq!((choice.facts.slots(), choice.degraded()), (slots + 1, 1), "{what_lost}");
+            assert!(choice.facts.reshape().is_none(), "{what_lost}");
+        }
+        // And with all of them.
+        let all = devices(&cut.disks);
+        resumed += u32::from(cut.finish(&all, &what).await);
+        let choice = choose(&all).await;
+        if choice.facts.slots() == slots {
+            // It was not begun: it can be, with the same disk.
+            let add =
+                if choice.spares.is_empty() { vec![added(&cut.disks[slots])] } else { vec![] };
+            reshape(&rt, &all[..if add.is_empty() { slots + 1 } else { slots }], slots + 1, &add)
+                .await
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
+        }
+        verify(&rt, &all, &content, &what).await;
+        check(&rt, &all, &what).await;
+        let choice = choose(&all).await;
+        assert_eq!((choice.facts.slots(), choice.degraded()), (slots + 1, 0), "{what}");
+    }
+    (cuts, resumed, degraded)
+}
+
+/// Nobody cuts the power, but a disk stops answering: the others go on, and it is known to be lost.
+#[test]
+fn a_reshape_goes_on_without_a_member_that_is_lost() {
+    let mut lost = 0;
+    for at in 1..60 {
+        let runtime = runtime();
+        let rt = runtime.handle();
+        let test = async move {
+            let (mut disks, content) = made(&rt, &new(Level::Raid5, 3), DISK, at).await;
+            disks.push(noise("added.", DISK, at));
+            let victim = (at % 4) as usize;
+            let cut = PowerCut::new(devices(&disks)[victim].clone(), &rt);
+            cut.cut_at_write(at, Prng::new(at));
+            let mut there = devices(&disks);
+            there[victim] = cut.clone();
+            let add = NewMember { device: there[3].clone(), uuid: Uuid([9; 16]) };
+            let done = reshape(&rt, &there[..3], 4, &[add]).await;
+            if victim == 3 && done.is_err() {
+                // The new device could not even be made a spare.
+                assert!(at < 2, "cut {at}: {done:?}");
+                return false;
+            }
+            done.expect("done");
+            if !cut.is_cut() {
+                return false;
+            }
+            cut.power_on().await.expect("whole");
+            let all = devices(&disks);
+            verify(&rt, &all, &content, &format!("cut {at}")).await;
+            let choice = choose(&all).await;
+            assert_eq!(choice.degraded(), 1, "cut {at}: it is not believed");
+            true
+        };
+        lost += u32::from(runtime.block_on(test).expect("it ends"));
+    }
+    assert!(lost > 30, "{lost}");
+}
+
+#[test]
+fn what_can_not_be_grown_is_refused_with_its_mend_and_nothing_is_written() {
+    let runtime = runtime();
+    let rt = runtime.handle();
+    let test = async move {
+        let text = |result: Result<(), GrowError>| result.expect_err("refused").to_string();
+        let (disks, _) = made(&rt, &new(Level::Raid5, 3), DISK, 1).await;
+        let all = devices(&disks);
+        let spare = noise("spare.", DISK, 1);
+        let before: Vec<_> = disks.iter().map(|disk| disk.peek(Offset(0), DISK).to_vec()).collect();
+        assert!(text(reshape(&rt, &all, 4, &[]).await).contains("--add"));
+        assert!(text(reshape(&rt, &all, 3, &[added(&spare)]).await).contains("given more"));
+        assert!(
+            text(reshape(&rt, &all[..2], 4, &[added(&spare)]).await).contains("rebuild it first")
+        );
+        let small = noise("small.", ByteCount::mib(2), 1);
+        assert!(text(reshape(&rt, &all, 4, &[added(&small)]).await).contains("use a larger one"));
+        let resumed = Reshape::resume(&rt, choose(&all).await, NOW_S).await.map(|_| ());
+        assert!(text(resumed).contains("nothing to continue"));
+        let larger = grow::size(&rt, choose(&all).await, SizeWish::Max, NOW_S).await.map(|_| ());
+        assert!(text(larger).contains("enlarge the members first"));
+        let mirrors = grow::mirrors(&rt, choose(&all).await, 4, &[added(&spare)], NOW_S).await;
+        assert!(text(mirrors).contains("raid5"));
+        for (disk, before) in disks.iter().zip(before) {
+            assert!(disk.peek(Offset(0), DISK).to_vec() == before, "{} is as it was", disk.name());
+        }
+        // Superblock at the end: the data begins at 0, and nothing is free before it.
+        let old = NewArray { version: Version::V10, ..new(Level::Raid5, 3) };
+        let (disks, _) = made(&rt, &old, DISK, 1).await;
+        let refused = text(reshape(&rt, &devices(&disks), 4, &[added(&spare)]).await);
+        assert!(refused.contains("--backup-file"), "{refused}");
+    };
+    runtime.block_on(test).expect("it ends");
+}
