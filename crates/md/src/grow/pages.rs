@@ -156,8 +156,10 @@ impl Pages {
 
     /// Writes all superblocks so often that a device that was lost is known to be old.
     pub(super) async fn settle(&mut self) -> Result<(), GrowError> {
-        for _ in 0..SETTLING_PASSES {
-            self.advance().await?;
+        let mut left = SETTLING_PASSES;
+        // Each device is lost once at the most, so this ends.
+        while left > 0 {
+            left = if self.advance().await? { SETTLING_PASSES } else { left - 1 };
         }
         Ok(())
     }
