@@ -1,0 +1,162 @@
+//! `spindle md grow`: larger members, more mirrors, more members of a set with parity, with mdadm's words.
+//!
+//! The set is not served meanwhile; the command runs to the end of what was asked, resync and rebuild among it.
+//! It may be stopped at any moment, also by a power cut: the set is whole then, and `--continue` goes on with a
+//! reshape, `spindle md repair` with a resync or rebuild.
+
+use super::{create, live, sources, words};
+use crate::commands::{Failure, print, say};
+use ::md::SyncPriority;
+use ::md::assemble::{self, Choice, Superblock};
+use ::md::grow::{self, GrowError, NewMember, Reshape, SizeWish};
+use clap::{ArgGroup, Args};
+use host::{FileDevice, FileOptions, HostRuntime};
+use rt::DeviceRef;
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use stdx::ByteCount;
+
+/// A line is said each time a reshape is so many hundredths further.
+const TOLD_EVERY_PERCENT: u64 = 10;
+
+/// What `grow` takes.
+#[derive(Args)]
+#[command(group = ArgGroup::new("what").required(true))]
+pub struct GrowArgs {
+    /// The set: its name, its UUID, or the path of a member
+    array: String,
+    /// Use so much of each member, after members were enlarged: max, or a size in KiB or with a unit
+    #[arg(short = 'z', long, group = "what", value_name = "max|SIZE")]
+    size: Option<String>,
+    /// So many members: mirrors of RAID 1, or members of RAID 4, 5, 6, whose data is moved
+    #[arg(short = 'n', long, group = "what", value_name = "NUMBER")]
+    raid_devices: Option<usize>,
+    /// Go on with a reshape that was left in its middle, by md or by Spindle
+    #[arg(long = "continue", group = "what")]
+    resume: bool,
+    /// A device to add first; what it holds is lost. May be given several times
+    #[arg(short, long, value_name = "DEVICE", requires = "raid_devices")]
+    add: Vec<PathBuf>,
+    /// Overwrite what an added device holds
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Carries out the command.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let wish = args.size.as_deref().map(size_wish).transpose()?;
+    let runtime = sources::runtime()?;
+    let found = sources::choice(&runtime, paths, &args.array)?;
+    super::detail::tell_left_out(&found);
+    let add = added(&runtime, args, &found)?;
+    let set = found.set;
+    let devices = live::writable(&runtime, &found)?;
+    let (rt, unix_s) = (runtime.rt(), live::unix_s());
+    let wanted = (wish, args.raid_devices);
+    let growing = async move {
+        let mut found = Vec::new();
+        for device in &devices {
+            found.extend(assemble::find(device).await?);
+        }
+        let choice = Choice::of(set, found)?;
+        match wanted {
+            (Some(wish), _) => grow::size(&rt, choice, wish, unix_s).await.map(|_| ()),
+            (_, Some(slots)) if choice.facts.level() == 1 => {
+                grow::mirrors(&rt, choice, slots, &add, unix_s).await
+            }
+            (_, Some(slots)) => {
+                let begun = Reshape::begin(&rt, choice, slots, &add, unix_s).await?;
+                reshape(begun, slots).await
+            }
+            (None, None) => {
+                let slots = choice.facts.slots();
+                reshape(Reshape::resume(&rt, choice, unix_s).await?, slots).await
+            }
+        }
+    };
+    let grown = runtime.runtime().block_on(growing).expect("I/O on a real device ends");
+    grown.map_err(Failure::failed)?;
+    settle(&runtime, args, paths)
+}
+
+/// Runs a reshape to its end, and says how far it is.
+async fn reshape(begun: Reshape, slots: usize) -> Result<(), GrowError> {
+    let (done, total) = begun.progress();
+    say(&format!("reshaping to {slots} members: {done} of {total} are moved"));
+    let percent =
+        |done: ByteCount, total: ByteCount| done.bytes().saturating_mul(100) / total.bytes().max(1);
+    let told = Cell::new(percent(done, total));
+    let observe = |done: ByteCount, total: ByteCount| {
+        let now = percent(done, total);
+        if now >= told.get() + TOLD_EVERY_PERCENT {
+            told.set(now);
+            say(&format!("reshaping: {done} of {total} are moved"));
+        }
+    };
+    begun.run(observe).await
+}
+
+/// Resynchronises and rebuilds what was grown, and tells what the set is now.
+fn settle(runtime: &HostRuntime, args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let mut paths = paths.to_vec();
+    paths.extend(args.add.iter().cloned());
+    let set = live::open(runtime, &paths, &args.array, false)?;
+    let capacity = set.device().geometry().capacity;
+    let slots = set.array().members().iter().filter(|member| member.slot.is_some()).count();
+    live::wait(runtime, async move {
+        live::make_whole(&set, SyncPriority::High).await?;
+        set.stop().await
+    })?;
+    print(&format!("{} has {slots} members now and {capacity}\n", args.array))
+}
+
+/// `max`, or a size in KiB as mdadm reads it, or with a unit.
+fn size_wish(text: &str) -> Result<SizeWish, Failure> {
+    if text == "max" {
+        return Ok(SizeWish::Max);
+    }
+    words::kibibytes(text).map(SizeWish::Of)
+}
+
+/// The devices to be added: those that are not spares of the set already.
+fn added(
+    runtime: &HostRuntime,
+    args: &GrowArgs,
+    choice: &Choice,
+) -> Result<Vec<NewMember>, Failure> {
+    let mut added = Vec::new();
+    for (n, path) in args.add.iter().enumerate() {
+        let is_it = |found: &&assemble::Found| create::same(Path::new(&found.name()), path);
+        if choice.spares.iter().any(|found| is_it(&found)) {
+            continue;
+        }
+        if choice.slots.iter().flatten().any(|found| is_it(&found)) {
+            let text = "it is a member of the set already: name another";
+            return Err(Failure::usage(format!("{}: {text}", path.display())));
+        }
+        if args.add[..n].iter().any(|other| create::same(other, path)) {
+            let text = format!("'{}' is given twice: name each device once", path.display());
+            return Err(Failure::usage(text));
+        }
+        let options = FileOptions { direct: false, read_only: false };
+        let device = FileDevice::open(&runtime.host(), path, options).map_err(Failure::usage)?;
+        let device: DeviceRef = Rc::new(device);
+        // What an earlier attempt left on it is no reason to ask.
+        let probed = device.clone();
+        let of_set = runtime.runtime().block_on(async move { assemble::find(&probed).await });
+        let of_set = of_set.expect("I/O on a real device ends").ok().flatten();
+        let is_left = of_set.is_some_and(|found| {
+            found.superblock.set_uuid() == choice.set
+                && matches!(found.superblock, Superblock::V1(_))
+        });
+        if !is_left {
+            create::check_expendable(path, args.force)?;
+        }
+        added.push(NewMember { device, uuid: create::random()? });
+    }
+    Ok(added)
+}
