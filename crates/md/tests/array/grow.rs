@@ -4,16 +4,19 @@
 //! while superblocks differ, a position that runs ahead of the data, parity that is wrong behind it, a lost member
 //! that is believed again, a new part that is taken to be synchronised.
 
+use crate::fixtures;
 use crate::live::{OneMains, choose, devices, live};
 use crate::rig::runtime;
-use md::assemble::{OpenArray, OpenOptions, Superblock};
+use md::assemble::{self, Choice, OpenArray, OpenOptions, Superblock};
 use md::create::{NewArray, NewDevice, Policy};
 use md::grow::{self, GrowError, NewMember, Reshape, SizeWish};
+use md::live::{LiveArray, LiveError, LiveOptions};
 use md::superblock::place::Version;
 use md::superblock::{Stamp, Uuid};
 use md::{Level, SyncPriority};
 use rt::filter::PowerCut;
 use rt::{Buf, Device, DeviceRef, MemoryDevice, Request, Rt, SgList};
+use sha2::{Digest, Sha256};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
 
@@ -374,4 +377,194 @@ fn what_can_not_be_grown_is_refused_with_its_mend_and_nothing_is_written() {
         assert!(refused.contains("--backup-file"), "{refused}");
     };
     runtime.block_on(test).expect("it ends");
+}
+
+/// Members that were enlarged, with noise behind their old end.
+fn enlarged(disks: &[Rc<MemoryDevice>], size: ByteCount) -> Vec<Rc<MemoryDevice>> {
+    let larger = |disk: &Rc<MemoryDevice>| {
+        let larger = noise(&disk.name(), size, 77);
+        larger.poke(Offset(0), &disk.peek(Offset(0), disk.geometry().capacity));
+        larger
+    };
+    disks.iter().map(larger).collect()
+}
+
+/// Makes right what is not, as whoever opens the set for writing.
+async fn settled(rt: &Rt, devices: &[DeviceRef]) -> Result<(), LiveError> {
+    let mut found = Vec::new();
+    for device in devices {
+        found.extend(assemble::find(device).await?);
+    }
+    let choice = Choice::of(Uuid([7; 16]), found)?;
+    let options = LiveOptions { force: false, unix_s: NOW_S };
+    let set = LiveArray::open(rt, "live", choice, options).await?;
+    if set.needs_resync() {
+        set.resync(SyncPriority::High).await?;
+    }
+    for slot in set.needs_rebuild() {
+        set.rebuild(slot, SyncPriority::High).await?;
+    }
+    set.stop().await
+}
+
+#[test]
+fn a_larger_size_survives_a_power_cut_at_any_write_and_the_new_part_is_synchronised() {
+    let larger = ByteCount(DISK.bytes() + (700 << 10));
+    let mut cuts = 0;
+    for (level, slots) in
+        [(Level::Raid1, 2), (Level::Raid5, 3), (Level::Raid6, 4), (Level::Raid10, 4)]
+    {
+        for seed in 0..3 {
+            let runtime = runtime();
+            let rt = runtime.handle();
+            let test = async move {
+                let (disks, content) = made(&rt, &new(level, slots), DISK, seed).await;
+                let disks = enlarged(&disks, larger);
+                for at in 1.. {
+                    let what = format!("{level}, seed {seed}, cut {at}");
+                    let script = async |behind: Vec<DeviceRef>| {
+                        let choice = choose(&behind).await;
+                        let grown = grow::size(&rt, choice, SizeWish::Max, NOW_S).await;
+                        grown.is_ok() && settled(&rt, &behind).await.is_ok()
+                    };
+                    let Some(cut) = cut_at(&rt, &disks, (seed, at), script).await else {
+                        return at - 1;
+                    };
+                    let all = devices(&cut.disks);
+                    let size = verify(&rt, &all, &content, &what).await;
+                    settled(&rt, &all).await.expect("settled");
+                    if size.bytes() == content.len() as u64 {
+                        let choice = choose(&all).await;
+                        let grown = grow::size(&rt, choice, SizeWish::Max, NOW_S).await;
+                        grown.unwrap_or_else(|error| panic!("{what}: {error}"));
+                        settled(&rt, &all).await.expect("settled");
+                    }
+                    let size = verify(&rt, &all, &content, &what).await;
+                    let grown = size.bytes() - content.len() as u64;
+                    let each = grown / (content.len() as u64 * 4 / DISK.bytes()).max(1);
+                    assert!(each > 300 << 10, "{what}: {grown} more");
+                    assert_eq!(choose(&all).await.facts.resync_offset(), u64::MAX, "{what}");
+                    check(&rt, &all, &what).await;
+                }
+                unreachable!("the script ends")
+            };
+            cuts += runtime.block_on(test).expect("it ends");
+        }
+    }
+    assert!(cuts > 60, "{cuts} cuts");
+}
+
+#[test]
+fn a_size_is_rounded_to_whole_chunks_and_bounded_by_the_smallest_member() {
+    let runtime = runtime();
+    let rt = runtime.handle();
+    let test = async move {
+        let (disks, content) = made(&rt, &new(Level::Raid5, 3), DISK, 1).await;
+        let mut larger = enlarged(&disks, ByteCount::mib(3));
+        larger[1] = enlarged(&disks[1..2], ByteCount::kib(2500)).remove(0);
+        let all = devices(&larger);
+        let size = async |wish| grow::size(&rt, choose(&all).await, wish, NOW_S).await;
+        let refused = size(SizeWish::Of(ByteCount::kib(1500))).await.expect_err("refused");
+        assert!(refused.to_string().starts_with("disk1. can hold 1476 KiB"), "{refused}");
+        let refused = size(SizeWish::Of(ByteCount::kib(1000))).await.expect_err("refused");
+        assert!(matches!(refused, GrowError::Size { .. }), "{refused}");
+        let given = size(SizeWish::Of(ByteCount(1_234_567))).await.expect("grown");
+        assert_eq!(given, ByteCount(1_234_567).round_down(ByteCount::kib(4)));
+        // What is new is not synchronised yet, and says so.
+        assert_eq!(choose(&all).await.facts.resync_offset(), 1 << 11);
+        let again = size(SizeWish::Max).await.expect_err("refused");
+        assert!(matches!(again, GrowError::Dirty { .. }), "{again}");
+        settled(&rt, &all).await.expect("settled");
+        assert_eq!(size(SizeWish::Max).await.expect("grown"), ByteCount::kib(2500 - 1024));
+        settled(&rt, &all).await.expect("settled");
+        verify(&rt, &all, &content, "grown").await;
+        check(&rt, &all, "grown").await;
+    };
+    runtime.block_on(test).expect("it ends");
+}
+
+#[test]
+fn a_third_mirror_survives_a_power_cut_at_any_write_and_holds_everything() {
+    let mut cuts = 0;
+    for seed in 0..4 {
+        let runtime = runtime();
+        let rt = runtime.handle();
+        let test = async move {
+            let (mut disks, content) = made(&rt, &new(Level::Raid1, 2), DISK, seed).await;
+            disks.push(noise("added.", DISK, seed));
+            for at in 1.. {
+                let what = format!("seed {seed}, cut {at}");
+                let script = async |behind: Vec<DeviceRef>| {
+                    let add = NewMember { device: behind[2].clone(), uuid: Uuid([9; 16]) };
+                    let choice = choose(&behind[..2]).await;
+                    let grown = grow::mirrors(&rt, choice, 3, &[add], NOW_S).await;
+                    grown.is_ok() && settled(&rt, &behind).await.is_ok()
+                };
+                let Some(cut) = cut_at(&rt, &disks, (seed, at), script).await else {
+                    return at - 1;
+                };
+                let all = devices(&cut.disks);
+                verify(&rt, &all, &content, &what).await;
+                for first in 0..2 {
+                    verify(&rt, &all[first..=first], &content, &what).await;
+                }
+                let choice = choose(&all).await;
+                if choice.facts.slots() == 2 {
+                    let is_spare = !choice.spares.is_empty();
+                    let add = if is_spare { vec![] } else { vec![added(&cut.disks[2])] };
+                    let grown = grow::mirrors(&rt, choice, 3, &add, NOW_S).await;
+                    grown.unwrap_or_else(|error| panic!("{what}: {error}"));
+                }
+                settled(&rt, &all).await.expect("settled");
+                assert_eq!(choose(&all).await.degraded(), 0, "{what}");
+                verify(&rt, &all[2..], &content, &what).await;
+                check(&rt, &all, &what).await;
+            }
+            unreachable!("the script ends")
+        };
+        cuts += runtime.block_on(test).expect("it ends");
+    }
+    assert!(cuts > 20, "{cuts} cuts");
+}
+
+/// The real md was stopped in the midst of this one.
+#[test]
+fn a_reshape_that_md_left_is_finished_with_all_members_and_with_one_lost() {
+    let Some(folder) = fixtures::folder() else { return };
+    let name = "raid5-3-reshape-to-4";
+    let manifest = fixtures::manifest(&folder, name);
+    let images = fixtures::unpack(&folder, name);
+    for lost in [None, Some(2), Some(3)] {
+        let file = |number: usize| format!("disk{number}.raw");
+        let there = (0..4).filter(|number| Some(*number) != lost);
+        let disks: Vec<DeviceRef> = there
+            .map(|number| fixtures::device(&images.path().join(file(number)), &file(number)))
+            .collect();
+        let size = fixtures::number(&manifest["array"]["size"]);
+        let expected = manifest["array"]["sha256"].as_str().expect("a digest").to_owned();
+        let runtime = runtime();
+        let rt = runtime.handle();
+        let test = async move {
+            let resumed = Reshape::resume(&rt, choose(&disks).await, NOW_S).await.expect("resumed");
+            resumed.run(|_, _| ()).await.expect("done");
+            let choice = choose(&disks).await;
+            assert_eq!((choice.facts.slots(), choice.facts.features().bits()), (4, 0));
+            assert_eq!((choice.facts.data_offset(), choice.degraded()), (1664, 4 - disks.len()));
+            let array = OpenArray::open(&rt, "a", choice, OpenOptions::default()).await;
+            let array = array.expect("opened");
+            assert_eq!(array.geometry().capacity.bytes(), size / 2 * 3);
+            let mut hasher = Sha256::new();
+            for from in (0..size).step_by(1 << 20) {
+                let part = read(&*array, from, (1 << 20).min(size - from)).await;
+                part.pieces().iter().for_each(|piece| hasher.update(piece.bytes()));
+            }
+            let digest: String =
+                hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(digest, expected, "{lost:?} lost");
+            if lost.is_none() {
+                check(&rt, &disks, name).await;
+            }
+        };
+        runtime.block_on(test).expect("it ends");
+    }
 }

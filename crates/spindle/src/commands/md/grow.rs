@@ -102,8 +102,12 @@ async fn reshape(begun: Reshape, slots: usize) -> Result<(), GrowError> {
 
 /// Resynchronises and rebuilds what was grown, and tells what the set is now.
 fn settle(runtime: &HostRuntime, args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let mut paths = paths.to_vec();
-    paths.extend(args.add.iter().cloned());
+    let mut paths = sources::expand(paths).unwrap_or_default();
+    for path in &args.add {
+        if !paths.iter().any(|other| create::same(other, path)) {
+            paths.push(path.clone());
+        }
+    }
     let set = live::open(runtime, &paths, &args.array, false)?;
     let capacity = set.device().geometry().capacity;
     let slots = set.array().members().iter().filter(|member| member.slot.is_some()).count();
