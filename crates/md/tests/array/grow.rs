@@ -98,8 +98,9 @@ async fn verify(rt: &Rt, devices: &[DeviceRef], content: &[u8], what: &str) -> B
     let array = OpenArray::open(rt, "a", choose(devices).await, OpenOptions::default()).await;
     let array = array.unwrap_or_else(|error| panic!("{what}: {error}"));
     let found = read(&*array, 0, content.len() as u64).await.to_vec();
-    if let Some(at) = found.iter().zip(content).position(|(found, wanted)| found != wanted) {
-        panic!("{what}: byte {at} is wrong");
+    if found != content {
+        let at = found.iter().zip(content).position(|(found, wanted)| found != wanted);
+        panic!("{what}: byte {at:?} is wrong");
     }
     array.geometry().capacity
 }
@@ -198,7 +199,8 @@ async fn cut_at<F: Future<Output = bool>>(
     let cut: Vec<Rc<PowerCut>> =
         devices(&copies).into_iter().map(|disk| PowerCut::new(disk, rt)).collect();
     let mut prng = Prng::for_part(seed * 10_000 + at, "cut");
-    let first = prng.below(disks.len() as u64) as usize;
+    // The same at each write, so that it ends where this disk's writes end.
+    let first = (seed % disks.len() as u64) as usize;
     cut[first].cut_at_write(at, prng.fork());
     let behind = (0..disks.len())
         .map(|number| Rc::new(OneMains { disks: cut.clone(), first, number }) as DeviceRef);
@@ -244,13 +246,13 @@ fn cut_all(level: Level, slots: usize, seeds: u64) -> [u32; 3] {
 
 #[test]
 fn a_reshape_of_three_survives_a_power_cut_at_any_write() {
-    let counts = cut_all(Level::Raid5, 3, 5);
-    assert!(counts[0] > 150 && counts[1] > 100 && counts[2] > 100, "{counts:?}");
+    let counts = cut_all(Level::Raid5, 3, 4);
+    assert!(counts[0] > 120 && counts[1] > 90 && counts[2] > 90, "{counts:?}");
 }
 
 #[test]
 fn a_reshape_of_two_survives_a_power_cut_at_any_write() {
-    let counts = cut_all(Level::Raid5, 2, 2);
+    let counts = cut_all(Level::Raid5, 2, 3);
     assert!(counts[0] > 50 && counts[1] > 30 && counts[2] > 30, "{counts:?}");
 }
 
@@ -486,7 +488,7 @@ fn a_size_is_rounded_to_whole_chunks_and_bounded_by_the_smallest_member() {
 #[test]
 fn a_third_mirror_survives_a_power_cut_at_any_write_and_holds_everything() {
     let mut cuts = 0;
-    for seed in 0..4 {
+    for seed in 0..6 {
         let runtime = runtime();
         let rt = runtime.handle();
         let test = async move {
