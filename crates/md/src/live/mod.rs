@@ -29,7 +29,6 @@ use crate::array::Array;
 use crate::assemble::{
     AssembleError, Choice, Found, OpenOptions, Shape, Superblock, bad_blocks, layout, level_of,
 };
-use crate::grow::agreed;
 use crate::member::MemberState;
 use crate::spec::{ArraySpec, Level, SpecError};
 use crate::superblock::{ALL_SECTORS, Features, SECTOR, Uuid};
@@ -97,7 +96,6 @@ impl LiveArray {
         choice: Choice,
         options: LiveOptions,
     ) -> Result<LiveArray, LiveError> {
-        let choice = agreed(choice);
         let set = choice.set;
         let facts = choice.facts.clone();
         refuse(&choice).await?;
@@ -147,12 +145,7 @@ impl LiveArray {
             array.add_spare(device).map_err(|error| LiveError::Spec { set, error })?;
             kept.push(Kept::of(spare, None));
         }
-        let resync_sectors = match level {
-            _ if !dirty => ALL_SECTORS,
-            // Counted in sectors of the array: all of it is done again.
-            Level::Raid10 => 0,
-            _ => facts.resync_offset(),
-        };
+        let resync_sectors = if dirty { facts.resync_offset() } else { ALL_SECTORS };
         let keeper = Keeper::new(rt, &array, kept, facts.events(), resync_sectors, options.unix_s);
         if redundant {
             array.record_with(Rc::clone(&keeper) as _);
@@ -279,7 +272,7 @@ async fn refuse(choice: &Choice) -> Result<(), LiveError> {
         (Features::PPL, "a partial parity log"),
         (Features::MULTIPLE_PPLS, "a partial parity log"),
         (Features::JOURNAL, "a journal"),
-        (Features::RESHAPE_ACTIVE, "a reshape under way, which spindle md grow --continue ends"),
+        (Features::RESHAPE_ACTIVE, "a reshape under way"),
     ] {
         if features.has(feature) {
             return read_only(what);

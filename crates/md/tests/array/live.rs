@@ -54,11 +54,11 @@ fn disks(new: &NewArray, count: usize, seed: u64) -> Vec<Rc<MemoryDevice>> {
     plan.pieces.iter().enumerate().map(disk).collect()
 }
 
-pub fn devices(disks: &[Rc<MemoryDevice>]) -> Vec<DeviceRef> {
+fn devices(disks: &[Rc<MemoryDevice>]) -> Vec<DeviceRef> {
     disks.iter().map(|disk| Rc::clone(disk) as DeviceRef).collect()
 }
 
-pub async fn choose(devices: &[DeviceRef]) -> Choice {
+async fn choose(devices: &[DeviceRef]) -> Choice {
     let mut found = Vec::new();
     for device in devices {
         found.extend(assemble::find(device).await.expect("readable"));
@@ -67,7 +67,7 @@ pub async fn choose(devices: &[DeviceRef]) -> Choice {
     Choice::of(set, found).expect("members")
 }
 
-pub async fn live(rt: &Rt, devices: &[DeviceRef], force: bool) -> Result<LiveArray, LiveError> {
+async fn live(rt: &Rt, devices: &[DeviceRef], force: bool) -> Result<LiveArray, LiveError> {
     let options = LiveOptions { force, unix_s: 1_800_000_100 };
     LiveArray::open(rt, "live", choose(devices).await, options).await
 }
@@ -170,10 +170,10 @@ fn a_set_is_dirty_while_it_is_written_and_clean_when_it_was_quiet() {
 }
 
 /// A disk of a machine whose power goes for all disks at once.
-pub struct OneMains {
-    pub disks: Vec<Rc<PowerCut>>,
-    pub first: usize,
-    pub number: usize,
+struct OneMains {
+    disks: Vec<Rc<PowerCut>>,
+    first: usize,
+    number: usize,
 }
 
 impl Device for OneMains {

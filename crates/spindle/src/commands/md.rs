@@ -8,7 +8,6 @@
 //! * `serve`: a set over NBD.
 //! * `live`: sets open for writing: check, repair, fail.
 //! * `create`: makes devices members of a new set.
-//! * `grow`: larger members, or more of them.
 //! * [`words`]: sizes, layouts and names as mdadm writes them.
 //!
 //! Commands that only read never write a byte: devices are opened for reading alone.
@@ -18,7 +17,6 @@ mod create;
 mod detail;
 mod dump;
 mod examine;
-mod grow;
 mod live;
 mod serve;
 pub mod sources;
@@ -58,8 +56,6 @@ enum MdCommand {
     Repair(live::RepairArgs),
     /// Record that a member is not to be used any more
     Fail(live::FailArgs),
-    /// Use more of larger members, or take more members in; goes on with a reshape that was left
-    Grow(grow::GrowArgs),
     /// Serve a set over NBD; resynchronises and rebuilds beside it
     Serve(serve::ServeArgs),
 }
@@ -79,7 +75,6 @@ pub fn run(args: MdArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         MdCommand::Assemble(args) => assemble::run(args, &paths),
         MdCommand::Check(args) => live::check(&args, &paths),
         MdCommand::Repair(args) => live::repair(&args, &paths),
-        MdCommand::Grow(args) => grow::run(&args, &paths),
         MdCommand::Fail(args) => live::fail(&args, &paths),
         MdCommand::Serve(args) => serve::run(args, &paths),
     }

@@ -133,8 +133,8 @@ fn wished(args: &CreateArgs) -> Result<NewArray, Failure> {
         layout: layout.to_md(level),
         chunk: match level {
             Level::Raid1 => ByteCount::ZERO,
-            Level::Linear => args.chunk.as_deref().map_or(Ok(ByteCount::ZERO), words::kibibytes)?,
-            _ => args.chunk.as_deref().map_or(Ok(CHUNK_DEFAULT), words::kibibytes)?,
+            Level::Linear => args.chunk.as_deref().map_or(Ok(ByteCount::ZERO), chunk)?,
+            _ => args.chunk.as_deref().map_or(Ok(CHUNK_DEFAULT), chunk)?,
         },
         policy,
         name: name(&args.array),
@@ -145,6 +145,13 @@ fn wished(args: &CreateArgs) -> Result<NewArray, Failure> {
     })
 }
 
+/// A chunk in KiB, as mdadm reads it, or with a unit.
+fn chunk(text: &str) -> Result<ByteCount, Failure> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    let text = if plain { format!("{text}k") } else { text.to_owned() };
+    text.parse().map_err(Failure::usage)
+}
+
 /// `HOST:NAME`, as mdadm names a set, where it fits.
 fn name(array: &str) -> String {
     let short = array.strip_prefix("/dev/md/").or(array.strip_prefix("/dev/")).unwrap_or(array);
@@ -153,18 +160,18 @@ fn name(array: &str) -> String {
 }
 
 /// An identity from the system's randomness.
-pub(super) fn random() -> Result<Uuid, Failure> {
+fn random() -> Result<Uuid, Failure> {
     let mut bytes = [0; 16];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     read.map_err(|error| Failure::failed(format!("reading /dev/urandom: {error}")))?;
     Ok(Uuid(bytes))
 }
 
-pub(super) fn same(a: &Path, b: &Path) -> bool {
+fn same(a: &Path, b: &Path) -> bool {
     matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-pub(super) fn check_expendable(path: &Path, force: bool) -> Result<(), Failure> {
+fn check_expendable(path: &Path, force: bool) -> Result<(), Failure> {
     if force {
         return Ok(());
     }

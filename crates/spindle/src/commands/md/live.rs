@@ -61,23 +61,7 @@ pub fn open(
     let choice = sources::choice(runtime, paths, called)?;
     super::detail::tell_left_out(&choice);
     let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
-    let devices = writable(runtime, &choice)?;
-    let (set, rt) = (choice.set, runtime.rt());
-    let options = LiveOptions { force, unix_s: unix_s() };
-    wait(runtime, async move {
-        let mut found = Vec::new();
-        for device in &devices {
-            found.extend(assemble::find(device).await?);
-        }
-        LiveArray::open(&rt, &name, Choice::of(set, found)?, options).await
-    })
-}
-
-/// The devices of a set once more, and this time for writing.
-///
-/// # Errors
-/// Where one can't be opened.
-pub fn writable(runtime: &HostRuntime, choice: &Choice) -> Result<Vec<DeviceRef>, Failure> {
+    // The same devices once more, and this time for writing.
     let there = choice.slots.iter().flatten().chain(&choice.spares);
     let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
     let mut devices: Vec<DeviceRef> = Vec::new();
@@ -87,12 +71,16 @@ pub fn writable(runtime: &HostRuntime, choice: &Choice) -> Result<Vec<DeviceRef>
         let device = FileDevice::open(&runtime.host(), &path, options).map_err(Failure::failed)?;
         devices.push(Rc::new(device));
     }
-    Ok(devices)
-}
-
-/// Seconds since 1970.
-pub fn unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    let (set, rt) = (choice.set, runtime.rt());
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let options = LiveOptions { force, unix_s: since.map_or(0, |since| since.as_secs()) };
+    wait(runtime, async move {
+        let mut found = Vec::new();
+        for device in &devices {
+            found.extend(assemble::find(device).await?);
+        }
+        LiveArray::open(&rt, &name, Choice::of(set, found)?, options).await
+    })
 }
 
 /// Runs I/O to its end.

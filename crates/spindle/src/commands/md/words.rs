@@ -2,10 +2,8 @@
 //!
 //! Source: mdadm's `util.c` (`human_size`), `maps.c`, `super1.c`.
 
-use crate::commands::Failure;
 use ::md::assemble::{Superblock, level_of};
 use ::md::{Layout, Level};
-use stdx::ByteCount;
 
 /// ` (63.00 MiB 66.06 MB)`, from 5000 KiB on.
 pub fn human_size(bytes: u64) -> String {
@@ -20,16 +18,6 @@ pub fn human_size(bytes: u64) -> String {
     let (b, d) = (hundredths(binary), hundredths(decimal));
     let (bw, bf, dw, df) = (b / 100, b % 100, d / 100, d % 100);
     format!(" ({bw}.{bf:02} {prefix}iB {dw}.{df:02} {prefix}B)")
-}
-
-/// A size in KiB, as mdadm reads it, or with a unit.
-///
-/// # Errors
-/// Where it is none.
-pub fn kibibytes(text: &str) -> Result<ByteCount, Failure> {
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    let text = if plain { format!("{text}k") } else { text.to_owned() };
-    text.parse().map_err(Failure::usage)
 }
 
 /// The level's name.
