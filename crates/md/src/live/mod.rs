@@ -131,6 +131,7 @@ impl LiveArray {
         choice: Choice,
         options: LiveOptions,
     ) -> Result<LiveArray, LiveError> {
+        let choice = crate::grow::agreed(choice);
         let opened = opening::open(rt, name, &choice, options).await?;
         let opening::Opened { array, keeper, suspect } = opened;
         Ok(LiveArray { set: choice.set, array, keeper, suspect: RefCell::new(suspect) })

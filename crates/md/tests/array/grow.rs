@@ -5,9 +5,8 @@
 //! that is believed again, a new part that is taken to be synchronised.
 
 use crate::fixtures;
-use crate::live::{OneMains, choose, devices, live};
 use crate::rig::runtime;
-use md::assemble::{self, Choice, OpenArray, OpenOptions, Superblock};
+use md::assemble::{self, AssembleError, Choice, OpenArray, OpenOptions, Superblock};
 use md::create::{NewArray, NewDevice, Policy};
 use md::grow::{self, GrowError, NewMember, Reshape, SizeWish};
 use md::live::{LiveArray, LiveError, LiveOptions};
@@ -15,7 +14,7 @@ use md::superblock::place::Version;
 use md::superblock::{Stamp, Uuid};
 use md::{Level, SyncPriority};
 use rt::filter::PowerCut;
-use rt::{Buf, Device, DeviceRef, MemoryDevice, Request, Rt, SgList};
+use rt::{Buf, Device, DeviceRef, Geometry, IoFuture, MemoryDevice, Request, Rt, SgList};
 use sha2::{Digest, Sha256};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
@@ -29,12 +28,63 @@ fn new(level: Level, slots: usize) -> NewArray {
         level,
         layout: if level == Level::Raid10 { 0x102 } else { 2 },
         chunk: if level == Level::Raid1 { ByteCount::ZERO } else { ByteCount::kib(4) },
+        size: None,
         policy: Policy::Resync,
+        bitmap_chunk: None,
         name: "host:grow".to_owned(),
         set_uuid: Uuid([7; 16]),
         created: Stamp::from_seconds(1_800_000_000),
         assume_clean: false,
         slots,
+    }
+}
+
+fn devices(disks: &[Rc<MemoryDevice>]) -> Vec<DeviceRef> {
+    disks.iter().map(|disk| Rc::clone(disk) as DeviceRef).collect()
+}
+
+async fn choice_of(devices: &[DeviceRef]) -> Result<Choice, AssembleError> {
+    let mut found = Vec::new();
+    for device in devices {
+        found.extend(assemble::find(device).await?);
+    }
+    Choice::of(Uuid([7; 16]), found)
+}
+
+async fn choose(devices: &[DeviceRef]) -> Choice {
+    let mut found = Vec::new();
+    for device in devices {
+        found.extend(assemble::find(device).await.expect("readable"));
+    }
+    let (set, found) = assemble::sets(found).pop_first().expect("a set");
+    Choice::of(set, found).expect("members")
+}
+
+async fn live(rt: &Rt, devices: &[DeviceRef]) -> Result<LiveArray, LiveError> {
+    let options = LiveOptions { force: false, unix_s: NOW_S };
+    LiveArray::open(rt, "live", choice_of(devices).await?, options).await
+}
+
+/// A disk of a machine whose power goes for all disks at once.
+struct OneMains {
+    disks: Vec<Rc<PowerCut>>,
+    first: usize,
+    number: usize,
+}
+
+impl Device for OneMains {
+    fn geometry(&self) -> Geometry {
+        self.disks[self.number].geometry()
+    }
+    fn name(&self) -> Rc<str> {
+        self.disks[self.number].name()
+    }
+    fn submit(&self, request: Request) -> IoFuture {
+        let disk = &self.disks[self.number];
+        if self.disks[self.first].is_cut() && !disk.is_cut() {
+            disk.cut(Prng::for_part(self.number as u64, "cut"));
+        }
+        disk.submit(request)
     }
 }
 
@@ -71,7 +121,7 @@ async fn made(
         }
         disks.push(disk);
     }
-    let set = live(rt, &devices(&disks), false).await.expect("opened");
+    let set = live(rt, &devices(&disks)).await.expect("opened");
     set.resync(SyncPriority::High).await.expect("done");
     let content = content(set.device().geometry().capacity, seed);
     for (n, part) in content.chunks(1 << 20).enumerate() {
@@ -171,7 +221,7 @@ fn sets_with_parity_get_more_members_and_are_as_any_set_afterwards() {
                 OpenArray::open(&rt, "a", choice, OpenOptions::default()).await.expect("opened");
             let beyond = read(&*array, content.len() as u64, 65_536).await.to_vec();
             assert!(beyond.iter().all(|byte| *byte == 0), "{what}");
-            let set = live(&rt, &all, false).await.expect("opened");
+            let set = live(&rt, &all).await.expect("opened");
             let at = Offset(size.bytes() - 4096);
             set.device().submit(Request::write(at, Buf::fill(5, 4096))).await.expect("written");
             set.stop().await.expect("stopped");
@@ -393,13 +443,7 @@ fn enlarged(disks: &[Rc<MemoryDevice>], size: ByteCount) -> Vec<Rc<MemoryDevice>
 
 /// Makes right what is not, as whoever opens the set for writing.
 async fn settled(rt: &Rt, devices: &[DeviceRef]) -> Result<(), LiveError> {
-    let mut found = Vec::new();
-    for device in devices {
-        found.extend(assemble::find(device).await?);
-    }
-    let choice = Choice::of(Uuid([7; 16]), found)?;
-    let options = LiveOptions { force: false, unix_s: NOW_S };
-    let set = LiveArray::open(rt, "live", choice, options).await?;
+    let set = live(rt, devices).await?;
     if set.needs_resync() {
         set.resync(SyncPriority::High).await?;
     }

@@ -4,17 +4,17 @@
 //! It may be stopped at any moment, also by a power cut: the set is whole then, and `--continue` goes on with a
 //! reshape, `spindle md repair` with a resync or rebuild.
 
-use super::{create, live, sources, words};
+use super::{create, live, sources};
 use crate::commands::{Failure, print, say};
 use ::md::SyncPriority;
 use ::md::assemble::{self, Choice, Superblock};
 use ::md::grow::{self, GrowError, NewMember, Reshape, SizeWish};
 use clap::{ArgGroup, Args};
-use host::{FileDevice, FileOptions, HostRuntime};
+use host::HostRuntime;
 use rt::DeviceRef;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
 use stdx::ByteCount;
 
 /// A line is said each time a reshape is so many hundredths further.
@@ -54,8 +54,13 @@ pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     super::detail::tell_left_out(&found);
     let add = added(&runtime, args, &found)?;
     let set = found.set;
-    let devices = live::writable(&runtime, &found)?;
-    let (rt, unix_s) = (runtime.rt(), live::unix_s());
+    let there = found.slots.iter().flatten().chain(&found.spares);
+    let there = there.chain(found.replacements.iter().map(|(_, found)| found));
+    let devices: Result<Vec<DeviceRef>, Failure> =
+        there.map(|found| live::for_writing(&runtime, Path::new(&found.name()))).collect();
+    let devices = devices?;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let (rt, unix_s) = (runtime.rt(), since.map_or(0, |since| since.as_secs()));
     let wanted = (wish, args.raid_devices);
     let growing = async move {
         let mut found = Vec::new();
@@ -104,7 +109,7 @@ async fn reshape(begun: Reshape, slots: usize) -> Result<(), GrowError> {
 fn settle(runtime: &HostRuntime, args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let mut paths = sources::expand(paths).unwrap_or_default();
     for path in &args.add {
-        if !paths.iter().any(|other| create::same(other, path)) {
+        if !paths.iter().any(|other| sources::same(other, path)) {
             paths.push(path.clone());
         }
     }
@@ -123,7 +128,9 @@ fn size_wish(text: &str) -> Result<SizeWish, Failure> {
     if text == "max" {
         return Ok(SizeWish::Max);
     }
-    words::kibibytes(text).map(SizeWish::Of)
+    let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let text = if is_plain { format!("{text}k") } else { text.to_owned() };
+    text.parse().map(SizeWish::Of).map_err(Failure::usage)
 }
 
 /// The devices to be added: those that are not spares of the set already.
@@ -134,7 +141,7 @@ fn added(
 ) -> Result<Vec<NewMember>, Failure> {
     let mut added = Vec::new();
     for (n, path) in args.add.iter().enumerate() {
-        let is_it = |found: &&assemble::Found| create::same(Path::new(&found.name()), path);
+        let is_it = |found: &&assemble::Found| sources::same(Path::new(&found.name()), path);
         if choice.spares.iter().any(|found| is_it(&found)) {
             continue;
         }
@@ -142,13 +149,11 @@ fn added(
             let text = "it is a member of the set already: name another";
             return Err(Failure::usage(format!("{}: {text}", path.display())));
         }
-        if args.add[..n].iter().any(|other| create::same(other, path)) {
+        if args.add[..n].iter().any(|other| sources::same(other, path)) {
             let text = format!("'{}' is given twice: name each device once", path.display());
             return Err(Failure::usage(text));
         }
-        let options = FileOptions { direct: false, read_only: false };
-        let device = FileDevice::open(&runtime.host(), path, options).map_err(Failure::usage)?;
-        let device: DeviceRef = Rc::new(device);
+        let device = live::for_writing(runtime, path)?;
         // What an earlier attempt left on it is no reason to ask.
         let probed = device.clone();
         let of_set = runtime.runtime().block_on(async move { assemble::find(&probed).await });

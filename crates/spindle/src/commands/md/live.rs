@@ -66,10 +66,7 @@ pub fn open(
     let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
     let mut devices: Vec<DeviceRef> = Vec::new();
     for found in there {
-        let options = FileOptions { direct: false, read_only: false };
-        let path = PathBuf::from(found.name());
-        let device = FileDevice::open(&runtime.host(), &path, options).map_err(Failure::failed)?;
-        devices.push(Rc::new(device));
+        devices.push(for_writing(runtime, Path::new(&found.name()))?);
     }
     let (set, rt) = (choice.set, runtime.rt());
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -81,6 +78,16 @@ pub fn open(
         }
         LiveArray::open(&rt, &name, Choice::of(set, found)?, options).await
     })
+}
+
+/// A device for writing.
+///
+/// # Errors
+/// Where it can't be opened.
+pub fn for_writing(runtime: &HostRuntime, path: &Path) -> Result<DeviceRef, Failure> {
+    let options = FileOptions { direct: false, read_only: false };
+    let device = FileDevice::open(&runtime.host(), path, options).map_err(Failure::failed)?;
+    Ok(Rc::new(device))
 }
 
 /// Runs I/O to its end.

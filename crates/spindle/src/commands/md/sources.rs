@@ -164,3 +164,8 @@ fn named(runtime: &HostRuntime, paths: &[PathBuf], called: &str) -> Result<Choic
     }
     Choice::of(set, devices).map_err(Failure::failed)
 }
+
+/// Whether two paths lead to one file.
+pub fn same(a: &Path, b: &Path) -> bool {
+    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
