@@ -35,7 +35,7 @@ pub async fn mirrors(
     if slots <= before || slots > MEMBERS_MAX {
         return Err(GrowError::Slots { set, slots: before, wished: slots });
     }
-    let mut pages = Pages::of(rt, &choice, unix_s)?;
+    let mut pages = Pages::of(rt, &choice, unix_s).await?;
     enlist(&mut pages, slots - before, add).await?;
     pages.advance().await?;
     let mut next = before;

@@ -12,18 +12,20 @@
 //! describe a set that is whole, in the words of md: the real md could go on.
 //!
 //! **Not done here**, and refused by name: fewer slots or a smaller size; changes of level, layout or chunk; sets
-//! with a bitmap, PPL, journal or bad-block entries; more slots for RAID 0, 10 and linear; reshapes that need a
+//! with a PPL, journal or bad-block entries; more slots for RAID 0, 10 and linear; reshapes that need a
 //! backup file.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `pages` | the superblocks of all devices, and in which order a change reaches them |
+//! | `bitmap` | the write-intent bitmap |
 //! | `adopt` | what makes a device a spare of the set |
 //! | `size`, `mirrors` | the two that change superblocks alone |
 //! | `reshape` | the one that moves data |
 //! | `window` | how far a reshape may write: arithmetic |
 
 mod adopt;
+mod bitmap;
 mod mirrors;
 mod pages;
 mod reshape;
@@ -104,7 +106,6 @@ async fn refuse(choice: &Choice) -> Result<Level, GrowError> {
     let unsupported = |what| Err(GrowError::Unsupported { set, what });
     let features = choice.facts.features();
     for (feature, what) in [
-        (Features::BITMAP, "a write-intent bitmap"),
         (Features::PPL, "a partial parity log"),
         (Features::MULTIPLE_PPLS, "a partial parity log"),
         (Features::JOURNAL, "a journal"),

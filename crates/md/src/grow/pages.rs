@@ -13,13 +13,16 @@
 //! A superblock that can't be written leaves its member behind with old events. [`settle`](Pages::settle) writes
 //! the others so often that it is not believed when it comes back.
 //!
+//! Each superblock is preceded by the [bitmap](super::bitmap) of its device, where the set has one.
+//!
 //! [`agreed`] is the other side: whoever opens a set for writing takes the fields that describe the whole set
 //! from the freshest, so that a mixture is not written again with equal events.
 
 use super::GrowError;
+use super::bitmap::Bitmap;
 use crate::assemble::{Choice, Found, Superblock};
 use crate::superblock::v1::{DEVICES_MAX, ReshapeFields, SuperblockV1};
-use crate::superblock::{Features, Role, Stamp, Uuid};
+use crate::superblock::{Features, Role, SECTOR, Stamp, Uuid};
 use rt::{Buf, DeviceRef, IoErrorKind, Request, Rt};
 use stdx::{Instant, Offset};
 
@@ -55,6 +58,7 @@ pub(super) struct Pages {
     rt: Rt,
     pub(super) set: Uuid,
     pub(super) pages: Vec<Page>,
+    pub(super) bitmap: Option<Bitmap>,
     events: u64,
     opened: Instant,
     unix_s: u64,
@@ -62,7 +66,7 @@ pub(super) struct Pages {
 
 impl Pages {
     /// The members and spares of a set whose superblocks [agree](agreed).
-    pub(super) fn of(rt: &Rt, choice: &Choice, unix_s: u64) -> Result<Pages, GrowError> {
+    pub(super) async fn of(rt: &Rt, choice: &Choice, unix_s: u64) -> Result<Pages, GrowError> {
         let set = choice.set;
         let members = choice.slots.iter().enumerate();
         let members = members.filter_map(|(slot, found)| Some((found.as_ref()?, Some(slot))));
@@ -77,7 +81,8 @@ impl Pages {
             pages.push(Page { device, at, superblock, slot, lost: false });
         }
         let (rt, opened) = (rt.clone(), rt.now());
-        let mut pages = Pages { rt, set, pages, events: choice.facts.events(), opened, unix_s };
+        let (bitmap, events) = (Bitmap::of(choice).await?, choice.facts.events());
+        let mut pages = Pages { rt, set, pages, bitmap, events, opened, unix_s };
         pages.give_spares_numbers()?;
         Ok(pages)
     }
@@ -165,6 +170,7 @@ impl Pages {
     }
 
     async fn write(&mut self, which: impl Fn(&Page) -> bool) -> Result<bool, GrowError> {
+        let mut any_lost = self.write_bitmaps(&which).await;
         self.list_roles();
         let seconds = self.unix_s + self.rt.now().since(self.opened).as_secs();
         let mut writes = Vec::new();
@@ -177,7 +183,6 @@ impl Pages {
             let bytes = Buf::copy_of(&page.superblock.encode());
             writes.push((n, page.device.submit(Request::write_fua(page.at, bytes))));
         }
-        let mut any_lost = false;
         for (n, write) in writes {
             if write.await.is_err() {
                 self.pages[n].lost = true;
@@ -188,6 +193,30 @@ impl Pages {
             return Err(GrowError::Superblocks { set: self.set, kind: IoErrorKind::TooFewMembers });
         }
         Ok(any_lost)
+    }
+
+    /// Writes the bitmap, where there is one, to the devices whose superblocks come next. True where one was lost
+    /// in it.
+    async fn write_bitmaps(&mut self, which: impl Fn(&Page) -> bool) -> bool {
+        let Some(bitmap) = &mut self.bitmap else { return false };
+        let mut writes = Vec::new();
+        for (n, page) in self.pages.iter().enumerate().filter(|(_, page)| !page.lost) {
+            let Some(offset) = page.superblock.bitmap_offset().filter(|_| which(page)) else {
+                continue;
+            };
+            let at = page.at.bytes().saturating_add_signed(i64::from(offset) * SECTOR as i64);
+            let bytes = bitmap.bytes(self.events, page.device.geometry().logical_block);
+            let write = Request::write_fua(Offset(at), Buf::copy_of(&bytes));
+            writes.push((n, page.device.submit(write)));
+        }
+        let mut any_lost = false;
+        for (n, write) in writes {
+            if write.await.is_err() {
+                self.pages[n].lost = true;
+                any_lost = true;
+            }
+        }
+        any_lost
     }
 
     /// Each superblock lists all devices. Who holds a slot by the list and is not here is missing.

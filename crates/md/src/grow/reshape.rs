@@ -34,6 +34,7 @@
 //! Source: Linux `drivers/md/raid5.c` (`reshape_request`, `raid5_run`, `raid5_finish_reshape`), `md.c`
 //! (`md_finish_reshape`).
 
+use super::bitmap::Bitmap;
 use super::mirrors::enlist;
 use super::pages::{Page, Pages, agreed};
 use super::window::Window;
@@ -98,7 +99,7 @@ impl Reshape {
         if slots <= before || slots > MEMBERS_MAX {
             return Err(GrowError::Slots { set, slots: before, wished: slots });
         }
-        let mut pages = Pages::of(rt, &choice, unix_s)?;
+        let mut pages = Pages::of(rt, &choice, unix_s).await?;
         enlist(&mut pages, slots - before, add).await?;
         let sectors = choice.facts.chunk().max(1);
         // Spares stay spares until the turn, which gives them these slots.
@@ -120,7 +121,9 @@ impl Reshape {
             rows: choice.facts.size() / sectors,
             moved: 0,
         };
-        window.moved = moved(pages.pages.iter().filter(takes_part), &window, sectors)?;
+        let bitmap = pages.bitmap.as_ref().map_or(0, Bitmap::sectors);
+        let members = pages.pages.iter().filter(takes_part);
+        window.moved = moved(members, &window, sectors, bitmap)?;
         let new_offset = -((window.moved * sectors) as i32);
         let reshape = ReshapeFields {
             new_level: choice.facts.level(),
@@ -163,7 +166,7 @@ impl Reshape {
         let Some(reshape) = facts.reshape() else {
             if any_turned {
                 // A cut left some of the beginning, where nothing is moved yet: it is taken back.
-                Pages::of(rt, &choice, unix_s)?.settle().await?;
+                Pages::of(rt, &choice, unix_s).await?.settle().await?;
             }
             return Err(GrowError::NothingToContinue { set });
         };
@@ -190,7 +193,7 @@ impl Reshape {
         if !reshape.position.is_multiple_of(row) || reshape.position / row > window.rows {
             return unsupported("a reshape whose position is no whole row");
         }
-        let mut pages = Pages::of(rt, &choice, unix_s)?;
+        let mut pages = Pages::of(rt, &choice, unix_s).await?;
         for page in &mut pages.pages {
             // Half rebuilt: the reshape goes on without it, and afterwards it is a spare.
             if page.superblock.features.has(Features::RECOVERY_OFFSET) {
@@ -415,10 +418,11 @@ fn moved<'a>(
     members: impl Iterator<Item = &'a Page>,
     window: &Window,
     chunk: u64,
+    bitmap: u64,
 ) -> Result<u64, GrowError> {
     let mut moved = window.moved_wanted();
     for page in members {
-        let free = headroom(&page.superblock);
+        let free = headroom(&page.superblock, bitmap);
         if free < chunk {
             let device = page.device.name().to_string();
             let bytes = |sectors| ByteCount(sectors * SECTOR);
@@ -429,8 +433,8 @@ fn moved<'a>(
     Ok(moved.min(i32::MAX as u64 / chunk.max(1)))
 }
 
-/// Sectors before the data of a member that nothing uses.
-fn headroom(superblock: &SuperblockV1) -> u64 {
+/// Sectors before the data of a member that nothing uses; so many are the bitmap's.
+fn headroom(superblock: &SuperblockV1, bitmap: u64) -> u64 {
     if superblock.version() == Version::V10 {
         // What lies before the data is not ours to tell; it begins at 0 as a rule.
         return 0;
@@ -443,5 +447,6 @@ fn headroom(superblock: &SuperblockV1) -> u64 {
         0 => 0,
         sectors => behind(log.offset, u64::from(sectors)),
     });
+    let taken = superblock.bitmap_offset().map_or(taken, |at| taken.max(behind(at, bitmap)));
     superblock.data_offset.saturating_sub(taken)
 }

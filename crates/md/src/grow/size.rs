@@ -50,7 +50,7 @@ pub async fn size(
     refuse_unsettled(&choice)?;
     let (before, chunk) = (choice.facts.size(), choice.facts.chunk());
     let grid = if level == Level::Raid1 { MIRROR_GRID } else { chunk.max(1) };
-    let mut pages = Pages::of(rt, &choice, unix_s)?;
+    let mut pages = Pages::of(rt, &choice, unix_s).await?;
     let mut smallest: Option<(u64, String)> = None;
     for page in &mut pages.pages {
         let sectors = page.device.geometry().capacity.bytes() / SECTOR;
@@ -86,12 +86,25 @@ pub async fn size(
         return Err(GrowError::NoRoom { set, size: bytes(before) });
     }
     pages.advance().await?;
+    if let Some(bitmap) = &mut pages.bitmap {
+        bitmap.enlarge(sync_sectors(&choice, level, after));
+    }
     for page in &mut pages.pages {
         page.superblock.size = after;
         page.superblock.resync_offset = if level == Level::Raid10 { 0 } else { before };
     }
     pages.advance().await?;
     Ok(bytes(after))
+}
+
+/// What the bits of a bitmap divide: a member, or in RAID 10 the array.
+fn sync_sectors(choice: &Choice, level: Level, size: u64) -> u64 {
+    let layout = choice.facts.layout().unwrap_or(0);
+    let copies = u64::from((layout & 255) * (layout >> 8 & 255)).max(1);
+    match level {
+        Level::Raid10 => size.saturating_mul(choice.facts.slots() as u64) / copies,
+        _ => size,
+    }
 }
 
 fn refuse_level(choice: &Choice, level: Level) -> Result<(), GrowError> {

@@ -88,6 +88,29 @@ impl Device for OneMains {
     }
 }
 
+/// Every second one has a write-intent bitmap.
+fn new_by_seed(level: Level, slots: usize, seed: u64) -> NewArray {
+    let policy = if seed % 2 == 1 { Policy::Bitmap } else { Policy::Resync };
+    let bitmap_chunk = (seed % 2 == 1).then(|| ByteCount::kib(64));
+    NewArray { policy, bitmap_chunk, ..new(level, slots) }
+}
+
+/// Each member has the set's bitmap, none older than the superblock.
+async fn verify_bitmaps(devices: &[DeviceRef], seed: u64, what: &str) {
+    let choice = choose(devices).await;
+    for found in choice.slots.iter().flatten() {
+        let bitmap = assemble::bitmap(found).await.expect("readable");
+        assert_eq!(bitmap.is_some(), seed % 2 == 1, "{what}");
+        let Some((bitmap, _)) = bitmap else { continue };
+        assert!(bitmap.events >= found.superblock.events(), "{what}: {}", found.name());
+        let sectors = match choice.facts.level() {
+            10 => choice.facts.size() * 2,
+            _ => choice.facts.size(),
+        };
+        assert_eq!(bitmap.sync_sectors, sectors, "{what}: {}", found.name());
+    }
+}
+
 /// A disk full of noise: nothing may rely on zeros.
 fn noise(name: &str, size: ByteCount, seed: u64) -> Rc<MemoryDevice> {
     let disk = MemoryDevice::new(name, size);
@@ -313,7 +336,7 @@ fn a_reshape_of_raid_6_survives_a_power_cut_at_any_write() {
 }
 
 async fn cut_everywhere(rt: Rt, level: Level, slots: usize, seed: u64) -> [u32; 3] {
-    let (mut disks, content) = made(&rt, &new(level, slots), DISK, seed).await;
+    let (mut disks, content) = made(&rt, &new_by_seed(level, slots, seed), DISK, seed).await;
     disks.push(noise("added.", DISK, seed));
     let (mut cuts, mut resumed, mut degraded) = (0, 0, 0);
     for at in 1.. {
@@ -354,6 +377,7 @@ async fn cut_everywhere(rt: Rt, level: Level, slots: usize, seed: u64) -> [u32; 
         check(&rt, &all, &what).await;
         let choice = choose(&all).await;
         assert_eq!((choice.facts.slots(), choice.degraded()), (slots + 1, 0), "{what}");
+        verify_bitmaps(&all, seed, &what).await;
     }
     [cuts, resumed, degraded]
 }
@@ -464,7 +488,8 @@ fn a_larger_size_survives_a_power_cut_at_any_write_and_the_new_part_is_synchroni
             let runtime = runtime();
             let rt = runtime.handle();
             let test = async move {
-                let (disks, content) = made(&rt, &new(level, slots), DISK, seed).await;
+                let (disks, content) =
+                    made(&rt, &new_by_seed(level, slots, seed), DISK, seed).await;
                 let disks = enlarged(&disks, larger);
                 for at in 1.. {
                     let what = format!("{level}, seed {seed}, cut {at}");
@@ -491,6 +516,7 @@ fn a_larger_size_survives_a_power_cut_at_any_write_and_the_new_part_is_synchroni
                     assert!(each > 300 << 10, "{what}: {grown} more");
                     assert_eq!(choose(&all).await.facts.resync_offset(), u64::MAX, "{what}");
                     check(&rt, &all, &what).await;
+                    verify_bitmaps(&all, seed, &what).await;
                 }
                 unreachable!("the script ends")
             };
@@ -536,7 +562,8 @@ fn a_third_mirror_survives_a_power_cut_at_any_write_and_holds_everything() {
         let runtime = runtime();
         let rt = runtime.handle();
         let test = async move {
-            let (mut disks, content) = made(&rt, &new(Level::Raid1, 2), DISK, seed).await;
+            let (mut disks, content) =
+                made(&rt, &new_by_seed(Level::Raid1, 2, seed), DISK, seed).await;
             disks.push(noise("added.", DISK, seed));
             for at in 1.. {
                 let what = format!("seed {seed}, cut {at}");
@@ -565,6 +592,7 @@ fn a_third_mirror_survives_a_power_cut_at_any_write_and_holds_everything() {
                 assert_eq!(choose(&all).await.degraded(), 0, "{what}");
                 verify(&rt, &all[2..], &content, &what).await;
                 check(&rt, &all, &what).await;
+                verify_bitmaps(&all, seed, &what).await;
             }
             unreachable!("the script ends")
         };
