@@ -36,7 +36,7 @@ pub use adopt::NewMember;
 pub use mirrors::mirrors;
 pub(crate) use pages::agreed;
 pub use reshape::Reshape;
-pub use size::{SizeWish, size};
+pub use size::{SizeWish, find_at_old_end, size};
 
 use crate::assemble::{AssembleError, Choice, Superblock, bad_blocks, level_of};
 use crate::spec::{Level, SpecError};

@@ -5,21 +5,26 @@
 //! (`resync_offset`); whoever opens the set for writing resynchronises the rest. After a power cut in the second
 //! the freshest superblock tells the size for all, and by the first pass there is room for it everywhere.
 //!
+//! A superblock 1.0 lies at the end, and hides when its device is enlarged: [`find_at_old_end`] looks where it was.
+//! The first pass writes it at the new end, with its bad-block log (empty) and its bitmap as far before it as they
+//! were. What the old one leaves lies within the data area, where nobody looks for a superblock.
+//!
 //! RAID 10 resynchronises everything: md counts its `resync_offset` in sectors of the array. In its `far`
 //! layouts the copies lie at places that depend on the size, so that it can't grow at all (md refuses it too).
 //!
 //! Source: Linux `drivers/md/{raid1, raid10, raid5}.c` (`raid1_resize`, `raid10_resize`, `raid5_resize`), `md.c`
 //! (`update_size`).
 
-use super::pages::{Pages, agreed};
+use super::pages::{Page, Pages, agreed};
 use super::{GrowError, refuse, refuse_unsettled};
-use crate::assemble::Choice;
+use crate::assemble::{self, AssembleError, Choice, Found};
 use crate::spec::{Layout, Level};
-use crate::superblock::SECTOR;
 use crate::superblock::place::Version;
 use crate::superblock::v1::SECTORS_MAX;
-use rt::Rt;
-use stdx::ByteCount;
+use crate::superblock::{SECTOR, bad_blocks};
+use rt::filter::Slice;
+use rt::{Buf, DeviceRef, Request, Rt};
+use stdx::{ByteCount, Offset};
 
 /// Sectors of the grid to which a RAID 1 of the greatest size is rounded: 64 KiB, as mdadm creates it.
 const MIRROR_GRID: u64 = 128;
@@ -53,17 +58,12 @@ pub async fn size(
     let mut pages = Pages::of(rt, &choice, unix_s).await?;
     let mut smallest: Option<(u64, String)> = None;
     for page in &mut pages.pages {
-        let sectors = page.device.geometry().capacity.bytes() / SECTOR;
-        let own = &mut page.superblock;
-        // A superblock at the end (1.0) bounds the data; `find` has found it in its place.
-        let room = match own.version() {
-            Version::V10 => own.data_size,
-            _ => sectors.saturating_sub(own.data_offset),
-        };
-        own.data_size = own.data_size.max(room).min(SECTORS_MAX);
-        let is_less = smallest.as_ref().is_none_or(|(least, _)| own.data_size < *least);
+        let room = room_of(page).min(SECTORS_MAX);
+        page.superblock.data_size = page.superblock.data_size.max(room);
+        let room = page.superblock.data_size;
+        let is_less = smallest.as_ref().is_none_or(|(least, _)| room < *least);
         if page.slot.is_some() && is_less {
-            smallest = Some((own.data_size, page.device.name().to_string()));
+            smallest = Some((room, page.device.name().to_string()));
         }
     }
     let (room, device) = smallest.ok_or(GrowError::TooFew { set })?;
@@ -85,6 +85,9 @@ pub async fn size(
     if after <= before {
         return Err(GrowError::NoRoom { set, size: bytes(before) });
     }
+    for page in &mut pages.pages {
+        move_to_end(page).await?;
+    }
     pages.advance().await?;
     if let Some(bitmap) = &mut pages.bitmap {
         bitmap.enlarge(sync_sectors(&choice, level, after));
@@ -95,6 +98,62 @@ pub async fn size(
     }
     pages.advance().await?;
     Ok(bytes(after))
+}
+
+/// Where a superblock at the end lies now, in sectors; none where it lies elsewhere.
+fn new_end(page: &Page) -> Option<u64> {
+    let version = page.superblock.version();
+    let place = version.place(page.device.geometry().capacity)?.bytes() / SECTOR;
+    Some(place).filter(|_| version == Version::V10)
+}
+
+/// How many sectors of a device can hold data.
+fn room_of(page: &Page) -> u64 {
+    let own = &page.superblock;
+    let sectors = page.device.geometry().capacity.bytes() / SECTOR;
+    let end = match new_end(page) {
+        None => sectors,
+        Some(place) => {
+            let data_end = own.data_offset.saturating_add(own.data_size);
+            place.saturating_sub(own.super_offset.saturating_sub(data_end))
+        }
+    };
+    end.saturating_sub(own.data_offset)
+}
+
+/// Lets a superblock 1.0 lie at the end of a device that was enlarged.
+async fn move_to_end(page: &mut Page) -> Result<(), GrowError> {
+    let Some(place) = new_end(page).filter(|place| *place != page.superblock.super_offset) else {
+        return Ok(());
+    };
+    let log = page.superblock.bad_blocks;
+    if log.sectors > 0
+        && let Ok(bytes) = bad_blocks::encode(&[], log.sectors.min(bad_blocks::SECTORS_MAX))
+    {
+        let at = Offset(place.saturating_add_signed(i64::from(log.offset)) * SECTOR);
+        page.device.submit(Request::write_fua(at, Buf::copy_of(&bytes))).await?;
+    }
+    page.superblock.super_offset = place;
+    page.at = Offset(place * SECTOR);
+    Ok(())
+}
+
+/// Looks for a superblock 1.0 where it lay while the device was of this size.
+///
+/// # Errors
+/// As [`assemble::find`].
+pub async fn find_at_old_end(
+    device: &DeviceRef,
+    before: ByteCount,
+) -> Result<Option<Found>, AssembleError> {
+    let geometry = device.geometry();
+    let before = before.round_down(geometry.logical_block);
+    if before.is_zero() || before >= geometry.capacity {
+        return Ok(None);
+    }
+    let as_it_was: DeviceRef = Slice::new(device.clone(), Offset(0), before);
+    let found = assemble::find(&as_it_was).await?;
+    Ok(found.map(|found| Found { device: device.clone(), ..found }))
 }
 
 /// What the bits of a bitmap divide: a member, or in RAID 10 the array.

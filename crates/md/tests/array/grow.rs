@@ -555,6 +555,52 @@ fn a_size_is_rounded_to_whole_chunks_and_bounded_by_the_smallest_member() {
     runtime.block_on(test).expect("it ends");
 }
 
+/// The superblock lies at the end, and the power goes while it moves to the new one.
+#[test]
+fn a_superblock_at_the_end_moves_with_it() {
+    let larger = ByteCount::mib(3);
+    let mut cuts = 0;
+    for seed in 0..4 {
+        let runtime = runtime();
+        let rt = runtime.handle();
+        let test = async move {
+            let old = NewArray { version: Version::V10, ..new_by_seed(Level::Raid5, 3, seed) };
+            let (disks, content) = made(&rt, &old, DISK, seed).await;
+            let disks = enlarged(&disks, larger);
+            let grown = async |devices: &[DeviceRef]| {
+                let mut found = Vec::new();
+                for device in devices {
+                    let there = assemble::find(device).await?;
+                    let hidden = grow::find_at_old_end(device, DISK).await?;
+                    found.extend(there.or(hidden));
+                }
+                let choice = Choice::of(Uuid([7; 16]), found)?;
+                grow::size(&rt, choice, SizeWish::Max, NOW_S).await
+            };
+            for at in 1.. {
+                let what = format!("seed {seed}, cut {at}");
+                let script = async |behind: Vec<DeviceRef>| grown(&behind).await.is_ok();
+                let Some(cut) = cut_at(&rt, &disks, (seed, at), script).await else {
+                    return at - 1;
+                };
+                let all = devices(&cut.disks);
+                match grown(&all).await {
+                    Ok(_) | Err(GrowError::Dirty { .. }) => {}
+                    Err(error) => panic!("{what}: {error}"),
+                }
+                settled(&rt, &all).await.expect("settled");
+                let size = verify(&rt, &all, &content, &what).await;
+                assert_eq!(size.bytes(), content.len() as u64 + (2 << 20), "{what}");
+                check(&rt, &all, &what).await;
+                verify_bitmaps(&all, seed, &what).await;
+            }
+            unreachable!("the script ends")
+        };
+        cuts += runtime.block_on(test).expect("it ends");
+    }
+    assert!(cuts > 8, "{cuts} cuts");
+}
+
 #[test]
 fn a_third_mirror_survives_a_power_cut_at_any_write_and_holds_everything() {
     let mut cuts = 0;
