@@ -183,6 +183,22 @@ fn members_that_were_enlarged_are_used_whole() {
     set.verify(true);
 }
 
+/// Its superblocks lie at the end, where the old one was.
+#[test]
+fn a_set_with_its_superblocks_at_the_end_grows_with_its_members() {
+    let Some(set) = Fixture::unpack("raid1-3-v10") else { return };
+    let before = std::fs::metadata(set.path("disk0.raw")).expect("a disk").len();
+    (0..3).for_each(|n| enlarge(&set.path(&format!("disk{n}.raw")), 8 << 20));
+    let hidden = set.refusal(&["grow", set.name, "--size", "max"]);
+    assert!(hidden.contains("no set is called so"), "{hidden}");
+    let old = (before >> 10).to_string();
+    set.text(&["grow", set.name, "--size", "max", "--old-size", &old]);
+    let detail = set.text(&["detail", set.name]);
+    let size = format!("Array Size : {} ", (set.size + (8 << 20)) >> 10);
+    assert!(detail.contains(&size), "{detail}");
+    set.verify(true);
+}
+
 #[test]
 fn what_is_asked_wrongly_is_refused_in_a_line() {
     let Some(set) = Fixture::unpack("raid5-3-v11") else { return };
@@ -191,10 +207,16 @@ fn what_is_asked_wrongly_is_refused_in_a_line() {
     let refused = set.refusal(&["grow", set.name, "-n", "4", "--add", &held]);
     assert!(refused.contains("it is a member of the set already"), "{refused}");
     let new = set.new_disk(48 << 20);
-    std::fs::write(&new, vec![7; 48 << 20]).expect("written");
-    std::fs::copy(set.path("disk1.raw"), set.path("old.raw")).expect("copied");
     let refused = set.refusal(&["grow", set.name, "-n", "3", "--add", &new]);
     assert!(refused.contains("given more, not 3"), "{refused}");
+    // Part of another set.
+    let other = set.path("other.raw");
+    let mut create = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    create.args(["md", "create", "other", "-l1", "-n1", "--assume-clean", &new]);
+    succeeded(&create.output().expect("the program starts"), "create");
+    std::fs::rename(&new, &other).expect("renamed");
+    let refused = set.refusal(&["grow", set.name, "-n", "4", "--add", &other]);
+    assert!(refused.contains("other.raw: it holds") && refused.contains("--force"), "{refused}");
 }
 
 /// md takes what was grown, goes on with what was killed, and Spindle reads what md made of it.

@@ -7,7 +7,7 @@
 use super::{create, live, sources};
 use crate::commands::{Failure, print, say};
 use ::md::SyncPriority;
-use ::md::assemble::{self, Choice, Superblock};
+use ::md::assemble::{self, AssembleError, Choice, Found, Superblock};
 use ::md::grow::{self, GrowError, NewMember, Reshape, SizeWish};
 use clap::{ArgGroup, Args};
 use host::HostRuntime;
@@ -29,6 +29,10 @@ pub struct GrowArgs {
     /// Use so much of each member, after members were enlarged: max, or a size in KiB or with a unit
     #[arg(short = 'z', long, group = "what", value_name = "max|SIZE")]
     size: Option<String>,
+    /// What each member had before it was enlarged: with metadata 1.0, which lies at the end, it is not found
+    /// otherwise
+    #[arg(long, requires = "size", value_name = "SIZE")]
+    old_size: Option<String>,
     /// So many members: mirrors of RAID 1, or members of RAID 4, 5, 6, whose data is moved
     #[arg(short = 'n', long, group = "what", value_name = "NUMBER")]
     raid_devices: Option<usize>,
@@ -49,11 +53,18 @@ pub struct GrowArgs {
 /// With the line to print.
 pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let wish = args.size.as_deref().map(size_wish).transpose()?;
+    let old_size = args.old_size.as_deref().map(kibibytes).transpose()?;
     let runtime = sources::runtime()?;
-    let found = sources::choice(&runtime, paths, &args.array)?;
+    let found = match old_size {
+        None => sources::choice(&runtime, paths, &args.array)?,
+        Some(old) => before_enlarging(&runtime, paths, &args.array, old)?,
+    };
     super::detail::tell_left_out(&found);
-    let add = added(&runtime, args, &found)?;
     let set = found.set;
+    if found.facts.reshape().is_some() && !args.resume {
+        return Err(Failure::failed(GrowError::Reshaping { set }));
+    }
+    let add = added(&runtime, args, &found)?;
     let there = found.slots.iter().flatten().chain(&found.spares);
     let there = there.chain(found.replacements.iter().map(|(_, found)| found));
     let devices: Result<Vec<DeviceRef>, Failure> =
@@ -65,7 +76,7 @@ pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let growing = async move {
         let mut found = Vec::new();
         for device in &devices {
-            found.extend(assemble::find(device).await?);
+            found.extend(find(device, old_size).await?);
         }
         let choice = Choice::of(set, found)?;
         match wanted {
@@ -86,6 +97,33 @@ pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let grown = runtime.runtime().block_on(growing).expect("I/O on a real device ends");
     grown.map_err(Failure::failed)?;
     settle(&runtime, args, paths)
+}
+
+/// A superblock where it lies, or where it lay before the device was enlarged.
+async fn find(
+    device: &DeviceRef,
+    old_size: Option<ByteCount>,
+) -> Result<Option<Found>, AssembleError> {
+    let found = assemble::find(device).await?;
+    match (found, old_size) {
+        (None, Some(old)) => grow::find_at_old_end(device, old).await,
+        (found, _) => Ok(found),
+    }
+}
+
+/// The set that is called so, of members that were enlarged and whose superblocks lie where their ends were.
+fn before_enlarging(
+    runtime: &HostRuntime,
+    paths: &[PathBuf],
+    called: &str,
+    old_size: ByteCount,
+) -> Result<Choice, Failure> {
+    let mut found = Vec::new();
+    for path in sources::expand(paths)? {
+        let Ok(device) = sources::open(&runtime.host(), &path) else { continue };
+        found.extend(sources::wait(runtime, async move { find(&device, Some(old_size)).await })?);
+    }
+    sources::among(found, called)
 }
 
 /// Runs a reshape to its end, and says how far it is.
@@ -128,9 +166,14 @@ fn size_wish(text: &str) -> Result<SizeWish, Failure> {
     if text == "max" {
         return Ok(SizeWish::Max);
     }
+    kibibytes(text).map(SizeWish::Of)
+}
+
+/// A size in KiB, or with a unit.
+fn kibibytes(text: &str) -> Result<ByteCount, Failure> {
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let text = if is_plain { format!("{text}k") } else { text.to_owned() };
-    text.parse().map(SizeWish::Of).map_err(Failure::usage)
+    text.parse().map_err(Failure::usage)
 }
 
 /// The devices to be added: those that are not spares of the set already.
@@ -141,7 +184,7 @@ fn added(
 ) -> Result<Vec<NewMember>, Failure> {
     let mut added = Vec::new();
     for (n, path) in args.add.iter().enumerate() {
-        let is_it = |found: &&assemble::Found| sources::same(Path::new(&found.name()), path);
+        let is_it = |found: &&Found| sources::same(Path::new(&found.name()), path);
         if choice.spares.iter().any(|found| is_it(&found)) {
             continue;
         }
