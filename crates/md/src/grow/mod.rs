@@ -11,7 +11,7 @@
 //! and rebuilds, by what the superblocks say. At any moment, also after a power cut at any write, the superblocks
 //! describe a set that is whole, in the words of md: the real md could go on.
 //!
-//! **Not done here**, and refused by name: fewer slots or a smaller size; changes of level, layout or chunk; sets
+//! **Not done here**, and refused by name: superblocks 0.90; fewer slots or a smaller size; changes of level, layout or chunk; sets
 //! with a PPL, journal or bad-block entries; more slots for RAID 0, 10 and linear; reshapes that need a
 //! backup file.
 //!
