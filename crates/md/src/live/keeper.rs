@@ -12,6 +12,7 @@ use crate::array::Array;
 use crate::assemble::{Found, Superblock};
 use crate::member::{MemberReport, MemberState};
 use crate::record::{Recorder, Recording};
+use crate::set::Unreadable;
 use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{Features, Role, SECTOR, Stamp, bad_blocks};
 use rt::sync::Mutex;
@@ -248,15 +249,30 @@ impl Keeper {
         self.all_standing(&array).into_iter().map(listed).collect()
     }
 
-    /// The data area of the device that is filled in a slot, or to replace it.
-    pub(super) fn area_of(&self, slot: usize, replacement: bool) -> Option<Rc<Area>> {
-        let array = self.array.upgrade()?;
+    /// Who notes places in the bad-block log of a device that is filled.
+    pub(super) fn log_keeper(&self) -> Unreadable {
+        let myself = self.myself.clone();
+        Rc::new(move |slot, replacement, range| {
+            let note = |keeper: Rc<Keeper>| keeper.note_bad(slot, replacement, &range);
+            myself.upgrade().is_some_and(note)
+        })
+    }
+
+    /// Notes a bad place of a device that is filled. False where it has no log.
+    fn note_bad(&self, slot: usize, replacement: bool, range: &Range<u64>) -> bool {
+        let Some(array) = self.array.upgrade() else { return false };
         let is_it = |(_, standing): &(Rc<Kept>, Standing)| match standing {
             Standing::Member { slot: own, .. } => *own == slot && !replacement,
             Standing::Replacement { slot: own } => *own == slot && replacement,
             _ => false,
         };
-        self.standing(&array).into_iter().find(is_it).map(|(kept, _)| Rc::clone(&kept.area))
+        let Some((kept, _)) = self.standing(&array).into_iter().find(is_it) else { return false };
+        let place = kept.superblock.borrow().bad_blocks;
+        let has_log = place.sectors > 0 && place.shift == 0;
+        if has_log {
+            kept.area.is_bad(range);
+        }
+        has_log
     }
 
     /// A superblock from which that of a new device can be made, and the roles by number.

@@ -135,6 +135,7 @@ pub(super) async fn open(
     let keeper = Keeper::new(rt, &array, beginning);
     if redundant {
         array.record_with(Rc::clone(&keeper) as _);
+        *array.set.unreadable.borrow_mut() = Some(keeper.log_keeper());
     }
     Ok(Opened { array, keeper, suspect })
 }
