@@ -41,10 +41,10 @@ use super::window::Window;
 use super::{GrowError, NewMember, refuse, refuse_unsettled};
 use crate::array::Array;
 use crate::assemble::{AssembleError, Choice, Found};
-use crate::spec::{ArraySpec, Layout, Level, MEMBERS_MAX};
+use crate::spec::{ArraySpec, CHUNK_MIN, Layout, Level, MEMBERS_MAX};
 use crate::superblock::place::Version;
 use crate::superblock::v1::{ReshapeFields, SuperblockV1};
-use crate::superblock::{ALL_SECTORS, Features, SECTOR};
+use crate::superblock::{ALL_SECTORS, Features, SECTOR, Uuid};
 use rt::filter::Slice;
 use rt::{Device, DeviceRef, Request, Rt, SgList};
 use std::collections::BTreeMap;
@@ -99,9 +99,18 @@ impl Reshape {
         if slots <= before || slots > MEMBERS_MAX {
             return Err(GrowError::Slots { set, slots: before, wished: slots });
         }
-        let mut pages = Pages::of(rt, &choice, unix_s).await?;
-        enlist(&mut pages, slots - before, add).await?;
         let sectors = choice.facts.chunk().max(1);
+        // What no engine takes is found out before anything is written.
+        if before < level.members_min() || !(sectors * SECTOR).is_multiple_of(CHUNK_MIN.bytes()) {
+            let what = "a number of slots or a chunk that its level can't have";
+            return Err(GrowError::Unsupported { set, what });
+        }
+        let mut window = Window::of(level, before..slots, choice.facts.size() / sectors);
+        refuse_long_rows(set, &window, sectors)?;
+        let mut pages = Pages::of(rt, &choice, unix_s).await?;
+        let bitmap = pages.bitmap.as_ref().map_or(0, Bitmap::sectors);
+        moved(pages.pages.iter().filter(|page| page.is_member()), &window, sectors, bitmap)?;
+        enlist(&mut pages, slots - before, add).await?;
         // Spares stay spares until the turn, which gives them these slots.
         let fits =
             |page: &&Page| page.slot.is_none() && page.superblock.data_size >= choice.facts.size();
@@ -114,14 +123,6 @@ impl Reshape {
         let takes_part = |page: &&Page| {
             page.slot.is_some() || newcomers.contains_key(&page.superblock.device_number)
         };
-        let parities = level.parities();
-        let mut window = Window {
-            before: (before - parities) as u64,
-            after: (slots - parities) as u64,
-            rows: choice.facts.size() / sectors,
-            moved: 0,
-        };
-        let bitmap = pages.bitmap.as_ref().map_or(0, Bitmap::sectors);
         let members = pages.pages.iter().filter(takes_part);
         window.moved = moved(members, &window, sectors, bitmap)?;
         let new_offset = -((window.moved * sectors) as i32);
@@ -182,13 +183,9 @@ impl Reshape {
             return unsupported("a change of chunk under way");
         }
         let sectors = facts.chunk().max(1);
-        let data = |slots: usize| slots.saturating_sub(parities).max(1) as u64;
-        let mut window = Window {
-            before: data(reshape.slots_before),
-            after: data(facts.slots()),
-            rows: facts.size() / sectors,
-            moved: 0,
-        };
+        let slots = reshape.slots_before..facts.slots();
+        let mut window = Window::of(level, slots, facts.size() / sectors);
+        refuse_long_rows(set, &window, sectors)?;
         let row = window.after * sectors;
         if !reshape.position.is_multiple_of(row) || reshape.position / row > window.rows {
             return unsupported("a reshape whose position is no whole row");
@@ -237,10 +234,6 @@ impl Reshape {
         let first = pages.pages.iter().find(|page| page.is_member());
         let superblock = first.ok_or(GrowError::TooFew { set })?.superblock.clone();
         let chunk = u64::from(superblock.chunk).max(1) * SECTOR;
-        let row = ByteCount(chunk.saturating_mul(window.after));
-        if row > ROW_MAX {
-            return Err(GrowError::RowTooLong { set, row, most: ROW_MAX });
-        }
         let engine = |name: &str, data: u64, layout: u32, offset: fn(&SuperblockV1) -> u64| {
             let slots = data as usize + level.parities();
             let mut members = Vec::new();
@@ -391,6 +384,12 @@ impl Reshape {
         self.pages.turn(end, |_| false).await?;
         self.follow_losses()
     }
+}
+
+/// Refuses rows that are too long to be held in memory.
+fn refuse_long_rows(set: Uuid, window: &Window, sectors: u64) -> Result<(), GrowError> {
+    let row = ByteCount(window.after.saturating_mul(sectors).saturating_mul(SECTOR));
+    if row > ROW_MAX { Err(GrowError::RowTooLong { set, row, most: ROW_MAX }) } else { Ok(()) }
 }
 
 /// A member's data area as a device.

@@ -17,6 +17,9 @@
 //! Source: Linux `drivers/md/raid5.c` (`reshape_request`: `writepos`, `safepos`), mdadm `Grow.c`
 //! (`analyse_change`: `min_offset_change`).
 
+use crate::spec::Level;
+use std::ops::Range;
+
 /// See the [module](self).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
@@ -31,6 +34,12 @@ pub(super) struct Window {
 }
 
 impl Window {
+    /// That of a reshape from so many slots to so many, of members that have so many rows; nothing moves yet.
+    pub(super) fn of(level: Level, slots: Range<usize>, rows: u64) -> Window {
+        let data = |slots: usize| slots.saturating_sub(level.parities()).max(1) as u64;
+        Window { before: data(slots.start), after: data(slots.end), rows, moved: 0 }
+    }
+
     /// Up to which new row may be written when so many are recorded. Where it is not more than these, a backup
     /// would be needed.
     pub(super) fn reach(&self, recorded: u64) -> u64 {

@@ -225,6 +225,8 @@ fn what_can_not_be_grown_is_refused_with_its_mend_and_nothing_is_written() {
         let (disks, _) = made(&rt, &old, DISK, 1).await;
         let refused = text(reshape(&rt, &devices(&disks), 4, &[added(&spare)]).await);
         assert!(refused.contains("--backup-file"), "{refused}");
+        let start = spare.peek(Offset(0), ByteCount::kib(64)).to_vec();
+        assert!(start == noise("spare.", DISK, 1).peek(Offset(0), ByteCount::kib(64)).to_vec());
     };
     runtime.block_on(test).expect("it ends");
 }
