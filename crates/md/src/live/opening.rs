@@ -148,7 +148,7 @@ fn refuse(choice: &Choice) -> Result<(), LiveError> {
         (Features::PPL, "a partial parity log"),
         (Features::MULTIPLE_PPLS, "a partial parity log"),
         (Features::JOURNAL, "a journal"),
-        (Features::RESHAPE_ACTIVE, "a reshape under way, which spindle md grow --continue ends"),
+        (Features::RESHAPE_ACTIVE, "a reshape under way"),
     ] {
         if features.has(feature) {
             return read_only(what);
