@@ -135,6 +135,11 @@ impl LiveArray {
         choice: Choice,
         options: LiveOptions,
     ) -> Result<LiveArray, LiveError> {
+        let choice = crate::grow::agreed(choice);
+        if choice.facts.reshape().is_some() {
+            let what = "a reshape under way, which spindle md grow --continue ends";
+            return Err(LiveError::ReadOnly { set: choice.set, what });
+        }
         let opened = opening::open(rt, name, &choice, options).await?;
         let opening::Opened { array, keeper, suspect } = opened;
         Ok(LiveArray { set: choice.set, array, keeper, suspect: RefCell::new(suspect) })

@@ -3,6 +3,7 @@
 mod assembled;
 mod behaves_as_bytes;
 mod fixtures;
+mod grow;
 mod live;
 mod redundancy;
 mod rig;
