@@ -6,7 +6,7 @@
 
 use super::QUIET;
 use crate::array::Array;
-use crate::assemble::{Found, Superblock};
+use crate::assemble::{Found, Superblock, ppl};
 use crate::member::MemberState;
 use crate::record::{Recorder, Recording};
 use crate::superblock::v1::SuperblockV1;
@@ -36,11 +36,19 @@ impl Kept {
         let Superblock::V1(superblock) = &found.superblock else {
             unreachable!("superblocks 0.90 were refused")
         };
+        let mut superblock = (**superblock).clone();
+        // Before several records are written the superblocks say that there may be several.
+        if superblock.features.has(Features::PPL)
+            && ppl::space(found).is_ok_and(|space| space.holds_several())
+        {
+            superblock.features = superblock.features.with(Features::PPL, false);
+            superblock.features = superblock.features.with(Features::MULTIPLE_PPLS, true);
+        }
         Kept {
             device: found.device.clone(),
             at: found.at,
             number: superblock.device_number as usize,
-            superblock: RefCell::new((**superblock).clone()),
+            superblock: RefCell::new(superblock),
             slot: Cell::new(slot),
             lost: Cell::new(false),
         }

@@ -20,19 +20,27 @@
 //! written in one piece of 4 KiB at the most; one that is torn has a wrong checksum, and its member
 //! is left out, as a lost one.
 //!
-//! **Not done here**: sets with a bitmap, PPL, journal, bad-block entries, or in a reshape: they are
+//! **A partial parity log** (`write_log::ppl`) closes the write hole of RAID 5. What was dirty when it was opened
+//! has its parity put right on the members first, with a member missing too; then the logs are emptied. The set
+//! is clean afterwards, as md has it, where all logs were whole, had something to say, no member is missing and
+//! no resync was under way.
+//!
+//! **Not done here**: sets with a bitmap, journal, bad-block entries, or in a reshape: they are
 //! refused by name, and can be read.
 
 mod keeper;
 
-use crate::array::Array;
+use crate::array::{Array, Engine};
 use crate::assemble::{
     AssembleError, Choice, Found, OpenOptions, Shape, Superblock, bad_blocks, layout, level_of,
+    log_parts, ppl,
 };
 use crate::member::MemberState;
-use crate::spec::{ArraySpec, Level, SpecError};
+use crate::spec::{ArraySpec, Level, Map, SpecError};
+use crate::superblock::ppl::signature;
 use crate::superblock::{ALL_SECTORS, Features, SECTOR, Uuid};
 use crate::sync::{CheckReport, Initialise, SyncError, SyncPriority};
+use crate::write_log::ppl::PartialParityLog;
 use keeper::{Keeper, Kept};
 use rt::filter::Slice;
 use rt::{DeviceRef, IoErrorKind, Request, Rt};
@@ -82,11 +90,12 @@ pub struct LiveArray {
     set: Uuid,
     array: Rc<Array>,
     keeper: Rc<Keeper>,
+    log: Option<Rc<PartialParityLog>>,
 }
 
 impl LiveArray {
     /// Opens a set for writing. Nothing is written before the first write, the first resync, or a lost
-    /// member.
+    /// member; but what a partial parity log tells of a dirty set is written at once.
     ///
     /// # Errors
     /// [`LiveError`]
@@ -104,9 +113,14 @@ impl LiveArray {
             AssembleError::Level { device, name }
         })?;
         let redundant = !matches!(level, Level::Linear | Level::Raid0);
-        let dirty = redundant && facts.resync_offset() != ALL_SECTORS;
+        let mut dirty = redundant && facts.resync_offset() != ALL_SECTORS;
         let missing = choice.degraded();
-        if dirty && missing > 0 && level.parities() > 0 && !options.force {
+        let has_log = facts.features().has_ppl();
+        if has_log && level != Level::Raid5 {
+            let what = "a partial parity log at another level than 5";
+            return Err(AssembleError::Unsupported { set, what }.into());
+        }
+        if dirty && missing > 0 && level.parities() > 0 && !has_log && !options.force {
             return Err(LiveError::DirtyDegraded { set, missing });
         }
         let mut spec = ArraySpec::new(level, Vec::new());
@@ -131,6 +145,20 @@ impl LiveArray {
             offset: Superblock::data_offset,
         };
         spec.layout = layout(&choice, &shape, &spec.members, OpenOptions::default())?;
+        let (views, mut logged) = (spec.members.clone(), false);
+        let mut spaces = Vec::new();
+        if has_log {
+            let members = choice.slots.iter().flatten().chain(&choice.spares);
+            spaces = members.map(ppl::space).collect::<Result<_, _>>()?;
+            if dirty {
+                let plan = spec.plan().map_err(|error| LiveError::Spec { set, error })?;
+                let recovered = recover(&choice, &views, &plan.map).await?;
+                let whole = recovered.entries > 0 && recovered.mismatches == 0;
+                logged = whole && missing == 0 && facts.resync_offset() == 0;
+            }
+        }
+        dirty &= !logged;
+        spec.clean = !dirty || missing > 0;
         let array =
             Array::create(rt, name, spec).map_err(|error| LiveError::Spec { set, error })?;
         for (slot, bytes) in recovered {
@@ -150,7 +178,21 @@ impl LiveArray {
         if redundant {
             array.record_with(Rc::clone(&keeper) as _);
         }
-        Ok(LiveArray { set, array, keeper })
+        let mut log = None;
+        if let Engine::Stripes(stripes) = &array.engine
+            && has_log
+        {
+            let signature = signature(set);
+            let writer = PartialParityLog::new(&array.set, &stripes.map, signature, spaces);
+            stripes.log_with(Rc::clone(&writer) as _);
+            log = Some(writer);
+        }
+        let live = LiveArray { set, array, keeper, log };
+        if logged {
+            let clean = live.keeper.resynced(ALL_SECTORS).await;
+            clean.map_err(|kind| live.superblocks(kind))?;
+        }
+        Ok(live)
     }
 
     /// The engine.
@@ -212,6 +254,11 @@ impl LiveArray {
     /// # Errors
     /// [`LiveError`]
     pub async fn rebuild(&self, slot: usize, priority: SyncPriority) -> Result<(), LiveError> {
+        if let Some(log) = &self.log
+            && self.array.set.members.begin_rebuild(slot)
+        {
+            log.join(slot).await.map_err(AssembleError::from)?;
+        }
         let extent = self.array.component_extent().bytes();
         let mut at = self.array.set.members.recovered(slot).min(extent);
         while at < extent {
@@ -269,8 +316,6 @@ async fn refuse(choice: &Choice) -> Result<(), LiveError> {
     let features = choice.facts.features();
     for (feature, what) in [
         (Features::BITMAP, "a write-intent bitmap"),
-        (Features::PPL, "a partial parity log"),
-        (Features::MULTIPLE_PPLS, "a partial parity log"),
         (Features::JOURNAL, "a journal"),
         (Features::RESHAPE_ACTIVE, "a reshape under way"),
     ] {
@@ -290,6 +335,23 @@ async fn refuse(choice: &Choice) -> Result<(), LiveError> {
         }
     }
     Ok(())
+}
+
+/// Puts the parity right by the partial parity logs, durably, and empties the logs.
+async fn recover(
+    choice: &Choice,
+    views: &[Option<DeviceRef>],
+    map: &Map,
+) -> Result<ppl::Recovered, AssembleError> {
+    let Map::Parity(map) = map else { return Ok(ppl::Recovered::default()) };
+    let recovered = ppl::recover(&log_parts(choice, views), map).await?;
+    for view in views.iter().flatten() {
+        view.submit(Request::flush()).await?;
+    }
+    for found in choice.slots.iter().flatten() {
+        ppl::space(found)?.empty(signature(choice.set)).await?;
+    }
+    Ok(recovered)
 }
 
 /// The data area of a member, as a device.
