@@ -72,6 +72,8 @@ pub(super) struct Keeper {
     /// What the superblocks say of each slot.
     recorded: RefCell<Vec<MemberState>>,
     in_flight: Cell<u32>,
+    /// How many writes have begun.
+    begun: Cell<u64>,
     last_write: Cell<Instant>,
     waits_for_quiet: Cell<bool>,
     stopped: Cell<bool>,
@@ -100,6 +102,7 @@ impl Keeper {
             dirty: Cell::new(false),
             recorded: RefCell::new(states(array)),
             in_flight: Cell::new(0),
+            begun: Cell::new(0),
             last_write: Cell::new(now),
             waits_for_quiet: Cell::new(false),
             stopped: Cell::new(false),
@@ -138,8 +141,13 @@ impl Keeper {
         if self.dirty.get() == dirty {
             return Ok(());
         }
-        if !dirty && self.in_flight.get() > 0 {
-            return Ok(());
+        if !dirty {
+            // "Clean" says that copies and parity agree on the media, not in the members' caches.
+            let before = self.begun.get();
+            self.flush_members().await;
+            if self.in_flight.get() > 0 || self.begun.get() != before {
+                return Ok(());
+            }
         }
         let before = self.dirty.replace(dirty);
         let written = self.write_all().await;
@@ -147,6 +155,22 @@ impl Keeper {
             self.dirty.set(before);
         }
         written
+    }
+
+    /// What was written is durable on all members afterwards; who can't has failed.
+    async fn flush_members(&self) {
+        let Some(array) = self.array.upgrade() else { return };
+        let there = self.kept.iter().filter(|kept| self.takes_part(kept, &array));
+        let flushes: Vec<_> =
+            there.map(|kept| (kept, kept.device.submit(Request::flush()))).collect();
+        for (kept, flush) in flushes {
+            if flush.await.is_err() {
+                kept.lost.set(true);
+                if let Some(slot) = kept.slot.get() {
+                    array.fail(slot);
+                }
+            }
+        }
     }
 
     /// Writes the superblocks as things are now.
@@ -297,6 +321,7 @@ fn states(array: &Rc<Array>) -> Vec<MemberState> {
 impl Recorder for Keeper {
     fn before_write(&self, _: Range<u64>) -> Recording {
         self.in_flight.set(self.in_flight.get() + 1);
+        self.begun.set(self.begun.get() + 1);
         if self.dirty.get() {
             return Box::pin(std::future::ready(Ok(())));
         }

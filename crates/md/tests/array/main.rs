@@ -4,5 +4,6 @@ mod assembled;
 mod behaves_as_bytes;
 mod fixtures;
 mod live;
+mod power_cuts;
 mod redundancy;
 mod rig;
