@@ -31,6 +31,8 @@ const MIRROR_GRID: u64 = 128;
 const ROLES_MIN: usize = 128;
 /// The default stretch of a bitmap's bit.
 const BITMAP_CHUNK: u64 = 64 << 20;
+/// The smallest one that mdadm takes: a page.
+const BITMAP_CHUNK_MIN: u64 = 4096;
 
 /// How an array that was not stopped cleanly is made consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +56,12 @@ pub struct NewArray {
     pub layout: u32,
     /// Chunk; none for RAID 1.
     pub chunk: ByteCount,
+    /// How much of each member is used, rounded down to chunks; all of the smallest where none is wished.
+    pub size: Option<ByteCount>,
     /// Consistency policy.
     pub policy: Policy,
+    /// The stretch of a bitmap's bit; 64 MiB, or what the room asks for, where none is wished.
+    pub bitmap_chunk: Option<ByteCount>,
     /// The set's name.
     pub name: String,
     /// The set's identity.
@@ -85,6 +91,14 @@ pub enum CreateError {
     Version,
     #[error("{level} does not keep a {what}: leave it out")]
     Policy { level: Level, what: &'static str },
+    #[error(
+        "a bitmap with a bit for each {given} does not fit or is not possible: give a power of two from {least} on"
+    )]
+    BitmapChunk { given: ByteCount, least: ByteCount },
+    #[error("{level} uses all of its members: leave the size out")]
+    NoSize { level: Level },
+    #[error("{given} of each member can't be used: give a chunk at least, and {most} at the most")]
+    Size { given: ByteCount, most: ByteCount },
     #[error("a PPL with metadata 1.0 is not supported: create with 1.2 or 1.1")]
     PplVersion,
     #[error("{given} devices: a superblock lists {DEVICES_MAX} at the most")]
@@ -175,13 +189,17 @@ impl NewArray {
             rooms.push(Some((place, room)));
         }
         let redundant = !matches!(self.level, Level::Linear | Level::Raid0);
-        let size = match rooms.iter().flatten().map(|(_, room)| *room).min() {
+        let room = rooms.iter().flatten().map(|(_, room)| *room).min();
+        let size = match self.wished_size(room.unwrap_or(0), chunk.max(8))?.or(room) {
             Some(room) if redundant => {
                 let grid = if chunk == 0 { MIRROR_GRID } else { chunk };
                 if room < grid { room & !7 } else { room - room % grid }
             }
             _ => 0,
         };
+        if self.policy == Policy::Bitmap {
+            self.check_bitmap_chunk(size, space)?;
+        }
         let numbered = devices.iter().zip(rooms).enumerate();
         let pieces = numbered.map(|(number, (device, room))| {
             let (device, (place, room)) = (device.as_ref()?, room?);
@@ -189,6 +207,52 @@ impl NewArray {
             Some(self.pieces(devices, number, device, &geometry))
         });
         Ok(Plan { pieces: pieces.collect(), size, data_offset })
+    }
+
+    /// Sectors of each member that are wished for, of those that there are.
+    fn wished_size(&self, room: u64, least: u64) -> Result<Option<u64>, CreateError> {
+        let Some(given) = self.size else { return Ok(None) };
+        if matches!(self.level, Level::Linear | Level::Raid0) {
+            return Err(CreateError::NoSize { level: self.level });
+        }
+        let sectors = given.bytes() / SECTOR;
+        if sectors < least || sectors > room {
+            return Err(CreateError::Size { given, most: ByteCount(room * SECTOR) });
+        }
+        Ok(Some(sectors))
+    }
+
+    /// Sectors that a bitmap's bits divide.
+    fn sync_sectors(&self, size: u64) -> u64 {
+        let copies = u64::from((self.layout & 255) * (self.layout >> 8 & 255)).max(1);
+        match self.level {
+            Level::Raid10 => size * self.slots as u64 / copies,
+            _ => size,
+        }
+    }
+
+    /// The least stretch of a bit with which a bitmap fits its room.
+    fn bitmap_chunk_least(&self, size: u64, space: u64) -> u64 {
+        let bits_max = (space * SECTOR).saturating_sub(SUPERBLOCK_BYTES as u64) * 8;
+        let mut chunk = BITMAP_CHUNK_MIN;
+        while self.sync_sectors(size).div_ceil(chunk / SECTOR) > bits_max && chunk < 1 << 31 {
+            chunk *= 2;
+        }
+        chunk
+    }
+
+    fn check_bitmap_chunk(&self, size: u64, space: u64) -> Result<(), CreateError> {
+        let least = ByteCount(self.bitmap_chunk_least(size, space));
+        match self.bitmap_chunk {
+            Some(given)
+                if given < least
+                    || !given.bytes().is_power_of_two()
+                    || given > ByteCount(1 << 31) =>
+            {
+                Err(CreateError::BitmapChunk { given, least })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check(&self, devices: &[Option<NewDevice>]) -> Result<(), CreateError> {
@@ -312,16 +376,9 @@ impl NewArray {
 
     /// A bitmap with every bit set, or none where the array is clean.
     fn bitmap(&self, geometry: &Geometry, clean: bool) -> Vec<u8> {
-        let copies = u64::from((self.layout & 255) * (self.layout >> 8 & 255)).max(1);
-        let sync_sectors = match self.level {
-            Level::Raid10 => geometry.size * self.slots as u64 / copies,
-            _ => geometry.size,
-        };
-        let bits_max = (geometry.space * SECTOR).saturating_sub(SUPERBLOCK_BYTES as u64) * 8;
-        let mut chunk = BITMAP_CHUNK;
-        while sync_sectors.div_ceil(chunk / SECTOR) > bits_max && chunk < 1 << 31 {
-            chunk *= 2;
-        }
+        let sync_sectors = self.sync_sectors(geometry.size);
+        let least = self.bitmap_chunk_least(geometry.size, geometry.space);
+        let chunk = self.bitmap_chunk.map_or(BITMAP_CHUNK.max(least), ByteCount::bytes);
         let superblock = BitmapSuperblock {
             set_uuid: self.set_uuid,
             events: 0,
@@ -360,7 +417,9 @@ mod tests {
             level,
             layout: 2,
             chunk: ByteCount::kib(chunk_kib),
+            size: None,
             policy: Policy::Resync,
+            bitmap_chunk: None,
             name: "host:new".to_owned(),
             set_uuid: Uuid([3; 16]),
             created: Stamp::from_seconds(1_800_000_000),
@@ -431,6 +490,17 @@ mod tests {
         some[1] = None;
         let six = NewArray { slots: 4, ..new(Level::Raid6, 64) };
         assert!(text(six, &some).contains("--assume-clean"));
+        let size = |kib| NewArray { size: Some(ByteCount::kib(kib)), ..new(Level::Raid5, 64) };
+        assert!(text(size(48 << 10), &devices(&[48; 3])).contains("at the most"));
+        let plan = size(10_000).plan(&devices(&[48; 3])).expect("fits");
+        assert_eq!(plan.size, 9984 * 2, "rounded down to chunks");
+        let chunk = |kib| NewArray {
+            policy: Policy::Bitmap,
+            bitmap_chunk: Some(ByteCount::kib(kib)),
+            ..new(Level::Raid5, 64)
+        };
+        assert!(text(chunk(6), &devices(&[48; 3])).contains("power of two from 4 KiB"));
+        chunk(4).plan(&devices(&[48; 3])).expect("fits");
         assert!(text(new(Level::Raid5, 64), &[None, None, None]).contains("missing"));
     }
 }

@@ -105,6 +105,8 @@ pub(crate) struct Members {
     data_offset: u64,
     extent: u64,
     next_id: Cell<u64>,
+    /// How often a device came or went.
+    changes: Cell<u64>,
 }
 
 /// What a write of a member is to be.
@@ -157,6 +159,7 @@ impl Members {
             data_offset,
             extent,
             next_id: Cell::new(0),
+            changes: Cell::new(0),
         };
         members.slots.iter().for_each(|slot| slot.id.set(members.new_id()));
         members
@@ -165,6 +168,15 @@ impl Members {
     fn new_id(&self) -> DeviceId {
         self.next_id.set(self.next_id.get() + 1);
         DeviceId(self.next_id.get())
+    }
+
+    /// How often a device came into a slot or went out of it, as a member or to replace one.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.get()
+    }
+
+    fn count_change(&self) {
+        self.changes.set(self.changes.get() + 1);
     }
 
     /// The device that stands in the slot now.
@@ -202,12 +214,79 @@ impl Members {
 
     /// A member that holds the right content only below this byte, as its superblock says.
     pub(crate) fn set_recovered(&self, slot: usize, below: u64) {
+        let mut there = RangeSet::default();
+        there.insert(0..below.min(self.extent));
+        self.set_there(slot, there);
+    }
+
+    /// A member that holds the right content only in these ranges.
+    pub(crate) fn set_there(&self, slot: usize, there: RangeSet) {
         let slot = &self.slots[slot];
         if slot.state.get() == MemberState::Active {
             slot.state.set(MemberState::Rebuilding);
-            slot.there.borrow_mut().insert(0..below.min(self.extent));
+            *slot.there.borrow_mut() = there;
             self.settle_state(slot);
         }
+    }
+
+    /// A member that was away stands in its slot again, and has what was not written meanwhile. False
+    /// where somebody stands there.
+    pub(crate) fn come_back(&self, slot: usize, device: DeviceRef, there: RangeSet) -> bool {
+        if !matches!(self.state(slot), MemberState::Failed | MemberState::Missing) {
+            return false;
+        }
+        self.slots[slot].take(device, self.new_id(), MemberState::Active);
+        self.count_change();
+        self.set_there(slot, there);
+        true
+    }
+
+    /// The first stretch from `from` on that a slot, or its replacement, does not have yet.
+    pub(crate) fn missing_part(
+        &self,
+        slot: usize,
+        replacement: bool,
+        from: u64,
+    ) -> Option<Range<u64>> {
+        let slot = &self.slots[slot];
+        if replacement {
+            let other = slot.replacement.borrow();
+            return other.as_ref().and_then(|other| other.copied.gap(from, self.extent));
+        }
+        match slot.state.get() {
+            MemberState::Active => None,
+            _ => slot.there.borrow().gap(from, self.extent),
+        }
+    }
+
+    /// The spares.
+    pub(crate) fn spares(&self) -> Vec<DeviceRef> {
+        self.spares.borrow().clone()
+    }
+
+    /// Takes a spare away, by its very name: the string itself, not its text.
+    pub(crate) fn take_spare(&self, name: &Rc<str>) -> Option<DeviceRef> {
+        let mut spares = self.spares.borrow_mut();
+        let place = spares.iter().position(|spare| Rc::ptr_eq(&spare.name(), name));
+        place.map(|place| spares.remove(place))
+    }
+
+    /// A slot's replacement is not filled any further.
+    pub(crate) fn give_up_replacement(&self, slot: usize) {
+        self.slots[slot].replacement.borrow_mut().take();
+        self.count_change();
+    }
+
+    /// How much of a replacement is right, from its start, as its superblock says.
+    pub(crate) fn set_copied(&self, slot: usize, below: u64) {
+        if let Some(other) = &mut *self.slots[slot].replacement.borrow_mut() {
+            other.copied.insert(0..below.min(self.extent));
+        }
+    }
+
+    /// Up to where a replacement has all that it should have.
+    pub(crate) fn copied(&self, slot: usize) -> u64 {
+        self.slots[slot].replacement.borrow().as_ref().map_or(0, |other| other.copied.prefix())
     }
 
     /// Up to where a slot has all that it should have.
@@ -418,7 +497,9 @@ impl Members {
             self.fail(slot);
         } else {
             let mut replacement = self.slots[slot].replacement.borrow_mut();
-            replacement.take_if(|other| other.id == id);
+            if replacement.take_if(|other| other.id == id).is_some() {
+                self.count_change();
+            }
         }
     }
 
@@ -433,6 +514,7 @@ impl Members {
         if !matches!(slot.state.get(), MemberState::Active | MemberState::Rebuilding) {
             return;
         }
+        self.count_change();
         slot.state.set(MemberState::Failed);
         slot.device.borrow_mut().take();
         *slot.there.borrow_mut() = RangeSet::default();
@@ -471,11 +553,13 @@ impl Members {
             return false;
         }
         self.slots[slot].take(spares.remove(0), self.new_id(), MemberState::Rebuilding);
+        self.count_change();
         true
     }
 
     /// Gives a slot a replacement to be filled.
     pub(crate) fn begin_replace(&self, slot: usize, device: DeviceRef) {
+        self.count_change();
         *self.slots[slot].replacement.borrow_mut() =
             Some(Replacement { id: self.new_id(), device, copied: RangeSet::default() });
     }
@@ -509,6 +593,7 @@ impl Members {
             && let Some(done) = other.take()
         {
             slot.take(done.device, done.id, MemberState::Active);
+            self.count_change();
             *slot.there.borrow_mut() = RangeSet::default();
         }
         true

@@ -65,6 +65,33 @@ impl RangeSet {
             .filter(|part| !part.is_empty())
     }
 
+    /// The first range from `from` on that is not in the set and lies before `end`.
+    pub(crate) fn gap(&self, from: u64, end: u64) -> Option<Range<u64>> {
+        let index = self.0.partition_point(|held| held.end <= from);
+        let (start, next) = match self.0.get(index) {
+            Some(held) if held.start <= from => (held.end, self.0.get(index + 1)),
+            next => (from, next),
+        };
+        let until = next.map_or(end, |held| held.start.min(end));
+        (start < until).then_some(start..until)
+    }
+
+    /// What lies before `end` and not in the set.
+    pub(crate) fn complement(&self, end: u64) -> RangeSet {
+        let mut rest = RangeSet::default();
+        let mut at = 0;
+        while let Some(gap) = self.gap(at, end) {
+            at = gap.end;
+            rest.insert(gap);
+        }
+        rest
+    }
+
+    /// All ranges, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Range<u64>> {
+        self.0.iter()
+    }
+
     /// Up to where everything from 0 on is in the set.
     pub(crate) fn prefix(&self) -> u64 {
         self.0.first().filter(|held| held.start == 0).map_or(0, |held| held.end)
@@ -99,6 +126,14 @@ mod tests {
             prop_assert_eq!(found, part.iter().filter(|flag| **flag).count() as u64);
             let prefix = flags.iter().take_while(|flag| **flag).count();
             prop_assert_eq!(set.prefix(), prefix as u64);
+            let gap = set.gap(asked.start, asked.end);
+            let missing = (asked.start..asked.end).find(|at| !flags[*at as usize]);
+            prop_assert_eq!(gap.as_ref().map(|gap| gap.start), missing);
+            let back = (asked.start..asked.end).skip_while(|at| flags[*at as usize]).find(|at| flags[*at as usize]);
+            prop_assert_eq!(gap.map(|gap| gap.end), missing.map(|_| back.unwrap_or(asked.end)));
+            let rest = set.complement(40);
+            prop_assert_eq!(rest.total() + set.total(), 40);
+            prop_assert!(rest.iter().all(|range| !set.touches(range)));
             prop_assert_eq!(set.total(), flags.iter().filter(|flag| **flag).count() as u64);
             prop_assert!(set.0.windows(2).all(|pair| pair[0].end < pair[1].start));
         }

@@ -95,6 +95,14 @@ impl Set {
         self.all_clean.set(clean.contains(&(0..self.members.extent())));
     }
 
+    /// The first stretch from `from` on where parity and copies are not known to be right.
+    pub(crate) fn unclean(&self, from: u64) -> Option<Range<u64>> {
+        if self.all_clean.get() {
+            return None;
+        }
+        self.clean.borrow().gap(from, self.members.extent())
+    }
+
     /// Whether so many separate stretches are clean that no more can be kept apart.
     pub(crate) fn clean_is_scattered(&self) -> bool {
         self.clean.borrow().is_full()

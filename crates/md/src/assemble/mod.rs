@@ -35,4 +35,4 @@ pub use error::AssembleError;
 pub use facts::{ReshapeFacts, Superblock, level_of};
 pub use found::{Found, bad_blocks, bitmap, find, sets};
 pub use open::{OpenArray, OpenOptions};
-pub(crate) use open::{Shape, layout, log_parts};
+pub(crate) use open::{Shape, log_parts, recovered, spec};

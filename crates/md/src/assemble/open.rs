@@ -142,27 +142,15 @@ async fn engine(
     let redundant = !matches!(level, Level::Linear | Level::Raid0);
     let spec_error = |error| AssembleError::Spec { set, error };
     let mut views = Vec::new();
-    let mut recovered = Vec::new();
     for slot in 0..shape.slots {
-        let found = choice.member(slot);
-        views.push(match found {
+        views.push(match choice.member(slot) {
             Some(found) => Some(view(found, facts, shape, redundant).await? as DeviceRef),
             None => None,
         });
-        if let Some(offset) = found.and_then(|found| found.superblock.recovery_offset()) {
-            recovered.push((slot, offset.saturating_mul(SECTOR)));
-        }
     }
+    let recovered = recovered(choice, shape.slots);
     let missing = views.iter().filter(|view| view.is_none()).count() + recovered.len();
-    let mut spec = ArraySpec::new(level, Vec::new());
-    spec.layout = layout(choice, shape, &views, options)?;
-    spec.chunk = ByteCount(shape.chunk.saturating_mul(SECTOR));
-    spec.component_size = redundant.then(|| ByteCount(facts.size() * SECTOR));
-    spec.members = views.clone();
-    if level == Level::Linear && spec.chunk.bytes() == 0 {
-        // Rounding by nothing but a block.
-        spec.chunk = ByteCount::ZERO;
-    }
+    let mut spec = spec(choice, shape, views.clone(), options)?;
     spec.clean = !dirty;
     if level.parities() > 0 && dirty && missing > 0 {
         if !facts.features().has_ppl() && !options.force {
@@ -192,6 +180,32 @@ async fn engine(
         array.set.set_clean(0..right.min(array.component_extent().bytes()));
     }
     Ok(array)
+}
+
+/// What a set in one geometry is to the engine, over these members: all but whether it is clean.
+pub(crate) fn spec(
+    choice: &Choice,
+    shape: &Shape,
+    members: Vec<Option<DeviceRef>>,
+    options: OpenOptions,
+) -> Result<ArraySpec, AssembleError> {
+    let redundant = !matches!(shape.level, Level::Linear | Level::Raid0);
+    let mut spec = ArraySpec::new(shape.level, Vec::new());
+    spec.layout = layout(choice, shape, &members, options)?;
+    spec.chunk = ByteCount(shape.chunk.saturating_mul(SECTOR));
+    let size = choice.facts.size().saturating_mul(SECTOR);
+    spec.component_size = redundant.then_some(ByteCount(size));
+    spec.members = members;
+    Ok(spec)
+}
+
+/// Slots whose member is right only before a byte of its data area, with that byte.
+pub(crate) fn recovered(choice: &Choice, slots: usize) -> Vec<(usize, u64)> {
+    let recovered = |slot| {
+        let sectors = choice.member(slot)?.superblock.recovery_offset()?;
+        Some((slot, sectors.saturating_mul(SECTOR)))
+    };
+    (0..slots).filter_map(recovered).collect()
 }
 
 async fn put_parity_right(
@@ -241,7 +255,7 @@ async fn view(
 }
 
 /// The layout in the engine's words.
-pub(crate) fn layout(
+fn layout(
     choice: &Choice,
     shape: &Shape,
     views: &[Option<DeviceRef>],

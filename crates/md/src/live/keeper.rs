@@ -1,38 +1,66 @@
-//! The superblocks of a set that is open for writing: what they say, and when they are written.
+//! The metadata of a set that is open for writing: what its members say, and when they must say something else.
 //!
-//! The [`Recorder`] of the engine. All that writes goes through one lock, so superblocks are written whole
-//! and in order. A member whose superblock can't be written has failed; then the others are written again,
-//! which say so.
+//! The [`Recorder`] of the engine. All that writes goes through one lock, so everything is written whole and in
+//! order: bad-block logs, then the bitmap, then superblocks. Who a device is now, a member, a replacement, a
+//! spare or nobody, is asked of the engine each time. A device that can't be written has failed; then the
+//! others are written again, which say so.
 
 use super::QUIET;
+use super::area::Area;
+use super::intent::Intent;
 use crate::array::Array;
 use crate::assemble::{Found, Superblock, ppl};
-use crate::member::MemberState;
+use crate::member::{MemberReport, MemberState};
 use crate::record::{Recorder, Recording};
 use crate::superblock::v1::SuperblockV1;
-use crate::superblock::{Features, Role, SECTOR, Stamp};
+use crate::superblock::{Features, Role, SECTOR, Stamp, bad_blocks};
 use rt::sync::Mutex;
-use rt::{Buf, DeviceRef, IoErrorKind, Request, Rt};
+use rt::{Buf, DeviceRef, IoErrorKind, IoFuture, Request, Rt};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
-use stdx::{Instant, Offset};
+use stdx::{ByteCount, Instant, Offset};
 
-/// A device of the set that was there when it was opened.
+/// A device of the set.
 pub(super) struct Kept {
     device: DeviceRef,
+    /// Where its superblock lies.
     at: Offset,
     /// The device's number, by which the superblocks list its role.
     number: usize,
     superblock: RefCell<SuperblockV1>,
-    /// The slot, as the superblocks say.
-    slot: Cell<Option<usize>>,
+    area: Rc<Area>,
+    /// Up to which byte of its data area it is right and that is durable; none where it is whole. A spare
+    /// has nothing.
+    filled: Cell<Option<u64>>,
+    /// It is filled in the bitmap's stretches alone.
+    by_bitmap: Cell<bool>,
+    /// Its copy of the bitmap is to be written whole.
+    without_bitmap: Cell<bool>,
     /// It can't be written any more.
     lost: Cell<bool>,
 }
 
+/// What a device is to the engine now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Member { slot: usize, whole: bool },
+    Replacement { slot: usize },
+    Spare,
+    Nobody,
+}
+
+impl Standing {
+    fn slot(self) -> Option<usize> {
+        match self {
+            Standing::Member { slot, .. } | Standing::Replacement { slot } => Some(slot),
+            Standing::Spare | Standing::Nobody => None,
+        }
+    }
+}
+
 impl Kept {
-    pub(super) fn of(found: &Found, slot: Option<usize>) -> Kept {
+    pub(super) fn of(found: &Found, area: Rc<Area>) -> Rc<Kept> {
         let Superblock::V1(superblock) = &found.superblock else {
             unreachable!("superblocks 0.90 were refused")
         };
@@ -44,38 +72,96 @@ impl Kept {
             superblock.features = superblock.features.with(Features::PPL, false);
             superblock.features = superblock.features.with(Features::MULTIPLE_PPLS, true);
         }
-        Kept {
+        let by_bitmap = superblock.features.has(Features::RECOVERY_BITMAP);
+        let recovered = found.superblock.recovery_offset().map(|sectors| sectors * SECTOR);
+        let filled = recovered.or((superblock.role() == Some(Role::Spare)).then_some(0));
+        Rc::new(Kept {
             device: found.device.clone(),
             at: found.at,
             number: superblock.device_number as usize,
             superblock: RefCell::new(superblock),
-            slot: Cell::new(slot),
+            area,
+            by_bitmap: Cell::new(by_bitmap),
+            without_bitmap: Cell::new(filled.is_some()),
+            filled: Cell::new(filled),
             lost: Cell::new(false),
+        })
+    }
+
+    /// The same, of a member that was away. `whole` is one that missed nothing.
+    pub(super) fn come_back(found: &Found, area: Rc<Area>, whole: bool) -> Rc<Kept> {
+        let kept = Kept::of(found, area);
+        kept.by_bitmap.set(true);
+        kept.without_bitmap.set(true);
+        kept.filled.set((!whole).then_some(0));
+        kept
+    }
+
+    /// Whether the engine's device of this name is the data area of this one.
+    fn is_called(&self, name: &Rc<str>) -> bool {
+        Rc::ptr_eq(&rt::Device::name(&*self.area), name)
+    }
+
+    fn standing(&self, members: &[MemberReport]) -> Standing {
+        if self.lost.get() {
+            return Standing::Nobody;
+        }
+        let own = members.iter().find(|one| one.name.as_ref().is_some_and(|n| self.is_called(n)));
+        let Some(own) = own else { return Standing::Nobody };
+        match (own.state, own.slot) {
+            (MemberState::Active, Some(slot)) => Standing::Member { slot, whole: true },
+            (MemberState::Rebuilding, Some(slot)) => Standing::Member { slot, whole: false },
+            (MemberState::Replacement, Some(slot)) => Standing::Replacement { slot },
+            (MemberState::Spare, _) => Standing::Spare,
+            _ => Standing::Nobody,
         }
     }
 
-    /// Whether the engine's device is ours: it is a slice of it, and bears its name.
-    fn is_called(&self, name: &str) -> bool {
-        name.strip_prefix(&*self.device.name()).is_some_and(|rest| rest.starts_with('['))
+    /// It can't be written: the array goes on without it.
+    fn is_lost(&self, array: &Array) {
+        let standing = self.standing(&array.members());
+        self.lost.set(true);
+        let name = rt::Device::name(&*self.area);
+        match standing {
+            Standing::Member { slot, .. } => array.fail(slot),
+            Standing::Replacement { slot } => array.set.members.give_up_replacement(slot),
+            Standing::Spare => {
+                array.set.members.take_spare(&name);
+            }
+            Standing::Nobody => {}
+        }
     }
+
+    fn block(&self) -> ByteCount {
+        self.device.geometry().logical_block
+    }
+}
+
+/// A device of the set, as it is listed.
+pub(super) struct Listed {
+    pub(super) number: usize,
+    pub(super) name: Rc<str>,
+    pub(super) area: Rc<Area>,
+    /// It is a member, a replacement or a spare; else it failed.
+    pub(super) is_here: bool,
 }
 
 /// See the [module](self).
 pub(super) struct Keeper {
     rt: Rt,
     array: Weak<Array>,
-    kept: Vec<Kept>,
+    kept: RefCell<Vec<Rc<Kept>>>,
+    intent: Option<Intent>,
     events: Cell<u64>,
-    /// Below this sector of the members, copies and parity are right.
+    /// Below this sector copies and parity are right, as superblocks count.
     resynced: Cell<u64>,
     dirty: Cell<bool>,
-    /// What the superblocks say of each slot.
-    recorded: RefCell<Vec<MemberState>>,
+    /// How often the members had changed when the superblocks were written last.
+    recorded: Cell<u64>,
     in_flight: Cell<u32>,
-    /// How many writes have begun.
-    begun: Cell<u64>,
     last_write: Cell<Instant>,
     waits_for_quiet: Cell<bool>,
+    waits_to_clear: Cell<bool>,
     stopped: Cell<bool>,
     writing: Mutex<()>,
     opened: Instant,
@@ -83,56 +169,125 @@ pub(super) struct Keeper {
     myself: Weak<Keeper>,
 }
 
+/// What a keeper begins with.
+pub(super) struct Beginning {
+    pub(super) kept: Vec<Rc<Kept>>,
+    pub(super) intent: Option<Intent>,
+    pub(super) events: u64,
+    /// Below this sector copies and parity are right.
+    pub(super) resynced: u64,
+    pub(super) unix_s: u64,
+}
+
 impl Keeper {
-    pub(super) fn new(
-        rt: &Rt,
-        array: &Rc<Array>,
-        kept: Vec<Kept>,
-        events: u64,
-        resynced: u64,
-        unix_s: u64,
-    ) -> Rc<Keeper> {
+    pub(super) fn new(rt: &Rt, array: &Rc<Array>, beginning: Beginning) -> Rc<Keeper> {
         let now = rt.now();
         Rc::new_cyclic(|myself| Keeper {
             rt: rt.clone(),
             array: Rc::downgrade(array),
-            kept,
-            events: Cell::new(events),
-            resynced: Cell::new(resynced),
+            kept: RefCell::new(beginning.kept),
+            intent: beginning.intent,
+            events: Cell::new(beginning.events),
+            resynced: Cell::new(beginning.resynced),
             dirty: Cell::new(false),
-            recorded: RefCell::new(states(array)),
+            recorded: Cell::new(array.set.members.changes()),
             in_flight: Cell::new(0),
-            begun: Cell::new(0),
             last_write: Cell::new(now),
             waits_for_quiet: Cell::new(false),
+            waits_to_clear: Cell::new(false),
             stopped: Cell::new(false),
             writing: Mutex::default(),
             opened: now,
-            unix_s,
+            unix_s: beginning.unix_s,
             myself: myself.clone(),
         })
     }
 
-    /// How many bytes of the members are known to be right.
-    pub(super) fn resync_bytes(&self) -> u64 {
-        self.resynced.get().saturating_mul(SECTOR)
+    /// The write-intent bitmap.
+    pub(super) fn intent(&self) -> Option<&Intent> {
+        self.intent.as_ref()
     }
 
-    /// Something begins that leaves copies different until it is done.
-    pub(super) async fn begin(&self) -> Result<(), IoErrorKind> {
-        if self.dirty.get() { Ok(()) } else { self.set_dirty(true).await }
+    /// How often the set's state changed.
+    pub(super) fn events(&self) -> u64 {
+        self.events.get()
     }
 
-    /// So far copies and parity are right and durable now.
-    pub(super) async fn resynced(&self, sectors: u64) -> Result<(), IoErrorKind> {
+    /// Up to which sector copies and parity are known to be right, as superblocks count.
+    pub(super) fn resynced_sectors(&self) -> u64 {
+        self.resynced.get()
+    }
+
+    /// Copies and parity are right, and durable, before this sector from now on.
+    pub(super) async fn note_resynced(&self, sectors: u64) -> Result<(), IoErrorKind> {
         self.resynced.set(sectors);
-        self.write().await
+        if let Some(intent) = &self.intent {
+            intent.right_before(sectors);
+        }
+        self.write().await?;
+        self.await_clearing();
+        Ok(())
     }
 
-    /// The set ends.
+    /// A device that joins the set. It is written with the next superblocks.
+    pub(super) fn join(&self, kept: Rc<Kept>) {
+        self.kept.borrow_mut().push(kept);
+    }
+
+    /// Forgets a device; its number is free again. Its superblock stays as it is.
+    pub(super) fn forget(&self, number: usize) {
+        self.kept.borrow_mut().retain(|kept| kept.number != number);
+        for kept in &*self.kept.borrow() {
+            if let Some(role) = kept.superblock.borrow_mut().roles.get_mut(number) {
+                *role = Role::Spare;
+            }
+        }
+    }
+
+    /// The devices that were here when the set was opened, or came.
+    pub(super) fn devices(&self) -> Vec<Listed> {
+        let Some(array) = self.array.upgrade() else { return Vec::new() };
+        let listed = |(kept, standing): (Rc<Kept>, Standing)| Listed {
+            number: kept.number,
+            name: kept.device.name(),
+            area: Rc::clone(&kept.area),
+            is_here: standing != Standing::Nobody,
+        };
+        self.all_standing(&array).into_iter().map(listed).collect()
+    }
+
+    /// The data area of the device that is filled in a slot, or to replace it.
+    pub(super) fn area_of(&self, slot: usize, replacement: bool) -> Option<Rc<Area>> {
+        let array = self.array.upgrade()?;
+        let is_it = |(_, standing): &(Rc<Kept>, Standing)| match standing {
+            Standing::Member { slot: own, .. } => *own == slot && !replacement,
+            Standing::Replacement { slot: own } => *own == slot && replacement,
+            _ => false,
+        };
+        self.standing(&array).into_iter().find(is_it).map(|(kept, _)| Rc::clone(&kept.area))
+    }
+
+    /// A superblock from which that of a new device can be made, and the roles by number.
+    pub(super) fn template(&self) -> Option<SuperblockV1> {
+        self.kept.borrow().first().map(|kept| kept.superblock.borrow().clone())
+    }
+
+    /// The set ends: bits that may go are cleared, and it is clean where nothing is being written.
     pub(super) async fn stop(&self) -> Result<(), IoErrorKind> {
         self.stopped.set(true);
-        if self.dirty.get() { self.set_dirty(false).await } else { Ok(()) }
+        if let Some(intent) = &self.intent
+            && intent.has_to_clear()
+        {
+            let _alone = self.writing.lock().await;
+            self.clear_bits(self.rt.now()).await?;
+        }
+        // Also where the set is not dirty: what was found bad, or good again, is not on disk yet.
+        let logs = self.kept.borrow().iter().any(|kept| kept.area.is_changed());
+        match (self.dirty.get(), logs) {
+            (true, _) => self.set_dirty(false).await,
+            (false, true) => self.write().await,
+            (false, false) => Ok(()),
+        }
     }
 
     async fn set_dirty(&self, dirty: bool) -> Result<(), IoErrorKind> {
@@ -141,15 +296,14 @@ impl Keeper {
         if self.dirty.get() == dirty {
             return Ok(());
         }
-        if !dirty {
-            // "Clean" says that copies and parity agree on the media, not in the members' caches.
-            let before = self.begun.get();
-            self.flush_members().await;
-            if self.in_flight.get() > 0 || self.begun.get() != before {
-                return Ok(());
-            }
+        if !dirty && self.in_flight.get() > 0 {
+            return Ok(());
         }
+        // Whoever comes to write from here on waits, and makes it dirty again.
         let before = self.dirty.replace(dirty);
+        if !dirty {
+            self.flush_members().await;
+        }
         let written = self.write_all().await;
         if written.is_err() {
             self.dirty.set(before);
@@ -157,23 +311,32 @@ impl Keeper {
         written
     }
 
-    /// What was written is durable on all members afterwards; who can't has failed.
+    /// The devices that stand somewhere, with where that is.
+    fn standing(&self, array: &Array) -> Vec<(Rc<Kept>, Standing)> {
+        let each = self.all_standing(array).into_iter();
+        each.filter(|(_, standing)| *standing != Standing::Nobody).collect()
+    }
+
+    /// All devices, with where they stand.
+    fn all_standing(&self, array: &Array) -> Vec<(Rc<Kept>, Standing)> {
+        let (members, kept) = (array.members(), self.kept.borrow());
+        kept.iter().map(|kept| (Rc::clone(kept), kept.standing(&members))).collect()
+    }
+
+    /// Makes durable what was written to the members. Who can't has failed.
     async fn flush_members(&self) {
         let Some(array) = self.array.upgrade() else { return };
-        let there = self.kept.iter().filter(|kept| self.takes_part(kept, &array));
-        let flushes: Vec<_> =
-            there.map(|kept| (kept, kept.device.submit(Request::flush()))).collect();
-        for (kept, flush) in flushes {
+        let there = self.standing(&array);
+        let flushes: Vec<IoFuture> =
+            there.iter().map(|(kept, _)| kept.device.submit(Request::flush())).collect();
+        for ((kept, _), flush) in there.iter().zip(flushes) {
             if flush.await.is_err() {
-                kept.lost.set(true);
-                if let Some(slot) = kept.slot.get() {
-                    array.fail(slot);
-                }
+                kept.is_lost(&array);
             }
         }
     }
 
-    /// Writes the superblocks as things are now.
+    /// Writes everything as things are now.
     pub(super) async fn write(&self) -> Result<(), IoErrorKind> {
         let _alone = self.writing.lock().await;
         self.write_all().await
@@ -182,81 +345,181 @@ impl Keeper {
     /// With the lock held.
     async fn write_all(&self) -> Result<(), IoErrorKind> {
         let Some(array) = self.array.upgrade() else { return Err(IoErrorKind::Gone) };
+        // Ends: each round but the last loses a device.
         loop {
-            let states = states(&array);
-            self.follow(&array);
+            let changes = array.set.members.changes();
             self.events.set(self.events.get() + 1);
+            self.write_logs(&array).await;
+            self.make_whole(&array).await;
+            let mut failed = !self.write_bits(&array, true).await;
+            let all = self.all_standing(&array);
+            let there = all.iter().filter(|(_, standing)| *standing != Standing::Nobody);
             let mut writes = Vec::new();
-            for kept in self.kept.iter().filter(|kept| self.takes_part(kept, &array)) {
-                let bytes = self.superblock_of(kept, &states, &array).encode();
+            for (kept, standing) in there.filter(|_| !failed) {
+                let bytes = self.superblock_of(kept, *standing, &all).encode();
                 let write = Request::write_fua(kept.at, Buf::copy_of(&bytes));
                 writes.push((kept, kept.device.submit(write)));
             }
-            let mut failed = false;
             for (kept, write) in writes {
                 if write.await.is_err() {
-                    kept.lost.set(true);
+                    kept.is_lost(&array);
                     failed = true;
-                    if let Some(slot) = kept.slot.get() {
-                        array.fail(slot);
-                    }
                 }
             }
             if !failed {
-                *self.recorded.borrow_mut() = states;
-                let lost = self.recorded.borrow().iter().filter(|state| !is_there(**state)).count();
-                let without =
-                    array.level().parities().max(usize::from(array.level().parities() == 0));
+                self.recorded.set(changes);
+                let members = &array.set.members;
+                let is_there = |slot: &usize| {
+                    matches!(members.state(*slot), MemberState::Active | MemberState::Rebuilding)
+                };
+                let lost = members.len() - (0..members.len()).filter(is_there).count();
                 // Mirrors know themselves when nobody is left.
-                let too_few = array.level().parities() > 0 && lost > without;
+                let covered = array.level().parities();
+                let too_few = covered > 0 && lost > covered;
                 return if too_few { Err(IoErrorKind::TooFewMembers) } else { Ok(()) };
             }
-            if self.kept.iter().all(|kept| kept.lost.get()) {
+            if self.standing(&array).is_empty() {
                 return Err(IoErrorKind::TooFewMembers);
             }
         }
     }
 
-    /// A spare that the engine has brought into a slot holds it from now on.
-    fn follow(&self, array: &Rc<Array>) {
-        for report in array.members() {
-            let (Some(slot), Some(name)) = (report.slot, report.name) else { continue };
-            if report.state != MemberState::Rebuilding && report.state != MemberState::Active {
-                continue;
-            }
-            for kept in &self.kept {
-                if kept.slot.get().is_none() && kept.is_called(&name) {
-                    kept.slot.set(Some(slot));
+    /// Who has got all that it should have is whole when that is durable.
+    async fn make_whole(&self, array: &Rc<Array>) {
+        for (kept, standing) in self.standing(array) {
+            let has_all = matches!(standing, Standing::Member { whole: true, .. });
+            if has_all && kept.filled.get().is_some() {
+                match kept.device.submit(Request::flush()).await {
+                    Ok(_) => kept.filled.set(None),
+                    Err(_) => kept.is_lost(array),
                 }
             }
         }
     }
 
-    /// Whether a device is a spare, or stands in its slot: another one may stand there now.
-    fn takes_part(&self, kept: &Kept, array: &Rc<Array>) -> bool {
-        let stands = |slot: usize| {
-            array.members().iter().any(|report| {
-                let is_it = report.name.as_ref().is_some_and(|name| kept.is_called(name));
-                report.slot == Some(slot) && is_it && is_there(report.state)
-            })
+    /// A slot, or its replacement, is right up to this byte and that is durable.
+    pub(super) async fn note_filled(
+        &self,
+        slot: usize,
+        replacement: bool,
+        bytes: u64,
+    ) -> Result<(), IoErrorKind> {
+        let Some(array) = self.array.upgrade() else { return Err(IoErrorKind::Gone) };
+        for (kept, standing) in self.standing(&array) {
+            let is_it = match standing {
+                Standing::Member { slot: own, whole: false } => own == slot && !replacement,
+                Standing::Replacement { slot: own } => own == slot && replacement,
+                _ => false,
+            };
+            if is_it {
+                kept.filled.set(Some(bytes));
+            }
+        }
+        self.write().await
+    }
+
+    /// Writes what is to be written of the bitmap; with `superblock` its superblock in any case. False where a
+    /// member could not be written, which is lost now.
+    async fn write_bits(&self, array: &Rc<Array>, superblock: bool) -> bool {
+        let Some(intent) = &self.intent else { return true };
+        let there = self.standing(array);
+        let blocks = there.iter().map(|(kept, _)| kept.block());
+        let block = blocks.max().unwrap_or(ByteCount(SECTOR));
+        let pages = intent.take_pages(superblock, self.events.get(), block);
+        let mut writes = Vec::new();
+        for (kept, _) in there.iter().filter(|(_, standing)| standing.slot().is_some()) {
+            let sectors = kept.superblock.borrow().bitmap_offset().map_or(0, i64::from);
+            let start = kept.at.bytes().saturating_add_signed(sectors * SECTOR as i64);
+            let whole = kept.without_bitmap.get().then(|| intent.whole(block));
+            for (at, bytes) in whole.as_ref().unwrap_or(&pages.pieces) {
+                let write = Request::write_fua(Offset(start + at), Buf::copy_of(bytes));
+                writes.push((kept, kept.device.submit(write)));
+            }
+        }
+        let mut all = true;
+        for (kept, write) in writes {
+            match write.await {
+                Ok(_) => kept.without_bitmap.set(false),
+                Err(_) => {
+                    kept.is_lost(array);
+                    all = false;
+                }
+            }
+        }
+        if !all {
+            intent.put_back(pages);
+        }
+        all
+    }
+
+    /// Writes bad-block logs that changed. What was written over a bad place is flushed first.
+    async fn write_logs(&self, array: &Rc<Array>) {
+        for (kept, _) in self.standing(array) {
+            if !kept.area.take_changed() {
+                continue;
+            }
+            let blocks = kept.area.bad_blocks();
+            let (place, start) = (kept.superblock.borrow().bad_blocks, kept.at.bytes());
+            let at = start.saturating_add_signed(i64::from(place.offset) * SECTOR as i64);
+            let log = (place.sectors > 0 && place.shift == 0)
+                .then(|| bad_blocks::encode(&blocks, place.sectors).ok())
+                .flatten();
+            // Where the log does not hold it, the device is not worth keeping, as in md.
+            let written = match log {
+                Some(bytes) => {
+                    let flushed = kept.device.submit(Request::flush()).await;
+                    let write = Request::write_fua(Offset(at), Buf::copy_of(&bytes));
+                    flushed.is_ok() && kept.device.submit(write).await.is_ok()
+                }
+                None => blocks.is_empty(),
+            };
+            let mut superblock = kept.superblock.borrow_mut();
+            superblock.features =
+                superblock.features.with(Features::BAD_BLOCKS, !blocks.is_empty());
+            drop(superblock);
+            if !written {
+                kept.is_lost(array);
+            }
+        }
+    }
+
+    /// Clears the bits whose stretches were quiet since `before`. With the lock held.
+    async fn clear_bits(&self, before: Instant) -> Result<(), IoErrorKind> {
+        let (Some(array), Some(intent)) = (self.array.upgrade(), &self.intent) else {
+            return Ok(());
         };
-        !kept.lost.get() && kept.slot.get().is_none_or(stands)
+        let all_there = || array.degraded() == 0 && !self.is_unrecorded(&array);
+        if !all_there() || intent.quiet(before).is_empty() {
+            return Ok(());
+        }
+        if intent.cleared_as_of(self.events.get()) && !self.write_bits(&array, true).await {
+            return self.write_all().await;
+        }
+        let cleared = intent.quiet(before);
+        intent.clear(&cleared);
+        self.flush_members().await;
+        if !all_there() {
+            intent.restore(&cleared);
+            return self.write_all().await;
+        }
+        if self.write_bits(&array, false).await { Ok(()) } else { self.write_all().await }
     }
 
     /// What a device's superblock says now.
     fn superblock_of(
         &self,
         kept: &Kept,
-        states: &[MemberState],
-        array: &Rc<Array>,
+        standing: Standing,
+        all: &[(Rc<Kept>, Standing)],
     ) -> SuperblockV1 {
         let mut superblock = kept.superblock.borrow_mut();
-        for other in &self.kept {
-            let role = match other.slot.get() {
-                _ if other.lost.get() => Role::Faulty,
-                None => Role::Spare,
-                Some(slot) if self.takes_part(other, array) => Role::Slot(slot as u16),
-                Some(_) => Role::Faulty,
+        for (other, its_standing) in all {
+            let role = match *its_standing {
+                Standing::Nobody => Role::Faulty,
+                Standing::Spare => Role::Spare,
+                Standing::Member { slot, .. } | Standing::Replacement { slot } => {
+                    Role::Slot(slot as u16)
+                }
             };
             if superblock.roles.len() <= other.number {
                 superblock.roles.resize(other.number + 1, Role::Spare);
@@ -264,24 +527,37 @@ impl Keeper {
             superblock.roles[other.number] = role;
         }
         // Who holds a slot by the table and is not here was missing when the set was opened.
-        let known: Vec<usize> = self.kept.iter().map(|kept| kept.number).collect();
         for (number, role) in superblock.roles.iter_mut().enumerate() {
-            if !known.contains(&number) && role.slot().is_some() {
+            if role.slot().is_some() && !all.iter().any(|(kept, _)| kept.number == number) {
                 *role = Role::Faulty;
             }
         }
-        let rebuilding =
-            kept.slot.get().filter(|slot| states.get(*slot) == Some(&MemberState::Rebuilding));
-        superblock.features =
-            superblock.features.with(Features::RECOVERY_OFFSET, rebuilding.is_some());
-        superblock.recovery_offset =
-            rebuilding.map_or(0, |slot| array.set.members.recovered(slot) / SECTOR);
+        let recovered = match standing {
+            Standing::Member { whole: false, .. } | Standing::Replacement { .. } => {
+                Some(kept.filled.get().unwrap_or(0))
+            }
+            Standing::Member { whole: true, .. } => kept.filled.get(),
+            Standing::Spare | Standing::Nobody => None,
+        };
+        let is_replacement = matches!(standing, Standing::Replacement { .. });
+        let by_bitmap = recovered.is_some() && !is_replacement && kept.by_bitmap.get();
+        superblock.features = superblock
+            .features
+            .with(Features::RECOVERY_OFFSET, recovered.is_some())
+            .with(Features::RECOVERY_BITMAP, by_bitmap)
+            .with(Features::REPLACEMENT, is_replacement);
+        superblock.recovery_offset = recovered.unwrap_or(0) / SECTOR;
         // As md has it: while something is being written nothing is known to be right everywhere.
         superblock.resync_offset = if self.dirty.get() { 0 } else { self.resynced.get() };
         superblock.events = self.events.get();
         let seconds = self.unix_s + self.rt.now().since(self.opened).as_secs();
         superblock.updated = Stamp::from_seconds(seconds);
         superblock.clone()
+    }
+
+    /// Whether a device was lost, or came, and the superblocks don't say so.
+    fn is_unrecorded(&self, array: &Array) -> bool {
+        array.set.members.changes() != self.recorded.get()
     }
 
     /// When nothing was written for a while, the superblocks say so.
@@ -308,38 +584,72 @@ impl Keeper {
         };
         self.rt.spawn(wait).detach();
     }
-}
 
-fn is_there(state: MemberState) -> bool {
-    matches!(state, MemberState::Active | MemberState::Rebuilding)
-}
+    /// Looks now and then for bits that may go, as long as there are some.
+    pub(super) fn await_clearing(&self) {
+        let Some(intent) = &self.intent else { return };
+        if !intent.has_to_clear() || self.waits_to_clear.replace(true) {
+            return;
+        }
+        let (myself, rt, every) = (self.myself.clone(), self.rt.clone(), intent.clear_every());
+        let wait = async move {
+            loop {
+                let since = rt.now();
+                rt.sleep(every).await;
+                let Some(keeper) = myself.upgrade() else { return };
+                let degraded = keeper.array.upgrade().is_none_or(|array| array.degraded() > 0);
+                let has_to = keeper.intent.as_ref().is_some_and(Intent::has_to_clear);
+                if keeper.stopped.get() || degraded || !has_to {
+                    keeper.waits_to_clear.set(false);
+                    return;
+                }
+                let _alone = keeper.writing.lock().await;
+                // Where it can't be written a member has failed, and the next write tells.
+                let _ = keeper.clear_bits(since).await;
+            }
+        };
+        self.rt.spawn(wait).detach();
+    }
 
-fn states(array: &Rc<Array>) -> Vec<MemberState> {
-    (0..array.set.members.len()).map(|slot| array.set.members.state(slot)).collect()
+    /// A write to a range may begin when this is done.
+    async fn allow(&self, durable: bool) -> Result<(), IoErrorKind> {
+        if !self.dirty.get() {
+            self.set_dirty(true).await?;
+        }
+        if durable {
+            return Ok(());
+        }
+        let _alone = self.writing.lock().await;
+        let Some(array) = self.array.upgrade() else { return Err(IoErrorKind::Gone) };
+        let pending = self.intent.as_ref().is_some_and(Intent::is_pending);
+        // Whoever came first has written them.
+        if !pending || self.write_bits(&array, false).await {
+            Ok(())
+        } else {
+            self.write_all().await
+        }
+    }
 }
 
 impl Recorder for Keeper {
-    fn before_write(&self, _: Range<u64>) -> Recording {
+    fn before_write(&self, range: Range<u64>) -> Recording {
         self.in_flight.set(self.in_flight.get() + 1);
-        self.begun.set(self.begun.get() + 1);
-        if self.dirty.get() {
+        let now = self.rt.now();
+        let durable = self.intent.as_ref().is_none_or(|intent| intent.begin(&range, now));
+        if durable && self.dirty.get() {
             return Box::pin(std::future::ready(Ok(())));
         }
         let myself = self.myself.clone();
         Box::pin(async move {
             match myself.upgrade() {
-                Some(keeper) => keeper.set_dirty(true).await,
+                Some(keeper) => keeper.allow(durable).await,
                 None => Err(IoErrorKind::Gone),
             }
         })
     }
 
     fn before_answer(&self) -> Recording {
-        let unrecorded = |array: Rc<Array>| {
-            let (now, said) = (states(&array), self.recorded.borrow());
-            now.iter().zip(&*said).any(|(now, said)| is_there(*said) && !is_there(*now))
-        };
-        if !self.array.upgrade().is_some_and(unrecorded) {
+        if !self.array.upgrade().is_some_and(|array| self.is_unrecorded(&array)) {
             return Box::pin(std::future::ready(Ok(())));
         }
         let myself = self.myself.clone();
@@ -351,9 +661,14 @@ impl Recorder for Keeper {
         })
     }
 
-    fn after_write(&self, _: Range<u64>) {
+    fn after_write(&self, range: Range<u64>) {
+        let now = self.rt.now();
         self.in_flight.set(self.in_flight.get() - 1);
-        self.last_write.set(self.rt.now());
+        self.last_write.set(now);
+        if let Some(intent) = &self.intent {
+            intent.end(&range, now);
+        }
         self.await_quiet();
+        self.await_clearing();
     }
 }

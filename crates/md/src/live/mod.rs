@@ -1,14 +1,22 @@
 //! An assembled set that is open for writing: the engine, with md's superblocks kept true.
 //!
 //! ```text
-//!   LiveArray (here)       opens a choice, stops, fails and adds members, runs resync and rebuild
+//!   LiveArray (here)       fails and replaces members, runs resync and rebuild, stops
+//!     │                    (opening: from a choice of members; joining: devices that come and go)
 //!     ├─ Array             the engine; asks the keeper before it writes and before it answers
-//!     └─ Keeper (keeper)   the superblocks: what they say now, and when they must say something else
+//!     │    └─ Area (area)  a member's data area, without its bad blocks
+//!     └─ Keeper (keeper)   the metadata: what it says now, and when it must say something else
+//!          └─ Intent (intent)   the write-intent bitmap
 //! ```
 //!
 //! **Clean and dirty.** Superblocks say "clean" while nothing is being written. The first write waits until
 //! all members say "dirty"; when nothing was written for [`QUIET`] they say "clean" again, and so when the
-//! set is stopped. What was dirty when it was opened is resynchronised first, and remembers how far that is.
+//! set is stopped. Before they say so, every member is flushed: otherwise a power cut could take a write from
+//! one member and leave it on another, in a set that is called clean.
+//!
+//! **A resync** notes how far it is: `resync_offset`, after a flush. A resync by itself does not make the set
+//! dirty. While something is being written the superblocks say 0, as md's do (`super_1_sync`), and a power
+//! cut then lets the resync begin anew; when it is quiet again they say the position again.
 //!
 //! **A lost member** is recorded on the others before anything that it did not get is answered.
 //!
@@ -20,30 +28,33 @@
 //! written in one piece of 4 KiB at the most; one that is torn has a wrong checksum, and its member
 //! is left out, as a lost one.
 //!
-//! **A partial parity log** (`write_log::ppl`) closes the write hole of RAID 5. What was dirty when it was opened
-//! has its parity put right on the members first, with a member missing too; then the logs are emptied. The set
-//! is clean afterwards, as md has it, where all logs were whole, had something to say, no member is missing and
-//! no resync was under way.
+//! **A replacement** is filled from its slot's member while that goes on working; md's superblocks know it by
+//! the feature "replacement" and how much of it is right. When it has all it is the member, and the old one has
+//! failed.
 //!
-//! **Not done here**: sets with a bitmap, journal, bad-block entries, or in a reshape: they are
+//! **A partial parity log** (`write_log::ppl`) closes the write hole of RAID 5; `opening` says how it is read back.
+//!
+//! **Not done here**: sets with a journal, with superblocks 0.90, or in a reshape: they are
 //! refused by name, and can be read.
 
+mod area;
+mod intent;
+mod joining;
 mod keeper;
+mod opening;
 
 use crate::array::{Array, Engine};
-use crate::assemble::{
-    AssembleError, Choice, Found, OpenOptions, Shape, Superblock, bad_blocks, layout, level_of,
-    log_parts, ppl,
-};
+use crate::assemble::{AssembleError, Choice};
 use crate::member::MemberState;
-use crate::spec::{ArraySpec, Level, Map, SpecError};
-use crate::superblock::ppl::signature;
-use crate::superblock::{ALL_SECTORS, Features, SECTOR, Uuid};
-use crate::sync::{CheckReport, Initialise, SyncError, SyncPriority};
+use crate::ranges::RangeSet;
+use crate::spec::{Level, SpecError};
+use crate::superblock::{ALL_SECTORS, SECTOR, Uuid};
+use crate::sync::{CheckReport, Initialise, STEP, SyncError, SyncPriority};
 use crate::write_log::ppl::PartialParityLog;
-use keeper::{Keeper, Kept};
-use rt::filter::Slice;
+pub use joining::Added;
+use keeper::Keeper;
 use rt::{DeviceRef, IoErrorKind, Request, Rt};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{ByteCount, Offset};
@@ -52,9 +63,12 @@ use stdx::{ByteCount, Offset};
 /// superblocks more often; more resynchronises more often after a power cut.
 pub const QUIET: Duration = Duration::from_millis(200);
 
-/// A resync or rebuild notes how far it is after each such stretch of the members; more is done again
-/// after a power cut, less writes superblocks more often.
-const CHECKPOINT: ByteCount = ByteCount::gib(1);
+/// A resync or rebuild notes how far it is after each such part of the members, as md does. More is done
+/// again after a power cut, less writes superblocks more often.
+const CHECKPOINTS: u64 = 16;
+
+/// And after this much at the latest.
+const CHECKPOINT_MAX: ByteCount = ByteCount::gib(1);
 
 /// Why a set can't be opened for writing, or something with it can't be done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +88,20 @@ pub enum LiveError {
     Spec { set: Uuid, error: SpecError },
     #[error("set {set}: {error}")]
     Sync { set: Uuid, error: SyncError },
+    #[error("set {set} is a {level}, which has no redundancy: there is nothing to add or replace")]
+    NoRedundancy { set: Uuid, level: Level },
+    #[error("{device} has {capacity}, and the set needs {needed}: add a larger one")]
+    TooSmall { device: String, capacity: ByteCount, needed: ByteCount },
+    #[error("{device} is the member in slot {slot}: fail it first")]
+    InUse { device: String, slot: usize },
+    #[error("{device} is a device of the set already: fail and remove it first")]
+    Known { device: String },
+    #[error("set {set} has no spare for slot {slot}: add one")]
+    NoSpare { set: Uuid, slot: usize },
+    #[error(
+        "slot {slot} of set {set} has no working member: rebuild it, which needs no replacement"
+    )]
+    NotActive { set: Uuid, slot: usize },
 }
 
 /// What a person may ask for beyond the rules.
@@ -91,11 +119,13 @@ pub struct LiveArray {
     array: Rc<Array>,
     keeper: Rc<Keeper>,
     log: Option<Rc<PartialParityLog>>,
+    /// Places whose parity is to be made anew although the engine takes it as it is: see `opening`.
+    suspect: RefCell<RangeSet>,
 }
 
 impl LiveArray {
     /// Opens a set for writing. Nothing is written before the first write, the first resync, or a lost
-    /// member; but what a partial parity log tells of a dirty set is written at once.
+    /// member; but what partial parity logs tell of a dirty set is written at once.
     ///
     /// # Errors
     /// [`LiveError`]
@@ -105,94 +135,9 @@ impl LiveArray {
         choice: Choice,
         options: LiveOptions,
     ) -> Result<LiveArray, LiveError> {
-        let set = choice.set;
-        let facts = choice.facts.clone();
-        refuse(&choice).await?;
-        let level = level_of(facts.level()).map_err(|name| {
-            let device = choice.slots.iter().flatten().next().map_or(String::new(), Found::name);
-            AssembleError::Level { device, name }
-        })?;
-        let redundant = !matches!(level, Level::Linear | Level::Raid0);
-        let mut dirty = redundant && facts.resync_offset() != ALL_SECTORS;
-        let missing = choice.degraded();
-        let has_log = facts.features().has_ppl();
-        if has_log && level != Level::Raid5 {
-            let what = "a partial parity log at another level than 5";
-            return Err(AssembleError::Unsupported { set, what }.into());
-        }
-        if dirty && missing > 0 && level.parities() > 0 && !has_log && !options.force {
-            return Err(LiveError::DirtyDegraded { set, missing });
-        }
-        let mut spec = ArraySpec::new(level, Vec::new());
-        spec.chunk = ByteCount(facts.chunk().saturating_mul(SECTOR));
-        spec.component_size = redundant.then(|| ByteCount(facts.size().saturating_mul(SECTOR)));
-        spec.clean = !dirty || missing > 0;
-        let (mut kept, mut recovered) = (Vec::new(), Vec::new());
-        for slot in 0..choice.slots.len() {
-            let found = choice.slots[slot].as_ref();
-            spec.members.push(found.map(|found| data_area(found, redundant)).transpose()?);
-            let Some(found) = found else { continue };
-            if let Some(sectors) = found.superblock.recovery_offset() {
-                recovered.push((slot, sectors.saturating_mul(SECTOR)));
-            }
-            kept.push(Kept::of(found, Some(slot)));
-        }
-        let shape = Shape {
-            level,
-            layout: facts.layout(),
-            chunk: facts.chunk(),
-            slots: facts.slots(),
-            offset: Superblock::data_offset,
-        };
-        spec.layout = layout(&choice, &shape, &spec.members, OpenOptions::default())?;
-        let (views, mut logged) = (spec.members.clone(), false);
-        let mut spaces = Vec::new();
-        if has_log {
-            let members = choice.slots.iter().flatten().chain(&choice.spares);
-            spaces = members.map(ppl::space).collect::<Result<_, _>>()?;
-            if dirty {
-                let plan = spec.plan().map_err(|error| LiveError::Spec { set, error })?;
-                let recovered = recover(&choice, &views, &plan.map).await?;
-                let whole = recovered.entries > 0 && recovered.mismatches == 0;
-                logged = whole && missing == 0 && facts.resync_offset() == 0;
-            }
-        }
-        dirty &= !logged;
-        spec.clean = !dirty || missing > 0;
-        let array =
-            Array::create(rt, name, spec).map_err(|error| LiveError::Spec { set, error })?;
-        for (slot, bytes) in recovered {
-            array.set.members.set_recovered(slot, bytes);
-        }
-        if dirty && level != Level::Raid10 && missing == 0 {
-            let right = facts.resync_offset().saturating_mul(SECTOR);
-            array.set.set_clean(0..right.min(array.component_extent().bytes()));
-        }
-        for spare in &choice.spares {
-            let device = data_area(spare, redundant)?;
-            array.add_spare(device).map_err(|error| LiveError::Spec { set, error })?;
-            kept.push(Kept::of(spare, None));
-        }
-        let resync_sectors = if dirty { facts.resync_offset() } else { ALL_SECTORS };
-        let keeper = Keeper::new(rt, &array, kept, facts.events(), resync_sectors, options.unix_s);
-        if redundant {
-            array.record_with(Rc::clone(&keeper) as _);
-        }
-        let mut log = None;
-        if let Engine::Stripes(stripes) = &array.engine
-            && has_log
-        {
-            let signature = signature(set);
-            let writer = PartialParityLog::new(&array.set, &stripes.map, signature, spaces);
-            stripes.log_with(Rc::clone(&writer) as _);
-            log = Some(writer);
-        }
-        let live = LiveArray { set, array, keeper, log };
-        if logged {
-            let clean = live.keeper.resynced(ALL_SECTORS).await;
-            clean.map_err(|kind| live.superblocks(kind))?;
-        }
-        Ok(live)
+        let opened = opening::open(rt, name, &choice, options).await?;
+        let opening::Opened { array, keeper, log, suspect } = opened;
+        Ok(LiveArray { set: choice.set, array, keeper, log, suspect: RefCell::new(suspect) })
     }
 
     /// The engine.
@@ -205,9 +150,13 @@ impl LiveArray {
         self.array.device()
     }
 
-    /// Whether parity and copies have to be made right.
+    fn is_redundant(&self) -> bool {
+        !matches!(self.array.level(), Level::Linear | Level::Raid0)
+    }
+
+    /// Whether parity and copies have to be made right, or the superblocks to say that they are.
     pub fn needs_resync(&self) -> bool {
-        !self.array.is_clean()
+        self.is_redundant() && self.keeper.resynced_sectors() != ALL_SECTORS
     }
 
     /// The slots that are to be rebuilt, with a spare or half filled.
@@ -228,48 +177,150 @@ impl LiveArray {
         slots
     }
 
-    /// Makes parity and copies right where they are not known to be, and notes how far it is.
+    /// The slots whose member is being replaced.
+    pub fn needs_replace(&self) -> Vec<usize> {
+        let members = &self.array.set.members;
+        (0..members.len()).filter(|slot| members.has_replacement(*slot)).collect()
+    }
+
+    /// Makes parity and copies right where they are not known to be, and notes how far it is. With a bitmap
+    /// these are the stretches whose bits are set.
+    ///
+    /// The set does not become dirty by it: what is noted as right is right, and what lies behind it is
+    /// not believed. A write makes it dirty, and then a power cut lets the next resync begin anew.
     ///
     /// # Errors
     /// [`LiveError`]
     pub async fn resync(&self, priority: SyncPriority) -> Result<(), LiveError> {
-        self.keeper.begin().await.map_err(|kind| self.superblocks(kind))?;
-        let extent = self.array.component_extent().bytes();
-        let mut at = self.keeper.resync_bytes().min(extent);
-        while at < extent {
-            let to = at.saturating_add(CHECKPOINT.bytes()).min(extent);
-            let range = Offset(at)..Offset(to);
+        let checkpoint = self.checkpoint().bytes();
+        let (mut at, mut since) = (0, 0);
+        while let Some(gap) = self.array.set.unclean(at) {
+            let to = gap.end.min(gap.start + (checkpoint - since));
+            let range = Offset(gap.start)..Offset(to);
             let done = self.array.initialise(Initialise::FromData, range, priority).await;
             done.map_err(|error| LiveError::Sync { set: self.set, error })?;
-            self.flush().await?;
+            since += to - gap.start;
             at = to;
-            let sectors = if at == extent { ALL_SECTORS } else { at / SECTOR };
-            self.keeper.resynced(sectors).await.map_err(|kind| self.superblocks(kind))?;
+            if since >= checkpoint {
+                since = 0;
+                self.flush().await?;
+                let right = self.array.set.unclean(0).map_or(at, |gap| gap.start);
+                let sectors = sectors_before(&self.array, right);
+                self.note_resynced(sectors).await?;
+            }
         }
-        Ok(())
+        let suspect: Vec<_> = self.suspect.borrow().iter().cloned().collect();
+        for range in suspect {
+            let range = Offset(range.start)..Offset(range.end);
+            let done = self.array.initialise(Initialise::FromData, range, priority).await;
+            done.map_err(|error| LiveError::Sync { set: self.set, error })?;
+        }
+        self.suspect.take();
+        self.flush().await?;
+        self.note_resynced(ALL_SECTORS).await
     }
 
-    /// Rebuilds a slot on a spare, or goes on where that stopped.
+    async fn note_resynced(&self, sectors: u64) -> Result<(), LiveError> {
+        self.keeper.note_resynced(sectors).await.map_err(|kind| self.superblocks(kind))
+    }
+
+    /// Rebuilds a slot on a spare, or goes on where that stopped. A member that came back gets what it missed.
     ///
     /// # Errors
     /// [`LiveError`]
     pub async fn rebuild(&self, slot: usize, priority: SyncPriority) -> Result<(), LiveError> {
-        if let Some(log) = &self.log
-            && self.array.set.members.begin_rebuild(slot)
-        {
-            log.join(slot).await.map_err(AssembleError::from)?;
+        self.empty_spares().await?;
+        self.fill(slot, false, priority).await
+    }
+
+    /// Before a spare is taken for anything, its partial parity log is emptied: what it holds is of a time when
+    /// it was no member.
+    async fn empty_spares(&self) -> Result<(), LiveError> {
+        match &self.log {
+            Some(log) => Ok(log.empty_spares().await.map_err(AssembleError::from)?),
+            None => Ok(()),
         }
-        let extent = self.array.component_extent().bytes();
-        let mut at = self.array.set.members.recovered(slot).min(extent);
-        while at < extent {
-            let to = at.saturating_add(CHECKPOINT.bytes()).min(extent);
-            let done = self.array.rebuild(slot, Offset(at)..Offset(to), priority).await;
-            done.map_err(|error| LiveError::Sync { set: self.set, error })?;
-            self.flush().await?;
-            self.keeper.write().await.map_err(|kind| self.superblocks(kind))?;
-            at = to;
+    }
+
+    /// Begins to replace the member of a slot by a spare: the one of this name, or the first.
+    ///
+    /// # Errors
+    /// Where there is none, or the slot has no working member.
+    pub async fn begin_replace(&self, slot: usize, spare: Option<&str>) -> Result<(), LiveError> {
+        let (set, members) = (self.set, &self.array.set.members);
+        if !self.is_redundant() {
+            return Err(LiveError::NoRedundancy { set, level: self.array.level() });
+        }
+        if slot >= members.len() || !members.is_active(slot) || members.has_replacement(slot) {
+            return Err(LiveError::NotActive { set, slot });
+        }
+        self.empty_spares().await?;
+        let named = |name: &str| spare.is_none_or(|wanted| wanted == name);
+        let reports = self.array.members();
+        let names = reports.iter().filter(|one| one.state == MemberState::Spare);
+        let name = names.filter_map(|one| one.name.clone()).find(|name| named(name));
+        let device = name.and_then(|name| members.take_spare(&name));
+        let Some(device) = device else { return Err(LiveError::NoSpare { set, slot }) };
+        members.begin_replace(slot, device);
+        self.keeper.write().await.map_err(|kind| self.superblocks(kind))
+    }
+
+    /// Copies the member of a slot to its replacement, which is the member then. Where the member fails
+    /// meanwhile the replacement takes the slot, and is rebuilt.
+    ///
+    /// # Errors
+    /// [`LiveError`]
+    pub async fn replace(&self, slot: usize, priority: SyncPriority) -> Result<(), LiveError> {
+        self.fill(slot, true, priority).await?;
+        if self.array.set.members.state(slot) == MemberState::Rebuilding {
+            return self.fill(slot, false, priority).await;
         }
         Ok(())
+    }
+
+    /// Fills a slot, or its replacement, with what it does not have yet.
+    async fn fill(
+        &self,
+        slot: usize,
+        replacement: bool,
+        priority: SyncPriority,
+    ) -> Result<(), LiveError> {
+        let (members, checkpoint) = (&self.array.set.members, self.checkpoint().bytes());
+        let (mut at, mut since) = (0, 0);
+        while let Some(gap) = members.missing_part(slot, replacement, at) {
+            let to = gap.end.min(gap.start + (checkpoint - since));
+            let range = Offset(gap.start)..Offset(to);
+            let done = match replacement {
+                true => self.array.copy_to_replacement(slot, range, priority).await,
+                false => self.array.rebuild(slot, range, priority).await,
+            };
+            done.map_err(|error| LiveError::Sync { set: self.set, error })?;
+            since += to - gap.start;
+            at = to;
+            if since >= checkpoint {
+                since = 0;
+                self.note_filled(slot, replacement).await?;
+            }
+        }
+        self.note_filled(slot, replacement).await?;
+        self.keeper.await_clearing();
+        Ok(())
+    }
+
+    async fn note_filled(&self, slot: usize, replacement: bool) -> Result<(), LiveError> {
+        // What is there now is durable after the flush; what comes meanwhile may not be.
+        let members = &self.array.set.members;
+        let bytes = if replacement { members.copied(slot) } else { members.recovered(slot) };
+        self.flush().await?;
+        let noted = self.keeper.note_filled(slot, replacement, bytes).await;
+        noted.map_err(|kind| self.superblocks(kind))
+    }
+
+    /// How much of the members an operation covers before it notes how far it is.
+    fn checkpoint(&self) -> ByteCount {
+        let extent = self.array.component_extent();
+        let part = ByteCount(extent.bytes() / CHECKPOINTS).min(CHECKPOINT_MAX);
+        part.max(STEP).round_up(self.array.grain())
     }
 
     /// Compares copies and parity, and makes them agree with the data.
@@ -277,7 +328,6 @@ impl LiveArray {
     /// # Errors
     /// [`LiveError`]
     pub async fn repair(&self, priority: SyncPriority) -> Result<CheckReport, LiveError> {
-        self.keeper.begin().await.map_err(|kind| self.superblocks(kind))?;
         let done = self.array.repair(self.array.whole(), priority).await;
         done.map_err(|error| LiveError::Sync { set: self.set, error })
     }
@@ -291,7 +341,8 @@ impl LiveArray {
         self.keeper.write().await.map_err(|kind| self.superblocks(kind))
     }
 
-    /// Ends: everything durable, the superblocks clean where nothing is left to resynchronise.
+    /// Ends: everything durable, bits that may go cleared, the superblocks clean where nothing is left to
+    /// resynchronise.
     ///
     /// # Errors
     /// [`LiveError`]
@@ -308,67 +359,31 @@ impl LiveArray {
     fn superblocks(&self, kind: IoErrorKind) -> LiveError {
         LiveError::Superblocks { set: self.set, kind }
     }
+
+    /// No device is left that could be written.
+    fn gone(&self) -> LiveError {
+        self.superblocks(IoErrorKind::Gone)
+    }
 }
 
-/// What a member's superblock must not have.
-async fn refuse(choice: &Choice) -> Result<(), LiveError> {
-    let read_only = |what| Err(LiveError::ReadOnly { set: choice.set, what });
-    let features = choice.facts.features();
-    for (feature, what) in [
-        (Features::BITMAP, "a write-intent bitmap"),
-        (Features::JOURNAL, "a journal"),
-        (Features::RESHAPE_ACTIVE, "a reshape under way"),
-    ] {
-        if features.has(feature) {
-            return read_only(what);
+/// Up to which place of the members parity and copies are right, where a superblock says up to which sector:
+/// of the members, and in RAID 10 of the array.
+fn places_until(array: &Array, sectors: u64) -> u64 {
+    let (bytes, extent) = (sectors.saturating_mul(SECTOR), array.component_extent().bytes());
+    match &array.engine {
+        Engine::Mirror(mirror) if array.level() == Level::Raid10 => {
+            mirror.map.primaries_until(bytes)
         }
+        _ => bytes.min(extent),
     }
-    if !choice.replacements.is_empty() {
-        return read_only("a member that is being replaced");
-    }
-    for found in choice.slots.iter().flatten().chain(&choice.spares) {
-        if matches!(found.superblock, Superblock::V090(_)) {
-            return read_only("superblocks 0.90");
-        }
-        if !bad_blocks(found).await?.is_empty() {
-            return read_only("bad blocks in its log");
-        }
-    }
-    Ok(())
 }
 
-/// Puts the parity right by the partial parity logs, durably, and empties the logs.
-async fn recover(
-    choice: &Choice,
-    views: &[Option<DeviceRef>],
-    map: &Map,
-) -> Result<ppl::Recovered, AssembleError> {
-    let Map::Parity(map) = map else { return Ok(ppl::Recovered::default()) };
-    let recovered = ppl::recover(&log_parts(choice, views), map).await?;
-    for view in views.iter().flatten() {
-        view.submit(Request::flush()).await?;
+/// The same the other way round. `place` lies on the array's grain.
+fn sectors_before(array: &Array, place: u64) -> u64 {
+    match &array.engine {
+        Engine::Mirror(mirror) if array.level() == Level::Raid10 => {
+            mirror.map.primaries_before(place) / SECTOR
+        }
+        _ => place / SECTOR,
     }
-    for found in choice.slots.iter().flatten() {
-        ppl::space(found)?.empty(signature(choice.set)).await?;
-    }
-    Ok(recovered)
-}
-
-/// The data area of a member, as a device.
-fn data_area(found: &Found, redundant: bool) -> Result<DeviceRef, AssembleError> {
-    let Superblock::V1(superblock) = &found.superblock else {
-        unreachable!("superblocks 0.90 were refused")
-    };
-    let device = &found.device;
-    let (start, len) = (superblock.data_offset * SECTOR, superblock.data_size * SECTOR);
-    let (start, len) = (Offset(start), ByteCount(len).round_down(device.geometry().logical_block));
-    if Request::read(start, len).check(&**device).is_err() || redundant && len.is_zero() {
-        let capacity = device.geometry().capacity;
-        return Err(AssembleError::BeyondEnd {
-            device: found.name(),
-            what: "the data area",
-            capacity,
-        });
-    }
-    Ok(Slice::new(device.clone(), start, len))
 }

@@ -195,6 +195,21 @@ impl Bits {
         }
     }
 
+    /// The bits that are set, in order.
+    pub fn set_bits(&self) -> impl Iterator<Item = u64> {
+        let within = |(at, byte): (usize, &u8)| {
+            let (at, byte) = (at as u64 * 8, *byte);
+            (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| at + bit)
+        };
+        let bytes = self.bytes.iter().enumerate().filter(|(_, byte)| **byte != 0);
+        bytes.flat_map(within).take_while(|bit| *bit < self.count)
+    }
+
+    /// Sets every bit that is set in `other`.
+    pub fn join(&mut self, other: &Bits) {
+        self.bytes.iter_mut().zip(&other.bytes).for_each(|(own, other)| *own |= other);
+    }
+
     /// How many bits are set.
     pub fn dirty(&self) -> u64 {
         let all: u64 = self.bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();

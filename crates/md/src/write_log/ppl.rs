@@ -83,11 +83,6 @@ impl Space {
         let bytes = header.encode().unwrap_or_default();
         self.device.submit(Request::write_fua(self.at, Buf::copy_of(&bytes))).await.map(|_| ())
     }
-
-    /// Whether the engine's device is a slice of this one, and bears its name.
-    fn is_of(&self, name: &str) -> bool {
-        name.strip_prefix(&*self.device.name()).is_some_and(|rest| rest.starts_with('['))
-    }
 }
 
 /// See the [module](self).
@@ -95,7 +90,8 @@ pub(crate) struct PartialParityLog {
     set: Rc<Set>,
     map: ParityMap,
     signature: u32,
-    spaces: Vec<Space>,
+    /// By the name of the device's data area, which is one shared piece of memory.
+    spaces: RefCell<Vec<(Rc<str>, Space)>>,
     partial_max: u64,
     logs: Vec<MemberLog>,
     myself: Weak<PartialParityLog>,
@@ -141,25 +137,42 @@ impl PartialParityLog {
         set: &Rc<Set>,
         map: &ParityMap,
         signature: u32,
-        spaces: Vec<Space>,
+        spaces: Vec<(Rc<str>, Space)>,
     ) -> Rc<PartialParityLog> {
-        let partial_max = spaces.iter().map(Space::partial_max).min().unwrap_or(PARTIAL_BYTES);
+        let partial_max = spaces.iter().map(|(_, space)| space.partial_max()).min().unwrap_or(PARTIAL_BYTES);
         Rc::new_cyclic(|myself| PartialParityLog {
             set: Rc::clone(set),
             map: map.clone(),
             signature,
-            spaces,
+            spaces: RefCell::new(spaces),
             partial_max,
             logs: (0..map.disks).map(|_| MemberLog::default()).collect(),
             myself: myself.clone(),
         })
     }
 
-    /// Empties the log of a member that joins: what it holds is of a time when it was no member.
-    pub(crate) async fn join(&self, slot: usize) -> Result<(), IoError> {
-        let Some((id, space)) = self.space(slot) else { return Ok(()) };
-        let mut head = self.logs[slot].head.lock().await;
-        self.ready(&mut head, id, &space).await
+    /// Notes the space of a device that was added.
+    pub(crate) fn add(&self, area: Rc<str>, space: Space) {
+        self.spaces.borrow_mut().push((area, space));
+    }
+
+    /// Empties the logs of devices that hold nothing of the array.
+    pub(crate) async fn empty_spares(&self) -> Result<(), IoError> {
+        let members: Vec<Rc<str>> =
+            self.set.members.devices().map(|(_, _, device)| device.name()).collect();
+        let spares: Vec<Rc<str>> =
+            self.set.members.spares().into_iter().map(|device| device.name()).collect();
+        let is_spare = |name: &Rc<str>| {
+            let same = |other: &Rc<str>| Rc::ptr_eq(other, name);
+            spares.iter().any(same) && !members.iter().any(same)
+        };
+        let spaces = self.spaces.borrow();
+        let spaces = spaces.iter().filter(|(name, _)| is_spare(name));
+        let spaces: Vec<Space> = spaces.map(|(_, space)| space.clone()).collect();
+        for space in spaces {
+            space.empty(self.signature).await?;
+        }
+        Ok(())
     }
 
     /// The space of the device that stands in a slot now.
@@ -170,7 +183,8 @@ impl PartialParityLog {
         }
         let id = members.id(slot);
         let (_, _, device) = members.devices().find(|(_, other, _)| *other == id)?;
-        let space = self.spaces.iter().find(|space| space.is_of(&device.name()))?;
+        let (spaces, name) = (self.spaces.borrow(), device.name());
+        let (_, space) = spaces.iter().find(|(area, _)| Rc::ptr_eq(area, &name))?;
         Some((id, space.clone()))
     }
 

@@ -106,6 +106,8 @@ impl Case {
             created: Stamp::from_seconds(1_800_000_000),
             assume_clean: false,
             slots: self.slots,
+            bitmap_chunk: None,
+            size: None,
         }
     }
 

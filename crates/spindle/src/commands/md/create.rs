@@ -47,6 +47,12 @@ pub struct CreateArgs {
     /// Write-intent bitmap: internal or none
     #[arg(short, long, value_parser = ["internal", "none"])]
     bitmap: Option<String>,
+    /// How much one bit of the bitmap stands for, in KiB or with a unit
+    #[arg(long, value_name = "SIZE")]
+    bitmap_chunk: Option<String>,
+    /// How much of each member is used, in KiB or with a unit; max is all that the smallest has
+    #[arg(short = 'z', long, value_name = "SIZE")]
+    size: Option<String>,
     /// Consistency policy: resync, bitmap or ppl
     #[arg(short = 'k', long, value_parser = ["resync", "bitmap", "ppl"])]
     consistency_policy: Option<String>,
@@ -126,6 +132,9 @@ fn wished(args: &CreateArgs) -> Result<NewArray, Failure> {
         }
         _ => Policy::Resync,
     };
+    if args.bitmap_chunk.is_some() && policy != Policy::Bitmap {
+        return Err(Failure::usage("--bitmap-chunk is for a bitmap: add --bitmap=internal"));
+    }
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     Ok(NewArray {
         version,
@@ -133,10 +142,15 @@ fn wished(args: &CreateArgs) -> Result<NewArray, Failure> {
         layout: layout.to_md(level),
         chunk: match level {
             Level::Raid1 => ByteCount::ZERO,
-            Level::Linear => args.chunk.as_deref().map_or(Ok(ByteCount::ZERO), chunk)?,
-            _ => args.chunk.as_deref().map_or(Ok(CHUNK_DEFAULT), chunk)?,
+            Level::Linear => args.chunk.as_deref().map_or(Ok(ByteCount::ZERO), kib)?,
+            _ => args.chunk.as_deref().map_or(Ok(CHUNK_DEFAULT), kib)?,
+        },
+        size: match args.size.as_deref() {
+            None | Some("max") => None,
+            Some(text) => Some(kib(text)?),
         },
         policy,
+        bitmap_chunk: args.bitmap_chunk.as_deref().map(kib).transpose()?,
         name: name(&args.array),
         set_uuid: random()?,
         created: Stamp::from_seconds(since.map_err(Failure::failed)?.as_secs()),
@@ -145,9 +159,9 @@ fn wished(args: &CreateArgs) -> Result<NewArray, Failure> {
     })
 }
 
-/// A chunk in KiB, as mdadm reads it, or with a unit.
-fn chunk(text: &str) -> Result<ByteCount, Failure> {
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit());
+/// A size in KiB, as mdadm reads it, or with a unit.
+fn kib(text: &str) -> Result<ByteCount, Failure> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let text = if plain { format!("{text}k") } else { text.to_owned() };
     text.parse().map_err(Failure::usage)
 }

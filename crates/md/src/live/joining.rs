@@ -1,0 +1,258 @@
+//! Devices that come to a set that is open, and go.
+//!
+//! **A member that was away** comes back into its slot where the set has a bitmap and its superblock is not older
+//! than the bitmap's last clearing: then it has everything but the stretches whose bits are set. What it says of
+//! itself must fit: the slot is free, its geometry is the set's, and it did not live without one that is a member
+//! now. Else it is a spare, as a new device is, and is rebuilt whole.
+//!
+//! **A spare** gets a superblock as those of the others, with a number that nobody has, an empty bad-block log,
+//! and a copy of the bitmap.
+//!
+//! **Who goes** keeps its superblock, as with mdadm; the others' tables free its number.
+
+use super::keeper::{Kept, Listed};
+use super::opening::area_of;
+use super::{LiveArray, LiveError};
+use crate::assemble::{Found, Superblock, ppl};
+use crate::member::MemberState;
+use crate::superblock::place::Version;
+use crate::superblock::v1::{BadBlockPlace, DEVICES_MAX, ReshapeFields, SuperblockV1};
+use crate::superblock::{Features, Role, SECTOR, SUPERBLOCK_BYTES, Uuid, bad_blocks};
+use rt::{Buf, DeviceRef, Request};
+use std::rc::Rc;
+use stdx::{ByteCount, Offset};
+
+/// What a device became that was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It stands in its slot again, and lacks this much of what was written meanwhile.
+    Back {
+        /// The slot.
+        slot: usize,
+        /// Bytes to be written to it.
+        missed: ByteCount,
+    },
+    /// A spare.
+    Spare,
+}
+
+impl LiveArray {
+    /// Whether a member that was away can come back into its slot: which one.
+    pub fn can_come_back(&self, found: &Found) -> Option<usize> {
+        let Superblock::V1(own) = &found.superblock else { return None };
+        let (intent, template) = (self.keeper.intent()?, self.keeper.template()?);
+        let slot = own.role()?.slot()?;
+        let by_bitmap = own.features.has(Features::RECOVERY_BITMAP);
+        let half_filled = own.features.has(Features::RECOVERY_OFFSET) && !by_bitmap;
+        let shape =
+            |sb: &SuperblockV1| (sb.set_uuid, sb.level, sb.layout, sb.chunk, sb.slots, sb.size);
+        let fits = shape(own) == shape(&template)
+            && own.features.has(Features::BITMAP)
+            && !own.features.has(Features::REPLACEMENT)
+            && !half_filled;
+        let recent = (intent.events_cleared()..=self.keeper.events()).contains(&own.events);
+        let members = &self.array.set.members;
+        let free = slot < members.len()
+            && matches!(members.state(slot), MemberState::Failed | MemberState::Missing);
+        let number = own.device_number as usize;
+        let kept = self.keeper.devices();
+        // Who recorded that one of those failed that are here went on without it.
+        let here = || kept.iter().filter(|one| one.is_here);
+        let apart = here().any(|one| own.roles.get(one.number) == Some(&Role::Faulty));
+        let taken = here().any(|one| one.number == number);
+        (fits && recent && free && !apart && !taken).then_some(slot)
+    }
+
+    /// Adds a device: a member that was away comes back where it can, anything else becomes a spare, whatever
+    /// it holds. `found` is what md wrote on it; `uuid` is the identity of a new spare.
+    ///
+    /// # Errors
+    /// Where it is too small or can't be written, or the set has no redundancy.
+    pub async fn add(
+        &self,
+        device: DeviceRef,
+        found: Option<Found>,
+        uuid: Uuid,
+    ) -> Result<Added, LiveError> {
+        let set = self.set;
+        if !self.is_redundant() {
+            return Err(LiveError::NoRedundancy { set, level: self.array.level() });
+        }
+        let in_use = |one: &&Listed| one.is_here && one.name == device.name();
+        if let Some(one) = self.keeper.devices().iter().find(in_use) {
+            let device = one.name.to_string();
+            return Err(LiveError::Known { device });
+        }
+        if let Some(found) = found
+            && let Some(slot) = self.can_come_back(&found)
+        {
+            return self.come_back(found, slot).await;
+        }
+        let needed = {
+            let template = self.keeper.template().ok_or_else(|| self.gone())?;
+            (template.data_offset + template.size) * SECTOR
+        };
+        let too_small = || LiveError::TooSmall {
+            device: device.name().to_string(),
+            capacity: device.geometry().capacity,
+            needed: ByteCount(needed),
+        };
+        let superblock = self.superblock_for(&device, uuid).ok_or_else(too_small)?;
+        let log = superblock.bad_blocks;
+        let at = Offset(superblock.super_offset * SECTOR);
+        let mut pieces = Vec::new();
+        if log.sectors > 0
+            && let Ok(bytes) = bad_blocks::encode(&[], log.sectors)
+        {
+            pieces.push((i64::from(log.offset), bytes));
+        }
+        if let (Some(intent), Some(place)) = (self.keeper.intent(), superblock.bitmap_offset()) {
+            let block = device.geometry().logical_block;
+            let page =
+                |(from, bytes): (u64, Vec<u8>)| (i64::from(place) + (from / SECTOR) as i64, bytes);
+            pieces.extend(intent.whole(block).into_iter().map(page));
+        }
+        for (sectors, bytes) in pieces {
+            let at = Offset(at.bytes().saturating_add_signed(sectors * SECTOR as i64));
+            // From here on it is not what it was.
+            self.write_to(&device, at, bytes).await?;
+        }
+        self.wipe_others(&device, at).await?;
+        let superblock = Superblock::V1(Box::new(superblock));
+        let found = Found { device: Rc::clone(&device), superblock, at };
+        let area = area_of(&found, true).await?;
+        if let Some(log) = &self.log {
+            log.add(rt::Device::name(&*area), ppl::space(&found)?);
+        }
+        self.array
+            .add_spare(Rc::clone(&area) as DeviceRef)
+            .map_err(|error| LiveError::Spec { set, error })?;
+        self.forget_lost(&device);
+        self.keeper.join(Kept::of(&found, area));
+        self.keeper.write().await.map_err(|kind| self.superblocks(kind))?;
+        Ok(Added::Spare)
+    }
+
+    /// Puts a member that was away into its slot. What it missed is its to be rebuilt.
+    async fn come_back(&self, found: Found, slot: usize) -> Result<Added, LiveError> {
+        let area = area_of(&found, true).await?;
+        let extent = self.array.component_extent().bytes();
+        let Some(intent) = self.keeper.intent() else { return Err(self.gone()) };
+        let missed = intent.missed_by(slot, &self.array);
+        let there = missed.complement(extent);
+        let bytes = ByteCount(missed.total());
+        self.forget_lost(&found.device);
+        // Known before it stands there: it may be written at once.
+        self.keeper.join(Kept::come_back(&found, Rc::clone(&area), bytes.is_zero()));
+        if !self.array.set.members.come_back(slot, area as DeviceRef, there) {
+            return Err(self.gone());
+        }
+        self.keeper.write().await.map_err(|kind| self.superblocks(kind))?;
+        Ok(Added::Back { slot, missed: bytes })
+    }
+
+    /// A device that failed and is added again is a new one.
+    fn forget_lost(&self, device: &DeviceRef) {
+        let same = |one: &&Listed| !one.is_here && one.name == device.name();
+        if let Some(one) = self.keeper.devices().iter().find(same) {
+            self.keeper.forget(one.number);
+        }
+    }
+
+    /// The superblock of a new spare; none where the device is too small.
+    fn superblock_for(&self, device: &DeviceRef, uuid: Uuid) -> Option<SuperblockV1> {
+        let template = self.keeper.template()?;
+        let sectors = device.geometry().capacity.bytes() / SECTOR;
+        let version = template.version();
+        let place = version.place(device.geometry().capacity)?.bytes() / SECTOR;
+        let data_size = match version {
+            // What lies between data and superblock is as large as with the others.
+            Version::V10 => {
+                place.checked_sub(template.super_offset.checked_sub(template.data_size)?)
+            }
+            _ => sectors.checked_sub(template.data_offset),
+        };
+        let data_size = data_size.filter(|size| *size >= template.size)?;
+        let features = [
+            Features::RECOVERY_OFFSET,
+            Features::RECOVERY_BITMAP,
+            Features::REPLACEMENT,
+            Features::BAD_BLOCKS,
+        ];
+        let features = features.iter().fold(template.features, |all, one| all.with(*one, false));
+        Some(SuperblockV1 {
+            features,
+            reshape: ReshapeFields::default(),
+            data_size,
+            super_offset: place,
+            recovery_offset: 0,
+            device_number: self.free_number(&template)? as u32,
+            corrected_reads: 0,
+            device_uuid: uuid,
+            flags: 0,
+            bad_blocks: BadBlockPlace { shift: 0, ..template.bad_blocks },
+            ..template
+        })
+    }
+
+    /// As md counts: behind the slots, the first that nobody has; one that failed keeps its own as long as
+    /// there are others.
+    fn free_number(&self, template: &SuperblockV1) -> Option<usize> {
+        let kept = self.keeper.devices();
+        let unused = |number: &usize| !kept.iter().any(|one| one.number == *number);
+        let forgotten =
+            |number: &usize| template.roles.get(*number).is_none_or(|role| *role == Role::Spare);
+        let numbers = || (template.slots as usize..DEVICES_MAX).filter(unused);
+        numbers().find(forgotten).or_else(|| numbers().next())
+    }
+
+    /// Removes a spare, or a device that failed or is not there: its number is free again.
+    ///
+    /// # Errors
+    /// Where it is a member.
+    pub async fn remove(&self, found: &Found) -> Result<(), LiveError> {
+        let number = found.superblock.device_number() as usize;
+        let kept = self.keeper.devices();
+        let same = |one: &&Listed| one.number == number && *one.name == *found.name();
+        if let Some(own) = kept.iter().find(same) {
+            let name = rt::Device::name(&*own.area);
+            let is_it = |other: &Rc<str>| Rc::ptr_eq(other, &name);
+            let mut members = self.array.members().into_iter();
+            let stands = members.find(|report| report.name.as_ref().is_some_and(is_it));
+            if let Some(slot) = stands.and_then(|report| report.slot) {
+                return Err(LiveError::InUse { device: found.name(), slot });
+            }
+            self.array.set.members.take_spare(&name);
+        } else if kept.iter().any(|one| one.number == number) {
+            // Another device has its number, so it is forgotten already.
+            return Ok(());
+        }
+        self.keeper.forget(number);
+        self.keeper.write().await.map_err(|kind| self.superblocks(kind))
+    }
+
+    async fn write_to(
+        &self,
+        device: &DeviceRef,
+        at: Offset,
+        bytes: Vec<u8>,
+    ) -> Result<(), LiveError> {
+        let write = Request::write_fua(at, Buf::copy_of(&bytes));
+        let done = device.submit(write).await;
+        done.map(|_| ()).map_err(|error| LiveError::Assemble(error.into()))
+    }
+
+    /// Wipes superblocks that lie where another version has them: a device is one thing at a time.
+    async fn wipe_others(&self, device: &DeviceRef, own: Offset) -> Result<(), LiveError> {
+        let places = Version::ALL.iter().filter_map(|one| one.place(device.geometry().capacity));
+        for place in places.filter(|place| *place != own) {
+            let len = ByteCount(SUPERBLOCK_BYTES as u64);
+            let read = device.submit(Request::read(place, len)).await;
+            let bytes = read.map_err(|error| LiveError::Assemble(error.into()))?.to_vec();
+            if bytes.starts_with(&crate::superblock::MAGIC.to_le_bytes()) {
+                self.write_to(device, place, vec![0; SUPERBLOCK_BYTES]).await?;
+            }
+        }
+        Ok(())
+    }
+}
