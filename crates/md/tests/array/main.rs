@@ -2,6 +2,7 @@
 
 mod assembled;
 mod behaves_as_bytes;
+mod damage;
 mod fixtures;
 mod live;
 mod power_cuts;

@@ -50,7 +50,7 @@ const fn case(level: Level, layout: u32, slots: usize, policy: Policy) -> Case {
     Case { level, layout, slots, policy }
 }
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 17] = [
     case(Level::Raid1, 0, 3, Policy::Resync),
     case(Level::Raid10, 0x102, 4, Policy::Resync),
     case(Level::Raid10, 0x201, 4, Policy::Resync),
@@ -60,6 +60,9 @@ const CASES: [Case; 14] = [
     case(Level::Raid5, 1, 3, Policy::Resync),
     case(Level::Raid6, 2, 5, Policy::Resync),
     case(Level::Raid6, 10, 5, Policy::Resync),
+    case(Level::Raid1, 0, 2, Policy::Bitmap),
+    case(Level::Raid10, 0x102, 4, Policy::Bitmap),
+    case(Level::Raid5, 2, 4, Policy::Bitmap),
     case(Level::Raid5, 2, 4, Policy::Ppl),
     case(Level::Raid5, 2, 6, Policy::Ppl),
     case(Level::Raid5, 0, 5, Policy::Ppl),
