@@ -45,6 +45,10 @@ pub(crate) struct HostSeen {
     pub(crate) due: Instant,
 }
 
+/// Notes that a place of a device that is filled (of the slot, or of its replacement) can't be had from anywhere.
+/// False where that can't be noted.
+pub(crate) type Unreadable = Rc<dyn Fn(usize, bool, Range<u64>) -> bool>;
+
 /// See the [module](self).
 pub(crate) struct Set {
     pub(crate) rt: Rt,
@@ -58,6 +62,8 @@ pub(crate) struct Set {
     /// Where parity and copies are known to be right; `all_clean` says it of everything.
     clean: RefCell<RangeSet>,
     all_clean: Cell<bool>,
+    /// Where there are bad-block logs: who keeps them.
+    pub(crate) unreadable: RefCell<Option<Unreadable>>,
 }
 
 impl Set {
@@ -72,6 +78,7 @@ impl Set {
             host_seen: Cell::default(),
             clean: RefCell::default(),
             all_clean: Cell::new(clean),
+            unreadable: RefCell::default(),
         }
     }
 
@@ -93,6 +100,17 @@ impl Set {
         let mut clean = self.clean.borrow_mut();
         clean.insert(range);
         self.all_clean.set(clean.contains(&(0..self.members.extent())));
+    }
+
+    /// See [`Unreadable`]; false where nobody keeps such a log.
+    pub(crate) fn note_unreadable(
+        &self,
+        slot: usize,
+        replacement: bool,
+        range: Range<u64>,
+    ) -> bool {
+        let note = self.unreadable.borrow().clone();
+        note.is_some_and(|note| note(slot, replacement, range))
     }
 
     /// The first stretch from `from` on where parity and copies are not known to be right.

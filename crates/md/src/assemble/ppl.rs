@@ -15,9 +15,9 @@ use super::error::AssembleError;
 use super::facts::Superblock;
 use super::found::{Found, moved, read_at};
 use crate::layout::parity::ParityMap;
+use crate::superblock::ppl::{Entry, HEADER_BYTES, Header, signature};
 use crate::superblock::{SECTOR, SUPERBLOCK_BYTES};
 use crate::write_log::ppl::Space;
-use crate::superblock::ppl::{Entry, HEADER_BYTES, Header, signature};
 use rt::{Buf, DeviceRef, Request};
 use stdx::{ByteCount, Offset};
 

@@ -39,7 +39,7 @@ const PAGE: u64 = 4096;
 const CLEAR_EVERY_DEFAULT: Duration = Duration::from_secs(5);
 
 /// The longest such pause that is believed: an hour. Bits that stay longer help nobody.
-const CLEAR_EVERY_MAX: Duration = Duration::from_hours(1);
+const CLEAR_EVERY_MAX: Duration = Duration::from_secs(3600);
 
 /// Writes to a stretch.
 #[derive(Clone, Copy)]

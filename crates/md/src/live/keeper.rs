@@ -12,6 +12,7 @@ use crate::array::Array;
 use crate::assemble::{Found, Superblock, ppl};
 use crate::member::{MemberReport, MemberState};
 use crate::record::{Recorder, Recording};
+use crate::set::Unreadable;
 use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{Features, Role, SECTOR, Stamp, bad_blocks};
 use rt::sync::Mutex;
@@ -156,6 +157,8 @@ pub(super) struct Keeper {
     /// Below this sector copies and parity are right, as superblocks count.
     resynced: Cell<u64>,
     dirty: Cell<bool>,
+    /// The superblocks on the members say that it is dirty.
+    says_dirty: Cell<bool>,
     /// How often the members had changed when the superblocks were written last.
     recorded: Cell<u64>,
     in_flight: Cell<u32>,
@@ -190,6 +193,7 @@ impl Keeper {
             events: Cell::new(beginning.events),
             resynced: Cell::new(beginning.resynced),
             dirty: Cell::new(false),
+            says_dirty: Cell::new(false),
             recorded: Cell::new(array.set.members.changes()),
             in_flight: Cell::new(0),
             last_write: Cell::new(now),
@@ -256,15 +260,30 @@ impl Keeper {
         self.all_standing(&array).into_iter().map(listed).collect()
     }
 
-    /// The data area of the device that is filled in a slot, or to replace it.
-    pub(super) fn area_of(&self, slot: usize, replacement: bool) -> Option<Rc<Area>> {
-        let array = self.array.upgrade()?;
+    /// Who notes places in the bad-block log of a device that is filled.
+    pub(super) fn log_keeper(&self) -> Unreadable {
+        let myself = self.myself.clone();
+        Rc::new(move |slot, replacement, range| {
+            let note = |keeper: Rc<Keeper>| keeper.note_bad(slot, replacement, &range);
+            myself.upgrade().is_some_and(note)
+        })
+    }
+
+    /// Notes a bad place of a device that is filled. False where it has no log.
+    fn note_bad(&self, slot: usize, replacement: bool, range: &Range<u64>) -> bool {
+        let Some(array) = self.array.upgrade() else { return false };
         let is_it = |(_, standing): &(Rc<Kept>, Standing)| match standing {
             Standing::Member { slot: own, .. } => *own == slot && !replacement,
             Standing::Replacement { slot: own } => *own == slot && replacement,
             _ => false,
         };
-        self.standing(&array).into_iter().find(is_it).map(|(kept, _)| Rc::clone(&kept.area))
+        let Some((kept, _)) = self.standing(&array).into_iter().find(is_it) else { return false };
+        let place = kept.superblock.borrow().bad_blocks;
+        let has_log = place.sectors > 0 && place.shift == 0;
+        if has_log {
+            kept.area.is_bad(range);
+        }
+        has_log
     }
 
     /// A superblock from which that of a new device can be made, and the roles by number.
@@ -293,7 +312,7 @@ impl Keeper {
     async fn set_dirty(&self, dirty: bool) -> Result<(), IoErrorKind> {
         let _alone = self.writing.lock().await;
         // Whoever came first has done it.
-        if self.dirty.get() == dirty {
+        if self.dirty.get() == dirty && self.says_dirty.get() == dirty {
             return Ok(());
         }
         if !dirty && self.in_flight.get() > 0 {
@@ -301,6 +320,7 @@ impl Keeper {
         }
         // Whoever comes to write from here on waits, and makes it dirty again.
         let before = self.dirty.replace(dirty);
+        self.says_dirty.set(false);
         if !dirty {
             self.flush_members().await;
         }
@@ -308,6 +328,7 @@ impl Keeper {
         if written.is_err() {
             self.dirty.set(before);
         }
+        self.says_dirty.set(dirty && written.is_ok());
         written
     }
 
@@ -613,7 +634,7 @@ impl Keeper {
 
     /// A write to a range may begin when this is done.
     async fn allow(&self, durable: bool) -> Result<(), IoErrorKind> {
-        if !self.dirty.get() {
+        if !self.says_dirty.get() {
             self.set_dirty(true).await?;
         }
         if durable {
@@ -636,7 +657,7 @@ impl Recorder for Keeper {
         self.in_flight.set(self.in_flight.get() + 1);
         let now = self.rt.now();
         let durable = self.intent.as_ref().is_none_or(|intent| intent.begin(&range, now));
-        if durable && self.dirty.get() {
+        if durable && self.says_dirty.get() {
             return Box::pin(std::future::ready(Ok(())));
         }
         let myself = self.myself.clone();

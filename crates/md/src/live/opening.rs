@@ -162,6 +162,7 @@ pub(super) async fn open(
     let keeper = Keeper::new(rt, &array, beginning);
     if redundant {
         array.record_with(Rc::clone(&keeper) as _);
+        *array.set.unreadable.borrow_mut() = Some(keeper.log_keeper());
     }
     let mut log = None;
     if let Engine::Stripes(stripes) = &array.engine
@@ -182,10 +183,9 @@ pub(super) async fn open(
 fn refuse(choice: &Choice) -> Result<(), LiveError> {
     let read_only = |what| Err(LiveError::ReadOnly { set: choice.set, what });
     let features = choice.facts.features();
-    for (feature, what) in [
-        (Features::JOURNAL, "a journal"),
-        (Features::RESHAPE_ACTIVE, "a reshape under way"),
-    ] {
+    for (feature, what) in
+        [(Features::JOURNAL, "a journal"), (Features::RESHAPE_ACTIVE, "a reshape under way")]
+    {
         if features.has(feature) {
             return read_only(what);
         }

@@ -12,8 +12,8 @@
 use super::Stripes;
 use crate::member::{Manner, Writes};
 use crate::parity::Sums;
-use futures_util::stream::{self, StreamExt};
 use crate::write_log::{Held, STRETCHES_MAX, Stretch};
+use futures_util::stream::{self, StreamExt};
 use rt::{IoErrorKind, SgList};
 use std::ops::Range;
 

@@ -82,7 +82,8 @@ impl Stripes {
                 }
                 let places = at..band.range.end.min(at.saturating_add(room));
                 let part = |list: &SgList| {
-                    let (from, to) = (places.start - band.range.start, places.end - band.range.start);
+                    let (from, to) =
+                        (places.start - band.range.start, places.end - band.range.start);
                     list.slice(from as usize..to as usize)
                 };
                 let partial = partial.as_ref().map(part);

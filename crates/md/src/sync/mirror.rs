@@ -170,7 +170,12 @@ impl Mirror {
             }
             self.any_copy(visit, spread, &[slot])
         };
-        let data = self.read_visits(visits, choice).await?;
+        let data = match self.read_visits(visits, choice).await {
+            Err(SyncError::Io { kind: IoErrorKind::Medium, .. }) => {
+                return self.fill_in_pages(operation, visits, places).await;
+            }
+            read => read?,
+        };
         let Some((slot, replacement)) = target_of(&self.set, operation)? else { return Ok(()) };
         let mut target = Spread::default();
         for visit in visits {
@@ -187,6 +192,49 @@ impl Mirror {
             Ok(())
         } else {
             Err(SyncError::TargetLost { slot })
+        }
+    }
+
+    /// Fills a target page by page. What no copy has is noted as bad on the target, as md does, so that all
+    /// else is there again.
+    async fn fill_in_pages(
+        &self,
+        operation: Operation,
+        visits: &[Visit],
+        places: &Range<u64>,
+    ) -> Result<(), SyncError> {
+        let members = &self.set.members;
+        let (mut writes, mut filled) = (Writes::default(), None);
+        for visit in visits {
+            let mut at = visit.bytes.start;
+            while at < visit.bytes.end {
+                let piece = at..(at + RETRY_GRAIN).min(visit.bytes.end);
+                let place = visit.place.at + (at - visit.bytes.start);
+                let target = target_of(&self.set, operation)?;
+                let Some((slot, replacement)) = target else { return Ok(()) };
+                filled = Some((slot, members.target_id(slot, replacement)));
+                match self.read_with_others(None, piece.clone(), Priority::Background).await {
+                    Ok((data, _)) => {
+                        members.fill(slot, replacement, place, data, MANNER, &mut writes);
+                    }
+                    Err(kind) => {
+                        let page = place..place + (piece.end - piece.start);
+                        let is_noted = kind == IoErrorKind::Medium
+                            && self.set.note_unreadable(slot, replacement, page);
+                        if !is_noted {
+                            return Err(io_error(place)(kind));
+                        }
+                    }
+                }
+                at = piece.end;
+            }
+        }
+        members.settle(writes, |_| false).await;
+        match filled {
+            Some((slot, id)) if !members.filled(slot, id, places.clone()) => {
+                Err(SyncError::TargetLost { slot })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -6,10 +6,11 @@ use super::{
 };
 use crate::layout::Place;
 use crate::member::{Manner, Writes};
+use crate::mirror::RETRY_GRAIN;
 use crate::parity::{Part, Sums};
 use crate::pieces::Pieces;
 use crate::stripe::Stripes;
-use rt::{Priority, SgList};
+use rt::{IoErrorKind, Priority, SgList};
 use std::ops::Range;
 use stdx::{ByteCount, Offset};
 
@@ -113,9 +114,11 @@ impl Stripes {
             wants.extend(others.map(|other| (other, places.clone())));
         }
         wants.push((slot, places.clone()));
-        self.gather(&wants, &mut known, Priority::Background)
-            .await
-            .map_err(io_error(places.start))?;
+        if let Err(kind) = self.gather(&wants, &mut known, Priority::Background).await {
+            // Too many members away is one thing; some bad places too many another.
+            self.covered(places).map_err(io_error(places.start))?;
+            return self.fill_in_pages(operation, places, kind).await;
+        }
         let data = known[slot].get(places).expect("what was gathered is known");
         // The slot may have failed meanwhile, and its replacement may stand in it now.
         let Some((slot, replacement)) = target_of(&self.set, operation)? else { return Ok(()) };
@@ -126,6 +129,45 @@ impl Stripes {
             Ok(())
         } else {
             Err(SyncError::TargetLost { slot })
+        }
+    }
+
+    /// Fills a target page by page. What can't be had from anywhere is noted as bad on the target, as md
+    /// does, so that all else is there again.
+    async fn fill_in_pages(
+        &self,
+        operation: Operation,
+        places: &Range<u64>,
+        first: IoErrorKind,
+    ) -> Result<(), SyncError> {
+        let members = &self.set.members;
+        let (mut at, mut writes, mut filled) = (places.start, Writes::default(), None);
+        while at < places.end {
+            let page = at..(at + RETRY_GRAIN).min(places.end);
+            let Some((slot, replacement)) = target_of(&self.set, operation)? else { return Ok(()) };
+            let mut known = self.nothing_known();
+            let read = self.gather(&[(slot, page.clone())], &mut known, Priority::Background).await;
+            match (read, known[slot].get(&page)) {
+                (Ok(()), Some(data)) => {
+                    let id = members.fill(slot, replacement, at, data, MANNER, &mut writes);
+                    filled = Some((slot, id));
+                }
+                _ => {
+                    self.covered(places).map_err(io_error(at))?;
+                    if !self.set.note_unreadable(slot, replacement, page.clone()) {
+                        return Err(io_error(at)(first));
+                    }
+                    filled = filled.or(Some((slot, members.target_id(slot, replacement))));
+                }
+            }
+            at = page.end;
+        }
+        members.settle(writes, |_| false).await;
+        match filled {
+            Some((slot, id)) if !members.filled(slot, id, places.clone()) => {
+                Err(SyncError::TargetLost { slot })
+            }
+            _ => Ok(()),
         }
     }
 

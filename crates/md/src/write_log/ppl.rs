@@ -139,7 +139,8 @@ impl PartialParityLog {
         signature: u32,
         spaces: Vec<(Rc<str>, Space)>,
     ) -> Rc<PartialParityLog> {
-        let partial_max = spaces.iter().map(|(_, space)| space.partial_max()).min().unwrap_or(PARTIAL_BYTES);
+        let partial_max =
+            spaces.iter().map(|(_, space)| space.partial_max()).min().unwrap_or(PARTIAL_BYTES);
         Rc::new_cyclic(|myself| PartialParityLog {
             set: Rc::clone(set),
             map: map.clone(),

@@ -10,7 +10,7 @@ use md::superblock::place::Version;
 use md::superblock::{Stamp, Uuid};
 use md::{Level, assemble::Found};
 use rt::{Buf, DeviceRef, MemoryDevice};
-use stdx::{ByteCount, Offset};
+use stdx::{ByteCount, Offset, Prng};
 
 const DISK: ByteCount = ByteCount::mib(8);
 /// Fixed part, and the roles of 128 numbers.
@@ -73,7 +73,9 @@ fn a_superblock_that_is_cut_short_is_not_believed() {
     let (at, whole) = superblock();
     for len in 0..COVERED {
         let mut bytes = whole[..len].to_vec();
-        bytes.resize(whole.len(), 0xff);
+        // No regular bytes: md's checksum is a sum, which some of them leave as it is.
+        bytes.resize(whole.len(), 0);
+        Prng::new(len as u64).fill(&mut bytes[len..]);
         match found(at, bytes, DISK) {
             Ok(found) => assert!(found.is_none() && len < 8, "{len} bytes were believed"),
             Err(error) => assert!(error.to_string().starts_with("sdx: "), "{error}"),
@@ -83,7 +85,8 @@ fn a_superblock_that_is_cut_short_is_not_believed() {
     for sectors in 1..24 {
         let capacity = ByteCount(sectors * 512);
         let there = capacity.bytes().saturating_sub(at.bytes()).min(whole.len() as u64) as usize;
-        let found = found(Offset(at.bytes().min(capacity.bytes())), whole[..there].to_vec(), capacity);
+        let found =
+            found(Offset(at.bytes().min(capacity.bytes())), whole[..there].to_vec(), capacity);
         assert_eq!(matches!(found, Ok(Some(_))), there == whole.len(), "{sectors} sectors");
     }
 }

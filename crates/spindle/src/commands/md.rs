@@ -2,11 +2,13 @@
 //!
 //! * [`sources`]: which devices, and the sets on them.
 //! * `examine`: what lies on each device.
+//! * `logs`: its bitmap and bad-block log.
 //! * `detail`: what a set comes to.
 //! * `dump`: a set's content, written out.
-//! * `assemble`: whether a set can be opened.
+//! * `assemble`: sets opened: for reading, or for writing, which makes right what needs it.
 //! * `serve`: a set over NBD.
-//! * `live`: sets open for writing: check, repair, fail.
+//! * `live`: sets open for writing: check, repair, stop.
+//! * `members`: devices that come and go: add, fail, remove, replace.
 //! * `create`: makes devices members of a new set.
 //! * [`words`]: sizes, layouts and names as mdadm writes them.
 //!
@@ -18,6 +20,8 @@ mod detail;
 mod dump;
 mod examine;
 mod live;
+mod logs;
+mod members;
 mod serve;
 pub mod sources;
 mod words;
@@ -48,14 +52,22 @@ enum MdCommand {
     Dump(dump::DumpArgs),
     /// Make devices members of a new set, as mdadm --create does
     Create(create::CreateArgs),
-    /// Open sets for reading, and say with how many members
+    /// Open sets, do what they need (resync, rebuild, replacement), and close them cleanly; or only look
     Assemble(assemble::AssembleArgs),
     /// Compare copies and parity, and say where they differ; writes nothing
     Check(live::CheckArgs),
     /// Resynchronise and rebuild what needs it, and mend what differs
     Repair(live::RepairArgs),
     /// Record that a member is not to be used any more
-    Fail(live::FailArgs),
+    Fail(members::FailArgs),
+    /// Add devices: a member that was away comes back, anything else becomes a spare; then rebuild
+    Add(members::AddArgs),
+    /// Remove spares, and members that failed
+    Remove(members::RemoveArgs),
+    /// Copy a member that still works to a spare, which takes its slot
+    Replace(members::ReplaceArgs),
+    /// Close a set that was left open, and needs nothing
+    Stop(live::StopArgs),
     /// Serve a set over NBD; resynchronises and rebuilds beside it
     Serve(serve::ServeArgs),
 }
@@ -75,7 +87,11 @@ pub fn run(args: MdArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         MdCommand::Assemble(args) => assemble::run(args, &paths),
         MdCommand::Check(args) => live::check(&args, &paths),
         MdCommand::Repair(args) => live::repair(&args, &paths),
-        MdCommand::Fail(args) => live::fail(&args, &paths),
+        MdCommand::Fail(args) => members::fail(&args, &paths),
+        MdCommand::Add(args) => members::add(&args, &paths),
+        MdCommand::Remove(args) => members::remove(&args, &paths),
+        MdCommand::Replace(args) => members::replace(&args, &paths),
+        MdCommand::Stop(args) => live::stop(&args, &paths),
         MdCommand::Serve(args) => serve::run(args, &paths),
     }
 }

@@ -15,6 +15,7 @@ use rt::{Buf, Device, DeviceRef, Geometry, IoFuture, MemoryDevice, Request, Rt};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
 
+mod bad_blocks;
 mod bitmap;
 mod life;
 mod power;

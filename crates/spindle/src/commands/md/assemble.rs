@@ -1,14 +1,25 @@
-//! `spindle md assemble --readonly`: opens sets, and says with how many members, as `mdadm --assemble` does.
+//! `spindle md assemble`: opens sets, and says with how many members, as `mdadm --assemble` does.
 //!
-//! Nothing stays running and nothing is written: it tells whether a set could be read, and with whom.
+//! Nothing stays running. For writing it does at once what a running md would do beside the host's I/O: it
+//! resynchronises what was not stopped cleanly, rebuilds on spares, goes on with replacements; then it closes the
+//! set cleanly. With `--readonly` nothing is written: it tells whether a set could be read, and with whom.
+//!
+//! As with mdadm a set that had more members when it was used last is not started without `--run`.
 
-use super::{detail, sources, words};
+use super::{detail, live, sources, words};
 use crate::commands::{Failure, print};
+use ::md::SyncPriority;
 use ::md::assemble::{Choice, OpenArray, OpenOptions};
+use ::md::superblock::Role;
+use ::md::superblock::v1::DEVICES_MAX;
 use clap::{Args, ValueEnum};
 use host::HostRuntime;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::rc::Rc;
+
+/// Numbers that a table of roles can have.
+const NUMBERS_MAX: u32 = DEVICES_MAX as u32;
 
 /// The two rules of RAID 0 over members of different sizes.
 #[derive(Clone, Copy, ValueEnum)]
@@ -48,8 +59,14 @@ pub struct AssembleArgs {
     #[arg(short, long, conflicts_with = "array")]
     scan: bool,
     /// For reading only
-    #[arg(short = 'o', long, required = true)]
+    #[arg(short = 'o', long)]
     readonly: bool,
+    /// Start a set too that lacks members it had when it was used last
+    #[arg(short = 'R', long)]
+    run: bool,
+    /// As JSON
+    #[arg(short, long)]
+    json: bool,
     #[command(flatten)]
     opening: OpeningArgs,
 }
@@ -64,14 +81,65 @@ pub fn run(args: AssembleArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         Some(array) => vec![sources::choice(&runtime, paths, array)?],
         None => sources::choices(&runtime, paths)?,
     };
-    let mut failed = None;
+    let (mut failed, mut values) = (None, Vec::new());
     for choice in choices {
-        match open(&runtime, choice, args.opening.options()) {
-            Ok(array) => print(&started(array.choice()))?,
+        match assemble(&runtime, choice, &args) {
+            Ok((text, _)) if !args.json => print(&text)?,
+            Ok((_, value)) => values.push(value),
             Err(failure) => failed = failed.or(Some(failure)),
         }
     }
+    if args.json {
+        print(&format!("{:#}\n", Value::from(values)))?;
+    }
     failed.map_or(Ok(()), Err)
+}
+
+/// Opens one set and closes it. Tells what was done, for people and for machines.
+fn assemble(
+    runtime: &HostRuntime,
+    choice: Choice,
+    args: &AssembleArgs,
+) -> Result<(String, Value), Failure> {
+    let mut value = json!({
+        "device": words::device_name(&choice.facts), "uuid": choice.set.to_string(),
+        "raid_devices": choice.slots.len(), "readonly": args.readonly,
+    });
+    if args.readonly {
+        let array = open(runtime, choice, args.opening.options())?;
+        value["active_devices"] = json!(array.choice().slots.len() - array.choice().degraded());
+        return Ok((started(array.choice(), "opened read-only"), value));
+    }
+    let expected = expected(&choice);
+    let there = (0..choice.slots.len()).filter(|slot| choice.member(*slot).is_some()).count();
+    if there < expected && !args.run && !args.opening.force {
+        let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
+        return Err(Failure::failed(format!(
+            "{name}: {} of {expected} members that it had are there: bring the others, or start it without them with --run",
+            drives(there)
+        )));
+    }
+    let text = started(&choice, "started");
+    value["active_devices"] = json!(choice.slots.len() - choice.degraded());
+    let set = live::open_choice(runtime, choice, args.opening.force)?;
+    let done = live::wait(runtime, async move {
+        let done = live::make_whole(&set, SyncPriority::High).await?;
+        set.stop().await?;
+        Ok(done)
+    })?;
+    value["done"] = json!(done);
+    Ok((text, value))
+}
+
+/// How many members the set had when it was used last: slots that the table of roles gives to somebody.
+fn expected(choice: &Choice) -> usize {
+    let holds = |slot: usize| {
+        let mut numbers = 0..NUMBERS_MAX;
+        numbers.any(|number| {
+            choice.facts.role_of(number) == Some(Role::Slot(slot.try_into().unwrap_or(u16::MAX)))
+        })
+    };
+    (0..choice.slots.len()).filter(|slot| holds(*slot)).count()
 }
 
 /// Opens a set, and says who takes no part in it.
@@ -89,15 +157,17 @@ pub fn open(
     sources::wait(runtime, async move { OpenArray::open(&rt, &name, choice, options).await })
 }
 
-/// `/dev/md/x has been opened read-only with 3 drives (out of 4).`
-fn started(choice: &Choice) -> String {
+fn drives(count: usize) -> String {
+    if count == 1 { "1 drive".to_owned() } else { format!("{count} drives") }
+}
+
+/// `/dev/md/x has been started with 3 drives (out of 4).`
+fn started(choice: &Choice, how: &str) -> String {
     let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
     let slots = choice.slots.len();
     let whole = slots - choice.degraded();
-    let drives =
-        |count: usize| if count == 1 { "1 drive".to_owned() } else { format!("{count} drives") };
     let rebuilding = choice.slots.iter().flatten().count().saturating_sub(whole);
-    let mut text = format!("{name} has been opened read-only with {}", drives(whole));
+    let mut text = format!("{name} has been {how} with {}", drives(whole));
     if whole < slots {
         text += &format!(" (out of {slots})");
     }

@@ -174,7 +174,10 @@ fn name(array: &str) -> String {
 }
 
 /// An identity from the system's randomness.
-fn random() -> Result<Uuid, Failure> {
+///
+/// # Errors
+/// Where there is none.
+pub fn random() -> Result<Uuid, Failure> {
     let mut bytes = [0; 16];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     read.map_err(|error| Failure::failed(format!("reading /dev/urandom: {error}")))?;
@@ -185,7 +188,11 @@ fn same(a: &Path, b: &Path) -> bool {
     matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-fn check_expendable(path: &Path, force: bool) -> Result<(), Failure> {
+/// Whether a device may be overwritten.
+///
+/// # Errors
+/// Where it holds something, and nobody forces it.
+pub fn check_expendable(path: &Path, force: bool) -> Result<(), Failure> {
     if force {
         return Ok(());
     }

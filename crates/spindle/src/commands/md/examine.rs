@@ -1,9 +1,9 @@
 //! `spindle md examine`: what md wrote on each device, line for line as `mdadm --examine` prints it.
 //!
-//! With `--brief` or `--scan` one ARRAY line a set. Moments are in universal time. Source of the form:
+//! With `--bitmap` or `--badblocks` what lies beside it ([`logs`]). With `--brief` or `--scan` one ARRAY line a set. Moments are in universal time. Source of the form:
 //! mdadm 4.2, `super1.c` and `super0.c` (`examine_super1`, `examine_super0`).
 
-use super::{sources, words};
+use super::{logs, sources, words};
 use crate::commands::workloads::calendar::ctime;
 use crate::commands::{Failure, print};
 use ::md::assemble::{self, Found, Superblock};
@@ -22,6 +22,12 @@ use std::path::PathBuf;
 pub struct ExamineArgs {
     /// Devices, or folders of them; by default those of -d
     devices: Vec<PathBuf>,
+    /// The write-intent bitmap, as mdadm --examine-bitmap prints it
+    #[arg(short = 'X', long, conflicts_with_all = ["brief", "scan", "json", "badblocks"])]
+    bitmap: bool,
+    /// The bad-block log, as mdadm --examine-badblocks prints it
+    #[arg(long, conflicts_with_all = ["brief", "scan", "json"])]
+    badblocks: bool,
     /// One ARRAY line a set
     #[arg(short, long)]
     brief: bool,
@@ -55,9 +61,21 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             let Some(found) = assemble::find(&device).await? else { return Ok(None) };
             // A bitmap that can't be read is no reason not to show the superblock.
             let bitmap = assemble::bitmap(&found).await.ok().flatten();
-            Ok(Some((found, bitmap.map(|(superblock, _)| superblock))))
+            let log = assemble::bad_blocks(&found).await;
+            Ok(Some((found, bitmap, log)))
         };
-        match sources::wait(&runtime, read)? {
+        let read = sources::wait(&runtime, read)?;
+        if let Some((found, bitmap, _)) = read.as_ref().filter(|_| args.bitmap) {
+            text += &logs::bitmap(found, bitmap.as_ref())?;
+            continue;
+        }
+        if let Some((found, _, log)) = read.as_ref().filter(|_| args.badblocks) {
+            let log = log.as_ref().map_err(Failure::failed)?;
+            text += &logs::bad_blocks(found, log);
+            continue;
+        }
+        let read = read.map(|(found, bitmap, _)| (found, bitmap.map(|(superblock, _)| superblock)));
+        match read {
             Some((found, bitmap)) if args.json => values.push(as_json(&found, bitmap.as_ref())),
             Some((found, bitmap)) => {
                 let _ = writeln!(text, "{}:", path.display());

@@ -2,7 +2,7 @@
 //!
 //! * `check`: compares copies and parity; writes nothing.
 //! * `repair`: resynchronises what was not stopped cleanly, rebuilds on spares, and mends what differs.
-//! * `fail`: records that a member is not to be used any more.
+//! * `stop`: closes a set that was left open.
 //!
 //! Each opens the set, does the one thing, and stops it cleanly.
 
@@ -39,13 +39,11 @@ pub struct RepairArgs {
     force: bool,
 }
 
-/// What `fail` takes.
+/// What `stop` takes.
 #[derive(Args)]
-pub struct FailArgs {
+pub struct StopArgs {
     /// The set: its name, its UUID, or the path of a member
     array: String,
-    /// The path of the member
-    member: PathBuf,
 }
 
 /// Opens a set for writing.
@@ -58,7 +56,18 @@ pub fn open(
     called: &str,
     force: bool,
 ) -> Result<LiveArray, Failure> {
-    let choice = sources::choice(runtime, paths, called)?;
+    open_choice(runtime, sources::choice(runtime, paths, called)?, force)
+}
+
+/// Opens a chosen set for writing.
+///
+/// # Errors
+/// With the line to print.
+pub fn open_choice(
+    runtime: &HostRuntime,
+    choice: Choice,
+    force: bool,
+) -> Result<LiveArray, Failure> {
     super::detail::tell_left_out(&choice);
     let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
     // The same devices once more, and this time for writing.
@@ -66,10 +75,7 @@ pub fn open(
     let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
     let mut devices: Vec<DeviceRef> = Vec::new();
     for found in there {
-        let options = FileOptions { direct: false, read_only: false };
-        let path = PathBuf::from(found.name());
-        let device = FileDevice::open(&runtime.host(), &path, options).map_err(Failure::failed)?;
-        devices.push(Rc::new(device));
+        devices.push(for_writing(runtime, Path::new(&found.name()))?);
     }
     let (set, rt) = (choice.set, runtime.rt());
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -81,6 +87,16 @@ pub fn open(
         }
         LiveArray::open(&rt, &name, Choice::of(set, found)?, options).await
     })
+}
+
+/// A device for writing.
+///
+/// # Errors
+/// Where it can't be opened.
+pub fn for_writing(runtime: &HostRuntime, path: &Path) -> Result<DeviceRef, Failure> {
+    let options = FileOptions { direct: false, read_only: false };
+    let device = FileDevice::open(&runtime.host(), path, options).map_err(Failure::failed)?;
+    Ok(Rc::new(device))
 }
 
 /// Runs I/O to its end.
@@ -95,22 +111,33 @@ pub fn wait<T: 'static>(
     done.map_err(Failure::failed)
 }
 
-/// Makes right what was not stopped cleanly, and fills spares.
+/// Makes right what was not stopped cleanly, fills spares and members that came back, and ends replacements.
+/// Says so as it goes, and tells what was done.
 ///
 /// # Errors
 /// [`LiveError`]
-pub async fn make_whole(set: &LiveArray, priority: SyncPriority) -> Result<(), LiveError> {
+pub async fn make_whole(set: &LiveArray, priority: SyncPriority) -> Result<Vec<String>, LiveError> {
+    let mut done = Vec::new();
+    let mut end = |what: String| {
+        say(&what);
+        done.push(what);
+    };
     if set.needs_resync() {
         say("resynchronising");
         set.resync(priority).await?;
-        say("resynchronised");
+        end("resynchronised".to_owned());
     }
     for slot in set.needs_rebuild() {
         say(&format!("rebuilding slot {slot}"));
         set.rebuild(slot, priority).await?;
-        say(&format!("rebuilt slot {slot}"));
+        end(format!("rebuilt slot {slot}"));
     }
-    Ok(())
+    for slot in set.needs_replace() {
+        say(&format!("copying slot {slot} to its replacement"));
+        set.replace(slot, priority).await?;
+        end(format!("replaced slot {slot}"));
+    }
+    Ok(done)
 }
 
 /// Carries out `check`.
@@ -178,29 +205,17 @@ pub fn repair(args: &RepairArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     tell(&report)
 }
 
-/// Carries out `fail`.
+/// Carries out `stop`.
 ///
 /// # Errors
 /// With the line to print.
-pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+pub fn stop(args: &StopArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
-    let choice = sources::choice(&runtime, paths, &args.array)?;
-    let is_it = |path: &str| {
-        let same = |path: &Path| std::fs::canonicalize(path).ok();
-        same(Path::new(path)).is_some() && same(Path::new(path)) == same(&args.member)
-    };
-    let mut slots = choice.slots.iter().enumerate();
-    let slot = slots
-        .find_map(|(slot, found)| found.as_ref().filter(|one| is_it(&one.name())).map(|_| slot));
-    let Some(slot) = slot else {
-        let text = "it holds no slot of the set";
-        return Err(Failure::usage(format!("{}: {text}", args.member.display())));
-    };
     let set = open(&runtime, paths, &args.array, false)?;
-    wait(&runtime, async move {
-        set.fail(slot).await?;
-        set.stop().await
-    })?;
-    say(&format!("set {} faulty in {}", args.member.display(), args.array));
-    Ok(())
+    if set.needs_resync() {
+        let text = "it was not stopped cleanly and is to be resynchronised first: spindle md assemble does that";
+        return Err(Failure::failed(format!("{}: {text}", args.array)));
+    }
+    wait(&runtime, async move { set.stop().await })?;
+    print(&format!("stopped {}\n", args.array))
 }

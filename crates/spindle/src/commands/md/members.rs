@@ -1,0 +1,237 @@
+//! Devices that come to a set and go, with mdadm's words.
+//!
+//! * `add`: a member that was away comes back into its slot where the bitmap tells what it missed (mdadm's
+//!   --re-add); anything else becomes a spare. Then slots are rebuilt, as a running md would at once.
+//! * `fail`: records that a member is not to be used any more.
+//! * `remove`: forgets a spare or a failed member. Its superblock stays; its number is free.
+//! * `replace`: copies a member to a spare while it goes on working.
+//!
+//! Nothing that holds something is made a spare without `--force`, unless it is an old member of the set.
+
+use super::{create, live, sources};
+use crate::commands::{Failure, print};
+use ::md::SyncPriority;
+use ::md::assemble::{self, Choice, Found};
+use ::md::live::Added;
+use clap::Args;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// What `add` takes.
+#[derive(Args)]
+pub struct AddArgs {
+    /// The set: its name, its UUID, or the path of a member
+    array: String,
+    /// The devices
+    #[arg(required = true)]
+    devices: Vec<PathBuf>,
+    /// Only bring back members that need no whole rebuild; never make a spare
+    #[arg(long)]
+    re_add: bool,
+    /// Overwrite what the devices hold
+    #[arg(short, long)]
+    force: bool,
+    /// As JSON
+    #[arg(short, long)]
+    json: bool,
+}
+
+/// What `fail` takes.
+#[derive(Args)]
+pub struct FailArgs {
+    /// The set: its name, its UUID, or the path of a member
+    array: String,
+    /// The path of the member
+    member: PathBuf,
+}
+
+/// What `remove` takes.
+#[derive(Args)]
+pub struct RemoveArgs {
+    /// The set: its name, its UUID, or the path of a member
+    array: String,
+    /// The paths of the devices; the word failed stands for all that failed
+    #[arg(required = true)]
+    devices: Vec<PathBuf>,
+}
+
+/// What `replace` takes.
+#[derive(Args)]
+pub struct ReplaceArgs {
+    /// The set: its name, its UUID, or the path of a member
+    array: String,
+    /// The path of the member
+    member: PathBuf,
+    /// The spare to copy it to; by default the first
+    #[arg(long, value_name = "SPARE")]
+    with: Option<PathBuf>,
+    /// As JSON
+    #[arg(short, long)]
+    json: bool,
+}
+
+/// Whether two paths lead to one file.
+fn same(a: &Path, b: &Path) -> bool {
+    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// The slot of the member at a path.
+fn slot_of(choice: &Choice, member: &Path) -> Result<usize, Failure> {
+    let is_it = |found: &&Found| same(Path::new(&found.name()), member);
+    let mut slots = choice.slots.iter().enumerate();
+    let slot = slots.find_map(|(slot, found)| found.as_ref().filter(is_it).map(|_| slot));
+    let none = || Failure::usage(format!("{}: it holds no slot of the set", member.display()));
+    slot.ok_or_else(none)
+}
+
+/// Carries out `add`.
+///
+/// # Errors
+/// With the line to print.
+pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let runtime = sources::runtime()?;
+    let choice = sources::choice(&runtime, paths, &args.array)?;
+    let set_uuid = choice.set;
+    let mut joining = Vec::new();
+    for path in &args.devices {
+        let known = choice.slots.iter().flatten().chain(&choice.spares);
+        let mut known = known.chain(choice.replacements.iter().map(|(_, found)| found));
+        if known.any(|found| same(Path::new(&found.name()), path)) {
+            let text = "it is a device of the set already";
+            return Err(Failure::usage(format!("{}: {text}", path.display())));
+        }
+        let device = live::for_writing(&runtime, path)?;
+        let looked_at = Rc::clone(&device);
+        // What can't be read as a member is none; whether it may be overwritten is asked next.
+        let found = sources::wait(&runtime, async move { assemble::find(&looked_at).await });
+        let found = found.ok().flatten().filter(|one| one.superblock.set_uuid() == set_uuid);
+        if found.is_none() {
+            create::check_expendable(path, args.force)?;
+        }
+        joining.push((device, found, create::random()?));
+    }
+    let set = live::open_choice(&runtime, choice, false)?;
+    let (re_add, array) = (args.re_add, args.array.clone());
+    let (told, done) = live::wait(&runtime, async move {
+        let mut told = Vec::new();
+        for (device, found, uuid) in joining {
+            let name = device.name();
+            let back = found.as_ref().and_then(|found| set.can_come_back(found));
+            let added = match back {
+                None if re_add => None,
+                _ => Some(set.add(device, found, uuid).await?),
+            };
+            told.push((name, added));
+        }
+        let done = live::make_whole(&set, SyncPriority::High).await?;
+        set.stop().await?;
+        Ok((told, done))
+    })?;
+    let (mut text, mut values, mut refused) = (String::new(), Vec::new(), None);
+    for (name, added) in told {
+        let (word, slot, missed) = match added {
+            Some(Added::Back { slot, missed }) => ("re-added", Some(slot), Some(missed.bytes())),
+            Some(Added::Spare) => ("added", None, None),
+            None => {
+                refused = refused.or(Some(name));
+                continue;
+            }
+        };
+        text += &format!("{word} {name}\n");
+        values.push(json!({
+            "device": &*name, "added": word, "slot": slot, "missed_bytes": missed,
+        }));
+    }
+    if args.json {
+        text = format!("{:#}\n", json!({ "array": array, "devices": values, "done": done }));
+    }
+    print(&text)?;
+    match refused {
+        None => Ok(()),
+        Some(name) => Err(Failure::failed(format!(
+            "{name}: it can't be re-added, since no bitmap tells what it missed: add it without --re-add, and it is rebuilt whole"
+        ))),
+    }
+}
+
+/// Carries out `fail`.
+///
+/// # Errors
+/// With the line to print.
+pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let runtime = sources::runtime()?;
+    let choice = sources::choice(&runtime, paths, &args.array)?;
+    let slot = slot_of(&choice, &args.member)?;
+    let set = live::open_choice(&runtime, choice, false)?;
+    live::wait(&runtime, async move {
+        set.fail(slot).await?;
+        set.stop().await
+    })?;
+    print(&format!("set {} faulty in {}\n", args.member.display(), args.array))
+}
+
+/// Carries out `remove`.
+///
+/// # Errors
+/// With the line to print.
+pub fn remove(args: &RemoveArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let runtime = sources::runtime()?;
+    let choice = sources::choice(&runtime, paths, &args.array)?;
+    let mut going: Vec<Found> = Vec::new();
+    for path in &args.devices {
+        let left = choice.left_out.iter().map(|left| left.found.clone());
+        if path.as_os_str() == "failed" {
+            going.extend(left);
+            continue;
+        }
+        let here = choice.slots.iter().flatten().chain(&choice.spares).cloned();
+        let mut all =
+            left.chain(here).chain(choice.replacements.iter().map(|(_, one)| one.clone()));
+        let found = all.find(|found| same(Path::new(&found.name()), path));
+        let none = || Failure::usage(format!("{}: it is no device of the set", path.display()));
+        going.push(found.ok_or_else(none)?);
+    }
+    let set = live::open_choice(&runtime, choice, false)?;
+    let names: Vec<String> = going.iter().map(Found::name).collect();
+    live::wait(&runtime, async move {
+        for found in &going {
+            set.remove(found).await?;
+        }
+        set.stop().await
+    })?;
+    let line = |name: &String| format!("hot removed {name} from {}\n", args.array);
+    print(&names.iter().map(line).collect::<String>())
+}
+
+/// Carries out `replace`.
+///
+/// # Errors
+/// With the line to print.
+pub fn replace(args: &ReplaceArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let runtime = sources::runtime()?;
+    let choice = sources::choice(&runtime, paths, &args.array)?;
+    let slot = slot_of(&choice, &args.member)?;
+    let with = match &args.with {
+        None => None,
+        Some(path) => {
+            let mut spares = choice.spares.iter().map(Found::name);
+            let spare = spares.find(|name| same(Path::new(name), path));
+            let none = || Failure::usage(format!("{}: it is no spare: add it", path.display()));
+            Some(spare.ok_or_else(none)?)
+        }
+    };
+    let set = live::open_choice(&runtime, choice, false)?;
+    let done = live::wait(&runtime, async move {
+        set.begin_replace(slot, with.as_deref()).await?;
+        let done = live::make_whole(&set, SyncPriority::High).await?;
+        set.stop().await?;
+        Ok(done)
+    })?;
+    if args.json {
+        let value = json!({ "array": args.array, "slot": slot, "done": done });
+        return print(&format!("{value:#}\n"));
+    }
+    let member = args.member.display();
+    print(&format!("replaced {member} (slot {slot} in {}); it is faulty now\n", args.array))
+}

@@ -1,0 +1,209 @@
+//! `spindle md` on sets that it writes: assemble, add, fail, remove, replace, stop.
+//!
+//! What could break: content that changes while members come and go, a set that is not whole after what should make
+//! it so, a message that does not name what was done. Most sets here were made by the real md.
+
+#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn fixtures() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/md");
+    if !folder.is_dir() {
+        println!("skipped: {} is not there", folder.display());
+        return None;
+    }
+    Some(folder)
+}
+
+/// A set's disks in a folder of their own.
+struct Set {
+    folder: tempfile::TempDir,
+    name: String,
+}
+
+impl Set {
+    fn unpacked(fixtures: &Path, name: &str) -> Set {
+        let folder = tempfile::tempdir().expect("a folder");
+        let script = format!(
+            "zstd -dcq --long=27 '{}' | tar -x -S -C '{}'",
+            fixtures.join(format!("{name}.tar.zst")).display(),
+            folder.path().display()
+        );
+        let status = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
+        assert!(status.success(), "{name} unpacks");
+        Set { folder, name: name.to_owned() }
+    }
+
+    fn disk(&self, number: usize) -> String {
+        self.folder.path().join(format!("disk{number}.raw")).display().to_string()
+    }
+
+    fn new_disk(&self, number: usize, bytes: u64) -> String {
+        let path = self.disk(number);
+        let file = std::fs::File::create(&path).expect("a disk");
+        file.set_len(bytes).expect("a size");
+        path
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_spindle"))
+            .args(["-d", &self.folder.path().display().to_string(), "md"])
+            .args(arguments)
+            .env_remove("SPINDLE_DEVICES")
+            .output()
+            .expect("the program starts")
+    }
+
+    #[track_caller]
+    fn text(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {arguments:?}: {errors}", self.name);
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    #[track_caller]
+    fn refusal(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(!output.status.success(), "{}: {arguments:?}", self.name);
+        let errors = String::from_utf8(output.stderr).expect("text");
+        errors.lines().last().unwrap_or_default().to_owned()
+    }
+
+    /// The digest of the content.
+    fn content(&self) -> String {
+        let out = tempfile::tempdir().expect("a folder");
+        let file = out.path().join("out.raw");
+        self.text(&["dump", &self.name, &file.display().to_string()]);
+        let output = Command::new("sha256sum").arg(&file).output().expect("sha256sum runs");
+        String::from_utf8_lossy(&output.stdout).chars().take(64).collect()
+    }
+
+    fn detail(&self, label: &str) -> String {
+        let text = self.text(&["detail", &self.name]);
+        let lines = text.lines().filter_map(|line| line.split_once(" : "));
+        let mut found = lines.filter(|(own, _)| own.trim() == label).map(|(_, value)| value.trim());
+        found.next().unwrap_or_default().to_owned()
+    }
+}
+
+fn size(path: &str) -> u64 {
+    std::fs::metadata(path).expect("a disk").len()
+}
+
+#[test]
+fn sets_that_md_left_in_the_middle_of_something_are_assembled_to_the_end() {
+    let Some(fixtures) = fixtures() else { return };
+    let left = [
+        ("raid1-2-dirty-bitmap", "resynchronised"),
+        ("raid6-4-resync-bitmap", "resynchronised"),
+        ("raid5-4-resync", "resynchronised"),
+        ("raid5-4-recovery", "rebuilt slot"),
+    ];
+    for (name, done) in left {
+        let set = Set::unpacked(&fixtures, name);
+        let before = set.content();
+        let json = set.text(&["assemble", "--json", name]);
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let said = json[0]["done"][0].as_str().expect("something was done");
+        assert!(said.starts_with(done), "{name}: {said}");
+        assert_eq!(set.detail("State"), "clean", "{name}");
+        assert_eq!(set.text(&["check", name]), "mismatch_cnt = 0\n", "{name}");
+        assert_eq!(set.content(), before, "{name}");
+        // Once more there is nothing to be done.
+        let again = set.text(&["assemble", "--json", name]);
+        let again: serde_json::Value = serde_json::from_str(&again).expect("JSON");
+        assert_eq!(again[0]["done"], serde_json::json!([]), "{name}");
+        let started = set.text(&["assemble", name]);
+        assert!(started.contains("has been started with"), "{started}");
+        assert_eq!(set.text(&["stop", name]), format!("stopped {name}\n"));
+    }
+}
+
+#[test]
+fn a_member_is_failed_re_added_by_the_bitmap_replaced_and_removed_and_the_content_stays() {
+    let Some(fixtures) = fixtures() else { return };
+    for name in ["raid1-2-bitmap", "raid5-3-512k-bitmap", "raid6-6-512k-bitmap"] {
+        let set = Set::unpacked(&fixtures, name);
+        let (before, victim) = (set.content(), set.disk(1));
+        assert!(set.text(&["fail", name, &victim]).contains("faulty"));
+        assert!(set.detail("State").contains("degraded"), "{name}");
+        let lacking = set.text(&["assemble", name]);
+        assert!(lacking.contains("(out of"), "{lacking}");
+        let json = set.text(&["add", name, &victim, "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let device = &json["devices"][0];
+        assert_eq!(
+            (device["added"].as_str(), device["slot"].as_u64()),
+            (Some("re-added"), Some(1))
+        );
+        assert_eq!(device["missed_bytes"].as_u64(), Some(0), "{name}: nothing was written");
+        assert_eq!(set.detail("State"), "clean", "{name}");
+        assert!(set.refusal(&["add", name, &victim]).contains("already"));
+
+        let spare = set.new_disk(70, size(&victim));
+        assert_eq!(set.text(&["add", name, &spare]), format!("added {spare}\n"));
+        assert_eq!(set.detail("Spare Devices"), "1");
+        assert!(set.refusal(&["remove", name, &victim]).contains("fail it first"));
+        let said = set.text(&["replace", name, &victim, "--with", &spare]);
+        assert!(said.contains("replaced") && said.contains("slot 1"), "{said}");
+        let none = set.refusal(&["replace", name, &spare]);
+        assert!(none.contains("no spare for slot 1"), "{none}");
+        assert_eq!(set.text(&["check", name]), "mismatch_cnt = 0\n", "{name}");
+        assert_eq!(set.content(), before, "{name}");
+        let removed = set.text(&["remove", name, "failed"]);
+        assert_eq!(removed, format!("hot removed {victim} from {name}\n"));
+
+        // An old member whose slot is taken becomes a spare; one of nobody is asked for.
+        assert!(set.refusal(&["add", name, "--re-add", &victim]).contains("can't be re-added"));
+        assert_eq!(set.text(&["add", name, &victim]), format!("added {victim}\n"));
+        assert_eq!(
+            set.text(&["remove", name, &victim]),
+            format!("hot removed {victim} from {name}\n")
+        );
+        let foreign = set.new_disk(80, size(&spare));
+        let status = Command::new("mke2fs").args(["-q", "-F", &foreign]).status();
+        if status.is_ok_and(|status| status.success()) {
+            let refused = set.refusal(&["add", name, &foreign]);
+            assert!(refused.contains("--force"), "{refused}");
+        }
+        let small = set.new_disk(81, 4 << 20);
+        assert!(set.refusal(&["add", name, &small]).contains("the set needs"));
+    }
+}
+
+#[test]
+fn a_set_that_lacks_a_member_it_had_is_started_only_when_told_to() {
+    let Some(fixtures) = fixtures() else { return };
+    let set = Set::unpacked(&fixtures, "raid5-ls-4");
+    std::fs::remove_file(set.disk(2)).expect("removed");
+    let refused = set.refusal(&["assemble", "raid5-ls-4"]);
+    assert!(refused.contains("3 drives of 4") && refused.contains("--run"), "{refused}");
+    let started = set.text(&["assemble", "--run", "raid5-ls-4"]);
+    assert!(started.contains("3 drives (out of 4)"), "{started}");
+    let old = Set::unpacked(&fixtures, "raid5-4-v090");
+    assert!(old.refusal(&["assemble", &old.disk(0)]).contains("superblocks 0.90"));
+}
+
+#[test]
+fn create_takes_a_size_and_a_bitmaps_chunk() {
+    let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "new".to_owned() };
+    let disks: Vec<String> = (0..3).map(|n| set.new_disk(n, 24 << 20)).collect();
+    let disks: Vec<&str> = disks.iter().map(String::as_str).collect();
+    let create = ["create", "new", "-l5", "-n3", "-c64", "-binternal"];
+    let with = |more: &[&'static str]| -> Vec<&str> {
+        create.iter().copied().chain(more.iter().copied()).chain(disks.iter().copied()).collect()
+    };
+    let text = set.refusal(&with(&["--bitmap-chunk", "3"]));
+    assert!(text.contains("power of two from 4 KiB"), "{text}");
+    assert!(set.refusal(&with(&["--size", "1G"])).contains("at the most"));
+    set.text(&with(&["--bitmap-chunk", "64", "--size", "10M"]));
+    assert!(set.detail("Used Dev Size").starts_with("10240"), "{}", set.detail("Used Dev Size"));
+    let json = set.text(&["examine", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json[0]["bitmap"]["chunk_bytes"].as_u64(), Some(65536));
+    set.text(&["assemble", "new"]);
+    assert_eq!(set.detail("State"), "clean");
+}
