@@ -167,10 +167,13 @@ impl PartialParityLog {
             let same = |other: &Rc<str>| Rc::ptr_eq(other, name);
             spares.iter().any(same) && !members.iter().any(same)
         };
-        let spaces = self.spaces.borrow();
-        let spaces = spaces.iter().filter(|(name, _)| is_spare(name));
-        let spaces: Vec<Space> = spaces.map(|(_, space)| space.clone()).collect();
-        for space in spaces {
+        let mut empty = Vec::new();
+        for (name, space) in &*self.spaces.borrow() {
+            if is_spare(name) {
+                empty.push(space.clone());
+            }
+        }
+        for space in empty {
             space.empty(self.signature).await?;
         }
         Ok(())

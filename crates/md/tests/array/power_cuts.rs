@@ -84,7 +84,7 @@ impl Case {
         let (chunk, slots) = (sector / CHUNK_SECTORS, self.slots as u64);
         let (row, index) = (chunk / self.data_members(), chunk % self.data_members());
         let turn = row % slots;
-        let parity = if self.layout % 2 == 0 { slots - 1 - turn } else { turn };
+        let parity = if self.layout.is_multiple_of(2) { slots - 1 - turn } else { turn };
         let slot = if self.layout >= 2 {
             (parity + 1 + index) % slots
         } else {
