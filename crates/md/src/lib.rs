@@ -33,6 +33,7 @@
 //! | `spread` | pieces of one request joined to one request a member |
 //! | `parity` | parity of scatter-gather lists, on bytes or on the words of fills |
 //! | `locks` | who may touch which rows |
+//! | `write_log` | logs that close the write hole: the partial parity log |
 //! | `pieces`, `ranges` | bytes at places; sets of places |
 //! | `together` | waiting for several requests |
 //!
@@ -62,6 +63,7 @@ mod striped;
 pub mod superblock;
 pub mod sync;
 mod together;
+mod write_log;
 
 pub use array::Array;
 pub use member::{MemberReport, MemberState, SPARES_MAX};

@@ -259,6 +259,11 @@ impl Members {
         }
     }
 
+    /// The spares.
+    pub(crate) fn spares(&self) -> Vec<DeviceRef> {
+        self.spares.borrow().clone()
+    }
+
     /// Takes a spare away, by its very name: the string itself, not its text.
     pub(crate) fn take_spare(&self, name: &Rc<str>) -> Option<DeviceRef> {
         let mut spares = self.spares.borrow_mut();

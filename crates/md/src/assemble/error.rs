@@ -23,6 +23,8 @@ pub enum AssembleError {
     Level { device: String, name: String },
     #[error("set {set}: {what} is not supported")]
     Unsupported { set: Uuid, what: &'static str },
+    #[error("{device}: the space of its partial parity log {what}")]
+    LogSpace { device: String, what: &'static str },
     #[error("set {set}: {error}")]
     Spec { set: Uuid, error: SpecError },
     #[error(

@@ -26,7 +26,7 @@ mod error;
 mod facts;
 mod found;
 mod open;
-mod ppl;
+pub(crate) mod ppl;
 mod reshape;
 mod view;
 
@@ -35,4 +35,4 @@ pub use error::AssembleError;
 pub use facts::{ReshapeFacts, Superblock, level_of};
 pub use found::{Found, bad_blocks, bitmap, find, sets};
 pub use open::{OpenArray, OpenOptions};
-pub(crate) use open::{Shape, recovered, spec};
+pub(crate) use open::{Shape, log_parts, recovered, spec};

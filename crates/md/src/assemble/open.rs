@@ -213,16 +213,21 @@ async fn put_parity_right(
     views: &[Option<DeviceRef>],
     map: &ParityMap,
 ) -> Result<(), AssembleError> {
-    // A member that is being rebuilt has no log worth reading, and its data does not count.
-    let whole =
-        |slot| choice.member(slot).filter(|found| found.superblock.recovery_offset().is_none());
-    let members: Vec<Option<Found>> = (0..views.len()).map(|slot| whole(slot).cloned()).collect();
-    let views: Vec<Option<DeviceRef>> = views
-        .iter()
-        .zip(&members)
-        .map(|(view, found)| view.clone().filter(|_| found.is_some()))
-        .collect();
-    ppl::recover(&members, &views, map).await.map(|_| ())
+    ppl::recover(&log_parts(choice, views), map).await.map(|_| ())
+}
+
+/// The members as the recovery from their partial parity logs wants them.
+pub(crate) fn log_parts<'a>(
+    choice: &'a Choice,
+    views: &[Option<DeviceRef>],
+) -> Vec<Option<ppl::Part<'a>>> {
+    let part = |(slot, view): (usize, &Option<DeviceRef>)| {
+        let (found, data) = (choice.member(slot)?, view.clone()?);
+        let sectors = found.superblock.recovery_offset();
+        let recovered = sectors.map_or(u64::MAX, |sectors| sectors.saturating_mul(SECTOR));
+        Some(ppl::Part { found, data, recovered })
+    };
+    views.iter().enumerate().map(part).collect()
 }
 
 /// The data area of a member in one geometry.

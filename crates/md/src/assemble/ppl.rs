@@ -3,7 +3,8 @@
 //! For each member, the last record of its log whose header is whole and whose generation grows. For each of
 //! its entries whose checksum fits: the parity of the rows it names becomes the exclusive-or of the partial
 //! parity and of the data that was being written, as the members have it now. An entry whose data lies on a
-//! member that is not there is passed over: the parity still is that of the old data.
+//! member that is not there, or not rebuilt so far, is passed over: what was being written there is lost, and
+//! nothing else is.
 //!
 //! An entry names `data_sector` of the array and how much was written. Where its partial parity is shorter
 //! than a chunk, the same stretch of several chunks of one row was written; otherwise a run of whole chunks.
@@ -14,23 +15,73 @@ use super::error::AssembleError;
 use super::facts::Superblock;
 use super::found::{Found, moved, read_at};
 use crate::layout::parity::ParityMap;
-use crate::superblock::SECTOR;
 use crate::superblock::ppl::{Entry, HEADER_BYTES, Header, signature};
+use crate::superblock::{SECTOR, SUPERBLOCK_BYTES};
+use crate::write_log::ppl::Space;
 use rt::{Buf, DeviceRef, Request};
 use stdx::{ByteCount, Offset};
 
-/// The block in which parity is put right: what divides every entry.
-const STEP: u64 = SECTOR;
+/// The block in which parity is put right where all of an entry is a multiple of it; a sector otherwise.
+const PAGE: u64 = 4096;
 /// The most bytes of one entry's partial parity: the whole log, whose sectors are counted in 16 bits.
 const PARTIAL_MAX: u64 = 65_535 * SECTOR;
 
 /// What the logs gave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Recovered {
+pub(crate) struct Recovered {
     /// Entries that were applied.
-    pub(super) entries: usize,
+    pub(crate) entries: usize,
     /// Logs or entries that did not fit their checksum.
-    pub(super) mismatches: usize,
+    pub(crate) mismatches: usize,
+}
+
+/// What a member gives to the recovery.
+pub(crate) struct Part<'a> {
+    /// What was found on it.
+    pub(crate) found: &'a Found,
+    /// Its data area.
+    pub(crate) data: DeviceRef,
+    /// Below this byte of it, it has all that it should have.
+    pub(crate) recovered: u64,
+}
+
+impl Part<'_> {
+    fn has(&self, at: u64) -> bool {
+        at < self.recovered
+    }
+}
+
+/// The space of a member's log: as md has it, a header and whole pages, between superblock and data or behind
+/// the data.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn space(found: &Found) -> Result<Space, AssembleError> {
+    let wrong = |what| AssembleError::LogSpace { device: found.name(), what };
+    let Superblock::V1(sb) = &found.superblock else { return Err(wrong("is not there")) };
+    let (offset, sectors) = sb.ppl().ok_or(wrong("is not there"))?;
+    let header = HEADER_BYTES as u64 / SECTOR;
+    let page = PAGE / SECTOR;
+    let behind = u64::from(sectors).saturating_sub(header);
+    let sectors = header + behind - behind % page;
+    if sectors == header {
+        return Err(wrong("is too small for a header and a page"));
+    }
+    let at = moved(found, i64::from(offset), "the PPL")?;
+    let start = at.bytes() / SECTOR;
+    let (data, data_end) = (sb.data_offset, sb.data_offset.saturating_add(sb.data_size));
+    if start < data_end && start + sectors > data {
+        return Err(wrong("overlaps the data"));
+    }
+    let superblock = sb.super_offset..sb.super_offset + SUPERBLOCK_BYTES as u64 / SECTOR;
+    if start < superblock.end && start + sectors > superblock.start {
+        return Err(wrong("overlaps the superblock"));
+    }
+    let (device, bytes) = (found.device.clone(), sectors * SECTOR);
+    if Request::read(at, ByteCount(bytes)).check(&*device).is_err() {
+        return Err(wrong("would lie beyond the device's end"));
+    }
+    Ok(Space { device, at, bytes })
 }
 
 /// The last record of a member's log and where its partial parities begin.
@@ -56,15 +107,14 @@ async fn last_record(found: &Found) -> Result<Option<(Header, Offset)>, Assemble
     Ok(last)
 }
 
-/// Puts the parity right on `views`, the members' data areas.
-pub(super) async fn recover(
-    members: &[Option<Found>],
-    views: &[Option<DeviceRef>],
+/// Puts the parity right in the members' data areas.
+pub(crate) async fn recover(
+    parts: &[Option<Part<'_>>],
     map: &ParityMap,
 ) -> Result<Recovered, AssembleError> {
     let mut done = Recovered::default();
-    for (slot, found) in members.iter().enumerate() {
-        let Some(found) = found else { continue };
+    for (slot, part) in parts.iter().enumerate() {
+        let Some(Part { found, .. }) = part else { continue };
         let Some((header, mut at)) = last_record(found).await? else {
             done.mismatches += 1;
             continue;
@@ -76,7 +126,7 @@ pub(super) async fn recover(
                 break;
             }
             let partial = read_at(found, at, len, "the PPL").await?;
-            if entry.fits(&partial) && apply(entry, &partial, views, map).await? {
+            if entry.fits(&partial) && apply(entry, &partial, parts, map).await? {
                 done.entries += 1;
             } else {
                 done.mismatches += 1;
@@ -91,11 +141,11 @@ pub(super) async fn recover(
 async fn apply(
     entry: &Entry,
     partial: &[u8],
-    views: &[Option<DeviceRef>],
+    parts: &[Option<Part<'_>>],
     map: &ParityMap,
 ) -> Result<bool, AssembleError> {
     let chunk = map.chunk;
-    let capacity = views.iter().flatten().map(|view| view.geometry().capacity.bytes()).min();
+    let capacity = parts.iter().flatten().map(|part| part.data.geometry().capacity.bytes()).min();
     let rows = capacity.unwrap_or(0) / chunk;
     let Some(first) = entry.data_sector.checked_mul(SECTOR) else { return Ok(false) };
     let (data_bytes, parity_bytes) = (u64::from(entry.data_bytes), partial.len() as u64);
@@ -110,11 +160,13 @@ async fn apply(
         (map.data as u64, chunk, first.checked_add(data_bytes))
     };
     let Some(last) = last.filter(|last| *last <= rows * map.row_bytes()) else { return Ok(false) };
-    if disks > map.data as u64 || strip > chunk || !strip.is_multiple_of(STEP) {
+    if disks > map.data as u64 || strip > chunk || !strip.is_multiple_of(SECTOR) {
         return Ok(false);
     }
-    for step in (0..strip).step_by(STEP as usize) {
-        let mut parity = vec![0; STEP as usize];
+    let in_pages = [first, strip, chunk].iter().all(|bytes| bytes.is_multiple_of(PAGE));
+    let block = if in_pages { PAGE } else { SECTOR };
+    for step in (0..strip).step_by(block as usize) {
+        let mut parity = vec![0; block as usize];
         let mut touched = false;
         let mut lost = false;
         for disk in 0..disks {
@@ -124,19 +176,18 @@ async fn apply(
             }
             touched = true;
             let (place, _) = map.locate(at);
-            let Some(view) = views.get(place.slot).and_then(Option::as_ref) else {
+            let part = parts.get(place.slot).and_then(Option::as_ref);
+            let Some(part) = part.filter(|part| part.has(place.at)) else {
                 lost = true;
                 break;
             };
-            xor(
-                &mut parity,
-                &view.submit(Request::read(Offset(place.at), ByteCount(STEP))).await?.to_vec(),
-            );
+            let read = Request::read(Offset(place.at), ByteCount(block));
+            xor(&mut parity, &part.data.submit(read).await?.to_vec());
         }
         if !touched || lost {
             continue;
         }
-        if let Some(own) = partial.get(step as usize..(step + STEP) as usize) {
+        if let Some(own) = partial.get(step as usize..(step + block) as usize) {
             xor(&mut parity, own);
         }
         let row = map.row((first + step) / map.row_bytes());
@@ -144,8 +195,9 @@ async fn apply(
             return Ok(false);
         }
         let (place, _) = map.locate(first + step);
-        if let Some(view) = views.get(row.p).and_then(Option::as_ref) {
-            view.submit(Request::write(Offset(place.at), Buf::copy_of(&parity))).await?;
+        let part = parts.get(row.p).and_then(Option::as_ref);
+        if let Some(part) = part.filter(|part| part.has(place.at)) {
+            part.data.submit(Request::write(Offset(place.at), Buf::copy_of(&parity))).await?;
         }
     }
     Ok(true)

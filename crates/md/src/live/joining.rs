@@ -14,7 +14,7 @@ use super::keeper::Listed;
 use super::kept::Kept;
 use super::opening::area_of;
 use super::{LiveArray, LiveError};
-use crate::assemble::{Found, Superblock};
+use crate::assemble::{Found, Superblock, ppl};
 use crate::member::MemberState;
 use crate::superblock::place::Version;
 use crate::superblock::v1::{BadBlockPlace, DEVICES_MAX, ReshapeFields, SuperblockV1};
@@ -122,6 +122,9 @@ impl LiveArray {
         let superblock = Superblock::V1(Box::new(superblock));
         let found = Found { device: Rc::clone(&device), superblock, at };
         let area = area_of(&found, true).await?;
+        if let Some(log) = &self.log {
+            log.add(rt::Device::name(&*area), ppl::space(&found)?);
+        }
         self.array
             .add_spare(Rc::clone(&area) as DeviceRef)
             .map_err(|error| LiveError::Spec { set, error })?;

@@ -41,6 +41,8 @@ pub(super) struct Keeper {
     /// Below this sector copies and parity are right, as superblocks count.
     resynced: Cell<u64>,
     dirty: Cell<bool>,
+    /// The superblocks on the members say that it is dirty.
+    says_dirty: Cell<bool>,
     /// How often the members had changed when the superblocks were written last.
     recorded: Cell<u64>,
     in_flight: Cell<u32>,
@@ -75,6 +77,7 @@ impl Keeper {
             events: Cell::new(beginning.events),
             resynced: Cell::new(beginning.resynced),
             dirty: Cell::new(false),
+            says_dirty: Cell::new(false),
             recorded: Cell::new(array.set.members.changes()),
             in_flight: Cell::new(0),
             last_write: Cell::new(now),
@@ -193,7 +196,7 @@ impl Keeper {
     async fn set_dirty(&self, dirty: bool) -> Result<(), IoErrorKind> {
         let _alone = self.writing.lock().await;
         // Whoever came first has done it.
-        if self.dirty.get() == dirty {
+        if self.dirty.get() == dirty && self.says_dirty.get() == dirty {
             return Ok(());
         }
         if !dirty && self.in_flight.get() > 0 {
@@ -201,6 +204,7 @@ impl Keeper {
         }
         // Whoever comes to write from here on waits, and makes it dirty again.
         let before = self.dirty.replace(dirty);
+        self.says_dirty.set(false);
         if !dirty {
             self.flush_members().await;
         }
@@ -208,6 +212,7 @@ impl Keeper {
         if written.is_err() {
             self.dirty.set(before);
         }
+        self.says_dirty.set(dirty && written.is_ok());
         written
     }
 
@@ -515,7 +520,7 @@ impl Keeper {
 
     /// A write to a range may begin when this is done.
     async fn allow(&self, durable: bool) -> Result<(), IoErrorKind> {
-        if !self.dirty.get() {
+        if !self.says_dirty.get() {
             self.set_dirty(true).await?;
         }
         if durable {
@@ -538,7 +543,7 @@ impl Recorder for Keeper {
         self.in_flight.set(self.in_flight.get() + 1);
         let now = self.rt.now();
         let durable = self.intent.as_ref().is_none_or(|intent| intent.begin(&range, now));
-        if durable && self.dirty.get() {
+        if durable && self.says_dirty.get() {
             return Box::pin(std::future::ready(Ok(())));
         }
         let myself = self.myself.clone();

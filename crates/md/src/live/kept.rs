@@ -6,7 +6,7 @@
 
 use super::area::Area;
 use crate::array::Array;
-use crate::assemble::{Found, Superblock};
+use crate::assemble::{Found, Superblock, ppl};
 use crate::member::{MemberReport, MemberState};
 use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{Features, SECTOR};
@@ -58,6 +58,14 @@ impl Kept {
         let Superblock::V1(superblock) = &found.superblock else {
             unreachable!("superblocks 0.90 were refused")
         };
+        let mut superblock = (**superblock).clone();
+        // Before several records are written the superblocks say that there may be several.
+        if superblock.features.has(Features::PPL)
+            && ppl::space(found).is_ok_and(|space| space.holds_several())
+        {
+            superblock.features = superblock.features.with(Features::PPL, false);
+            superblock.features = superblock.features.with(Features::MULTIPLE_PPLS, true);
+        }
         let by_bitmap = superblock.features.has(Features::RECOVERY_BITMAP);
         let recovered = found.superblock.recovery_offset().map(|sectors| sectors * SECTOR);
         let has_slot = superblock.role().is_some_and(|role| role.slot().is_some());
@@ -66,7 +74,7 @@ impl Kept {
             device: found.device.clone(),
             at: found.at,
             number: superblock.device_number as usize,
-            superblock: RefCell::new((**superblock).clone()),
+            superblock: RefCell::new(superblock),
             area,
             by_bitmap: Cell::new(by_bitmap),
             without_bitmap: Cell::new(filled.is_some()),

@@ -33,7 +33,9 @@
 //! the feature "replacement" and how much of it is right. When it has all it is the member, and the old one has
 //! failed.
 //!
-//! **Not done here**: sets with a PPL or a journal, with superblocks 0.90, or in a reshape: they are
+//! **A partial parity log** (`write_log::ppl`) closes the write hole of RAID 5; `opening` says how it is read back.
+//!
+//! **Not done here**: sets with a journal, with superblocks 0.90, or in a reshape: they are
 //! refused by name, and can be read.
 
 mod area;
@@ -50,6 +52,7 @@ use crate::ranges::RangeSet;
 use crate::spec::{Level, SpecError};
 use crate::superblock::{ALL_SECTORS, SECTOR, Uuid};
 use crate::sync::{CheckReport, Initialise, STEP, SyncError, SyncPriority};
+use crate::write_log::ppl::PartialParityLog;
 pub use joining::Added;
 use keeper::Keeper;
 use rt::{DeviceRef, IoErrorKind, Request, Rt};
@@ -119,13 +122,14 @@ pub struct LiveArray {
     set: Uuid,
     array: Rc<Array>,
     keeper: Rc<Keeper>,
+    log: Option<Rc<PartialParityLog>>,
     /// Places whose parity is to be made anew although the engine takes it as it is: see `opening`.
     suspect: RefCell<RangeSet>,
 }
 
 impl LiveArray {
     /// Opens a set for writing. Nothing is written before the first write, the first resync, or a lost
-    /// member.
+    /// member; but what partial parity logs tell of a dirty set is written at once.
     ///
     /// # Errors
     /// [`LiveError`]
@@ -141,8 +145,8 @@ impl LiveArray {
             return Err(LiveError::ReadOnly { set: choice.set, what });
         }
         let opened = opening::open(rt, name, &choice, options).await?;
-        let opening::Opened { array, keeper, suspect } = opened;
-        Ok(LiveArray { set: choice.set, array, keeper, suspect: RefCell::new(suspect) })
+        let opening::Opened { array, keeper, log, suspect } = opened;
+        Ok(LiveArray { set: choice.set, array, keeper, log, suspect: RefCell::new(suspect) })
     }
 
     /// The engine.
@@ -234,7 +238,17 @@ impl LiveArray {
     /// # Errors
     /// [`LiveError`]
     pub async fn rebuild(&self, slot: usize, priority: SyncPriority) -> Result<(), LiveError> {
+        self.empty_spares().await?;
         self.fill(slot, false, priority).await
+    }
+
+    /// Before a spare is taken for anything, its partial parity log is emptied: what it holds is of a time when
+    /// it was no member.
+    async fn empty_spares(&self) -> Result<(), LiveError> {
+        match &self.log {
+            Some(log) => Ok(log.empty_spares().await.map_err(AssembleError::from)?),
+            None => Ok(()),
+        }
     }
 
     /// Begins to replace the member of a slot by a spare: the one of this name, or the first.
@@ -249,6 +263,7 @@ impl LiveArray {
         if slot >= members.len() || !members.is_active(slot) || members.has_replacement(slot) {
             return Err(LiveError::NotActive { set, slot });
         }
+        self.empty_spares().await?;
         let named = |name: &str| spare.is_none_or(|wanted| wanted == name);
         let reports = self.array.members();
         let names = reports.iter().filter(|one| one.state == MemberState::Spare);

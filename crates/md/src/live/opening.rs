@@ -1,23 +1,31 @@
 //! From a choice of members to a set that is open for writing.
 //!
-//! Nothing is written here. The engine gets each member's data area, without its bad blocks; what the
+//! Nothing is written here, but what partial parity logs tell of a dirty set. The engine gets each member's data area, without its bad blocks; what the
 //! superblocks and the bitmap say is not right (a resync that did not end, a member that is being filled) it
-//! learns as ranges. What is not understood well enough to be written is refused by name.
+//! learns as ranges.
+//!
+//! **Partial parity logs.** What was dirty has its parity put right on the members before the engine is made, with
+//! a member missing too; when that is durable the logs are emptied. The set is clean afterwards, as md has it,
+//! where all logs were whole and had something to say, no member is missing, and no resync was under way.
+//! What is not understood well enough to be written is refused by name.
 
 use super::area::Area;
 use super::intent::Intent;
 use super::keeper::{Beginning, Keeper};
 use super::kept::Kept;
 use super::{LiveError, LiveOptions, places_until};
-use crate::array::Array;
+use crate::array::{Array, Engine};
 use crate::assemble::{
-    AssembleError, Choice, Found, OpenOptions, Shape, Superblock, bad_blocks, level_of, recovered,
-    spec,
+    AssembleError, Choice, Found, OpenOptions, Shape, Superblock, bad_blocks, level_of, log_parts,
+    ppl, recovered, spec,
 };
+use crate::layout::parity::ParityMap;
 use crate::ranges::RangeSet;
-use crate::spec::Level;
+use crate::spec::{Level, Map};
+use crate::superblock::ppl::signature;
 use crate::superblock::{ALL_SECTORS, Features, SECTOR};
-use rt::{DeviceRef, Request, Rt};
+use crate::write_log::ppl::PartialParityLog;
+use rt::{Device, DeviceRef, Request, Rt};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 
@@ -25,6 +33,7 @@ use stdx::{ByteCount, Offset};
 pub(super) struct Opened {
     pub(super) array: Rc<Array>,
     pub(super) keeper: Rc<Keeper>,
+    pub(super) log: Option<Rc<PartialParityLog>>,
     /// Places where the engine takes parity as it is, and where it is to be made anew all the same: those of
     /// a RAID 6 that was started dirty without one member. What that member had comes from P, and Q is made
     /// to agree. (A parity set that lacks as many as it can has nothing to compare with.)
@@ -45,23 +54,29 @@ pub(super) async fn open(
         AssembleError::Level { device, name }
     })?;
     let redundant = !matches!(level, Level::Linear | Level::Raid0);
-    let was_dirty = redundant && facts.resync_offset() != ALL_SECTORS;
+    let mut was_dirty = redundant && facts.resync_offset() != ALL_SECTORS;
     let missing = choice.degraded();
     let too_few = missing > 0 && level.parities() > 0;
-    if was_dirty && too_few && !options.force {
+    let has_log = has_log(choice, level)?;
+    if was_dirty && too_few && !has_log && !options.force {
         return Err(LiveError::DirtyDegraded { set, missing });
     }
-    // With a parity too few nothing better than what is there can be made, and somebody asked for it.
-    let dirty = was_dirty && !too_few;
-    let (mut kept, mut members) = (Vec::new(), Vec::new());
+    let (mut kept, mut members, mut spaces) = (Vec::new(), Vec::new(), Vec::new());
+    let mut keep = |found: &Found, area: &Rc<Area>| {
+        if has_log {
+            spaces.push((area.name(), ppl::space(found)?));
+        }
+        kept.push(Kept::of(found, Rc::clone(area)));
+        Ok::<(), AssembleError>(())
+    };
     for slot in 0..choice.slots.len() {
         let Some(found) = choice.member(slot) else {
             members.push(None);
             continue;
         };
         let area = area_of(found, redundant).await?;
-        members.push(Some(Rc::clone(&area) as DeviceRef));
-        kept.push(Kept::of(found, area));
+        keep(found, &area)?;
+        members.push(Some(area as DeviceRef));
     }
     let shape = Shape {
         level,
@@ -71,8 +86,20 @@ pub(super) async fn open(
         offset: Superblock::data_offset,
     };
     let mut spec = spec(choice, &shape, members, OpenOptions::default())?;
-    spec.clean = !dirty;
     let spec_error = |error| LiveError::Spec { set, error };
+    let mut made_clean = false;
+    if was_dirty
+        && has_log
+        && let Map::Parity(map) = spec.plan().map_err(spec_error)?.map
+    {
+        let recovered = recover(choice, &spec.members, &map).await?;
+        let whole = recovered.entries > 0 && recovered.mismatches == 0;
+        made_clean = whole && missing == 0 && facts.resync_offset() == 0;
+    }
+    was_dirty &= !made_clean;
+    // With a parity too few nothing better than what is there can be made: a log told, or somebody asked for it.
+    let dirty = was_dirty && !too_few;
+    spec.clean = !dirty;
     let array = Array::create(rt, name, spec).map_err(spec_error)?;
     let one_parity_more = was_dirty && too_few && missing < level.parities();
     let intent = Intent::of(choice, dirty || one_parity_more).await?;
@@ -119,12 +146,12 @@ pub(super) async fn open(
         array.replace(*slot, Rc::clone(&area) as DeviceRef).map_err(spec_error)?;
         let sectors = found.superblock.recovery_offset().unwrap_or(0);
         array.set.members.set_copied(*slot, sectors.saturating_mul(SECTOR));
-        kept.push(Kept::of(found, area));
+        keep(found, &area)?;
     }
     for spare in &choice.spares {
         let area = area_of(spare, redundant).await?;
         array.add_spare(Rc::clone(&area) as DeviceRef).map_err(spec_error)?;
-        kept.push(Kept::of(spare, area));
+        keep(spare, &area)?;
     }
     let beginning = Beginning {
         kept,
@@ -138,19 +165,28 @@ pub(super) async fn open(
         array.record_with(Rc::clone(&keeper) as _);
         *array.set.unreadable.borrow_mut() = Some(keeper.log_keeper());
     }
-    Ok(Opened { array, keeper, suspect })
+    let mut log = None;
+    if let Engine::Stripes(stripes) = &array.engine
+        && has_log
+    {
+        let writer = PartialParityLog::new(&array.set, &stripes.map, signature(set), spaces);
+        stripes.log_with(Rc::clone(&writer) as _);
+        log = Some(writer);
+    }
+    if made_clean {
+        let noted = keeper.note_resynced(ALL_SECTORS).await;
+        noted.map_err(|kind| LiveError::Superblocks { set, kind })?;
+    }
+    Ok(Opened { array, keeper, log, suspect })
 }
 
 /// What a member's superblock must not have.
 fn refuse(choice: &Choice) -> Result<(), LiveError> {
     let read_only = |what| Err(LiveError::ReadOnly { set: choice.set, what });
     let features = choice.facts.features();
-    for (feature, what) in [
-        (Features::PPL, "a partial parity log"),
-        (Features::MULTIPLE_PPLS, "a partial parity log"),
-        (Features::JOURNAL, "a journal"),
-        (Features::RESHAPE_ACTIVE, "a reshape under way"),
-    ] {
+    for (feature, what) in
+        [(Features::JOURNAL, "a journal"), (Features::RESHAPE_ACTIVE, "a reshape under way")]
+    {
         if features.has(feature) {
             return read_only(what);
         }
@@ -162,6 +198,32 @@ fn refuse(choice: &Choice) -> Result<(), LiveError> {
         }
     }
     Ok(())
+}
+
+/// Whether the set has partial parity logs, which only RAID 5 can have.
+fn has_log(choice: &Choice, level: Level) -> Result<bool, AssembleError> {
+    let has_log = choice.facts.features().has_ppl();
+    if has_log && level != Level::Raid5 {
+        let what = "a partial parity log at another level than 5";
+        return Err(AssembleError::Unsupported { set: choice.set, what });
+    }
+    Ok(has_log)
+}
+
+/// Puts the parity right by the partial parity logs, durably, and empties the logs.
+async fn recover(
+    choice: &Choice,
+    members: &[Option<DeviceRef>],
+    map: &ParityMap,
+) -> Result<ppl::Recovered, AssembleError> {
+    let recovered = ppl::recover(&log_parts(choice, members), map).await?;
+    for member in members.iter().flatten() {
+        member.submit(Request::flush()).await?;
+    }
+    for found in (0..members.len()).filter_map(|slot| choice.member(slot)) {
+        ppl::space(found)?.empty(signature(choice.set)).await?;
+    }
+    Ok(recovered)
 }
 
 /// The data area of a member, as a device.

@@ -12,6 +12,7 @@
 use super::Stripes;
 use crate::member::{Manner, Writes};
 use crate::parity::Sums;
+use crate::write_log::{Held, STRETCHES_MAX, Stretch};
 use futures_util::stream::{self, StreamExt};
 use rt::{IoErrorKind, SgList};
 use std::ops::Range;
@@ -31,6 +32,7 @@ impl Stripes {
     ) -> Result<(), IoErrorKind> {
         let step =
             if manner.zeroes { (ZERO_STEP / self.map.chunk).max(1) } else { self.rows_in_step() };
+        let step = if self.log().is_some() { step.min(STRETCHES_MAX as u64) } else { step };
         if rows.end - rows.start <= step {
             return self.write_rows_now(rows, data, manner).await;
         }
@@ -100,21 +102,43 @@ impl Stripes {
 
     async fn write_and_settle(&self, rows: &Range<u64>, by_member: Vec<SgList>, manner: Manner) {
         let start = self.places(rows).start;
+        let held = self.log_rows(rows, &by_member).await;
         let mut writes = Writes::default();
         for (slot, data) in by_member.iter().enumerate() {
             self.set.members.write(slot, start, data, manner, &mut writes);
         }
         self.set.members.settle(writes, |_| false).await;
+        drop(held);
+    }
+
+    /// Logs whole rows, where there is a log: nothing but that they are written.
+    async fn log_rows(&self, rows: &Range<u64>, by_member: &[SgList]) -> Held {
+        let Some(log) = self.log() else { return Held::default() };
+        let start = self.places(rows).start;
+        let stretch = |number: u64| {
+            let (row, places) = (self.map.row(number), self.places(&(number..number + 1)));
+            let part = (places.start - start) as usize..(places.end - start) as usize;
+            let all = by_member.iter().map(|data| data.slice(part.clone())).enumerate();
+            let is_there = |slot: &usize| self.set.members.writable(*slot, &places);
+            let (parity, data): (Vec<_>, Vec<_>) = all.partition(|(slot, _)| row.is_parity(*slot));
+            let parity = parity.into_iter().filter(|(slot, _)| is_there(slot)).collect();
+            Stretch { row: number, places, data: data.into(), parity, partial: None }
+        };
+        let stretches: Vec<Stretch> = rows.clone().map(stretch).collect();
+        log.begin(&stretches).await
     }
 
     async fn zero_rows(&self, rows: &Range<u64>, manner: Manner) {
         let places = self.places(rows);
         let zeros = SgList::zeros((places.end - places.start) as usize);
+        let held = self.log_rows(rows, &vec![zeros.clone(); self.map.disks]).await;
         let mut writes = Writes::default();
         for slot in 0..self.map.disks {
             self.set.members.write(slot, places.start, &zeros, manner, &mut writes);
         }
-        if self.set.members.settle(writes, |_| true).await.is_some() {
+        let unable = self.set.members.settle(writes, |_| true).await.is_some();
+        drop(held);
+        if unable {
             // Not every member knows how, or one failed: plain writes tell.
             let by_member = vec![zeros; self.map.disks];
             self.write_and_settle(rows, by_member, Manner { zeroes: false, ..manner }).await;

@@ -9,6 +9,7 @@
 //! | read, a member missing or a bad place | [`gather`]: reads the others, computes | its rows |
 //! | write of whole rows | parity from the caller's data, no copy, no read ([`full`]) | its rows |
 //! | write of parts of a row | batch, [`plan`], gather, compute, write ([`write`]) | the row |
+//! | the same, with a write log | in rounds, each logged before ([`logged`]) | the row |
 //! | background operation | `sync` | its rows |
 //!
 //! | module | holds |
@@ -29,11 +30,12 @@
 //! right. (4) Where parity isn't known to be right, it is made from all data, never changed by a
 //! difference.
 //!
-//! It doesn't close the write hole: see `docs/theory/raid.md`.
+//! Without a [write log](crate::write_log) it doesn't close the write hole: see `docs/theory/raid.md`.
 
 pub(crate) mod cache;
 pub(crate) mod full;
 pub(crate) mod gather;
+pub(crate) mod logged;
 pub(crate) mod plan;
 pub(crate) mod read;
 pub(crate) mod stream;
@@ -44,6 +46,7 @@ use crate::locks::RangeLock;
 use crate::pieces::Pieces;
 use crate::set::Set;
 use crate::spread::MEMBER_REQUEST_MAX;
+use crate::write_log::WriteLog;
 use cache::Cache;
 use rt::sync::Semaphore;
 use rt::{IoErrorKind, IoFuture, Op, Request, SgList};
@@ -69,6 +72,7 @@ pub(crate) struct Stripes {
     pending: RefCell<BTreeMap<u64, PendingRow>>,
     streams: RefCell<Streams>,
     active: Semaphore,
+    log: RefCell<Option<Rc<dyn WriteLog>>>,
 }
 
 impl Stripes {
@@ -81,6 +85,7 @@ impl Stripes {
             pending: RefCell::default(),
             streams: RefCell::default(),
             active: Semaphore::new(ROWS_ACTIVE_MAX),
+            log: RefCell::default(),
         }
     }
 

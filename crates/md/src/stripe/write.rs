@@ -156,7 +156,11 @@ impl Stripes {
         let _permit = self.active.acquire().await.expect("the semaphore is never closed");
         let guard = self.locks.exclusive(row..row + 1).await;
         let batch = self.pending.borrow_mut().remove(&row).expect("a batch was put down").writes;
-        let result = self.write_parts(row, &batch).await;
+        let apart = self.log().is_some() && !self.follow_one_another(row, &batch);
+        let mut result = Ok(());
+        for together in batch.chunks(if apart { 1 } else { batch.len() }) {
+            result = result.and(self.write_parts(row, together).await);
+        }
         drop(guard);
         for write in batch {
             drop(write.stream);
@@ -193,13 +197,17 @@ impl Stripes {
         }
         self.add_parity(&row, &plan.bands, &mut new, &known).await;
 
-        let mut writes = Writes::default();
-        for (slot, pieces) in new.iter().enumerate() {
-            for (at, data) in pieces.iter() {
-                members.write(slot, at, data, manner, &mut writes);
+        if let Some(log) = self.log() {
+            self.write_logged(&*log, number, &plan.bands, &new, &known, manner).await;
+        } else {
+            let mut writes = Writes::default();
+            for (slot, pieces) in new.iter().enumerate() {
+                for (at, data) in pieces.iter() {
+                    members.write(slot, at, data, manner, &mut writes);
+                }
             }
+            members.settle(writes, |_| false).await;
         }
-        members.settle(writes, |_| false).await;
         self.covered(&places)?;
 
         for parity in [Some(row.p), row.q].into_iter().flatten() {
@@ -216,7 +224,7 @@ impl Stripes {
     }
 
     /// Lays a write's data over what is there, by slot and place.
-    fn lay(&self, write: &PendingWrite, pieces: &mut [Pieces], to_keep: bool) {
+    pub(super) fn lay(&self, write: &PendingWrite, pieces: &mut [Pieces], to_keep: bool) {
         let (mut at, end) = (write.at, write.at + write.data.len() as u64);
         while at < end {
             let (place, rest) = self.map.locate(at);

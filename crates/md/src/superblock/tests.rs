@@ -228,3 +228,92 @@ proptest! {
         let _ = bad_blocks::decode(&bytes, 3);
     }
 }
+
+/// Puts something else at some places: a bit, a byte, or a number at its limits.
+fn mutate(bytes: &mut [u8], prng: &mut stdx::Prng) {
+    for _ in 0..=prng.below(3) {
+        let at = prng.below(bytes.len() as u64) as usize;
+        match prng.below(4) {
+            0 => bytes[at] ^= 1 << prng.below(8),
+            1 => bytes[at] = prng.next_u64() as u8,
+            kind => {
+                let word = bytes.len().min(at & !3);
+                let number = [0, 1, u32::MAX, i32::MAX as u32, 1 << 31][prng.below(5) as usize];
+                let number = if kind == 2 { number } else { prng.next_u64() as u32 };
+                let end = bytes.len().min(word + 4);
+                bytes[word..end].copy_from_slice(&number.to_le_bytes()[..end - word]);
+            }
+        }
+    }
+}
+
+/// A checksum keeps out what was damaged, not what was written wrong: with a checksum that fits, any field may
+/// hold anything. What is read of it then reads as itself when it is written again.
+#[test]
+fn fields_of_any_value_under_a_checksum_that_fits_are_refused_or_read() {
+    let mut prng = stdx::Prng::new(11);
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let mut bytes = example().encode();
+        mutate(&mut bytes[8..300], &mut prng);
+        let count = u32::from_le_bytes([bytes[220], bytes[221], bytes[222], bytes[223]]) as usize;
+        bytes[216..220].fill(0);
+        if let Some(covered) = bytes.get(..count.saturating_mul(2).saturating_add(256)) {
+            let sum = fields::word_sum(covered);
+            bytes[216..220].copy_from_slice(&sum.to_le_bytes());
+        }
+        match SuperblockV1::decode(&bytes) {
+            Ok(found) => {
+                read += 1;
+                assert_eq!(SuperblockV1::decode(&found.encode()), Ok(found));
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(error.offset <= bytes.len(), "{error}");
+            }
+        }
+    }
+    assert!(read > 2000 && refused > 2000, "{read} read, {refused} refused");
+}
+
+#[test]
+fn mutations_of_the_other_structures_are_refused_or_read() {
+    let mut prng = stdx::Prng::new(12);
+    let entry = Entry {
+        data_sector: 512,
+        parity_bytes: 4096,
+        data_bytes: 8192,
+        parity_slot: 1,
+        checksum: 7,
+    };
+    let header = Header { signature: 9, generation: 5, entries: vec![entry; 9] };
+    let header = header.encode().expect("they fit");
+    let log = bad_blocks::encode(&[BadBlock { sector: 4096, sectors: 8 }; 9], 8).expect("they fit");
+    for _ in 0..5000 {
+        let mut bytes = example_v090();
+        mutate(&mut bytes, &mut prng);
+        bytes[152..156].fill(0);
+        let sum = fields::word_sum(&bytes);
+        bytes[152..156].copy_from_slice(&sum.to_le_bytes());
+        let _ = SuperblockV090::decode(&bytes);
+
+        let mut bytes = header.clone();
+        mutate(&mut bytes[512..1024], &mut prng);
+        bytes[532..536].fill(0);
+        let sum = crc32c::checksum(&bytes);
+        bytes[532..536].copy_from_slice(&sum.to_le_bytes());
+        if let Ok(found) = Header::decode(&bytes) {
+            assert_eq!(Header::decode(&found.encode().expect("they fit")), Ok(found));
+        }
+
+        let mut bytes = example_bitmap().encode();
+        mutate(&mut bytes, &mut prng);
+        if let Ok(found) = BitmapSuperblock::decode(&bytes) {
+            assert!(found.bits() <= bitmap::BITS_MAX);
+        }
+
+        let mut bytes = log.clone();
+        mutate(&mut bytes, &mut prng);
+        let _ = bad_blocks::decode(&bytes, prng.below(60) as u8);
+    }
+}

@@ -2,8 +2,10 @@
 
 mod assembled;
 mod behaves_as_bytes;
+mod damage;
 mod fixtures;
 mod grow;
 mod live;
+mod power_cuts;
 mod redundancy;
 mod rig;

@@ -26,7 +26,7 @@ pub struct ServeArgs {
     /// The export's name; clients that name none get it too
     #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
-    /// For reading only; sets with a PPL or a journal, or in a reshape, can only be served so
+    /// For reading only; sets in a reshape can only be served so
     #[arg(short = 'o', long)]
     readonly: bool,
     #[command(flatten)]
