@@ -1,4 +1,4 @@
-//! Checksums of blocks: fletcher 2 and 4, SHA-256, SHA-512/256, BLAKE3.
+//! Checksums of blocks: fletcher 2 and 4, SHA-256, SHA-512/256, Skein, Edon-R, BLAKE3.
 //!
 //! Each gives 256 bits as four words of 64, the form in which a block pointer of ZFS keeps them. How a
 //! digest's bytes become words is part of the checksum: SHA-256's are read big-endian, the others'
@@ -6,15 +6,20 @@
 //! are [swapped](Sum::swapped).
 //!
 //! **Source**: the Fletcher sums' definition as in OpenZFS (two interleaved sums of 64-bit words; four
-//! orders of one sum of 32-bit words), FIPS 180-4, the BLAKE3 paper. SHA-2 and BLAKE3 are libraries'.
+//! orders of one sum of 32-bit words), FIPS 180-4, the BLAKE3 paper; Skein's and Edon-R's stand in their files. SHA-2
+//! and BLAKE3 are libraries'.
 
+mod edonr;
 mod fletcher;
 #[cfg(target_arch = "x86_64")]
 mod fletcher_x86;
+mod skein;
 
+pub use edonr::edonr;
 pub use fletcher::{Fletcher4, Width, fletcher2, fletcher4, fletcher4_of};
+pub use skein::skein;
 
-use sha2::{Digest, Sha256, Sha512_256};
+use sha2::{Digest, Sha256, Sha512, Sha512_256};
 
 /// A checksum: four words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,6 +57,11 @@ pub fn sha512_256(bytes: &[u8]) -> Sum {
     Sum::of_le_bytes(&Sha512_256::digest(bytes).into())
 }
 
+/// The whole of SHA-512: what the MACs of encrypted pointers are hashed by.
+pub fn sha512(bytes: &[u8]) -> [u8; 64] {
+    Sha512::digest(bytes).into()
+}
+
 /// BLAKE3 with a key: the pool's salt.
 pub fn blake3(salt: &[u8; 32], bytes: &[u8]) -> Sum {
     Sum::of_le_bytes(blake3::keyed_hash(salt, bytes).as_bytes())
@@ -84,6 +94,7 @@ mod tests {
         assert_eq!(sum.0[0], 0xba78_16bf_8f01_cfea);
         assert_eq!(sum.0[3], 0xb410_ff61_f200_15ad);
         assert_eq!(sha512_256(b"abc").swapped().0[0], 0x5304_8e26_8194_1ef9);
+        assert_eq!(sha512(b"abc")[..4], [0xdd, 0xaf, 0x35, 0xa1]);
         let key = *b"whats the Elvish word for friend";
         assert_eq!(blake3(&key, b"").swapped().0[0], 0x92b2_b756_04ed_3c76);
     }

@@ -103,7 +103,8 @@ impl FoundPool {
     pub fn uberblocks(&self) -> Vec<Uberblock> {
         let mut all: Vec<Uberblock> = Vec::new();
         for member in self.members.values() {
-            all.extend(member.labels.uberblocks.iter().map(|found| found.uberblock.clone()));
+            let rings = member.labels.labels.iter().flat_map(|label| &label.uberblocks);
+            all.extend(rings.map(|found| found.uberblock.clone()));
         }
         all.sort_by(|a, b| b.newer(a));
         all.dedup();
@@ -151,7 +152,7 @@ pub async fn find(devices: &[DeviceRef]) -> Found {
 
 fn member(device: &DeviceRef, labels: Labels) -> Option<Member> {
     let txg_of = |list: &NvList| list.u64("txg").ok().flatten().unwrap_or(0);
-    let lists = labels.configurations.iter().map(|found| &found.list);
+    let lists = labels.configurations().map(|(_, found)| &found.list);
     let config = lists.max_by_key(|list| txg_of(list))?.clone();
     let number = |name| config.u64(name).ok().flatten();
     let guid = number("guid")?;

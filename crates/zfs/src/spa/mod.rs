@@ -14,8 +14,10 @@
 
 pub mod features;
 pub mod found;
+pub mod keys;
 mod open;
 pub mod walk;
 
 pub use found::{Found, FoundPool, Member, PoolState, find};
+pub use keys::LoadKeyError;
 pub use open::{OpenError, OpenOptions, Spa, packed_list};

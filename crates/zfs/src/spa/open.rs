@@ -2,27 +2,31 @@
 
 use super::features::{self, InUse};
 use super::found::FoundPool;
+use super::keys::Keys;
 use crate::dmu::Objset;
 use crate::dsl::Dsl;
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use rt::{DeviceRef, Rt};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use zfs_format::nvlist::NvList;
 use zfs_format::pool_directory;
 use zfs_format::uberblock::{Uberblock, VERSION_BEFORE_FEATURES, VERSION_FEATURES};
-use zfs_format::vdev::{Vdev, VdevKind};
+use zfs_format::space_map::{Change, Entries, Entry, SpaceMapHeader};
+use zfs_format::vdev::Vdev;
+use zfs_format::vdev::indirect::{Mapping, MappingEntry};
 use zfs_format::wire::{Reader, Record, Wire};
 use zfs_store::ReadBlocks;
-use zfs_store::arc::{Arc, ArcOptions};
-use zfs_store::store::Store;
-use zfs_store::vdev::Tree;
+use zfs_store::{Store, Tree, TreeError};
 
 /// Bytes of the configuration in the MOS that are read: the bound of an nvlist.
 const CONFIG_BYTES_MAX: u64 = zfs_format::nvlist::BYTES_MAX as u64;
 /// Entries of a removed vdev's mapping that are read: 2^24, a vdev of 2 TiB in pieces of 128 KiB.
 const MAPPING_ENTRIES_MAX: u64 = 1 << 24;
+/// Bytes of a dirty time log that are read: 16 Mi of entries, far more than OpenZFS lets one grow.
+const DTL_BYTES_MAX: u64 = 128 << 20;
 /// How often the root block is tried at an older uberblock, when the newest doesn't lead to a MOS.
 const REWINDS_MAX: usize = 8;
 
@@ -43,14 +47,14 @@ pub enum OpenError {
     #[error("pool {pool}: too many devices are missing: {what}")]
     Missing { pool: String, what: String },
     #[error("pool {pool}: {error}")]
+    Tree { pool: String, error: TreeError },
+    #[error("pool {pool}: {error}")]
     Zfs { pool: String, error: ZfsError },
 }
 
 /// How a pool is to be opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
-    /// The cache.
-    pub arc: ArcOptions,
     /// Open the pool as of this transaction group, if its uberblock is left.
     pub txg: Option<u64>,
     /// Open the pool as of its checkpoint.
@@ -74,9 +78,10 @@ pub struct Spa {
     pub features: Vec<InUse>,
     tree: Rc<Tree>,
     store: Rc<Store>,
-    arc: Rc<Arc>,
+    blocks: Rc<dyn ReadBlocks>,
     mos: Objset,
     dsl: Dsl,
+    pub(super) keys: Keys,
 }
 
 impl Spa {
@@ -133,14 +138,9 @@ impl Spa {
         &self.store
     }
 
-    /// The cache.
-    pub fn arc(&self) -> &Rc<Arc> {
-        &self.arc
-    }
-
     /// The blocks, through the cache.
     pub fn blocks(&self) -> Rc<dyn ReadBlocks> {
-        Rc::clone(&self.arc) as _
+        Rc::clone(&self.blocks)
     }
 }
 
@@ -170,11 +170,15 @@ struct Opening<'a> {
 struct Layers {
     tree: Rc<Tree>,
     store: Rc<Store>,
-    arc: Rc<Arc>,
+    blocks: Rc<dyn ReadBlocks>,
     mos: Objset,
 }
 
 impl Opening<'_> {
+    fn tree(&self, error: TreeError) -> OpenError {
+        OpenError::Tree { pool: self.pool.to_owned(), error }
+    }
+
     fn zfs(&self, error: ZfsError) -> OpenError {
         OpenError::Zfs { pool: self.pool.to_owned(), error }
     }
@@ -212,11 +216,18 @@ impl Opening<'_> {
         if let Some(salt) = salt.and_then(|value| value.bytes()?.try_into().ok()) {
             layers.store.set_salt(salt);
         }
-        self.open_removed(&layers, &vdevs).await.map_err(zfs)?;
+        self.open_removed(&layers).await?;
+        for leaf in vdevs.leaves() {
+            let Some(object) = leaf.dtl.filter(|object| *object != 0) else { continue };
+            // Who doesn't know what a leaf misses asks it all the same: checksums tell.
+            if let Ok(missing) = missing(&layers.mos, object).await {
+                layers.tree.set_missing(leaf.guid, &missing);
+            }
+        }
         let name = config.text("name").ok().flatten();
         let name = name.map_or_else(|| self.pool.to_owned(), ToString::to_string);
         let dsl = Dsl::open(&layers.mos, &name).await.map_err(zfs)?;
-        let Layers { tree, store, arc, mos } = layers;
+        let Layers { tree, store, blocks, mos } = layers;
         Ok(Spa {
             rt: self.rt.clone(),
             name,
@@ -227,61 +238,79 @@ impl Opening<'_> {
             features: in_use,
             tree,
             store,
-            arc,
+            blocks,
             mos,
             dsl,
+            keys: Keys::default(),
         })
     }
 
     async fn layers(&self, tops: &[Vdev], uberblock: &Uberblock) -> Result<Layers, OpenError> {
-        let tree = Rc::new(Tree::open(tops, self.devices));
+        let tree = Tree::open(self.rt, tops, self.devices).map_err(|error| self.tree(error))?;
+        tree.set_reflow(uberblock.raidz_reflow());
+        let tree = Rc::new(tree);
         let store = Rc::new(Store::new(self.rt, Rc::clone(&tree)));
         let blocks: Rc<dyn ReadBlocks> = Rc::clone(&store) as _;
-        let arc = Rc::new(Arc::new(self.rt, blocks, self.options.arc));
-        let blocks: Rc<dyn ReadBlocks> = Rc::clone(&arc) as _;
         let mos = Objset::open(self.rt, &blocks, 0, &uberblock.root, None).await;
         let mos = mos.map_err(|error| self.zfs(error))?;
-        Ok(Layers { tree, store, arc, mos })
+        Ok(Layers { tree, store, blocks, mos })
     }
 
     /// Reads the mappings of removed vdevs, the one that was removed last first: a mapping's own blocks lie on vdevs that
     /// were removed later, if on any.
-    async fn open_removed(&self, layers: &Layers, vdevs: &Vdev) -> Result<(), ZfsError> {
-        let mos = &layers.mos;
-        let mut removed = Vec::new();
-        for top in &vdevs.children {
-            if let VdevKind::Indirect(indirect) = &top.kind {
-                removed.push((top.id, *indirect));
-            }
-        }
+    async fn open_removed(&self, layers: &Layers) -> Result<(), OpenError> {
+        let removed = layers.tree.unmapped();
         // Nobody names the newest as the one before it.
-        let mut next = removed
-            .iter()
-            .map(|(id, _)| *id)
-            .find(|id| removed.iter().all(|(_, other)| other.previous != Some(*id)));
+        let is_before = |id: u32| removed.iter().any(|(_, other)| other.previous == Some(id.into()));
+        let mut next = removed.iter().map(|(id, _)| *id).find(|id| !is_before(*id));
         for _ in 0..removed.len() {
             let Some(id) = next else { break };
             let Some((_, indirect)) = removed.iter().find(|(known, _)| *known == id) else { break };
-            next = indirect.previous;
-            let object = mos.object(indirect.mapping).await?;
-            let wrong = |error| object.wrong(error);
-            let bonus = &object.dnode().bonus;
-            let header = zfs_format::vdev::indirect::Mapping::from_bonus(bonus, object.endian());
-            let header = header.map_err(wrong)?;
-            if header.entries > MAPPING_ENTRIES_MAX {
-                let (what, limit) = ("entries of a mapping", MAPPING_ENTRIES_MAX);
-                return Err(object.problem(Problem::Limit { what, limit }));
-            }
-            type Entry = zfs_format::vdev::indirect::MappingEntry;
-            let len = header.entries as usize * Entry::BYTES;
-            let bytes = object.read(0, len).await?.to_vec();
-            let mut from = Reader::new(Entry::NAME, &bytes, object.endian());
-            let entries = (0..header.entries).map(|_| from.get::<Entry>("entry"));
-            let entries: Vec<Entry> = entries.collect::<Result<_, _>>().map_err(wrong)?;
-            layers.tree.set_indirect(id, entries);
+            next = indirect.previous.and_then(|id| u32::try_from(id).ok());
+            let entries = mapping(&layers.mos, indirect.mapping).await;
+            let entries = entries.map_err(|error| self.zfs(error))?;
+            layers.tree.set_indirect(id, &entries).map_err(|error| self.tree(error))?;
         }
         Ok(())
     }
+}
+
+/// The mapping of a removed vdev.
+async fn mapping(mos: &Objset, number: u64) -> Result<Vec<MappingEntry>, ZfsError> {
+    let object = mos.object(number).await?;
+    let wrong = |error| object.wrong(error);
+    let header = Mapping::from_bonus(&object.dnode().bonus, object.endian()).map_err(wrong)?;
+    if header.entries > MAPPING_ENTRIES_MAX {
+        let (what, limit) = ("entries of a mapping", MAPPING_ENTRIES_MAX);
+        return Err(object.problem(Problem::Limit { what, limit }));
+    }
+    let len = header.entries as usize * MappingEntry::BYTES;
+    let bytes = object.read(0, len).await?.to_vec();
+    let mut from = Reader::new(MappingEntry::NAME, &bytes, object.endian());
+    (0..header.entries).map(|_| from.get("entry")).collect::<Result<_, _>>().map_err(wrong)
+}
+
+/// Which transaction groups a leaf misses: its dirty time log, a space map of groups.
+async fn missing(mos: &Objset, number: u64) -> Result<Vec<Range<u64>>, ZfsError> {
+    let object = mos.object(number).await?;
+    let wrong = |error| object.wrong(error);
+    let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian()).map_err(wrong)?;
+    let len = header.length.min(DTL_BYTES_MAX).min(object.capacity());
+    let bytes = object.read(0, len as usize).await?.to_vec();
+    let mut missing: Vec<Range<u64>> = Vec::new();
+    for entry in Entries::new(&bytes, object.endian()) {
+        let (change, offset, run) = match entry.map_err(wrong)? {
+            Entry::Short { change, offset, run } | Entry::Long { change, offset, run, .. } => {
+                (change, offset, run)
+            }
+            Entry::Note { .. } => continue,
+        };
+        // A log that changes is written anew, so what it takes back it never held.
+        if change == Change::Allocate {
+            missing.push(offset..offset.saturating_add(run));
+        }
+    }
+    Ok(missing)
 }
 
 impl Layers {
