@@ -11,7 +11,7 @@
 //! A metaslab's own space map is whole up to a transaction group; what changed after it stands in logs, one a group,
 //! for all metaslabs together ([`zfs_format::space_map`]).
 //!
-//! *Fragmentation* weighs each free stretch by its length: 100 for single sectors, 0 for 16 MiB and more.
+//! *Fragmentation* weighs each free stretch by its length: 100 for 512 bytes, 0 for 512 MiB and more.
 //!
 //! A damaged log or space map is an error: sums of what is left would be a lie.
 //!
@@ -43,8 +43,8 @@ const SLOP_MAX: u64 = 128 << 30;
 const DEFLATE_BLOCK: u64 = 128 << 10;
 const SECTOR_SHIFT: u32 = 9;
 /// How bad a free stretch of 512 bytes, 1 KiB, … is, in percent.
-const FRAGMENTATION: [u64; 17] =
-    [100, 99, 97, 93, 88, 83, 77, 71, 64, 57, 50, 43, 36, 29, 21, 14, 0];
+const FRAGMENTATION: [u64; 21] =
+    [100, 99, 97, 93, 88, 83, 77, 71, 64, 57, 50, 43, 36, 29, 23, 17, 12, 7, 3, 1, 0];
 
 /// What a top-level vdev's space is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,8 @@ fn allocated_for_block(vdev: &Vdev) -> u64 {
     taken << shift
 }
 
-fn deflated(vdev: &Vdev, bytes: u64) -> u64 {
+/// Bytes of a top-level vdev without what goes to parity.
+pub(super) fn deflated(vdev: &Vdev, bytes: u64) -> u64 {
     let ratio = DEFLATE_BLOCK / (allocated_for_block(vdev) >> SECTOR_SHIFT).max(1);
     (bytes >> SECTOR_SHIFT).saturating_mul(ratio)
 }
@@ -360,9 +361,7 @@ impl Top<'_> {
     }
 
     fn apply(&mut self, txg: u64, change: Change, offset: u64, run: u64) {
-        let unit = self.vdev.ashift.unwrap_or(SECTOR_SHIFT.into()).min(63) as u32;
-        // In a log offsets and runs are in sectors of 512 bytes.
-        let _ = unit;
+        // In a log offsets and runs are in sectors of 512 bytes, whatever the vdev's.
         let offset = offset.saturating_mul(1 << SECTOR_SHIFT);
         let bytes = run.saturating_mul(1 << SECTOR_SHIFT) as i64;
         let Some(metaslab) = self.metaslabs.get_mut((offset >> self.shift) as usize) else { return };
@@ -435,5 +434,8 @@ mod tests {
         assert_eq!((fragmentation(&histogram, 9), fragmentation(&histogram, 12)), (100, 93));
         histogram[20] = 1;
         assert_eq!(fragmentation(&histogram, 9), 0);
+        histogram[20] = 0;
+        histogram[1] = 1;
+        assert_eq!(fragmentation(&histogram, 9), 99);
     }
 }
