@@ -28,6 +28,7 @@ pub mod error;
 pub mod show;
 pub mod spa;
 pub mod zap;
+pub mod zil;
 pub mod zpl;
 pub mod zvol;
 
