@@ -38,6 +38,10 @@ pub enum WorkKind {
     Reconstruct,
     /// Comparing bytes.
     Compare,
+    /// Taking the checksum of bytes.
+    Checksum,
+    /// Decompressing to the given bytes.
+    Decompress,
     /// Making up data: the lab's own cost, kept apart from the engine's.
     Generate,
 }

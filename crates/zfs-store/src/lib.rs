@@ -7,5 +7,12 @@
 
 pub mod block;
 pub mod crypt;
+pub mod expected;
+pub mod label;
+pub mod store;
+pub mod vdev;
 
 pub use block::{BlockError, BlockErrorKind, BlockFuture, BlockRequest, Bookmark, ReadBlocks};
+pub use expected::{Expected, Salt};
+pub use store::Store;
+pub use vdev::{Errors, ReadAt, Tree, TreeError, VdevHealth, VdevReport};

@@ -1,0 +1,92 @@
+//! The same bytes on several leaves: mirrors, and what stands in for a device (`replacing`, `spare`).
+//!
+//! However these nest, below them are leaves that hold the same bytes at the same place; so they are flattened to one
+//! list. A plain leaf is a list of one.
+//!
+//! **Which one first.** Of those that should know the block, the one with the fewest requests; among equals
+//! they take turns, a mebibyte each, so that a stream of reads keeps all of them busy and each one still reads in
+//! sequence. Those that should not know it (stale, offline) come last, and only where the block's checksum will tell.
+
+use super::leaf::{Leaf, on_device};
+use super::{Ask, Failure};
+use rt::{Buf, IoErrorKind};
+use smallvec::SmallVec;
+use std::rc::Rc;
+
+/// Equal copies take turns in parts of so many bytes, as a power of two.
+const TURN_SHIFT: u32 = 20;
+
+/// Leaves that hold the same bytes.
+#[derive(Default)]
+pub(crate) struct Copies {
+    pub(crate) leaves: Vec<Rc<Leaf>>,
+}
+
+/// Leaves in the order in which they are to be asked.
+pub(crate) type Candidates = SmallVec<[Rc<Leaf>; 4]>;
+
+impl Copies {
+    /// Leaves that should have the block, and then those that may have it nevertheless.
+    pub(crate) fn candidates(&self, offset: u64, birth: u64) -> (Candidates, Candidates) {
+        let (mut fresh, mut stale) = (Candidates::new(), Candidates::new());
+        for leaf in self.leaves.iter().filter(|leaf| leaf.is_there()) {
+            let list = if leaf.is_stale(birth) { &mut stale } else { &mut fresh };
+            list.push(Rc::clone(leaf));
+        }
+        if fresh.len() > 1 {
+            let turn = (offset >> TURN_SHIFT) as usize % fresh.len();
+            fresh.rotate_left(turn);
+            // A stable sort: the turn decides among equals.
+            fresh.sort_by_key(|leaf| leaf.load());
+        }
+        (fresh, stale)
+    }
+
+    /// Reads a block, from one copy after another until one has the right checksum.
+    pub(crate) async fn read(
+        &self,
+        offset: u64,
+        size: usize,
+        ask: &Ask<'_>,
+    ) -> Result<Buf, Failure> {
+        let (fresh, stale) = self.candidates(offset, ask.birth);
+        let mut failure = Failure::Missing;
+        for leaf in fresh.into_iter().chain(stale) {
+            match leaf.read(on_device(offset), size, ask.priority).await {
+                Ok(bytes) if ask.holds(&bytes).await => return Ok(bytes),
+                Ok(_) => {
+                    leaf.lied(ask.birth);
+                    failure = Failure::Checksum;
+                }
+                Err(kind) => failure = failure.or(Failure::Io(kind)),
+            }
+        }
+        Err(failure)
+    }
+
+    /// Reads bytes whose checksum can only be taken together with others', from the first copy that can be read,
+    /// and says which that was. `at` counts from the start of the device. Stale copies are read only if `stale` is set.
+    pub(crate) async fn read_part(
+        &self,
+        (offset, at): (u64, u64),
+        len: usize,
+        ask: &Ask<'_>,
+        stale: bool,
+    ) -> Result<(Buf, Rc<Leaf>), Option<IoErrorKind>> {
+        let (fresh, old) = self.candidates(offset, ask.birth);
+        let mut failure = None;
+        for leaf in if stale { old } else { fresh } {
+            match leaf.read(at, len, ask.priority).await {
+                Ok(bytes) => return Ok((bytes, leaf)),
+                Err(kind) => failure = Some(kind),
+            }
+        }
+        Err(failure)
+    }
+
+    /// Requests under way on the copy that is the least busy.
+    pub(crate) fn load(&self) -> usize {
+        let leaves = self.leaves.iter().filter(|leaf| leaf.is_there()).map(|leaf| leaf.load());
+        leaves.min().unwrap_or(0)
+    }
+}
