@@ -9,7 +9,7 @@ use zfs_format::dsl::crypto_key::KeyFormat;
 const IV: Iv = *b"an iv has 12";
 
 fn raw_key(byte: u8) -> WrappingKey {
-    WrappingKey::new(KeyFormat::Raw, &[byte; 32], 0, 0).expect("32 bytes")
+    WrappingKey::new(&stored(Suite::Aes256Gcm, 1), &[byte; 32]).expect("32 bytes")
 }
 
 /// A stored key that was wrapped here.
@@ -34,6 +34,9 @@ fn stored(suite: Suite, version: u64) -> CryptoKey {
         root_directory: 1,
         references: 1,
         version,
+        key_format: KeyFormat::Raw,
+        passphrase_salt: 0,
+        passphrase_iterations: 0,
     }
 }
 
@@ -66,7 +69,12 @@ fn a_wrong_key_is_named_and_every_suite_unwraps_with_the_right_one() {
 
 #[test]
 fn what_the_user_gives_must_be_of_its_format() {
-    let of = |format, given: &[u8]| WrappingKey::new(format, given, 0, 1).map(|key| *key.bytes());
+    let of_key = |key_format, passphrase_iterations, given: &[u8]| {
+        let stored = stored(Suite::Aes256Gcm, 1);
+        let stored = CryptoKey { key_format, passphrase_iterations, ..stored };
+        WrappingKey::new(&stored, given).map(|key| *key.bytes())
+    };
+    let of = |format, given: &[u8]| of_key(format, 1, given);
     let digits = "0aF1".repeat(16);
     let hex = of(KeyFormat::Hex, format!("{digits}\n").as_bytes()).expect("digits");
     assert_eq!(hex[..3], [0x0a, 0xf1, 0x0a]);
@@ -76,7 +84,7 @@ fn what_the_user_gives_must_be_of_its_format() {
     assert_eq!(of(KeyFormat::Raw, &[0; 33]), Err(KeyError::RawLength(33)));
     assert_eq!(of(KeyFormat::Passphrase, b"seven77\n"), Err(KeyError::PassphraseLength(7)));
     assert_eq!(of(KeyFormat::Passphrase, b"eight888\n"), of(KeyFormat::Passphrase, b"eight888"));
-    let endless = WrappingKey::new(KeyFormat::Passphrase, b"eight888", 0, u64::MAX).map(|_| ());
+    let endless = of_key(KeyFormat::Passphrase, u64::MAX, b"eight888");
     assert_eq!(endless, Err(KeyError::Iterations(u64::MAX)));
 }
 

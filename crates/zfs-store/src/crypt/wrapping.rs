@@ -6,13 +6,15 @@
 //! | `hex` | 64 hexadecimal digits |
 //! | `passphrase` | 8 to 512 bytes of text, through PBKDF2 with the properties `pbkdf2salt` and `pbkdf2iters` |
 //!
+//! The three properties stand with each stored key.
+//!
 //! Source: OpenZFS, `libzfs_crypto.c`.
 
 use codec::cipher::key_of_passphrase;
 use std::fmt;
 use std::num::NonZeroU32;
 use zeroize::Zeroizing;
-use zfs_format::dsl::crypto_key::KeyFormat;
+use zfs_format::dsl::crypto_key::{CryptoKey, KeyFormat};
 
 /// Bytes of a wrapping key, whatever the suite.
 pub const WRAPPING_KEY_BYTES: usize = 32;
@@ -62,21 +64,15 @@ pub enum KeyError {
 pub struct WrappingKey(Zeroizing<[u8; WRAPPING_KEY_BYTES]>);
 
 impl WrappingKey {
-    /// The key of what the user gave: a file's content, or what was typed. One newline at the end of text is not
-    /// counted. `salt` and `iterations` are the encryption root's properties `pbkdf2salt` and `pbkdf2iters`; they count
-    /// for passphrases only.
+    /// The key of what the user gave for this stored key: a file's content, or what was typed. One newline at the end
+    /// of text is not counted.
     ///
     /// # Errors
-    /// What was given is not of the format.
-    pub fn new(
-        format: KeyFormat,
-        given: &[u8],
-        salt: u64,
-        iterations: u64,
-    ) -> Result<WrappingKey, KeyError> {
+    /// What was given is not of the key's format.
+    pub fn new(stored: &CryptoKey, given: &[u8]) -> Result<WrappingKey, KeyError> {
         let text = given.strip_suffix(b"\n").unwrap_or(given);
         let mut key = Zeroizing::new([0; WRAPPING_KEY_BYTES]);
-        match format {
+        match stored.key_format {
             KeyFormat::Raw => {
                 let raw = given.try_into().map_err(|_| KeyError::RawLength(given.len()))?;
                 *key = raw;
@@ -94,10 +90,12 @@ impl WrappingKey {
                 if !(PASSPHRASE_BYTES_MIN..=PASSPHRASE_BYTES_MAX).contains(&text.len()) {
                     return Err(KeyError::PassphraseLength(text.len()));
                 }
+                let iterations = stored.passphrase_iterations;
                 let count = u32::try_from(iterations).ok().filter(|count| *count <= ITERATIONS_MAX);
                 let count = count.and_then(NonZeroU32::new);
                 let count = count.ok_or(KeyError::Iterations(iterations))?;
-                key_of_passphrase(text, &salt.to_le_bytes(), count, &mut key[..]);
+                let salt = stored.passphrase_salt.to_le_bytes();
+                key_of_passphrase(text, &salt, count, &mut key[..]);
             }
         }
         Ok(WrappingKey(key))

@@ -221,7 +221,7 @@ impl Opening<'_> {
             let Some(object) = leaf.dtl.filter(|object| *object != 0) else { continue };
             // Who doesn't know what a leaf misses asks it all the same: checksums tell.
             if let Ok(missing) = missing(&layers.mos, object).await {
-                layers.tree.set_missing(leaf.guid, &missing);
+                layers.tree.set_missing(leaf.guid, missing);
             }
         }
         let name = config.text("name").ok().flatten();
