@@ -7,6 +7,7 @@ pub mod md;
 mod progress;
 pub mod serve;
 pub mod workloads;
+pub mod zfs;
 
 use clap::Subcommand;
 use std::io::{Read, Write};
@@ -25,6 +26,8 @@ pub enum Command {
     Md(md::MdArgs),
     /// Work with volume groups and logical volumes as LVM2 keeps them
     Lvm(lvm::LvmArgs),
+    /// Look at and copy out what ZFS pools hold
+    Zfs(zfs::ZfsArgs),
     /// Serve files, block devices, RAID sets and volumes over NBD
     Serve(serve::ServeCommand),
 }
@@ -82,6 +85,7 @@ pub fn run(command: Command, devices: &[PathBuf]) -> Result<(), Failure> {
         Command::Hw(command) => hw::run(command),
         Command::Md(args) => md::run(args, devices),
         Command::Lvm(args) => lvm::run(args, devices),
+        Command::Zfs(args) => zfs::run(args, devices),
         Command::Serve(command) => serve::run(command, devices),
     }
 }
