@@ -172,6 +172,8 @@ impl Tree {
         let versions = join_all(parts.iter().map(|part| self.versions(part, ask))).await;
         let mut chosen = vec![0_usize; versions.len()];
         for _ in 0..COMBINATIONS_MAX {
+            // Others shall not wait for all of them.
+            ask.rt.yield_now().await;
             let mut block = SgList::new();
             for (versions, at) in versions.iter().zip(&chosen) {
                 block.push(versions.get(*at)?.0.clone());

@@ -18,7 +18,7 @@
 //!
 //! Source: OpenZFS, `vdev_raidz.c`.
 
-use super::copies::Copies;
+use super::copies::{Copies, Part};
 use super::draid::ROW_BYTES;
 use super::leaf::{Leaf, on_device};
 use super::raidz::map::{Column, Map};
@@ -180,27 +180,35 @@ impl<'a> Reading<'a> {
     async fn read_run(&self, run: Vec<Piece>, stale: bool) -> Vec<(Piece, Cell)> {
         let Some(first) = run.first().copied() else { return Vec::new() };
         let len: usize = run.iter().map(|piece| piece.len).sum();
-        if let Cell::Bytes(bytes, leaf) = self.read_piece(first, len, stale).await {
-            let mut at = 0;
-            let cut = |piece: Piece| {
-                let part = bytes.slice(at..at + piece.len);
-                at += piece.len;
-                (piece, Cell::Bytes(part, leaf.clone()))
-            };
-            return run.into_iter().map(cut).collect();
+        let whole = self.read_piece(first, len, stale, run.len() > 1).await;
+        match whole {
+            Cell::Bytes(bytes, leaf) => {
+                let mut at = 0;
+                let cut = |piece: Piece| {
+                    let part = bytes.slice(at..at + piece.len);
+                    at += piece.len;
+                    (piece, Cell::Bytes(part, leaf.clone()))
+                };
+                run.into_iter().map(cut).collect()
+            }
+            Cell::Failed(_) if run.len() > 1 => {
+                let mut answers = Vec::with_capacity(run.len());
+                for piece in run {
+                    answers.push((piece, self.read_piece(piece, piece.len, stale, false).await));
+                }
+                answers
+            }
+            other => run.into_iter().map(|piece| (piece, other.clone())).collect(),
         }
-        let mut answers = Vec::with_capacity(run.len());
-        for piece in run {
-            answers.push((piece, self.read_piece(piece, piece.len, stale).await));
-        }
-        answers
     }
 
-    async fn read_piece(&self, piece: Piece, len: usize, stale: bool) -> Cell {
+    /// Reads a piece, or as `joined` several at once, whose failure isn't counted yet.
+    async fn read_piece(&self, piece: Piece, len: usize, stale: bool, joined: bool) -> Cell {
         let child = &self.striped.children[piece.child];
         let at = on_device(piece.at);
         let at = if piece.scratch { at - SCRATCH_BYTES } else { at };
-        match child.read_part((piece.at, at), len, self.ask, stale).await {
+        let part = Part { offset: piece.at, at, len, stale, joined };
+        match child.read_part(part, self.ask).await {
             Ok((bytes, leaf)) => Cell::Bytes(bytes, Some(leaf)),
             Err(Some(kind)) => Cell::Failed(kind),
             Err(None) => Cell::Absent,
@@ -304,6 +312,8 @@ impl<'a> Reading<'a> {
         for count in count_min..=spare {
             let mut chosen: Vec<usize> = (0..count).collect();
             loop {
+                // Others shall not wait for all of them.
+                self.ask.rt.yield_now().await;
                 let combination: Vec<Suspect> =
                     chosen.iter().filter_map(|at| all.get(*at).copied()).collect();
                 if combination.len() == count
