@@ -13,8 +13,13 @@
 //! checksum is in the chain, taken with the verifier in its place. So the chain ends by itself: at a block whose
 //! checksum is wrong. In a zilog2 block the checksum covers the used part only, in whole pieces of 4 KiB.
 //!
-//! The functions (fletcher2, fletcher4) are `codec`'s; who decodes a block hands the right one in. Records of an
-//! encrypted dataset are decrypted first.
+//! The functions (fletcher2, fletcher4) are `codec`'s; who decodes a block hands the right one in.
+//!
+//! In an encrypted dataset half of the checksum's place is the MAC, and the checksum is folded: words 2 and 3 into 0
+//! and 1 by exclusive or. It is of what is stored, so the records of the decoded block are [encrypted], and the same
+//! bytes, decrypted in place, have them in the clear.
+//!
+//! [encrypted]: crate::encryption::log_block
 //!
 //! Source: OpenZFS, `zil.h`, `zil.c`, `zio_checksum.c`.
 
@@ -121,7 +126,14 @@ impl LogBlock {
         if end < start || end > limit || covered > block.len() {
             return Err(wrong_used());
         }
-        if chain.trailer.checksum != digest(&block[..covered], at, pointer, endian, hash) {
+        let mut found = chain.trailer.checksum;
+        let mut sum = digest(&block[..covered], at, pointer, endian, hash);
+        if pointer.uses_crypt() {
+            let [a, b, c, d] = sum.words;
+            sum.words = [a ^ c, b ^ d, 0, 0];
+            found.words[2..].fill(0);
+        }
+        if found != sum {
             return Err(from.wrong_at("checksum", at + CHECKSUM_AT, Problem::Checksum));
         }
         let mut next = pointer.checksum();
@@ -135,7 +147,7 @@ impl LogBlock {
     /// The block of so many bytes for this pointer.
     ///
     /// # Errors
-    /// The records don't fit, or the pointer's checksum is none of a log.
+    /// The records don't fit, or the pointer's checksum is none of a log, or is of an encrypted block.
     pub fn encode(
         &self,
         bytes: usize,
@@ -144,6 +156,9 @@ impl LogBlock {
     ) -> Result<Vec<u8>, FormatError> {
         let wrong = |problem| FormatError { structure: NAME, field: "records", offset: 0, problem };
         let (slim, at) = chain_at(pointer, bytes).ok_or_else(|| wrong(Problem::Short))?;
+        if pointer.uses_crypt() {
+            return Err(wrong(Problem::Type));
+        }
         let start = if slim { Chain::BYTES } else { 0 };
         let used = start + self.records.len();
         let covered = if slim { used.next_multiple_of(CHECKSUM_UNIT) } else { bytes };
@@ -197,6 +212,24 @@ mod tests {
         pointer.set_checksum_function(function);
         pointer.set_checksum(Checksum { words: [11, 12, 13, sequence] });
         pointer
+    }
+
+    #[test]
+    fn an_encrypted_block_has_a_folded_checksum_beside_its_mac() {
+        let mut here = pointer(ChecksumFunction::Zilog2, 4);
+        let next = pointer(ChecksumFunction::Zilog2, 5);
+        let block = LogBlock { next, records: vec![9; 500], endian: Endian::Little };
+        let mut bytes = block.encode(4096, &here, sum).expect("it fits");
+        here.set_uses_crypt(true);
+        assert!(block.encode(4096, &here, sum).is_err(), "who encrypts makes the checksum");
+        assert!(LogBlock::decode(&bytes, &here, sum).is_err(), "not folded");
+        // The sum is (x, 1, 2, 3).
+        bytes[CHECKSUM_AT] ^= 2;
+        bytes[CHECKSUM_AT + 8] ^= 3;
+        bytes[CHECKSUM_AT + 16..CHECKSUM_AT + 32].copy_from_slice(b"any MAC, 16 byte");
+        assert_eq!(LogBlock::decode(&bytes, &here, sum), Ok(block));
+        bytes[CHECKSUM_AT] ^= 2;
+        assert!(LogBlock::decode(&bytes, &here, sum).is_err());
     }
 
     #[test]

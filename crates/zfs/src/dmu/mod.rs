@@ -1,0 +1,185 @@
+//! Objects: the dnodes of an objset, and the blocks below each.
+//!
+//! ```text
+//!   Objset   the root block of a dataset (or of the MOS), its key, and the meta-dnode: the array of dnodes
+//!   Object   a dnode: its tree of blocks, its bonus, its spill block
+//! ```
+//!
+//! A block of an object is found from the dnode's pointer down through indirect blocks. Each of them comes from the
+//! cache below, so nothing is kept here but the dnode and the last indirect block of the lowest level: reading
+//! on in one object then looks at one pointer and asks for one block.
+//!
+//! Holes are zeros. Whether a stretch is a hole is known without reading data: [`Object::next_data`].
+
+mod object;
+mod prefetch;
+
+pub use object::{Block, Object};
+
+use crate::error::{Problem, ZfsError};
+use rt::{Priority, Rt};
+use std::rc::Rc;
+use zfs_format::block_pointer::BlockPointer;
+use zfs_format::dnode::{self, Dnode};
+use zfs_format::objset;
+use zfs_format::{Endian, FormatError};
+use zfs_store::crypt::DatasetKey;
+use zfs_store::{BlockRequest, Bookmark, ReadBlocks};
+
+/// The object number of an objset's meta-dnode, in bookmarks.
+const META_DNODE: u64 = 0;
+
+/// An open objset. Clones are handles of the same.
+#[derive(Clone)]
+pub struct Objset(Rc<Inner>);
+
+struct Inner {
+    rt: Rt,
+    blocks: Rc<dyn ReadBlocks>,
+    number: u64,
+    root: objset::Objset,
+    meta: Option<Object>,
+    key: Option<Rc<DatasetKey>>,
+}
+
+impl Objset {
+    /// Opens the objset that a pointer leads to. `number` is the object of its dataset in the MOS, 0 for the MOS.
+    ///
+    /// # Errors
+    /// Its root block can't be had, or is none.
+    pub async fn open(
+        rt: &Rt,
+        blocks: &Rc<dyn ReadBlocks>,
+        number: u64,
+        pointer: &BlockPointer,
+        key: Option<Rc<DatasetKey>>,
+    ) -> Result<Objset, ZfsError> {
+        let at = Bookmark { objset: number, object: 0, level: -1, block: 0 };
+        // The root block is authenticated with the key, and never encrypted.
+        let request = BlockRequest::new(*pointer, at).with_key(key.clone());
+        let block = blocks.read(request).await?;
+        let wrong = |error: FormatError| ZfsError::Format { objset: number, object: 0, error };
+        let root = objset::Objset::decode(block.bytes(), pointer.endian()).map_err(wrong)?;
+        let context = object::Context {
+            rt: rt.clone(),
+            blocks: Rc::clone(blocks),
+            objset: number,
+            key: key.clone(),
+        };
+        let meta = root.meta_dnode.clone();
+        let endian = pointer.endian();
+        let meta = meta.map(|dnode| Object::new(context, META_DNODE, dnode, endian));
+        let (rt, blocks) = (rt.clone(), Rc::clone(blocks));
+        Ok(Objset(Rc::new(Inner { rt, blocks, number, root, meta, key })))
+    }
+
+    /// The object of its dataset in the MOS; 0 for the MOS.
+    pub fn number(&self) -> u64 {
+        self.0.number
+    }
+
+    /// Its root block.
+    pub fn root(&self) -> &objset::Objset {
+        &self.0.root
+    }
+
+    /// Its key, if it is encrypted and the key is loaded.
+    pub fn key(&self) -> Option<&Rc<DatasetKey>> {
+        self.0.key.as_ref()
+    }
+
+    /// Where its blocks come from.
+    pub fn blocks(&self) -> &Rc<dyn ReadBlocks> {
+        &self.0.blocks
+    }
+
+    /// The executor.
+    pub fn rt(&self) -> &Rt {
+        &self.0.rt
+    }
+
+    /// The array of dnodes, as an object.
+    ///
+    /// # Errors
+    /// The objset was never made.
+    pub fn meta(&self) -> Result<&Object, ZfsError> {
+        self.0.meta.as_ref().ok_or_else(|| self.wrong(META_DNODE, Problem::Empty))
+    }
+
+    /// An error about an object of this objset.
+    pub fn wrong(&self, object: u64, problem: Problem) -> ZfsError {
+        ZfsError::Object { objset: self.0.number, object, problem }
+    }
+
+    /// An object by its number.
+    ///
+    /// # Errors
+    /// There is none, or its dnode can't be had.
+    pub async fn object(&self, number: u64) -> Result<Object, ZfsError> {
+        let meta = self.meta()?;
+        let (block, slot) = dnode::place_of(number);
+        if number == META_DNODE || block > meta.dnode().block_id_max {
+            return Err(self.wrong(number, Problem::Absent));
+        }
+        let block = meta.block(block).await?;
+        // A slot within a dnode of several slots looks like anything; only walking the block tells.
+        let found = self.dnodes(&block)?;
+        let dnode = found.into_iter().find(|(at, _)| *at == slot).map(|(_, dnode)| dnode);
+        let dnode = dnode.ok_or_else(|| self.wrong(number, Problem::Absent))?;
+        let context = object::Context {
+            rt: self.0.rt.clone(),
+            blocks: Rc::clone(&self.0.blocks),
+            objset: self.0.number,
+            key: self.0.key.clone(),
+        };
+        Ok(Object::new(context, number, dnode, block.endian))
+    }
+
+    /// The numbers of objects from `from` on that stand in the same block of the meta-dnode as the first of them, with
+    /// their dnodes, and where to go on; nothing after the last.
+    ///
+    /// # Errors
+    /// A block of dnodes can't be had: whoever walks may go on 32 objects further.
+    pub async fn objects_from(
+        &self,
+        from: u64,
+    ) -> Result<Option<(Vec<(u64, Dnode, Endian)>, u64)>, ZfsError> {
+        let meta = self.meta()?;
+        let (first, slot) = dnode::place_of(from);
+        let bytes = meta.dnode().data_block_bytes();
+        let Some(at) = meta.next_data(first.saturating_mul(bytes)).await? else { return Ok(None) };
+        let number = at / bytes.max(1);
+        if number > meta.dnode().block_id_max {
+            return Ok(None);
+        }
+        let block = meta.block(number).await?;
+        let slot = if number == first { slot } else { 0 };
+        let dnodes = self.dnodes(&block)?.into_iter().filter(|(at, _)| *at >= slot);
+        let base = number * dnode::OBJECTS_PER_BLOCK;
+        let objects = dnodes.map(|(at, dnode)| (base + at as u64, dnode, block.endian)).collect();
+        Ok(Some((objects, base + dnode::OBJECTS_PER_BLOCK)))
+    }
+
+    /// An object whose dnode is at hand.
+    pub fn object_of(&self, number: u64, dnode: Dnode, endian: Endian) -> Object {
+        let context = object::Context {
+            rt: self.0.rt.clone(),
+            blocks: Rc::clone(&self.0.blocks),
+            objset: self.0.number,
+            key: self.0.key.clone(),
+        };
+        Object::new(context, number, dnode, endian)
+    }
+
+    fn dnodes(&self, block: &Block) -> Result<Vec<(usize, Dnode)>, ZfsError> {
+        let wrong = |error| ZfsError::Format { objset: self.0.number, object: META_DNODE, error };
+        dnode::dnodes(block.bytes.bytes(), block.endian).map_err(wrong)
+    }
+
+    /// A request for a block of this objset.
+    pub fn request(&self, pointer: BlockPointer, at: Bookmark) -> BlockRequest {
+        let mut request = BlockRequest::new(pointer, at).with_key(self.0.key.clone());
+        request.priority = Priority::Foreground;
+        request
+    }
+}
