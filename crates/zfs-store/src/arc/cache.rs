@@ -1,25 +1,27 @@
 //! Which blocks stay: adaptive replacement, as plain values without tasks.
 //!
-//! **Lists.** *MRU* holds what was asked for once of late, *MFU* what was asked for again. Each has a *ghost* list behind it:
-//! the keys of blocks that left it. A miss that finds its key among MRU's ghosts says that MRU is too small; among MFU's ghosts,
-//! that MFU is. So the target size of MRU moves, and the cache fits itself to the load: a scan through a large file
-//! passes through MRU and leaves MFU alone.
+//! **Lists.** *MRU* holds what was asked for once of late, *MFU* what was asked for again. Each has a *ghost* list
+//! behind it: the keys of blocks that left it. A miss that finds its key among MRU's ghosts says that MRU is too
+//! small; among MFU's ghosts, that MFU is. So the target size of MRU moves, and the cache fits itself to the load:
+//! a scan through a large file passes through MRU and leaves MFU alone.
 //!
 //! **Rules.**
 //!
 //! 1. Asking again counts only after [`AGAIN_AFTER`]: what is read piece by piece was asked for once.
-//! 2. What was read ahead and not asked for yet is on a list of its own, and leaves first, without a ghost: guesses must not
-//!    drive out what was wanted. But a share of the cache ([`PREFETCHED_SHARE`]) is theirs, or a full cache would
-//!    drop each one before it is asked for.
-//! 3. Metadata (all but the content of files and volumes) has a floor: below it data leaves first. Above it age decides.
-//! 4. A hit leaves a mark instead of moving the entry to the front: what is marked moves there when it would have to leave. So a
-//!    hit touches one entry, not its neighbours in the list, and takes half as long in a large cache.
+//! 2. What was read ahead and not asked for yet is on a list of its own, and leaves first, without a ghost: guesses
+//!    must not drive out what was wanted. But a share of the cache ([`PREFETCHED_SHARE`]) is theirs, or a full
+//!    cache would drop each one before it is asked for.
+//! 3. Metadata (all but the content of files and volumes) has a floor: below it data leaves first. Above it age
+//!    decides.
+//! 4. A hit leaves a mark instead of moving the entry to the front: what is marked moves there when it would have
+//!    to leave. So a hit touches one entry, not its neighbours in the list, and takes half as long in a large
+//!    cache.
 //! 5. MRU and its ghosts together are no larger than the cache, all lists together twice that. An entry counts as its
 //!    bytes and [`ENTRY_BYTES`], so small blocks can't make the lists long for nothing.
 //!
-//! Source: N. Megiddo and D. Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache" (FAST 2003), with sizes for counts;
-//! the fourth rule from S. Bansal and D. Modha, "CAR: Clock with Adaptive Replacement" (FAST 2004); the first two as in
-//! OpenZFS's `arc.c`.
+//! Source: N. Megiddo and D. Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache" (FAST 2003), with sizes
+//! for counts; the fourth rule from S. Bansal and D. Modha, "CAR: Clock with Adaptive Replacement" (FAST 2004); the
+//! first two as in OpenZFS's `arc.c`.
 
 use super::index::{Index, Key};
 use rt::Buf;

@@ -3,8 +3,8 @@
 //! A [`Map`] lists rows of columns. The block is the data columns put together, and one checksum covers it; so a column
 //! can be missing, which is known, or wrong, which is not.
 //!
-//! 1. The data columns are read; where a child is absent or stale, the parities of that row too. What is contiguous on a
-//!    child is one read.
+//! 1. The data columns are read; where a child is absent or stale, the parities of that row too. What is contiguous
+//!    on a child is one read.
 //! 2. What is missing is reconstructed, if the row has enough parities. If the checksum is right, that was it.
 //! 3. If not, or if too much is missing: everything else is read as well, and each combination of *suspects* is
 //!    taken for missing in turn, one, then two, then three, as far as parities reach beyond what is missing
@@ -18,11 +18,11 @@
 //!
 //! Source: OpenZFS, `vdev_raidz.c`.
 
-use super::copies::{Copies, Part};
+use super::copies::Copies;
 use super::draid::ROW_BYTES;
 use super::leaf::{Leaf, on_device};
 use super::raidz::map::{Column, Map};
-use super::{Ask, Failure};
+use super::{Ask, Failure, copies};
 use crate::expected::Expected;
 use codec::parity::{self, Member};
 use futures_util::future::join_all;
@@ -101,7 +101,8 @@ impl Striped {
             if reading.fetch(|_, _, _| true, stale).await == 0 && stale {
                 break;
             }
-            // What stale leaves give may be all that was lacking; without it nothing is new before a suspect is left out.
+            // What stale leaves give may be all that was lacking; without it nothing is new before a suspect is
+            // left out.
             if let Some(block) = reading.combine(suspects, usize::from(!stale)).await {
                 return Ok(block);
             }
@@ -207,7 +208,7 @@ impl<'a> Reading<'a> {
         let child = &self.striped.children[piece.child];
         let at = on_device(piece.at);
         let at = if piece.scratch { at - SCRATCH_BYTES } else { at };
-        let part = Part { offset: piece.at, at, len, stale, joined };
+        let part = copies::Part { offset: piece.at, at, len, stale, joined };
         match child.read_part(part, self.ask).await {
             Ok((bytes, leaf)) => Cell::Bytes(bytes, Some(leaf)),
             Err(Some(kind)) => Cell::Failed(kind),

@@ -1,8 +1,9 @@
 //! Fixtures, unpacked into memory.
 //!
-//! They are tar archives of sparse images, packed by zstd. Of each image only the parts that are not holes are read and
-//! kept, in GNU tar's old form of sparse files: in the header places for 4 parts (offset and length, 12 octal digits each, from byte
-//! 386 on), a mark whether blocks with places for 21 more follow (byte 482; in those 504), and the image's whole length (483).
+//! They are tar archives of sparse images, packed by zstd. Of each image only the parts that are not holes are read
+//! and kept, in GNU tar's old form of sparse files: in the header places for 4 parts (offset and length, 12 octal
+//! digits each, from byte 386 on), a mark whether blocks with places for 21 more follow (byte 482; in those 504),
+//! and the image's whole length (483).
 
 use rt::filter::Slice;
 use rt::{Buf, Device, DeviceRef, MemoryDevice, Request};

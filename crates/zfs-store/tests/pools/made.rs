@@ -1,5 +1,5 @@
-//! Vdevs that no fixture has, written here block by block as the layouts say: any width, expansions under way, spares and
-//! replacements, removed vdevs with split blocks, forged gangs.
+//! Vdevs that no fixture has, written here block by block as the layouts say: any width, expansions under way,
+//! spares and replacements, removed vdevs with split blocks, forged gangs.
 //!
 //! What could break: a combination of suspects that is left out, a truthful leaf that gets the blame, a stale leaf
 //! that is believed, a chain of headers without end.
