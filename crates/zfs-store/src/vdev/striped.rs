@@ -101,8 +101,7 @@ impl Striped {
             if reading.fetch(|_, _, _| true, stale).await == 0 && stale {
                 break;
             }
-            // What stale leaves give may be all that was lacking; without it nothing is new before a suspect is
-            // left out.
+            // What stale leaves give may be all that was lacking; without it nothing is new before a suspect is left out.
             if let Some(block) = reading.combine(suspects, usize::from(!stale)).await {
                 return Ok(block);
             }
