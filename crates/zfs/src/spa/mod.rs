@@ -14,8 +14,13 @@
 
 pub mod features;
 pub mod found;
+pub mod health;
+pub mod history;
 pub mod keys;
 mod open;
+pub mod property;
+pub mod sharing;
+pub mod space;
 pub mod walk;
 
 pub use found::{Found, FoundPool, Member, PoolState, find};
