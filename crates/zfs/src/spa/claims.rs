@@ -318,7 +318,12 @@ impl Spa {
             if map == 0 {
                 continue;
             }
-            let start = (number as u64) << shift;
+            let mut start = (number as u64) << shift;
+            if let VdevKind::Draid(draid) = &vdev.kind {
+                // There a metaslab begins with the first row of a group that is whole in it.
+                let width = draid.data.saturating_add(draid.parity).clamp(1, 255);
+                start = start.next_multiple_of(width << unit);
+            }
             let object = self.mos().object(map).await?;
             each_entry(&object, |entry| {
                 if let Entry::Short { change, offset, run } | Entry::Long { change, offset, run, .. } =
@@ -342,9 +347,9 @@ impl Spa {
         let mut logs = BTreeMap::new();
         for entry in table.entries().await? {
             let wrong = || table.object().problem(Problem::Entry("of a log"));
-            // The name is the transaction group's number itself.
-            let txg: [u8; 8] = entry.name.as_slice().try_into().map_err(|_| wrong())?;
-            logs.insert(u64::from_le_bytes(txg), entry.number().ok_or_else(wrong)?);
+            // The name is the transaction group's number, in hexadecimal.
+            let txg = u64::from_str_radix(&entry.text(), 16).map_err(|_| wrong())?;
+            logs.insert(txg, entry.number().ok_or_else(wrong)?);
         }
         for (txg, log) in logs {
             let object = self.mos().object(log).await?;
