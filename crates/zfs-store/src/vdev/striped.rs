@@ -257,15 +257,15 @@ impl<'a> Reading<'a> {
         let mut lost_any = false;
         for (row, cells) in self.map.rows.iter().zip(&self.cells) {
             let mut left = Vec::with_capacity(cells.len());
-            let (mut lost, mut parities) = (0, 0);
+            let (mut lost, mut parities, mut left_out) = (0, 0, false);
             for (number, (column, cell)) in row.columns.iter().zip(cells).enumerate() {
                 let is_data = number >= self.map.parity;
                 let suspect =
                     column.len > 0 && suspects.iter().any(|suspect| suspect.covers(column));
                 let piece = match cell {
                     Cell::Bytes(bytes, _) if !suspect => Some(bytes.clone()),
-                    Cell::Bytes(..) if is_data => {
-                        changes = true;
+                    Cell::Bytes(..) => {
+                        left_out = true;
                         None
                     }
                     _ => None,
@@ -281,6 +281,8 @@ impl<'a> Reading<'a> {
                 return None;
             }
             lost_any |= lost > 0;
+            // Leaving out a parity matters where something is reconstructed: from another one then.
+            changes |= left_out && lost > 0;
             pieces.push(left);
         }
         if !changes {

@@ -443,12 +443,7 @@ impl Catalog {
         let mut at = new.clone();
         while at.previous_snapshot_txg > old.creation_txg {
             written = written.wrapping_add(self.freed(at.deadlist, Some(old.creation_txg)).await?);
-            let before = self.bare(at.previous_snapshot).await?;
-            if before.creation_txg >= at.creation_txg && at.creation_txg != 0 {
-                let number = at.previous_snapshot;
-                return Err(self.dsl.mos().wrong(number, Problem::Twice));
-            }
-            at = before;
+            at = self.before(&at).await?;
         }
         Ok(written.wrapping_add(self.freed(at.deadlist, None).await?))
     }
@@ -561,6 +556,44 @@ impl Catalog {
         };
         let old = self.bare(number).await?;
         self.written(&node.head.head, &old).await.map(Some)
+    }
+
+    /// `written#BOOKMARK`: bytes written since; nothing where there is no such bookmark, or it doesn't say enough.
+    ///
+    /// # Errors
+    /// Something that it refers to can't be had.
+    pub async fn written_since_bookmark(
+        &self,
+        node: &Node,
+        name: &str,
+    ) -> Result<Option<u64>, ZfsError> {
+        let Some(fields) = &node.head.fields else { return Ok(None) };
+        let Some(table) = fields.number(dataset_fields::BOOKMARKS).await? else { return Ok(None) };
+        let zap = Zap::open(self.dsl.mos().object(table).await?).await?;
+        let Some(value) = zap.get(name.as_bytes()).await? else { return Ok(None) };
+        let mark = Bookmark::from_numbers(&value.numbers);
+        let mark = mark.map_err(|error| zap.object().wrong(error))?;
+        if mark.flags & bookmark::FLAG_HAS_FREED == 0 {
+            return Ok(None);
+        }
+        let head = &node.head.head;
+        let mut written = head.referenced_bytes.wrapping_sub(mark.referenced[0]);
+        let mut at = head.clone();
+        while at.previous_snapshot_txg > mark.creation_txg {
+            written = written.wrapping_add(self.freed(at.deadlist, Some(mark.creation_txg)).await?);
+            at = self.before(&at).await?;
+        }
+        Ok(Some(written.wrapping_add(mark.freed_before_next[0])))
+    }
+
+    /// The snapshot before one; each is older than the next.
+    async fn before(&self, at: &DslDataset) -> Result<DslDataset, ZfsError> {
+        let number = at.previous_snapshot;
+        let before = self.bare(number).await?;
+        match before.creation_txg >= at.creation_txg && at.creation_txg != 0 {
+            true => Err(self.dsl.mos().wrong(number, Problem::Twice)),
+            false => Ok(before),
+        }
     }
 
     /// What `userused@ID` and its like say of a file system; nothing where it doesn't count that.

@@ -23,6 +23,7 @@ mod open;
 pub mod property;
 pub mod sharing;
 pub mod space;
+pub mod state;
 pub mod walk;
 
 pub use found::{Found, FoundPool, Member, PoolState, find};

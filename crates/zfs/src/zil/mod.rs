@@ -87,9 +87,7 @@ pub async fn unreplayed(objset: &Objset, synced: u64) -> Result<Vec<Logged>, Zfs
         let endian = link.block.endian;
         let records = record::records(&link.block.records, endian).map_err(wrong)?;
         let counts = |record: &LogRecord| record.txg > synced && record.sequence > replayed;
-        found.extend(
-            records.into_iter().filter(counts).map(|record| Logged { record, endian }),
-        );
+        found.extend(records.into_iter().filter(counts).map(|record| Logged { record, endian }));
     }
     Ok(found)
 }

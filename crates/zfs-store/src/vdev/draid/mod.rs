@@ -109,7 +109,7 @@ impl Layout {
     }
 
     /// The child on which spare `spare` lies at this offset of a child's data area.
-    pub(crate) fn spare_child(&self, spare: u64, offset: u64) -> Option<usize> {
+    pub fn spare_child(&self, spare: u64, offset: u64) -> Option<usize> {
         let place = (self.children as u64).checked_sub(1 + spare).filter(|at| *at >= self.disks)?;
         Some(self.child(offset / (self.slice_rows() * ROW_BYTES), place))
     }
