@@ -18,6 +18,8 @@ pub enum Counted {
     Type(ObjectType),
     /// Waiting to be freed.
     DeferredFree,
+    /// Further copies of deduplicated blocks: in `zdb`'s table, and made by nobody any more.
+    DedupDitto,
     /// A type of the newer kind.
     Other,
 }
@@ -36,7 +38,7 @@ impl Counted {
     /// All of them, in the order of `zdb`'s table.
     pub fn all() -> impl Iterator<Item = Counted> {
         let types = (0..ObjectType::KNOWN_COUNT).map(|code| Counted::Type(ObjectType(code)));
-        types.chain([Counted::DeferredFree, Counted::Other])
+        types.chain([Counted::DeferredFree, Counted::DedupDitto, Counted::Other])
     }
 
     /// Its name in `zdb`'s words.
@@ -44,6 +46,7 @@ impl Counted {
         match self {
             Counted::Type(object_type) => object_type.to_string(),
             Counted::DeferredFree => "deferred free".into(),
+            Counted::DedupDitto => "dedup ditto".into(),
             Counted::Other => "other".into(),
         }
     }
@@ -90,6 +93,17 @@ impl Sum {
     }
 }
 
+/// A line of `zdb`'s table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The type, or `Total`.
+    pub name: String,
+    /// The level; nothing for all levels together.
+    pub level: Option<u8>,
+    /// The blocks. Lines without allocated bytes stand there for the whole type only.
+    pub sum: Sum,
+}
+
 /// The blocks of a pool. See the [module](self).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockCount {
@@ -120,20 +134,30 @@ impl BlockCount {
         sum
     }
 
-    /// All blocks of one type.
-    pub fn of_type(&self, counted: Counted) -> Sum {
-        let mut sum = Sum::default();
-        self.by_type.get(&counted).into_iter().flat_map(BTreeMap::values).for_each(|one| {
-            sum.add(one);
-        });
-        sum
-    }
-
-    /// All blocks of one level.
-    pub fn of_level(&self, level: u8) -> Sum {
-        let mut sum = Sum::default();
-        self.by_type.values().filter_map(|levels| levels.get(&level)).for_each(|one| sum.add(one));
-        sum
+    /// The lines of `zdb -bbb`'s table, in order, without metadata's total: for each type the levels from the highest down,
+    /// then all of it. A level 0 that is all there is has no line of its own.
+    pub fn table(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let mut group = |name: String, levels: &BTreeMap<u8, Sum>| {
+            let mut whole = Sum::default();
+            levels.values().for_each(|one| whole.add(one));
+            for (level, sum) in levels.iter().rev() {
+                let is_all = *level == 0 && sum.allocated == whole.allocated;
+                if sum.allocated != 0 && !is_all {
+                    lines.push(Line { name: name.clone(), level: Some(*level), sum: *sum });
+                }
+            }
+            lines.push(Line { name, level: None, sum: whole });
+        };
+        for counted in Counted::all() {
+            group(counted.name(), self.by_type.get(&counted).unwrap_or(&BTreeMap::new()));
+        }
+        let mut all = BTreeMap::<u8, Sum>::new();
+        for (level, one) in self.by_type.values().flatten() {
+            all.entry(*level).or_default().add(one);
+        }
+        group("Total".into(), &all);
+        lines
     }
 
     /// Metadata: types that are, and everything above level 0.
