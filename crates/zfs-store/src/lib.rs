@@ -12,11 +12,13 @@ pub mod expected;
 pub mod label;
 #[cfg(test)]
 mod no_time;
+pub mod scrub;
 pub mod store;
 pub mod vdev;
 
 pub use arc::{Arc, ArcOptions, ArcStatistics};
 pub use block::{BlockError, BlockErrorKind, BlockFuture, BlockRequest, Bookmark, ReadBlocks};
 pub use expected::{Expected, Salt};
+pub use scrub::Verified;
 pub use store::Store;
 pub use vdev::{Errors, ReadAt, Tree, TreeError, VdevHealth, VdevReport};

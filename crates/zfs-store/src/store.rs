@@ -34,7 +34,7 @@ use zfs_format::{FormatError, Problem, Record};
 
 /// Headers above each other that a gang may have. With three pieces each, fewer than this make the largest block of
 /// the smallest pieces.
-const GANG_DEPTH_MAX: usize = 12;
+pub(crate) const GANG_DEPTH_MAX: usize = 12;
 
 /// Reads blocks from the vdevs of a pool.
 #[derive(Clone)]
@@ -58,6 +58,11 @@ impl Store {
     /// refused.
     pub fn set_salt(&self, salt: Salt) {
         self.shared.salt.set(Some(salt));
+    }
+
+    /// The salt, if it is known.
+    pub(crate) fn salt(&self) -> Option<Salt> {
+        self.shared.salt.get()
     }
 
     /// The vdevs.

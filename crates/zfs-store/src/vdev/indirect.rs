@@ -47,10 +47,10 @@ struct Range {
 
 /// A part of a block, on a vdev that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
-    vdev: u32,
-    offset: u64,
-    len: u64,
+pub(super) struct Part {
+    pub(super) vdev: u32,
+    pub(super) offset: u64,
+    pub(super) len: u64,
 }
 
 impl Indirect {
@@ -90,7 +90,7 @@ impl Indirect {
 
 impl Tree {
     /// Where these bytes of a removed vdev lie, through all removals.
-    fn resolve(
+    pub(super) fn resolve(
         &self,
         mapping: &Indirect,
         offset: u64,

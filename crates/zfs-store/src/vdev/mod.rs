@@ -31,6 +31,7 @@ pub(crate) mod queue;
 pub mod raidz;
 pub mod report;
 pub(crate) mod striped;
+mod verify;
 
 pub use leaf::{Errors, LeafState};
 pub use report::{VdevHealth, VdevReport};

@@ -18,6 +18,8 @@
 //!
 //! Source: OpenZFS, `vdev_raidz.c`.
 
+mod verify;
+
 use super::copies::Copies;
 use super::draid::ROW_BYTES;
 use super::leaf::{Leaf, on_device};
@@ -93,24 +95,10 @@ impl Striped {
         let mut reading = Reading::new(self, map, ask);
         reading.fetch(|_, column, parity| column >= parity, false).await;
         reading.complete().await;
-        let mut failure = match reading.attempt(&[]).await {
-            Some(block) => return Ok(block),
-            None => reading.why(),
-        };
-        for stale in [false, true] {
-            if reading.fetch(|_, _, _| true, stale).await == 0 && stale {
-                break;
-            }
-            // What stale leaves give may be all that was lacking; without it nothing is new before a suspect is left out.
-            if let Some(block) = reading.combine(suspects, usize::from(!stale)).await {
-                return Ok(block);
-            }
-            failure = reading.why();
+        match reading.attempt(&[]).await {
+            Some(block) => Ok(block),
+            None => reading.rescue(suspects).await,
         }
-        if failure == Failure::Checksum {
-            reading.blame_all();
-        }
-        Err(failure)
     }
 }
 
@@ -130,6 +118,26 @@ impl<'a> Reading<'a> {
         };
         let cells = map.rows.iter().map(|row| row.columns.iter().map(unread).collect()).collect();
         Reading { striped, ask, map: Arc::new(map), cells }
+    }
+
+    /// Makes the block where the pieces as they are don't: with all that can be read, and each combination of suspects
+    /// left out.
+    async fn rescue(&mut self, suspects: Suspects) -> Result<Buf, Failure> {
+        let mut failure = self.why();
+        for stale in [false, true] {
+            if self.fetch(|_, _, _| true, stale).await == 0 && stale {
+                break;
+            }
+            // What stale leaves give may be all that was lacking; without it nothing is new before a suspect is left out.
+            if let Some(block) = self.combine(suspects, usize::from(!stale)).await {
+                return Ok(block);
+            }
+            failure = self.why();
+        }
+        if failure == Failure::Checksum {
+            self.blame_all();
+        }
+        Err(failure)
     }
 
     /// Reads what the rule (of row, column and number of parities) wants and was not read; with `stale`, what only

@@ -12,6 +12,8 @@
 //! What a pool says of itself beyond that is read when it is asked for: history, properties, the error log, all blocks
 //! ([`walk`]).
 
+pub mod claims;
+pub mod count;
 pub mod features;
 pub mod found;
 pub mod health;

@@ -72,6 +72,18 @@ impl Raidz {
         map::map_expanded(offset, size, ashift, (physical, logical), parity, reflow)
     }
 
+    /// Where a block lies, and who is suspect when it is wrong.
+    pub(crate) fn plan(&self, offset: u64, size: usize, birth: u64) -> (Map, Suspects) {
+        let map = self.map(offset, size, birth);
+        // Sectors that were wrong before an expansion lie now where their numbers led them.
+        let suspects = if map.rows.len() == 1 {
+            Suspects::Children
+        } else {
+            Suspects::Past { physical: self.striped.children.len(), original: self.original }
+        };
+        (map, suspects)
+    }
+
     /// Reads a block.
     pub(crate) async fn read(
         &self,
@@ -79,13 +91,7 @@ impl Raidz {
         size: usize,
         ask: &Ask<'_>,
     ) -> Result<Buf, Failure> {
-        let map = self.map(offset, size, ask.birth);
-        // Sectors that were wrong before an expansion lie now where their numbers led them.
-        let suspects = if map.rows.len() == 1 {
-            Suspects::Children
-        } else {
-            Suspects::Past { physical: self.striped.children.len(), original: self.original }
-        };
+        let (map, suspects) = self.plan(offset, size, ask.birth);
         self.striped.read(map, suspects, ask).await
     }
 }
