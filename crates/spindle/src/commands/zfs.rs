@@ -11,6 +11,7 @@
 //! Nothing here writes to a pool's devices: they are opened for reading alone.
 
 mod cat;
+mod cp;
 mod dump;
 mod ls;
 pub mod pieces;
@@ -42,6 +43,8 @@ enum ZfsCommand {
     Cat(cat::CatArgs),
     /// Show all that is known of a file
     Stat(stat::StatArgs),
+    /// Copy files out, with all that is known of them; goes on where it was stopped
+    Cp(cp::CpArgs),
     /// Write a volume's content to a file
     Dump(dump::DumpArgs),
 }
@@ -57,6 +60,7 @@ pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         ZfsCommand::Ls(args) => ls::run(&args, &paths),
         ZfsCommand::Cat(args) => cat::run(&args, &paths),
         ZfsCommand::Stat(args) => stat::run(&args, &paths),
+        ZfsCommand::Cp(args) => cp::run(&args, &paths),
         ZfsCommand::Dump(args) => dump::run(&args, &paths),
     }
 }
