@@ -4,10 +4,12 @@
 //! A benchmark that is measured unoptimised misleads, and `cargo xtask` is built for quick starts; so an
 //! unoptimised xtask builds and starts an optimised one for it.
 
+mod codec;
 mod executor;
 mod lab_load;
 mod nbd;
 mod parity;
+mod peer;
 mod raid;
 mod simulation;
 
@@ -18,6 +20,11 @@ use std::process::Command;
 type Bench = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 
 const BENCHES: &[Bench] = &[
+    (
+        "codec",
+        "checksums, compression and ciphers, beside OpenZFS's and the C libraries'",
+        codec::run,
+    ),
     ("executor", "4 KiB reads through Device and io_uring, beside fio", executor::run),
     ("lab-load", "a fio job in the lab, beside fio, by processor time", lab_load::run),
     ("nbd", "I/Os through the NBD server, beside qemu-nbd and nbdkit", nbd::run),

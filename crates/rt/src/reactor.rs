@@ -42,6 +42,8 @@ pub enum WorkKind {
     Checksum,
     /// Decompressing to the given bytes.
     Decompress,
+    /// Decrypting and authenticating the given bytes.
+    Decrypt,
     /// Making up data: the lab's own cost, kept apart from the engine's.
     Generate,
 }

@@ -43,7 +43,9 @@ fn main() -> ExitCode {
     match commands::run(arguments.command, &arguments.devices) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            commands::say(&format!("spindle: {}", failure.message));
+            if !failure.message.is_empty() {
+                commands::say(&format!("spindle: {}", failure.message));
+            }
             ExitCode::from(failure.status)
         }
     }

@@ -61,6 +61,8 @@ enum SumFunction {
     Sha256,
     Sha512,
     Blake3(Salt),
+    Skein(Salt),
+    Edonr(Salt),
 }
 
 impl Expected {
@@ -78,12 +80,12 @@ impl Expected {
             Some(F::Fletcher4) => SumFunction::Fletcher4,
             Some(F::Sha256) => SumFunction::Sha256,
             Some(F::Sha512) => SumFunction::Sha512,
-            Some(F::Blake3) => match salt {
-                Some(salt) => SumFunction::Blake3(salt),
-                None => return unsupported("BLAKE3 in a pool without a salt"),
+            Some(function @ (F::Blake3 | F::Skein | F::Edonr)) => match (function, salt) {
+                (F::Blake3, Some(salt)) => SumFunction::Blake3(salt),
+                (F::Skein, Some(salt)) => SumFunction::Skein(salt),
+                (_, Some(salt)) => SumFunction::Edonr(salt),
+                (_, None) => return unsupported("a salted checksum in a pool without a salt"),
             },
-            Some(F::Skein) => return unsupported("the checksum Skein"),
-            Some(F::Edonr) => return unsupported("the checksum Edon-R"),
             Some(F::Label) => return unsupported("a label's checksum in a block pointer"),
             Some(F::GangHeader) => return unsupported("a gang header's checksum in a pointer"),
             Some(F::Inherit | F::On) | None => return unsupported("its checksum function"),
@@ -147,6 +149,8 @@ fn sum(function: SumFunction, endian: Endian, bytes: &[u8]) -> Sum {
         SumFunction::Sha256 => checksum::sha256(bytes),
         SumFunction::Sha512 => ordered(checksum::sha512_256(bytes)),
         SumFunction::Blake3(salt) => ordered(checksum::blake3(&salt, bytes)),
+        SumFunction::Skein(salt) => ordered(checksum::skein(&salt, bytes)),
+        SumFunction::Edonr(salt) => ordered(checksum::edonr(&salt, bytes)),
     }
 }
 

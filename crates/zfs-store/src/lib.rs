@@ -5,13 +5,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod arc;
 pub mod block;
 pub mod crypt;
 pub mod expected;
 pub mod label;
+#[cfg(test)]
+mod no_time;
 pub mod store;
 pub mod vdev;
 
+pub use arc::{Arc, ArcOptions, ArcStatistics};
 pub use block::{BlockError, BlockErrorKind, BlockFuture, BlockRequest, Bookmark, ReadBlocks};
 pub use expected::{Expected, Salt};
 pub use store::Store;

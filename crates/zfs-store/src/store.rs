@@ -15,6 +15,7 @@
 //! Source: OpenZFS, `zio.c`.
 
 use crate::block::{BlockError, BlockErrorKind, BlockFuture, BlockRequest, ReadBlocks};
+use crate::crypt::{self, DatasetKey};
 use crate::expected::{Expected, Salt};
 use crate::vdev::{ReadAt, Tree};
 use codec::compress::Form;
@@ -27,6 +28,7 @@ use stdx::ByteCount;
 use zfs_format::block_pointer::{BlockPointer, Dva, Kind, Protection};
 use zfs_format::compression::Compression;
 use zfs_format::gang::{self, GangHeader};
+use zfs_format::object_type::ObjectType;
 use zfs_format::{FormatError, Problem, Record};
 
 /// Headers above each other that a gang may have. With three pieces each, fewer than this make the largest block of
@@ -94,14 +96,44 @@ impl Shared {
         if request.raw {
             return Ok(stored);
         }
-        // Authenticated and indirect blocks are in the clear; their checksums were right.
-        if pointer.protection() == Protection::Encrypted {
-            return Err(match request.key {
-                None => BlockErrorKind::NoKey,
-                Some(_) => BlockErrorKind::Unsupported("decryption"),
-            });
+        let is_objset = pointer.object_type() == ObjectType::OBJSET;
+        let stored = match (pointer.protection(), &request.key) {
+            (Protection::None | Protection::IndirectMac, _) => stored,
+            (Protection::Encrypted, None) => return Err(BlockErrorKind::NoKey),
+            // It is in the clear, and its checksum was right.
+            (Protection::Authenticated, None) => stored,
+            // What is authenticated of an objset are its fields.
+            (Protection::Authenticated, Some(_)) if is_objset => stored,
+            (_, Some(key)) => self.opened(key, pointer, stored).await?,
+        };
+        let block = self.decompressed(pointer, stored).await?;
+        match (pointer.protection(), &request.key) {
+            (Protection::Authenticated, Some(key)) if is_objset => {
+                self.opened(key, pointer, block).await
+            }
+            (Protection::IndirectMac, _) => {
+                crypt::check_indirect(pointer, block.bytes())?;
+                Ok(block)
+            }
+            _ => Ok(block),
         }
-        self.decompressed(pointer, stored).await
+    }
+
+    /// Authenticates what is stored, and decrypts it.
+    async fn opened(
+        &self,
+        key: &DatasetKey,
+        pointer: &BlockPointer,
+        stored: Buf,
+    ) -> Result<Buf, BlockErrorKind> {
+        let (key, pointer) = (key.block_key(pointer), *pointer);
+        let work = Work::new(WorkKind::Decrypt, ByteCount(stored.len() as u64));
+        let job = move || {
+            let mut block =
+                stored.try_into_mut().unwrap_or_else(|buf| BufMut::copy_of(buf.bytes()));
+            key.open(&pointer, &mut block).map(|()| block.freeze())
+        };
+        self.rt.compute(work, job).await
     }
 
     /// The bytes as they are stored, of the physical size.

@@ -6,6 +6,7 @@
 //!   dsl      directories, datasets, snapshots, properties, keys
 //!   zap      tables of names and values
 //!   dmu      objects: a dataset's dnodes, and the blocks below them
+//!   show     numbers and times as ZFS's commands write them
 //! ```
 //!
 //! Bottom up each uses only what is below it, and gets that as an argument. What the bytes mean is `zfs-format`'s;
@@ -24,8 +25,10 @@ pub mod dmu;
 pub mod dsl;
 
 pub mod error;
+pub mod show;
 pub mod spa;
 pub mod zap;
+pub mod zil;
 pub mod zpl;
 pub mod zvol;
 

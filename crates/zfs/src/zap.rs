@@ -243,6 +243,21 @@ impl Zap {
         }
     }
 
+    /// All entries in the order of their hashes: OpenZFS's order, of a micro ZAP too.
+    ///
+    /// # Errors
+    /// As of [`Zap::list`].
+    pub async fn entries_by_hash(&self) -> Result<Vec<Entry>, ZfsError> {
+        let mut all = self.entries().await?;
+        let (salt, flags) = match &self.form {
+            Form::Micro(zap) => (zap.salt, 0),
+            Form::Fat(header) => (header.salt, header.flags),
+        };
+        // Names of the same hash stay in the order of their places.
+        all.sort_by_key(|entry| hash_name(&entry.name, salt, flags));
+        Ok(all)
+    }
+
     async fn leaf(&self, header: &FatHeader, hash: u64) -> Result<Leaf, ZfsError> {
         let wrong = |error| self.object.wrong(error);
         let number = match header.leaf_of(hash) {

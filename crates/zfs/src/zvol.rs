@@ -5,9 +5,12 @@
 //!
 //! Source: OpenZFS, `zvol.h`, `zvol.c`.
 
+use crate::dmu::overlay::Overlay;
 use crate::dmu::{Object, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
+use crate::zil::Logged;
+use crate::zpl::replay::write_bytes;
 use rt::{
     Device, Extent, ExtentKind, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op,
     Request,
@@ -15,6 +18,7 @@ use rt::{
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 use zfs_format::objset::ObjsetKind;
+use zfs_format::zil::record::Body;
 
 /// The object with the bytes.
 const DATA: u64 = 1;
@@ -43,6 +47,31 @@ impl Volume {
         let size = properties.needed(SIZE).await?;
         let data = objset.object(DATA).await?;
         Ok(Volume { name: name.into(), data, size })
+    }
+
+    /// Opens it as it would be after a replay of its intent log.
+    ///
+    /// # Errors
+    /// As of [`Volume::open`]; or a block that the log points to can't be had.
+    pub async fn open_with_log(
+        objset: &Objset,
+        name: &str,
+        records: &[Logged],
+    ) -> Result<Volume, ZfsError> {
+        let overlay = Rc::new(Overlay::default());
+        for Logged { record, .. } in records {
+            match &record.body {
+                Body::Write(write) => write_bytes(objset, &overlay, write, record).await?,
+                Body::Truncate(truncate) => {
+                    let end = truncate.offset.saturating_add(truncate.length);
+                    overlay.zero(truncate.object, truncate.offset..end);
+                }
+                // Nothing else is logged of a volume.
+                _ => {}
+            }
+        }
+        objset.lay_over(overlay);
+        Volume::open(objset, name).await
     }
 
     /// Bytes.

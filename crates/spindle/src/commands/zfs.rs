@@ -1,21 +1,30 @@
-//! `spindle zfs`: what is in pools: files and volumes, read out of them.
+//! `spindle zfs`: datasets of ZFS pools, in OpenZFS's words and forms; and what is in them, read out.
 //!
+//! * `list`: datasets, one a line, with chosen properties.
+//! * `get`: properties, one a line.
 //! * `ls`, `cat`, `stat`: files of a dataset or snapshot, looked at.
 //! * `cp`: files copied out, with all that is known of them.
 //! * `dump`: a volume's content, written out.
-//! * `diff`: what differs between a snapshot and what came after it.
-//! * [`source`]: how a command names datasets and files, and gets keys.
+//! * [`select`]: which datasets a command is about, and in which order.
+//! * [`shown`]: a property of a dataset, whatever kind of property it is.
+//! * [`json`]: the shape of `-j`.
+//! * [`source`]: how a command names files, and gets keys.
 //! * [`pieces`]: a file's content: data, holes, damaged blocks.
 //! * [`show`]: names, modes and times as text.
 //!
-//! Nothing here writes to a pool's devices: they are opened for reading alone.
+//! Each command opens the pools on the devices for reading, does its one thing, and closes them.
 
 mod cat;
 mod cp;
 mod dump;
+pub mod get;
+pub mod json;
+mod list;
 mod ls;
 pub mod pieces;
+mod select;
 pub mod show;
+mod shown;
 pub mod source;
 mod stat;
 
@@ -26,17 +35,16 @@ use std::path::PathBuf;
 /// What `spindle zfs` takes.
 #[derive(Args)]
 pub struct ZfsArgs {
-    /// Where the pools' devices lie: a file, a block device, or a folder of them; may be given several times.
-    /// Also SPINDLE_DEVICES, divided by colons
-    #[arg(short = 'd', long = "devices", value_name = "DIR|FILE", global = true)]
-    devices: Vec<PathBuf>,
     #[command(subcommand)]
     command: ZfsCommand,
 }
 
-/// What can be done.
 #[derive(Subcommand)]
 enum ZfsCommand {
+    /// List datasets, as zfs list does
+    List(list::ListArgs),
+    /// Print properties, as zfs get does
+    Get(get::GetArgs),
     /// List files of a dataset or snapshot
     Ls(ls::LsArgs),
     /// Write files of a dataset or snapshot to standard output
@@ -49,18 +57,18 @@ enum ZfsCommand {
     Dump(dump::DumpArgs),
 }
 
-/// Carries out a command. `devices` were given before the word `zfs`.
+/// Carries out a command on the pools of these devices.
 ///
 /// # Errors
 /// With the line to print.
 pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let mut paths = devices.to_vec();
-    paths.extend(args.devices);
     match args.command {
-        ZfsCommand::Ls(args) => ls::run(&args, &paths),
-        ZfsCommand::Cat(args) => cat::run(&args, &paths),
-        ZfsCommand::Stat(args) => stat::run(&args, &paths),
-        ZfsCommand::Cp(args) => cp::run(&args, &paths),
-        ZfsCommand::Dump(args) => dump::run(&args, &paths),
+        ZfsCommand::List(args) => list::run(&args, devices),
+        ZfsCommand::Get(args) => get::run(&args, devices),
+        ZfsCommand::Ls(args) => ls::run(&args, devices),
+        ZfsCommand::Cat(args) => cat::run(&args, devices),
+        ZfsCommand::Stat(args) => stat::run(&args, devices),
+        ZfsCommand::Cp(args) => cp::run(&args, devices),
+        ZfsCommand::Dump(args) => dump::run(&args, devices),
     }
 }

@@ -1,12 +1,14 @@
 //! The same bytes on several leaves: mirrors, and what stands in for a device (`replacing`, `spare`).
 //!
 //! However these nest, below them are leaves that hold the same bytes at the same place; so they are flattened to one
-//! list. A plain leaf is a list of one.
+//! list. A plain leaf is a list of one. The spare space of a dRAID is on another leaf at
+//! each place, and is looked up for each read.
 //!
 //! **Which one first.** Of those that should know the block, the one with the fewest requests; among equals
 //! they take turns, a mebibyte each, so that a stream of reads keeps all of them busy and each one still reads in
 //! sequence. Those that should not know it (stale, offline) come last, and only where the block's checksum will tell.
 
+use super::draid::spare::SpareSpace;
 use super::leaf::{Leaf, on_device};
 use super::{Ask, Failure};
 use rt::{Buf, IoErrorKind};
@@ -20,6 +22,8 @@ const TURN_SHIFT: u32 = 20;
 #[derive(Default)]
 pub(crate) struct Copies {
     pub(crate) leaves: Vec<Rc<Leaf>>,
+    /// Spare space in the place of one of them.
+    pub(crate) spares: Vec<Rc<SpareSpace>>,
 }
 
 /// Leaves in the order in which they are to be asked.
@@ -32,6 +36,11 @@ impl Copies {
         for leaf in self.leaves.iter().filter(|leaf| leaf.is_there()) {
             let list = if leaf.is_stale(birth) { &mut stale } else { &mut fresh };
             list.push(Rc::clone(leaf));
+        }
+        for space in &self.spares {
+            for (leaf, is_stale) in space.leaves_at(offset, birth) {
+                if is_stale { &mut stale } else { &mut fresh }.push(leaf);
+            }
         }
         if fresh.len() > 1 {
             let turn = (offset >> TURN_SHIFT) as usize % fresh.len();

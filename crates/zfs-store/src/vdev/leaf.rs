@@ -45,8 +45,21 @@ pub(crate) struct Leaf {
     pub(crate) state: LeafState,
     pub(crate) errors: Cell<Errors>,
     queue: Option<Queue>,
-    /// Transaction groups whose blocks it misses, sorted.
-    missing: RefCell<Vec<Range<u64>>>,
+    pub(crate) missing: Missing,
+}
+
+/// Transaction groups whose blocks a leaf misses.
+#[derive(Default)]
+pub(crate) struct Missing(RefCell<Vec<Range<u64>>>);
+
+impl Missing {
+    pub(crate) fn set(&self, txgs: Vec<Range<u64>>) {
+        *self.0.borrow_mut() = txgs;
+    }
+
+    pub(crate) fn contains(&self, txg: u64) -> bool {
+        self.0.borrow().iter().any(|range| range.contains(&txg))
+    }
 }
 
 impl Leaf {
@@ -66,7 +79,7 @@ impl Leaf {
             state,
             errors: Cell::default(),
             queue: device.map(|device| Queue::new(rt, device)),
-            missing: RefCell::default(),
+            missing: Missing::default(),
         }
     }
 
@@ -77,15 +90,7 @@ impl Leaf {
 
     /// Whether what it holds of blocks born then is not to be believed.
     pub(crate) fn is_stale(&self, birth: u64) -> bool {
-        if self.state != LeafState::Online {
-            return true;
-        }
-        self.missing.borrow().iter().any(|range| range.contains(&birth))
-    }
-
-    /// Says which transaction groups it misses.
-    pub(crate) fn set_missing(&self, txgs: Vec<Range<u64>>) {
-        *self.missing.borrow_mut() = txgs;
+        self.state != LeafState::Online || self.missing.contains(birth)
     }
 
     /// Requests under way or waiting.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Tree ── top-level vdev ─┬─ Copies: disk, file, mirror          one leaf, or several with the same bytes
-//!    (by number)            ├─ Striped: raidz, dRAID               children with data and parity; each is Copies
+//!    (by number)            ├─ Raidz, Draid                        children with data and parity; each is Copies
 //!                           ├─ indirect                            removed: its blocks lie on other top-levels
 //!                           └─ none                                a hole, or a top-level that nobody described
 //! ```
@@ -24,6 +24,7 @@
 //! Source: OpenZFS, `vdev.c` and a file for each kind.
 
 pub(crate) mod copies;
+pub mod draid;
 pub(crate) mod indirect;
 pub(crate) mod leaf;
 pub(crate) mod queue;
@@ -37,8 +38,10 @@ pub use report::{VdevHealth, VdevReport};
 use crate::block::BlockErrorKind;
 use crate::expected::Expected;
 use copies::Copies;
+use draid::spare::{Family, SpareSpace};
+use draid::{Draid, Layout};
 use indirect::Indirect;
-use leaf::Leaf;
+use leaf::{Leaf, Missing};
 use raidz::Raidz;
 use raidz::map::OFFSET_MAX;
 use rt::{Buf, DeviceRef, IoErrorKind, Priority, Rt, Work, WorkKind};
@@ -49,6 +52,7 @@ use std::rc::Rc;
 use stdx::ByteCount;
 use striped::Striped;
 use zfs_format::block_pointer::{BLOCK_BYTES_MAX, BlockPointer, Dva};
+use zfs_format::nvlist::Value;
 use zfs_format::uberblock::RaidzReflow;
 use zfs_format::vdev::indirect::MappingEntry;
 use zfs_format::vdev::{Vdev, VdevKind};
@@ -58,6 +62,11 @@ use zfs_format::{FormatError, Problem, Record};
 const ASHIFTS: RangeInclusive<u64> = 9..=16;
 /// Children of one vdev: what the coefficients of parity reach for.
 const CHILDREN_MAX: usize = 255;
+
+/// The configuration's name for which of its dRAID's spares a leaf is.
+const SPARE_NUMBER: &str = "spareid";
+/// The configuration's name for the children of a failure domain, in a dRAID that has them.
+const DRAID_DOMAINS: &str = "draid_nchildren";
 
 /// A tree that can't be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,7 +102,9 @@ pub enum TreeError {
         kind: String,
     },
     /// A dRAID of numbers that don't fit together.
-    #[error("vdev {0}: its numbers of groups, data, parity and spares don't fit its children")]
+    #[error(
+        "vdev {0}: its numbers of groups, data, parity and spares don't fit its children, or it has failure domains"
+    )]
     Draid(u64),
     /// There is no such vdev, or it is not of that kind.
     #[error("vdev {0} is not there, or was not removed")]
@@ -108,6 +119,7 @@ pub struct Tree {
     rt: Rt,
     tops: BTreeMap<u32, Top>,
     leaves: Vec<Rc<Leaf>>,
+    spares: Vec<Rc<SpareSpace>>,
 }
 
 /// A top-level vdev.
@@ -123,6 +135,7 @@ struct Top {
 enum Node {
     Copies(Copies),
     Raidz(Raidz),
+    Draid(Draid),
     Indirect(RefCell<Option<Rc<Indirect>>>),
     Nothing,
 }
@@ -206,17 +219,17 @@ impl Tree {
         configs: &[Vdev],
         devices: &BTreeMap<u64, DeviceRef>,
     ) -> Result<Tree, TreeError> {
-        let mut tree = Tree { rt: rt.clone(), tops: BTreeMap::new(), leaves: Vec::new() };
+        let (mut tops, mut leaves, mut spares) = (BTreeMap::new(), Vec::new(), Vec::new());
         for config in configs {
             let id = u32::try_from(config.id).ok().filter(|id| *id < 1 << 24);
             let id = id.ok_or(TreeError::Number(config.id))?;
-            let builder = Builder { rt, devices, leaves: &mut tree.leaves, id: config.id };
-            let top = builder.top(config)?;
-            if tree.tops.insert(id, top).is_some() {
+            let (leaves, spares) = (&mut leaves, &mut spares);
+            let builder = Builder { rt, devices, leaves, spares, id: config.id, draid: None };
+            if tops.insert(id, builder.top(config)?).is_some() {
                 return Err(TreeError::Twice(config.id));
             }
         }
-        Ok(tree)
+        Ok(Tree { rt: rt.clone(), tops, leaves, spares })
     }
 
     /// Says how far the expansion of a raidz came: what the uberblock says by which the pool was opened. It concerns the
@@ -231,8 +244,10 @@ impl Tree {
 
     /// Says which transaction groups a leaf misses: its dirty time log. Nothing happens where there is no such leaf.
     pub fn set_missing(&self, leaf: u64, txgs: Vec<Range<u64>>) {
-        if let Some(leaf) = self.leaves.iter().find(|known| known.guid == leaf) {
-            leaf.set_missing(txgs);
+        let leaves = self.leaves.iter().map(|known| (known.guid, &known.missing));
+        let spares = self.spares.iter().map(|known| (known.guid, &known.missing));
+        if let Some((_, missing)) = leaves.chain(spares).find(|(guid, _)| *guid == leaf) {
+            missing.set(txgs);
         }
     }
 
@@ -270,7 +285,8 @@ impl Tree {
     pub fn load(&self, dva: Dva) -> usize {
         match self.tops.get(&dva.vdev()).map(|top| &top.node) {
             Some(Node::Copies(copies)) => copies.load(),
-            Some(Node::Raidz(raidz)) => raidz.load(),
+            Some(Node::Raidz(raidz)) => raidz.striped.load(),
+            Some(Node::Draid(draid)) => draid.striped.load(),
             _ => 0,
         }
     }
@@ -311,6 +327,10 @@ impl Tree {
         let result = match &top.node {
             Node::Copies(copies) => copies.read(offset, size, ask).await,
             Node::Raidz(raidz) => raidz.read(offset, size, ask).await,
+            Node::Draid(draid) => match draid.read(offset, size, ask).await {
+                Some(result) => result,
+                None => return Err(wrong("offset", offset)),
+            },
             Node::Indirect(mapping) => {
                 let mapping = mapping.borrow().clone();
                 let mapping = mapping.ok_or(BlockErrorKind::Missing(number))?;
@@ -342,8 +362,11 @@ struct Builder<'a> {
     rt: &'a Rt,
     devices: &'a BTreeMap<u64, DeviceRef>,
     leaves: &'a mut Vec<Rc<Leaf>>,
+    spares: &'a mut Vec<Rc<SpareSpace>>,
     /// The top-level vdev that is being made.
     id: u64,
+    /// What spare space below it refers to, where it is a dRAID.
+    draid: Option<(Rc<Layout>, Family)>,
 }
 
 impl Builder<'_> {
@@ -357,6 +380,16 @@ impl Builder<'_> {
                         id: self.id,
                         children: config.children.len(),
                     })?)
+                }
+                VdevKind::Draid(draid) => {
+                    let domains = config.other.iter().any(|(name, _)| *name == *DRAID_DOMAINS);
+                    let layout = Layout::new(draid, config.children.len()).filter(|_| !domains);
+                    let layout = Rc::new(layout.ok_or(TreeError::Draid(self.id))?);
+                    let family = Family::default();
+                    self.draid = Some((Rc::clone(&layout), Rc::clone(&family)));
+                    let striped = self.striped(config, draid.parity as usize)?;
+                    family.set(Rc::downgrade(&striped.children)).expect("it is set once");
+                    Node::Draid(Draid { striped, layout, ashift: self.ashift(config)? })
                 }
                 VdevKind::Indirect(_) => Node::Indirect(RefCell::default()),
                 VdevKind::Hole | VdevKind::Missing => Node::Nothing,
@@ -384,7 +417,7 @@ impl Builder<'_> {
             return Err(TreeError::Children { id: self.id, children });
         }
         let children = config.children.iter().map(|child| self.copies(child));
-        Ok(Striped { children: children.collect::<Result<_, _>>()?, parity })
+        Ok(Striped { children: Rc::new(children.collect::<Result<_, _>>()?), parity })
     }
 
     /// A leaf, or whatever holds the same bytes on several.
@@ -406,6 +439,23 @@ impl Builder<'_> {
             VdevKind::Mirror | VdevKind::Replacing | VdevKind::Spare => {
                 for child in &config.children {
                     self.collect(child, into)?;
+                }
+            }
+            VdevKind::DraidSpare => {
+                let number = config.other.iter().find(|(name, _)| *name == *SPARE_NUMBER);
+                // Without its number, or elsewhere than in its dRAID, nobody knows where it lies: it is absent.
+                if let (Some((layout, family)), Some((_, Value::Uint64(number)))) =
+                    (&self.draid, number)
+                {
+                    let space = Rc::new(SpareSpace {
+                        guid: config.guid,
+                        number: *number,
+                        layout: Rc::clone(layout),
+                        family: Rc::clone(family),
+                        missing: Missing::default(),
+                    });
+                    self.spares.push(Rc::clone(&space));
+                    into.spares.push(space);
                 }
             }
             VdevKind::Missing | VdevKind::Hole => {}

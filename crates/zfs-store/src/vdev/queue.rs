@@ -136,9 +136,11 @@ async fn work_off(shared: Rc<Shared>, priority: Priority, first: Joined) {
         let alone = joined.parts.len() == 1;
         for (at, part) in joined.parts {
             let answer = match &whole {
+                Ok(bytes) if alone => Ok(bytes.clone()),
+                // A copy: a small block that is kept for long must not keep all the others alive.
                 Ok(bytes) => {
                     let start = (at - joined.at) as usize;
-                    Ok(bytes.slice(start..start + part.len))
+                    Ok(Buf::copy_of(&bytes.bytes()[start..start + part.len]))
                 }
                 Err(kind) if alone => Err(*kind),
                 Err(_) => shared.read(at, part.len, priority).await,

@@ -19,6 +19,7 @@
 //! Source: OpenZFS, `vdev_raidz.c`.
 
 use super::copies::Copies;
+use super::draid::ROW_BYTES;
 use super::leaf::{Leaf, on_device};
 use super::raidz::map::{Column, Map};
 use super::{Ask, Failure};
@@ -37,7 +38,7 @@ const SCRATCH_BYTES: u64 = 7 << 19;
 
 /// Children with parity among them.
 pub(crate) struct Striped {
-    pub(crate) children: Vec<Copies>,
+    pub(crate) children: Rc<Vec<Copies>>,
     pub(crate) parity: usize,
 }
 
@@ -77,6 +78,11 @@ struct Reading<'a> {
 }
 
 impl Striped {
+    /// Requests under way on the busiest child.
+    pub(crate) fn load(&self) -> usize {
+        self.children.iter().map(Copies::load).max().unwrap_or(0)
+    }
+
     /// Reads the block of this map.
     pub(crate) async fn read(
         &self,
@@ -243,15 +249,15 @@ impl<'a> Reading<'a> {
         let mut lost_any = false;
         for (row, cells) in self.map.rows.iter().zip(&self.cells) {
             let mut left = Vec::with_capacity(cells.len());
-            let (mut lost, mut parities) = (0, 0);
+            let (mut lost, mut parities, mut left_out) = (0, 0, false);
             for (number, (column, cell)) in row.columns.iter().zip(cells).enumerate() {
                 let is_data = number >= self.map.parity;
                 let suspect =
                     column.len > 0 && suspects.iter().any(|suspect| suspect.covers(column));
                 let piece = match cell {
                     Cell::Bytes(bytes, _) if !suspect => Some(bytes.clone()),
-                    Cell::Bytes(..) if is_data => {
-                        changes = true;
+                    Cell::Bytes(..) => {
+                        left_out = true;
                         None
                     }
                     _ => None,
@@ -267,6 +273,8 @@ impl<'a> Reading<'a> {
                 return None;
             }
             lost_any |= lost > 0;
+            // Leaving out a parity matters where something is reconstructed: from another one then.
+            changes |= left_out && lost > 0;
             pieces.push(left);
         }
         if !changes {
@@ -367,6 +375,8 @@ impl Piece {
     fn goes_on_in(&self, next: &Piece) -> bool {
         (self.child, self.scratch) == (next.child, next.scratch)
             && self.at + self.len as u64 == next.at
+            // Behind such a place another leaf may stand in for the child.
+            && !next.at.is_multiple_of(ROW_BYTES)
     }
 }
 

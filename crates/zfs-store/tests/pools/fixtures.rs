@@ -16,9 +16,6 @@ const DAMAGED: [(&str, &[usize]); 3] =
 fn every_block_of_every_fixture_is_read() {
     let Some(folder) = folder() else { return };
     for name in names(&folder) {
-        if name.starts_with("draid") {
-            continue;
-        }
         let disks = unpack(&folder, &name);
         let (walk, errors) = run(|rt| async move {
             let images = images(&disks);

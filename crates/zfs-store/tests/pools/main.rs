@@ -4,6 +4,8 @@
 
 mod damage;
 mod fixtures;
+mod garbage;
 mod images;
+mod made;
 mod rig;
 mod walk;

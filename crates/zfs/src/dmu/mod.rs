@@ -12,12 +12,15 @@
 //! Holes are zeros. Whether a stretch is a hole is known without reading data: [`Object::next_data`].
 
 mod object;
+pub mod overlay;
 mod prefetch;
 
 pub use object::{Block, Object};
 
 use crate::error::{Problem, ZfsError};
+use overlay::Overlay;
 use rt::{Priority, Rt};
+use std::cell::RefCell;
 use std::rc::Rc;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::dnode::{self, Dnode};
@@ -40,6 +43,7 @@ struct Inner {
     root: objset::Objset,
     meta: Option<Object>,
     key: Option<Rc<DatasetKey>>,
+    overlay: RefCell<Option<Rc<Overlay>>>,
 }
 
 impl Objset {
@@ -68,9 +72,9 @@ impl Objset {
         };
         let meta = root.meta_dnode.clone();
         let endian = pointer.endian();
-        let meta = meta.map(|dnode| Object::new(context, META_DNODE, dnode, endian));
-        let (rt, blocks) = (rt.clone(), Rc::clone(blocks));
-        Ok(Objset(Rc::new(Inner { rt, blocks, number, root, meta, key })))
+        let meta = meta.map(|dnode| Object::new(context, META_DNODE, dnode, endian, None));
+        let (rt, blocks, overlay) = (rt.clone(), Rc::clone(blocks), RefCell::default());
+        Ok(Objset(Rc::new(Inner { rt, blocks, number, root, meta, key, overlay })))
     }
 
     /// The object of its dataset in the MOS; 0 for the MOS.
@@ -111,11 +115,20 @@ impl Objset {
         ZfsError::Object { objset: self.0.number, object, problem }
     }
 
+    /// Lays an overlay over its objects. Objects that are open already don't change.
+    pub fn lay_over(&self, overlay: Rc<Overlay>) {
+        *self.0.overlay.borrow_mut() = Some(overlay);
+    }
+
     /// An object by its number.
     ///
     /// # Errors
     /// There is none, or its dnode can't be had.
     pub async fn object(&self, number: u64) -> Result<Object, ZfsError> {
+        let created = self.0.overlay.borrow().as_ref().and_then(|overlay| overlay.created(number));
+        if let Some(dnode) = created {
+            return Ok(self.object_of(number, dnode, Endian::Little));
+        }
         let meta = self.meta()?;
         let (block, slot) = dnode::place_of(number);
         if number == META_DNODE || block > meta.dnode().block_id_max {
@@ -126,13 +139,7 @@ impl Objset {
         let found = self.dnodes(&block)?;
         let dnode = found.into_iter().find(|(at, _)| *at == slot).map(|(_, dnode)| dnode);
         let dnode = dnode.ok_or_else(|| self.wrong(number, Problem::Absent))?;
-        let context = object::Context {
-            rt: self.0.rt.clone(),
-            blocks: Rc::clone(&self.0.blocks),
-            objset: self.0.number,
-            key: self.0.key.clone(),
-        };
-        Ok(Object::new(context, number, dnode, block.endian))
+        Ok(self.object_of(number, dnode, block.endian))
     }
 
     /// The numbers of objects from `from` on that stand in the same block of the meta-dnode as the first of them, with
@@ -168,7 +175,9 @@ impl Objset {
             objset: self.0.number,
             key: self.0.key.clone(),
         };
-        Object::new(context, number, dnode, endian)
+        let overlay = self.0.overlay.borrow();
+        let patches = overlay.as_ref().and_then(|overlay| overlay.changes(number));
+        Object::new(context, number, dnode, endian, patches)
     }
 
     fn dnodes(&self, block: &Block) -> Result<Vec<(usize, Dnode)>, ZfsError> {

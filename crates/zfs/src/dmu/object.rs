@@ -1,5 +1,6 @@
 //! One object: a dnode, and the tree of blocks below it.
 
+use super::overlay::Patches;
 use super::prefetch::Prefetch;
 use crate::error::{Problem, ZfsError};
 use futures_util::stream::{FuturesOrdered, StreamExt};
@@ -46,12 +47,20 @@ struct Inner {
     /// The lowest indirect block that was used last, with the number of the first block below it.
     last: RefCell<Option<(u64, Block)>>,
     prefetch: Prefetch,
+    /// What a log that is laid over the dataset adds.
+    patches: Option<Rc<Patches>>,
 }
 
 impl Object {
-    pub(super) fn new(context: Context, number: u64, dnode: Dnode, endian: Endian) -> Object {
+    pub(super) fn new(
+        context: Context,
+        number: u64,
+        dnode: Dnode,
+        endian: Endian,
+        patches: Option<Rc<Patches>>,
+    ) -> Object {
         let (last, prefetch) = (RefCell::default(), Prefetch::default());
-        Object(Rc::new(Inner { context, number, dnode, endian, last, prefetch }))
+        Object(Rc::new(Inner { context, number, dnode, endian, last, prefetch, patches }))
     }
 
     /// Its number.
@@ -87,7 +96,8 @@ impl Object {
     /// Bytes that its blocks can hold, the last one whole.
     pub fn capacity(&self) -> u64 {
         let dnode = &self.0.dnode;
-        dnode.block_id_max.saturating_add(1).saturating_mul(dnode.data_block_bytes())
+        let own = dnode.block_id_max.saturating_add(1).saturating_mul(dnode.data_block_bytes());
+        own.max(self.0.patches.as_ref().map_or(0, |patches| patches.end()))
     }
 
     /// The continuation of its bonus, if it has one.
@@ -112,6 +122,21 @@ impl Object {
         if let Some(block) = self.cached(number) {
             return Ok(block);
         }
+        self.own_block(number).await.map(|block| self.patched(number, block))
+    }
+
+    /// The block with what a log adds to it.
+    fn patched(&self, number: u64, block: Block) -> Block {
+        let Some(patches) = &self.0.patches else { return block };
+        let at = number.saturating_mul(self.0.dnode.data_block_bytes());
+        let end = at.saturating_add(block.bytes.len() as u64);
+        if patches.leaves_alone(at..end) {
+            return block;
+        }
+        Block { bytes: patches.patched(at, &block.bytes), endian: block.endian }
+    }
+
+    async fn own_block(&self, number: u64) -> Result<Block, ZfsError> {
         let zeros = || {
             let len = self.0.dnode.data_block_bytes() as usize;
             Block { bytes: Buf::zeros(len), endian: self.0.endian }
@@ -136,7 +161,7 @@ impl Object {
             true => Buf::zeros(dnode.data_block_bytes() as usize),
             false => self.0.context.blocks.cached(&pointer)?,
         };
-        Some(Block { bytes, endian: pointer.endian() })
+        Some(self.patched(number, Block { bytes, endian: pointer.endian() }))
     }
 
     /// The pointer to a block, where the indirect block that was used last has it.
@@ -269,6 +294,13 @@ impl Object {
     /// # Errors
     /// An indirect block can't be had.
     pub async fn next_data(&self, from: u64) -> Result<Option<u64>, ZfsError> {
+        let own = self.own_data(from).await?;
+        let Some(patches) = &self.0.patches else { return Ok(own) };
+        let own = own.filter(|at| *at < patches.own_end());
+        Ok([own, patches.next(from)].into_iter().flatten().min())
+    }
+
+    async fn own_data(&self, from: u64) -> Result<Option<u64>, ZfsError> {
         let size = self.0.dnode.data_block_bytes().max(1);
         let found = self.next_block(from / size, false).await?;
         Ok(found.map(|block| (block * size).max(from)))
@@ -280,8 +312,17 @@ impl Object {
     /// An indirect block can't be had.
     pub async fn next_hole(&self, from: u64) -> Result<u64, ZfsError> {
         let size = self.0.dnode.data_block_bytes().max(1);
-        let found = self.next_block(from / size, true).await?;
-        Ok(found.map_or(self.capacity(), |block| (block * size).max(from)))
+        let mut at = from;
+        loop {
+            let found = self.next_block(at / size, true).await?;
+            let own = found.map_or(self.capacity(), |block| (block * size).max(at));
+            let Some(patches) = &self.0.patches else { return Ok(own) };
+            let own = own.min(patches.own_end()).max(at);
+            match patches.covers(own) {
+                Some(end) => at = end,
+                None => return Ok(own),
+            }
+        }
     }
 
     /// The first block from `from` on that is a hole, or is none.

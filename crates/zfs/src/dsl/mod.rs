@@ -10,6 +10,7 @@
 //!
 //! A pool may be damaged so that directories lead in a circle; depth is bounded by [`DEPTH_MAX`].
 
+pub mod catalog;
 pub mod property;
 
 use crate::dmu::{Object, Objset};
@@ -78,6 +79,11 @@ impl Dsl {
         let directory = Zap::open(mos.object(pool_directory::OBJECT).await?).await?;
         let root = directory.needed(pool_directory::ROOT_DATASET).await?;
         Ok(Dsl { mos: mos.clone(), pool: pool.into(), root })
+    }
+
+    /// The pool's name.
+    pub fn pool(&self) -> &str {
+        &self.pool
     }
 
     /// The MOS.
@@ -177,7 +183,7 @@ impl Dsl {
     }
 
     /// Entries of a table of names and object numbers, in the order of names; none for object 0.
-    async fn names(&self, table: u64) -> Result<Vec<(String, u64)>, ZfsError> {
+    pub(crate) async fn names(&self, table: u64) -> Result<Vec<(String, u64)>, ZfsError> {
         if table == 0 {
             return Ok(Vec::new());
         }
@@ -278,7 +284,7 @@ impl Dsl {
             return Ok(Vec::new());
         }
         let zap = Zap::open(self.mos.object(table).await?).await?;
-        let entries = zap.entries().await?;
+        let entries = zap.entries_by_hash().await?;
         let wrong = |error| zap.object().wrong(error);
         entries.iter().map(|entry| Stored::of(entry).map_err(wrong)).collect()
     }

@@ -14,8 +14,14 @@
 
 pub mod features;
 pub mod found;
+pub mod health;
+pub mod history;
 pub mod keys;
 mod open;
+pub mod property;
+pub mod sharing;
+pub mod space;
+pub mod state;
 pub mod walk;
 
 pub use found::{Found, FoundPool, Member, PoolState, find};

@@ -13,12 +13,13 @@ use std::ops::Range;
 use std::rc::Rc;
 use zfs_format::nvlist::NvList;
 use zfs_format::pool_directory;
-use zfs_format::uberblock::{Uberblock, VERSION_BEFORE_FEATURES, VERSION_FEATURES};
 use zfs_format::space_map::{Change, Entries, Entry, SpaceMapHeader};
+use zfs_format::uberblock::{Uberblock, VERSION_BEFORE_FEATURES, VERSION_FEATURES};
 use zfs_format::vdev::Vdev;
 use zfs_format::vdev::indirect::{Mapping, MappingEntry};
 use zfs_format::wire::{Reader, Record, Wire};
 use zfs_store::ReadBlocks;
+use zfs_store::arc::{Arc, ArcOptions};
 use zfs_store::{Store, Tree, TreeError};
 
 /// Bytes of the configuration in the MOS that are read: the bound of an nvlist.
@@ -55,6 +56,8 @@ pub enum OpenError {
 /// How a pool is to be opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
+    /// The cache.
+    pub arc: ArcOptions,
     /// Open the pool as of this transaction group, if its uberblock is left.
     pub txg: Option<u64>,
     /// Open the pool as of its checkpoint.
@@ -78,7 +81,7 @@ pub struct Spa {
     pub features: Vec<InUse>,
     tree: Rc<Tree>,
     store: Rc<Store>,
-    blocks: Rc<dyn ReadBlocks>,
+    arc: Rc<Arc>,
     mos: Objset,
     dsl: Dsl,
     pub(super) keys: Keys,
@@ -138,9 +141,14 @@ impl Spa {
         &self.store
     }
 
+    /// The cache.
+    pub fn arc(&self) -> &Rc<Arc> {
+        &self.arc
+    }
+
     /// The blocks, through the cache.
     pub fn blocks(&self) -> Rc<dyn ReadBlocks> {
-        Rc::clone(&self.blocks)
+        Rc::clone(&self.arc) as _
     }
 }
 
@@ -170,7 +178,7 @@ struct Opening<'a> {
 struct Layers {
     tree: Rc<Tree>,
     store: Rc<Store>,
-    blocks: Rc<dyn ReadBlocks>,
+    arc: Rc<Arc>,
     mos: Objset,
 }
 
@@ -227,7 +235,7 @@ impl Opening<'_> {
         let name = config.text("name").ok().flatten();
         let name = name.map_or_else(|| self.pool.to_owned(), ToString::to_string);
         let dsl = Dsl::open(&layers.mos, &name).await.map_err(zfs)?;
-        let Layers { tree, store, blocks, mos } = layers;
+        let Layers { tree, store, arc, mos } = layers;
         Ok(Spa {
             rt: self.rt.clone(),
             name,
@@ -238,7 +246,7 @@ impl Opening<'_> {
             features: in_use,
             tree,
             store,
-            blocks,
+            arc,
             mos,
             dsl,
             keys: Keys::default(),
@@ -250,10 +258,12 @@ impl Opening<'_> {
         tree.set_reflow(uberblock.raidz_reflow());
         let tree = Rc::new(tree);
         let store = Rc::new(Store::new(self.rt, Rc::clone(&tree)));
-        let blocks: Rc<dyn ReadBlocks> = Rc::clone(&store) as _;
+        let below: Rc<dyn ReadBlocks> = Rc::clone(&store) as _;
+        let arc = Rc::new(Arc::new(self.rt, below, self.options.arc));
+        let blocks: Rc<dyn ReadBlocks> = Rc::clone(&arc) as _;
         let mos = Objset::open(self.rt, &blocks, 0, &uberblock.root, None).await;
         let mos = mos.map_err(|error| self.zfs(error))?;
-        Ok(Layers { tree, store, blocks, mos })
+        Ok(Layers { tree, store, arc, mos })
     }
 
     /// Reads the mappings of removed vdevs, the one that was removed last first: a mapping's own blocks lie on vdevs that
@@ -261,7 +271,8 @@ impl Opening<'_> {
     async fn open_removed(&self, layers: &Layers) -> Result<(), OpenError> {
         let removed = layers.tree.unmapped();
         // Nobody names the newest as the one before it.
-        let is_before = |id: u32| removed.iter().any(|(_, other)| other.previous == Some(id.into()));
+        let is_before =
+            |id: u32| removed.iter().any(|(_, other)| other.previous == Some(id.into()));
         let mut next = removed.iter().map(|(id, _)| *id).find(|id| !is_before(*id));
         for _ in 0..removed.len() {
             let Some(id) = next else { break };

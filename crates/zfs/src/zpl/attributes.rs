@@ -22,7 +22,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    fn of(words: [u64; 2]) -> Moment {
+    pub(super) fn of(words: [u64; 2]) -> Moment {
         Moment { seconds: words[0] as i64, nanoseconds: words[1] as u32 }
     }
 

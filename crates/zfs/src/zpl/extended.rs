@@ -53,6 +53,9 @@ impl FileSystem {
                 }
             }
         }
+        if let Some(replayed) = self.replayed() {
+            replayed.extend(node.number(), &mut found);
+        }
         found.sort();
         Ok(found)
     }

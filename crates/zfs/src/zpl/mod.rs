@@ -11,11 +11,15 @@
 
 pub mod attributes;
 mod extended;
+pub(crate) mod replay;
 
+use crate::dmu::overlay::Overlay;
 use crate::dmu::{Object, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Cursor, Zap};
+use crate::zil::Logged;
 use attributes::Attributes;
+use replay::{Replay, Replayed};
 use rt::SgList;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -34,6 +38,8 @@ const VERSION_SYSTEM_ATTRIBUTES: u64 = 5;
 const LINK_BYTES_MAX: u64 = 4096;
 /// Symbolic links that one path may lead through: Linux's bound.
 const LINKS_MAX: usize = 40;
+/// Where cursors of names begin that only the intent log has: beyond those of any table.
+const LOGGED: Cursor = Cursor(1 << 62);
 /// Entries of a list of access that are read: OpenZFS's own bound is 1024.
 const ACL_BYTES_MAX: u64 = 64 << 10;
 
@@ -46,6 +52,8 @@ struct Inner {
     root: u64,
     version: u64,
     layouts: Layouts,
+    /// What the intent log would change, where it is laid over.
+    replayed: Option<Replayed>,
 }
 
 /// An object of a file system, with its attributes.
@@ -91,6 +99,30 @@ impl FileSystem {
     /// # Errors
     /// The objset holds something else, or its master node can't be had.
     pub async fn open(objset: &Objset) -> Result<FileSystem, ZfsError> {
+        Self::open_as(objset, None).await
+    }
+
+    /// Opens it as it would be after a replay of its intent log.
+    ///
+    /// # Errors
+    /// As of [`FileSystem::open`]; or a record can't be applied.
+    pub async fn open_with_log(
+        objset: &Objset,
+        records: &[Logged],
+    ) -> Result<FileSystem, ZfsError> {
+        let overlay = Rc::new(Overlay::default());
+        objset.lay_over(Rc::clone(&overlay));
+        let files = Self::open_as(objset, Some(Replayed::default())).await?;
+        if let Some(replayed) = &files.0.replayed {
+            let replay = Replay { files: &files, overlay: &overlay, replayed };
+            for logged in records {
+                replay.apply(logged).await?;
+            }
+        }
+        Ok(files)
+    }
+
+    async fn open_as(objset: &Objset, replayed: Option<Replayed>) -> Result<FileSystem, ZfsError> {
         if objset.root().kind != ObjsetKind::FileSystem {
             return Err(objset.wrong(0, Problem::NotFileSystem));
         }
@@ -104,7 +136,8 @@ impl FileSystem {
             true => layouts(objset, master.needed(master::SA_ATTRIBUTES).await?).await?,
             false => Layouts::default(),
         };
-        Ok(FileSystem(Rc::new(Inner { objset: objset.clone(), root, version, layouts })))
+        let objset = objset.clone();
+        Ok(FileSystem(Rc::new(Inner { objset, root, version, layouts, replayed })))
     }
 
     /// Its objset.
@@ -136,7 +169,13 @@ impl FileSystem {
     /// There is none, or it can't be had.
     pub async fn node(&self, number: u64) -> Result<Node, ZfsError> {
         let object = self.0.objset.object(number).await?;
-        let (attributes, system) = attributes::read(&object, &self.0.layouts).await?;
+        let replayed = self.replayed().and_then(|replayed| replayed.attributes(number));
+        let (attributes, system) = match replayed {
+            // An object that the log made has none of its own.
+            Some(attributes) if object.dnode().bonus.is_empty() => (attributes, BTreeMap::new()),
+            Some(attributes) => (attributes, attributes::read(&object, &self.0.layouts).await?.1),
+            None => attributes::read(&object, &self.0.layouts).await?,
+        };
         Ok(Node { object, attributes, system: Rc::new(system) })
     }
 
@@ -149,7 +188,11 @@ impl FileSystem {
         directory: &Node,
         name: &[u8],
     ) -> Result<Option<DirectoryEntry>, ZfsError> {
-        let zap = self.table(directory).await?;
+        let replayed = self.replayed();
+        if let Some(found) = replayed.and_then(|log| log.name(directory.number(), name)) {
+            return Ok(found);
+        }
+        let Some(zap) = self.table(directory).await? else { return Ok(None) };
         let Some(value) = zap.get(name).await? else { return Ok(None) };
         let wrong = || self.0.objset.wrong(directory.number(), Problem::Entry("of a file"));
         value.number().map(|value| Some(DirectoryEntry::from_value(value))).ok_or_else(wrong)
@@ -161,7 +204,7 @@ impl FileSystem {
     /// The directory can't be had, or is none.
     pub async fn list(&self, directory: &Node, from: Cursor) -> Result<Vec<Name>, ZfsError> {
         let zap = self.table(directory).await?;
-        self.list_in(&zap, from).await
+        self.list_in(directory, zap.as_ref(), from).await
     }
 
     /// All names of a directory.
@@ -172,28 +215,57 @@ impl FileSystem {
         let zap = self.table(directory).await?;
         let (mut all, mut cursor) = (Vec::new(), Cursor::default());
         loop {
-            let names = self.list_in(&zap, cursor).await?;
+            let names = self.list_in(directory, zap.as_ref(), cursor).await?;
             let Some(last) = names.last() else { return Ok(all) };
             cursor = last.next;
             all.extend(names);
         }
     }
 
-    async fn list_in(&self, zap: &Zap, from: Cursor) -> Result<Vec<Name>, ZfsError> {
-        let wrong = || self.0.objset.wrong(zap.object().number(), Problem::Entry("of a file"));
-        let name = |entry: crate::zap::Entry| {
-            let value = entry.number().ok_or_else(wrong)?;
-            let (name, next) = (entry.name, entry.next);
-            Ok(Name { name, entry: DirectoryEntry::from_value(value), next })
-        };
-        zap.list(from).await?.into_iter().map(name).collect()
+    async fn list_in(
+        &self,
+        directory: &Node,
+        zap: Option<&Zap>,
+        from: Cursor,
+    ) -> Result<Vec<Name>, ZfsError> {
+        let number = directory.number();
+        let wrong = || self.0.objset.wrong(number, Problem::Entry("of a file"));
+        let mut from = from;
+        while let Some(zap) = zap.filter(|_| from < LOGGED) {
+            let entries = zap.list(from).await?;
+            let Some(last) = entries.last() else { break };
+            from = last.next;
+            let mut names = Vec::with_capacity(entries.len());
+            for entry in entries {
+                let replayed = self.replayed();
+                if replayed.is_some_and(|log| log.name(number, &entry.name).is_some()) {
+                    continue;
+                }
+                let value = entry.number().ok_or_else(wrong)?;
+                let (name, next) = (entry.name, entry.next);
+                names.push(Name { name, entry: DirectoryEntry::from_value(value), next });
+            }
+            if !names.is_empty() {
+                return Ok(names);
+            }
+        }
+        // Behind those of the table, the names that the log made.
+        let Some(replayed) = &self.0.replayed else { return Ok(Vec::new()) };
+        let skip = usize::try_from(from.0.saturating_sub(LOGGED.0)).unwrap_or(usize::MAX);
+        let made = replayed.made(number).into_iter().zip(1..).skip(skip);
+        let name = |((name, entry), at)| Name { name, entry, next: Cursor(LOGGED.0 + at) };
+        Ok(made.map(name).collect())
     }
 
-    async fn table(&self, directory: &Node) -> Result<Zap, ZfsError> {
+    /// The table of a directory; nothing for one that only the log has.
+    async fn table(&self, directory: &Node) -> Result<Option<Zap>, ZfsError> {
         if !directory.is_directory() {
             return Err(self.0.objset.wrong(directory.number(), Problem::NotDirectory));
         }
-        Zap::open(directory.object.clone()).await
+        if self.0.replayed.is_some() && directory.object.dnode().bonus.is_empty() {
+            return Ok(None);
+        }
+        Zap::open(directory.object.clone()).await.map(Some)
     }
 
     /// The file at a path from the root, names divided by `/`; nothing where there is none. Links on the way are
@@ -252,6 +324,9 @@ impl FileSystem {
         if node.attributes.kind != FileKind::SymbolicLink {
             return Err(wrong(Problem::NotLink));
         }
+        if let Some(text) = self.replayed().and_then(|log| log.link(node.number())) {
+            return Ok(text);
+        }
         if let Some(text) = self.system(node, system::names::SYMBOLIC_LINK) {
             return Ok(text.to_vec());
         }
@@ -287,6 +362,10 @@ impl FileSystem {
         let list = self.0.objset.object(stored.object).await?;
         let block = list.read(0, bytes as usize).await?.to_vec();
         acl::decode(&block, stored.version, list.endian()).map(Some).map_err(wrong)
+    }
+
+    fn replayed(&self) -> Option<&Replayed> {
+        self.0.replayed.as_ref()
     }
 
     /// The bytes of a system attribute.

@@ -2,41 +2,10 @@
 //! reader of a joined read, one bad sector that fails its neighbours.
 
 use super::*;
+use crate::no_time::run;
 use futures_util::future::join_all;
-use rt::reactor::{ComputePlan, Job, Parked, Reactor, Unpark, Work};
-use rt::{Device, Geometry, IoCompletion, IoError, IoFuture, Op, Runtime, SgList};
+use rt::{Device, Geometry, IoCompletion, IoError, IoFuture, Op, SgList};
 use std::cell::Cell;
-use std::sync::Arc;
-use std::time::Duration;
-use stdx::Instant;
-
-struct NoTime;
-
-impl Unpark for NoTime {
-    fn unpark(&self) {}
-}
-
-impl Reactor for NoTime {
-    fn now(&self) -> Instant {
-        Instant::START
-    }
-    fn poll(&self) {}
-    fn park(&self, _: Option<Instant>) -> Parked {
-        Parked::Stalled
-    }
-    fn unparker(&self) -> Arc<dyn Unpark> {
-        Arc::new(NoTime)
-    }
-    fn plan(&self, _: Work) -> ComputePlan {
-        ComputePlan::Inline
-    }
-    fn offload(&self, _: Job) {
-        unreachable!("this reactor never asks for it")
-    }
-    fn processor_time(&self) -> Duration {
-        Duration::ZERO
-    }
-}
 
 /// Answers when it is told to. Each 512 bytes hold their number; those of [`BAD`] can't be read.
 #[derive(Default)]
@@ -86,11 +55,9 @@ impl Slow {
 
 /// Begins reads of these sectors (first, count) and answers until all are done.
 fn read_all(reads: Vec<(u64, u64)>, priority: Priority) -> (Vec<Answer>, Rc<Slow>) {
-    let runtime = Runtime::new(Rc::new(NoTime));
-    let rt = runtime.handle();
     let device = Rc::new(Slow::default());
     let answering = Rc::clone(&device);
-    let answers = runtime.block_on(async move {
+    let answers = run(|rt| async move {
         let queue = Rc::new(Queue::new(&rt, Rc::clone(&answering) as DeviceRef));
         let tasks: Vec<_> = reads
             .into_iter()
@@ -110,7 +77,7 @@ fn read_all(reads: Vec<(u64, u64)>, priority: Priority) -> (Vec<Answer>, Rc<Slow
         assert_eq!(queue.load(), 0, "nothing is left");
         join_all(tasks).await
     });
-    (answers.expect("all are answered"), device)
+    (answers, device)
 }
 
 #[test]
@@ -144,11 +111,9 @@ fn a_bad_sector_fails_its_own_read_only() {
 
 #[test]
 fn what_nobody_waits_for_is_not_read_and_holds_nothing_up() {
-    let runtime = Runtime::new(Rc::new(NoTime));
-    let rt = runtime.handle();
     let device = Rc::new(Slow::default());
     let answering = Rc::clone(&device);
-    let done = runtime.block_on(async move {
+    let done = run(|rt| async move {
         let queue = Rc::new(Queue::new(&rt, Rc::clone(&answering) as DeviceRef));
         let begin = |sector: u64| {
             let queue = Rc::clone(&queue);
@@ -168,7 +133,7 @@ fn what_nobody_waits_for_is_not_read_and_holds_nothing_up() {
         }
         join_all(tasks).await.into_iter().filter(Result::is_ok).count()
     });
-    assert_eq!(done.expect("all are answered"), 10);
+    assert_eq!(done, 10);
     // Those that were begun, and those that took their places before they were given up too.
     let for_nobody = device.seen.borrow().len() - 10;
     assert!((BACKGROUND_MAX..=2 * BACKGROUND_MAX).contains(&for_nobody), "{for_nobody}");

@@ -88,9 +88,4 @@ impl Raidz {
         };
         self.striped.read(map, suspects, ask).await
     }
-
-    /// Requests under way on the busiest child.
-    pub(crate) fn load(&self) -> usize {
-        self.striped.children.iter().map(|child| child.load()).max().unwrap_or(0)
-    }
 }

@@ -1,4 +1,14 @@
-//! Properties as they are stored: names, values, and who set them.
+//! Properties: as they are stored, as they come down the tree, and as they are shown.
+//!
+//! * [`table`]: what ZFS itself knows, with [`words`] for the values.
+//! * [`Stored`]: an entry of the table of a directory or snapshot.
+//! * [`set`]: what counts for a dataset: set here, received, or inherited.
+//! * [`view`]: a dataset with all that is known of it, and each property as text.
+
+pub mod set;
+pub mod table;
+pub mod view;
+pub mod words;
 
 use crate::zap::Entry;
 use zfs_format::FormatError;

@@ -1,0 +1,134 @@
+//! A pool with all that the commands show of it.
+
+use super::tree::Devices;
+use crate::commands::{Failure, say};
+use crate::pools::Pools;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use zfs::ZfsError;
+use zfs::spa::health::{self, VdevHealth};
+use zfs::spa::property::PoolView;
+use zfs::spa::state::State;
+use zfs::spa::{FoundPool, Spa};
+use zfs_format::label;
+use zfs_format::vdev::{Vdev, VdevKind};
+
+/// A pool that is open.
+pub struct Opened {
+    /// It.
+    pub spa: Rc<Spa>,
+    /// Its properties.
+    pub view: PoolView,
+    /// What goes on in it.
+    pub state: State,
+    /// How its vdevs are.
+    pub health: VdevHealth,
+    /// Names of its devices, spares and cache devices among them.
+    pub devices: Devices,
+    /// Bytes of its devices.
+    pub sizes: BTreeMap<u64, u64>,
+}
+
+/// Names and sizes of the devices that were found for a pool.
+pub fn devices(pools: &Pools, found: &FoundPool) -> (Devices, BTreeMap<u64, u64>) {
+    let all = found.members.values().chain(&pools.auxiliary);
+    let (mut names, mut sizes) = (Devices::new(), BTreeMap::new());
+    for member in all {
+        names.insert(member.guid, member.device.name().to_string());
+        sizes.insert(member.guid, member.device.geometry().capacity.bytes());
+    }
+    (names, sizes)
+}
+
+/// Bytes of a device that ZFS can use.
+pub fn usable(bytes: u64) -> u64 {
+    let whole = bytes - bytes % label::LABEL_BYTES;
+    whole.saturating_sub(label::DATA_START + label::DATA_END)
+}
+
+/// Bytes that a vdev could have, by its devices' sizes; nothing where a device is missing.
+fn possible(vdev: &Vdev, sizes: &BTreeMap<u64, u64>) -> Option<u64> {
+    if vdev.is_leaf() {
+        return sizes.get(&vdev.guid).map(|bytes| usable(*bytes));
+    }
+    let below: Option<Vec<u64>> =
+        vdev.children.iter().map(|child| possible(child, sizes)).collect();
+    let least = below?.into_iter().min()?;
+    match &vdev.kind {
+        VdevKind::Raidz(_) => Some(least * vdev.children.len() as u64),
+        VdevKind::Mirror | VdevKind::Replacing | VdevKind::Spare => Some(least),
+        _ => None,
+    }
+}
+
+/// Bytes that a top-level vdev could grow by, in whole metaslabs.
+pub fn expandable(vdev: &Vdev, sizes: &BTreeMap<u64, u64>) -> u64 {
+    let (Some(asize), Some(shift @ 1..64)) = (vdev.asize, vdev.metaslab_shift) else { return 0 };
+    let more = possible(vdev, sizes).unwrap_or(0).saturating_sub(asize);
+    more >> shift << shift
+}
+
+impl Opened {
+    /// Opens a pool and works out all that is shown.
+    ///
+    /// # Errors
+    /// It can't be opened, or something that is shown can't be had.
+    pub fn open(pools: &Pools, found: &Rc<FoundPool>) -> Result<Opened, Failure> {
+        let spa = pools.open_found(found)?;
+        let (devices, sizes) = devices(pools, found);
+        let present: BTreeSet<u64> = found.members.keys().copied().collect();
+        let health = health::of_pool(&spa.vdevs, &present, false);
+        let more = spa.vdevs.children.iter().map(|top| expandable(top, &sizes)).sum();
+        let (pool, name) = (Rc::clone(&spa), health.health.name().to_owned());
+        let done = pools.wait(async move {
+            let view = pool.view(name, more).await?;
+            Ok((view, pool.state().await?))
+        });
+        let failed =
+            |error: ZfsError| Failure::failed(format!("cannot open '{}': {error}", found.name));
+        let (view, state) = done.map_err(failed)?;
+        Ok(Opened { spa, view, state, health, devices, sizes })
+    }
+
+    /// The pools that were named, or all; those that can't be had are said, and `failed` is set.
+    ///
+    /// # Errors
+    /// A name stands for several.
+    pub fn all(
+        pools: &Pools,
+        names: &[String],
+        no_pool: impl Fn(&str) -> String,
+    ) -> Result<(Vec<Opened>, bool), Failure> {
+        let (mut chosen, mut failed) = (Vec::new(), false);
+        match names {
+            [] => chosen.extend(pools.living().cloned()),
+            names => {
+                for name in names {
+                    match pools.named(name)? {
+                        Some(found) => chosen.push(Rc::clone(found)),
+                        None => {
+                            say(&no_pool(name));
+                            failed = true;
+                        }
+                    }
+                }
+            }
+        }
+        let mut opened = Vec::new();
+        for found in &chosen {
+            match Opened::open(pools, found) {
+                Ok(one) => opened.push(one),
+                Err(failure) => {
+                    say(&failure.message);
+                    failed = true;
+                }
+            }
+        }
+        Ok((opened, failed))
+    }
+}
+
+/// What is said of a pool that isn't there.
+pub fn no_pool(name: &str) -> String {
+    format!("cannot open '{name}': no such pool")
+}
