@@ -4,6 +4,7 @@
 //! * `get`: properties, one a line.
 //! * `ls`, `cat`, `stat`: files of a dataset or snapshot, looked at.
 //! * `cp`: files copied out, with all that is known of them.
+//! * `diff`: what differs between a snapshot and what came after it.
 //! * `dump`: a volume's content, written out.
 //! * [`select`]: which datasets a command is about, and in which order.
 //! * [`shown`]: a property of a dataset, whatever kind of property it is.
@@ -16,6 +17,7 @@
 
 mod cat;
 mod cp;
+mod diff;
 mod dump;
 pub mod get;
 pub mod json;
@@ -53,6 +55,8 @@ enum ZfsCommand {
     Stat(stat::StatArgs),
     /// Copy files out, with all that is known of them; goes on where it was stopped
     Cp(cp::CpArgs),
+    /// Show what differs between a snapshot and what came after it, as zfs diff does
+    Diff(diff::DiffArgs),
     /// Write a volume's content to a file
     Dump(dump::DumpArgs),
 }
@@ -69,6 +73,7 @@ pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         ZfsCommand::Cat(args) => cat::run(&args, devices),
         ZfsCommand::Stat(args) => stat::run(&args, devices),
         ZfsCommand::Cp(args) => cp::run(&args, devices),
+        ZfsCommand::Diff(args) => diff::run(&args, devices),
         ZfsCommand::Dump(args) => dump::run(&args, devices),
     }
 }
