@@ -5,6 +5,7 @@ pub mod hw;
 pub mod lab;
 pub mod lvm;
 pub mod md;
+pub mod mount;
 mod progress;
 pub mod serve;
 pub mod workloads;
@@ -32,6 +33,8 @@ pub enum Command {
     Zpool(zpool::ZpoolArgs),
     /// Work with the datasets of ZFS pools
     Zfs(zfs::ZfsArgs),
+    /// Mount a dataset or snapshot of a ZFS pool, for reading
+    Mount(mount::MountArgs),
     /// Serve files, block devices, RAID sets and volumes over NBD
     Serve(serve::ServeCommand),
 }
@@ -96,6 +99,7 @@ pub fn run(command: Command, devices: &[PathBuf]) -> Result<(), Failure> {
         Command::Lvm(args) => lvm::run(args, devices),
         Command::Zpool(args) => zpool::run(args, devices),
         Command::Zfs(args) => zfs::run(args, devices),
+        Command::Mount(args) => mount::run(&args, devices),
         Command::Serve(command) => serve::run(command, devices),
     }
 }

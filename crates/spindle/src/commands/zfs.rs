@@ -1,19 +1,23 @@
-//! `spindle zfs`: datasets of ZFS pools, in OpenZFS's words and forms; and what is in them, read out of them.
+//! `spindle zfs`: datasets of ZFS pools, in OpenZFS's words and forms; and what is in them, read out.
 //!
-//! * `list`, `get`: datasets and properties, as `zfs` prints them.
+//! * `list`: datasets, one a line, with chosen properties.
+//! * `get`: properties, one a line.
+//! * `ls`, `cat`, `stat`: files of a dataset or snapshot, looked at.
+//! * `cp`: files copied out, with all that is known of them.
+//! * `diff`: what differs between a snapshot and what came after it.
+//! * `dump`: a volume's content, written out.
 //! * [`select`]: which datasets a command is about, and in which order.
 //! * [`shown`]: a property of a dataset, whatever kind of property it is.
 //! * [`json`]: the shape of `-j`.
-//! * `ls`, `cat`, `stat`: files of a dataset or snapshot, looked at.
-//! * `dump`: a volume's content, written out.
-//! * [`source`]: how a command names datasets and files, and gets keys.
+//! * [`source`]: how a command names files, and gets keys.
 //! * [`pieces`]: a file's content: data, holes, damaged blocks.
 //! * [`show`]: names, modes and times as text.
 //!
-//! Each command opens the pools on the devices for reading, does its one thing, and closes them. Nothing here writes to a
-//! pool's devices.
+//! Each command opens the pools on the devices for reading, does its one thing, and closes them.
 
 mod cat;
+mod cp;
+mod diff;
 mod dump;
 pub mod get;
 pub mod json;
@@ -49,6 +53,10 @@ enum ZfsCommand {
     Cat(cat::CatArgs),
     /// Show all that is known of a file
     Stat(stat::StatArgs),
+    /// Copy files out, with all that is known of them; goes on where it was stopped
+    Cp(cp::CpArgs),
+    /// Show what differs between a snapshot and what came after it, as zfs diff does
+    Diff(diff::DiffArgs),
     /// Write a volume's content to a file
     Dump(dump::DumpArgs),
 }
@@ -64,6 +72,8 @@ pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         ZfsCommand::Ls(args) => ls::run(&args, devices),
         ZfsCommand::Cat(args) => cat::run(&args, devices),
         ZfsCommand::Stat(args) => stat::run(&args, devices),
+        ZfsCommand::Cp(args) => cp::run(&args, devices),
+        ZfsCommand::Diff(args) => diff::run(&args, devices),
         ZfsCommand::Dump(args) => dump::run(&args, devices),
     }
 }

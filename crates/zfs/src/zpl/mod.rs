@@ -10,7 +10,9 @@
 //! its data. Extended attributes are a list among the attributes, or a hidden directory, or both.
 
 pub mod attributes;
+pub mod difference;
 mod extended;
+pub mod mounted;
 pub(crate) mod replay;
 
 use crate::dmu::overlay::Overlay;

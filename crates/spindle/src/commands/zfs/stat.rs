@@ -114,7 +114,10 @@ fn text_of(source: &Source, node: &Node, known: &Known) -> String {
     line("size", format!("{} bytes", a.size));
     line("object", format!("{}, generation {}, parent {}", node.number(), a.generation, a.parent));
     let (block, levels) = (dnode.data_block_bytes(), dnode.levels);
-    line("blocks", format!("{block} bytes each, {levels} levels, {} bytes allocated", dnode.used));
+    line(
+        "blocks",
+        format!("{block} bytes each, {levels} levels, {} bytes allocated", dnode.used_bytes()),
+    );
     if a.kind == FileKind::File {
         let stretches: Vec<String> =
             known.data.iter().map(|(from, until)| format!("{from}-{until}")).collect();
@@ -163,7 +166,7 @@ fn json_of(source: &Source, node: &Node, known: &Known) -> Value {
         "parent": a.parent,
         "block_bytes": dnode.data_block_bytes(),
         "levels": dnode.levels,
-        "allocated_bytes": dnode.used,
+        "allocated_bytes": dnode.used_bytes(),
         "data": known.data.iter().map(|(from, until)| json!([from, until])).collect::<Vec<_>>(),
         "data_is_whole": !known.more,
         "mode": format!("{:04o}", a.permissions),
