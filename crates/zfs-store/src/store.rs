@@ -8,7 +8,7 @@
 //! **Gangs.** Where the pool had no room for a block in one piece, the pointer's places hold a header that lists up
 //! to three pieces, each of which may be a gang again. The header carries its own checksum, each piece has one in
 //! its pointer, and the gang's pointer has that of all pieces together. A header's pieces are as long together as
-//! the gang, none is empty, and depth is bounded ([`GANG_DEPTH_MAX`]); so a header that somebody forged costs no
+//! the gang, none is empty, and depth is bounded (`GANG_DEPTH_MAX`); so a header that somebody forged costs no
 //! more than an honest one.
 //!
 //! **Not cached.** Here nothing is kept: see `arc`. Only holes are known without waiting.

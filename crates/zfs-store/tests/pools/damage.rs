@@ -26,7 +26,7 @@ const REDUNDANT: [(&str, &[&[usize]], usize); 8] = [
 
 /// What is done to a disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Harm {
+pub enum Harm {
     /// It isn't there.
     Missing,
     /// All of its data area is zeros.
@@ -65,7 +65,7 @@ fn spoil(images: &mut [Image], victims: &[usize], harm: Harm, prng: &mut Prng) {
 
 /// Opens the pool with the victims spoilt after it was opened, so that finding the labels is not what is tested; but a
 /// missing disk is missing from the start.
-fn read(
+pub fn read(
     disks: &[Disk],
     victims: Vec<usize>,
     harm: Harm,

@@ -15,10 +15,30 @@ use stdx::{ByteCount, Offset};
 /// Bytes of a block of an archive.
 const BLOCK: usize = 512;
 
+/// Bytes of an image that are kept or left out together, where they are zeros.
+const PART_BYTES: usize = 1 << 16;
+
 /// A disk of a fixture, to be made a device as often as it is needed.
 pub struct Disk {
     bytes: u64,
     parts: Vec<(u64, Vec<u8>)>,
+}
+
+impl Disk {
+    /// The disk of an image that is not packed.
+    pub fn of_file(path: &Path) -> Disk {
+        let mut file = std::fs::File::open(path).expect("an image");
+        let bytes = file.metadata().expect("it has a length").len();
+        let zeros = vec![0; PART_BYTES];
+        let mut parts = Vec::new();
+        for at in (0..bytes).step_by(PART_BYTES) {
+            let part = read(&mut file, PART_BYTES.min((bytes - at) as usize));
+            if part != zeros[..part.len()] {
+                parts.push((at, part));
+            }
+        }
+        Disk { bytes, parts }
+    }
 }
 
 /// A disk of a fixture as a device.

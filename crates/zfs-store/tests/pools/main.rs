@@ -5,5 +5,6 @@ mod fixtures;
 mod garbage;
 mod images;
 mod made;
+mod oracle;
 mod rig;
 mod walk;
