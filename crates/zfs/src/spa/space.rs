@@ -21,6 +21,7 @@ use super::open::Spa;
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use std::collections::BTreeMap;
+use zfs_format::dsl::name_number;
 use zfs_format::nvlist::Value;
 use zfs_format::pool_directory::{self, top_vdev};
 use zfs_format::space_map::{Change, Entries, Entry, SpaceMapHeader};
@@ -281,9 +282,7 @@ impl Spa {
         let logs = Zap::open(self.mos().object(logs).await?).await?;
         for entry in logs.entries().await? {
             let wrong = || logs.object().problem(Problem::Entry("of a log"));
-            // The name is the transaction group's number itself.
-            let txg: [u8; 8] = entry.name.as_slice().try_into().map_err(|_| wrong())?;
-            let txg = u64::from_le_bytes(txg);
+            let txg = name_number(&entry.name).ok_or_else(wrong)?;
             let object = self.mos().object(entry.number().ok_or_else(wrong)?).await?;
             let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian());
             let length = header.map_err(|error| object.wrong(error))?.length;

@@ -131,7 +131,9 @@ impl View {
         {
             return Some((*number, set.origin.clone()));
         }
-        let there = property.attribute != Attribute::ReadOnly;
+        // How many there are is known only where somebody asked for a limit.
+        let is_count = matches!(property.name, "filesystem_count" | "snapshot_count");
+        let there = property.attribute != Attribute::ReadOnly || is_count;
         there.then(|| (property.default_number(), Origin::Default))
     }
 
