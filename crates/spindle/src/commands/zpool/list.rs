@@ -19,8 +19,7 @@ use zfs::spa::space::{Class, VdevSpace};
 use zfs_format::vdev::VdevKind;
 
 /// The properties that are shown where none are asked for.
-const DEFAULT: &str =
-    "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";
+const DEFAULT: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";
 /// What stands beside the name of a class.
 const DASHES: &str = "      -      -      -        -         -      -      -      -         -";
 /// The names' column is at least so wide with `-v`.
@@ -100,7 +99,8 @@ pub fn run(args: &ListArgs, devices: &[PathBuf]) -> Result<(), Failure> {
 
 fn as_text(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) -> String {
     let cells = |one: &Opened| -> Vec<String> {
-        let cell = |name: &&str| shown(&one.view, name, form.literal).map_or("-".to_owned(), |s| s.0);
+        let cell =
+            |name: &&str| shown(&one.view, name, form.literal).map_or("-".to_owned(), |s| s.0);
         columns.iter().map(cell).collect()
     };
     let rows: Vec<Vec<String>> = opened.iter().map(cells).collect();
@@ -114,7 +114,7 @@ fn as_text(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) ->
     }
     let right = |name: &str| PoolProperty::find(name).is_some_and(PoolProperty::right);
     let mut text = String::new();
-    let mut line = |cells: &[String], text: &mut String| {
+    let line = |cells: &[String], text: &mut String| {
         for (n, (cell, name)) in cells.iter().zip(columns).enumerate() {
             let width = widths[n];
             text.push_str(match (n, form.scripted) {
@@ -147,7 +147,12 @@ fn as_text(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) ->
 }
 
 /// Name and value of what is shown of a vdev.
-fn cells(one: &Opened, node: &VdevHealth, spare: Option<&str>, form: &Form) -> Vec<(&'static str, String)> {
+fn cells(
+    one: &Opened,
+    node: &VdevHealth,
+    spare: Option<&str>,
+    form: &Form,
+) -> Vec<(&'static str, String)> {
     let vdev = &node.vdev;
     let space = one.view.space.vdevs.get(&vdev.id);
     // A leaf that is a top-level vdev itself has space too; one below, or a spare, has none.
@@ -160,12 +165,14 @@ fn cells(one: &Opened, node: &VdevHealth, spare: Option<&str>, form: &Form) -> V
     let count = |number: u64| if form.literal { number.to_string() } else { show::count(number) };
     let valid = |text: String| if has_space { text } else { "-".to_owned() };
     let zero = |number: u64| if number == 0 { "-".to_owned() } else { count(number) };
-    let physical = one.sizes.get(&vdev.guid).copied().filter(|_| vdev.is_leaf());
+    let is_open = vdev.is_leaf() && node.health <= Health::Degraded;
+    let physical = one.sizes.get(&vdev.guid).copied().filter(|_| is_open);
     let size = match physical {
         Some(bytes) => count(bytes),
         None => valid(zero(space.size)),
     };
-    let share = (u128::from(space.allocated) * 10_000).checked_div(space.size.into()).unwrap_or(0) as u64;
+    let share =
+        (u128::from(space.allocated) * 10_000).checked_div(space.size.into()).unwrap_or(0) as u64;
     let more = one.spa.vdevs.children.iter().find(|top| top.guid == vdev.guid);
     let more = more.map_or(0, |top| expandable(top, &one.sizes));
     let fragmentation = space.fragmentation.filter(|_| has_space);
@@ -203,7 +210,7 @@ fn cache_space(one: &Opened, node: &VdevHealth) -> Option<VdevSpace> {
 
 fn vdevs(text: &mut String, one: &Opened, form: &Form) {
     let width = form.width;
-    let mut class = |text: &mut String, name: &str| {
+    let class = |text: &mut String, name: &str| {
         text.push_str(&format!("{name:<width$}{DASHES}\n"));
     };
     for top in tree::normal(&one.health) {
@@ -248,7 +255,14 @@ pub fn spare_state(one: &Opened, spare: &VdevHealth) -> &'static str {
     }
 }
 
-fn vdev(text: &mut String, one: &Opened, node: &VdevHealth, depth: usize, spare: Option<&str>, form: &Form) {
+fn vdev(
+    text: &mut String,
+    one: &Opened,
+    node: &VdevHealth,
+    depth: usize,
+    spare: Option<&str>,
+    form: &Form,
+) {
     if matches!(node.vdev.kind, VdevKind::Indirect(_)) {
         return;
     }
@@ -286,7 +300,8 @@ fn as_json(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) ->
         }
         object.insert("properties".to_owned(), Value::Object(properties));
         if args.verbose {
-            let normal = tree::normal(&one.health).map(|top| node_json(one, top, "normal", None, form));
+            let normal =
+                tree::normal(&one.health).map(|top| node_json(one, top, "normal", None, form));
             object.insert("vdevs".to_owned(), Value::Object(normal.flatten().collect()));
             for (of, name) in CLASSES {
                 let class = class_name(of);

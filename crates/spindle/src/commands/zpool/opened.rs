@@ -34,7 +34,7 @@ pub fn devices(pools: &Pools, found: &FoundPool) -> (Devices, BTreeMap<u64, u64>
     let all = found.members.values().chain(&pools.auxiliary);
     let (mut names, mut sizes) = (Devices::new(), BTreeMap::new());
     for member in all {
-        names.insert(member.guid, member.device.name().to_string());
+        names.insert(member.guid, pools.name_of(&member.device));
         sizes.insert(member.guid, member.device.geometry().capacity.bytes());
     }
     (names, sizes)
@@ -77,16 +77,17 @@ impl Opened {
         let spa = pools.open_found(found)?;
         let (devices, sizes) = devices(pools, found);
         let present: BTreeSet<u64> = found.members.keys().copied().collect();
-        let health = health::of_pool(&spa.vdevs, &present, false);
         let more = spa.vdevs.children.iter().map(|top| expandable(top, &sizes)).sum();
-        let (pool, name) = (Rc::clone(&spa), health.health.name().to_owned());
+        let pool = Rc::clone(&spa);
         let done = pools.wait(async move {
-            let view = pool.view(name, more).await?;
-            Ok((view, pool.state().await?))
+            let root = pool.classified().await?;
+            let health = health::of_pool(&root, &present, false);
+            let view = pool.view(health.health.name().to_owned(), more).await?;
+            Ok((view, pool.state().await?, health))
         });
         let failed =
             |error: ZfsError| Failure::failed(format!("cannot open '{}': {error}", found.name));
-        let (view, state) = done.map_err(failed)?;
+        let (view, state, health) = done.map_err(failed)?;
         Ok(Opened { spa, view, state, health, devices, sizes })
     }
 

@@ -85,8 +85,11 @@ fn last_part(vdev: &Vdev, path: &str) -> String {
     let is_whole = other_number(vdev, "whole_disk") == Some(1);
     let digits = last.trim_end_matches(|c: char| c.is_ascii_digit());
     let stem = digits.strip_suffix("-part").or_else(|| {
-        let disk = digits.strip_suffix('p').filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()));
-        disk.or(Some(digits).filter(|stem| !stem.is_empty() && stem.starts_with(['s', 'v', 'h', 'x'])))
+        let disk =
+            digits.strip_suffix('p').filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()));
+        disk.or(
+            Some(digits).filter(|stem| !stem.is_empty() && stem.starts_with(['s', 'v', 'h', 'x']))
+        )
     });
     match stem {
         Some(stem) if is_whole && digits.len() < last.len() => stem.to_owned(),

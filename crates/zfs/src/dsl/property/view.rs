@@ -232,8 +232,16 @@ fn number_text(property: &Property, number: u64, style: Style<'_>) -> Option<Str
         "guid" | "keyguid" | "ivsetguid" | "createtxg" | "objsetid" | "pbkdf2iters" => {
             number.to_string()
         }
-        "quota" | "refquota" | "reservation" | "refreservation" | "referenced" | "available"
-        | "used" | "usedbysnapshots" | "usedbydataset" | "usedbyrefreservation"
+        "quota"
+        | "refquota"
+        | "reservation"
+        | "refreservation"
+        | "referenced"
+        | "available"
+        | "used"
+        | "usedbysnapshots"
+        | "usedbydataset"
+        | "usedbyrefreservation"
         | "usedbychildren" => show::bytes(number),
         _ => show::count(number),
     })
