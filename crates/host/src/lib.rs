@@ -8,6 +8,7 @@
 //! * [`file`](mod@file): [`FileDevice`], a file or block device as a `Device`.
 //! * [`tree`]: [`HostTree`], a directory as a `FileTree`.
 //! * [`socket`]: [`SocketListener`] and [`SocketStream`], unix sockets and TCP as byte streams.
+//! * [`directory`]: a directory to copy into, which nothing leads out of.
 //! * [`probe`]: what lies on a device already, so that nothing is overwritten by mistake.
 //! * [`clock`]: monotonic time, and processor time.
 //!
@@ -26,6 +27,7 @@ mod answer;
 mod bell;
 pub mod blocking;
 pub mod clock;
+pub mod directory;
 pub mod file;
 mod operation;
 mod pool;

@@ -34,6 +34,11 @@ impl Pools {
     pub fn find(paths: &[PathBuf]) -> Result<Pools, Failure> {
         let disks = Disks::open(paths, true)?;
         disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
+        Ok(Pools::over(disks))
+    }
+
+    /// Looks for pools on disks that are open.
+    pub fn over(disks: Disks) -> Pools {
         let mut devices: Vec<DeviceRef> = Vec::new();
         for group in &disks.groups {
             for volume in &group.group.logical {
@@ -48,7 +53,12 @@ impl Pools {
         devices.extend(disks.files.iter().cloned());
         let found = disks.wait(async move { spa::find(&devices).await });
         let auxiliary = found.auxiliary.into_values().collect();
-        Ok(Pools { disks, found: found.pools.into_iter().map(Rc::new).collect(), auxiliary })
+        Pools { disks, found: found.pools.into_iter().map(Rc::new).collect(), auxiliary }
+    }
+
+    /// The disks.
+    pub fn disks(&self) -> &Disks {
+        &self.disks
     }
 
     /// Runs I/O on the devices to its end.

@@ -22,6 +22,8 @@ mod serve;
 pub mod sources;
 mod words;
 
+pub use dump::{Progress, Sink};
+
 use crate::commands::Failure;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;

@@ -1,18 +1,30 @@
-//! `spindle zfs`: datasets of ZFS pools, in OpenZFS's words and forms.
+//! `spindle zfs`: datasets of ZFS pools, in OpenZFS's words and forms; and what is in them, read out of them.
 //!
-//! * `list`: datasets, one a line, with chosen properties.
-//! * `get`: properties, one a line.
+//! * `list`, `get`: datasets and properties, as `zfs` prints them.
 //! * [`select`]: which datasets a command is about, and in which order.
 //! * [`shown`]: a property of a dataset, whatever kind of property it is.
 //! * [`json`]: the shape of `-j`.
+//! * `ls`, `cat`, `stat`: files of a dataset or snapshot, looked at.
+//! * `dump`: a volume's content, written out.
+//! * [`source`]: how a command names datasets and files, and gets keys.
+//! * [`pieces`]: a file's content: data, holes, damaged blocks.
+//! * [`show`]: names, modes and times as text.
 //!
-//! Each command opens the pools on the devices for reading, does its one thing, and closes them.
+//! Each command opens the pools on the devices for reading, does its one thing, and closes them. Nothing here writes to a
+//! pool's devices.
 
+mod cat;
+mod dump;
 pub mod get;
 pub mod json;
 mod list;
+mod ls;
+pub mod pieces;
 mod select;
+pub mod show;
 mod shown;
+pub mod source;
+mod stat;
 
 use crate::commands::Failure;
 use clap::{Args, Subcommand};
@@ -31,6 +43,14 @@ enum ZfsCommand {
     List(list::ListArgs),
     /// Print properties, as zfs get does
     Get(get::GetArgs),
+    /// List files of a dataset or snapshot
+    Ls(ls::LsArgs),
+    /// Write files of a dataset or snapshot to standard output
+    Cat(cat::CatArgs),
+    /// Show all that is known of a file
+    Stat(stat::StatArgs),
+    /// Write a volume's content to a file
+    Dump(dump::DumpArgs),
 }
 
 /// Carries out a command on the pools of these devices.
@@ -41,5 +61,9 @@ pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     match args.command {
         ZfsCommand::List(args) => list::run(&args, devices),
         ZfsCommand::Get(args) => get::run(&args, devices),
+        ZfsCommand::Ls(args) => ls::run(&args, devices),
+        ZfsCommand::Cat(args) => cat::run(&args, devices),
+        ZfsCommand::Stat(args) => stat::run(&args, devices),
+        ZfsCommand::Dump(args) => dump::run(&args, devices),
     }
 }
