@@ -94,6 +94,10 @@ fn near(a: &str, b: &str) -> bool {
 
 fn near_lines(a: &str, b: &str) -> bool {
     let (a, b): (Vec<&str>, Vec<&str>) = (a.split(' ').collect(), b.split(' ').collect());
+    // A disk that was taken offline had been open before, and its size was known; now it isn't opened.
+    if a.last() == Some(&"OFFLINE") {
+        return (a.first(), a.last()) == (b.first(), b.last());
+    }
     a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| near(a, b))
 }
 
@@ -188,8 +192,16 @@ fn states_and_histories_are_those_that_openzfs_prints() {
         let pool = images::pool(&fixture);
         let text = read(&folder, &fixture, "zpool-status").expect("a text");
         let shown = done(disks.path(), &["zpool", "status", &pool]);
-        let expected: Vec<String> = text.lines().map(without_devices).collect();
-        let shown: Vec<String> = shown.lines().map(without_devices).collect();
+        let without_moment = |text: &str| -> Vec<String> {
+            let lines = text.lines().map(without_devices);
+            // What a checkpoint holds grew until the pool was exported.
+            let held = |line: String| match line.split_once(", consumes ") {
+                Some((made, _)) => made.to_owned(),
+                None => line,
+            };
+            lines.map(held).collect()
+        };
+        let (expected, shown) = (without_moment(&text), without_moment(&shown));
         if !WIPED.contains(&fixture.as_str()) && expected != shown {
             let pair = expected.iter().zip(&shown).find(|(a, b)| a != b);
             problems.push(format!("{fixture}: zpool status: {pair:?}"));

@@ -1,9 +1,10 @@
-//! A property of a dataset, whatever kind of property it is: ZFS's own, a user's, an account of space, or what was written
-//! since a snapshot.
+//! A property of a dataset, whatever kind of property it is: ZFS's own, a user's, an account of space, or what was
+//! written since a snapshot.
 
 use crate::commands::Failure;
 use zfs::ZfsError;
-use zfs::dsl::catalog::{Account, Catalog, Node, Whose};
+use zfs::dsl::account::{Account, Whose};
+use zfs::dsl::catalog::{Catalog, Node};
 use zfs::dsl::property::set::{Origin, is_user};
 use zfs::dsl::property::table::{Form, Property};
 use zfs::dsl::property::view::{Kind, Style, View};

@@ -74,22 +74,7 @@ const OLD_EVENTS: [&str; 41] = [
 
 pub fn run(args: &HistoryArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let pools = Pools::find(devices)?;
-    let mut failed = false;
-    let mut chosen = Vec::new();
-    match args.names.as_slice() {
-        [] => chosen.extend(pools.living().cloned()),
-        names => {
-            for name in names {
-                match pools.named(name)? {
-                    Some(found) => chosen.push(Rc::clone(found)),
-                    None => {
-                        say(&no_pool(name));
-                        failed = true;
-                    }
-                }
-            }
-        }
-    }
+    let (chosen, failed) = pools.chosen(&args.names, no_pool)?;
     if chosen.is_empty() && !failed {
         say("no pools available");
     }

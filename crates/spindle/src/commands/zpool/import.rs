@@ -1,7 +1,7 @@
 //! `zpool import`: which pools the devices hold, as OpenZFS lists them; and whether one opens.
 //!
-//! There is no daemon to hand a pool to. `import POOL -o readonly=on` opens it, says that it can be read, and with which
-//! words; it does not stay open. Importing for writing is refused.
+//! There is no daemon to hand a pool to. `import POOL -o readonly=on` opens it, says that it can be read, and with
+//! which words; it does not stay open. Importing for writing is refused.
 //!
 //! A pool that opens is shown as its own configuration has it, so that vdevs without a device are there; one that does
 //! not is shown as its devices' labels have it.
@@ -80,6 +80,8 @@ pub fn run(args: &ImportArgs, devices: &[PathBuf]) -> Result<(), Failure> {
             }
         }
     }
+    // Whether and where something would be mounted says nothing: nothing is.
+    let _ = (args.no_mounts, &args.root);
     let pools = Pools::find(devices)?;
     let wanted = |pool: &&Rc<FoundPool>| (pool.state == PoolState::Destroyed) == args.destroyed;
     match &args.pool {

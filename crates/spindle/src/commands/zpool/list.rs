@@ -16,7 +16,7 @@ use zfs::show;
 use zfs::spa::health::{Health, VdevHealth};
 use zfs::spa::property::{PoolProperty, is_known_name};
 use zfs::spa::space::{Class, VdevSpace};
-use zfs_format::vdev::VdevKind;
+use zfs_format::vdev::{Vdev, VdevKind};
 
 /// The properties that are shown where none are asked for.
 const DEFAULT: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";
@@ -166,7 +166,7 @@ fn cells(
     let valid = |text: String| if has_space { text } else { "-".to_owned() };
     let zero = |number: u64| if number == 0 { "-".to_owned() } else { count(number) };
     let is_open = vdev.is_leaf() && node.health <= Health::Degraded;
-    let physical = one.sizes.get(&vdev.guid).copied().filter(|_| is_open);
+    let physical = physical_size(one, vdev).filter(|_| is_open);
     let size = match physical {
         Some(bytes) => count(bytes),
         None => valid(zero(space.size)),
@@ -187,6 +187,16 @@ fn cells(
         ("dedupratio", "-".to_owned()),
         ("health", spare.unwrap_or(node.health.name()).to_owned()),
     ]
+}
+
+/// Bytes of a device; spare space of a dRAID stands in for the smallest of its devices.
+fn physical_size(one: &Opened, vdev: &Vdev) -> Option<u64> {
+    if vdev.kind != VdevKind::DraidSpare {
+        return one.sizes.get(&vdev.guid).copied();
+    }
+    let draids = one.spa.vdevs.children.iter();
+    let draids = draids.filter(|top| matches!(top.kind, VdevKind::Draid(_)));
+    draids.flat_map(Vdev::leaves).filter_map(|leaf| one.sizes.get(&leaf.guid).copied()).min()
 }
 
 /// Parts of ten thousand as percent, in four characters.
@@ -240,7 +250,7 @@ fn vdevs(text: &mut String, one: &Opened, form: &Form) {
 }
 
 /// A spare or cache device, which no tree has.
-pub fn auxiliary(one: &Opened, device: &zfs_format::vdev::Vdev) -> VdevHealth {
+pub fn auxiliary(one: &Opened, device: &Vdev) -> VdevHealth {
     let present = one.devices.keys().copied().collect();
     zfs::spa::health::of_vdev(device, &present)
 }
@@ -263,9 +273,6 @@ fn vdev(
     spare: Option<&str>,
     form: &Form,
 ) {
-    if matches!(node.vdev.kind, VdevKind::Indirect(_)) {
-        return;
-    }
     let name = tree::name(&node.vdev, node.children.len(), &one.devices, form.naming);
     if form.scripted {
         text.push_str(&format!("\t{name}"));
@@ -302,12 +309,12 @@ fn as_json(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) ->
         if args.verbose {
             let normal =
                 tree::normal(&one.health).map(|top| node_json(one, top, "normal", None, form));
-            object.insert("vdevs".to_owned(), Value::Object(normal.flatten().collect()));
+            object.insert("vdevs".to_owned(), Value::Object(normal.collect()));
             for (of, name) in CLASSES {
                 let class = class_name(of);
                 let tops = tree::of_class(&one.health, of).into_iter();
                 let tops: Map<String, Value> =
-                    tops.filter_map(|top| node_json(one, top, class, None, form)).collect();
+                    tops.map(|top| node_json(one, top, class, None, form)).collect();
                 if !tops.is_empty() {
                     object.insert(name.to_owned(), Value::Object(tops));
                 }
@@ -320,7 +327,7 @@ fn as_json(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) ->
                 for device in devices {
                     let node = auxiliary(one, device);
                     let spare = is_spare.then(|| spare_state(one, &node));
-                    all.extend(node_json(one, &node, class, spare, form));
+                    all.extend([node_json(one, &node, class, spare, form)]);
                 }
                 if !all.is_empty() {
                     object.insert(name.to_owned(), Value::Object(all));
@@ -375,10 +382,7 @@ fn node_json(
     class: &str,
     spare: Option<&str>,
     form: &Form,
-) -> Option<(String, Value)> {
-    if matches!(node.vdev.kind, VdevKind::Indirect(_)) {
-        return None;
-    }
+) -> (String, Value) {
     let name = tree::name(&node.vdev, node.children.len(), &one.devices, form.naming);
     let mut object = vdev_info(one, node, &name, class, form.numbers);
     let properties = cells(one, node, spare, form).into_iter();
@@ -391,10 +395,10 @@ fn node_json(
     object.insert("properties".to_owned(), Value::Object(properties));
     if !node.children.is_empty() {
         let below = node.children.iter();
-        let below = below.filter_map(|child| node_json(one, child, class, None, form));
+        let below = below.map(|child| node_json(one, child, class, None, form));
         object.insert("vdevs".to_owned(), Value::Object(below.collect()));
     }
-    Some((name, Value::Object(object)))
+    (name, Value::Object(object))
 }
 
 #[cfg(test)]

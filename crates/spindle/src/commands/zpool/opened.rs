@@ -21,6 +21,8 @@ pub struct Opened {
     pub view: PoolView,
     /// What goes on in it.
     pub state: State,
+    /// Damaged objects, as `DATASET:<0xOBJECT>`.
+    pub damaged: Vec<String>,
     /// How its vdevs are.
     pub health: VdevHealth,
     /// Names of its devices, spares and cache devices among them.
@@ -83,12 +85,23 @@ impl Opened {
             let root = pool.classified().await?;
             let health = health::of_pool(&root, &present, false);
             let view = pool.view(health.health.name().to_owned(), more).await?;
-            Ok((view, pool.state().await?, health))
+            let state = pool.state().await?;
+            let mut damaged = Vec::new();
+            if !state.damaged.is_empty() {
+                let catalog = pool.catalog(view.space.capacity).await?;
+                for (dataset, object) in &state.damaged {
+                    // One that was destroyed since has no name any more.
+                    let name = catalog.dataset_name(*dataset).await;
+                    let name = name.unwrap_or_else(|_| format!("<{dataset:#x}>"));
+                    damaged.push(format!("{name}:<{object:#x}>"));
+                }
+            }
+            Ok((view, state, health, damaged))
         });
         let failed =
             |error: ZfsError| Failure::failed(format!("cannot open '{}': {error}", found.name));
-        let (view, state, health) = done.map_err(failed)?;
-        Ok(Opened { spa, view, state, health, devices, sizes })
+        let (view, state, health, damaged) = done.map_err(failed)?;
+        Ok(Opened { spa, view, state, damaged, health, devices, sizes })
     }
 
     /// The pools that were named, or all; those that can't be had are said, and `failed` is set.
@@ -100,21 +113,7 @@ impl Opened {
         names: &[String],
         no_pool: impl Fn(&str) -> String,
     ) -> Result<(Vec<Opened>, bool), Failure> {
-        let (mut chosen, mut failed) = (Vec::new(), false);
-        match names {
-            [] => chosen.extend(pools.living().cloned()),
-            names => {
-                for name in names {
-                    match pools.named(name)? {
-                        Some(found) => chosen.push(Rc::clone(found)),
-                        None => {
-                            say(&no_pool(name));
-                            failed = true;
-                        }
-                    }
-                }
-            }
-        }
+        let (chosen, mut failed) = pools.chosen(names, no_pool)?;
         let mut opened = Vec::new();
         for found in &chosen {
             match Opened::open(pools, found) {

@@ -31,7 +31,7 @@ const PAGES: &str = "https://openzfs.github.io/openzfs-docs/msg";
 
 #[derive(Args)]
 pub struct StatusArgs {
-    /// With the list of damaged files
+    /// With the list of damaged objects
     #[arg(short = 'v')]
     verbose: bool,
     /// Devices by their whole paths
@@ -62,6 +62,7 @@ pub struct StatusArgs {
 /// How a status is written.
 struct Form<'a> {
     naming: Naming,
+    verbose: bool,
     width: usize,
     literal: bool,
     numbers: bool,
@@ -91,6 +92,7 @@ pub fn run(args: &StatusArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         let literal = args.literal || args.numbers;
         let form = Form {
             naming,
+            verbose: args.verbose,
             width: width.max(NAME_MIN),
             literal,
             numbers: args.numbers,
@@ -173,8 +175,15 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
     }
     match one.state.errors {
         0 => out.push_str("\nerrors: No known data errors\n"),
-        many => {
+        many if !form.verbose => {
             let _ = writeln!(out, "\nerrors: {many} data errors, use '-v' for a list");
+        }
+        _ => {
+            let head = "Permanent errors have been detected in the following files:";
+            let _ = writeln!(out, "\nerrors: {head}\n");
+            for place in &one.damaged {
+                let _ = writeln!(out, "        {place}");
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Names of vdevs as the commands print them, and how top-level vdevs are grouped.
 //!
-//! A disk goes by the last part of its path, a file by all of it; with `-P` all by their whole paths. A device is called as
-//! it is found now, not as it was when the pool was last open. What is not there goes by its path as recorded; in an
+//! A disk goes by the last part of its path, a file by all of it; with `-P` all by their whole paths. A device is
+//! called as it is found now, not as it was when the pool was last open. What is not there goes by its path as recorded; in an
 //! open pool by its GUID, with the path said beside it.
 //!
 //! Source: OpenZFS 2.3, `libzfs_pool.c` (`zpool_vdev_name`).
