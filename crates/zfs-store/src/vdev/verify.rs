@@ -52,22 +52,15 @@ impl Tree {
         }
         let size = ask.size.next_multiple_of(sector as usize);
         let result = match &top.node {
-            Node::Copies(copies) => copies.verify(offset, size, ask).await,
-            Node::Raidz(raidz) => {
-                let (map, suspects) = raidz.plan(offset, size, ask.birth);
-                raidz.striped.verify(map, suspects, ask).await
-            }
-            Node::Draid(draid) => {
-                let map = draid.layout.map(offset, size, draid.ashift);
-                let map = map.ok_or_else(|| wrong("offset", offset))?;
-                draid.striped.verify(map, Suspects::Children, ask).await
-            }
             Node::Indirect(mapping) => {
                 let mapping = mapping.borrow().clone();
                 let mapping = mapping.ok_or(BlockErrorKind::Missing(number))?;
                 return self.verify_indirect(&mapping, offset, ask).await;
             }
-            Node::Nothing => Err(Failure::Missing),
+            node => match node.verify(offset, size, ask).await {
+                Some(result) => result,
+                None => return Err(wrong("offset", offset)),
+            },
         };
         result.map_err(|failure| {
             let mut errors = top.errors.get();
@@ -136,6 +129,39 @@ impl Tree {
             }
             Some(_) => Ok(vec![(vdev, offset, len)]),
             None => Err(BlockErrorKind::NoVdev(vdev)),
+        }
+    }
+}
+
+impl Node {
+    /// Reads all copies of a block; nothing where none can begin there.
+    async fn verify(
+        &self,
+        offset: u64,
+        size: usize,
+        ask: &Ask<'_>,
+    ) -> Option<Result<Buf, Failure>> {
+        match self {
+            Node::Copies(copies) => Some(copies.verify(offset, size, ask).await),
+            Node::Raidz(raidz) => {
+                let (map, suspects) = raidz.plan(offset, size, ask.birth);
+                Some(raidz.striped.verify(map, suspects, ask).await)
+            }
+            Node::Draid(draid) => {
+                let map = draid.layout.map(offset, size, draid.ashift)?;
+                Some(draid.striped.verify(map, Suspects::Children, ask).await)
+            }
+            Node::Sides(sides) => {
+                let (mut found, mut failure) = (None, Failure::Missing);
+                for side in sides {
+                    match Box::pin(side.verify(offset, size, ask)).await? {
+                        Ok(bytes) => found = Some(bytes),
+                        Err(other) => failure = failure.or(other),
+                    }
+                }
+                Some(found.ok_or(failure))
+            }
+            Node::Indirect(_) | Node::Nothing => Some(Err(Failure::Missing)),
         }
     }
 }
