@@ -78,7 +78,7 @@ impl Copies {
             match leaf.read(on_device(offset), size, ask.priority).await {
                 Ok(bytes) if ask.holds(&bytes).await => return Ok(bytes),
                 Ok(_) => {
-                    leaf.lied(ask.birth);
+                    ask.blame(&leaf);
                     failure = Failure::Checksum;
                 }
                 Err(kind) => failure = failure.or(Failure::Io(kind)),

@@ -363,7 +363,7 @@ impl<'a> Reading<'a> {
                     && !counted.contains(&leaf.guid)
                 {
                     counted.push(leaf.guid);
-                    leaf.lied(self.ask.birth);
+                    self.ask.blame(&leaf);
                 }
             }
         }

@@ -52,26 +52,20 @@ impl Tree {
         }
         let size = ask.size.next_multiple_of(sector as usize);
         let result = match &top.node {
-            Node::Copies(copies) => copies.verify(offset, size, ask).await,
-            Node::Raidz(raidz) => {
-                let (map, suspects) = raidz.plan(offset, size, ask.birth);
-                raidz.striped.verify(map, suspects, ask).await
-            }
-            Node::Draid(draid) => {
-                let map = draid.layout.map(offset, size, draid.ashift);
-                let map = map.ok_or_else(|| wrong("offset", offset))?;
-                draid.striped.verify(map, Suspects::Children, ask).await
-            }
             Node::Indirect(mapping) => {
                 let mapping = mapping.borrow().clone();
                 let mapping = mapping.ok_or(BlockErrorKind::Missing(number))?;
                 return self.verify_indirect(&mapping, offset, ask).await;
             }
-            Node::Nothing => Err(Failure::Missing),
+            node => match node.verify(offset, size, ask).await {
+                Some(result) => result,
+                None => return Err(wrong("offset", offset)),
+            },
         };
         result.map_err(|failure| {
             let mut errors = top.errors.get();
             match failure {
+                Failure::Checksum if ask.may_be_wrong() => {}
                 Failure::Checksum => errors.checksum += 1,
                 Failure::Io(IoErrorKind::Invalid) => {}
                 Failure::Io(_) | Failure::Missing => errors.read += 1,
@@ -109,7 +103,7 @@ impl Tree {
             for leaf in fresh {
                 let read = leaf.read(on_device(part.offset), part.len as usize, ask.priority).await;
                 if read.is_ok_and(|bytes| bytes.slice(0..right.len().min(bytes.len())) != right) {
-                    leaf.lied(ask.birth);
+                    ask.blame(&leaf);
                 }
             }
         }
@@ -140,6 +134,39 @@ impl Tree {
     }
 }
 
+impl Node {
+    /// Reads all copies of a block; nothing where none can begin there.
+    async fn verify(
+        &self,
+        offset: u64,
+        size: usize,
+        ask: &Ask<'_>,
+    ) -> Option<Result<Buf, Failure>> {
+        match self {
+            Node::Copies(copies) => Some(copies.verify(offset, size, ask).await),
+            Node::Raidz(raidz) => {
+                let (map, suspects) = raidz.plan(offset, size, ask.birth);
+                Some(raidz.striped.verify(map, suspects, ask).await)
+            }
+            Node::Draid(draid) => {
+                let map = draid.layout.map(offset, size, draid.ashift)?;
+                Some(draid.striped.verify(map, Suspects::Children, ask).await)
+            }
+            Node::Sides(sides) => {
+                let (mut found, mut failure) = (None, Failure::Missing);
+                for side in sides {
+                    match Box::pin(side.verify(offset, size, ask)).await? {
+                        Ok(bytes) => found = Some(bytes),
+                        Err(other) => failure = failure.or(other),
+                    }
+                }
+                Some(found.ok_or(failure))
+            }
+            Node::Indirect(_) | Node::Nothing => Some(Err(Failure::Missing)),
+        }
+    }
+}
+
 impl Copies {
     /// Reads a block from all copies, side by side.
     async fn verify(&self, offset: u64, size: usize, ask: &Ask<'_>) -> Result<Buf, Failure> {
@@ -153,7 +180,7 @@ impl Copies {
                 Ok(bytes) if good.as_ref() == Some(&bytes) => {}
                 Ok(bytes) if ask.holds(&bytes).await => good = Some(bytes),
                 Ok(_) => {
-                    leaf.lied(ask.birth);
+                    ask.blame(&leaf);
                     failure = Failure::Checksum;
                 }
                 Err(kind) => failure = failure.or(Failure::Io(kind)),

@@ -21,6 +21,7 @@ pub mod history;
 pub mod keys;
 mod open;
 pub mod property;
+pub mod scrub;
 pub mod sharing;
 pub mod space;
 pub mod state;

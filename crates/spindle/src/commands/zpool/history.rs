@@ -187,7 +187,7 @@ fn user_name(id: u64) -> Option<String> {
 }
 
 /// A list, one name a line. Depth is bounded by the decoder.
-fn dump(out: &mut String, list: &NvList, indent: usize) {
+pub fn dump(out: &mut String, list: &NvList, indent: usize) {
     fn each<T: std::fmt::Display>(out: &mut String, indent: usize, name: &str, values: &[T]) {
         for (n, value) in values.iter().enumerate() {
             let _ = writeln!(out, "{:indent$}{name}[{n}]: {value}", "");
