@@ -155,7 +155,7 @@ impl Copier {
         directory::set_permissions(of, permissions)?;
         for (name, value) in self.known_attributes(source, path, node).await {
             if let Err(error) = directory::set_attribute(of, &name, &value) {
-                self.lacks(source, path, &name, &error)?;
+                self.lacks(source, path, &name, &error);
             }
         }
         directory::set_times(of, times(a))?;
