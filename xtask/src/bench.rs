@@ -12,6 +12,7 @@ mod parity;
 mod peer;
 mod raid;
 mod simulation;
+mod zfs_read;
 
 use crate::Failure;
 use std::process::Command;
@@ -35,6 +36,7 @@ const BENCHES: &[Bench] = &[
         raid::run,
     ),
     ("simulation", "simulated I/Os a second on one core", simulation::run),
+    ("zfs-read", "a large object of a pool, beside libzpool and zfs-fuse", zfs_read::run),
 ];
 
 /// `cargo xtask bench …`

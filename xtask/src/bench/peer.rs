@@ -3,6 +3,7 @@
 //! Code that calls C is unsafe, which this crate forbids. So each peer is a process, compiled on the spot with `cc`,
 //! that times its own calls on request: a line in, a line out. It waits while we run and we wait while it runs.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,16 @@ pub(super) struct PeerProcess {
 
 impl PeerProcess {
     pub(super) fn start(name: &'static str, program: &Path) -> Result<PeerProcess, String> {
+        Self::start_with(name, program, &[])
+    }
+
+    pub(super) fn start_with(
+        name: &'static str,
+        program: &Path,
+        arguments: &[OsString],
+    ) -> Result<PeerProcess, String> {
         let mut child = Command::new(program)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -26,6 +36,17 @@ impl PeerProcess {
         let requests = child.stdin.take().expect("its stdin is a pipe");
         let answers = BufReader::new(child.stdout.take().expect("its stdout is a pipe"));
         Ok(PeerProcess { name, child, requests, answers })
+    }
+
+    /// The next line of its answers, which nobody asked for: that it is ready.
+    pub(super) fn line(&mut self) -> Result<String, String> {
+        let mut answer = String::new();
+        let read = self.answers.read_line(&mut answer);
+        match read {
+            Ok(0) => Err(format!("bench: the peer {} ended", self.name)),
+            Ok(_) => Ok(answer),
+            Err(error) => Err(format!("bench: peer {}: {error}", self.name)),
+        }
     }
 
     /// Asks for so many calls of something: the seconds they took, and the name of the function that was called.
