@@ -29,7 +29,7 @@ use stdx::{ByteCount, Offset};
 /// Bytes of `large`: no multiple of anything.
 const LARGE_BYTES: u64 = (3 << 20) + 777;
 /// Entries of `many`.
-const MANY: u64 = 20_000;
+const MANY: u64 = 5_000;
 /// Where the nodes of `many`'s files begin.
 const MANY_NODES: u64 = 1 << 40;
 

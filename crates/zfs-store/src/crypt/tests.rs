@@ -3,8 +3,11 @@
 
 use super::*;
 use codec::cipher::Iv;
-use zfs_format::Endian;
+use zfs_format::checksum::Checksum;
 use zfs_format::dsl::crypto_key::KeyFormat;
+use zfs_format::zil::record::records;
+use zfs_format::zil::{Chain, LogBlock};
+use zfs_format::{Endian, Wire};
 
 const IV: Iv = *b"an iv has 12";
 
@@ -165,4 +168,72 @@ fn a_block_key_can_go_to_another_thread() {
     fn goes<T: Send + Sync + 'static>(_: &T) {}
     let key = DatasetKey::unwrap(&stored(Suite::Aes256Gcm, 1), &raw_key(1)).expect("the right key");
     goes(&key.block_key(&pointer(ObjectType::PLAIN_FILE_CONTENTS, Endian::Little)));
+}
+
+fn hex<const N: usize>(digits: &str) -> [u8; N] {
+    assert_eq!(digits.len(), 2 * N);
+    std::array::from_fn(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).expect("digits"))
+}
+
+#[test]
+fn an_intent_log_block_that_openzfs_wrote_opens() {
+    // Of OpenZFS 2.3.2: a directory was made, a file renamed, a link made, `fsync`, and the machine stopped. The raw
+    // key is 32 times `k`.
+    let stored = CryptoKey {
+        suite: Suite::Aes192Ccm,
+        guid: 17556491623408325523,
+        iv: hex("d1cb8dd6abb66fa1f4426615"),
+        mac: hex("2175fce884f07eafe076042e4ef09926"),
+        master_key: hex("fe381a466658630d232e32c1570923651b12f93acd77be010000000000000000"),
+        hmac_key: hex(
+            "e61c936802f4f6f26b1dff1ead985bbc2348ccd924fa8f9372fbc1aead364802c3bdcd22199c7b90ce5a5b51\
+             89f22fc4f156ebfdc371180dc8330e2c633e0c74",
+        ),
+        ..stored(Suite::Aes192Ccm, 1)
+    };
+    let key = DatasetKey::unwrap(&stored, &raw_key(b'k')).expect("the right key");
+    let pointer = BlockPointer {
+        words: [
+            0x8,
+            0xc27,
+            0x0,
+            0x0,
+            0xa0dce661d0a47372,
+            0x12d8f125e7aebbcb,
+            0xa009090200070007,
+            0x0,
+            0x0,
+            0x0,
+            0x23,
+            0x6d42d6200000000,
+            0x3f1abfc70a0954e4,
+            0x5ac21a590b11b574,
+            0x5b,
+            0x4,
+        ],
+    };
+    let used: [u8; 472] = hex(
+        "000000000000000008000000000000002f0c000000000000000000000000000000000000000000007273a4d0\
+         61e6dca0c43c80903d8c1ecb07000700020909a0000000000000000000000000000000000000000000000000\
+         23000000000000000000000000528d9be454090ac7bf1a3f74b5110b591ac25a5b0000000000000005000000\
+         00000000d801000000000000117a0cb17ada10029a50227082e0c9001b11428256cdb3fb07e56d864425621b\
+         96005223274cac830200000000000000700000000000000023000000000000000200000000000000d158acc5\
+         d555b15e335d1b57df572fe02863afa9d69b8d30c0d35dd16fbe83fcee34a59a9ea68b2bc56b1826b87cf69a\
+         305937bb51f15a68154ea98afa1d2cc07ce81cb7ccb0d355e89266853e89310f080000000000000040000000\
+         00000000230000000000000003000000000000009e6b23afcd5302bc08b59438b4f81b16a54cea8b8f6bb665\
+         f5a0722a9057f42604000000000000007000000000000000230000000000000004000000000000001a3373ec\
+         53a04b1b1f00610f8f67d8e12aaef675b4a8d59326883c4157897db97b5d87e8adcb9d0717d8f1d4d257f700\
+         aee5b211b520041a9b56f8a1b35c1ccaac0425a306a9dda64e30ff4a450faf6a",
+    );
+    let mut block = [0; 4096];
+    block[..used.len()].copy_from_slice(&used);
+    // Its checksum is that of the log, folded.
+    let sum = |bytes: &[u8], _| Checksum { words: codec::checksum::fletcher4(bytes).0 };
+    let decoded = LogBlock::decode(&block, &pointer, sum).expect("a block of a log");
+    assert_eq!(key.open(&pointer, &mut block), Ok(()));
+    let end = Chain::BYTES + decoded.records.len();
+    let found = records(&block[Chain::BYTES..end], decoded.endian).expect("records");
+    let names: Vec<String> =
+        found.iter().map(|record| String::from_utf8_lossy(&record.data).into_owned()).collect();
+    assert_eq!(names, ["dir\0\0\0\0\0", "logged\0renamed\0\0", "link\0x\0\0"]);
 }
