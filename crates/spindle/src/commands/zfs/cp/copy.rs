@@ -209,3 +209,28 @@ fn begin(into: &Directory, part: &[u8]) -> Result<(File, u64), Trouble> {
     file.seek(SeekFrom::Start(good))?;
     Ok((file, good))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was written since the last moment at which all was durable is not trusted.
+    #[test]
+    fn a_part_goes_on_at_the_last_whole_step() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = Directory::open(folder.path()).expect("it opens");
+        for (len, good) in [
+            (0, 0),
+            (STEP_BYTES - 1, 0),
+            (STEP_BYTES, 0),
+            (STEP_BYTES + 1, STEP_BYTES),
+            (3 * STEP_BYTES, 2 * STEP_BYTES),
+        ] {
+            let part = File::create(folder.path().join("part")).expect("made");
+            part.set_len(len).expect("grown");
+            let Ok((mut file, from)) = begin(&directory, b"part") else { panic!("it begins") };
+            assert_eq!((from, file.stream_position().ok()), (good, Some(good)), "{len}");
+            assert_eq!(file.metadata().expect("looked at").len(), good);
+        }
+    }
+}

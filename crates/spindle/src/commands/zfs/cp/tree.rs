@@ -396,9 +396,7 @@ impl Copier {
             return false;
         }
         match a.kind {
-            FileKind::File => {
-                there.size == a.size && is_moment(there.modified, a.modified)
-            }
+            FileKind::File => there.size == a.size && is_moment(there.modified, a.modified),
             FileKind::SymbolicLink => {
                 let texts = (source.files.link_target(node).await, into.link_text(name));
                 matches!(texts, (Ok(ours), Ok(theirs)) if ours == theirs)
@@ -470,9 +468,8 @@ fn kind_of(kind: FileKind) -> EntryKind {
 async fn count(files: FileSystem, node: Node, bar: ProgressBar) {
     let mut linked = BTreeSet::new();
     let mut add = |node: &Node| {
-        let again = node.attributes.links > 1
-            && linked.len() < LINKS_MAX
-            && !linked.insert(node.number());
+        let again =
+            node.attributes.links > 1 && linked.len() < LINKS_MAX && !linked.insert(node.number());
         if !again {
             bar.inc_length(content_bytes(node));
         }
