@@ -18,7 +18,7 @@ fn a_copy_has_all_that_is_known_of_the_files() {
     for (name, dataset) in [
         ("single", "t_single"),
         ("version28", "t_version28@s"),
-        ("bigdir", "t_bigdir"),
+        ("bigdir", "t_bigdir/big"),
         ("xattr-acl", "t_xattr_acl/sa"),
         ("xattr-acl", "t_xattr_acl/dir"),
         ("corrupt-z1", "t_corrupt_z1"),
