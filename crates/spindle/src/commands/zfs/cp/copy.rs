@@ -13,7 +13,7 @@
 use super::super::pieces::{Piece, Pieces};
 use super::super::source::Source;
 use super::tree::{Copier, Stop, Trouble};
-use ::host::directory::{self, Directory, FileTimes};
+use ::host::directory::{self, Directory, EntryKind, FileTimes};
 use ::zfs::zpl::Node;
 use ::zfs::zpl::attributes::{Attributes, Moment};
 use std::fs::File;
@@ -193,16 +193,16 @@ impl Copier {
     }
 }
 
-/// Opens the temporary file, and says up to where it is good.
+/// Opens the temporary file, and says up to where it is good. What stands there and is no file of its own (a device,
+/// another name of some file) gives way.
 fn begin(into: &Directory, part: &[u8]) -> Result<(File, u64), Trouble> {
-    if into.look(part)?.is_none() {
+    let Some(entry) = into.look(part)? else { return Ok((into.create(part)?, 0)) };
+    if entry.kind != EntryKind::File || entry.links != 1 {
+        into.remove(part)?;
         return Ok((into.create(part)?, 0));
     }
     let mut file = into.reopen(part)?;
     let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(Trouble::Failed("something stands in its temporary name".into()));
-    }
     // A length of whole steps may have been reached before the last of them was durable.
     let good = found.len().saturating_sub(1) / STEP_BYTES * STEP_BYTES;
     file.set_len(good)?;
@@ -232,5 +232,13 @@ mod tests {
             assert_eq!((from, file.stream_position().ok()), (good, Some(good)), "{len}");
             assert_eq!(file.metadata().expect("looked at").len(), good);
         }
+        // Another file's name is not written to.
+        std::fs::write(folder.path().join("other"), "kept").expect("written");
+        std::fs::remove_file(folder.path().join("part")).expect("removed");
+        std::fs::hard_link(folder.path().join("other"), folder.path().join("part"))
+            .expect("linked");
+        let Ok((file, 0)) = begin(&directory, b"part") else { panic!("it begins") };
+        file.set_len(9).expect("grown");
+        assert_eq!(std::fs::read(folder.path().join("other")).expect("read"), b"kept");
     }
 }
