@@ -26,6 +26,8 @@ pub struct Directory(OwnedFd);
 pub struct Entry {
     /// What it is.
     pub kind: EntryKind,
+    /// How many names it has.
+    pub links: u64,
     /// Bytes.
     pub size: u64,
     /// Last written: seconds and nanoseconds since 1970.
@@ -137,6 +139,7 @@ impl Directory {
                     FileType::BlockDevice => EntryKind::BlockDevice,
                     FileType::Unknown => EntryKind::Other,
                 },
+                links: found.st_nlink,
                 size: found.st_size as u64,
                 modified: (found.st_mtime, found.st_mtime_nsec as u32),
                 identity: (found.st_dev, found.st_ino),

@@ -47,6 +47,8 @@ pub fn run(args: &MountArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let session = Session::open(paths, &args.keys)?;
     let of = session.dataset(&args.dataset)?;
     let name = of.name().to_owned();
+    // Says what to do with a volume.
+    session.files(&of)?;
     let (spa, directory, dataset) = (Rc::clone(&of.spa), Rc::clone(&of.directory), of.dataset);
     let shows = args.snapdir == SnapshotDirectory::Visible;
     let opened = session.wait(async move { Mounted::open(&spa, directory, dataset, shows).await });

@@ -10,6 +10,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// Hexadecimal digits of extended attributes that ext4 takes at the most, with others beside them.
+const LONG_DIGITS: usize = 2 * 2048;
+
 /// A fixture that is unpacked.
 pub(crate) struct Fixture {
     folder: tempfile::TempDir,
@@ -203,7 +206,16 @@ pub(crate) fn compare(folder: &Path, entries: &[&Value], inodes: bool) -> usize 
         let expected: BTreeMap<String, String> = expected
             .map(|(name, value)| (name.clone(), value.as_str().expect("hex").to_owned()))
             .collect();
-        assert_eq!(attributes(&path), expected, "{name}");
+        let found = attributes(&path);
+        for (attribute, value) in &expected {
+            // The file system below the test may not take long ones, which cp tells.
+            if !(found.contains_key(attribute) || !inodes && value.len() > LONG_DIGITS) {
+                panic!("{name}: {attribute} is missing");
+            }
+        }
+        for (attribute, value) in &found {
+            assert_eq!(Some(value), expected.get(attribute), "{name}: {attribute}");
+        }
     }
     entries.len()
 }

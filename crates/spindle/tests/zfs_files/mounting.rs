@@ -109,10 +109,34 @@ fn a_snapshot_and_an_encrypted_dataset_are_mounted() {
     }
     // Children whose key is missing can't be entered; the rest is there.
     if let Some(mount) = Mount::new(&fixture, &["t_encrypted"]) {
-        assert!(std::fs::read_dir(mount.path().join("raw")).is_err());
+        let listed =
+            std::fs::read_dir(mount.path().join("raw")).and_then(|mut raw| raw.next().transpose());
+        assert!(listed.is_err(), "{listed:?}");
         compare(mount.path(), &fixture.entries("t_encrypted"), true);
         mount.stop();
     }
+}
+
+/// Directories of many leaves are listed in parts, each name once.
+#[test]
+fn large_directories_are_whole() {
+    let Some(fixture) = Fixture::unpack("bigdir") else { return };
+    let name = "t_bigdir/big";
+    let Some(mount) = Mount::new(&fixture, &["--snapdir", "visible", name]) else { return };
+    let entries = fixture.entries(name);
+    compare(mount.path(), &entries, true);
+    let mut find = Command::new("find");
+    find.arg(mount.path()).args(["-path", "*/.zfs", "-prune", "-o", "-print0"]);
+    let found = find.output().expect("find runs");
+    let listed = found.stdout.iter().filter(|byte| **byte == 0).count();
+    assert_eq!(listed, entries.len());
+    assert!(
+        std::fs::read_dir(mount.path())
+            .expect("listed")
+            .flatten()
+            .any(|one| one.file_name() == ".zfs")
+    );
+    mount.stop();
 }
 
 #[test]

@@ -119,24 +119,34 @@ impl Differences {
             }
             _ => 0,
         };
-        match (from, to) {
+        let named = |file: Option<File>| {
+            file.and_then(|file| file.path.clone().map(|path| (file.node, path)))
+        };
+        let of = |node: &Node, path: Vec<u8>, change: Change| {
+            let a = &node.attributes;
+            Difference { change, kind: a.kind, changed: a.changed, path }
+        };
+        match (named(from), named(to)) {
             (None, None) => {}
-            (None, Some(to)) => found.push(to.with(Change::Added)),
-            (Some(from), None) => found.push(from.with(Change::Removed)),
-            (Some(from), Some(to)) => {
-                let (a, b) = (&from.node.attributes, &to.node.attributes);
+            // A name of several was that by which the file is found, and only that is gone or new.
+            (None, Some((node, path))) | (Some((node, path)), None) if links != 0 => {
+                found.push(of(&node, path, Change::Links(links)));
+            }
+            (None, Some((node, path))) => found.push(of(&node, path, Change::Added)),
+            (Some((node, path)), None) => found.push(of(&node, path, Change::Removed)),
+            (Some((old, path)), Some((new, later))) => {
+                let (a, b) = (&old.attributes, &new.attributes);
                 if a.generation != b.generation || a.kind != b.kind {
-                    found.push(from.with(Change::Removed));
-                    found.push(to.with(Change::Added));
-                } else if a.changed == b.changed {
-                } else if links != 0 {
-                    let path = if links > 0 { from.path } else { to.path.clone() };
-                    found.push(File { path, ..to }.with(Change::Links(links)));
-                } else if from.path == to.path {
-                    found.push(to.with(Change::Modified));
-                } else {
-                    let renamed = Change::Renamed(to.path.clone());
-                    found.push(File { path: from.path, ..to }.with(renamed));
+                    found.push(of(&old, path, Change::Removed));
+                    found.push(of(&new, later, Change::Added));
+                } else if a.changed != b.changed {
+                    let (path, change) = match links {
+                        1.. => (path, Change::Links(links)),
+                        ..0 => (later, Change::Links(links)),
+                        0 if path == later => (path, Change::Modified),
+                        0 => (path, Change::Renamed(later)),
+                    };
+                    found.push(of(&new, path, change));
                 }
             }
         }
@@ -144,17 +154,10 @@ impl Differences {
     }
 }
 
-/// A file of one state.
+/// A file of one state; without a path where it has no name, or not the one by which it is found.
 struct File {
     node: Node,
-    path: Vec<u8>,
-}
-
-impl File {
-    fn with(self, change: Change) -> Difference {
-        let a = &self.node.attributes;
-        Difference { change, kind: a.kind, changed: a.changed, path: self.path }
-    }
+    path: Option<Vec<u8>>,
 }
 
 /// Names in one directory, by their objects.
@@ -195,7 +198,7 @@ impl Side {
         Ok(objects.map(|(number, dnode, _)| (number, dnode)).collect())
     }
 
-    /// The file of this number; nothing where it is none, or has no name.
+    /// The file of this number; nothing where it is none.
     async fn file(&self, number: u64) -> Result<Option<File>, ZfsError> {
         let node = match self.files.node(number).await {
             Ok(node) => node,
@@ -208,11 +211,11 @@ impl Side {
             node.object().dnode().object_type,
             ObjectType::PLAIN_FILE_CONTENTS | ObjectType::DIRECTORY_CONTENTS
         );
-        if !is_file || node.attributes.links == 0 {
+        if !is_file {
             return Ok(None);
         }
-        let path = self.path(&node).await?;
-        Ok(path.map(|path| File { node, path }))
+        let path = if node.attributes.links == 0 { None } else { self.path(&node).await? };
+        Ok(Some(File { node, path }))
     }
 
     /// The path of a file; nothing where it has no name.

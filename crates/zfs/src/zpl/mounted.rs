@@ -17,23 +17,24 @@
 //! **Children** are by the names of datasets; where their mountpoints say otherwise is not looked at. Volumes are none. A
 //! child whose key is missing is a directory that can't be entered.
 
+mod answer;
+
 use super::{FileSystem, Node as FileNode};
 use crate::dsl::{Dataset, Directory};
 use crate::error::{Problem, ZfsError};
 use crate::spa::Spa;
 use crate::zap::Cursor;
+use answer::{attributes, kind_of, wrong};
+use rt::SgList;
 use rt::inodes::{
-    Attributes, Cookie, InodeError, InodeFuture, InodeKind, Inodes, ListEntry, Node, Timestamp,
-    Usage,
+    Attributes, Cookie, InodeError, InodeFuture, InodeKind, Inodes, ListEntry, Node, Usage,
 };
-use rt::{IoErrorKind, SgList};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 use zfs_format::objset::ObjsetKind;
 use zfs_format::zpl::directory::FileKind;
-use zfs_store::BlockErrorKind;
 
 /// Datasets and snapshots that one mount reaches: 16 bits of a node.
 const DATASETS_MAX: usize = 1 << 16;
@@ -549,64 +550,5 @@ impl Inodes for Mounted {
 
     fn usage(&self) -> InodeFuture<Usage> {
         answer!(self, |shared| shared.usage())
-    }
-}
-
-fn kind_of(kind: FileKind) -> InodeKind {
-    match kind {
-        FileKind::Directory => InodeKind::Directory,
-        FileKind::SymbolicLink => InodeKind::Link,
-        FileKind::Fifo => InodeKind::Pipe,
-        FileKind::Socket => InodeKind::Socket,
-        FileKind::CharacterDevice => InodeKind::CharacterDevice,
-        FileKind::BlockDevice => InodeKind::BlockDevice,
-        FileKind::File | FileKind::Other(_) => InodeKind::File,
-    }
-}
-
-fn attributes(served: &Served, node: &FileNode) -> Attributes {
-    let a = &node.attributes;
-    let moment = |moment: super::attributes::Moment| Timestamp {
-        seconds: moment.seconds,
-        nanoseconds: moment.nanoseconds.min(999_999_999),
-    };
-    let object = node.number();
-    Attributes {
-        node: served.node(object),
-        inode: served.inode(object),
-        generation: a.generation,
-        kind: kind_of(a.kind),
-        permissions: a.permissions as u16,
-        links: u32::try_from(a.links).unwrap_or(u32::MAX),
-        user: a.user.id(),
-        group: a.group.id(),
-        device: a.device_numbers(),
-        size: ByteCount(a.size),
-        allocated: ByteCount(node.object().dnode().used_bytes()),
-        block_size: ByteCount(node.object().dnode().data_block_bytes()),
-        accessed: moment(a.accessed),
-        modified: moment(a.modified),
-        changed: moment(a.changed),
-    }
-}
-
-fn wrong(error: &ZfsError) -> InodeError {
-    if error.needs_key() {
-        return InodeError::NoKey;
-    }
-    match error {
-        ZfsError::Block(error) => match &error.kind {
-            BlockErrorKind::Io(IoErrorKind::Medium) => InodeError::Io,
-            BlockErrorKind::Io(_) | BlockErrorKind::Missing(_) => InodeError::Io,
-            BlockErrorKind::Unsupported(_) => InodeError::NotSupported,
-            _ => InodeError::Damaged,
-        },
-        ZfsError::Object { problem, .. } => match problem {
-            Problem::Absent => InodeError::Gone,
-            Problem::NotDirectory => InodeError::NotDirectory,
-            Problem::NotLink => InodeError::WrongKind,
-            _ => InodeError::Damaged,
-        },
-        ZfsError::Format { .. } => InodeError::Damaged,
     }
 }

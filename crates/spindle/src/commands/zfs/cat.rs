@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use zfs_format::zpl::directory::FileKind;
 
 /// Zeros that are written at once for a hole.
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// What `cat` takes.
 #[derive(Args)]

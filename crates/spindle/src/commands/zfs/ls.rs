@@ -66,8 +66,10 @@ pub fn run(args: &LsArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     };
     let mut listed = Vec::new();
     for argument in &args.files {
-        if let Err(failure) = lister.argument(argument, &mut listed) {
-            complain(&lister.failed, &failure);
+        match lister.argument(argument, &mut listed) {
+            Ok(()) => {}
+            Err(failure) if args.files.len() == 1 => return Err(failure),
+            Err(failure) => complain(&lister.failed, &failure),
         }
     }
     if args.json {

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use zeroize::Zeroizing;
 use zfs_format::dsl::crypto_key::KeyFormat;
+use zfs_format::objset::ObjsetKind;
 
 /// Bytes of a key that are read: the longest is a passphrase of 512 bytes.
 const KEY_BYTES_MAX: u64 = 4096;
@@ -156,6 +157,11 @@ impl Session {
     /// # Errors
     /// Where it is a volume, or can't be read.
     pub fn files(&self, of: &OpenDataset) -> Result<FileSystem, Failure> {
+        if of.objset.root().kind == ObjsetKind::Volume {
+            return Err(of.failed(
+                "it is a volume: spindle zfs dump writes it out, spindle serve serves it",
+            ));
+        }
         let objset = of.objset.clone();
         let opened = self.wait(async move { FileSystem::open(&objset).await });
         opened.map_err(|error| of.failed(error))

@@ -13,7 +13,7 @@
 use super::super::pieces::{Piece, Pieces};
 use super::super::source::Source;
 use super::tree::{Copier, Stop, Trouble};
-use ::host::directory::{self, Directory, FileTimes};
+use ::host::directory::{self, Directory, EntryKind, FileTimes};
 use ::zfs::zpl::Node;
 use ::zfs::zpl::attributes::{Attributes, Moment};
 use std::fs::File;
@@ -155,7 +155,7 @@ impl Copier {
         directory::set_permissions(of, permissions)?;
         for (name, value) in self.known_attributes(source, path, node).await {
             if let Err(error) = directory::set_attribute(of, &name, &value) {
-                self.lacks(source, path, &name, &error)?;
+                self.lacks(source, path, &name, &error);
             }
         }
         directory::set_times(of, times(a))?;
@@ -193,19 +193,52 @@ impl Copier {
     }
 }
 
-/// Opens the temporary file, and says up to where it is good.
+/// Opens the temporary file, and says up to where it is good. What stands there and is no file of its own (a device,
+/// another name of some file) gives way.
 fn begin(into: &Directory, part: &[u8]) -> Result<(File, u64), Trouble> {
-    if into.look(part)?.is_none() {
+    let Some(entry) = into.look(part)? else { return Ok((into.create(part)?, 0)) };
+    if entry.kind != EntryKind::File || entry.links != 1 {
+        into.remove(part)?;
         return Ok((into.create(part)?, 0));
     }
     let mut file = into.reopen(part)?;
     let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(Trouble::Failed("something stands in its temporary name".into()));
-    }
     // A length of whole steps may have been reached before the last of them was durable.
     let good = found.len().saturating_sub(1) / STEP_BYTES * STEP_BYTES;
     file.set_len(good)?;
     file.seek(SeekFrom::Start(good))?;
     Ok((file, good))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was written since the last moment at which all was durable is not trusted.
+    #[test]
+    fn a_part_goes_on_at_the_last_whole_step() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = Directory::open(folder.path()).expect("it opens");
+        for (len, good) in [
+            (0, 0),
+            (STEP_BYTES - 1, 0),
+            (STEP_BYTES, 0),
+            (STEP_BYTES + 1, STEP_BYTES),
+            (3 * STEP_BYTES, 2 * STEP_BYTES),
+        ] {
+            let part = File::create(folder.path().join("part")).expect("made");
+            part.set_len(len).expect("grown");
+            let Ok((mut file, from)) = begin(&directory, b"part") else { panic!("it begins") };
+            assert_eq!((from, file.stream_position().ok()), (good, Some(good)), "{len}");
+            assert_eq!(file.metadata().expect("looked at").len(), good);
+        }
+        // Another file's name is not written to.
+        std::fs::write(folder.path().join("other"), "kept").expect("written");
+        std::fs::remove_file(folder.path().join("part")).expect("removed");
+        std::fs::hard_link(folder.path().join("other"), folder.path().join("part"))
+            .expect("linked");
+        let Ok((file, 0)) = begin(&directory, b"part") else { panic!("it begins") };
+        file.set_len(9).expect("grown");
+        assert_eq!(std::fs::read(folder.path().join("other")).expect("read"), b"kept");
+    }
 }

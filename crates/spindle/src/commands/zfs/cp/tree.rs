@@ -10,11 +10,12 @@ use super::super::source::Source;
 use super::{MARK, Place, Rules, bytes, files, mark};
 use crate::commands::{Failure, say};
 use ::host::directory::{self, Directory, Entry, EntryKind};
+use ::zfs::zpl::attributes::Moment;
 use ::zfs::zpl::{FileSystem, Name, Node};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rt::Rt;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -27,6 +28,8 @@ const DEPTH_MAX: usize = 400;
 const LINKS_MAX: usize = 1 << 20;
 /// Extended attributes that the target does not take, by name, that are told.
 const LACKS_MAX: usize = 64;
+/// Units in which file systems keep times: ext4 and XFS, NTFS, some network ones, exFAT, ext3.
+const MOMENT_UNITS_NS: [u32; 5] = [1, 100, 1_000, 10_000_000, 1_000_000_000];
 /// Time between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
@@ -138,29 +141,14 @@ impl Copier {
         )
     }
 
-    /// Counts an extended attribute that the target does not take.
-    pub(super) fn lacks(
-        &self,
-        source: &Source,
-        path: &[u8],
-        name: &[u8],
-        error: &io::Error,
-    ) -> Result<(), Trouble> {
-        self.stop_if_full(match error.raw_os_error() {
-            Some(number) => Err::<(), _>(io::Error::from_raw_os_error(number)),
-            None => Ok(()),
-        })
-        .or_else(|trouble| match trouble {
-            // An attribute that is too large for the target looks like a full target.
-            Trouble::Stop(_) | Trouble::Failed(_) => Ok::<(), Trouble>(()),
-            Trouble::Told => Ok(()),
-        })?;
+    /// Counts an extended attribute that the target does not take. One that is too large for it looks like a full
+    /// target, so it is not taken for one.
+    pub(super) fn lacks(&self, source: &Source, path: &[u8], name: &[u8], error: &io::Error) {
         let mut lacks = self.lacks.borrow_mut();
         if lacks.len() < LACKS_MAX || lacks.contains_key(name) {
             let first = source.about(path, error);
             lacks.entry(name.to_vec()).or_insert((0, first)).0 += 1;
         }
-        Ok(())
     }
 
     /// Counts lists of access that say more than the mode.
@@ -408,10 +396,7 @@ impl Copier {
             return false;
         }
         match a.kind {
-            FileKind::File => {
-                let modified = (a.modified.seconds, a.modified.nanoseconds);
-                there.size == a.size && there.modified == modified
-            }
+            FileKind::File => there.size == a.size && is_moment(there.modified, a.modified),
             FileKind::SymbolicLink => {
                 let texts = (source.files.link_target(node).await, into.link_text(name));
                 matches!(texts, (Ok(ours), Ok(theirs)) if ours == theirs)
@@ -447,12 +432,18 @@ impl Copier {
         }
         for (attribute, value) in self.known_attributes(source, path, node).await {
             if let Err(error) = into.set_attribute(name, &attribute, &value) {
-                self.lacks(source, path, &attribute, &error)?;
+                self.lacks(source, path, &attribute, &error);
             }
         }
         into.set_times(name, super::copy::times(a))?;
         Ok(())
     }
+}
+
+/// Whether a moment that a file system keeps is this one, as exactly as file systems keep moments.
+fn is_moment((seconds, nanoseconds): (i64, u32), of: Moment) -> bool {
+    let kept = |unit: u32| nanoseconds == of.nanoseconds / unit * unit;
+    seconds == of.seconds && MOMENT_UNITS_NS.into_iter().any(kept)
 }
 
 fn content_bytes(node: &Node) -> u64 {
@@ -472,20 +463,30 @@ fn kind_of(kind: FileKind) -> EntryKind {
     }
 }
 
-/// Adds up the bytes below a node. What can't be had is not counted: the copy itself tells.
+/// Adds up the bytes below a node, of a file with several names once. What can't be had is not counted: the copy itself
+/// tells.
 async fn count(files: FileSystem, node: Node, bar: ProgressBar) {
+    let mut linked = BTreeSet::new();
+    let mut add = |node: &Node| {
+        let again =
+            node.attributes.links > 1 && linked.len() < LINKS_MAX && !linked.insert(node.number());
+        if !again {
+            bar.inc_length(content_bytes(node));
+        }
+    };
     let mut waiting = vec![(0, node)];
     while let Some((depth, node)) = waiting.pop() {
-        bar.inc_length(content_bytes(&node));
-        if !node.is_directory() || depth >= DEPTH_MAX {
-            continue;
-        }
-        let Ok(names) = files.names(&node).await else { continue };
-        for name in names {
-            let Ok(node) = files.node(name.entry.object).await else { continue };
-            match node.is_directory() {
-                true => waiting.push((depth + 1, node)),
-                false => bar.inc_length(content_bytes(&node)),
+        if !node.is_directory() {
+            add(&node);
+        } else if depth < DEPTH_MAX
+            && let Ok(names) = files.names(&node).await
+        {
+            for name in names {
+                match files.node(name.entry.object).await {
+                    Ok(node) if node.is_directory() => waiting.push((depth + 1, node)),
+                    Ok(node) => add(&node),
+                    Err(_) => {}
+                }
             }
         }
     }
