@@ -128,6 +128,17 @@ impl Pools {
         Ok((chosen, failed))
     }
 
+    /// Opens the pool of this name or GUID for reading.
+    ///
+    /// # Errors
+    /// There is none, or it can't be opened.
+    pub fn open(&self, name: &str) -> Result<Rc<Spa>, Failure> {
+        match self.named(name)? {
+            Some(found) => self.open_found(found),
+            None => Err(Failure::failed(format!("cannot open '{name}': no such pool"))),
+        }
+    }
+
     /// Opens a pool for reading, and says so where it was not exported.
     ///
     /// # Errors

@@ -110,10 +110,7 @@ impl LogBlock {
     ///
     /// # Errors
     /// As of [`LogBlock::decode`], but for the checksum.
-    pub fn decode_checked(
-        block: &[u8],
-        pointer: &BlockPointer,
-    ) -> Result<LogBlock, FormatError> {
+    pub fn decode_checked(block: &[u8], pointer: &BlockPointer) -> Result<LogBlock, FormatError> {
         Self::read(block, pointer, None)
     }
 

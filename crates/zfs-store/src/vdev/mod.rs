@@ -362,12 +362,7 @@ impl Tree {
 
 impl Node {
     /// Reads a block; nothing where none can begin there.
-    async fn read(
-        &self,
-        offset: u64,
-        size: usize,
-        ask: &Ask<'_>,
-    ) -> Option<Result<Buf, Failure>> {
+    async fn read(&self, offset: u64, size: usize, ask: &Ask<'_>) -> Option<Result<Buf, Failure>> {
         match self {
             Node::Copies(copies) => Some(copies.read(offset, size, ask).await),
             Node::Raidz(raidz) => Some(raidz.read(offset, size, ask).await),

@@ -11,12 +11,13 @@ use crate::pools::{self, Pools};
 use ::zfs::dmu::Objset;
 use ::zfs::dsl::{Dataset, Directory};
 use ::zfs::spa::Spa;
+use ::zfs::zil::{self, Logged};
 use ::zfs::zpl::{FileSystem, Node};
 use ::zfs::zvol::Volume;
 use clap::Args;
 use rt::Rt;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -29,13 +30,16 @@ use zfs_format::objset::ObjsetKind;
 /// Bytes of a key that are read: the longest is a passphrase of 512 bytes.
 const KEY_BYTES_MAX: u64 = 4096;
 
-/// Where keys come from.
+/// Where keys come from, and whether the intent log is laid over.
 #[derive(Args, Clone, Default)]
 pub struct KeyArgs {
     /// The key of an encrypted dataset: a file with the passphrase, the hex digits or the raw bytes; - is
     /// standard input. Without it the key is asked for on a terminal
     #[arg(long, value_name = "FILE|-")]
     key_file: Option<PathBuf>,
+    /// Lay the intent log over the dataset, in memory: what it would be after a replay, of a pool that was not closed
+    #[arg(long)]
+    replay_view: bool,
 }
 
 /// Pools that were opened, and keys.
@@ -45,6 +49,8 @@ pub struct Session {
     open: RefCell<BTreeMap<String, Rc<Spa>>>,
     keys: KeyArgs,
     given: RefCell<Option<Rc<Zeroizing<Vec<u8>>>>>,
+    /// Datasets of whose log was told.
+    told: RefCell<BTreeSet<String>>,
 }
 
 /// A dataset that is open.
@@ -94,8 +100,8 @@ impl Session {
 
     /// A session on pools that were found.
     pub fn over(pools: Pools, keys: &KeyArgs) -> Session {
-        let (open, given) = Default::default();
-        Session { pools, open, keys: keys.clone(), given }
+        let (open, given, told) = Default::default();
+        Session { pools, open, keys: keys.clone(), given, told }
     }
 
     /// The executor.
@@ -146,8 +152,13 @@ impl Session {
     /// As of [`Session::dataset`], and where it is a file system.
     pub fn volume(&self, name: &str) -> Result<(OpenDataset, Volume), Failure> {
         let of = self.dataset(name)?;
-        let (objset, called) = (of.objset.clone(), name.to_owned());
-        let volume = self.wait(async move { Volume::open(&objset, &called).await });
+        let (objset, called, records) = (of.objset.clone(), name.to_owned(), self.log(&of)?);
+        let volume = self.wait(async move {
+            match records {
+                Some(records) => Volume::open_with_log(&objset, &called, &records).await,
+                None => Volume::open(&objset, &called).await,
+            }
+        });
         let volume = volume.map_err(|error| of.failed(error))?;
         Ok((of, volume))
     }
@@ -162,9 +173,37 @@ impl Session {
                 "it is a volume: spindle zfs dump writes it out, spindle serve serves it",
             ));
         }
-        let objset = of.objset.clone();
-        let opened = self.wait(async move { FileSystem::open(&objset).await });
+        let (objset, records) = (of.objset.clone(), self.log(of)?);
+        let opened = self.wait(async move {
+            match records {
+                Some(records) => FileSystem::open_with_log(&objset, &records).await,
+                None => FileSystem::open(&objset).await,
+            }
+        });
         opened.map_err(|error| of.failed(error))
+    }
+
+    /// The records of a dataset's intent log that are to be laid over it. Where there are some and nobody asked, it is
+    /// said.
+    fn log(&self, of: &OpenDataset) -> Result<Option<Vec<Logged>>, Failure> {
+        // Snapshots have none: what was logged is of the head.
+        if of.dataset.snapshot_name().is_some() {
+            return Ok(None);
+        }
+        let (objset, synced) = (of.objset.clone(), of.spa.uberblock.txg);
+        let records = self.wait(async move { zil::unreplayed(&objset, synced).await });
+        let records = records.map_err(|error| of.failed(error))?;
+        if records.is_empty() || self.keys.replay_view {
+            return Ok((!records.is_empty()).then_some(records));
+        }
+        if self.told.borrow_mut().insert(of.name().to_owned()) {
+            let many = records.len();
+            say(&format!(
+                "note: {}: {many} records of its intent log were not replayed; --replay-view shows it with them",
+                of.name()
+            ));
+        }
+        Ok(None)
     }
 
     /// What `DATASET[@SNAPSHOT]:PATH` names, as far as the dataset.
