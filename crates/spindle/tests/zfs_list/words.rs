@@ -65,17 +65,28 @@ fn values_say_where_they_come_from_and_can_be_chosen_by_it() {
 fn accounts_of_users_are_those_of_the_file_system() {
     let Some(folder) = images::folder() else { return };
     let disks = images::unpack(&folder, "names-quotas");
-    let lists = std::fs::read_to_string(folder.join("names-quotas.d/userspace.txt"));
-    let lists = lists.expect("a text");
-    assert!(lists.contains("USED"), "{lists}");
-    let pool = images::pool("names-quotas");
-    let text = done(
-        disks.path(),
-        &["zfs", "get", "-Hp", "-o", "value", "userused@0,userquota@4294967290", &pool],
-    );
-    let values: Vec<&str> = text.lines().collect();
-    assert!(values[0].parse::<u64>().is_ok_and(|bytes| bytes > 0), "{text}");
-    assert_eq!(values[1], "0");
+    let text = std::fs::read_to_string(folder.join("names-quotas.d/userspace.txt"));
+    let text = text.expect("a text");
+    let dataset = format!("{}/quota", images::pool("names-quotas"));
+    let (mut names, mut expected) = (Vec::new(), Vec::new());
+    for line in text.lines().filter(|line| !line.starts_with("TYPE")) {
+        let words: Vec<&str> = line.trim_start_matches("POSIX ").split_whitespace().collect();
+        let [whose, id, used, quota, objects, object_quota] = words[..] else { continue };
+        let whose = whose.to_lowercase();
+        for (what, value) in
+            [("used", used), ("quota", quota), ("objused", objects), ("objquota", object_quota)]
+        {
+            names.push(format!("{whose}{what}@{id}"));
+            expected.push(value);
+        }
+    }
+    assert!(names.len() > 40, "{text}");
+    let names = names.join(",");
+    let shown = done(disks.path(), &["zfs", "get", "-Hp", "-o", "value", &names, &dataset]);
+    assert_eq!(shown.lines().collect::<Vec<_>>(), expected, "{names}");
+    // Whom no table knows has used nothing, and has no limit.
+    let unknown = ["zfs", "get", "-Hp", "-o", "value", "userused@7777,groupquota@7777", &dataset];
+    assert_eq!(done(disks.path(), &unknown), "0\n0\n");
 }
 
 fn parsed(text: &str) -> Value {
