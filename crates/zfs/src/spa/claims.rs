@@ -220,9 +220,8 @@ impl Claims {
                 _ => Vec::new(),
             };
             for (copy, dva) in pointer.dvas().enumerate() {
-                let within = |piece: &BlockPointer| {
-                    piece.dvas().nth(copy).map_or(0, |dva| dva.allocated())
-                };
+                let within =
+                    |piece: &BlockPointer| piece.dvas().nth(copy).map_or(0, |dva| dva.allocated());
                 let below = pieces.iter().map(within).fold(0, u64::saturating_add);
                 let len = dva.allocated().saturating_sub(below);
                 let places = spa.tree().places(dva.vdev(), dva.offset(), len);
@@ -326,8 +325,8 @@ impl Spa {
             }
             let object = self.mos().object(map).await?;
             each_entry(&object, |entry| {
-                if let Entry::Short { change, offset, run } | Entry::Long { change, offset, run, .. } =
-                    entry
+                if let Entry::Short { change, offset, run }
+                | Entry::Long { change, offset, run, .. } = entry
                 {
                     let (offset, len) = (scaled(offset, unit), scaled(run, unit));
                     claims.change(id, change, start.saturating_add(offset), len);

@@ -184,7 +184,8 @@ fn as_text(
         progress.blocks,
         scrubbed.damaged_count
     );
-    let _ = writeln!(out, "config:\n\n\t{:<40} {:<12} {:>6} {:>6}", "NAME", "STATE", "READ", "CKSUM");
+    let _ =
+        writeln!(out, "config:\n\n\t{:<40} {:<12} {:>6} {:>6}", "NAME", "STATE", "READ", "CKSUM");
     report.iter().for_each(|vdev| write_vdev(&mut out, vdev, 0, names));
     out.push('\n');
     if scrubbed.is_whole() {

@@ -90,10 +90,7 @@ async fn pointers(object: &Object, at: u64, len: u64) -> Result<Vec<BlockPointer
 }
 
 /// The datasets that are being destroyed: their roots, the groups after which blocks are theirs, how far it came.
-pub(super) async fn destroyed(
-    mos: &Objset,
-    number: u64,
-) -> Result<Vec<BpTreeEntry>, ZfsError> {
+pub(super) async fn destroyed(mos: &Objset, number: u64) -> Result<Vec<BpTreeEntry>, ZfsError> {
     let object = mos.object(number).await?;
     let wrong = |error| object.wrong(error);
     let header = BpTree::decode(&object.dnode().bonus, object.endian()).map_err(wrong)?;

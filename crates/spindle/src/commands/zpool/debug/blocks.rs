@@ -90,8 +90,10 @@ fn as_text(census: &Census, parsable: bool) -> String {
     let _ = writeln!(out, "\t{:<16} {bytes:>14}      avg: {each:>6}", "bp logical:");
     for (name, bytes) in [("bp physical:", total.physical), ("bp allocated:", total.allocated)] {
         let (each, by) = (average(bytes), ratio(total.logical, bytes));
-        let _ =
-            writeln!(out, "\t{name:<16} {bytes:>14}      avg: {each:>6}     compression: {by:>6.2}");
+        let _ = writeln!(
+            out,
+            "\t{name:<16} {bytes:>14}      avg: {each:>6}     compression: {by:>6.2}"
+        );
     }
     let by = ratio(claims.deduplicated, total.allocated) + 1.0;
     let (bytes, blocks) = (claims.deduplicated, claims.deduplicated_blocks);
@@ -129,7 +131,8 @@ fn as_text(census: &Census, parsable: bool) -> String {
     for (vdev, left) in claims.left() {
         for range in left.iter().take(TOLD_MAX) {
             let len = range.end - range.start;
-            let _ = writeln!(out, "leaked space: vdev {vdev}, offset {:#x}, size {len}", range.start);
+            let _ =
+                writeln!(out, "leaked space: vdev {vdev}, offset {:#x}, size {len}", range.start);
         }
     }
     for fault in claims.faults.iter().take(TOLD_MAX) {

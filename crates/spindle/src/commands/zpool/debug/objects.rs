@@ -128,9 +128,10 @@ pub fn object(args: &ObjectArgs, devices: &[PathBuf]) -> Result<(), Failure> {
             let _ = writeln!(out, "    spill: {}", pointer(spill));
         }
         for (n, row) in dnode.bonus.chunks(32).enumerate() {
-            let hex: Vec<String> = row.chunks(4).map(|word| {
-                word.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-            }).collect();
+            let hex: Vec<String> = row
+                .chunks(4)
+                .map(|word| word.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+                .collect();
             let _ = writeln!(out, "    bonus {:04x}: {}", n * 32, hex.join(" "));
         }
         Ok(out)
@@ -179,12 +180,8 @@ async fn below(
     block: u64,
     one: BlockPointer,
 ) -> Result<Vec<(u8, u64, BlockPointer)>, ZfsError> {
-    let at = Bookmark {
-        objset: objset.number(),
-        object: object.number(),
-        level: level.into(),
-        block,
-    };
+    let at =
+        Bookmark { objset: objset.number(), object: object.number(), level: level.into(), block };
     let bytes = objset.blocks().read(objset.request(one, at)).await?;
     let found = block_pointer::indirect(bytes.bytes(), one.endian());
     let found = found.map_err(|error| object.wrong(error))?;
@@ -239,7 +236,8 @@ pub fn zil(dataset: &str, devices: &[PathBuf]) -> Result<(), Failure> {
                     for one in records {
                         let (txg, sequence, bytes) = (one.txg, one.sequence, one.data.len());
                         let body = format!("{:?}", one.body);
-                        let _ = writeln!(out, "    txg {txg} seq {sequence}: {body}, {bytes} bytes");
+                        let _ =
+                            writeln!(out, "    txg {txg} seq {sequence}: {body}, {bytes} bytes");
                     }
                 }
                 Err(error) => {
