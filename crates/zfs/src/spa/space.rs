@@ -281,9 +281,8 @@ impl Spa {
         let logs = Zap::open(self.mos().object(logs).await?).await?;
         for entry in logs.entries().await? {
             let wrong = || logs.object().problem(Problem::Entry("of a log"));
-            // The name is the transaction group's number itself.
-            let txg: [u8; 8] = entry.name.as_slice().try_into().map_err(|_| wrong())?;
-            let txg = u64::from_le_bytes(txg);
+            // The name is the transaction group's number, in hexadecimal.
+            let txg = u64::from_str_radix(&entry.text(), 16).map_err(|_| wrong())?;
             let object = self.mos().object(entry.number().ok_or_else(wrong)?).await?;
             let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian());
             let length = header.map_err(|error| object.wrong(error))?.length;
