@@ -184,7 +184,7 @@ impl Tree {
                 for (versions, at) in versions.iter().zip(&chosen) {
                     let others = versions.iter().enumerate().filter(|(number, _)| number != at);
                     for (_, (_, leaves)) in others {
-                        leaves.iter().for_each(|leaf| ask.blame(&leaf));
+                        leaves.iter().for_each(|leaf| ask.blame(leaf));
                     }
                 }
                 return Some(block);
@@ -205,7 +205,7 @@ impl Tree {
             }
         }
         for leaf in versions.iter().flatten().flat_map(|(_, leaves)| leaves) {
-            ask.blame(&leaf);
+            ask.blame(leaf);
         }
         None
     }

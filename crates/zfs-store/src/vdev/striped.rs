@@ -363,7 +363,7 @@ impl<'a> Reading<'a> {
                     && !counted.contains(&leaf.guid)
                 {
                     counted.push(leaf.guid);
-                    self.ask.blame(&leaf);
+                    self.ask.blame(leaf);
                 }
             }
         }

@@ -180,7 +180,7 @@ impl Copies {
                 Ok(bytes) if good.as_ref() == Some(&bytes) => {}
                 Ok(bytes) if ask.holds(&bytes).await => good = Some(bytes),
                 Ok(_) => {
-                    ask.blame(&leaf);
+                    ask.blame(leaf);
                     failure = Failure::Checksum;
                 }
                 Err(kind) => failure = failure.or(Failure::Io(kind)),

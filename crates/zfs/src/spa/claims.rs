@@ -445,7 +445,7 @@ mod tests {
                 let part = &mut bytes[at as usize..(at + len) as usize];
                 let (all, none) = (part.iter().all(|b| *b), part.iter().all(|b| !*b));
                 assert_eq!(stretches.holds(at, len), all);
-                if random.next_u64() % 2 == 0 {
+                if random.chance(0.5) {
                     assert_eq!(stretches.add(at, len), none);
                     part.fill(true);
                 } else {

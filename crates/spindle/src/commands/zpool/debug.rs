@@ -28,7 +28,7 @@ use zfs_store::label::Labels;
 
 #[derive(Subcommand)]
 pub enum DebugCommand {
-    /// Print what a device's labels say
+    /// Print what a device's labels say; of a disk with partitions, those of the first that has some
     Label {
         /// A file or block device
         device: PathBuf,
@@ -87,13 +87,19 @@ pub fn run(command: DebugCommand, devices: &[PathBuf]) -> Result<(), Failure> {
 }
 
 fn label(path: &PathBuf) -> Result<(), Failure> {
-    let disks = Disks::open_files(std::slice::from_ref(path), true)?;
-    let files = disks.files.clone();
+    let disks = Disks::open(std::slice::from_ref(path), true)?;
+    let parts = disks.parts.iter().map(|part| Rc::clone(&part.device));
+    let devices: Vec<_> = disks.files.iter().cloned().chain(parts).collect();
     let labels = disks.wait(async move {
-        match files.first() {
-            Some(device) => zfs_store::label::read(device).await,
-            None => Labels::default(),
+        let mut best = Labels::default();
+        for device in &devices {
+            // Of a disk with partitions they stand on one of them.
+            let labels = zfs_store::label::read(device).await;
+            if best.labels.is_empty() || best.configurations().next().is_none() {
+                best = labels;
+            }
         }
+        best
     });
     let mut out = String::new();
     let mut right = 0;

@@ -9,6 +9,7 @@ use crate::commands::progress::BytesProgress;
 use crate::commands::{Failure, print};
 use crate::pools::Pools;
 use clap::Args;
+use lab::report::printable;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -127,7 +128,7 @@ impl Named {
     fn place(&self) -> String {
         let Bookmark { object, level, block, .. } = self.at;
         let mut text = match &self.path {
-            Some(path) => format!("{}:{path}", self.dataset),
+            Some(path) => format!("{}:{}", self.dataset, printable(path).replace('\n', " ")),
             None => format!("{}:<{object:#x}>", self.dataset),
         };
         match self.offset {

@@ -44,7 +44,7 @@ impl Reading<'_> {
                     let at = on_device(column.at);
                     let twin = leaf.read(at, column.len, self.ask.priority).await;
                     if twin.is_ok_and(|twin| twin != *bytes) {
-                        self.ask.blame(&leaf);
+                        self.ask.blame(leaf);
                     }
                 }
             }

@@ -15,9 +15,10 @@ use zfs_format::block_pointer::{BlockPointer, Kind};
 use zfs_format::dnode::OBJECTS_PER_BLOCK;
 use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::object_type::ObjectType;
+use zfs_format::objset;
 use zfs_format::pool_directory as names;
 use zfs_format::wire::Record;
-use zfs_store::{Bookmark, ReadBlocks};
+use zfs_store::{BlockRequest, Bookmark, ReadBlocks};
 
 /// Bytes of the smallest block, as a power of two.
 const SECTOR_SHIFT: u32 = 9;
@@ -28,6 +29,8 @@ pub struct PoolWalk<'a> {
     blocks: Rc<dyn ReadBlocks>,
     walk: Walk,
     log: Option<LogWalk>,
+    /// Heads that nothing was written to since their snapshot: their blocks are all the snapshot's, but not the log.
+    logs: Vec<(u64, BlockPointer)>,
     list: Option<BpList>,
     /// Blocks and errors that are to be given before anything else is done.
     ready: VecDeque<Result<Visited, ZfsError>>,
@@ -64,6 +67,7 @@ impl Spa {
             walk: Walk::new(self.rt(), Rc::clone(&blocks), limit),
             blocks,
             log: None,
+            logs: Vec::new(),
             list: None,
             ready: VecDeque::new(),
             livelists: Vec::new(),
@@ -93,6 +97,12 @@ impl PoolWalk<'_> {
                 }
                 continue;
             }
+            if let Some((objset, root)) = self.logs.pop() {
+                if let Err(error) = self.open_log(objset, root).await {
+                    self.ready.push_back(Err(error));
+                }
+                continue;
+            }
             if let Some((visited, root)) = self.walk.next().await {
                 if let Some(root) = root {
                     let first_open = self.first_open();
@@ -114,6 +124,16 @@ impl PoolWalk<'_> {
                 self.ready.push_back(Err(error));
             }
         }
+    }
+
+    /// Begins with the log of an objset whose root block is not visited.
+    async fn open_log(&mut self, objset: u64, pointer: BlockPointer) -> Result<(), ZfsError> {
+        let at = Bookmark { objset, object: 0, level: -1, block: 0 };
+        let bytes = self.blocks.read(BlockRequest::new(pointer, at)).await?;
+        let root = objset::Objset::decode(bytes.bytes(), pointer.endian());
+        let root = root.map_err(|error| ZfsError::Format { objset, object: 0, error })?;
+        self.log = Some(LogWalk::new(objset, &root.zil, self.first_open()));
+        Ok(())
     }
 
     /// The first transaction group that is not the pool's yet.
@@ -194,7 +214,11 @@ impl PoolWalk<'_> {
                     match DslDataset::decode(&dnode.bonus, endian) {
                         Ok(head) => {
                             let (after, is_head) = (head.previous_snapshot_txg, head.children == 0);
-                            let start = tree(number, head.pointer, after);
+                            let root = head.pointer;
+                            if is_head && !root.is_hole() && root.logical_birth() <= after {
+                                self.logs.push((number, root));
+                            }
+                            let start = tree(number, root, after);
                             self.walk.add(Start { log: is_head, ..start });
                         }
                         Err(error) => {

@@ -206,9 +206,7 @@ pub fn zap(args: &ObjectArgs, devices: &[PathBuf]) -> Result<(), Failure> {
             cursor = next;
             for entry in entries {
                 let values: Vec<String> = match entry.value.bytes() {
-                    Some(bytes) if entry.value.number_bytes == 1 => {
-                        vec![format!("{:?}", String::from_utf8_lossy(&bytes))]
-                    }
+                    Some(bytes) if entry.value.number_bytes == 1 => vec![text(&bytes)],
                     _ => entry.value.numbers.iter().map(ToString::to_string).collect(),
                 };
                 let _ = writeln!(out, "    {:?} = {}", entry.text(), values.join(" "));
@@ -217,6 +215,15 @@ pub fn zap(args: &ObjectArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         Ok(out)
     })?;
     print(&text)
+}
+
+/// Bytes as text where they are, else in hexadecimal.
+fn text(bytes: &[u8]) -> String {
+    let shown = bytes.strip_suffix(&[0]).unwrap_or(bytes);
+    match std::str::from_utf8(shown) {
+        Ok(text) if !text.contains(char::is_control) => format!("{text:?}"),
+        _ => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
 }
 
 pub fn zil(dataset: &str, devices: &[PathBuf]) -> Result<(), Failure> {
