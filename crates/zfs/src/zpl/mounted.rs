@@ -481,6 +481,7 @@ impl Shared {
 
     async fn usage(&self) -> Result<Usage, InodeError> {
         let served = self.served.borrow().first().cloned().ok_or(InodeError::Gone)?;
+        let used = served.dataset.head.referenced_bytes;
         // Who can't be told how much is free is told that nothing is: nothing can be written anyway.
         let space = self.spa.space().await;
         let free = space.map_or(0, |space| space.capacity.saturating_sub(space.deflated));
