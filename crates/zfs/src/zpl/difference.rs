@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A file's path is found by its parent, and its name by looking for its number there, of several names the one of the
-//! lowest hash. Files without a name (removed while
-//! open) are passed over; attributes' hidden directories are shown as `<xattrdir>`.
+//! lowest hash. Files without a name (removed while open) are passed over; attributes' hidden directories are shown as
+//! `<xattrdir>`.
 //!
 //! Source: OpenZFS, `libzfs_diff.c`, `dmu_diff.c`, `zfs_znode.c`.
 
