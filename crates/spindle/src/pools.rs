@@ -66,6 +66,13 @@ impl Pools {
         self.disks.wait(io)
     }
 
+    /// What a device is called: a partition by its disk and number, all else by its own name.
+    pub fn name_of(&self, device: &DeviceRef) -> String {
+        let name = device.name();
+        let part = self.disks.parts.iter().find(|part| part.device.name() == name);
+        part.map_or(name.to_string(), |part| format!("{}:{}", part.of, part.partition.number))
+    }
+
     /// The executor of the devices.
     pub fn rt(&self) -> rt::Rt {
         self.disks.runtime().rt()
@@ -96,15 +103,29 @@ impl Pools {
         Ok(guid.and_then(|guid| self.found.iter().find(|pool| pool.guid == guid)))
     }
 
-    /// Opens the pool of this name or GUID for reading.
+    /// The pools of these names, or all that were not destroyed; and whether a name has none, which is said.
     ///
     /// # Errors
-    /// There is none, or it can't be opened.
-    pub fn open(&self, name: &str) -> Result<Rc<Spa>, Failure> {
-        match self.named(name)? {
-            Some(found) => self.open_found(found),
-            None => Err(Failure::failed(format!("cannot open '{name}': no such pool"))),
+    /// Several have a name.
+    pub fn chosen(
+        &self,
+        names: &[String],
+        no_pool: impl Fn(&str) -> String,
+    ) -> Result<(Vec<Rc<FoundPool>>, bool), Failure> {
+        if names.is_empty() {
+            return Ok((self.living().cloned().collect(), false));
         }
+        let (mut chosen, mut failed) = (Vec::new(), false);
+        for name in names {
+            match self.named(name)? {
+                Some(found) => chosen.push(Rc::clone(found)),
+                None => {
+                    say(&no_pool(name));
+                    failed = true;
+                }
+            }
+        }
+        Ok((chosen, failed))
     }
 
     /// Opens a pool for reading, and says so where it was not exported.

@@ -111,14 +111,16 @@ pub fn minute(unix_s: u64, clock: Clock<'_>) -> String {
 /// `Sat Nov 21  8:22:05 2026`: the hour padded with a space.
 pub fn second(unix_s: u64, clock: Clock<'_>) -> String {
     let t = civil(unix_s, clock);
-    let (month, of_day) = (MONTHS[t.month], format!("{:>2}:{:02}:{:02}", t.hour, t.minute, t.second));
+    let (month, of_day) =
+        (MONTHS[t.month], format!("{:>2}:{:02}:{:02}", t.hour, t.minute, t.second));
     format!("{} {month} {:>2} {of_day} {}", t.weekday, t.day, t.year)
 }
 
 /// `Sat Nov 21 08:22:05 2026`: the hour padded with a zero.
 pub fn date(unix_s: u64, clock: Clock<'_>) -> String {
     let t = civil(unix_s, clock);
-    let (month, of_day) = (MONTHS[t.month], format!("{:02}:{:02}:{:02}", t.hour, t.minute, t.second));
+    let (month, of_day) =
+        (MONTHS[t.month], format!("{:02}:{:02}:{:02}", t.hour, t.minute, t.second));
     format!("{} {month} {:>2} {of_day} {}", t.weekday, t.day, t.year)
 }
 

@@ -284,7 +284,8 @@ impl Zap {
 /// A name as such tables compare it. What is not UTF-8 stays as it is.
 fn normalized(name: &[u8], how: u64) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(name) else { return name.to_vec() };
-    let text: String = match how & normalization::NFKC {
+    // All bits that say which form it is.
+    let text: String = match how & (normalization::NFC | normalization::NFKC) {
         normalization::NFC => text.nfc().collect(),
         normalization::NFD => text.nfd().collect(),
         normalization::NFKC => text.nfkc().collect(),

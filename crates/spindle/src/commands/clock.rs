@@ -41,8 +41,8 @@ impl Zone {
         };
         use std::io::Read;
         let mut bytes = Vec::new();
-        let read = std::fs::File::open(path)
-            .and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
+        let read =
+            std::fs::File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes));
         read.ok().and_then(|_| Zone::decode(&bytes)).unwrap_or_default()
     }
 
@@ -79,7 +79,10 @@ fn header(bytes: &[u8]) -> Option<(u8, Counts)> {
     Some((version, counts))
 }
 
-fn length([utc, standard, leaps, moments, types, characters]: Counts, size: usize) -> Option<usize> {
+fn length(
+    [utc, standard, leaps, moments, types, characters]: Counts,
+    size: usize,
+) -> Option<usize> {
     let moments = moments.checked_mul(size + 1)?;
     let leaps = leaps.checked_mul(size + 4)?;
     let rest = types.checked_mul(6)?.checked_add(utc)?.checked_add(standard)?;

@@ -22,7 +22,7 @@ use overlay::Overlay;
 use rt::{Priority, Rt};
 use std::cell::RefCell;
 use std::rc::Rc;
-use zfs_format::block_pointer::BlockPointer;
+use zfs_format::block_pointer::{BlockPointer, Protection};
 use zfs_format::dnode::{self, Dnode};
 use zfs_format::objset;
 use zfs_format::{Endian, FormatError};
@@ -140,6 +140,30 @@ impl Objset {
         let dnode = found.into_iter().find(|(at, _)| *at == slot).map(|(_, dnode)| dnode);
         let dnode = dnode.ok_or_else(|| self.wrong(number, Problem::Absent))?;
         Ok(self.object_of(number, dnode, block.endian))
+    }
+
+    /// An object by its number, of an encrypted dataset without its key: only the bonus of a dnode is encrypted, so that
+    /// the blocks below it can be found. The bonus is not to be believed.
+    ///
+    /// # Errors
+    /// As of [`Objset::object`].
+    pub async fn object_without_bonus(&self, number: u64) -> Result<Object, ZfsError> {
+        let meta = self.meta()?;
+        let (block, slot) = dnode::place_of(number);
+        let absent = || self.wrong(number, Problem::Absent);
+        let pointer = meta.pointer(block).await?.filter(|pointer| !pointer.is_hole());
+        let pointer = pointer.ok_or_else(absent)?;
+        if self.0.key.is_some() || pointer.protection() != Protection::Encrypted {
+            return self.object(number).await;
+        }
+        let at = Bookmark { objset: self.0.number, object: META_DNODE, level: 0, block };
+        let mut request = self.request(pointer, at);
+        // Blocks of dnodes that are encrypted are not compressed, so what is stored is what is meant.
+        request.raw = true;
+        let bytes = self.0.blocks.read(request).await?;
+        let found = self.dnodes(&Block { bytes, endian: pointer.endian() })?;
+        let dnode = found.into_iter().find(|(at, _)| *at == slot).map(|(_, dnode)| dnode);
+        Ok(self.object_of(number, dnode.ok_or_else(absent)?, pointer.endian()))
     }
 
     /// The numbers of objects from `from` on that stand in the same block of the meta-dnode as the first of them, with

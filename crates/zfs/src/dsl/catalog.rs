@@ -9,16 +9,15 @@
 //! 1. `used` is the directory's: with all below it. `referenced` is the dataset's: what it reaches.
 //! 2. `available` goes from the pool's root down: what the pool can give, less what is used, cut by quotas, and
 //!    with what is kept free for a dataset added to what its parent has.
-//! 3. `written` since a snapshot is what is reached now and was not then: the difference of what both reach, and
-//!    what was freed between.
+//! 3. What was written since a snapshot is worked out beside this.
 //!
 //! Nodes are kept: what is asked for many datasets is worked out once for each directory.
 //!
 //! Source: OpenZFS 2.3, `dsl_dir.c`, `dsl_dataset.c`, `dsl_crypt.c`, `zvol.c`, `zfs_vfsops.c`.
 
+use super::property::Stored;
 use super::property::set::{self, Set};
 use super::property::view::{Kind, View};
-use super::property::{Stored, table::Property};
 use super::{DEPTH_MAX, Dataset, Directory, Dsl};
 use crate::dmu::Objset;
 use crate::error::{Problem, ZfsError};
@@ -28,11 +27,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use zfs_format::dsl::bookmark::{self, Bookmark};
-use zfs_format::dsl::bpobj::BpObj;
 use zfs_format::dsl::dataset::{DslDataset, fields as dataset_fields, flags};
-use zfs_format::dsl::deadlist::Deadlist;
 use zfs_format::dsl::dir::{self, FLAG_USED_BREAKDOWN, RESERVED};
-use zfs_format::dsl::name_number;
 use zfs_format::dsl::property::PropertyValue;
 use zfs_format::objset::ObjsetKind;
 use zfs_format::wire::Record;
@@ -56,7 +52,7 @@ pub struct Node {
     /// What is set for it.
     pub set: Vec<Set>,
     stored: Vec<Stored>,
-    objset: Objset,
+    pub(super) objset: Objset,
     /// Bytes that it could still take.
     available: u64,
 }
@@ -64,7 +60,7 @@ pub struct Node {
 /// A pool's datasets. See the [module](self).
 pub struct Catalog {
     rt: Rt,
-    dsl: Dsl,
+    pub(super) dsl: Dsl,
     blocks: Rc<dyn ReadBlocks>,
     /// Bytes that the pool can give to datasets.
     capacity: u64,
@@ -380,12 +376,7 @@ impl Catalog {
         Ok(())
     }
 
-    async fn add_key(
-        &self,
-        view: &mut View,
-        dataset: &Dataset,
-        key: u64,
-    ) -> Result<(), ZfsError> {
+    async fn add_key(&self, view: &mut View, dataset: &Dataset, key: u64) -> Result<(), ZfsError> {
         use zfs_format::dsl::crypto_key::names;
         let zap = Zap::open(self.dsl.mos().object(key).await?).await?;
         // The key is not loaded by who only lists.
@@ -413,7 +404,7 @@ impl Catalog {
     async fn add_content(&self, view: &mut View, objset: &Objset) -> Result<(), ZfsError> {
         match objset.root().kind {
             ObjsetKind::FileSystem => {
-                let zap = Zap::open(objset.object(master::OBJECT).await?).await?;
+                let zap = Zap::open(objset.object_without_bonus(master::OBJECT).await?).await?;
                 view.file_system.extend(zap.number(master::VERSION).await?.map(|n| ("version", n)));
                 for name in ["normalization", "utf8only", "casesensitivity"] {
                     let number = zap.number(name).await?.unwrap_or(0);
@@ -421,58 +412,16 @@ impl Catalog {
                 }
             }
             ObjsetKind::Volume => {
-                let zap = Zap::open(objset.object(VOLUME_PROPERTIES).await?).await?;
+                let zap = Zap::open(objset.object_without_bonus(VOLUME_PROPERTIES).await?).await?;
                 view.numbers.extend(zap.number("size").await?.map(|size| ("volsize", size)));
                 if view.kind == Kind::Volume {
-                    let data = objset.object(VOLUME_DATA).await?;
+                    let data = objset.object_without_bonus(VOLUME_DATA).await?;
                     view.numbers.insert("volblocksize", data.dnode().data_block_bytes());
                 }
             }
             _ => {}
         }
         Ok(())
-    }
-
-    async fn bare(&self, number: u64) -> Result<DslDataset, ZfsError> {
-        Ok(self.dsl.dataset(number, String::new()).await?.head)
-    }
-
-    /// Bytes that a dataset reaches and an older snapshot of it did not.
-    async fn written(&self, new: &DslDataset, old: &DslDataset) -> Result<u64, ZfsError> {
-        let mut written = new.referenced_bytes.wrapping_sub(old.referenced_bytes);
-        let mut at = new.clone();
-        while at.previous_snapshot_txg > old.creation_txg {
-            written = written.wrapping_add(self.freed(at.deadlist, Some(old.creation_txg)).await?);
-            at = self.before(&at).await?;
-        }
-        Ok(written.wrapping_add(self.freed(at.deadlist, None).await?))
-    }
-
-    /// Bytes in a deadlist; only of blocks born up to a transaction group, if one is given.
-    async fn freed(&self, deadlist: u64, until: Option<u64>) -> Result<u64, ZfsError> {
-        if deadlist == 0 {
-            return Ok(0);
-        }
-        let object = self.dsl.mos().object(deadlist).await?;
-        let dnode = object.dnode();
-        let found = Deadlist::decode(dnode.object_type, &dnode.bonus, object.endian());
-        let header = match found.map_err(|error| object.wrong(error))? {
-            // Pools before version 26: only the sum can be told without reading every pointer.
-            Deadlist::Old(list) => return Ok(list.bytes),
-            Deadlist::New(header) => header,
-        };
-        let Some(until) = until else { return Ok(header.used) };
-        let mut bytes = 0u64;
-        let zap = Zap::open(object).await?;
-        for entry in zap.entries().await? {
-            let is_older = name_number(&entry.name).is_some_and(|from| from < until);
-            let Some(number) = entry.number().filter(|_| is_older) else { continue };
-            let list = self.dsl.mos().object(number).await?;
-            let list = BpObj::decode(&list.dnode().bonus, list.endian())
-                .map_err(|error| list.wrong(error))?;
-            bytes = bytes.wrapping_add(list.bytes);
-        }
-        Ok(bytes)
     }
 
     /// The names of a snapshot's clones, with commas between; nothing where they can't be told.
@@ -488,7 +437,8 @@ impl Catalog {
         let mut names = Vec::new();
         for entry in zap.entries_by_hash().await? {
             let Some(number) = entry.number() else { continue };
-            names.push(self.dataset_name(number).await?);
+            // What stands there may be a snapshot of the clone.
+            names.push(self.directory_name(self.bare(number).await?.dir).await?);
         }
         Ok(Some(names.join(",")))
     }
@@ -535,154 +485,6 @@ impl Catalog {
         parts.reverse();
         Ok(parts.join("/"))
     }
-
-    /// `written@SNAPSHOT`, `written#BOOKMARK`: bytes written since; nothing where there is no such snapshot.
-    ///
-    /// # Errors
-    /// Something that it refers to can't be had.
-    pub async fn written_since(
-        &self,
-        node: &Node,
-        snapshot: &str,
-    ) -> Result<Option<u64>, ZfsError> {
-        let table = node.head.head.snapshot_names;
-        if table == 0 {
-            return Ok(None);
-        }
-        let zap = Zap::open(self.dsl.mos().object(table).await?).await?;
-        let Some(number) = zap.get(snapshot.as_bytes()).await?.and_then(|value| value.number())
-        else {
-            return Ok(None);
-        };
-        let old = self.bare(number).await?;
-        self.written(&node.head.head, &old).await.map(Some)
-    }
-
-    /// `written#BOOKMARK`: bytes written since; nothing where there is no such bookmark, or it doesn't say enough.
-    ///
-    /// # Errors
-    /// Something that it refers to can't be had.
-    pub async fn written_since_bookmark(
-        &self,
-        node: &Node,
-        name: &str,
-    ) -> Result<Option<u64>, ZfsError> {
-        let Some(fields) = &node.head.fields else { return Ok(None) };
-        let Some(table) = fields.number(dataset_fields::BOOKMARKS).await? else { return Ok(None) };
-        let zap = Zap::open(self.dsl.mos().object(table).await?).await?;
-        let Some(value) = zap.get(name.as_bytes()).await? else { return Ok(None) };
-        let mark = Bookmark::from_numbers(&value.numbers);
-        let mark = mark.map_err(|error| zap.object().wrong(error))?;
-        if mark.flags & bookmark::FLAG_HAS_FREED == 0 {
-            return Ok(None);
-        }
-        let head = &node.head.head;
-        let mut written = head.referenced_bytes.wrapping_sub(mark.referenced[0]);
-        let mut at = head.clone();
-        while at.previous_snapshot_txg > mark.creation_txg {
-            written = written.wrapping_add(self.freed(at.deadlist, Some(mark.creation_txg)).await?);
-            at = self.before(&at).await?;
-        }
-        Ok(Some(written.wrapping_add(mark.freed_before_next[0])))
-    }
-
-    /// The snapshot before one; each is older than the next.
-    async fn before(&self, at: &DslDataset) -> Result<DslDataset, ZfsError> {
-        let number = at.previous_snapshot;
-        let before = self.bare(number).await?;
-        match before.creation_txg >= at.creation_txg && at.creation_txg != 0 {
-            true => Err(self.dsl.mos().wrong(number, Problem::Twice)),
-            false => Ok(before),
-        }
-    }
-
-    /// What `userused@ID` and its like say of a file system; nothing where it doesn't count that.
-    ///
-    /// # Errors
-    /// A table can't be had.
-    pub async fn account(&self, node: &Node, account: Account, id: u64) -> Result<Option<u64>, ZfsError> {
-        let objset = &node.objset;
-        if node.kind != Kind::FileSystem {
-            return Ok(None);
-        }
-        let hex = format!("{id:x}");
-        if account.is_quota {
-            let zap = Zap::open(objset.object(master::OBJECT).await?).await?;
-            let Some(table) = zap.number(account.table()).await? else { return Ok(Some(0)) };
-            let zap = Zap::open(objset.object(table).await?).await?;
-            return Ok(Some(zap.get(hex.as_bytes()).await?.and_then(|v| v.number()).unwrap_or(0)));
-        }
-        let Some(dnode) = &objset.root().used[account.whose as usize] else { return Ok(None) };
-        let number = u64::MAX - account.whose as u64;
-        let object = objset.object_of(number, dnode.clone(), node.head.head.pointer.endian());
-        let zap = Zap::open(object).await?;
-        let key = if account.is_objects { format!("obj-{hex}") } else { hex };
-        Ok(Some(zap.get(key.as_bytes()).await?.and_then(|value| value.number()).unwrap_or(0)))
-    }
-}
-
-/// Whose space or objects are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
-    /// A user's.
-    User = 0,
-    /// A group's.
-    Group = 1,
-    /// A project's.
-    Project = 2,
-}
-
-/// What is counted, or limited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Account {
-    /// Whose.
-    pub whose: Whose,
-    /// Objects, not bytes.
-    pub is_objects: bool,
-    /// The limit, not what is used.
-    pub is_quota: bool,
-}
-
-impl Account {
-    /// The account of a property's name (`userobjused@1000`), and whose it is as written.
-    pub fn of(name: &str) -> Option<(Account, &str)> {
-        let (what, who) = name.split_once('@')?;
-        let (whose, rest) = [Whose::User, Whose::Group, Whose::Project]
-            .into_iter()
-            .find_map(|whose| Some((whose, what.strip_prefix(whose.name())?)))?;
-        let (is_objects, rest) = match rest.strip_prefix("obj") {
-            Some(rest) => (true, rest),
-            None => (false, rest),
-        };
-        let is_quota = match rest {
-            "used" => false,
-            "quota" => true,
-            _ => return None,
-        };
-        Some((Account { whose, is_objects, is_quota }, who))
-    }
-
-    /// The entry of the master node that leads to the limits.
-    fn table(self) -> &'static str {
-        match (self.whose, self.is_objects) {
-            (Whose::User, false) => "userquota@",
-            (Whose::User, true) => "userobjquota@",
-            (Whose::Group, false) => "groupquota@",
-            (Whose::Group, true) => "groupobjquota@",
-            (Whose::Project, false) => "projectquota@",
-            (Whose::Project, true) => "projectobjquota@",
-        }
-    }
-}
-
-impl Whose {
-    fn name(self) -> &'static str {
-        match self {
-            Whose::User => "user",
-            Whose::Group => "group",
-            Whose::Project => "project",
-        }
-    }
 }
 
 /// In hundredths; 1.00 of nothing.
@@ -691,24 +493,9 @@ fn ratio(uncompressed: u64, compressed: u64) -> u64 {
     hundredths.checked_div(compressed.into()).map_or(100, |ratio| ratio.min(u64::MAX.into()) as u64)
 }
 
-/// Whether a name of a property is one that a command may ask for.
-pub fn is_known_name(name: &str) -> bool {
-    let since = ["written@", "written#"].iter().any(|start| name.starts_with(start));
-    set::is_user(name) || since || Account::of(name).is_some() || Property::find(name).is_some()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn accounts_are_told_by_their_names() {
-        let account = |whose, is_objects, is_quota| Account { whose, is_objects, is_quota };
-        assert_eq!(Account::of("userused@0"), Some((account(Whose::User, false, false), "0")));
-        let objects = account(Whose::Project, true, true);
-        assert_eq!(Account::of("projectobjquota@7"), Some((objects, "7")));
-        assert!(["userused", "user@1", "written@x", "useruser@1"].iter().all(|n| Account::of(n).is_none()));
-    }
 
     #[test]
     fn a_ratio_of_nothing_is_one() {

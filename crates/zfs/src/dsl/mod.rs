@@ -10,8 +10,10 @@
 //!
 //! A pool may be damaged so that directories lead in a circle; depth is bounded by [`DEPTH_MAX`].
 
+pub mod account;
 pub mod catalog;
 pub mod property;
+mod written;
 
 use crate::dmu::{Object, Objset};
 use crate::error::{Problem, ZfsError};

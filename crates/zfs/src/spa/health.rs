@@ -108,8 +108,7 @@ impl VdevHealth {
 
 /// The tree below a root, of which the leaves with these GUIDs are there; `tops_missing` top-level vdevs are not known.
 pub fn of_pool(root: &Vdev, present: &BTreeSet<u64>, tops_missing: bool) -> VdevHealth {
-    let children: Vec<VdevHealth> =
-        root.children.iter().map(|top| of_vdev(top, present)).collect();
+    let children: Vec<VdevHealth> = root.children.iter().map(|top| of_vdev(top, present)).collect();
     let vdev = Vdev { children: Vec::new(), ..root.clone() };
     let is_data = |top: &&VdevHealth| top.vdev.is_log.unwrap_or(0) == 0;
     let lost = children.iter().filter(is_data).any(|top| !top.health.is_usable());
@@ -230,7 +229,10 @@ mod tests {
         assert_eq!(health(&pool, 1..=5), Health::Unavailable);
         let all = (1..=7).collect();
         let missing = of_pool(&pool, &all, true);
-        assert_eq!((missing.health, missing.cause), (Health::Unavailable, Some(Cause::MissingDevice)));
+        assert_eq!(
+            (missing.health, missing.cause),
+            (Health::Unavailable, Some(Cause::MissingDevice))
+        );
     }
 
     #[test]

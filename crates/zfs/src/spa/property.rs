@@ -1,7 +1,7 @@
 //! Properties of a pool: the table, and each one as text.
 //!
-//! The order is that of `zpool get all`: ZFS's own, users' own, features. A feature is `disabled`, `enabled`, or `active`
-//! where something uses it; one that is not known and in use is `unsupported@…`.
+//! The order is that of `zpool get all`: ZFS's own, users' own, features. A feature is `disabled`, `enabled`, or
+//! `active` where something uses it; one that is not known and in use is `unsupported@…`.
 //!
 //! What is set stands in a table of the MOS; the comment and the compatibility in the configuration; all else is
 //! worked out. `load_guid` tells one import from another: of a pool that a command opens and closes it is 0.
@@ -180,7 +180,10 @@ impl PoolProperty {
 /// Whether a name is one that a command may ask for.
 pub fn is_known_name(name: &str) -> bool {
     let feature = name.strip_prefix("feature@").is_some_and(|name| Feature::named(name).is_some());
-    feature || name.starts_with("unsupported@") || is_user(name) || PoolProperty::find(name).is_some()
+    feature
+        || name.starts_with("unsupported@")
+        || is_user(name)
+        || PoolProperty::find(name).is_some()
 }
 
 /// A pool with its properties.

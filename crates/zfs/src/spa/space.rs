@@ -21,7 +21,8 @@ use super::open::Spa;
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use std::collections::BTreeMap;
-use zfs_format::nvlist::Value;
+use zfs_format::dsl::name_number;
+use zfs_format::nvlist::{Text, Value};
 use zfs_format::pool_directory::{self, top_vdev};
 use zfs_format::space_map::{Change, Entries, Entry, SpaceMapHeader};
 use zfs_format::vdev::{Vdev, VdevKind};
@@ -162,6 +163,17 @@ struct Top<'a> {
     metaslabs: Vec<Metaslab>,
 }
 
+/// Bytes of a metaslab. That of a dRAID begins and ends with whole groups.
+fn metaslab_bytes(vdev: &Vdev, number: u64, shift: u32) -> u64 {
+    let whole = 1u64 << shift;
+    let VdevKind::Draid(draid) = &vdev.kind else { return whole };
+    let unit = vdev.ashift.unwrap_or(SECTOR_SHIFT.into()).min(32) as u32;
+    let group = draid.data.saturating_add(draid.parity).clamp(1, 1 << 16) << unit;
+    let start = number.saturating_mul(whole);
+    let skipped = start.next_multiple_of(group) - start;
+    whole.saturating_sub(skipped) / group * group
+}
+
 impl Spa {
     /// The space of the pool.
     ///
@@ -170,7 +182,8 @@ impl Spa {
     pub async fn space(&self) -> Result<Space, ZfsError> {
         let histograms = self.has_feature("com.delphix:spacemap_histogram");
         let mut tops = BTreeMap::new();
-        for vdev in &self.vdevs.children {
+        let root = self.classified().await?;
+        for vdev in &root.children {
             if let Some(top) = self.top(vdev, histograms).await? {
                 tops.insert(vdev.id, top);
             }
@@ -207,16 +220,32 @@ impl Spa {
         Ok(Space { size, allocated, deflated, fragmentation, checkpoint, capacity, vdevs })
     }
 
+    /// The vdevs, each top-level one with what its space is for: configurations don't always say, its own table does.
+    ///
+    /// # Errors
+    /// A table can't be had.
+    pub async fn classified(&self) -> Result<Vdev, ZfsError> {
+        let mut root = self.vdevs.clone();
+        for top in &mut root.children {
+            if top.allocation_bias.is_some() {
+                continue;
+            }
+            if let Some(zap) = self.vdev_zap(top).await?
+                && let Some(value) = zap.get(top_vdev::ALLOCATION_BIAS.as_bytes()).await?
+                && let Some(bytes) = value.bytes()
+            {
+                top.allocation_bias = Some(Text::from_bytes(&bytes));
+            }
+        }
+        Ok(root)
+    }
+
     /// Whether a feature is enabled.
     pub fn has_feature(&self, guid: &str) -> bool {
         self.features.iter().any(|feature| feature.guid == guid)
     }
 
-    async fn top<'a>(
-        &self,
-        vdev: &'a Vdev,
-        histograms: bool,
-    ) -> Result<Option<Top<'a>>, ZfsError> {
+    async fn top<'a>(&self, vdev: &'a Vdev, histograms: bool) -> Result<Option<Top<'a>>, ZfsError> {
         let shift = vdev.metaslab_shift.unwrap_or(0);
         let (Some(array), Some(asize), 1..64) = (vdev.metaslab_array, vdev.asize, shift) else {
             return Ok(None);
@@ -281,9 +310,7 @@ impl Spa {
         let logs = Zap::open(self.mos().object(logs).await?).await?;
         for entry in logs.entries().await? {
             let wrong = || logs.object().problem(Problem::Entry("of a log"));
-            // The name is the transaction group's number itself.
-            let txg: [u8; 8] = entry.name.as_slice().try_into().map_err(|_| wrong())?;
-            let txg = u64::from_le_bytes(txg);
+            let txg = name_number(&entry.name).ok_or_else(wrong)?;
             let object = self.mos().object(entry.number().ok_or_else(wrong)?).await?;
             let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian());
             let length = header.map_err(|error| object.wrong(error))?.length;
@@ -357,14 +384,18 @@ impl Spa {
 
 impl Top<'_> {
     fn size(&self) -> u64 {
-        (self.metaslabs.len() as u64) << self.shift
+        let sizes =
+            (0..self.metaslabs.len() as u64).map(|n| metaslab_bytes(self.vdev, n, self.shift));
+        sizes.sum()
     }
 
     fn apply(&mut self, txg: u64, change: Change, offset: u64, run: u64) {
         // In a log offsets and runs are in sectors of 512 bytes, whatever the vdev's.
         let offset = offset.saturating_mul(1 << SECTOR_SHIFT);
         let bytes = run.saturating_mul(1 << SECTOR_SHIFT) as i64;
-        let Some(metaslab) = self.metaslabs.get_mut((offset >> self.shift) as usize) else { return };
+        let Some(metaslab) = self.metaslabs.get_mut((offset >> self.shift) as usize) else {
+            return;
+        };
         if txg < metaslab.flushed_txg {
             return;
         }
@@ -377,11 +408,13 @@ impl Top<'_> {
     /// Metaslabs weighed by what is free in them.
     fn fragmentation(&self) -> Option<u64> {
         let (mut sum, mut all, mut known) = (0u128, 0u128, 0);
-        for metaslab in &self.metaslabs {
+        for (metaslab, number) in self.metaslabs.iter().zip(0..) {
             let Some(fragmentation) = metaslab.fragmentation else { continue };
             known += 1;
             let taken = u64::try_from(metaslab.allocated).unwrap_or(0);
-            let free = u128::from((1u64 << self.shift).saturating_sub(taken) >> SECTOR_SHIFT);
+            let free = u128::from(
+                metaslab_bytes(self.vdev, number, self.shift).saturating_sub(taken) >> SECTOR_SHIFT,
+            );
             all += free;
             sum += free * u128::from(fragmentation);
         }
@@ -424,6 +457,32 @@ mod tests {
             assert_eq!(slop(space, 0), slop_bytes);
         }
         assert_eq!(slop(64 * GIB, GIB / 2), 3 * GIB / 2);
+    }
+
+    #[test]
+    fn metaslabs_of_a_draid_are_whole_groups() {
+        let draid = zfs_format::vdev::Draid { parity: 1, data: 2, spares: 1, groups: 5 };
+        let list = zfs_format::nvlist::NvList::default();
+        let mut vdev = Vdev {
+            kind: VdevKind::Draid(draid),
+            id: 0,
+            guid: 1,
+            path: None,
+            ashift: Some(12),
+            asize: Some(12 << 24),
+            metaslab_array: None,
+            metaslab_shift: Some(24),
+            is_log: None,
+            allocation_bias: None,
+            dtl: None,
+            create_txg: None,
+            children: Vec::new(),
+            other: list.pairs,
+        };
+        let sizes: Vec<u64> = (0..3).map(|n| metaslab_bytes(&vdev, n, 24)).collect();
+        assert_eq!(sizes, [16_773_120, 16_760_832, 16_773_120]);
+        vdev.kind = VdevKind::Mirror;
+        assert_eq!(metaslab_bytes(&vdev, 1, 24), 1 << 24);
     }
 
     #[test]

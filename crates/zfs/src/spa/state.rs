@@ -6,13 +6,19 @@ use super::open::{Spa, packed_list};
 use super::space::other_number;
 use crate::error::ZfsError;
 use crate::zap::Zap;
+use std::collections::BTreeSet;
+use zfs_format::dsl::name_number;
 use zfs_format::dsl::scan::Scan;
+use zfs_format::error_log::{self, HeadError};
+use zfs_format::nvlist::Value;
 use zfs_format::pool_directory::{self, top_vdev};
 use zfs_format::uberblock::Uberblock;
 use zfs_format::vdev::indirect::{Mapping, MappingEntry, Removal};
 use zfs_format::vdev::{Rebuild, Vdev, VdevKind};
 use zfs_format::wire::{Record, Wire};
 
+/// Damaged objects that are listed; more are counted.
+pub const DAMAGED_MAX: usize = 1 << 16;
 /// The feature by which errors are logged for each head dataset.
 const HEAD_ERROR_LOG: &str = "com.delphix:head_errlog";
 
@@ -48,10 +54,21 @@ pub struct State {
     pub rebuilds: Vec<(u64, Rebuild)>,
     /// How many errors are known.
     pub errors: u64,
+    /// Where: dataset and object, each once, up to [`DAMAGED_MAX`].
+    pub damaged: BTreeSet<(u64, u64)>,
     /// Spares.
     pub spares: Vec<Vdev>,
     /// Cache devices.
     pub cache: Vec<Vdev>,
+}
+
+impl State {
+    fn add_error(&mut self, place: Option<(u64, u64)>) {
+        self.errors = self.errors.saturating_add(1);
+        if self.damaged.len() < DAMAGED_MAX {
+            self.damaged.extend(place);
+        }
+    }
 }
 
 impl Spa {
@@ -79,7 +96,7 @@ impl Spa {
         for log in [pool_directory::ERROR_LOG_LAST, pool_directory::ERROR_LOG_SCRUB] {
             let number = directory.number(log).await?.filter(|number| *number != 0);
             if let Some(number) = number {
-                state.errors = state.errors.saturating_add(self.errors_of(number).await?);
+                self.add_errors(&mut state, number).await?;
             }
         }
         state.spares = self.auxiliary(&directory, pool_directory::SPARES, "spares").await?;
@@ -113,19 +130,25 @@ impl Spa {
         Ok(())
     }
 
-    async fn errors_of(&self, log: u64) -> Result<u64, ZfsError> {
+    async fn add_errors(&self, state: &mut State, log: u64) -> Result<(), ZfsError> {
         let zap = Zap::open(self.mos().object(log).await?).await?;
         if !self.has_feature(HEAD_ERROR_LOG) {
-            return Ok(zap.len());
+            for entry in zap.entries().await? {
+                let place = error_log::parse(&entry.text());
+                state.add_error(place.map(|place| (place.objset, place.object)));
+            }
+            return Ok(());
         }
-        let mut errors = 0u64;
         for entry in zap.entries().await? {
-            if let Some(number) = entry.number() {
-                let of_head = Zap::open(self.mos().object(number).await?).await?;
-                errors = errors.saturating_add(of_head.len());
+            let Some(number) = entry.number() else { continue };
+            let dataset = name_number(&entry.name);
+            let of_head = Zap::open(self.mos().object(number).await?).await?;
+            for entry in of_head.entries().await? {
+                let error = HeadError::parse(&entry.text());
+                state.add_error(dataset.zip(error.map(|error| error.object)));
             }
         }
-        Ok(errors)
+        Ok(())
     }
 
     async fn auxiliary(
@@ -140,6 +163,14 @@ impl Spa {
         let list = packed_list(self.mos(), number).await?;
         let wrong = |error| ZfsError::Format { objset: 0, object: number, error };
         let lists = list.lists(name).map_err(wrong)?.unwrap_or_default();
-        lists.iter().map(|list| Vdev::from_list(list).map_err(wrong)).collect()
+        let numbered = lists.iter().zip(0..).map(|(list, number)| {
+            // They stand in no tree, and have no number there.
+            let mut list = list.clone();
+            if !list.has("id") {
+                list.set("id", Value::Uint64(number));
+            }
+            Vdev::from_list(&list).map_err(wrong)
+        });
+        numbered.collect()
     }
 }

@@ -240,7 +240,8 @@ pub fn run(args: &GetArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         let found = rows_of(chosen, &fields, all, received, style, &mut widths);
         let shown: Vec<Row> = found.into_iter().filter(|row| sources.has(&row.origin)).collect();
         if args.json {
-            let properties: Map<String, Value> = shown.iter().map(|row| pair(row, args.numbers)).collect();
+            let properties: Map<String, Value> =
+                shown.iter().map(|row| pair(row, args.numbers)).collect();
             if !properties.is_empty() {
                 let name = chosen.view.name.clone();
                 datasets.insert(name, dataset(chosen, args.numbers, properties));
@@ -285,8 +286,7 @@ fn rows_of(
             continue;
         }
         let (value, origin) = shown.unwrap_or_else(|| ("-".to_owned(), Origin::None));
-        let received =
-            if received { chosen.view.received(field.name(), style) } else { None };
+        let received = if received { chosen.view.received(field.name(), style) } else { None };
         let (_, grows) = field.width();
         if grows || style.literal {
             widths.value = widths.value.max(value.len());

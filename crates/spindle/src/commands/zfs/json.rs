@@ -1,6 +1,7 @@
 //! The shape of `-j`: which command and version, then datasets or pools by name, each with its properties.
 //!
-//! With `--json-int` what is a number is a number; else all is text. A value that reads as a decimal number counts as one.
+//! With `--json-int` what is a number is a number; else all is text. A value that reads as a decimal number counts as
+//! one.
 //!
 //! Source: OpenZFS 2.3, `libzfs_util.c` (`zprop_nvlist_one_property`), `zfs_main.c` (`fill_dataset_info`).
 

@@ -275,29 +275,48 @@ impl Walk {
 
     async fn below(&self, top: Rc<Node>) -> Result<Vec<Chosen>, ZfsError> {
         let mut found = Vec::new();
-        let mut waiting = vec![(0, top)];
-        while let Some((depth, node)) = waiting.pop() {
+        let mut waiting = vec![Step::Node(0, top)];
+        while let Some(step) = waiting.pop() {
+            let (depth, node) = match step {
+                Step::Node(depth, node) => (depth, node),
+                Step::After(node) => {
+                    self.add_after(&mut found, &node).await?;
+                    continue;
+                }
+            };
             if self.kinds.has(node.kind.kinds()) {
                 found.push(self.chosen(&node, self.catalog.view(&node).await?));
             }
             if !self.recursive || depth >= self.depth {
                 continue;
             }
+            waiting.push(Step::After(Rc::clone(&node)));
             if node.kind == Kind::FileSystem {
-                let children = self.catalog.children(&node).await?;
-                waiting.extend(children.into_iter().map(|child| (depth + 1, child)));
-            }
-            if self.kinds.has(Kinds::SNAPSHOT) {
-                let snapshots = self.catalog.snapshots(&node).await?;
-                found.extend(snapshots.into_iter().map(|view| self.chosen(&node, view)));
-            }
-            if self.kinds.has(Kinds::BOOKMARK) {
-                let marks = self.catalog.bookmarks(&node).await?;
-                found.extend(marks.into_iter().map(|view| self.chosen(&node, view)));
+                let children = self.catalog.children(&node).await?.into_iter().rev();
+                waiting.extend(children.map(|child| Step::Node(depth + 1, child)));
             }
         }
         Ok(found)
     }
+
+    /// What comes after all below a node: its snapshots and bookmarks.
+    async fn add_after(&self, found: &mut Vec<Chosen>, node: &Rc<Node>) -> Result<(), ZfsError> {
+        if self.kinds.has(Kinds::SNAPSHOT) {
+            let snapshots = self.catalog.snapshots(node).await?;
+            found.extend(snapshots.into_iter().map(|view| self.chosen(node, view)));
+        }
+        if self.kinds.has(Kinds::BOOKMARK) {
+            let marks = self.catalog.bookmarks(node).await?;
+            found.extend(marks.into_iter().map(|view| self.chosen(node, view)));
+        }
+        Ok(())
+    }
+}
+
+/// What a walk has to do yet.
+enum Step {
+    Node(u64, Rc<Node>),
+    After(Rc<Node>),
 }
 
 fn by_columns(a: &View, b: &View, columns: &[SortColumn]) -> Ordering {

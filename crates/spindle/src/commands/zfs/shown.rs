@@ -1,9 +1,10 @@
-//! A property of a dataset, whatever kind of property it is: ZFS's own, a user's, an account of space, or what was written
-//! since a snapshot.
+//! A property of a dataset, whatever kind of property it is: ZFS's own, a user's, an account of space, or what was
+//! written since a snapshot.
 
 use crate::commands::Failure;
 use zfs::ZfsError;
-use zfs::dsl::catalog::{Account, Catalog, Node, Whose};
+use zfs::dsl::account::{Account, Whose};
+use zfs::dsl::catalog::{Catalog, Node};
 use zfs::dsl::property::set::{Origin, is_user};
 use zfs::dsl::property::table::{Form, Property};
 use zfs::dsl::property::view::{Kind, Style, View};
@@ -48,9 +49,7 @@ impl Field {
         }
         match is_user(name) {
             true => Ok(Field::User(name.to_owned())),
-            false => Err(Failure::usage(format!(
-                "bad property list: invalid property '{name}'"
-            ))),
+            false => Err(Failure::usage(format!("bad property list: invalid property '{name}'"))),
         }
     }
 
@@ -110,7 +109,12 @@ impl Field {
     }
 
     /// It of a dataset, as shown, with where it comes from; nothing where it doesn't apply.
-    pub fn get(&self, view: &View, looked_up: Option<u64>, style: Style<'_>) -> Option<(String, Origin)> {
+    pub fn get(
+        &self,
+        view: &View,
+        looked_up: Option<u64>,
+        style: Style<'_>,
+    ) -> Option<(String, Origin)> {
         let literal = style.literal;
         match self {
             Field::Native(property) => view.get(property, style),

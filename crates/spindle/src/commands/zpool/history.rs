@@ -74,22 +74,7 @@ const OLD_EVENTS: [&str; 41] = [
 
 pub fn run(args: &HistoryArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let pools = Pools::find(devices)?;
-    let mut failed = false;
-    let mut chosen = Vec::new();
-    match args.names.as_slice() {
-        [] => chosen.extend(pools.living().cloned()),
-        names => {
-            for name in names {
-                match pools.named(name)? {
-                    Some(found) => chosen.push(Rc::clone(found)),
-                    None => {
-                        say(&no_pool(name));
-                        failed = true;
-                    }
-                }
-            }
-        }
-    }
+    let (chosen, failed) = pools.chosen(&args.names, no_pool)?;
     if chosen.is_empty() && !failed {
         say("no pools available");
     }
@@ -228,7 +213,9 @@ fn dump(out: &mut String, list: &NvList, indent: usize) {
             Value::Uint64(value) => one(value.to_string()),
             Value::String(value) => one(format!("'{value}'")),
             Value::Double(value) => one(value.to_string()),
-            Value::ByteArray(values) | Value::Uint8Array(values) => each(out, indent, &name, values),
+            Value::ByteArray(values) | Value::Uint8Array(values) => {
+                each(out, indent, &name, values)
+            }
             Value::Int8Array(values) => each(out, indent, &name, values),
             Value::Int16Array(values) => each(out, indent, &name, values),
             Value::Uint16Array(values) => each(out, indent, &name, values),

@@ -1,7 +1,7 @@
 //! `zpool import`: which pools the devices hold, as OpenZFS lists them; and whether one opens.
 //!
-//! There is no daemon to hand a pool to. `import POOL -o readonly=on` opens it, says that it can be read, and with which
-//! words; it does not stay open. Importing for writing is refused.
+//! There is no daemon to hand a pool to. `import POOL -o readonly=on` opens it, says that it can be read, and with
+//! which words; it does not stay open. Importing for writing is refused.
 //!
 //! A pool that opens is shown as its own configuration has it, so that vdevs without a device are there; one that does
 //! not is shown as its devices' labels have it.
@@ -22,7 +22,6 @@ use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::show;
 use zfs::spa::health::{self, Cause, Health, VdevHealth};
-use zfs::spa::property::PoolProperty;
 use zfs::spa::state::State;
 use zfs::spa::{FoundPool, OpenError, PoolState};
 use zfs_format::features::Feature;
@@ -81,6 +80,8 @@ pub fn run(args: &ImportArgs, devices: &[PathBuf]) -> Result<(), Failure> {
             }
         }
     }
+    // Whether and where something would be mounted says nothing: nothing is.
+    let _ = (args.no_mounts, &args.root);
     let pools = Pools::find(devices)?;
     let wanted = |pool: &&Rc<FoundPool>| (pool.state == PoolState::Destroyed) == args.destroyed;
     match &args.pool {
@@ -112,9 +113,7 @@ pub fn run(args: &ImportArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         }
         Some(name) => match pools.named(name)? {
             Some(found) => import(&pools, found, read_only, args),
-            None => Err(Failure::failed(format!(
-                "cannot import '{name}': no such pool available"
-            ))),
+            None => Err(Failure::failed(format!("cannot import '{name}': no such pool available"))),
         },
     }
 }
@@ -150,7 +149,10 @@ fn import(
     }
     let failed = |error: OpenError| Failure::failed(format!("cannot import '{name}': {error}"));
     let spa = pools.try_open(found).map_err(failed)?;
-    let text = format!("pool '{}' opens for reading, at transaction group {}", spa.name, spa.uberblock.txg);
+    let text = format!(
+        "pool '{}' opens for reading, at transaction group {}",
+        spa.name, spa.uberblock.txg
+    );
     let next = "there is no daemon that keeps it open: give the same -d to `spindle zfs`, `zpool` and `mount`";
     print(&format!("{text}; {next}\n"))
 }
@@ -181,13 +183,17 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         let pool = Rc::clone(&spa);
         let done = pools.wait(async move {
             let view = pool.view(String::new(), 0).await?;
-            Ok::<_, ZfsError>((view.lacks_features(), pool.state().await?))
+            Ok::<_, ZfsError>((
+                view.lacks_features(),
+                pool.state().await?,
+                pool.classified().await?,
+            ))
         });
-        let health = health::of_pool(&spa.vdevs, &present, false);
-        let (lacks_features, state) = match done {
-            Ok((lacks, state)) => (Some(lacks), Some(state)),
-            Err(_) => (None, None),
+        let (lacks_features, state, root) = match done {
+            Ok((lacks, state, root)) => (Some(lacks), Some(state), root),
+            Err(_) => (None, None, spa.vdevs.clone()),
         };
+        let health = health::of_pool(&root, &present, false);
         let (version, features) = (spa.uberblock.version, Vec::new());
         return Listed { health, state, devices, version, lacks_features, barred, features };
     }
@@ -322,15 +328,5 @@ fn node(
         if !apart {
             node(out, child, None, depth + 2, listed, width);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_listing_knows_the_property_it_asks_for() {
-        assert!(PoolProperty::find("compatibility").is_some());
     }
 }

@@ -16,11 +16,10 @@ use zfs::show;
 use zfs::spa::health::{Health, VdevHealth};
 use zfs::spa::property::{PoolProperty, is_known_name};
 use zfs::spa::space::{Class, VdevSpace};
-use zfs_format::vdev::VdevKind;
+use zfs_format::vdev::{Vdev, VdevKind};
 
 /// The properties that are shown where none are asked for.
-const DEFAULT: &str =
-    "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";
+const DEFAULT: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";
 /// What stands beside the name of a class.
 const DASHES: &str = "      -      -      -        -         -      -      -      -         -";
 /// The names' column is at least so wide with `-v`.
@@ -100,7 +99,8 @@ pub fn run(args: &ListArgs, devices: &[PathBuf]) -> Result<(), Failure> {
 
 fn as_text(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) -> String {
     let cells = |one: &Opened| -> Vec<String> {
-        let cell = |name: &&str| shown(&one.view, name, form.literal).map_or("-".to_owned(), |s| s.0);
+        let cell =
+            |name: &&str| shown(&one.view, name, form.literal).map_or("-".to_owned(), |s| s.0);
         columns.iter().map(cell).collect()
     };
     let rows: Vec<Vec<String>> = opened.iter().map(cells).collect();
@@ -114,7 +114,7 @@ fn as_text(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) ->
     }
     let right = |name: &str| PoolProperty::find(name).is_some_and(PoolProperty::right);
     let mut text = String::new();
-    let mut line = |cells: &[String], text: &mut String| {
+    let line = |cells: &[String], text: &mut String| {
         for (n, (cell, name)) in cells.iter().zip(columns).enumerate() {
             let width = widths[n];
             text.push_str(match (n, form.scripted) {
@@ -147,7 +147,12 @@ fn as_text(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) ->
 }
 
 /// Name and value of what is shown of a vdev.
-fn cells(one: &Opened, node: &VdevHealth, spare: Option<&str>, form: &Form) -> Vec<(&'static str, String)> {
+fn cells(
+    one: &Opened,
+    node: &VdevHealth,
+    spare: Option<&str>,
+    form: &Form,
+) -> Vec<(&'static str, String)> {
     let vdev = &node.vdev;
     let space = one.view.space.vdevs.get(&vdev.id);
     // A leaf that is a top-level vdev itself has space too; one below, or a spare, has none.
@@ -160,12 +165,14 @@ fn cells(one: &Opened, node: &VdevHealth, spare: Option<&str>, form: &Form) -> V
     let count = |number: u64| if form.literal { number.to_string() } else { show::count(number) };
     let valid = |text: String| if has_space { text } else { "-".to_owned() };
     let zero = |number: u64| if number == 0 { "-".to_owned() } else { count(number) };
-    let physical = one.sizes.get(&vdev.guid).copied().filter(|_| vdev.is_leaf());
+    let is_open = vdev.is_leaf() && node.health <= Health::Degraded;
+    let physical = physical_size(one, vdev).filter(|_| is_open);
     let size = match physical {
         Some(bytes) => count(bytes),
         None => valid(zero(space.size)),
     };
-    let share = (u128::from(space.allocated) * 10_000).checked_div(space.size.into()).unwrap_or(0) as u64;
+    let share =
+        (u128::from(space.allocated) * 10_000).checked_div(space.size.into()).unwrap_or(0) as u64;
     let more = one.spa.vdevs.children.iter().find(|top| top.guid == vdev.guid);
     let more = more.map_or(0, |top| expandable(top, &one.sizes));
     let fragmentation = space.fragmentation.filter(|_| has_space);
@@ -180,6 +187,16 @@ fn cells(one: &Opened, node: &VdevHealth, spare: Option<&str>, form: &Form) -> V
         ("dedupratio", "-".to_owned()),
         ("health", spare.unwrap_or(node.health.name()).to_owned()),
     ]
+}
+
+/// Bytes of a device; spare space of a dRAID stands in for the smallest of its devices.
+fn physical_size(one: &Opened, vdev: &Vdev) -> Option<u64> {
+    if vdev.kind != VdevKind::DraidSpare {
+        return one.sizes.get(&vdev.guid).copied();
+    }
+    let draids = one.spa.vdevs.children.iter();
+    let draids = draids.filter(|top| matches!(top.kind, VdevKind::Draid(_)));
+    draids.flat_map(Vdev::leaves).filter_map(|leaf| one.sizes.get(&leaf.guid).copied()).min()
 }
 
 /// Parts of ten thousand as percent, in four characters.
@@ -203,7 +220,7 @@ fn cache_space(one: &Opened, node: &VdevHealth) -> Option<VdevSpace> {
 
 fn vdevs(text: &mut String, one: &Opened, form: &Form) {
     let width = form.width;
-    let mut class = |text: &mut String, name: &str| {
+    let class = |text: &mut String, name: &str| {
         text.push_str(&format!("{name:<width$}{DASHES}\n"));
     };
     for top in tree::normal(&one.health) {
@@ -233,7 +250,7 @@ fn vdevs(text: &mut String, one: &Opened, form: &Form) {
 }
 
 /// A spare or cache device, which no tree has.
-pub fn auxiliary(one: &Opened, device: &zfs_format::vdev::Vdev) -> VdevHealth {
+pub fn auxiliary(one: &Opened, device: &Vdev) -> VdevHealth {
     let present = one.devices.keys().copied().collect();
     zfs::spa::health::of_vdev(device, &present)
 }
@@ -248,10 +265,14 @@ pub fn spare_state(one: &Opened, spare: &VdevHealth) -> &'static str {
     }
 }
 
-fn vdev(text: &mut String, one: &Opened, node: &VdevHealth, depth: usize, spare: Option<&str>, form: &Form) {
-    if matches!(node.vdev.kind, VdevKind::Indirect(_)) {
-        return;
-    }
+fn vdev(
+    text: &mut String,
+    one: &Opened,
+    node: &VdevHealth,
+    depth: usize,
+    spare: Option<&str>,
+    form: &Form,
+) {
     let name = tree::name(&node.vdev, node.children.len(), &one.devices, form.naming);
     if form.scripted {
         text.push_str(&format!("\t{name}"));
@@ -286,13 +307,14 @@ fn as_json(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) ->
         }
         object.insert("properties".to_owned(), Value::Object(properties));
         if args.verbose {
-            let normal = tree::normal(&one.health).map(|top| node_json(one, top, "normal", None, form));
-            object.insert("vdevs".to_owned(), Value::Object(normal.flatten().collect()));
+            let normal =
+                tree::normal(&one.health).map(|top| node_json(one, top, "normal", None, form));
+            object.insert("vdevs".to_owned(), Value::Object(normal.collect()));
             for (of, name) in CLASSES {
                 let class = class_name(of);
                 let tops = tree::of_class(&one.health, of).into_iter();
                 let tops: Map<String, Value> =
-                    tops.filter_map(|top| node_json(one, top, class, None, form)).collect();
+                    tops.map(|top| node_json(one, top, class, None, form)).collect();
                 if !tops.is_empty() {
                     object.insert(name.to_owned(), Value::Object(tops));
                 }
@@ -305,7 +327,7 @@ fn as_json(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) ->
                 for device in devices {
                     let node = auxiliary(one, device);
                     let spare = is_spare.then(|| spare_state(one, &node));
-                    all.extend(node_json(one, &node, class, spare, form));
+                    all.extend([node_json(one, &node, class, spare, form)]);
                 }
                 if !all.is_empty() {
                     object.insert(name.to_owned(), Value::Object(all));
@@ -360,10 +382,7 @@ fn node_json(
     class: &str,
     spare: Option<&str>,
     form: &Form,
-) -> Option<(String, Value)> {
-    if matches!(node.vdev.kind, VdevKind::Indirect(_)) {
-        return None;
-    }
+) -> (String, Value) {
     let name = tree::name(&node.vdev, node.children.len(), &one.devices, form.naming);
     let mut object = vdev_info(one, node, &name, class, form.numbers);
     let properties = cells(one, node, spare, form).into_iter();
@@ -376,10 +395,10 @@ fn node_json(
     object.insert("properties".to_owned(), Value::Object(properties));
     if !node.children.is_empty() {
         let below = node.children.iter();
-        let below = below.filter_map(|child| node_json(one, child, class, None, form));
+        let below = below.map(|child| node_json(one, child, class, None, form));
         object.insert("vdevs".to_owned(), Value::Object(below.collect()));
     }
-    Some((name, Value::Object(object)))
+    (name, Value::Object(object))
 }
 
 #[cfg(test)]

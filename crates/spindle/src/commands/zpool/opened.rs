@@ -21,6 +21,8 @@ pub struct Opened {
     pub view: PoolView,
     /// What goes on in it.
     pub state: State,
+    /// Damaged objects, as `DATASET:<0xOBJECT>`.
+    pub damaged: Vec<String>,
     /// How its vdevs are.
     pub health: VdevHealth,
     /// Names of its devices, spares and cache devices among them.
@@ -34,7 +36,7 @@ pub fn devices(pools: &Pools, found: &FoundPool) -> (Devices, BTreeMap<u64, u64>
     let all = found.members.values().chain(&pools.auxiliary);
     let (mut names, mut sizes) = (Devices::new(), BTreeMap::new());
     for member in all {
-        names.insert(member.guid, member.device.name().to_string());
+        names.insert(member.guid, pools.name_of(&member.device));
         sizes.insert(member.guid, member.device.geometry().capacity.bytes());
     }
     (names, sizes)
@@ -77,17 +79,29 @@ impl Opened {
         let spa = pools.open_found(found)?;
         let (devices, sizes) = devices(pools, found);
         let present: BTreeSet<u64> = found.members.keys().copied().collect();
-        let health = health::of_pool(&spa.vdevs, &present, false);
         let more = spa.vdevs.children.iter().map(|top| expandable(top, &sizes)).sum();
-        let (pool, name) = (Rc::clone(&spa), health.health.name().to_owned());
+        let pool = Rc::clone(&spa);
         let done = pools.wait(async move {
-            let view = pool.view(name, more).await?;
-            Ok((view, pool.state().await?))
+            let root = pool.classified().await?;
+            let health = health::of_pool(&root, &present, false);
+            let view = pool.view(health.health.name().to_owned(), more).await?;
+            let state = pool.state().await?;
+            let mut damaged = Vec::new();
+            if !state.damaged.is_empty() {
+                let catalog = pool.catalog(view.space.capacity).await?;
+                for (dataset, object) in &state.damaged {
+                    // One that was destroyed since has no name any more.
+                    let name = catalog.dataset_name(*dataset).await;
+                    let name = name.unwrap_or_else(|_| format!("<{dataset:#x}>"));
+                    damaged.push(format!("{name}:<{object:#x}>"));
+                }
+            }
+            Ok((view, state, health, damaged))
         });
         let failed =
             |error: ZfsError| Failure::failed(format!("cannot open '{}': {error}", found.name));
-        let (view, state) = done.map_err(failed)?;
-        Ok(Opened { spa, view, state, health, devices, sizes })
+        let (view, state, health, damaged) = done.map_err(failed)?;
+        Ok(Opened { spa, view, state, damaged, health, devices, sizes })
     }
 
     /// The pools that were named, or all; those that can't be had are said, and `failed` is set.
@@ -99,21 +113,7 @@ impl Opened {
         names: &[String],
         no_pool: impl Fn(&str) -> String,
     ) -> Result<(Vec<Opened>, bool), Failure> {
-        let (mut chosen, mut failed) = (Vec::new(), false);
-        match names {
-            [] => chosen.extend(pools.living().cloned()),
-            names => {
-                for name in names {
-                    match pools.named(name)? {
-                        Some(found) => chosen.push(Rc::clone(found)),
-                        None => {
-                            say(&no_pool(name));
-                            failed = true;
-                        }
-                    }
-                }
-            }
-        }
+        let (chosen, mut failed) = pools.chosen(names, no_pool)?;
         let mut opened = Vec::new();
         for found in &chosen {
             match Opened::open(pools, found) {

@@ -31,7 +31,7 @@ const PAGES: &str = "https://openzfs.github.io/openzfs-docs/msg";
 
 #[derive(Args)]
 pub struct StatusArgs {
-    /// With the list of damaged files
+    /// With the list of damaged objects
     #[arg(short = 'v')]
     verbose: bool,
     /// Devices by their whole paths
@@ -62,6 +62,7 @@ pub struct StatusArgs {
 /// How a status is written.
 struct Form<'a> {
     naming: Naming,
+    verbose: bool,
     width: usize,
     literal: bool,
     numbers: bool,
@@ -85,13 +86,13 @@ pub fn run(args: &StatusArgs, devices: &[PathBuf]) -> Result<(), Failure> {
             continue;
         }
         let width = tree::width(&one.health, Some(&one.view.name), 0, &one.devices, naming);
-        let spare_width = |width: usize, vdev| {
-            width.max(tree::name(vdev, 0, &one.devices, naming).len() + 2)
-        };
+        let spare_width =
+            |width: usize, vdev| width.max(tree::name(vdev, 0, &one.devices, naming).len() + 2);
         let width = one.state.spares.iter().chain(&one.state.cache).fold(width, spare_width);
         let literal = args.literal || args.numbers;
         let form = Form {
             naming,
+            verbose: args.verbose,
             width: width.max(NAME_MIN),
             literal,
             numbers: args.numbers,
@@ -142,7 +143,11 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
     }
     expansion(out, one, form);
     let width = form.width;
-    let _ = write!(out, "config:\n\n\t{:<width$}  {:<8} {:>5} {:>5} {:>5}\n", "NAME", "STATE", "READ", "WRITE", "CKSUM");
+    let _ = write!(
+        out,
+        "config:\n\n\t{:<width$}  {:<8} {:>5} {:>5} {:>5}\n",
+        "NAME", "STATE", "READ", "WRITE", "CKSUM"
+    );
     vdev(out, one, &one.health, Some(&one.view.name), 0, form);
     for (of, name) in CLASSES {
         let tops = tree::of_class(&one.health, of);
@@ -170,8 +175,15 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
     }
     match one.state.errors {
         0 => out.push_str("\nerrors: No known data errors\n"),
-        many => {
+        many if !form.verbose => {
             let _ = writeln!(out, "\nerrors: {many} data errors, use '-v' for a list");
+        }
+        _ => {
+            let head = "Permanent errors have been detected in the following files:";
+            let _ = writeln!(out, "\nerrors: {head}\n");
+            for place in &one.damaged {
+                let _ = writeln!(out, "        {place}");
+            }
         }
     }
 }
@@ -259,7 +271,11 @@ fn scan_text(out: &mut String, scan: &Scan, form: &Form<'_>) {
     match scan.state {
         2 => {
             let span = show::span(scan.end_time.saturating_sub(scan.start_time));
-            let what = if is_scrub { format!("scrub repaired {processed}") } else { format!("resilvered {processed}") };
+            let what = if is_scrub {
+                format!("scrub repaired {processed}")
+            } else {
+                format!("resilvered {processed}")
+            };
             let (errors, when) = (scan.errors, date(scan.end_time));
             let _ = writeln!(out, "  scan: {what} in {span} with {errors} errors on {when}");
         }
@@ -291,7 +307,10 @@ fn rebuild_text(out: &mut String, one: &Opened, id: u64, rebuild: &Rebuild, form
         3 => {
             let (span, errors) = (show::span(rebuild.scan_time_ms / 1000), rebuild.errors);
             let when = date(rebuild.end_time);
-            writeln!(out, "  scan: resilvered ({name}) {bytes} in {span} with {errors} errors on {when}")
+            writeln!(
+                out,
+                "  scan: resilvered ({name}) {bytes} in {span} with {errors} errors on {when}"
+            )
         }
         2 => writeln!(out, "  scan: resilver ({name}) canceled on {}", date(rebuild.end_time)),
         _ => {
@@ -299,7 +318,8 @@ fn rebuild_text(out: &mut String, one: &Opened, id: u64, rebuild: &Rebuild, form
                 (show::bytes(rebuild.bytes_scanned), show::bytes(rebuild.bytes_estimated));
             let since = date(rebuild.start_time);
             let _ = writeln!(out, "  scan: resilver ({name}) in progress since {since}");
-            let share = rebuild.bytes_scanned as f64 * 100.0 / (rebuild.bytes_estimated as f64 + 1.0);
+            let share =
+                rebuild.bytes_scanned as f64 * 100.0 / (rebuild.bytes_estimated as f64 + 1.0);
             let _ = writeln!(out, "\t{done} / {all} scanned");
             let share = share.min(100.0);
             writeln!(out, "\t{bytes} resilvered, {share:.2}% done, no estimated completion time")
@@ -318,9 +338,17 @@ fn removal(out: &mut String, one: &Opened, form: &Form<'_>) {
             let minutes = removal.end_time.saturating_sub(removal.start_time) / 60;
             let (hours, minutes) = (minutes / 60, minutes % 60);
             let (vdev, when) = (removal.vdev, date(removal.end_time));
-            writeln!(out, "remove: Removal of vdev {vdev} copied {copied} in {hours}h{minutes}m, completed on {when}")
+            writeln!(
+                out,
+                "remove: Removal of vdev {vdev} copied {copied} in {hours}h{minutes}m, completed on {when}"
+            )
         }
-        3 => writeln!(out, "remove: Removal of vdev {} canceled on {}", removal.vdev, date(removal.end_time)),
+        3 => writeln!(
+            out,
+            "remove: Removal of vdev {} canceled on {}",
+            removal.vdev,
+            date(removal.end_time)
+        ),
         _ => {
             let all = show::count(removal.to_copy);
             let share = 100.0 * removal.copied as f64 / removal.to_copy.max(1) as f64;
@@ -496,9 +524,10 @@ fn node_json(
         object.insert("not_present".to_owned(), json::value("1", form.numbers));
         object.insert("was".to_owned(), path.to_string().into());
     }
-    let below = node.children.iter().filter(|child| {
-        pool.is_none() || Class::of(&child.vdev) == Class::Normal
-    });
+    let below = node
+        .children
+        .iter()
+        .filter(|child| pool.is_none() || Class::of(&child.vdev) == Class::Normal);
     let below = below.filter_map(|child| node_json(one, child, None, class, form));
     let below: Map<String, Value> = below.collect();
     if !below.is_empty() {

@@ -1,7 +1,7 @@
 //! Names of vdevs as the commands print them, and how top-level vdevs are grouped.
 //!
-//! A disk goes by the last part of its path, a file by all of it; with `-P` all by their whole paths. A device is called as
-//! it is found now, not as it was when the pool was last open. What is not there goes by its path as recorded; in an
+//! A disk goes by the last part of its path, a file by all of it; with `-P` all by their whole paths. A device is
+//! called as it is found now, not as it was when the pool was last open. What is not there goes by its path as recorded; in an
 //! open pool by its GUID, with the path said beside it.
 //!
 //! Source: OpenZFS 2.3, `libzfs_pool.c` (`zpool_vdev_name`).
@@ -85,8 +85,11 @@ fn last_part(vdev: &Vdev, path: &str) -> String {
     let is_whole = other_number(vdev, "whole_disk") == Some(1);
     let digits = last.trim_end_matches(|c: char| c.is_ascii_digit());
     let stem = digits.strip_suffix("-part").or_else(|| {
-        let disk = digits.strip_suffix('p').filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()));
-        disk.or(Some(digits).filter(|stem| !stem.is_empty() && stem.starts_with(['s', 'v', 'h', 'x'])))
+        let disk =
+            digits.strip_suffix('p').filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()));
+        disk.or(
+            Some(digits).filter(|stem| !stem.is_empty() && stem.starts_with(['s', 'v', 'h', 'x']))
+        )
     });
     match stem {
         Some(stem) if is_whole && digits.len() < last.len() => stem.to_owned(),

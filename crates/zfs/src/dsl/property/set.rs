@@ -67,9 +67,7 @@ fn own(stored: &[Stored]) -> Vec<Set> {
         let name = one.name.as_str();
         let origin = match one.source {
             Source::Local if !has(name, Source::InheritUserVisible) => Origin::Local,
-            Source::Received
-                if !has(name, Source::Local) && !has(name, Source::Inherit) =>
-            {
+            Source::Received if !has(name, Source::Local) && !has(name, Source::Inherit) => {
                 Origin::Received
             }
             Source::InheritUserVisible if is_known_word(one) => Origin::Local,
@@ -120,7 +118,9 @@ pub fn of_directory(stored: &[Stored], above: Option<(&str, &[Set])>) -> Vec<Set
 /// What counts for a snapshot: `stored` in its table, and what counts for its dataset, which has this name.
 pub fn of_snapshot(stored: &[Stored], dataset: &str, above: &[Set]) -> Vec<Set> {
     let all = inherit(own(stored), above, dataset);
-    let fits = |set: &Set| Property::named(&set.name).is_none_or(|property| property.kinds.has(Kinds::SNAPSHOT));
+    let fits = |set: &Set| {
+        Property::named(&set.name).is_none_or(|property| property.kinds.has(Kinds::SNAPSHOT))
+    };
     all.into_iter().filter(fits).collect()
 }
 

@@ -131,7 +131,9 @@ impl View {
         {
             return Some((*number, set.origin.clone()));
         }
-        let there = property.attribute != Attribute::ReadOnly;
+        // How many there are is known only where somebody asked for a limit.
+        let is_count = matches!(property.name, "filesystem_count" | "snapshot_count");
+        let there = property.attribute != Attribute::ReadOnly || is_count;
         there.then(|| (property.default_number(), Origin::Default))
     }
 
@@ -230,8 +232,16 @@ fn number_text(property: &Property, number: u64, style: Style<'_>) -> Option<Str
         "guid" | "keyguid" | "ivsetguid" | "createtxg" | "objsetid" | "pbkdf2iters" => {
             number.to_string()
         }
-        "quota" | "refquota" | "reservation" | "refreservation" | "referenced" | "available"
-        | "used" | "usedbysnapshots" | "usedbydataset" | "usedbyrefreservation"
+        "quota"
+        | "refquota"
+        | "reservation"
+        | "refreservation"
+        | "referenced"
+        | "available"
+        | "used"
+        | "usedbysnapshots"
+        | "usedbydataset"
+        | "usedbyrefreservation"
         | "usedbychildren" => show::bytes(number),
         _ => show::count(number),
     })

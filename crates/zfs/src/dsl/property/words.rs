@@ -131,14 +131,8 @@ pub(super) const SNAPDIR: Words = &[("hidden", 0), ("visible", 1), ("disabled", 
 pub(super) const SNAPDEV: Words = &[("hidden", 0), ("visible", 1)];
 pub(super) const ACL_MODE: Words =
     &[("discard", 0), ("groupmask", 2), ("passthrough", 3), ("restricted", 4)];
-pub(super) const ACL_TYPE: Words = &[
-    ("off", 0),
-    ("posix", 1),
-    ("nfsv4", 2),
-    ("disabled", 0),
-    ("noacl", 0),
-    ("posixacl", 1),
-];
+pub(super) const ACL_TYPE: Words =
+    &[("off", 0), ("posix", 1), ("nfsv4", 2), ("disabled", 0), ("noacl", 0), ("posixacl", 1)];
 pub(super) const ACL_INHERIT: Words = &[
     ("discard", 0),
     ("noallow", 1),
