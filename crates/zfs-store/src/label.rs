@@ -1,12 +1,12 @@
 //! Reading a device's labels: its configurations and all its uberblocks.
 //!
 //! Of the four copies some may be damaged, or older than the others: power went between writing the first pair and
-//! the second, or somebody made a partition. So nothing is chosen here. Each label is read by itself and reported with what
-//! is wrong with it; who imports the pool takes the best of all labels of all its devices.
+//! the second, or somebody made a partition. So nothing is chosen here. Each label is read by itself and reported
+//! with what is wrong with it; who imports the pool takes the best of all labels of all its devices.
 //!
-//! The ring's slots are as large as a sector of the vdev, which the configuration states. A label whose configuration can't
-//! be read goes by another label's; where there is none at all, each size is tried, and the one that
-//! gives the most uberblocks is taken.
+//! The ring's slots are as large as a sector of the vdev, which the configuration states. A label whose
+//! configuration can't be read goes by another label's; where there is none at all, each size is tried, and the one
+//! that gives the most uberblocks is taken.
 //!
 //! Source: OpenZFS, `vdev_label.c`; the layout is in `zfs_format::label`.
 

@@ -2,6 +2,10 @@
 //!
 //! What an object or a dataset is, nobody here knows. A block is named by its pointer, and by a [`Bookmark`] that
 //! errors show.
+//!
+//! From the top: [`arc`] keeps blocks; [`store`] follows a pointer, checks ([`expected`]), decrypts ([`crypt`]) and
+//! decompresses; [`vdev`] makes the bytes of a place from the devices; [`label`] finds out which devices belong to
+//! which pool. What asks and what is asked meet in [`block`].
 
 #![forbid(unsafe_code)]
 

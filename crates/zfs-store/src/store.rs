@@ -1,14 +1,15 @@
 //! From a block pointer to the block: holes, embedded data, copies, gangs; checked, decrypted, decompressed.
 //!
-//! **Order.** The pointer is checked before it is followed. A hole and embedded data need no device. Else the copies are
-//! tried in turn, those first whose vdevs are less busy, and the vdev checks what it gives (`vdev`). What is right by
-//! its checksum is decrypted and decompressed; an error there is the same in every copy, so it ends the reading.
+//! **Order.** The pointer is checked before it is followed. A hole and embedded data need no device. Else the
+//! copies are tried in turn, those first whose vdevs are less busy, and the vdev checks what it gives (`vdev`).
+//! What is right by its checksum is decrypted and decompressed; an error there is the same in every copy, so it
+//! ends the reading.
 //!
-//! **Gangs.** Where the pool had no room for a block in one piece, the pointer's places hold a header that lists up to three
-//! pieces, each of which may be a gang again. The header carries its own checksum, each piece has one
-//! in its pointer, and the gang's pointer has that of all pieces together. A header's pieces are as long together
-//! as the gang, none is empty, and depth is bounded ([`GANG_DEPTH_MAX`]); so a header that somebody forged costs no more than
-//! an honest one.
+//! **Gangs.** Where the pool had no room for a block in one piece, the pointer's places hold a header that lists up
+//! to three pieces, each of which may be a gang again. The header carries its own checksum, each piece has one in
+//! its pointer, and the gang's pointer has that of all pieces together. A header's pieces are as long together as
+//! the gang, none is empty, and depth is bounded (`GANG_DEPTH_MAX`); so a header that somebody forged costs no
+//! more than an honest one.
 //!
 //! **Not cached.** Here nothing is kept: see `arc`. Only holes are known without waiting.
 //!
@@ -53,7 +54,8 @@ impl Store {
         Store { shared: Rc::new(Shared { rt: rt.clone(), tree, salt: Cell::new(None) }) }
     }
 
-    /// Gives the salt of the pool's salted checksums, when it was read from the MOS. Until then such blocks are refused.
+    /// Gives the salt of the pool's salted checksums, when it was read from the MOS. Until then such blocks are
+    /// refused.
     pub fn set_salt(&self, salt: Salt) {
         self.shared.salt.set(Some(salt));
     }

@@ -1,22 +1,27 @@
 //! Which blocks stay: adaptive replacement, as plain values without tasks.
 //!
-//! **Lists.** *MRU* holds what was asked for once of late, *MFU* what was asked for again. Each has a *ghost* list behind it:
-//! the keys of blocks that left it. A miss that finds its key among MRU's ghosts says that MRU is too small; among MFU's ghosts,
-//! that MFU is. So the target size of MRU moves, and the cache fits itself to the load: a scan through a large file
-//! passes through MRU and leaves MFU alone.
+//! **Lists.** *MRU* holds what was asked for once of late, *MFU* what was asked for again. Each has a *ghost* list
+//! behind it: the keys of blocks that left it. A miss that finds its key among MRU's ghosts says that MRU is too
+//! small; among MFU's ghosts, that MFU is. So the target size of MRU moves, and the cache fits itself to the load:
+//! a scan through a large file passes through MRU and leaves MFU alone.
 //!
 //! **Rules.**
 //!
 //! 1. Asking again counts only after [`AGAIN_AFTER`]: what is read piece by piece was asked for once.
-//! 2. What was read ahead and not asked for yet is on a list of its own, and leaves first, without a ghost: guesses must not
-//!    drive out what was wanted. But a share of the cache ([`PREFETCHED_SHARE`]) is theirs, or a full cache would
-//!    drop each one before it is asked for.
-//! 3. Metadata (all but the content of files and volumes) has a floor: below it data leaves first. Above it age decides.
-//! 4. MRU and its ghosts together are no larger than the cache, all lists together twice that. An entry counts as its
+//! 2. What was read ahead and not asked for yet is on a list of its own, and leaves first, without a ghost: guesses
+//!    must not drive out what was wanted. But a share of the cache ([`PREFETCHED_SHARE`]) is theirs, or a full
+//!    cache would drop each one before it is asked for.
+//! 3. Metadata (all but the content of files and volumes) has a floor: below it data leaves first. Above it age
+//!    decides.
+//! 4. A hit leaves a mark instead of moving the entry to the front: what is marked moves there when it would have
+//!    to leave. So a hit touches one entry, not its neighbours in the list, and takes half as long in a large
+//!    cache.
+//! 5. MRU and its ghosts together are no larger than the cache, all lists together twice that. An entry counts as its
 //!    bytes and [`ENTRY_BYTES`], so small blocks can't make the lists long for nothing.
 //!
-//! Source: N. Megiddo and D. Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache" (FAST 2003), with sizes for counts;
-//! the first two rules as in OpenZFS's `arc.c`.
+//! Source: N. Megiddo and D. Modha, "ARC: A Self-Tuning, Low Overhead Replacement Cache" (FAST 2003), with sizes
+//! for counts; the fourth rule from S. Bansal and D. Modha, "CAR: Clock with Adaptive Replacement" (FAST 2004); the
+//! first two as in OpenZFS's `arc.c`.
 
 use super::index::{Index, Key};
 use rt::Buf;
@@ -55,6 +60,8 @@ struct Entry {
     metadata: bool,
     place: Place,
     touched: Instant,
+    /// Asked for since it came to its place: it stays a round longer.
+    referenced: bool,
     /// Grows with each use; tells which of two lists' ends is older.
     age: u64,
     newer: u32,
@@ -139,28 +146,30 @@ impl Cache {
     /// The block, if it is there; asking counts.
     pub(super) fn get(&mut self, key: &Key, now: impl FnOnce() -> Instant) -> Option<Buf> {
         let number = self.find(key)?;
-        let entry = &self.entries[number as usize];
+        let entry = &mut self.entries[number as usize];
         let block = entry.block.clone()?;
-        let place = match entry.place {
+        self.counts.hits += 1;
+        match entry.place {
             Place::Mru => {
                 self.counts.mru_hits += 1;
-                let now = now();
-                let again = now.since(entry.touched) >= AGAIN_AFTER;
-                if again { Place::Mfu } else { Place::Mru }
+                if now().since(entry.touched) < AGAIN_AFTER {
+                    entry.referenced = true;
+                } else {
+                    self.unlink(number);
+                    self.link(number, Place::Mfu);
+                }
             }
             Place::Prefetched => {
                 self.counts.prefetched_hits += 1;
-                self.entries[number as usize].touched = now();
-                Place::Mru
+                entry.touched = now();
+                self.unlink(number);
+                self.link(number, Place::Mru);
             }
             _ => {
                 self.counts.mfu_hits += 1;
-                Place::Mfu
+                entry.referenced = true;
             }
-        };
-        self.counts.hits += 1;
-        self.unlink(number);
-        self.link(number, place);
+        }
         Some(block)
     }
 
@@ -197,7 +206,7 @@ impl Cache {
             self.remove(number);
         }
         self.make_room(charge);
-        let (age, newer, older) = (0, NONE, NONE);
+        let (age, newer, older, referenced) = (0, NONE, NONE, false);
         let entry = Entry {
             key,
             block: Some(block),
@@ -205,6 +214,7 @@ impl Cache {
             metadata,
             place,
             touched: now,
+            referenced,
             age,
             newer,
             older,
@@ -265,6 +275,12 @@ impl Cache {
                 Place::Mfu
             };
             let Some(number) = self.victim(place) else { return };
+            // Each mark was left by a hit, so these rounds are no more than hits.
+            if self.entries[number as usize].referenced {
+                self.unlink(number);
+                self.link(number, place);
+                continue;
+            }
             self.counts.evicted += 1;
             match place {
                 Place::Mru => self.turn_to_ghost(number, Place::MruGhost),
@@ -327,7 +343,7 @@ impl Cache {
         self.uses += 1;
         let entry = &mut self.entries[number as usize];
         let list = &mut self.lists[place as usize][usize::from(entry.metadata)];
-        (entry.place, entry.age) = (place, self.uses);
+        (entry.place, entry.age, entry.referenced) = (place, self.uses, false);
         (entry.newer, entry.older) = (NONE, list.newest);
         list.bytes += entry.charge;
         let before = std::mem::replace(&mut list.newest, number);

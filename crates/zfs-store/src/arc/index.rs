@@ -1,8 +1,9 @@
 //! Finds the entry of a block: a hash table whose order nobody sees.
 //!
-//! Open addressing with linear probing, at most half full; what is removed closes the gap behind it, so there are no marks for
-//! removed ones. It holds numbers of entries only; keys are compared where they are. The standard library's map is
-//! barred because its order differs from run to run; a tree takes several times as long for millions of blocks.
+//! Open addressing with linear probing, at most half full; what is removed closes the gap behind it, so there are
+//! no marks for removed ones. It holds numbers of entries only; keys are compared where they are. The standard
+//! library's map is barred because its order differs from run to run; a tree takes several times as long for
+//! millions of blocks.
 
 /// Places at the start.
 const PLACES_MIN: usize = 64;

@@ -1,22 +1,24 @@
 //! The cache of blocks: adaptive replacement over anything that reads blocks.
 //!
-//! **What is kept** are logical bytes: checked, decrypted, decompressed. Keeping them as they are stored holds half as much again
-//! to twice as many blocks of compressible data in the same memory, but then each hit costs a decompression: some 40 µs for 128 KiB by lz4, against
-//! well under a microsecond for handing out a reference. Nothing above this cache keeps blocks that nobody holds, so
-//! hits here are the common case, and they are what it is for. Who wants stored bytes (`raw`) gets an entry of its own.
+//! **What is kept** are logical bytes: checked, decrypted, decompressed. Keeping them as they are stored holds half
+//! as much again to twice as many blocks of compressible data in the same memory, but then each hit costs a
+//! decompression: some 40 µs for 128 KiB by lz4, against well under a microsecond for handing out a reference.
+//! Nothing above this cache keeps blocks that nobody holds, so hits here are the common case, and they are what it
+//! is for. Who wants stored bytes (`raw`) gets an entry of its own.
 //!
 //! **Keys.** A block is known by the place of its first copy and the birth of its copies. A place is given to
-//! another block only in a later transaction group, so a key means one content for ever, and nothing must be taken back when
-//! blocks are freed or datasets destroyed. Holes and embedded data have no place and are not kept.
+//! another block only in a later transaction group, so a key means one content for ever, and nothing must be taken
+//! back when blocks are freed or datasets destroyed. Holes and embedded data have no place and are not kept.
 //!
-//! **One read at a time.** Who asks for a block that is being read waits for that read. It runs as a task of its own, so it ends
-//! even if who began it loses interest, and a read ahead needs nobody to wait for it.
+//! **One read at a time.** Who asks for a block that is being read waits for that read. It runs as a task of its
+//! own, so it ends even if who began it loses interest, and a read ahead needs nobody to wait for it.
 //!
 //! **Encryption.** A decrypted block is given to whoever names it by [`ReadBlocks::cached`]: pointers to it are
-//! found only in a dataset that was opened. A [`read`](ReadBlocks::read) without a key goes past the cache, and is refused below.
+//! found only in a dataset that was opened. A [`read`](ReadBlocks::read) without a key goes past the cache, and is
+//! refused below.
 //!
-//! Which blocks stay is decided in `cache`. Errors are not kept. Scrubs read below this cache, since they are about what is
-//! on the disks.
+//! Which blocks stay is decided in `cache`. Errors are not kept. Scrubs read below this cache, since they are about
+//! what is on the disks.
 
 mod cache;
 mod index;

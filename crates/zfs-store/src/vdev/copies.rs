@@ -26,6 +26,20 @@ pub(crate) struct Copies {
     pub(crate) spares: Vec<Rc<SpareSpace>>,
 }
 
+/// Bytes of a block that is spread over several.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    /// Where, from the start of the data area.
+    pub(crate) offset: u64,
+    /// Where, from the start of the device.
+    pub(crate) at: u64,
+    pub(crate) len: usize,
+    /// Whether only stale copies are read; otherwise only those that are not.
+    pub(crate) stale: bool,
+    /// Whether it is several parts, which are read one by one if this fails; so a failure isn't counted yet.
+    pub(crate) joined: bool,
+}
+
 /// Leaves in the order in which they are to be asked.
 pub(crate) type Candidates = SmallVec<[Rc<Leaf>; 4]>;
 
@@ -74,18 +88,21 @@ impl Copies {
     }
 
     /// Reads bytes whose checksum can only be taken together with others', from the first copy that can be read,
-    /// and says which that was. `at` counts from the start of the device. Stale copies are read only if `stale` is set.
+    /// and says which that was.
     pub(crate) async fn read_part(
         &self,
-        (offset, at): (u64, u64),
-        len: usize,
+        part: Part,
         ask: &Ask<'_>,
-        stale: bool,
     ) -> Result<(Buf, Rc<Leaf>), Option<IoErrorKind>> {
-        let (fresh, old) = self.candidates(offset, ask.birth);
+        let (fresh, old) = self.candidates(part.offset, ask.birth);
         let mut failure = None;
-        for leaf in if stale { old } else { fresh } {
-            match leaf.read(at, len, ask.priority).await {
+        for leaf in if part.stale { old } else { fresh } {
+            let result = if part.joined {
+                leaf.read_uncounted(part.at, part.len, ask.priority).await
+            } else {
+                leaf.read(part.at, part.len, ask.priority).await
+            };
+            match result {
                 Ok(bytes) => return Ok((bytes, leaf)),
                 Err(kind) => failure = Some(kind),
             }

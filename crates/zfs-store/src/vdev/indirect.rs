@@ -1,16 +1,17 @@
 //! Removed vdevs: reading what was moved elsewhere.
 //!
-//! A mapping leads from ranges of the removed vdev to places on others, sorted by the old offset. Most blocks lie in one
-//! range; then the block is read at its new place as if the pointer had named it. Where ranges end within a block it is
-//! *split*: its parts lie in several places, and its checksum covers them only together.
+//! A mapping leads from ranges of the removed vdev to places on others, sorted by the old offset. Most blocks lie
+//! in one range; then the block is read at its new place as if the pointer had named it. Where ranges end within a
+//! block it is *split*: its parts lie in several places, and its checksum covers them only together.
 //!
-//! **Reading a split block.** Each part is read from its first copy. If the checksum is wrong, every copy of every part is
-//! read, and the combinations of those that differ are tried, [`COMBINATIONS_MAX`] at the most. Blocks never move to a
-//! raidz or dRAID, so copies are all that a part can have; a part on one is taken as that vdev gives it.
+//! **Reading a split block.** Each part is read from its first copy. If the checksum is wrong, every copy of every
+//! part is read, and the combinations of those that differ are tried, [`COMBINATIONS_MAX`] at the most. Blocks
+//! never move to a raidz or dRAID, so copies are all that a part can have; a part on one is taken as that vdev
+//! gives it.
 //!
-//! **In a row.** A range may lie on a vdev that was removed later. It is followed until it ends on one that is there; an
-//! old vdev's ranges lead only to vdevs that were there when it was removed, so that ends, and a mapping that says otherwise is
-//! cut off by [`REMOVALS_MAX`].
+//! **In a row.** A range may lie on a vdev that was removed later. It is followed until it ends on one that is
+//! there; an old vdev's ranges lead only to vdevs that were there when it was removed, so that ends, and a mapping
+//! that says otherwise is cut off by [`REMOVALS_MAX`].
 //!
 //! Source: OpenZFS, `vdev_indirect.c`, `vdev_indirect_mapping.c`.
 
@@ -172,6 +173,8 @@ impl Tree {
         let versions = join_all(parts.iter().map(|part| self.versions(part, ask))).await;
         let mut chosen = vec![0_usize; versions.len()];
         for _ in 0..COMBINATIONS_MAX {
+            // Others shall not wait for all of them.
+            ask.rt.yield_now().await;
             let mut block = SgList::new();
             for (versions, at) in versions.iter().zip(&chosen) {
                 block.push(versions.get(*at)?.0.clone());

@@ -105,12 +105,22 @@ impl Leaf {
         len: usize,
         priority: Priority,
     ) -> Result<Buf, IoErrorKind> {
-        let queue = self.queue.as_ref().ok_or(IoErrorKind::Gone)?;
-        let result = queue.read(at, len, priority).await;
+        let result = self.read_uncounted(at, len, priority).await;
         if result.as_ref().is_err_and(|kind| *kind != IoErrorKind::Invalid) {
             self.count(|errors| errors.read += 1);
         }
         result
+    }
+
+    /// The same, but a failure is not counted.
+    pub(crate) async fn read_uncounted(
+        &self,
+        at: u64,
+        len: usize,
+        priority: Priority,
+    ) -> Result<Buf, IoErrorKind> {
+        let queue = self.queue.as_ref().ok_or(IoErrorKind::Gone)?;
+        queue.read(at, len, priority).await
     }
 
     /// Counts that it gave wrong bytes for a block born then.

@@ -7,9 +7,9 @@
 //!                           └─ none                                a hole, or a top-level that nobody described
 //! ```
 //!
-//! **A read.** [`Tree::read`] is given a place, a size and what the bytes should come to
-//! ([`Expected`]). A vdev makes the bytes in the cheapest way; where they are wrong it tries its others: the other copies,
-//! or reconstruction with each combination of columns taken for wrong, as far as the parity reaches. What is returned
+//! **A read.** [`Tree::read`] is given a place, a size and what the bytes should come to ([`Expected`]). A vdev
+//! makes the bytes in the cheapest way; where they are wrong it tries its others: the other copies, or
+//! reconstruction with each combination of columns taken for wrong, as far as the parity reaches. What is returned
 //! is right, or it is an error.
 //!
 //! **Rules.**
@@ -232,8 +232,8 @@ impl Tree {
         Ok(Tree { rt: rt.clone(), tops, leaves, spares })
     }
 
-    /// Says how far the expansion of a raidz came: what the uberblock says by which the pool was opened. It concerns the
-    /// raidz whose configuration says that it is being expanded.
+    /// Says how far the expansion of a raidz came: what the uberblock says by which the pool was opened. It
+    /// concerns the raidz whose configuration says that it is being expanded.
     pub fn set_reflow(&self, reflow: RaidzReflow) {
         for top in self.tops.values() {
             if let Node::Raidz(raidz) = &top.node {
@@ -265,8 +265,8 @@ impl Tree {
         found
     }
 
-    /// Says where the blocks of a removed vdev lie now: the entries of its mapping, in the order of the object. Until then
-    /// they can't be read.
+    /// Says where the blocks of a removed vdev lie now: the entries of its mapping, in the order of the object.
+    /// Until then they can't be read.
     ///
     /// # Errors
     /// The vdev was not removed, or the entries are not in order.

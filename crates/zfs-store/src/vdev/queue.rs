@@ -5,9 +5,9 @@
 //! goes to the device at once; above it waits, and when one is done the waiting ones follow in the order of their
 //! offsets, upwards, then from the start again. Foreground goes first.
 //!
-//! **Joining.** The one that is next takes its neighbours along: waiting reads of its class that begin where it ends, or
-//! a small gap later, become one read of up to [`JOINED_BYTES_MAX`]. A joined read that fails is done again one by one, so that
-//! a bad sector fails its own block only.
+//! **Joining.** The one that is next takes its neighbours along: waiting reads of its class that begin where it
+//! ends, or a small gap later, become one read of up to [`JOINED_BYTES_MAX`]. A joined read that fails is done
+//! again one by one, so that a bad sector fails its own block only.
 //!
 //! Nothing waits here in the hope of neighbours: without load there is no queue, and with load they come by themselves.
 //!
@@ -112,8 +112,8 @@ impl Queue {
     }
 }
 
-/// One of the reads under way that goes straight to the device. When it ends, or nobody waits for it any more, those that
-/// wait are begun.
+/// One of the reads under way that goes straight to the device. When it ends, or nobody waits for it any more,
+/// those that wait are begun.
 struct Turn {
     shared: Rc<Shared>,
     priority: Priority,

@@ -3,8 +3,8 @@
 //! A [`Map`] lists rows of columns. The block is the data columns put together, and one checksum covers it; so a column
 //! can be missing, which is known, or wrong, which is not.
 //!
-//! 1. The data columns are read; where a child is absent or stale, the parities of that row too. What is contiguous on a
-//!    child is one read.
+//! 1. The data columns are read; where a child is absent or stale, the parities of that row too. What is contiguous
+//!    on a child is one read.
 //! 2. What is missing is reconstructed, if the row has enough parities. If the checksum is right, that was it.
 //! 3. If not, or if too much is missing: everything else is read as well, and each combination of *suspects* is
 //!    taken for missing in turn, one, then two, then three, as far as parities reach beyond what is missing
@@ -22,7 +22,7 @@ use super::copies::Copies;
 use super::draid::ROW_BYTES;
 use super::leaf::{Leaf, on_device};
 use super::raidz::map::{Column, Map};
-use super::{Ask, Failure};
+use super::{Ask, Failure, copies};
 use crate::expected::Expected;
 use codec::parity::{self, Member};
 use futures_util::future::join_all;
@@ -180,27 +180,35 @@ impl<'a> Reading<'a> {
     async fn read_run(&self, run: Vec<Piece>, stale: bool) -> Vec<(Piece, Cell)> {
         let Some(first) = run.first().copied() else { return Vec::new() };
         let len: usize = run.iter().map(|piece| piece.len).sum();
-        if let Cell::Bytes(bytes, leaf) = self.read_piece(first, len, stale).await {
-            let mut at = 0;
-            let cut = |piece: Piece| {
-                let part = bytes.slice(at..at + piece.len);
-                at += piece.len;
-                (piece, Cell::Bytes(part, leaf.clone()))
-            };
-            return run.into_iter().map(cut).collect();
+        let whole = self.read_piece(first, len, stale, run.len() > 1).await;
+        match whole {
+            Cell::Bytes(bytes, leaf) => {
+                let mut at = 0;
+                let cut = |piece: Piece| {
+                    let part = bytes.slice(at..at + piece.len);
+                    at += piece.len;
+                    (piece, Cell::Bytes(part, leaf.clone()))
+                };
+                run.into_iter().map(cut).collect()
+            }
+            Cell::Failed(_) if run.len() > 1 => {
+                let mut answers = Vec::with_capacity(run.len());
+                for piece in run {
+                    answers.push((piece, self.read_piece(piece, piece.len, stale, false).await));
+                }
+                answers
+            }
+            other => run.into_iter().map(|piece| (piece, other.clone())).collect(),
         }
-        let mut answers = Vec::with_capacity(run.len());
-        for piece in run {
-            answers.push((piece, self.read_piece(piece, piece.len, stale).await));
-        }
-        answers
     }
 
-    async fn read_piece(&self, piece: Piece, len: usize, stale: bool) -> Cell {
+    /// Reads a piece, or as `joined` several at once, whose failure isn't counted yet.
+    async fn read_piece(&self, piece: Piece, len: usize, stale: bool, joined: bool) -> Cell {
         let child = &self.striped.children[piece.child];
         let at = on_device(piece.at);
         let at = if piece.scratch { at - SCRATCH_BYTES } else { at };
-        match child.read_part((piece.at, at), len, self.ask, stale).await {
+        let part = copies::Part { offset: piece.at, at, len, stale, joined };
+        match child.read_part(part, self.ask).await {
             Ok((bytes, leaf)) => Cell::Bytes(bytes, Some(leaf)),
             Err(Some(kind)) => Cell::Failed(kind),
             Err(None) => Cell::Absent,
@@ -304,6 +312,8 @@ impl<'a> Reading<'a> {
         for count in count_min..=spare {
             let mut chosen: Vec<usize> = (0..count).collect();
             loop {
+                // Others shall not wait for all of them.
+                self.ask.rt.yield_now().await;
                 let combination: Vec<Suspect> =
                     chosen.iter().filter_map(|at| all.get(*at).copied()).collect();
                 if combination.len() == count

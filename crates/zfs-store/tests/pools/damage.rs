@@ -3,7 +3,7 @@
 //! What could break: reconstruction from some parity, or of some column; the order of the coefficients; a search that
 //! ends too early; an error counted on a disk that told the truth; a panic where too much is lost.
 
-use crate::images::{Image, folder, images, unpack};
+use crate::images::{Disk, Image, folder, images, unpack};
 use crate::rig::{Pool, run};
 use crate::walk::{Walk, walk};
 use rt::{Buf, Device};
@@ -26,7 +26,7 @@ const REDUNDANT: [(&str, &[&[usize]], usize); 8] = [
 
 /// What is done to a disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Harm {
+pub enum Harm {
     /// It isn't there.
     Missing,
     /// All of its data area is zeros.
@@ -65,8 +65,8 @@ fn spoil(images: &mut [Image], victims: &[usize], harm: Harm, prng: &mut Prng) {
 
 /// Opens the pool with the victims spoilt after it was opened, so that finding the labels is not what is tested; but a
 /// missing disk is missing from the start.
-fn read(
-    disks: &[Vec<u8>],
+pub fn read(
+    disks: &[Disk],
     victims: Vec<usize>,
     harm: Harm,
     seed: u64,

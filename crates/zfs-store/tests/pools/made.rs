@@ -1,5 +1,5 @@
-//! Vdevs that no fixture has, written here block by block as the layouts say: any width, expansions under way, spares and
-//! replacements, removed vdevs with split blocks, forged gangs.
+//! Vdevs that no fixture has, written here block by block as the layouts say: any width, expansions under way,
+//! spares and replacements, removed vdevs with split blocks, forged gangs.
 //!
 //! What could break: a combination of suspects that is left out, a truthful leaf that gets the blame, a stale leaf
 //! that is believed, a chain of headers without end.
@@ -8,6 +8,7 @@ use crate::rig::run;
 use codec::checksum::{Sum, sha256};
 use codec::parity;
 use proptest::prelude::*;
+use rt::filter::{Effect, Fault, Rule};
 use rt::{Buf, DeviceRef, MemoryDevice, Priority, Rt};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -379,6 +380,38 @@ fn a_stale_copy_is_asked_last_and_not_blamed() {
             assert_eq!(read(&tree, &at).await, (Err(BlockErrorKind::Checksum), vec![]));
         });
     }
+}
+
+#[test]
+fn unreadable_places_are_counted_once_and_made_up_for() {
+    let block = random(12 << 9, 8);
+    let devices = Devices::new(4, ByteCount::mib(16));
+    // Two blocks: one as raidz lays it out now, one from before an expansion, whose sectors are read in one go.
+    let new = map::map(0, block.len(), 9, 4, 1);
+    let old = map::map_expanded(1 << 20, block.len(), 9, (4, 3), 1, None);
+    devices.write(&new, &block);
+    devices.write(&old, &block);
+    let bad = old.rows.iter().flat_map(|row| &row.columns).rev().find(|column| column.child == 2);
+    let bad = bad.expect("the child has some of it").at;
+    run(|rt| async move {
+        let fault = Fault::new(devices.refs()[&3].clone(), &rt, Prng::new(1));
+        for at in [0, bad] {
+            let place = Offset(DATA_START + at);
+            fault.add(Rule::new(Effect::Unreadable).within(place, ByteCount(512)));
+        }
+        let mut refs = devices.refs();
+        refs.insert(3, fault);
+        let config = top(0, 9, raidz(1, false, &[BIRTH + 1]), leaves(4));
+        let tree = Tree::open(&rt, &[config], &refs).expect("a tree");
+        let errors = |tree: &Tree| tree.report()[0].children[2].errors;
+        let at = read_at(&block, 0, 0, BIRTH + 1);
+        assert_eq!(tree.read(&at).await, Ok(Buf::copy_of(&block)));
+        assert_eq!(errors(&tree), Errors { read: 1, ..Errors::default() });
+        let at = read_at(&block, 0, 1 << 20, BIRTH);
+        assert_eq!(tree.read(&at).await, Ok(Buf::copy_of(&block)));
+        assert_eq!(errors(&tree), Errors { read: 2, ..Errors::default() });
+        assert_eq!(tree.report()[0].errors, Errors::default());
+    });
 }
 
 #[test]

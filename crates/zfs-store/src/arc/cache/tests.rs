@@ -1,5 +1,5 @@
-//! What could break: lists whose bytes no longer match their entries, a cache that outgrows its size, a scan that drives
-//! out what is used, blocks read ahead that drive out what was wanted or never stay long enough.
+//! What could break: lists whose bytes no longer match their entries, a cache that outgrows its size, a scan that
+//! drives out what is used, blocks read ahead that drive out what was wanted or never stay long enough.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! The seeds of dRAID's permutations: published numbers, a part of the on-disk format.
 //!
-//! A dRAID of n children permutes them by the map of n. A map is made from its seed ([`permutations`]), so only seeds
-//! stand here, with the number of permutations and the checksum of what must come out: the first word of fletcher4 over the
-//! permutations, a byte a child.
+//! A dRAID of n children permutes them by the map of n. A map is made from its seed ([`permutations`]), so only
+//! seeds stand here, with the number of permutations and the checksum of what must come out: the first word of
+//! fletcher4 over the permutations, a byte a child.
 //!
 //! Source: OpenZFS, `vdev_draid.c` (`draid_maps`); the generator is xoroshiro128++ by Blackman and Vigna.
 
@@ -13,8 +13,8 @@ pub const CHILDREN: std::ops::RangeInclusive<usize> = 2..=255;
 /// The first half of the generator's state; the second is the map's seed.
 const SEED: u64 = 0x000d_7a1d_5eed;
 
-/// The permutations of a map, one after another, a byte a child: in turn, each is the shuffled one before. Nothing where
-/// there is no map for so many children.
+/// The permutations of a map, one after another, a byte a child: in turn, each is the shuffled one before. Nothing
+/// where there is no map for so many children.
 ///
 /// # Panics
 /// What comes out isn't what the table says: our bug.

@@ -2,15 +2,15 @@
 //!
 //! # The layout
 //!
-//! Each child is cut into rows of 16 MiB ([`ROW_BYTES`]). A *group* is as many columns as data and parity
-//! together, a row high. Groups are laid side by side over the children that are not spare, and go on in the next row where
-//! the children end; after `groups` groups a whole number of rows is full: a *slice*. Offsets fill a
-//! group before they go on to the next.
+//! Each child is cut into rows of 16 MiB ([`ROW_BYTES`]). A *group* is as many columns as data and parity together,
+//! a row high. Groups are laid side by side over the children that are not spare, and go on in the next row where
+//! the children end; after `groups` groups a whole number of rows is full: a *slice*. Offsets fill a group before
+//! they go on to the next.
 //!
-//! Which child a column is, a permutation says, another for each slice (`maps`): slice s takes permutation
-//! s / n, with s mod n added to each of its numbers, modulo n children. The last places of each permutation are
-//! the spares: in the place of a lost child, *spare k* is the child that stands k places before the end, another one in each
-//! slice.
+//! Which child a column is, a permutation says, another for each slice (`maps`): slice s takes permutation s / n,
+//! with s mod n added to each of its numbers, modulo n children. The last places of each permutation are the
+//! spares: in the place of a lost child, *spare k* is the child that stands k places before the end, another one in
+//! each slice.
 //!
 //! ```text
 //!   5 children, 1 spare, groups of 3 (2 data, 1 parity):       group 0   group 0   group 0   group 1   spare
@@ -18,13 +18,13 @@
 //!                                                              group 2   group 3   group 3   group 3   spare
 //! ```
 //!
-//! A block takes whole rows of sectors of its group, padded with zeros; it may run over from one group into the next, as
-//! a second row of the map. Data runs down the columns as in raidz, and the parities are the same.
+//! A block takes whole rows of sectors of its group, padded with zeros; it may run over from one group into the
+//! next, as a second row of the map. Data runs down the columns as in raidz, and the parities are the same.
 //!
 //! # Rules
 //!
-//! 1. Numbers that don't fit together are refused when the tree is made; offsets that are no multiple of a group's sectors
-//!    when they are read.
+//! 1. Numbers that don't fit together are refused when the tree is made; offsets that are no multiple of a group's
+//!    sectors when they are read.
 //! 2. dRAIDs with failure domains (`draid_nchildren` in the configuration; newer than this format's 2.3) are refused.
 //!
 //! Source: OpenZFS, `vdev_draid.c`.

@@ -1,7 +1,7 @@
 //! Spare space of a dRAID, in the place of a lost device: a leaf that lies on another child in each slice.
 //!
-//! The child may be lost too, and have spare space in its place: then that is asked, and so on. Each step leads from one
-//! spare to another, and there are only so many.
+//! The child may be lost too, and have spare space in its place: then that is asked, and so on. Each step leads
+//! from one spare to another, and there are only so many.
 
 use super::Layout;
 use crate::vdev::copies::Copies;
