@@ -322,7 +322,11 @@ impl Stream for SocketStream {
 
 impl Host {
     /// Waits until a socket is ready for these `poll` events, or broken.
-    pub(crate) async fn ready(&self, socket: &Arc<OwnedFd>, events: libc::c_short) -> Result<(), Errno> {
+    pub(crate) async fn ready(
+        &self,
+        socket: &Arc<OwnedFd>,
+        events: libc::c_short,
+    ) -> Result<(), Errno> {
         match &self.0 {
             Driver::Uring(reactor) => Rc::clone(reactor).ready(Arc::clone(socket), events).await,
             _ => readiness::ready(Arc::clone(socket), events).await,

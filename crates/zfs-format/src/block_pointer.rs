@@ -451,7 +451,8 @@ impl BlockPointer {
         (self.uses_crypt() && self.object_type() != ObjectType::OBJSET).then(|| self.mac_bytes())
     }
 
-    fn mac_bytes(&self) -> [u8; 16] {
+    /// The last two words of the checksum as bytes: a MAC, or zeros in a hole.
+    pub(crate) fn mac_bytes(&self) -> [u8; 16] {
         let mut mac = [0; 16];
         mac[..8].copy_from_slice(&self.endian().bytes(self.words[CHECKSUM + 2]));
         mac[8..].copy_from_slice(&self.endian().bytes(self.words[CHECKSUM + 3]));
@@ -464,31 +465,6 @@ impl BlockPointer {
         for (word, bytes) in self.words[CHECKSUM + 2..].iter_mut().zip(mac.as_chunks::<8>().0) {
             *word = endian.u64(*bytes);
         }
-    }
-
-    /// What stands for this pointer in the MAC of the block that holds it: properties and MAC. Properties that may
-    /// differ on another machine that holds the same data are taken out: which ones, depends on the version of the
-    /// dataset's [key](crate::dsl::crypto_key::CryptoKey).
-    pub(crate) fn portable(&self, version: u64) -> (u64, [u8; 16]) {
-        let mac = if self.object_type() == ObjectType::OBJSET { [0; 16] } else { self.mac_bytes() };
-        let mut portable = *self;
-        let word = &mut portable.words[PROPERTIES];
-        // Dedup and checksum.
-        set_bits(word, 62, 1, 0);
-        set_bits(word, 40, 8, 0);
-        if version == 0 || self.level() != 0 {
-            // The physical size.
-            set_bits(word, 16, 16, 0);
-        }
-        if version != 0 && self.level() != 0 {
-            // Byte order and compression.
-            set_bits(word, 63, 1, 0);
-            set_bits(word, 32, 7, 0);
-        }
-        if version != 0 && self.is_hole() {
-            *word = 0;
-        }
-        (portable.words[PROPERTIES], mac)
     }
 
     /// The bytes that an embedded pointer holds, as stored: of the physical size, to be decompressed to

@@ -9,10 +9,11 @@
 //! # Why so
 //!
 //! All of them use the processor's AES and carry-less multiplication where it has them, and find out by themselves.
-//! GCM is the default of ZFS and decides how fast an encrypted pool is: measured side by side, ring decrypts three
-//! times what aes-gcm does, which goes over the data twice. CCM is two passes of AES, one of which can't run in
-//! parallel; the ready-made crate asks what the processor can do anew for each block of 16 bytes, which costs it five
-//! sixths of the speed, so the 60 lines are here and the crate is what the tests compare with.
+//! GCM is the default of ZFS and decides how fast an encrypted pool is: measured side by side, ring does three times
+//! what aes-gcm does (7.8 against 2.1 GB/s), which goes over the data twice. CCM is a chain of AES that can't run in
+//! parallel; the ready-made crate asks what the processor can do anew for each block of 16 bytes, which costs it three
+//! quarters of the speed (0.2 against 0.8 GB/s), so some hundred lines are here and the crate is what the tests compare
+//! with. `cargo xtask bench codec` measures ours beside OpenSSL's.
 //!
 //! # Rules
 //!

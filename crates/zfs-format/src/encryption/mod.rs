@@ -30,6 +30,7 @@ pub use objset::{ObjsetMessages, objset};
 
 use crate::block_pointer::{BlockPointer, indirect};
 use crate::error::FormatError;
+use crate::object_type::ObjectType;
 use crate::wire::Endian;
 use std::ops::Range;
 
@@ -49,9 +50,37 @@ pub struct Parts {
     pub end: usize,
 }
 
+/// The word of a pointer that holds its properties.
+const PROPERTIES: usize = 6;
+/// In it: the physical size.
+const PHYSICAL_SIZE: u64 = 0xffff << 16;
+/// In it: the compression.
+const COMPRESSION: u64 = 0x7f << 32;
+/// In it: the checksum's function.
+const CHECKSUM: u64 = 0xff << 40;
+/// In it: whether the block is deduplicated.
+const DEDUP: u64 = 1 << 62;
+/// In it: the byte order.
+const BYTE_ORDER: u64 = 1 << 63;
+
+/// A pointer's properties without those that may differ on another machine that holds the same data.
+fn portable(pointer: &BlockPointer, version: u64) -> u64 {
+    let properties = pointer.words[PROPERTIES] & !(DEDUP | CHECKSUM);
+    match version {
+        0 => properties & !PHYSICAL_SIZE,
+        _ if pointer.is_hole() => 0,
+        // The levels above are not in a raw stream, so who receives it makes them anew.
+        _ if pointer.level() != 0 => properties & !(BYTE_ORDER | COMPRESSION | PHYSICAL_SIZE),
+        _ => properties,
+    }
+}
+
 /// Adds what stands for a pointer.
 fn add_pointer(to: &mut Vec<u8>, pointer: &BlockPointer, version: u64) {
-    let (properties, mac) = pointer.portable(version);
+    // An objset's MACs stand in the objset.
+    let is_objset = pointer.object_type() == ObjectType::OBJSET;
+    let mac = if is_objset { [0; 16] } else { pointer.mac_bytes() };
+    let properties = portable(pointer, version);
     let mut bytes = [0; POINTER_BYTES];
     bytes[..8].copy_from_slice(&properties.to_le_bytes());
     bytes[8..24].copy_from_slice(&mac);

@@ -4,7 +4,6 @@
 use super::*;
 use crate::block_pointer::Dva;
 use crate::dnode::{BLOCK_BYTES, Dnode};
-use crate::object_type::ObjectType;
 use crate::objset::{Objset, ObjsetKind, ObjsetSize, flags};
 use crate::wire::{Record, Wire};
 use crate::zil::Chain;
