@@ -98,6 +98,14 @@ impl Zap {
         self.len() == 0
     }
 
+    /// The hash of a name: OpenZFS lists entries in its order, of small tables too.
+    pub fn hash(&self, name: &[u8]) -> u64 {
+        match &self.form {
+            Form::Micro(zap) => hash_name(name, zap.salt, 0),
+            Form::Fat(header) => hash_name(name, header.salt, header.flags),
+        }
+    }
+
     fn normalization(&self) -> u64 {
         match &self.form {
             Form::Micro(zap) => zap.normalization,

@@ -10,6 +10,8 @@ use std::process::{Command, Stdio};
 fn ls_lists_what_is_there_and_cat_gives_its_bytes() {
     let Some(fixture) = Fixture::unpack("single") else { return };
     let entries = fixture.entries("t_single");
+    // What else lies in the folder of the disks is passed over.
+    std::fs::write(fixture.path().join("README"), "no disk").expect("written");
     let listed = fixture.prints(&["zfs", "ls", "-R", "-a", "--json", "t_single:"]);
     let listed: Value = serde_json::from_slice(&listed).expect("JSON");
     let whole = |line: &Value| {

@@ -11,8 +11,9 @@
 //!   in both, of two generations        removed, and another one added
 //! ```
 //!
-//! A file's path is found by its parent, and its name by looking for its number there. Files without a name (removed while
-//! open) are passed over; attributes' hidden directories are shown as `<xattrdir>`.
+//! A file's path is found by its parent, and its name by looking for its number there, of several names the one of the
+//! lowest hash. Files without a name (removed while open) are passed over; attributes' hidden directories are shown as
+//! `<xattrdir>`.
 //!
 //! Source: OpenZFS, `libzfs_diff.c`, `dmu_diff.c`, `zfs_znode.c`.
 
@@ -279,7 +280,11 @@ impl Side {
             Some(names) => names,
             None => {
                 let mut by_object = BTreeMap::new();
-                for name in self.files.names(parent).await? {
+                // Of several names in one directory OpenZFS finds the one of the lowest hash.
+                let table = Zap::open(parent.object().clone()).await?;
+                let mut names = self.files.names(parent).await?;
+                names.sort_by_cached_key(|name| table.hash(&name.name));
+                for name in names {
                     by_object.entry(name.entry.object).or_insert(name.name);
                 }
                 let names = Rc::new(by_object);

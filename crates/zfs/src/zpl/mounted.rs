@@ -481,9 +481,10 @@ impl Shared {
 
     async fn usage(&self) -> Result<Usage, InodeError> {
         let served = self.served.borrow().first().cloned().ok_or(InodeError::Gone)?;
-        let space = self.spa.space().await.map_err(|error| wrong(&error))?;
         let used = served.dataset.head.referenced_bytes;
-        let free = space.capacity.saturating_sub(space.deflated);
+        // Who can't be told how much is free is told that nothing is: nothing can be written anyway.
+        let space = self.spa.space().await;
+        let free = space.map_or(0, |space| space.capacity.saturating_sub(space.deflated));
         let (total, free) = (ByteCount(used.saturating_add(free)), ByteCount(free));
         Ok(Usage { total, free, files: 0, files_free: 0 })
     }
