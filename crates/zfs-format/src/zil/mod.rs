@@ -82,6 +82,9 @@ pub struct LogBlock {
     pub endian: Endian,
 }
 
+/// A function over bytes of an order.
+type Hash<'a> = dyn Fn(&[u8], Endian) -> Checksum + 'a;
+
 /// Where chain and records lie.
 fn chain_at(pointer: &BlockPointer, len: usize) -> Option<(bool, usize)> {
     match pointer.checksum_function() {
@@ -117,7 +120,7 @@ impl LogBlock {
     fn read(
         block: &[u8],
         pointer: &BlockPointer,
-        hash: Option<&dyn Fn(&[u8], Endian) -> Checksum>,
+        hash: Option<&Hash<'_>>,
     ) -> Result<LogBlock, FormatError> {
         let mut from = Reader::new(NAME, block, Endian::Little);
         let (slim, at) =

@@ -135,7 +135,7 @@ impl Dsl {
         if found == bonus {
             return Ok(());
         }
-        Err(self.mos.wrong(object.number(), Problem::Type { found: found, expected }))
+        Err(self.mos.wrong(object.number(), Problem::Type { found, expected }))
     }
 
     async fn fields(&self, object: Object) -> Result<Option<Zap>, ZfsError> {

@@ -11,6 +11,9 @@ use zfs_format::nvlist::{NvList, Value};
 use zfs_format::zpl::attributes::names;
 use zfs_format::zpl::directory::FileKind;
 
+/// A name and a value.
+pub type ExtendedAttribute = (Vec<u8>, Vec<u8>);
+
 /// Namespaces of Linux.
 const NAMESPACES: [&str; 4] = ["user.", "system.", "security.", "trusted."];
 /// Bytes of one attribute's value that are read: Linux takes no longer ones.
@@ -27,7 +30,7 @@ impl FileSystem {
     pub async fn extended_attributes(
         &self,
         node: &Node,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ZfsError> {
+    ) -> Result<Vec<ExtendedAttribute>, ZfsError> {
         let mut found = self.listed(node)?;
         if node.attributes.extended_attributes != 0 {
             let directory = self.node(node.attributes.extended_attributes).await?;
@@ -61,7 +64,7 @@ impl FileSystem {
     }
 
     /// Those that stand among the attributes.
-    fn listed(&self, node: &Node) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ZfsError> {
+    fn listed(&self, node: &Node) -> Result<Vec<ExtendedAttribute>, ZfsError> {
         let bytes = self.system(node, names::EXTENDED_ATTRIBUTE_LIST).unwrap_or_default();
         if bytes.is_empty() {
             return Ok(Vec::new());

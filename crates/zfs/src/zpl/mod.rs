@@ -15,6 +15,8 @@ mod extended;
 pub mod mounted;
 pub(crate) mod replay;
 
+pub use extended::ExtendedAttribute;
+
 use crate::dmu::overlay::Overlay;
 use crate::dmu::{Object, Objset};
 use crate::error::{Problem, ZfsError};

@@ -12,6 +12,7 @@ use clap::Args;
 use lab::report::printable;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -88,8 +89,8 @@ async fn named(spa: &Spa, scrubbed: &Scrubbed) -> Vec<Named> {
         let at = damaged.at;
         let dataset = datasets.get(&at.objset).cloned();
         let dataset = dataset.unwrap_or_else(|| format!("dataset {}", at.objset));
-        if !systems.contains_key(&at.objset) {
-            systems.insert(at.objset, file_system(spa, &dataset).await);
+        if let Entry::Vacant(place) = systems.entry(at.objset) {
+            place.insert(file_system(spa, &dataset).await);
         }
         let key = (at.objset, at.object);
         if let (false, Some(Some(system))) = (paths.contains_key(&key), systems.get(&at.objset)) {
