@@ -4,10 +4,10 @@
 //! SIGTERM) or the directory is unmounted from outside (`umount DIR`). Who still has files open there when it
 //! stops gets errors; the pool is only read, so nothing is lost.
 
-use super::zfs::source::{KeyArgs, Session};
+use super::zfs::source::{Session, ViewArgs};
 use crate::commands::{Failure, print};
 use crate::serve::Told;
-use ::zfs::zpl::mounted::Mounted;
+use ::zfs::zpl::mounted::{MountOptions, Mounted};
 use clap::{Args, ValueEnum};
 use export::fuse::Server;
 use futures_util::future::{Either, select};
@@ -29,7 +29,7 @@ pub struct MountArgs {
     #[arg(long, value_enum, default_value_t = SnapshotDirectory::Hidden)]
     snapdir: SnapshotDirectory,
     #[command(flatten)]
-    keys: KeyArgs,
+    view: ViewArgs,
 }
 
 /// Whether `.zfs` is listed, as the property `snapdir` has it.
@@ -44,14 +44,17 @@ enum SnapshotDirectory {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &MountArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let session = Session::open(paths, &args.keys)?;
+    let session = Session::open(paths, &args.view)?;
     let of = session.dataset(&args.dataset)?;
     let name = of.name().to_owned();
     // Says what to do with a volume.
     session.files(&of)?;
     let (spa, directory, dataset) = (Rc::clone(&of.spa), Rc::clone(&of.directory), of.dataset);
-    let shows = args.snapdir == SnapshotDirectory::Visible;
-    let opened = session.wait(async move { Mounted::open(&spa, directory, dataset, shows).await });
+    let how = MountOptions {
+        shows_control: args.snapdir == SnapshotDirectory::Visible,
+        with_log: session.replays(),
+    };
+    let opened = session.wait(async move { Mounted::open(&spa, directory, dataset, how).await });
     let failed = |error| Failure::failed(format!("mounting {name}: {error}"));
     let mounted = opened.map_err(failed)?;
     let runtime = session.pools.disks().runtime();

@@ -22,7 +22,7 @@
 //! The certificates' folder has the names that libnbd and QEMU use: `ca-cert.pem`, `server-cert.pem`,
 //! `server-key.pem`.
 
-use crate::commands::zfs::source::{KeyArgs, Session};
+use crate::commands::zfs::source::{Session, ViewArgs};
 use crate::commands::{Failure, say};
 use crate::disks::{Disks, Opened};
 use crate::pools::{Pools, pool_of};
@@ -61,7 +61,7 @@ pub struct ServeCommand {
     #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "config")]
     name: String,
     #[command(flatten)]
-    keys: KeyArgs,
+    view: ViewArgs,
 }
 
 #[derive(Deserialize)]
@@ -118,7 +118,7 @@ enum Clients {
 /// # Errors
 /// With the line to print.
 pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
-    let keys = command.keys.clone();
+    let view = command.view.clone();
     let configuration = match command {
         ServeCommand { config: Some(path), .. } => {
             let read = read(&path)?;
@@ -153,7 +153,7 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
         }
         false => Disks::open_files(&[], true)?,
     };
-    let session = Session::over(Pools::over(disks), &keys);
+    let session = Session::over(Pools::over(disks), &view);
     let exports = configuration.export.into_iter().map(|settings| open(&session, settings));
     let exports = exports.collect::<Result<Vec<Export>, Failure>>()?;
     serve::until_told_to_stop(session.pools.disks().runtime(), exports, &addresses, tls)

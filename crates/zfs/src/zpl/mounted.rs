@@ -24,6 +24,7 @@ use crate::dsl::{Dataset, Directory};
 use crate::error::{Problem, ZfsError};
 use crate::spa::Spa;
 use crate::zap::Cursor;
+use crate::zil;
 use answer::{attributes, kind_of, wrong};
 use rt::SgList;
 use rt::inodes::{
@@ -57,10 +58,19 @@ const OPEN_MAX: usize = 1024;
 #[derive(Clone)]
 pub struct Mounted(Rc<Shared>);
 
+/// How a dataset is mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Whether `.zfs` is listed.
+    pub shows_control: bool,
+    /// Whether intent logs are laid over datasets.
+    pub with_log: bool,
+}
+
 struct Shared {
     spa: Rc<Spa>,
     name: Rc<str>,
-    shows_control: bool,
+    how: MountOptions,
     served: RefCell<Vec<Rc<Served>>>,
     /// Datasets that are served, by their object.
     known: RefCell<BTreeMap<u64, usize>>,
@@ -118,7 +128,7 @@ impl Served {
 }
 
 impl Mounted {
-    /// The dataset, with all that is below it. `shows_control`: whether `.zfs` is listed.
+    /// The dataset, with all that is below it.
     ///
     /// # Errors
     /// It is no file system, or can't be had.
@@ -126,12 +136,12 @@ impl Mounted {
         spa: &Rc<Spa>,
         directory: Rc<Directory>,
         dataset: Dataset,
-        shows_control: bool,
+        how: MountOptions,
     ) -> Result<Mounted, ZfsError> {
         let name = dataset.name.as_str().into();
         let (served, known, open) = Default::default();
         let spa = Rc::clone(spa);
-        let shared = Shared { spa, name, shows_control, served, known, open };
+        let shared = Shared { spa, name, how, served, known, open };
         let mounted = Mounted(Rc::new(shared));
         mounted.0.serve(&directory, dataset, Node::ROOT).await?;
         Ok(mounted)
@@ -151,8 +161,15 @@ impl Shared {
             return Ok(served);
         }
         let objset = self.spa.objset(directory, &dataset).await?;
-        let files = FileSystem::open(&objset).await?;
         let is_snapshot = dataset.snapshot_name().is_some();
+        // What was logged is of the head.
+        let files = match self.how.with_log && !is_snapshot {
+            true => {
+                let records = zil::unreplayed(&objset, self.spa.uberblock.txg).await?;
+                FileSystem::open_with_log(&objset, &records).await?
+            }
+            false => FileSystem::open(&objset).await?,
+        };
         let children = match is_snapshot {
             true => Vec::new(),
             false => self.children(directory).await?,
@@ -436,7 +453,7 @@ impl Shared {
             let (kind, cookie) = (InodeKind::Directory, Cookie(CHILDREN_FROM + at as u64 + 1));
             entries.push(ListEntry { name: name.clone(), node, inode, kind, cookie });
         }
-        let shows = self.shows_control && !served.is_snapshot && after != CONTROL_COOKIE;
+        let shows = self.how.shows_control && !served.is_snapshot && after != CONTROL_COOKIE;
         if shows && entries.len() < entries_max {
             entries.push(ListEntry {
                 name: b".zfs".to_vec(),

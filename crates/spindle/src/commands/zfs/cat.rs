@@ -4,7 +4,7 @@
 //! is no failure. What can't be read ends a file: what follows it would stand at the wrong place.
 
 use super::pieces::{Piece, Pieces};
-use super::source::{KeyArgs, Session, Source};
+use super::source::{Session, Source, ViewArgs};
 use crate::commands::{Failure, say};
 use clap::Args;
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ pub struct CatArgs {
     #[arg(required = true, value_name = "DATASET[@SNAPSHOT]:PATH")]
     files: Vec<OsString>,
     #[command(flatten)]
-    keys: KeyArgs,
+    view: ViewArgs,
 }
 
 /// Carries out the command.
@@ -32,7 +32,7 @@ pub struct CatArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &CatArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let session = Session::open(paths, &args.keys)?;
+    let session = Session::open(paths, &args.view)?;
     let failed = |error| Failure::failed(format!("writing to standard output: {error}"));
     // Not through std's buffer, which would look for the last line end of each piece.
     let out = std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?;

@@ -21,7 +21,7 @@
 mod copy;
 mod tree;
 
-use super::source::{KeyArgs, Session, Source};
+use super::source::{Session, Source, ViewArgs};
 use crate::commands::{Failure, say};
 use ::host::directory::{self, Directory, EntryKind};
 use clap::Args;
@@ -56,7 +56,7 @@ pub struct CpArgs {
     #[arg(long)]
     skip_damaged: bool,
     #[command(flatten)]
-    keys: KeyArgs,
+    view: ViewArgs,
 }
 
 /// How a command is carried out.
@@ -71,7 +71,7 @@ struct Rules {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &CpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let session = Session::open(paths, &args.keys)?;
+    let session = Session::open(paths, &args.view)?;
     let rules = Rules { force: args.force, skip_damaged: args.skip_damaged };
     let many = args.sources.len() > 1;
     let copier = Rc::new(Copier::new(&session.rt(), rules));

@@ -4,7 +4,7 @@
 //! with the mountpoint. Bytes that are no printable ASCII, spaces and backslashes are written as `\0ooo`, unless
 //! `-h` says otherwise.
 
-use super::source::{KeyArgs, Session};
+use super::source::{KeyArgs, Session, ViewArgs};
 use crate::commands::{Failure, print};
 use crate::pools::{check_name, pool_of};
 use ::zfs::dsl::Directory;
@@ -70,7 +70,7 @@ pub fn run(args: &DiffArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     if pool_of(&later) != pool_of(earlier) {
         return Err(Failure::usage(format!("{} and {later} are of different pools", args.from)));
     }
-    let session = Session::open(paths, &args.keys)?;
+    let session = Session::open(paths, &ViewArgs::from(args.keys.clone()))?;
     let (from, to) = (session.dataset(&args.from)?, session.dataset(&later)?);
     let (spa, wanted, of) = (Rc::clone(&to.spa), from.dataset.number, Rc::clone(&to.directory));
     let (later_txg, head) = (to.dataset.head.creation_txg, from.directory.number);

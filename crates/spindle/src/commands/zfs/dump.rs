@@ -6,7 +6,7 @@
 
 use super::cat::write_zeros;
 use super::pieces::{Piece, Pieces};
-use super::source::{KeyArgs, Session};
+use super::source::{Session, ViewArgs};
 use crate::commands::md::{Progress, Sink};
 use crate::commands::{Failure, say};
 use clap::Args;
@@ -29,7 +29,7 @@ pub struct DumpArgs {
     #[arg(long)]
     skip_damaged: bool,
     #[command(flatten)]
-    keys: KeyArgs,
+    view: ViewArgs,
 }
 
 /// Carries out the command.
@@ -37,7 +37,7 @@ pub struct DumpArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let session = Session::open(paths, &args.keys)?;
+    let session = Session::open(paths, &args.view)?;
     let of = session.dataset(&args.volume)?;
     if of.objset.root().kind != ObjsetKind::Volume {
         let text = "it is a file system: spindle zfs cp -r copies its files";

@@ -4,7 +4,7 @@
 //! are in the order of their bytes. What can't be had is told, and the rest is listed all the same.
 
 use super::show;
-use super::source::{KeyArgs, Session, Source, complain};
+use super::source::{Session, Source, ViewArgs, complain};
 use crate::commands::{Failure, print};
 use ::zfs::ZfsError;
 use ::zfs::zpl::{FileSystem, Name, Node};
@@ -41,7 +41,7 @@ pub struct LsArgs {
     #[arg(short = 'j', long)]
     json: bool,
     #[command(flatten)]
-    keys: KeyArgs,
+    view: ViewArgs,
 }
 
 /// A line of the list.
@@ -57,7 +57,7 @@ struct Line {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &LsArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let session = Session::open(paths, &args.keys)?;
+    let session = Session::open(paths, &args.view)?;
     let lister = Lister {
         args,
         session: &session,

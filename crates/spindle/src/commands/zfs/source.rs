@@ -30,16 +30,30 @@ use zfs_format::objset::ObjsetKind;
 /// Bytes of a key that are read: the longest is a passphrase of 512 bytes.
 const KEY_BYTES_MAX: u64 = 4096;
 
-/// Where keys come from, and whether the intent log is laid over.
+/// Where keys come from.
 #[derive(Args, Clone, Default)]
 pub struct KeyArgs {
     /// The key of an encrypted dataset: a file with the passphrase, the hex digits or the raw bytes; - is
     /// standard input. Without it the key is asked for on a terminal
     #[arg(long, value_name = "FILE|-")]
     key_file: Option<PathBuf>,
+}
+
+/// How datasets are looked at.
+#[derive(Args, Clone, Default)]
+pub struct ViewArgs {
+    #[command(flatten)]
+    keys: KeyArgs,
     /// Lay the intent log over the dataset, in memory: what it would be after a replay, of a pool that was not closed
     #[arg(long)]
     replay_view: bool,
+}
+
+impl From<KeyArgs> for ViewArgs {
+    /// The datasets as the pool has them.
+    fn from(keys: KeyArgs) -> ViewArgs {
+        ViewArgs { keys, replay_view: false }
+    }
 }
 
 /// Pools that were opened, and keys.
@@ -47,7 +61,7 @@ pub struct Session {
     /// The pools.
     pub pools: Pools,
     open: RefCell<BTreeMap<String, Rc<Spa>>>,
-    keys: KeyArgs,
+    view: ViewArgs,
     given: RefCell<Option<Rc<Zeroizing<Vec<u8>>>>>,
     /// Datasets of whose log was told.
     told: RefCell<BTreeSet<String>>,
@@ -94,14 +108,19 @@ impl Session {
     ///
     /// # Errors
     /// Where there are no devices, or one can't be opened.
-    pub fn open(paths: &[PathBuf], keys: &KeyArgs) -> Result<Session, Failure> {
-        Ok(Session::over(Pools::find(paths)?, keys))
+    pub fn open(paths: &[PathBuf], view: &ViewArgs) -> Result<Session, Failure> {
+        Ok(Session::over(Pools::find(paths)?, view))
     }
 
     /// A session on pools that were found.
-    pub fn over(pools: Pools, keys: &KeyArgs) -> Session {
+    pub fn over(pools: Pools, view: &ViewArgs) -> Session {
         let (open, given, told) = Default::default();
-        Session { pools, open, keys: keys.clone(), given, told }
+        Session { pools, open, view: view.clone(), given, told }
+    }
+
+    /// Whether intent logs are laid over datasets.
+    pub fn replays(&self) -> bool {
+        self.view.replay_view
     }
 
     /// The executor.
@@ -193,7 +212,7 @@ impl Session {
         let (objset, synced) = (of.objset.clone(), of.spa.uberblock.txg);
         let records = self.wait(async move { zil::unreplayed(&objset, synced).await });
         let records = records.map_err(|error| of.failed(error))?;
-        if records.is_empty() || self.keys.replay_view {
+        if records.is_empty() || self.view.replay_view {
             return Ok((!records.is_empty()).then_some(records));
         }
         if self.told.borrow_mut().insert(of.name().to_owned()) {
@@ -259,7 +278,7 @@ impl Session {
         let stored =
             stored.map_err(|error| Failure::failed(format!("cannot open '{name}': {error}")))?;
         let Some(stored) = stored.filter(|stored| !spa.has_key(stored)) else { return Ok(()) };
-        let given = match (&self.keys.key_file, stored.key_format) {
+        let given = match (&self.view.keys.key_file, stored.key_format) {
             (Some(path), _) => self.key_of_file(path)?,
             (None, KeyFormat::Passphrase | KeyFormat::Hex) if std::io::stdin().is_terminal() => {
                 let typed = rpassword::prompt_password(format!("key of {name}: "));

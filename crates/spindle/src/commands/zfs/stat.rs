@@ -5,7 +5,7 @@
 //! that `nfs4_getfacl` prints.
 
 use super::show;
-use super::source::{KeyArgs, Session, Source};
+use super::source::{Session, Source, ViewArgs};
 use crate::commands::{Failure, print};
 use ::zfs::ZfsError;
 use ::zfs::zpl::{FileSystem, Node};
@@ -33,7 +33,7 @@ pub struct StatArgs {
     #[arg(short = 'j', long)]
     json: bool,
     #[command(flatten)]
-    keys: KeyArgs,
+    view: ViewArgs,
 }
 
 /// What is known beyond attributes.
@@ -51,7 +51,7 @@ struct Known {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &StatArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let session = Session::open(paths, &args.keys)?;
+    let session = Session::open(paths, &args.view)?;
     let mut values = Vec::new();
     for argument in &args.files {
         let source = session.source(argument)?;
