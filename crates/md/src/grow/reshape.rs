@@ -62,7 +62,7 @@ const ROW_MAX: ByteCount = ByteCount::gib(1);
 /// Sectors behind a superblock that md keeps free of data.
 const BEHIND_SUPERBLOCK: u64 = 72;
 
-/// A reshape under way: see the [module](self).
+/// A reshape under way: see the head of this file.
 pub struct Reshape {
     pages: Pages,
     before: Rc<Array>,

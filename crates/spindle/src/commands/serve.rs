@@ -45,7 +45,7 @@ pub struct ServeCommand {
     #[arg(required_unless_present_any = ["config", "volume"], conflicts_with_all = ["config", "volume"])]
     file: Option<PathBuf>,
     /// Serve what lies on the devices (-d): a RAID set's name, GROUP/VOLUME, DEVICE:N for a partition, or a ZFS
-    /// volume, POOL/VOLUME[@SNAPSHOT], which can only be read
+    /// volume, POOL/VOLUME or POOL/VOLUME@SNAPSHOT, which can only be read
     #[arg(long, value_name = "VOLUME", conflicts_with = "config")]
     volume: Option<String>,
     /// Serve what this file says
