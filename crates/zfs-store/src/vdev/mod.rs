@@ -307,19 +307,18 @@ impl Tree {
     /// # Errors
     /// The place can't be, or the block can't be made of what is there: see [`BlockErrorKind`].
     pub async fn read(&self, read: &ReadAt) -> Result<Buf, BlockErrorKind> {
-        let (number, offset, size) = (read.dva.vdev(), read.dva.offset(), read.size);
+        let ask = self.ask(read)?;
+        let bytes = self.read_from(read.dva.vdev(), read.dva.offset(), &ask).await?;
+        Ok(if bytes.len() == ask.size { bytes } else { bytes.slice(0..ask.size) })
+    }
+
+    /// What is asked of the vdevs below, with a size that can be.
+    fn ask<'a>(&'a self, read: &'a ReadAt) -> Result<Ask<'a>, BlockErrorKind> {
+        let ReadAt { size, birth, ref expected, priority, .. } = *read;
         if size == 0 || size > BLOCK_BYTES_MAX {
             return Err(wrong("physical size", size));
         }
-        let ask = Ask {
-            rt: &self.rt,
-            birth: read.birth,
-            priority: read.priority,
-            size: size as usize,
-            expected: &read.expected,
-        };
-        let bytes = self.read_from(number, offset, &ask).await?;
-        Ok(if bytes.len() as u64 == size { bytes } else { bytes.slice(0..size as usize) })
+        Ok(Ask { rt: &self.rt, birth, priority, size: size as usize, expected })
     }
 
     /// Reads from a top-level vdev, in whole sectors of it.
@@ -329,32 +328,49 @@ impl Tree {
         offset: u64,
         ask: &Ask<'_>,
     ) -> Result<Buf, BlockErrorKind> {
+        let (top, size) = self.top_at(number, offset, ask)?;
+        if let Node::Indirect(mapping) = &top.node {
+            let mapping = mapping.borrow().clone().ok_or(BlockErrorKind::Missing(number))?;
+            return self.read_indirect(&mapping, offset, ask).await;
+        }
+        top.made(number, offset, ask, top.node.read(offset, size, ask).await)
+    }
+
+    /// The top-level vdev of a place that can be, and bytes of whole sectors of it.
+    fn top_at(
+        &self,
+        number: u32,
+        offset: u64,
+        ask: &Ask<'_>,
+    ) -> Result<(&Top, usize), BlockErrorKind> {
         let top = self.tops.get(&number).ok_or(BlockErrorKind::NoVdev(number))?;
         let sector = 1_u64 << top.ashift;
         if offset >= OFFSET_MAX || !offset.is_multiple_of(sector) {
             return Err(wrong("offset", offset));
         }
-        let size = ask.size.next_multiple_of(sector as usize);
-        let result = match &top.node {
-            Node::Indirect(mapping) => {
-                let mapping = mapping.borrow().clone();
-                let mapping = mapping.ok_or(BlockErrorKind::Missing(number))?;
-                return self.read_indirect(&mapping, offset, ask).await;
-            }
-            node => match node.read(offset, size, ask).await {
-                Some(result) => result,
-                None => return Err(wrong("offset", offset)),
-            },
-        };
+        Ok((top, ask.size.next_multiple_of(sector as usize)))
+    }
+}
+
+impl Top {
+    /// What the vdev made of a block, if one can begin there. A failure is counted on it.
+    fn made(
+        &self,
+        number: u32,
+        offset: u64,
+        ask: &Ask<'_>,
+        result: Option<Result<Buf, Failure>>,
+    ) -> Result<Buf, BlockErrorKind> {
+        let Some(result) = result else { return Err(wrong("offset", offset)) };
         result.map_err(|failure| {
-            let mut errors = top.errors.get();
+            let mut errors = self.errors.get();
             match failure {
                 Failure::Checksum if ask.may_be_wrong() => {}
                 Failure::Checksum => errors.checksum += 1,
                 Failure::Io(IoErrorKind::Invalid) => {}
                 Failure::Io(_) | Failure::Missing => errors.read += 1,
             }
-            top.errors.set(errors);
+            self.errors.set(errors);
             failure.of(number)
         })
     }

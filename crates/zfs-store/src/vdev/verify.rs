@@ -9,14 +9,12 @@
 use super::copies::Copies;
 use super::indirect::Indirect;
 use super::leaf::on_device;
-use super::raidz::map::OFFSET_MAX;
 use super::striped::Suspects;
-use super::{Ask, Failure, Node, ReadAt, Tree, wrong};
+use super::{Ask, Failure, Node, ReadAt, Tree};
 use crate::block::BlockErrorKind;
 use crate::expected::Expected;
 use futures_util::future::join_all;
-use rt::{Buf, IoErrorKind};
-use zfs_format::block_pointer::BLOCK_BYTES_MAX;
+use rt::Buf;
 
 impl Tree {
     /// Reads all that there is of a block at one of its places, and counts errors on the leaves that have it wrong.
@@ -24,19 +22,9 @@ impl Tree {
     /// # Errors
     /// As of [`Tree::read`]: nothing there makes the block.
     pub async fn verify(&self, read: &ReadAt) -> Result<Buf, BlockErrorKind> {
-        let (number, offset, size) = (read.dva.vdev(), read.dva.offset(), read.size);
-        if size == 0 || size > BLOCK_BYTES_MAX {
-            return Err(wrong("physical size", size));
-        }
-        let ask = Ask {
-            rt: &self.rt,
-            birth: read.birth,
-            priority: read.priority,
-            size: size as usize,
-            expected: &read.expected,
-        };
-        let bytes = self.verify_at(number, offset, &ask).await?;
-        Ok(bytes.slice(0..size as usize))
+        let ask = self.ask(read)?;
+        let bytes = self.verify_at(read.dva.vdev(), read.dva.offset(), &ask).await?;
+        Ok(bytes.slice(0..ask.size))
     }
 
     async fn verify_at(
@@ -45,34 +33,12 @@ impl Tree {
         offset: u64,
         ask: &Ask<'_>,
     ) -> Result<Buf, BlockErrorKind> {
-        let top = self.tops.get(&number).ok_or(BlockErrorKind::NoVdev(number))?;
-        let sector = 1_u64 << top.ashift;
-        if offset >= OFFSET_MAX || !offset.is_multiple_of(sector) {
-            return Err(wrong("offset", offset));
+        let (top, size) = self.top_at(number, offset, ask)?;
+        if let Node::Indirect(mapping) = &top.node {
+            let mapping = mapping.borrow().clone().ok_or(BlockErrorKind::Missing(number))?;
+            return self.verify_indirect(&mapping, offset, ask).await;
         }
-        let size = ask.size.next_multiple_of(sector as usize);
-        let result = match &top.node {
-            Node::Indirect(mapping) => {
-                let mapping = mapping.borrow().clone();
-                let mapping = mapping.ok_or(BlockErrorKind::Missing(number))?;
-                return self.verify_indirect(&mapping, offset, ask).await;
-            }
-            node => match node.verify(offset, size, ask).await {
-                Some(result) => result,
-                None => return Err(wrong("offset", offset)),
-            },
-        };
-        result.map_err(|failure| {
-            let mut errors = top.errors.get();
-            match failure {
-                Failure::Checksum if ask.may_be_wrong() => {}
-                Failure::Checksum => errors.checksum += 1,
-                Failure::Io(IoErrorKind::Invalid) => {}
-                Failure::Io(_) | Failure::Missing => errors.read += 1,
-            }
-            top.errors.set(errors);
-            failure.of(number)
-        })
+        top.made(number, offset, ask, top.node.verify(offset, size, ask).await)
     }
 
     async fn verify_indirect(
