@@ -37,12 +37,9 @@ const META_DNODE: u64 = 0;
 pub struct Objset(Rc<Inner>);
 
 struct Inner {
-    rt: Rt,
-    blocks: Rc<dyn ReadBlocks>,
-    number: u64,
+    context: object::Context,
     root: objset::Objset,
     meta: Option<Object>,
-    key: Option<Rc<DatasetKey>>,
     overlay: RefCell<Option<Rc<Overlay>>>,
 }
 
@@ -64,22 +61,17 @@ impl Objset {
         let block = blocks.read(request).await?;
         let wrong = |error: FormatError| ZfsError::Format { objset: number, object: 0, error };
         let root = objset::Objset::decode(block.bytes(), pointer.endian()).map_err(wrong)?;
-        let context = object::Context {
-            rt: rt.clone(),
-            blocks: Rc::clone(blocks),
-            objset: number,
-            key: key.clone(),
-        };
-        let meta = root.meta_dnode.clone();
+        let (rt, blocks) = (rt.clone(), Rc::clone(blocks));
+        let context = object::Context { rt, blocks, objset: number, key };
         let endian = pointer.endian();
-        let meta = meta.map(|dnode| Object::new(context, META_DNODE, dnode, endian, None));
-        let (rt, blocks, overlay) = (rt.clone(), Rc::clone(blocks), RefCell::default());
-        Ok(Objset(Rc::new(Inner { rt, blocks, number, root, meta, key, overlay })))
+        let meta = root.meta_dnode.clone();
+        let meta = meta.map(|dnode| Object::new(context.clone(), META_DNODE, dnode, endian, None));
+        Ok(Objset(Rc::new(Inner { context, root, meta, overlay: RefCell::default() })))
     }
 
     /// The object of its dataset in the MOS; 0 for the MOS.
     pub fn number(&self) -> u64 {
-        self.0.number
+        self.0.context.objset
     }
 
     /// Its root block.
@@ -89,17 +81,17 @@ impl Objset {
 
     /// Its key, if it is encrypted and the key is loaded.
     pub fn key(&self) -> Option<&Rc<DatasetKey>> {
-        self.0.key.as_ref()
+        self.0.context.key.as_ref()
     }
 
     /// Where its blocks come from.
     pub fn blocks(&self) -> &Rc<dyn ReadBlocks> {
-        &self.0.blocks
+        &self.0.context.blocks
     }
 
     /// The executor.
     pub fn rt(&self) -> &Rt {
-        &self.0.rt
+        &self.0.context.rt
     }
 
     /// The array of dnodes, as an object.
@@ -112,7 +104,7 @@ impl Objset {
 
     /// An error about an object of this objset.
     pub fn wrong(&self, object: u64, problem: Problem) -> ZfsError {
-        ZfsError::Object { objset: self.0.number, object, problem }
+        ZfsError::Object { objset: self.0.context.objset, object, problem }
     }
 
     /// Lays an overlay over its objects. Objects that are open already don't change.
@@ -153,14 +145,14 @@ impl Objset {
         let absent = || self.wrong(number, Problem::Absent);
         let pointer = meta.pointer(block).await?.filter(|pointer| !pointer.is_hole());
         let pointer = pointer.ok_or_else(absent)?;
-        if self.0.key.is_some() || pointer.protection() != Protection::Encrypted {
+        if self.0.context.key.is_some() || pointer.protection() != Protection::Encrypted {
             return self.object(number).await;
         }
-        let at = Bookmark { objset: self.0.number, object: META_DNODE, level: 0, block };
+        let at = Bookmark { objset: self.0.context.objset, object: META_DNODE, level: 0, block };
         let mut request = self.request(pointer, at);
         // Blocks of dnodes that are encrypted are not compressed, so what is stored is what is meant.
         request.raw = true;
-        let bytes = self.0.blocks.read(request).await?;
+        let bytes = self.0.context.blocks.read(request).await?;
         let found = self.dnodes(&Block { bytes, endian: pointer.endian() })?;
         let dnode = found.into_iter().find(|(at, _)| *at == slot).map(|(_, dnode)| dnode);
         Ok(self.object_of(number, dnode.ok_or_else(absent)?, pointer.endian()))
@@ -193,25 +185,21 @@ impl Objset {
 
     /// An object whose dnode is at hand.
     pub fn object_of(&self, number: u64, dnode: Dnode, endian: Endian) -> Object {
-        let context = object::Context {
-            rt: self.0.rt.clone(),
-            blocks: Rc::clone(&self.0.blocks),
-            objset: self.0.number,
-            key: self.0.key.clone(),
-        };
+        let context = self.0.context.clone();
         let overlay = self.0.overlay.borrow();
         let patches = overlay.as_ref().and_then(|overlay| overlay.changes(number));
         Object::new(context, number, dnode, endian, patches)
     }
 
     fn dnodes(&self, block: &Block) -> Result<Vec<(usize, Dnode)>, ZfsError> {
-        let wrong = |error| ZfsError::Format { objset: self.0.number, object: META_DNODE, error };
+        let wrong =
+            |error| ZfsError::Format { objset: self.0.context.objset, object: META_DNODE, error };
         dnode::dnodes(block.bytes.bytes(), block.endian).map_err(wrong)
     }
 
     /// A request for a block of this objset.
     pub fn request(&self, pointer: BlockPointer, at: Bookmark) -> BlockRequest {
-        let mut request = BlockRequest::new(pointer, at).with_key(self.0.key.clone());
+        let mut request = BlockRequest::new(pointer, at).with_key(self.0.context.key.clone());
         request.priority = Priority::Foreground;
         request
     }
