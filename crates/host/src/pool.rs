@@ -21,6 +21,8 @@ use stdx::ByteCount;
 /// at 10 to 20 GB/s does 200 to 400 KB in that time. Less hands over at a loss; more leaves processors
 /// idle, and timers waiting.
 const OFFLOAD_BYTES_MIN: ByteCount = ByteCount::kib(512);
+/// The same for ciphers and decompression, which do 0.5 to 4 GB/s: 20 to 80 KB in that time.
+const OFFLOAD_SLOW_BYTES_MIN: ByteCount = ByteCount::kib(64);
 
 /// Calls on file trees (open, remove, list, ...) under way at the most, of all runtimes together. More
 /// keeps a network file system busier; each is a thread.
@@ -133,7 +135,11 @@ impl Drop for Pool {
 
 /// What becomes of a piece of work: small work is done at once, large work by a worker.
 pub(crate) fn plan(work: Work, processors: usize) -> ComputePlan {
-    if work.bytes < OFFLOAD_BYTES_MIN || processors == 1 || work.kind == WorkKind::Io {
+    let bytes_min = match work.kind {
+        WorkKind::Decompress | WorkKind::Decrypt => OFFLOAD_SLOW_BYTES_MIN,
+        _ => OFFLOAD_BYTES_MIN,
+    };
+    if work.bytes < bytes_min || processors == 1 || work.kind == WorkKind::Io {
         ComputePlan::Inline
     } else {
         ComputePlan::Offload

@@ -87,6 +87,8 @@ pub struct BlockRequest {
     pub raw: bool,
     /// Nobody waits for it yet.
     pub prefetch: bool,
+    /// Whoever asks goes through something large from end to end and won't ask for it again: a cache need not keep it.
+    pub once: bool,
     /// Whose reading it is.
     pub priority: Priority,
 }
@@ -95,7 +97,8 @@ impl BlockRequest {
     /// A block somebody waits for, of a dataset that is not encrypted.
     pub fn new(pointer: BlockPointer, at: Bookmark) -> BlockRequest {
         let priority = Priority::Foreground;
-        BlockRequest { pointer, at, key: None, raw: false, prefetch: false, priority }
+        let (raw, prefetch, once) = (false, false, false);
+        BlockRequest { pointer, at, key: None, raw, prefetch, once, priority }
     }
 
     /// The same, with the key of its dataset.

@@ -135,11 +135,8 @@ impl Shared {
     ) -> Result<Buf, BlockErrorKind> {
         let (key, pointer) = (key.block_key(pointer), *pointer);
         let work = Work::new(WorkKind::Decrypt, ByteCount(stored.len() as u64));
-        let job = move || {
-            let mut block =
-                stored.try_into_mut().unwrap_or_else(|buf| BufMut::copy_of(buf.bytes()));
-            key.open(&pointer, &mut block).map(|()| block.freeze())
-        };
+        let mut block = stored.try_into_mut().unwrap_or_else(|buf| BufMut::copy_of(buf.bytes()));
+        let job = move || key.open(&pointer, &mut block).map(|()| block.freeze());
         self.rt.compute(work, job).await
     }
 
@@ -239,11 +236,14 @@ impl Shared {
             }
         };
         let work = Work::new(WorkKind::Decompress, ByteCount(size as u64));
+        // Both buffers are of this thread's pool, and go back to it: the job gives back what it took.
+        let mut block = BufMut::for_overwrite(size);
         let job = move || {
-            let mut block = BufMut::for_overwrite(size);
-            form.decompress(stored.bytes(), &mut block).is_ok().then(|| block.freeze())
+            let is_right = form.decompress(stored.bytes(), &mut block).is_ok();
+            (is_right, block, stored)
         };
-        self.rt.compute(work, job).await.ok_or(BlockErrorKind::Decompress(name))
+        let (is_right, block, _stored) = self.rt.compute(work, job).await;
+        is_right.then(|| block.freeze()).ok_or(BlockErrorKind::Decompress(name))
     }
 }
 

@@ -52,7 +52,7 @@ extern void dmu_tx_commit(dmu_tx_t *);
 extern void dmu_write(objset_t *, uint64_t, uint64_t, uint64_t, const void *, dmu_tx_t *);
 extern int dmu_read(objset_t *, uint64_t, uint64_t, uint64_t, void *, uint32_t);
 
-enum { READ_WRITE = 3, LOCAL = 0x10, LZ4 = 15, OST_ZVOL = 3, OT_ZVOL = 23, OT_ZVOL_PROP = 24, WAIT = 1 };
+enum { READ_WRITE = 3, LOCAL = 8, LZ4 = 15, OST_ZVOL = 3, OT_ZVOL = 23, OT_ZVOL_PROP = 24, WAIT = 1 };
 enum { PIECE = 1 << 20, BLOCK = 128 << 10, DISKS = 4 };
 
 static uint64_t volume_bytes;

@@ -17,6 +17,10 @@
 //! found only in a dataset that was opened. A [`read`](ReadBlocks::read) without a key goes past the cache, and is
 //! refused below.
 //!
+//! **Reads that come once.** Who goes through a file or volume from end to end (`once`) takes what is here, and has the
+//! rest read without keeping it, as long as nobody else waits for it: so the cache stays as it was, and the same
+//! few buffers serve the whole stream.
+//!
 //! Which blocks stay is decided in `cache`. Errors are not kept. Scrubs read below this cache, since they are about
 //! what is on the disks.
 
@@ -77,6 +81,8 @@ struct Shared {
 struct Flight {
     /// Whether only reads ahead asked for it so far.
     ahead: bool,
+    /// Whether only such asked for it as won't again.
+    once: bool,
     waiting: Vec<oneshot::Sender<Result<Buf, BlockErrorKind>>>,
 }
 
@@ -138,6 +144,7 @@ impl ReadBlocks for Arc {
         let joined = match self.shared.flights.borrow_mut().get_mut(&key) {
             Some(flight) => {
                 flight.ahead &= request.prefetch;
+                flight.once &= request.once;
                 flight.waiting.push(sender);
                 None
             }
@@ -149,7 +156,8 @@ impl ReadBlocks for Arc {
                 if !request.prefetch {
                     self.shared.cache.borrow_mut().counts.misses += 1;
                 }
-                let flight = Flight { ahead: request.prefetch, waiting: vec![sender] };
+                let (ahead, once) = (request.prefetch, request.once);
+                let flight = Flight { ahead, once, waiting: vec![sender] };
                 self.shared.flights.borrow_mut().insert(key, flight);
                 let shared = Rc::clone(&self.shared);
                 self.shared.rt.spawn(shared.fly(key, request)).detach();
@@ -170,7 +178,9 @@ impl Shared {
         let result = self.below.read(request).await.map_err(|error| error.kind);
         let flight = self.flights.borrow_mut().remove(&key);
         let Some(flight) = flight else { return };
-        if let Ok(block) = &result {
+        if let Ok(block) = &result
+            && !flight.once
+        {
             let (mut cache, now) = (self.cache.borrow_mut(), self.rt.now());
             cache.insert(key, block.clone(), metadata, flight.ahead, now);
         }

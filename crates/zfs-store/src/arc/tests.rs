@@ -94,6 +94,23 @@ fn a_read_ends_though_who_began_it_has_gone() {
 }
 
 #[test]
+fn what_is_read_once_is_kept_only_if_somebody_else_waits_for_it() {
+    with_cache(|_, arc, below| async move {
+        let once = |offset| BlockRequest { once: true, ..request(offset, 0) };
+        assert_eq!(arc.read(once(512)).await, Ok(Buf::fill(512, 512)));
+        assert!(arc.cached(&pointer(512)).is_none());
+        for pair in [[once(1024), request(1024, 1)], [request(2048, 1), once(2048)]] {
+            let offset = pair[0].pointer.dva(0).offset();
+            let both = join_all(pair.map(|request| arc.read(request))).await;
+            assert!(both.iter().all(Result::is_ok));
+            assert!(arc.cached(&pointer(offset)).is_some());
+            arc.read(once(offset)).await.expect("it is there");
+        }
+        assert_eq!(below.reads.get(), 3);
+    });
+}
+
+#[test]
 fn stored_and_logical_bytes_are_two_things_and_holes_need_no_read() {
     with_cache(|_, arc, below| async move {
         arc.read(request(512, 0)).await.expect("it is read");

@@ -300,11 +300,14 @@ impl<'a> Reading<'a> {
         let work = Work::new(kind, ByteCount(self.map.size as u64));
         let (map, expected, size) =
             (Arc::clone(&self.map), self.ask.expected.clone(), self.ask.size);
+        // A worker gives back what it took: buffers belong to the pool of this thread.
+        let mut block = BufMut::for_overwrite(map.size);
         let job = move || {
-            let block = assemble(&map, &pieces);
-            expected.holds(block.get(..size).unwrap_or_default()).then(|| block.freeze())
+            assemble(&map, &pieces, &mut block);
+            (expected.holds(block.get(..size).unwrap_or_default()), block, pieces)
         };
-        self.ask.rt.compute(work, job).await
+        let (is_right, block, _pieces) = self.ask.rt.compute(work, job).await;
+        is_right.then(|| block.freeze())
     }
 
     /// Takes each combination of suspects, so many at least, for missing, until the rest gives the right bytes.
@@ -450,9 +453,8 @@ fn next_combination(chosen: &mut [usize], count: usize) -> bool {
     false
 }
 
-/// Puts the data together, and reconstructs what is missing of it. Each row has enough parities.
-fn assemble(map: &Map, pieces: &Pieces) -> BufMut {
-    let mut block = BufMut::for_overwrite(map.size);
+/// Puts the data together into `block`, and reconstructs what is missing of it. Each row has enough parities.
+fn assemble(map: &Map, pieces: &Pieces, block: &mut [u8]) {
     for (row, pieces) in map.rows.iter().zip(pieces) {
         let mut lost = false;
         for (column, piece) in row.columns.iter().zip(pieces).skip(map.parity) {
@@ -503,7 +505,6 @@ fn assemble(map: &Map, pieces: &Pieces) -> BufMut {
             block[at..at + bytes.len()].copy_from_slice(&bytes);
         }
     }
-    block
 }
 
 /// Which of these pieces differ from what they are in this block, by row and column.

@@ -122,7 +122,7 @@ impl Object {
         if let Some(block) = self.cached(number) {
             return Ok(block);
         }
-        self.own_block(number).await.map(|block| self.patched(number, block))
+        self.own_block(number, false).await.map(|block| self.patched(number, block))
     }
 
     /// The block with what a log adds to it.
@@ -136,7 +136,7 @@ impl Object {
         Block { bytes: patches.patched(at, &block.bytes), endian: block.endian }
     }
 
-    async fn own_block(&self, number: u64) -> Result<Block, ZfsError> {
+    async fn own_block(&self, number: u64, once: bool) -> Result<Block, ZfsError> {
         let zeros = || {
             let len = self.0.dnode.data_block_bytes() as usize;
             Block { bytes: Buf::zeros(len), endian: self.0.endian }
@@ -145,7 +145,8 @@ impl Object {
         if pointer.is_hole() {
             return Ok(zeros());
         }
-        let request = self.request(pointer, self.bookmark(0, number));
+        let mut request = self.request(pointer, self.bookmark(0, number));
+        request.once = once;
         let bytes = self.0.context.blocks.read(request).await?;
         Ok(Block { bytes, endian: pointer.endian() })
     }
@@ -227,6 +228,24 @@ impl Object {
     /// # Errors
     /// The first block that can't be had.
     pub async fn read(&self, offset: u64, len: usize) -> Result<SgList, ZfsError> {
+        if len > 0 {
+            let size = self.0.dnode.data_block_bytes().max(1);
+            let last = offset.saturating_add(len as u64) - 1;
+            self.read_ahead(offset / size, last / size);
+        }
+        self.read_blocks(offset, len, false).await
+    }
+
+    /// The same for a reader that goes through all of it once, and asks for the next bytes by itself while it deals with
+    /// these: nothing is read ahead, and what is not in the cache yet isn't kept there.
+    ///
+    /// # Errors
+    /// The first block that can't be had.
+    pub async fn read_once(&self, offset: u64, len: usize) -> Result<SgList, ZfsError> {
+        self.read_blocks(offset, len, true).await
+    }
+
+    async fn read_blocks(&self, offset: u64, len: usize, once: bool) -> Result<SgList, ZfsError> {
         let size = self.0.dnode.data_block_bytes().max(1);
         let mut list = SgList::new();
         if len == 0 {
@@ -234,7 +253,6 @@ impl Object {
         }
         let end = offset.saturating_add(len as u64);
         let (first, last) = (offset / size, (end - 1) / size);
-        self.read_ahead(first, last);
         let part = |number: u64, bytes: Buf| {
             let start = offset.saturating_sub(number * size).min(bytes.len() as u64) as usize;
             let stop = end.saturating_sub(number * size).min(bytes.len() as u64) as usize;
@@ -255,7 +273,10 @@ impl Object {
             }
             while next <= last && under_way.len() < READS_MAX {
                 let (object, number) = (self.clone(), next);
-                under_way.push_back(async move { (number, object.block(number).await) });
+                under_way.push_back(async move {
+                    let block = object.own_block(number, once).await;
+                    (number, block.map(|block| object.patched(number, block)))
+                });
                 next += 1;
             }
             let Some((number, block)) = under_way.next().await else { break };

@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rt::{Device, Request, SgList};
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -43,7 +44,7 @@ pub struct DumpArgs {
 /// Where the bytes go.
 pub enum Sink {
     /// A pipe: every byte.
-    Stream(std::io::Stdout),
+    Stream(File),
     /// A file or device, and whether it was empty, so that zeros can be left out.
     Place {
         /// It.
@@ -68,7 +69,7 @@ pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let is_stream = args.file.as_os_str() == "-";
     let was_there = args.file.exists();
     let sink = if is_stream {
-        Sink::Stream(std::io::stdout())
+        Sink::stream()?
     } else {
         Sink::open(&args.file, args.overwrite)?
     };
@@ -106,6 +107,16 @@ impl Sink {
         Ok(Sink::Place { file, sparse: is_file })
     }
 
+    /// Standard output. Not through std's buffer, which would look for the last line end of each piece.
+    ///
+    /// # Errors
+    /// It is closed.
+    pub fn stream() -> Result<Sink, Failure> {
+        let out = std::io::stdout().as_fd().try_clone_to_owned();
+        let out = out.map_err(|error| Failure::failed(format!("standard output: {error}")))?;
+        Ok(Sink::Stream(out.into()))
+    }
+
     /// Writes on.
     ///
     /// # Errors
@@ -127,7 +138,7 @@ impl Sink {
     /// The system's.
     pub fn finish(&mut self, size: u64) -> std::io::Result<()> {
         match self {
-            Sink::Stream(out) => out.flush(),
+            Sink::Stream(_) => Ok(()),
             Sink::Place { file, sparse } => {
                 if *sparse {
                     file.set_len(size)?;

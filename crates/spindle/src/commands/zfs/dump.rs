@@ -56,7 +56,7 @@ pub fn run(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let is_stream = args.file.as_os_str() == "-";
     let was_there = args.file.exists();
     let mut sink = match is_stream {
-        true => Sink::Stream(std::io::stdout()),
+        true => Sink::stream()?,
         false => Sink::open(&args.file, args.force)?,
     };
     let (path, rt, name) = (args.file.clone(), session.rt(), of.name().to_owned());

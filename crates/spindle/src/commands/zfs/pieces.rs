@@ -80,7 +80,7 @@ impl Pieces {
         }
         if self.at < self.careful_end {
             let len = (block - self.at % block).min(self.size - self.at);
-            return match self.object.read(self.at, len as usize).await {
+            return match self.object.read_once(self.at, len as usize).await {
                 Ok(data) => Piece::Data(data),
                 Err(error) => Piece::Damaged(len, error),
             };
@@ -113,7 +113,7 @@ impl Pieces {
         let block = self.object.dnode().data_block_bytes().max(1);
         let len = self.round(at, block).min(self.data_end) - at;
         let object = self.object.clone();
-        let read = self.rt.spawn(async move { object.read(at, len as usize).await });
+        let read = self.rt.spawn(async move { object.read_once(at, len as usize).await });
         Ahead { at, len, read }
     }
 
