@@ -1,16 +1,18 @@
 /*
  * The peer of `cargo xtask bench zfs-read`: makes a pool with OpenZFS's own code in user space (libzpool), and reads it.
  *
- *     zfs_read_peer DIR POOL MIB SEED_FILE
+ *     zfs_read_peer DIR POOL MIB SEED_FILE BLOCK_BYTES
  *
- * makes POOL, a raidz1 of the four files DIR/disk0.raw to disk3.raw, with the volume POOL/v (lz4, blocks of 128 KiB), fills
+ * makes POOL, a raidz1 of the four files DIR/disk0.raw to disk3.raw, with the volume POOL/v (lz4, blocks of BLOCK_BYTES), fills
  * it with MIB MiB of what SEED_FILE holds, again and again with a counter in each KiB, and exports the pool. Then it
  * answers each line on stdin:
  *
- *     read   ->   SECONDS PROCESSOR_SECONDS      imports, reads the volume in pieces of 1 MiB, exports
- *     quit
+ *     read            imports the pool, and reads the volume in pieces of 1 MiB
+ *     scattered N     imports the pool, and reads N blocks here and there, one at a time
+ *     again N         reads the same blocks again
+ *     close           exports the pool; the first two do so before they begin
  *
- * The seconds are for the reading alone; import and export are not in them. Prototypes stand here so that no headers are
+ * with SECONDS PROCESSOR_SECONDS for the reading alone. Prototypes stand here so that no headers are
  * needed; they are those of OpenZFS 2.1 and 2.3 but for the marked one.
  */
 #include <fcntl.h>
@@ -53,9 +55,10 @@ extern void dmu_write(objset_t *, uint64_t, uint64_t, uint64_t, const void *, dm
 extern int dmu_read(objset_t *, uint64_t, uint64_t, uint64_t, void *, uint32_t);
 
 enum { READ_WRITE = 3, LOCAL = 8, LZ4 = 15, OST_ZVOL = 3, OT_ZVOL = 23, OT_ZVOL_PROP = 24, WAIT = 1 };
-enum { PIECE = 1 << 20, BLOCK = 128 << 10, DISKS = 4 };
+enum { PIECE = 1 << 20, DISKS = 4 };
 
 static uint64_t volume_bytes;
+static int block_bytes;
 static char tag[] = "peer";
 
 static void must(int error, const char *what)
@@ -69,7 +72,7 @@ static void must(int error, const char *what)
 static void make_volume(objset_t *os, void *arg, cred_t *cr, dmu_tx_t *tx)
 {
 	(void) arg; (void) cr;
-	must(dmu_object_claim(os, 1, OT_ZVOL, BLOCK, 0, 0, tx), "object 1");
+	must(dmu_object_claim(os, 1, OT_ZVOL, block_bytes, 0, 0, tx), "object 1");
 	must(zap_create_claim(os, 2, OT_ZVOL_PROP, 0, 0, tx), "object 2");
 	must(zap_update(os, 2, "size", 8, 1, &volume_bytes, tx), "size");
 }
@@ -125,6 +128,25 @@ static void fill(const char *name, const char *seed_file)
 	dmu_objset_disown(os, 1, tag);
 }
 
+static unsigned char piece[PIECE];
+
+static void stream(objset_t *os)
+{
+	for (uint64_t at = 0; at < volume_bytes; at += PIECE)
+		must(dmu_read(os, 1, at, PIECE, piece, 0), "reading");
+}
+
+/* Blocks here and there, the same ones each time. */
+static void scattered(objset_t *os, unsigned long count)
+{
+	uint64_t state = 1, blocks = volume_bytes / block_bytes;
+	while (count-- > 0) {
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		uint64_t at = (state >> 33) % blocks * block_bytes;
+		must(dmu_read(os, 1, at, block_bytes, piece, 1), "reading");
+	}
+}
+
 static double wall(void)
 {
 	struct timespec t;
@@ -142,13 +164,13 @@ static double processor(void)
 
 int main(int argc, char **argv)
 {
-	static unsigned char piece[PIECE];
 	char name[256], line[64];
 	nvlist_t *props, *config = NULL;
-	if (argc != 5)
-		must(2, "usage: zfs_read_peer DIR POOL MIB SEED_FILE");
+	if (argc != 6)
+		must(2, "usage: zfs_read_peer DIR POOL MIB SEED_FILE BLOCK_BYTES");
 	char *pool = argv[2];
 	volume_bytes = strtoull(argv[3], NULL, 10) << 20;
+	block_bytes = atoi(argv[5]);
 	snprintf(name, sizeof (name), "%s/v", pool);
 	kernel_init(READ_WRITE);
 	nvlist_alloc(&props, 1, 0);
@@ -160,17 +182,31 @@ int main(int argc, char **argv)
 	must(spa_export(pool, &config, 1, 0), "exporting");
 	printf("ready\n");
 	fflush(stdout);
-	while (fgets(line, sizeof (line), stdin) != NULL && strncmp(line, "read", 4) == 0) {
-		objset_t *os;
-		must(spa_import(pool, config, NULL, 0), "importing");
-		must(dmu_objset_own(name, OST_ZVOL, 1, 1, tag, &os), "opening the volume");
+	objset_t *os = NULL;
+	while (fgets(line, sizeof (line), stdin) != NULL) {
+		unsigned long count = 0;
+		int cold = strncmp(line, "again", 5) != 0;
+		if (cold && os != NULL) {
+			dmu_objset_disown(os, 1, tag);
+			must(spa_export(pool, &config, 1, 0), "exporting");
+			os = NULL;
+		}
+		if (strncmp(line, "close", 5) == 0) {
+			printf("0 0\n");
+			fflush(stdout);
+			continue;
+		}
+		if (os == NULL) {
+			must(spa_import(pool, config, NULL, 0), "importing");
+			must(dmu_objset_own(name, OST_ZVOL, 1, 1, tag, &os), "opening the volume");
+		}
 		double t = wall(), p = processor();
-		for (uint64_t at = 0; at < volume_bytes; at += PIECE)
-			must(dmu_read(os, 1, at, PIECE, piece, 0), "reading");
+		if (sscanf(line, "%*s %lu", &count) == 1)
+			scattered(os, count);
+		else
+			stream(os);
 		printf("%.6f %.6f\n", wall() - t, processor() - p);
 		fflush(stdout);
-		dmu_objset_disown(os, 1, tag);
-		must(spa_export(pool, &config, 1, 0), "exporting");
 	}
 	return (0);
 }
