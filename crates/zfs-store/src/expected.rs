@@ -96,6 +96,23 @@ impl Expected {
         Ok(Expected::Sum(ExpectedSum { function, endian, sum, halved, folded }))
     }
 
+    /// Whether these pieces, one after the other, are the bytes. All but the last are whole words.
+    pub(crate) fn holds_together(&self, pieces: &[&[u8]]) -> bool {
+        match self {
+            Expected::Anything => true,
+            // The usual one needs no copy.
+            Expected::Sum(expected @ ExpectedSum { function: SumFunction::Fletcher4, .. }) => {
+                let mut sum = match expected.endian {
+                    Endian::Little => Fletcher4::default(),
+                    Endian::Big => Fletcher4::of_big_endian(),
+                };
+                pieces.iter().for_each(|piece| sum.update(piece));
+                expected.is_sum(sum.sum())
+            }
+            _ => self.holds(&pieces.concat()),
+        }
+    }
+
     /// Whether these are the bytes.
     pub fn holds(&self, bytes: &[u8]) -> bool {
         match self {
@@ -117,7 +134,10 @@ impl Expected {
 
 impl ExpectedSum {
     fn holds(&self, bytes: &[u8]) -> bool {
-        let Sum(mut found) = sum(self.function, self.endian, bytes);
+        self.is_sum(sum(self.function, self.endian, bytes))
+    }
+
+    fn is_sum(&self, Sum(mut found): Sum) -> bool {
         let expected = self.sum.words;
         if !self.halved {
             return found == expected;

@@ -11,7 +11,7 @@ use crate::block::{BlockErrorKind, BlockRequest};
 use crate::expected::Expected;
 use crate::store::{GANG_DEPTH_MAX, Store};
 use crate::vdev::ReadAt;
-use rt::{Buf, Priority};
+use rt::{Buf, Priority, SgList};
 use std::pin::Pin;
 use zfs_format::block_pointer::{BlockPointer, Kind};
 use zfs_format::gang::{self, GangHeader};
@@ -88,7 +88,7 @@ impl Store {
         let size = gang::BYTES as u64;
         let (header, mut verified) = self.verify_places(pointer, size, expected, priority).await;
         let Some(header) = header else { return verified };
-        match pieces(pointer, &header, depth) {
+        match pieces(pointer, &header.into_contiguous(), depth) {
             Err(kind) => verified.add(Verified::damaged(kind)),
             Ok(pieces) => {
                 for piece in &pieces {
@@ -106,7 +106,7 @@ impl Store {
         size: u64,
         expected: Expected,
         priority: Priority,
-    ) -> (Option<Buf>, Verified) {
+    ) -> (Option<SgList>, Verified) {
         let (mut verified, mut found, mut failure) = (Verified::whole(), None, None);
         let birth = pointer.physical_birth();
         for dva in pointer.dvas() {

@@ -24,7 +24,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use stdx::Prng;
 
-const USAGE: &str = "usage: bench zfs-read [--dir DIR] [--mib N] [--runs N] [--zfs-fuse DIR]   (DIR on tmpfs; default /dev/shm)";
+const USAGE: &str = "usage: bench zfs-read [--dir DIR] [--mib N] [--runs N] [--only large|small] [--zfs-fuse DIR]   (DIR on tmpfs; default /dev/shm)";
 const SOURCE: &str = include_str!("zfs_read_peer.c");
 const POOL: &str = "spindlebench";
 /// Ticks of `/proc` a second: `USER_HZ`, which is 100 on every Linux.
@@ -46,6 +46,7 @@ struct Spent {
 /// One line for the user.
 pub fn run(args: &[String]) -> Result<(), String> {
     let (mut runs, mut mib, mut dir, mut fuse) = (5_usize, 1024, PathBuf::from("/dev/shm"), None);
+    let (mut large, mut small) = (true, true);
     let mut args = args.iter();
     while let Some(flag) = args.next() {
         let value = args.next().ok_or(USAGE)?;
@@ -53,18 +54,24 @@ pub fn run(args: &[String]) -> Result<(), String> {
             "--runs" => runs = value.parse().map_err(|_| USAGE)?,
             "--mib" => mib = value.parse().map_err(|_| USAGE)?,
             "--dir" => dir = value.into(),
+            "--only" => (large, small) = (value == "large", value == "small"),
             "--zfs-fuse" => fuse = Some(PathBuf::from(value)),
             _ => return Err(USAGE.into()),
         }
     }
-    if runs == 0 || mib == 0 {
+    if runs == 0 || mib == 0 || !large && !small {
         return Err(USAGE.into());
     }
-    let spindle = built()?;
     let scratch = tempfile::tempdir_in(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let seed = text();
+    if small {
+        volume::run(scratch.path(), &seed, mib, runs)?;
+    }
+    if !large {
+        return Ok(());
+    }
+    let spindle = built()?;
     beside_libzpool(&spindle, scratch.path(), &seed, mib, runs)?;
-    volume::run(scratch.path(), &seed, mib, runs)?;
     match fuse {
         Some(fuse) => beside_zfs_fuse(&spindle, &fuse, scratch.path(), &seed, mib, runs),
         None => {
@@ -135,7 +142,8 @@ fn beside_libzpool(
         let theirs = peer.spent("read")?;
         peer.spent("close")?;
         Ok((ours(spindle, &disks, &what)?, theirs))
-    })
+    })?;
+    volume::scrub("scrub-128k", &disks, mib, runs)
 }
 
 /// OpenZFS's own code in a process, with a pool that it made.

@@ -110,6 +110,11 @@ impl Copies {
         Err(failure)
     }
 
+    /// Whether there is one copy of everything.
+    pub(crate) fn is_one(&self) -> bool {
+        self.leaves.len() == 1 && self.spares.is_empty()
+    }
+
     /// Requests under way on the copy that is the least busy.
     pub(crate) fn load(&self) -> usize {
         let leaves = self.leaves.iter().filter(|leaf| leaf.is_there()).map(|leaf| leaf.load());

@@ -354,13 +354,13 @@ impl Tree {
 
 impl Top {
     /// What the vdev made of a block, if one can begin there. A failure is counted on it.
-    fn made(
+    fn made<T>(
         &self,
         number: u32,
         offset: u64,
         ask: &Ask<'_>,
-        result: Option<Result<Buf, Failure>>,
-    ) -> Result<Buf, BlockErrorKind> {
+        result: Option<Result<T, Failure>>,
+    ) -> Result<T, BlockErrorKind> {
         let Some(result) = result else { return Err(wrong("offset", offset)) };
         result.map_err(|failure| {
             let mut errors = self.errors.get();

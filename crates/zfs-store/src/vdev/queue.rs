@@ -137,6 +137,11 @@ async fn work_off(shared: Rc<Shared>, priority: Priority, first: Joined) {
         for (at, part) in joined.parts {
             let answer = match &whole {
                 Ok(bytes) if alone => Ok(bytes.clone()),
+                // What a scrub reads is looked at and let go.
+                Ok(bytes) if priority == Priority::Background => {
+                    let start = (at - joined.at) as usize;
+                    Ok(bytes.slice(start..start + part.len))
+                }
                 // A copy: a small block that is kept for long must not keep all the others alive.
                 Ok(bytes) => {
                     let start = (at - joined.at) as usize;

@@ -14,14 +14,14 @@ use super::{Ask, Failure, Node, ReadAt, Tree};
 use crate::block::BlockErrorKind;
 use crate::expected::Expected;
 use futures_util::future::join_all;
-use rt::Buf;
+use rt::{Buf, SgList};
 
 impl Tree {
     /// Reads all that there is of a block at one of its places, and counts errors on the leaves that have it wrong.
     ///
     /// # Errors
     /// As of [`Tree::read`]: nothing there makes the block.
-    pub async fn verify(&self, read: &ReadAt) -> Result<Buf, BlockErrorKind> {
+    pub async fn verify(&self, read: &ReadAt) -> Result<SgList, BlockErrorKind> {
         let ask = self.ask(read)?;
         let bytes = self.verify_at(read.dva.vdev(), read.dva.offset(), &ask).await?;
         Ok(bytes.slice(0..ask.size))
@@ -32,7 +32,7 @@ impl Tree {
         number: u32,
         offset: u64,
         ask: &Ask<'_>,
-    ) -> Result<Buf, BlockErrorKind> {
+    ) -> Result<SgList, BlockErrorKind> {
         let (top, size) = self.top_at(number, offset, ask)?;
         if let Node::Indirect(mapping) = &top.node {
             let mapping = mapping.borrow().clone().ok_or(BlockErrorKind::Missing(number))?;
@@ -46,7 +46,7 @@ impl Tree {
         mapping: &Indirect,
         offset: u64,
         ask: &Ask<'_>,
-    ) -> Result<Buf, BlockErrorKind> {
+    ) -> Result<SgList, BlockErrorKind> {
         let parts = self.resolve(mapping, offset, ask.size as u64)?;
         if let [part] = parts.as_slice() {
             // No way back to here: what is resolved is on a vdev that is there.
@@ -54,7 +54,7 @@ impl Tree {
         }
         let block = self.read_indirect(mapping, offset, ask).await?;
         if matches!(ask.expected, Expected::Anything) {
-            return Ok(block);
+            return Ok(block.into());
         }
         // A split block has no checksum of its parts; but now it is known what they should be.
         let mut at = 0;
@@ -73,7 +73,7 @@ impl Tree {
                 }
             }
         }
-        Ok(block)
+        Ok(block.into())
     }
 
     /// Where bytes of a top-level vdev lie on vdevs that are there: themselves, but for a removed vdev's. Vdev, offset,
@@ -107,9 +107,9 @@ impl Node {
         offset: u64,
         size: usize,
         ask: &Ask<'_>,
-    ) -> Option<Result<Buf, Failure>> {
+    ) -> Option<Result<SgList, Failure>> {
         match self {
-            Node::Copies(copies) => Some(copies.verify(offset, size, ask).await),
+            Node::Copies(copies) => Some(copies.verify(offset, size, ask).await.map(SgList::from)),
             Node::Raidz(raidz) => {
                 let (map, suspects) = raidz.plan(offset, size, ask.birth);
                 Some(raidz.striped.verify(map, suspects, ask).await)

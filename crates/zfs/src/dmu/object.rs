@@ -156,7 +156,7 @@ impl Object {
         let dnode = &self.0.dnode;
         let pointer = match dnode.levels {
             1 => *dnode.pointers.get(usize::try_from(number).ok()?)?,
-            _ => self.in_last(number)?,
+            _ => self.in_last(number).or_else(|| self.cached_pointer(number))?,
         };
         let bytes = match pointer.is_hole() {
             true => Buf::zeros(dnode.data_block_bytes() as usize),
@@ -171,6 +171,18 @@ impl Object {
         let (first, block) = last.as_ref()?;
         let index = usize::try_from(number.checked_sub(*first)?).ok()?;
         pointer_in(block, index)?.ok()
+    }
+
+    /// The pointer to a block, where all that leads to it lies in memory.
+    fn cached_pointer(&self, number: u64) -> Option<BlockPointer> {
+        let dnode = &self.0.dnode;
+        let path = dnode.path(number).filter(|_| number <= dnode.block_id_max)?;
+        let mut pointer = *dnode.pointers.get(path.pointer)?;
+        for index in path.indirect {
+            let bytes = self.0.context.blocks.cached(&pointer)?;
+            pointer = pointer_in(&Block { bytes, endian: pointer.endian() }, index)?.ok()?;
+        }
+        Some(pointer)
     }
 
     /// The pointer to a data block; nothing where there is none, because of a hole above it or beyond the end.

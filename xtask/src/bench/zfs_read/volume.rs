@@ -25,7 +25,7 @@ const BLOCK_BYTES: usize = 8 << 10;
 const COUNT: u64 = 20_000;
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Runs all three in a folder.
+/// Runs all of it in a folder.
 pub(super) fn run(dir: &Path, seed: &[u8], mib: usize, runs: usize) -> Result<(), String> {
     let disks = dir.join("volume");
     let mut peer = Libzpool::start(&disks, seed, mib, BLOCK_BYTES)?;
@@ -42,7 +42,7 @@ pub(super) fn run(dir: &Path, seed: &[u8], mib: usize, runs: usize) -> Result<()
     compare("volume-8k-again", "libzpool's dmu_read", mib, runs, || {
         warm.next().ok_or_else(|| "bench zfs-read: a round is missing".to_owned())
     })?;
-    scrub(&disks, mib, runs)
+    scrub("scrub-8k", &disks, mib, runs)
 }
 
 fn open(runtime: &HostRuntime, disks: &Path) -> Result<Rc<Spa>, String> {
@@ -100,7 +100,8 @@ async fn read_blocks(rt: &Rt, volume: &Volume) -> Result<Spent, String> {
     Ok(Spent { wall: start.elapsed().as_secs_f64(), processor })
 }
 
-fn scrub(disks: &Path, mib: usize, runs: usize) -> Result<(), String> {
+/// A scrub beside bare reading of the pool in a folder.
+pub(super) fn scrub(name: &str, disks: &Path, mib: usize, runs: usize) -> Result<(), String> {
     let (mut ratios, mut rates, mut bare_rates) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..=runs {
         let bare = bare(disks)?;
@@ -117,7 +118,7 @@ fn scrub(disks: &Path, mib: usize, runs: usize) -> Result<(), String> {
     let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
     let line = serde_json::json!({
         "bench": "zfs-read",
-        "case": format!("scrub-{mib}-mib"),
+        "case": format!("{name}-{mib}-mib"),
         "unit": "GB/s",
         "ours": three_digits(median(&mut rates)),
         "peer": three_digits(median(&mut bare_rates)),

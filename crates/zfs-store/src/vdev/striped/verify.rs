@@ -1,13 +1,18 @@
 //! Checking every piece of a block: data, parities, and what stands twice.
 //!
-//! Everything that should be right is read at once. If the data has the block's checksum, all other pieces must be what
-//! they are in that block; else the block is made as when it is read, and whoever differs is found by that.
+//! Everything that should be right is read at once. As a rule it is: the data has the block's checksum, and the parities
+//! are those of the data. This is found out with the pieces where they lie. If not, the block is made as when it is
+//! read, and whoever differs from it is found by that.
 
-use super::{Cell, Reading, Striped, Suspects};
+use super::{Cell, Pieces, Reading, Striped, Suspects};
+use crate::expected::Expected;
 use crate::vdev::leaf::on_device;
 use crate::vdev::raidz::map::Map;
 use crate::vdev::{Ask, Failure};
-use rt::Buf;
+use codec::parity;
+use rt::{BufMut, SgList, Work, WorkKind};
+use std::sync::Arc;
+use stdx::ByteCount;
 
 impl Striped {
     /// Reads all pieces of the block of this map, and counts errors on the leaves whose pieces are wrong.
@@ -16,15 +21,18 @@ impl Striped {
         map: Map,
         suspects: Suspects,
         ask: &Ask<'_>,
-    ) -> Result<Buf, Failure> {
+    ) -> Result<SgList, Failure> {
         let mut reading = Reading::new(self, map, ask);
         reading.fetch(|_, _, _| true, false).await;
-        let block = match reading.attempt(&[]).await {
-            Some(block) => {
-                reading.blame(&block).await;
-                block
-            }
-            None => reading.rescue(suspects).await?,
+        let block = match reading.all_right().await {
+            Some(block) => block,
+            None => match reading.attempt(&[]).await {
+                Some(block) => {
+                    reading.blame(&block).await;
+                    block.into()
+                }
+                None => reading.rescue(suspects).await?.into(),
+            },
         };
         reading.check_twins().await;
         Ok(block)
@@ -32,6 +40,28 @@ impl Striped {
 }
 
 impl Reading<'_> {
+    /// The block, if all its pieces are there and right.
+    async fn all_right(&self) -> Option<SgList> {
+        let pieces = self.pieces();
+        if pieces.iter().flatten().any(Option::is_none) {
+            return None;
+        }
+        let (map, expected, size) =
+            (Arc::clone(&self.map), self.ask.expected.clone(), self.ask.size);
+        let bytes = ByteCount(self.map.size as u64);
+        let job = move || (is_right(&map, &pieces, &expected, size), pieces);
+        let work = Work::new(WorkKind::Checksum, bytes);
+        let (is_right, pieces) = self.ask.rt.compute(work, job).await;
+        self.ask.rt.charge(Work::new(WorkKind::ParityP, bytes)).await;
+        if !is_right {
+            return None;
+        }
+        let mut block = SgList::new();
+        let data = pieces.into_iter().flat_map(|row| row.into_iter().skip(self.map.parity));
+        data.flatten().for_each(|piece| block.push(piece));
+        Some(block)
+    }
+
     /// Reads what further leaves hold of the pieces, where children have several, and compares it. Which of two is wrong
     /// was found with the block; here the one that was read for it counts as right, unless it lied itself.
     async fn check_twins(&self) {
@@ -39,6 +69,9 @@ impl Reading<'_> {
             for (column, cell) in row.columns.iter().zip(cells) {
                 let Cell::Bytes(bytes, Some(read)) = cell else { continue };
                 let child = &self.striped.children[column.child];
+                if child.is_one() {
+                    continue;
+                }
                 let (fresh, _) = child.candidates(column.at, self.ask.birth);
                 for leaf in fresh.iter().filter(|leaf| leaf.guid != read.guid) {
                     let at = on_device(column.at);
@@ -50,4 +83,32 @@ impl Reading<'_> {
             }
         }
     }
+}
+
+/// Whether the data is what is expected, and each parity that of the data. All pieces are there.
+fn is_right(map: &Map, pieces: &Pieces, expected: &Expected, size: usize) -> bool {
+    let rows: Vec<Vec<&[u8]>> = pieces
+        .iter()
+        .map(|row| row.iter().flatten().map(|piece| piece.bytes()).collect())
+        .collect();
+    let mut left = size;
+    let mut data = Vec::with_capacity(rows.len() * map.parity.max(4));
+    for piece in rows.iter().flat_map(|row| &row[map.parity..]) {
+        let len = piece.len().min(left);
+        data.push(&piece[..len]);
+        left -= len;
+    }
+    if !expected.holds_together(&data) {
+        return false;
+    }
+    rows.iter().all(|row| {
+        let (parities, data) = row.split_at(map.parity);
+        let len = parities.iter().map(|parity| parity.len()).max().unwrap_or(0);
+        // The last column's coefficient is 1.
+        let reversed: Vec<&[u8]> = data.iter().rev().copied().collect();
+        let mut made: Vec<BufMut> = parities.iter().map(|_| BufMut::for_overwrite(len)).collect();
+        let mut targets: Vec<&mut [u8]> = made.iter_mut().map(|made| &mut made[..]).collect();
+        parity::generate(&reversed, &mut targets);
+        parities.iter().zip(&made).all(|(parity, made)| **parity == made[..parity.len()])
+    })
 }
