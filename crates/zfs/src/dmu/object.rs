@@ -147,7 +147,18 @@ impl Object {
         }
         let request = self.request(pointer, self.bookmark(0, number));
         let bytes = self.0.context.blocks.read(request).await?;
+        self.check_length(bytes.len())?;
         Ok(Block { bytes, endian: pointer.endian() })
+    }
+
+    /// A block of another length than the dnode says would put all that follows it at another place.
+    fn check_length(&self, found: usize) -> Result<(), ZfsError> {
+        if found as u64 == self.0.dnode.data_block_bytes() {
+            return Ok(());
+        }
+        let (structure, field) = (BlockPointer::NAME, "logical size");
+        let problem = zfs_format::Problem::Value(found as u64);
+        Err(self.wrong(FormatError { structure, field, offset: 0, problem }))
     }
 
     /// A block of data that lies in memory with all that leads to it.
@@ -161,6 +172,7 @@ impl Object {
             true => Buf::zeros(dnode.data_block_bytes() as usize),
             false => self.0.context.blocks.cached(&pointer)?,
         };
+        self.check_length(bytes.len()).ok()?;
         Some(self.patched(number, Block { bytes, endian: pointer.endian() }))
     }
 
@@ -303,7 +315,7 @@ impl Object {
     async fn own_data(&self, from: u64) -> Result<Option<u64>, ZfsError> {
         let size = self.0.dnode.data_block_bytes().max(1);
         let found = self.next_block(from / size, false).await?;
-        Ok(found.map(|block| (block * size).max(from)))
+        Ok(found.map(|block| block.saturating_mul(size).max(from)))
     }
 
     /// The first byte at or after `from` that no data block covers: the capacity, where no hole follows.
@@ -315,7 +327,7 @@ impl Object {
         let mut at = from;
         loop {
             let found = self.next_block(at / size, true).await?;
-            let own = found.map_or(self.capacity(), |block| (block * size).max(at));
+            let own = found.map_or(self.capacity(), |block| block.saturating_mul(size).max(at));
             let Some(patches) = &self.0.patches else { return Ok(own) };
             let own = own.min(patches.own_end()).max(at);
             match patches.covers(own) {
@@ -349,7 +361,10 @@ impl Object {
             }
             // A hole above stands for all blocks below it.
             let covers = dnode.blocks_below(level + 1).max(1);
-            number = (number / covers).saturating_add(1).saturating_mul(covers);
+            let next = (number / covers).checked_add(1).and_then(|next| next.checked_mul(covers));
+            // Behind the last number there is none: a dnode may claim any.
+            let Some(next) = next else { return Ok(None) };
+            number = next;
         }
         Ok(None)
     }
