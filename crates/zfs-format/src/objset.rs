@@ -232,6 +232,17 @@ mod tests {
         }
     }
 
+    /// Objects are found by their number in blocks of one length; in others a walk over them would not go on.
+    #[test]
+    fn a_meta_dnode_with_blocks_of_another_length_is_refused() {
+        let mut objset = objset(ObjsetSize::V1, 0);
+        for (sectors, fits) in [(32, true), (1, false), (31, false), (64, false), (0, false)] {
+            objset.meta_dnode.as_mut().expect("it is there").data_block_sectors = sectors;
+            let block = objset.encode(Endian::Little).expect("it is encoded");
+            assert_eq!(Objset::decode(&block, Endian::Little).is_ok(), fits, "{sectors}");
+        }
+    }
+
     #[test]
     fn each_size_has_what_it_has_room_for() {
         use ObjsetSize::{V1, V2, V3};

@@ -145,5 +145,9 @@ pub fn seeds() -> Vec<Vec<u8>> {
             seeds.push(seed);
         }
     }
+    // A dataset whose snapshots differ from it, and whose dnodes are as many as there can be numbers.
+    let mut endless = vec![6, 0b10_1000, 16, 3, 0, 0, 0];
+    endless.extend(Change::bytes(3, 16, 11));
+    seeds.push(endless);
     seeds
 }

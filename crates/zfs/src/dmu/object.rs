@@ -385,3 +385,87 @@ fn pointer_in(block: &Block, index: usize) -> Option<Result<BlockPointer, Format
     let bytes = block.bytes.bytes().get(at..at + BlockPointer::BYTES)?;
     Some(BlockPointer::decode(bytes, block.endian))
 }
+
+#[cfg(test)]
+mod tests {
+    //! Dnodes that claim what can't be. What could break: a search that goes round for ever, a sum of numbers that nobody
+    //! vouches for, bytes of one block at the place of another.
+
+    use super::*;
+    use rt::{Reactor, Runtime};
+    use sim::SimReactor;
+    use sim::host::Processor;
+    use zfs_format::object_type::ObjectType;
+    use zfs_store::BlockFuture;
+
+    /// Each block has so many bytes.
+    struct Blocks(usize);
+
+    impl ReadBlocks for Blocks {
+        fn cached(&self, _: &BlockPointer) -> Option<Buf> {
+            None
+        }
+
+        fn read(&self, _: BlockRequest) -> BlockFuture {
+            let block = Buf::zeros(self.0);
+            Box::pin(async move { Ok(block) })
+        }
+    }
+
+    fn dnode(levels: u8, block_id_max: u64, pointer: BlockPointer) -> Dnode {
+        Dnode {
+            object_type: ObjectType::PLAIN_FILE_CONTENTS,
+            indirect_shift: 17,
+            levels,
+            bonus_type: ObjectType::NONE,
+            checksum: 7,
+            compression: 2,
+            flags: 0,
+            data_block_sectors: 2,
+            extra_slots: 0,
+            block_id_max,
+            used: 0,
+            pointers: vec![pointer],
+            bonus: Vec::new(),
+            spill: None,
+        }
+    }
+
+    fn with<T: 'static>(
+        dnode: Dnode,
+        bytes: usize,
+        work: impl AsyncFnOnce(Object) -> T + 'static,
+    ) -> T {
+        let runtime = Runtime::new(SimReactor::new(Processor::infinite()) as Rc<dyn Reactor>);
+        let blocks: Rc<dyn ReadBlocks> = Rc::new(Blocks(bytes));
+        let context = Context { rt: runtime.handle(), blocks, objset: 1, key: None };
+        let object = Object::new(context, 2, dnode, Endian::Little, None);
+        runtime.block_on(async move { work(object).await }).expect("it ends")
+    }
+
+    #[test]
+    fn searches_end_at_the_last_number_that_there_can_be() {
+        for levels in 1..=8 {
+            let empty = dnode(levels, u64::MAX, BlockPointer::HOLE);
+            with(empty, 0, async move |object: Object| {
+                for from in [0, 1 << 40, u64::MAX - 1, u64::MAX] {
+                    assert_eq!(object.next_data(from).await.expect("holes are read"), None);
+                    assert!(object.next_hole(from).await.expect("holes are read") >= from);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_block_of_another_length_than_the_dnode_says_is_an_error() {
+        let mut pointer = BlockPointer::HOLE;
+        pointer.set_dva(0, zfs_format::block_pointer::Dva::new(0, 4096, 4096, false));
+        for (bytes, fits) in [(1024, true), (512, false), (2048, false), (0, false)] {
+            with(dnode(1, 0, pointer), bytes, async move |object: Object| {
+                assert_eq!(object.block(0).await.is_ok(), fits, "{bytes}");
+                let read = object.read(100, 700).await.map(|list| list.len());
+                assert_eq!(read.ok(), fits.then_some(stdx::ByteCount(700)), "{bytes}");
+            });
+        }
+    }
+}
