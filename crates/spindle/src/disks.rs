@@ -15,8 +15,9 @@ use crate::commands::md::sources;
 use ::md::assemble::{self, Choice, OpenArray, OpenOptions};
 use host::{FileDevice, FileOptions, HostRuntime};
 use rt::DeviceRef;
+use std::collections::BTreeSet;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use volume::gpt;
 use volume::lvm::{Group, find_groups};
@@ -56,7 +57,25 @@ pub struct Opened {
     pub read_only: bool,
 }
 
+/// What tells a file or block device from all others, whatever name it goes by; nothing where none is there. Hard links
+/// are one file, and nodes of one block device one device.
+pub fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    // No file has this number of a device.
+    const BLOCK_DEVICE: u64 = u64::MAX;
+    let metadata = std::fs::metadata(path).ok()?;
+    Some(match metadata.file_type().is_block_device() {
+        true => (BLOCK_DEVICE, metadata.rdev()),
+        false => (metadata.dev(), metadata.ino()),
+    })
+}
+
 impl Disks {
+    /// The files and block devices themselves, as [`identity`] tells them: nothing may be written over them.
+    pub fn identities(&self) -> BTreeSet<(u64, u64)> {
+        self.files.iter().filter_map(|file| identity(Path::new(&*file.name()))).collect()
+    }
+
     /// The files alone, not looked at.
     ///
     /// # Errors

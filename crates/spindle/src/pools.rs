@@ -53,7 +53,39 @@ impl Pools {
         devices.extend(disks.files.iter().cloned());
         let found = disks.wait(async move { spa::find(&devices).await });
         let auxiliary = found.auxiliary.into_values().collect();
-        Pools { disks, found: found.pools.into_iter().map(Rc::new).collect(), auxiliary }
+        let found = found.pools.into_iter().map(Rc::new).collect();
+        let pools = Pools { disks, found, auxiliary };
+        pools.living().for_each(|pool| pools.tell_of_members(pool));
+        pools
+    }
+
+    /// Tells what of a pool's devices looks like a mistake, and is read all the same.
+    fn tell_of_members(&self, pool: &FoundPool) {
+        for (member, needed) in pool.cut_short() {
+            let (name, has) = (self.name_of(&member.device), member.device.geometry().capacity);
+            say(&format!(
+                "note: {name} has {has}, and pool '{}' goes up to {needed} on it: was it cut short? What lay \
+                 behind its end can't be read",
+                pool.name
+            ));
+        }
+        // What lies on top of a set or volume group shows through on a member of it: that is no copy.
+        let is_plain = |device: &DeviceRef| {
+            let (files, parts) = (self.disks.files.iter(), self.disks.parts.iter());
+            let parts = parts.filter(|part| !part.on_array).map(|part| &part.device);
+            files.chain(parts).any(|plain| Rc::ptr_eq(plain, device))
+        };
+        for copy in &pool.copies {
+            let Some(used) = pool.members.get(&copy.guid) else { continue };
+            if is_plain(&used.device) && is_plain(&copy.device) {
+                let (used, copy) = (self.name_of(&used.device), self.name_of(&copy.device));
+                say(&format!(
+                    "note: {copy} and {used} both say that they are the same device of pool '{}': {used} is \
+                     read; leave one out",
+                    pool.name
+                ));
+            }
+        }
     }
 
     /// The disks.

@@ -143,6 +143,9 @@ impl Dnode {
         if !ObjectType(bonus_type).is_valid() {
             return bad("bonus type", 4, bonus_type.into());
         }
+        if data_block_sectors == 0 {
+            return bad("data block sectors", 8, 0);
+        }
         let slots = usize::from(extra_slots) + 1;
         if slots > SLOTS_MAX {
             return bad("extra slots", 12, extra_slots.into());

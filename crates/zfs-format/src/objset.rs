@@ -10,7 +10,7 @@
 //!
 //! Source: OpenZFS, `dmu_objset.h`.
 
-use crate::dnode::{Dnode, SLOT_BYTES};
+use crate::dnode::{BLOCK_BYTES, Dnode, SLOT_BYTES};
 use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Writer};
 use crate::zil::ZilHeader;
@@ -122,6 +122,13 @@ impl Objset {
         let size = sizes.into_iter().find(|size| size.bytes() == block.len());
         let size = size.ok_or_else(|| from.wrong("size", Problem::Value(block.len() as u64)))?;
         let meta_dnode = dnode(&mut from, "meta-dnode")?;
+        // Where an object's dnode lies follows from its number only in blocks of this length.
+        if let Some(meta) =
+            meta_dnode.as_ref().filter(|meta| meta.data_block_bytes() != BLOCK_BYTES as u64)
+        {
+            let problem = Problem::Value(meta.data_block_sectors.into());
+            return Err(from.wrong_at("meta-dnode's data block sectors", 8, problem));
+        }
         let zil = from.get("intent log header")?;
         let kind = ObjsetKind::from_code(from.u64("type")?);
         let flags = from.u64("flags")?;
@@ -222,6 +229,17 @@ mod tests {
             portable_mac: [1; 32],
             local_mac: [2; 32],
             used,
+        }
+    }
+
+    /// Objects are found by their number in blocks of one length; in others a walk over them would not go on.
+    #[test]
+    fn a_meta_dnode_with_blocks_of_another_length_is_refused() {
+        let mut objset = objset(ObjsetSize::V1, 0);
+        for (sectors, fits) in [(32, true), (1, false), (31, false), (64, false), (0, false)] {
+            objset.meta_dnode.as_mut().expect("it is there").data_block_sectors = sectors;
+            let block = objset.encode(Endian::Little).expect("it is encoded");
+            assert_eq!(Objset::decode(&block, Endian::Little).is_ok(), fits, "{sectors}");
         }
     }
 

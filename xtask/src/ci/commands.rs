@@ -66,6 +66,19 @@ pub(super) fn test_xtask(workspace: &Workspace) -> Result<(), String> {
     run(workspace.cargo(&["test", "--quiet", "--package", "xtask"]), "a test failed")
 }
 
+/// The fuzz targets, as functions, on the stable compiler: `fuzz` is a workspace of its own, and libFuzzer is left out.
+pub(super) fn test_fuzz(workspace: &Workspace) -> Result<(), String> {
+    let manifest = "fuzz/Cargo.toml";
+    let format = ["fmt", "--check", "--manifest-path", manifest];
+    run(workspace.cargo(&format), "`cargo fmt --manifest-path fuzz/Cargo.toml` mends it")?;
+    // What comes from outside is built already, for the tests.
+    let metadata = workspace.metadata()?;
+    let target = metadata["target_directory"].as_str().ok_or("cargo metadata names no folder")?;
+    let mut test = vec!["test", "--locked", "--quiet", "--no-default-features"];
+    test.extend(["--manifest-path", manifest, "--target-dir", target]);
+    run(workspace.cargo(&test), "a fuzz target does not hold; its name and input stand above")
+}
+
 pub(super) fn docs(workspace: &Workspace) -> Result<(), String> {
     let mut doc = workspace.cargo(&[
         "doc",

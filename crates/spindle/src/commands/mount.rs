@@ -11,7 +11,7 @@ use ::zfs::zpl::mounted::{MountOptions, Mounted};
 use clap::{Args, ValueEnum};
 use export::fuse::Server;
 use futures_util::future::{Either, select};
-use host::FuseMount;
+use host::{FuseMount, MountError};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::rc::Rc;
@@ -39,6 +39,22 @@ enum SnapshotDirectory {
     Visible,
 }
 
+/// Why a directory can't be mounted on, with what to do about it.
+fn not_mounted(error: MountError) -> Failure {
+    use std::io::ErrorKind;
+    let mend = match &error {
+        MountError::Directory { error, .. } => match error.kind() {
+            ErrorKind::NotFound => "; make the directory first",
+            ErrorKind::NotADirectory => "; name a directory",
+            // The server of what was mounted there ended without unmounting.
+            ErrorKind::NotConnected => "; what was mounted there has died: unmount it (umount)",
+            _ => "",
+        },
+        _ => "",
+    };
+    Failure::failed(format!("{error}{mend}"))
+}
+
 /// Mounts, and serves until it is told to stop.
 ///
 /// # Errors
@@ -59,7 +75,7 @@ pub fn run(args: &MountArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let mounted = opened.map_err(failed)?;
     let runtime = session.pools.disks().runtime();
     let told = Told::by_signals()?;
-    let mount = FuseMount::new(&runtime.host(), &args.directory, &name).map_err(Failure::failed)?;
+    let mount = FuseMount::new(&runtime.host(), &args.directory, &name).map_err(not_mounted)?;
     print(&format!("spindle: {name} is mounted on {}\n", mount.directory().display()))?;
     let server = Server::new(Rc::new(mounted), mount.stream());
     let served = session.wait(async move {

@@ -69,6 +69,36 @@ fn targets_are_chosen_as_cp_chooses_them() {
     assert_ne!(std::fs::read(at("one")).expect("read"), b"mine");
 }
 
+/// What could break: the pool's own disk is what `--force` replaces, or what a dump is written to, because it goes by
+/// another name there.
+#[test]
+fn the_devices_that_are_read_are_never_written_over() {
+    let (Some(volumes), Some(files)) = (Fixture::unpack("volumes"), Fixture::unpack("single"))
+    else {
+        return;
+    };
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let disk = volumes.path().join("disk0.raw");
+    let before = digest_of(&disk);
+    let (other, link) = (elsewhere.path().join("other"), elsewhere.path().join("link"));
+    std::fs::hard_link(&disk, &other).expect("linked");
+    std::os::unix::fs::symlink(&disk, &link).expect("linked");
+    for name in [&disk, &other, &link] {
+        let said = volumes.refusal(&["zfs", "dump", "--overwrite", "t_volumes/v4k", text(name)]);
+        assert!(said.contains("is one of the devices: name another file"), "{said}");
+    }
+    assert_eq!(digest_of(&disk), before);
+    let disk = files.path().join("disk0.raw");
+    let before = digest_of(&disk);
+    let other = elsewhere.path().join("hard");
+    std::fs::hard_link(&disk, &other).expect("linked");
+    for name in [&disk, &other] {
+        let said = files.refusal(&["zfs", "cp", "--force", "t_single:files/random", text(name)]);
+        assert!(said.contains("is one of the devices that are read: name another"), "{said}");
+    }
+    assert_eq!((digest_of(&disk), digest_of(&other)), (before.clone(), before));
+}
+
 #[test]
 fn links_in_the_target_do_not_lead_out_of_it() {
     let Some(fixture) = Fixture::unpack("single") else { return };

@@ -148,7 +148,18 @@ impl Object {
         let mut request = self.request(pointer, self.bookmark(0, number));
         request.once = once;
         let bytes = self.0.context.blocks.read(request).await?;
+        self.check_length(bytes.len())?;
         Ok(Block { bytes, endian: pointer.endian() })
+    }
+
+    /// A block of another length than the dnode says would put all that follows it at another place.
+    fn check_length(&self, found: usize) -> Result<(), ZfsError> {
+        if found as u64 == self.0.dnode.data_block_bytes() {
+            return Ok(());
+        }
+        let (structure, field) = (BlockPointer::NAME, "logical size");
+        let problem = zfs_format::Problem::Value(found as u64);
+        Err(self.wrong(FormatError { structure, field, offset: 0, problem }))
     }
 
     /// A block of data that lies in memory with all that leads to it.
@@ -162,6 +173,7 @@ impl Object {
             true => Buf::zeros(dnode.data_block_bytes() as usize),
             false => self.0.context.blocks.cached(&pointer)?,
         };
+        self.check_length(bytes.len()).ok()?;
         Some(self.patched(number, Block { bytes, endian: pointer.endian() }))
     }
 
@@ -336,7 +348,7 @@ impl Object {
     async fn own_data(&self, from: u64) -> Result<Option<u64>, ZfsError> {
         let size = self.0.dnode.data_block_bytes().max(1);
         let found = self.next_block(from / size, false).await?;
-        Ok(found.map(|block| (block * size).max(from)))
+        Ok(found.map(|block| block.saturating_mul(size).max(from)))
     }
 
     /// The first byte at or after `from` that no data block covers: the capacity, where no hole follows.
@@ -348,7 +360,7 @@ impl Object {
         let mut at = from;
         loop {
             let found = self.next_block(at / size, true).await?;
-            let own = found.map_or(self.capacity(), |block| (block * size).max(at));
+            let own = found.map_or(self.capacity(), |block| block.saturating_mul(size).max(at));
             let Some(patches) = &self.0.patches else { return Ok(own) };
             let own = own.min(patches.own_end()).max(at);
             match patches.covers(own) {
@@ -382,7 +394,10 @@ impl Object {
             }
             // A hole above stands for all blocks below it.
             let covers = dnode.blocks_below(level + 1).max(1);
-            number = (number / covers).saturating_add(1).saturating_mul(covers);
+            let next = (number / covers).checked_add(1).and_then(|next| next.checked_mul(covers));
+            // Behind the last number there is none: a dnode may claim any.
+            let Some(next) = next else { return Ok(None) };
+            number = next;
         }
         Ok(None)
     }
@@ -402,4 +417,88 @@ fn pointer_in(block: &Block, index: usize) -> Option<Result<BlockPointer, Format
     let at = index.checked_mul(BlockPointer::BYTES)?;
     let bytes = block.bytes.bytes().get(at..at + BlockPointer::BYTES)?;
     Some(BlockPointer::decode(bytes, block.endian))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Dnodes that claim what can't be. What could break: a search that goes round for ever, a sum of numbers that nobody
+    //! vouches for, bytes of one block at the place of another.
+
+    use super::*;
+    use rt::{Reactor, Runtime};
+    use sim::SimReactor;
+    use sim::host::Processor;
+    use zfs_format::object_type::ObjectType;
+    use zfs_store::BlockFuture;
+
+    /// Each block has so many bytes.
+    struct Blocks(usize);
+
+    impl ReadBlocks for Blocks {
+        fn cached(&self, _: &BlockPointer) -> Option<Buf> {
+            None
+        }
+
+        fn read(&self, _: BlockRequest) -> BlockFuture {
+            let block = Buf::zeros(self.0);
+            Box::pin(async move { Ok(block) })
+        }
+    }
+
+    fn dnode(levels: u8, block_id_max: u64, pointer: BlockPointer) -> Dnode {
+        Dnode {
+            object_type: ObjectType::PLAIN_FILE_CONTENTS,
+            indirect_shift: 17,
+            levels,
+            bonus_type: ObjectType::NONE,
+            checksum: 7,
+            compression: 2,
+            flags: 0,
+            data_block_sectors: 2,
+            extra_slots: 0,
+            block_id_max,
+            used: 0,
+            pointers: vec![pointer],
+            bonus: Vec::new(),
+            spill: None,
+        }
+    }
+
+    fn with<T: 'static>(
+        dnode: Dnode,
+        bytes: usize,
+        work: impl AsyncFnOnce(Object) -> T + 'static,
+    ) -> T {
+        let runtime = Runtime::new(SimReactor::new(Processor::infinite()) as Rc<dyn Reactor>);
+        let blocks: Rc<dyn ReadBlocks> = Rc::new(Blocks(bytes));
+        let context = Context { rt: runtime.handle(), blocks, objset: 1, key: None };
+        let object = Object::new(context, 2, dnode, Endian::Little, None);
+        runtime.block_on(async move { work(object).await }).expect("it ends")
+    }
+
+    #[test]
+    fn searches_end_at_the_last_number_that_there_can_be() {
+        for levels in 1..=8 {
+            let empty = dnode(levels, u64::MAX, BlockPointer::HOLE);
+            with(empty, 0, async move |object: Object| {
+                for from in [0, 1 << 40, u64::MAX - 1, u64::MAX] {
+                    assert_eq!(object.next_data(from).await.expect("holes are read"), None);
+                    assert!(object.next_hole(from).await.expect("holes are read") >= from);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_block_of_another_length_than_the_dnode_says_is_an_error() {
+        let mut pointer = BlockPointer::HOLE;
+        pointer.set_dva(0, zfs_format::block_pointer::Dva::new(0, 4096, 4096, false));
+        for (bytes, fits) in [(1024, true), (512, false), (2048, false), (0, false)] {
+            with(dnode(1, 0, pointer), bytes, async move |object: Object| {
+                assert_eq!(object.block(0).await.is_ok(), fits, "{bytes}");
+                let read = object.read(100, 700).await.map(|list| list.len());
+                assert_eq!(read.ok(), fits.then_some(stdx::ByteCount(700)), "{bytes}");
+            });
+        }
+    }
 }

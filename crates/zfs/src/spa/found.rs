@@ -16,9 +16,11 @@
 use rt::DeviceRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use stdx::ByteCount;
+use zfs_format::label::{DATA_END, DATA_START};
 use zfs_format::nvlist::NvList;
 use zfs_format::uberblock::Uberblock;
-use zfs_format::vdev::Vdev;
+use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::label::{self, Labels};
 
 /// Top-level vdevs of a pool that are taken.
@@ -89,6 +91,8 @@ pub struct FoundPool {
     pub tops_expected: u64,
     /// Its devices by GUID.
     pub members: BTreeMap<u64, Member>,
+    /// Devices that bear the GUID of one of the members, and are not used.
+    pub copies: Vec<Member>,
     /// The best uberblock of all, if there is one.
     pub uberblock: Option<Uberblock>,
 }
@@ -109,6 +113,32 @@ impl FoundPool {
         all.sort_by(|a, b| b.newer(a));
         all.dedup();
         all
+    }
+
+    /// Members that are shorter than what the pool has on them, with the bytes that they should have at the least: images
+    /// that were cut short, partitions that were made smaller. What lies before their end can be read.
+    pub fn cut_short(&self) -> Vec<(&Member, ByteCount)> {
+        let mut found = Vec::new();
+        for top in self.tops.values() {
+            // The last metaslab need not be whole.
+            let shift = top.metaslab_shift.filter(|shift| *shift < u64::BITS.into()).unwrap_or(0);
+            let least = top.asize.unwrap_or(0) >> shift << shift;
+            self.add_short(top, least, &mut found);
+        }
+        found
+    }
+
+    fn add_short<'a>(&'a self, vdev: &Vdev, least: u64, found: &mut Vec<(&'a Member, ByteCount)>) {
+        let below = match vdev.kind {
+            VdevKind::Raidz(_) | VdevKind::Draid(_) => least / (vdev.children.len() as u64).max(1),
+            _ => least,
+        };
+        vdev.children.iter().for_each(|child| self.add_short(child, below, found));
+        let Some(member) = self.members.get(&vdev.guid).filter(|_| vdev.is_leaf()) else { return };
+        let needed = ByteCount(least.saturating_add(DATA_START + DATA_END));
+        if member.device.geometry().capacity < needed {
+            found.push((member, needed));
+        }
     }
 
     /// The text of the newest label under a name.
@@ -183,12 +213,15 @@ fn pool(guid: u64, members: Vec<Member>) -> Option<FoundPool> {
     let tops: BTreeMap<u64, Vdev> = tops.into_iter().map(|(id, (_, top))| (id, top)).collect();
     let belong: BTreeSet<u64> =
         tops.values().flat_map(Vdev::leaves).map(|leaf| leaf.guid).collect();
-    // Two devices may bear one GUID, where one is a copy: the newer counts.
+    // Two devices may bear one GUID, where one is a copy: the newer counts, of equal ones the first.
     let mut by_guid: BTreeMap<u64, Member> = BTreeMap::new();
+    let mut copies = Vec::new();
     for member in members.into_iter().filter(|member| belong.contains(&member.guid)) {
         let known = by_guid.get(&member.guid).map(|known| known.txg);
         if known.is_none_or(|txg| txg < member.txg) {
-            by_guid.insert(member.guid, member);
+            copies.extend(by_guid.insert(member.guid, member));
+        } else {
+            copies.push(member);
         }
     }
     let holes = config.u64s("hole_array").ok().flatten().unwrap_or_default().len() as u64;
@@ -203,6 +236,7 @@ fn pool(guid: u64, members: Vec<Member>) -> Option<FoundPool> {
         tops,
         tops_expected: listed.max(highest).saturating_sub(holes),
         members: by_guid,
+        copies,
         uberblock: None,
     };
     found.uberblock = found.uberblocks().into_iter().next();

@@ -89,9 +89,8 @@ impl Differences {
     /// # Errors
     /// Something that is needed to compare can't be had.
     pub async fn next(&mut self) -> Result<Option<Vec<Difference>>, ZfsError> {
-        while self.block < self.blocks {
-            let block = self.block;
-            self.block += 1;
+        while let Some(block) = self.next_block().await? {
+            self.block = block + 1;
             let (earlier, later) = (self.from.pointer(block).await?, self.to.pointer(block).await?);
             if earlier == later {
                 continue;
@@ -109,6 +108,14 @@ impl Differences {
             }
         }
         Ok(None)
+    }
+
+    /// The next block of dnodes that either state has. Holes are passed over at once: how many there are, an image says.
+    async fn next_block(&self) -> Result<Option<u64>, ZfsError> {
+        let (from, to) =
+            (self.from.next_block(self.block).await?, self.to.next_block(self.block).await?);
+        let next = [from, to].into_iter().flatten().min();
+        Ok(next.filter(|block| *block < self.blocks))
     }
 
     async fn compare(&self, number: u64, found: &mut Vec<Difference>) -> Result<(), ZfsError> {
@@ -180,6 +187,14 @@ impl Side {
         let shares = master.number(master::SHARES).await?.unwrap_or(0);
         let (paths, names) = Default::default();
         Ok(Side { files, shares, paths, names })
+    }
+
+    /// The first block of dnodes from this one on.
+    async fn next_block(&self, from: u64) -> Result<Option<u64>, ZfsError> {
+        let meta = self.files.objset().meta()?;
+        let bytes = meta.dnode().data_block_bytes();
+        let found = meta.next_data(from.saturating_mul(bytes)).await?;
+        Ok(found.map(|at| at / bytes))
     }
 
     async fn pointer(

@@ -6,6 +6,7 @@
 use super::assemble::{OpeningArgs, open};
 use super::sources;
 use crate::commands::{Failure, say};
+use crate::disks::identity;
 use ::md::assemble::OpenArray;
 use clap::Args;
 use host::HostRuntime;
@@ -82,10 +83,7 @@ pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
 }
 
 fn is_same(a: &Path, b: &Path) -> bool {
-    match (std::fs::canonicalize(a), std::fs::canonicalize(b)) {
-        (Ok(a), Ok(b)) => a == b,
-        _ => false,
-    }
+    identity(a).is_some_and(|a| identity(b) == Some(a))
 }
 
 impl Sink {

@@ -12,6 +12,8 @@
 //! **Staying inside.** Nothing that a pool or the target holds leads out of TARGET
 //! ([`host::directory`]): names with `/`, `.` and `..` are refused, symbolic links are never followed.
 //!
+//! A file of the target that is one of the pool's devices is never replaced, `--force` or not.
+//!
 //! **What goes wrong** with one file is told, and the others are copied; the exit status is 1. A full target ends the
 //! command: it goes on when there is room.
 //!
@@ -74,7 +76,7 @@ pub fn run(args: &CpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let session = Session::open(paths, &args.view)?;
     let rules = Rules { force: args.force, skip_damaged: args.skip_damaged };
     let many = args.sources.len() > 1;
-    let copier = Rc::new(Copier::new(&session.rt(), rules));
+    let copier = Rc::new(Copier::new(&session.rt(), rules, session.pools.disks().identities()));
     if !directory::is_root() {
         say("note: owners and devices are not kept: only root can give files away");
     }

@@ -9,8 +9,9 @@ use super::pieces::{Piece, Pieces};
 use super::source::{Session, ViewArgs};
 use crate::commands::md::{Progress, Sink};
 use crate::commands::{Failure, say};
+use crate::disks::identity;
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use zfs_format::objset::ObjsetKind;
 
 /// What `dump` takes.
@@ -44,12 +45,8 @@ pub fn run(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{}: {text}", of.name())));
     }
     let (_, volume) = session.volume(&args.volume)?;
-    let is_device = |path: &Path| {
-        let files = &session.pools.disks().files;
-        let same = std::fs::canonicalize(path).ok();
-        same.is_some() && files.iter().any(|file| std::fs::canonicalize(&*file.name()).ok() == same)
-    };
-    if is_device(&args.file) {
+    let devices = session.pools.disks().identities();
+    if identity(&args.file).is_some_and(|target| devices.contains(&target)) {
         let text = format!("{} is one of the devices: name another file", args.file.display());
         return Err(Failure::usage(text));
     }
@@ -63,7 +60,13 @@ pub fn run(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let skips = args.skip_damaged;
     let done = session.wait(async move {
         let size = volume.size().bytes();
-        let wrong = |error| Failure::failed(format!("writing {}: {error}", path.display()));
+        let wrong = |error: std::io::Error| {
+            let mend = match error.kind() {
+                std::io::ErrorKind::StorageFull => "; make room, or name a place that has it",
+                _ => "",
+            };
+            Failure::failed(format!("writing {}: {error}{mend}", path.display()))
+        };
         let progress = Progress::new(size);
         let mut pieces = Pieces::new(&rt, volume.data(), 0, size);
         let mut lost = 0;

@@ -20,7 +20,8 @@ use zfs::show;
 use zfs::spa::Spa;
 use zfs::spa::scrub::{Scrubbed, path_of};
 use zfs::zpl::FileSystem;
-use zfs_store::{Bookmark, VdevReport};
+use zfs_format::vdev::VdevKind;
+use zfs_store::{Bookmark, VdevHealth, VdevReport};
 
 #[derive(Args)]
 pub struct ScrubArgs {
@@ -147,7 +148,11 @@ impl Named {
 
 /// A leaf's name: where the device is, or was.
 fn name_of(vdev: &VdevReport, names: &BTreeMap<u64, String>) -> String {
-    let kind = format!("{:?}", vdev.kind).to_lowercase();
+    let kind = match &vdev.kind {
+        VdevKind::Raidz(raidz) => format!("raidz{}", raidz.parity),
+        VdevKind::Draid(draid) => format!("draid{}", draid.parity),
+        other => format!("{other:?}").to_lowercase(),
+    };
     let kind = kind.split(['(', ' ']).next().unwrap_or_default();
     match names.get(&vdev.guid) {
         Some(name) => name.clone(),
@@ -158,9 +163,17 @@ fn name_of(vdev: &VdevReport, names: &BTreeMap<u64, String>) -> String {
     }
 }
 
+/// A state in OpenZFS's words.
+fn state(health: VdevHealth) -> String {
+    match health {
+        VdevHealth::Unavailable => "UNAVAIL".to_owned(),
+        other => format!("{other:?}").to_uppercase(),
+    }
+}
+
 fn write_vdev(out: &mut String, vdev: &VdevReport, depth: usize, names: &BTreeMap<u64, String>) {
     let name = format!("{:1$}{2}", "", depth * 2, name_of(vdev, names));
-    let health = format!("{:?}", vdev.health).to_uppercase();
+    let health = state(vdev.health);
     let (read, checksum) = (vdev.errors.read, vdev.errors.checksum);
     let _ = writeln!(out, "\t{name:<40} {health:<12} {read:>6} {checksum:>6}");
     vdev.children.iter().for_each(|child| write_vdev(out, child, depth + 1, names));
@@ -213,7 +226,7 @@ fn vdev_json(vdev: &VdevReport, names: &BTreeMap<u64, String>) -> Value {
     json!({
         "name": name_of(vdev, names),
         "guid": vdev.guid,
-        "state": format!("{:?}", vdev.health).to_uppercase(),
+        "state": state(vdev.health),
         "read_errors": vdev.errors.read,
         "checksum_errors": vdev.errors.checksum,
         "vdevs": children,

@@ -23,6 +23,10 @@ use zfs_store::{BlockRequest, Bookmark, ReadBlocks};
 /// Bytes of the smallest block, as a power of two.
 const SECTOR_SHIFT: u32 = 9;
 
+/// Blocks of the MOS's dnodes that can't be had, after which the rest is taken for lost: how many there are to be, a
+/// damaged pool may say wrongly, and each is an error of its own. One unreadable indirect block hides 1024.
+const UNREADABLE_MAX: u64 = 64 << 10;
+
 /// A walk over a pool: [`PoolWalk::next`] gives block after block.
 pub struct PoolWalk<'a> {
     spa: &'a Spa,
@@ -36,6 +40,8 @@ pub struct PoolWalk<'a> {
     ready: VecDeque<Result<Visited, ZfsError>>,
     /// Bpobjs of livelists that are still to come.
     livelists: Vec<u64>,
+    /// Blocks of the MOS's dnodes that could not be had.
+    unreadable: u64,
     stage: Stage,
 }
 
@@ -71,6 +77,7 @@ impl Spa {
             list: None,
             ready: VecDeque::new(),
             livelists: Vec::new(),
+            unreadable: 0,
             stage: Stage::Deferred,
         }
     }
@@ -199,10 +206,11 @@ impl PoolWalk<'_> {
                 // Who can't read a block of the MOS goes on behind it.
                 let behind = (from / OBJECTS_PER_BLOCK + 1).saturating_mul(OBJECTS_PER_BLOCK);
                 let last = mos.meta()?.dnode().block_id_max;
-                if from / OBJECTS_PER_BLOCK <= last {
-                    self.stage = Stage::Datasets(behind);
-                }
-                let Some((objects, next)) = mos.objects_from(from).await? else {
+                let more = from / OBJECTS_PER_BLOCK <= last && self.unreadable < UNREADABLE_MAX;
+                self.stage = if more { Stage::Datasets(behind) } else { Stage::Done };
+                let found = mos.objects_from(from).await;
+                self.unreadable += u64::from(found.is_err());
+                let Some((objects, next)) = found? else {
                     self.stage = Stage::Done;
                     return Ok(());
                 };

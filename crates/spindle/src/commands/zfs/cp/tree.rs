@@ -64,6 +64,8 @@ pub(super) struct Copier {
     pub(super) rules: Rules,
     /// Whether owners can be set.
     pub(super) root: bool,
+    /// The files that the pool lies on, by device and inode.
+    devices: BTreeSet<(u64, u64)>,
     bar: ProgressBar,
     line: Option<Cell<Instant>>,
     failed: Cell<u64>,
@@ -85,7 +87,7 @@ struct Walk<'a> {
 }
 
 impl Copier {
-    pub(super) fn new(rt: &Rt, rules: Rules) -> Copier {
+    pub(super) fn new(rt: &Rt, rules: Rules, devices: BTreeSet<(u64, u64)>) -> Copier {
         let terminal = io::stderr().is_terminal();
         let target =
             if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -96,6 +98,7 @@ impl Copier {
             rt: rt.clone(),
             rules,
             root: directory::is_root(),
+            devices,
             bar,
             line: (!terminal).then(|| Cell::new(Instant::now())),
             failed: Cell::new(0),
@@ -297,6 +300,10 @@ impl Copier {
         name: &[u8],
     ) -> Result<(), Trouble> {
         let there = into.look(name)?;
+        if there.as_ref().is_some_and(|there| self.devices.contains(&there.identity)) {
+            let text = "the target is one of the devices that are read: name another";
+            return Err(Trouble::Failed(text.into()));
+        }
         if node.is_directory() {
             match there {
                 None => self.stop_if_full(into.make(name))?,
