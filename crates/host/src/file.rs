@@ -11,13 +11,15 @@
 //! ext4's and XFS's cached reads are served inside the ring, without a worker, and stay there.
 //!
 //! **Creating** takes the space (`fallocate`), so that a full disk is found then and not in the midst
-//! of a run; it never touches a file that exists. **Block devices** are opened for exclusive use when
+//! of a run; it never touches a file that exists. **One writer at a time:** whoever opens for writing has
+//! the file's [lock](crate::lock) until it is closed. **Block devices** are opened for exclusive use when
 //! they are to be written, so that a mounted one is refused. Whether something is worth keeping on it
 //! is for [`probe`](crate::probe) to say and for the caller to heed.
 //!
-//! What it does not do: grow, lock against other processes (files), or heed priorities.
+//! What it does not do: grow, or heed priorities.
 
 use crate::answer::What;
+use crate::lock;
 use crate::operation::{OpenFile, Operation};
 use crate::runtime::Host;
 use crate::sys::{self, Errno};
@@ -69,6 +71,9 @@ pub enum OpenError {
     /// Someone has the block device.
     #[error("opening {} for exclusive use: it is mounted or otherwise in use; unmount it, or open it read-only", .0.display())]
     InUse(PathBuf),
+    /// Someone writes to it.
+    #[error("opening {} for writing: another process has it open for writing, or this one has; stop that one, or open it read-only", .0.display())]
+    Locked(PathBuf),
     /// Neither file nor block device.
     #[error("opening {}: it is {what}; name a file or a block device", .path.display())]
     NotBlocks {
@@ -216,6 +221,11 @@ impl FileDevice {
         let found = file.metadata().map_err(|error| os("looking at", error))?;
         let is_block_device = is_block_device(path, &found)?;
         let queue = Queue::of(if is_block_device { found.rdev() } else { found.dev() });
+        if !options.read_only
+            && !lock::take(file.as_fd()).map_err(|errno| os("locking", errno.into()))?
+        {
+            return Err(OpenError::Locked(path.into()));
+        }
         let direct = options.direct.then(|| sys::direct_alignment(file.as_fd())).flatten();
 
         let (mut logical, mut physical) = (BLOCK_MIN, found.blksize());
@@ -260,6 +270,13 @@ impl FileDevice {
             alignment,
             read_only: options.read_only,
         })
+    }
+}
+
+impl FileDevice {
+    /// Whether somebody else has it open for writing now: another process, or another device of this one.
+    pub fn is_written_elsewhere(&self) -> bool {
+        lock::is_held(self.file.file.as_fd())
     }
 }
 
