@@ -21,6 +21,7 @@
 use crate::answer::What;
 use crate::lock;
 use crate::operation::{OpenFile, Operation};
+use crate::patience::while_held;
 use crate::runtime::Host;
 use crate::sys::{self, Errno};
 use rt::{
@@ -153,12 +154,14 @@ impl FileDevice {
         if is_block_device && !options.read_only {
             flags |= libc::O_EXCL;
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(!options.read_only)
-            .custom_flags(flags)
-            .open(path)
-            .map_err(|error| match error.raw_os_error() {
+        let mut how = OpenOptions::new();
+        how.read(true).write(!options.read_only).custom_flags(flags);
+        let in_use = |end: &io::Result<File>| {
+            is_block_device
+                && end.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY))
+        };
+        let file =
+            while_held(|| how.open(path), in_use).map_err(|error| match error.raw_os_error() {
                 Some(libc::EBUSY) if is_block_device => OpenError::InUse(path.into()),
                 Some(libc::EINVAL) if options.direct => OpenError::NoDirect(path.into()),
                 _ => os("opening", error),

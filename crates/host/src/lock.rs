@@ -14,15 +14,17 @@
 //! go without. Block devices are opened for exclusive use besides, which the kernel holds against mounts, md and
 //! other such openers.
 
+use crate::patience::while_held;
 use crate::sys::{self, Errno};
 use std::os::fd::BorrowedFd;
 
-/// Takes the writer's lock; false where somebody has it.
+/// Takes the writer's lock; false where somebody has it and is not about to go.
 ///
 /// # Errors
 /// Of the system, where it has such locks at all.
 pub(crate) fn take(file: BorrowedFd<'_>) -> Result<bool, Errno> {
-    match sys::lock_for_writing(file) {
+    let is_held = |end: &_| matches!(end, Err(Errno(libc::EAGAIN | libc::EACCES)));
+    match while_held(|| sys::lock_for_writing(file), is_held) {
         Ok(()) => Ok(true),
         Err(Errno(libc::EAGAIN | libc::EACCES)) => Ok(false),
         // No such locks there.

@@ -14,6 +14,7 @@
 //! [tables of their own](crate::HostTree::open_alone).
 
 use crate::operation::Pieces;
+use crate::patience::while_held;
 use crate::readiness;
 use crate::runtime::{Driver, Host};
 use crate::sys::{self, Errno};
@@ -165,12 +166,24 @@ impl SocketListener {
 }
 
 fn bind_unix(path: &Path, address: &Address) -> Result<UnixListener, ListenError> {
+    let in_use =
+        |end: &Result<UnixListener, ListenError>| matches!(end, Err(ListenError::InUse(_)));
+    while_held(|| bind_unix_now(path, address), in_use)
+}
+
+fn bind_unix_now(path: &Path, address: &Address) -> Result<UnixListener, ListenError> {
     let os = |error| ListenError::Os { doing: "listening on", address: address.clone(), error };
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
         other => return other.map_err(os),
     }
-    let found = std::fs::symlink_metadata(path).map_err(os)?;
+    let found = match std::fs::symlink_metadata(path) {
+        // Its server has ended meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return UnixListener::bind(path).map_err(os);
+        }
+        other => other.map_err(os)?,
+    };
     if !found.file_type().is_socket() {
         return Err(ListenError::NotASocket(address.clone()));
     }
@@ -226,7 +239,6 @@ impl Listener for SocketListener {
                             | libc::ECONNABORTED
                             | libc::ECONNRESET
                             | libc::ETIMEDOUT
-                            | libc::EPERM
                             | libc::EPROTO
                             | libc::ENOPROTOOPT
                             | libc::ENETDOWN

@@ -11,6 +11,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -318,6 +319,25 @@ fn fio_verifies_what_it_wrote_at_depth() {
         ],
     );
     serving.stop();
+}
+
+/// A service manager starts a server again at once after it was killed, while the kernel still winds up what the dead
+/// one had open. What could break: its socket or its lock is taken for a living server's.
+#[test]
+fn a_server_that_was_killed_is_started_again_at_once() {
+    let dir = temporary();
+    let dir = dir.path();
+    image(&dir.join("disk"), 0, 16 << 20);
+    for _ in 0..8 {
+        let mut serving = Serving::start(dir, &["disk", "--nbd", "unix:s"]);
+        // Connections whose reads wait in the ring of the dead one.
+        let idle: Vec<UnixStream> =
+            (0..8).map(|_| UnixStream::connect(dir.join("s")).expect("connected")).collect();
+        serving.child.kill().expect("killed");
+        serving.child.wait().expect("gone");
+        drop(idle);
+    }
+    Serving::start(dir, &["disk", "--nbd", "unix:s"]).stop();
 }
 
 /// An authority, a server's and a client's certificate, under the names that libnbd and QEMU look for.
