@@ -1,7 +1,7 @@
 //! Serving devices and file systems to clients.
 //!
 //! * [`fuse`]: a server of mounted file systems over any [`rt::Inodes`].
-//! * [`nbd`]: a server of the NBD protocol over any [`rt::Device`].
+//! * [`nbd`]: a server of the NBD protocol over any [`rt::Device`], and a client, which is one.
 //! * [`tls`]: an encrypted [`rt::Stream`] over another.
 //!
 //! A server runs on the engine's own executor: a request goes from the socket to the device and back without

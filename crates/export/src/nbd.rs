@@ -1,4 +1,5 @@
-//! A server of the NBD protocol: fixed newstyle, structured replies, block status, TLS.
+//! The NBD protocol: a server (fixed newstyle, structured replies, block status, TLS), and a
+//! [client](Client) that makes a [`rt::Device`] of an export.
 //!
 //! ```text
 //!   Server (server)       accepts, counts, stops
@@ -25,6 +26,7 @@
 //! What it does not do: oldstyle and non-fixed negotiation beyond `EXPORT_NAME`, resize, extended headers.
 //! Numbers and rules: `doc/proto.md` of the NBD project (networkblockdevice on GitHub).
 
+mod client;
 mod handshake;
 mod inbox;
 mod outbox;
@@ -35,6 +37,7 @@ mod tests;
 mod transmission;
 mod volume;
 
+pub use client::{Client, ClientError, ClientOptions, MalformedOption, ReplyError};
 pub use server::{Export, Server, ServerError};
 
 use std::time::Duration;
@@ -47,6 +50,10 @@ pub const REQUEST_BYTES_MAX: u32 = 32 << 20;
 /// deep queues of large requests; it is memory that a client can take. One request of the largest size
 /// always fits.
 pub const IN_FLIGHT_BYTES_MAX: usize = REQUEST_BYTES_MAX as usize;
+
+/// Bytes of payload that a [client](Client) has under way. Twice what our server takes, so that it never waits
+/// for more.
+pub const CLIENT_IN_FLIGHT_BYTES_MAX: usize = 2 * IN_FLIGHT_BYTES_MAX;
 
 /// Requests under way for a connection. More serves deeper queues; each is some hundred bytes.
 pub const IN_FLIGHT_REQUESTS_MAX: usize = 256;

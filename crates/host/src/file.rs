@@ -11,14 +11,17 @@
 //! ext4's and XFS's cached reads are served inside the ring, without a worker, and stay there.
 //!
 //! **Creating** takes the space (`fallocate`), so that a full disk is found then and not in the midst
-//! of a run; it never touches a file that exists. **Block devices** are opened for exclusive use when
+//! of a run; it never touches a file that exists. **One writer at a time:** whoever opens for writing has
+//! the file's [lock](crate::lock) until it is closed. **Block devices** are opened for exclusive use when
 //! they are to be written, so that a mounted one is refused. Whether something is worth keeping on it
 //! is for [`probe`](crate::probe) to say and for the caller to heed.
 //!
-//! What it does not do: grow, lock against other processes (files), or heed priorities.
+//! What it does not do: grow, or heed priorities.
 
 use crate::answer::What;
+use crate::lock;
 use crate::operation::{OpenFile, Operation};
+use crate::patience::while_held;
 use crate::runtime::Host;
 use crate::sys::{self, Errno};
 use rt::{
@@ -69,6 +72,9 @@ pub enum OpenError {
     /// Someone has the block device.
     #[error("opening {} for exclusive use: it is mounted or otherwise in use; unmount it, or open it read-only", .0.display())]
     InUse(PathBuf),
+    /// Someone writes to it.
+    #[error("opening {} for writing: another process has it open for writing, or this one has; stop that one, or open it read-only", .0.display())]
+    Locked(PathBuf),
     /// Neither file nor block device.
     #[error("opening {}: it is {what}; name a file or a block device", .path.display())]
     NotBlocks {
@@ -148,12 +154,14 @@ impl FileDevice {
         if is_block_device && !options.read_only {
             flags |= libc::O_EXCL;
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(!options.read_only)
-            .custom_flags(flags)
-            .open(path)
-            .map_err(|error| match error.raw_os_error() {
+        let mut how = OpenOptions::new();
+        how.read(true).write(!options.read_only).custom_flags(flags);
+        let in_use = |end: &io::Result<File>| {
+            is_block_device
+                && end.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EBUSY))
+        };
+        let file =
+            while_held(|| how.open(path), in_use).map_err(|error| match error.raw_os_error() {
                 Some(libc::EBUSY) if is_block_device => OpenError::InUse(path.into()),
                 Some(libc::EINVAL) if options.direct => OpenError::NoDirect(path.into()),
                 _ => os("opening", error),
@@ -216,6 +224,11 @@ impl FileDevice {
         let found = file.metadata().map_err(|error| os("looking at", error))?;
         let is_block_device = is_block_device(path, &found)?;
         let queue = Queue::of(if is_block_device { found.rdev() } else { found.dev() });
+        if !options.read_only
+            && !lock::take(file.as_fd()).map_err(|errno| os("locking", errno.into()))?
+        {
+            return Err(OpenError::Locked(path.into()));
+        }
         let direct = options.direct.then(|| sys::direct_alignment(file.as_fd())).flatten();
 
         let (mut logical, mut physical) = (BLOCK_MIN, found.blksize());
@@ -260,6 +273,13 @@ impl FileDevice {
             alignment,
             read_only: options.read_only,
         })
+    }
+}
+
+impl FileDevice {
+    /// Whether somebody else has it open for writing now: another process, or another device of this one.
+    pub fn is_written_elsewhere(&self) -> bool {
+        lock::is_held(self.file.file.as_fd())
     }
 }
 

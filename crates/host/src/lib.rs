@@ -15,7 +15,8 @@
 //!
 //! Inside: `operation` is one request and how far it is, the same for both reactors; `answer` tells
 //! the waiting task; `bell` wakes a thread from others; `readiness` waits for
-//! sockets where there is no ring; `pool` has the worker threads; `sys` the system calls.
+//! sockets where there is no ring; `lock` keeps a second writer off;
+//! `patience` waits for what a dead process still holds; `pool` has the worker threads; `sys` the system calls.
 //!
 //! Invariant: memory and descriptors of an operation under way belong to its reactor, not to the
 //! future that waits for it, and are given back only when the system has done with them (the argument
@@ -31,7 +32,9 @@ pub mod clock;
 pub mod directory;
 pub mod file;
 pub mod fuse;
+mod lock;
 mod operation;
+mod patience;
 mod pool;
 pub mod probe;
 mod readiness;

@@ -14,6 +14,7 @@
 //! [tables of their own](crate::HostTree::open_alone).
 
 use crate::operation::Pieces;
+use crate::patience::while_held;
 use crate::readiness;
 use crate::runtime::{Driver, Host};
 use crate::sys::{self, Errno};
@@ -32,6 +33,13 @@ use std::sync::Arc;
 /// Bytes that a connection may have written and its peer not yet read. More lets large answers go in fewer
 /// calls; it is the kernel's memory. The system's own limit (`net.core.wmem_max`) cuts it.
 const SEND_BUFFER_BYTES: i32 = 1 << 20;
+
+/// When the host of a TCP peer is held for gone: after this many seconds of silence it is asked, so often, so many
+/// times; two minutes in all. The system's own figures are two hours and more, in which dead clients would keep their
+/// places among the connections; less would drop clients whose network is away for a moment.
+const PEER_SILENT_S: i32 = 60;
+const PEER_ASKED_EVERY_S: i32 = 10;
+const PEER_ASKED_TIMES: i32 = 6;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,12 +166,24 @@ impl SocketListener {
 }
 
 fn bind_unix(path: &Path, address: &Address) -> Result<UnixListener, ListenError> {
+    let in_use =
+        |end: &Result<UnixListener, ListenError>| matches!(end, Err(ListenError::InUse(_)));
+    while_held(|| bind_unix_now(path, address), in_use)
+}
+
+fn bind_unix_now(path: &Path, address: &Address) -> Result<UnixListener, ListenError> {
     let os = |error| ListenError::Os { doing: "listening on", address: address.clone(), error };
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
         other => return other.map_err(os),
     }
-    let found = std::fs::symlink_metadata(path).map_err(os)?;
+    let found = match std::fs::symlink_metadata(path) {
+        // Its server has ended meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return UnixListener::bind(path).map_err(os);
+        }
+        other => other.map_err(os)?,
+    };
     if !found.file_type().is_socket() {
         return Err(ListenError::NotASocket(address.clone()));
     }
@@ -197,9 +217,10 @@ impl Listener for SocketListener {
                     Listening::Unix(socket) => {
                         socket.accept().map(|(stream, _)| (OwnedFd::from(stream), name.to_string()))
                     }
-                    Listening::Tcp(socket) => socket.accept().and_then(|(stream, peer)| {
-                        stream.set_nodelay(true)?;
-                        Ok((OwnedFd::from(stream), peer.to_string()))
+                    Listening::Tcp(socket) => socket.accept().map(|(stream, peer)| {
+                        // Fails where the peer has gone by now, which its first read finds.
+                        let _ = stream.set_nodelay(true);
+                        (OwnedFd::from(stream), peer.to_string())
                     }),
                 };
                 match accepted {
@@ -210,8 +231,22 @@ impl Listener for SocketListener {
                         Some(libc::EAGAIN) => {
                             host.ready(&fd, libc::POLLIN).await.map_err(error_of)?;
                         }
-                        // The peer gave up between the wait and the call.
-                        Some(libc::EINTR | libc::ECONNABORTED) => {}
+                        // The peer gave up between the wait and the call, or its network did: Linux tells
+                        // the errors of a connection that waits to be accepted as those of the call
+                        // (accept(2)). None of them is the listener's.
+                        Some(
+                            libc::EINTR
+                            | libc::ECONNABORTED
+                            | libc::ECONNRESET
+                            | libc::ETIMEDOUT
+                            | libc::EPROTO
+                            | libc::ENOPROTOOPT
+                            | libc::ENETDOWN
+                            | libc::ENETUNREACH
+                            | libc::EHOSTDOWN
+                            | libc::EHOSTUNREACH
+                            | libc::ENONET,
+                        ) => {}
                         errno => return Err(error_of(Errno(errno.unwrap_or(libc::EIO)))),
                     },
                 }
@@ -256,7 +291,8 @@ impl SocketStream {
     fn over(host: &Host, socket: OwnedFd, peer: String) -> SocketStream {
         // Both are wishes: without them the connection is slower, or noticed late to be dead.
         let _ = sys::set_send_buffer(socket.as_fd(), SEND_BUFFER_BYTES);
-        let _ = sys::set_keep_alive(socket.as_fd());
+        let (silent_s, every_s) = (PEER_SILENT_S, PEER_ASKED_EVERY_S);
+        let _ = sys::set_keep_alive(socket.as_fd(), silent_s, every_s, PEER_ASKED_TIMES);
         SocketStream { host: host.clone(), socket: Arc::new(socket), peer: peer.into() }
     }
 }

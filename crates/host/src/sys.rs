@@ -139,6 +139,33 @@ fn seek(file: BorrowedFd<'_>, at: u64, whence: i32) -> Result<u64, Errno> {
     u64::try_from(result).map_err(|_| Errno::last())
 }
 
+/// A lock of a whole file.
+fn whole_file(kind: libc::c_int) -> libc::flock {
+    // SAFETY: all fields are integers, for which zeros are valid: from the beginning, without an end.
+    let mut lock = unsafe { MaybeUninit::<libc::flock>::zeroed().assume_init() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock
+}
+
+/// Locks a whole file, which is open for writing, for its open file description alone; EAGAIN where
+/// another has it.
+pub(crate) fn lock_for_writing(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    let lock = whole_file(libc::F_WRLCK);
+    // SAFETY: the call reads the lock's description, which lives through it.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) };
+    count(result as isize).map(drop)
+}
+
+/// Whether another open file description has locked a part of this file for writing.
+pub(crate) fn is_locked_for_writing(file: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let mut lock = whole_file(libc::F_RDLCK);
+    // SAFETY: the call reads and changes the lock's description, which lives through it.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
+    count(result as isize)?;
+    Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
+}
+
 /// What direct I/O on this file asks for: the alignment of memory, and of offsets and lengths.
 /// `None` where the file system does not say (Linux before 6.1) or has no direct I/O.
 pub(crate) fn direct_alignment(file: BorrowedFd<'_>) -> Option<(u32, u32)> {
@@ -274,9 +301,20 @@ pub(crate) fn set_send_buffer(socket: BorrowedFd<'_>, bytes: i32) -> Result<(), 
     set_socket_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes)
 }
 
-/// Has the system find out that the host of a silent peer is gone.
-pub(crate) fn set_keep_alive(socket: BorrowedFd<'_>) -> Result<(), Errno> {
-    set_socket_option(socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)
+/// Has the system find out that the host of a silent peer is gone: after `silent_s` it is asked every
+/// `every_s` seconds, `times` times; data that it does not take is given up after as long in all.
+pub(crate) fn set_keep_alive(
+    socket: BorrowedFd<'_>,
+    silent_s: i32,
+    every_s: i32,
+    times: i32,
+) -> Result<(), Errno> {
+    let tcp = |option, value| set_socket_option(socket, libc::IPPROTO_TCP, option, value);
+    set_socket_option(socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
+    tcp(libc::TCP_KEEPIDLE, silent_s)?;
+    tcp(libc::TCP_KEEPINTVL, every_s)?;
+    tcp(libc::TCP_KEEPCNT, times)?;
+    tcp(libc::TCP_USER_TIMEOUT, (silent_s + every_s * times) * 1000)
 }
 
 fn set_socket_option(

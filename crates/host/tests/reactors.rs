@@ -405,6 +405,36 @@ fn opening_refuses_what_stores_no_blocks_and_creating_what_exists() {
     });
 }
 
+/// Two programs that write to one image destroy it. What could break: a lock that is lost when another
+/// descriptor is closed, one that stays when its holder goes, one that keeps readers off.
+#[test]
+fn a_file_has_one_writer_at_a_time_and_readers_are_told() {
+    everywhere(|world| {
+        let host = world.runtime.host();
+        let writer = world.create(ByteCount::mib(1), BUFFERED);
+        let path = world.path("disk");
+        let read_only = FileOptions { direct: false, read_only: true };
+        let open = |options| FileDevice::open(&host, &path, options);
+        let reader = open(read_only).expect("reading is allowed");
+        assert!(reader.is_written_elsewhere());
+        assert!(!writer.is_written_elsewhere(), "by nobody else");
+        // Closing any other descriptor of the file takes nothing away.
+        drop(reader);
+        drop(std::fs::File::open(&path).expect("opened"));
+        let refused = open(BUFFERED).err();
+        assert!(matches!(refused, Some(OpenError::Locked(_))));
+        let text = refused.map(|error| error.to_string()).unwrap_or_default();
+        assert!(
+            text.contains(&*path.to_string_lossy()) && text.contains("stop that one"),
+            "{text}"
+        );
+        drop(writer);
+        let writer = open(BUFFERED).expect("the lock goes with its holder");
+        drop(writer);
+        assert!(!open(read_only).expect("opened").is_written_elsewhere());
+    });
+}
+
 #[test]
 fn two_executors_of_one_process_do_not_disturb_each_other() {
     let threads: Vec<_> = (0..2_u64)

@@ -99,12 +99,19 @@ impl Disks {
     pub fn open(paths: &[PathBuf], read_only: bool) -> Result<Disks, Failure> {
         let mut disks = Disks::open_files(&[], read_only)?;
         let host = disks.runtime.host();
-        let mut passed_over = Vec::new();
+        let mut notes = Vec::new();
         for path in sources::expand(paths)? {
             match FileDevice::open(&host, &path, FileOptions { direct: false, read_only }) {
-                Ok(device) => disks.files.push(Rc::new(device)),
+                Ok(device) => {
+                    if read_only && device.is_written_elsewhere() {
+                        let text =
+                            "another process is writing to it: what is read may not hold together";
+                        notes.push(format!("{}: {text}", path.display()));
+                    }
+                    disks.files.push(Rc::new(device));
+                }
                 // Whatever else lies in a folder of disks; a path that was named is another matter.
-                Err(error) if !paths.contains(&path) => passed_over.push(error.to_string()),
+                Err(error) if !paths.contains(&path) => notes.push(error.to_string()),
                 Err(error) => return Err(Failure::usage(error)),
             }
         }
@@ -159,7 +166,7 @@ impl Disks {
             (arrays, parts, groups, complaints)
         });
         (disks.arrays, disks.parts, disks.groups, disks.complaints) = found;
-        disks.complaints.splice(0..0, passed_over);
+        disks.complaints.splice(0..0, notes);
         Ok(disks)
     }
 

@@ -9,6 +9,7 @@
 //! * [`views`]: the disks' view.
 //! * [`surroundings`]: what this host tells of itself and of the storage below a path.
 //! * [`simulated`], [`real`]: the two targets.
+//! * [`served`]: a volume of this host behind NBD.
 //! * [`commands`]: what a study runs before its cells.
 //! * [`tools`]: the field's tools as workloads; [`directory`]: on a directory of this host;
 //!   [`filesystem`]: on a simulated file system.
@@ -22,6 +23,7 @@ mod filesystem;
 mod layout;
 mod machine;
 mod real;
+mod served;
 mod simulated;
 pub mod surroundings;
 mod tickets;

@@ -212,6 +212,56 @@ fn a_study_of_this_host_leaves_nothing_behind() {
     assert!(!dir.path().join("scratch").exists(), "the lab's files are removed");
 }
 
+/// The study that ships, in small: both sides are measured, and neither server nor socket is left behind.
+#[test]
+fn the_study_of_nbd_measures_both_sides_and_leaves_nothing_behind() {
+    let dir = temporary();
+    let sockets = dir.path().join("t");
+    std::fs::create_dir(&sockets).expect("a folder");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/nbd.toml");
+    let text = std::fs::read_to_string(shipped).expect("the study is there");
+    std::fs::write(dir.path().join("small.toml"), text).expect("written");
+    let output = Command::new(env!("CARGO_BIN_EXE_spindle"))
+        .args(["lab", "run", "small.toml", "--format", "json", "--set", "steady.round=10ms"])
+        .args(["--set", "repeats=1", "--set", "machine.file_size=4m"])
+        .args(["--set", "machine.direct=false", "--set", "machine.directory=scratch"])
+        .current_dir(dir.path())
+        .env("TMPDIR", &sockets)
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let cells = results["cells"].as_array().expect("cells");
+    for access in ["local", "nbd"] {
+        let its = cells.iter().filter(|cell| cell["factors"]["access"] == access);
+        let rates: Vec<f64> = its
+            .filter_map(|cell| {
+                let metrics = &cell["metrics"];
+                metrics["iops"].get("mean").or(metrics["throughput_mb_s"].get("mean"))?.as_f64()
+            })
+            .collect();
+        assert_eq!(rates.len(), 8, "{access}");
+        assert!(rates.iter().all(|rate| *rate > 0.0), "{access}: {rates:?}");
+    }
+    assert!(!dir.path().join("scratch").exists(), "the lab's files are removed");
+    let left = std::fs::read_dir(&sockets).expect("there").count();
+    assert_eq!(left, 0, "the socket and its folder are removed");
+}
+
+#[test]
+fn an_export_has_neither_files_nor_members() {
+    let dir = temporary();
+    let study = small(dir.path(), |text| {
+        let machine = text.find("kind = \"simulated\"").expect("a machine");
+        let layouts = text.find("[layouts.disk]").expect("layouts");
+        let host = "kind = \"host\"\ndirectory = \"scratch\"\naccess = \"nbd\"\n";
+        let rebuild = "[[workload]]\nname = \"again\"\nkind = \"rebuild\"\n";
+        format!("{}{host}{}{rebuild}", &text[..machine], &text[layouts..])
+    });
+    let line = refusal(dir.path(), &["lab", "run", &study], 2);
+    assert!(line.contains("'again' with access \"nbd\"") && line.contains("except"), "{line}");
+}
+
 #[test]
 fn content_is_not_destroyed_without_leave() {
     let dir = temporary();

@@ -219,3 +219,57 @@ fn create_takes_a_size_and_a_bitmaps_chunk() {
     set.text(&["assemble", "new"]);
     assert_eq!(set.detail("State"), "clean");
 }
+
+/// What could break: an answer that is no JSON or has text beside it, a slot of another member, a path that is not
+/// the one that was given, an answer to what was refused.
+#[test]
+fn each_change_of_members_is_told_as_json() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let set = Set { folder, name: "data".to_owned() };
+    let disks: Vec<String> = (0..5).map(|number| set.new_disk(number, 24 << 20)).collect();
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&set.text(arguments)).expect("JSON and nothing else")
+    };
+    let made = ["create", "data", "-l", "5", "-n", "3", "--assume-clean"];
+    set.text(&[&made[..], &[&disks[0], &disks[1], &disks[2]]].concat());
+
+    let refused = set.run(&["fail", "data", &disks[3], "--json"]);
+    assert!(!refused.status.success() && refused.stdout.is_empty(), "{refused:?}");
+    let failed = json(&["fail", "data", &disks[1], "--json"]);
+    assert_eq!(failed, serde_json::json!({ "array": "data", "faulty": disks[1], "slot": 1 }));
+    let removed = json(&["remove", "data", &disks[1], "-j"]);
+    assert_eq!(removed, serde_json::json!({ "array": "data", "removed": [disks[1]] }));
+    // Its superblock stays, and by that alone it is as good as one that failed.
+    std::fs::remove_file(&disks[1]).expect("pulled out");
+    let refused = set.run(&["remove", "data", &disks[0], "--json"]);
+    assert!(!refused.status.success() && refused.stdout.is_empty(), "a member in use: {refused:?}");
+
+    let added = json(&["add", "data", &disks[3], &disks[4], "--json"]);
+    let devices = added["devices"].as_array().expect("a list");
+    let names: Vec<&str> = devices.iter().filter_map(|one| one["device"].as_str()).collect();
+    assert_eq!(names, [&disks[3], &disks[4]]);
+    assert!(devices.iter().all(|one| one["added"] == "added" && one["slot"].is_null()), "{added}");
+    let done = added["done"].as_array().expect("a list");
+    assert_eq!(done.len(), 1, "one spare is taken, one stays: {added}");
+
+    let replaced = json(&["replace", "data", &disks[0], "--json"]);
+    assert_eq!((&replaced["array"], &replaced["slot"]), (&"data".into(), &0.into()));
+    assert_eq!(replaced["done"].as_array().map(Vec::len), Some(1), "{replaced}");
+    // The word stands for what was replaced.
+    let removed = json(&["remove", "data", "failed", "--json"]);
+    assert_eq!(removed["removed"], serde_json::json!([disks[0]]));
+
+    let detail = json(&["detail", "data", "--json"]);
+    assert_eq!(
+        (detail["raid_devices"].as_u64(), detail["active_devices"].as_u64()),
+        (Some(3), Some(3))
+    );
+    let assembled = json(&["assemble", "data", "--readonly", "--json"]);
+    assert_eq!(
+        (&assembled[0]["readonly"], &assembled[0]["active_devices"]),
+        (&true.into(), &3.into())
+    );
+    for arguments in [&["examine", "--json"][..], &["examine", "--scan", "--json"]] {
+        assert!(json(arguments).as_array().is_some_and(|all| !all.is_empty()), "{arguments:?}");
+    }
+}

@@ -11,6 +11,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -37,8 +38,11 @@ struct Serving {
 
 impl Serving {
     fn start(dir: &Path, arguments: &[&str]) -> Serving {
+        Serving::start_with(dir, &[&["serve"], arguments].concat())
+    }
+
+    fn start_with(dir: &Path, arguments: &[&str]) -> Serving {
         let mut child = Command::new(env!("CARGO_BIN_EXE_spindle"))
-            .arg("serve")
             .args(arguments)
             .current_dir(dir)
             .stdout(Stdio::piped())
@@ -127,7 +131,7 @@ fn wrong_calls_and_settings_are_answered_with_one_line_that_names_the_thing() {
         ("listen = ['unix:s']", "nothing to serve"),
         ("listen = []\n[[export]]\nname = 'a'\npath = 'disk'", "0 addresses"),
         (
-            "listen = ['unix:s']\n[[export]]\nname = 'a'\npath = 'disk'\n[[export]]\nname = 'a'\npath = 'disk'",
+            "listen = ['unix:s']\n[[export]]\nname = 'a'\npath = 'disk'\n[[export]]\nname = 'a'\npath = 'disk'\nreadonly = true",
             "two exports are named 'a'",
         ),
     ] {
@@ -144,9 +148,76 @@ fn a_second_server_on_a_path_is_refused_and_the_path_goes_with_the_first() {
     let arguments = ["disk", "--nbd", "unix:s", "--nbd", "127.0.0.1:0"];
     let first = Serving::start(dir.path(), &arguments);
     assert!(first.ready.contains("unix:s, 127.0.0.1:"), "{}", first.ready);
-    assert!(refusal(dir.path(), &arguments, 1).contains("another server listens"));
+    image(&dir.path().join("other"), 512, 4096);
+    let second = ["other", "--nbd", "unix:s"];
+    assert!(refusal(dir.path(), &second, 1).contains("another server listens"));
     first.stop();
     assert!(!dir.path().join("s").exists());
+}
+
+#[test]
+fn a_file_has_one_writer_and_a_killed_one_leaves_it_free() {
+    let dir = temporary();
+    let dir = dir.path();
+    image(&dir.join("disk"), 512, 4096);
+    let mut first = Serving::start(dir, &["disk", "--nbd", "unix:s"]);
+    let line = refusal(dir, &["disk", "--nbd", "unix:t"], 1);
+    assert!(line.contains("opening disk for writing: another process has it"), "{line}");
+    // Another name of the same file changes nothing.
+    fs::hard_link(dir.join("disk"), dir.join("alias")).expect("linked");
+    assert!(refusal(dir, &["alias", "--nbd", "unix:t"], 1).contains("opening alias for writing"));
+    Serving::start(dir, &["disk", "--readonly", "--nbd", "unix:t"]).stop();
+    first.child.kill().expect("killed");
+    first.child.wait().expect("gone");
+    Serving::start(dir, &["disk", "--nbd", "unix:s"]).stop();
+    fs::write(
+        dir.join("spindle.toml"),
+        "listen = ['unix:s']\n[[export]]\nname = 'a'\npath = 'disk'\n[[export]]\nname = 'b'\npath = 'alias'\n",
+    )
+    .expect("written");
+    let line = refusal(dir, &["--config", "spindle.toml"], 1);
+    assert!(line.contains("or this one has"), "{line}");
+}
+
+#[test]
+fn a_set_that_is_served_is_changed_by_nobody_else_and_read_only_when_forced() {
+    let dir = temporary();
+    let dir = dir.path();
+    fs::create_dir(dir.join("disks")).expect("made");
+    for name in ["disks/a", "disks/b", "disks/c"] {
+        image(&dir.join(name), 0, 24 << 20);
+    }
+    let spindle = |arguments: &[&str]| {
+        let mut all = vec!["-d", "disks", "md"];
+        all.extend(arguments);
+        run(dir, env!("CARGO_BIN_EXE_spindle"), &all)
+    };
+    let made =
+        spindle(&["create", "r", "-l", "1", "-n", "2", "--assume-clean", "disks/a", "disks/b"]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let serving = Serving::start_with(dir, &["-d", "disks", "md", "serve", "r", "--nbd", "unix:s"]);
+    let output = dir.join("out");
+    let output = output.to_str().expect("a path of text");
+    for (arguments, saying) in [
+        (&["fail", "r", "disks/a"][..], "for writing: another process"),
+        (&["stop", "r"], "for writing: another process"),
+        (&["add", "r", "disks/c"], "for writing: another process"),
+        (&["serve", "r", "--nbd", "unix:t"], "for writing: another process"),
+        (&["dump", "r", output], "another process is writing to the set"),
+        (&["check", "r"], "another process is writing to the set"),
+        (&["serve", "r", "--readonly", "--nbd", "unix:t"], "another process is writing to the set"),
+    ] {
+        let refused = spindle(arguments);
+        let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && errors.contains(saying), "{arguments:?}: {errors}");
+        assert_eq!(errors.lines().count(), 1, "{arguments:?}: {errors}");
+    }
+    for arguments in [&["dump", "r", output, "--force"][..], &["detail", "r"], &["examine"]] {
+        let done = spindle(arguments);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    serving.stop();
+    assert!(spindle(&["check", "r"]).status.success(), "and after it all is as ever");
 }
 
 #[test]
@@ -248,6 +319,25 @@ fn fio_verifies_what_it_wrote_at_depth() {
         ],
     );
     serving.stop();
+}
+
+/// A service manager starts a server again at once after it was killed, while the kernel still winds up what the dead
+/// one had open. What could break: its socket or its lock is taken for a living server's.
+#[test]
+fn a_server_that_was_killed_is_started_again_at_once() {
+    let dir = temporary();
+    let dir = dir.path();
+    image(&dir.join("disk"), 0, 16 << 20);
+    for _ in 0..8 {
+        let mut serving = Serving::start(dir, &["disk", "--nbd", "unix:s"]);
+        // Connections whose reads wait in the ring of the dead one.
+        let idle: Vec<UnixStream> =
+            (0..8).map(|_| UnixStream::connect(dir.join("s")).expect("connected")).collect();
+        serving.child.kill().expect("killed");
+        serving.child.wait().expect("gone");
+        drop(idle);
+    }
+    Serving::start(dir, &["disk", "--nbd", "unix:s"]).stop();
 }
 
 /// An authority, a server's and a client's certificate, under the names that libnbd and QEMU look for.

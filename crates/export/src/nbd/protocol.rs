@@ -46,6 +46,8 @@ pub(crate) mod reply {
     pub(crate) const SERVER: u32 = 2;
     pub(crate) const INFO: u32 = 3;
     pub(crate) const META_CONTEXT: u32 = 4;
+    /// What every error has.
+    pub(crate) const ERR: u32 = 1 << 31;
     pub(crate) const ERR_UNSUP: u32 = 1 << 31 | 1;
     pub(crate) const ERR_INVALID: u32 = 1 << 31 | 3;
     pub(crate) const ERR_TLS_REQD: u32 = 1 << 31 | 5;
@@ -94,16 +96,18 @@ pub(crate) const STATE_ZERO: u32 = 2;
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
 pub(crate) enum Command {
-    Read,
-    Write,
-    Disconnect,
-    Flush,
-    Trim,
-    Cache,
-    WriteZeroes,
-    BlockStatus,
-    Unknown,
+    Read = 0,
+    Write = 1,
+    Disconnect = 2,
+    Flush = 3,
+    Trim = 4,
+    Cache = 5,
+    WriteZeroes = 6,
+    BlockStatus = 7,
+    /// Any other; nobody sends it.
+    Unknown = u16::MAX,
 }
 
 /// A request's head.
@@ -142,6 +146,18 @@ impl Request {
         Some(Request { flags, command, cookie, offset, len })
     }
 
+    /// Its bytes.
+    pub(crate) fn encode(&self) -> [u8; Request::HEAD] {
+        let mut bytes = [0; Request::HEAD];
+        bytes[0..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
+        bytes[4..6].copy_from_slice(&self.flags.to_be_bytes());
+        bytes[6..8].copy_from_slice(&(self.command as u16).to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.cookie.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.offset.to_be_bytes());
+        bytes[24..28].copy_from_slice(&self.len.to_be_bytes());
+        bytes
+    }
+
     /// Whether this flag is set.
     pub(crate) fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
@@ -160,9 +176,50 @@ pub(crate) enum Errno {
     NotSupported = 95,
 }
 
+/// What a reply begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyHead {
+    /// A simple reply; zero is no error.
+    Simple { error: u32, cookie: u64 },
+    /// A chunk of a structured reply, with so many bytes after it.
+    Chunk { flags: u16, kind: u16, cookie: u64, len: u32 },
+}
+
+impl ReplyHead {
+    /// Bytes of a simple reply's, and of what a chunk's begins with.
+    pub(crate) const SIMPLE: usize = 16;
+    /// Bytes of a chunk's.
+    pub(crate) const CHUNK: usize = 20;
+
+    /// How many bytes the head has that begins so; `None` where none does.
+    pub(crate) fn len(magic: u32) -> Option<usize> {
+        match magic {
+            SIMPLE_REPLY_MAGIC => Some(ReplyHead::SIMPLE),
+            STRUCTURED_REPLY_MAGIC => Some(ReplyHead::CHUNK),
+            _ => None,
+        }
+    }
+
+    /// From its bytes; `None` where they are no head, or too few.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<ReplyHead> {
+        let mut fields = Fields(bytes);
+        match fields.u32()? {
+            SIMPLE_REPLY_MAGIC => {
+                Some(ReplyHead::Simple { error: fields.u32()?, cookie: fields.u64()? })
+            }
+            STRUCTURED_REPLY_MAGIC => {
+                let (flags, kind) = (fields.u16()?, fields.u16()?);
+                let (cookie, len) = (fields.u64()?, fields.u32()?);
+                Some(ReplyHead::Chunk { flags, kind, cookie, len })
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The head of a simple reply.
-pub(crate) fn simple_reply(cookie: u64, error: Option<Errno>) -> [u8; 16] {
-    let mut bytes = [0; 16];
+pub(crate) fn simple_reply(cookie: u64, error: Option<Errno>) -> [u8; ReplyHead::SIMPLE] {
+    let mut bytes = [0; ReplyHead::SIMPLE];
     bytes[0..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
     bytes[4..8].copy_from_slice(&error.map_or(0, |error| error as u32).to_be_bytes());
     bytes[8..16].copy_from_slice(&cookie.to_be_bytes());
@@ -173,21 +230,40 @@ pub(crate) fn simple_reply(cookie: u64, error: Option<Errno>) -> [u8; 16] {
 pub(crate) mod chunk {
     pub(crate) const NONE: u16 = 0;
     pub(crate) const OFFSET_DATA: u16 = 1;
+    pub(crate) const OFFSET_HOLE: u16 = 2;
     pub(crate) const BLOCK_STATUS: u16 = 5;
+    /// What every error has.
+    pub(crate) const ERR: u16 = 1 << 15;
     pub(crate) const ERROR: u16 = 1 << 15 | 1;
+    pub(crate) const ERROR_OFFSET: u16 = 1 << 15 | 2;
+
+    /// The flag of a reply's last chunk.
+    pub(crate) const DONE: u16 = 1;
 }
 
 /// The head of a chunk that is the whole reply and has so many bytes after it.
-pub(crate) fn only_chunk(cookie: u64, kind: u16, len: u32) -> [u8; 20] {
-    const DONE: u16 = 1;
-    let mut bytes = [0; 20];
+pub(crate) fn only_chunk(cookie: u64, kind: u16, len: u32) -> [u8; ReplyHead::CHUNK] {
+    let mut bytes = [0; ReplyHead::CHUNK];
     bytes[0..4].copy_from_slice(&STRUCTURED_REPLY_MAGIC.to_be_bytes());
-    bytes[4..6].copy_from_slice(&DONE.to_be_bytes());
+    bytes[4..6].copy_from_slice(&chunk::DONE.to_be_bytes());
     bytes[6..8].copy_from_slice(&kind.to_be_bytes());
     bytes[8..16].copy_from_slice(&cookie.to_be_bytes());
     bytes[16..20].copy_from_slice(&len.to_be_bytes());
     bytes
 }
+
+/// An option, as a client sends it.
+pub(crate) fn option_request(option: u32, data: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(data.len()).expect("an option is far below 4 GiB");
+    let mut out = IHAVEOPT.to_be_bytes().to_vec();
+    out.extend_from_slice(&option.to_be_bytes());
+    out.extend_from_slice(&len.to_be_bytes());
+    out.extend_from_slice(data);
+    out
+}
+
+/// Bytes of the head of a reply to an option.
+pub(crate) const OPTION_REPLY_HEAD: usize = 20;
 
 /// A reply to an option.
 pub(crate) fn option_reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {

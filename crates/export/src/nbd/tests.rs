@@ -5,7 +5,7 @@
 //! * `requests`: each kind of malformed request; limits; stopping.
 //! * `scripts`: random scripts against a model, random bytes against everything.
 
-mod client;
+pub(in crate::nbd) mod client;
 mod negotiation;
 mod requests;
 mod scripts;

@@ -123,6 +123,20 @@ pub struct HostMachine {
     /// `auto`, `uring` or `threads`.
     #[serde(default)]
     pub reactor: Reactor,
+    /// How the volume is reached: `local` (the default) or `nbd`.
+    #[serde(default)]
+    pub access: Access,
+}
+
+/// How a volume of this host is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// As it is.
+    #[default]
+    Local,
+    /// Through our own NBD server, over a unix socket.
+    Nbd,
 }
 
 /// The smallest file that stands for a disk: some stripes of the usual chunks.
@@ -156,7 +170,7 @@ impl From<Reactor> for ReactorKind {
 }
 
 /// Keys of the two kinds of machine that a factor may vary.
-const MACHINE_KEYS: [&str; 19] = [
+const MACHINE_KEYS: [&str; 20] = [
     "filesystem",
     "page_cache",
     "stripe_aware",
@@ -176,6 +190,7 @@ const MACHINE_KEYS: [&str; 19] = [
     "write_cache",
     "direct",
     "reactor",
+    "access",
 ];
 /// Keys of a layout that a factor may vary.
 const LAYOUT_KEYS: [&str; 10] = [
@@ -378,6 +393,7 @@ mod tests {
             ("kind = 'host'\ndirectory = 'x'\nfile_size = 'big'", "big"),
             ("kind = 'host'\ndirectory = 'x'\nfile_size = 0", "1 MiB"),
             ("kind = 'host'\ndirectory = ''", "empty"),
+            ("kind = 'host'\ndirectory = 'x'\naccess = 'iscsi'", "iscsi"),
         ] {
             let error = read(text).expect_err(text);
             assert!(error.contains(part) && !error.contains('\n'), "{text}: {error}");

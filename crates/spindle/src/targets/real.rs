@@ -5,11 +5,14 @@
 //! Ctrl-C. With `devices` it uses what is there: it never writes to a block device, or to a file that has
 //! content, without `--destructive`; studies that only read need no leave and open read-only.
 //!
+//! With `access = "nbd"` the same volume is reached through our own [server](super::served).
+//!
 //! Cells run one at a time. The array is built anew for each; the files stay, so every cell finds them
 //! full of data.
 
 use super::array;
-use super::machine::{HostMachine, Machine, enough_disks};
+use super::machine::{Access, HostMachine, Machine, enough_disks};
+use super::served::{Plan, Served};
 use super::surroundings::HostFacts;
 use super::surroundings::counters::HostCounters;
 use super::views::FilterView;
@@ -311,6 +314,15 @@ impl Target for HostTarget {
         let Machine::Host(machine) = machine else {
             return Err(mixed_kinds());
         };
+        if machine.access == Access::Nbd
+            && matches!(cell.workload.kind, Kind::Tool(_) | Kind::Operation(_))
+        {
+            return Err(TargetError::Unfit {
+                what: format!("'{}' with access \"nbd\"", cell.workload.name),
+                why: "an export has blocks alone: no files, and no members to work on".to_owned(),
+                mend: "leave the cell out with `except = { access = \"nbd\" }`".to_owned(),
+            });
+        }
         if let Kind::Tool(tool) = &cell.workload.kind {
             return tool_fits(&machine, tool).map(drop);
         }
@@ -344,29 +356,37 @@ impl Target for HostTarget {
         let files = self.files(&runtime, stop)?;
         let rt = runtime.rt();
         let options = FileOptions { direct: machine.direct, read_only: !writes(&self.study) };
-        let mut disks: Vec<DeviceRef> = Vec::new();
-        let mut views: Vec<Rc<dyn DiskView>> = Vec::new();
         let count = layout.disks_in_all() as usize + array::spares(&cell.workload);
-        for file in files.iter().take(count) {
-            let device = FileDevice::open(&runtime.host(), file, options).map_err(cannot_open)?;
-            let stats = Stats::new(Rc::new(device), &rt);
-            disks.push(Rc::clone(&stats) as DeviceRef);
-            if machine.direct {
-                let name =
-                    file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-                views.push(Rc::new(FilterView { name, stats }));
+        let files = &files[..count.min(files.len())];
+        let (device, operations, mut views, served) = match machine.access {
+            Access::Local => {
+                let mut views: Vec<Rc<dyn DiskView>> = Vec::new();
+                let mut disks: Vec<DeviceRef> = Vec::new();
+                for view in open_disks(&runtime, files, options)? {
+                    disks.push(Rc::clone(&view.stats) as DeviceRef);
+                    views.push(Rc::new(view));
+                }
+                let built = array::build(&rt, &name, &layout, disks)?;
+                (built.device, built.operations, views, None)
             }
-        }
-        let facts = HostFacts::of_all(&files[..count.min(files.len())], !machine.direct);
+            Access::Nbd => {
+                let reactor = machine.reactor.into();
+                let files = files.to_vec();
+                let served = Served::start(Plan { reactor, files, options, name, layout })?;
+                let client = served.connect(&runtime)?;
+                let views = served.views();
+                (Rc::clone(&client) as DeviceRef, None, views, Some((served, client)))
+            }
+        };
+        let facts = HostFacts::of_all(files, !machine.direct);
         if !machine.direct {
             // Only the kernel knows what reached the disks below the page cache.
-            views.extend(facts.disks.into_iter().map(|view| Rc::new(view) as Rc<dyn DiskView>));
+            views = facts.disks.into_iter().map(|view| Rc::new(view) as _).collect();
         }
-        let built = array::build(&rt, &name, &layout, disks)?;
         let volume = Volume {
-            device: built.device,
+            device,
             disks: views,
-            operations: built.operations,
+            operations,
             data: DataSource::random(Prng::for_part(plan.seed, "data")),
             surroundings: Surroundings {
                 content: Some(ContentSpec::default()),
@@ -375,8 +395,37 @@ impl Target for HostTarget {
             host: Some(Rc::new(HostCounters::of_one_thread())),
         };
         let measured = measure(rt, volume, cell.workload.clone(), plan.clone(), stop.clone());
-        runtime.runtime().block_on(measured).expect("I/O on a real device ends")
+        let measured = runtime.runtime().block_on(measured).expect("I/O on a real device ends");
+        let Some((served, client)) = served else { return measured };
+        let left = runtime.runtime().block_on(async move {
+            client.disconnect().await;
+            client.fault()
+        });
+        let fault = left.expect("a socket's I/O ends");
+        let stopped = served.stop();
+        match (measured, fault) {
+            // What the server said of itself comes before what became of the requests by that.
+            (Err(TargetError::Failed { doing, why, mend }), Some(fault)) => {
+                stopped?;
+                Err(TargetError::Failed { doing, why: format!("{why} ({fault})"), mend })
+            }
+            (measured, _) => measured.and_then(|run| stopped.map(|()| run)),
+        }
     }
+}
+
+/// The files as disks that count what is asked of them.
+pub(super) fn open_disks(
+    runtime: &HostRuntime,
+    files: &[PathBuf],
+    options: FileOptions,
+) -> Result<Vec<FilterView>, TargetError> {
+    let open = |file: &PathBuf| {
+        let device = FileDevice::open(&runtime.host(), file, options).map_err(cannot_open)?;
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+        Ok(FilterView { name, stats: Stats::new(Rc::new(device), &runtime.rt()) })
+    };
+    files.iter().map(open).collect()
 }
 
 /// Whether a tool can run here: where, and by which plan.

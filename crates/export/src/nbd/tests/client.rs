@@ -1,4 +1,5 @@
-//! A client by hand, a server for it, and a device that takes its time.
+//! A client by hand, which can send what the [product's own](crate::nbd::Client) never would; a server for
+//! both, and a device that takes its time.
 
 use crate::nbd::inbox::Inbox;
 use crate::nbd::protocol::*;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use stdx::Prng;
 
 /// Runs a test's future with an executor of its own; tasks that wait for ever are no stall of the test.
-pub(super) fn run<F, T>(test: impl FnOnce(Rt) -> F) -> T
+pub(in crate::nbd) fn run<F, T>(test: impl FnOnce(Rt) -> F) -> T
 where
     F: Future<Output = T> + 'static,
     T: 'static,
@@ -27,50 +28,50 @@ where
 }
 
 /// A server of one device, named `disk`.
-pub(super) fn server(rt: &Rt, device: DeviceRef, read_only: bool, tls: Tls) -> Server {
+pub(in crate::nbd) fn server(rt: &Rt, device: DeviceRef, read_only: bool, tls: Tls) -> Server {
     let export = Export { name: "disk".into(), description: "a disk".into(), device, read_only };
     Server::new(rt, vec![export], tls).expect("one export is served")
 }
 
 /// A client of `server`, before the greeting. The pipe holds `capacity` bytes each way.
-pub(super) fn connect(rt: &Rt, server: &Server, capacity: usize) -> Client {
+pub(in crate::nbd) fn connect(rt: &Rt, server: &Server, capacity: usize) -> Client {
     let (ours, theirs) = rt::pipe(capacity);
     let server = server.clone();
     rt.spawn(async move { server.serve(theirs).await }).detach();
     Client { inbox: Inbox::new(ours) }
 }
 
-pub(super) struct Client {
-    pub(super) inbox: Inbox,
+pub(in crate::nbd) struct Client {
+    pub(in crate::nbd) inbox: Inbox,
 }
 
 /// A reply to a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) cookie: u64,
-    pub(super) error: u32,
-    pub(super) data: Vec<u8>,
-    pub(super) kind: Option<u16>,
+pub(in crate::nbd) struct Answer {
+    pub(in crate::nbd) cookie: u64,
+    pub(in crate::nbd) error: u32,
+    pub(in crate::nbd) data: Vec<u8>,
+    pub(in crate::nbd) kind: Option<u16>,
 }
 
 impl Client {
-    pub(super) async fn send(&self, bytes: &[u8]) -> Result<(), StreamError> {
+    pub(in crate::nbd) async fn send(&self, bytes: &[u8]) -> Result<(), StreamError> {
         self.inbox.stream().write(Buf::copy_of(bytes).into()).await
     }
 
-    pub(super) async fn bytes(&mut self, len: usize) -> Result<Vec<u8>, StreamError> {
+    pub(in crate::nbd) async fn bytes(&mut self, len: usize) -> Result<Vec<u8>, StreamError> {
         Ok(self.inbox.payload(len).await?.to_vec())
     }
 
     /// Takes the greeting, and answers with both flags.
-    pub(super) async fn greet(&mut self) {
+    pub(in crate::nbd) async fn greet(&mut self) {
         let greeting = self.bytes(18).await.expect("a greeting");
         assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
         assert_eq!(greeting[16..], [0, 3]);
         self.send(&3_u32.to_be_bytes()).await.expect("sent");
     }
 
-    pub(super) async fn option(&self, option: u32, data: &[u8]) {
+    pub(in crate::nbd) async fn option(&self, option: u32, data: &[u8]) {
         let mut bytes = b"IHAVEOPT".to_vec();
         bytes.extend_from_slice(&option.to_be_bytes());
         bytes.extend_from_slice(&(data.len() as u32).to_be_bytes());
@@ -79,7 +80,7 @@ impl Client {
     }
 
     /// The next reply to an option: type and data.
-    pub(super) async fn option_reply(
+    pub(in crate::nbd) async fn option_reply(
         &mut self,
         option: u32,
     ) -> Result<(u32, Vec<u8>), StreamError> {
@@ -92,7 +93,11 @@ impl Client {
     }
 
     /// All replies to an option, up to the last (ACK or an error).
-    pub(super) async fn option_replies(&mut self, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
+    pub(in crate::nbd) async fn option_replies(
+        &mut self,
+        option: u32,
+        data: &[u8],
+    ) -> Vec<(u32, Vec<u8>)> {
         self.option(option, data).await;
         let mut replies = Vec::new();
         loop {
@@ -106,7 +111,7 @@ impl Client {
     }
 
     /// Greets and chooses the export `disk`.
-    pub(super) async fn go(&mut self, structured: bool) {
+    pub(in crate::nbd) async fn go(&mut self, structured: bool) {
         self.greet().await;
         if structured {
             let replies = self.option_replies(option::STRUCTURED_REPLY, &[]).await;
@@ -120,7 +125,7 @@ impl Client {
     }
 
     /// Takes the next reply; `read_len` gives the length of a simple reply's data by its cookie.
-    pub(super) async fn answer(
+    pub(in crate::nbd) async fn answer(
         &mut self,
         read_len: impl Fn(u64) -> usize,
     ) -> Result<Answer, StreamError> {
@@ -151,7 +156,13 @@ impl Client {
 }
 
 /// A request's bytes.
-pub(super) fn request(command: u16, flags: u16, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
+pub(in crate::nbd) fn request(
+    command: u16,
+    flags: u16,
+    cookie: u64,
+    offset: u64,
+    len: u32,
+) -> Vec<u8> {
     let mut bytes = REQUEST_MAGIC.to_be_bytes().to_vec();
     bytes.extend_from_slice(&flags.to_be_bytes());
     bytes.extend_from_slice(&command.to_be_bytes());
@@ -162,7 +173,7 @@ pub(super) fn request(command: u16, flags: u16, cookie: u64, offset: u64, len: u
 }
 
 /// The data of INFO and GO.
-pub(super) fn info_option(name: &str, wishes: &[u16]) -> Vec<u8> {
+pub(in crate::nbd) fn info_option(name: &str, wishes: &[u16]) -> Vec<u8> {
     let mut data = (name.len() as u32).to_be_bytes().to_vec();
     data.extend_from_slice(name.as_bytes());
     data.extend_from_slice(&(wishes.len() as u16).to_be_bytes());
@@ -171,7 +182,7 @@ pub(super) fn info_option(name: &str, wishes: &[u16]) -> Vec<u8> {
 }
 
 /// The data of LIST_ and SET_META_CONTEXT.
-pub(super) fn context_option(name: &str, queries: &[&str]) -> Vec<u8> {
+pub(in crate::nbd) fn context_option(name: &str, queries: &[&str]) -> Vec<u8> {
     let mut data = (name.len() as u32).to_be_bytes().to_vec();
     data.extend_from_slice(name.as_bytes());
     data.extend_from_slice(&(queries.len() as u32).to_be_bytes());
@@ -184,21 +195,26 @@ pub(super) fn context_option(name: &str, queries: &[&str]) -> Vec<u8> {
 
 /// A device that answers some requests at once, others after a while, so that answers overtake each other;
 /// and that counts what is under way and what was flushed.
-pub(super) struct Moody {
-    pub(super) below: DeviceRef,
-    pub(super) rt: Rt,
-    pub(super) moods: RefCell<Prng>,
+pub(in crate::nbd) struct Moody {
+    pub(in crate::nbd) below: DeviceRef,
+    pub(in crate::nbd) rt: Rt,
+    pub(in crate::nbd) moods: RefCell<Prng>,
     /// How long at the most a request takes.
-    pub(super) delay_max: Duration,
-    pub(super) requests: Rc<Cell<usize>>,
-    pub(super) bytes: Rc<Cell<usize>>,
-    pub(super) bytes_max: Rc<Cell<usize>>,
-    pub(super) requests_max: Rc<Cell<usize>>,
-    pub(super) flushes: Rc<Cell<usize>>,
+    pub(in crate::nbd) delay_max: Duration,
+    pub(in crate::nbd) requests: Rc<Cell<usize>>,
+    pub(in crate::nbd) bytes: Rc<Cell<usize>>,
+    pub(in crate::nbd) bytes_max: Rc<Cell<usize>>,
+    pub(in crate::nbd) requests_max: Rc<Cell<usize>>,
+    pub(in crate::nbd) flushes: Rc<Cell<usize>>,
 }
 
 impl Moody {
-    pub(super) fn new(below: DeviceRef, rt: &Rt, seed: u64, delay_max: Duration) -> Rc<Moody> {
+    pub(in crate::nbd) fn new(
+        below: DeviceRef,
+        rt: &Rt,
+        seed: u64,
+        delay_max: Duration,
+    ) -> Rc<Moody> {
         Rc::new(Moody {
             below,
             rt: rt.clone(),
@@ -257,6 +273,6 @@ impl Device for Moody {
 }
 
 /// Ends the client's part of a stream that is shared with it.
-pub(super) fn stream_of(client: &Client) -> StreamRef {
+pub(in crate::nbd) fn stream_of(client: &Client) -> StreamRef {
     Rc::clone(client.inbox.stream())
 }

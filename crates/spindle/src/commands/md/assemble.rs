@@ -33,7 +33,8 @@ pub enum Raid0Layout {
 /// How a set is opened.
 #[derive(Args, Clone, Copy, Default)]
 pub struct OpeningArgs {
-    /// Open a dirty and degraded set too: stripes that were being written may be wrong
+    /// Open a dirty and degraded set too (stripes that were being written may be wrong), and read one that
+    /// another process is writing
     #[arg(short, long)]
     pub force: bool,
     /// The rule of a RAID 0 whose members differ in size and that does not say it
@@ -142,7 +143,8 @@ fn expected(choice: &Choice) -> usize {
     (0..choice.slots.len()).filter(|slot| holds(*slot)).count()
 }
 
-/// Opens a set, and says who takes no part in it.
+/// Opens a set for reading, and says who takes no part in it. One that another process is writing is refused
+/// unless forced: what is read of it need not hold together.
 ///
 /// # Errors
 /// With the line to print.
@@ -151,6 +153,9 @@ pub fn open(
     choice: Choice,
     options: OpenOptions,
 ) -> Result<Rc<OpenArray>, Failure> {
+    if !options.force {
+        sources::refuse_if_written(runtime, &choice)?;
+    }
     detail::tell_left_out(&choice);
     let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
     let rt = runtime.rt();

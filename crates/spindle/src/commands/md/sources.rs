@@ -173,6 +173,25 @@ pub fn among(found: Vec<Found>, called: &str) -> Result<Choice, Failure> {
     Choice::of(set, devices).map_err(Failure::failed)
 }
 
+/// Refuses a set of which another process is writing a device.
+///
+/// # Errors
+/// Names the device.
+pub fn refuse_if_written(runtime: &HostRuntime, choice: &Choice) -> Result<(), Failure> {
+    let there = choice.slots.iter().flatten();
+    let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
+    for found in there {
+        let options = FileOptions { direct: false, read_only: true };
+        let name = found.name();
+        let device = FileDevice::open(&runtime.host(), Path::new(&name), options);
+        if device.map_err(Failure::failed)?.is_written_elsewhere() {
+            let text = "another process is writing to the set: stop that one first";
+            return Err(Failure::failed(format!("{name}: {text}")));
+        }
+    }
+    Ok(())
+}
+
 /// Whether two paths lead to one file.
 pub fn same(a: &Path, b: &Path) -> bool {
     matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
