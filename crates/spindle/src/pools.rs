@@ -11,15 +11,55 @@
 
 use crate::commands::{Failure, say};
 use crate::disks::Disks;
+use clap::Args;
 use rt::DeviceRef;
 use std::path::PathBuf;
 use std::rc::Rc;
+use stdx::ByteCount;
 use zfs::dsl::{Dataset, Directory};
 use zfs::spa::{self, FoundPool, Member, OpenError, OpenOptions, PoolState, Spa};
+use zfs_store::arc::ArcOptions;
+
+/// How pools are opened.
+#[derive(Args, Clone, Copy)]
+#[command(next_help_heading = "How pools are opened")]
+pub struct PoolArgs {
+    /// Memory for the cache of a pool's blocks
+    #[arg(long, global = true, value_name = "SIZE", default_value = "1GiB")]
+    arc_max: ByteCount,
+    /// Open pools as they stood at this transaction group, as long as its uberblock is left
+    #[arg(
+        short = 'T',
+        long,
+        global = true,
+        value_name = "TXG",
+        conflicts_with = "rewind_to_checkpoint"
+    )]
+    txg: Option<u64>,
+    /// Open pools as they stood at their checkpoint
+    #[arg(long, global = true)]
+    rewind_to_checkpoint: bool,
+}
+
+impl PoolArgs {
+    fn options(self) -> OpenOptions {
+        let arc = ArcOptions { size: self.arc_max, ..ArcOptions::default() };
+        OpenOptions { arc, txg: self.txg, checkpoint: self.rewind_to_checkpoint }
+    }
+}
+
+/// Where pools lie, and how they are opened.
+pub struct PoolPlace<'a> {
+    /// Files, block devices, and folders of them.
+    pub devices: &'a [PathBuf],
+    /// How.
+    pub args: PoolArgs,
+}
 
 /// The pools on some devices. See the [module](self).
 pub struct Pools {
     disks: Disks,
+    options: OpenOptions,
     /// The pools, by name, then GUID.
     pub found: Vec<Rc<FoundPool>>,
     /// Spares and cache devices, by GUID.
@@ -31,14 +71,14 @@ impl Pools {
     ///
     /// # Errors
     /// Where there are no devices, or one can't be opened.
-    pub fn find(paths: &[PathBuf]) -> Result<Pools, Failure> {
-        let disks = Disks::open(paths, true)?;
+    pub fn find(place: &PoolPlace<'_>) -> Result<Pools, Failure> {
+        let disks = Disks::open(place.devices, true)?;
         disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
-        Ok(Pools::over(disks))
+        Ok(Pools::over(disks, place.args))
     }
 
     /// Looks for pools on disks that are open.
-    pub fn over(disks: Disks) -> Pools {
+    pub fn over(disks: Disks, args: PoolArgs) -> Pools {
         let mut devices: Vec<DeviceRef> = Vec::new();
         for group in &disks.groups {
             for volume in &group.group.logical {
@@ -54,7 +94,7 @@ impl Pools {
         let found = disks.wait(async move { spa::find(&devices).await });
         let auxiliary = found.auxiliary.into_values().collect();
         let found = found.pools.into_iter().map(Rc::new).collect();
-        let pools = Pools { disks, found, auxiliary };
+        let pools = Pools { disks, options: args.options(), found, auxiliary };
         pools.living().for_each(|pool| pools.tell_of_members(pool));
         pools
     }
@@ -176,7 +216,8 @@ impl Pools {
     /// # Errors
     /// It can't be opened.
     pub fn open_found(&self, found: &Rc<FoundPool>) -> Result<Rc<Spa>, Failure> {
-        if found.state == PoolState::Active {
+        let is_rewound = self.options.txg.is_some() || self.options.checkpoint;
+        if found.state == PoolState::Active && !is_rewound {
             let text = "was not exported: it is read as it stood at its last transaction group";
             say(&format!("note: pool '{}' {text}", found.name));
         }
@@ -188,8 +229,8 @@ impl Pools {
     /// # Errors
     /// It can't be opened.
     pub fn try_open(&self, found: &Rc<FoundPool>) -> Result<Rc<Spa>, OpenError> {
-        let (rt, found) = (self.rt(), Rc::clone(found));
-        self.wait(async move { Spa::open(&rt, &found, OpenOptions::default()).await.map(Rc::new) })
+        let (rt, found, options) = (self.rt(), Rc::clone(found), self.options);
+        self.wait(async move { Spa::open(&rt, &found, options).await.map(Rc::new) })
     }
 
     /// Opens the pool that a dataset's name begins with.

@@ -6,6 +6,7 @@
 
 use super::zfs::source::{Session, ViewArgs};
 use crate::commands::{Failure, print};
+use crate::pools::{PoolArgs, PoolPlace};
 use crate::serve::Told;
 use ::zfs::zpl::mounted::{MountOptions, Mounted};
 use clap::{Args, ValueEnum};
@@ -30,6 +31,8 @@ pub struct MountArgs {
     snapdir: SnapshotDirectory,
     #[command(flatten)]
     view: ViewArgs,
+    #[command(flatten)]
+    pools: PoolArgs,
 }
 
 /// Whether `.zfs` is listed, as the property `snapdir` has it.
@@ -59,8 +62,8 @@ fn not_mounted(error: MountError) -> Failure {
 ///
 /// # Errors
 /// With the line to print.
-pub fn run(args: &MountArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let session = Session::open(paths, &args.view)?;
+pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    let session = Session::open(&PoolPlace { devices, args: args.pools }, &args.view)?;
     let of = session.dataset(&args.dataset)?;
     let name = of.name().to_owned();
     // Says what to do with a volume.

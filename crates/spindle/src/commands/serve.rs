@@ -25,7 +25,7 @@
 use crate::commands::zfs::source::{Session, ViewArgs};
 use crate::commands::{Failure, say};
 use crate::disks::{Disks, Opened};
-use crate::pools::{Pools, pool_of};
+use crate::pools::{PoolArgs, Pools, pool_of};
 use crate::serve;
 use clap::Args;
 use export::nbd::Export;
@@ -62,6 +62,8 @@ pub struct ServeCommand {
     name: String,
     #[command(flatten)]
     view: ViewArgs,
+    #[command(flatten)]
+    pools: PoolArgs,
 }
 
 #[derive(Deserialize)]
@@ -118,7 +120,7 @@ enum Clients {
 /// # Errors
 /// With the line to print.
 pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
-    let view = command.view.clone();
+    let (view, pools) = (command.view.clone(), command.pools);
     let configuration = match command {
         ServeCommand { config: Some(path), .. } => {
             let read = read(&path)?;
@@ -153,7 +155,7 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
         }
         false => Disks::open_files(&[], true)?,
     };
-    let session = Session::over(Pools::over(disks), &view);
+    let session = Session::over(Pools::over(disks, pools), &view);
     let exports = configuration.export.into_iter().map(|settings| open(&session, settings));
     let exports = exports.collect::<Result<Vec<Export>, Failure>>()?;
     serve::until_told_to_stop(session.pools.disks().runtime(), exports, &addresses, tls)

@@ -31,12 +31,15 @@ pub mod source;
 mod stat;
 
 use crate::commands::Failure;
+use crate::pools::{PoolArgs, PoolPlace};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 /// What `spindle zfs` takes.
 #[derive(Args)]
 pub struct ZfsArgs {
+    #[command(flatten)]
+    pools: PoolArgs,
     #[command(subcommand)]
     command: ZfsCommand,
 }
@@ -66,14 +69,15 @@ enum ZfsCommand {
 /// # Errors
 /// With the line to print.
 pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    let place = &PoolPlace { devices, args: args.pools };
     match args.command {
-        ZfsCommand::List(args) => list::run(&args, devices),
-        ZfsCommand::Get(args) => get::run(&args, devices),
-        ZfsCommand::Ls(args) => ls::run(&args, devices),
-        ZfsCommand::Cat(args) => cat::run(&args, devices),
-        ZfsCommand::Stat(args) => stat::run(&args, devices),
-        ZfsCommand::Cp(args) => cp::run(&args, devices),
-        ZfsCommand::Diff(args) => diff::run(&args, devices),
-        ZfsCommand::Dump(args) => dump::run(&args, devices),
+        ZfsCommand::List(args) => list::run(&args, place),
+        ZfsCommand::Get(args) => get::run(&args, place),
+        ZfsCommand::Ls(args) => ls::run(&args, place),
+        ZfsCommand::Cat(args) => cat::run(&args, place),
+        ZfsCommand::Stat(args) => stat::run(&args, place),
+        ZfsCommand::Cp(args) => cp::run(&args, place),
+        ZfsCommand::Diff(args) => diff::run(&args, place),
+        ZfsCommand::Dump(args) => dump::run(&args, place),
     }
 }

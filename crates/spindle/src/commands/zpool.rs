@@ -21,12 +21,15 @@ mod status;
 mod tree;
 
 use crate::commands::Failure;
+use crate::pools::{PoolArgs, PoolPlace};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 /// What `spindle zpool` takes.
 #[derive(Args)]
 pub struct ZpoolArgs {
+    #[command(flatten)]
+    pools: PoolArgs,
     #[command(subcommand)]
     command: ZpoolCommand,
 }
@@ -55,13 +58,14 @@ enum ZpoolCommand {
 /// # Errors
 /// With the line to print.
 pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    let place = &PoolPlace { devices, args: args.pools };
     match args.command {
-        ZpoolCommand::Import(args) => import::run(&args, devices),
-        ZpoolCommand::List(args) => list::run(&args, devices),
-        ZpoolCommand::Status(args) => status::run(&args, devices),
-        ZpoolCommand::Get(args) => get::run(&args, devices),
-        ZpoolCommand::History(args) => history::run(&args, devices),
-        ZpoolCommand::Scrub(args) => scrub::run(&args, devices),
-        ZpoolCommand::Debug(command) => debug::run(command, devices),
+        ZpoolCommand::Import(args) => import::run(&args, place),
+        ZpoolCommand::List(args) => list::run(&args, place),
+        ZpoolCommand::Status(args) => status::run(&args, place),
+        ZpoolCommand::Get(args) => get::run(&args, place),
+        ZpoolCommand::History(args) => history::run(&args, place),
+        ZpoolCommand::Scrub(args) => scrub::run(&args, place),
+        ZpoolCommand::Debug(command) => debug::run(command, place),
     }
 }

@@ -15,6 +15,7 @@
 
 mod damage;
 mod images;
+mod rewind;
 mod texts;
 mod words;
 

@@ -69,11 +69,7 @@ pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let array = open(&runtime, choice, args.opening.options())?;
     let is_stream = args.file.as_os_str() == "-";
     let was_there = args.file.exists();
-    let sink = if is_stream {
-        Sink::stream()?
-    } else {
-        Sink::open(&args.file, args.overwrite)?
-    };
+    let sink = if is_stream { Sink::stream()? } else { Sink::open(&args.file, args.overwrite)? };
     let done = copy(&runtime, &array, sink, &args.file);
     if done.is_err() && !is_stream && !was_there {
         // What can't be removed stays; the error says that it is not whole.

@@ -6,12 +6,12 @@
 use super::pieces::{Piece, Pieces};
 use super::source::{Session, Source, ViewArgs};
 use crate::commands::{Failure, say};
+use crate::pools::PoolPlace;
 use clap::Args;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use zfs_format::zpl::directory::FileKind;
 
 /// Zeros that are written at once for a hole.
@@ -31,8 +31,8 @@ pub struct CatArgs {
 ///
 /// # Errors
 /// With the line to print.
-pub fn run(args: &CatArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let session = Session::open(paths, &args.view)?;
+pub fn run(args: &CatArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let session = Session::open(place, &args.view)?;
     let failed = |error| Failure::failed(format!("writing to standard output: {error}"));
     // Not through std's buffer, which would look for the last line end of each piece.
     let out = std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?;

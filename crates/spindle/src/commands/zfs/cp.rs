@@ -25,6 +25,7 @@ mod tree;
 
 use super::source::{Session, Source, ViewArgs};
 use crate::commands::{Failure, say};
+use crate::pools::PoolPlace;
 use ::host::directory::{self, Directory, EntryKind};
 use clap::Args;
 use std::ffi::OsString;
@@ -72,8 +73,8 @@ struct Rules {
 ///
 /// # Errors
 /// With the line to print.
-pub fn run(args: &CpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let session = Session::open(paths, &args.view)?;
+pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let session = Session::open(place, &args.view)?;
     let rules = Rules { force: args.force, skip_damaged: args.skip_damaged };
     let many = args.sources.len() > 1;
     let copier = Rc::new(Copier::new(&session.rt(), rules, session.pools.disks().identities()));

@@ -6,13 +6,12 @@
 
 use super::source::{KeyArgs, Session, ViewArgs};
 use crate::commands::{Failure, print};
-use crate::pools::{check_name, pool_of};
+use crate::pools::{PoolPlace, check_name, pool_of};
 use ::zfs::dsl::Directory;
 use ::zfs::spa::Spa;
 use ::zfs::zpl::difference::{Change, Difference, Differences};
 use clap::Args;
 use std::io::Write;
-use std::path::PathBuf;
 use std::rc::Rc;
 use zfs_format::dsl::property::{PropertyValue, Source};
 use zfs_format::zpl::directory::FileKind;
@@ -53,7 +52,7 @@ pub struct DiffArgs {
 ///
 /// # Errors
 /// With the line to print.
-pub fn run(args: &DiffArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+pub fn run(args: &DiffArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     check_name(&args.from)?;
     let Some((earlier, _)) = args.from.split_once('@') else {
         return Err(Failure::usage(format!(
@@ -70,7 +69,7 @@ pub fn run(args: &DiffArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     if pool_of(&later) != pool_of(earlier) {
         return Err(Failure::usage(format!("{} and {later} are of different pools", args.from)));
     }
-    let session = Session::open(paths, &ViewArgs::from(args.keys.clone()))?;
+    let session = Session::open(place, &ViewArgs::from(args.keys.clone()))?;
     let (from, to) = (session.dataset(&args.from)?, session.dataset(&later)?);
     let (spa, wanted, of) = (Rc::clone(&to.spa), from.dataset.number, Rc::clone(&to.directory));
     let (later_txg, head) = (to.dataset.head.creation_txg, from.directory.number);

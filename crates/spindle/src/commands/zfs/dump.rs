@@ -10,6 +10,7 @@ use super::source::{Session, ViewArgs};
 use crate::commands::md::{Progress, Sink};
 use crate::commands::{Failure, say};
 use crate::disks::identity;
+use crate::pools::PoolPlace;
 use clap::Args;
 use std::path::PathBuf;
 use zfs_format::objset::ObjsetKind;
@@ -37,8 +38,8 @@ pub struct DumpArgs {
 ///
 /// # Errors
 /// With the line to print.
-pub fn run(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let session = Session::open(paths, &args.view)?;
+pub fn run(args: &DumpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let session = Session::open(place, &args.view)?;
     let of = session.dataset(&args.volume)?;
     if of.objset.root().kind != ObjsetKind::Volume {
         let text = "it is a file system: spindle zfs cp -r copies its files";

@@ -6,9 +6,9 @@ use super::select::{Chosen, Selection, Wanted, kinds};
 use super::shown::Field;
 use crate::commands::clock::Zone;
 use crate::commands::{Failure, print};
+use crate::pools::PoolPlace;
 use clap::Args;
 use serde_json::{Map, Value};
-use std::path::PathBuf;
 use zfs::dsl::property::set::Origin;
 use zfs::dsl::property::table::{Kinds, PROPERTIES};
 use zfs::dsl::property::view::Style;
@@ -187,7 +187,7 @@ pub fn table(rows: &[Row], columns: &[Column], scripted: bool, widths: &Widths) 
     text
 }
 
-pub fn run(args: &GetArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let columns = Column::list(args.columns.as_deref())?;
     let sources = Sources::list(args.sources.as_deref())?;
     let all = args.properties == "all";
@@ -212,7 +212,7 @@ pub fn run(args: &GetArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     if only_below && !args.names.is_empty() && !wanted.recursive {
         (wanted.recursive, wanted.depth) = (true, Some(1));
     }
-    let (pools, mut selection) = Selection::find(devices, &args.names, wanted)?;
+    let (pools, mut selection) = Selection::find(place, &args.names, wanted)?;
     if all {
         // Users' own follow, each where it is met first: a dataset is met before what is below it.
         for chosen in &selection.chosen {

@@ -5,9 +5,9 @@ use super::select::{Chosen, Selection, SortColumn, Wanted, kinds};
 use super::shown::Field;
 use crate::commands::clock::Zone;
 use crate::commands::{Failure, print, say};
+use crate::pools::PoolPlace;
 use clap::Args;
 use serde_json::{Map, Value, json as object};
-use std::path::PathBuf;
 use zfs::dsl::property::table::{Kinds, PROPERTIES};
 use zfs::dsl::property::view::Style;
 
@@ -88,7 +88,7 @@ fn sort_columns(args: &ListArgs) -> Result<Vec<SortColumn>, Failure> {
     Ok(columns)
 }
 
-pub fn run(args: &ListArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let columns = args.columns.as_deref().unwrap_or(DEFAULT);
     let fields = fields(columns)?;
     let sort = sort_columns(args)?;
@@ -110,7 +110,7 @@ pub fn run(args: &ListArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     if only_below && !args.names.is_empty() && !wanted.recursive {
         (wanted.recursive, wanted.depth) = (true, Some(1));
     }
-    let (pools, mut selection) = Selection::find(devices, &args.names, wanted)?;
+    let (pools, mut selection) = Selection::find(place, &args.names, wanted)?;
     selection.fill(&pools, &fields)?;
     selection.sort(&sort);
     let zone = Zone::local();

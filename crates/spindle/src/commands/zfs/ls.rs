@@ -6,6 +6,7 @@
 use super::show;
 use super::source::{Session, Source, ViewArgs, complain};
 use crate::commands::{Failure, print};
+use crate::pools::PoolPlace;
 use ::zfs::ZfsError;
 use ::zfs::zpl::{FileSystem, Name, Node};
 use clap::Args;
@@ -14,7 +15,6 @@ use serde_json::{Value, json};
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
 use zfs_format::zpl::directory::FileKind;
 
 /// Files whose attributes are asked for at once.
@@ -56,8 +56,8 @@ struct Line {
 ///
 /// # Errors
 /// With the line to print.
-pub fn run(args: &LsArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let session = Session::open(paths, &args.view)?;
+pub fn run(args: &LsArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let session = Session::open(place, &args.view)?;
     let lister = Lister {
         args,
         session: &session,

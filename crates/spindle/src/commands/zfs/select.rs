@@ -11,10 +11,9 @@
 
 use super::shown::Field;
 use crate::commands::{Failure, say};
-use crate::pools::{Pools, check_name, no_dataset, pool_of};
+use crate::pools::{PoolPlace, Pools, check_name, no_dataset, pool_of};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::dsl::catalog::{Catalog, Node};
@@ -98,11 +97,11 @@ impl Selection {
     /// # Errors
     /// There are no devices, or one can't be opened.
     pub fn find(
-        devices: &[PathBuf],
+        place: &PoolPlace<'_>,
         names: &[String],
         wanted: Wanted,
     ) -> Result<(Pools, Selection), Failure> {
-        let pools = Pools::find(devices)?;
+        let pools = Pools::find(place)?;
         let mut selection = Selection { chosen: Vec::new(), failed: false };
         let mut open: Vec<Open> = Vec::new();
         let all: Vec<String> = match names {

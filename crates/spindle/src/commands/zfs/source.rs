@@ -7,7 +7,7 @@
 //! terminal. It is loaded once a pool and root, and overwritten in memory when the command ends.
 
 use crate::commands::{Failure, say};
-use crate::pools::{self, Pools};
+use crate::pools::{self, PoolPlace, Pools};
 use ::zfs::dmu::Objset;
 use ::zfs::dsl::{Dataset, Directory};
 use ::zfs::spa::Spa;
@@ -108,8 +108,8 @@ impl Session {
     ///
     /// # Errors
     /// Where there are no devices, or one can't be opened.
-    pub fn open(paths: &[PathBuf], view: &ViewArgs) -> Result<Session, Failure> {
-        Ok(Session::over(Pools::find(paths)?, view))
+    pub fn open(place: &PoolPlace<'_>, view: &ViewArgs) -> Result<Session, Failure> {
+        Ok(Session::over(Pools::find(place)?, view))
     }
 
     /// A session on pools that were found.

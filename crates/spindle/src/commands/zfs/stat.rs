@@ -7,13 +7,13 @@
 use super::show;
 use super::source::{Session, Source, ViewArgs};
 use crate::commands::{Failure, print};
+use crate::pools::PoolPlace;
 use ::zfs::ZfsError;
 use ::zfs::zpl::{FileSystem, Node};
 use clap::Args;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::path::PathBuf;
 use zfs_format::zpl::acl::{self, AclEntry, Who};
 use zfs_format::zpl::directory::FileKind;
 use zfs_format::zpl::posix_acl;
@@ -50,8 +50,8 @@ struct Known {
 ///
 /// # Errors
 /// With the line to print.
-pub fn run(args: &StatArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let session = Session::open(paths, &args.view)?;
+pub fn run(args: &StatArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let session = Session::open(place, &args.view)?;
     let mut values = Vec::new();
     for argument in &args.files {
         let source = session.source(argument)?;

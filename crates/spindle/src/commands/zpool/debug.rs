@@ -19,7 +19,7 @@ mod objects;
 
 use crate::commands::{Failure, print};
 use crate::disks::Disks;
-use crate::pools::Pools;
+use crate::pools::{PoolPlace, Pools};
 use clap::Subcommand;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -72,17 +72,17 @@ pub enum DebugCommand {
     },
 }
 
-pub fn run(command: DebugCommand, devices: &[PathBuf]) -> Result<(), Failure> {
+pub fn run(command: DebugCommand, place: &PoolPlace<'_>) -> Result<(), Failure> {
     match command {
         DebugCommand::Label { device } => label(&device),
-        DebugCommand::Uberblock { pool } => uberblock(&pool, devices),
-        DebugCommand::Mos { pool } => objects::mos(&pool, devices),
-        DebugCommand::Object(args) => objects::object(&args, devices),
-        DebugCommand::Bp(args) => objects::pointers(&args, devices),
-        DebugCommand::Zap(args) => objects::zap(&args, devices),
-        DebugCommand::Spacemap { verbose, pool } => blocks::spacemap(&pool, verbose, devices),
-        DebugCommand::Zil { dataset } => objects::zil(&dataset, devices),
-        DebugCommand::Blocks { parsable, pool } => blocks::run(&pool, parsable, devices),
+        DebugCommand::Uberblock { pool } => uberblock(&pool, place),
+        DebugCommand::Mos { pool } => objects::mos(&pool, place),
+        DebugCommand::Object(args) => objects::object(&args, place),
+        DebugCommand::Bp(args) => objects::pointers(&args, place),
+        DebugCommand::Zap(args) => objects::zap(&args, place),
+        DebugCommand::Spacemap { verbose, pool } => blocks::spacemap(&pool, verbose, place),
+        DebugCommand::Zil { dataset } => objects::zil(&dataset, place),
+        DebugCommand::Blocks { parsable, pool } => blocks::run(&pool, parsable, place),
     }
 }
 
@@ -127,8 +127,8 @@ fn label(path: &PathBuf) -> Result<(), Failure> {
     }
 }
 
-fn uberblock(pool: &str, devices: &[PathBuf]) -> Result<(), Failure> {
-    let pools = Pools::find(devices)?;
+fn uberblock(pool: &str, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let pools = Pools::find(place)?;
     let found = pools.named(pool)?;
     let found = found.ok_or_else(|| Failure::failed(super::opened::no_pool(pool)))?;
     let mut out = String::new();

@@ -4,10 +4,9 @@ use super::opened::Opened;
 use crate::commands::zfs::get::{Column, Row, Sources, Widths, pair, table};
 use crate::commands::zfs::json;
 use crate::commands::{Failure, print, say};
-use crate::pools::Pools;
+use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
-use std::path::PathBuf;
 use zfs::dsl::property::set::Origin;
 use zfs::spa::property::{POOL_PROPERTIES, PoolProperty, PoolView, is_known_name};
 
@@ -58,7 +57,7 @@ pub fn width(name: &str) -> (usize, bool) {
     }
 }
 
-pub fn run(args: &GetArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let columns = match args.columns.as_deref() {
         Some("all") | None => Column::list(None)?,
         some => Column::list(some)?,
@@ -74,7 +73,7 @@ pub fn run(args: &GetArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     if let Some(name) = asked.iter().find(|name| !is_known_name(name)) {
         return Err(Failure::usage(format!("bad property list: invalid property '{name}'")));
     }
-    let pools = Pools::find(devices)?;
+    let pools = Pools::find(place)?;
     let missing = |name: &str| format!("Cannot get properties of {name}: no such pool available.");
     let (opened, failed) = Opened::all(&pools, &args.names, missing)?;
     let (mut rows, mut widths) = (Vec::new(), Widths::default());

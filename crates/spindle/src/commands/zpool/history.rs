@@ -7,10 +7,9 @@
 use super::opened::no_pool;
 use crate::commands::clock::Zone;
 use crate::commands::{Failure, print, say};
-use crate::pools::Pools;
+use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::rc::Rc;
 use zfs::show;
 use zfs_format::nvlist::{NvList, Value};
@@ -72,8 +71,8 @@ const OLD_EVENTS: [&str; 41] = [
     "pool split",
 ];
 
-pub fn run(args: &HistoryArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let pools = Pools::find(devices)?;
+pub fn run(args: &HistoryArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let pools = Pools::find(place)?;
     let (chosen, failed) = pools.chosen(&args.names, no_pool)?;
     if chosen.is_empty() && !failed {
         say("no pools available");

@@ -13,7 +13,7 @@ use super::reason::{Importable, Reason};
 use super::tree::{self, CLASSES, Devices, Naming};
 use crate::commands::clock::Zone;
 use crate::commands::{Failure, print, say};
-use crate::pools::Pools;
+use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -67,7 +67,7 @@ struct Listed {
     features: Vec<String>,
 }
 
-pub fn run(args: &ImportArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let mut read_only = false;
     for option in args.options.iter().flat_map(|options| options.split(',')) {
         match option {
@@ -82,7 +82,7 @@ pub fn run(args: &ImportArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     }
     // Whether and where something would be mounted says nothing: nothing is.
     let _ = (args.no_mounts, &args.root);
-    let pools = Pools::find(devices)?;
+    let pools = Pools::find(place)?;
     let wanted = |pool: &&Rc<FoundPool>| (pool.state == PoolState::Destroyed) == args.destroyed;
     match &args.pool {
         None if !args.all => {

@@ -7,10 +7,9 @@ use super::opened::{Opened, expandable, no_pool};
 use super::tree::{self, CLASSES, Naming};
 use crate::commands::zfs::json;
 use crate::commands::{Failure, print};
-use crate::pools::Pools;
+use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
-use std::path::PathBuf;
 use zfs::dsl::property::set::Origin;
 use zfs::show;
 use zfs::spa::health::{Health, VdevHealth};
@@ -67,12 +66,12 @@ struct Form {
     width: usize,
 }
 
-pub fn run(args: &ListArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let columns: Vec<&str> = args.columns.as_deref().unwrap_or(DEFAULT).split(',').collect();
     if let Some(name) = columns.iter().find(|name| !is_known_name(name)) {
         return Err(Failure::usage(format!("bad property list: invalid property '{name}'")));
     }
-    let pools = Pools::find(devices)?;
+    let pools = Pools::find(place)?;
     let (opened, failed) = Opened::all(&pools, &args.names, no_pool)?;
     let literal = args.literal || args.numbers;
     let naming = Naming { paths: args.paths, guids: args.guids, missing_by_guid: true };

@@ -7,14 +7,13 @@
 use super::opened;
 use crate::commands::progress::BytesProgress;
 use crate::commands::{Failure, print};
-use crate::pools::Pools;
+use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use lab::report::printable;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::rc::Rc;
 use zfs::show;
 use zfs::spa::Spa;
@@ -46,8 +45,8 @@ struct Named {
     why: String,
 }
 
-pub fn run(args: &ScrubArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let pools = Pools::find(devices)?;
+pub fn run(args: &ScrubArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let pools = Pools::find(place)?;
     let no_pool = || Failure::failed(opened::no_pool(&args.pool));
     let found = Rc::clone(pools.named(&args.pool)?.ok_or_else(no_pool)?);
     let spa = pools.open_found(&found)?;

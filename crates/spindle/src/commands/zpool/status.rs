@@ -13,11 +13,10 @@ use super::tree::{self, CLASSES, Naming};
 use crate::commands::clock::Zone;
 use crate::commands::zfs::json;
 use crate::commands::{Failure, print};
-use crate::pools::Pools;
+use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
 use std::fmt::Write;
-use std::path::PathBuf;
 use zfs::show;
 use zfs::spa::health::{Health, VdevHealth};
 use zfs::spa::space::Class;
@@ -69,8 +68,8 @@ struct Form<'a> {
     clock: show::Clock<'a>,
 }
 
-pub fn run(args: &StatusArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let pools = Pools::find(devices)?;
+pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let pools = Pools::find(place)?;
     let (opened, failed) = Opened::all(&pools, &args.names, no_pool)?;
     let zone = Zone::local();
     let clock = |at| zone.offset(at);

@@ -1,9 +1,8 @@
 //! `zpool debug blocks`: all blocks by type and level in `zdb`'s table, and whether space is leaked; `spacemap`.
 
 use crate::commands::{Failure, print};
-use crate::pools::Pools;
+use crate::pools::{PoolPlace, Pools};
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::rc::Rc;
 use zfs::show;
 use zfs::spa::Spa;
@@ -151,8 +150,8 @@ fn as_text(census: &Census, parsable: bool) -> String {
     out
 }
 
-pub fn run(name: &str, parsable: bool, devices: &[PathBuf]) -> Result<(), Failure> {
-    let pools = Pools::find(devices)?;
+pub fn run(name: &str, parsable: bool, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let pools = Pools::find(place)?;
     let spa = pools.open(name)?;
     let pool = Rc::clone(&spa);
     let census = pools.wait(async move { take(&pool).await });
@@ -168,8 +167,8 @@ pub fn run(name: &str, parsable: bool, devices: &[PathBuf]) -> Result<(), Failur
     }
 }
 
-pub fn spacemap(name: &str, verbose: bool, devices: &[PathBuf]) -> Result<(), Failure> {
-    let pools = Pools::find(devices)?;
+pub fn spacemap(name: &str, verbose: bool, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let pools = Pools::find(place)?;
     let spa = pools.open(name)?;
     let pool = Rc::clone(&spa);
     let claims = pools.wait(async move { pool.claims().await });

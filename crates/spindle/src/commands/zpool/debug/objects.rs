@@ -1,10 +1,9 @@
 //! `zpool debug mos|object|bp|zap|zil`: objects, their pointers, tables and logs.
 
 use crate::commands::{Failure, print};
-use crate::pools::{Pools, pool_of};
+use crate::pools::{PoolPlace, Pools, pool_of};
 use clap::Args;
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::dmu::{Object, Objset};
@@ -73,11 +72,11 @@ fn head(number: u64, dnode: &Dnode) -> String {
 const HEAD: &str = "    object  lvl    dblock       dsize         lsize  type";
 
 /// Opens what the arguments name, and hands it on.
-fn with<T: 'static, F>(name: &str, mos: bool, devices: &[PathBuf], work: F) -> Result<T, Failure>
+fn with<T: 'static, F>(name: &str, mos: bool, place: &PoolPlace<'_>, work: F) -> Result<T, Failure>
 where
     F: AsyncFnOnce(Objset) -> Result<T, ZfsError> + 'static,
 {
-    let pools = Pools::find(devices)?;
+    let pools = Pools::find(place)?;
     let (spa, dataset) = if mos {
         (pools.open(pool_of(name))?, None)
     } else {
@@ -96,8 +95,8 @@ where
     done.map_err(|error| Failure::failed(format!("{name}: {error}")))
 }
 
-pub fn mos(pool: &str, devices: &[PathBuf]) -> Result<(), Failure> {
-    let text = with(pool, true, devices, async |mos: Objset| {
+pub fn mos(pool: &str, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let text = with(pool, true, place, async |mos: Objset| {
         let (mut out, mut from) = (format!("{HEAD}\n"), 0);
         while let Some((objects, next)) = mos.objects_from(from).await? {
             for (number, dnode, _) in objects {
@@ -110,9 +109,9 @@ pub fn mos(pool: &str, devices: &[PathBuf]) -> Result<(), Failure> {
     print(&text)
 }
 
-pub fn object(args: &ObjectArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+pub fn object(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let number = args.object;
-    let text = with(&args.dataset, args.mos, devices, async move |objset: Objset| {
+    let text = with(&args.dataset, args.mos, place, async move |objset: Objset| {
         let object = objset.object(number).await?;
         let dnode = object.dnode();
         let mut out = format!("{HEAD}\n{}\n", head(number, dnode));
@@ -139,9 +138,9 @@ pub fn object(args: &ObjectArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     print(&text)
 }
 
-pub fn pointers(args: &ObjectArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+pub fn pointers(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let number = args.object;
-    let text = with(&args.dataset, args.mos, devices, async move |objset: Objset| {
+    let text = with(&args.dataset, args.mos, place, async move |objset: Objset| {
         let object = objset.object(number).await?;
         let (mut out, mut printed) = (String::new(), 0);
         let dnode = object.dnode();
@@ -190,9 +189,9 @@ async fn below(
     Ok(numbered.map(|(n, one)| (level - 1, first.saturating_add(n as u64), one)).collect())
 }
 
-pub fn zap(args: &ObjectArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+pub fn zap(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let number = args.object;
-    let text = with(&args.dataset, args.mos, devices, async move |objset: Objset| {
+    let text = with(&args.dataset, args.mos, place, async move |objset: Objset| {
         let zap = Zap::open(objset.object(number).await?).await?;
         let mut out = format!("{} entries\n", zap.len());
         let mut cursor = Cursor::default();
@@ -226,8 +225,8 @@ fn text(bytes: &[u8]) -> String {
     }
 }
 
-pub fn zil(dataset: &str, devices: &[PathBuf]) -> Result<(), Failure> {
-    let text = with(dataset, false, devices, async |objset: Objset| {
+pub fn zil(dataset: &str, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let text = with(dataset, false, place, async |objset: Objset| {
         let header = &objset.root().zil;
         let mut out = String::new();
         let _ = writeln!(out, "claim_txg {}", header.claim_txg);
