@@ -32,7 +32,7 @@ impl Pools {
     /// # Errors
     /// Where there are no devices, or one can't be opened.
     pub fn find(paths: &[PathBuf]) -> Result<Pools, Failure> {
-        let disks = Disks::open(paths, true)?;
+        let disks = Disks::open(paths)?;
         disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
         Ok(Pools::over(disks))
     }
