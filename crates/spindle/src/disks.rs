@@ -92,15 +92,50 @@ impl Disks {
         Ok(Disks { runtime, files, arrays, parts, groups, complaints })
     }
 
-    /// The files, the folders' files, and all that lies on them.
+    /// The files, the folders' files, and all that lies on them, for reading.
     ///
     /// # Errors
     /// Where there are none, or one that was named can't be opened.
-    pub fn open(paths: &[PathBuf], read_only: bool) -> Result<Disks, Failure> {
-        let mut disks = Disks::open_files(&[], read_only)?;
+    pub fn open(paths: &[PathBuf]) -> Result<Disks, Failure> {
+        Disks::open_where(paths, |_| false)
+    }
+
+    /// The same, for writing to what these volumes lie on and to nothing else: whoever writes to another file of the
+    /// folders keeps it, and it is not kept from anybody.
+    ///
+    /// # Errors
+    /// As [`Disks::open`].
+    pub fn open_for(paths: &[PathBuf], volumes: &[String]) -> Result<Disks, Failure> {
+        let found = Disks::open(paths)?;
+        let below: Vec<Rc<str>> =
+            volumes.iter().flat_map(|called| found.files_below(called)).collect();
+        drop(found);
+        Disks::open_where(paths, |path| below.iter().any(|name| Path::new(&**name) == path))
+    }
+
+    /// The files that a volume lies on; none for what can only be read.
+    fn files_below(&self, called: &str) -> Vec<Rc<str>> {
+        let group = called.split_once('/').map(|(group, _)| group);
+        let group = self.groups.iter().find(|one| Some(&*one.group.name) == group);
+        let physical: Vec<Rc<str>> =
+            group.iter().flat_map(|one| one.found.values()).map(|one| one.device.name()).collect();
+        let is_below = |file: &Rc<str>| {
+            let mut parts = self.parts.iter().filter(|part| *part.of == **file);
+            let is_meant = |part: &Part| {
+                physical.contains(&part.device.name())
+                    || format!("{file}:{}", part.partition.number) == called
+            };
+            **file == *called || physical.contains(file) || parts.any(is_meant)
+        };
+        self.files.iter().map(|file| file.name()).filter(is_below).collect()
+    }
+
+    fn open_where(paths: &[PathBuf], writes: impl Fn(&Path) -> bool) -> Result<Disks, Failure> {
+        let mut disks = Disks::open_files(&[], true)?;
         let host = disks.runtime.host();
         let mut notes = Vec::new();
         for path in sources::expand(paths)? {
+            let read_only = !writes(&path);
             match FileDevice::open(&host, &path, FileOptions { direct: false, read_only }) {
                 Ok(device) => {
                     if read_only && device.is_written_elsewhere() {

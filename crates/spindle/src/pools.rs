@@ -72,7 +72,7 @@ impl Pools {
     /// # Errors
     /// Where there are no devices, or one can't be opened.
     pub fn find(place: &PoolPlace<'_>) -> Result<Pools, Failure> {
-        let disks = Disks::open(place.devices, true)?;
+        let disks = Disks::open(place.devices)?;
         disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
         Ok(Pools::over(disks, place.args))
     }

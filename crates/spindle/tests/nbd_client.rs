@@ -145,7 +145,7 @@ fn nbdkit_with_and_without_what_a_server_may_lack_holds_what_was_written() {
     for more in [
         &["memory", "8M"][..],
         &["--no-sr", "memory", "8M"],
-        &["--filter=fua", "--filter=nozero", "memory", "8M", "fuamode=none", "zeromode=none"],
+        &["--filter=fua", "--filter=nozero", "memory", "8M"],
         &[
             "--filter=blocksize-policy",
             "memory",

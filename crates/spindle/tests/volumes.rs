@@ -92,6 +92,48 @@ fn what_can_not_be_done_is_named() {
     assert!(done(dir.path(), &["-d", "disks", "lvm", "pvs"]).contains("[missing]"));
 }
 
+/// Stops a server when the test ends.
+struct Served(std::process::Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // One that has ended by itself needs no end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What could break: the server of a volume keeps everybody off disks that are none of its own, or lets somebody
+/// change those that are.
+#[test]
+fn a_volume_that_is_served_keeps_others_off_its_own_disks_alone() {
+    let dir = group();
+    for name in ["disks/x", "disks/y"] {
+        let file = File::create(dir.path().join(name)).expect("made");
+        file.set_len(24 << 20).expect("grown");
+    }
+    let make = ["md", "create", "r", "-l", "1", "-n", "2", "--assume-clean", "disks/x", "disks/y"];
+    done(dir.path(), &make);
+    let child = Command::new(env!("CARGO_BIN_EXE_spindle"))
+        .args(["-d", "disks", "serve", "--volume", "vg/linear", "--nbd", "unix:s"])
+        .current_dir(dir.path())
+        .env_remove("SPINDLE_DEVICES")
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let _served = Served(child);
+    for _ in 0..1500 {
+        if dir.path().join("s").exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    done(dir.path(), &["-d", "disks", "md", "fail", "r", "disks/y"]);
+    assert!(done(dir.path(), &["-d", "disks", "lvm", "lvs"]).contains("linear"));
+    let change = ["-d", "disks", "lvm", "lvremove", "vg/striped", "-y"];
+    refused(dir.path(), &change, "another process has it open for writing");
+}
+
 /// What lvm prints of a group on these devices.
 fn lvm(tool: &str, filter: &str, rest: &[&str]) -> Output {
     let config = "activation { udev_sync=0 udev_rules=0 } global { \

@@ -102,7 +102,7 @@ pub fn run(args: LvmArgs, devices: &[PathBuf]) -> Result<(), Failure> {
 }
 
 fn looked(devices: &[PathBuf]) -> Result<Disks, Failure> {
-    let disks = Disks::open(devices, true)?;
+    let disks = Disks::open(devices)?;
     disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
     Ok(disks)
 }
@@ -253,6 +253,13 @@ fn vgcreate(args: &VgcreateArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The devices, for writing to those of this group.
+fn for_changing(group: &str, devices: &[PathBuf]) -> Result<Disks, Failure> {
+    let disks = Disks::open_for(devices, &[format!("{group}/")])?;
+    disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
+    Ok(disks)
+}
+
 /// The group of this name, to be changed.
 fn group_of(disks: &Disks, name: &str) -> Result<Group, Failure> {
     let found = disks.groups.iter().find(|group| group.group.name == name);
@@ -264,7 +271,7 @@ fn group_of(disks: &Disks, name: &str) -> Result<Group, Failure> {
 }
 
 fn lvcreate(args: &LvcreateArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let disks = Disks::open(devices, false)?;
+    let disks = for_changing(&args.group, devices)?;
     let mut group = group_of(&disks, &args.group)?;
     let wanted = Wanted {
         name: args.name.clone(),
@@ -287,7 +294,7 @@ fn lvremove(args: &LvremoveArgs, devices: &[PathBuf]) -> Result<(), Failure> {
             args.volume
         )));
     }
-    let disks = Disks::open(devices, false)?;
+    let disks = for_changing(group, devices)?;
     let mut group = group_of(&disks, group)?;
     let (volume, origin) = (volume.to_owned(), origin());
     let removed = disks.wait(async move { group.remove_volume(&volume, &origin).await });

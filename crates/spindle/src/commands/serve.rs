@@ -146,10 +146,13 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     let wants_volumes = configuration.export.iter().any(|settings| settings.volume.is_some());
     let disks = match wants_volumes {
         true => {
-            // Writable only where somebody may write.
-            let volumes = configuration.export.iter().filter(|settings| settings.volume.is_some());
-            let read_only = volumes.into_iter().all(|settings| settings.readonly);
-            let disks = Disks::open(&configuration.devices, read_only)?;
+            let volumes = configuration.export.iter().filter(|settings| !settings.readonly);
+            let written: Vec<String> =
+                volumes.filter_map(|settings| settings.volume.clone()).collect();
+            let disks = match written.is_empty() {
+                true => Disks::open(&configuration.devices)?,
+                false => Disks::open_for(&configuration.devices, &written)?,
+            };
             disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
             disks
         }

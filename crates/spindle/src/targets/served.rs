@@ -70,11 +70,13 @@ impl Served {
         let (asks, asked) = mpsc::channel(1);
         let (ready, listens) = between_threads::sync_channel(1);
         let thread = std::thread::Builder::new().name("nbd server".to_owned()).spawn(move || {
-            let served = serve(plan, &address, stopped, asked, &ready);
-            // Before it listens the error goes to who waits for that, otherwise to who joins the thread.
-            match served {
-                Err(error) => ready.try_send(Err(error.clone())).map_or(Err(error), Ok),
-                done => done,
+            let mut ready = Some(ready);
+            let served = serve(plan, &address, stopped, asked, &mut ready);
+            // Before it listens an error goes to who waits for that, later to who joins the thread.
+            match (served, ready) {
+                // Nobody waits any more where the run was given up.
+                (Err(error), Some(ready)) => ready.try_send(Err(error)).or(Ok(())),
+                (served, _) => served,
             }
         });
         let thread = thread.map_err(|error| failed("starting the server's thread", &error))?;
@@ -141,7 +143,7 @@ fn serve(
     address: &Address,
     stopped: oneshot::Receiver<()>,
     mut asked: mpsc::Receiver<Ask>,
-    ready: &between_threads::SyncSender<Result<Vec<String>, TargetError>>,
+    ready: &mut Option<between_threads::SyncSender<Result<Vec<String>, TargetError>>>,
 ) -> Result<(), TargetError> {
     let runtime = HostRuntime::new(plan.reactor)
         .map_err(|error| failed("starting the server's reactor", &error))?;
@@ -165,7 +167,7 @@ fn serve(
     let listener = SocketListener::bind(&runtime.host(), address)
         .map_err(|error| failed("serving over NBD", &error))?;
     // Nobody waits any more where the run was given up.
-    let _ = ready.try_send(Ok(names));
+    let _ = ready.take().map(|ready| ready.try_send(Ok(names)));
     rt.spawn(async move {
         while let Some(answer) = asked.recv().await {
             // Nor here.

@@ -87,7 +87,7 @@ pub fn run(command: DebugCommand, place: &PoolPlace<'_>) -> Result<(), Failure> 
 }
 
 fn label(path: &PathBuf) -> Result<(), Failure> {
-    let disks = Disks::open(std::slice::from_ref(path), true)?;
+    let disks = Disks::open(std::slice::from_ref(path))?;
     let parts = disks.parts.iter().map(|part| Rc::clone(&part.device));
     let devices: Vec<_> = disks.files.iter().cloned().chain(parts).collect();
     let labels = disks.wait(async move {
