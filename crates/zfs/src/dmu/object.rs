@@ -464,7 +464,7 @@ mod tests {
             with(dnode(1, 0, pointer), bytes, async move |object: Object| {
                 assert_eq!(object.block(0).await.is_ok(), fits, "{bytes}");
                 let read = object.read(100, 700).await.map(|list| list.len());
-                assert_eq!(read.ok(), fits.then_some(stdx::ByteCount(700)), "{bytes}");
+                assert_eq!(read.ok(), fits.then_some(700), "{bytes}");
             });
         }
     }
