@@ -15,7 +15,7 @@ use md::superblock::v1::SuperblockV1;
 use md::superblock::v090::SuperblockV090;
 use md::superblock::{MAGIC, SUPERBLOCK_BYTES, Stamp, Uuid, bad_blocks};
 use md::{Level, SyncPriority};
-use rt::{Device, DeviceRef, MemoryDevice, Request};
+use rt::{Device, DeviceRef, Geometry, IoFuture, MemoryDevice, OpKind, Request};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 
@@ -230,6 +230,24 @@ async fn read_all(array: &Rc<OpenArray>) {
     }
 }
 
+/// A member on which nothing may be written.
+struct ReadOnly(DeviceRef);
+
+impl Device for ReadOnly {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+
+    fn name(&self) -> Rc<str> {
+        self.0.name()
+    }
+
+    fn submit(&self, request: Request) -> IoFuture {
+        assert_eq!(request.kind(), OpKind::Read, "{}: nothing is written", self.0.name());
+        self.0.submit(request)
+    }
+}
+
 /// Whole sets whose members were changed, and whose checksums fit again: they open or are refused, reads end, and
 /// nothing is written.
 ///
@@ -258,8 +276,8 @@ pub fn whole_set(input: &[u8]) {
                 spoil(&disks[member % disks.len()], at, place, change).await;
             }
         }
-        let before: Vec<Vec<u8>> = disks.iter().map(|disk| content(disk)).collect();
-        let devices: Vec<DeviceRef> = disks.iter().map(device).collect();
+        let devices: Vec<DeviceRef> =
+            disks.iter().map(|disk| Rc::new(ReadOnly(device(disk))) as DeviceRef).collect();
         let mut found: Vec<Found> = Vec::new();
         for device in &devices {
             if let Ok(Some(one)) = assemble::find(device).await {
@@ -275,9 +293,6 @@ pub fn whole_set(input: &[u8]) {
             if let Ok(array) = OpenArray::open(&rt, "fuzz", choice, options).await {
                 read_all(&array).await;
             }
-        }
-        for (disk, before) in disks.iter().zip(before) {
-            assert!(content(disk) == before, "{}: nothing is written", disk.name());
         }
     });
 }

@@ -5,7 +5,7 @@
 
 use super::forge::{Forge, Place};
 use super::images;
-use super::reading::{Looks, Steps, read_pool};
+use super::reading::{Look, Steps, read_pool};
 use crate::damage::Change;
 use crate::machine::{Input, device, run};
 use rt::Rt;
@@ -79,7 +79,7 @@ pub fn whole_pool(input: &[u8]) {
     let input = front.rest().to_vec();
     run(async move |rt| {
         let mut input = Input::new(&input);
-        let looks = Looks(input.byte());
+        let look = Look::ALL[usize::from(input.byte()) % Look::ALL.len()];
         let disk = image.disk();
         let Some(spa) = open(&rt, &disk).await.pop().map(Rc::new) else {
             panic!("{} opens before it is changed", images::POOLS[number % images::POOLS.len()]);
@@ -117,7 +117,7 @@ pub fn whole_pool(input: &[u8]) {
         drop(forge);
         drop(spa);
         for spa in open(&rt, &disk).await {
-            read_pool(&spa, looks, &Steps::default()).await;
+            read_pool(&spa, look, &Steps::default()).await;
         }
     });
 }
@@ -140,13 +140,14 @@ pub fn seeds() -> Vec<Vec<u8>> {
             (17, 34),
             (18, 34),
         ] {
-            let mut seed = vec![pool, 0, kind, pool, object, 0, 0];
+            let look = seeds.len() as u8;
+            let mut seed = vec![pool, look, kind, pool, object, 0, 0];
             seed.extend(Change::bytes(3, u16::from(pool) * 8, u64::from(kind)));
             seeds.push(seed);
         }
     }
     // A dataset whose snapshots differ from it, and whose dnodes are as many as there can be numbers.
-    let mut endless = vec![6, 0b10_1000, 16, 3, 0, 0, 0];
+    let mut endless = vec![6, 5, 16, 3, 0, 0, 0];
     endless.extend(Change::bytes(3, 16, 11));
     seeds.push(endless);
     seeds

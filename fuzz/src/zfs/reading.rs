@@ -18,7 +18,7 @@ use zfs_format::objset::ObjsetKind;
 /// Steps that a reader may take: many times what the largest of the pools has.
 const STEPS_MAX: u64 = 100_000;
 /// Steps after which reading ends early, as a person would lose patience: a target has to be fast.
-const PATIENCE: u64 = 3000;
+const PATIENCE: u64 = 500;
 const READ_BYTES: usize = 1 << 20;
 
 /// Counts what is done.
@@ -34,18 +34,31 @@ impl Steps {
 }
 
 /// What of a pool is looked at: all of it would make each input slow.
-#[derive(Clone, Copy, Debug)]
-pub struct Looks(pub u8);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Health, space, history, and every object of the MOS.
+    Pool,
+    /// Every block, and whose space it is.
+    Blocks,
+    /// Datasets with their properties.
+    Properties,
+    /// Files and volumes.
+    Files,
+    /// Files and volumes with the intent log laid over them.
+    Logs,
+    /// What differs between snapshots and what came after them.
+    Differences,
+}
 
-impl Looks {
-    fn has(self, bit: u8) -> bool {
-        self.0 == 0 || self.0 & 1 << bit != 0
-    }
+impl Look {
+    /// All of them.
+    pub const ALL: [Look; 6] =
+        [Look::Pool, Look::Blocks, Look::Properties, Look::Files, Look::Logs, Look::Differences];
 }
 
 /// Reads a pool.
-pub async fn read_pool(spa: &Spa, looks: Looks, steps: &Steps) {
-    if looks.has(0) {
+pub async fn read_pool(spa: &Spa, look: Look, steps: &Steps) {
+    if look == Look::Pool {
         let _ = (spa.state().await, spa.history().await, spa.classified().await);
         let (space, dedup, cloned) = (spa.space().await, spa.dedup().await, spa.cloned().await);
         if let (Ok(dedup), Ok(cloned)) = (dedup, cloned) {
@@ -59,7 +72,7 @@ pub async fn read_pool(spa: &Spa, looks: Looks, steps: &Steps) {
         }
         every_object(spa, steps).await;
     }
-    if looks.has(1) {
+    if look == Look::Blocks {
         let claims = spa.claims().await;
         let (mut walk, mut count) = (spa.walk(), zfs::spa::count::BlockCount::default());
         let mut claims = claims.ok();
@@ -79,11 +92,10 @@ pub async fn read_pool(spa: &Spa, looks: Looks, steps: &Steps) {
             let _ = (claims.allocated(), claims.left().count());
         }
     }
-    if looks.has(2) {
-        catalog(spa, steps).await;
-    }
-    if looks.has(3) {
-        datasets(spa, looks, steps).await;
+    match look {
+        Look::Pool | Look::Blocks => {}
+        Look::Properties => catalog(spa, steps).await,
+        Look::Files | Look::Logs | Look::Differences => datasets(spa, look, steps).await,
     }
 }
 
@@ -134,7 +146,7 @@ async fn catalog(spa: &Spa, steps: &Steps) {
 }
 
 /// What is in datasets.
-async fn datasets(spa: &Spa, looks: Looks, steps: &Steps) {
+async fn datasets(spa: &Spa, look: Look, steps: &Steps) {
     let Ok(root) = spa.dsl().root().await else { return };
     let Ok(directories) = spa.dsl().below(root).await else { return };
     for directory in directories {
@@ -142,7 +154,7 @@ async fn datasets(spa: &Spa, looks: Looks, steps: &Steps) {
         let Ok(Some(head)) = spa.dsl().head(&directory).await else { continue };
         let snapshots = spa.dsl().snapshots(&head).await.unwrap_or_default();
         let Ok(objset) = spa.objset(&directory, &head).await else { continue };
-        if looks.has(4) {
+        if look == Look::Logs {
             let logged = zil::unreplayed(&objset, 0).await.unwrap_or_default();
             let Ok(laid) = spa.objset(&directory, &head).await else { continue };
             match objset.root().kind {
@@ -161,8 +173,10 @@ async fn datasets(spa: &Spa, looks: Looks, steps: &Steps) {
             continue;
         }
         let Ok(files) = FileSystem::open(&objset).await else { continue };
-        self::files(&files, steps).await;
-        if looks.has(5) {
+        if look == Look::Files {
+            self::files(&files, steps).await;
+        }
+        if look == Look::Differences {
             for snapshot in snapshots.iter().take(2) {
                 let Ok(earlier) = spa.objset(&directory, snapshot).await else { continue };
                 let Ok(earlier) = FileSystem::open(&earlier).await else { continue };

@@ -41,6 +41,30 @@ fn a_pool_is_listed_with_its_devices() {
     }
 }
 
+/// What could break: an image that was not copied whole is taken for whole, and one of two copies is read without a word.
+#[test]
+fn devices_that_were_cut_short_or_copied_are_told_of() {
+    let Some(folder) = images::folder() else { return };
+    let notes = |folder: &std::path::Path| {
+        let output = spindle(folder, &["zpool", "list"]);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let disks = images::unpack(&folder, "z1-3");
+    assert_eq!(notes(disks.path()), "");
+    let disk = disks.path().join("disk1.raw");
+    let file = fs::OpenOptions::new().write(true).open(&disk).expect("it opens");
+    file.set_len(30 << 20).expect("it is cut");
+    let text = notes(disks.path());
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains("disk1.raw has 30 MiB, and pool 't_z1_3' goes up to"), "{text}");
+    let disks = images::unpack(&folder, "single");
+    fs::copy(disks.path().join("disk0.raw"), disks.path().join("copy.raw")).expect("copied");
+    let text = notes(disks.path());
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains("both say that they are the same device of pool 't_single'"), "{text}");
+}
+
 #[test]
 fn a_pool_without_some_of_its_devices_is_degraded_or_gone() {
     let Some(folder) = images::folder() else { return };

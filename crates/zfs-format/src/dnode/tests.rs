@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 pub(crate) fn dnode() -> impl Strategy<Value = Dnode> {
     let pointer = any::<[u64; 16]>().prop_map(|words| BlockPointer { words });
-    (1u8..54, 12u8..=17, 1u8..=5, 0u8..4, any::<[u64; 2]>(), any::<u16>(), 0u8..3).prop_flat_map(
+    (1u8..54, 12u8..=17, 1u8..=5, 0u8..4, any::<[u64; 2]>(), 1u16.., 0u8..3).prop_flat_map(
         move |(kind, indirect_shift, levels, marks, words, data_block_sectors, extra_slots)| {
             let spill = proptest::option::of(pointer.clone());
             (1..=POINTERS_MAX, spill).prop_flat_map({
@@ -113,6 +113,7 @@ fn what_cannot_be_is_refused_in_both_directions() {
         Dnode { bonus: vec![0; 400], ..dnode.clone() },
         Dnode { spill: Some(BlockPointer::HOLE), ..dnode.clone() },
         Dnode { levels: 0, ..dnode.clone() },
+        Dnode { data_block_sectors: 0, ..dnode.clone() },
         Dnode { object_type: ObjectType::NONE, ..dnode.clone() },
     ];
     for dnode in wrong {

@@ -45,11 +45,14 @@ fn temporary(source: &Source, node: &Node) -> Vec<u8> {
         a.changed.seconds as u64,
         a.changed.nanoseconds.into(),
     ];
-    // FNV-1a, 64 bits: it tells apart, and guards against nothing.
-    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    let bytes = words.iter().flat_map(|word| word.to_le_bytes());
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, mix);
+    let hash = told_apart(words.iter().flat_map(|word| word.to_le_bytes()));
     format!(".spindle-{}-{hash:016x}.part", node.number()).into_bytes()
+}
+
+/// FNV-1a, 64 bits: it tells apart, and guards against nothing.
+pub(super) fn told_apart(bytes: impl Iterator<Item = u8>) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    bytes.fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 impl Copier {

@@ -7,6 +7,7 @@
 
 use super::super::show;
 use super::super::source::Source;
+use super::copy::told_apart;
 use super::{MARK, Place, Rules, bytes, files, mark};
 use crate::commands::{Failure, say};
 use ::host::directory::{self, Directory, Entry, EntryKind};
@@ -84,6 +85,24 @@ struct Walk<'a> {
     source: &'a Source,
     top: &'a Directory,
     links: BTreeMap<u64, Below>,
+}
+
+/// Makes a directory that bears a mark from the first moment that it is seen: without one, the same command would take it
+/// for somebody else's. So it has another name until the mark is whole. What an earlier command left under that name,
+/// before it came to copy anything, is used.
+fn begin(into: &Directory, name: &[u8], mark: &[u8]) -> io::Result<Directory> {
+    let hash = told_apart(name.iter().copied());
+    let begun = format!(".spindle-{hash:016x}.begun").into_bytes();
+    if into.look(&begun)?.is_none() {
+        into.make(&begun)?;
+    }
+    let top = into.enter(&begun)?;
+    if top.look(MARK)?.is_some() {
+        top.remove(MARK)?;
+    }
+    top.create(MARK)?.write_all(mark)?;
+    into.rename(&begun, name, false)?;
+    Ok(top)
 }
 
 impl Copier {
@@ -231,9 +250,7 @@ impl Copier {
                 .one(&mut walk, &mut Vec::new(), &source.path, &node, &directory, &name)
                 .await;
         }
-        directory.make(&name)?;
-        let top = directory.enter(&name)?;
-        self.stop_if_full(top.create(MARK).and_then(|mut file| file.write_all(&mark(source))))?;
+        let top = self.stop_if_full(begin(&directory, &name, &mark(source)))?;
         let mut walk = Walk { source, top: &top, links: BTreeMap::new() };
         self.tree(&mut walk, Vec::new(), source.path.clone(), &node, top.again()?).await?;
         self.whole(&top)
@@ -496,5 +513,43 @@ async fn count(files: FileSystem, node: Node, bar: ProgressBar) {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What could break: a command that was killed before the mark was whole leaves a directory that the same command then
+    /// takes for somebody else's, and copies into it under another name.
+    #[test]
+    fn a_directory_is_never_seen_without_its_mark() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = Directory::open(folder.path()).expect("it opens");
+        let names = || {
+            let entries = std::fs::read_dir(folder.path()).expect("it is listed");
+            entries.map(|entry| entry.expect("an entry").path()).collect::<Vec<_>>()
+        };
+        begin(&directory, b"out", b"what it is").expect("it begins");
+        let [out] = names().try_into().expect("there is one");
+        let mark = out.join(".spindle-unfinished");
+        assert_eq!(std::fs::read(&mark).expect("a mark"), b"what it is");
+        // Killed before the name was given, with part of a mark, and without one.
+        let begun = format!(".spindle-{:016x}.begun", told_apart(b"out".iter().copied()));
+        for left in [Some("wh"), None] {
+            std::fs::rename(&out, folder.path().join(&begun)).expect("renamed");
+            std::fs::remove_file(folder.path().join(&begun).join(".spindle-unfinished"))
+                .expect("removed");
+            if let Some(left) = left {
+                std::fs::write(folder.path().join(&begun).join(".spindle-unfinished"), left)
+                    .expect("written");
+            }
+            begin(&directory, b"out", b"what it is").expect("it begins");
+            assert_eq!(names(), [out.clone()]);
+            assert_eq!(std::fs::read(&mark).expect("a mark"), b"what it is");
+        }
+        // Somebody else's directory is not taken.
+        assert!(begin(&directory, b"out", b"other").is_err());
+        assert_eq!(std::fs::read(&mark).expect("a mark"), b"what it is");
     }
 }
