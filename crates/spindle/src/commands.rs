@@ -1,6 +1,7 @@
 //! The commands, one file a group, and what they fail with.
 
 mod clock;
+mod form;
 pub mod hw;
 pub mod lab;
 pub mod lvm;

@@ -5,6 +5,7 @@ use super::list::dataset;
 use super::select::{Chosen, Selection, Wanted, kinds};
 use super::shown::Field;
 use crate::commands::clock::Zone;
+use crate::commands::form::FormArgs;
 use crate::commands::{Failure, print};
 use crate::pools::PoolPlace;
 use clap::Args;
@@ -21,18 +22,8 @@ pub struct GetArgs {
     /// With what is below, down to this depth
     #[arg(short = 'd', value_name = "DEPTH")]
     depth: Option<u64>,
-    /// For scripts: no heads, columns divided by tabs
-    #[arg(short = 'H')]
-    scripted: bool,
-    /// Numbers in full
-    #[arg(short = 'p')]
-    literal: bool,
-    /// As JSON
-    #[arg(short = 'j', long = "json")]
-    json: bool,
-    /// Numbers as numbers, with -j
-    #[arg(long = "json-int", requires = "json")]
-    numbers: bool,
+    #[command(flatten)]
+    form: FormArgs,
     /// Columns: name, property, value, received, source; all
     #[arg(short = 'o', value_name = "COLUMN,...")]
     columns: Option<String>,
@@ -227,7 +218,7 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     selection.sort(&[]);
     let zone = Zone::local();
     let clock = |at| zone.offset(at);
-    let style = Style { literal: args.literal || args.numbers, clock: &clock };
+    let style = Style { literal: args.form.literal || args.form.numbers, clock: &clock };
     let received = columns.contains(&Column::Received);
     let mut widths = Widths::default();
     for field in &fields {
@@ -239,19 +230,19 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         widths.name = widths.name.max(chosen.view.name.len());
         let found = rows_of(chosen, &fields, all, received, style, &mut widths);
         let shown: Vec<Row> = found.into_iter().filter(|row| sources.has(&row.origin)).collect();
-        if args.json {
+        if args.form.json {
             let properties: Map<String, Value> =
-                shown.iter().map(|row| pair(row, args.numbers)).collect();
+                shown.iter().map(|row| pair(row, args.form.numbers)).collect();
             if !properties.is_empty() {
                 let name = chosen.view.name.clone();
-                datasets.insert(name, dataset(chosen, args.numbers, properties));
+                datasets.insert(name, dataset(chosen, args.form.numbers, properties));
             }
         } else {
             rows.extend(shown);
         }
     }
-    if !args.json {
-        print(&table(&rows, &columns, args.scripted, &widths))?;
+    if !args.form.json {
+        print(&table(&rows, &columns, args.form.scripted, &widths))?;
     } else if !selection.failed {
         let mut object = json::schema("zfs get");
         object.insert("datasets".to_owned(), Value::Object(datasets));

@@ -4,6 +4,7 @@ use super::json;
 use super::select::{Chosen, Selection, SortColumn, Wanted, kinds};
 use super::shown::Field;
 use crate::commands::clock::Zone;
+use crate::commands::form::FormArgs;
 use crate::commands::{Failure, print, say};
 use crate::pools::PoolPlace;
 use clap::Args;
@@ -25,18 +26,8 @@ pub struct ListArgs {
     /// With what is below, down to this depth
     #[arg(short = 'd', value_name = "DEPTH")]
     depth: Option<u64>,
-    /// For scripts: no heads, columns divided by tabs
-    #[arg(short = 'H')]
-    scripted: bool,
-    /// Numbers in full
-    #[arg(short = 'p')]
-    literal: bool,
-    /// As JSON
-    #[arg(short = 'j', long = "json")]
-    json: bool,
-    /// Numbers as numbers, with -j
-    #[arg(long = "json-int", requires = "json")]
-    numbers: bool,
+    #[command(flatten)]
+    form: FormArgs,
     /// Properties, with commas between; `space` for all about space, `all` for all
     #[arg(short = 'o', value_name = "PROPERTY,...")]
     columns: Option<String>,
@@ -115,8 +106,8 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     selection.sort(&sort);
     let zone = Zone::local();
     let clock = |at| zone.offset(at);
-    let style = Style { literal: args.literal || args.numbers, clock: &clock };
-    if args.json {
+    let style = Style { literal: args.form.literal || args.form.numbers, clock: &clock };
+    if args.form.json {
         if selection.chosen.is_empty() && !selection.failed {
             say("no datasets available");
         }
@@ -126,9 +117,9 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             let properties = shown.map(|(n, field)| {
                 let looked_up = chosen.looked_up.get(n).copied().flatten();
                 let (text, origin) = of(field, chosen, looked_up, style);
-                (field.name().to_owned(), json::property(&text, &origin, None, args.numbers))
+                (field.name().to_owned(), json::property(&text, &origin, None, args.form.numbers))
             });
-            dataset(chosen, args.numbers, properties.collect())
+            dataset(chosen, args.form.numbers, properties.collect())
         };
         let datasets: Map<String, Value> =
             selection.chosen.iter().map(|chosen| (chosen.view.name.clone(), one(chosen))).collect();
@@ -137,8 +128,8 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             print(&json::line(all))?;
         }
     } else {
-        print(&table(&fields, &selection.chosen, args.scripted, style))?;
-        if selection.chosen.is_empty() && !selection.failed && !args.scripted {
+        print(&table(&fields, &selection.chosen, args.form.scripted, style))?;
+        if selection.chosen.is_empty() && !selection.failed && !args.form.scripted {
             say("no datasets available");
         }
     }

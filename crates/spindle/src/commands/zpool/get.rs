@@ -1,6 +1,7 @@
 //! `zpool get`: properties of pools, one a line.
 
 use super::opened::Opened;
+use crate::commands::form::FormArgs;
 use crate::commands::zfs::get::{Column, Row, Sources, Widths, pair, table};
 use crate::commands::zfs::json;
 use crate::commands::{Failure, print, say};
@@ -12,18 +13,8 @@ use zfs::spa::property::{POOL_PROPERTIES, PoolProperty, PoolView, is_known_name}
 
 #[derive(Args)]
 pub struct GetArgs {
-    /// For scripts: no heads, columns divided by tabs
-    #[arg(short = 'H')]
-    scripted: bool,
-    /// Numbers in full
-    #[arg(short = 'p')]
-    literal: bool,
-    /// As JSON
-    #[arg(short = 'j', long = "json")]
-    json: bool,
-    /// Numbers as numbers, with -j
-    #[arg(long = "json-int", requires = "json")]
-    numbers: bool,
+    #[command(flatten)]
+    form: FormArgs,
     /// Pools by their GUIDs, with -j
     #[arg(long = "json-pool-key-guid", requires = "json")]
     by_guid: bool,
@@ -77,7 +68,7 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let missing = |name: &str| format!("Cannot get properties of {name}: no such pool available.");
     let (opened, failed) = Opened::all(&pools, &args.names, missing)?;
     let (mut rows, mut widths) = (Vec::new(), Widths::default());
-    let literal = args.literal || args.numbers;
+    let literal = args.form.literal || args.form.numbers;
     let mut objects = Map::new();
     for one in &opened {
         let view = &one.view;
@@ -105,10 +96,10 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             let (name, property) = (view.name.clone(), property.to_owned());
             own.push(Row { name, property, value, received: None, origin });
         }
-        if args.json {
+        if args.form.json {
             let properties: Map<String, Value> =
-                own.iter().map(|row| pair(row, args.numbers)).collect();
-            let mut object = pool(one, true, args.numbers);
+                own.iter().map(|row| pair(row, args.form.numbers)).collect();
+            let mut object = pool(one, true, args.form.numbers);
             object.insert("properties".to_owned(), Value::Object(properties));
             let key = if args.by_guid { view.guid.to_string() } else { view.name.clone() };
             objects.insert(key, Value::Object(object));
@@ -116,14 +107,14 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             rows.extend(own.into_iter().filter(|row| sources.has(&row.origin)));
         }
     }
-    if !args.json {
-        print(&table(&rows, &columns, args.scripted, &widths))?;
+    if !args.form.json {
+        print(&table(&rows, &columns, args.form.scripted, &widths))?;
     } else if !failed {
         let mut object = json::schema("zpool get");
         object.insert("pools".to_owned(), Value::Object(objects));
         print(&json::line(object))?;
     }
-    if opened.is_empty() && !failed && !args.scripted && !args.json {
+    if opened.is_empty() && !failed && !args.form.scripted && !args.form.json {
         say("no pools available");
     }
     if failed { Err(Failure::said()) } else { Ok(()) }

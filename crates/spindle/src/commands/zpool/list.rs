@@ -5,6 +5,7 @@
 use super::get::{pool, shown};
 use super::opened::{Opened, expandable, no_pool};
 use super::tree::{self, CLASSES, Naming};
+use crate::commands::form::FormArgs;
 use crate::commands::zfs::json;
 use crate::commands::{Failure, print};
 use crate::pools::{PoolPlace, Pools};
@@ -26,12 +27,8 @@ const NAME_MIN: usize = 9;
 
 #[derive(Args)]
 pub struct ListArgs {
-    /// For scripts: no heads, columns divided by tabs
-    #[arg(short = 'H')]
-    scripted: bool,
-    /// Numbers in full
-    #[arg(short = 'p')]
-    literal: bool,
+    #[command(flatten)]
+    form: FormArgs,
     /// With vdevs
     #[arg(short = 'v')]
     verbose: bool,
@@ -41,12 +38,6 @@ pub struct ListArgs {
     /// Vdevs by their GUIDs
     #[arg(short = 'g')]
     guids: bool,
-    /// As JSON
-    #[arg(short = 'j', long = "json")]
-    json: bool,
-    /// Numbers as numbers, with -j
-    #[arg(long = "json-int", requires = "json")]
-    numbers: bool,
     /// Pools by their GUIDs, with -j
     #[arg(long = "json-pool-key-guid", requires = "json")]
     by_guid: bool,
@@ -73,7 +64,7 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     let pools = Pools::find(place)?;
     let (opened, failed) = Opened::all(&pools, &args.names, no_pool)?;
-    let literal = args.literal || args.numbers;
+    let literal = args.form.literal || args.form.numbers;
     let naming = Naming { paths: args.paths, guids: args.guids, missing_by_guid: true };
     let name_width = |one: &Opened| {
         let pool = Some(one.view.name.as_str());
@@ -83,12 +74,13 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         })
     };
     let width = opened.iter().map(name_width).fold(NAME_MIN, usize::max);
-    let form = Form { naming, literal, numbers: args.numbers, scripted: args.scripted, width };
-    if args.json {
+    let form =
+        Form { naming, literal, numbers: args.form.numbers, scripted: args.form.scripted, width };
+    if args.form.json {
         if !failed {
             print(&as_json(&opened, &columns, args, &form))?;
         }
-    } else if opened.is_empty() && !failed && !args.scripted {
+    } else if opened.is_empty() && !failed && !args.form.scripted {
         print("no pools available\n")?;
     } else {
         print(&as_text(&opened, &columns, args, &form))?;
@@ -295,12 +287,12 @@ fn vdev(
 fn as_json(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) -> String {
     let mut objects = Map::new();
     for one in opened {
-        let mut object = pool(one, true, args.numbers);
+        let mut object = pool(one, true, args.form.numbers);
         let mut properties = Map::new();
         for name in columns.iter().filter(|name| **name != "name") {
             let name = PoolProperty::find(name).map_or(*name, |known| known.name);
             if let Some((value, origin)) = shown(&one.view, name, form.literal) {
-                let value = json::property(&value, &origin, None, args.numbers);
+                let value = json::property(&value, &origin, None, args.form.numbers);
                 properties.insert(name.to_owned(), value);
             }
         }
