@@ -12,7 +12,7 @@
 //!
 //! **Creating** takes the space (`fallocate`), so that a full disk is found then and not in the midst
 //! of a run; it never touches a file that exists. **One writer at a time:** whoever opens for writing has
-//! the file's [lock](crate::lock) until it is closed. **Block devices** are opened for exclusive use when
+//! the file's lock (`lock`) until it is closed. **Block devices** are opened for exclusive use when
 //! they are to be written, so that a mounted one is refused. Whether something is worth keeping on it
 //! is for [`probe`](crate::probe) to say and for the caller to heed.
 //!

@@ -156,8 +156,8 @@ pub enum MalformedOption {
     Size(u64),
 }
 
-/// An export of a server, as a device. See the [module](self). Dropped, it takes its leave once all is
-/// answered; who wants to know that it did calls [`Client::disconnect`].
+/// An export of a server, as a device: what it promises and how, stands at the head of `client.rs`. Dropped, it
+/// takes its leave once all is answered; who wants to know that it did calls [`Client::disconnect`].
 pub struct Client {
     connection: Rc<Connection>,
     geometry: Geometry,

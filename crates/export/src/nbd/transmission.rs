@@ -103,8 +103,9 @@ impl Connection {
             };
             let carries = if request.command == Command::Write { request.len as usize } else { 0 };
             if let Some(refusal) = refusal {
-                if inbox.skip(carries).await.is_err() {
-                    return;
+                match select(pin!(inbox.skip(carries)), stopped.as_mut()).await {
+                    Either::Left((Ok(()), _)) => {}
+                    Either::Left((Err(_), _)) | Either::Right(_) => return,
                 }
                 let taken = self.take_share(Share { requests: 1, bytes: 0 }).await;
                 self.reply(&request, taken.keep(), Err(refusal));
@@ -113,9 +114,10 @@ impl Connection {
             let bytes = self.agreed.export.volume.memory_for(&request);
             let taken = self.take_share(Share { requests: 1, bytes }).await;
             let payload = if carries > 0 {
-                match inbox.payload(carries).await {
-                    Ok(payload) => payload.into(),
-                    Err(_) => return,
+                // A write that has not come as a whole is not under way: who stalls in it holds up no stop.
+                match select(pin!(inbox.payload(carries)), stopped.as_mut()).await {
+                    Either::Left((Ok(payload), _)) => payload.into(),
+                    Either::Left((Err(_), _)) | Either::Right(_) => return,
                 }
             } else {
                 SgList::new()

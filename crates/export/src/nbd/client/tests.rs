@@ -3,14 +3,19 @@
 //! What could break: answers that are mixed up when they overtake each other, a promise (FUA, flush) that a
 //! poorer server does not keep for us, a number of the server's that is believed, memory that it makes us
 //! hold, a request that is never answered.
+//!
+//! * `by_hand`: the server by hand.
+//! * `handshake`: handshakes that break the rules or refuse.
+
+mod by_hand;
+mod handshake;
 
 use super::*;
-use crate::nbd::protocol::{
-    self, BASE_ALLOCATION, Fields, Request as Asked, chunk, info, option, option_reply, reply,
-};
+use crate::nbd::protocol::{self, chunk};
 use crate::nbd::tests::client::{Moody, run, server};
 use crate::nbd::{CLIENT_IN_FLIGHT_BYTES_MAX, IN_FLIGHT_REQUESTS_MAX, Server};
 use crate::tls::Tls;
+use by_hand::{ByHand, Export, at, by_hand, chunk_of, hole};
 use futures_util::future::join_all;
 use proptest::prelude::*;
 use rt::{Buf, DeviceRef, MemoryDevice};
@@ -148,119 +153,6 @@ proptest! {
             let _ = client.await;
         });
     }
-}
-
-/// A server by hand.
-struct ByHand {
-    inbox: Inbox,
-}
-
-/// What a server by hand says of its export.
-#[derive(Clone, Copy)]
-struct Export {
-    size: u64,
-    flags: u16,
-    sizes: Option<[u32; 3]>,
-}
-
-impl Export {
-    fn plain() -> Export {
-        Export { size: SIZE, flags: ALL, sizes: None }
-    }
-}
-
-impl ByHand {
-    async fn send(&self, bytes: &[u8]) {
-        // A client that has ended it takes no more.
-        let _ = self.inbox.stream().write(Buf::copy_of(bytes).into()).await;
-    }
-
-    async fn greet(&mut self) {
-        self.send(b"NBDMAGICIHAVEOPT\0\x03").await;
-        self.inbox.fill(4).await.expect("flags");
-        assert_eq!(self.inbox.take(4), [0, 0, 0, 3]);
-    }
-
-    /// The next option; `None` where the client has gone.
-    async fn option(&mut self) -> Option<(u32, Vec<u8>)> {
-        self.inbox.fill(protocol::OPTION_HEAD).await.ok()?;
-        let mut head = Fields(self.inbox.take(protocol::OPTION_HEAD));
-        assert_eq!(head.u64(), Some(protocol::IHAVEOPT));
-        let (option, len) = (head.u32()?, head.u32()?);
-        Some((option, self.inbox.payload(len as usize).await.ok()?.to_vec()))
-    }
-
-    async fn reply(&self, option: u32, kind: u32, data: &[u8]) {
-        let mut out = Vec::new();
-        option_reply(&mut out, option, kind, data);
-        self.send(&out).await;
-    }
-
-    /// Answers options until the client has chosen.
-    async fn choose(&mut self, structured: bool, export: Export) {
-        while let Some((option, _)) = self.option().await {
-            match option {
-                option::STRUCTURED_REPLY if structured => self.reply(option, reply::ACK, &[]).await,
-                option::SET_META_CONTEXT => {
-                    let context = [&7_u32.to_be_bytes(), BASE_ALLOCATION.as_bytes()].concat();
-                    self.reply(option, reply::META_CONTEXT, &context).await;
-                    self.reply(option, reply::ACK, &[]).await;
-                }
-                option::GO => {
-                    let mut told = info::EXPORT.to_be_bytes().to_vec();
-                    told.extend_from_slice(&export.size.to_be_bytes());
-                    told.extend_from_slice(&export.flags.to_be_bytes());
-                    self.reply(option, reply::INFO, &told).await;
-                    // Of a kind that is not known.
-                    self.reply(option, reply::INFO, &[0x40, 0, 1, 2, 3]).await;
-                    if let Some(sizes) = export.sizes {
-                        let sizes = sizes.map(u32::to_be_bytes);
-                        let told = [&info::BLOCK_SIZE.to_be_bytes(), sizes.as_flattened()].concat();
-                        self.reply(option, reply::INFO, &told).await;
-                    }
-                    return self.reply(option, reply::ACK, &[]).await;
-                }
-                _ => self.reply(option, reply::ERR_UNSUP, b"no").await,
-            }
-        }
-    }
-
-    /// The next request, with a write's payload.
-    async fn request(&mut self) -> Option<(Asked, Vec<u8>)> {
-        self.inbox.fill(Asked::HEAD).await.ok()?;
-        let asked = Asked::decode(self.inbox.take(Asked::HEAD)).expect("a request");
-        let len = if asked.command == Command::Write { asked.len as usize } else { 0 };
-        Some((asked, self.inbox.payload(len).await.ok()?.to_vec()))
-    }
-}
-
-/// A client, and the server by hand that it has chosen.
-async fn by_hand(rt: &Rt, structured: bool, export: Export) -> (Rc<Client>, ByHand) {
-    let (ours, theirs) = rt::pipe(1 << 20);
-    let mut by_hand = ByHand { inbox: Inbox::new(theirs) };
-    let serving = rt.spawn(async move {
-        by_hand.greet().await;
-        by_hand.choose(structured, export).await;
-        by_hand
-    });
-    let client = Client::connect(rt, ours, &ClientOptions::default()).await.expect("connected");
-    (Rc::new(client), serving.await)
-}
-
-/// A chunk of a reply.
-fn chunk_of(cookie: u64, flags: u16, kind: u16, data: &[u8]) -> Vec<u8> {
-    let mut bytes = protocol::only_chunk(cookie, kind, data.len() as u32).to_vec();
-    bytes[4..6].copy_from_slice(&flags.to_be_bytes());
-    bytes.extend_from_slice(data);
-    bytes
-}
-
-fn at(offset: u64, data: &[u8]) -> Vec<u8> {
-    [&offset.to_be_bytes(), data].concat()
-}
-
-fn hole(offset: u64, len: u32) -> Vec<u8> {
-    at(offset, &len.to_be_bytes())
 }
 
 const DONE: u16 = chunk::DONE;
@@ -564,122 +456,6 @@ fn a_silent_server_is_sent_no_more_than_the_limits_allow() {
             drop(asked);
         });
     }
-}
-
-#[test]
-fn a_handshake_that_breaks_the_rules_or_refuses_is_an_error_that_says_so() {
-    let head = b"NBDMAGICIHAVEOPT\0\x03";
-    let told = |option, kind, data: &[u8]| {
-        let mut out = Vec::new();
-        option_reply(&mut out, option, kind, data);
-        out
-    };
-    // Structured replies are refused; then GO is answered by this.
-    let go = |replies: &[(u32, &[u8])]| {
-        let mut out = head.to_vec();
-        out.extend(told(option::STRUCTURED_REPLY, reply::ERR_UNSUP, b""));
-        replies.iter().for_each(|(kind, data)| out.extend(told(option::GO, *kind, data)));
-        out
-    };
-    let export = |size: u64, flags: u16| {
-        [&info::EXPORT.to_be_bytes()[..], &size.to_be_bytes(), &flags.to_be_bytes()].concat()
-    };
-    let sizes = |min: u32, preferred: u32, max: u32| {
-        let sizes = [min, preferred, max].map(u32::to_be_bytes);
-        [&info::BLOCK_SIZE.to_be_bytes(), sizes.as_flattened()].concat()
-    };
-    let good = export(SIZE, ALL);
-    let sized = |min, preferred, max| {
-        go(&[(reply::INFO, &good), (reply::INFO, &sizes(min, preferred, max)), (reply::ACK, &[])])
-    };
-    let wrong_sizes = |min, preferred, max| {
-        ClientError::from(MalformedOption::BlockSizes { min, preferred, max })
-    };
-    let mut no_magic = head.to_vec();
-    no_magic.extend([0; 20]);
-    let mut endless = go(&[]);
-    for _ in 0..100 {
-        endless.extend(told(option::GO, reply::INFO, &good));
-    }
-    let mut huge = go(&[]);
-    huge.extend(told(option::GO, reply::INFO, &[]));
-    let len = huge.len();
-    huge[len - 4..].copy_from_slice(&u32::MAX.to_be_bytes());
-    let is_unknown =
-        |text: &str| ClientError::NoSuchExport { export: String::new(), text: text.into() };
-    for (bytes, error) in [
-        (b"SSH-2.0-OpenSSH_9.2 and so on".to_vec(), ClientError::NotNbd),
-        (b"NBDMAGIC\x00\x00\x42\x02\x81\x86\x12\x53and so on".to_vec(), ClientError::Oldstyle),
-        (b"NBDMAGICIHAVEOPT\0\0".to_vec(), ClientError::Oldstyle),
-        (b"NBDMAG".to_vec(), ClientError::Stream(StreamError::Gone)),
-        (no_magic, MalformedOption::Magic.into()),
-        (
-            [&head[..], &told(option::GO, reply::ACK, &[])].concat(),
-            MalformedOption::OtherOption.into(),
-        ),
-        (
-            [&head[..], &told(option::STRUCTURED_REPLY, reply::SERVER, &[])].concat(),
-            MalformedOption::Kind.into(),
-        ),
-        (
-            [&head[..], &told(option::STRUCTURED_REPLY, reply::ACK, &[1])].concat(),
-            MalformedOption::Len.into(),
-        ),
-        (
-            [&head[..], &told(option::STRUCTURED_REPLY, reply::ERR_TLS_REQD, &[])].concat(),
-            ClientError::NeedsTls,
-        ),
-        (go(&[(reply::ERR_UNKNOWN, b"not\x1b[2J here")]), is_unknown("not[2J here")),
-        (go(&[(reply::ERR_UNSUP, b"")]), ClientError::Oldstyle),
-        (
-            go(&[(reply::ERR_TOO_BIG, b"x")]),
-            ClientError::Refused { option: option::GO, kind: reply::ERR_TOO_BIG, text: "x".into() },
-        ),
-        (go(&[(reply::ACK, &[])]), MalformedOption::NoExport.into()),
-        (go(&[(reply::INFO, &[0])]), MalformedOption::Len.into()),
-        (go(&[(reply::INFO, &good[..11])]), MalformedOption::Len.into()),
-        (go(&[(reply::SERVER, &[])]), MalformedOption::Kind.into()),
-        (
-            go(&[(reply::INFO, &export(SIZE, 0)), (reply::ACK, &[])]),
-            MalformedOption::Flags(0).into(),
-        ),
-        (
-            go(&[(reply::INFO, &export(1 << 63, 1)), (reply::ACK, &[])]),
-            MalformedOption::Size(1 << 63).into(),
-        ),
-        (
-            go(&[(reply::INFO, &export(511, 1)), (reply::ACK, &[])]),
-            ClientError::TooSmall { size: ByteCount(511), block: ByteCount(512) },
-        ),
-        (sized(0, 4096, 8192), wrong_sizes(0, 4096, 8192)),
-        (sized(3, 4096, 8192), wrong_sizes(3, 4096, 8192)),
-        (sized(1 << 17, 1 << 17, 1 << 20), wrong_sizes(1 << 17, 1 << 17, 1 << 20)),
-        (sized(512, 100, 8192), wrong_sizes(512, 100, 8192)),
-        (sized(4096, 4096, 100), wrong_sizes(4096, 4096, 100)),
-        (endless, MalformedOption::TooMany.into()),
-        (huge, MalformedOption::Len.into()),
-    ] {
-        run(async move |rt| {
-            let (ours, theirs) = rt::pipe(1 << 20);
-            let by_hand = ByHand { inbox: Inbox::new(theirs) };
-            by_hand.send(&bytes).await;
-            by_hand.inbox.stream().shutdown().await.expect("ended");
-            let end = Client::connect(&rt, ours, &ClientOptions::default()).await;
-            assert_eq!(end.err(), Some(error));
-        });
-    }
-}
-
-#[test]
-fn a_server_that_never_speaks_is_given_up() {
-    run(async |rt| {
-        let (ours, _theirs) = rt::pipe(4096);
-        let end = Client::connect(&rt, ours, &ClientOptions::default()).await;
-        assert_eq!(end.err(), Some(ClientError::TimedOut));
-        let options = ClientOptions { export: "x".repeat(4097), read_only: false };
-        let end = Client::connect(&rt, rt::pipe(1).0, &options).await;
-        assert_eq!(end.err(), Some(ClientError::NameTooLong(4097)));
-    });
 }
 
 #[test]

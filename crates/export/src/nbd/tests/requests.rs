@@ -223,6 +223,27 @@ fn a_server_that_stops_answers_what_it_has_taken_flushes_and_ends_its_connection
 }
 
 #[test]
+fn a_client_that_stalls_within_a_write_holds_up_no_stop() {
+    for read_only in [false, true] {
+        run(async move |rt| {
+            let disk = MemoryDevice::new("disk", ByteCount::mib(8));
+            let server = server(&rt, Rc::clone(&disk) as _, read_only, Tls::off());
+            let mut client = connect(&rt, &server, 100_000);
+            client.go(true).await;
+            client.send(&request(WRITE, 0, 1, 0, 1 << 20)).await.expect("sent");
+            client.send(&[7; 5000]).await.expect("sent");
+            rt.sleep(Duration::from_secs(1)).await;
+            let told = rt.now();
+            server.stop();
+            server.drained().await.expect("flushed");
+            assert!(rt.now() < told + Duration::from_secs(1));
+            assert!(client.bytes(1).await.is_err(), "it is closed, without an answer");
+            assert!(disk.peek(stdx::Offset(0), ByteCount(8192)).to_vec() == [0; 8192]);
+        });
+    }
+}
+
+#[test]
 fn what_a_client_began_goes_on_when_it_leaves() {
     run(async |rt| {
         let disk = MemoryDevice::new("disk", ByteCount::mib(8));
