@@ -308,8 +308,7 @@ const CHANGES_MAX: usize = 24;
 pub fn superblock_seeds() -> Vec<Vec<u8>> {
     let of = |kind: usize| {
         let at = KINDS[kind].3.place(DISK).expect("there is room");
-        let bytes = set(kind)[0].peek(at, ByteCount(512)).to_vec();
-        bytes
+        set(kind)[0].peek(at, ByteCount(512)).to_vec()
     };
     (0..KINDS.len()).map(of).collect()
 }

@@ -3,6 +3,8 @@
 //! What could break: a target that no longer compiles or runs, a seed that panics, a claim that a small change of a
 //! seed breaks. This is no fuzzing; it is what the stable compiler can hold on to between two runs of the fuzzer.
 
+#![allow(clippy::disallowed_methods, reason = "each target gets its share of time")]
+
 use fuzz::{TARGETS, Target};
 use std::time::{Duration, Instant};
 use stdx::Prng;

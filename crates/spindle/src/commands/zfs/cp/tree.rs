@@ -545,7 +545,7 @@ mod tests {
                     .expect("written");
             }
             begin(&directory, b"out", b"what it is").expect("it begins");
-            assert_eq!(names(), std::slice::from_ref(&out));
+            assert_eq!(names().as_slice(), std::slice::from_ref(&out));
             assert_eq!(std::fs::read(&mark).expect("a mark"), b"what it is");
         }
         // Somebody else's directory is not taken.
