@@ -4,12 +4,15 @@
 //! A benchmark that is measured unoptimised misleads, and `cargo xtask` is built for quick starts; so an
 //! unoptimised xtask builds and starts an optimised one for it.
 
+mod codec;
 mod executor;
 mod lab_load;
 mod nbd;
 mod parity;
+mod peer;
 mod raid;
 mod simulation;
+mod zfs_read;
 
 use crate::Failure;
 use std::process::Command;
@@ -18,6 +21,11 @@ use std::process::Command;
 type Bench = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 
 const BENCHES: &[Bench] = &[
+    (
+        "codec",
+        "checksums, compression and ciphers, beside OpenZFS's and the C libraries'",
+        codec::run,
+    ),
     ("executor", "4 KiB reads through Device and io_uring, beside fio", executor::run),
     ("lab-load", "a fio job in the lab, beside fio, by processor time", lab_load::run),
     ("nbd", "I/Os through the NBD server, beside qemu-nbd and nbdkit", nbd::run),
@@ -28,6 +36,7 @@ const BENCHES: &[Bench] = &[
         raid::run,
     ),
     ("simulation", "simulated I/Os a second on one core", simulation::run),
+    ("zfs-read", "a large object of a pool, beside libzpool and zfs-fuse", zfs_read::run),
 ];
 
 /// `cargo xtask bench …`

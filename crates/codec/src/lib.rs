@@ -7,7 +7,8 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`checksum`] | fletcher 2 and 4, SHA-256, SHA-512/256, BLAKE3 |
+//! | [`checksum`] | fletcher 2 and 4, SHA-256, SHA-512/256, Skein, Edon-R, BLAKE3 |
+//! | [`cipher`] | AES-GCM and AES-CCM, HMAC-SHA-512, HKDF, PBKDF2 |
 //! | [`compress`] | lzjb, zle, lz4, gzip, zstd, in the frames of ZFS |
 //! | [`parity`] | P, P+Q and P+Q+R parity over GF(2⁸): make it, rebuild lost members from it, update it |
 //!
@@ -23,6 +24,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod checksum;
+pub mod cipher;
 pub mod compress;
 mod gf256;
 pub mod parity;

@@ -1,5 +1,6 @@
-//! Serving devices to clients.
+//! Serving devices and file systems to clients.
 //!
+//! * [`fuse`]: a server of mounted file systems over any [`rt::Inodes`].
 //! * [`nbd`]: a server of the NBD protocol over any [`rt::Device`].
 //! * [`tls`]: an encrypted [`rt::Stream`] over another.
 //!
@@ -8,9 +9,10 @@
 //! handed to it.
 //!
 //! Invariant: what a client sends can't make the server panic, hold more memory than the limits named in
-//! [`nbd`], or touch bytes outside of the export it chose.
+//! [`fuse`] and [`nbd`], or touch bytes outside of the export it chose.
 
 #![forbid(unsafe_code)]
 
+pub mod fuse;
 pub mod nbd;
 pub mod tls;

@@ -8,6 +8,8 @@
 //! * [`file`](mod@file): [`FileDevice`], a file or block device as a `Device`.
 //! * [`tree`]: [`HostTree`], a directory as a `FileTree`.
 //! * [`socket`]: [`SocketListener`] and [`SocketStream`], unix sockets and TCP as byte streams.
+//! * [`directory`]: a directory to copy into, which nothing leads out of.
+//! * [`fuse`]: [`FuseMount`], a file system that this process serves, as a stream of the kernel's requests.
 //! * [`probe`]: what lies on a device already, so that nothing is overwritten by mistake.
 //! * [`clock`]: monotonic time, and processor time.
 //!
@@ -26,7 +28,9 @@ mod answer;
 mod bell;
 pub mod blocking;
 pub mod clock;
+pub mod directory;
 pub mod file;
+pub mod fuse;
 mod operation;
 mod pool;
 pub mod probe;
@@ -40,6 +44,7 @@ pub mod uring;
 
 pub use clock::Clock;
 pub use file::{FileDevice, FileOptions, OpenError};
+pub use fuse::{FuseMount, MountError};
 pub use probe::{Content, ProbeError};
 pub use runtime::{Host, HostRuntime, ReactorKind, StartError};
 pub use socket::{Address, AddressError, ListenError, SocketListener, SocketStream};

@@ -322,7 +322,11 @@ impl Stream for SocketStream {
 
 impl Host {
     /// Waits until a socket is ready for these `poll` events, or broken.
-    async fn ready(&self, socket: &Arc<OwnedFd>, events: libc::c_short) -> Result<(), Errno> {
+    pub(crate) async fn ready(
+        &self,
+        socket: &Arc<OwnedFd>,
+        events: libc::c_short,
+    ) -> Result<(), Errno> {
         match &self.0 {
             Driver::Uring(reactor) => Rc::clone(reactor).ready(Arc::clone(socket), events).await,
             _ => readiness::ready(Arc::clone(socket), events).await,
@@ -330,7 +334,7 @@ impl Host {
     }
 }
 
-fn error_of(errno: Errno) -> StreamError {
+pub(crate) fn error_of(errno: Errno) -> StreamError {
     match errno.0 {
         libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN | libc::ETIMEDOUT => StreamError::Gone,
         libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM => StreamError::NoResources,

@@ -5,6 +5,7 @@
 //! the kernel goes on using after the call (io_uring) is in [`uring`](crate::uring). Errors are
 //! [`Errno`]s: the caller knows what was being done to what.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
@@ -243,6 +244,29 @@ pub(crate) fn send_now(socket: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> Result
     // SAFETY: `IoSlice` is documented to have the layout of `iovec`; the slices are borrowed for the
     // call, which reads them only, and their count fits (it was cut to 1024).
     count(unsafe { libc::sendmsg(socket.as_raw_fd(), &message, flags) })
+}
+
+/// Mounts a file system. `options` are the file system's own.
+pub(crate) fn mount(
+    source: &CStr,
+    target: &CStr,
+    kind: &CStr,
+    flags: libc::c_ulong,
+    options: &CStr,
+) -> Result<(), Errno> {
+    // SAFETY: all four are strings that end with a zero and are borrowed for the call, which reads them only.
+    let result = unsafe {
+        libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())
+    };
+    count(result as isize).map(drop)
+}
+
+/// Unmounts what is mounted there, at once for who looks it up, later for who has files of it open.
+pub(crate) fn unmount(target: &CStr) -> Result<(), Errno> {
+    // SAFETY: the string ends with a zero and is borrowed for the call, which reads it only.
+    let result =
+        unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) };
+    count(result as isize).map(drop)
 }
 
 /// Sets how many bytes a socket takes before its peer reads them; the system cuts what it finds too much.

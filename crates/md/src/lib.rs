@@ -26,6 +26,7 @@
 //! | [`superblock`] | md's metadata: bytes and values |
 //! | [`assemble`] | from devices with metadata to an array |
 //! | [`create`] | what to write on devices to make them an array |
+//! | [`grow`] | larger members, or more of them |
 //! | `layout` | which byte lies where: pure functions |
 //! | `member` | slots, their devices and states; every request to a member passes here |
 //! | `set` | what the parts of one array share: members, figures, the host's requests |
@@ -44,6 +45,7 @@
 mod array;
 pub mod assemble;
 pub mod create;
+pub mod grow;
 mod layout;
 pub mod live;
 mod locks;

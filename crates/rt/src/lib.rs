@@ -12,6 +12,7 @@
 //! * [`device`]: [`Device`], whatever stores blocks, and the requests it takes.
 //! * [`file_tree`]: [`FileTree`], whatever stores files, and [`File`], one that is open.
 //! * [`file_volume`]: [`FileVolume`], a file of a tree as a device.
+//! * [`inodes`]: [`Inodes`], a file system that is read by node, as a kernel does that has mounted it.
 //! * [`buf`] and [`sg`]: page-aligned, reference-counted memory ([`Buf`]) and lists of it
 //!   ([`SgList`]), sliced and joined without copying.
 //! * [`stream`]: [`Stream`], a connection with a peer, and [`Listener`], where such come from; [`mod@pipe`]:
@@ -32,6 +33,7 @@ mod extents;
 pub mod file_tree;
 pub mod file_volume;
 pub mod filter;
+pub mod inodes;
 pub mod memory;
 pub mod memory_tree;
 pub mod pipe;
@@ -54,6 +56,10 @@ pub use file_tree::{
     TreeErrorKind, TreeFuture, TreeOp, TreeRef,
 };
 pub use file_volume::FileVolume;
+pub use inodes::{
+    Attributes, Cookie, InodeError, InodeFuture, InodeKind, Inodes, InodesRef, ListEntry, Node,
+    Timestamp, Usage,
+};
 pub use memory::MemoryDevice;
 pub use memory_tree::MemoryTree;
 pub use pipe::pipe;

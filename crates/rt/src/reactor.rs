@@ -38,6 +38,12 @@ pub enum WorkKind {
     Reconstruct,
     /// Comparing bytes.
     Compare,
+    /// Taking the checksum of bytes.
+    Checksum,
+    /// Decompressing to the given bytes.
+    Decompress,
+    /// Decrypting and authenticating the given bytes.
+    Decrypt,
     /// Making up data: the lab's own cost, kept apart from the engine's.
     Generate,
 }

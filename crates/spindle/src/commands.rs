@@ -1,12 +1,16 @@
 //! The commands, one file a group, and what they fail with.
 
+mod clock;
 pub mod hw;
 pub mod lab;
 pub mod lvm;
 pub mod md;
+pub mod mount;
 mod progress;
 pub mod serve;
 pub mod workloads;
+pub mod zfs;
+pub mod zpool;
 
 use clap::Subcommand;
 use std::io::{Read, Write};
@@ -25,6 +29,12 @@ pub enum Command {
     Md(md::MdArgs),
     /// Work with volume groups and logical volumes as LVM2 keeps them
     Lvm(lvm::LvmArgs),
+    /// Work with ZFS pools
+    Zpool(zpool::ZpoolArgs),
+    /// Work with the datasets of ZFS pools
+    Zfs(zfs::ZfsArgs),
+    /// Mount a dataset or snapshot of a ZFS pool, for reading
+    Mount(mount::MountArgs),
     /// Serve files, block devices, RAID sets and volumes over NBD
     Serve(serve::ServeCommand),
 }
@@ -32,7 +42,7 @@ pub enum Command {
 /// A command that did not succeed.
 #[derive(Debug)]
 pub struct Failure {
-    /// One line: the thing and the mend.
+    /// One line: the thing and the mend. Empty where it was said already.
     pub message: String,
     /// 1 failed, 2 wrong usage.
     pub status: u8,
@@ -42,6 +52,11 @@ impl Failure {
     /// It was asked rightly, and failed.
     pub fn failed(message: impl ToString) -> Failure {
         Failure { message: one_line(&message.to_string()), status: 1 }
+    }
+
+    /// It failed, and why was said already.
+    pub fn said() -> Failure {
+        Failure { message: String::new(), status: 1 }
     }
 
     /// It was asked wrongly: a file, name or value of the user's.
@@ -82,6 +97,9 @@ pub fn run(command: Command, devices: &[PathBuf]) -> Result<(), Failure> {
         Command::Hw(command) => hw::run(command),
         Command::Md(args) => md::run(args, devices),
         Command::Lvm(args) => lvm::run(args, devices),
+        Command::Zpool(args) => zpool::run(args, devices),
+        Command::Zfs(args) => zfs::run(args, devices),
+        Command::Mount(args) => mount::run(&args, devices),
         Command::Serve(command) => serve::run(command, devices),
     }
 }

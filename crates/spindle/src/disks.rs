@@ -76,9 +76,19 @@ impl Disks {
     /// The files, the folders' files, and all that lies on them.
     ///
     /// # Errors
-    /// Where there are none, or one can't be opened.
+    /// Where there are none, or one that was named can't be opened.
     pub fn open(paths: &[PathBuf], read_only: bool) -> Result<Disks, Failure> {
-        let mut disks = Disks::open_files(&sources::expand(paths)?, read_only)?;
+        let mut disks = Disks::open_files(&[], read_only)?;
+        let host = disks.runtime.host();
+        let mut passed_over = Vec::new();
+        for path in sources::expand(paths)? {
+            match FileDevice::open(&host, &path, FileOptions { direct: false, read_only }) {
+                Ok(device) => disks.files.push(Rc::new(device)),
+                // Whatever else lies in a folder of disks; a path that was named is another matter.
+                Err(error) if !paths.contains(&path) => passed_over.push(error.to_string()),
+                Err(error) => return Err(Failure::usage(error)),
+            }
+        }
         let (files, rt) = (disks.files.clone(), disks.runtime.rt());
         let found = disks.wait(async move {
             let (mut found, mut complaints) = (Vec::new(), Vec::new());
@@ -130,6 +140,7 @@ impl Disks {
             (arrays, parts, groups, complaints)
         });
         (disks.arrays, disks.parts, disks.groups, disks.complaints) = found;
+        disks.complaints.splice(0..0, passed_over);
         Ok(disks)
     }
 

@@ -2,6 +2,7 @@
 //! went: exit status 0 done, 1 failed, 2 wrong usage; errors are one line on standard error.
 //!
 //! * [`commands`]: one file a command group.
+//! * [`pools`]: ZFS pools on the devices that were named.
 //! * [`serve`]: devices served to clients until the program is told to stop.
 //! * [`targets`]: what the lab measures: simulated machines and this host.
 
@@ -14,6 +15,7 @@
 
 mod commands;
 mod disks;
+mod pools;
 mod serve;
 mod targets;
 
@@ -41,7 +43,9 @@ fn main() -> ExitCode {
     match commands::run(arguments.command, &arguments.devices) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            commands::say(&format!("spindle: {}", failure.message));
+            if !failure.message.is_empty() {
+                commands::say(&format!("spindle: {}", failure.message));
+            }
             ExitCode::from(failure.status)
         }
     }

@@ -66,14 +66,18 @@ pub fn until_told_to_stop(
     outcome.map_err(Failure::failed)?
 }
 
-/// Signals that end the server.
-struct Told {
+/// Signals that end what serves.
+pub struct Told {
     stop: AtomicBool,
     notify: Notify,
 }
 
 impl Told {
-    fn by_signals() -> Result<Arc<Told>, Failure> {
+    /// Waits for them from now on; once in a program.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn by_signals() -> Result<Arc<Told>, Failure> {
         let told = Arc::new(Told { stop: AtomicBool::new(false), notify: Notify::new() });
         let handler = Arc::clone(&told);
         ctrlc::set_handler(move || {
@@ -86,7 +90,8 @@ impl Told {
         Ok(told)
     }
 
-    async fn wait(&self) {
+    /// Waits until there was one.
+    pub async fn wait(&self) {
         // A signal that came before is kept.
         self.notify.notified().await;
     }

@@ -130,6 +130,10 @@ fn a_member_is_failed_re_added_by_the_bitmap_replaced_and_removed_and_the_conten
         let (before, victim) = (set.content(), set.disk(1));
         assert!(set.text(&["fail", name, &victim]).contains("faulty"));
         assert!(set.detail("State").contains("degraded"), "{name}");
+        if !name.starts_with("raid6") {
+            let needed = set.refusal(&["fail", name, &set.disk(0)]);
+            assert!(needed.contains("can't do without slot 0"), "{needed}");
+        }
         let lacking = set.text(&["assemble", name]);
         assert!(lacking.contains("(out of"), "{lacking}");
         let json = set.text(&["add", name, &victim, "--json"]);
@@ -142,6 +146,14 @@ fn a_member_is_failed_re_added_by_the_bitmap_replaced_and_removed_and_the_conten
         assert_eq!(device["missed_bytes"].as_u64(), Some(0), "{name}: nothing was written");
         assert_eq!(set.detail("State"), "clean", "{name}");
         assert!(set.refusal(&["add", name, &victim]).contains("already"));
+
+        let bits = set.text(&["examine", "-X", &victim]);
+        assert!(
+            bits.contains("         Version : 4\n") && bits.contains(" 0 dirty (0.0%)"),
+            "{bits}"
+        );
+        let log = set.text(&["examine", "--badblocks", &victim]);
+        assert_eq!(log, format!("Bad-blocks list is empty in {victim}\n"));
 
         let spare = set.new_disk(70, size(&victim));
         assert_eq!(set.text(&["add", name, &spare]), format!("added {spare}\n"));

@@ -410,17 +410,22 @@ impl BlockPointer {
         self.words[CHECKSUM..].copy_from_slice(&checksum.words);
     }
 
-    /// The salt of the key: 8 bytes, of an encrypted block.
+    /// The salt of the key: 8 bytes, of an encrypted block. As IV and MAC, they are bytes that were put into words
+    /// by a machine of the block's order, and come out in it.
     pub fn salt(&self) -> Option<[u8; 8]> {
-        self.encryption_word(4).map(u64::to_le_bytes)
+        self.encryption_word(4).map(|word| self.endian().bytes(word))
     }
 
     /// The initialisation vector: 12 bytes, of an encrypted block.
     pub fn iv(&self) -> Option<[u8; 12]> {
         let first = self.encryption_word(5)?;
+        let second = bits(self.words[FILL], 32, 32) as u32;
         let mut iv = [0; 12];
-        iv[..8].copy_from_slice(&first.to_le_bytes());
-        iv[8..].copy_from_slice(&(bits(self.words[FILL], 32, 32) as u32).to_le_bytes());
+        iv[..8].copy_from_slice(&self.endian().bytes(first));
+        iv[8..].copy_from_slice(&match self.endian() {
+            Endian::Little => second.to_le_bytes(),
+            Endian::Big => second.to_be_bytes(),
+        });
         Some(iv)
     }
 
@@ -428,29 +433,37 @@ impl BlockPointer {
         (self.protection() == Protection::Encrypted).then(|| self.words[at])
     }
 
-    /// Puts salt and initialisation vector into an encrypted pointer.
+    /// Puts salt and initialisation vector into an encrypted pointer, whose byte order was set.
     pub fn set_salt_and_iv(&mut self, salt: [u8; 8], iv: [u8; 12]) {
         let [a, b, c, d, e, f, g, h, rest @ ..] = iv;
-        self.words[4] = u64::from_le_bytes(salt);
-        self.words[5] = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-        set_bits(&mut self.words[FILL], 32, 32, u32::from_le_bytes(rest).into());
+        self.words[4] = self.endian().u64(salt);
+        self.words[5] = self.endian().u64([a, b, c, d, e, f, g, h]);
+        let second = match self.endian() {
+            Endian::Little => u32::from_le_bytes(rest),
+            Endian::Big => u32::from_be_bytes(rest),
+        };
+        set_bits(&mut self.words[FILL], 32, 32, second.into());
     }
 
     /// The message authentication code: 16 bytes, of a block in an encrypted dataset. An objset's stands in
     /// the objset instead.
     pub fn mac(&self) -> Option<[u8; 16]> {
-        (self.uses_crypt() && self.object_type() != ObjectType::OBJSET).then(|| {
-            let mut mac = [0; 16];
-            mac[..8].copy_from_slice(&self.words[CHECKSUM + 2].to_le_bytes());
-            mac[8..].copy_from_slice(&self.words[CHECKSUM + 3].to_le_bytes());
-            mac
-        })
+        (self.uses_crypt() && self.object_type() != ObjectType::OBJSET).then(|| self.mac_bytes())
     }
 
-    /// Puts a message authentication code.
+    /// The last two words of the checksum as bytes: a MAC, or zeros in a hole.
+    pub(crate) fn mac_bytes(&self) -> [u8; 16] {
+        let mut mac = [0; 16];
+        mac[..8].copy_from_slice(&self.endian().bytes(self.words[CHECKSUM + 2]));
+        mac[8..].copy_from_slice(&self.endian().bytes(self.words[CHECKSUM + 3]));
+        mac
+    }
+
+    /// Puts a message authentication code into a pointer whose byte order was set.
     pub fn set_mac(&mut self, mac: [u8; 16]) {
+        let endian = self.endian();
         for (word, bytes) in self.words[CHECKSUM + 2..].iter_mut().zip(mac.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*bytes);
+            *word = endian.u64(*bytes);
         }
     }
 

@@ -62,6 +62,28 @@ pub fn check(
     block: &[u8],
     verifier: Checksum,
 ) -> Result<Endian, FormatError> {
+    check_as(structure, block, verifier, false)
+}
+
+/// As [`check`], of a block whose pointer is that of an encrypted one: of the checksum the first half counts, with the
+/// second half folded in.
+///
+/// # Errors
+/// As of [`check`].
+pub fn check_folded(
+    structure: &'static str,
+    block: &[u8],
+    verifier: Checksum,
+) -> Result<Endian, FormatError> {
+    check_as(structure, block, verifier, true)
+}
+
+fn check_as(
+    structure: &'static str,
+    block: &[u8],
+    verifier: Checksum,
+    folded: bool,
+) -> Result<Endian, FormatError> {
     let mut from = Reader::new(structure, block, Endian::Little);
     let at = block.len().checked_sub(BYTES);
     let at = at.ok_or_else(|| from.wrong("embedded checksum", Problem::Short))?;
@@ -71,8 +93,13 @@ pub fn check(
         from.wrong_at("magic number", at, Problem::Magic(u64::from_le_bytes(magic)))
     })?;
     from.endian = endian;
-    let stored: Checksum = from.get("checksum")?;
-    if stored != hash(block, verifier, endian) {
+    let mut stored: Checksum = from.get("checksum")?;
+    let mut expected = hash(block, verifier, endian);
+    if folded {
+        expected = fold(expected);
+        stored.words[2..].fill(0);
+    }
+    if stored != expected {
         return Err(from.wrong_at("checksum", at + 8, Problem::Checksum));
     }
     Ok(endian)
@@ -85,7 +112,24 @@ pub fn check(
 pub fn seal(block: &mut [u8], verifier: Checksum, endian: Endian) {
     let at = block.len().checked_sub(BYTES).expect("the block has room for its checksum");
     block[at..at + 8].copy_from_slice(&endian.bytes(MAGIC));
-    let checksum = hash(block, verifier, endian);
+    seal_as(block, at, hash(block, verifier, endian), endian);
+}
+
+/// As [`seal`], of a block whose pointer is that of an encrypted one.
+///
+/// # Panics
+/// The block is shorter than the trailer.
+pub fn seal_folded(block: &mut [u8], verifier: Checksum, endian: Endian) {
+    let at = block.len().checked_sub(BYTES).expect("the block has room for its checksum");
+    block[at..at + 8].copy_from_slice(&endian.bytes(MAGIC));
+    seal_as(block, at, fold(hash(block, verifier, endian)), endian);
+}
+
+fn fold(Checksum { words: [a, b, c, d] }: Checksum) -> Checksum {
+    Checksum { words: [a ^ c, b ^ d, 0, 0] }
+}
+
+fn seal_as(block: &mut [u8], at: usize, checksum: Checksum, endian: Endian) {
     block[at + 8..].copy_from_slice(&checksum.encode(endian));
 }
 

@@ -8,13 +8,15 @@
 //!
 //! The header is 512 bytes at each of the pointer's places. Its verifier is made of the pointer that leads to it
 //! ([`gang_verifier`](crate::embedded_checksum::gang_verifier)), and so is the checksum of the whole content: the
-//! pointer's own checksum is that of the assembled block.
+//! pointer's own checksum is that of the assembled block. In an encrypted dataset only half of the header's checksum counts,
+//! as of every block there.
 //!
 //! Source: OpenZFS, `zio.h`, `zio.c`.
 
 use crate::block_pointer::BlockPointer;
 use crate::embedded_checksum as eck;
 use crate::error::FormatError;
+use crate::object_type::ObjectType;
 use crate::wire::{Endian, Reader, Wire, Writer};
 
 /// Bytes of a header.
@@ -37,7 +39,11 @@ impl GangHeader {
     /// It is too short, or the checksum is another.
     pub fn decode(bytes: &[u8], pointer: &BlockPointer) -> Result<GangHeader, FormatError> {
         let block = Reader::new(NAME, bytes, Endian::Little).take("header", BYTES)?;
-        let endian = eck::check(NAME, block, eck::gang_verifier(pointer))?;
+        let verifier = eck::gang_verifier(pointer);
+        let endian = match is_folded(pointer) {
+            false => eck::check(NAME, block, verifier)?,
+            true => eck::check_folded(NAME, block, verifier)?,
+        };
         let pieces = Reader::new(NAME, block, endian).get("pieces")?;
         Ok(GangHeader { pieces })
     }
@@ -48,7 +54,10 @@ impl GangHeader {
         self.pieces.write(&mut to);
         to.zeros_to(BYTES);
         let mut bytes = to.into_bytes();
-        eck::seal(&mut bytes, eck::gang_verifier(pointer), endian);
+        match is_folded(pointer) {
+            false => eck::seal(&mut bytes, eck::gang_verifier(pointer), endian),
+            true => eck::seal_folded(&mut bytes, eck::gang_verifier(pointer), endian),
+        }
         bytes
     }
 
@@ -59,10 +68,31 @@ impl GangHeader {
     }
 }
 
+/// Whether the checksum of the header is cut in half, as that of an encrypted block is for its MAC.
+fn is_folded(pointer: &BlockPointer) -> bool {
+    pointer.uses_crypt() && pointer.object_type() != ObjectType::OBJSET
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::block_pointer::Dva;
+
+    #[test]
+    fn the_header_of_an_encrypted_gang_has_half_a_checksum() {
+        let mut pointer = BlockPointer::HOLE;
+        pointer.set_dva(0, Dva::new(1, 0x1000, 0x2000, true));
+        let header = GangHeader { pieces: [BlockPointer::HOLE; PIECES] };
+        let whole = header.encode(&pointer, Endian::Little);
+        pointer.set_uses_crypt(true);
+        let mut bytes = header.encode(&pointer, Endian::Little);
+        assert_eq!(GangHeader::decode(&bytes, &pointer), Ok(header.clone()));
+        assert!(GangHeader::decode(&whole, &pointer).is_err());
+        bytes[BYTES - 1] ^= 1;
+        assert_eq!(GangHeader::decode(&bytes, &pointer), Ok(header), "the second half is anything");
+        bytes[BYTES - 17] ^= 1;
+        assert!(GangHeader::decode(&bytes, &pointer).is_err());
+    }
 
     #[test]
     fn a_header_is_believed_where_its_pointer_leads() {

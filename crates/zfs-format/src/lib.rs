@@ -13,6 +13,7 @@
 //! | the pool | [`pool_directory`], [`features`], [`history`], [`error_log`], [`space_map`], [`dsl`] |
 //! | shared blocks | [`ddt`], [`brt`] |
 //! | files | [`zpl`], [`zil`] |
+//! | encryption | [`encryption`], [`dsl::crypto_key`] |
 //!
 //! # Rules
 //!
@@ -38,6 +39,7 @@ pub mod ddt;
 pub mod dnode;
 pub mod dsl;
 pub mod embedded_checksum;
+pub mod encryption;
 pub mod error;
 pub mod error_log;
 pub mod features;

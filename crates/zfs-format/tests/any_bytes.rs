@@ -10,6 +10,7 @@ use zfs_format::checksum::Checksum;
 use zfs_format::dsl::bookmark::RedactionList;
 use zfs_format::dsl::bpobj::BpObj;
 use zfs_format::dsl::deadlist::Deadlist;
+use zfs_format::encryption;
 use zfs_format::label::{BootEnvironment, Configuration, decode_slot};
 use zfs_format::nvlist::NvList;
 use zfs_format::object_type::ObjectType;
@@ -54,6 +55,8 @@ fn decode_all(bytes: &[u8], pointer: &BlockPointer, endian: Endian) {
     let _ = brt::counts(bytes, endian);
     let _ = indirect::Mapping::from_bonus(bytes, endian);
     let _ = indirect::entries::<indirect::MappingEntry>(bytes, endian);
+    let _ = (encryption::dnode_block(bytes, endian, 1), encryption::log_block(bytes, endian));
+    let _ = (encryption::objset(bytes, endian, 1), encryption::indirect_block(bytes, endian, 0));
     let _ = LogBlock::decode(bytes, pointer, |_, _| Checksum::default());
     let _ = (record::records(bytes, endian), record::strings(bytes));
     let mut layouts = Layouts::default();

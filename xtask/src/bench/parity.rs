@@ -24,10 +24,8 @@
 //!
 //! A peer that can't be compiled is named with its Debian package, and the rest is measured.
 
-use std::fmt;
-use std::io::{BufRead, BufReader, Write};
+use super::peer::{PeerProcess, ScratchFolder, compiled, fastest, median, three_digits};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use codec::parity::{self, Member};
@@ -116,7 +114,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         .filter(|case| arguments.is_empty() || arguments.iter().any(|name| name == case.name))
         .collect();
 
-    let folder = ScratchFolder::new()?;
+    let folder = ScratchFolder::new("parity")?;
     let peers: Vec<(&PeerLibrary, PathBuf)> =
         PEERS.iter().filter_map(|peer| Some((peer, compile(peer, &folder.0)?))).collect();
     eprintln!(
@@ -170,10 +168,10 @@ fn run_round(
     for process in &mut *processes {
         // The first call prepares, and picks the implementation.
         let mut peer_repeats = 1_u32;
-        let mut answer = process.time(case.name, stripe.member_bytes, peer_repeats)?;
+        let mut answer = process.time(&request(case, stripe, peer_repeats))?;
         while answer.0 < SLICE.as_secs_f64() {
             peer_repeats *= 2;
-            answer = process.time(case.name, stripe.member_bytes, peer_repeats)?;
+            answer = process.time(&request(case, stripe, peer_repeats))?;
         }
         peers.push((peer_repeats, Vec::new(), answer.1));
     }
@@ -181,7 +179,7 @@ fn run_round(
     for _ in 0..TURNS {
         ours.push(stripe.time(case, repeats).as_secs_f64() / f64::from(repeats));
         for (process, (repeats, times, _)) in processes.iter_mut().zip(&mut peers) {
-            let (seconds, _) = process.time(case.name, stripe.member_bytes, *repeats)?;
+            let (seconds, _) = process.time(&request(case, stripe, *repeats))?;
             times.push(seconds / f64::from(*repeats));
         }
     }
@@ -189,6 +187,11 @@ fn run_round(
         ours: fastest(&ours),
         peers: peers.into_iter().map(|(_, times, used)| (fastest(&times), used)).collect(),
     })
+}
+
+/// What a peer is asked.
+fn request(case: &Case, stripe: &Stripe, repeats: u32) -> String {
+    format!("{} {} {repeats}", case.name, stripe.member_bytes)
 }
 
 /// Prints a line for each peer; one without a peer if there is none.
@@ -215,7 +218,6 @@ fn report(
         let mut times: Vec<f64> = rounds.iter().map(|round| round.peers[index].0).collect();
         let mut ratios: Vec<f64> =
             rounds.iter().map(|round| round.peers[index].0 / round.ours).collect();
-        let three_digits = |ratio: f64| (ratio * 1000.0).round() / 1000.0;
         line["peer"] = mib_per_s(median(&mut times)).into();
         line["peer_name"] = format!("{} {}", peer.name, rounds[0].peers[index].1).into();
         line["ratio"] = three_digits(median(&mut ratios)).into();
@@ -224,17 +226,6 @@ fn report(
         line["ratio_max"] = three_digits(ratios[ratios.len() - 1]).into();
         println!("{line}");
     }
-}
-
-fn fastest(times: &[f64]) -> f64 {
-    times.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
-/// The middle one, or the mean of the two in the middle; sorts the values.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
 /// Our side: a stripe in one piece of memory, data first.
@@ -320,92 +311,14 @@ impl Stripe {
     }
 }
 
-/// A peer's process, waiting for requests.
-struct PeerProcess {
-    name: &'static str,
-    child: Child,
-    requests: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl PeerProcess {
-    fn start(name: &'static str, program: &Path) -> Result<PeerProcess, String> {
-        let mut child = Command::new(program)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("bench parity: starting the peer {name}: {error}"))?;
-        let requests = child.stdin.take().expect("its stdin is a pipe");
-        let answers = BufReader::new(child.stdout.take().expect("its stdout is a pipe"));
-        Ok(PeerProcess { name, child, requests, answers })
-    }
-
-    /// Seconds for so many calls, and the function's name.
-    fn time(
-        &mut self,
-        case: &str,
-        member_bytes: usize,
-        repeats: u32,
-    ) -> Result<(f64, String), String> {
-        let name = self.name;
-        let failed = |why: &dyn fmt::Display| format!("bench parity: peer {name}, {case}: {why}");
-        writeln!(self.requests, "{case} {member_bytes} {repeats}").map_err(|e| failed(&e))?;
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer).map_err(|e| failed(&e))?;
-        let (seconds, function) = answer
-            .trim()
-            .split_once(' ')
-            .ok_or_else(|| failed(&format!("it answered {answer:?}")))?;
-        let seconds = seconds.parse().map_err(|e| failed(&e))?;
-        Ok((seconds, function.to_owned()))
-    }
-}
-
-impl Drop for PeerProcess {
-    fn drop(&mut self) {
-        // It holds nothing that needs an orderly end; errors mean that it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Compiles a peer's process; says what is missing and returns `None` if that fails.
 fn compile(peer: &PeerLibrary, folder: &Path) -> Option<PathBuf> {
-    let source = folder.join("parity_peer.c");
-    let program = folder.join(peer.name);
-    let mut command = Command::new("cc");
-    command.arg("-O2").arg(&source).args(peer.compiler_arguments).arg("-o").arg(&program);
-    let failure = match std::fs::write(&source, PEER_SOURCE).and_then(|()| command.output()) {
-        Ok(output) if output.status.success() => return Some(program),
-        Ok(output) => {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            errors.lines().find(|line| line.contains("error")).unwrap_or("cc failed").to_owned()
-        }
-        Err(error) => format!("cc: {error}"),
+    let program = compiled(PEER_SOURCE, peer.compiler_arguments, folder, peer.name);
+    let said = |failure| {
+        eprintln!(
+            "bench parity: without {}, which is in the Debian package {}: {failure}",
+            peer.name, peer.debian_package
+        );
     };
-    eprintln!(
-        "bench parity: without {}, which is in the Debian package {}: {failure}",
-        peer.name, peer.debian_package
-    );
-    None
-}
-
-/// A folder for what is compiled; gone when dropped.
-struct ScratchFolder(PathBuf);
-
-impl ScratchFolder {
-    fn new() -> Result<ScratchFolder, String> {
-        let path =
-            std::env::temp_dir().join(format!("spindle-bench-parity-{}", std::process::id()));
-        std::fs::create_dir_all(&path)
-            .map_err(|error| format!("bench parity: making {}: {error}", path.display()))?;
-        Ok(ScratchFolder(path))
-    }
-}
-
-impl Drop for ScratchFolder {
-    fn drop(&mut self) {
-        // Left behind at worst, in the folder that is for such things.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    program.map_err(said).ok()
 }

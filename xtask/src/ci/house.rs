@@ -28,7 +28,7 @@ const ARROWS: &[Arrow] = &[
     ("zfs-format", &["stdx", "codec"], &[]),
     ("zfs-store", &["stdx", "codec", "rt", "zfs-format"], &["sim"]),
     ("zfs", &["stdx", "codec", "rt", "zfs-format", "zfs-store"], &["sim"]),
-    ("export", &["stdx", "codec", "rt"], &["sim"]),
+    ("export", &["stdx", "codec", "rt"], &["sim", "host"]),
     ("inplace", &["stdx", "codec", "rt"], &["sim"]),
     ("workload", &["stdx", "codec", "rt"], &["sim"]),
     ("lab", &["stdx", "codec", "rt", "workload"], &["sim"]),

@@ -9,7 +9,7 @@
 //! | lzjb | none | this crate |
 //! | zle | none | this crate |
 //! | lz4 | length (4 B, big-endian), one raw block | lz4_flex |
-//! | gzip | a zlib stream | flate2 |
+//! | gzip | a zlib stream | flate2 over zlib-rs |
 //! | zstd | length (4 B, big-endian), version and level (4 B), one frame without its magic number | libzstd |
 //!
 //! A compressor returns `None` where the result would not be shorter than the limit it is given: the
@@ -123,6 +123,8 @@ fn framed(block: &[u8], header: usize) -> Option<&[u8]> {
 thread_local! {
     /// A decompressor's tables are made once a thread.
     static DECOMPRESSOR: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
+    /// A compressor's as well: some hundred KiB at the usual levels, several MiB at the highest.
+    static COMPRESSOR: RefCell<Option<CCtx<'static>>> = const { RefCell::new(None) };
 }
 
 fn zstd_decompress(frame: &[u8], into: &mut [u8]) -> Option<usize> {
@@ -140,12 +142,21 @@ fn zstd_decompress(frame: &[u8], into: &mut [u8]) -> Option<usize> {
 }
 
 fn zstd_compress(data: &[u8], level: i32) -> Option<Vec<u8>> {
-    let mut context = CCtx::try_create()?;
-    context.set_parameter(CParameter::Format(FrameFormat::Magicless)).ok()?;
-    context.set_parameter(CParameter::CompressionLevel(level)).ok()?;
-    context.set_parameter(CParameter::ContentSizeFlag(false)).ok()?;
-    let mut frame = Vec::with_capacity(zstd::zstd_safe::compress_bound(data.len()));
-    context.compress2(&mut frame, data).ok()?;
+    let frame = COMPRESSOR.with_borrow_mut(|kept| {
+        let context = match kept {
+            Some(context) => context,
+            none => {
+                let mut context = CCtx::try_create()?;
+                context.set_parameter(CParameter::Format(FrameFormat::Magicless)).ok()?;
+                context.set_parameter(CParameter::ContentSizeFlag(false)).ok()?;
+                none.insert(context)
+            }
+        };
+        context.set_parameter(CParameter::CompressionLevel(level)).ok()?;
+        let mut frame = Vec::with_capacity(zstd::zstd_safe::compress_bound(data.len()));
+        context.compress2(&mut frame, data).ok()?;
+        Some(frame)
+    })?;
     let length = u32::try_from(frame.len()).ok()?;
     // Version in the upper three bytes, level in the last.
     let version = ZSTD_VERSION << 8 | u32::from(level as u8);

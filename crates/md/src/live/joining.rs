@@ -10,7 +10,8 @@
 //!
 //! **Who goes** keeps its superblock, as with mdadm; the others' tables free its number.
 
-use super::keeper::{Kept, Listed};
+use super::keeper::Listed;
+use super::kept::Kept;
 use super::opening::area_of;
 use super::{LiveArray, LiveError};
 use crate::assemble::{Found, Superblock, ppl};

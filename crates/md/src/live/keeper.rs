@@ -8,135 +8,19 @@
 use super::QUIET;
 use super::area::Area;
 use super::intent::Intent;
+use super::kept::{Kept, Standing};
 use crate::array::Array;
-use crate::assemble::{Found, Superblock, ppl};
-use crate::member::{MemberReport, MemberState};
+use crate::member::MemberState;
 use crate::record::{Recorder, Recording};
 use crate::set::Unreadable;
 use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{Features, Role, SECTOR, Stamp, bad_blocks};
 use rt::sync::Mutex;
-use rt::{Buf, DeviceRef, IoErrorKind, IoFuture, Request, Rt};
+use rt::{Buf, IoErrorKind, IoFuture, Request, Rt};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 use stdx::{ByteCount, Instant, Offset};
-
-/// A device of the set.
-pub(super) struct Kept {
-    device: DeviceRef,
-    /// Where its superblock lies.
-    at: Offset,
-    /// The device's number, by which the superblocks list its role.
-    number: usize,
-    superblock: RefCell<SuperblockV1>,
-    area: Rc<Area>,
-    /// Up to which byte of its data area it is right and that is durable; none where it is whole. A spare
-    /// has nothing.
-    filled: Cell<Option<u64>>,
-    /// It is filled in the bitmap's stretches alone.
-    by_bitmap: Cell<bool>,
-    /// Its copy of the bitmap is to be written whole.
-    without_bitmap: Cell<bool>,
-    /// It can't be written any more.
-    lost: Cell<bool>,
-}
-
-/// What a device is to the engine now.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    Member { slot: usize, whole: bool },
-    Replacement { slot: usize },
-    Spare,
-    Nobody,
-}
-
-impl Standing {
-    fn slot(self) -> Option<usize> {
-        match self {
-            Standing::Member { slot, .. } | Standing::Replacement { slot } => Some(slot),
-            Standing::Spare | Standing::Nobody => None,
-        }
-    }
-}
-
-impl Kept {
-    pub(super) fn of(found: &Found, area: Rc<Area>) -> Rc<Kept> {
-        let Superblock::V1(superblock) = &found.superblock else {
-            unreachable!("superblocks 0.90 were refused")
-        };
-        let mut superblock = (**superblock).clone();
-        // Before several records are written the superblocks say that there may be several.
-        if superblock.features.has(Features::PPL)
-            && ppl::space(found).is_ok_and(|space| space.holds_several())
-        {
-            superblock.features = superblock.features.with(Features::PPL, false);
-            superblock.features = superblock.features.with(Features::MULTIPLE_PPLS, true);
-        }
-        let by_bitmap = superblock.features.has(Features::RECOVERY_BITMAP);
-        let recovered = found.superblock.recovery_offset().map(|sectors| sectors * SECTOR);
-        let filled = recovered.or((superblock.role() == Some(Role::Spare)).then_some(0));
-        Rc::new(Kept {
-            device: found.device.clone(),
-            at: found.at,
-            number: superblock.device_number as usize,
-            superblock: RefCell::new(superblock),
-            area,
-            by_bitmap: Cell::new(by_bitmap),
-            without_bitmap: Cell::new(filled.is_some()),
-            filled: Cell::new(filled),
-            lost: Cell::new(false),
-        })
-    }
-
-    /// The same, of a member that was away. `whole` is one that missed nothing.
-    pub(super) fn come_back(found: &Found, area: Rc<Area>, whole: bool) -> Rc<Kept> {
-        let kept = Kept::of(found, area);
-        kept.by_bitmap.set(true);
-        kept.without_bitmap.set(true);
-        kept.filled.set((!whole).then_some(0));
-        kept
-    }
-
-    /// Whether the engine's device of this name is the data area of this one.
-    fn is_called(&self, name: &Rc<str>) -> bool {
-        Rc::ptr_eq(&rt::Device::name(&*self.area), name)
-    }
-
-    fn standing(&self, members: &[MemberReport]) -> Standing {
-        if self.lost.get() {
-            return Standing::Nobody;
-        }
-        let own = members.iter().find(|one| one.name.as_ref().is_some_and(|n| self.is_called(n)));
-        let Some(own) = own else { return Standing::Nobody };
-        match (own.state, own.slot) {
-            (MemberState::Active, Some(slot)) => Standing::Member { slot, whole: true },
-            (MemberState::Rebuilding, Some(slot)) => Standing::Member { slot, whole: false },
-            (MemberState::Replacement, Some(slot)) => Standing::Replacement { slot },
-            (MemberState::Spare, _) => Standing::Spare,
-            _ => Standing::Nobody,
-        }
-    }
-
-    /// It can't be written: the array goes on without it.
-    fn is_lost(&self, array: &Array) {
-        let standing = self.standing(&array.members());
-        self.lost.set(true);
-        let name = rt::Device::name(&*self.area);
-        match standing {
-            Standing::Member { slot, .. } => array.fail(slot),
-            Standing::Replacement { slot } => array.set.members.give_up_replacement(slot),
-            Standing::Spare => {
-                array.set.members.take_spare(&name);
-            }
-            Standing::Nobody => {}
-        }
-    }
-
-    fn block(&self) -> ByteCount {
-        self.device.geometry().logical_block
-    }
-}
 
 /// A device of the set, as it is listed.
 pub(super) struct Listed {
@@ -609,9 +493,11 @@ impl Keeper {
     /// Looks now and then for bits that may go, as long as there are some.
     pub(super) fn await_clearing(&self) {
         let Some(intent) = &self.intent else { return };
-        if !intent.has_to_clear() || self.waits_to_clear.replace(true) {
+        // The cheap question first: this is asked after each write.
+        if self.waits_to_clear.get() || !intent.has_to_clear() {
             return;
         }
+        self.waits_to_clear.set(true);
         let (myself, rt, every) = (self.myself.clone(), self.rt.clone(), intent.clear_every());
         let wait = async move {
             loop {

@@ -6,7 +6,8 @@
 //!     ├─ Array             the engine; asks the keeper before it writes and before it answers
 //!     │    └─ Area (area)  a member's data area, without its bad blocks
 //!     └─ Keeper (keeper)   the metadata: what it says now, and when it must say something else
-//!          └─ Intent (intent)   the write-intent bitmap
+//!          ├─ Intent (intent)   the write-intent bitmap
+//!          └─ Kept (kept)       a device, and where it stands
 //! ```
 //!
 //! **Clean and dirty.** Superblocks say "clean" while nothing is being written. The first write waits until
@@ -41,6 +42,7 @@ mod area;
 mod intent;
 mod joining;
 mod keeper;
+mod kept;
 mod opening;
 
 use crate::array::{Array, Engine};
@@ -94,6 +96,8 @@ pub enum LiveError {
     TooSmall { device: String, capacity: ByteCount, needed: ByteCount },
     #[error("{device} is the member in slot {slot}: fail it first")]
     InUse { device: String, slot: usize },
+    #[error("set {set} can't do without slot {slot}: rebuild another one first")]
+    Needed { set: Uuid, slot: usize },
     #[error("{device} is a device of the set already: fail and remove it first")]
     Known { device: String },
     #[error("set {set} has no spare for slot {slot}: add one")]
@@ -135,6 +139,11 @@ impl LiveArray {
         choice: Choice,
         options: LiveOptions,
     ) -> Result<LiveArray, LiveError> {
+        let choice = crate::grow::agreed(choice);
+        if choice.facts.reshape().is_some() {
+            let what = "a reshape under way, which spindle md grow --continue ends";
+            return Err(LiveError::ReadOnly { set: choice.set, what });
+        }
         let opened = opening::open(rt, name, &choice, options).await?;
         let opening::Opened { array, keeper, log, suspect } = opened;
         Ok(LiveArray { set: choice.set, array, keeper, log, suspect: RefCell::new(suspect) })
@@ -332,11 +341,32 @@ impl LiveArray {
         done.map_err(|error| LiveError::Sync { set: self.set, error })
     }
 
+    /// Whether the set can go on without the member of a slot.
+    fn can_do_without(&self, slot: usize) -> bool {
+        let members = &self.array.set.members;
+        match &self.array.engine {
+            Engine::Striped(_) => false,
+            Engine::Mirror(mirror) => !mirror.is_last(slot),
+            Engine::Stripes(stripes) => {
+                let others = (0..members.len()).filter(|other| *other != slot);
+                let lost = others.filter(|other| !members.is_active(*other)).count();
+                lost < stripes.map.parities()
+            }
+        }
+    }
+
     /// Fails a member, and records it.
     ///
     /// # Errors
-    /// [`LiveError`]
+    /// [`LiveError::Needed`] where the set would not have enough members left.
     pub async fn fail(&self, slot: usize) -> Result<(), LiveError> {
+        let is_member = matches!(
+            self.array.set.members.state(slot),
+            MemberState::Active | MemberState::Rebuilding
+        );
+        if is_member && !self.can_do_without(slot) {
+            return Err(LiveError::Needed { set: self.set, slot });
+        }
         self.array.fail(slot);
         self.keeper.write().await.map_err(|kind| self.superblocks(kind))
     }

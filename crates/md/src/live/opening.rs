@@ -11,7 +11,8 @@
 
 use super::area::Area;
 use super::intent::Intent;
-use super::keeper::{Beginning, Keeper, Kept};
+use super::keeper::{Beginning, Keeper};
+use super::kept::Kept;
 use super::{LiveError, LiveOptions, places_until};
 use crate::array::{Array, Engine};
 use crate::assemble::{

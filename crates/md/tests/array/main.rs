@@ -4,6 +4,7 @@ mod assembled;
 mod behaves_as_bytes;
 mod damage;
 mod fixtures;
+mod grow;
 mod live;
 mod power_cuts;
 mod redundancy;

@@ -10,6 +10,7 @@
 //! * `live`: sets open for writing: check, repair, stop.
 //! * `members`: devices that come and go: add, fail, remove, replace.
 //! * `create`: makes devices members of a new set.
+//! * `grow`: larger members, or more of them.
 //! * [`words`]: sizes, layouts and names as mdadm writes them.
 //!
 //! Commands that only read never write a byte: devices are opened for reading alone.
@@ -19,12 +20,15 @@ mod create;
 mod detail;
 mod dump;
 mod examine;
+mod grow;
 mod live;
 mod logs;
 mod members;
 mod serve;
 pub mod sources;
 mod words;
+
+pub use dump::{Progress, Sink};
 
 use crate::commands::Failure;
 use clap::{Args, Subcommand};
@@ -50,6 +54,8 @@ enum MdCommand {
     Detail(detail::DetailArgs),
     /// Write a set's content to a file
     Dump(dump::DumpArgs),
+    /// Use more of larger members, or take more members in; go on with a reshape that was left
+    Grow(grow::GrowArgs),
     /// Make devices members of a new set, as mdadm --create does
     Create(create::CreateArgs),
     /// Open sets, do what they need (resync, rebuild, replacement), and close them cleanly; or only look
@@ -80,6 +86,7 @@ pub fn run(args: MdArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let mut paths = devices.to_vec();
     paths.extend(args.members);
     match args.command {
+        MdCommand::Grow(args) => grow::run(&args, &paths),
         MdCommand::Create(args) => create::run(args),
         MdCommand::Examine(args) => examine::run(args, &paths),
         MdCommand::Detail(args) => detail::run(args, &paths),

@@ -64,3 +64,46 @@ impl Observer for ProgressBar {
         }
     }
 }
+
+/// How far a job over bytes is: its rate and the time left.
+pub struct BytesProgress {
+    bar: indicatif::ProgressBar,
+    /// When the last line was written, where there is no terminal.
+    last: Option<Instant>,
+    began: Instant,
+    what: String,
+    total: u64,
+}
+
+impl BytesProgress {
+    /// A bar for a job over so many bytes, on standard error.
+    pub fn new(what: &str, total: u64) -> BytesProgress {
+        let terminal = std::io::stderr().is_terminal();
+        let target =
+            if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = indicatif::ProgressBar::with_draw_target(Some(total), target);
+        let style = "{bar:30} {bytes}/{total_bytes} at {bytes_per_sec}, {eta} left  {wide_msg}";
+        bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
+        bar.set_message(printable(what));
+        let (began, what) = (Instant::now(), printable(what));
+        BytesProgress { bar, last: (!terminal).then_some(began), began, what, total }
+    }
+
+    /// So many bytes are done.
+    pub fn at(&mut self, bytes: u64) {
+        self.bar.set_position(bytes.min(self.total));
+        let Some(last) = self.last.filter(|last| last.elapsed() >= LINE_EVERY) else { return };
+        self.last = Some(last + last.elapsed());
+        let seconds = self.began.elapsed().as_secs_f64().max(0.001);
+        let rate = bytes as f64 / seconds;
+        let left = self.total.saturating_sub(bytes) as f64 / rate.max(1.0);
+        let [done, total, rate] = [bytes, self.total, rate as u64].map(zfs::show::bytes);
+        say(&format!("{}: {done} of {total} done at {rate}/s, some {left:.0} s left", self.what));
+    }
+
+    /// Takes the bar away, and says how long it took.
+    pub fn finish(self) -> Duration {
+        self.bar.finish_and_clear();
+        self.began.elapsed()
+    }
+}

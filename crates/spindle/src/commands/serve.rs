@@ -1,4 +1,4 @@
-//! `spindle serve`: files, block devices, RAID sets, partitions and logical volumes over NBD, from a
+//! `spindle serve`: files, block devices, RAID sets, partitions, logical and ZFS volumes over NBD, from a
 //! configuration or in one call.
 //!
 //! The configuration is TOML; a key that is not known is refused by its name:
@@ -16,14 +16,16 @@
 //!
 //! [[export]]
 //! name = "data"
-//! volume = "vg0/data"     # or a RAID set's name, or DEVICE:N for a partition
+//! volume = "vg0/data"     # or a RAID set's name, DEVICE:N for a partition, or a ZFS volume (readonly)
 //! ```
 //!
 //! The certificates' folder has the names that libnbd and QEMU use: `ca-cert.pem`, `server-cert.pem`,
 //! `server-key.pem`.
 
+use crate::commands::zfs::source::{Session, ViewArgs};
 use crate::commands::{Failure, say};
-use crate::disks::Disks;
+use crate::disks::{Disks, Opened};
+use crate::pools::{Pools, pool_of};
 use crate::serve;
 use clap::Args;
 use export::nbd::Export;
@@ -42,7 +44,8 @@ pub struct ServeCommand {
     /// A file or block device to serve
     #[arg(required_unless_present_any = ["config", "volume"], conflicts_with_all = ["config", "volume"])]
     file: Option<PathBuf>,
-    /// Serve what lies on the devices (-d): a RAID set's name, GROUP/VOLUME, or DEVICE:N for a partition
+    /// Serve what lies on the devices (-d): a RAID set's name, GROUP/VOLUME, DEVICE:N for a partition, or a ZFS
+    /// volume, POOL/VOLUME or POOL/VOLUME@SNAPSHOT, which can only be read
     #[arg(long, value_name = "VOLUME", conflicts_with = "config")]
     volume: Option<String>,
     /// Serve what this file says
@@ -57,6 +60,8 @@ pub struct ServeCommand {
     /// The export's name; clients that name none get it too
     #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "config")]
     name: String,
+    #[command(flatten)]
+    view: ViewArgs,
 }
 
 #[derive(Deserialize)]
@@ -113,6 +118,7 @@ enum Clients {
 /// # Errors
 /// With the line to print.
 pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
+    let view = command.view.clone();
     let configuration = match command {
         ServeCommand { config: Some(path), .. } => {
             let read = read(&path)?;
@@ -147,9 +153,10 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
         }
         false => Disks::open_files(&[], true)?,
     };
-    let exports = configuration.export.into_iter().map(|settings| open(&disks, settings));
+    let session = Session::over(Pools::over(disks), &view);
+    let exports = configuration.export.into_iter().map(|settings| open(&session, settings));
     let exports = exports.collect::<Result<Vec<Export>, Failure>>()?;
-    serve::until_told_to_stop(disks.runtime(), exports, &addresses, tls)
+    serve::until_told_to_stop(session.pools.disks().runtime(), exports, &addresses, tls)
 }
 
 fn read(path: &Path) -> Result<Configuration, Failure> {
@@ -159,7 +166,8 @@ fn read(path: &Path) -> Result<Configuration, Failure> {
         .map_err(|error: toml::de::Error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
-fn open(disks: &Disks, settings: ExportSettings) -> Result<Export, Failure> {
+fn open(session: &Session, settings: ExportSettings) -> Result<Export, Failure> {
+    let disks = session.pools.disks();
     let ExportSettings { name, path, volume, readonly, description } = settings;
     match (path, volume) {
         (Some(path), None) => {
@@ -169,10 +177,19 @@ fn open(disks: &Disks, settings: ExportSettings) -> Result<Export, Failure> {
             Ok(Export { name, description, device: Rc::new(device), read_only: readonly })
         }
         (None, Some(volume)) => {
-            let opened = disks.volume(&volume)?;
+            let opened = match disks.volume(&volume) {
+                Ok(opened) => opened,
+                Err(failure) => match session.pools.named(pool_of(&volume))? {
+                    None => return Err(failure),
+                    Some(_) => {
+                        let (_, device) = session.volume(&volume)?;
+                        Opened { device: Rc::new(device), read_only: true }
+                    }
+                },
+            };
             if opened.read_only && !readonly {
                 return Err(Failure::usage(format!(
-                    "{volume} can only be read (it lies on a RAID set, or is marked so): add readonly"
+                    "{volume} can only be read (it is a ZFS volume, lies on a RAID set, or is marked so): add readonly"
                 )));
             }
             Ok(Export { name, description, device: opened.device, read_only: readonly })

@@ -2,8 +2,8 @@
 //!
 //! A ZAP of its own, which the DSL directory names. The *master key* (32 bytes, whatever the suite) and the *HMAC
 //! key* (64 bytes) are encrypted together with the wrapping key, an initialisation vector of 12 bytes, and a MAC of
-//! 16. Which wrapping key it is, the properties `keyformat`, `pbkdf2salt` and `pbkdf2iters` of the encryption root
-//! say.
+//! 16. How the wrapping key is made of what the user gives, the properties `keyformat`, `pbkdf2salt` and
+//! `pbkdf2iters` say, which stand here too.
 //!
 //! Nothing is unwrapped here: that is `codec`'s business.
 //!
@@ -32,6 +32,12 @@ pub mod names {
     pub const REFERENCES: &str = "DSL_CRYPTO_REFCOUNT";
     /// The version of the key's form.
     pub const VERSION: &str = "DSL_CRYPTO_VERSION";
+    /// How the user gives the wrapping key.
+    pub const KEY_FORMAT: &str = "keyformat";
+    /// The salt of PBKDF2; 0 where there is no passphrase.
+    pub const PASSPHRASE_SALT: &str = "pbkdf2salt";
+    /// The iterations of PBKDF2; 0 where there is no passphrase.
+    pub const PASSPHRASE_ITERATIONS: &str = "pbkdf2iters";
 }
 
 /// How blocks are encrypted.
@@ -153,13 +159,20 @@ pub struct CryptoKey {
     pub references: u64,
     /// The version of its form: 0 or 1; the latter authenticates the suite and version too.
     pub version: u64,
+    /// How the user gives the wrapping key.
+    pub key_format: KeyFormat,
+    /// The salt of PBKDF2; 0 where there is no passphrase.
+    pub passphrase_salt: u64,
+    /// The iterations of PBKDF2; 0 where there is no passphrase.
+    pub passphrase_iterations: u64,
 }
 
 impl CryptoKey {
     /// Takes it from the ZAP, of which `find` gives the value of a name.
     ///
     /// # Errors
-    /// A name is missing (but `REFERENCES` and `VERSION`, which old keys lack), or a value of another length.
+    /// A name is missing (but `REFERENCES` and `VERSION`, which old keys lack, and what only passphrases have), or a
+    /// value of another length.
     pub fn from_values(
         find: impl Fn(&'static str) -> Option<LeafValue>,
     ) -> Result<CryptoKey, FormatError> {
@@ -172,6 +185,10 @@ impl CryptoKey {
         let suite = Suite::from_code(suite)
             .filter(|suite| suite.key_bytes() != 0)
             .ok_or_else(|| wrong(names::SUITE, Problem::Value(suite)))?;
+        let key_format = number(names::KEY_FORMAT)?;
+        let key_format = KeyFormat::from_code(key_format)
+            .ok_or_else(|| wrong(names::KEY_FORMAT, Problem::Value(key_format)))?;
+        let or_zero = |name| find(name).and_then(|value| value.number()).unwrap_or(0);
         Ok(CryptoKey {
             suite,
             guid: number(names::GUID)?,
@@ -180,8 +197,11 @@ impl CryptoKey {
             master_key: bytes(&find, names::MASTER_KEY)?,
             hmac_key: bytes(&find, names::HMAC_KEY)?,
             root_directory: number(names::ROOT_DIRECTORY)?,
-            references: find(names::REFERENCES).and_then(|value| value.number()).unwrap_or(0),
-            version: find(names::VERSION).and_then(|value| value.number()).unwrap_or(0),
+            references: or_zero(names::REFERENCES),
+            version: or_zero(names::VERSION),
+            key_format,
+            passphrase_salt: or_zero(names::PASSPHRASE_SALT),
+            passphrase_iterations: or_zero(names::PASSPHRASE_ITERATIONS),
         })
     }
 
@@ -200,8 +220,11 @@ impl CryptoKey {
             (names::MASTER_KEY, bytes(&self.master_key)),
             (names::HMAC_KEY, bytes(&self.hmac_key)),
             (names::ROOT_DIRECTORY, number(self.root_directory)),
+            (names::KEY_FORMAT, number(self.key_format.code())),
             (names::REFERENCES, number(self.references)),
             (names::VERSION, number(self.version)),
+            (names::PASSPHRASE_SALT, number(self.passphrase_salt)),
+            (names::PASSPHRASE_ITERATIONS, number(self.passphrase_iterations)),
         ]
     }
 }
@@ -231,6 +254,9 @@ mod tests {
             root_directory: 9,
             references: 1,
             version: 1,
+            key_format: KeyFormat::Passphrase,
+            passphrase_salt: 5,
+            passphrase_iterations: 350_000,
         };
         let values = key.to_values();
         let without = |absent: &'static str| {
@@ -243,7 +269,7 @@ mod tests {
         assert_eq!(without(""), Ok(key.clone()));
         let old = CryptoKey { version: 0, ..key };
         assert_eq!(without(names::VERSION), Ok(old));
-        for (name, _) in values.iter().take(7) {
+        for (name, _) in values.iter().take(8) {
             let error = without(name).expect_err("it is missing");
             assert_eq!((error.field, error.problem), (*name, Problem::Missing));
         }

@@ -13,8 +13,13 @@
 //! checksum is in the chain, taken with the verifier in its place. So the chain ends by itself: at a block whose
 //! checksum is wrong. In a zilog2 block the checksum covers the used part only, in whole pieces of 4 KiB.
 //!
-//! The functions (fletcher2, fletcher4) are `codec`'s; who decodes a block hands the right one in. Records of an
-//! encrypted dataset are decrypted first.
+//! The functions (fletcher2, fletcher4) are `codec`'s; who decodes a block hands the right one in.
+//!
+//! In an encrypted dataset half of the checksum's place is the MAC, and the checksum is folded: words 2 and 3 into 0
+//! and 1 by exclusive or. It is of what is stored, so the records of the decoded block are [encrypted], and the same
+//! bytes, decrypted in place, have them in the clear.
+//!
+//! [encrypted]: crate::encryption::log_block
 //!
 //! Source: OpenZFS, `zil.h`, `zil.c`, `zio_checksum.c`.
 
@@ -77,6 +82,9 @@ pub struct LogBlock {
     pub endian: Endian,
 }
 
+/// A function over bytes of an order.
+type Hash<'a> = dyn Fn(&[u8], Endian) -> Checksum + 'a;
+
 /// Where chain and records lie.
 fn chain_at(pointer: &BlockPointer, len: usize) -> Option<(bool, usize)> {
     match pointer.checksum_function() {
@@ -97,6 +105,22 @@ impl LogBlock {
         block: &[u8],
         pointer: &BlockPointer,
         hash: impl Fn(&[u8], Endian) -> Checksum,
+    ) -> Result<LogBlock, FormatError> {
+        Self::read(block, pointer, Some(&hash))
+    }
+
+    /// Decodes a block whose checksum was found right before it was decrypted.
+    ///
+    /// # Errors
+    /// As of [`LogBlock::decode`], but for the checksum.
+    pub fn decode_checked(block: &[u8], pointer: &BlockPointer) -> Result<LogBlock, FormatError> {
+        Self::read(block, pointer, None)
+    }
+
+    fn read(
+        block: &[u8],
+        pointer: &BlockPointer,
+        hash: Option<&Hash<'_>>,
     ) -> Result<LogBlock, FormatError> {
         let mut from = Reader::new(NAME, block, Endian::Little);
         let (slim, at) =
@@ -121,8 +145,17 @@ impl LogBlock {
         if end < start || end > limit || covered > block.len() {
             return Err(wrong_used());
         }
-        if chain.trailer.checksum != digest(&block[..covered], at, pointer, endian, hash) {
-            return Err(from.wrong_at("checksum", at + CHECKSUM_AT, Problem::Checksum));
+        if let Some(hash) = hash {
+            let mut found = chain.trailer.checksum;
+            let mut sum = digest(&block[..covered], at, pointer, endian, hash);
+            if pointer.uses_crypt() {
+                let [a, b, c, d] = sum.words;
+                sum.words = [a ^ c, b ^ d, 0, 0];
+                found.words[2..].fill(0);
+            }
+            if found != sum {
+                return Err(from.wrong_at("checksum", at + CHECKSUM_AT, Problem::Checksum));
+            }
         }
         let mut next = pointer.checksum();
         next.words[SEQUENCE_WORD] = next.words[SEQUENCE_WORD].wrapping_add(1);
@@ -135,7 +168,7 @@ impl LogBlock {
     /// The block of so many bytes for this pointer.
     ///
     /// # Errors
-    /// The records don't fit, or the pointer's checksum is none of a log.
+    /// The records don't fit, or the pointer's checksum is none of a log, or is of an encrypted block.
     pub fn encode(
         &self,
         bytes: usize,
@@ -144,6 +177,9 @@ impl LogBlock {
     ) -> Result<Vec<u8>, FormatError> {
         let wrong = |problem| FormatError { structure: NAME, field: "records", offset: 0, problem };
         let (slim, at) = chain_at(pointer, bytes).ok_or_else(|| wrong(Problem::Short))?;
+        if pointer.uses_crypt() {
+            return Err(wrong(Problem::Type));
+        }
         let start = if slim { Chain::BYTES } else { 0 };
         let used = start + self.records.len();
         let covered = if slim { used.next_multiple_of(CHECKSUM_UNIT) } else { bytes };
@@ -197,6 +233,24 @@ mod tests {
         pointer.set_checksum_function(function);
         pointer.set_checksum(Checksum { words: [11, 12, 13, sequence] });
         pointer
+    }
+
+    #[test]
+    fn an_encrypted_block_has_a_folded_checksum_beside_its_mac() {
+        let mut here = pointer(ChecksumFunction::Zilog2, 4);
+        let next = pointer(ChecksumFunction::Zilog2, 5);
+        let block = LogBlock { next, records: vec![9; 500], endian: Endian::Little };
+        let mut bytes = block.encode(4096, &here, sum).expect("it fits");
+        here.set_uses_crypt(true);
+        assert!(block.encode(4096, &here, sum).is_err(), "who encrypts makes the checksum");
+        assert!(LogBlock::decode(&bytes, &here, sum).is_err(), "not folded");
+        // The sum is (x, 1, 2, 3).
+        bytes[CHECKSUM_AT] ^= 2;
+        bytes[CHECKSUM_AT + 8] ^= 3;
+        bytes[CHECKSUM_AT + 16..CHECKSUM_AT + 32].copy_from_slice(b"any MAC, 16 byte");
+        assert_eq!(LogBlock::decode(&bytes, &here, sum), Ok(block));
+        bytes[CHECKSUM_AT] ^= 2;
+        assert!(LogBlock::decode(&bytes, &here, sum).is_err());
     }
 
     #[test]

@@ -18,6 +18,8 @@ const NAME: &str = "intent log record";
 pub const HEAD_BYTES: usize = 32;
 /// The bit of a kind that says that names differ not by case alone.
 const CASE_INSENSITIVE: u64 = 1 << 63;
+/// The kind of a write.
+const WRITE: u64 = 9;
 /// Words of an attribute bitmap at the most: three are in use.
 const ATTRIBUTE_WORDS_MAX: u32 = 64;
 
@@ -393,6 +395,28 @@ pub fn records(bytes: &[u8], endian: Endian) -> Result<Vec<LogRecord>, FormatErr
     Ok(found)
 }
 
+/// Heads and pointers of the writes among records, which stand in the clear even where the rest is encrypted: sequence,
+/// and the pointer to what was written. Other records are passed over.
+///
+/// # Errors
+/// A record's length can't be.
+pub fn written(bytes: &[u8], endian: Endian) -> Result<Vec<(u64, Write)>, FormatError> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let mut from = Reader::new(NAME, rest, endian);
+        let [kind, length, _, sequence]: [u64; 4] = from.get("head")?;
+        let len =
+            usize::try_from(length).ok().filter(|len| (HEAD_BYTES..=rest.len()).contains(len));
+        let len = len.ok_or_else(|| from.wrong_at("length", at + 8, Problem::Value(length)))?;
+        if kind & !CASE_INSENSITIVE == WRITE {
+            found.push((sequence, from.get("fields")?));
+        }
+        at += len;
+    }
+    Ok(found)
+}
+
 /// Texts that end in a zero, one after another; what follows the last zero is left out.
 pub fn strings(data: &[u8]) -> Vec<&[u8]> {
     let mut parts: Vec<&[u8]> = data.split(|byte| *byte == 0).collect();
@@ -420,7 +444,7 @@ fn read_body(code: u64, from: &mut Reader<'_>) -> Result<Body, FormatError> {
         6 => Body::RemoveDirectory(from.get(FIELD)?),
         7 => Body::Link(from.get(FIELD)?),
         8 => Body::Rename(from.get(FIELD)?),
-        9 => Body::Write(from.get(FIELD)?),
+        WRITE => Body::Write(from.get(FIELD)?),
         10 => Body::Truncate(from.get(FIELD)?),
         11 => Body::SetAttributes(from.get(FIELD)?),
         12 => Body::SetAclV0(from.get(FIELD)?),
@@ -483,7 +507,7 @@ fn write_body(body: &Body, to: &mut Writer) -> u64 {
         Body::RemoveDirectory(fields) => put(fields, to, 6),
         Body::Link(fields) => put(fields, to, 7),
         Body::Rename(fields) => put(fields, to, 8),
-        Body::Write(fields) => put(fields, to, 9),
+        Body::Write(fields) => put(fields, to, WRITE),
         Body::Truncate(fields) => put(fields, to, 10),
         Body::SetAttributes(fields) => put(fields, to, 11),
         Body::SetAclV0(fields) => put(fields, to, 12),

@@ -41,11 +41,16 @@ pub struct DumpArgs {
 }
 
 /// Where the bytes go.
-enum Sink {
+pub enum Sink {
     /// A pipe: every byte.
     Stream(std::io::Stdout),
     /// A file or device, and whether it was empty, so that zeros can be left out.
-    Place { file: File, sparse: bool },
+    Place {
+        /// It.
+        file: File,
+        /// Whether it was empty.
+        sparse: bool,
+    },
 }
 
 /// Carries out the command.
@@ -83,7 +88,11 @@ fn is_same(a: &Path, b: &Path) -> bool {
 }
 
 impl Sink {
-    fn open(path: &Path, overwrite: bool) -> Result<Sink, Failure> {
+    /// Makes a file, or opens one that is there to be overwritten.
+    ///
+    /// # Errors
+    /// It is there and is not to be overwritten, or can't be made.
+    pub fn open(path: &Path, overwrite: bool) -> Result<Sink, Failure> {
         let is_file = !path.exists() || path.is_file();
         let mut options = OpenOptions::new();
         options.write(true).create_new(!overwrite).create(overwrite).truncate(overwrite && is_file);
@@ -97,7 +106,11 @@ impl Sink {
         Ok(Sink::Place { file, sparse: is_file })
     }
 
-    fn write(&mut self, data: &SgList) -> std::io::Result<()> {
+    /// Writes on.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn write(&mut self, data: &SgList) -> std::io::Result<()> {
         for piece in data.pieces() {
             match self {
                 Sink::Stream(out) => out.write_all(piece.bytes())?,
@@ -108,7 +121,11 @@ impl Sink {
         Ok(())
     }
 
-    fn finish(&mut self, size: u64) -> std::io::Result<()> {
+    /// Makes all of it durable; `size` is how long it is with zeros at its end.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn finish(&mut self, size: u64) -> std::io::Result<()> {
         match self {
             Sink::Stream(out) => out.flush(),
             Sink::Place { file, sparse } => {
@@ -160,20 +177,21 @@ fn copy(
             at += len;
         }
         sink.finish(size.bytes()).map_err(&failed)?;
-        progress.bar.finish_and_clear();
+        progress.finish();
         Ok(())
     };
     runtime.runtime().block_on(copied).expect("I/O on a real device ends")
 }
 
 /// A bar on a terminal, a line now and then elsewhere.
-struct Progress {
+pub struct Progress {
     bar: ProgressBar,
     lines: Option<std::cell::Cell<Instant>>,
 }
 
 impl Progress {
-    fn new(size: u64) -> Progress {
+    /// Nothing of `size` bytes is done.
+    pub fn new(size: u64) -> Progress {
         let terminal = std::io::stderr().is_terminal();
         let target =
             if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -184,7 +202,8 @@ impl Progress {
         Progress { bar, lines }
     }
 
-    fn advance(&self, bytes: u64) {
+    /// So many bytes more are done.
+    pub fn advance(&self, bytes: u64) {
         self.bar.inc(bytes);
         let Some(last) = self.lines.as_ref().filter(|last| last.get().elapsed() >= LINE_EVERY)
         else {
@@ -193,5 +212,10 @@ impl Progress {
         last.set(Instant::now());
         let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
         say(&format!("{} of {} written", ByteCount(done), ByteCount(all)));
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
     }
 }

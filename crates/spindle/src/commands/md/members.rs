@@ -44,6 +44,9 @@ pub struct FailArgs {
     array: String,
     /// The path of the member
     member: PathBuf,
+    /// As JSON
+    #[arg(short, long)]
+    json: bool,
 }
 
 /// What `remove` takes.
@@ -54,6 +57,9 @@ pub struct RemoveArgs {
     /// The paths of the devices; the word failed stands for all that failed
     #[arg(required = true)]
     devices: Vec<PathBuf>,
+    /// As JSON
+    #[arg(short, long)]
+    json: bool,
 }
 
 /// What `replace` takes.
@@ -168,6 +174,11 @@ pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         set.fail(slot).await?;
         set.stop().await
     })?;
+    if args.json {
+        let member = args.member.display().to_string();
+        let value = json!({ "array": args.array, "faulty": member, "slot": slot });
+        return print(&format!("{value:#}\n"));
+    }
     print(&format!("set {} faulty in {}\n", args.member.display(), args.array))
 }
 
@@ -200,6 +211,10 @@ pub fn remove(args: &RemoveArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         }
         set.stop().await
     })?;
+    if args.json {
+        let value = json!({ "array": args.array, "removed": names });
+        return print(&format!("{value:#}\n"));
+    }
     let line = |name: &String| format!("hot removed {name} from {}\n", args.array);
     print(&names.iter().map(line).collect::<String>())
 }

@@ -152,7 +152,15 @@ pub fn choice(runtime: &HostRuntime, paths: &[PathBuf], called: &str) -> Result<
 }
 
 fn named(runtime: &HostRuntime, paths: &[PathBuf], called: &str) -> Result<Choice, Failure> {
-    let sets = assemble::sets(scan(runtime, paths)?);
+    among(scan(runtime, paths)?, called)
+}
+
+/// The set that is called so, among devices with superblocks.
+///
+/// # Errors
+/// Where there is none, or several.
+pub fn among(found: Vec<Found>, called: &str) -> Result<Choice, Failure> {
+    let sets = assemble::sets(found);
     let mut fitting = sets.into_iter().filter(|(_, devices)| is_called(devices, called));
     let Some((set, devices)) = fitting.next() else {
         let text = "no set is called so: spindle md examine --scan lists them";
@@ -163,4 +171,9 @@ fn named(runtime: &HostRuntime, paths: &[PathBuf], called: &str) -> Result<Choic
         return Err(Failure::usage(text));
     }
     Choice::of(set, devices).map_err(Failure::failed)
+}
+
+/// Whether two paths lead to one file.
+pub fn same(a: &Path, b: &Path) -> bool {
+    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }

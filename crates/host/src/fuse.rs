@@ -1,0 +1,231 @@
+//! A mounted file system that this process serves: the kernel's requests as a byte stream ([`rt::Stream`]).
+//!
+//! [`FuseMount::new`] opens `/dev/fuse` and mounts it, by the system call, so it takes the right to mount
+//! (`CAP_SYS_ADMIN`): unprivileged mounts by the set-user program `fusermount3` are not made. Always for reading only,
+//! without devices and set-user bits, and with the kernel checking permissions.
+//!
+//! **The stream.** Each read brings one request, each write must be one whole reply; both begin with their length,
+//! so that who reads them need not rely on it. The stream ends when the file system is unmounted. A reply to a request
+//! that was given up is taken and forgotten, as the kernel does.
+//!
+//! **Reading** doesn't wait: where there is no request, the reactor waits for readiness, as with sockets. So several
+//! requests that wait cost one wait. FUSE over io_uring (Linux 6.14) would save the copy of headers and a call a
+//! request; it needs a module parameter that no distribution sets, so it is left out.
+//!
+//! **Unmounting**: dropping the mount unmounts it, at once for who looks it up. Who has files open there gets
+//! errors (`ENOTCONN`) as soon as the stream is dropped too. Where the process dies, the mount remains and answers
+//! everything with that error, until someone says `umount`.
+
+use crate::runtime::{Driver, Host};
+use crate::socket::error_of;
+use crate::sys::{self, Errno};
+use rt::{BufMut, SgList, Stream, StreamError, StreamFuture, StreamRef};
+use std::cell::Cell;
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+const DEVICE: &str = "/dev/fuse";
+/// What `mount` shows as the kind.
+const KIND: &std::ffi::CStr = c"fuse.spindle";
+
+/// Why nothing is mounted.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// No device of FUSE.
+    #[error(
+        "opening {DEVICE}: {0}; load the module (modprobe fuse), and give the container the device"
+    )]
+    Device(#[source] io::Error),
+    /// The directory is none, or not to be found.
+    #[error("mounting on {}: {error}", .directory.display())]
+    Directory {
+        /// Where.
+        directory: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// Not allowed.
+    #[error("mounting on {}: this takes root, or the right CAP_SYS_ADMIN", .0.display())]
+    Denied(PathBuf),
+    /// A path or name with a zero byte.
+    #[error("mounting on {}: a zero byte in the path or the name", .0.display())]
+    ZeroByte(PathBuf),
+    /// The blocking reactor waits for each call in turn.
+    #[error("mounting on {}: the blocking reactor can't wait for requests; take uring or threads", .0.display())]
+    Blocking(PathBuf),
+    /// Unmounting failed.
+    #[error("unmounting {}: {error}", .directory.display())]
+    Unmount {
+        /// Where.
+        directory: PathBuf,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// A mount; unmounted when dropped. See the [module](self).
+pub struct FuseMount {
+    directory: PathBuf,
+    target: CString,
+    stream: Rc<FuseStream>,
+}
+
+impl FuseMount {
+    /// Mounts on a directory; `source` is what `mount` and `df` show. What looks into the directory from now on
+    /// waits for whoever serves the [stream](FuseMount::stream): on this thread nothing may.
+    ///
+    /// # Errors
+    /// [`MountError`].
+    pub fn new(host: &Host, directory: &Path, source: &str) -> Result<FuseMount, MountError> {
+        if matches!(host.0, Driver::Blocking(_)) {
+            return Err(MountError::Blocking(directory.into()));
+        }
+        let at = |error| MountError::Directory { directory: directory.into(), error };
+        let directory = directory.canonicalize().map_err(at)?;
+        let at = |error| MountError::Directory { directory: directory.clone(), error };
+        if !std::fs::metadata(&directory).map_err(at)?.is_dir() {
+            return Err(at(io::Error::from_raw_os_error(libc::ENOTDIR)));
+        }
+        let zero_byte = |_| MountError::ZeroByte(directory.clone());
+        let target = CString::new(directory.as_os_str().as_bytes()).map_err(zero_byte)?;
+        let source = CString::new(source).map_err(zero_byte)?;
+        let device = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(DEVICE)
+            .map_err(MountError::Device)?;
+        let options = format!(
+            "fd={},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions",
+            device.as_raw_fd()
+        );
+        let options = CString::new(options).map_err(zero_byte)?;
+        let flags = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOATIME;
+        sys::mount(&source, &target, KIND, flags, &options).map_err(|errno| match errno.0 {
+            libc::EPERM | libc::EACCES => MountError::Denied(directory.clone()),
+            _ => at(errno.into()),
+        })?;
+        let stream = Rc::new(FuseStream {
+            host: host.clone(),
+            waiting: Arc::new(OwnedFd::from(device.try_clone().map_err(MountError::Device)?)),
+            device: Rc::new(device),
+            ended: Rc::new(Cell::new(false)),
+        });
+        Ok(FuseMount { directory, target, stream })
+    }
+
+    /// Requests and replies. See the [module](self).
+    pub fn stream(&self) -> StreamRef {
+        Rc::clone(&self.stream) as StreamRef
+    }
+
+    /// Where it is mounted.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Unmounts, where nobody did before; dropping does the same and says nothing.
+    ///
+    /// # Errors
+    /// [`MountError::Unmount`].
+    pub fn unmount(self) -> Result<(), MountError> {
+        let unmount = |errno: Errno| MountError::Unmount {
+            directory: self.directory.clone(),
+            error: errno.into(),
+        };
+        self.end().map_err(unmount)
+    }
+
+    fn end(&self) -> Result<(), Errno> {
+        // What someone else unmounted is not ours to unmount again: another may be there by now.
+        if self.stream.ended.replace(true) { Ok(()) } else { sys::unmount(&self.target) }
+    }
+}
+
+impl Drop for FuseMount {
+    fn drop(&mut self) {
+        // It is unmounted, or nothing can be done about it here; the stream's end is what counts.
+        let _ = self.end();
+    }
+}
+
+/// See the [module](self).
+struct FuseStream {
+    host: Host,
+    device: Rc<File>,
+    /// The same, for waiting.
+    waiting: Arc<OwnedFd>,
+    /// Whether it is unmounted.
+    ended: Rc<Cell<bool>>,
+}
+
+impl Stream for FuseStream {
+    fn read(&self, into: BufMut, from: usize) -> StreamFuture<(BufMut, usize)> {
+        assert!(from < into.len(), "a read has room for a byte");
+        let (host, device, waiting) =
+            (self.host.clone(), Rc::clone(&self.device), Arc::clone(&self.waiting));
+        let ended = Rc::clone(&self.ended);
+        Box::pin(async move {
+            let mut into = into;
+            loop {
+                let error = match (&*device).read(&mut into[from..]) {
+                    Ok(count) => return Ok((into, count)),
+                    Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
+                };
+                match error {
+                    libc::EAGAIN => host.ready(&waiting, libc::POLLIN).await.map_err(error_of)?,
+                    // ENOENT: the request was given up while it was taken.
+                    libc::EINTR | libc::ENOENT => {}
+                    libc::ENODEV => {
+                        ended.set(true);
+                        return Ok((into, 0));
+                    }
+                    errno => return Err(error_of(Errno(errno))),
+                }
+            }
+        })
+    }
+
+    fn write(&self, data: SgList) -> StreamFuture<()> {
+        let device = Rc::clone(&self.device);
+        Box::pin(async move {
+            // A reply is one call.
+            let whole =
+                (data.pieces().len() > sys::PIECES_MAX).then(|| data.clone().into_contiguous());
+            loop {
+                let written = match &whole {
+                    Some(whole) => (&*device).write(whole.bytes()),
+                    None => {
+                        let pieces: Vec<IoSlice<'_>> =
+                            data.pieces().iter().map(|piece| IoSlice::new(piece.bytes())).collect();
+                        (&*device).write_vectored(&pieces)
+                    }
+                };
+                let Err(error) = written else { return Ok(()) };
+                match error.raw_os_error().unwrap_or(libc::EIO) {
+                    libc::EINTR => {}
+                    libc::ENOENT => return Ok(()),
+                    libc::ENODEV => return Err(StreamError::Gone),
+                    errno => return Err(error_of(Errno(errno))),
+                }
+            }
+        })
+    }
+
+    fn shutdown(&self) -> StreamFuture<()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn peer(&self) -> Rc<str> {
+        "the kernel".into()
+    }
+}

@@ -1,0 +1,290 @@
+//! The superblocks of a set that is not running: all of them, written one after another.
+//!
+//! The freshest superblock tells what the set is, and one that is a single event behind counts as up to date. A
+//! power cut may leave any part of the superblocks of one pass written. So there are two kinds of passes:
+//!
+//! * [`advance`](Pages::advance): each superblock with one event *more*. What it says holds from the first one
+//!   that is written. For what is true already: a position up to which everything is durable, a lost member.
+//! * [`turn`](Pages::turn): each with one event *less*. What it says holds from the last one that is written;
+//!   until then those not yet written are the freshest and tell. For what changes how a member's own fields are
+//!   read: the start of a reshape (its data offset is going to move) and its end (it has moved). With one event
+//!   more a member that is one behind would be read at the wrong offset.
+//!
+//! A superblock that can't be written leaves its member behind with old events. [`settle`](Pages::settle) writes
+//! the others so often that it is not believed when it comes back.
+//!
+//! Each superblock is preceded by the [bitmap](super::bitmap) of its device, where the set has one.
+//!
+//! [`agreed`] is the other side: whoever opens a set for writing takes the fields that describe the whole set
+//! from the freshest, so that a mixture is not written again with equal events.
+
+use super::GrowError;
+use super::bitmap::Bitmap;
+use crate::assemble::{Choice, Found, Superblock};
+use crate::superblock::v1::{DEVICES_MAX, ReshapeFields, SuperblockV1};
+use crate::superblock::{Features, Role, SECTOR, Stamp, Uuid};
+use rt::{Buf, DeviceRef, IoErrorKind, Request, Rt};
+use stdx::{Instant, Offset};
+
+/// Passes after which a device that missed them is not believed: more than one event behind, and one for a
+/// pass that went backwards.
+const SETTLING_PASSES: usize = 3;
+
+/// A device of the set with what its superblock says.
+pub(super) struct Page {
+    pub(super) device: DeviceRef,
+    pub(super) at: Offset,
+    pub(super) superblock: SuperblockV1,
+    /// The slot that it holds; none for a spare.
+    pub(super) slot: Option<usize>,
+    /// It can't be used any more.
+    pub(super) lost: bool,
+}
+
+impl Page {
+    /// The device's number, by which roles are listed.
+    fn number(&self) -> usize {
+        self.superblock.device_number as usize
+    }
+
+    /// Whether it holds a slot and can be used.
+    pub(super) fn is_member(&self) -> bool {
+        self.slot.is_some() && !self.lost
+    }
+}
+
+/// See the [module](self).
+pub(super) struct Pages {
+    rt: Rt,
+    pub(super) set: Uuid,
+    pub(super) pages: Vec<Page>,
+    pub(super) bitmap: Option<Bitmap>,
+    events: u64,
+    opened: Instant,
+    unix_s: u64,
+}
+
+impl Pages {
+    /// The members and spares of a set whose superblocks [agree](agreed).
+    pub(super) async fn of(rt: &Rt, choice: &Choice, unix_s: u64) -> Result<Pages, GrowError> {
+        let set = choice.set;
+        let members = choice.slots.iter().enumerate();
+        let members = members.filter_map(|(slot, found)| Some((found.as_ref()?, Some(slot))));
+        let spares = choice.spares.iter().map(|found| (found, None));
+        let mut pages: Vec<Page> = Vec::new();
+        for (found, slot) in members.chain(spares) {
+            let Superblock::V1(superblock) = &found.superblock else {
+                return Err(GrowError::Unsupported { set, what: "superblocks 0.90" });
+            };
+            let (device, at) = (found.device.clone(), found.at);
+            let superblock = (**superblock).clone();
+            pages.push(Page { device, at, superblock, slot, lost: false });
+        }
+        let (rt, opened) = (rt.clone(), rt.now());
+        let (bitmap, events) = (Bitmap::of(choice).await?, choice.facts.events());
+        let mut pages = Pages { rt, set, pages, bitmap, events, opened, unix_s };
+        pages.give_spares_numbers()?;
+        Ok(pages)
+    }
+
+    /// A spare may bear a number that another device has got meanwhile.
+    fn give_spares_numbers(&mut self) -> Result<(), GrowError> {
+        for n in 0..self.pages.len() {
+            let page = &self.pages[n];
+            let number = page.number();
+            let is_taken = self.pages[..n].iter().any(|other| other.number() == number)
+                || number >= DEVICES_MAX;
+            if page.slot.is_none() && is_taken {
+                let free = self.free_number()?;
+                self.pages[n].superblock.device_number = free;
+            }
+        }
+        Ok(())
+    }
+
+    /// A number that no device has or had.
+    pub(super) fn free_number(&self) -> Result<u32, GrowError> {
+        let roles = |number: usize| {
+            self.pages.iter().filter_map(move |page| page.superblock.roles.get(number))
+        };
+        let is_free = |number: &usize| {
+            self.pages.iter().all(|page| page.number() != *number)
+                && roles(*number).all(|role| *role == Role::Spare)
+        };
+        let free = (0..DEVICES_MAX).find(is_free);
+        free.map(|number| number as u32).ok_or(GrowError::TooManyDevices { set: self.set })
+    }
+
+    /// Adds a device that was made a spare of the set.
+    pub(super) fn push(&mut self, device: DeviceRef, at: Offset, superblock: SuperblockV1) {
+        self.pages.push(Page { device, at, superblock, slot: None, lost: false });
+    }
+
+    /// The member of a slot.
+    pub(super) fn member(&self, slot: usize) -> Option<&Page> {
+        self.pages.iter().find(|page| page.is_member() && page.slot == Some(slot))
+    }
+
+    /// How many of the first so many slots have nobody.
+    pub(super) fn missing(&self, slots: usize) -> usize {
+        (0..slots).filter(|slot| self.member(*slot).is_none()).count()
+    }
+
+    /// Takes a slot's device out of use.
+    pub(super) fn lose(&mut self, slot: usize) {
+        let of_slot = |page: &&mut Page| page.slot == Some(slot);
+        self.pages.iter_mut().filter(of_slot).for_each(|page| page.lost = true);
+    }
+
+    /// Writes all superblocks with one event more. True where a device was lost in it.
+    pub(super) async fn advance(&mut self) -> Result<bool, GrowError> {
+        self.events += 1;
+        self.write(|_| true).await
+    }
+
+    /// Changes all superblocks and writes them with one event less than the passes before: first those of
+    /// devices that `first` names, then the others.
+    pub(super) async fn turn(
+        &mut self,
+        change: impl Fn(&mut Page),
+        first: impl Fn(&Page) -> bool,
+    ) -> Result<(), GrowError> {
+        // Room to go back: two passes, so that nobody is left with the events that are written now.
+        self.advance().await?;
+        self.advance().await?;
+        self.events -= 1;
+        self.pages.iter_mut().for_each(change);
+        self.write(&first).await?;
+        self.write(|page| !first(page)).await?;
+        self.settle().await
+    }
+
+    /// Writes all superblocks so often that a device that was lost is known to be old.
+    pub(super) async fn settle(&mut self) -> Result<(), GrowError> {
+        let mut left = SETTLING_PASSES;
+        // Each device is lost once at the most, so this ends.
+        while left > 0 {
+            left = if self.advance().await? { SETTLING_PASSES } else { left - 1 };
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, which: impl Fn(&Page) -> bool) -> Result<bool, GrowError> {
+        let mut any_lost = self.write_bitmaps(&which).await;
+        self.list_roles();
+        let seconds = self.unix_s + self.rt.now().since(self.opened).as_secs();
+        let mut writes = Vec::new();
+        for (n, page) in self.pages.iter_mut().enumerate().filter(|(_, page)| !page.lost) {
+            if !which(page) {
+                continue;
+            }
+            page.superblock.events = self.events;
+            page.superblock.updated = Stamp::from_seconds(seconds);
+            let bytes = Buf::copy_of(&page.superblock.encode());
+            writes.push((n, page.device.submit(Request::write_fua(page.at, bytes))));
+        }
+        for (n, write) in writes {
+            if write.await.is_err() {
+                self.pages[n].lost = true;
+                any_lost = true;
+            }
+        }
+        if self.pages.iter().all(|page| !page.is_member()) {
+            return Err(GrowError::Superblocks { set: self.set, kind: IoErrorKind::TooFewMembers });
+        }
+        Ok(any_lost)
+    }
+
+    /// Writes the bitmap, where there is one, to the devices whose superblocks come next. True where one was lost
+    /// in it.
+    async fn write_bitmaps(&mut self, which: impl Fn(&Page) -> bool) -> bool {
+        let Some(bitmap) = &mut self.bitmap else { return false };
+        let mut writes = Vec::new();
+        for (n, page) in self.pages.iter().enumerate().filter(|(_, page)| !page.lost) {
+            let Some(offset) = page.superblock.bitmap_offset().filter(|_| which(page)) else {
+                continue;
+            };
+            let at = page.at.bytes().saturating_add_signed(i64::from(offset) * SECTOR as i64);
+            let bytes = bitmap.bytes(self.events, page.device.geometry().logical_block);
+            let write = Request::write_fua(Offset(at), Buf::copy_of(&bytes));
+            writes.push((n, page.device.submit(write)));
+        }
+        let mut any_lost = false;
+        for (n, write) in writes {
+            if write.await.is_err() {
+                self.pages[n].lost = true;
+                any_lost = true;
+            }
+        }
+        any_lost
+    }
+
+    /// Each superblock lists all devices. Who holds a slot by the list and is not here is missing.
+    fn list_roles(&mut self) {
+        let known: Vec<(usize, Role)> = self
+            .pages
+            .iter()
+            .map(|page| {
+                let slot = page.slot.map_or(Role::Spare, |slot| Role::Slot(slot as u16));
+                (page.number(), if page.lost { Role::Faulty } else { slot })
+            })
+            .collect();
+        let len = known.iter().map(|(number, _)| number + 1).max().unwrap_or(0);
+        for page in &mut self.pages {
+            let roles = &mut page.superblock.roles;
+            roles.resize(roles.len().max(len), Role::Spare);
+            for (number, role) in roles.iter_mut().enumerate() {
+                match known.iter().find(|(other, _)| *other == number) {
+                    Some((_, known)) => *role = *known,
+                    None if role.slot().is_some() => *role = Role::Faulty,
+                    None => {}
+                }
+            }
+        }
+    }
+}
+
+/// The choice with superblocks (in memory) that say of the whole set what the freshest says of it.
+pub(crate) fn agreed(mut choice: Choice) -> Choice {
+    let Superblock::V1(facts) = choice.facts.clone() else { return choice };
+    let replacements = choice.replacements.iter_mut().map(|(_, found)| found);
+    let all = choice.slots.iter_mut().flatten().chain(&mut choice.spares).chain(replacements);
+    all.for_each(|found| agree(found, &facts));
+    choice
+}
+
+impl SuperblockV1 {
+    /// The data area where it lies after a reshape: it begins elsewhere, and ends where it did.
+    pub(super) fn end_reshape(&mut self) {
+        let end = self.data_offset.saturating_add(self.data_size);
+        self.data_offset = self.new_data_offset().unwrap_or(self.data_offset);
+        self.data_size = end.saturating_sub(self.data_offset);
+        let reshaping =
+            Features::RESHAPE_ACTIVE | Features::NEW_OFFSET | Features::RESHAPE_BACKWARDS;
+        self.features = self.features.with(reshaping, false);
+        self.reshape = ReshapeFields::default();
+    }
+}
+
+fn agree(found: &mut Found, facts: &SuperblockV1) {
+    let Superblock::V1(own) = &mut found.superblock else { return };
+    own.level = facts.level;
+    own.layout = facts.layout;
+    own.chunk = facts.chunk;
+    own.size = facts.size;
+    own.slots = facts.slots;
+    own.resync_offset = facts.resync_offset;
+    let (active, offset) = (Features::RESHAPE_ACTIVE, Features::NEW_OFFSET);
+    let moves = own.features.has(active) && own.features.has(offset);
+    let new_offset = if moves { own.reshape.new_offset } else { 0 };
+    if facts.features.has(active) {
+        let backwards = facts.features.has(Features::RESHAPE_BACKWARDS);
+        own.features = own.features.with(Features::RESHAPE_BACKWARDS, backwards);
+        own.features = own.features.with(active, true).with(offset, new_offset != 0);
+        own.reshape = ReshapeFields { new_offset, ..facts.reshape };
+    } else if own.features.has(active) {
+        // At position 0 it was never begun; else this one missed the end, and its data lies in the new place.
+        own.features = own.features.with(offset, own.reshape.position > 0 && moves);
+        own.end_reshape();
+    }
+}

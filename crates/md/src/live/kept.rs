@@ -1,0 +1,133 @@
+//! A device of a set that is open for writing: its superblock, its data area, and where it stands.
+//!
+//! Where it stands (member, replacement, spare, nobody) is asked of the engine each time, by the name of its data
+//! area; nothing here repeats it. What the engine does not know is kept here: how much of a device that is filled
+//! is right *and durable*, and whether its copy of the bitmap is whole.
+
+use super::area::Area;
+use crate::array::Array;
+use crate::assemble::{Found, Superblock, ppl};
+use crate::member::{MemberReport, MemberState};
+use crate::superblock::v1::SuperblockV1;
+use crate::superblock::{Features, SECTOR};
+use rt::DeviceRef;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use stdx::{ByteCount, Offset};
+
+/// A device of the set.
+pub(super) struct Kept {
+    pub(super) device: DeviceRef,
+    /// Where its superblock lies.
+    pub(super) at: Offset,
+    /// The device's number, by which the superblocks list its role.
+    pub(super) number: usize,
+    pub(super) superblock: RefCell<SuperblockV1>,
+    pub(super) area: Rc<Area>,
+    /// Up to which byte of its data area it is right and that is durable; none where it is whole. A spare
+    /// has nothing.
+    pub(super) filled: Cell<Option<u64>>,
+    /// It is filled in the bitmap's stretches alone.
+    pub(super) by_bitmap: Cell<bool>,
+    /// Its copy of the bitmap is to be written whole.
+    pub(super) without_bitmap: Cell<bool>,
+    /// It can't be written any more.
+    lost: Cell<bool>,
+}
+
+/// What a device is to the engine now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    Member { slot: usize, whole: bool },
+    Replacement { slot: usize },
+    Spare,
+    Nobody,
+}
+
+impl Standing {
+    pub(super) fn slot(self) -> Option<usize> {
+        match self {
+            Standing::Member { slot, .. } | Standing::Replacement { slot } => Some(slot),
+            Standing::Spare | Standing::Nobody => None,
+        }
+    }
+}
+
+impl Kept {
+    pub(super) fn of(found: &Found, area: Rc<Area>) -> Rc<Kept> {
+        let Superblock::V1(superblock) = &found.superblock else {
+            unreachable!("superblocks 0.90 were refused")
+        };
+        let mut superblock = (**superblock).clone();
+        // Before several records are written the superblocks say that there may be several.
+        if superblock.features.has(Features::PPL)
+            && ppl::space(found).is_ok_and(|space| space.holds_several())
+        {
+            superblock.features = superblock.features.with(Features::PPL, false);
+            superblock.features = superblock.features.with(Features::MULTIPLE_PPLS, true);
+        }
+        let by_bitmap = superblock.features.has(Features::RECOVERY_BITMAP);
+        let recovered = found.superblock.recovery_offset().map(|sectors| sectors * SECTOR);
+        let has_slot = superblock.role().is_some_and(|role| role.slot().is_some());
+        let filled = recovered.or((!has_slot).then_some(0));
+        Rc::new(Kept {
+            device: found.device.clone(),
+            at: found.at,
+            number: superblock.device_number as usize,
+            superblock: RefCell::new(superblock),
+            area,
+            by_bitmap: Cell::new(by_bitmap),
+            without_bitmap: Cell::new(filled.is_some()),
+            filled: Cell::new(filled),
+            lost: Cell::new(false),
+        })
+    }
+
+    /// The same, of a member that was away. `whole` is one that missed nothing.
+    pub(super) fn come_back(found: &Found, area: Rc<Area>, whole: bool) -> Rc<Kept> {
+        let kept = Kept::of(found, area);
+        kept.by_bitmap.set(true);
+        kept.without_bitmap.set(true);
+        kept.filled.set((!whole).then_some(0));
+        kept
+    }
+
+    /// Whether the engine's device of this name is the data area of this one.
+    fn is_called(&self, name: &Rc<str>) -> bool {
+        Rc::ptr_eq(&rt::Device::name(&*self.area), name)
+    }
+
+    pub(super) fn standing(&self, members: &[MemberReport]) -> Standing {
+        if self.lost.get() {
+            return Standing::Nobody;
+        }
+        let own = members.iter().find(|one| one.name.as_ref().is_some_and(|n| self.is_called(n)));
+        let Some(own) = own else { return Standing::Nobody };
+        match (own.state, own.slot) {
+            (MemberState::Active, Some(slot)) => Standing::Member { slot, whole: true },
+            (MemberState::Rebuilding, Some(slot)) => Standing::Member { slot, whole: false },
+            (MemberState::Replacement, Some(slot)) => Standing::Replacement { slot },
+            (MemberState::Spare, _) => Standing::Spare,
+            _ => Standing::Nobody,
+        }
+    }
+
+    /// It can't be written: the array goes on without it.
+    pub(super) fn is_lost(&self, array: &Array) {
+        let standing = self.standing(&array.members());
+        self.lost.set(true);
+        let name = rt::Device::name(&*self.area);
+        match standing {
+            Standing::Member { slot, .. } => array.fail(slot),
+            Standing::Replacement { slot } => array.set.members.give_up_replacement(slot),
+            Standing::Spare => {
+                array.set.members.take_spare(&name);
+            }
+            Standing::Nobody => {}
+        }
+    }
+
+    pub(super) fn block(&self) -> ByteCount {
+        self.device.geometry().logical_block
+    }
+}

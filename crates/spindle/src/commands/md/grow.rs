@@ -1,0 +1,214 @@
+//! `spindle md grow`: larger members, more mirrors, more members of a set with parity, with mdadm's words.
+//!
+//! The set is not served meanwhile; the command runs to the end of what was asked, resync and rebuild among it.
+//! It may be stopped at any moment, also by a power cut: the set is whole then, and `--continue` goes on with a
+//! reshape, `spindle md repair` with a resync or rebuild.
+
+use super::{create, live, sources};
+use crate::commands::{Failure, print, say};
+use ::md::SyncPriority;
+use ::md::assemble::{self, AssembleError, Choice, Found, Superblock};
+use ::md::grow::{self, GrowError, NewMember, Reshape, SizeWish};
+use clap::{ArgGroup, Args};
+use host::HostRuntime;
+use rt::DeviceRef;
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+use stdx::ByteCount;
+
+/// A line is said each time a reshape is so many hundredths further.
+const TOLD_EVERY_PERCENT: u64 = 10;
+
+/// What `grow` takes.
+#[derive(Args)]
+#[command(group = ArgGroup::new("what").required(true))]
+pub struct GrowArgs {
+    /// The set: its name, its UUID, or the path of a member
+    array: String,
+    /// Use so much of each member, after members were enlarged: max, or a size in KiB or with a unit
+    #[arg(short = 'z', long, group = "what", value_name = "max|SIZE")]
+    size: Option<String>,
+    /// What each member had before it was enlarged: with metadata 1.0, which lies at the end, it is not found
+    /// otherwise
+    #[arg(long, requires = "size", value_name = "SIZE")]
+    old_size: Option<String>,
+    /// So many members: mirrors of RAID 1, or members of RAID 4, 5, 6, whose data is moved
+    #[arg(short = 'n', long, group = "what", value_name = "NUMBER")]
+    raid_devices: Option<usize>,
+    /// Go on with a reshape that was left in its middle, by md or by Spindle
+    #[arg(long = "continue", group = "what")]
+    resume: bool,
+    /// A device to add first; what it holds is lost. May be given several times
+    #[arg(short, long, value_name = "DEVICE", requires = "raid_devices")]
+    add: Vec<PathBuf>,
+    /// Overwrite what an added device holds
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Carries out the command.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let wish = args.size.as_deref().map(size_wish).transpose()?;
+    let old_size = args.old_size.as_deref().map(kibibytes).transpose()?;
+    let runtime = sources::runtime()?;
+    let found = match old_size {
+        None => sources::choice(&runtime, paths, &args.array)?,
+        Some(old) => before_enlarging(&runtime, paths, &args.array, old)?,
+    };
+    super::detail::tell_left_out(&found);
+    let set = found.set;
+    if found.facts.reshape().is_some() && !args.resume {
+        return Err(Failure::failed(GrowError::Reshaping { set }));
+    }
+    let add = added(&runtime, args, &found)?;
+    let there = found.slots.iter().flatten().chain(&found.spares);
+    let there = there.chain(found.replacements.iter().map(|(_, found)| found));
+    let devices: Result<Vec<DeviceRef>, Failure> =
+        there.map(|found| live::for_writing(&runtime, Path::new(&found.name()))).collect();
+    let devices = devices?;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let (rt, unix_s) = (runtime.rt(), since.map_or(0, |since| since.as_secs()));
+    let wanted = (wish, args.raid_devices);
+    let growing = async move {
+        let mut found = Vec::new();
+        for device in &devices {
+            found.extend(find(device, old_size).await?);
+        }
+        let choice = Choice::of(set, found)?;
+        match wanted {
+            (Some(wish), _) => grow::size(&rt, choice, wish, unix_s).await.map(|_| ()),
+            (_, Some(slots)) if choice.facts.level() == 1 => {
+                grow::mirrors(&rt, choice, slots, &add, unix_s).await
+            }
+            (_, Some(slots)) => {
+                let begun = Reshape::begin(&rt, choice, slots, &add, unix_s).await?;
+                reshape(begun, slots).await
+            }
+            (None, None) => {
+                let slots = choice.facts.slots();
+                reshape(Reshape::resume(&rt, choice, unix_s).await?, slots).await
+            }
+        }
+    };
+    let grown = runtime.runtime().block_on(growing).expect("I/O on a real device ends");
+    grown.map_err(Failure::failed)?;
+    settle(&runtime, args, paths)
+}
+
+/// A superblock where it lies, or where it lay before the device was enlarged.
+async fn find(
+    device: &DeviceRef,
+    old_size: Option<ByteCount>,
+) -> Result<Option<Found>, AssembleError> {
+    let found = assemble::find(device).await?;
+    match (found, old_size) {
+        (None, Some(old)) => grow::find_at_old_end(device, old).await,
+        (found, _) => Ok(found),
+    }
+}
+
+/// The set that is called so, of members that were enlarged and whose superblocks lie where their ends were.
+fn before_enlarging(
+    runtime: &HostRuntime,
+    paths: &[PathBuf],
+    called: &str,
+    old_size: ByteCount,
+) -> Result<Choice, Failure> {
+    let mut found = Vec::new();
+    for path in sources::expand(paths)? {
+        let Ok(device) = sources::open(&runtime.host(), &path) else { continue };
+        found.extend(sources::wait(runtime, async move { find(&device, Some(old_size)).await })?);
+    }
+    sources::among(found, called)
+}
+
+/// Runs a reshape to its end, and says how far it is.
+async fn reshape(begun: Reshape, slots: usize) -> Result<(), GrowError> {
+    let (done, total) = begun.progress();
+    say(&format!("reshaping to {slots} members: {done} of {total} are moved"));
+    let percent =
+        |done: ByteCount, total: ByteCount| done.bytes().saturating_mul(100) / total.bytes().max(1);
+    let told = Cell::new(percent(done, total));
+    let observe = |done: ByteCount, total: ByteCount| {
+        let now = percent(done, total);
+        if now >= told.get() + TOLD_EVERY_PERCENT {
+            told.set(now);
+            say(&format!("reshaping: {done} of {total} are moved"));
+        }
+    };
+    begun.run(observe).await
+}
+
+/// Resynchronises and rebuilds what was grown, and tells what the set is now.
+fn settle(runtime: &HostRuntime, args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let mut paths = sources::expand(paths).unwrap_or_default();
+    for path in &args.add {
+        if !paths.iter().any(|other| sources::same(other, path)) {
+            paths.push(path.clone());
+        }
+    }
+    let set = live::open(runtime, &paths, &args.array, false)?;
+    let capacity = set.device().geometry().capacity;
+    let slots = set.array().members().iter().filter(|member| member.slot.is_some()).count();
+    live::wait(runtime, async move {
+        live::make_whole(&set, SyncPriority::High).await?;
+        set.stop().await
+    })?;
+    print(&format!("{} has {slots} members now and {capacity}\n", args.array))
+}
+
+/// `max`, or a size in KiB as mdadm reads it, or with a unit.
+fn size_wish(text: &str) -> Result<SizeWish, Failure> {
+    if text == "max" {
+        return Ok(SizeWish::Max);
+    }
+    kibibytes(text).map(SizeWish::Of)
+}
+
+/// A size in KiB, or with a unit.
+fn kibibytes(text: &str) -> Result<ByteCount, Failure> {
+    let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let text = if is_plain { format!("{text}k") } else { text.to_owned() };
+    text.parse().map_err(Failure::usage)
+}
+
+/// The devices to be added: those that are not spares of the set already.
+fn added(
+    runtime: &HostRuntime,
+    args: &GrowArgs,
+    choice: &Choice,
+) -> Result<Vec<NewMember>, Failure> {
+    let mut added = Vec::new();
+    for (n, path) in args.add.iter().enumerate() {
+        let is_it = |found: &&Found| sources::same(Path::new(&found.name()), path);
+        if choice.spares.iter().any(|found| is_it(&found)) {
+            continue;
+        }
+        if choice.slots.iter().flatten().any(|found| is_it(&found)) {
+            let text = "it is a member of the set already: name another";
+            return Err(Failure::usage(format!("{}: {text}", path.display())));
+        }
+        if args.add[..n].iter().any(|other| sources::same(other, path)) {
+            let text = format!("'{}' is given twice: name each device once", path.display());
+            return Err(Failure::usage(text));
+        }
+        let device = live::for_writing(runtime, path)?;
+        // What an earlier attempt left on it is no reason to ask.
+        let probed = device.clone();
+        let of_set = runtime.runtime().block_on(async move { assemble::find(&probed).await });
+        let of_set = of_set.expect("I/O on a real device ends").ok().flatten();
+        let is_left = of_set.is_some_and(|found| {
+            found.superblock.set_uuid() == choice.set
+                && matches!(found.superblock, Superblock::V1(_))
+        });
+        if !is_left {
+            create::check_expendable(path, args.force)?;
+        }
+        added.push(NewMember { device, uuid: create::random()? });
+    }
+    Ok(added)
+}

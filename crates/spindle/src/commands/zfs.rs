@@ -1,0 +1,79 @@
+//! `spindle zfs`: datasets of ZFS pools, in OpenZFS's words and forms; and what is in them, read out.
+//!
+//! * `list`: datasets, one a line, with chosen properties.
+//! * `get`: properties, one a line.
+//! * `ls`, `cat`, `stat`: files of a dataset or snapshot, looked at.
+//! * `cp`: files copied out, with all that is known of them.
+//! * `diff`: what differs between a snapshot and what came after it.
+//! * `dump`: a volume's content, written out.
+//! * [`select`]: which datasets a command is about, and in which order.
+//! * [`shown`]: a property of a dataset, whatever kind of property it is.
+//! * [`json`]: the shape of `-j`.
+//! * [`source`]: how a command names files, and gets keys.
+//! * [`pieces`]: a file's content: data, holes, damaged blocks.
+//! * [`show`]: names, modes and times as text.
+//!
+//! Each command opens the pools on the devices for reading, does its one thing, and closes them.
+
+mod cat;
+mod cp;
+mod diff;
+mod dump;
+pub mod get;
+pub mod json;
+mod list;
+mod ls;
+pub mod pieces;
+mod select;
+pub mod show;
+mod shown;
+pub mod source;
+mod stat;
+
+use crate::commands::Failure;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// What `spindle zfs` takes.
+#[derive(Args)]
+pub struct ZfsArgs {
+    #[command(subcommand)]
+    command: ZfsCommand,
+}
+
+#[derive(Subcommand)]
+enum ZfsCommand {
+    /// List datasets, as zfs list does
+    List(list::ListArgs),
+    /// Print properties, as zfs get does
+    Get(get::GetArgs),
+    /// List files of a dataset or snapshot
+    Ls(ls::LsArgs),
+    /// Write files of a dataset or snapshot to standard output
+    Cat(cat::CatArgs),
+    /// Show all that is known of a file
+    Stat(stat::StatArgs),
+    /// Copy files out, with all that is known of them; goes on where it was stopped
+    Cp(cp::CpArgs),
+    /// Show what differs between a snapshot and what came after it, as zfs diff does
+    Diff(diff::DiffArgs),
+    /// Write a volume's content to a file
+    Dump(dump::DumpArgs),
+}
+
+/// Carries out a command on the pools of these devices.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    match args.command {
+        ZfsCommand::List(args) => list::run(&args, devices),
+        ZfsCommand::Get(args) => get::run(&args, devices),
+        ZfsCommand::Ls(args) => ls::run(&args, devices),
+        ZfsCommand::Cat(args) => cat::run(&args, devices),
+        ZfsCommand::Stat(args) => stat::run(&args, devices),
+        ZfsCommand::Cp(args) => cp::run(&args, devices),
+        ZfsCommand::Diff(args) => diff::run(&args, devices),
+        ZfsCommand::Dump(args) => dump::run(&args, devices),
+    }
+}

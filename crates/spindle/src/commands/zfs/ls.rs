@@ -1,0 +1,288 @@
+//! `spindle zfs ls`: names in a directory, with `-l` as `ls -l` has them.
+//!
+//! Owners are numbers: whose names they are is known by the machine that the pool comes from, not by this one. Names
+//! are in the order of their bytes. What can't be had is told, and the rest is listed all the same.
+
+use super::show;
+use super::source::{Session, Source, ViewArgs, complain};
+use crate::commands::{Failure, print};
+use ::zfs::ZfsError;
+use ::zfs::zpl::{FileSystem, Name, Node};
+use clap::Args;
+use futures_util::stream::{self, StreamExt};
+use serde_json::{Value, json};
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use zfs_format::zpl::directory::FileKind;
+
+/// Files whose attributes are asked for at once.
+const FILES_AT_ONCE: usize = 32;
+/// Directories in directories that are listed; a damaged pool may have them in a circle.
+const DEPTH_MAX: usize = 1024;
+
+/// What `ls` takes.
+#[derive(Args)]
+pub struct LsArgs {
+    /// Files and directories; DATASET: is its root
+    #[arg(required = true, value_name = "DATASET[@SNAPSHOT]:PATH")]
+    files: Vec<OsString>,
+    /// With mode, links, owner, group, size and time
+    #[arg(short = 'l')]
+    long: bool,
+    /// Directories within, too
+    #[arg(short = 'R')]
+    recursive: bool,
+    /// Names that begin with a point, too
+    #[arg(short = 'a')]
+    all: bool,
+    /// As JSON
+    #[arg(short = 'j', long)]
+    json: bool,
+    #[command(flatten)]
+    view: ViewArgs,
+}
+
+/// A line of the list.
+struct Line {
+    name: Vec<u8>,
+    number: u64,
+    kind: Option<FileKind>,
+    node: Option<(Node, Option<Vec<u8>>)>,
+}
+
+/// Carries out the command.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: &LsArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let session = Session::open(paths, &args.view)?;
+    let lister = Lister {
+        args,
+        session: &session,
+        failed: Cell::new(false),
+        terminal: std::io::stdout().is_terminal(),
+    };
+    let mut listed = Vec::new();
+    for argument in &args.files {
+        match lister.argument(argument, &mut listed) {
+            Ok(()) => {}
+            Err(failure) if args.files.len() == 1 => return Err(failure),
+            Err(failure) => complain(&lister.failed, &failure),
+        }
+    }
+    if args.json {
+        let text = serde_json::to_string_pretty(&Value::Array(listed)).expect("it is JSON");
+        print(&format!("{text}\n"))?;
+    }
+    match lister.failed.get() {
+        true => Err(Failure::failed("not everything could be listed")),
+        false => Ok(()),
+    }
+}
+
+struct Lister<'a> {
+    args: &'a LsArgs,
+    session: &'a Session,
+    failed: Cell<bool>,
+    terminal: bool,
+}
+
+impl Lister<'_> {
+    fn argument(&self, argument: &OsString, listed: &mut Vec<Value>) -> Result<(), Failure> {
+        let source = self.session.source(argument)?;
+        let node = self.session.node(&source, !self.args.long || source.content)?;
+        if !node.is_directory() {
+            let name = source.path.clone();
+            let (files, number) = (source.files.clone(), node.number());
+            let line =
+                self.session.wait(async move { line(&files, name, number, None, true).await });
+            let line = line.map_err(|error| source.failed(&source.path, error))?;
+            return self.print(&source, None, vec![line], listed);
+        }
+        let titled = self.args.recursive || self.args.files.len() > 1;
+        let mut waiting = vec![(0, source.path.clone(), node)];
+        while let Some((depth, path, node)) = waiting.pop() {
+            let lines = match self.directory(&source, &path, node) {
+                Ok(lines) => lines,
+                Err(failure) => {
+                    complain(&self.failed, &failure);
+                    continue;
+                }
+            };
+            if self.args.recursive {
+                let below = lines.iter().rev().filter_map(|line| {
+                    let (node, _) = line.node.as_ref()?;
+                    let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
+                    let below = [&path[..], separator, &line.name].concat();
+                    let goes_on = node.is_directory() && line.name != b"." && line.name != b"..";
+                    goes_on.then(|| (depth + 1, below, node.clone()))
+                });
+                let below: Vec<_> = below.collect();
+                match depth < DEPTH_MAX {
+                    true => waiting.extend(below),
+                    false if below.is_empty() => {}
+                    false => {
+                        let text =
+                            format!("directories lie deeper than the {DEPTH_MAX} that are listed");
+                        complain(&self.failed, &source.failed(&path, text));
+                    }
+                }
+            }
+            let title = titled.then_some(&path[..]);
+            self.print(&source, title, lines, listed)?;
+        }
+        Ok(())
+    }
+
+    /// What is in a directory.
+    fn directory(&self, source: &Source, path: &[u8], node: Node) -> Result<Vec<Line>, Failure> {
+        let files = source.files.clone();
+        let needs_nodes = self.args.long || self.args.recursive || self.args.json;
+        let all = self.args.all;
+        let read = self.session.wait(async move {
+            let mut names = files.names(&node).await?;
+            names.retain(|name| all || !name.name.starts_with(b"."));
+            names.sort_by(|a, b| a.name.cmp(&b.name));
+            let own = [(&b"."[..], node.number()), (b"..", node.attributes.parent)];
+            let own =
+                own.into_iter().filter(|_| all).map(|(name, number)| (name.to_vec(), number, None));
+            let named =
+                names.into_iter().map(|Name { name, entry, .. }| (name, entry.object, entry.kind));
+            let lines = stream::iter(own.chain(named)).map(|(name, number, kind)| {
+                let files = &files;
+                async move {
+                    let shown = name.clone();
+                    line(files, name, number, kind, needs_nodes)
+                        .await
+                        .map_err(|error| (shown, number, kind, error))
+                }
+            });
+            Ok::<_, ZfsError>(lines.buffered(FILES_AT_ONCE).collect::<Vec<_>>().await)
+        });
+        let read = read.map_err(|error| source.failed(path, error))?;
+        let keep = |line: Result<Line, (Vec<u8>, u64, Option<FileKind>, ZfsError)>| match line {
+            Ok(line) => line,
+            Err((name, number, kind, error)) => {
+                let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
+                complain(&self.failed, &source.failed(&[path, separator, &name].concat(), error));
+                Line { name, number, kind, node: None }
+            }
+        };
+        Ok(read.into_iter().map(keep).collect())
+    }
+
+    fn print(
+        &self,
+        source: &Source,
+        title: Option<&[u8]>,
+        lines: Vec<Line>,
+        listed: &mut Vec<Value>,
+    ) -> Result<(), Failure> {
+        if self.args.json {
+            let directory = title.map(show::text);
+            let dataset = source.of.name();
+            let value =
+                |line: &Line| json_of(line, dataset, directory.as_deref().unwrap_or_default());
+            listed.extend(lines.iter().map(value));
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        if let Some(title) = title {
+            text.extend(source.of.name().as_bytes());
+            text.extend(b":/");
+            text.extend(show::name(title, self.terminal));
+            text.extend(b":\n");
+        }
+        let width = |of: &dyn Fn(&Node) -> u64| {
+            let numbers = lines.iter().filter_map(|line| Some(of(&line.node.as_ref()?.0)));
+            numbers.max().unwrap_or(0).to_string().len()
+        };
+        let links = width(&|node| node.attributes.links);
+        let user = width(&|node| node.attributes.user.id().into());
+        let group = width(&|node| node.attributes.group.id().into());
+        let size = width(&|node| node.attributes.size).max(8);
+        for line in &lines {
+            if self.args.long {
+                let columns = match &line.node {
+                    None => "?????????? ".to_owned(),
+                    Some((node, _)) => {
+                        let a = &node.attributes;
+                        let bytes = match a.kind {
+                            FileKind::CharacterDevice | FileKind::BlockDevice => {
+                                let (major, minor) = a.device_numbers();
+                                format!("{major}, {minor}")
+                            }
+                            _ => a.size.to_string(),
+                        };
+                        let (uid, gid, modified) =
+                            (a.user.id(), a.group.id(), show::moment(a.modified));
+                        format!(
+                            "{} {:>links$} {uid:>user$} {gid:>group$} {bytes:>size$} {modified} ",
+                            show::mode(a),
+                            a.links
+                        )
+                    }
+                };
+                text.extend(columns.as_bytes());
+            }
+            text.extend(show::name(&line.name, self.terminal));
+            if let Some((_, Some(target))) = line.node.as_ref().filter(|_| self.args.long) {
+                text.extend(b" -> ");
+                text.extend(show::name(target, self.terminal));
+            }
+            text.push(b'\n');
+        }
+        if title.is_some() {
+            text.push(b'\n');
+        }
+        let mut out = std::io::stdout().lock();
+        match out.write_all(&text).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Failure::failed(format!("writing to standard output: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A line, with the file's attributes and link if they are needed.
+async fn line(
+    files: &FileSystem,
+    name: Vec<u8>,
+    number: u64,
+    kind: Option<FileKind>,
+    needs_node: bool,
+) -> Result<Line, ZfsError> {
+    if !needs_node {
+        return Ok(Line { name, number, kind, node: None });
+    }
+    let node = files.node(number).await?;
+    let target = match node.attributes.kind {
+        FileKind::SymbolicLink => Some(files.link_target(&node).await?),
+        _ => None,
+    };
+    Ok(Line { name, number, kind: Some(node.attributes.kind), node: Some((node, target)) })
+}
+
+fn json_of(line: &Line, dataset: &str, directory: &str) -> Value {
+    let mut value = json!({
+        "dataset": dataset,
+        "directory": directory,
+        "name": show::text(&line.name),
+        "object": line.number,
+        "type": line.kind.map(show::kind),
+    });
+    if let Some((node, target)) = &line.node {
+        let a = &node.attributes;
+        value["mode"] = format!("{:04o}", a.permissions).into();
+        value["links"] = a.links.into();
+        value["uid"] = a.user.id().into();
+        value["gid"] = a.group.id().into();
+        value["size"] = a.size.into();
+        value["modified"] = show::moment(a.modified).into();
+        value["target"] = target.as_deref().map(show::text).into();
+    }
+    value
+}

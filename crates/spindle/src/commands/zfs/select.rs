@@ -1,0 +1,348 @@
+//! Which datasets a command is about, and their order.
+//!
+//! Rules:
+//! 1. Named ones, or the roots of all pools; with `-r` all below, with `-d N` down to that depth. Snapshots and bookmarks
+//!    stand one below their dataset.
+//! 2. Of these, the kinds that are asked for. A name that is of another kind, and nothing is looked for below it, is an error.
+//! 3. In the order of the sort columns, then of names; a dataset before its snapshots, those by age. What lacks a sort
+//!    column comes last, whichever way it is sorted.
+//!
+//! Source: OpenZFS 2.3, `zfs_iter.c`.
+
+use super::shown::Field;
+use crate::commands::{Failure, say};
+use crate::pools::{Pools, check_name, no_dataset, pool_of};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::rc::Rc;
+use zfs::ZfsError;
+use zfs::dsl::catalog::{Catalog, Node};
+use zfs::dsl::property::table::Kinds;
+use zfs::dsl::property::view::{Kind, View};
+use zfs::spa::Spa;
+use zfs::spa::property::PoolProperty;
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    /// Kinds of datasets.
+    pub kinds: Kinds,
+    /// How deep; nothing without bound.
+    pub depth: Option<u64>,
+    /// Whether anything below is looked at.
+    pub recursive: bool,
+    /// Whether a pool's property `listsnapshots` may add snapshots.
+    pub listsnapshots: bool,
+}
+
+/// A dataset that was found.
+pub struct Chosen {
+    /// It.
+    pub view: View,
+    /// The pool's name.
+    pub pool: String,
+    /// The node that it, or what it is a snapshot of, is.
+    pub node: Rc<Node>,
+    /// Where more is known of it.
+    pub catalog: Rc<Catalog>,
+    /// What fields that must be looked up come to, in the order of [`fill`](Selection::fill)'s.
+    pub looked_up: Vec<Option<u64>>,
+}
+
+/// What a command is about.
+pub struct Selection {
+    /// The datasets, in order.
+    pub chosen: Vec<Chosen>,
+    /// Whether a name was not found, or a pool not opened; that was said.
+    pub failed: bool,
+}
+
+/// A property to sort by.
+pub struct SortColumn {
+    /// Which.
+    pub field: Field,
+    /// Whether the greatest comes first.
+    pub descending: bool,
+}
+
+/// The kinds of a list of types: `fs,snap`.
+///
+/// # Errors
+/// One is none.
+pub fn kinds(types: &[String]) -> Result<Kinds, Failure> {
+    let mut kinds = Kinds::NONE;
+    for name in types.iter().flat_map(|types| types.split(',')) {
+        kinds = kinds.with(match name {
+            "filesystem" | "fs" => Kinds::FILE_SYSTEM,
+            "volume" | "vol" => Kinds::VOLUME,
+            "snapshot" | "snap" => Kinds::SNAPSHOT,
+            "bookmark" => Kinds::BOOKMARK,
+            "all" => Kinds::ALL,
+            other => return Err(Failure::usage(format!("invalid type '{other}'"))),
+        });
+    }
+    Ok(kinds)
+}
+
+/// A pool that is open, and its datasets.
+struct Open {
+    spa: Rc<Spa>,
+    catalog: Rc<Catalog>,
+    listsnapshots: bool,
+}
+
+impl Selection {
+    /// Finds datasets. What can't be had is said, and the rest is there.
+    ///
+    /// # Errors
+    /// There are no devices, or one can't be opened.
+    pub fn find(
+        devices: &[PathBuf],
+        names: &[String],
+        wanted: Wanted,
+    ) -> Result<(Pools, Selection), Failure> {
+        let pools = Pools::find(devices)?;
+        let mut selection = Selection { chosen: Vec::new(), failed: false };
+        let mut open: Vec<Open> = Vec::new();
+        let all: Vec<String> = match names {
+            [] => pools.living().map(|pool| pool.guid.to_string()).collect(),
+            names => names.to_vec(),
+        };
+        let recursive = wanted.recursive || names.is_empty();
+        let mut seen = BTreeSet::new();
+        for name in &all {
+            match selection.add(&pools, &mut open, name, Wanted { recursive, ..wanted }) {
+                Ok(found) => {
+                    let new = found.into_iter().filter(|one| seen.insert(one.view.name.clone()));
+                    selection.chosen.extend(new);
+                }
+                Err(failure) => {
+                    say(&failure.message);
+                    selection.failed = true;
+                }
+            }
+        }
+        Ok((pools, selection))
+    }
+
+    fn add(
+        &self,
+        pools: &Pools,
+        open: &mut Vec<Open>,
+        name: &str,
+        wanted: Wanted,
+    ) -> Result<Vec<Chosen>, Failure> {
+        check_name(name)?;
+        let Some(found) = pools.named(pool_of(name))? else { return Err(no_dataset(name)) };
+        let at = match open.iter().position(|one| one.spa.guid == found.guid) {
+            Some(at) => at,
+            None => {
+                let spa = pools.open_found(found)?;
+                open.push(opened(pools, spa)?);
+                open.len() - 1
+            }
+        };
+        let one = &open[at];
+        let kinds = match wanted.listsnapshots {
+            true if one.listsnapshots => wanted.kinds.with(Kinds::SNAPSHOT),
+            true => wanted.kinds.without(Kinds::SNAPSHOT),
+            false => wanted.kinds,
+        };
+        // Asked for by the GUID where several pools have the name.
+        let full = match name.split_at(pool_of(name).len()) {
+            (pool, rest) if pool != one.spa.name => format!("{}{rest}", one.spa.name),
+            _ => name.to_owned(),
+        };
+        let allowed = match wanted.recursive {
+            true if wanted.kinds.has(Kinds::SNAPSHOT.with(Kinds::BOOKMARK)) => {
+                wanted.kinds.with(Kinds::FILE_SYSTEM).with(Kinds::VOLUME)
+            }
+            true => wanted.kinds.with(Kinds::FILE_SYSTEM),
+            false => wanted.kinds,
+        };
+        let walk = Walk {
+            catalog: Rc::clone(&one.catalog),
+            pool: one.spa.name.clone(),
+            kinds,
+            allowed,
+            depth: wanted.depth.unwrap_or(u64::MAX),
+            recursive: wanted.recursive,
+        };
+        let called = full.clone();
+        let failed = |error: ZfsError| Failure::failed(format!("cannot open '{full}': {error}"));
+        match pools.wait(async move { walk.from(&called).await }).map_err(failed)? {
+            Found::These(chosen) => Ok(chosen),
+            Found::Nothing => Err(no_dataset(&full)),
+            Found::OtherKind => Err(Failure::failed(format!(
+                "cannot open '{full}': operation not applicable to datasets of this type"
+            ))),
+        }
+    }
+
+    /// Works out the fields that must be looked up, for each dataset.
+    ///
+    /// # Errors
+    /// One can't be had.
+    pub fn fill(&mut self, pools: &Pools, fields: &[Field]) -> Result<(), Failure> {
+        for chosen in &mut self.chosen {
+            let (catalog, node) = (Rc::clone(&chosen.catalog), Rc::clone(&chosen.node));
+            let (fields, kind) = (fields.to_vec(), chosen.view.kind);
+            let numbers = pools.wait(async move {
+                let mut numbers = Vec::with_capacity(fields.len());
+                for field in &fields {
+                    numbers.push(field.look_up(&catalog, &node, kind).await?);
+                }
+                Ok::<_, ZfsError>(numbers)
+            });
+            let name = &chosen.view.name;
+            let failed = |error| Failure::failed(format!("cannot open '{name}': {error}"));
+            chosen.looked_up = numbers.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the datasets into order.
+    pub fn sort(&mut self, columns: &[SortColumn]) {
+        self.chosen.sort_by(|a, b| by_columns(&a.view, &b.view, columns));
+    }
+}
+
+fn opened(pools: &Pools, spa: Rc<Spa>) -> Result<Open, Failure> {
+    let pool = Rc::clone(&spa);
+    let done = pools.wait(async move {
+        let view = pool.view(String::new(), 0).await?;
+        let property = PoolProperty::find("listsnapshots");
+        let listsnapshots = property.is_some_and(|property| view.is_on(property));
+        Ok((Rc::new(pool.catalog(view.space.capacity).await?), listsnapshots))
+    });
+    let failed = |error: ZfsError| Failure::failed(format!("cannot open '{}': {error}", spa.name));
+    let (catalog, listsnapshots) = done.map_err(failed)?;
+    Ok(Open { spa, catalog, listsnapshots })
+}
+
+struct Walk {
+    catalog: Rc<Catalog>,
+    pool: String,
+    kinds: Kinds,
+    /// What the named dataset itself may be.
+    allowed: Kinds,
+    depth: u64,
+    recursive: bool,
+}
+
+enum Found {
+    These(Vec<Chosen>),
+    Nothing,
+    OtherKind,
+}
+
+impl Walk {
+    fn chosen(&self, node: &Rc<Node>, view: View) -> Chosen {
+        let (node, catalog) = (Rc::clone(node), Rc::clone(&self.catalog));
+        Chosen { view, pool: self.pool.clone(), node, catalog, looked_up: Vec::new() }
+    }
+
+    async fn from(&self, name: &str) -> Result<Found, ZfsError> {
+        let path = name.split(['@', '#']).next().unwrap_or(name);
+        let Some(node) = self.catalog.find(path).await? else { return Ok(Found::Nothing) };
+        if path == name {
+            if !self.allowed.has(node.kind.kinds()) {
+                return Ok(Found::OtherKind);
+            }
+            return self.below(node).await.map(Found::These);
+        }
+        let is_snapshot = name.contains('@');
+        let kind = if is_snapshot { Kinds::SNAPSHOT } else { Kinds::BOOKMARK };
+        if !self.allowed.has(kind) {
+            return Ok(Found::OtherKind);
+        }
+        let view = match is_snapshot {
+            true => match self.catalog.dsl().find(name).await? {
+                Some((_, snapshot)) => Some(self.catalog.snapshot(&node, snapshot).await?),
+                None => None,
+            },
+            false => {
+                let marks = self.catalog.bookmarks(&node).await?;
+                marks.into_iter().find(|mark| mark.name == name)
+            }
+        };
+        Ok(match view {
+            Some(view) => Found::These(vec![self.chosen(&node, view)]),
+            None => Found::Nothing,
+        })
+    }
+
+    async fn below(&self, top: Rc<Node>) -> Result<Vec<Chosen>, ZfsError> {
+        let mut found = Vec::new();
+        let mut waiting = vec![Step::Node(0, top)];
+        while let Some(step) = waiting.pop() {
+            let (depth, node) = match step {
+                Step::Node(depth, node) => (depth, node),
+                Step::After(node) => {
+                    self.add_after(&mut found, &node).await?;
+                    continue;
+                }
+            };
+            if self.kinds.has(node.kind.kinds()) {
+                found.push(self.chosen(&node, self.catalog.view(&node).await?));
+            }
+            if !self.recursive || depth >= self.depth {
+                continue;
+            }
+            waiting.push(Step::After(Rc::clone(&node)));
+            if node.kind == Kind::FileSystem {
+                let children = self.catalog.children(&node).await?.into_iter().rev();
+                waiting.extend(children.map(|child| Step::Node(depth + 1, child)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// What comes after all below a node: its snapshots and bookmarks.
+    async fn add_after(&self, found: &mut Vec<Chosen>, node: &Rc<Node>) -> Result<(), ZfsError> {
+        if self.kinds.has(Kinds::SNAPSHOT) {
+            let snapshots = self.catalog.snapshots(node).await?;
+            found.extend(snapshots.into_iter().map(|view| self.chosen(node, view)));
+        }
+        if self.kinds.has(Kinds::BOOKMARK) {
+            let marks = self.catalog.bookmarks(node).await?;
+            found.extend(marks.into_iter().map(|view| self.chosen(node, view)));
+        }
+        Ok(())
+    }
+}
+
+/// What a walk has to do yet.
+enum Step {
+    Node(u64, Rc<Node>),
+    After(Rc<Node>),
+}
+
+fn by_columns(a: &View, b: &View, columns: &[SortColumn]) -> Ordering {
+    for column in columns {
+        let (of_a, of_b) = (column.field.key(a), column.field.key(b));
+        let order = match (of_a, of_b) {
+            (None, None) => continue,
+            (None, Some(_)) => return Ordering::Greater,
+            (Some(_), None) => return Ordering::Less,
+            (Some(a), Some(b)) => a.cmp(&b),
+        };
+        if order != Ordering::Equal {
+            return if column.descending { order.reverse() } else { order };
+        }
+    }
+    by_name(a, b)
+}
+
+fn by_name(a: &View, b: &View) -> Ordering {
+    let parts = |view: &View| match view.name.split_once('@') {
+        Some((path, _)) => (path.to_owned(), true),
+        None => (view.name.clone(), false),
+    };
+    let age = |view: &View| view.numbers.get("createtxg").copied().unwrap_or(0);
+    let ((path_a, at_a), (path_b, at_b)) = (parts(a), parts(b));
+    let order = path_a.cmp(&path_b).then(at_a.cmp(&at_b));
+    // Snapshots of one dataset: the oldest first.
+    if at_a && at_b { order.then(age(a).cmp(&age(b))).then(a.name.cmp(&b.name)) } else { order }
+}

@@ -1,0 +1,120 @@
+//! How names, kinds, modes and times of files are shown.
+//!
+//! A name is bytes. To a pipe or a file it goes as it is; on a terminal what could steer it, and what is not
+//! UTF-8, is shown as `\x1b`. Times are universal.
+
+use crate::commands::workloads::calendar::civil;
+use ::zfs::zpl::attributes::{Attributes, Moment};
+use zfs_format::zpl::directory::FileKind;
+
+/// Seconds of a day.
+const DAY: i64 = 86_400;
+/// Days from the start of the era that dates are counted in (0000-03-01, 400 years before it) to 1970: a number
+/// of whole eras of 400 years, so that dates before 1970 are found by the same rule.
+const ERA_DAYS: i64 = 146_097;
+
+/// A name as bytes, for a terminal or not.
+pub fn name(bytes: &[u8], terminal: bool) -> Vec<u8> {
+    if terminal { text(bytes).into_bytes() } else { bytes.to_vec() }
+}
+
+/// A name as text, escaped.
+pub fn text(bytes: &[u8]) -> String {
+    let mut shown = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '\\' => shown.push_str("\\\\"),
+                // Control characters, and those that turn the direction of what follows.
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                    shown.extend(letter.escape_unicode());
+                }
+                letter if letter.is_control() => {
+                    let mut bytes = [0; 4];
+                    for byte in letter.encode_utf8(&mut bytes).bytes() {
+                        shown.push_str(&format!("\\x{byte:02x}"));
+                    }
+                }
+                letter => shown.push(letter),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| shown.push_str(&format!("\\x{byte:02x}")));
+    }
+    shown
+}
+
+/// What a file is, in a word.
+pub fn kind(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Fifo => "fifo",
+        FileKind::CharacterDevice => "character device",
+        FileKind::Directory => "directory",
+        FileKind::BlockDevice => "block device",
+        FileKind::File => "file",
+        FileKind::SymbolicLink => "symbolic link",
+        FileKind::Socket => "socket",
+        FileKind::Other(_) => "unknown",
+    }
+}
+
+/// Kind and permissions as `ls -l` shows them.
+pub fn mode(attributes: &Attributes) -> String {
+    let kind = match attributes.kind {
+        FileKind::Fifo => 'p',
+        FileKind::CharacterDevice => 'c',
+        FileKind::Directory => 'd',
+        FileKind::BlockDevice => 'b',
+        FileKind::File => '-',
+        FileKind::SymbolicLink => 'l',
+        FileKind::Socket => 's',
+        FileKind::Other(_) => '?',
+    };
+    let bits = attributes.permissions;
+    let mut shown = String::from(kind);
+    for (shift, special, letter) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
+        let has = |bit: u32| bits >> shift & bit != 0;
+        shown.push(if has(4) { 'r' } else { '-' });
+        shown.push(if has(2) { 'w' } else { '-' });
+        shown.push(match (bits & special != 0, has(1)) {
+            (true, true) => letter,
+            (true, false) => letter.to_ascii_uppercase(),
+            (false, true) => 'x',
+            (false, false) => '-',
+        });
+    }
+    shown
+}
+
+/// A moment as date and time, with all its digits.
+pub fn moment(moment: Moment) -> String {
+    let days = moment.seconds.div_euclid(DAY);
+    let second = moment.seconds.rem_euclid(DAY);
+    // Far enough back that the count begins before any date that a file can bear in earnest.
+    let eras = days.div_euclid(ERA_DAYS).min(0);
+    let (year, month, day) = civil((days - eras * ERA_DAYS).unsigned_abs());
+    let year = year as i64 + eras * 400;
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let nanoseconds = moment.nanoseconds;
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{nanoseconds:09}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_can_not_steer_a_terminal() {
+        assert_eq!(text(b"plain \xc3\xa4"), "plain ä");
+        assert_eq!(text(b"\x1b[31m\\\xff\n"), "\\x1b[31m\\\\\\xff\\x0a");
+        assert_eq!(name(b"\x1b\xff", false), b"\x1b\xff");
+    }
+
+    #[test]
+    fn moments_before_1970_are_dates_too() {
+        let at = |seconds, nanoseconds| moment(Moment { seconds, nanoseconds });
+        assert_eq!(at(0, 5), "1970-01-01 00:00:00.000000005");
+        assert_eq!(at(-1, 0), "1969-12-31 23:59:59.000000000");
+        assert_eq!(at(-2_208_988_800, 0), "1900-01-01 00:00:00.000000000");
+        assert_eq!(at(4_102_444_800, 0), "2100-01-01 00:00:00.000000000");
+    }
+}

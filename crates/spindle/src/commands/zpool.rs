@@ -1,0 +1,67 @@
+//! `spindle zpool`: ZFS pools, in OpenZFS's words and forms.
+//!
+//! * `import`: what could be imported, and whether a pool opens.
+//! * `list`, `status`, `get`, `history`: a pool's size, devices, properties, past.
+//! * `scrub`: every copy of every block, checked; `debug`: what lies on the devices.
+//! * [`opened`]: a pool with all that these show.
+//! * [`tree`]: names of vdevs, and how they are grouped.
+//! * [`reason`]: what is the matter with a pool, and what to do.
+//!
+//! Each command opens the pools on the devices for reading, does its one thing, and closes them.
+
+mod debug;
+mod get;
+mod history;
+mod import;
+mod list;
+mod opened;
+mod reason;
+mod scrub;
+mod status;
+mod tree;
+
+use crate::commands::Failure;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// What `spindle zpool` takes.
+#[derive(Args)]
+pub struct ZpoolArgs {
+    #[command(subcommand)]
+    command: ZpoolCommand,
+}
+
+#[derive(Subcommand)]
+enum ZpoolCommand {
+    /// List pools that can be imported, or check that one opens, as zpool import does
+    Import(import::ImportArgs),
+    /// List pools with their sizes, as zpool list does
+    List(list::ListArgs),
+    /// Print how pools and their devices are, as zpool status does
+    Status(status::StatusArgs),
+    /// Print properties of pools, as zpool get does
+    Get(get::GetArgs),
+    /// Print what was done to pools, as zpool history does
+    History(history::HistoryArgs),
+    /// Read and check every copy of every block of a pool
+    Scrub(scrub::ScrubArgs),
+    /// Print what lies on the devices, as zdb does
+    #[command(subcommand)]
+    Debug(debug::DebugCommand),
+}
+
+/// Carries out a command on the pools of these devices.
+///
+/// # Errors
+/// With the line to print.
+pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    match args.command {
+        ZpoolCommand::Import(args) => import::run(&args, devices),
+        ZpoolCommand::List(args) => list::run(&args, devices),
+        ZpoolCommand::Status(args) => status::run(&args, devices),
+        ZpoolCommand::Get(args) => get::run(&args, devices),
+        ZpoolCommand::History(args) => history::run(&args, devices),
+        ZpoolCommand::Scrub(args) => scrub::run(&args, devices),
+        ZpoolCommand::Debug(command) => debug::run(command, devices),
+    }
+}

@@ -1,0 +1,151 @@
+//! `zpool get`: properties of pools, one a line.
+
+use super::opened::Opened;
+use crate::commands::zfs::get::{Column, Row, Sources, Widths, pair, table};
+use crate::commands::zfs::json;
+use crate::commands::{Failure, print, say};
+use crate::pools::Pools;
+use clap::Args;
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+use zfs::dsl::property::set::Origin;
+use zfs::spa::property::{POOL_PROPERTIES, PoolProperty, PoolView, is_known_name};
+
+#[derive(Args)]
+pub struct GetArgs {
+    /// For scripts: no heads, columns divided by tabs
+    #[arg(short = 'H')]
+    scripted: bool,
+    /// Numbers in full
+    #[arg(short = 'p')]
+    literal: bool,
+    /// As JSON
+    #[arg(short = 'j', long = "json")]
+    json: bool,
+    /// Numbers as numbers, with -j
+    #[arg(long = "json-int", requires = "json")]
+    numbers: bool,
+    /// Pools by their GUIDs, with -j
+    #[arg(long = "json-pool-key-guid", requires = "json")]
+    by_guid: bool,
+    /// Columns: name, property, value, source; all
+    #[arg(short = 'o', value_name = "COLUMN,...")]
+    columns: Option<String>,
+    /// Properties, with commas between; `all` for all
+    #[arg(value_name = "PROPERTY,...")]
+    properties: String,
+    /// Pools; all where none are named
+    names: Vec<String>,
+}
+
+/// A property of a pool by its name, as shown; nothing where it has none of that name.
+pub fn shown(view: &PoolView, name: &str, literal: bool) -> Option<(String, Origin)> {
+    if let Some(property) = PoolProperty::find(name) {
+        return Some(view.get(property, literal));
+    }
+    if let Some(state) = view.feature(name) {
+        return Some((state.to_owned(), Origin::Local));
+    }
+    let user = view.user.iter().find(|(known, _)| known == name);
+    user.map(|(_, text)| (text.clone(), Origin::Local))
+}
+
+/// The width of a property's column, and whether it grows with values.
+pub fn width(name: &str) -> (usize, bool) {
+    match PoolProperty::find(name) {
+        Some(property) => (property.width(), property.flexible()),
+        None => (name.len(), true),
+    }
+}
+
+pub fn run(args: &GetArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    let columns = match args.columns.as_deref() {
+        Some("all") | None => Column::list(None)?,
+        some => Column::list(some)?,
+    };
+    if columns.contains(&Column::Received) {
+        return Err(Failure::usage("invalid column name 'received'"));
+    }
+    let sources = Sources::list(None)?;
+    let asked: Vec<&str> = match args.properties.as_str() {
+        "all" => Vec::new(),
+        names => names.split(',').collect(),
+    };
+    if let Some(name) = asked.iter().find(|name| !is_known_name(name)) {
+        return Err(Failure::usage(format!("bad property list: invalid property '{name}'")));
+    }
+    let pools = Pools::find(devices)?;
+    let missing = |name: &str| format!("Cannot get properties of {name}: no such pool available.");
+    let (opened, failed) = Opened::all(&pools, &args.names, missing)?;
+    let (mut rows, mut widths) = (Vec::new(), Widths::default());
+    let literal = args.literal || args.numbers;
+    let mut objects = Map::new();
+    for one in &opened {
+        let view = &one.view;
+        let names: Vec<String> = match asked.is_empty() {
+            false => asked.iter().map(|name| (*name).to_owned()).collect(),
+            true => {
+                let native = POOL_PROPERTIES.iter().filter(|property| property.visible);
+                let native = native.map(|property| property.name.to_owned());
+                let user = view.user.iter().map(|(name, _)| name.clone());
+                native.chain(user).chain(view.feature_names()).collect()
+            }
+        };
+        widths.name = widths.name.max(view.name.len());
+        let mut own = Vec::new();
+        for asked in &names {
+            let property = PoolProperty::find(asked).map_or(asked.as_str(), |known| known.name);
+            let (least, grows) = width(property);
+            widths.property = widths.property.max(property.len());
+            widths.value = widths.value.max(least);
+            let Some((value, origin)) = shown(view, property, literal) else { continue };
+            let is_feature = property.contains('@');
+            if (grows || literal) && !is_feature {
+                widths.value = widths.value.max(value.len());
+            }
+            let (name, property) = (view.name.clone(), property.to_owned());
+            own.push(Row { name, property, value, received: None, origin });
+        }
+        if args.json {
+            let properties: Map<String, Value> =
+                own.iter().map(|row| pair(row, args.numbers)).collect();
+            let mut object = pool(one, true, args.numbers);
+            object.insert("properties".to_owned(), Value::Object(properties));
+            let key = if args.by_guid { view.guid.to_string() } else { view.name.clone() };
+            objects.insert(key, Value::Object(object));
+        } else {
+            rows.extend(own.into_iter().filter(|row| sources.has(&row.origin)));
+        }
+    }
+    if !args.json {
+        print(&table(&rows, &columns, args.scripted, &widths))?;
+    } else if !failed {
+        let mut object = json::schema("zpool get");
+        object.insert("pools".to_owned(), Value::Object(objects));
+        print(&json::line(object))?;
+    }
+    if opened.is_empty() && !failed && !args.scripted && !args.json {
+        say("no pools available");
+    }
+    if failed { Err(Failure::said()) } else { Ok(()) }
+}
+
+/// The version of file systems that this software knows.
+const FILE_SYSTEM_VERSION: &str = "5";
+/// The version of pools.
+const POOL_VERSION: &str = "5000";
+
+/// What JSON says of a pool itself.
+pub fn pool(opened: &Opened, with_type: bool, numbers: bool) -> Map<String, Value> {
+    let view = &opened.view;
+    let mut object = Map::new();
+    object.insert("name".to_owned(), view.name.clone().into());
+    if with_type {
+        object.insert("type".to_owned(), "POOL".into());
+    }
+    object.insert("state".to_owned(), view.health.clone().into());
+    object.insert("pool_guid".to_owned(), json::value(&view.guid.to_string(), numbers));
+    object.insert("spa_version".to_owned(), json::value(POOL_VERSION, numbers));
+    object.insert("zpl_version".to_owned(), json::value(FILE_SYSTEM_VERSION, numbers));
+    object
+}

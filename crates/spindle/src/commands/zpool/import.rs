@@ -1,0 +1,332 @@
+//! `zpool import`: which pools the devices hold, as OpenZFS lists them; and whether one opens.
+//!
+//! There is no daemon to hand a pool to. `import POOL -o readonly=on` opens it, says that it can be read, and with
+//! which words; it does not stay open. Importing for writing is refused.
+//!
+//! A pool that opens is shown as its own configuration has it, so that vdevs without a device are there; one that does
+//! not is shown as its devices' labels have it.
+//!
+//! Source: OpenZFS 2.3, `zpool_main.c`.
+
+use super::opened::devices;
+use super::reason::{Importable, Reason};
+use super::tree::{self, CLASSES, Devices, Naming};
+use crate::commands::clock::Zone;
+use crate::commands::{Failure, print, say};
+use crate::pools::Pools;
+use clap::Args;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::rc::Rc;
+use zfs::ZfsError;
+use zfs::show;
+use zfs::spa::health::{self, Cause, Health, VdevHealth};
+use zfs::spa::state::State;
+use zfs::spa::{FoundPool, OpenError, PoolState};
+use zfs_format::features::Feature;
+use zfs_format::uberblock::{VERSION_BEFORE_FEATURES, VERSION_FEATURES};
+use zfs_format::vdev::{Vdev, VdevKind};
+
+/// The names' column is at least so wide.
+const NAME_MIN: usize = 10;
+
+#[derive(Args)]
+pub struct ImportArgs {
+    /// Options: readonly=on
+    #[arg(short = 'o', value_name = "OPTION=VALUE")]
+    options: Vec<String>,
+    /// Mount nothing, which holds without it too
+    #[arg(short = 'N')]
+    no_mounts: bool,
+    /// Also a pool that another host had last
+    #[arg(short = 'f')]
+    force: bool,
+    /// Where file systems would be mounted below; nothing is mounted here
+    #[arg(short = 'R', value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Destroyed pools alone
+    #[arg(short = 'D')]
+    destroyed: bool,
+    /// All pools
+    #[arg(short = 'a')]
+    all: bool,
+    /// A pool, by its name or GUID; without one, pools are listed
+    pool: Option<String>,
+}
+
+/// A pool as it is listed.
+struct Listed {
+    health: VdevHealth,
+    state: Option<State>,
+    devices: Devices,
+    version: u64,
+    lacks_features: Option<bool>,
+    barred: Option<Reason>,
+    /// Features that are not known.
+    features: Vec<String>,
+}
+
+pub fn run(args: &ImportArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    let mut read_only = false;
+    for option in args.options.iter().flat_map(|options| options.split(',')) {
+        match option {
+            "readonly=on" | "ro" => read_only = true,
+            "readonly=off" | "rw" => read_only = false,
+            other => {
+                return Err(Failure::usage(format!(
+                    "'-o {other}': only readonly=on has a meaning where a pool is opened and closed again"
+                )));
+            }
+        }
+    }
+    // Whether and where something would be mounted says nothing: nothing is.
+    let _ = (args.no_mounts, &args.root);
+    let pools = Pools::find(devices)?;
+    let wanted = |pool: &&Rc<FoundPool>| (pool.state == PoolState::Destroyed) == args.destroyed;
+    match &args.pool {
+        None if !args.all => {
+            let chosen: Vec<&Rc<FoundPool>> = pools.found.iter().filter(wanted).collect();
+            if chosen.is_empty() {
+                say("no pools available to import");
+                return Ok(());
+            }
+            let mut text = String::new();
+            for (n, found) in chosen.into_iter().enumerate() {
+                if n > 0 {
+                    text.push('\n');
+                }
+                let listed = listed(&pools, found);
+                write_pool(&mut text, found, &listed);
+            }
+            print(&text)
+        }
+        None => {
+            let mut failed = false;
+            for found in pools.found.iter().filter(wanted) {
+                if let Err(failure) = import(&pools, found, read_only, args) {
+                    say(&failure.message);
+                    failed = true;
+                }
+            }
+            if failed { Err(Failure::said()) } else { Ok(()) }
+        }
+        Some(name) => match pools.named(name)? {
+            Some(found) => import(&pools, found, read_only, args),
+            None => Err(Failure::failed(format!("cannot import '{name}': no such pool available"))),
+        },
+    }
+}
+
+/// This host's number, by which pools know who had them last; 0 where it has none.
+fn host_id() -> u64 {
+    let bytes = std::fs::read("/etc/hostid").unwrap_or_default();
+    bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes).into())
+}
+
+fn import(
+    pools: &Pools,
+    found: &Rc<FoundPool>,
+    read_only: bool,
+    args: &ImportArgs,
+) -> Result<(), Failure> {
+    let name = &found.name;
+    if !read_only {
+        return Err(Failure::failed(format!(
+            "cannot import '{name}': pools are opened for reading alone: add -o readonly=on"
+        )));
+    }
+    let last = found.number("hostid").unwrap_or(0);
+    if last != 0 && last != host_id() && found.state == PoolState::Active && !args.force {
+        let zone = Zone::local();
+        let host = found.text("hostname").unwrap_or_else(|| "<unknown>".to_owned());
+        let when = found.uberblock.as_ref().map_or(0, |uberblock| uberblock.timestamp);
+        let when = show::date(when, &|at| zone.offset(at));
+        say(&format!("cannot import '{name}': pool was previously in use from another system."));
+        say(&format!("Last accessed by {host} (hostid={last:x}) at {when}"));
+        say("The pool can be imported, use 'zpool import -f' to import the pool.");
+        return Err(Failure::said());
+    }
+    let failed = |error: OpenError| Failure::failed(format!("cannot import '{name}': {error}"));
+    let spa = pools.try_open(found).map_err(failed)?;
+    let text = format!(
+        "pool '{}' opens for reading, at transaction group {}",
+        spa.name, spa.uberblock.txg
+    );
+    let next = "there is no daemon that keeps it open: give the same -d to `spindle zfs`, `zpool` and `mount`";
+    print(&format!("{text}; {next}\n"))
+}
+
+/// Features of a label that are not known.
+fn unknown_features(found: &FoundPool) -> Vec<String> {
+    let list = found.config.list("features_for_read").ok().flatten();
+    let pairs = list.map(|list| list.pairs.as_slice()).unwrap_or_default();
+    let names = pairs.iter().map(|(name, _)| name.to_string());
+    names.filter(|name| Feature::find(name).is_none()).collect()
+}
+
+fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
+    let (devices, _) = devices(pools, found);
+    let present: BTreeSet<u64> = found.members.keys().copied().collect();
+    let version = found.number("version").unwrap_or(VERSION_FEATURES);
+    let opened = pools.try_open(found);
+    let barred = match &opened {
+        Ok(_) => None,
+        Err(OpenError::Version { .. }) => Some(Reason::VersionNewer),
+        Err(OpenError::Features { .. }) => Some(Reason::Features),
+        Err(_) if version > VERSION_BEFORE_FEATURES && version != VERSION_FEATURES => {
+            Some(Reason::VersionNewer)
+        }
+        Err(_) => Some(Reason::Metadata),
+    };
+    if let Ok(spa) = opened {
+        let pool = Rc::clone(&spa);
+        let done = pools.wait(async move {
+            let view = pool.view(String::new(), 0).await?;
+            Ok::<_, ZfsError>((
+                view.lacks_features(),
+                pool.state().await?,
+                pool.classified().await?,
+            ))
+        });
+        let (lacks_features, state, root) = match done {
+            Ok((lacks, state, root)) => (Some(lacks), Some(state), root),
+            Err(_) => (None, None, spa.vdevs.clone()),
+        };
+        let health = health::of_pool(&root, &present, false);
+        let (version, features) = (spa.uberblock.version, Vec::new());
+        return Listed { health, state, devices, version, lacks_features, barred, features };
+    }
+    let tops_missing = (found.tops.len() as u64) < found.tops_expected;
+    let mut health = health::of_pool(&root(found), &present, tops_missing);
+    if health.health <= Health::Degraded {
+        health.health = Health::Unavailable;
+    }
+    let features = unknown_features(found);
+    Listed { health, state: None, devices, version, lacks_features: None, barred, features }
+}
+
+/// The tree as labels have it.
+fn root(found: &FoundPool) -> Vdev {
+    Vdev {
+        kind: VdevKind::Root,
+        id: 0,
+        guid: found.guid,
+        path: None,
+        ashift: None,
+        asize: None,
+        metaslab_array: None,
+        metaslab_shift: None,
+        is_log: None,
+        allocation_bias: None,
+        dtl: None,
+        create_txg: None,
+        children: found.tops.values().cloned().collect(),
+        other: Vec::new(),
+    }
+}
+
+// Writing to a string can't fail.
+fn write_pool(out: &mut String, found: &FoundPool, listed: &Listed) {
+    let comment = found.text("comment");
+    let indent = if comment.is_some() { " " } else { "" };
+    let compatibility = found.text("compatibility").unwrap_or_else(|| "off".to_owned());
+    let hosts = (found.number("hostid").unwrap_or(0), host_id());
+    let importable = Importable {
+        health: &listed.health,
+        state: found.state,
+        hosts,
+        version: listed.version,
+        lacks_features: listed.lacks_features,
+        compatibility: &compatibility,
+        barred: listed.barred,
+    };
+    let reason = importable.reason();
+    let state = listed.health.health.name();
+    let destroyed = if found.state == PoolState::Destroyed { " (DESTROYED)" } else { "" };
+    let (name, guid) = (&found.name, found.guid);
+    let _ = writeln!(out, "{indent}  pool: {name}\n{indent}    id: {guid}");
+    let _ = writeln!(out, "{indent} state: {state}{destroyed}");
+    let indented = |text: &str| text.replace("\n\t", &format!("\n\t{indent}"));
+    if let Some(status) = reason.of_import() {
+        let _ = write!(out, "{indent}status: {}", indented(status));
+        if reason == Reason::Features {
+            listed.features.iter().for_each(|feature| {
+                let _ = writeln!(out, "\t{feature}");
+            });
+        }
+    }
+    let action = indented(reason.import_action(listed.health.health));
+    let _ = write!(out, "{indent}action: {action}");
+    if let Some(comment) = comment {
+        let _ = writeln!(out, "comment: {comment}");
+    }
+    if listed.barred == Some(Reason::Metadata) && listed.health.cause.is_none() {
+        if found.state == PoolState::Destroyed {
+            let text = "The pool was destroyed, but can be imported using the '-Df' flags.";
+            let _ = writeln!(out, "\t{indent}{text}");
+        } else if found.state != PoolState::Exported {
+            let text = "The pool may be active on another system, but can be imported using";
+            let _ = writeln!(out, "\t{indent}{text}\n\t{indent}the '-f' flag.");
+        }
+    }
+    if let Some(page) = reason.page() {
+        let _ = writeln!(out, "{indent}   see: https://openzfs.github.io/openzfs-docs/msg/{page}");
+    }
+    let _ = write!(out, "{indent}config:\n\n");
+    let naming = Naming::default();
+    let width = tree::width(&listed.health, Some(name), 0, &listed.devices, naming).max(NAME_MIN);
+    node(out, &listed.health, Some(name), 0, listed, width);
+    if let Some(state) = &listed.state {
+        for (head, devices) in [("cache", &state.cache), ("spares", &state.spares)] {
+            if !devices.is_empty() {
+                let _ = writeln!(out, "\t{head}");
+            }
+            for device in devices {
+                let _ = writeln!(out, "\t  {}", tree::name(device, 0, &listed.devices, naming));
+            }
+        }
+    }
+    for (of, head) in CLASSES {
+        let tops = tree::of_class(&listed.health, of);
+        if !tops.is_empty() {
+            let _ = writeln!(out, "\t{head}\t");
+        }
+        tops.iter().for_each(|top| node(out, top, None, 2, listed, width));
+    }
+    if reason == Reason::MissingTop {
+        let _ = writeln!(
+            out,
+            "\n\t{indent}Additional devices are known to be part of this pool, though their\n\t{indent}exact \
+             configuration cannot be determined."
+        );
+    }
+}
+
+fn node(
+    out: &mut String,
+    node_: &VdevHealth,
+    pool: Option<&str>,
+    depth: usize,
+    listed: &Listed,
+    width: usize,
+) {
+    if matches!(node_.vdev.kind, VdevKind::Hole | VdevKind::Missing) {
+        return;
+    }
+    let name = match pool {
+        Some(pool) => pool.to_owned(),
+        None => tree::name(&node_.vdev, node_.children.len(), &listed.devices, Naming::default()),
+    };
+    let (width_here, state) = (width.saturating_sub(depth), node_.health.name());
+    let _ = write!(out, "\t{:depth$}{name:<width_here$}  {state}", "");
+    let cause = node_.cause.filter(|cause| *cause != Cause::Spared);
+    let _ = writeln!(out, "{}", cause.map_or(String::new(), |cause| format!("  {}", cause.text())));
+    for child in &node_.children {
+        let apart = pool.is_some()
+            && zfs::spa::space::Class::of(&child.vdev) != zfs::spa::space::Class::Normal;
+        if !apart {
+            node(out, child, None, depth + 2, listed, width);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A pool with all that the commands show of it.
+
+use super::tree::Devices;
+use crate::commands::{Failure, say};
+use crate::pools::Pools;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use zfs::ZfsError;
+use zfs::spa::health::{self, VdevHealth};
+use zfs::spa::property::PoolView;
+use zfs::spa::state::State;
+use zfs::spa::{FoundPool, Spa};
+use zfs_format::label;
+use zfs_format::vdev::{Vdev, VdevKind};
+
+/// A pool that is open.
+pub struct Opened {
+    /// It.
+    pub spa: Rc<Spa>,
+    /// Its properties.
+    pub view: PoolView,
+    /// What goes on in it.
+    pub state: State,
+    /// Damaged objects, as `DATASET:<0xOBJECT>`.
+    pub damaged: Vec<String>,
+    /// How its vdevs are.
+    pub health: VdevHealth,
+    /// Names of its devices, spares and cache devices among them.
+    pub devices: Devices,
+    /// Bytes of its devices.
+    pub sizes: BTreeMap<u64, u64>,
+}
+
+/// Names and sizes of the devices that were found for a pool.
+pub fn devices(pools: &Pools, found: &FoundPool) -> (Devices, BTreeMap<u64, u64>) {
+    let all = found.members.values().chain(&pools.auxiliary);
+    let (mut names, mut sizes) = (Devices::new(), BTreeMap::new());
+    for member in all {
+        names.insert(member.guid, pools.name_of(&member.device));
+        sizes.insert(member.guid, member.device.geometry().capacity.bytes());
+    }
+    (names, sizes)
+}
+
+/// Bytes of a device that ZFS can use.
+pub fn usable(bytes: u64) -> u64 {
+    let whole = bytes - bytes % label::LABEL_BYTES;
+    whole.saturating_sub(label::DATA_START + label::DATA_END)
+}
+
+/// Bytes that a vdev could have, by its devices' sizes; nothing where a device is missing.
+fn possible(vdev: &Vdev, sizes: &BTreeMap<u64, u64>) -> Option<u64> {
+    if vdev.is_leaf() {
+        return sizes.get(&vdev.guid).map(|bytes| usable(*bytes));
+    }
+    let below: Option<Vec<u64>> =
+        vdev.children.iter().map(|child| possible(child, sizes)).collect();
+    let least = below?.into_iter().min()?;
+    match &vdev.kind {
+        VdevKind::Raidz(_) => Some(least * vdev.children.len() as u64),
+        VdevKind::Mirror | VdevKind::Replacing | VdevKind::Spare => Some(least),
+        _ => None,
+    }
+}
+
+/// Bytes that a top-level vdev could grow by, in whole metaslabs.
+pub fn expandable(vdev: &Vdev, sizes: &BTreeMap<u64, u64>) -> u64 {
+    let (Some(asize), Some(shift @ 1..64)) = (vdev.asize, vdev.metaslab_shift) else { return 0 };
+    let more = possible(vdev, sizes).unwrap_or(0).saturating_sub(asize);
+    more >> shift << shift
+}
+
+impl Opened {
+    /// Opens a pool and works out all that is shown.
+    ///
+    /// # Errors
+    /// It can't be opened, or something that is shown can't be had.
+    pub fn open(pools: &Pools, found: &Rc<FoundPool>) -> Result<Opened, Failure> {
+        let spa = pools.open_found(found)?;
+        let (devices, sizes) = devices(pools, found);
+        let present: BTreeSet<u64> = found.members.keys().copied().collect();
+        let more = spa.vdevs.children.iter().map(|top| expandable(top, &sizes)).sum();
+        let pool = Rc::clone(&spa);
+        let done = pools.wait(async move {
+            let root = pool.classified().await?;
+            let health = health::of_pool(&root, &present, false);
+            let view = pool.view(health.health.name().to_owned(), more).await?;
+            let state = pool.state().await?;
+            let mut damaged = Vec::new();
+            if !state.damaged.is_empty() {
+                let catalog = pool.catalog(view.space.capacity).await?;
+                for (dataset, object) in &state.damaged {
+                    // One that was destroyed since has no name any more.
+                    let name = catalog.dataset_name(*dataset).await;
+                    let name = name.unwrap_or_else(|_| format!("<{dataset:#x}>"));
+                    damaged.push(format!("{name}:<{object:#x}>"));
+                }
+            }
+            Ok((view, state, health, damaged))
+        });
+        let failed =
+            |error: ZfsError| Failure::failed(format!("cannot open '{}': {error}", found.name));
+        let (view, state, health, damaged) = done.map_err(failed)?;
+        Ok(Opened { spa, view, state, damaged, health, devices, sizes })
+    }
+
+    /// The pools that were named, or all; those that can't be had are said, and `failed` is set.
+    ///
+    /// # Errors
+    /// A name stands for several.
+    pub fn all(
+        pools: &Pools,
+        names: &[String],
+        no_pool: impl Fn(&str) -> String,
+    ) -> Result<(Vec<Opened>, bool), Failure> {
+        let (chosen, mut failed) = pools.chosen(names, no_pool)?;
+        let mut opened = Vec::new();
+        for found in &chosen {
+            match Opened::open(pools, found) {
+                Ok(one) => opened.push(one),
+                Err(failure) => {
+                    say(&failure.message);
+                    failed = true;
+                }
+            }
+        }
+        Ok((opened, failed))
+    }
+}
+
+/// What is said of a pool that isn't there.
+pub fn no_pool(name: &str) -> String {
+    format!("cannot open '{name}': no such pool")
+}

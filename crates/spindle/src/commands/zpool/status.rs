@@ -1,0 +1,537 @@
+//! `zpool status`: how pools and their devices are, what goes on in them, and what to do.
+//!
+//! Errors of reading, writing and checksums are of this one opening, so they are zero at first; what scrubs found is
+//! in the log of errors, and is counted.
+//!
+//! Source: OpenZFS 2.3, `zpool_main.c`.
+
+use super::get::pool;
+use super::list::{auxiliary, class_name, spare_state, vdev_info};
+use super::opened::{Opened, no_pool};
+use super::reason::{self, Reason};
+use super::tree::{self, CLASSES, Naming};
+use crate::commands::clock::Zone;
+use crate::commands::zfs::json;
+use crate::commands::{Failure, print};
+use crate::pools::Pools;
+use clap::Args;
+use serde_json::{Map, Value};
+use std::fmt::Write;
+use std::path::PathBuf;
+use zfs::show;
+use zfs::spa::health::{Health, VdevHealth};
+use zfs::spa::space::Class;
+use zfs_format::dsl::scan::Scan;
+use zfs_format::vdev::{Rebuild, VdevKind};
+
+/// The names' column is at least so wide.
+const NAME_MIN: usize = 10;
+/// Where OpenZFS's pages about troubles are.
+const PAGES: &str = "https://openzfs.github.io/openzfs-docs/msg";
+
+#[derive(Args)]
+pub struct StatusArgs {
+    /// With the list of damaged objects
+    #[arg(short = 'v')]
+    verbose: bool,
+    /// Devices by their whole paths
+    #[arg(short = 'P')]
+    paths: bool,
+    /// Vdevs by their GUIDs
+    #[arg(short = 'g')]
+    guids: bool,
+    /// Numbers in full
+    #[arg(short = 'p')]
+    literal: bool,
+    /// Only pools with troubles
+    #[arg(short = 'x')]
+    troubled: bool,
+    /// As JSON
+    #[arg(short = 'j', long = "json")]
+    json: bool,
+    /// Numbers as numbers, with -j
+    #[arg(long = "json-int", requires = "json")]
+    numbers: bool,
+    /// Pools by their GUIDs, with -j
+    #[arg(long = "json-pool-key-guid", requires = "json")]
+    by_guid: bool,
+    /// Pools; all where none are named
+    names: Vec<String>,
+}
+
+/// How a status is written.
+struct Form<'a> {
+    naming: Naming,
+    verbose: bool,
+    width: usize,
+    literal: bool,
+    numbers: bool,
+    clock: show::Clock<'a>,
+}
+
+pub fn run(args: &StatusArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    let pools = Pools::find(devices)?;
+    let (opened, failed) = Opened::all(&pools, &args.names, no_pool)?;
+    let zone = Zone::local();
+    let clock = |at| zone.offset(at);
+    let naming = Naming { paths: args.paths, guids: args.guids, missing_by_guid: true };
+    let (mut text, mut objects) = (String::new(), Map::new());
+    let mut shown = 0;
+    for one in &opened {
+        let reason = reason::of_open(one);
+        if args.troubled && !reason.is_trouble() {
+            if !args.names.is_empty() && !args.json {
+                let _ = writeln!(text, "pool '{}' is healthy", one.view.name);
+            }
+            continue;
+        }
+        let width = tree::width(&one.health, Some(&one.view.name), 0, &one.devices, naming);
+        let spare_width =
+            |width: usize, vdev| width.max(tree::name(vdev, 0, &one.devices, naming).len() + 2);
+        let width = one.state.spares.iter().chain(&one.state.cache).fold(width, spare_width);
+        let literal = args.literal || args.numbers;
+        let form = Form {
+            naming,
+            verbose: args.verbose,
+            width: width.max(NAME_MIN),
+            literal,
+            numbers: args.numbers,
+            clock: &clock,
+        };
+        if args.json {
+            let view = &one.view;
+            let key = if args.by_guid { view.guid.to_string() } else { view.name.clone() };
+            objects.insert(key, Value::Object(as_json(one, reason, &form)));
+        } else {
+            if shown > 0 {
+                text.push('\n');
+            }
+            as_text(&mut text, one, reason, &form);
+        }
+        shown += 1;
+    }
+    if args.json {
+        let mut object = json::schema("zpool status");
+        object.insert("pools".to_owned(), Value::Object(objects));
+        print(&json::line(object))?;
+    } else {
+        if opened.is_empty() && !failed {
+            text.push_str("no pools available\n");
+        } else if args.troubled && args.names.is_empty() && shown == 0 && !failed {
+            text.push_str("all pools are healthy\n");
+        }
+        print(&text)?;
+    }
+    if failed { Err(Failure::said()) } else { Ok(()) }
+}
+
+// Writing to a string can't fail.
+fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
+    let _ = write!(out, "  pool: {}\n state: {}\n", one.view.name, one.view.health);
+    if let Some((status, action)) = reason.of_open() {
+        let _ = write!(out, "status: {status}action: {action}");
+    }
+    if let Some(page) = reason.page() {
+        let _ = writeln!(out, "   see: {PAGES}/{page}");
+    }
+    scans(out, one, form);
+    removal(out, one, form);
+    let space = &one.view.space;
+    if let Some(made) = one.state.checkpoint_time {
+        let (date, held) = (show::date(made, form.clock), show::count(space.checkpoint));
+        let _ = writeln!(out, "checkpoint: created {date}, consumes {held}");
+    }
+    expansion(out, one, form);
+    let width = form.width;
+    let _ = write!(
+        out,
+        "config:\n\n\t{:<width$}  {:<8} {:>5} {:>5} {:>5}\n",
+        "NAME", "STATE", "READ", "WRITE", "CKSUM"
+    );
+    vdev(out, one, &one.health, Some(&one.view.name), 0, form);
+    for (of, name) in CLASSES {
+        let tops = tree::of_class(&one.health, of);
+        if !tops.is_empty() {
+            let _ = writeln!(out, "\t{name}\t");
+        }
+        tops.iter().for_each(|top| vdev(out, one, top, None, 2, form));
+    }
+    if !one.state.cache.is_empty() {
+        out.push_str("\tcache\n");
+        let cache = one.state.cache.iter().map(|device| auxiliary(one, device));
+        cache.for_each(|node| vdev(out, one, &node, None, 2, form));
+    }
+    if !one.state.spares.is_empty() {
+        out.push_str("\tspares\n");
+        for device in &one.state.spares {
+            let node = auxiliary(one, device);
+            let name = tree::name(device, 0, &one.devices, form.naming);
+            let state = spare_state(one, &node);
+            let width = width - 2;
+            let _ = write!(out, "\t  {name:<width$}  {state:<8}");
+            let why = if state == "INUSE" { "  currently in use" } else { "" };
+            let _ = writeln!(out, "{}", if node.cause.is_some() { "  cannot open" } else { why });
+        }
+    }
+    match one.state.errors {
+        0 => out.push_str("\nerrors: No known data errors\n"),
+        many if !form.verbose => {
+            let _ = writeln!(out, "\nerrors: {many} data errors, use '-v' for a list");
+        }
+        _ => {
+            let head = "Permanent errors have been detected in the following files:";
+            let _ = writeln!(out, "\nerrors: {head}\n");
+            for place in &one.damaged {
+                let _ = writeln!(out, "        {place}");
+            }
+        }
+    }
+}
+
+fn vdev(
+    out: &mut String,
+    one: &Opened,
+    node: &VdevHealth,
+    pool: Option<&str>,
+    depth: usize,
+    form: &Form<'_>,
+) {
+    if matches!(node.vdev.kind, VdevKind::Indirect(_)) {
+        return;
+    }
+    let name = match pool {
+        Some(pool) => pool.to_owned(),
+        None => tree::name(&node.vdev, node.children.len(), &one.devices, form.naming),
+    };
+    let (width, state) = (form.width.saturating_sub(depth), node.health.name());
+    let _ = write!(out, "\t{:depth$}{name:<width$}  {state:<8} {:>5} {:>5} {:>5}", "", 0, 0, 0);
+    let is_gone = node.vdev.is_leaf() && node.health == Health::Unavailable;
+    match (&node.vdev.path, node.cause) {
+        (Some(path), _) if is_gone => {
+            let _ = write!(out, "  was {path}");
+        }
+        (_, Some(cause)) => {
+            let _ = write!(out, "  {}", cause.text());
+        }
+        _ => {}
+    }
+    let says = |name| zfs::spa::space::other_number(&node.vdev, name) == Some(1);
+    if says("removing") {
+        out.push_str("  (removing)");
+    } else if says("non_allocating") {
+        out.push_str("  (non-allocating)");
+    }
+    out.push('\n');
+    let is_root = pool.is_some();
+    for child in &node.children {
+        let apart = is_root && Class::of(&child.vdev) != Class::Normal;
+        if !apart && !matches!(child.vdev.kind, VdevKind::Hole | VdevKind::Missing) {
+            vdev(out, one, child, None, depth + 2, form);
+        }
+    }
+}
+
+fn scans(out: &mut String, one: &Opened, form: &Form<'_>) {
+    let state = &one.state;
+    let scan = state.scan.as_ref();
+    if let Some(scrub) = scan.filter(|scan| scan.function == 1 && scan.state != 0) {
+        scan_text(out, scrub, form);
+    }
+    let resilver = scan.filter(|scan| scan.function == 2 && scan.state != 0);
+    let resilvered = resilver.map_or(0, |scan| scan.end_time);
+    let active = state.rebuilds.iter().find(|(_, rebuild)| rebuild.state == 1);
+    let complete = state.rebuilds.iter().filter(|(_, rebuild)| rebuild.state == 3);
+    let rebuilt = complete.map(|(_, rebuild)| rebuild.end_time).max().unwrap_or(0);
+    let resilvering = resilver.is_some_and(|scan| scan.state == 1);
+    if let Some(scan) = resilver
+        && (resilvering || active.is_none() && resilvered > rebuilt)
+    {
+        scan_text(out, scan, form);
+    } else if active.is_some() || rebuilt > resilvered {
+        for (id, rebuild) in state.rebuilds.iter().filter(|(_, rebuild)| rebuild.state != 0) {
+            rebuild_text(out, one, *id, rebuild, form);
+        }
+    }
+    if let (Some(made), Some(scan)) = (state.checkpoint_time, scan.filter(|scan| scan.state != 0))
+        && (scan.state == 1 || scan.end_time >= made)
+    {
+        let word = if scan.state == 1 { "skipping" } else { "skipped" };
+        let _ = writeln!(
+            out,
+            "    scan warning: {word} blocks that are only referenced by the checkpoint."
+        );
+    }
+}
+
+fn scan_text(out: &mut String, scan: &Scan, form: &Form<'_>) {
+    let date = |at| show::date(at, form.clock);
+    let is_scrub = scan.function == 1;
+    let (word, did) = if is_scrub { ("scrub", "repaired") } else { ("resilver", "resilvered") };
+    let processed = show::bytes(scan.processed);
+    match scan.state {
+        2 => {
+            let span = show::span(scan.end_time.saturating_sub(scan.start_time));
+            let what = if is_scrub {
+                format!("scrub repaired {processed}")
+            } else {
+                format!("resilvered {processed}")
+            };
+            let (errors, when) = (scan.errors, date(scan.end_time));
+            let _ = writeln!(out, "  scan: {what} in {span} with {errors} errors on {when}");
+        }
+        3 => {
+            let _ = writeln!(out, "  scan: {word} canceled on {}", date(scan.end_time));
+        }
+        _ => {
+            let _ = writeln!(out, "  scan: {word} in progress since {}", date(scan.start_time));
+            let (done, all) = (show::bytes(scan.examined), show::bytes(scan.to_examine));
+            let rest = scan.to_examine.saturating_sub(scan.skipped);
+            let percent = 100.0 * scan.examined as f64 / rest.max(1) as f64;
+            let _ = writeln!(out, "\t{done} / {all} scanned");
+            let _ = writeln!(
+                out,
+                "\t{processed} {did}, {percent:.2}% done, no estimated completion time"
+            );
+        }
+    }
+}
+
+fn rebuild_text(out: &mut String, one: &Opened, id: u64, rebuild: &Rebuild, form: &Form<'_>) {
+    let top = one.health.children.iter().find(|top| top.vdev.id == id);
+    let name = top.map_or(format!("vdev {id}"), |top| {
+        tree::name(&top.vdev, top.children.len(), &one.devices, form.naming)
+    });
+    let date = |at| show::date(at, form.clock);
+    let bytes = show::bytes(rebuild.bytes_rebuilt);
+    let _ = match rebuild.state {
+        3 => {
+            let (span, errors) = (show::span(rebuild.scan_time_ms / 1000), rebuild.errors);
+            let when = date(rebuild.end_time);
+            writeln!(
+                out,
+                "  scan: resilvered ({name}) {bytes} in {span} with {errors} errors on {when}"
+            )
+        }
+        2 => writeln!(out, "  scan: resilver ({name}) canceled on {}", date(rebuild.end_time)),
+        _ => {
+            let (done, all) =
+                (show::bytes(rebuild.bytes_scanned), show::bytes(rebuild.bytes_estimated));
+            let since = date(rebuild.start_time);
+            let _ = writeln!(out, "  scan: resilver ({name}) in progress since {since}");
+            let share =
+                rebuild.bytes_scanned as f64 * 100.0 / (rebuild.bytes_estimated as f64 + 1.0);
+            let _ = writeln!(out, "\t{done} / {all} scanned");
+            let share = share.min(100.0);
+            writeln!(out, "\t{bytes} resilvered, {share:.2}% done, no estimated completion time")
+        }
+    };
+}
+
+fn removal(out: &mut String, one: &Opened, form: &Form<'_>) {
+    let Some(removal) = one.state.removal.as_ref().filter(|removal| removal.state != 0) else {
+        return;
+    };
+    let date = |at| show::date(at, form.clock);
+    let copied = show::count(removal.copied);
+    let _ = match removal.state {
+        2 => {
+            let minutes = removal.end_time.saturating_sub(removal.start_time) / 60;
+            let (hours, minutes) = (minutes / 60, minutes % 60);
+            let (vdev, when) = (removal.vdev, date(removal.end_time));
+            writeln!(
+                out,
+                "remove: Removal of vdev {vdev} copied {copied} in {hours}h{minutes}m, completed on {when}"
+            )
+        }
+        3 => writeln!(
+            out,
+            "remove: Removal of vdev {} canceled on {}",
+            removal.vdev,
+            date(removal.end_time)
+        ),
+        _ => {
+            let all = show::count(removal.to_copy);
+            let share = 100.0 * removal.copied as f64 / removal.to_copy.max(1) as f64;
+            let (vdev, since) = (removal.vdev, date(removal.start_time));
+            let _ = writeln!(out, "remove: Evacuation of vdev {vdev} in progress since {since}");
+            writeln!(out, "\t{copied} copied out of {all}, {share:.2}% done")
+        }
+    };
+    if one.state.mapping_bytes > 0 {
+        let bytes = show::count(one.state.mapping_bytes);
+        let _ = writeln!(out, "\t{bytes} memory used for removed device mappings");
+    }
+}
+
+fn expansion(out: &mut String, one: &Opened, form: &Form<'_>) {
+    let Some(expansion) = one.state.expansion else { return };
+    let top = one.health.children.iter().find(|top| top.vdev.id == expansion.vdev);
+    let name = top.map_or(format!("vdev {}", expansion.vdev), |top| {
+        tree::name(&top.vdev, top.children.len(), &one.devices, Naming::default())
+    });
+    let date = |at| show::date(at, form.clock);
+    let copied = show::count(expansion.copied);
+    let _ = match expansion.state {
+        2 => {
+            let span = show::span(expansion.end_time.saturating_sub(expansion.start_time));
+            let when = date(expansion.end_time);
+            writeln!(out, "expand: expanded {name} copied {copied} in {span}, on {when}")
+        }
+        _ => {
+            let since = date(expansion.start_time);
+            let _ = writeln!(out, "expand: expansion of {name} in progress since {since}");
+            writeln!(out, "\t{copied} copied")
+        }
+    };
+}
+
+fn as_json(one: &Opened, reason: Reason, form: &Form<'_>) -> Map<String, Value> {
+    let mut object = pool(one, false, form.numbers);
+    if let Some((status, action)) = reason.of_open() {
+        object.insert("status".to_owned(), status.into());
+        object.insert("action".to_owned(), action.into());
+    }
+    if let Some(page) = reason.page() {
+        object.insert("msgid".to_owned(), page.into());
+        object.insert("moreinfo".to_owned(), format!("{PAGES}/{page}").into());
+    }
+    if let Some(scan) = one.state.scan.as_ref().filter(|scan| scan.function != 0) {
+        object.insert("scan_stats".to_owned(), scan_json(scan, form));
+    }
+    if let Some(made) = one.state.checkpoint_time {
+        let mut checkpoint = Map::new();
+        checkpoint.insert("state".to_owned(), "EXISTS".into());
+        checkpoint.insert("start_time".to_owned(), time(made, form));
+        let space = one.view.space.checkpoint;
+        checkpoint.insert("space".to_owned(), bytes(space, form));
+        object.insert("checkpoint_stats".to_owned(), Value::Object(checkpoint));
+    }
+    let root = node_json(one, &one.health, Some(&one.view.name), "normal", form);
+    object.insert("vdevs".to_owned(), Value::Object(root.into_iter().collect()));
+    for (of, name) in CLASSES {
+        let tops = tree::of_class(&one.health, of).into_iter();
+        let tops: Map<String, Value> =
+            tops.filter_map(|top| node_json(one, top, None, class_name(of), form)).collect();
+        if !tops.is_empty() {
+            object.insert(name.to_owned(), Value::Object(tops));
+        }
+    }
+    let cache = one.state.cache.iter().map(|device| auxiliary(one, device));
+    let cache: Map<String, Value> =
+        cache.filter_map(|node| node_json(one, &node, None, "l2cache", form)).collect();
+    if !cache.is_empty() {
+        object.insert("l2cache".to_owned(), Value::Object(cache));
+    }
+    let mut spares = Map::new();
+    for device in &one.state.spares {
+        let node = auxiliary(one, device);
+        let name = tree::name(device, 0, &one.devices, form.naming);
+        let mut spare = vdev_info(one, &node, &name, "spare", form.numbers);
+        spare.insert("state".to_owned(), spare_state(one, &node).into());
+        spares.insert(name, Value::Object(spare));
+    }
+    if !spares.is_empty() {
+        object.insert("spares".to_owned(), Value::Object(spares));
+    }
+    object.insert("error_count".to_owned(), count(one.state.errors, form));
+    object
+}
+
+fn bytes(number: u64, form: &Form<'_>) -> Value {
+    let text = if form.literal { number.to_string() } else { show::bytes(number) };
+    json::value(&text, form.numbers)
+}
+
+fn count(number: u64, form: &Form<'_>) -> Value {
+    let text = if form.literal { number.to_string() } else { show::count(number) };
+    json::value(&text, form.numbers)
+}
+
+fn time(at: u64, form: &Form<'_>) -> Value {
+    match (form.literal, at) {
+        (true, _) => json::value(&at.to_string(), form.numbers),
+        (false, 0) => "-".into(),
+        (false, _) => show::date(at, form.clock).into(),
+    }
+}
+
+fn scan_json(scan: &Scan, form: &Form<'_>) -> Value {
+    const FUNCTIONS: [&str; 4] = ["NONE", "SCRUB", "RESILVER", "ERRORSCRUB"];
+    const STATES: [&str; 5] = ["NONE", "SCANNING", "FINISHED", "CANCELED", "ERRORSCRUBBING"];
+    let word = |words: &[&'static str], code: u64| {
+        usize::try_from(code).ok().and_then(|code| words.get(code).copied()).unwrap_or("NONE")
+    };
+    let mut object = Map::new();
+    let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
+    put("function", word(&FUNCTIONS, scan.function).into());
+    put("state", word(&STATES, scan.state).into());
+    put("start_time", time(scan.start_time, form));
+    put("end_time", time(scan.end_time, form));
+    put("to_examine", bytes(scan.to_examine, form));
+    put("examined", bytes(scan.examined, form));
+    put("skipped", bytes(scan.skipped, form));
+    put("processed", bytes(scan.processed, form));
+    put("errors", count(scan.errors, form));
+    Value::Object(object)
+}
+
+fn node_json(
+    one: &Opened,
+    node: &VdevHealth,
+    pool: Option<&str>,
+    class: &str,
+    form: &Form<'_>,
+) -> Option<(String, Value)> {
+    if matches!(node.vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole) {
+        return None;
+    }
+    let name = match pool {
+        Some(pool) => pool.to_owned(),
+        None => tree::name(&node.vdev, node.children.len(), &one.devices, form.naming),
+    };
+    let mut object = vdev_info(one, node, &name, class, form.numbers);
+    let space = one.spa.vdevs.children.iter().find(|top| top.guid == node.vdev.guid);
+    let space = space.and_then(|top| one.view.space.vdevs.get(&top.id));
+    let (allocated, size, deflated) = match (pool, space) {
+        (Some(_), _) => {
+            let all = &one.view.space;
+            let deflated = all.vdevs.values().map(|one| one.deflated).sum();
+            (all.allocated, all.size, deflated)
+        }
+        (None, Some(space)) => (space.allocated, space.size, space.deflated),
+        (None, None) => (0, 0, 0),
+    };
+    let physical = one.sizes.get(&node.vdev.guid).copied().filter(|_| node.vdev.is_leaf());
+    for (name, number) in [
+        ("alloc_space", allocated),
+        ("total_space", size),
+        ("def_space", deflated),
+        ("phys_space", physical.unwrap_or(0)),
+    ] {
+        if number != 0 {
+            object.insert(name.to_owned(), bytes(number, form));
+        }
+    }
+    for name in ["read_errors", "write_errors", "checksum_errors"] {
+        object.insert(name.to_owned(), count(0, form));
+    }
+    if node.children.is_empty() {
+        object.insert("slow_ios".to_owned(), count(0, form));
+    }
+    if let (true, Some(path), Health::Unavailable) =
+        (node.vdev.is_leaf(), &node.vdev.path, node.health)
+    {
+        object.insert("not_present".to_owned(), json::value("1", form.numbers));
+        object.insert("was".to_owned(), path.to_string().into());
+    }
+    let below = node
+        .children
+        .iter()
+        .filter(|child| pool.is_none() || Class::of(&child.vdev) == Class::Normal);
+    let below = below.filter_map(|child| node_json(one, child, None, class, form));
+    let below: Map<String, Value> = below.collect();
+    if !below.is_empty() {
+        object.insert("vdevs".to_owned(), Value::Object(below));
+    }
+    Some((name, Value::Object(object)))
+}

@@ -1,0 +1,209 @@
+//! cp: all that is known of files, going on, staying inside, full targets, damaged pools.
+
+use super::fixture::{Fixture, compare, digest_of, is_root, path_of};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path")
+}
+
+#[test]
+fn a_copy_has_all_that_is_known_of_the_files() {
+    if !is_root() {
+        println!("skipped: owners and devices are for root");
+        return;
+    }
+    for (name, dataset) in [
+        ("single", "t_single"),
+        ("version28", "t_version28@s"),
+        ("bigdir", "t_bigdir/big"),
+        ("xattr-acl", "t_xattr_acl/sa"),
+        ("xattr-acl", "t_xattr_acl/dir"),
+        ("corrupt-z1", "t_corrupt_z1"),
+    ] {
+        let Some(fixture) = Fixture::unpack(name) else { return };
+        let target = tempfile::tempdir().expect("a folder");
+        let out = target.path().join("out");
+        let source = format!("{dataset}:");
+        fixture.prints(&["zfs", "cp", "-r", &source, text(&out)]);
+        assert!(compare(&out, &fixture.entries(dataset), false) > 3, "{name}");
+        // Once more: everything is there already.
+        let again = fixture.output(&["zfs", "cp", "-r", &source, text(&out)]);
+        let said = String::from_utf8_lossy(&again.stderr);
+        assert!(again.status.success() && said.contains("0 files copied"), "{said}");
+        compare(&out, &fixture.entries(dataset), false);
+    }
+}
+
+#[test]
+fn targets_are_chosen_as_cp_chooses_them() {
+    let Some(fixture) = Fixture::unpack("single") else { return };
+    let target = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| target.path().join(name);
+    let modes = "t_single:files/modes";
+    fixture.prints(&["zfs", "cp", "-r", modes, text(&at("copy"))]);
+    assert!(at("copy/m4755").is_file(), "what is not there becomes the copy");
+    assert!(!at("copy/.spindle-unfinished").exists());
+    fixture.prints(&["zfs", "cp", "-r", modes, text(&at("copy"))]);
+    assert!(at("copy/modes/m4755").is_file(), "what is there gets the copy under its name");
+    std::fs::create_dir(at("into")).expect("made");
+    fixture.prints(&["zfs", "cp", "-r", "t_single:files/modes/", text(&at("into"))]);
+    assert!(at("into/m4755").is_file(), "a path with a slash is the content");
+    fixture.prints(&["zfs", "cp", "t_single:files/modes/m4755", text(&at("one"))]);
+    assert!(at("one").is_file());
+    for (arguments, says) in [
+        (vec!["zfs", "cp", modes, text(&at("other"))], "-r copies those"),
+        (vec!["zfs", "cp", "t_single:nope", text(&at("other"))], "there is no such file"),
+    ] {
+        let said = fixture.refusal(&arguments);
+        assert!(said.contains(says), "{said}");
+    }
+    // What differs is kept, unless one is told to replace it.
+    std::fs::write(at("one"), "mine").expect("written");
+    let said = fixture.refusal(&["zfs", "cp", "t_single:files/modes/m4755", text(&at("one"))]);
+    assert!(said.contains("--force replaces it"), "{said}");
+    assert_eq!(std::fs::read(at("one")).expect("read"), b"mine");
+    fixture.prints(&["zfs", "cp", "--force", "t_single:files/modes/m4755", text(&at("one"))]);
+    assert_ne!(std::fs::read(at("one")).expect("read"), b"mine");
+}
+
+#[test]
+fn links_in_the_target_do_not_lead_out_of_it() {
+    let Some(fixture) = Fixture::unpack("single") else { return };
+    let (target, outside) =
+        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    std::os::unix::fs::symlink(outside.path(), target.path().join("files")).expect("a link");
+    let said = fixture.refusal(&["zfs", "cp", "-r", "--force", "t_single:", text(target.path())]);
+    assert!(said.contains("there is something else in the target"), "{said}");
+    assert_eq!(std::fs::read_dir(outside.path()).expect("a folder").count(), 0);
+}
+
+#[test]
+fn a_copy_that_was_killed_goes_on() {
+    if !is_root() {
+        println!("skipped: owners and devices are for root");
+        return;
+    }
+    let Some(fixture) = Fixture::unpack("single") else { return };
+    let target = tempfile::tempdir().expect("a folder");
+    let out = target.path().join("out");
+    let arguments = ["zfs", "cp", "-r", "t_single:files", text(&out)];
+    for wait_ms in [30, 60, 90, 120, 150] {
+        let mut copy =
+            fixture.spindle(&arguments).stderr(Stdio::null()).spawn().expect("it starts");
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        // It may have ended by itself.
+        let _ = copy.kill();
+        if copy.wait().expect("it ended").success() {
+            break;
+        }
+    }
+    if out.join(".spindle-unfinished").exists() || !out.exists() {
+        fixture.prints(&arguments);
+    }
+    let left: Vec<String> =
+        walk(&out).into_iter().filter(|name| name.contains(".spindle-")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let below: Vec<serde_json::Value> = fixture
+        .entries("t_single")
+        .into_iter()
+        .filter_map(|entry| {
+            let mut entry = entry.clone();
+            let path = path_of(&entry).strip_prefix("files/")?.to_owned();
+            entry["path"] = path.into();
+            Some(entry)
+        })
+        .collect();
+    assert!(compare(&out, &below.iter().collect::<Vec<_>>(), false) > 100);
+}
+
+fn walk(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let entry = entry.expect("an entry");
+        names.push(entry.path().to_string_lossy().into_owned());
+        if entry.file_type().expect("a type").is_dir() {
+            names.extend(walk(&entry.path()));
+        }
+    }
+    names
+}
+
+#[test]
+fn a_full_target_is_told_and_goes_on_when_there_is_room() {
+    let Some(fixture) = Fixture::unpack("single") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mount = |size: &str, how: &str| {
+        let options = format!("{how}size={size}");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder.path());
+        mount.output().is_ok_and(|done| done.status.success())
+    };
+    if !is_root() || !mount("1m", "") {
+        println!("skipped: mounting is not allowed");
+        return;
+    }
+    let arguments = ["zfs", "cp", "-r", "t_single:files", text(folder.path())];
+    let full = fixture.output(&arguments);
+    let grown = mount("64m", "remount,");
+    let went_on = fixture.output(&arguments);
+    let files = fixture.entries("t_single").into_iter().filter(|entry| entry["type"] == "file");
+    let files = files.filter(|entry| {
+        path_of(entry).starts_with("files/") && !path_of(entry).contains('\u{fffd}')
+    });
+    let wrong: Vec<&str> = files
+        .filter(|entry| {
+            let path = folder.path().join(path_of(entry));
+            !path.is_file() || Some(&*digest_of(&path)) != entry["sha256"].as_str()
+        })
+        .map(path_of)
+        .collect();
+    let unmounted = Command::new("umount").arg(folder.path()).status().expect("umount runs");
+    assert!(grown && unmounted.success());
+    let said = (full.status.code(), String::from_utf8_lossy(&full.stderr).into_owned());
+    assert!(said.0 == Some(1) && said.1.contains("the target is full"), "{said:?}");
+    let said = String::from_utf8_lossy(&went_on.stderr);
+    assert!(went_on.status.success() && said.contains("were there already"), "{said}");
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// Of a pool without redundancy a block of a file is overwritten: that file is told, all others are copied.
+#[test]
+fn what_is_damaged_takes_nothing_else_with_it() {
+    use std::os::unix::fs::FileExt;
+    let Some(fixture) = Fixture::unpack("single") else { return };
+    let disk = fixture.path().join("disk0.raw");
+    let image = std::fs::read(&disk).expect("read");
+    let entries = fixture.entries("t_single");
+    // What does not compress is stored as it is, and is found by its bytes.
+    let path = "files/random";
+    let whole = fixture.prints(&["zfs", "cat", &format!("t_single:{path}")]);
+    let sample = &whole[8192..8704];
+    let places: Vec<usize> =
+        (0..image.len() / 512).filter(|at| &image[at * 512..][..512] == sample).collect();
+    assert!(!places.is_empty(), "{path} is stored as it is");
+    let file = std::fs::File::options().write(true).open(&disk).expect("it opens");
+    places
+        .iter()
+        .for_each(|at| file.write_all_at(&[0x5a; 512], *at as u64 * 512).expect("overwritten"));
+    let target = tempfile::tempdir().expect("a folder");
+    let out = target.path().join("out");
+    let said = fixture.refusal(&["zfs", "cp", "-r", "t_single:", text(&out)]);
+    assert!(said.contains(path) && said.contains("--skip-damaged copies the rest"), "{said}");
+    assert!(!out.join(path).exists(), "half a file bears no name");
+    let others = entries.iter().filter(|entry| entry["type"] == "file" && path_of(entry) != path);
+    for entry in others.filter(|entry| !path_of(entry).contains('\u{fffd}')) {
+        let copy = digest_of(&out.join(path_of(entry)));
+        assert_eq!(Some(&*copy), entry["sha256"].as_str(), "{}", path_of(entry));
+    }
+    let said = fixture.refusal(&["zfs", "cat", &format!("t_single:{path}")]);
+    assert!(said.contains("it was written up to byte 0"), "{said}");
+    let said = fixture.refusal(&["zfs", "cp", "-r", "--skip-damaged", "t_single:", text(&out)]);
+    assert!(said.contains("bytes 0 to 131072 can't be read, and are zeros in the copy"), "{said}");
+    let copy = std::fs::read(out.join(path)).expect("it is there");
+    assert_eq!(copy.len(), whole.len());
+    assert!(copy[..131_072].iter().all(|byte| *byte == 0), "the block that is missing");
+    assert_eq!(copy[131_072..], whole[131_072..], "the block behind it");
+}

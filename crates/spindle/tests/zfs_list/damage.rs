@@ -1,0 +1,188 @@
+//! Pools with members missing, and folders without pools: states, messages and what to do, in OpenZFS's words.
+
+use crate::{done, images, refused, spindle};
+use std::fs;
+
+fn section<'a>(text: &'a str, head: &str) -> &'a str {
+    let start = text.find(head).unwrap_or_else(|| panic!("{head} is in {text}"));
+    let rest = &text[start + head.len()..];
+    let end = rest.find("\n\n").unwrap_or(rest.len());
+    rest[..end].trim()
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+#[test]
+fn a_pool_is_listed_with_its_devices() {
+    let Some(folder) = images::folder() else { return };
+    let disks = images::unpack(&folder, "log-cache-special");
+    let text = done(disks.path(), &["zpool", "import"]);
+    assert!(
+        text.starts_with(
+            "  pool: t_log_cache_special\n    id: 9614157352010720814\n state: ONLINE\n"
+        ),
+        "{text}"
+    );
+    let lines: Vec<Vec<&str>> = text.lines().map(words).collect();
+    for line in [
+        vec!["t_log_cache_special", "ONLINE"],
+        vec!["mirror-0", "ONLINE"],
+        vec!["disk0.raw", "ONLINE"],
+        vec!["cache"],
+        vec!["disk3.raw"],
+        vec!["special"],
+        vec!["disk4.raw", "ONLINE"],
+        vec!["logs"],
+        vec!["disk2.raw", "ONLINE"],
+    ] {
+        assert!(lines.contains(&line), "{line:?} is in {text}");
+    }
+}
+
+#[test]
+fn a_pool_without_some_of_its_devices_is_degraded_or_gone() {
+    let Some(folder) = images::folder() else { return };
+    let disks = images::unpack(&folder, "z2-5");
+    let lose =
+        |n: u32| fs::remove_file(disks.path().join(format!("disk{n}.raw"))).expect("it was there");
+    lose(3);
+    let text = done(disks.path(), &["zpool", "import"]);
+    assert!(
+        text.contains(
+            " state: DEGRADED\nstatus: One or more devices are missing from the system.\n"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "action: The pool can be imported despite missing or damaged devices.  The\n\tfault"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("see: https://openzfs.github.io/openzfs-docs/msg/ZFS-8000-2Q"), "{text}");
+    let text = done(disks.path(), &["zpool", "status"]);
+    assert_eq!(
+        section(&text, "status: ").lines().next(),
+        Some("One or more devices could not be opened.  Sufficient replicas exist for")
+    );
+    assert!(
+        text.contains("15395343591688839687  UNAVAIL      0     0     0  was /dev/loop3\n"),
+        "{text}"
+    );
+    let listed = done(disks.path(), &["zpool", "list", "-H", "-o", "name,health"]);
+    assert_eq!(listed, "t_z2_5\tDEGRADED\n");
+    lose(0);
+    assert_eq!(
+        done(disks.path(), &["zfs", "list", "-H", "-o", "name"]).lines().next(),
+        Some("t_z2_5")
+    );
+    lose(1);
+    let text = done(disks.path(), &["zpool", "import"]);
+    assert!(
+        text.contains(
+            " state: UNAVAIL\nstatus: One or more devices are missing from the system.\n"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "action: The pool cannot be imported. Attach the missing\n\tdevices and try again.\n"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("UNAVAIL  insufficient replicas\n"), "{text}");
+    let (status, _) = refused(disks.path(), &["zfs", "list"]);
+    assert_eq!(status, 1);
+}
+
+#[test]
+fn a_missing_vdev_of_a_stripe_is_named() {
+    let Some(folder) = images::folder() else { return };
+    let disks = images::unpack(&folder, "stripe-of-two-mirrors");
+    for disk in ["disk2.raw", "disk3.raw"] {
+        fs::remove_file(disks.path().join(disk)).expect("it was there");
+    }
+    let text = done(disks.path(), &["zpool", "import"]);
+    assert!(text.contains(" state: UNAVAIL\n"), "{text}");
+    let lines: Vec<Vec<&str>> = text.lines().map(words).collect();
+    assert!(lines.contains(&vec!["mirror-0", "ONLINE"]), "{text}");
+    assert!(text.contains("missing from the system"), "{text}");
+}
+
+#[test]
+fn a_pool_of_another_host_needs_force_to_import_and_none_to_read() {
+    let Some(folder) = images::folder() else { return };
+    let disks = images::unpack(&folder, "zil");
+    let text = done(disks.path(), &["zpool", "import"]);
+    assert!(text.contains("status: The pool was last accessed by another system.\n"), "{text}");
+    assert!(text.contains("numeric identifier and\n\tthe '-f' flag.\n"), "{text}");
+    let (status, said) = refused(disks.path(), &["zpool", "import", "-o", "readonly=on", "t_zil"]);
+    assert!(
+        status == 1 && said.contains("pool was previously in use from another system"),
+        "{said}"
+    );
+    let text = done(disks.path(), &["zpool", "import", "-f", "-N", "-o", "readonly=on", "t_zil"]);
+    assert!(text.starts_with("pool 't_zil' opens for reading"), "{text}");
+    let (status, said) = refused(disks.path(), &["zpool", "import", "-f", "t_zil"]);
+    assert!(status == 1 && said.contains("add -o readonly=on"), "{said}");
+    let output = spindle(disks.path(), &["zfs", "list"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("'t_zil' was not exported"), "{said}");
+    assert_eq!(said.lines().count(), 1, "it is said once");
+}
+
+#[test]
+fn what_is_not_there_is_said_in_the_words_that_scripts_look_for() {
+    let empty = tempfile::tempdir().expect("a folder");
+    fs::write(empty.path().join("disk"), vec![0; 1 << 20]).expect("written");
+    let said = |arguments: &[&str]| {
+        let output = spindle(empty.path(), arguments);
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    for (arguments, text) in [
+        (&["zpool", "import"][..], "no pools available to import\n"),
+        (&["zpool", "list"], "no pools available\n"),
+        (&["zpool", "status"], "no pools available\n"),
+        (&["zpool", "history"], "no pools available\n"),
+        (&["zfs", "list"], "no datasets available\n"),
+    ] {
+        assert_eq!(said(arguments), (Some(0), text.to_owned()), "{arguments:?}");
+    }
+    for (arguments, status, text) in [
+        (&["zpool", "list", "p"][..], 1, "cannot open 'p': no such pool"),
+        (&["zpool", "status", "p"], 1, "cannot open 'p': no such pool"),
+        (&["zpool", "history", "p"], 1, "cannot open 'p': no such pool"),
+        (&["zpool", "get", "all", "p"], 1, "Cannot get properties of p: no such pool available."),
+        (
+            &["zpool", "import", "-o", "readonly=on", "p"],
+            1,
+            "cannot import 'p': no such pool available",
+        ),
+        (&["zpool", "import", "-o", "colour=red", "p"], 2, "'-o colour=red'"),
+        (&["zfs", "list", "p/a"], 1, "cannot open 'p/a': dataset does not exist"),
+        (&["zfs", "get", "all", "p@s"], 1, "cannot open 'p@s': dataset does not exist"),
+        (
+            &["zfs", "list", "bad name!"],
+            1,
+            "cannot open 'bad name!': invalid character '!' in name",
+        ),
+        (&["zfs", "get", "nonsense"], 2, "bad property list: invalid property 'nonsense'"),
+        (&["zfs", "list", "-o", "nonsense"], 2, "bad property list: invalid property 'nonsense'"),
+        (&["zpool", "get", "nonsense"], 2, "bad property list: invalid property 'nonsense'"),
+        (&["zpool", "list", "-o", "nonsense"], 2, "bad property list: invalid property 'nonsense'"),
+        (&["zfs", "list", "-t", "nonsense"], 2, "invalid type 'nonsense'"),
+        (&["zfs", "list", "-s", "nonsense"], 2, "invalid property 'nonsense'"),
+        (&["zfs", "get", "-s", "nonsense", "all"], 2, "invalid source 'nonsense'"),
+        (&["zfs", "get", "-o", "nonsense", "all"], 2, "invalid column name 'nonsense'"),
+        (&["zfs", "get"], 2, "PROPERTY"),
+    ] {
+        let (code, printed) = said(arguments);
+        assert!(
+            code == Some(status) && printed.contains(text),
+            "{arguments:?}: {code:?} {printed}"
+        );
+    }
+}

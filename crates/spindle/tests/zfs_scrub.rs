@@ -1,0 +1,107 @@
+//! `zpool scrub --read-only` and `zpool debug` from the outside, on pools that the real OpenZFS made.
+//!
+//! What could break: a status that says all is well where it is not, errors on the wrong device, a byte that is written, and the
+//! form of the table that `zdb`'s users know.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the program is run, and fixtures are unpacked, by processes"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn fixture(name: &str) -> Option<tempfile::TempDir> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/zfs");
+    let archive = folder.join(format!("{name}.tar.zst"));
+    if !archive.is_file() {
+        println!("skipped: {} is not there", archive.display());
+        return None;
+    }
+    let target = tempfile::tempdir().expect("a folder");
+    let script = format!(
+        "zstd -dcq --long=27 '{}' | tar -x -S -C '{}'",
+        archive.display(),
+        target.path().display()
+    );
+    let unpacked = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
+    assert!(unpacked.success(), "{name} unpacks");
+    Some(target)
+}
+
+fn spindle(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    command.arg("-d").arg(folder).arg("zpool").args(arguments).output().expect("it runs")
+}
+
+fn images(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).expect("the folder is read");
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.map(|path| (path.clone(), std::fs::read(path).expect("an image is read"))).collect()
+}
+
+#[test]
+fn a_wrong_copy_is_counted_on_its_disk_and_nothing_is_written() {
+    let Some(folder) = fixture("corrupt-z1") else { return };
+    let before = images(folder.path());
+    let output = spindle(folder.path(), &["scrub", "--read-only", "--json", "t_corrupt_z1"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["damaged_blocks"], 0);
+    let children = json["vdevs"][0]["vdevs"].as_array().expect("three disks");
+    for child in children {
+        let is_wrong = child["name"].as_str().expect("a name").ends_with("disk1.raw");
+        assert_eq!(child["checksum_errors"].as_u64().expect("a number") > 0, is_wrong, "{child}");
+    }
+    for (path, bytes) in before {
+        assert!(
+            std::fs::read(&path).expect("it is read") == bytes,
+            "{} is as before",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn a_damaged_file_is_named_and_the_status_says_so() {
+    let Some(folder) = fixture("corrupt-z1") else { return };
+    // One disk has wrong bytes already; without another one they can't be told from right ones.
+    std::fs::remove_file(folder.path().join("disk0.raw")).expect("it is removed");
+    let output = spindle(folder.path(), &["scrub", "--read-only", "t_corrupt_z1"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("these can't be had") && text.contains(":/"), "{text}");
+}
+
+#[test]
+fn blocks_are_counted_in_the_form_of_zdb() {
+    let Some(folder) = fixture("two-mirror") else { return };
+    let output = spindle(folder.path(), &["debug", "blocks", "t_two_mirror"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
+    assert!(text.contains("\nBlocks\tLSIZE\tPSIZE\tASIZE\t  avg\t comp\t%Total\tType\n"), "{text}");
+    assert!(text.lines().any(|line| line.ends_with("\t100.00\tTotal")), "{text}");
+}
+
+#[test]
+fn what_lies_on_a_pool_is_shown() {
+    let Some(folder) = fixture("two-mirror") else { return };
+    for (arguments, expected) in [
+        (&["debug", "uberblock", "t_two_mirror"][..], "rootbp"),
+        (&["debug", "mos", "t_two_mirror"], "object directory"),
+        (&["debug", "object", "--mos", "t_two_mirror", "1"], "highest block"),
+        (&["debug", "bp", "--mos", "t_two_mirror", "1"], "L0"),
+        (&["debug", "zap", "--mos", "t_two_mirror", "1"], "root_dataset"),
+        (&["debug", "spacemap", "t_two_mirror"], "bytes allocated"),
+        (&["debug", "zil", "t_two_mirror"], "claim_txg"),
+    ] {
+        let output = spindle(folder.path(), arguments);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains(expected), "{arguments:?}: {text}");
+    }
+    let output = spindle(folder.path(), &["debug", "object", "t_two_mirror", "999999"]);
+    assert_eq!(output.status.code(), Some(1));
+    let output = spindle(folder.path(), &["scrub", "t_two_mirror"]);
+    assert_eq!(output.status.code(), Some(2), "repairing is not asked for by accident");
+}

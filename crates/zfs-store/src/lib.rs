@@ -1,0 +1,28 @@
+//! "Give me the block behind this block pointer": vdevs, checks, compression, keys and the cache of a pool.
+//!
+//! What an object or a dataset is, nobody here knows. A block is named by its pointer, and by a [`Bookmark`] that
+//! errors show.
+//!
+//! From the top: [`arc`] keeps blocks; [`store`] follows a pointer, checks ([`expected`]), decrypts ([`crypt`]) and
+//! decompresses; [`vdev`] makes the bytes of a place from the devices; [`label`] finds out which devices belong to
+//! which pool. What asks and what is asked meet in [`block`].
+
+#![forbid(unsafe_code)]
+
+pub mod arc;
+pub mod block;
+pub mod crypt;
+pub mod expected;
+pub mod label;
+#[cfg(test)]
+mod no_time;
+pub mod scrub;
+pub mod store;
+pub mod vdev;
+
+pub use arc::{Arc, ArcOptions, ArcStatistics};
+pub use block::{BlockError, BlockErrorKind, BlockFuture, BlockRequest, Bookmark, ReadBlocks};
+pub use expected::{Expected, Salt};
+pub use scrub::Verified;
+pub use store::Store;
+pub use vdev::{Errors, ReadAt, Tree, TreeError, VdevHealth, VdevReport};

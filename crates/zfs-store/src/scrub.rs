@@ -1,0 +1,166 @@
+//! Checking every copy of a block, as a scrub does.
+//!
+//! [`Store::verify`] reads each place of a pointer with all the redundancy there ([`Tree::verify`](crate::Tree::verify)),
+//! and of a gang each copy of its headers and every piece. Nothing is decrypted or decompressed: the checksum is of what
+//! is stored. Errors are counted on the leaves; the answer says whether the block can be had at all, and how
+//! many of its places can't give it.
+//!
+//! [`Store::gang_pieces`] says what a gang is made of, to who counts space.
+
+use crate::block::{BlockErrorKind, BlockRequest};
+use crate::expected::Expected;
+use crate::store::{GANG_DEPTH_MAX, Store};
+use crate::vdev::ReadAt;
+use rt::{Buf, Priority};
+use std::pin::Pin;
+use zfs_format::block_pointer::{BlockPointer, Kind};
+use zfs_format::gang::{self, GangHeader};
+
+/// What became of a block that was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// Why it can't be had; nothing where at least one place gives it.
+    pub damage: Option<BlockErrorKind>,
+    /// Its places (and those of a gang's parts) that can't give it.
+    pub lost_places: u32,
+    /// Bytes that were read, without parity and further sides of mirrors.
+    pub bytes: u64,
+}
+
+type Checking<'a> = Pin<Box<dyn Future<Output = Verified> + 'a>>;
+
+impl Verified {
+    fn whole() -> Verified {
+        Verified { damage: None, lost_places: 0, bytes: 0 }
+    }
+
+    fn damaged(kind: BlockErrorKind) -> Verified {
+        Verified { damage: Some(kind), lost_places: 0, bytes: 0 }
+    }
+
+    fn add(&mut self, other: Verified) {
+        self.lost_places += other.lost_places;
+        self.bytes += other.bytes;
+        if self.damage.is_none() {
+            self.damage = other.damage;
+        }
+    }
+}
+
+impl Store {
+    /// Reads and checks every copy of a block.
+    pub async fn verify(&self, request: &BlockRequest) -> Verified {
+        self.verify_block(&request.pointer, request.priority, 0).await
+    }
+
+    fn verify_block<'a>(
+        &'a self,
+        pointer: &'a BlockPointer,
+        priority: Priority,
+        depth: usize,
+    ) -> Checking<'a> {
+        Box::pin(async move {
+            if let Err(error) = pointer.check() {
+                return Verified::damaged(error.into());
+            }
+            match pointer.kind() {
+                Kind::Hole | Kind::Redacted | Kind::Embedded => Verified::whole(),
+                Kind::Block => {
+                    let expected = match Expected::of(pointer, self.salt()) {
+                        Ok(expected) => expected,
+                        Err(kind) => return Verified::damaged(kind),
+                    };
+                    let size = pointer.physical_size();
+                    self.verify_places(pointer, size, expected, priority).await.1
+                }
+                Kind::Gang => self.verify_gang(pointer, priority, depth).await,
+            }
+        })
+    }
+
+    async fn verify_gang(
+        &self,
+        pointer: &BlockPointer,
+        priority: Priority,
+        depth: usize,
+    ) -> Verified {
+        let expected = Expected::GangHeader(*pointer);
+        let size = gang::BYTES as u64;
+        let (header, mut verified) = self.verify_places(pointer, size, expected, priority).await;
+        let Some(header) = header else { return verified };
+        match pieces(pointer, &header, depth) {
+            Err(kind) => verified.add(Verified::damaged(kind)),
+            Ok(pieces) => {
+                for piece in &pieces {
+                    verified.add(self.verify_block(piece, priority, depth + 1).await);
+                }
+            }
+        }
+        verified
+    }
+
+    /// All places of a pointer, each as long; and the bytes, if one gives them.
+    async fn verify_places(
+        &self,
+        pointer: &BlockPointer,
+        size: u64,
+        expected: Expected,
+        priority: Priority,
+    ) -> (Option<Buf>, Verified) {
+        let (mut verified, mut found, mut failure) = (Verified::whole(), None, None);
+        let birth = pointer.physical_birth();
+        for dva in pointer.dvas() {
+            let read = ReadAt { dva, size, birth, expected: expected.clone(), priority };
+            verified.bytes += size;
+            match self.tree().verify(&read).await {
+                Ok(bytes) => found = Some(bytes),
+                Err(kind) => {
+                    verified.lost_places += 1;
+                    failure = Some(kind);
+                }
+            }
+        }
+        if found.is_none() {
+            verified.damage = Some(failure.unwrap_or(BlockErrorKind::Checksum));
+        }
+        (found, verified)
+    }
+
+    /// The pieces of a gang; none of another block.
+    ///
+    /// # Errors
+    /// Its header can't be had, or lists what can't be.
+    pub async fn gang_pieces(
+        &self,
+        pointer: &BlockPointer,
+    ) -> Result<Vec<BlockPointer>, BlockErrorKind> {
+        if pointer.kind() != Kind::Gang {
+            return Ok(Vec::new());
+        }
+        let (birth, priority) = (pointer.physical_birth(), Priority::Background);
+        let (size, expected) = (gang::BYTES as u64, Expected::GangHeader(*pointer));
+        let mut failure = BlockErrorKind::Checksum;
+        for dva in pointer.dvas() {
+            let read = ReadAt { dva, size, birth, expected: expected.clone(), priority };
+            match self.tree().read(&read).await {
+                Ok(header) => return pieces(pointer, &header, 0),
+                Err(kind) => failure = kind,
+            }
+        }
+        Err(failure)
+    }
+}
+
+/// The pieces that a header lists, where they can be those of this gang.
+fn pieces(
+    pointer: &BlockPointer,
+    header: &Buf,
+    depth: usize,
+) -> Result<Vec<BlockPointer>, BlockErrorKind> {
+    let header = GangHeader::decode(header.bytes(), pointer)?;
+    // As when it is read: a header that somebody forged costs no more than an honest one.
+    if depth >= GANG_DEPTH_MAX || header.logical_size() != pointer.physical_size() {
+        return Err(BlockErrorKind::Checksum);
+    }
+    Ok(header.pieces.into_iter().filter(|piece| !piece.is_hole()).collect())
+}

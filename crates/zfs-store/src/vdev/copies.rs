@@ -1,0 +1,118 @@
+//! The same bytes on several leaves: mirrors, and what stands in for a device (`replacing`, `spare`).
+//!
+//! However these nest, below them are leaves that hold the same bytes at the same place; so they are flattened to one
+//! list. A plain leaf is a list of one. The spare space of a dRAID is on another leaf at
+//! each place, and is looked up for each read.
+//!
+//! **Which one first.** Of those that should know the block, the one with the fewest requests; among equals
+//! they take turns, a mebibyte each, so that a stream of reads keeps all of them busy and each one still reads in
+//! sequence. Those that should not know it (stale, offline) come last, and only where the block's checksum will tell.
+
+use super::draid::spare::SpareSpace;
+use super::leaf::{Leaf, on_device};
+use super::{Ask, Failure};
+use rt::{Buf, IoErrorKind};
+use smallvec::SmallVec;
+use std::rc::Rc;
+
+/// Equal copies take turns in parts of so many bytes, as a power of two.
+const TURN_SHIFT: u32 = 20;
+
+/// Leaves that hold the same bytes.
+#[derive(Default)]
+pub(crate) struct Copies {
+    pub(crate) leaves: Vec<Rc<Leaf>>,
+    /// Spare space in the place of one of them.
+    pub(crate) spares: Vec<Rc<SpareSpace>>,
+}
+
+/// Bytes of a block that is spread over several.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    /// Where, from the start of the data area.
+    pub(crate) offset: u64,
+    /// Where, from the start of the device.
+    pub(crate) at: u64,
+    pub(crate) len: usize,
+    /// Whether only stale copies are read; otherwise only those that are not.
+    pub(crate) stale: bool,
+    /// Whether it is several parts, which are read one by one if this fails; so a failure isn't counted yet.
+    pub(crate) joined: bool,
+}
+
+/// Leaves in the order in which they are to be asked.
+pub(crate) type Candidates = SmallVec<[Rc<Leaf>; 4]>;
+
+impl Copies {
+    /// Leaves that should have the block, and then those that may have it nevertheless.
+    pub(crate) fn candidates(&self, offset: u64, birth: u64) -> (Candidates, Candidates) {
+        let (mut fresh, mut stale) = (Candidates::new(), Candidates::new());
+        for leaf in self.leaves.iter().filter(|leaf| leaf.is_there()) {
+            let list = if leaf.is_stale(birth) { &mut stale } else { &mut fresh };
+            list.push(Rc::clone(leaf));
+        }
+        for space in &self.spares {
+            for (leaf, is_stale) in space.leaves_at(offset, birth) {
+                if is_stale { &mut stale } else { &mut fresh }.push(leaf);
+            }
+        }
+        if fresh.len() > 1 {
+            let turn = (offset >> TURN_SHIFT) as usize % fresh.len();
+            fresh.rotate_left(turn);
+            // A stable sort: the turn decides among equals.
+            fresh.sort_by_key(|leaf| leaf.load());
+        }
+        (fresh, stale)
+    }
+
+    /// Reads a block, from one copy after another until one has the right checksum.
+    pub(crate) async fn read(
+        &self,
+        offset: u64,
+        size: usize,
+        ask: &Ask<'_>,
+    ) -> Result<Buf, Failure> {
+        let (fresh, stale) = self.candidates(offset, ask.birth);
+        let mut failure = Failure::Missing;
+        for leaf in fresh.into_iter().chain(stale) {
+            match leaf.read(on_device(offset), size, ask.priority).await {
+                Ok(bytes) if ask.holds(&bytes).await => return Ok(bytes),
+                Ok(_) => {
+                    ask.blame(&leaf);
+                    failure = Failure::Checksum;
+                }
+                Err(kind) => failure = failure.or(Failure::Io(kind)),
+            }
+        }
+        Err(failure)
+    }
+
+    /// Reads bytes whose checksum can only be taken together with others', from the first copy that can be read,
+    /// and says which that was.
+    pub(crate) async fn read_part(
+        &self,
+        part: Part,
+        ask: &Ask<'_>,
+    ) -> Result<(Buf, Rc<Leaf>), Option<IoErrorKind>> {
+        let (fresh, old) = self.candidates(part.offset, ask.birth);
+        let mut failure = None;
+        for leaf in if part.stale { old } else { fresh } {
+            let result = if part.joined {
+                leaf.read_uncounted(part.at, part.len, ask.priority).await
+            } else {
+                leaf.read(part.at, part.len, ask.priority).await
+            };
+            match result {
+                Ok(bytes) => return Ok((bytes, leaf)),
+                Err(kind) => failure = Some(kind),
+            }
+        }
+        Err(failure)
+    }
+
+    /// Requests under way on the copy that is the least busy.
+    pub(crate) fn load(&self) -> usize {
+        let leaves = self.leaves.iter().filter(|leaf| leaf.is_there()).map(|leaf| leaf.load());
+        leaves.min().unwrap_or(0)
+    }
+}

@@ -1,0 +1,143 @@
+//! Leaves: the devices at the ends of a vdev tree, what they miss, and how often they went wrong.
+//!
+//! A leaf may be *stale*: it was away while transaction groups were written, and its dirty time log (DTL) says which.
+//! What it holds of blocks born then is old, or anything. It is not asked for those as long as others can answer,
+//! and when it is, in the end, and the bytes are wrong, that isn't counted: nothing else was to be expected.
+//!
+//! Counted is by the leaf that went wrong: requests that failed, and blocks whose checksum showed that this leaf's
+//! part was wrong. A request beyond the end of the device is no failure of the device: the block pointer was bad.
+
+use super::queue::Queue;
+use rt::{Buf, DeviceRef, IoErrorKind, Priority, Rt};
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use zfs_format::label::DATA_START;
+use zfs_format::nvlist::Value;
+use zfs_format::vdev::Vdev;
+
+/// How often something went wrong, as `zpool status` counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Errors {
+    /// Reads that failed.
+    pub read: u64,
+    /// Writes that failed.
+    pub write: u64,
+    /// Blocks whose checksum showed that the bytes were wrong.
+    pub checksum: u64,
+}
+
+/// Whether a leaf can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafState {
+    /// Yes.
+    Online,
+    /// The administrator took it out: what it holds may be old. It is asked last.
+    Offline,
+    /// It was found to be faulty, and is asked last.
+    Faulted,
+    /// The device isn't there.
+    Absent,
+}
+
+/// A device of a pool.
+pub(crate) struct Leaf {
+    pub(crate) guid: u64,
+    pub(crate) state: LeafState,
+    pub(crate) errors: Cell<Errors>,
+    queue: Option<Queue>,
+    pub(crate) missing: Missing,
+}
+
+/// Transaction groups whose blocks a leaf misses.
+#[derive(Default)]
+pub(crate) struct Missing(RefCell<Vec<Range<u64>>>);
+
+impl Missing {
+    pub(crate) fn set(&self, txgs: Vec<Range<u64>>) {
+        *self.0.borrow_mut() = txgs;
+    }
+
+    pub(crate) fn contains(&self, txg: u64) -> bool {
+        self.0.borrow().iter().any(|range| range.contains(&txg))
+    }
+}
+
+impl Leaf {
+    pub(crate) fn new(rt: &Rt, config: &Vdev, device: Option<DeviceRef>) -> Leaf {
+        let set = |name: &str| {
+            let found = config.other.iter().find(|(known, _)| *known == *name);
+            matches!(found, Some((_, Value::Uint64(1..))))
+        };
+        let state = match &device {
+            None => LeafState::Absent,
+            Some(_) if set("offline") => LeafState::Offline,
+            Some(_) if set("faulted") || set("removed") => LeafState::Faulted,
+            Some(_) => LeafState::Online,
+        };
+        Leaf {
+            guid: config.guid,
+            state,
+            errors: Cell::default(),
+            queue: device.map(|device| Queue::new(rt, device)),
+            missing: Missing::default(),
+        }
+    }
+
+    /// Whether there is a device.
+    pub(crate) fn is_there(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    /// Whether what it holds of blocks born then is not to be believed.
+    pub(crate) fn is_stale(&self, birth: u64) -> bool {
+        self.state != LeafState::Online || self.missing.contains(birth)
+    }
+
+    /// Requests under way or waiting.
+    pub(crate) fn load(&self) -> usize {
+        self.queue.as_ref().map_or(0, Queue::load)
+    }
+
+    /// Reads from the device, `at` counting from its start; counts a failure.
+    pub(crate) async fn read(
+        &self,
+        at: u64,
+        len: usize,
+        priority: Priority,
+    ) -> Result<Buf, IoErrorKind> {
+        let result = self.read_uncounted(at, len, priority).await;
+        if result.as_ref().is_err_and(|kind| *kind != IoErrorKind::Invalid) {
+            self.count(|errors| errors.read += 1);
+        }
+        result
+    }
+
+    /// The same, but a failure is not counted.
+    pub(crate) async fn read_uncounted(
+        &self,
+        at: u64,
+        len: usize,
+        priority: Priority,
+    ) -> Result<Buf, IoErrorKind> {
+        let queue = self.queue.as_ref().ok_or(IoErrorKind::Gone)?;
+        queue.read(at, len, priority).await
+    }
+
+    /// Counts that it gave wrong bytes for a block born then.
+    pub(crate) fn lied(&self, birth: u64) {
+        if !self.is_stale(birth) {
+            self.count(|errors| errors.checksum += 1);
+        }
+    }
+
+    fn count(&self, add: impl FnOnce(&mut Errors)) {
+        let mut errors = self.errors.get();
+        add(&mut errors);
+        self.errors.set(errors);
+    }
+}
+
+/// The place on a device of an offset in its data area, in bytes; the last one where there is none.
+pub(crate) fn on_device(offset: u64) -> u64 {
+    offset.saturating_add(DATA_START)
+}

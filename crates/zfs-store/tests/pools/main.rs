@@ -1,0 +1,10 @@
+//! Whole pools, over images in memory: those that the real OpenZFS wrote, whole and damaged.
+
+mod damage;
+mod fixtures;
+mod garbage;
+mod images;
+mod made;
+mod oracle;
+mod rig;
+mod walk;

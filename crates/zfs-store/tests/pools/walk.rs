@@ -1,0 +1,156 @@
+//! Walks all blocks of a pool: from the MOS through each dataset down to the data. Just enough of what `zfs` does.
+
+use rt::Buf;
+use std::collections::BTreeSet;
+use zfs_format::block_pointer::{BlockPointer, indirect};
+use zfs_format::dnode::{self, Dnode};
+use zfs_format::dsl::dataset::DslDataset;
+use zfs_format::nvlist::NvList;
+use zfs_format::object_type::ObjectType;
+use zfs_format::objset::Objset;
+use zfs_format::zap::{BlockKind, fat, leaf};
+use zfs_format::{Endian, Record};
+use zfs_store::{BlockError, BlockRequest, Bookmark, ReadBlocks, Store};
+
+/// What a walk came to.
+#[derive(Debug, Default, PartialEq)]
+pub struct Walk {
+    /// Blocks that were read.
+    pub blocks: usize,
+    /// Blocks of file and volume content among them.
+    pub data: usize,
+    /// Bytes of all blocks.
+    pub bytes: u64,
+    /// What could not be read.
+    pub errors: Vec<BlockError>,
+}
+
+async fn read(store: &Store, pointer: &BlockPointer, raw: bool) -> Result<Buf, BlockError> {
+    let mut request = BlockRequest::new(*pointer, Bookmark::default());
+    request.raw = raw;
+    store.read(request).await
+}
+
+/// Reads every block that can be reached from here, once.
+pub async fn walk(store: &Store, root: &BlockPointer) -> Walk {
+    let (mut walk, mut seen, mut open) = (Walk::default(), BTreeSet::new(), vec![*root]);
+    while let Some(pointer) = open.pop() {
+        if pointer.is_hole() || !seen.insert(pointer.words) {
+            continue;
+        }
+        let encrypted = pointer.uses_crypt()
+            && pointer.level() == 0
+            && pointer.object_type() != ObjectType::OBJSET;
+        let block = match read(store, &pointer, encrypted).await {
+            Ok(block) => block,
+            Err(error) => {
+                walk.errors.push(error);
+                continue;
+            }
+        };
+        walk.blocks += 1;
+        walk.bytes += block.len() as u64;
+        if encrypted {
+            continue;
+        }
+        assert_eq!(
+            block.len() as u64,
+            pointer.logical_size(),
+            "a block is as long as it should be"
+        );
+        let endian = pointer.endian();
+        if pointer.level() > 0 {
+            open.extend(indirect(block.bytes(), endian).expect("pointers"));
+        } else if pointer.object_type() == ObjectType::OBJSET {
+            let objset = Objset::decode(block.bytes(), endian).expect("an objset");
+            let dnodes = objset.meta_dnode.iter().chain(objset.used.iter().flatten());
+            open.extend(dnodes.flat_map(|dnode| &dnode.pointers));
+        } else if pointer.object_type() == ObjectType::DNODE {
+            for (_, dnode) in dnode::dnodes(block.bytes(), endian).expect("dnodes") {
+                open.extend(dnode.pointers.iter().chain(&dnode.spill));
+                if dnode.bonus_type == ObjectType::DSL_DATASET {
+                    let dataset = DslDataset::decode(&dnode.bonus, endian).expect("a dataset");
+                    open.push(dataset.pointer);
+                }
+            }
+        } else if matches!(
+            pointer.object_type(),
+            ObjectType::PLAIN_FILE_CONTENTS | ObjectType::ZVOL
+        ) {
+            walk.data += 1;
+        }
+    }
+    walk
+}
+
+pub async fn objset(store: &Store, root: &BlockPointer) -> Option<(Objset, Endian)> {
+    let block = read(store, root, false).await.ok()?;
+    Some((Objset::decode(block.bytes(), root.endian()).expect("an objset"), root.endian()))
+}
+
+/// A block of an object.
+async fn block(store: &Store, dnode: &Dnode, number: u64) -> Option<Buf> {
+    let path = dnode.path(number)?;
+    let mut pointer = *dnode.pointers.get(path.pointer)?;
+    for index in path.indirect {
+        let block = read(store, &pointer, false).await.ok()?;
+        pointer = *indirect(block.bytes(), pointer.endian()).ok()?.get(index)?;
+    }
+    read(store, &pointer, false).await.ok()
+}
+
+pub async fn object(store: &Store, mos: &(Objset, Endian), number: u64) -> Option<Dnode> {
+    let (number, slot) = dnode::place_of(number);
+    let block = block(store, mos.0.meta_dnode.as_ref()?, number).await?;
+    let found = dnode::dnodes(block.bytes(), mos.1).ok()?;
+    found.into_iter().find(|(known, _)| *known == slot).map(|(_, dnode)| dnode)
+}
+
+pub async fn content(store: &Store, dnode: &Dnode, len: u64, _: Endian) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for number in 0..len.div_ceil(dnode.data_block_bytes().max(1)) {
+        bytes.extend_from_slice(block(store, dnode, number).await?.bytes());
+    }
+    bytes.truncate(len as usize);
+    Some(bytes)
+}
+
+/// The pool's configuration in its MOS.
+pub async fn configuration(store: &Store, root: &BlockPointer) -> Option<NvList> {
+    let mos = objset(store, root).await?;
+    let [number] = value(store, &mos, b"config").await?.try_into().ok()?;
+    let dnode = object(store, &mos, number).await?;
+    let len = u64::from_le_bytes(dnode.bonus.get(..8)?.try_into().ok()?);
+    let bytes = content(store, &dnode, len, mos.1).await?;
+    NvList::decode(&bytes).ok().map(|(list, ..)| list)
+}
+
+/// The salt of the pool's checksums.
+pub async fn salt(store: &Store, root: &BlockPointer) -> Option<[u8; 32]> {
+    let mos = objset(store, root).await?;
+    let bytes = value(store, &mos, b"org.illumos:checksum_salt").await?;
+    let bytes: Vec<u8> = bytes.into_iter().map(|byte| byte as u8).collect();
+    bytes.try_into().ok()
+}
+
+/// A value of the MOS's directory, which is a fat ZAP.
+async fn value(store: &Store, mos: &(Objset, Endian), name: &[u8]) -> Option<Vec<u64>> {
+    let directory = object(store, mos, 1).await?;
+    let first = block(store, &directory, 0).await?;
+    let header = fat::FatHeader::decode(first.bytes(), mos.1).ok()?;
+    for number in 1..=directory.block_id_max {
+        let bytes = block(store, &directory, number).await?;
+        if BlockKind::of(bytes.bytes(), mos.1) != BlockKind::Leaf {
+            continue;
+        }
+        let leaf = leaf::Leaf::decode(bytes.bytes(), mos.1, header.flags).ok()?;
+        let named = leaf.entries.into_iter().find(|entry| match &entry.key {
+            leaf::Key::Name(known) => known == name,
+            leaf::Key::Numbers(_) => false,
+        });
+        if let Some(entry) = named {
+            return Some(entry.value.numbers);
+        }
+    }
+    None
+}

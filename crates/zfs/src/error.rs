@@ -1,0 +1,100 @@
+//! What can be wrong with a pool, or with what is asked of it.
+
+use zfs_format::FormatError;
+use zfs_store::{BlockError, Bookmark};
+
+/// Something in a pool can't be had. The text says what; who shows it adds the pool and the dataset.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ZfsError {
+    /// A block.
+    #[error(transparent)]
+    Block(#[from] BlockError),
+    /// An object is there, and its bytes are none of what it should hold.
+    #[error("objset {objset} object {object}: {error}")]
+    Format {
+        /// The objset's number.
+        objset: u64,
+        /// The object.
+        object: u64,
+        /// What is wrong.
+        error: FormatError,
+    },
+    /// An object is not there, or another thing than what refers to it says.
+    #[error("objset {objset} object {object}: {problem}")]
+    Object {
+        /// The objset's number.
+        objset: u64,
+        /// The object.
+        object: u64,
+        /// What is wrong.
+        problem: Problem,
+    },
+}
+
+/// What is wrong with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// Its slot is free.
+    #[error("there is no such object")]
+    Absent,
+    /// It is of another type.
+    #[error("it is {found}, not {expected}")]
+    Type {
+        /// What it is.
+        found: zfs_format::object_type::ObjectType,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// An objset that was never made.
+    #[error("it has no objects")]
+    Empty,
+    /// A name that a table must have.
+    #[error("it has no entry {0}")]
+    NoEntry(&'static str),
+    /// An entry is there, of another kind.
+    #[error("its entry {0} is not what it should be")]
+    Entry(&'static str),
+    /// More than is taken.
+    #[error("{what} are more than the {limit} that are taken")]
+    Limit {
+        /// Of what.
+        what: &'static str,
+        /// How many are taken.
+        limit: u64,
+    },
+    /// An objset of another kind.
+    #[error("it is no file system")]
+    NotFileSystem,
+    /// An objset of another kind.
+    #[error("it is no volume")]
+    NotVolume,
+    /// A file system of a version that is not known.
+    #[error("file systems of version {0} are not known")]
+    Version(u64),
+    /// A file, where a directory was meant.
+    #[error("it is not a directory")]
+    NotDirectory,
+    /// No symbolic link.
+    #[error("it is not a symbolic link")]
+    NotLink,
+    /// A chain or tree that comes back to where it was.
+    #[error("it is reached twice")]
+    Twice,
+}
+
+impl ZfsError {
+    /// Whether it is only that a key is missing.
+    pub fn needs_key(&self) -> bool {
+        matches!(self, ZfsError::Block(error) if error.kind == zfs_store::BlockErrorKind::NoKey)
+    }
+
+    /// Where it happened, as far as that is known.
+    pub fn place(&self) -> Bookmark {
+        match self {
+            ZfsError::Block(error) => error.at,
+            ZfsError::Format { objset, object, .. } | ZfsError::Object { objset, object, .. } => {
+                Bookmark { objset: *objset, object: *object, level: 0, block: 0 }
+            }
+        }
+    }
+}

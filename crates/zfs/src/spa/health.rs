@@ -1,0 +1,256 @@
+//! How each vdev of a pool is: what `zpool import` and `zpool status` say beside its name.
+//!
+//! Rules:
+//! 1. A leaf is as the configuration says (taken offline, faulted, removed), else unavailable where its device isn't
+//!    there, else online.
+//! 2. A mirror lives while one side does, raidz and dRAID while no more are lost than they have parity; with some lost
+//!    it is degraded. A vdev that can't be used makes the pool so, unless it is for the intent log alone.
+//! 3. A top-level vdev of which nothing is known is missing: the pool can't be opened.
+//! 4. Spares and cache devices change nothing.
+//!
+//! Source: OpenZFS 2.3, `vdev.c`, `vdev_mirror.c`, `vdev_raidz.c`, `libzfs_pool.c`.
+
+use super::space::other_number;
+use std::collections::BTreeSet;
+use zfs_format::vdev::{Vdev, VdevKind};
+
+/// How a vdev is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Health {
+    /// As it should be.
+    Online,
+    /// Something below is lost, and the rest stands in for it.
+    Degraded,
+    /// It was found to be bad.
+    Faulted,
+    /// It was pulled out.
+    Removed,
+    /// The administrator took it out.
+    Offline,
+    /// It isn't there, or can't be used.
+    Unavailable,
+}
+
+impl Health {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Health::Online => "ONLINE",
+            Health::Degraded => "DEGRADED",
+            Health::Faulted => "FAULTED",
+            Health::Removed => "REMOVED",
+            Health::Offline => "OFFLINE",
+            Health::Unavailable => "UNAVAIL",
+        }
+    }
+
+    fn is_usable(self) -> bool {
+        self <= Health::Degraded
+    }
+}
+
+/// Why it is so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Its device isn't there.
+    CannotOpen,
+    /// Too much below is lost.
+    Replicas,
+    /// Top-level vdevs are missing.
+    MissingDevice,
+    /// It had too many errors.
+    Errors,
+    /// Somebody said so.
+    External,
+    /// All below was taken offline.
+    ChildrenOffline,
+    /// A spare stands in for another device.
+    Spared,
+}
+
+impl Cause {
+    /// Its words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Cause::CannotOpen => "cannot open",
+            Cause::Replicas => "insufficient replicas",
+            Cause::MissingDevice => "missing device",
+            Cause::Errors => "too many errors",
+            Cause::External => "external device fault",
+            Cause::ChildrenOffline => "all children offline",
+            Cause::Spared => "currently in use",
+        }
+    }
+}
+
+/// A vdev and how it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VdevHealth {
+    /// As the configuration has it, without what is below.
+    pub vdev: Vdev,
+    /// How it is.
+    pub health: Health,
+    /// Why, where that is not plain.
+    pub cause: Option<Cause>,
+    /// What it is made of.
+    pub children: Vec<VdevHealth>,
+}
+
+impl VdevHealth {
+    /// Whether any leaf below is so.
+    pub fn any_leaf(&self, is_so: &impl Fn(&VdevHealth) -> bool) -> bool {
+        match self.children.is_empty() {
+            true => is_so(self),
+            false => self.children.iter().any(|child| child.any_leaf(is_so)),
+        }
+    }
+}
+
+/// The tree below a root, of which the leaves with these GUIDs are there; `tops_missing` top-level vdevs are not known.
+pub fn of_pool(root: &Vdev, present: &BTreeSet<u64>, tops_missing: bool) -> VdevHealth {
+    let children: Vec<VdevHealth> = root.children.iter().map(|top| of_vdev(top, present)).collect();
+    let vdev = Vdev { children: Vec::new(), ..root.clone() };
+    let is_data = |top: &&VdevHealth| top.vdev.is_log.unwrap_or(0) == 0;
+    let lost = children.iter().filter(is_data).any(|top| !top.health.is_usable());
+    let (health, cause) = if tops_missing {
+        (Health::Unavailable, Some(Cause::MissingDevice))
+    } else if lost {
+        (Health::Unavailable, Some(Cause::Replicas))
+    } else if children.iter().any(|top| top.health != Health::Online) {
+        (Health::Degraded, None)
+    } else {
+        (Health::Online, None)
+    };
+    VdevHealth { vdev, health, cause, children }
+}
+
+/// A vdev and what is below it.
+pub fn of_vdev(config: &Vdev, present: &BTreeSet<u64>) -> VdevHealth {
+    let vdev = Vdev { children: Vec::new(), ..config.clone() };
+    let children: Vec<VdevHealth> =
+        config.children.iter().map(|child| of_vdev(child, present)).collect();
+    let (health, cause) = match config.is_leaf() {
+        true => leaf(config, present),
+        false => interior(config, &children),
+    };
+    VdevHealth { vdev, health, cause, children }
+}
+
+fn leaf(config: &Vdev, present: &BTreeSet<u64>) -> (Health, Option<Cause>) {
+    let says = |name| other_number(config, name).unwrap_or(0) != 0;
+    if says("faulted") {
+        return (Health::Faulted, Some(Cause::External));
+    }
+    if says("offline") {
+        return (Health::Offline, None);
+    }
+    if says("removed") {
+        return (Health::Removed, None);
+    }
+    // The spare space of a dRAID has no device of its own.
+    if config.kind != VdevKind::DraidSpare && !present.contains(&config.guid) {
+        return (Health::Unavailable, Some(Cause::CannotOpen));
+    }
+    match says("degraded") {
+        true => (Health::Degraded, Some(Cause::Errors)),
+        false => (Health::Online, None),
+    }
+}
+
+fn interior(config: &Vdev, children: &[VdevHealth]) -> (Health, Option<Cause>) {
+    let bearable = match &config.kind {
+        VdevKind::Raidz(raidz) => raidz.parity as usize,
+        VdevKind::Draid(draid) => draid.parity as usize,
+        VdevKind::Indirect(_) | VdevKind::Hole => return (Health::Online, None),
+        VdevKind::Missing => return (Health::Unavailable, Some(Cause::CannotOpen)),
+        _ => children.len().saturating_sub(1),
+    };
+    let lost = children.iter().filter(|child| !child.health.is_usable()).count();
+    if lost > bearable {
+        let cause = match children.iter().all(|child| child.health == Health::Offline) {
+            true => Cause::ChildrenOffline,
+            false => Cause::Replicas,
+        };
+        return (Health::Unavailable, Some(cause));
+    }
+    match children.iter().any(|child| child.health != Health::Online) {
+        true => (Health::Degraded, None),
+        false => (Health::Online, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zfs_format::nvlist::{Text, Value};
+    use zfs_format::vdev::Raidz;
+
+    fn vdev(kind: VdevKind, guid: u64, children: Vec<Vdev>) -> Vdev {
+        Vdev {
+            kind,
+            id: guid,
+            guid,
+            path: None,
+            ashift: None,
+            asize: None,
+            metaslab_array: None,
+            metaslab_shift: None,
+            is_log: None,
+            allocation_bias: None,
+            dtl: None,
+            create_txg: None,
+            children,
+            other: Vec::new(),
+        }
+    }
+
+    fn disks(from: u64, many: u64) -> Vec<Vdev> {
+        (from..from + many).map(|guid| vdev(VdevKind::Disk, guid, Vec::new())).collect()
+    }
+
+    fn root(tops: Vec<Vdev>) -> Vdev {
+        vdev(VdevKind::Root, 0, tops)
+    }
+
+    fn health(root: &Vdev, present: impl IntoIterator<Item = u64>) -> Health {
+        of_pool(root, &present.into_iter().collect(), false).health
+    }
+
+    #[test]
+    fn a_pool_lives_while_each_of_its_vdevs_does() {
+        let raidz = Raidz { parity: 2, expanding: false, expand_txgs: Vec::new() };
+        let pool = root(vec![
+            vdev(VdevKind::Raidz(raidz), 10, disks(1, 5)),
+            vdev(VdevKind::Mirror, 20, disks(6, 2)),
+        ]);
+        assert_eq!(health(&pool, 1..=7), Health::Online);
+        assert_eq!(health(&pool, [1, 2, 3, 7]), Health::Degraded);
+        assert_eq!(health(&pool, [1, 2, 6, 7]), Health::Unavailable);
+        assert_eq!(health(&pool, 1..=5), Health::Unavailable);
+        let all = (1..=7).collect();
+        let missing = of_pool(&pool, &all, true);
+        assert_eq!(
+            (missing.health, missing.cause),
+            (Health::Unavailable, Some(Cause::MissingDevice))
+        );
+    }
+
+    #[test]
+    fn a_lost_log_is_no_lost_pool() {
+        let mut pool = root(disks(1, 2));
+        pool.children[1].is_log = Some(1);
+        assert_eq!(health(&pool, [1]), Health::Degraded);
+        assert_eq!(health(&pool, [2]), Health::Unavailable);
+    }
+
+    #[test]
+    fn what_was_taken_offline_says_so() {
+        let mut pool = root(vec![vdev(VdevKind::Mirror, 10, disks(1, 2))]);
+        pool.children[0].children[0].other.push((Text::from("offline"), Value::Uint64(1)));
+        let found = of_pool(&pool, &[1, 2].into(), false);
+        assert_eq!(found.health, Health::Degraded);
+        assert_eq!(found.children[0].children[0].health, Health::Offline);
+        assert_eq!(found.children[0].children[1].health, Health::Online);
+        assert!(found.any_leaf(&|leaf| leaf.health == Health::Offline));
+    }
+}

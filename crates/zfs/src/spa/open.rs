@@ -1,0 +1,356 @@
+//! Opening a pool that was found, for reading.
+
+use super::features::{self, InUse};
+use super::found::FoundPool;
+use super::keys::Keys;
+use crate::dmu::Objset;
+use crate::dsl::Dsl;
+use crate::error::{Problem, ZfsError};
+use crate::zap::Zap;
+use rt::{DeviceRef, Rt};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use zfs_format::nvlist::NvList;
+use zfs_format::pool_directory;
+use zfs_format::space_map::{Change, Entries, Entry, SpaceMapHeader};
+use zfs_format::uberblock::{Uberblock, VERSION_BEFORE_FEATURES, VERSION_FEATURES};
+use zfs_format::vdev::Vdev;
+use zfs_format::vdev::indirect::{Mapping, MappingEntry};
+use zfs_format::wire::{Reader, Record, Wire};
+use zfs_store::ReadBlocks;
+use zfs_store::arc::{Arc, ArcOptions};
+use zfs_store::{Store, Tree, TreeError};
+
+/// Bytes of the configuration in the MOS that are read: the bound of an nvlist.
+const CONFIG_BYTES_MAX: u64 = zfs_format::nvlist::BYTES_MAX as u64;
+/// Entries of a removed vdev's mapping that are read: 2^24, a vdev of 2 TiB in pieces of 128 KiB.
+const MAPPING_ENTRIES_MAX: u64 = 1 << 24;
+/// Bytes of a dirty time log that are read: 16 Mi of entries, far more than OpenZFS lets one grow.
+const DTL_BYTES_MAX: u64 = 128 << 20;
+/// How often the root block is tried at an older uberblock, when the newest doesn't lead to a MOS.
+const REWINDS_MAX: usize = 8;
+
+/// Why a pool can't be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the texts name")]
+pub enum OpenError {
+    #[error("pool {pool}: no device of it has a valid uberblock")]
+    NoUberblock { pool: String },
+    #[error("pool {pool}: no uberblock of transaction group {txg} is left on its devices")]
+    NoSuchUberblock { pool: String, txg: u64 },
+    #[error("pool {pool} has no checkpoint")]
+    NoCheckpoint { pool: String },
+    #[error("pool {pool} is of version {version}, which is not known")]
+    Version { pool: String, version: u64 },
+    #[error("pool {pool} uses what is not supported: {}", .features.join(", "))]
+    Features { pool: String, features: Vec<String> },
+    #[error("pool {pool}: too many devices are missing: {what}")]
+    Missing { pool: String, what: String },
+    #[error("pool {pool}: {error}")]
+    Tree { pool: String, error: TreeError },
+    #[error("pool {pool}: {error}")]
+    Zfs { pool: String, error: ZfsError },
+}
+
+/// How a pool is to be opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenOptions {
+    /// The cache.
+    pub arc: ArcOptions,
+    /// Open the pool as of this transaction group, if its uberblock is left.
+    pub txg: Option<u64>,
+    /// Open the pool as of its checkpoint.
+    pub checkpoint: bool,
+}
+
+/// An open pool.
+pub struct Spa {
+    rt: Rt,
+    /// Its name.
+    pub name: String,
+    /// Its GUID.
+    pub guid: u64,
+    /// What it was opened at.
+    pub uberblock: Uberblock,
+    /// Its configuration, from the MOS.
+    pub config: NvList,
+    /// Its vdevs as configured: a root.
+    pub vdevs: Vdev,
+    /// Its features.
+    pub features: Vec<InUse>,
+    tree: Rc<Tree>,
+    store: Rc<Store>,
+    arc: Rc<Arc>,
+    mos: Objset,
+    dsl: Dsl,
+    pub(super) keys: Keys,
+}
+
+impl Spa {
+    /// Opens a pool for reading.
+    ///
+    /// # Errors
+    /// [`OpenError`]
+    pub async fn open(rt: &Rt, found: &FoundPool, options: OpenOptions) -> Result<Spa, OpenError> {
+        let pool = found.name.clone();
+        features::check_label(&pool, &found.config)?;
+        let candidates = candidates(found, options)?;
+        let devices = found.devices();
+        let tops: Vec<Vdev> = found.tops.values().cloned().collect();
+        let mut first = None;
+        for uberblock in candidates {
+            let version = uberblock.version;
+            if version > VERSION_BEFORE_FEATURES && version != VERSION_FEATURES {
+                return Err(OpenError::Version { pool, version });
+            }
+            let opened = Opening { rt, pool: &pool, devices: &devices, options };
+            match opened.at(uberblock, &tops, found).await {
+                Ok(spa) => return Ok(spa),
+                Err(error @ OpenError::Zfs { .. }) => {
+                    first.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(first.unwrap_or(OpenError::NoUberblock { pool }))
+    }
+
+    /// The executor.
+    pub fn rt(&self) -> &Rt {
+        &self.rt
+    }
+
+    /// The MOS.
+    pub fn mos(&self) -> &Objset {
+        &self.mos
+    }
+
+    /// The datasets.
+    pub fn dsl(&self) -> &Dsl {
+        &self.dsl
+    }
+
+    /// The vdevs.
+    pub fn tree(&self) -> &Rc<Tree> {
+        &self.tree
+    }
+
+    /// The blocks, past the cache.
+    pub fn store(&self) -> &Rc<Store> {
+        &self.store
+    }
+
+    /// The cache.
+    pub fn arc(&self) -> &Rc<Arc> {
+        &self.arc
+    }
+
+    /// The blocks, through the cache.
+    pub fn blocks(&self) -> Rc<dyn ReadBlocks> {
+        Rc::clone(&self.arc) as _
+    }
+}
+
+/// The uberblocks to try, in order.
+fn candidates(found: &FoundPool, options: OpenOptions) -> Result<Vec<Uberblock>, OpenError> {
+    let pool = || found.name.clone();
+    let mut all = found.uberblocks();
+    if let Some(txg) = options.txg {
+        all.retain(|uberblock| uberblock.txg <= txg);
+        if all.first().is_none_or(|best| best.txg != txg) {
+            return Err(OpenError::NoSuchUberblock { pool: pool(), txg });
+        }
+        all.truncate(1);
+    }
+    all.truncate(REWINDS_MAX);
+    if all.is_empty() { Err(OpenError::NoUberblock { pool: pool() }) } else { Ok(all) }
+}
+
+struct Opening<'a> {
+    rt: &'a Rt,
+    pool: &'a str,
+    devices: &'a BTreeMap<u64, DeviceRef>,
+    options: OpenOptions,
+}
+
+/// The layers up to the MOS.
+struct Layers {
+    tree: Rc<Tree>,
+    store: Rc<Store>,
+    arc: Rc<Arc>,
+    mos: Objset,
+}
+
+impl Opening<'_> {
+    fn tree(&self, error: TreeError) -> OpenError {
+        OpenError::Tree { pool: self.pool.to_owned(), error }
+    }
+
+    fn zfs(&self, error: ZfsError) -> OpenError {
+        OpenError::Zfs { pool: self.pool.to_owned(), error }
+    }
+
+    async fn at(
+        &self,
+        uberblock: Uberblock,
+        tops: &[Vdev],
+        found: &FoundPool,
+    ) -> Result<Spa, OpenError> {
+        let zfs = |error| self.zfs(error);
+        let first = self.layers(tops, &uberblock).await?;
+        let directory = first.directory().await.map_err(zfs)?;
+        if self.options.checkpoint {
+            let value = directory.get(pool_directory::CHECKPOINT.as_bytes()).await.map_err(zfs)?;
+            let none = || OpenError::NoCheckpoint { pool: self.pool.to_owned() };
+            let value = value.ok_or_else(none)?;
+            let wrong = |error| zfs(directory.object().wrong(error));
+            let checkpoint = Uberblock::from_numbers(&value.numbers).map_err(wrong)?;
+            let options = OpenOptions { checkpoint: false, ..self.options };
+            let opening = Opening { options, ..*self };
+            return Box::pin(opening.at(checkpoint, tops, found)).await;
+        }
+        let in_use = features::in_use(&first.mos).await.map_err(zfs)?;
+        features::check_in_use(self.pool, &in_use)?;
+        let config = config(&first.mos, &directory).await.map_err(zfs)?;
+        let vdevs = vdevs(&first.mos, &config).await.map_err(zfs)?;
+        // What the MOS says counts: labels may be of another moment, or of only some of the vdevs.
+        let layers = match vdevs.children.as_slice() == tops {
+            true => first,
+            false => self.layers(&vdevs.children, &uberblock).await?,
+        };
+        let directory = layers.directory().await.map_err(zfs)?;
+        let salt = directory.get(pool_directory::CHECKSUM_SALT.as_bytes()).await.map_err(zfs)?;
+        if let Some(salt) = salt.and_then(|value| value.bytes()?.try_into().ok()) {
+            layers.store.set_salt(salt);
+        }
+        self.open_removed(&layers).await?;
+        for leaf in vdevs.leaves() {
+            let Some(object) = leaf.dtl.filter(|object| *object != 0) else { continue };
+            // Who doesn't know what a leaf misses asks it all the same: checksums tell.
+            if let Ok(missing) = missing(&layers.mos, object).await {
+                layers.tree.set_missing(leaf.guid, missing);
+            }
+        }
+        let name = config.text("name").ok().flatten();
+        let name = name.map_or_else(|| self.pool.to_owned(), ToString::to_string);
+        let dsl = Dsl::open(&layers.mos, &name).await.map_err(zfs)?;
+        let Layers { tree, store, arc, mos } = layers;
+        Ok(Spa {
+            rt: self.rt.clone(),
+            name,
+            guid: found.guid,
+            uberblock,
+            config,
+            vdevs,
+            features: in_use,
+            tree,
+            store,
+            arc,
+            mos,
+            dsl,
+            keys: Keys::default(),
+        })
+    }
+
+    async fn layers(&self, tops: &[Vdev], uberblock: &Uberblock) -> Result<Layers, OpenError> {
+        let tree = Tree::open(self.rt, tops, self.devices).map_err(|error| self.tree(error))?;
+        tree.set_reflow(uberblock.raidz_reflow());
+        let tree = Rc::new(tree);
+        let store = Rc::new(Store::new(self.rt, Rc::clone(&tree)));
+        let below: Rc<dyn ReadBlocks> = Rc::clone(&store) as _;
+        let arc = Rc::new(Arc::new(self.rt, below, self.options.arc));
+        let blocks: Rc<dyn ReadBlocks> = Rc::clone(&arc) as _;
+        let mos = Objset::open(self.rt, &blocks, 0, &uberblock.root, None).await;
+        let mos = mos.map_err(|error| self.zfs(error))?;
+        Ok(Layers { tree, store, arc, mos })
+    }
+
+    /// Reads the mappings of removed vdevs, the one that was removed last first: a mapping's own blocks lie on vdevs that
+    /// were removed later, if on any.
+    async fn open_removed(&self, layers: &Layers) -> Result<(), OpenError> {
+        let removed = layers.tree.unmapped();
+        // Nobody names the newest as the one before it.
+        let is_before =
+            |id: u32| removed.iter().any(|(_, other)| other.previous == Some(id.into()));
+        let mut next = removed.iter().map(|(id, _)| *id).find(|id| !is_before(*id));
+        for _ in 0..removed.len() {
+            let Some(id) = next else { break };
+            let Some((_, indirect)) = removed.iter().find(|(known, _)| *known == id) else { break };
+            next = indirect.previous.and_then(|id| u32::try_from(id).ok());
+            let entries = mapping(&layers.mos, indirect.mapping).await;
+            let entries = entries.map_err(|error| self.zfs(error))?;
+            layers.tree.set_indirect(id, &entries).map_err(|error| self.tree(error))?;
+        }
+        Ok(())
+    }
+}
+
+/// The mapping of a removed vdev.
+async fn mapping(mos: &Objset, number: u64) -> Result<Vec<MappingEntry>, ZfsError> {
+    let object = mos.object(number).await?;
+    let wrong = |error| object.wrong(error);
+    let header = Mapping::from_bonus(&object.dnode().bonus, object.endian()).map_err(wrong)?;
+    if header.entries > MAPPING_ENTRIES_MAX {
+        let (what, limit) = ("entries of a mapping", MAPPING_ENTRIES_MAX);
+        return Err(object.problem(Problem::Limit { what, limit }));
+    }
+    let len = header.entries as usize * MappingEntry::BYTES;
+    let bytes = object.read(0, len).await?.to_vec();
+    let mut from = Reader::new(MappingEntry::NAME, &bytes, object.endian());
+    (0..header.entries).map(|_| from.get("entry")).collect::<Result<_, _>>().map_err(wrong)
+}
+
+/// Which transaction groups a leaf misses: its dirty time log, a space map of groups.
+async fn missing(mos: &Objset, number: u64) -> Result<Vec<Range<u64>>, ZfsError> {
+    let object = mos.object(number).await?;
+    let wrong = |error| object.wrong(error);
+    let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian()).map_err(wrong)?;
+    let len = header.length.min(DTL_BYTES_MAX).min(object.capacity());
+    let bytes = object.read(0, len as usize).await?.to_vec();
+    let mut missing: Vec<Range<u64>> = Vec::new();
+    for entry in Entries::new(&bytes, object.endian()) {
+        let (change, offset, run) = match entry.map_err(wrong)? {
+            Entry::Short { change, offset, run } | Entry::Long { change, offset, run, .. } => {
+                (change, offset, run)
+            }
+            Entry::Note { .. } => continue,
+        };
+        // A log that changes is written anew, so what it takes back it never held.
+        if change == Change::Allocate {
+            missing.push(offset..offset.saturating_add(run));
+        }
+    }
+    Ok(missing)
+}
+
+impl Layers {
+    async fn directory(&self) -> Result<Zap, ZfsError> {
+        Zap::open(self.mos.object(pool_directory::OBJECT).await?).await
+    }
+}
+
+/// The packed list that an object of the MOS holds.
+///
+/// # Errors
+/// The object can't be had, or holds none.
+pub async fn packed_list(mos: &Objset, number: u64) -> Result<NvList, ZfsError> {
+    let object = mos.object(number).await?;
+    let wrong = |error| object.wrong(error);
+    let bonus = &object.dnode().bonus;
+    let size = Reader::new("packed nvlist", bonus, object.endian()).u64("size").map_err(wrong)?;
+    let size = size.min(CONFIG_BYTES_MAX).min(object.capacity());
+    let bytes = object.read(0, size as usize).await?.to_vec();
+    NvList::decode(&bytes).map(|(list, _, _)| list).map_err(wrong)
+}
+
+async fn config(mos: &Objset, directory: &Zap) -> Result<NvList, ZfsError> {
+    packed_list(mos, directory.needed(pool_directory::CONFIG).await?).await
+}
+
+async fn vdevs(mos: &Objset, config: &NvList) -> Result<Vdev, ZfsError> {
+    let wrong = |error| ZfsError::Format { objset: 0, object: pool_directory::OBJECT, error };
+    let list = config.list("vdev_tree").map_err(wrong)?;
+    let missing = || mos.wrong(pool_directory::OBJECT, Problem::NoEntry("vdev_tree"));
+    Vdev::from_list(list.ok_or_else(missing)?).map_err(wrong)
+}

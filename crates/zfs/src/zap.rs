@@ -1,0 +1,318 @@
+//! Tables of names and values, over an object.
+//!
+//! A micro ZAP is read whole. In a fat one a name's hash leads through the table to one leaf. Entries are listed in the
+//! order of their hashes, leaf by leaf, so that a [`Cursor`] can go on later without holding anything.
+//!
+//! Tables that normalise names (case-insensitive or Unicode-normalising file systems) hash the normalised name.
+//! A lookup there goes through all entries, first byte for byte, then as normalised. That is slow in large
+//! directories, and right. Normalising is Unicode's (crate `unicode-normalization`) and `to_uppercase`; OpenZFS's tables
+//! are of an older Unicode, and differ for letters that came later.
+
+use crate::dmu::{Block, Object};
+use crate::error::ZfsError;
+use unicode_normalization::UnicodeNormalization;
+use zfs_format::zap::fat::{self, FatHeader, LeafPlace};
+use zfs_format::zap::leaf::{Key, Leaf, LeafEntry, LeafValue};
+use zfs_format::zap::micro::MicroZap;
+use zfs_format::zap::{BlockKind, hash_key, hash_name, normalization};
+use zfs_format::{FormatError, Problem};
+
+/// Bits of a cursor that count entries within a leaf: a leaf of 128 KiB has fewer than 2^12.
+const ENTRY_BITS: u32 = 12;
+
+/// An open table.
+pub struct Zap {
+    object: Object,
+    form: Form,
+}
+
+enum Form {
+    Micro(MicroZap),
+    Fat(Box<FatHeader>),
+}
+
+/// Where listing goes on. The default is the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor(pub u64);
+
+/// An entry of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The name, without its zero; of a table keyed by numbers their bytes, each from the lowest on.
+    pub name: Vec<u8>,
+    /// The value.
+    pub value: LeafValue,
+    /// Where listing goes on after it.
+    pub next: Cursor,
+}
+
+impl Entry {
+    /// The name as text, what is not UTF-8 replaced.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.name).into_owned()
+    }
+
+    /// The value, if it is one number.
+    pub fn number(&self) -> Option<u64> {
+        self.value.number()
+    }
+}
+
+fn number_value(number: u64) -> LeafValue {
+    LeafValue { number_bytes: 8, numbers: vec![number] }
+}
+
+impl Zap {
+    /// Opens the table that an object holds.
+    ///
+    /// # Errors
+    /// Its first block can't be had, or is none of a table.
+    pub async fn open(object: Object) -> Result<Zap, ZfsError> {
+        let Block { bytes, endian } = object.block(0).await?;
+        let wrong = |error| object.wrong(error);
+        let form = match BlockKind::of(bytes.bytes(), endian) {
+            BlockKind::Micro => {
+                Form::Micro(MicroZap::decode(bytes.bytes(), endian).map_err(wrong)?)
+            }
+            // A wrong first word is named by the decoder.
+            _ => Form::Fat(Box::new(FatHeader::decode(bytes.bytes(), endian).map_err(wrong)?)),
+        };
+        Ok(Zap { object, form })
+    }
+
+    /// The object.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// How many entries it has.
+    pub fn len(&self) -> u64 {
+        match &self.form {
+            Form::Micro(zap) => zap.entries.len() as u64,
+            Form::Fat(header) => header.entries,
+        }
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The hash of a name: OpenZFS lists entries in its order, of small tables too.
+    pub fn hash(&self, name: &[u8]) -> u64 {
+        match &self.form {
+            Form::Micro(zap) => hash_name(name, zap.salt, 0),
+            Form::Fat(header) => hash_name(name, header.salt, header.flags),
+        }
+    }
+
+    fn normalization(&self) -> u64 {
+        match &self.form {
+            Form::Micro(zap) => zap.normalization,
+            Form::Fat(header) => header.normalization,
+        }
+    }
+
+    /// The value of a name.
+    ///
+    /// # Errors
+    /// A block that it needs can't be had, or is none.
+    pub async fn get(&self, name: &[u8]) -> Result<Option<LeafValue>, ZfsError> {
+        match &self.form {
+            Form::Micro(zap) => {
+                let found = zap.entries.iter().find(|entry| entry.name.as_bytes() == name);
+                if let Some(entry) = found {
+                    return Ok(Some(number_value(entry.value)));
+                }
+            }
+            Form::Fat(header) if header.normalization == 0 => {
+                let hash = hash_name(name, header.salt, header.flags);
+                let leaf = self.leaf(header, hash).await?;
+                let is_it = |entry: &&LeafEntry| entry.key == Key::Name(name.to_vec());
+                return Ok(leaf.entries.iter().find(is_it).map(|entry| entry.value.clone()));
+            }
+            Form::Fat(_) => {}
+        }
+        if self.normalization() == 0 { Ok(None) } else { self.get_normalized(name).await }
+    }
+
+    async fn get_normalized(&self, name: &[u8]) -> Result<Option<LeafValue>, ZfsError> {
+        let wanted = normalized(name, self.normalization());
+        let mut like = None;
+        let mut cursor = Cursor::default();
+        loop {
+            let entries = self.list(cursor).await?;
+            let Some(last) = entries.last() else { return Ok(like) };
+            cursor = last.next;
+            for entry in entries {
+                if entry.name == name {
+                    return Ok(Some(entry.value));
+                }
+                if like.is_none() && normalized(&entry.name, self.normalization()) == wanted {
+                    like = Some(entry.value);
+                }
+            }
+        }
+    }
+
+    /// The number that a name has; nothing where it has none.
+    ///
+    /// # Errors
+    /// As of [`Zap::get`]; or its value is not one number.
+    pub async fn number(&self, name: &'static str) -> Result<Option<u64>, ZfsError> {
+        let Some(value) = self.get(name.as_bytes()).await? else { return Ok(None) };
+        let problem = Problem::Type;
+        let error = FormatError { structure: "ZAP", field: name, offset: 0, problem };
+        value.number().map(Some).ok_or_else(|| self.object.wrong(error))
+    }
+
+    /// The number that a name must have.
+    ///
+    /// # Errors
+    /// As of [`Zap::number`]; or there is none.
+    pub async fn needed(&self, name: &'static str) -> Result<u64, ZfsError> {
+        let problem = Problem::Missing;
+        let error = FormatError { structure: "ZAP", field: name, offset: 0, problem };
+        self.number(name).await?.ok_or_else(|| self.object.wrong(error))
+    }
+
+    /// The value of a key of numbers.
+    ///
+    /// # Errors
+    /// A block that it needs can't be had, or is none.
+    pub async fn get_key(&self, key: &[u64]) -> Result<Option<LeafValue>, ZfsError> {
+        let Form::Fat(header) = &self.form else { return Ok(None) };
+        let leaf = self.leaf(header, hash_key(key, header.salt, header.flags)).await?;
+        let is_it = |entry: &&LeafEntry| entry.key == Key::Numbers(key.to_vec());
+        Ok(leaf.entries.iter().find(is_it).map(|entry| entry.value.clone()))
+    }
+
+    /// The entries from there on: all of a micro ZAP, or those of one leaf. Empty only after the last.
+    ///
+    /// # Errors
+    /// A block can't be had, or is none.
+    pub async fn list(&self, from: Cursor) -> Result<Vec<Entry>, ZfsError> {
+        match &self.form {
+            Form::Micro(zap) => {
+                let entries = zap.entries.iter().filter(|entry| entry.place as u64 >= from.0);
+                let entry = |entry: &zfs_format::zap::micro::MicroEntry| Entry {
+                    name: entry.name.as_bytes().to_vec(),
+                    value: number_value(entry.value),
+                    next: Cursor(entry.place as u64 + 1),
+                };
+                Ok(entries.map(entry).collect())
+            }
+            Form::Fat(header) => self.list_leaf(header, from).await,
+        }
+    }
+
+    async fn list_leaf(&self, header: &FatHeader, from: Cursor) -> Result<Vec<Entry>, ZfsError> {
+        let shift = header.table.shift;
+        let (mut index, mut skip) = (from.0 >> ENTRY_BITS, from.0 & ((1 << ENTRY_BITS) - 1));
+        while index < 1 << shift {
+            let hash = if shift == 0 { 0 } else { index << (64 - shift) };
+            let leaf = self.leaf(header, hash).await?;
+            // A leaf with a shorter prefix stands at several places of the table.
+            let stands = 1u64 << shift.saturating_sub(leaf.prefix_bits.into());
+            let after = (index / stands + 1) * stands;
+            let many = leaf.entries.len() as u64;
+            if skip >= many {
+                (index, skip) = (after, 0);
+                continue;
+            }
+            let numbered = leaf.entries.into_iter().zip(1..).skip(skip as usize);
+            let entry = |(entry, at): (LeafEntry, u64)| Entry {
+                name: match entry.key {
+                    Key::Name(name) => name,
+                    Key::Numbers(key) => key.iter().flat_map(|n| n.to_le_bytes()).collect(),
+                },
+                value: entry.value,
+                next: match at == many {
+                    true => Cursor(after << ENTRY_BITS),
+                    false => Cursor(index << ENTRY_BITS | at),
+                },
+            };
+            return Ok(numbered.map(entry).collect());
+        }
+        Ok(Vec::new())
+    }
+
+    /// All entries. For tables whose size the pool's own shape bounds; directories are listed leaf by leaf.
+    ///
+    /// # Errors
+    /// As of [`Zap::list`].
+    pub async fn entries(&self) -> Result<Vec<Entry>, ZfsError> {
+        let (mut all, mut cursor) = (Vec::new(), Cursor::default());
+        loop {
+            let entries = self.list(cursor).await?;
+            let Some(last) = entries.last() else { return Ok(all) };
+            cursor = last.next;
+            all.extend(entries);
+        }
+    }
+
+    /// All entries in the order of their hashes: OpenZFS's order, of a micro ZAP too.
+    ///
+    /// # Errors
+    /// As of [`Zap::list`].
+    pub async fn entries_by_hash(&self) -> Result<Vec<Entry>, ZfsError> {
+        let mut all = self.entries().await?;
+        let (salt, flags) = match &self.form {
+            Form::Micro(zap) => (zap.salt, 0),
+            Form::Fat(header) => (header.salt, header.flags),
+        };
+        // Names of the same hash stay in the order of their places.
+        all.sort_by_key(|entry| hash_name(&entry.name, salt, flags));
+        Ok(all)
+    }
+
+    async fn leaf(&self, header: &FatHeader, hash: u64) -> Result<Leaf, ZfsError> {
+        let wrong = |error| self.object.wrong(error);
+        let number = match header.leaf_of(hash) {
+            LeafPlace::Block(number) => number,
+            LeafPlace::InTable { block, index } => {
+                let table = self.object.block(block).await?;
+                let numbers = fat::table_block(table.bytes.bytes(), table.endian).map_err(wrong)?;
+                numbers.get(index).copied().unwrap_or(0)
+            }
+        };
+        let block = self.object.block(number).await?;
+        Leaf::decode(block.bytes.bytes(), block.endian, header.flags).map_err(wrong)
+    }
+}
+
+/// A name as such tables compare it. What is not UTF-8 stays as it is.
+fn normalized(name: &[u8], how: u64) -> Vec<u8> {
+    let Ok(text) = std::str::from_utf8(name) else { return name.to_vec() };
+    // All bits that say which form it is.
+    let text: String = match how & (normalization::NFC | normalization::NFKC) {
+        normalization::NFC => text.nfc().collect(),
+        normalization::NFD => text.nfd().collect(),
+        normalization::NFKC => text.nfkc().collect(),
+        normalization::NFKD => text.nfkd().collect(),
+        _ => text.to_owned(),
+    };
+    match how & (normalization::UPPER | normalization::LOWER) {
+        0 => text.into_bytes(),
+        normalization::LOWER => text.to_lowercase().into_bytes(),
+        _ => text.to_uppercase().into_bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_compare_as_the_table_says() {
+        let same =
+            |a: &str, b: &str, how| normalized(a.as_bytes(), how) == normalized(b.as_bytes(), how);
+        assert!(!same("Straße", "STRASSE", 0));
+        assert!(same("Straße", "STRASSE", normalization::UPPER));
+        assert!(
+            same("é", "e\u{301}", normalization::NFC) && same("é", "e\u{301}", normalization::NFD)
+        );
+        assert!(!same("ﬁ", "fi", normalization::NFD) && same("ﬁ", "fi", normalization::NFKD));
+        assert_eq!(normalized(&[0xff, b'a'], normalization::UPPER), [0xff, b'a']);
+    }
+}

@@ -1,0 +1,112 @@
+//! The intent log of a dataset: the chain of its blocks on disk, and the records in them.
+//!
+//! A log holds what was acknowledged to programs before its transaction group was whole. A pool that was closed has empty
+//! ones. One whose machine stopped has a chain in each dataset that was being written durably; whoever imports it
+//! for writing carries the records out ("replay"). Here they are read: counted, shown, or laid over the dataset in memory
+//!.
+//!
+//! Records of groups that are whole in the pool were carried out, and don't count. A chain ends at a block whose
+//! checksum is wrong; that is how every chain ends. How long it may be is bounded by [`BLOCKS_MAX`].
+//!
+//! Source: OpenZFS, `zil.c`, `zfs_replay.c`.
+
+use crate::dmu::Objset;
+use crate::error::ZfsError;
+use codec::checksum::{self, Fletcher4};
+use zfs_format::Endian;
+use zfs_format::block_pointer::BlockPointer;
+use zfs_format::checksum::{Checksum, ChecksumFunction};
+use zfs_format::zil::record::{self, LogRecord};
+use zfs_format::zil::{LogBlock, SEQUENCE_WORD};
+use zfs_store::Bookmark;
+
+/// Blocks of a chain that are followed: at 128 KiB each 8 GiB, more than a log holds before its groups are whole.
+pub const BLOCKS_MAX: usize = 1 << 16;
+
+/// A block of a log, with what led to it.
+pub struct Link {
+    /// The pointer in the block before, or in the header.
+    pub pointer: BlockPointer,
+    /// What it holds.
+    pub block: LogBlock,
+}
+
+/// A record, with the byte order of what follows its fields.
+pub struct Logged {
+    /// The record.
+    pub record: LogRecord,
+    /// The order.
+    pub endian: Endian,
+}
+
+/// The blocks of a dataset's log that are there, in order.
+///
+/// # Errors
+/// The dataset is encrypted, and its key is not loaded.
+pub async fn chain(objset: &Objset) -> Result<Vec<Link>, ZfsError> {
+    let mut links = Vec::new();
+    let mut pointer = objset.root().zil.log;
+    while !pointer.is_hole() && links.len() < BLOCKS_MAX {
+        let block = pointer.checksum().words[SEQUENCE_WORD];
+        let at = Bookmark { objset: objset.number(), object: 0, level: -2, block };
+        let bytes = match objset.blocks().read(objset.request(pointer, at)).await {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let error = ZfsError::from(error);
+                if error.needs_key() {
+                    return Err(error);
+                }
+                break;
+            }
+        };
+        let function = pointer.checksum_function();
+        let encrypted = pointer.uses_crypt();
+        // An encrypted block was checked before it was decrypted, and no longer fits its checksum.
+        let hash = |bytes: &[u8], endian| sum(function, bytes, endian);
+        let decoded = match encrypted {
+            false => LogBlock::decode(bytes.bytes(), &pointer, hash),
+            true => LogBlock::decode_checked(bytes.bytes(), &pointer),
+        };
+        let Ok(block) = decoded else { break };
+        let next = block.next;
+        links.push(Link { pointer, block });
+        pointer = next;
+    }
+    Ok(links)
+}
+
+/// The records of a dataset's log that are not yet in the pool: of groups after `synced`.
+///
+/// # Errors
+/// As of [`chain`]; or a record can't be decoded.
+pub async fn unreplayed(objset: &Objset, synced: u64) -> Result<Vec<Logged>, ZfsError> {
+    let mut found = Vec::new();
+    let replayed = objset.root().zil.replay_sequence;
+    for link in chain(objset).await? {
+        let wrong = |error| ZfsError::Format { objset: objset.number(), object: 0, error };
+        let endian = link.block.endian;
+        let records = record::records(&link.block.records, endian).map_err(wrong)?;
+        let counts = |record: &LogRecord| record.txg > synced && record.sequence > replayed;
+        found.extend(records.into_iter().filter(counts).map(|record| Logged { record, endian }));
+    }
+    Ok(found)
+}
+
+fn sum(function: Option<ChecksumFunction>, bytes: &[u8], endian: Endian) -> Checksum {
+    let words = match (function, endian) {
+        (Some(ChecksumFunction::Zilog), Endian::Little) => checksum::fletcher2(bytes).0,
+        (Some(ChecksumFunction::Zilog), Endian::Big) => {
+            let words = bytes.as_chunks::<8>().0.iter();
+            let swapped: Vec<u8> =
+                words.flat_map(|word| u64::from_be_bytes(*word).to_le_bytes()).collect();
+            checksum::fletcher2(&swapped).0
+        }
+        (_, Endian::Little) => checksum::fletcher4(bytes).0,
+        (_, Endian::Big) => {
+            let mut sum = Fletcher4::of_big_endian();
+            sum.update(bytes);
+            sum.sum().0
+        }
+    };
+    Checksum { words }
+}

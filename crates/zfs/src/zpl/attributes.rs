@@ -1,0 +1,212 @@
+//! What is known of a file, whichever way it is stored.
+
+use crate::dmu::Object;
+use crate::error::{Problem, ZfsError};
+use std::collections::BTreeMap;
+use zfs_format::object_type::ObjectType;
+use zfs_format::wire::{Reader, Record, Wire};
+use zfs_format::zpl::Fuid;
+use zfs_format::zpl::acl::ZnodeAcl;
+use zfs_format::zpl::attributes::{Layouts, SystemAttributes, names};
+use zfs_format::zpl::directory::FileKind;
+use zfs_format::zpl::znode::Znode;
+use zfs_format::{Endian, FormatError};
+
+/// A moment: seconds since 1970, which may lie before it, and nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// Whole seconds.
+    pub seconds: i64,
+    /// Nanoseconds beyond them.
+    pub nanoseconds: u32,
+}
+
+impl Moment {
+    pub(super) fn of(words: [u64; 2]) -> Moment {
+        Moment { seconds: words[0] as i64, nanoseconds: words[1] as u32 }
+    }
+
+    /// Nanoseconds since 1970.
+    pub fn nanoseconds_since_1970(self) -> i128 {
+        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanoseconds)
+    }
+}
+
+/// What is known of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// What it is.
+    pub kind: FileKind,
+    /// Permissions, the lowest 12 bits of the mode.
+    pub permissions: u32,
+    /// The owner.
+    pub user: Fuid,
+    /// The group.
+    pub group: Fuid,
+    /// Bytes of a file or link; entries of a directory.
+    pub size: u64,
+    /// How many names it has.
+    pub links: u64,
+    /// Last read.
+    pub accessed: Moment,
+    /// Last written.
+    pub modified: Moment,
+    /// Last changed, attributes included.
+    pub changed: Moment,
+    /// Made.
+    pub created: Moment,
+    /// The transaction group that made it.
+    pub generation: u64,
+    /// The directory.
+    pub parent: u64,
+    /// The number of a device node.
+    pub device: u64,
+    /// Attributes that are on or off.
+    pub flags: u64,
+    /// The directory of extended attributes; 0 for none.
+    pub extended_attributes: u64,
+    /// The project; 0 for none.
+    pub project: u64,
+    /// The list of access of a file system before version 5.
+    pub acl: Option<ZnodeAcl>,
+}
+
+impl Attributes {
+    /// The mode as `stat` shows it: kind and permissions.
+    pub fn mode(&self) -> u32 {
+        u32::from(self.kind.code()) << 12 | self.permissions
+    }
+
+    /// Major and minor number of a device node, as Linux stored them: 12 and 20 bits; or 32 and 32, as others did.
+    pub fn device_numbers(&self) -> (u32, u32) {
+        match self.device >> 32 {
+            0 => ((self.device >> 20) as u32 & 0xfff, self.device as u32 & 0xf_ffff),
+            major => (major as u32, self.device as u32),
+        }
+    }
+}
+
+/// Kind and permissions of a mode.
+fn split_mode(mode: u64) -> Option<(FileKind, u32)> {
+    FileKind::from_code((mode >> 12) as u8 & 0xf).map(|kind| (kind, mode as u32 & 0o7777))
+}
+
+/// Reads a file's attributes, and the bytes of those that are system attributes.
+pub(super) async fn read(
+    object: &Object,
+    layouts: &Layouts,
+) -> Result<(Attributes, BTreeMap<u16, Vec<u8>>), ZfsError> {
+    let dnode = object.dnode();
+    let endian = object.endian();
+    let wrong = |error| object.wrong(error);
+    if dnode.bonus_type == ObjectType::ZNODE {
+        let znode = Znode::decode(&dnode.bonus, endian).map_err(wrong)?;
+        return Ok((of_znode(object, znode)?, BTreeMap::new()));
+    }
+    if dnode.bonus_type != ObjectType::SA {
+        let (found, expected) = (dnode.bonus_type, "a file's attributes");
+        return Err(object.problem(Problem::Type { found, expected }));
+    }
+    let mut values = BTreeMap::new();
+    let bonus = SystemAttributes::decode(&dnode.bonus, endian, layouts).map_err(wrong)?;
+    values.extend(bonus.values);
+    let mut orders = BTreeMap::new();
+    if let Some(spill) = object.spill().await? {
+        let more = SystemAttributes::decode(spill.bytes.bytes(), spill.endian, layouts);
+        for (number, value) in more.map_err(wrong)?.values {
+            orders.insert(number, spill.endian);
+            values.insert(number, value);
+        }
+    }
+    let found = Found { object, layouts, values: &values, orders: &orders };
+    let attributes = of_system(&found)?;
+    Ok((attributes, values))
+}
+
+struct Found<'a> {
+    object: &'a Object,
+    layouts: &'a Layouts,
+    values: &'a BTreeMap<u16, Vec<u8>>,
+    /// The byte order of what stands in the spill block.
+    orders: &'a BTreeMap<u16, Endian>,
+}
+
+impl Found<'_> {
+    fn get<T: Wire>(&self, name: &'static str) -> Result<Option<T>, ZfsError> {
+        let Some(number) = self.layouts.number(name) else { return Ok(None) };
+        let Some(bytes) = self.values.get(&number) else { return Ok(None) };
+        let endian = self.orders.get(&number).copied().unwrap_or(self.object.endian());
+        let value = Reader::new("system attributes", bytes, endian).get(name);
+        value.map(Some).map_err(|error| self.object.wrong(error))
+    }
+
+    fn needed<T: Wire>(&self, name: &'static str) -> Result<T, ZfsError> {
+        let problem = zfs_format::Problem::Missing;
+        let structure = "system attributes";
+        let error = FormatError { structure, field: name, offset: 0, problem };
+        self.get(name)?.ok_or_else(|| self.object.wrong(error))
+    }
+}
+
+fn of_system(found: &Found<'_>) -> Result<Attributes, ZfsError> {
+    let mode: u64 = found.needed(names::MODE)?;
+    let (kind, permissions) = split_mode(mode).ok_or_else(|| bad_mode(found.object, mode))?;
+    let moment = |name| found.get::<[u64; 2]>(name).map(|m| Moment::of(m.unwrap_or_default()));
+    Ok(Attributes {
+        kind,
+        permissions,
+        user: Fuid(found.needed(names::USER)?),
+        group: Fuid(found.needed(names::GROUP)?),
+        size: found.needed(names::SIZE)?,
+        links: found.get(names::LINKS)?.unwrap_or(1),
+        accessed: moment(names::ACCESSED)?,
+        modified: moment(names::MODIFIED)?,
+        changed: moment(names::CHANGED)?,
+        created: moment(names::CREATED)?,
+        generation: found.get(names::GENERATION)?.unwrap_or(0),
+        parent: found.get(names::PARENT)?.unwrap_or(0),
+        device: found.get(names::DEVICE)?.unwrap_or(0),
+        flags: found.get(names::FLAGS)?.unwrap_or(0),
+        extended_attributes: found.get(names::EXTENDED_ATTRIBUTES)?.unwrap_or(0),
+        project: found.get(names::PROJECT)?.unwrap_or(0),
+        acl: found.get(names::ZNODE_ACL)?,
+    })
+}
+
+fn of_znode(object: &Object, znode: Znode) -> Result<Attributes, ZfsError> {
+    let (kind, permissions) = split_mode(znode.mode).ok_or_else(|| bad_mode(object, znode.mode))?;
+    Ok(Attributes {
+        kind,
+        permissions,
+        user: Fuid(znode.uid),
+        group: Fuid(znode.gid),
+        size: znode.size,
+        links: znode.links,
+        accessed: Moment::of(znode.accessed),
+        modified: Moment::of(znode.modified),
+        changed: Moment::of(znode.changed),
+        created: Moment::of(znode.created),
+        generation: znode.generation,
+        parent: znode.parent,
+        device: znode.device,
+        flags: znode.flags,
+        extended_attributes: znode.extended_attributes,
+        project: 0,
+        acl: Some(znode.acl),
+    })
+}
+
+fn bad_mode(object: &Object, mode: u64) -> ZfsError {
+    let problem = zfs_format::Problem::Value(mode);
+    object.wrong(FormatError { structure: "attributes", field: "mode", offset: 0, problem })
+}
+
+/// The text of a link that stands behind a znode, in the bonus.
+pub(super) fn link_in_bonus(object: &Object, size: u64) -> Option<Vec<u8>> {
+    let dnode = object.dnode();
+    if dnode.bonus_type != ObjectType::ZNODE {
+        return None;
+    }
+    let end = usize::try_from(size).ok()?.checked_add(Znode::BYTES)?;
+    dnode.bonus.get(Znode::BYTES..end).map(<[u8]>::to_vec)
+}

@@ -1,0 +1,411 @@
+//! Files, directories and links of a file system.
+//!
+//! ```text
+//!   FileSystem   an objset that holds files: its version, root, and what its attributes mean
+//!   Node         a file, directory, link or device node: an object and its attributes
+//! ```
+//!
+//! Attributes stand in the object's bonus, since version 5 as system attributes ([`attributes`]), which may go on in a
+//! spill block. A directory is a table of names; a link's text stands with its attributes or, when long, in
+//! its data. Extended attributes are a list among the attributes, or a hidden directory, or both.
+
+pub mod attributes;
+pub mod difference;
+mod extended;
+pub mod mounted;
+pub(crate) mod replay;
+
+pub use extended::ExtendedAttribute;
+
+use crate::dmu::overlay::Overlay;
+use crate::dmu::{Object, Objset};
+use crate::error::{Problem, ZfsError};
+use crate::zap::{Cursor, Zap};
+use crate::zil::Logged;
+use attributes::Attributes;
+use replay::{Replay, Replayed};
+use rt::SgList;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use zfs_format::FormatError;
+use zfs_format::objset::ObjsetKind;
+use zfs_format::zpl::acl::{self, AclEntry};
+use zfs_format::zpl::attributes::{self as system, Layouts, Registered};
+use zfs_format::zpl::directory::{DirectoryEntry, FileKind};
+use zfs_format::zpl::master;
+
+/// The newest version of file systems.
+pub const VERSION_MAX: u64 = 5;
+/// The first version whose attributes are system attributes.
+const VERSION_SYSTEM_ATTRIBUTES: u64 = 5;
+/// The longest text of a symbolic link, in bytes: Linux's longest path.
+const LINK_BYTES_MAX: u64 = 4096;
+/// Symbolic links that one path may lead through: Linux's bound.
+const LINKS_MAX: usize = 40;
+/// Where cursors of names begin that only the intent log has: beyond those of any table.
+const LOGGED: Cursor = Cursor(1 << 62);
+/// Entries of a list of access that are read: OpenZFS's own bound is 1024.
+const ACL_BYTES_MAX: u64 = 64 << 10;
+
+/// An open file system. Clones are handles of the same.
+#[derive(Clone)]
+pub struct FileSystem(Rc<Inner>);
+
+struct Inner {
+    objset: Objset,
+    root: u64,
+    version: u64,
+    layouts: Layouts,
+    /// What the intent log would change, where it is laid over.
+    replayed: Option<Replayed>,
+}
+
+/// An object of a file system, with its attributes.
+#[derive(Clone)]
+pub struct Node {
+    object: Object,
+    /// What is known of it.
+    pub attributes: Attributes,
+    system: Rc<BTreeMap<u16, Vec<u8>>>,
+}
+
+impl Node {
+    /// Its object's number: the inode number.
+    pub fn number(&self) -> u64 {
+        self.object.number()
+    }
+
+    /// Its object.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.attributes.kind == FileKind::Directory
+    }
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// Its bytes.
+    pub name: Vec<u8>,
+    /// What it leads to.
+    pub entry: DirectoryEntry,
+    /// Where listing goes on after it.
+    pub next: Cursor,
+}
+
+impl FileSystem {
+    /// Opens the file system in an objset.
+    ///
+    /// # Errors
+    /// The objset holds something else, or its master node can't be had.
+    pub async fn open(objset: &Objset) -> Result<FileSystem, ZfsError> {
+        Self::open_as(objset, None).await
+    }
+
+    /// Opens it as it would be after a replay of its intent log.
+    ///
+    /// # Errors
+    /// As of [`FileSystem::open`]; or a record can't be applied.
+    pub async fn open_with_log(
+        objset: &Objset,
+        records: &[Logged],
+    ) -> Result<FileSystem, ZfsError> {
+        let overlay = Rc::new(Overlay::default());
+        objset.lay_over(Rc::clone(&overlay));
+        let files = Self::open_as(objset, Some(Replayed::default())).await?;
+        if let Some(replayed) = &files.0.replayed {
+            let replay = Replay { files: &files, overlay: &overlay, replayed };
+            for logged in records {
+                replay.apply(logged).await?;
+            }
+        }
+        Ok(files)
+    }
+
+    async fn open_as(objset: &Objset, replayed: Option<Replayed>) -> Result<FileSystem, ZfsError> {
+        if objset.root().kind != ObjsetKind::FileSystem {
+            return Err(objset.wrong(0, Problem::NotFileSystem));
+        }
+        let master = Zap::open(objset.object(master::OBJECT).await?).await?;
+        let version = master.needed(master::VERSION).await?;
+        if version > VERSION_MAX {
+            return Err(objset.wrong(master::OBJECT, Problem::Version(version)));
+        }
+        let root = master.needed(master::ROOT).await?;
+        let layouts = match version >= VERSION_SYSTEM_ATTRIBUTES {
+            true => layouts(objset, master.needed(master::SA_ATTRIBUTES).await?).await?,
+            false => Layouts::default(),
+        };
+        let objset = objset.clone();
+        Ok(FileSystem(Rc::new(Inner { objset, root, version, layouts, replayed })))
+    }
+
+    /// Its objset.
+    pub fn objset(&self) -> &Objset {
+        &self.0.objset
+    }
+
+    /// Its version, 1 to 5.
+    pub fn version(&self) -> u64 {
+        self.0.version
+    }
+
+    /// The number of its root directory.
+    pub fn root_number(&self) -> u64 {
+        self.0.root
+    }
+
+    /// Its root directory.
+    ///
+    /// # Errors
+    /// It can't be had.
+    pub async fn root(&self) -> Result<Node, ZfsError> {
+        self.node(self.0.root).await
+    }
+
+    /// The file of this number.
+    ///
+    /// # Errors
+    /// There is none, or it can't be had.
+    pub async fn node(&self, number: u64) -> Result<Node, ZfsError> {
+        let object = self.0.objset.object(number).await?;
+        let replayed = self.replayed().and_then(|replayed| replayed.attributes(number));
+        let (attributes, system) = match replayed {
+            // An object that the log made has none of its own.
+            Some(attributes) if object.dnode().bonus.is_empty() => (attributes, BTreeMap::new()),
+            Some(attributes) => (attributes, attributes::read(&object, &self.0.layouts).await?.1),
+            None => attributes::read(&object, &self.0.layouts).await?,
+        };
+        Ok(Node { object, attributes, system: Rc::new(system) })
+    }
+
+    /// What a name in a directory leads to; nothing where there is none.
+    ///
+    /// # Errors
+    /// The directory can't be had, or is none.
+    pub async fn lookup(
+        &self,
+        directory: &Node,
+        name: &[u8],
+    ) -> Result<Option<DirectoryEntry>, ZfsError> {
+        let replayed = self.replayed();
+        if let Some(found) = replayed.and_then(|log| log.name(directory.number(), name)) {
+            return Ok(found);
+        }
+        let Some(zap) = self.table(directory).await? else { return Ok(None) };
+        let Some(value) = zap.get(name).await? else { return Ok(None) };
+        let wrong = || self.0.objset.wrong(directory.number(), Problem::Entry("of a file"));
+        value.number().map(|value| Some(DirectoryEntry::from_value(value))).ok_or_else(wrong)
+    }
+
+    /// Names of a directory from there on: a stretch of them, empty only after the last.
+    ///
+    /// # Errors
+    /// The directory can't be had, or is none.
+    pub async fn list(&self, directory: &Node, from: Cursor) -> Result<Vec<Name>, ZfsError> {
+        let zap = self.table(directory).await?;
+        self.list_in(directory, zap.as_ref(), from).await
+    }
+
+    /// All names of a directory.
+    ///
+    /// # Errors
+    /// As of [`FileSystem::list`].
+    pub async fn names(&self, directory: &Node) -> Result<Vec<Name>, ZfsError> {
+        let zap = self.table(directory).await?;
+        let (mut all, mut cursor) = (Vec::new(), Cursor::default());
+        loop {
+            let names = self.list_in(directory, zap.as_ref(), cursor).await?;
+            let Some(last) = names.last() else { return Ok(all) };
+            cursor = last.next;
+            all.extend(names);
+        }
+    }
+
+    async fn list_in(
+        &self,
+        directory: &Node,
+        zap: Option<&Zap>,
+        from: Cursor,
+    ) -> Result<Vec<Name>, ZfsError> {
+        let number = directory.number();
+        let wrong = || self.0.objset.wrong(number, Problem::Entry("of a file"));
+        let mut from = from;
+        while let Some(zap) = zap.filter(|_| from < LOGGED) {
+            let entries = zap.list(from).await?;
+            let Some(last) = entries.last() else { break };
+            from = last.next;
+            let mut names = Vec::with_capacity(entries.len());
+            for entry in entries {
+                let replayed = self.replayed();
+                if replayed.is_some_and(|log| log.name(number, &entry.name).is_some()) {
+                    continue;
+                }
+                let value = entry.number().ok_or_else(wrong)?;
+                let (name, next) = (entry.name, entry.next);
+                names.push(Name { name, entry: DirectoryEntry::from_value(value), next });
+            }
+            if !names.is_empty() {
+                return Ok(names);
+            }
+        }
+        // Behind those of the table, the names that the log made.
+        let Some(replayed) = &self.0.replayed else { return Ok(Vec::new()) };
+        let skip = usize::try_from(from.0.saturating_sub(LOGGED.0)).unwrap_or(usize::MAX);
+        let made = replayed.made(number).into_iter().zip(1..).skip(skip);
+        let name = |((name, entry), at)| Name { name, entry, next: Cursor(LOGGED.0 + at) };
+        Ok(made.map(name).collect())
+    }
+
+    /// The table of a directory; nothing for one that only the log has.
+    async fn table(&self, directory: &Node) -> Result<Option<Zap>, ZfsError> {
+        if !directory.is_directory() {
+            return Err(self.0.objset.wrong(directory.number(), Problem::NotDirectory));
+        }
+        if self.0.replayed.is_some() && directory.object.dnode().bonus.is_empty() {
+            return Ok(None);
+        }
+        Zap::open(directory.object.clone()).await.map(Some)
+    }
+
+    /// The file at a path from the root, names divided by `/`; nothing where there is none. Links on the way are
+    /// followed within the file system; the last one only if `follow`.
+    ///
+    /// # Errors
+    /// Something on the way can't be had.
+    pub async fn find(&self, path: &[u8], follow: bool) -> Result<Option<Node>, ZfsError> {
+        let mut parts: Vec<Vec<u8>> = split(path);
+        let mut at = self.root().await?;
+        let mut links = 0;
+        while let Some(part) = parts.pop() {
+            if part == b".." {
+                at = self.node(at.attributes.parent).await?;
+                continue;
+            }
+            if !at.is_directory() {
+                return Ok(None);
+            }
+            let Some(entry) = self.lookup(&at, &part).await? else { return Ok(None) };
+            let next = self.node(entry.object).await?;
+            let is_link = next.attributes.kind == FileKind::SymbolicLink;
+            if !is_link || parts.is_empty() && !follow {
+                at = next;
+                continue;
+            }
+            links += 1;
+            if links > LINKS_MAX {
+                return Err(self.0.objset.wrong(next.number(), Problem::Twice));
+            }
+            let target = self.link_target(&next).await?;
+            if target.starts_with(b"/") {
+                at = self.root().await?;
+            }
+            parts.extend(split(&target));
+        }
+        Ok(Some(at))
+    }
+
+    /// Bytes of a file: fewer than asked for at its end.
+    ///
+    /// # Errors
+    /// The first block that can't be had.
+    pub async fn read(&self, node: &Node, offset: u64, len: usize) -> Result<SgList, ZfsError> {
+        let left = node.attributes.size.saturating_sub(offset);
+        let len = len.min(usize::try_from(left).unwrap_or(usize::MAX));
+        node.object.read(offset, len).await
+    }
+
+    /// The text of a symbolic link.
+    ///
+    /// # Errors
+    /// It can't be had, or is longer than a path may be.
+    pub async fn link_target(&self, node: &Node) -> Result<Vec<u8>, ZfsError> {
+        let wrong = |problem| self.0.objset.wrong(node.number(), problem);
+        if node.attributes.kind != FileKind::SymbolicLink {
+            return Err(wrong(Problem::NotLink));
+        }
+        if let Some(text) = self.replayed().and_then(|log| log.link(node.number())) {
+            return Ok(text);
+        }
+        if let Some(text) = self.system(node, system::names::SYMBOLIC_LINK) {
+            return Ok(text.to_vec());
+        }
+        let size = node.attributes.size;
+        if size > LINK_BYTES_MAX {
+            let (what, limit) = ("bytes of a link", LINK_BYTES_MAX);
+            return Err(wrong(Problem::Limit { what, limit }));
+        }
+        if let Some(text) = attributes::link_in_bonus(&node.object, size) {
+            return Ok(text);
+        }
+        Ok(node.object.read(0, size as usize).await?.to_vec())
+    }
+
+    /// The list of access (NFSv4's) as stored; nothing where there is none.
+    ///
+    /// # Errors
+    /// It can't be had, or is none.
+    pub async fn access_list(&self, node: &Node) -> Result<Option<Vec<AclEntry>>, ZfsError> {
+        let wrong = |error| node.object.wrong(error);
+        if let Some(list) = self.system(node, system::names::ACL) {
+            return acl::decode(list, 1, node.object.endian()).map(Some).map_err(wrong);
+        }
+        let Some(stored) = &node.attributes.acl else { return Ok(None) };
+        if stored.object == 0 {
+            return stored.entries(node.object.endian()).map(Some).map_err(wrong);
+        }
+        let bytes = stored.list_bytes();
+        if bytes > ACL_BYTES_MAX {
+            let (what, limit) = ("bytes of a list of access", ACL_BYTES_MAX);
+            return Err(self.0.objset.wrong(node.number(), Problem::Limit { what, limit }));
+        }
+        let list = self.0.objset.object(stored.object).await?;
+        let block = list.read(0, bytes as usize).await?.to_vec();
+        acl::decode(&block, stored.version, list.endian()).map(Some).map_err(wrong)
+    }
+
+    fn replayed(&self) -> Option<&Replayed> {
+        self.0.replayed.as_ref()
+    }
+
+    /// The bytes of a system attribute.
+    fn system<'a>(&self, node: &'a Node, name: &str) -> Option<&'a [u8]> {
+        let number = self.0.layouts.number(name)?;
+        node.system.get(&number).map(Vec::as_slice)
+    }
+}
+
+/// The names of a path, the first last. `.` and empty names say nothing.
+fn split(path: &[u8]) -> Vec<Vec<u8>> {
+    let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    let mut parts: Vec<Vec<u8>> = parts.map(<[u8]>::to_vec).collect();
+    parts.reverse();
+    parts
+}
+
+/// Reads the registry of attributes and their layouts.
+async fn layouts(objset: &Objset, number: u64) -> Result<Layouts, ZfsError> {
+    let master = Zap::open(objset.object(number).await?).await?;
+    let mut layouts = Layouts::default();
+    // A file system without files has neither yet.
+    if let Some(registry) = master.number(system::REGISTRY).await? {
+        let zap = Zap::open(objset.object(registry).await?).await?;
+        for entry in zap.entries().await? {
+            let wrong = || objset.wrong(registry, Problem::Entry("of an attribute"));
+            let value = entry.number().ok_or_else(wrong)?;
+            layouts.registry.insert(entry.text(), Registered::from_value(value));
+        }
+    }
+    if let Some(number) = master.number(system::LAYOUTS).await? {
+        let zap = Zap::open(objset.object(number).await?).await?;
+        for entry in zap.entries().await? {
+            let wrong = |error: FormatError| zap.object().wrong(error);
+            layouts.add_layout(&entry.text(), &entry.value.numbers).map_err(wrong)?;
+        }
+    }
+    Ok(layouts)
+}
