@@ -2,31 +2,53 @@
 //!
 //! From the tail that the journal's superblock names, meta block after meta block, as long as each is whole, lies
 //! where it says, and has the next sequence. A stripe whose data and parity are there is written to the members,
-//! at once: later ones of the same stripe come later. What a block's checksum does not fit ends the log; nothing
+//! at once: later ones of the same stripe come later. A block that does not fit its checksum ends the log; nothing
 //! of it had begun to be written to the members.
 //!
-//! A journal in write-back mode also holds data whose parity was not made yet. It is handed back, for the engine
-//! to write as any other data.
+//! **Data without parity.** A journal in write-back mode also holds data whose parity was not made yet. At the end of
+//! the log the rest of such a stripe is read from the members, and its parity made. Done again after a power
+//! cut in the midst of it, this gives the same, since what is read is not what is written. It can't be done where a
+//! member is missing whose data of the stripe is not in the journal: what it had would have to be computed from
+//! parity that is about to change. Such a log is refused by name.
 //!
-//! Where the tail does not lead to a meta block the journal is new. Source: Linux `drivers/md/raid5-cache.c`
-//! (`r5l_load_log`, `r5c_recovery_flush_log`, `r5c_recovery_analyze_meta_block`).
+//! **The tail leads to a whole meta block**, always: mdadm writes one when the set is created, and the superblock
+//! names another only after that was written. Anything else is damage, and an error that names the field. (Linux
+//! takes such a journal for a new one and forgets what it holds. So does [`Doubt::TakeAsNew`].)
+//!
+//! Done on views that keep what is written in memory, the same is the set's content after a replay.
+//!
+//! Source: Linux `drivers/md/raid5-cache.c` (`r5l_load_log`, `r5c_recovery_flush_log`,
+//! `r5c_recovery_analyze_meta_block`, `r5c_recovery_rewrite_data_only_stripes`).
 
 use super::error::AssembleError;
 use super::facts::Superblock;
 use super::found::Found;
 use super::ppl::Part;
+use crate::layout::Place;
 use crate::layout::parity::ParityMap;
-use crate::superblock::SECTOR;
-use crate::superblock::journal::{
-    BLOCK_BYTES, BLOCK_SECTORS, MetaBlock, Payload, checksum, seed,
-};
+use crate::parity::Sums;
+use crate::superblock::journal::{BLOCK_BYTES, BLOCK_SECTORS, MetaBlock, Payload, checksum, seed};
+use crate::superblock::{FormatError, Problem, SECTOR, Structure};
 use rt::filter::Slice;
-use rt::{Buf, DeviceRef, Request};
+use rt::{Buf, DeviceRef, IoErrorKind, Request, SgList};
 use std::collections::BTreeMap;
 use stdx::{ByteCount, Offset};
 
 /// So many bytes of data without parity are taken up; md's stripe cache is of this order.
 const DATA_ONLY_BYTES_MAX: usize = 256 << 20;
+/// From the last sequence of one life to the first of the next: md's step.
+const SEQUENCE_STEP: u64 = 10_000;
+/// Where a superblock has the tail.
+const TAIL_AT: usize = 152;
+
+/// What is done with a journal whose tail does not lead to a meta block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// It is damaged: an error.
+    Refuse,
+    /// It is taken as a new one.
+    TakeAsNew,
+}
 
 /// A journal's ring of blocks.
 #[derive(Clone)]
@@ -68,7 +90,8 @@ impl Ring {
 /// Where it does not lie on the device, or has no two blocks.
 pub(crate) fn ring(found: &Found) -> Result<Ring, AssembleError> {
     let capacity = found.device.geometry().capacity;
-    let beyond = || AssembleError::BeyondEnd { device: found.name(), what: "the journal", capacity };
+    let beyond =
+        || AssembleError::BeyondEnd { device: found.name(), what: "the journal", capacity };
     let Superblock::V1(sb) = &found.superblock else { return Err(beyond()) };
     let sectors = sb.data_size - sb.data_size % BLOCK_SECTORS;
     let (start, len) = (Offset(sb.data_offset * SECTOR), ByteCount(sectors * SECTOR));
@@ -80,181 +103,265 @@ pub(crate) fn ring(found: &Found) -> Result<Ring, AssembleError> {
 }
 
 /// What a journal gave.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Replayed {
+    /// Where its log begins.
+    pub(crate) tail: u64,
     /// Where its log ends.
     pub(crate) end: u64,
     /// A sequence that no block behind the end has.
     pub(crate) sequence: u64,
-    /// Data whose parity is to be made: byte of the array, and one block.
-    pub(crate) data_only: Vec<(u64, Vec<u8>)>,
+    /// Whether it listed nothing.
+    pub(crate) was_empty: bool,
+    /// Whether it was taken as a new one.
+    pub(crate) was_new: bool,
 }
 
-/// Data of a stripe by byte of the array, and its parity.
-#[derive(Default)]
-struct Stripe {
-    data: BTreeMap<u64, Vec<u8>>,
-}
-
-/// Writes what the journal holds to the members.
+/// Writes what the journal holds to the members, which are in order of slots.
+///
+/// # Errors
+/// What is wrong with the journal, and the mend.
 pub(crate) async fn replay(
     found: &Found,
     parts: &[Option<Part<'_>>],
     map: &ParityMap,
+    doubt: Doubt,
 ) -> Result<Replayed, AssembleError> {
     let ring = ring(found)?;
-    let Superblock::V1(sb) = &found.superblock else {
-        unreachable!("a ring is only found with a superblock 1.x")
+    let seed = seed(found.superblock.set_uuid());
+    let damaged = |error| AssembleError::format(&found.name(), error);
+    let first = match first(found, &ring, seed).await {
+        Ok(first) => first,
+        Err(AssembleError::Format { .. }) if doubt == Doubt::TakeAsNew => {
+            // Far from what its blocks can have: events only grow.
+            let sequence = found.superblock.events() << 32;
+            return Ok(Replayed { tail: 0, end: 0, sequence, was_empty: false, was_new: true });
+        }
+        Err(error) => return Err(error),
     };
-    let seed = seed(sb.set_uuid);
-    // A journal that is new begins with a sequence that none before it had.
-    let fresh = Replayed { end: 0, sequence: sb.events << 24, data_only: Vec::new() };
-    let mut at = sb.recovery_offset;
-    if at >= ring.sectors || !at.is_multiple_of(BLOCK_SECTORS) {
-        at = 0;
-    }
-    let Ok(first) = MetaBlock::decode(&ring.read(at, 1).await?, seed) else { return Ok(fresh) };
-    if first.position != at {
-        return Ok(fresh);
-    }
-    let mut replay = Replay { parts, map, pending: BTreeMap::new(), pending_bytes: 0 };
-    let (mut sequence, mut passed) = (first.sequence, 0);
+    let mut replay = Replay { found, parts, map, pending: BTreeMap::new(), pending_bytes: 0 };
+    let tail = first.position;
+    let (mut at, mut sequence, mut passed) = (tail, first.sequence, 0);
+    let mut was_empty = true;
     loop {
-        let Ok(meta) = MetaBlock::decode(&ring.read(at, 1).await?, seed) else { break };
+        let meta = match MetaBlock::decode(&ring.read(at, 1).await?, seed) {
+            Ok(meta) => meta,
+            Err(error) if is_end(&error) => break,
+            Err(error) => return Err(damaged(error)),
+        };
         let sectors = (1 + meta.blocks()) * BLOCK_SECTORS;
         passed += sectors;
         if meta.sequence != sequence || meta.position != at || passed > ring.sectors {
             break;
         }
         let blocks = ring.read(ring.after(at, BLOCK_SECTORS), meta.blocks()).await?;
-        if !replay.take(&meta, &blocks, seed, found).await? {
+        if !fits(&meta, &blocks, seed) {
             break;
         }
+        was_empty &= meta.payloads.is_empty();
+        replay.take(&meta, &blocks).await?;
         at = ring.after(at, sectors);
         sequence = sequence.wrapping_add(1);
     }
-    // Far from any sequence that a block behind the end may have: md's step.
-    let sequence = sequence.wrapping_add(10_000);
-    let data_only = replay.pending.into_values().flat_map(|stripe| stripe.data).collect();
-    Ok(Replayed { end: at, sequence, data_only })
+    replay.finish().await?;
+    let sequence = sequence.wrapping_add(SEQUENCE_STEP);
+    Ok(Replayed { tail, end: at, sequence, was_empty, was_new: false })
 }
 
+/// Whether a block that can't be decoded may simply be what lay behind the end of a log.
+fn is_end(error: &FormatError) -> bool {
+    matches!(error.problem, Problem::Magic { .. } | Problem::Checksum { .. })
+}
+
+/// The block to which the tail leads.
+async fn first(found: &Found, ring: &Ring, seed: u32) -> Result<MetaBlock, AssembleError> {
+    let wrong = |structure, field, offset, found_there, most| {
+        let problem = Problem::Range { found: found_there, least: 0, most };
+        AssembleError::format(&found.name(), FormatError { structure, field, offset, problem })
+    };
+    let tail = match &found.superblock {
+        Superblock::V1(sb) => sb.recovery_offset,
+        Superblock::V090(_) => 0,
+    };
+    if tail >= ring.sectors || !tail.is_multiple_of(BLOCK_SECTORS) {
+        let most = ring.sectors - BLOCK_SECTORS;
+        return Err(wrong(Structure::SuperblockV1, "journal_tail", TAIL_AT, tail, most));
+    }
+    let bytes = ring.read(tail, 1).await?;
+    let first = MetaBlock::decode(&bytes, seed)
+        .map_err(|error| AssembleError::format(&found.name(), error))?;
+    if first.position != tail {
+        return Err(wrong(Structure::Journal, "position", 24, first.position, tail));
+    }
+    Ok(first)
+}
+
+/// Whether blocks fit the checksums of the meta block that lists them.
+fn fits(meta: &MetaBlock, blocks: &[u8], seed: u32) -> bool {
+    let mut blocks = blocks.chunks_exact(BLOCK_BYTES);
+    let mut next = |sum: u32| blocks.next().is_some_and(|block| checksum(seed, block) == sum);
+    meta.payloads.iter().all(|payload| match payload {
+        Payload::Data { checksum, .. } => next(*checksum),
+        Payload::Parity { p, q, .. } => next(*p) && q.is_none_or(&mut next),
+        Payload::Flush { .. } => true,
+    })
+}
+
+/// Data by byte of the array.
+type Stripe = BTreeMap<u64, Vec<u8>>;
+
 struct Replay<'a> {
+    found: &'a Found,
     parts: &'a [Option<Part<'a>>],
     map: &'a ParityMap,
-    /// Stripes without parity so far, by the members' sector.
+    /// Stripes without parity so far, by the byte of the members' data areas.
     pending: BTreeMap<u64, Stripe>,
     pending_bytes: usize,
 }
 
 impl Replay<'_> {
-    /// Takes a meta block and what follows it; false where a checksum does not fit.
-    async fn take(
-        &mut self,
-        meta: &MetaBlock,
-        blocks: &[u8],
-        seed: u32,
-        found: &Found,
-    ) -> Result<bool, AssembleError> {
-        let mut block = blocks.chunks_exact(BLOCK_BYTES);
-        let fits = meta.payloads.iter().all(|payload| {
-            let mut next = |sum: u32| block.next().is_some_and(|block| checksum(seed, block) == sum);
-            match payload {
-                Payload::Data { checksum, .. } => next(*checksum),
-                Payload::Parity { p, q, .. } => next(*p) && q.is_none_or(&mut next),
-                Payload::Flush { .. } => true,
-            }
-        });
-        if !fits {
-            return Ok(false);
-        }
+    /// Takes a meta block and what follows it.
+    async fn take(&mut self, meta: &MetaBlock, blocks: &[u8]) -> Result<(), AssembleError> {
         let mut blocks = blocks.chunks_exact(BLOCK_BYTES);
         for payload in &meta.payloads {
             match payload {
                 Payload::Data { sector, .. } => {
-                    let at = sector.saturating_mul(SECTOR);
-                    let Some(place) = self.place_of(at) else { return Err(stray(found)) };
-                    let block = blocks.next().unwrap_or_default().to_vec();
-                    self.pending_bytes += block.len();
-                    if self.pending_bytes > DATA_ONLY_BYTES_MAX {
-                        let capacity = ByteCount(DATA_ONLY_BYTES_MAX as u64);
-                        return Err(AssembleError::JournalFull { device: found.name(), capacity });
-                    }
-                    let stripe = self.pending.entry(place / SECTOR).or_default();
-                    if let Some(older) = stripe.data.insert(at, block) {
-                        self.pending_bytes -= older.len();
-                    }
+                    let block = blocks.next().unwrap_or_default();
+                    self.put_down(sector.saturating_mul(SECTOR), block)?;
                 }
                 Payload::Parity { sector, q, .. } => {
                     let p = blocks.next().unwrap_or_default();
                     let q = q.and_then(|_| blocks.next());
-                    let at = sector.saturating_mul(SECTOR);
-                    self.complete(at, p, q, found).await?;
+                    self.complete(sector.saturating_mul(SECTOR), p, q).await?;
                 }
                 Payload::Flush { sectors } => {
-                    sectors.iter().for_each(|sector| drop(self.forget(*sector)));
+                    for sector in sectors {
+                        self.forget(sector.saturating_mul(SECTOR));
+                    }
                 }
             }
         }
-        Ok(true)
+        Ok(())
     }
 
-    fn forget(&mut self, sector: u64) -> Option<Stripe> {
-        let stripe = self.pending.remove(&sector)?;
-        self.pending_bytes -= stripe.data.values().map(Vec::len).sum::<usize>();
+    /// Keeps data until its parity comes.
+    fn put_down(&mut self, byte: u64, block: &[u8]) -> Result<(), AssembleError> {
+        let Some(place) = self.place_of(byte) else { return Err(self.stray()) };
+        self.pending_bytes += block.len();
+        if self.pending_bytes > DATA_ONLY_BYTES_MAX {
+            return Err(self.full(ByteCount(DATA_ONLY_BYTES_MAX as u64)));
+        }
+        let stripe = self.pending.entry(place.at).or_default();
+        if let Some(older) = stripe.insert(byte, block.to_vec()) {
+            self.pending_bytes -= older.len();
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, at: u64) -> Option<Stripe> {
+        let stripe = self.pending.remove(&at)?;
+        self.pending_bytes -= stripe.values().map(Vec::len).sum::<usize>();
         Some(stripe)
     }
 
-    /// The member's byte of a byte of the array, where it is one.
-    fn place_of(&self, at: u64) -> Option<u64> {
-        let capacity = self.rows()?.checked_mul(self.map.row_bytes())?;
-        let whole = at.is_multiple_of(BLOCK_BYTES as u64) && at < capacity;
-        whole.then(|| self.map.locate(at).0.at)
-    }
-
-    fn rows(&self) -> Option<u64> {
+    /// Where a byte of the array lies, where it is the first of a block.
+    fn place_of(&self, byte: u64) -> Option<Place> {
         let sizes = self.parts.iter().flatten().map(|part| part.data.geometry().capacity.bytes());
-        Some(sizes.min()? / self.map.chunk)
+        let rows = sizes.min()? / self.map.chunk;
+        let capacity = rows.checked_mul(self.map.row_bytes())?;
+        let whole = byte.is_multiple_of(BLOCK_BYTES as u64) && byte < capacity;
+        whole.then(|| self.map.locate(byte).0)
     }
 
     /// Writes a stripe whose parity has come.
-    async fn complete(
-        &mut self,
-        at: u64,
-        p: &[u8],
-        q: Option<&[u8]>,
-        found: &Found,
-    ) -> Result<(), AssembleError> {
+    async fn complete(&mut self, at: u64, p: &[u8], q: Option<&[u8]>) -> Result<(), AssembleError> {
+        if q.is_some() != (self.map.parities() == 2) {
+            return Err(self.stray());
+        }
         // Parity alone: its data is on the members.
-        let Some(stripe) = self.forget(at / SECTOR) else { return Ok(()) };
+        let Some(stripe) = self.forget(at) else { return Ok(()) };
+        self.write_stripe(at, &stripe, [Some(p), q]).await
+    }
+
+    async fn write_stripe(
+        &self,
+        at: u64,
+        stripe: &Stripe,
+        parities: [Option<&[u8]>; 2],
+    ) -> Result<(), AssembleError> {
+        for (byte, block) in stripe {
+            self.write(self.map.locate(*byte).0.slot, at, block).await?;
+        }
         let row = self.map.row(at / self.map.chunk);
-        for (byte, block) in &stripe.data {
-            let (place, _) = self.map.locate(*byte);
-            self.write(place.slot, at, block).await?;
+        for (slot, parity) in [Some(row.p), row.q].into_iter().zip(parities) {
+            if let (Some(slot), Some(parity)) = (slot, parity) {
+                self.write(slot, at, parity).await?;
+            }
         }
-        self.write(row.p, at, p).await?;
-        match (row.q, q) {
-            (Some(slot), Some(q)) => self.write(slot, at, q).await,
-            (None, None) => Ok(()),
-            _ => Err(stray(found)),
+        Ok(())
+    }
+
+    /// Makes the parity of what has none.
+    async fn finish(&mut self) -> Result<(), AssembleError> {
+        for (at, mut stripe) in std::mem::take(&mut self.pending) {
+            let row = self.map.row(at / self.map.chunk);
+            let mut data = vec![None; self.map.coefficients()];
+            for index in 0..self.map.data {
+                let slot = self.map.data_slot(&row, index);
+                let byte = self.map.array_byte(Place { slot, at });
+                let byte = byte.expect("a slot of data has a byte of the array");
+                let block = match stripe.get(&byte) {
+                    Some(block) => Buf::copy_of(block).into(),
+                    None => self.read(slot, at).await?,
+                };
+                data[self.map.coefficient(&row, slot)] = Some(block);
+            }
+            let mut sums = Sums::default();
+            sums.generate(data, self.map.parities());
+            let made = sums.compute_now().into_iter().flatten().map(|sum| sum.to_vec());
+            let made: Vec<Vec<u8>> = made.collect();
+            let parity = |n: usize| made.get(n).map(Vec::as_slice);
+            self.write_stripe(at, &std::mem::take(&mut stripe), [parity(0), parity(1)]).await?;
         }
+        Ok(())
+    }
+
+    /// The member in a slot, where it has what it should have at this place.
+    fn part(&self, slot: usize, at: u64) -> Option<&Part<'_>> {
+        let part = self.parts.get(slot).and_then(Option::as_ref);
+        part.filter(|part| at < part.recovered)
+    }
+
+    async fn read(&self, slot: usize, at: u64) -> Result<SgList, AssembleError> {
+        let part = self.part(slot, at);
+        let needs = || AssembleError::JournalNeeds { device: self.found.name(), slot };
+        let read = Request::read(Offset(at), ByteCount(BLOCK_BYTES as u64));
+        Ok(part.ok_or_else(needs)?.data.submit(read).await?)
     }
 
     /// Writes a block to a member, where it is there and has another.
     async fn write(&self, slot: usize, at: u64, block: &[u8]) -> Result<(), AssembleError> {
-        let Some(part) = self.parts.get(slot).and_then(Option::as_ref) else { return Ok(()) };
-        if at >= part.recovered {
+        let Some(part) = self.part(slot, at) else { return Ok(()) };
+        let len = ByteCount(block.len() as u64);
+        let there = part.data.submit(Request::read(Offset(at), len)).await;
+        // What can't be read is written.
+        if there.is_ok_and(|there| there.to_vec() == block) {
             return Ok(());
         }
-        let len = ByteCount(block.len() as u64);
-        let there = part.data.submit(Request::read(Offset(at), len)).await?.to_vec();
-        if there != block {
-            part.data.submit(Request::write(Offset(at), Buf::copy_of(block))).await?;
+        let write = Request::write(Offset(at), Buf::copy_of(block));
+        match part.data.submit(write).await {
+            Err(error) if error.kind == IoErrorKind::NoSpace => {
+                Err(self.full(super::view::KEPT_BYTES_MAX))
+            }
+            done => Ok(done.map(|_| ())?),
         }
-        Ok(())
     }
-}
 
-fn stray(found: &Found) -> AssembleError {
-    AssembleError::JournalStray { device: found.name() }
+    fn stray(&self) -> AssembleError {
+        AssembleError::JournalStray { device: self.found.name() }
+    }
+
+    fn full(&self, most: ByteCount) -> AssembleError {
+        AssembleError::JournalFull { device: self.found.name(), most }
+    }
 }

@@ -4,17 +4,21 @@
 //! order: bad-block logs, then the bitmap, then superblocks. Who a device is now, a member, a replacement, a
 //! spare or nobody, is asked of the engine each time. A device that can't be written has failed; then the
 //! others are written again, which say so.
+//!
+//! **With a journal** a set that is dirty says what it says when it is clean, as md does: what was being written
+//! stands in the journal. Its tail stands in its own superblock.
 
 use super::QUIET;
 use super::area::Area;
 use super::intent::Intent;
-use super::kept::{Kept, Standing};
+use super::kept::{JournalState, Kept, KeptJournal, Standing};
 use crate::array::Array;
 use crate::member::MemberState;
 use crate::record::{Recorder, Recording};
 use crate::set::Unreadable;
 use crate::superblock::v1::SuperblockV1;
-use crate::superblock::{Features, Role, SECTOR, Stamp, bad_blocks};
+use crate::superblock::{ALL_SECTORS, Features, Role, SECTOR, Stamp, bad_blocks};
+use crate::write_log::journal::Superblocks;
 use rt::sync::Mutex;
 use rt::{Buf, IoErrorKind, IoFuture, Request, Rt};
 use std::cell::{Cell, RefCell};
@@ -26,8 +30,9 @@ use stdx::{ByteCount, Instant, Offset};
 pub(super) struct Listed {
     pub(super) number: usize,
     pub(super) name: Rc<str>,
-    pub(super) area: Rc<Area>,
-    /// It is a member, a replacement or a spare; else it failed.
+    /// Its data area; none of a journal.
+    pub(super) area: Option<Rc<Area>>,
+    /// It is a member, a replacement, a spare or the journal; else it failed.
     pub(super) is_here: bool,
 }
 
@@ -36,6 +41,7 @@ pub(super) struct Keeper {
     rt: Rt,
     array: Weak<Array>,
     kept: RefCell<Vec<Rc<Kept>>>,
+    journal: RefCell<JournalState>,
     intent: Option<Intent>,
     events: Cell<u64>,
     /// Below this sector copies and parity are right, as superblocks count.
@@ -73,6 +79,7 @@ impl Keeper {
             rt: rt.clone(),
             array: Rc::downgrade(array),
             kept: RefCell::new(beginning.kept),
+            journal: RefCell::new(JournalState::None),
             intent: beginning.intent,
             events: Cell::new(beginning.events),
             resynced: Cell::new(beginning.resynced),
@@ -89,6 +96,19 @@ impl Keeper {
             unix_s: beginning.unix_s,
             myself: myself.clone(),
         })
+    }
+
+    /// What the set has of a journal from now on.
+    pub(super) fn keep_journal(self: &Rc<Self>, journal: JournalState) {
+        if let JournalState::Here(journal) = &journal {
+            journal.log.record_with(Rc::downgrade(self) as _);
+        }
+        *self.journal.borrow_mut() = journal;
+    }
+
+    /// What the set has of a journal.
+    pub(super) fn journal(&self) -> JournalState {
+        self.journal.borrow().clone()
     }
 
     /// The write-intent bitmap.
@@ -125,6 +145,11 @@ impl Keeper {
     /// Forgets a device; its number is free again. Its superblock stays as it is.
     pub(super) fn forget(&self, number: usize) {
         self.kept.borrow_mut().retain(|kept| kept.number != number);
+        let mut journal = self.journal.borrow_mut();
+        if matches!(&*journal, JournalState::Here(journal) if journal.number == number) {
+            *journal = JournalState::Lost;
+        }
+        drop(journal);
         for kept in &*self.kept.borrow() {
             if let Some(role) = kept.superblock.borrow_mut().roles.get_mut(number) {
                 *role = Role::Spare;
@@ -138,10 +163,19 @@ impl Keeper {
         let listed = |(kept, standing): (Rc<Kept>, Standing)| Listed {
             number: kept.number,
             name: kept.device.name(),
-            area: Rc::clone(&kept.area),
+            area: Some(Rc::clone(&kept.area)),
             is_here: standing != Standing::Nobody,
         };
-        self.all_standing(&array).into_iter().map(listed).collect()
+        let mut all: Vec<Listed> = self.all_standing(&array).into_iter().map(listed).collect();
+        if let JournalState::Here(journal) = &*self.journal.borrow() {
+            all.push(Listed {
+                number: journal.number,
+                name: journal.device.name(),
+                area: None,
+                is_here: !journal.log.has_failed(),
+            });
+        }
+        all
     }
 
     /// Who notes places in the bad-block log of a device that is filled.
@@ -265,11 +299,23 @@ impl Keeper {
                 let write = Request::write_fua(kept.at, Buf::copy_of(&bytes));
                 writes.push((kept, kept.device.submit(write)));
             }
+            let state = self.journal();
+            let journal = state.working().filter(|_| !failed).map(|journal| {
+                let bytes = self.superblock_of_journal(journal, &all).encode();
+                let write = Request::write_fua(journal.at, Buf::copy_of(&bytes));
+                (journal, journal.device.submit(write))
+            });
             for (kept, write) in writes {
                 if write.await.is_err() {
                     kept.is_lost(&array);
                     failed = true;
                 }
+            }
+            if let Some((journal, write)) = journal
+                && let Err(error) = write.await
+            {
+                journal.log.fail(error.kind);
+                failed = true;
             }
             if !failed {
                 self.recorded.set(changes);
@@ -418,25 +464,7 @@ impl Keeper {
         all: &[(Rc<Kept>, Standing)],
     ) -> SuperblockV1 {
         let mut superblock = kept.superblock.borrow_mut();
-        for (other, its_standing) in all {
-            let role = match *its_standing {
-                Standing::Nobody => Role::Faulty,
-                Standing::Spare => Role::Spare,
-                Standing::Member { slot, .. } | Standing::Replacement { slot } => {
-                    Role::Slot(slot as u16)
-                }
-            };
-            if superblock.roles.len() <= other.number {
-                superblock.roles.resize(other.number + 1, Role::Spare);
-            }
-            superblock.roles[other.number] = role;
-        }
-        // Who holds a slot by the table and is not here was missing when the set was opened.
-        for (number, role) in superblock.roles.iter_mut().enumerate() {
-            if role.slot().is_some() && !all.iter().any(|(kept, _)| kept.number == number) {
-                *role = Role::Faulty;
-            }
-        }
+        self.say_of_the_set(&mut superblock, all);
         let recovered = match standing {
             Standing::Member { whole: false, .. } | Standing::Replacement { .. } => {
                 Some(kept.filled.get().unwrap_or(0))
@@ -452,12 +480,61 @@ impl Keeper {
             .with(Features::RECOVERY_BITMAP, by_bitmap)
             .with(Features::REPLACEMENT, is_replacement);
         superblock.recovery_offset = recovered.unwrap_or(0) / SECTOR;
+        superblock.clone()
+    }
+
+    /// What the journal's superblock says now.
+    fn superblock_of_journal(
+        &self,
+        journal: &KeptJournal,
+        all: &[(Rc<Kept>, Standing)],
+    ) -> SuperblockV1 {
+        let mut superblock = journal.superblock.borrow_mut();
+        self.say_of_the_set(&mut superblock, all);
+        superblock.recovery_offset = journal.log.tail();
+        superblock.clone()
+    }
+
+    /// What every superblock says of the set.
+    fn say_of_the_set(&self, superblock: &mut SuperblockV1, all: &[(Rc<Kept>, Standing)]) {
+        let state = self.journal.borrow();
+        let mut roles: Vec<(usize, Role)> = Vec::new();
+        for (other, its_standing) in all {
+            let role = match *its_standing {
+                Standing::Nobody => Role::Faulty,
+                Standing::Spare => Role::Spare,
+                Standing::Member { slot, .. } | Standing::Replacement { slot } => {
+                    Role::Slot(slot as u16)
+                }
+            };
+            roles.push((other.number, role));
+        }
+        if let JournalState::Here(journal) = &*state {
+            let failed = journal.log.has_failed();
+            roles.push((journal.number, if failed { Role::Faulty } else { Role::Journal }));
+        }
+        for (number, role) in &roles {
+            if superblock.roles.len() <= *number {
+                superblock.roles.resize(number + 1, Role::Spare);
+            }
+            superblock.roles[*number] = *role;
+        }
+        // Who holds a slot or is the journal by the table and is not here was missing when the set was opened.
+        for (number, role) in superblock.roles.iter_mut().enumerate() {
+            let stands = role.slot().is_some() || *role == Role::Journal;
+            if stands && !roles.iter().any(|(here, _)| *here == number) {
+                *role = Role::Faulty;
+            }
+        }
+        let has_journal = !matches!(*state, JournalState::None);
+        superblock.features = superblock.features.with(Features::JOURNAL, has_journal);
         // As md has it: while something is being written nothing is known to be right everywhere.
-        superblock.resync_offset = if self.dirty.get() { 0 } else { self.resynced.get() };
+        let logged = has_journal && self.resynced.get() == ALL_SECTORS;
+        superblock.resync_offset =
+            if self.dirty.get() && !logged { 0 } else { self.resynced.get() };
         superblock.events = self.events.get();
         let seconds = self.unix_s + self.rt.now().since(self.opened).as_secs();
         superblock.updated = Stamp::from_seconds(seconds);
-        superblock.clone()
     }
 
     /// Whether a device was lost, or came, and the superblocks don't say so.
@@ -577,5 +654,17 @@ impl Recorder for Keeper {
         }
         self.await_quiet();
         self.await_clearing();
+    }
+}
+
+impl Superblocks for Keeper {
+    fn write_superblocks(&self) -> Recording {
+        let myself = self.myself.clone();
+        Box::pin(async move {
+            match myself.upgrade() {
+                Some(keeper) => keeper.write().await,
+                None => Err(IoErrorKind::Gone),
+            }
+        })
     }
 }

@@ -1,7 +1,8 @@
 //! Meta blocks of a write journal: what lies in the blocks behind them.
 //!
 //! A journal is a ring of blocks of 4 KiB in the data area of a device of its own. A meta block lists payloads;
-//! their blocks follow it in the same order, around the end of the ring where it comes to that.
+//! their blocks follow it in the same order, around the end of the ring where it comes to that. The superblock of
+//! the journal's device names the block with which the log begins (`recovery_offset`, the tail).
 //!
 //! ```text
 //! byte 0   magic 6433c509   4 checksum u32   8 version u8 = 1   9 zero, 3 bytes   12 bytes used u32
@@ -14,7 +15,7 @@
 //!
 //! A data's location is a sector of the array, a parity's and a flush's one of the members. Sequences grow by one
 //! from block to block. Checksums are CRC-32C that goes on from the one of the set's UUID, not inverted at the
-//! end. Source: Linux `include/uapi/linux/raid/md_p.h`, `drivers/md/raid5-cache.c`.
+//! end; a meta block's own counts as zero in it. Source: Linux `include/uapi/linux/raid/md_p.h`, `drivers/md/raid5-cache.c`.
 
 use super::crc32c;
 use super::error::{FormatError, Problem, Structure};
@@ -116,7 +117,8 @@ impl MetaBlock {
     /// Reads a meta block.
     ///
     /// # Errors
-    /// Which field is wrong, and how.
+    /// Which field is wrong, and how. Only [`Problem::Magic`] and [`Problem::Checksum`] can be the end of a log;
+    /// any other is in a block that was written so.
     pub fn decode(bytes: &[u8], seed: u32) -> Result<MetaBlock, FormatError> {
         let fields = Fields::new(Structure::Journal, bytes);
         fields.magic("magic", 0, MAGIC)?;
@@ -214,7 +216,9 @@ fn payload(fields: &Fields<'_>, at: usize) -> Result<Payload, FormatError> {
         2 => {
             let most = (BLOCK_BYTES - PAYLOADS_AT) as u64;
             fields.within("size", at + 4, u64::from(size), 0..=most)?;
-            let sectors = (0..size as usize / 8).map(|n| fields.u64("flush_stripes", at + 8 + 8 * n));
+            fields.within("size", at + 4, u64::from(size % 8), 0..=0)?;
+            let sectors =
+                (0..size as usize / 8).map(|n| fields.u64("flush_stripes", at + 8 + 8 * n));
             Ok(Payload::Flush { sectors: sectors.collect::<Result<_, _>>()? })
         }
         other => {

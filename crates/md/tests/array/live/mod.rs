@@ -74,7 +74,7 @@ async fn choose(devices: &[DeviceRef]) -> Choice {
 }
 
 async fn live(rt: &Rt, devices: &[DeviceRef], force: bool) -> Result<LiveArray, LiveError> {
-    let options = LiveOptions { force, unix_s: 1_800_000_100 };
+    let options = LiveOptions { force, unix_s: 1_800_000_100, ..LiveOptions::default() };
     LiveArray::open(rt, "live", choose(devices).await, options).await
 }
 
