@@ -516,9 +516,10 @@ mod tests {
                     assert_eq!((sb.role(), sb.is_clean()), (Some(role), false));
                     let data = sb.data_offset * 512..(sb.data_offset + sb.data_size) * 512;
                     // A journal's first block lies where members have data.
+                    let start = data.start;
                     let mut taken: Vec<_> = pieces
                         .iter()
-                        .filter(|piece| piece.at.bytes() != data.start)
+                        .filter(|piece| piece.at.bytes() != start)
                         .map(|piece| piece.at.bytes()..piece.at.bytes() + piece.bytes.len() as u64)
                         .chain([data])
                         .collect();

@@ -335,6 +335,9 @@ impl Run {
         }
         if self.case.is_logged() && choose(&after).await.degraded() == 0 && prng.chance(0.75) {
             after.remove(prng.below(self.case.slots as u64) as usize);
+            if self.case.level.parities() == 2 && prng.chance(0.5) {
+                after.remove(prng.below(self.case.slots as u64 - 1) as usize);
+            }
         }
         self.look(rt, &after, &expected).await;
         ended

@@ -17,6 +17,7 @@ use stdx::{ByteCount, Offset, Prng};
 
 mod bad_blocks;
 mod bitmap;
+mod journal;
 mod life;
 mod power;
 mod resync;
