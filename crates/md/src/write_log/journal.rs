@@ -33,6 +33,7 @@ use crate::record::Recording;
 use crate::set::Set;
 use crate::superblock::SECTOR;
 use crate::superblock::journal::{BLOCK_BYTES, BLOCK_SECTORS, MetaBlock, Payload, checksum};
+use crate::together::all;
 use rt::sync::oneshot::{self, error::TryRecvError};
 use rt::{Buf, IoErrorKind, Request, SgList, Work, WorkKind};
 use std::cell::{Cell, RefCell};
@@ -197,7 +198,7 @@ impl Journal {
         loop {
             let emptying = self.emptying.take();
             if !emptying.is_empty() {
-                let done = self.or_fail(self.make_empty().await).await;
+                let done = self.make_empty().await;
                 for waiting in emptying {
                     // Who does not wait any more needs no answer.
                     let _ = waiting.send(done);
@@ -209,7 +210,7 @@ impl Journal {
                 self.running.set(false);
                 return;
             }
-            let done = self.or_fail(self.write_group(&group).await).await;
+            let done = self.write_group(&group).await;
             self.under_way
                 .borrow_mut()
                 .retain_mut(|end| matches!(end.try_recv(), Err(TryRecvError::Empty)));
@@ -220,17 +221,6 @@ impl Journal {
                 }
             }
         }
-    }
-
-    /// An error is the journal's failure, which is recorded before anybody hears of it.
-    async fn or_fail(&self, done: Result<(), IoErrorKind>) -> Result<(), IoErrorKind> {
-        let Err(kind) = done else { return Ok(()) };
-        if !self.has_failed() {
-            self.fail(kind);
-            // Where they can't be written either, whoever writes next is told.
-            let _ = self.write_superblocks().await;
-        }
-        Err(kind)
     }
 
     async fn write_superblocks(&self) -> Result<(), IoErrorKind> {
@@ -283,14 +273,22 @@ impl Journal {
             let _ = end.await;
         }
         self.set.members.flush_caches().await;
+        // Superblocks that can't be written leave the tail where it is, and one block more behind the head.
+        if self.used() + 2 * BLOCK_SECTORS > self.ring.sectors {
+            return Err(IoErrorKind::NoSpace);
+        }
         let (position, sequence) = (self.head.get(), self.sequence.get());
         let meta = MetaBlock { sequence, position, payloads: Vec::new() };
         self.write(position, &Buf::copy_of(&meta.encode(self.seed)).into()).await?;
         self.head.set(self.ring.after(position, BLOCK_SECTORS));
         self.sequence.set(sequence.wrapping_add(1));
-        self.tail.set(position);
-        self.write_superblocks().await?;
-        // The superblock may have been what could not be written.
+        let tail = self.tail.replace(position);
+        self.begun.set(false);
+        if let Err(kind) = self.write_superblocks().await {
+            self.tail.set(tail);
+            return Err(kind);
+        }
+        // The journal's own superblock may have been what could not be written.
         self.failed.get().map_or(Ok(()), Err)?;
         self.begun.set(true);
         Ok(())
@@ -343,16 +341,26 @@ impl Journal {
         self.set.rt.compute(work, sum).await
     }
 
-    /// Writes to the ring, durably.
+    /// Writes to the ring, durably. A journal that can't has failed, which is recorded before anybody hears of it.
     async fn write(&self, at: u64, bytes: &SgList) -> Result<(), IoErrorKind> {
+        let written = self.write_to_ring(at, bytes).await;
+        if let Err(kind) = written {
+            self.fail(kind);
+            // Where they can't be written either, whoever writes next is told.
+            let _ = self.write_superblocks().await;
+        }
+        written
+    }
+
+    async fn write_to_ring(&self, at: u64, bytes: &SgList) -> Result<(), IoErrorKind> {
         let device = &self.ring.device;
         let mut writes = Vec::new();
         for (offset, before, blocks) in self.ring.runs(at, (bytes.len() / BLOCK_BYTES) as u64) {
             let (from, len) = (before as usize * BLOCK_BYTES, blocks as usize * BLOCK_BYTES);
             writes.push(device.submit(Request::write(offset, bytes.slice(from..from + len))));
         }
-        for write in writes {
-            write.await.map_err(|error| error.kind)?;
+        for written in all(writes).await {
+            written.map_err(|error| error.kind)?;
         }
         if device.geometry().volatile_cache {
             device.submit(Request::flush()).await.map_err(|error| error.kind)?;
