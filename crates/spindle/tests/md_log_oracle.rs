@@ -187,7 +187,10 @@ fn md_closes_the_hole(create: &[&str], others: &[&str], policy: &str) {
     let members = ["d0.raw", "d1.raw", "d2.raw", "d3.raw"];
     new_disks(dir, &members);
     new_disks(dir, others);
-    run(spindle(dir).args(["md", "create", "p", "-l", "5", "-n", "4", "-c", "64"]).args(create).args(members));
+    run(spindle(dir)
+        .args(["md", "create", "p", "-l", "5", "-n", "4", "-c", "64"])
+        .args(create)
+        .args(members));
     run(spindle(dir).args(["md", "-d", ".", "repair", "p"]));
     let digest = killed_while_writing(dir);
 
