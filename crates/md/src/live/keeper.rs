@@ -299,23 +299,21 @@ impl Keeper {
                 let write = Request::write_fua(kept.at, Buf::copy_of(&bytes));
                 writes.push((kept, kept.device.submit(write)));
             }
-            let state = self.journal();
-            let journal = state.working().filter(|_| !failed).map(|journal| {
-                let bytes = self.superblock_of_journal(journal, &all).encode();
-                let write = Request::write_fua(journal.at, Buf::copy_of(&bytes));
-                (journal, journal.device.submit(write))
-            });
             for (kept, write) in writes {
                 if write.await.is_err() {
                     kept.is_lost(&array);
                     failed = true;
                 }
             }
-            if let Some((journal, write)) = journal
-                && let Err(error) = write.await
-            {
-                journal.log.fail(error.kind);
-                failed = true;
+            // Its tail leaves behind what the members' superblocks must not need any more.
+            let state = self.journal();
+            if let Some(journal) = state.working().filter(|_| !failed) {
+                let bytes = self.superblock_of_journal(journal, &all).encode();
+                let write = Request::write_fua(journal.at, Buf::copy_of(&bytes));
+                if let Err(error) = journal.device.submit(write).await {
+                    journal.log.fail(error.kind);
+                    failed = true;
+                }
             }
             if !failed {
                 self.recorded.set(changes);

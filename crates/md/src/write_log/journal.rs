@@ -35,7 +35,8 @@ use crate::superblock::SECTOR;
 use crate::superblock::journal::{BLOCK_BYTES, BLOCK_SECTORS, MetaBlock, Payload, checksum};
 use crate::together::all;
 use rt::sync::oneshot::{self, error::TryRecvError};
-use rt::{Buf, IoErrorKind, Request, SgList, Work, WorkKind};
+use rt::{Buf, IoErrorKind, IoFuture, Request, SgList, Work, WorkKind};
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
@@ -354,7 +355,7 @@ impl Journal {
 
     async fn write_to_ring(&self, at: u64, bytes: &SgList) -> Result<(), IoErrorKind> {
         let device = &self.ring.device;
-        let mut writes = Vec::new();
+        let mut writes: SmallVec<[IoFuture; 4]> = SmallVec::new();
         for (offset, before, blocks) in self.ring.runs(at, (bytes.len() / BLOCK_BYTES) as u64) {
             let (from, len) = (before as usize * BLOCK_BYTES, blocks as usize * BLOCK_BYTES);
             writes.push(device.submit(Request::write(offset, bytes.slice(from..from + len))));
