@@ -4,7 +4,7 @@
 //! written, as with md. The set can be read. **It is removed** when it has failed.
 //!
 //! **One is added** to a set that has none: to one that was opened without its journal, or that never had one. The
-//! journal's device gets an empty log and its superblock, then all superblocks say that there is a journal, and only
+//! journal's device gets an empty log and its superblock, then the members say that there is a journal, and only
 //! then is anything logged. As long as the set is not resynchronised a journal can't be added: it would keep wrong
 //! what is wrong. Nor beside a bitmap or a partial parity log, which md excludes.
 //!
@@ -15,7 +15,7 @@ use super::{LiveArray, LiveError};
 use crate::array::Engine;
 use crate::assemble::journal::ring;
 use crate::assemble::{AssembleError, Found, Superblock};
-use crate::superblock::journal::{BLOCK_BYTES, MetaBlock, seed};
+use crate::superblock::journal::{BLOCK_BYTES, BLOCK_SECTORS, MetaBlock, seed};
 use crate::superblock::v1::BadBlockPlace;
 use crate::superblock::{ALL_SECTORS, Features, Role, SECTOR, Uuid, bad_blocks};
 use crate::write_log::journal::{Journal, Start};
@@ -130,10 +130,13 @@ impl LiveArray {
         let sequence = self.keeper.events() << 32 | u64::from(u32::from_le_bytes([a, b, c, d]));
         let first = MetaBlock { sequence, position: 0, payloads: Vec::new() }.encode(seed(set));
         self.write_to(&device, Offset(template.data_offset * SECTOR), first).await?;
+        // Before any member names it: whoever finds the set in between has the journal, or does not need it.
+        superblock.events = self.keeper.events();
+        self.write_to(&device, at, superblock.encode()).await?;
         let superblock = Superblock::V1(Box::new(superblock));
         let found = Found { device: Rc::clone(&device), superblock, at };
         self.forget_lost(&device);
-        let start = Start { head: 0, sequence: sequence + 1, tail: 0 };
+        let start = Start { head: BLOCK_SECTORS, sequence: sequence + 1, tail: 0 };
         let log = Journal::new(&self.array.set, &stripes.map, seed(set), ring(&found)?, start);
         self.keeper.keep_journal(JournalState::Here(KeptJournal::of(&found, Rc::clone(&log))));
         let begun = log.begin_log().await;
