@@ -4,7 +4,7 @@
 //! says it has, a damaged journal that is taken for an empty one, data whose parity was never made that is lost or
 //! stands without parity. (Power cuts: `power_cuts`.)
 
-use super::{Level, choose, devices, live, new, read, resynchronised, write};
+use super::{Level, Machine, choose, devices, live, new, read, resynchronised, write};
 use crate::rig::runtime;
 use md::SyncPriority;
 use md::assemble::{AssembleError, Choice, OpenArray, OpenOptions, Superblock};
@@ -139,6 +139,62 @@ fn a_journal_is_failed_removed_and_added() {
         assert_eq!((read(&*set.device(), 0).await, check(&set).await), (Some(1), 0));
     };
     runtime.block_on(test).expect("it ends");
+}
+
+/// A set that names a journal which is not whole yet would be refused, one with a journal that nobody names would
+/// have a write hole.
+#[test]
+fn after_a_power_cut_while_a_journal_is_added_the_set_opens_and_no_flushed_byte_is_lost() {
+    let mut cuts = 0;
+    for first in [0, 4] {
+        for at in 1.. {
+            let runtime = runtime();
+            let rt = runtime.handle();
+            let test = async move {
+                let mut disks = resynchronised(&rt, &new(Level::Raid5, 4), 4, 1).await;
+                disks.push(MemoryDevice::new("disk4.", super::DISK));
+                let set = live(&rt, &devices(&disks), false).await.expect("opened");
+                for block in 0..24 {
+                    write(&set.device(), block, 100 + block).await.expect("written");
+                }
+                set.stop().await.expect("stopped");
+                let mut machine = Machine::new(&rt, &disks);
+                machine.cut_at_write(first, at, at);
+                let all = machine.devices();
+                let (set, mut flushed) = (live(&rt, &all[..4], false).await.expect("opened"), 100);
+                if set.add_journal(Rc::clone(&all[4]), Uuid([77; 16])).await.is_ok() {
+                    let mut went_well = true;
+                    for block in 0..24 {
+                        went_well &= write(&set.device(), block, 200 + block).await.is_ok();
+                    }
+                    let flush = set.device().submit(Request::flush()).await;
+                    if went_well && flush.is_ok() && !machine.is_off() {
+                        flushed = 200;
+                    }
+                }
+                drop(set);
+                let ended = !machine.is_off();
+                let after = machine.power_on(at).await;
+                let set = live(&rt, &after, false).await;
+                let set = set.unwrap_or_else(|error| panic!("disk {first}, cut {at}: {error}"));
+                for block in 0..24 {
+                    let found = read(&*set.device(), block).await;
+                    let right = found == Some(flushed + block) || found == Some(200 + block);
+                    assert!(right, "disk {first}, cut {at}, block {block}: {found:?}");
+                }
+                if set.needs_resync() {
+                    set.resync(SyncPriority::High).await.expect("done");
+                }
+                assert_eq!(check(&set).await, 0, "disk {first}, cut {at}");
+                ended
+            };
+            if runtime.block_on(test).expect("it ends") {
+                break;
+            }
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 30, "{cuts} cuts");
 }
 
 /// Where the ring of the journal begins on its device, and its tail.
