@@ -257,7 +257,7 @@ fn a_journal_of_the_real_md_is_brought_in_after_its_machine_stopped() {
         let md = |words: &[&str]| {
             let mut command = spindle(dir);
             command.arg("md");
-            disks.iter().for_each(|disk| drop(command.args(["-d", disk])));
+            command.args(disks.iter().flat_map(|disk| ["-d", disk]));
             run(command.args(words))
         };
         let check = |when: &str| {
@@ -276,7 +276,7 @@ fn a_journal_of_the_real_md_is_brought_in_after_its_machine_stopped() {
         let less: Vec<&str> = disks.iter().skip(1).copied().collect();
         let mut command = spindle(dir);
         command.arg("md");
-        less.iter().for_each(|disk| drop(command.args(["-d", disk])));
+        command.args(less.iter().flat_map(|disk| ["-d", disk]));
         run(command.args(["dump", "--overwrite", name, "content"]));
         let found = std::fs::read(dir.join("content")).expect("dumped");
         assert!(found.starts_with(&expected), "set {name}, without its first member");
