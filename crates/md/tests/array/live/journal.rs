@@ -293,6 +293,69 @@ fn data_whose_parity_was_never_made_is_brought_in_with_its_parity() {
     runtime.block_on(test).expect("it ends");
 }
 
+/// What was logged while a member was away is read back with a spare in its place, which the rebuild filled past the
+/// journal.
+#[test]
+fn a_replay_after_a_rebuild_leaves_the_parity_of_the_rebuilt_member_right() {
+    for (level, slots) in [(Level::Raid4, 4), (Level::Raid5, 4), (Level::Raid6, 5)] {
+        for lost in 0..slots {
+            let runtime = runtime();
+            let rt = runtime.handle();
+            let test = async move {
+                // A spare behind the members, and the journal.
+                let disks = resynchronised(&rt, &journalled(level, slots), slots + 2, 1).await;
+                let all = devices(&disks);
+                let set = live(&rt, &all, false).await.expect("opened");
+                set.fail(lost).await.expect("recorded");
+                for block in (0..64).step_by(3) {
+                    write(&set.device(), block, 300 + block).await.expect("written");
+                }
+                set.rebuild(lost, SyncPriority::High).await.expect("done");
+                // As if the machine stopped here.
+                drop(set);
+                let set = live(&rt, &all, false).await.expect("opened");
+                assert_eq!(check(&set).await, 0, "{level} without slot {lost}");
+                for block in (0..64).step_by(3) {
+                    assert_eq!(read(&*set.device(), block).await, Some(300 + block));
+                }
+            };
+            runtime.block_on(test).expect("it ends");
+        }
+    }
+}
+
+/// A write that the power cut may leave a later block whole where an earlier one is torn.
+#[test]
+fn what_a_torn_write_left_behind_the_end_is_never_taken_for_a_later_part_of_the_log() {
+    let runtime = runtime();
+    let rt = runtime.handle();
+    let test = async move {
+        let disks = written(&rt).await;
+        let (payload, block) = data(0, 700);
+        append(&disks, vec![payload], &[block]).await;
+        // Behind that a block that is torn, and behind this one that is whole and the next but one.
+        let (start, tail) = ring(&devices(&disks)).await;
+        let len = BLOCK_BYTES as u64;
+        let first = disks[4].peek(Offset(start + tail), ByteCount(len)).to_vec();
+        let first = MetaBlock::decode(&first, seed(SET)).expect("the tail leads to a block");
+        let (torn, whole) = (tail + 3 * len, tail + 4 * len);
+        disks[4].poke(Offset(start + torn), &Buf::fill(5, BLOCK_BYTES).into());
+        let (payload, block) = data(5, 999);
+        let sequence = first.sequence + 3;
+        let meta = MetaBlock { sequence, position: whole / 512, payloads: vec![payload] };
+        disks[4].poke(Offset(start + whole), &Buf::copy_of(&meta.encode(seed(SET))).into());
+        disks[4].poke(Offset(start + whole + len), &Buf::copy_of(&block).into());
+        for life in 0..3 {
+            let set = live(&rt, &devices(&disks), false).await.expect("opened");
+            let found = (read(&*set.device(), 0).await, read(&*set.device(), 5).await);
+            assert_eq!(found, (Some(700), Some(105)), "life {life}");
+            // As if the machine stopped here.
+            drop(set);
+        }
+    };
+    runtime.block_on(test).expect("it ends");
+}
+
 /// A place beyond the set, and a parity of a RAID 6.
 #[test]
 fn a_journal_of_something_else_is_refused() {
