@@ -1,4 +1,5 @@
-//! What to write on devices to make them an array: superblocks 1.x, an empty bitmap or PPL, an empty bad-block log.
+//! What to write on devices to make them an array: superblocks 1.x, an empty bitmap, PPL or journal, an empty
+//! bad-block log.
 //!
 //! Pure: from sizes and wishes to bytes at places. Where the data begins follows mdadm: room for the bitmap (4,
 //! 64 or 128 KiB by the device's size) or the PPL (1 MiB), some headroom for later reshapes (a thousandth of the
@@ -13,10 +14,12 @@
 
 use crate::spec::Level;
 use crate::superblock::bitmap::{BitmapSuperblock, Bits, SUPERBLOCK_BYTES};
+use crate::superblock::journal::{BLOCK_BYTES, MetaBlock, seed};
 use crate::superblock::place::Version;
 use crate::superblock::ppl::{Header, signature};
 use crate::superblock::v1::{BadBlockPlace, DEVICES_MAX, ReshapeFields, SuperblockV1};
 use crate::superblock::{ALL_SECTORS, Features, Role, SECTOR, Stamp, Uuid, bad_blocks};
+use crate::write_log::journal::bytes_min;
 use stdx::{ByteCount, Offset};
 
 /// Sectors of a MiB, the grid of data offsets.
@@ -43,6 +46,8 @@ pub enum Policy {
     Bitmap,
     /// By a partial parity log (RAID 5).
     Ppl,
+    /// By a journal (RAID 4, 5, 6), which is the last of the devices.
+    Journal,
 }
 
 /// An array to be made.
@@ -74,7 +79,8 @@ pub struct NewArray {
     pub slots: usize,
 }
 
-/// A device to be made a member: the first `slots` are members, the rest spares.
+/// A device to be made a member: the first `slots` are members, the rest spares, the last the journal where there
+/// is one.
 #[derive(Clone, Copy, Debug)]
 pub struct NewDevice {
     /// Its size.
@@ -99,6 +105,12 @@ pub enum CreateError {
     NoSize { level: Level },
     #[error("{given} of each member can't be used: give a chunk at least, and {most} at the most")]
     Size { given: ByteCount, most: ByteCount },
+    #[error("a journal is the last of the devices, behind the members: name one")]
+    NoJournal,
+    #[error("the journal has {capacity}, and rows of this array take {least}: use a larger device")]
+    JournalSmall { capacity: ByteCount, least: ByteCount },
+    #[error("a journal keeps pages of 4 KiB: give a chunk of whole pages")]
+    JournalChunk,
     #[error("a PPL with metadata 1.0 is not supported: create with 1.2 or 1.1")]
     PplVersion,
     #[error("{given} devices: a superblock lists {DEVICES_MAX} at the most")]
@@ -144,13 +156,13 @@ fn bitmap_space(sectors: u64) -> u64 {
 }
 
 impl NewArray {
-    /// What is to be written. `devices` are the slots in order, then spares; `None` is missing.
+    /// What is to be written. `devices` are the slots in order, then spares, then the journal; `None` is missing.
     ///
     /// # Errors
     /// Why there can be no such array.
     pub fn plan(&self, devices: &[Option<NewDevice>]) -> Result<Plan, CreateError> {
         self.check(devices)?;
-        let there = || devices.iter().flatten();
+        let there = || devices.iter().take(self.journal_of(devices)).flatten();
         let smallest = there().map(|device| device.capacity.bytes() / SECTOR).min();
         let smallest = smallest.ok_or(CreateError::Nobody)?;
         let chunk = if self.level == Level::Raid1 { 0 } else { self.chunk.bytes() / SECTOR };
@@ -189,7 +201,16 @@ impl NewArray {
             rooms.push(Some((place, room)));
         }
         let redundant = !matches!(self.level, Level::Linear | Level::Raid0);
-        let room = rooms.iter().flatten().map(|(_, room)| *room).min();
+        let members = rooms.iter().take(self.journal_of(devices));
+        let room = members.flatten().map(|(_, room)| *room).min();
+        if self.policy == Policy::Journal {
+            let (_, room) = rooms.last().copied().flatten().ok_or(CreateError::NoJournal)?;
+            let least = bytes_min(self.chunk.bytes(), self.slots as u64);
+            let capacity = ByteCount(room * SECTOR);
+            if capacity < least {
+                return Err(CreateError::JournalSmall { capacity, least });
+            }
+        }
         let size = match self.wished_size(room.unwrap_or(0), chunk.max(8))?.or(room) {
             Some(room) if redundant => {
                 let grid = if chunk == 0 { MIRROR_GRID } else { chunk };
@@ -207,6 +228,11 @@ impl NewArray {
             Some(self.pieces(devices, number, device, &geometry))
         });
         Ok(Plan { pieces: pieces.collect(), size, data_offset })
+    }
+
+    /// The number of the journal, or of devices where there is none.
+    fn journal_of(&self, devices: &[Option<NewDevice>]) -> usize {
+        devices.len() - usize::from(self.policy == Policy::Journal && !devices.is_empty())
     }
 
     /// Sectors of each member that are wished for, of those that there are.
@@ -269,6 +295,13 @@ impl NewArray {
                 return Err(CreateError::Policy { level, what: "PPL" });
             }
             Policy::Ppl if self.version == Version::V10 => return Err(CreateError::PplVersion),
+            Policy::Journal if level.parities() == 0 => {
+                return Err(CreateError::Policy { level, what: "journal" });
+            }
+            Policy::Journal if devices.len() <= self.slots => return Err(CreateError::NoJournal),
+            Policy::Journal if !self.chunk.bytes().is_multiple_of(BLOCK_BYTES as u64) => {
+                return Err(CreateError::JournalChunk);
+            }
             _ => {}
         }
         if devices.len() > DEVICES_MAX {
@@ -321,6 +354,16 @@ impl NewArray {
                 let bytes = header.encode().unwrap_or_default();
                 pieces.push(Piece { at: at(space_at), bytes });
             }
+            Policy::Journal => {
+                features = features | Features::JOURNAL;
+                if number == self.journal_of(devices) {
+                    let [a, b, c, d, ..] = device.uuid.0;
+                    let sequence = u64::from(u32::from_le_bytes([a, b, c, d]));
+                    let first = MetaBlock { sequence, position: 0, payloads: Vec::new() };
+                    let at = Offset(geometry.data_offset * SECTOR);
+                    pieces.push(Piece { at, bytes: first.encode(seed(self.set_uuid)) });
+                }
+            }
         }
         if self.level == Level::Raid0 {
             features = features | Features::RAID0_LAYOUT;
@@ -328,7 +371,9 @@ impl NewArray {
         if let Ok(bytes) = bad_blocks::encode(&[], LOG_SECTORS) {
             pieces.push(Piece { at: at(log_at), bytes });
         }
+        let journal = self.journal_of(devices);
         let role = |number: usize| match devices.get(number) {
+            Some(Some(_)) if number == journal => Role::Journal,
             Some(Some(_)) if number < self.slots => Role::Slot(number as u16),
             _ => Role::Spare,
         };
@@ -453,7 +498,7 @@ mod tests {
     #[test]
     fn what_is_written_reads_back_and_pieces_do_not_overlap() {
         for version in [Version::V10, Version::V11, Version::V12] {
-            for policy in [Policy::Resync, Policy::Bitmap, Policy::Ppl] {
+            for policy in [Policy::Resync, Policy::Bitmap, Policy::Ppl, Policy::Journal] {
                 let new = NewArray { version, policy, ..new(Level::Raid5, 64) };
                 let Ok(plan) = new.plan(&devices(&[48, 48, 50, 60])) else {
                     assert_eq!((version, policy), (Version::V10, Policy::Ppl));
@@ -463,11 +508,18 @@ mod tests {
                     let last = pieces.last().expect("a superblock");
                     let sb = SuperblockV1::decode(&last.bytes).expect("decodes");
                     assert_eq!((sb.version(), sb.device_number), (version, number as u32));
-                    let role = if number < 3 { Role::Slot(number as u16) } else { Role::Spare };
+                    let role = match number {
+                        0..3 => Role::Slot(number as u16),
+                        _ if policy == Policy::Journal => Role::Journal,
+                        _ => Role::Spare,
+                    };
                     assert_eq!((sb.role(), sb.is_clean()), (Some(role), false));
                     let data = sb.data_offset * 512..(sb.data_offset + sb.data_size) * 512;
+                    // A journal's first block lies where members have data.
+                    let start = data.start;
                     let mut taken: Vec<_> = pieces
                         .iter()
+                        .filter(|piece| piece.at.bytes() != start)
                         .map(|piece| piece.at.bytes()..piece.at.bytes() + piece.bytes.len() as u64)
                         .chain([data])
                         .collect();
@@ -485,6 +537,15 @@ mod tests {
         };
         let ppl = NewArray { policy: Policy::Ppl, ..new(Level::Raid6, 64) };
         assert!(text(ppl, &devices(&[48; 4])).contains("raid6 does not keep a PPL"));
+        let journal = |level| NewArray { policy: Policy::Journal, ..new(level, 64) };
+        assert!(
+            text(journal(Level::Raid1), &devices(&[48; 4])).contains("does not keep a journal")
+        );
+        assert!(text(journal(Level::Raid5), &devices(&[48; 3])).contains("name one"));
+        let wide = NewArray { chunk: ByteCount::kib(256), ..journal(Level::Raid5) };
+        assert!(text(wide, &devices(&[48, 48, 48, 2])).contains("a larger device"));
+        let odd = NewArray { chunk: ByteCount(2048), ..journal(Level::Raid5) };
+        assert!(text(odd, &devices(&[48; 4])).contains("whole pages"));
         assert!(text(new(Level::Raid5, 64), &devices(&[1, 48, 48])).contains("device 0"));
         let mut some = devices(&[48; 4]);
         some[1] = None;

@@ -33,7 +33,7 @@
 //! | `spread` | pieces of one request joined to one request a member |
 //! | `parity` | parity of scatter-gather lists, on bytes or on the words of fills |
 //! | `locks` | who may touch which rows |
-//! | `write_log` | logs that close the write hole: the partial parity log |
+//! | `write_log` | logs that close the write hole: the partial parity log, the journal |
 //! | `pieces`, `ranges` | bytes at places; sets of places |
 //! | `together` | waiting for several requests |
 //!

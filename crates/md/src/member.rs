@@ -457,6 +457,18 @@ impl Members {
         first
     }
 
+    /// Makes durable what lies in volatile caches. Who can't has failed.
+    pub(crate) async fn flush_caches(&self) {
+        let cached = self.devices().filter(|(_, _, device)| device.geometry().volatile_cache);
+        let (whose, flushes): (Vec<_>, _) =
+            cached.map(|(slot, id, device)| ((slot, id), device.submit(Request::flush()))).unzip();
+        for ((slot, id), flushed) in whose.into_iter().zip(all(flushes).await) {
+            if flushed.is_err() {
+                self.write_failed(slot, id, |_| false);
+            }
+        }
+    }
+
     /// Notes a failed write. True where the device is out of use now, false where it was spared.
     pub(crate) fn write_failed(
         &self,

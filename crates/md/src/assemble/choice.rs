@@ -101,10 +101,11 @@ impl Choice {
         match self.facts.role_of(found.superblock.device_number()) {
             Some(Role::Faulty) => leave(self, found, Why::Faulty),
             Some(Role::Spare) | None => leave(self, found, Why::Removed),
-            Some(Role::Journal) => {
+            Some(Role::Journal) if self.journal.is_none() => {
                 self.journal = Some(found);
                 Ok(())
             }
+            Some(Role::Journal) => leave(self, found, Why::Removed),
             Some(Role::Slot(slot)) => {
                 let slot = usize::from(slot);
                 if found.superblock.features().has(Features::REPLACEMENT) {
@@ -132,6 +133,12 @@ impl Choice {
         let replacement = || self.replacements.iter().find(|(at, _)| *at == slot);
         let own = self.slots.get(slot).and_then(Option::as_ref);
         own.or_else(|| replacement().map(|(_, found)| found))
+    }
+
+    /// Whether the set has a journal that is not among the devices, or is too old. What was being written when it
+    /// stopped may be half there.
+    pub fn lacks_journal(&self) -> bool {
+        self.facts.features().has(Features::JOURNAL) && self.journal.is_none()
     }
 
     /// How many slots have nobody, or somebody who is not rebuilt yet.

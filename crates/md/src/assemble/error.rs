@@ -25,6 +25,24 @@ pub enum AssembleError {
     Unsupported { set: Uuid, what: &'static str },
     #[error("{device}: the space of its partial parity log {what}")]
     LogSpace { device: String, what: &'static str },
+    #[error(
+        "set {set} lacks its journal, and {missing} of its members: what was being written when it stopped can't be told from what was not; bring the journal, or accept wrong data there with --force"
+    )]
+    NoJournal { set: Uuid, missing: usize },
+    #[error("{device}: the journal lists a place that the set does not have: is it another set's?")]
+    JournalStray { device: String },
+    #[error(
+        "{device}: the journal holds more than the {most} that are kept in memory: open the set for writing, which puts it on the members"
+    )]
+    JournalFull { device: String, most: ByteCount },
+    #[error(
+        "{device}: the journal holds data whose parity was not made yet, and that takes the member in slot {slot}: bring it"
+    )]
+    JournalNeeds { device: String, slot: usize },
+    #[error(
+        "{device}: a journal of {capacity} is too small for rows of this set: it takes {least}"
+    )]
+    JournalSmall { device: String, capacity: ByteCount, least: ByteCount },
     #[error("set {set}: {error}")]
     Spec { set: Uuid, error: SpecError },
     #[error(

@@ -15,16 +15,17 @@
 //! 3. [`OpenArray::open`] makes a view (`view`) of each member (its data area; bad blocks answer with a medium
 //!    error; what the engine writes stays in memory) and puts an [`Array`](crate::Array) over them, or two
 //!    where a reshape (`reshape`) is under way. A dirty array with a PPL has its parity put right (`ppl`) in
-//!    memory first.
+//!    memory first, one with a journal has what that holds brought in (`journal`).
 //!
-//! What it refuses: a dirty and degraded RAID 4, 5 or 6 without a PPL (unless forced), journals, reshapes whose
-//! critical section lies in a backup file, level changes under way, RAID 0 of several zones that does not say
+//! What it refuses: a dirty and degraded RAID 4, 5 or 6 without a PPL or journal (unless forced), one that lacks its
+//! journal and a member (unless forced), reshapes whose critical section lies in a backup file, level changes under way, RAID 0 of several zones that does not say
 //! which rule it follows (unless it is told).
 
 mod choice;
 mod error;
 mod facts;
 mod found;
+pub(crate) mod journal;
 mod open;
 pub(crate) mod ppl;
 mod reshape;
@@ -35,4 +36,4 @@ pub use error::AssembleError;
 pub use facts::{ReshapeFacts, Superblock, level_of};
 pub use found::{Found, bad_blocks, bitmap, find, sets};
 pub use open::{OpenArray, OpenOptions};
-pub(crate) use open::{Shape, log_parts, recovered, spec};
+pub(crate) use open::{Shape, check_journal, log_parts, recovered, spec};

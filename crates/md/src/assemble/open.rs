@@ -8,11 +8,12 @@ use super::choice::Choice;
 use super::error::AssembleError;
 use super::facts::{Superblock, level_of};
 use super::found::{Found, bad_blocks, bitmap};
+use super::journal::Doubt;
 use super::view::View;
-use super::{ppl, reshape};
+use super::{journal, ppl, reshape};
 use crate::array::Array;
-use crate::layout::parity::ParityMap;
 use crate::spec::{ArraySpec, Layout, Level, Map};
+use crate::superblock::journal::BLOCK_BYTES;
 use crate::superblock::{ALL_SECTORS, Features, SECTOR};
 use rt::{Device, DeviceRef, Geometry, IoError, IoErrorKind, IoFuture, Op, Request, Rt, SgList};
 use std::rc::Rc;
@@ -62,8 +63,8 @@ impl OpenArray {
             device: choice.slots.iter().flatten().next().map_or(String::new(), Found::name),
             name,
         })?;
-        if facts.features().has(Features::JOURNAL) || choice.journal.is_some() {
-            return Err(AssembleError::Unsupported { set, what: "a journal device" });
+        if facts.features().has(Features::JOURNAL) {
+            check_journal(&choice, level)?;
         }
         refuse_unsupported_bitmaps(&choice).await?;
         let reshape = facts.reshape();
@@ -116,6 +117,25 @@ impl OpenArray {
     }
 }
 
+/// What a set with a journal can't be.
+///
+/// # Errors
+/// Which of it this one is.
+pub(crate) fn check_journal(choice: &Choice, level: Level) -> Result<(), AssembleError> {
+    let unsupported = |what| Err(AssembleError::Unsupported { set: choice.set, what });
+    let chunk = choice.facts.chunk().saturating_mul(SECTOR);
+    if level.parities() == 0 {
+        return unsupported("a journal at a level without parity");
+    }
+    if choice.facts.reshape().is_some() {
+        return unsupported("a journal in a reshape");
+    }
+    if !chunk.is_multiple_of(BLOCK_BYTES as u64) {
+        return unsupported("a journal with chunks that are not whole pages of 4 KiB");
+    }
+    Ok(())
+}
+
 /// A bitmap that may mean something else than "these stretches may differ" is no array to open. One copy that
 /// can't be read does no harm: an array that is only read does not need it.
 async fn refuse_unsupported_bitmaps(choice: &Choice) -> Result<(), AssembleError> {
@@ -159,16 +179,23 @@ async fn engine(
         // Nothing better than the parity is there, and nothing is written.
         spec.clean = true;
     }
+    if level.parities() > 0 && missing > 0 && choice.lacks_journal() && !options.force {
+        return Err(AssembleError::NoJournal { set, missing });
+    }
     if missing > level.parities() && level.parities() > 0 {
         let covered = level.parities();
         return Err(AssembleError::TooFew { set, level, missing, covered });
     }
     let plan = spec.plan().map_err(spec_error)?;
-    if dirty
-        && facts.features().has_ppl()
-        && let Map::Parity(map) = &plan.map
-    {
-        put_parity_right(choice, &views, map).await?;
+    if let Map::Parity(map) = &plan.map {
+        let parts = log_parts(choice, &views);
+        if dirty && facts.features().has_ppl() {
+            ppl::recover(&parts, map).await?;
+        }
+        if let Some(found) = &choice.journal {
+            let doubt = if options.force { Doubt::TakeAsNew } else { Doubt::Refuse };
+            journal::replay(found, &parts, map, doubt).await?;
+        }
     }
     let array = Array::create(rt, name, spec).map_err(spec_error)?;
     for (slot, bytes) in recovered {
@@ -208,15 +235,7 @@ pub(crate) fn recovered(choice: &Choice, slots: usize) -> Vec<(usize, u64)> {
     (0..slots).filter_map(recovered).collect()
 }
 
-async fn put_parity_right(
-    choice: &Choice,
-    views: &[Option<DeviceRef>],
-    map: &ParityMap,
-) -> Result<(), AssembleError> {
-    ppl::recover(&log_parts(choice, views), map).await.map(|_| ())
-}
-
-/// The members as the recovery from their partial parity logs wants them.
+/// The members as the recovery from logs wants them.
 pub(crate) fn log_parts<'a>(
     choice: &'a Choice,
     views: &[Option<DeviceRef>],

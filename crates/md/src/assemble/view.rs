@@ -1,8 +1,8 @@
 //! A member's data area as an array sees it that is only read: a window on the device.
 //!
 //! Three things make it more than a slice. Stretches in the bad-block log answer reads with a medium error,
-//! so the engine takes them from the redundancy. Writes (parity that a PPL puts right, bad places that the
-//! engine would mend) stay in memory and lie over the device's content, so nothing is written below. And the
+//! so the engine takes them from the redundancy. Writes (parity that a PPL puts right, what a journal holds, bad places
+//! that the engine would mend) stay in memory and lie over the device's content, so nothing is written below. And the
 //! name stays the device's own, so that errors name what a person can find.
 
 use crate::pieces::Pieces;
@@ -14,9 +14,9 @@ use std::ops::Range;
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 
-/// Bytes that one view keeps of writes. A PPL has some hundred KiB; an array whose bad places come to more
-/// is better opened for writing.
-const KEPT_BYTES_MAX: u64 = 64 << 20;
+/// Bytes that one view keeps of writes. A PPL has some hundred KiB; an array whose bad places or journal come to
+/// more is better opened for writing.
+pub(super) const KEPT_BYTES_MAX: ByteCount = ByteCount::mib(64);
 
 /// See the [module](self).
 pub(super) struct View {
@@ -60,7 +60,7 @@ impl View {
 
     fn keep(&self, request: &Request, data: SgList) -> IoFuture {
         let mut kept = self.kept.borrow_mut();
-        if kept.len() + data.len() as u64 > KEPT_BYTES_MAX {
+        if kept.len() + data.len() as u64 > KEPT_BYTES_MAX.bytes() {
             return IoFuture::ready(Err(IoError::of(request, self, IoErrorKind::NoSpace)));
         }
         kept.insert(request.offset.bytes(), data);

@@ -79,11 +79,7 @@ impl LiveArray {
         if !self.is_redundant() {
             return Err(LiveError::NoRedundancy { set, level: self.array.level() });
         }
-        let in_use = |one: &&Listed| one.is_here && one.name == device.name();
-        if let Some(one) = self.keeper.devices().iter().find(in_use) {
-            let device = one.name.to_string();
-            return Err(LiveError::Known { device });
-        }
+        self.refuse_known(&device)?;
         if let Some(found) = found
             && let Some(slot) = self.can_come_back(&found)
         {
@@ -152,8 +148,17 @@ impl LiveArray {
         Ok(Added::Back { slot, missed: bytes })
     }
 
+    /// Refuses a device that is the set's already.
+    pub(super) fn refuse_known(&self, device: &DeviceRef) -> Result<(), LiveError> {
+        let in_use = |one: &&Listed| one.is_here && one.name == device.name();
+        match self.keeper.devices().iter().find(in_use) {
+            Some(one) => Err(LiveError::Known { device: one.name.to_string() }),
+            None => Ok(()),
+        }
+    }
+
     /// A device that failed and is added again is a new one.
-    fn forget_lost(&self, device: &DeviceRef) {
+    pub(super) fn forget_lost(&self, device: &DeviceRef) {
         let same = |one: &&Listed| !one.is_here && one.name == device.name();
         if let Some(one) = self.keeper.devices().iter().find(same) {
             self.keeper.forget(one.number);
@@ -174,6 +179,19 @@ impl LiveArray {
             _ => sectors.checked_sub(template.data_offset),
         };
         let data_size = data_size.filter(|size| *size >= template.size)?;
+        let number = self.free_number(&template)?;
+        Some(self.superblock_like(&template, place, data_size, number, uuid))
+    }
+
+    /// The superblock of a new device of the set, at a sector of it.
+    pub(super) fn superblock_like(
+        &self,
+        template: &SuperblockV1,
+        place: u64,
+        data_size: u64,
+        number: usize,
+        uuid: Uuid,
+    ) -> SuperblockV1 {
         let features = [
             Features::RECOVERY_OFFSET,
             Features::RECOVERY_BITMAP,
@@ -181,24 +199,24 @@ impl LiveArray {
             Features::BAD_BLOCKS,
         ];
         let features = features.iter().fold(template.features, |all, one| all.with(*one, false));
-        Some(SuperblockV1 {
+        SuperblockV1 {
             features,
             reshape: ReshapeFields::default(),
             data_size,
             super_offset: place,
             recovery_offset: 0,
-            device_number: self.free_number(&template)? as u32,
+            device_number: number as u32,
             corrected_reads: 0,
             device_uuid: uuid,
             flags: 0,
             bad_blocks: BadBlockPlace { shift: 0, ..template.bad_blocks },
-            ..template
-        })
+            ..template.clone()
+        }
     }
 
     /// As md counts: behind the slots, the first that nobody has; one that failed keeps its own as long as
     /// there are others.
-    fn free_number(&self, template: &SuperblockV1) -> Option<usize> {
+    pub(super) fn free_number(&self, template: &SuperblockV1) -> Option<usize> {
         let kept = self.keeper.devices();
         let unused = |number: &usize| !kept.iter().any(|one| one.number == *number);
         let forgotten =
@@ -216,7 +234,14 @@ impl LiveArray {
         let kept = self.keeper.devices();
         let same = |one: &&Listed| one.number == number && *one.name == *found.name();
         if let Some(own) = kept.iter().find(same) {
-            let name = rt::Device::name(&*own.area);
+            let Some(area) = &own.area else {
+                if own.is_here {
+                    return Err(LiveError::JournalInUse { device: found.name() });
+                }
+                self.keeper.forget(number);
+                return self.keeper.write().await.map_err(|kind| self.superblocks(kind));
+            };
+            let name = rt::Device::name(&**area);
             let is_it = |other: &Rc<str>| Rc::ptr_eq(other, &name);
             let mut members = self.array.members().into_iter();
             let stands = members.find(|report| report.name.as_ref().is_some_and(is_it));
@@ -232,7 +257,7 @@ impl LiveArray {
         self.keeper.write().await.map_err(|kind| self.superblocks(kind))
     }
 
-    async fn write_to(
+    pub(super) async fn write_to(
         &self,
         device: &DeviceRef,
         at: Offset,
@@ -244,7 +269,11 @@ impl LiveArray {
     }
 
     /// Wipes superblocks that lie where another version has them: a device is one thing at a time.
-    async fn wipe_others(&self, device: &DeviceRef, own: Offset) -> Result<(), LiveError> {
+    pub(super) async fn wipe_others(
+        &self,
+        device: &DeviceRef,
+        own: Offset,
+    ) -> Result<(), LiveError> {
         let places = Version::ALL.iter().filter_map(|one| one.place(device.geometry().capacity));
         for place in places.filter(|place| *place != own) {
             let len = ByteCount(SUPERBLOCK_BYTES as u64);

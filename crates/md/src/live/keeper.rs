@@ -4,17 +4,21 @@
 //! order: bad-block logs, then the bitmap, then superblocks. Who a device is now, a member, a replacement, a
 //! spare or nobody, is asked of the engine each time. A device that can't be written has failed; then the
 //! others are written again, which say so.
+//! [`said`] is what superblocks say.
+
+mod said;
 
 use super::QUIET;
 use super::area::Area;
 use super::intent::Intent;
-use super::kept::{Kept, Standing};
+use super::kept::{JournalState, Kept, Standing};
 use crate::array::Array;
 use crate::member::MemberState;
 use crate::record::{Recorder, Recording};
 use crate::set::Unreadable;
 use crate::superblock::v1::SuperblockV1;
-use crate::superblock::{Features, Role, SECTOR, Stamp, bad_blocks};
+use crate::superblock::{Features, Role, SECTOR, bad_blocks};
+use crate::write_log::journal::Superblocks;
 use rt::sync::Mutex;
 use rt::{Buf, IoErrorKind, IoFuture, Request, Rt};
 use std::cell::{Cell, RefCell};
@@ -26,8 +30,9 @@ use stdx::{ByteCount, Instant, Offset};
 pub(super) struct Listed {
     pub(super) number: usize,
     pub(super) name: Rc<str>,
-    pub(super) area: Rc<Area>,
-    /// It is a member, a replacement or a spare; else it failed.
+    /// Its data area; none of a journal.
+    pub(super) area: Option<Rc<Area>>,
+    /// It is a member, a replacement, a spare or the journal; else it failed.
     pub(super) is_here: bool,
 }
 
@@ -36,6 +41,7 @@ pub(super) struct Keeper {
     rt: Rt,
     array: Weak<Array>,
     kept: RefCell<Vec<Rc<Kept>>>,
+    journal: RefCell<JournalState>,
     intent: Option<Intent>,
     events: Cell<u64>,
     /// Below this sector copies and parity are right, as superblocks count.
@@ -73,6 +79,7 @@ impl Keeper {
             rt: rt.clone(),
             array: Rc::downgrade(array),
             kept: RefCell::new(beginning.kept),
+            journal: RefCell::new(JournalState::None),
             intent: beginning.intent,
             events: Cell::new(beginning.events),
             resynced: Cell::new(beginning.resynced),
@@ -89,6 +96,19 @@ impl Keeper {
             unix_s: beginning.unix_s,
             myself: myself.clone(),
         })
+    }
+
+    /// What the set has of a journal from now on.
+    pub(super) fn keep_journal(self: &Rc<Self>, journal: JournalState) {
+        if let JournalState::Here(journal) = &journal {
+            journal.log.record_with(Rc::downgrade(self) as _);
+        }
+        *self.journal.borrow_mut() = journal;
+    }
+
+    /// What the set has of a journal.
+    pub(super) fn journal(&self) -> JournalState {
+        self.journal.borrow().clone()
     }
 
     /// The write-intent bitmap.
@@ -125,6 +145,11 @@ impl Keeper {
     /// Forgets a device; its number is free again. Its superblock stays as it is.
     pub(super) fn forget(&self, number: usize) {
         self.kept.borrow_mut().retain(|kept| kept.number != number);
+        let mut journal = self.journal.borrow_mut();
+        if matches!(&*journal, JournalState::Here(journal) if journal.number == number) {
+            *journal = JournalState::Lost;
+        }
+        drop(journal);
         for kept in &*self.kept.borrow() {
             if let Some(role) = kept.superblock.borrow_mut().roles.get_mut(number) {
                 *role = Role::Spare;
@@ -138,10 +163,19 @@ impl Keeper {
         let listed = |(kept, standing): (Rc<Kept>, Standing)| Listed {
             number: kept.number,
             name: kept.device.name(),
-            area: Rc::clone(&kept.area),
+            area: Some(Rc::clone(&kept.area)),
             is_here: standing != Standing::Nobody,
         };
-        self.all_standing(&array).into_iter().map(listed).collect()
+        let mut all: Vec<Listed> = self.all_standing(&array).into_iter().map(listed).collect();
+        if let JournalState::Here(journal) = &*self.journal.borrow() {
+            all.push(Listed {
+                number: journal.number,
+                name: journal.device.name(),
+                area: None,
+                is_here: !journal.log.has_failed(),
+            });
+        }
+        all
     }
 
     /// Who notes places in the bad-block log of a device that is filled.
@@ -268,6 +302,16 @@ impl Keeper {
             for (kept, write) in writes {
                 if write.await.is_err() {
                     kept.is_lost(&array);
+                    failed = true;
+                }
+            }
+            // Its tail leaves behind what the members' superblocks must not need any more.
+            let state = self.journal();
+            if let Some(journal) = state.working().filter(|_| !failed) {
+                let bytes = self.superblock_of_journal(journal, &all).encode();
+                let write = Request::write_fua(journal.at, Buf::copy_of(&bytes));
+                if let Err(error) = journal.device.submit(write).await {
+                    journal.log.fail(error.kind);
                     failed = true;
                 }
             }
@@ -410,56 +454,6 @@ impl Keeper {
         if self.write_bits(&array, false).await { Ok(()) } else { self.write_all().await }
     }
 
-    /// What a device's superblock says now.
-    fn superblock_of(
-        &self,
-        kept: &Kept,
-        standing: Standing,
-        all: &[(Rc<Kept>, Standing)],
-    ) -> SuperblockV1 {
-        let mut superblock = kept.superblock.borrow_mut();
-        for (other, its_standing) in all {
-            let role = match *its_standing {
-                Standing::Nobody => Role::Faulty,
-                Standing::Spare => Role::Spare,
-                Standing::Member { slot, .. } | Standing::Replacement { slot } => {
-                    Role::Slot(slot as u16)
-                }
-            };
-            if superblock.roles.len() <= other.number {
-                superblock.roles.resize(other.number + 1, Role::Spare);
-            }
-            superblock.roles[other.number] = role;
-        }
-        // Who holds a slot by the table and is not here was missing when the set was opened.
-        for (number, role) in superblock.roles.iter_mut().enumerate() {
-            if role.slot().is_some() && !all.iter().any(|(kept, _)| kept.number == number) {
-                *role = Role::Faulty;
-            }
-        }
-        let recovered = match standing {
-            Standing::Member { whole: false, .. } | Standing::Replacement { .. } => {
-                Some(kept.filled.get().unwrap_or(0))
-            }
-            Standing::Member { whole: true, .. } => kept.filled.get(),
-            Standing::Spare | Standing::Nobody => None,
-        };
-        let is_replacement = matches!(standing, Standing::Replacement { .. });
-        let by_bitmap = recovered.is_some() && !is_replacement && kept.by_bitmap.get();
-        superblock.features = superblock
-            .features
-            .with(Features::RECOVERY_OFFSET, recovered.is_some())
-            .with(Features::RECOVERY_BITMAP, by_bitmap)
-            .with(Features::REPLACEMENT, is_replacement);
-        superblock.recovery_offset = recovered.unwrap_or(0) / SECTOR;
-        // As md has it: while something is being written nothing is known to be right everywhere.
-        superblock.resync_offset = if self.dirty.get() { 0 } else { self.resynced.get() };
-        superblock.events = self.events.get();
-        let seconds = self.unix_s + self.rt.now().since(self.opened).as_secs();
-        superblock.updated = Stamp::from_seconds(seconds);
-        superblock.clone()
-    }
-
     /// Whether a device was lost, or came, and the superblocks don't say so.
     fn is_unrecorded(&self, array: &Array) -> bool {
         array.set.members.changes() != self.recorded.get()
@@ -577,5 +571,17 @@ impl Recorder for Keeper {
         }
         self.await_quiet();
         self.await_clearing();
+    }
+}
+
+impl Superblocks for Keeper {
+    fn write_superblocks(&self) -> Recording {
+        let myself = self.myself.clone();
+        Box::pin(async move {
+            match myself.upgrade() {
+                Some(keeper) => keeper.write().await,
+                None => Err(IoErrorKind::Gone),
+            }
+        })
     }
 }

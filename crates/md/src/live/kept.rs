@@ -3,6 +3,8 @@
 //! Where it stands (member, replacement, spare, nobody) is asked of the engine each time, by the name of its data
 //! area; nothing here repeats it. What the engine does not know is kept here: how much of a device that is filled
 //! is right *and durable*, and whether its copy of the bitmap is whole.
+//!
+//! A journal's device is no member: it is here or has failed, which its log knows.
 
 use super::area::Area;
 use crate::array::Array;
@@ -10,6 +12,7 @@ use crate::assemble::{Found, Superblock, ppl};
 use crate::member::{MemberReport, MemberState};
 use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{Features, SECTOR};
+use crate::write_log::journal::Journal;
 use rt::DeviceRef;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -129,5 +132,51 @@ impl Kept {
 
     pub(super) fn block(&self) -> ByteCount {
         self.device.geometry().logical_block
+    }
+}
+
+/// The device of a set's journal.
+pub(super) struct KeptJournal {
+    pub(super) device: DeviceRef,
+    /// Where its superblock lies.
+    pub(super) at: Offset,
+    pub(super) number: usize,
+    pub(super) superblock: RefCell<SuperblockV1>,
+    pub(super) log: Rc<Journal>,
+}
+
+impl KeptJournal {
+    pub(super) fn of(found: &Found, log: Rc<Journal>) -> Rc<KeptJournal> {
+        let Superblock::V1(superblock) = &found.superblock else {
+            unreachable!("superblocks 0.90 have no journal")
+        };
+        Rc::new(KeptJournal {
+            device: found.device.clone(),
+            at: found.at,
+            number: superblock.device_number as usize,
+            superblock: RefCell::new((**superblock).clone()),
+            log,
+        })
+    }
+}
+
+/// What a set has of a journal.
+#[derive(Clone)]
+pub(super) enum JournalState {
+    /// It has none.
+    None,
+    /// It has one that is not here: nothing is written.
+    Lost,
+    /// It is here, or has failed since.
+    Here(Rc<KeptJournal>),
+}
+
+impl JournalState {
+    /// The journal, where it can be written.
+    pub(super) fn working(&self) -> Option<&Rc<KeptJournal>> {
+        match self {
+            JournalState::Here(journal) if !journal.log.has_failed() => Some(journal),
+            _ => None,
+        }
     }
 }

@@ -33,14 +33,16 @@
 //! the feature "replacement" and how much of it is right. When it has all it is the member, and the old one has
 //! failed.
 //!
-//! **A partial parity log** (`write_log::ppl`) closes the write hole of RAID 5; `opening` says how it is read back.
+//! **A partial parity log** (`write_log::ppl`) closes the write hole of RAID 5, **a journal** (`write_log::journal`)
+//! that of RAID 4, 5 and 6; `opening` says how they are read back.
 //!
-//! **Not done here**: sets with a journal, with superblocks 0.90, or in a reshape: they are
-//! refused by name, and can be read.
+//! **Not done here**: sets with superblocks 0.90, or in a reshape: they are refused by name, and can be read.
+//! A journal is written through; md's write-back mode, which answers before the members have anything, is not.
 
 mod area;
 mod intent;
 mod joining;
+mod journal;
 mod keeper;
 mod kept;
 mod opening;
@@ -54,6 +56,7 @@ use crate::superblock::{ALL_SECTORS, SECTOR, Uuid};
 use crate::sync::{CheckReport, Initialise, STEP, SyncError, SyncPriority};
 use crate::write_log::ppl::PartialParityLog;
 pub use joining::Added;
+pub use journal::JournalReport;
 use keeper::Keeper;
 use rt::{DeviceRef, IoErrorKind, Request, Rt};
 use std::cell::RefCell;
@@ -80,6 +83,14 @@ pub enum LiveError {
     Assemble(#[from] AssembleError),
     #[error("set {set} has {what}: it can be read, and not yet written")]
     ReadOnly { set: Uuid, what: &'static str },
+    #[error(
+        "set {set} lacks its journal: what was being written when it stopped is half there or lost; bring the journal, or go on without one with --force, which makes all parity anew"
+    )]
+    NoJournal { set: Uuid },
+    #[error("{device} is the journal: fail it first")]
+    JournalInUse { device: String },
+    #[error("set {set} {why}")]
+    CantHaveJournal { set: Uuid, why: &'static str },
     #[error("set {set}: writing the superblocks: {kind}")]
     Superblocks { set: Uuid, kind: IoErrorKind },
     #[error(
@@ -115,6 +126,8 @@ pub struct LiveOptions {
     pub force: bool,
     /// Seconds since 1970 when the set is opened; moments in superblocks count from it.
     pub unix_s: u64,
+    /// Open a set too that lacks its journal: devices can come and go, and no data is written.
+    pub without_journal: bool,
 }
 
 /// See the [module](self).
@@ -129,7 +142,7 @@ pub struct LiveArray {
 
 impl LiveArray {
     /// Opens a set for writing. Nothing is written before the first write, the first resync, or a lost
-    /// member; but what partial parity logs tell of a dirty set is written at once.
+    /// member; but what partial parity logs tell of a dirty set, and what a journal holds, is written at once.
     ///
     /// # Errors
     /// [`LiveError`]
@@ -226,6 +239,7 @@ impl LiveArray {
         }
         self.suspect.take();
         self.flush().await?;
+        self.empty_journal().await?;
         self.note_resynced(ALL_SECTORS).await
     }
 
@@ -338,7 +352,9 @@ impl LiveArray {
     /// [`LiveError`]
     pub async fn repair(&self, priority: SyncPriority) -> Result<CheckReport, LiveError> {
         let done = self.array.repair(self.array.whole(), priority).await;
-        done.map_err(|error| LiveError::Sync { set: self.set, error })
+        let report = done.map_err(|error| LiveError::Sync { set: self.set, error })?;
+        self.empty_journal().await?;
+        Ok(report)
     }
 
     /// Whether the set can go on without the member of a slot.
@@ -378,6 +394,7 @@ impl LiveArray {
     /// [`LiveError`]
     pub async fn stop(&self) -> Result<(), LiveError> {
         self.flush().await?;
+        self.empty_journal().await?;
         self.keeper.stop().await.map_err(|kind| self.superblocks(kind))
     }
 

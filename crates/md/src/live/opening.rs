@@ -1,29 +1,42 @@
 //! From a choice of members to a set that is open for writing.
 //!
-//! Nothing is written here, but what partial parity logs tell of a dirty set. The engine gets each member's data area, without its bad blocks; what the
-//! superblocks and the bitmap say is not right (a resync that did not end, a member that is being filled) it
-//! learns as ranges.
+//! Nothing is written here, but what partial parity logs tell of a dirty set, and what a journal holds. The engine
+//! gets each member's data area, without its bad blocks; what the superblocks and the bitmap say is not right
+//! (a resync that did not end, a member that is being filled) it learns as ranges.
 //!
 //! **Partial parity logs.** What was dirty has its parity put right on the members before the engine is made, with
 //! a member missing too; when that is durable the logs are emptied. The set is clean afterwards, as md has it,
 //! where all logs were whole and had something to say, no member is missing, and no resync was under way.
+//!
+//! **A journal** is brought onto the members before the engine is made. When that is durable, and the journal held
+//! anything, its log begins anew at once; otherwise with the first write. A device that was being filled as
+//! a replacement is filled from the start: what the journal brought went past it.
+//!
+//! **A set that lacks its journal** is refused. Opened all the same nothing can be written to it, but its devices
+//! come and go. Forced, it goes on without a journal, and its parity is made anew everywhere: what was being
+//! written when it stopped is as it happens to be. The same is done with a journal that is damaged.
 //! What is not understood well enough to be written is refused by name.
 
 use super::area::Area;
 use super::intent::Intent;
 use super::keeper::{Beginning, Keeper};
-use super::kept::Kept;
+use super::kept::{JournalState, Kept, KeptJournal};
 use super::{LiveError, LiveOptions, places_until};
 use crate::array::{Array, Engine};
+use crate::assemble::journal::{self, Doubt, Replayed, ring};
 use crate::assemble::{
-    AssembleError, Choice, Found, OpenOptions, Shape, Superblock, bad_blocks, level_of, log_parts,
-    ppl, recovered, spec,
+    AssembleError, Choice, Found, OpenOptions, Shape, Superblock, bad_blocks, check_journal,
+    level_of, log_parts, ppl, recovered, spec,
 };
 use crate::layout::parity::ParityMap;
 use crate::ranges::RangeSet;
 use crate::spec::{Level, Map};
+use crate::superblock::journal::seed;
 use crate::superblock::ppl::signature;
 use crate::superblock::{ALL_SECTORS, Features, SECTOR};
+use crate::write_log::WriteLog;
+use crate::write_log::journal::{Journal, Start};
+use crate::write_log::lost::LostJournal;
 use crate::write_log::ppl::PartialParityLog;
 use rt::{Device, DeviceRef, Request, Rt};
 use std::rc::Rc;
@@ -58,6 +71,13 @@ pub(super) async fn open(
     let missing = choice.degraded();
     let too_few = missing > 0 && level.parities() > 0;
     let has_log = has_log(choice, level)?;
+    let has_journal = facts.features().has(Features::JOURNAL);
+    if has_journal {
+        check_journal(choice, level)?;
+    }
+    if choice.lacks_journal() && !options.force && !options.without_journal {
+        return Err(LiveError::NoJournal { set });
+    }
     if was_dirty && too_few && !has_log && !options.force {
         return Err(LiveError::DirtyDegraded { set, missing });
     }
@@ -87,6 +107,17 @@ pub(super) async fn open(
     };
     let mut spec = spec(choice, &shape, members, OpenOptions::default())?;
     let spec_error = |error| LiveError::Spec { set, error };
+    let replayed = match (&choice.journal, spec.plan().map_err(spec_error)?.map) {
+        (Some(found), Map::Parity(map)) if has_journal => {
+            Some(replay(choice, found, &spec.members, &map, options.force).await?)
+        }
+        _ => None,
+    };
+    // Nothing tells any more where parity may be wrong.
+    let in_doubt = choice.lacks_journal() && options.force
+        || replayed.as_ref().is_some_and(|(_, replayed)| replayed.was_new);
+    let resync_offset = if in_doubt { 0 } else { facts.resync_offset() };
+    was_dirty |= in_doubt;
     let mut made_clean = false;
     if was_dirty
         && has_log
@@ -107,16 +138,16 @@ pub(super) async fn open(
     if one_parity_more {
         let extent = array.component_extent().bytes();
         match &intent {
-            None => suspect.insert(places_until(&array, facts.resync_offset())..extent),
+            None => suspect.insert(places_until(&array, resync_offset)..extent),
             Some(intent) => suspect = intent.to_resync(&array),
         }
     }
     if dirty {
         let extent = array.component_extent().bytes();
         match &intent {
-            None => array.set.set_clean(0..places_until(&array, facts.resync_offset())),
+            None => array.set.set_clean(0..places_until(&array, resync_offset)),
             Some(intent) => {
-                intent.right_before(facts.resync_offset());
+                intent.right_before(resync_offset);
                 let right = intent.to_resync(&array).complement(extent);
                 right.iter().for_each(|range| array.set.set_clean(range.clone()));
             }
@@ -136,6 +167,7 @@ pub(super) async fn open(
             }
         }
     }
+    let mut replaced_anew = false;
     for (slot, found) in &choice.replacements {
         // Where nobody else holds the slot it stands in it already.
         let has_member = choice.slots.get(*slot).is_some_and(Option::is_some);
@@ -144,20 +176,27 @@ pub(super) async fn open(
         }
         let area = area_of(found, redundant).await?;
         array.replace(*slot, Rc::clone(&area) as DeviceRef).map_err(spec_error)?;
-        let sectors = found.superblock.recovery_offset().unwrap_or(0);
+        let passed_by = replayed.as_ref().is_some_and(|(_, replayed)| !replayed.was_empty);
+        let sectors = found.superblock.recovery_offset().filter(|_| !passed_by).unwrap_or(0);
         array.set.members.set_copied(*slot, sectors.saturating_mul(SECTOR));
         keep(found, &area)?;
+        replaced_anew |= passed_by;
     }
     for spare in &choice.spares {
         let area = area_of(spare, redundant).await?;
         array.add_spare(Rc::clone(&area) as DeviceRef).map_err(spec_error)?;
         keep(spare, &area)?;
     }
+    if replaced_anew {
+        let replacement =
+            |kept: &&Rc<Kept>| kept.superblock.borrow().features.has(Features::REPLACEMENT);
+        kept.iter().filter(replacement).for_each(|kept| kept.filled.set(Some(0)));
+    }
     let beginning = Beginning {
         kept,
         intent,
         events: facts.events(),
-        resynced: if was_dirty { facts.resync_offset() } else { ALL_SECTORS },
+        resynced: if was_dirty { resync_offset } else { ALL_SECTORS },
         unix_s: options.unix_s,
     };
     let keeper = Keeper::new(rt, &array, beginning);
@@ -173,6 +212,30 @@ pub(super) async fn open(
         stripes.log_with(Rc::clone(&writer) as _);
         log = Some(writer);
     }
+    if has_journal && let Engine::Stripes(stripes) = &array.engine {
+        let state = match replayed {
+            Some((found, replayed)) => {
+                let ring = ring(found)?;
+                let Replayed { end: head, sequence, tail, .. } = replayed;
+                let start = Start { head, sequence, tail };
+                let log = Journal::new(&array.set, &stripes.map, seed(set), ring, start);
+                stripes.log_with(Rc::clone(&log) as _);
+                JournalState::Here(KeptJournal::of(found, log))
+            }
+            None if options.force => JournalState::None,
+            None => {
+                stripes.log_with(Rc::new(LostJournal) as Rc<dyn WriteLog>);
+                JournalState::Lost
+            }
+        };
+        keeper.keep_journal(state.clone());
+        if let JournalState::Here(journal) = state
+            && replayed.is_some_and(|(_, replayed)| !replayed.was_empty)
+        {
+            let begun = journal.log.begin_log().await;
+            begun.map_err(|kind| LiveError::Superblocks { set, kind })?;
+        }
+    }
     if made_clean {
         let noted = keeper.note_resynced(ALL_SECTORS).await;
         noted.map_err(|kind| LiveError::Superblocks { set, kind })?;
@@ -184,12 +247,8 @@ pub(super) async fn open(
 fn refuse(choice: &Choice) -> Result<(), LiveError> {
     let read_only = |what| Err(LiveError::ReadOnly { set: choice.set, what });
     let features = choice.facts.features();
-    for (feature, what) in
-        [(Features::JOURNAL, "a journal"), (Features::RESHAPE_ACTIVE, "a reshape under way")]
-    {
-        if features.has(feature) {
-            return read_only(what);
-        }
+    if features.has(Features::RESHAPE_ACTIVE) {
+        return read_only("a reshape under way");
     }
     let replacements = choice.replacements.iter().map(|(_, found)| found);
     for found in choice.slots.iter().flatten().chain(&choice.spares).chain(replacements) {
@@ -224,6 +283,26 @@ async fn recover(
         ppl::space(found)?.empty(signature(choice.set)).await?;
     }
     Ok(recovered)
+}
+
+/// Brings what the journal holds onto the members, durably.
+async fn replay<'a>(
+    choice: &Choice,
+    found: &'a Found,
+    members: &[Option<DeviceRef>],
+    map: &ParityMap,
+    force: bool,
+) -> Result<(&'a Found, Replayed), AssembleError> {
+    let (capacity, least) = (ByteCount(ring(found)?.sectors * SECTOR), Journal::bytes_min(map));
+    if capacity < least {
+        return Err(AssembleError::JournalSmall { device: found.name(), capacity, least });
+    }
+    let doubt = if force { Doubt::TakeAsNew } else { Doubt::Refuse };
+    let replayed = journal::replay(found, &log_parts(choice, members), map, doubt).await?;
+    for member in members.iter().flatten().filter(|_| !replayed.was_empty) {
+        member.submit(Request::flush()).await?;
+    }
+    Ok((found, replayed))
 }
 
 /// The data area of a member, as a device.

@@ -12,7 +12,7 @@
 use super::Stripes;
 use crate::member::{Manner, Writes};
 use crate::parity::Sums;
-use crate::write_log::{Held, STRETCHES_MAX, Stretch};
+use crate::write_log::{Held, Stretch};
 use futures_util::stream::{self, StreamExt};
 use rt::{IoErrorKind, SgList};
 use std::ops::Range;
@@ -32,7 +32,7 @@ impl Stripes {
     ) -> Result<(), IoErrorKind> {
         let step =
             if manner.zeroes { (ZERO_STEP / self.map.chunk).max(1) } else { self.rows_in_step() };
-        let step = if self.log().is_some() { step.min(STRETCHES_MAX as u64) } else { step };
+        let step = self.log().map_or(step, |log| step.min(log.rows_max()));
         if rows.end - rows.start <= step {
             return self.write_rows_now(rows, data, manner).await;
         }
@@ -60,9 +60,9 @@ impl Stripes {
         self.covered(&places)?;
         self.forget(rows.clone());
         if manner.zeroes {
-            self.zero_rows(&rows, manner).await;
+            self.zero_rows(&rows, manner).await?;
         } else {
-            self.write_and_settle(&rows, self.by_member(&rows, data).await, manner).await;
+            self.write_and_settle(&rows, self.by_member(&rows, data).await, manner).await?;
         }
         self.set.stats.borrow_mut().full_stripe_writes += rows.end - rows.start;
         self.covered(&places)
@@ -100,26 +100,33 @@ impl Stripes {
         by_member
     }
 
-    async fn write_and_settle(&self, rows: &Range<u64>, by_member: Vec<SgList>, manner: Manner) {
+    async fn write_and_settle(
+        &self,
+        rows: &Range<u64>,
+        by_member: Vec<SgList>,
+        manner: Manner,
+    ) -> Result<(), IoErrorKind> {
         let start = self.places(rows).start;
-        let held = self.log_rows(rows, &by_member).await;
+        let held = self.log_rows(rows, &by_member).await?;
         let mut writes = Writes::default();
         for (slot, data) in by_member.iter().enumerate() {
             self.set.members.write(slot, start, data, manner, &mut writes);
         }
         self.set.members.settle(writes, |_| false).await;
         drop(held);
+        Ok(())
     }
 
-    /// Logs whole rows, where there is a log: nothing but that they are written.
-    async fn log_rows(&self, rows: &Range<u64>, by_member: &[SgList]) -> Held {
-        let Some(log) = self.log() else { return Held::default() };
+    /// Logs whole rows, where there is a log.
+    async fn log_rows(&self, rows: &Range<u64>, by_member: &[SgList]) -> Result<Held, IoErrorKind> {
+        let Some(log) = self.log() else { return Ok(Held::default()) };
         let start = self.places(rows).start;
         let stretch = |number: u64| {
             let (row, places) = (self.map.row(number), self.places(&(number..number + 1)));
             let part = (places.start - start) as usize..(places.end - start) as usize;
             let all = by_member.iter().map(|data| data.slice(part.clone())).enumerate();
-            let is_there = |slot: &usize| self.set.members.writable(*slot, &places);
+            let all_parity = log.page().is_some();
+            let is_there = |slot: &usize| all_parity || self.set.members.writable(*slot, &places);
             let (parity, data): (Vec<_>, Vec<_>) = all.partition(|(slot, _)| row.is_parity(*slot));
             let parity = parity.into_iter().filter(|(slot, _)| is_there(slot)).collect();
             Stretch { row: number, places, data: data.into(), parity, partial: None }
@@ -128,10 +135,10 @@ impl Stripes {
         log.begin(&stretches).await
     }
 
-    async fn zero_rows(&self, rows: &Range<u64>, manner: Manner) {
+    async fn zero_rows(&self, rows: &Range<u64>, manner: Manner) -> Result<(), IoErrorKind> {
         let places = self.places(rows);
         let zeros = SgList::zeros((places.end - places.start) as usize);
-        let held = self.log_rows(rows, &vec![zeros.clone(); self.map.disks]).await;
+        let held = self.log_rows(rows, &vec![zeros.clone(); self.map.disks]).await?;
         let mut writes = Writes::default();
         for slot in 0..self.map.disks {
             self.set.members.write(slot, places.start, &zeros, manner, &mut writes);
@@ -141,7 +148,9 @@ impl Stripes {
         if unable {
             // Not every member knows how, or one failed: plain writes tell.
             let by_member = vec![zeros; self.map.disks];
-            self.write_and_settle(rows, by_member, Manner { zeroes: false, ..manner }).await;
+            let manner = Manner { zeroes: false, ..manner };
+            self.write_and_settle(rows, by_member, manner).await?;
         }
+        Ok(())
     }
 }

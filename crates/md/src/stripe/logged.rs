@@ -10,6 +10,9 @@
 //! **Apart.** A log entry names the first of the members that are written and how many follow it in the order of
 //! data. Writes of a batch that leave a gap in some band therefore go one after another: each alone is a
 //! stretch of the array, which never leaves one.
+//!
+//! **Pages.** For a log of pages a write is [widened](Stripes::widen) to whole pages by what stands there; it has no
+//! partial parities, and nothing needs to go apart.
 
 use super::Stripes;
 use super::plan::{Band, Mode};
@@ -19,7 +22,7 @@ use crate::member::{Manner, Writes};
 use crate::parity::Sums;
 use crate::pieces::Pieces;
 use crate::write_log::{STRETCHES_MAX, Stretch, WriteLog};
-use rt::SgList;
+use rt::{IoErrorKind, Priority, SgList};
 use std::rc::Rc;
 
 impl Stripes {
@@ -66,17 +69,19 @@ impl Stripes {
         new: &[Pieces],
         known: &[Pieces],
         manner: Manner,
-    ) {
+    ) -> Result<(), IoErrorKind> {
         let row = self.map.row(number);
-        let partials = self.partial_parities(&row, bands, new, known).await;
-        let most = log.partial_max();
+        let (most, partials) = match log.partial_max() {
+            Some(most) => (most, self.partial_parities(&row, bands, new, known).await),
+            None => (u64::MAX, vec![None; bands.len()]),
+        };
         let (mut round, mut logged) = (Vec::new(), 0);
         for (band, partial) in bands.iter().zip(partials) {
             let mut at = band.range.start;
             while at < band.range.end {
                 let room = if partial.is_some() { most - logged } else { u64::MAX };
                 if room == 0 || round.len() == STRETCHES_MAX {
-                    self.write_round(log, std::mem::take(&mut round), manner).await;
+                    self.write_round(log, std::mem::take(&mut round), manner).await?;
                     logged = 0;
                     continue;
                 }
@@ -92,7 +97,35 @@ impl Stripes {
                 round.push(self.stretch(number, &row, places, new, partial));
             }
         }
-        self.write_round(log, round, manner).await;
+        self.write_round(log, round, manner).await
+    }
+
+    /// Widens what is to be written of each member to whole pages, by what stands there.
+    pub(super) async fn widen(
+        &self,
+        page: u64,
+        new: &mut [Pieces],
+        known: &mut [Pieces],
+        priority: Priority,
+    ) -> Result<(), IoErrorKind> {
+        let mut wants = Vec::new();
+        for (slot, pieces) in new.iter().enumerate() {
+            for (at, data) in pieces.iter() {
+                let end = at + data.len() as u64;
+                for edge in [at - at % page..at, end..end.next_multiple_of(page)] {
+                    pieces.gaps(&edge, |gap| wants.push((slot, gap)));
+                }
+            }
+        }
+        if wants.is_empty() {
+            return Ok(());
+        }
+        self.gather(&wants, known, priority).await?;
+        for (slot, gap) in wants {
+            let there = known[slot].get(&gap).expect("it was gathered");
+            new[slot].insert(gap.start, there);
+        }
+        Ok(())
     }
 
     /// What of `new` lies in these places.
@@ -110,8 +143,13 @@ impl Stripes {
         Stretch { row: number, places, data: data.into(), parity: parity.into(), partial }
     }
 
-    async fn write_round(&self, log: &dyn WriteLog, round: Vec<Stretch>, manner: Manner) {
-        let held = log.begin(&round).await;
+    async fn write_round(
+        &self,
+        log: &dyn WriteLog,
+        round: Vec<Stretch>,
+        manner: Manner,
+    ) -> Result<(), IoErrorKind> {
+        let held = log.begin(&round).await?;
         let mut writes = Writes::default();
         for stretch in &round {
             for (slot, data) in stretch.data.iter().chain(&stretch.parity) {
@@ -120,6 +158,7 @@ impl Stripes {
         }
         self.set.members.settle(writes, |_| false).await;
         drop(held);
+        Ok(())
     }
 
     /// The partial parity of each band that has one.

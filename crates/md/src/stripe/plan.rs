@@ -9,6 +9,9 @@
 //!   by the difference;
 //! * **plain**: the row has no parity in use; nothing is read.
 //!
+//! With a journal all parity is made, also that of a member that is not there: then nothing is plain, and where a
+//! parity is not in use it is made anew from all data.
+//!
 //! Modify is taken where it reads from fewer members than reconstruct, given what is known already
 //! (cached); on a tie reconstruct, as md does: its reads are on other members than its writes, so no
 //! head comes back for the same place. Where no reading is needed for either, the one with fewer inputs.
@@ -50,6 +53,8 @@ pub(crate) struct View<'a, R> {
     pub(crate) readable: R,
     /// Whether the old parity is right.
     pub(crate) clean: bool,
+    /// Whether parity is made that is not in use.
+    pub(crate) all_parity: bool,
 }
 
 /// The bands, and what must be known of which slot before the parity can be computed.
@@ -88,7 +93,8 @@ impl<R: Fn(usize, &Range<u64>) -> bool> View<'_, R> {
 
         let count_written = data().filter(written).count();
         let count_in_use = parities().filter(in_use).count();
-        let mode = if count_in_use == 0 {
+        let enough_in_use = !self.all_parity || count_in_use == self.map.parities();
+        let mode = if count_in_use == 0 && !self.all_parity {
             Mode::Plain
         } else if count_written == self.map.data {
             Mode::Full
@@ -98,7 +104,7 @@ impl<R: Fn(usize, &Range<u64>) -> bool> View<'_, R> {
             let reconstruct_reads = unwritten().filter(|slot| !known(*slot)).count();
             let modify_reads = changed().filter(|slot| !known(*slot)).count();
             let can_reconstruct = unwritten().all(readable);
-            let can_modify = self.clean && changed().all(readable);
+            let can_modify = self.clean && enough_in_use && changed().all(readable);
             let modify_is_less = modify_reads < reconstruct_reads
                 || modify_reads == 0 && reconstruct_reads == 0 && 2 * count_written < self.map.data;
             if can_modify && (modify_is_less || !can_reconstruct) {
@@ -133,13 +139,15 @@ mod tests {
         old: Vec<Pieces>,
         missing: Vec<usize>,
         clean: bool,
+        all_parity: bool,
     }
 
     /// Row 0 of left-symmetric RAID 5 or 6 with chunks of 4096: data on slots by `data_slot`.
     fn case(disks: usize, parities: usize) -> Case {
         let map = ParityMap::new(ParityLayout::LeftSymmetric, disks, parities, 4096);
         let none = vec![Pieces::default(); disks];
-        Case { map, new: none.clone(), old: none, missing: Vec::new(), clean: true }
+        let missing = Vec::new();
+        Case { map, new: none.clone(), old: none, missing, clean: true, all_parity: false }
     }
 
     impl Case {
@@ -169,6 +177,7 @@ mod tests {
                 old: &self.old,
                 readable,
                 clean: self.clean,
+                all_parity: self.all_parity,
             };
             let plan = view.plan();
             let mut slots: Vec<usize> = plan.wants.iter().map(|(slot, _)| *slot).collect();
@@ -233,6 +242,20 @@ mod tests {
         let two = case(6, 2);
         let (a, b) = (two.slot(0), two.slot(1));
         assert_eq!(two.write(0, 0, 512).lose(a).lose(b).mode(), Mode::Reconstruct);
+    }
+
+    /// A journal without the parity of a member that is not there would bring back an older one.
+    #[test]
+    fn where_all_parity_is_made_that_of_a_missing_member_is_too() {
+        let wide = || Case { all_parity: true, ..case(8, 2).write(0, 0, 512) };
+        let row = wide().map.row(0);
+        let q = row.q.expect("RAID 6");
+        assert_eq!(wide().mode(), Mode::Modify);
+        assert_eq!(wide().lose(q).mode(), Mode::Reconstruct);
+        assert_eq!(wide().lose(row.p).lose(q).mode(), Mode::Reconstruct);
+        // Computed from the parity that is left.
+        let other = wide().slot(1);
+        assert_eq!(wide().lose(q).lose(other).mode(), Mode::Reconstruct);
     }
 
     #[test]

@@ -156,7 +156,8 @@ impl Stripes {
         let _permit = self.active.acquire().await.expect("the semaphore is never closed");
         let guard = self.locks.exclusive(row..row + 1).await;
         let batch = self.pending.borrow_mut().remove(&row).expect("a batch was put down").writes;
-        let apart = self.log().is_some() && !self.follow_one_another(row, &batch);
+        let of_partials = self.log().is_some_and(|log| log.partial_max().is_some());
+        let apart = of_partials && !self.follow_one_another(row, &batch);
         let mut result = Ok(());
         for together in batch.chunks(if apart { 1 } else { batch.len() }) {
             result = result.and(self.write_parts(row, together).await);
@@ -182,6 +183,12 @@ impl Stripes {
         }
         let mut known =
             self.cache.borrow_mut().take(number).unwrap_or_else(|| self.nothing_known());
+        let log = self.log();
+        let page = log.as_ref().and_then(|log| log.page());
+        if let Some(page) = page {
+            self.widen(page, &mut new, &mut known, manner.priority).await?;
+        }
+        let all_parity = page.is_some();
         let view = View {
             map: &self.map,
             row: &row,
@@ -189,16 +196,17 @@ impl Stripes {
             old: &known,
             readable: |slot: usize, range: &_| members.readable(slot, range),
             clean: self.set.is_clean(&places),
+            all_parity,
         };
         let plan = view.plan();
         if !plan.wants.is_empty() {
             self.count_cached(&plan.wants, &known);
             self.gather(&plan.wants, &mut known, manner.priority).await?;
         }
-        self.add_parity(&row, &plan.bands, &mut new, &known).await;
+        self.add_parity(&row, &plan.bands, &mut new, &known, all_parity).await;
 
-        if let Some(log) = self.log() {
-            self.write_logged(&*log, number, &plan.bands, &new, &known, manner).await;
+        if let Some(log) = log {
+            self.write_logged(&*log, number, &plan.bands, &new, &known, manner).await?;
         } else {
             let mut writes = Writes::default();
             for (slot, pieces) in new.iter().enumerate() {
@@ -239,9 +247,16 @@ impl Stripes {
         }
     }
 
-    /// Computes the parity of all bands and adds it to what is to be written.
-    async fn add_parity(&self, row: &Row, bands: &[Band], new: &mut [Pieces], known: &[Pieces]) {
-        let in_use = |slot: usize, band: &Band| self.set.members.writable(slot, &band.range);
+    /// Computes the parity of all bands and adds it to what is to be written: what is in use, or all.
+    async fn add_parity(
+        &self,
+        row: &Row,
+        bands: &[Band],
+        new: &mut [Pieces],
+        known: &[Pieces],
+        all: bool,
+    ) {
+        let in_use = |slot: usize, band: &Band| all || self.set.members.writable(slot, &band.range);
         let mut sums = Sums::default();
         let mut targets = Vec::with_capacity(bands.len());
         for band in bands {

@@ -15,6 +15,8 @@ pub enum Structure {
     BadBlockLog,
     /// Header of a partial parity log.
     PplHeader,
+    /// Meta block of a write journal.
+    Journal,
 }
 
 impl fmt::Display for Structure {
@@ -25,6 +27,7 @@ impl fmt::Display for Structure {
             Structure::Bitmap => "write-intent bitmap",
             Structure::BadBlockLog => "bad-block log",
             Structure::PplHeader => "PPL header",
+            Structure::Journal => "journal meta block",
         })
     }
 }

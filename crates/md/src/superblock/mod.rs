@@ -1,4 +1,4 @@
-//! What md writes on its members beside the data: superblocks, bitmap, bad-block log, partial parity log.
+//! What md writes on its members beside the data: superblocks, bitmap, bad-block log, partial parity log, journal.
 //!
 //! Pure functions between bytes and values. Nothing here does I/O, so nothing here knows a device: an
 //! error names the structure, the field and its place, and who read the bytes adds the device. What
@@ -15,8 +15,9 @@
 //! | `bitmap` | internal write-intent bitmap: its superblock and its bits |
 //! | `bad_blocks` | the bad-block log |
 //! | `ppl` | header of the partial parity log |
+//! | `journal` | meta blocks of a write journal |
 //! | `uuid`, `stamp` | identities and moments as md writes and prints them |
-//! | `fields`, `crc32c` | reading fields of a byte slice; the checksum of PPL |
+//! | `fields`, `crc32c` | reading fields of a byte slice; the checksum of PPL and journal |
 //!
 //! **Invariants.** No input panics. `decode(encode(x)) == x`, and `encode(decode(b))` gives the bytes of
 //! `b` that the structure owns. The formats in words: `docs/formats/md.md`.
@@ -27,6 +28,7 @@ mod crc32c;
 mod error;
 mod features;
 mod fields;
+pub mod journal;
 pub mod place;
 pub mod ppl;
 mod role;

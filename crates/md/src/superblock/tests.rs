@@ -6,6 +6,7 @@
 
 use super::bad_blocks::{self, BadBlock};
 use super::bitmap::{BitmapSuperblock, Bits};
+use super::journal::{MetaBlock, Payload, checksum, seed};
 use super::ppl::{Entry, Header};
 use super::v1::{BadBlockPlace, ReshapeFields, SuperblockV1};
 use super::v090::SuperblockV090;
@@ -316,4 +317,52 @@ fn mutations_of_the_other_structures_are_refused_or_read() {
         mutate(&mut bytes, &mut prng);
         let _ = bad_blocks::decode(&bytes, prng.below(60) as u8);
     }
+}
+
+fn example_meta_block() -> MetaBlock {
+    let payloads = vec![
+        Payload::Data { sector: 512, checksum: 1 },
+        Payload::Data { sector: 640, checksum: 2 },
+        Payload::Parity { sector: 256, p: 3, q: None },
+        Payload::Flush { sectors: vec![8, 16] },
+        Payload::Parity { sector: 264, p: 4, q: Some(5) },
+    ];
+    MetaBlock { sequence: 77, position: 4096, payloads }
+}
+
+#[test]
+fn meta_blocks_of_a_journal_are_read_as_they_were_written_and_no_flipped_bit_is_believed() {
+    let (block, seed) = (example_meta_block(), seed(Uuid([7; 16])));
+    let bytes = block.encode(seed);
+    assert_eq!(block.blocks(), 5);
+    damage(&bytes, &block, |bytes| MetaBlock::decode(bytes, seed));
+    // Another set's is none of ours.
+    let error = MetaBlock::decode(&bytes, journal::seed(Uuid([8; 16]))).expect_err("another's");
+    assert_eq!((error.structure, error.field), (Structure::Journal, "checksum"));
+}
+
+/// A checksum that fits says who wrote a block, not that its numbers make sense.
+#[test]
+fn mutations_of_meta_blocks_are_refused_or_read() {
+    let (mut prng, seed) = (stdx::Prng::new(13), seed(Uuid([7; 16])));
+    let whole = example_meta_block().encode(seed);
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..5000 {
+        let mut bytes = whole.clone();
+        mutate(&mut bytes[8..160], &mut prng);
+        bytes[4..8].fill(0);
+        let sum = checksum(seed, &bytes);
+        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+        match MetaBlock::decode(&bytes, seed) {
+            Ok(found) => {
+                read += 1;
+                assert_eq!(MetaBlock::decode(&found.encode(seed), seed), Ok(found));
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(!error.is_absence() && error.offset <= bytes.len(), "{error}");
+            }
+        }
+    }
+    assert!(read > 500 && refused > 500, "{read} read, {refused} refused");
 }

@@ -34,7 +34,6 @@ use crate::member::{DeviceId, MemberState};
 use crate::set::Set;
 use crate::superblock::SECTOR;
 use crate::superblock::ppl::{ENTRIES_MAX, Entry, HEADER_BYTES, Header};
-use crate::together::all;
 use rt::sync::{Mutex, oneshot};
 use rt::{Buf, DeviceRef, IoError, Request, SgList};
 use std::cell::{Cell, RefCell};
@@ -245,7 +244,7 @@ impl PartialParityLog {
                 return;
             }
             if log.unflushed.replace(false) {
-                self.flush_members().await;
+                self.set.members.flush_caches().await;
             }
             let record = self.take_record(slot);
             self.write_record(slot, &record).await;
@@ -278,19 +277,6 @@ impl PartialParityLog {
             record.extend(waiting.pop_front());
         }
         record
-    }
-
-    /// What was written under the last record is durable on the members afterwards.
-    async fn flush_members(&self) {
-        let members = &self.set.members;
-        let cached = members.devices().filter(|(_, _, device)| device.geometry().volatile_cache);
-        let (whose, flushes): (Vec<_>, _) =
-            cached.map(|(slot, id, device)| ((slot, id), device.submit(Request::flush()))).unzip();
-        for ((slot, id), flushed) in whose.into_iter().zip(all(flushes).await) {
-            if flushed.is_err() {
-                members.write_failed(slot, id, |_| false);
-            }
-        }
     }
 
     async fn write_record(&self, slot: usize, record: &[Waiting]) {
@@ -344,8 +330,16 @@ impl PartialParityLog {
 }
 
 impl WriteLog for PartialParityLog {
-    fn partial_max(&self) -> u64 {
-        self.partial_max
+    fn partial_max(&self) -> Option<u64> {
+        Some(self.partial_max)
+    }
+
+    fn page(&self) -> Option<u64> {
+        None
+    }
+
+    fn rows_max(&self) -> u64 {
+        STRETCHES_MAX as u64
     }
 
     fn begin(&self, stretches: &[Stretch]) -> Beginning {
@@ -363,7 +357,7 @@ impl WriteLog for PartialParityLog {
             for granted in granted {
                 held.0.extend(granted.await);
             }
-            held
+            Ok(held)
         })
     }
 }

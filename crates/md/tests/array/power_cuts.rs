@@ -10,7 +10,8 @@
 //!
 //! 1. each sector holds what was flushed last, or something written since;
 //! 2. where members are missing and nothing closes the write hole, rows that were being written are excused;
-//!    with a partial parity log only what was being written on the missing member itself is, as md has it;
+//!    with a partial parity log only what was being written on the missing member itself is, as md has it; with
+//!    a journal nothing is;
 //! 3. when the resync that the set asks for is done, or where it asks for none, a check finds no difference.
 //!
 //! `cargo test -p md --test array power_cuts` makes some of them, the long form all of many seeds:
@@ -23,7 +24,7 @@ use md::create::{NewArray, NewDevice, Piece, Policy};
 use md::live::{LiveArray, LiveOptions, QUIET};
 use md::superblock::place::Version;
 use md::superblock::v1::SuperblockV1;
-use md::superblock::{Stamp, Uuid};
+use md::superblock::{Role, Stamp, Uuid};
 use md::{Level, SyncPriority};
 use rt::filter::PowerCut;
 use rt::{Buf, Device, DeviceRef, Geometry, IoFuture, MemoryDevice, Request, Rt, SgList};
@@ -45,7 +46,7 @@ struct Case {
     layout: u32,
     slots: usize,
     policy: Policy,
-    /// Sectors of each member's partial parity log, where not as many as `create` gives it.
+    /// Sectors of each member's partial parity log, or of the journal, where not as many as `create` gives it.
     log_sectors: Option<u16>,
 }
 
@@ -56,7 +57,7 @@ const fn case(level: Level, layout: u32, slots: usize, policy: Policy) -> Case {
 /// With a log of a header and two pages: one record, so that rows go in several rounds.
 const SMALL_LOG: Case = Case { log_sectors: Some(24), ..case(Level::Raid5, 2, 5, Policy::Ppl) };
 
-const CASES: [Case; 18] = [
+const CASES: [Case; 25] = [
     case(Level::Raid1, 0, 3, Policy::Resync),
     case(Level::Raid10, 0x102, 4, Policy::Resync),
     case(Level::Raid10, 0x201, 4, Policy::Resync),
@@ -75,11 +76,28 @@ const CASES: [Case; 18] = [
     case(Level::Raid5, 1, 4, Policy::Ppl),
     case(Level::Raid5, 3, 3, Policy::Ppl),
     SMALL_LOG,
+    case(Level::Raid4, 0, 4, Policy::Journal),
+    case(Level::Raid5, 2, 4, Policy::Journal),
+    case(Level::Raid5, 1, 3, Policy::Journal),
+    case(Level::Raid6, 2, 5, Policy::Journal),
+    case(Level::Raid6, 10, 6, Policy::Journal),
+    SMALL_JOURNAL,
+    SMALL_JOURNAL_6,
 ];
+
+/// With a ring that goes round: rows of 3 data members and parity take a quarter of it.
+const SMALL_JOURNAL: Case =
+    Case { log_sectors: Some(640), ..case(Level::Raid5, 2, 4, Policy::Journal) };
+const SMALL_JOURNAL_6: Case =
+    Case { log_sectors: Some(768), ..case(Level::Raid6, 2, 5, Policy::Journal) };
 
 impl Case {
     fn is_logged(&self) -> bool {
-        self.policy == Policy::Ppl
+        matches!(self.policy, Policy::Ppl | Policy::Journal)
+    }
+
+    fn has_journal(&self) -> bool {
+        self.policy == Policy::Journal
     }
 
     fn data_members(&self) -> u64 {
@@ -121,9 +139,9 @@ impl Case {
         }
     }
 
-    /// Disks of a new set of this kind, a spare behind them.
+    /// Disks of a new set of this kind, a spare behind them, and behind that the journal.
     fn new_disks(&self) -> Vec<Rc<MemoryDevice>> {
-        let count = self.slots + 1;
+        let count = self.slots + 1 + usize::from(self.has_journal());
         let given: Vec<Option<NewDevice>> = (0..count)
             .map(|n| Some(NewDevice { capacity: DISK, uuid: Uuid([n as u8 + 1; 16]) }))
             .collect();
@@ -138,7 +156,11 @@ impl Case {
                 if let (Some(sectors), Ok(mut superblock)) =
                     (self.log_sectors, SuperblockV1::decode(&bytes))
                 {
-                    superblock.bitmap_or_ppl = SuperblockV1::ppl_field(8, sectors);
+                    match superblock.role() {
+                        Some(Role::Journal) => superblock.data_size = u64::from(sectors),
+                        _ if self.has_journal() => {}
+                        _ => superblock.bitmap_or_ppl = SuperblockV1::ppl_field(8, sectors),
+                    }
                     bytes = superblock.encode();
                 }
                 disk.poke(piece.at, &Buf::copy_of(&bytes).into());
@@ -175,7 +197,7 @@ async fn choose(devices: &[DeviceRef]) -> Choice {
 }
 
 async fn open(rt: &Rt, devices: &[DeviceRef], force: bool) -> LiveArray {
-    let options = LiveOptions { force, unix_s: 1_800_000_100 };
+    let options = LiveOptions { force, unix_s: 1_800_000_100, ..LiveOptions::default() };
     LiveArray::open(rt, "live", choose(devices).await, options).await.expect("opened")
 }
 
@@ -293,7 +315,10 @@ impl Run {
         let mut prng = Prng::for_part(self.seed, "cut");
         let cut: Vec<Rc<PowerCut>> =
             disks.into_iter().map(|disk| PowerCut::new(disk, rt)).collect();
-        let first = prng.below(self.case.slots as u64) as usize;
+        // A journal is written more often than each member.
+        let journal = self.case.has_journal() && prng.chance(0.6);
+        let member = prng.below(self.case.slots as u64) as usize;
+        let first = if journal { self.case.slots + 1 } else { member };
         cut[first].cut_at_write(self.at, Prng::for_part(self.seed ^ self.at << 20, "first cut"));
         let behind: Vec<DeviceRef> = (0..cut.len())
             .map(|number| Rc::new(OneMains { disks: cut.clone(), first, number }) as DeviceRef)
@@ -310,6 +335,9 @@ impl Run {
         }
         if self.case.is_logged() && choose(&after).await.degraded() == 0 && prng.chance(0.75) {
             after.remove(prng.below(self.case.slots as u64) as usize);
+            if self.case.level.parities() == 2 && prng.chance(0.5) {
+                after.remove(prng.below(self.case.slots as u64 - 1) as usize);
+            }
         }
         self.look(rt, &after, &expected).await;
         ended
@@ -405,6 +433,7 @@ impl Run {
             (0..expected.len()).filter(|at| !expected[*at].since.is_empty()).map(row).collect();
         for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
             let excused = match self.case.is_logged() {
+                true if self.case.has_journal() => false,
                 true => !expected.since.is_empty() && gone.contains(&self.case.slot_of(at as u64)),
                 false => parity && !gone.is_empty() && open_rows.contains(&row(at)),
             };

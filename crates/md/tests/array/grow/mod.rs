@@ -66,7 +66,7 @@ async fn choose(devices: &[DeviceRef]) -> Choice {
 }
 
 async fn live(rt: &Rt, devices: &[DeviceRef]) -> Result<LiveArray, LiveError> {
-    let options = LiveOptions { force: false, unix_s: NOW_S };
+    let options = LiveOptions { unix_s: NOW_S, ..LiveOptions::default() };
     LiveArray::open(rt, "live", choice_of(devices).await?, options).await
 }
 

@@ -17,6 +17,7 @@ use stdx::{ByteCount, Offset, Prng};
 
 mod bad_blocks;
 mod bitmap;
+mod journal;
 mod life;
 mod power;
 mod resync;
@@ -74,7 +75,7 @@ async fn choose(devices: &[DeviceRef]) -> Choice {
 }
 
 async fn live(rt: &Rt, devices: &[DeviceRef], force: bool) -> Result<LiveArray, LiveError> {
-    let options = LiveOptions { force, unix_s: 1_800_000_100 };
+    let options = LiveOptions { force, unix_s: 1_800_000_100, ..LiveOptions::default() };
     LiveArray::open(rt, "live", choose(devices).await, options).await
 }
 

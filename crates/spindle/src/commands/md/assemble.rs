@@ -183,5 +183,8 @@ fn started(choice: &Choice, how: &str) -> String {
         let spares = choice.spares.len();
         text += &format!(" and {spares} spare{}", if spares == 1 { "" } else { "s" });
     }
+    if choice.journal.is_some() {
+        text += " and 1 journal";
+    }
     text + ".\n"
 }

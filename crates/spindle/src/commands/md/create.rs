@@ -53,9 +53,12 @@ pub struct CreateArgs {
     /// How much of each member is used, in KiB or with a unit; max is all that the smallest has
     #[arg(short = 'z', long, value_name = "SIZE")]
     size: Option<String>,
-    /// Consistency policy: resync, bitmap or ppl
-    #[arg(short = 'k', long, value_parser = ["resync", "bitmap", "ppl"])]
+    /// Consistency policy: resync, bitmap, ppl, or journal with --write-journal
+    #[arg(short = 'k', long, value_parser = ["resync", "bitmap", "ppl", "journal"])]
     consistency_policy: Option<String>,
+    /// A device to which all is written first, so that RAID 4, 5 and 6 have no write hole
+    #[arg(long, value_name = "DEVICE")]
+    write_journal: Option<PathBuf>,
     /// Take parity and copies to be right, as they are on devices of zeros
     #[arg(long)]
     assume_clean: bool,
@@ -80,13 +83,14 @@ pub fn run(args: CreateArgs) -> Result<(), Failure> {
     }
     let runtime = sources::runtime()?;
     let mut devices = Vec::new();
-    for (n, path) in args.devices.iter().enumerate() {
+    let paths: Vec<&PathBuf> = args.devices.iter().chain(&args.write_journal).collect();
+    for (n, path) in paths.iter().enumerate() {
         if path.as_os_str() == "missing" && n < args.raid_devices {
             devices.push(None);
             continue;
         }
         check_expendable(path, args.force)?;
-        let twice = args.devices[..n].iter().any(|other| same(other, path));
+        let twice = paths[..n].iter().any(|other| same(other, path));
         if twice {
             let text = format!("'{}' is given twice: name each device once", path.display());
             return Err(Failure::usage(text));
@@ -119,7 +123,22 @@ fn wished(args: &CreateArgs) -> Result<NewArray, Failure> {
         Some(text) => Layout::parse(level, text).map_err(Failure::usage)?,
         None => Layout::Default,
     };
+    let journal = args.write_journal.is_some();
     let policy = match (args.consistency_policy.as_deref(), args.bitmap.as_deref()) {
+        (None | Some("journal"), None | Some("none")) if journal => Policy::Journal,
+        (_, Some("internal")) if journal => {
+            let text = "a bitmap and a journal exclude one another: leave one out";
+            return Err(Failure::usage(text));
+        }
+        _ if journal => {
+            let text =
+                "--write-journal and --consistency-policy contradict one another: leave one out";
+            return Err(Failure::usage(text));
+        }
+        (Some("journal"), _) => {
+            let text = "--consistency-policy=journal needs a device: add --write-journal";
+            return Err(Failure::usage(text));
+        }
         (Some("ppl"), Some("internal")) => {
             let text = "a bitmap and a PPL exclude one another: leave one out";
             return Err(Failure::usage(text));

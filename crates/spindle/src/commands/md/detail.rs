@@ -69,6 +69,11 @@ pub fn tell_left_out(choice: &Choice) {
         };
         say(&format!("spindle: left out: {}: {why}", left.found.name()));
     }
+    if choice.lacks_journal() {
+        say(
+            "spindle: the journal is not there: what was being written when the set stopped may be half there or lost",
+        );
+    }
 }
 
 /// A set as it is told.
@@ -87,6 +92,8 @@ struct Row {
     device: Option<Found>,
     slot: Option<usize>,
     state: String,
+    /// Whether an empty line comes before it: mdadm sets off what holds no slot.
+    apart: bool,
 }
 
 impl<'a> Detail<'a> {
@@ -167,12 +174,17 @@ impl<'a> Detail<'a> {
             device: Some(found.clone()),
             slot,
             state,
+            apart: false,
         };
         for (slot, found) in self.choice.slots.iter().enumerate() {
             rows.push(match found {
-                None => {
-                    Row { number: None, device: None, slot: Some(slot), state: "removed".into() }
-                }
+                None => Row {
+                    number: None,
+                    device: None,
+                    slot: Some(slot),
+                    state: "removed".into(),
+                    apart: false,
+                },
                 Some(found) if found.superblock.recovery_offset().is_some() => {
                     row(found, Some(slot), "spare rebuilding".to_owned())
                 }
@@ -187,6 +199,8 @@ impl<'a> Detail<'a> {
         }
         let spare = |found| row(found, None, "spare".to_owned());
         rows.extend(self.choice.spares.iter().map(spare));
+        let journal = |found| Row { apart: true, ..row(found, None, "journal".to_owned()) };
+        rows.extend(self.choice.journal.iter().map(journal));
         rows
     }
 
@@ -210,7 +224,8 @@ impl<'a> Detail<'a> {
             line("Used Dev Size", &kib(facts.size() << 9));
         }
         line("Raid Devices", &self.choice.slots.len());
-        line("Total Devices", &(self.active + self.spares));
+        let working = self.active + self.spares + usize::from(self.choice.journal.is_some());
+        line("Total Devices", &working);
         if let Superblock::V090(sb) = facts {
             line("Preferred Minor", &sb.preferred_minor);
         }
@@ -221,7 +236,7 @@ impl<'a> Detail<'a> {
         line("Update Time", &ctime(facts.updated_s()));
         line("State", &format!("{} ", self.state()));
         line("Active Devices", &self.active);
-        line("Working Devices", &(self.active + self.spares));
+        line("Working Devices", &working);
         line("Failed Devices", &0);
         line("Spare Devices", &format!("{}\n", self.spares));
         // A RAID 0 that does not say its rule: the kernel's number for that has no name.
@@ -303,6 +318,7 @@ impl<'a> Detail<'a> {
             "spare_devices": self.spares,
             "state": self.state(),
             "consistency_policy": words::policy(facts),
+            "journal": self.choice.journal.as_ref().map(Found::name),
             "events": facts.events(),
             "creation_time_s": facts.created_s(),
             "update_time_s": facts.updated_s(),
@@ -339,6 +355,7 @@ impl Row {
         let text =
             format!("   {number:>5}   {major:5}    {minor:5}    {slot:>5}      {}", self.state);
         let gap = if name.is_empty() { "" } else { "   " };
-        format!("{text}{gap}{name}\n")
+        let before = if self.apart { "\n" } else { "" };
+        format!("{before}{text}{gap}{name}\n")
     }
 }

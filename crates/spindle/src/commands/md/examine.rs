@@ -103,10 +103,11 @@ fn brief(found: &[Found], verbose: bool, json: bool) -> Result<(), Failure> {
         let superblock = &first.superblock;
         let name = words::device_name(superblock);
         let level = words::level(superblock.level());
-        let spares = devices
-            .iter()
-            .filter(|found| matches!(found.superblock.role(), Some(Role::Spare) | None))
-            .count();
+        // mdadm counts a journal as a spare here.
+        let spare = |found: &&Found| {
+            matches!(found.superblock.role(), Some(Role::Spare | Role::Journal) | None)
+        };
+        let spares = devices.iter().filter(spare).count();
         let paths: Vec<String> = devices.iter().map(Found::name).collect();
         values.push(json!({
             "device": name, "level": level, "metadata": superblock.version().to_string(),
@@ -393,6 +394,14 @@ fn descriptor_line(head: &str, descriptor: &Descriptor) -> String {
     format!("{head:>4} {number:5}   {major:5}    {minor:5}    {slot:5}     {text}\n")
 }
 
+/// Where the log of a journal begins.
+fn journal_tail(superblock: &Superblock) -> Option<u64> {
+    match superblock {
+        Superblock::V1(sb) if sb.role() == Some(Role::Journal) => Some(sb.recovery_offset),
+        _ => None,
+    }
+}
+
 /// All of one device for machines: numbers in sectors where the text has sectors.
 fn as_json(found: &Found, bitmap: Option<&BitmapSuperblock>) -> Value {
     let superblock = &found.superblock;
@@ -422,6 +431,7 @@ fn as_json(found: &Found, bitmap: Option<&BitmapSuperblock>) -> Value {
             Role::Journal => json!("journal"),
         }),
         "recovery_offset_sectors": superblock.recovery_offset(),
+        "journal_tail_sectors": journal_tail(superblock),
         "consistency_policy": words::policy(superblock),
     });
     if let Superblock::V1(sb) = superblock {

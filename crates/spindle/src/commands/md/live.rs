@@ -68,18 +68,36 @@ pub fn open_choice(
     choice: Choice,
     force: bool,
 ) -> Result<LiveArray, Failure> {
+    open_with(runtime, choice, LiveOptions { force, ..LiveOptions::default() })
+}
+
+/// Opens a chosen set so that its devices can come and go, also where its journal is not there.
+///
+/// # Errors
+/// With the line to print.
+pub fn open_for_devices(runtime: &HostRuntime, choice: Choice) -> Result<LiveArray, Failure> {
+    open_with(runtime, choice, LiveOptions { without_journal: true, ..LiveOptions::default() })
+}
+
+fn open_with(
+    runtime: &HostRuntime,
+    choice: Choice,
+    options: LiveOptions,
+) -> Result<LiveArray, Failure> {
     super::detail::tell_left_out(&choice);
     let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
     // The same devices once more, and this time for writing.
     let there = choice.slots.iter().flatten().chain(&choice.spares);
     let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
+    let there = there.chain(&choice.journal);
     let mut devices: Vec<DeviceRef> = Vec::new();
     for found in there {
         devices.push(for_writing(runtime, Path::new(&found.name()))?);
     }
     let (set, rt) = (choice.set, runtime.rt());
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let options = LiveOptions { force, unix_s: since.map_or(0, |since| since.as_secs()) };
+    let unix_s = since.map_or(0, |since| since.as_secs());
+    let options = LiveOptions { unix_s, ..options };
     wait(runtime, async move {
         let mut found = Vec::new();
         for device in &devices {

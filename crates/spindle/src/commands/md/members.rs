@@ -4,6 +4,8 @@
 //!   --re-add); anything else becomes a spare. Then slots are rebuilt, as a running md would at once.
 //! * `fail`: records that a member is not to be used any more.
 //! * `remove`: forgets a spare or a failed member. Its superblock stays; its number is free.
+//! * `add --journal`, `fail`, `remove` of a journal: mdadm's --add-journal, and the same words. Without its journal
+//!   nothing can be written to a set.
 //! * `replace`: copies a member to a spare while it goes on working.
 //!
 //! Nothing that holds something is made a spare without `--force`, unless it is an old member of the set.
@@ -13,7 +15,10 @@ use crate::commands::{Failure, print};
 use ::md::SyncPriority;
 use ::md::assemble::{self, Choice, Found};
 use ::md::live::Added;
+use ::md::superblock::Uuid;
 use clap::Args;
+use host::HostRuntime;
+use rt::DeviceRef;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -29,6 +34,10 @@ pub struct AddArgs {
     /// Only bring back members that need no whole rebuild; never make a spare
     #[arg(long)]
     re_add: bool,
+    /// The device becomes the set's journal, as with mdadm --add-journal; parity is made anew before where the old
+    /// one is lost
+    #[arg(long, conflicts_with = "re_add")]
+    journal: bool,
     /// Overwrite what the devices hold
     #[arg(short, long)]
     force: bool,
@@ -102,6 +111,7 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let mut joining = Vec::new();
     for path in &args.devices {
         let known = choice.slots.iter().flatten().chain(&choice.spares);
+        let known = known.chain(&choice.journal);
         let mut known = known.chain(choice.replacements.iter().map(|(_, found)| found));
         if known.any(|found| same(Path::new(&found.name()), path)) {
             let text = "it is a device of the set already";
@@ -116,6 +126,9 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             create::check_expendable(path, args.force)?;
         }
         joining.push((device, found, create::random()?));
+    }
+    if args.journal {
+        return add_journal(&runtime, args, choice, joining);
     }
     let set = live::open_choice(&runtime, choice, false)?;
     let (re_add, array) = (args.re_add, args.array.clone());
@@ -161,6 +174,36 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     }
 }
 
+/// Makes a device the journal.
+fn add_journal(
+    runtime: &HostRuntime,
+    args: &AddArgs,
+    choice: Choice,
+    joining: Vec<(DeviceRef, Option<Found>, Uuid)>,
+) -> Result<(), Failure> {
+    let Ok([(device, _, uuid)]) = <[_; 1]>::try_from(joining) else {
+        return Err(Failure::usage("a set has one journal: name one device"));
+    };
+    let lost = choice.lacks_journal();
+    if lost && choice.degraded() > 0 && !args.force {
+        let text = "it lacks its old journal and members too, so what was being written can't be told: bring one of them, or accept wrong data there with --force";
+        return Err(Failure::failed(format!("{}: {text}", args.array)));
+    }
+    let set = live::open_choice(runtime, choice, lost)?;
+    let name = device.name();
+    let done = live::wait(runtime, async move {
+        let done = live::make_whole(&set, SyncPriority::High).await?;
+        set.add_journal(device, uuid).await?;
+        set.stop().await?;
+        Ok(done)
+    })?;
+    if args.json {
+        let value = json!({ "array": args.array, "journal": &*name, "done": done });
+        return print(&format!("{value:#}\n"));
+    }
+    print(&format!("added {name} as journal\n"))
+}
+
 /// Carries out `fail`.
 ///
 /// # Errors
@@ -168,10 +211,15 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
 pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
-    let slot = slot_of(&choice, &args.member)?;
-    let set = live::open_choice(&runtime, choice, false)?;
+    let journal = choice.journal.as_ref();
+    let is_journal = journal.is_some_and(|found| same(Path::new(&found.name()), &args.member));
+    let slot = if is_journal { None } else { Some(slot_of(&choice, &args.member)?) };
+    let set = live::open_for_devices(&runtime, choice)?;
     live::wait(&runtime, async move {
-        set.fail(slot).await?;
+        match slot {
+            Some(slot) => set.fail(slot).await?,
+            None => set.fail_journal().await?,
+        }
         set.stop().await
     })?;
     if args.json {
@@ -196,14 +244,15 @@ pub fn remove(args: &RemoveArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             going.extend(left);
             continue;
         }
-        let here = choice.slots.iter().flatten().chain(&choice.spares).cloned();
+        let here = choice.slots.iter().flatten().chain(&choice.spares);
+        let here = here.chain(&choice.journal).cloned();
         let mut all =
             left.chain(here).chain(choice.replacements.iter().map(|(_, one)| one.clone()));
         let found = all.find(|found| same(Path::new(&found.name()), path));
         let none = || Failure::usage(format!("{}: it is no device of the set", path.display()));
         going.push(found.ok_or_else(none)?);
     }
-    let set = live::open_choice(&runtime, choice, false)?;
+    let set = live::open_for_devices(&runtime, choice)?;
     let names: Vec<String> = going.iter().map(Found::name).collect();
     live::wait(&runtime, async move {
         for found in &going {
