@@ -1,19 +1,20 @@
-//! What Linux md writes on members: superblocks, bitmap, bad-block log, the partial parity log, and sets of members
-//! with changes in any of them.
+//! What Linux md writes on members: superblocks, bitmap, bad-block log, the partial parity log, the journal, and sets of
+//! members with changes in any of them.
 //!
-//! Checksums are mended before anything is decoded: what is behind them is what is looked for. (The journal's meta block
-//! has its target here when the journal is read.)
+//! Checksums are mended before anything is decoded: what is behind them is what is looked for.
 
 use crate::damage::{CHANGE_BYTES, Change};
 use crate::machine::{Input, device, disk, run};
 use md::assemble::{self, Choice, Found, OpenArray, OpenOptions};
 use md::create::{NewArray, NewDevice, Policy};
 use md::superblock::bitmap::{BitmapSuperblock, Bits};
+use md::superblock::journal::{self, MetaBlock, Payload};
 use md::superblock::place::Version;
 use md::superblock::ppl::{Entry, HEADER_BYTES, Header};
+
 use md::superblock::v1::SuperblockV1;
 use md::superblock::v090::SuperblockV090;
-use md::superblock::{MAGIC, SUPERBLOCK_BYTES, Stamp, Uuid, bad_blocks};
+use md::superblock::{MAGIC, Role, SUPERBLOCK_BYTES, Stamp, Uuid, bad_blocks};
 use md::{Level, SyncPriority};
 use rt::{Device, DeviceRef, Geometry, IoFuture, MemoryDevice, OpKind, Request};
 use std::rc::Rc;
@@ -28,6 +29,8 @@ const V1_ROLES_NUMBER_AT: usize = 220;
 const V1_ROLES_AT: usize = 256;
 /// Where the partial parity log's header has its checksum.
 const PPL_CHECKSUM_AT: usize = 532;
+const JOURNAL_MAGIC: u32 = 0x6433_c509;
+const JOURNAL_CHECKSUM_AT: usize = 4;
 /// Bytes that are read of an open set, and the longest set that is checked for parity.
 const READ_MAX: u64 = 1 << 20;
 
@@ -148,14 +151,33 @@ pub fn ppl(input: &[u8]) {
     }
 }
 
+fn mend_meta_block(bytes: &mut [u8], seed: u32) {
+    put(bytes, JOURNAL_CHECKSUM_AT, 0);
+    let sum = journal::checksum(seed, bytes);
+    put(bytes, JOURNAL_CHECKSUM_AT, sum);
+}
+
+/// A meta block of the journal.
+pub fn meta_block(input: &[u8]) {
+    let mut bytes = input.to_vec();
+    bytes.resize(journal::BLOCK_BYTES, 0);
+    put(&mut bytes, 0, JOURNAL_MAGIC);
+    mend_meta_block(&mut bytes, 0);
+    if let Ok(block) = MetaBlock::decode(&bytes, 0) {
+        assert!(block.has_room(0) && block.blocks() <= journal::BLOCK_BYTES as u64);
+        assert_eq!(MetaBlock::decode(&block.encode(0), 0).as_ref(), Ok(&block));
+    }
+}
+
 /// What a set is made as: one kind for each engine and each structure beside the superblock.
-const KINDS: [(Level, u32, Policy, Version); 6] = [
+const KINDS: [(Level, u32, Policy, Version); 7] = [
     (Level::Raid1, 0, Policy::Bitmap, Version::V12),
     (Level::Raid5, 2, Policy::Ppl, Version::V12),
     (Level::Raid6, 2, Policy::Bitmap, Version::V11),
     (Level::Raid10, 0x102, Policy::Bitmap, Version::V10),
     (Level::Raid0, 0, Policy::Resync, Version::V12),
     (Level::Raid5, 2, Policy::Resync, Version::V12),
+    (Level::Raid5, 2, Policy::Journal, Version::V12),
 ];
 
 /// A new set of three or four members, each with what `create` writes and a little data.
@@ -177,7 +199,9 @@ fn set(kind: usize) -> Vec<Rc<MemoryDevice>> {
         size: None,
     };
     let device = |n| Some(NewDevice { capacity: DISK, uuid: Uuid([n as u8 + 1; 16]) });
-    let plan = new.plan(&(0..slots).map(device).collect::<Vec<_>>()).expect("it fits");
+    // The last device is the journal.
+    let devices = slots + usize::from(policy == Policy::Journal);
+    let plan = new.plan(&(0..devices).map(device).collect::<Vec<_>>()).expect("it fits");
     let pieces = plan.pieces.into_iter().enumerate();
     let disks = pieces.map(|(n, pieces)| {
         let pieces = pieces.expect("each slot has a device");
@@ -190,8 +214,13 @@ fn set(kind: usize) -> Vec<Rc<MemoryDevice>> {
 
 /// Where something with a meaning may lie, from a superblock's own place: itself, its bitmap, its logs.
 async fn spoil(disk: &Rc<MemoryDevice>, at: Offset, place: u8, change: Change) {
+    let superblock = disk.peek(at, ByteCount(SUPERBLOCK_BYTES as u64)).to_vec();
+    let superblock = SuperblockV1::decode(&superblock).ok();
+    let log = superblock.filter(|superblock| superblock.role() == Some(Role::Journal));
     let from = match place % 4 {
         0 | 1 => at.bytes(),
+        // The first block of the journal.
+        2 if log.is_some() => log.as_ref().map_or(0, |log| log.data_offset * 512),
         // The places that `create` gives to bitmap, bad-block log and partial parity log.
         2 => at.bytes().saturating_add(4096),
         _ => at.bytes().saturating_add(32 << 10),
@@ -201,6 +230,8 @@ async fn spoil(disk: &Rc<MemoryDevice>, at: Offset, place: u8, change: Change) {
     change.apply(&mut bytes);
     if from == at {
         mend_superblock(&mut bytes);
+    } else if let Some(log) = log {
+        mend_meta_block(&mut bytes, journal::seed(log.set_uuid));
     } else {
         mend_ppl_where_one_is(&mut bytes);
     }
@@ -341,6 +372,18 @@ pub fn ppl_seeds() -> Vec<Vec<u8>> {
     };
     let header = Header { signature: 5, generation: 9, entries: vec![entry; 3] };
     vec![header.encode().expect("three fit")[..640].to_vec()]
+}
+
+/// Seeds of [`meta_block`].
+pub fn meta_block_seeds() -> Vec<Vec<u8>> {
+    let payloads = vec![
+        Payload::Data { sector: 128, checksum: 5 },
+        Payload::Parity { sector: 64, p: 6, q: None },
+        Payload::Parity { sector: 72, p: 7, q: Some(8) },
+        Payload::Flush { sectors: vec![64, 72] },
+    ];
+    let block = MetaBlock { sequence: 9, position: 24, payloads };
+    vec![block.encode(0)[..256].to_vec()]
 }
 
 /// Seeds of [`whole_set`].
