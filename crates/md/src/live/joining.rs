@@ -3,7 +3,7 @@
 //! **A member that was away** comes back into its slot where the set has a bitmap and its superblock is not older
 //! than the bitmap's last clearing: then it has everything but the stretches whose bits are set. What it says of
 //! itself must fit: the slot is free, its geometry is the set's, and it did not live without one that is a member
-//! now. Else it is a spare, as a new device is, and is rebuilt whole.
+//! now. One that left in the midst of a reshape does not fit: the reshape moved everything, and no bit tells. Else it is a spare, as a new device is, and is rebuilt whole.
 //!
 //! **A spare** gets a superblock as those of the others, with a number that nobody has, an empty bad-block log,
 //! and a copy of the bitmap.
@@ -49,6 +49,7 @@ impl LiveArray {
             |sb: &SuperblockV1| (sb.set_uuid, sb.level, sb.layout, sb.chunk, sb.slots, sb.size);
         let fits = shape(own) == shape(&template)
             && own.features.has(Features::BITMAP)
+            && !own.features.has(Features::RESHAPE_ACTIVE)
             && !own.features.has(Features::REPLACEMENT)
             && !half_filled;
         let recent = (intent.events_cleared()..=self.keeper.events()).contains(&own.events);

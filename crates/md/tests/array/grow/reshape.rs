@@ -125,8 +125,9 @@ async fn cut_everywhere(rt: Rt, level: Level, slots: usize, seed: u64) -> [u32; 
         verify(&rt, &devices(&cut), &content, &what).await;
         // The same moment with a member lost.
         let mut rest: Vec<_> = cut.iter().map(|disk| copied(disk, DISK)).collect();
-        rest.remove(Prng::for_part(seed * 10_000 + at, "lost").below(slots as u64 + 1) as usize);
-        let rest = devices(&rest);
+        let lost = Prng::for_part(seed * 10_000 + at, "lost").below(slots as u64 + 1) as usize;
+        let lost = devices(&[rest.remove(lost)]).remove(0);
+        let mut rest = devices(&rest);
         let what_lost = format!("{what}, one lost");
         verify(&rt, &rest, &content, &what_lost).await;
         if finish(&rt, &rest, &what_lost).await {
@@ -135,6 +136,18 @@ async fn cut_everywhere(rt: Rt, level: Level, slots: usize, seed: u64) -> [u32; 
             let choice = choose(&rest).await;
             assert_eq!((choice.facts.slots(), choice.degraded()), (slots + 1, 1), "{what_lost}");
             assert!(choice.facts.reshape().is_none(), "{what_lost}");
+            // It comes back, with nothing of what was moved meanwhile, whatever its bitmap says.
+            let set = live(&rt, &rest).await.expect("opened");
+            let found = assemble::find(&lost).await.expect("readable");
+            set.add(lost.clone(), found, Uuid([8; 16])).await.expect("added");
+            for slot in set.needs_rebuild() {
+                set.rebuild(slot, SyncPriority::High).await.expect("rebuilt");
+            }
+            set.stop().await.expect("stopped");
+            rest.push(lost);
+            verify(&rt, &rest, &content, &what_lost).await;
+            assert_eq!(choose(&rest).await.degraded(), 0, "{what_lost}");
+            check(&rt, &rest, &what_lost).await;
         }
         // And with all of them.
         let all = devices(&cut);
