@@ -72,8 +72,8 @@ pub enum OpenError {
     /// Someone has the block device.
     #[error("opening {} for exclusive use: it is mounted or otherwise in use; unmount it, or open it read-only", .0.display())]
     InUse(PathBuf),
-    /// Someone writes to it.
-    #[error("opening {} for writing: another process has it open for writing, or this one has; stop that one, or open it read-only", .0.display())]
+    /// Someone writes to it, or serves it.
+    #[error("opening {} for writing: another process writes to it or serves it, or this one does; stop that one, or open it read-only", .0.display())]
     Locked(PathBuf),
     /// Neither file nor block device.
     #[error("opening {}: it is {what}; name a file or a block device", .path.display())]
@@ -277,6 +277,11 @@ impl FileDevice {
 }
 
 impl FileDevice {
+    /// Keeps writers off for as long as this device, opened for reading, lives; false where there is one already.
+    pub fn keep_writers_off(&self) -> bool {
+        lock::take_shared(self.file.file.as_fd())
+    }
+
     /// Whether somebody else has it open for writing now: another process, or another device of this one.
     pub fn is_written_elsewhere(&self) -> bool {
         lock::is_held(self.file.file.as_fd())

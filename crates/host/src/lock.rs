@@ -7,7 +7,8 @@
 //! off each other's.
 //!
 //! A reader takes no lock: looking at what somebody writes does no harm to it. Whoever wants what stands there
-//! to hold together asks [`is_held`].
+//! to hold together asks [`is_held`]; and who reads for long, and would never hear of a change (a server), takes the
+//! lock of readers, which many may have, and which keeps writers off.
 //!
 //! What it does not do: keep off programs that ask for no lock (dd, losetup, a kernel that has mounted the file), or
 //! see that a loop device and the file behind it are one. File systems without such locks (some on a network)
@@ -31,6 +32,12 @@ pub(crate) fn take(file: BorrowedFd<'_>) -> Result<bool, Errno> {
         Err(Errno(libc::EINVAL | libc::ENOLCK | libc::ENOSYS | libc::EOPNOTSUPP)) => Ok(true),
         Err(errno) => Err(errno),
     }
+}
+
+/// Takes the lock of readers; false where somebody writes.
+pub(crate) fn take_shared(file: BorrowedFd<'_>) -> bool {
+    // Where there are no such locks, readers go without, as writers do.
+    !matches!(sys::lock_for_reading(file), Err(Errno(libc::EAGAIN | libc::EACCES)))
 }
 
 /// Whether somebody else has the writer's lock now. Where the system can't tell, nobody has.

@@ -157,6 +157,14 @@ pub(crate) fn lock_for_writing(file: BorrowedFd<'_>) -> Result<(), Errno> {
     count(result as isize).map(drop)
 }
 
+/// Locks a whole file for reading, beside others who do the same; EAGAIN where somebody has locked it for writing.
+pub(crate) fn lock_for_reading(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    let lock = whole_file(libc::F_RDLCK);
+    // SAFETY: the call reads the lock's description, which lives through it.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) };
+    count(result as isize).map(drop)
+}
+
 /// Whether another open file description has locked a part of this file for writing.
 pub(crate) fn is_locked_for_writing(file: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut lock = whole_file(libc::F_RDLCK);

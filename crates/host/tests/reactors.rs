@@ -432,6 +432,14 @@ fn a_file_has_one_writer_at_a_time_and_readers_are_told() {
         let writer = open(BUFFERED).expect("the lock goes with its holder");
         drop(writer);
         assert!(!open(read_only).expect("opened").is_written_elsewhere());
+        // Who reads for long keeps writers off, and no other reader.
+        let readers = [read_only; 2].map(|options| open(options).expect("opened"));
+        assert!(readers.iter().all(FileDevice::keep_writers_off));
+        assert!(matches!(open(BUFFERED).err(), Some(OpenError::Locked(_))));
+        drop(readers);
+        let writer = open(BUFFERED).expect("they are gone");
+        assert!(!open(read_only).expect("opened").keep_writers_off());
+        drop(writer);
     });
 }
 

@@ -162,7 +162,7 @@ fn a_file_has_one_writer_and_a_killed_one_leaves_it_free() {
     image(&dir.join("disk"), 512, 4096);
     let mut first = Serving::start(dir, &["disk", "--nbd", "unix:s"]);
     let line = refusal(dir, &["disk", "--nbd", "unix:t"], 1);
-    assert!(line.contains("opening disk for writing: another process has it"), "{line}");
+    assert!(line.contains("opening disk for writing: another process writes to it"), "{line}");
     // Another name of the same file changes nothing.
     fs::hard_link(dir.join("disk"), dir.join("alias")).expect("linked");
     assert!(refusal(dir, &["alias", "--nbd", "unix:t"], 1).contains("opening alias for writing"));
@@ -218,6 +218,16 @@ fn a_set_that_is_served_is_changed_by_nobody_else_and_read_only_when_forced() {
     }
     serving.stop();
     assert!(spindle(&["check", "r"]).status.success(), "and after it all is as ever");
+    // A server that only reads would never hear of a change.
+    let only = ["-d", "disks", "md", "serve", "r", "--readonly", "--nbd", "unix:s"];
+    let serving = Serving::start_with(dir, &only);
+    for arguments in [&["fail", "r", "disks/a"][..], &["serve", "r", "--nbd", "unix:t"]] {
+        let refused = spindle(arguments);
+        let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && errors.contains("or serves it"), "{errors}");
+    }
+    assert!(spindle(&["check", "r"]).status.success(), "others may read");
+    serving.stop();
 }
 
 #[test]

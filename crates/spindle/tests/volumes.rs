@@ -131,7 +131,7 @@ fn a_volume_that_is_served_keeps_others_off_its_own_disks_alone() {
     done(dir.path(), &["-d", "disks", "md", "fail", "r", "disks/y"]);
     assert!(done(dir.path(), &["-d", "disks", "lvm", "lvs"]).contains("linear"));
     let change = ["-d", "disks", "lvm", "lvremove", "vg/striped", "-y"];
-    refused(dir.path(), &change, "another process has it open for writing");
+    refused(dir.path(), &change, "another process writes to it or serves it");
 }
 
 /// What lvm prints of a group on these devices.

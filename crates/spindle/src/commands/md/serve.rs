@@ -43,6 +43,7 @@ pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
     if args.readonly {
         let choice = sources::choice(&runtime, paths, &args.array)?;
+        let _kept_off = sources::keep_writers_off(&runtime, &choice);
         let device = open(&runtime, choice, args.opening.options())?;
         let description = "a RAID set, for reading".to_owned();
         let export = Export { name: args.name, description, device, read_only: true };

@@ -192,6 +192,19 @@ pub fn refuse_if_written(runtime: &HostRuntime, choice: &Choice) -> Result<(), F
     Ok(())
 }
 
+/// Keeps writers off the set's devices for as long as what comes back lives: who serves it would never hear of a change.
+/// Where somebody writes already nothing is kept off.
+pub fn keep_writers_off(runtime: &HostRuntime, choice: &Choice) -> Vec<FileDevice> {
+    let there = choice.slots.iter().flatten();
+    let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
+    let open = |name: String| {
+        let options = FileOptions { direct: false, read_only: true };
+        FileDevice::open(&runtime.host(), Path::new(&name), options).ok()
+    };
+    let devices: Vec<FileDevice> = there.filter_map(|found| open(found.name())).collect();
+    devices.into_iter().filter(FileDevice::keep_writers_off).collect()
+}
+
 /// Whether two paths lead to one file.
 pub fn same(a: &Path, b: &Path) -> bool {
     matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
