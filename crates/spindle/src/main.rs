@@ -4,6 +4,7 @@
 //! * [`commands`]: one file a command group.
 //! * [`pools`]: ZFS pools on the devices that were named.
 //! * [`serve`]: devices served to clients until the program is told to stop.
+//! * [`signals`]: what ends the program before its time.
 //! * [`targets`]: what the lab measures: simulated machines and this host.
 
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ mod commands;
 mod disks;
 mod pools;
 mod serve;
+mod signals;
 mod targets;
 
 use clap::Parser;

@@ -4,11 +4,11 @@
 //! SIGTERM) or the directory is unmounted from outside (`umount DIR`). Who still has files open there when it
 //! stops gets errors; the pool is only read, so nothing is lost.
 
-use super::zfs::source::{Session, ViewArgs};
-use crate::commands::{Failure, print};
+use super::zfs::source::{Session, ViewArgs, log_is_cut};
+use crate::commands::{Failure, print, say};
 use crate::pools::{PoolArgs, PoolPlace};
 use crate::serve::Told;
-use ::zfs::zpl::mounted::{MountOptions, Mounted};
+use ::zfs::zpl::mounted::{MountOptions, Mounted, Notice};
 use clap::{Args, ValueEnum};
 use export::fuse::Server;
 use futures_util::future::{Either, select};
@@ -58,6 +58,14 @@ fn not_mounted(error: MountError) -> Failure {
     Failure::failed(format!("{error}{mend}"))
 }
 
+/// Says what was found while the mount is served. Of the dataset itself it was said before.
+fn tell(itself: String) -> impl Fn(&Notice) {
+    move |notice| match notice {
+        Notice::LogCut { dataset } if *dataset == itself => {}
+        Notice::LogCut { dataset } => say(&format!("note: {}", log_is_cut(dataset))),
+    }
+}
+
 /// Mounts, and serves until it is told to stop.
 ///
 /// # Errors
@@ -68,12 +76,15 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let name = of.name().to_owned();
     // Says what to do with a volume.
     session.files(&of)?;
+    session.load_keys_below(&of)?;
     let (spa, directory, dataset) = (Rc::clone(&of.spa), Rc::clone(&of.directory), of.dataset);
     let how = MountOptions {
         shows_control: args.snapdir == SnapshotDirectory::Visible,
         with_log: session.replays(),
     };
-    let opened = session.wait(async move { Mounted::open(&spa, directory, dataset, how).await });
+    let tell = Rc::new(tell(name.clone()));
+    let opened =
+        session.wait(async move { Mounted::open(&spa, directory, dataset, how, tell).await });
     let failed = |error| Failure::failed(format!("mounting {name}: {error}"));
     let mounted = opened.map_err(failed)?;
     let runtime = session.pools.disks().runtime();

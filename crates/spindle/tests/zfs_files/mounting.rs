@@ -147,3 +147,34 @@ fn a_mount_that_is_unmounted_from_outside_ends() {
     let unmounted = Command::new("umount").arg(mount.path()).status().expect("umount runs");
     assert!(unmounted.success() && mount.server.wait().expect("it ended").success());
 }
+
+/// What could break: keys of children are not looked at, a wrong key is passed over, and what stays locked looks empty.
+#[test]
+fn keys_open_all_that_lies_below_a_mount() {
+    let Some(fixture) = Fixture::unpack("encrypted") else { return };
+    if !is_root() || !Path::new("/dev/fuse").exists() {
+        println!("skipped: mounting needs root and /dev/fuse");
+        return;
+    }
+    let keys = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = keys.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("a path").to_owned()
+    };
+    let (good, wrong) =
+        (file("good", "correct horse battery\n"), file("wrong", "wrong horse battery\n"));
+    let named = format!("t_encrypted/enc={good}");
+    for key in [&good, &named] {
+        let mount = Mount::new(&fixture, &["t_encrypted", "--key-file", key]).expect("it is root");
+        let compared =
+            compare(&mount.path().join("enc"), &fixture.entries("t_encrypted/enc"), false);
+        assert!(compared > 100);
+        mount.stop();
+    }
+    for key in [&wrong, &format!("t_encrypted/raw={good}")] {
+        let place = keys.path().to_str().expect("a path");
+        let said = fixture.refusal(&["mount", "--key-file", key, "t_encrypted", place]);
+        assert!(said.contains("fits no encryption root at or below t_encrypted"), "{said}");
+    }
+}

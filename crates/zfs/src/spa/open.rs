@@ -1,7 +1,7 @@
 //! Opening a pool that was found, for reading.
 
 use super::features::{self, InUse};
-use super::found::FoundPool;
+use super::found::{FoundPool, PoolState};
 use super::keys::Keys;
 use crate::dmu::Objset;
 use crate::dsl::Dsl;
@@ -73,6 +73,8 @@ pub struct Spa {
     pub guid: u64,
     /// What it was opened at.
     pub uberblock: Uberblock,
+    /// Whether it is open as it was left when it was closed: its intent logs hold nothing then.
+    pub was_closed: bool,
     /// Its configuration, from the MOS.
     pub config: NvList,
     /// Its vdevs as configured: a root.
@@ -235,12 +237,15 @@ impl Opening<'_> {
         let name = config.text("name").ok().flatten();
         let name = name.map_or_else(|| self.pool.to_owned(), ToString::to_string);
         let dsl = Dsl::open(&layers.mos, &name).await.map_err(zfs)?;
+        let is_newest = found.uberblocks().first().is_some_and(|best| best.txg == uberblock.txg);
+        let was_closed = found.state != PoolState::Active && is_newest;
         let Layers { tree, store, arc, mos } = layers;
         Ok(Spa {
             rt: self.rt.clone(),
             name,
             guid: found.guid,
             uberblock,
+            was_closed,
             config,
             vdevs,
             features: in_use,

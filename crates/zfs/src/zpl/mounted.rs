@@ -24,7 +24,7 @@ use crate::dsl::{Dataset, Directory};
 use crate::error::{Problem, ZfsError};
 use crate::spa::Spa;
 use crate::zap::Cursor;
-use crate::zil;
+use crate::zil::{self, Unreplayed};
 use answer::{attributes, kind_of, wrong};
 use rt::SgList;
 use rt::inodes::{
@@ -67,10 +67,24 @@ pub struct MountOptions {
     pub with_log: bool,
 }
 
+/// What is found while a mount is served, for whoever serves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The intent log of this dataset lies on a device that is missing: its last synchronous writes are not shown.
+    LogCut {
+        /// The dataset.
+        dataset: String,
+    },
+}
+
+/// Who is told.
+pub type Tell = Rc<dyn Fn(&Notice)>;
+
 struct Shared {
     spa: Rc<Spa>,
     name: Rc<str>,
     how: MountOptions,
+    tell: Tell,
     served: RefCell<Vec<Rc<Served>>>,
     /// Datasets that are served, by their object.
     known: RefCell<BTreeMap<u64, usize>>,
@@ -128,20 +142,21 @@ impl Served {
 }
 
 impl Mounted {
-    /// The dataset, with all that is below it.
+    /// The dataset, with all that is below it. `tell` is told of what is found later.
     ///
     /// # Errors
-    /// It is no file system, or can't be had.
+    /// It is no file system, or can't be had; or its intent log is to be laid over it, and can't be.
     pub async fn open(
         spa: &Rc<Spa>,
         directory: Rc<Directory>,
         dataset: Dataset,
         how: MountOptions,
+        tell: Tell,
     ) -> Result<Mounted, ZfsError> {
         let name = dataset.name.as_str().into();
         let (served, known, open) = Default::default();
         let spa = Rc::clone(spa);
-        let shared = Shared { spa, name, how, served, known, open };
+        let shared = Shared { spa, name, how, tell, served, known, open };
         let mounted = Mounted(Rc::new(shared));
         mounted.0.serve(&directory, dataset, Node::ROOT).await?;
         Ok(mounted)
@@ -162,14 +177,20 @@ impl Shared {
         }
         let objset = self.spa.objset(directory, &dataset).await?;
         let is_snapshot = dataset.snapshot_name().is_some();
-        // What was logged is of the head.
-        let files = match self.how.with_log && !is_snapshot {
-            true => {
-                let records = zil::unreplayed(&objset, self.spa.uberblock.txg).await?;
-                FileSystem::open_with_log(&objset, &records).await?
-            }
+        // What was logged is of the head. Whose key is missing says so when it is opened.
+        let log = match is_snapshot {
+            true => Ok(Unreplayed::default()),
+            false => zil::unreplayed(&objset, self.spa.uberblock.txg).await,
+        };
+        let is_cut = !self.spa.was_closed && log.as_ref().is_ok_and(|log| log.is_cut);
+        let files = match self.how.with_log {
+            true if is_cut => return Err(objset.wrong(0, Problem::LogCut)),
+            true => FileSystem::open_with_log(&objset, &log?.records).await?,
             false => FileSystem::open(&objset).await?,
         };
+        if is_cut {
+            (self.tell)(&Notice::LogCut { dataset: dataset.name.clone() });
+        }
         let children = match is_snapshot {
             true => Vec::new(),
             false => self.children(directory).await?,

@@ -15,6 +15,7 @@
 //! `DATASET` is a file system, volume or snapshot; the pool's own objects are meant with `--mos` and the pool's name.
 
 mod blocks;
+mod log;
 mod objects;
 
 use crate::commands::{Failure, print};
@@ -81,7 +82,7 @@ pub fn run(command: DebugCommand, place: &PoolPlace<'_>) -> Result<(), Failure> 
         DebugCommand::Bp(args) => objects::pointers(&args, place),
         DebugCommand::Zap(args) => objects::zap(&args, place),
         DebugCommand::Spacemap { verbose, pool } => blocks::spacemap(&pool, verbose, place),
-        DebugCommand::Zil { dataset } => objects::zil(&dataset, place),
+        DebugCommand::Zil { dataset } => log::zil(&dataset, place),
         DebugCommand::Blocks { parsable, pool } => blocks::run(&pool, parsable, place),
     }
 }

@@ -22,6 +22,7 @@ use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::show;
 use zfs::spa::health::{self, Cause, Health, VdevHealth};
+use zfs::spa::space::Class;
 use zfs::spa::state::State;
 use zfs::spa::{FoundPool, OpenError, PoolState};
 use zfs_format::features::Feature;
@@ -42,6 +43,9 @@ pub struct ImportArgs {
     /// Also a pool that another host had last
     #[arg(short = 'f')]
     force: bool,
+    /// Also a pool whose log device is missing: its last synchronous writes are lost
+    #[arg(short = 'm')]
+    without_log: bool,
     /// Where file systems would be mounted below; nothing is mounted here
     #[arg(short = 'R', value_name = "DIR")]
     root: Option<PathBuf>,
@@ -149,12 +153,41 @@ fn import(
     }
     let failed = |error: OpenError| Failure::failed(format!("cannot import '{name}': {error}"));
     let spa = pools.try_open(found).map_err(failed)?;
+    let present: BTreeSet<u64> = found.members.keys().copied().collect();
+    let health = health::of_pool(&spa.vdevs, &present, false);
+    if !args.without_log {
+        refuse_without_log(pools, found, &health)?;
+    }
     let text = format!(
         "pool '{}' opens for reading, at transaction group {}",
         spa.name, spa.uberblock.txg
     );
     let next = "there is no daemon that keeps it open: give the same -d to `spindle zfs`, `zpool` and `mount`";
     print(&format!("{text}; {next}\n"))
+}
+
+/// Whoever opens a pool without its log loses what only that holds, so it wants to be said.
+fn refuse_without_log(
+    pools: &Pools,
+    found: &Rc<FoundPool>,
+    health: &VdevHealth,
+) -> Result<(), Failure> {
+    let logs = tree::of_class(health, Class::Log).into_iter();
+    let lost: Vec<&VdevHealth> = logs.filter(|log| log.health > Health::Degraded).collect();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    say("The devices below are missing or corrupted, use '-m' to import the pool anyway:");
+    let (devices, _) = devices(pools, found);
+    let named = |node: &VdevHealth| {
+        tree::name(&node.vdev, node.children.len(), &devices, Naming::default())
+    };
+    for log in lost {
+        say(&format!("\t    {} [log]", named(log)));
+        log.children.iter().for_each(|child| say(&format!("\t      {}", named(child))));
+    }
+    let text = "one or more devices is currently unavailable";
+    Err(Failure::failed(format!("cannot import '{}': {text}", found.name)))
 }
 
 /// Features of a label that are not known.
@@ -323,8 +356,7 @@ fn node(
     let cause = node_.cause.filter(|cause| *cause != Cause::Spared);
     let _ = writeln!(out, "{}", cause.map_or(String::new(), |cause| format!("  {}", cause.text())));
     for child in &node_.children {
-        let apart = pool.is_some()
-            && zfs::spa::space::Class::of(&child.vdev) != zfs::spa::space::Class::Normal;
+        let apart = pool.is_some() && Class::of(&child.vdev) != Class::Normal;
         if !apart {
             node(out, child, None, depth + 2, listed, width);
         }
