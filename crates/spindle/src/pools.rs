@@ -192,7 +192,7 @@ impl Pools {
             match self.named(name)? {
                 Some(found) => chosen.push(Rc::clone(found)),
                 None => {
-                    say(&no_pool(name));
+                    say(&format!("spindle: {}", no_pool(name)));
                     failed = true;
                 }
             }

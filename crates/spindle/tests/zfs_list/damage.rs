@@ -210,3 +210,29 @@ fn what_is_not_there_is_said_in_the_words_that_scripts_look_for() {
         );
     }
 }
+
+/// What could break: a pool is shown as if nothing were the matter, or not at all, with an address inside it for a reason.
+#[test]
+fn a_pool_that_lacks_too_much_says_what() {
+    let Some(folder) = images::folder() else { return };
+    let disks = images::unpack(&folder, "log-cache-special");
+    fs::remove_file(disks.path().join("disk4.raw")).expect("it was there");
+    let missing = "top-level vdev 1 is missing: see spindle zpool import";
+    for arguments in [&["zpool", "list"][..], &["zpool", "status"], &["zfs", "list"]] {
+        let output = spindle(disks.path(), arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(missing), "{said}");
+        assert!(said.starts_with("spindle: "), "{said}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text.contains("UNAVAIL"), arguments[0] == "zpool", "{text}");
+    }
+    let disks = images::unpack(&folder, "corrupt-z2-two");
+    for disk in ["disk1.raw", "disk2.raw", "disk3.raw"] {
+        fs::remove_file(disks.path().join(disk)).expect("it was there");
+    }
+    let import = ["zpool", "import", "-f", "-o", "readonly=on", "t_corrupt_z2_two"];
+    let text = done(disks.path(), &import);
+    assert!(text.contains("opens for reading, with vdev raidz2-0 UNAVAIL"), "{text}");
+    let text = done(disks.path(), &["zpool", "status"]);
+    assert!(text.contains(" state: UNAVAIL\n") && !text.contains("No known data"), "{text}");
+}

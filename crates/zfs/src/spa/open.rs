@@ -45,7 +45,7 @@ pub enum OpenError {
     Version { pool: String, version: u64 },
     #[error("pool {pool} uses what is not supported: {}", .features.join(", "))]
     Features { pool: String, features: Vec<String> },
-    #[error("pool {pool}: too many devices are missing: {what}")]
+    #[error("pool {pool}: {what} missing: see spindle zpool import, with the same -d")]
     Missing { pool: String, what: String },
     #[error("pool {pool}: {error}")]
     Tree { pool: String, error: TreeError },
@@ -109,8 +109,12 @@ impl Spa {
             let opened = Opening { rt, pool: &pool, devices: &devices, options };
             match opened.at(uberblock, &tops, found).await {
                 Ok(spa) => return Ok(spa),
-                Err(error @ OpenError::Zfs { .. }) => {
-                    first.get_or_insert(error);
+                Err(OpenError::Zfs { pool, error }) => {
+                    let what = found.missing_tops().filter(|_| error.lacks_device());
+                    first.get_or_insert(match what {
+                        Some(what) => OpenError::Missing { pool, what },
+                        None => OpenError::Zfs { pool, error },
+                    });
                 }
                 Err(error) => return Err(error),
             }

@@ -100,8 +100,7 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
                 if n > 0 {
                     text.push('\n');
                 }
-                let listed = listed(&pools, found);
-                write_pool(&mut text, found, &listed);
+                text.push_str(&described(&pools, found));
             }
             print(&text)
         }
@@ -109,7 +108,7 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             let mut failed = false;
             for found in pools.found.iter().filter(wanted) {
                 if let Err(failure) = import(&pools, found, read_only, args) {
-                    say(&failure.message);
+                    say(&format!("spindle: {}", failure.message));
                     failed = true;
                 }
             }
@@ -158,12 +157,27 @@ fn import(
     if !args.without_log {
         refuse_without_log(pools, found, &health)?;
     }
+    let lost = unusable(pools, found, &health);
+    let but = match lost.as_slice() {
+        [] => String::new(),
+        lost => format!(", with vdev {} UNAVAIL: much of it can't be read", lost.join(", ")),
+    };
     let text = format!(
-        "pool '{}' opens for reading, at transaction group {}",
+        "pool '{}' opens for reading{but}, at transaction group {}",
         spa.name, spa.uberblock.txg
     );
     let next = "there is no daemon that keeps it open: give the same -d to `spindle zfs`, `zpool` and `mount`";
     print(&format!("{text}; {next}\n"))
+}
+
+/// Names of the top-level vdevs that can't be used, but those for the intent log.
+fn unusable(pools: &Pools, found: &Rc<FoundPool>, health: &VdevHealth) -> Vec<String> {
+    let (devices, _) = devices(pools, found);
+    let lost = health
+        .children
+        .iter()
+        .filter(|top| top.health > Health::Degraded && Class::of(&top.vdev) != Class::Log);
+    lost.map(|top| tree::name(&top.vdev, top.children.len(), &devices, Naming::default())).collect()
 }
 
 /// Whoever opens a pool without its log loses what only that holds, so it wants to be said.
@@ -196,6 +210,13 @@ fn unknown_features(found: &FoundPool) -> Vec<String> {
     let pairs = list.map(|list| list.pairs.as_slice()).unwrap_or_default();
     let names = pairs.iter().map(|(name, _)| name.to_string());
     names.filter(|name| Feature::find(name).is_none()).collect()
+}
+
+/// A pool as it is listed.
+pub fn described(pools: &Pools, found: &Rc<FoundPool>) -> String {
+    let mut text = String::new();
+    write_pool(&mut text, found, &listed(pools, found));
+    text
 }
 
 fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
