@@ -34,6 +34,9 @@ const NAME_MIN: usize = 10;
 
 #[derive(Args)]
 pub struct ImportArgs {
+    /// Where disks lie, as before the command; may be given several times
+    #[arg(short = 'd', value_name = "DIR|FILE")]
+    devices: Vec<PathBuf>,
     /// Options: readonly=on
     #[arg(short = 'o', value_name = "OPTION=VALUE")]
     options: Vec<String>,
@@ -57,6 +60,9 @@ pub struct ImportArgs {
     all: bool,
     /// A pool, by its name or GUID; without one, pools are listed
     pool: Option<String>,
+    /// Another name for it, which it can't be given
+    #[arg(hide = true)]
+    new_name: Option<String>,
 }
 
 /// A pool as it is listed.
@@ -86,13 +92,20 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     // Whether and where something would be mounted says nothing: nothing is.
     let _ = (args.no_mounts, &args.root);
-    let pools = Pools::find(place)?;
+    if args.new_name.is_some() {
+        let text =
+            "a pool bears the name that it has: to give it another one it would have to be written";
+        return Err(Failure::usage(text));
+    }
+    let devices = [place.devices, &args.devices[..]].concat();
+    let pools = Pools::find(&PoolPlace { devices: &devices, args: place.args })?;
     let wanted = |pool: &&Rc<FoundPool>| (pool.state == PoolState::Destroyed) == args.destroyed;
     match &args.pool {
         None if !args.all => {
             let chosen: Vec<&Rc<FoundPool>> = pools.found.iter().filter(wanted).collect();
             if chosen.is_empty() {
                 say("no pools available to import");
+                say(&format!("note: {}", pools.disks().searched()));
                 return Ok(());
             }
             let mut text = String::new();
