@@ -26,6 +26,9 @@ pub struct MountArgs {
     /// The directory to mount it on
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    /// Options, as mount(8) has them: ro, nosuid and nodev, which hold without them too
+    #[arg(short = 'o', value_name = "OPTION,...", value_delimiter = ',')]
+    options: Vec<MountOption>,
     /// Whether .zfs is listed. It is found by its name either way
     #[arg(long, value_enum, default_value_t = SnapshotDirectory::Hidden)]
     snapdir: SnapshotDirectory,
@@ -33,6 +36,14 @@ pub struct MountArgs {
     view: ViewArgs,
     #[command(flatten)]
     pools: PoolArgs,
+}
+
+/// What every mount is.
+#[derive(Clone, Copy, ValueEnum)]
+enum MountOption {
+    Ro,
+    Nosuid,
+    Nodev,
 }
 
 /// Whether `.zfs` is listed, as the property `snapdir` has it.
@@ -71,6 +82,8 @@ fn tell(itself: String) -> impl Fn(&Notice) {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    // What they ask for every mount is.
+    let _ = &args.options;
     let session = Session::open(&PoolPlace { devices, args: args.pools }, &args.view)?;
     let of = session.dataset(&args.dataset)?;
     let name = of.name().to_owned();

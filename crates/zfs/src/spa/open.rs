@@ -37,7 +37,10 @@ const REWINDS_MAX: usize = 8;
 pub enum OpenError {
     #[error("pool {pool}: no device of it has a valid uberblock")]
     NoUberblock { pool: String },
-    #[error("pool {pool}: no uberblock of transaction group {txg} is left on its devices")]
+    #[error(
+        "pool {pool}: no uberblock of transaction group {txg} is left on its devices; spindle zpool debug uberblock {pool} \
+         lists those that are"
+    )]
     NoSuchUberblock { pool: String, txg: u64 },
     #[error("pool {pool} has no checkpoint")]
     NoCheckpoint { pool: String },

@@ -51,6 +51,8 @@ const CLOSED: u64 = 0xffff_0000_0000;
 const CHILDREN_FROM: u64 = 1 << 62;
 /// The cookie of `.zfs`, behind all children.
 const CONTROL_COOKIE: u64 = (1 << 63) - 1;
+/// Bytes of the smallest dnode: as many files can be made as they have room, as ZFS tells it.
+const DNODE_BYTES: u64 = 512;
 /// Files that are kept open: so that reading on in one finds what was read ahead.
 const OPEN_MAX: usize = 1024;
 
@@ -521,10 +523,19 @@ impl Shared {
         let served = self.served.borrow().first().cloned().ok_or(InodeError::Gone)?;
         let used = served.dataset.head.referenced_bytes;
         // Who can't be told how much is free is told that nothing is: nothing can be written anyway.
-        let space = self.spa.space().await;
-        let free = space.map_or(0, |space| space.capacity.saturating_sub(space.deflated));
+        let free = self.available(&served.dataset.name).await.ok().flatten().unwrap_or(0);
+        let files_free = free / DNODE_BYTES;
+        let files = served.dataset.head.pointer.fill().saturating_add(files_free);
         let (total, free) = (ByteCount(used.saturating_add(free)), ByteCount(free));
-        Ok(Usage { total, free, files: 0, files_free: 0 })
+        Ok(Usage { total, free, files, files_free })
+    }
+
+    /// Bytes that could be written to a dataset, or to the one that it is a snapshot of.
+    async fn available(&self, dataset: &str) -> Result<Option<u64>, ZfsError> {
+        let name = dataset.split('@').next().unwrap_or(dataset);
+        let catalog = self.spa.catalog(self.spa.space().await?.capacity).await?;
+        let Some(node) = catalog.find(name).await? else { return Ok(None) };
+        Ok(catalog.view(&node).await?.numbers.get("available").copied())
     }
 }
 

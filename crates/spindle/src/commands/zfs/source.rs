@@ -158,6 +158,11 @@ impl Session {
     /// As of [`Session::dataset`], and where it is a file system.
     pub fn volume(&self, name: &str) -> Result<(OpenDataset, Volume), Failure> {
         let of = self.dataset(name)?;
+        if of.objset.root().kind != ObjsetKind::Volume {
+            let text =
+                "it is a file system: spindle zfs cp -r copies its files, spindle mount mounts it";
+            return Err(Failure::usage(format!("{}: {text}", of.name())));
+        }
         let (objset, called, records) = (of.objset.clone(), name.to_owned(), self.log(&of)?);
         let volume = self.wait(async move {
             match records {

@@ -1,5 +1,6 @@
 //! `zpool debug mos|object|bp|zap`: objects, their pointers and tables.
 
+use crate::commands::zfs::show;
 use crate::commands::{Failure, print};
 use crate::pools::{PoolPlace, Pools, pool_of};
 use clap::Args;
@@ -10,6 +11,8 @@ use zfs::dmu::{Object, Objset};
 use zfs::zap::{Cursor, Zap};
 use zfs_format::block_pointer::{self, BlockPointer, Kind};
 use zfs_format::dnode::Dnode;
+use zfs_format::object_type::ObjectType;
+use zfs_format::zpl::directory::DirectoryEntry;
 use zfs_store::Bookmark;
 
 /// Pointers that are printed of one object: what a file of 128 GiB in blocks of 128 KiB has.
@@ -196,7 +199,9 @@ async fn below(
 pub fn zap(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let number = args.object;
     let text = with(&args.dataset, args.mos, place, async move |objset: Objset| {
-        let zap = Zap::open(objset.object(number).await?).await?;
+        let object = objset.object(number).await?;
+        let is_directory = object.dnode().object_type == ObjectType::DIRECTORY_CONTENTS;
+        let zap = Zap::open(object).await?;
         let mut out = format!("{} entries\n", zap.len());
         let mut cursor = Cursor::default();
         loop {
@@ -208,6 +213,14 @@ pub fn zap(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             };
             cursor = next;
             for entry in entries {
+                let entry_of = entry.value.number().filter(|_| is_directory);
+                if let Some(DirectoryEntry { object, kind: Some(kind) }) =
+                    entry_of.map(DirectoryEntry::from_value)
+                {
+                    let _ =
+                        writeln!(out, "    {:?} = {object} ({})", entry.text(), show::kind(kind));
+                    continue;
+                }
                 let values: Vec<String> = match entry.value.bytes() {
                     Some(bytes) if entry.value.number_bytes == 1 => vec![text(&bytes)],
                     _ => entry.value.numbers.iter().map(ToString::to_string).collect(),
