@@ -13,9 +13,13 @@ use clap::{Args, ValueEnum};
 use export::fuse::Server;
 use futures_util::future::{Either, select};
 use host::{FuseMount, MountError};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::rc::Rc;
+
+/// Reads that failed and are told one by one: a program that reads a damaged disk from end to end must not fill a log.
+const DAMAGE_TOLD_MAX: u64 = 100;
 
 /// What to mount, and where.
 #[derive(Args)]
@@ -70,8 +74,20 @@ fn not_mounted(error: MountError) -> Failure {
 }
 
 /// Says what was found while the mount is served. Of the dataset itself it was said before.
-fn tell(itself: String) -> impl Fn(&Notice) {
+fn tell(itself: String, damage: Rc<Cell<u64>>) -> impl Fn(&Notice) {
     move |notice| match notice {
+        Notice::Damage { dataset, object, at, len, error } => {
+            damage.set(damage.get().saturating_add(1));
+            if damage.get() <= DAMAGE_TOLD_MAX {
+                let end = at.saturating_add(*len);
+                say(&format!(
+                    "spindle: {dataset}: object {object}, bytes {at} to {end} can't be read: {error}"
+                ));
+            }
+            if damage.get() == DAMAGE_TOLD_MAX {
+                say("spindle: what more can't be read is only counted");
+            }
+        }
         Notice::LogCut { dataset } if *dataset == itself => {}
         Notice::LogCut { dataset } => say(&format!("note: {}", log_is_cut(dataset))),
     }
@@ -95,7 +111,8 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         shows_control: args.snapdir == SnapshotDirectory::Visible,
         with_log: session.replays(),
     };
-    let tell = Rc::new(tell(name.clone()));
+    let damage = Rc::new(Cell::new(0));
+    let tell = Rc::new(tell(name.clone(), Rc::clone(&damage)));
     let opened =
         session.wait(async move { Mounted::open(&spa, directory, dataset, how, tell).await });
     let failed = |error| Failure::failed(format!("mounting {name}: {error}"));
@@ -111,5 +128,8 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
             Either::Right(_) => Ok(()),
         }
     });
+    if damage.get() > DAMAGE_TOLD_MAX {
+        say(&format!("spindle: {name}: {} reads failed", damage.get()));
+    }
     served.and(mount.unmount().map_err(Failure::failed))
 }

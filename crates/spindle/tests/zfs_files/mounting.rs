@@ -178,3 +178,32 @@ fn keys_open_all_that_lies_below_a_mount() {
         assert!(said.contains("fits no encryption root at or below t_encrypted"), "{said}");
     }
 }
+
+/// What could break: a program gets an error, and who serves the mount never learns which file is damaged.
+#[test]
+fn damage_that_a_program_hits_is_told_of() {
+    let Some(fixture) = Fixture::unpack("corrupt-z2-two") else { return };
+    if !is_root() || !Path::new("/dev/fuse").exists() {
+        println!("skipped: mounting needs root and /dev/fuse");
+        return;
+    }
+    for disk in ["disk0.raw", "disk1.raw"] {
+        std::fs::remove_file(fixture.path().join(disk)).expect("it was there");
+    }
+    let place = tempfile::tempdir().expect("a folder");
+    let directory = place.path().to_str().expect("a path");
+    let mut command = fixture.spindle(&["mount", "t_corrupt_z2_two", directory]);
+    let mut server =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let out = server.stdout.take().expect("its output");
+    BufReader::new(out).read_line(&mut line).expect("it says that it serves");
+    let read = Command::new("tar").args(["-cf", "-", "."]).current_dir(place.path()).output();
+    assert!(!read.expect("tar runs").status.success(), "some files are damaged");
+    let unmounted = Command::new("umount").arg(place.path()).status().expect("umount runs");
+    assert!(unmounted.success());
+    let ended = server.wait_with_output().expect("it ended");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("spindle: t_corrupt_z2_two: object "), "{said}");
+    assert!(said.contains("can't be read"), "{said}");
+}

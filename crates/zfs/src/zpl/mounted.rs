@@ -77,6 +77,19 @@ pub enum Notice {
         /// The dataset.
         dataset: String,
     },
+    /// A program asked for what can't be read.
+    Damage {
+        /// The dataset.
+        dataset: String,
+        /// The file.
+        object: u64,
+        /// Where in it, in bytes.
+        at: u64,
+        /// How many bytes were asked for.
+        len: u64,
+        /// Why.
+        error: ZfsError,
+    },
 }
 
 /// Who is told.
@@ -501,7 +514,15 @@ impl Shared {
         }
         let len = usize::try_from(len.bytes()).unwrap_or(usize::MAX);
         let read = served.files.read(&node, at.bytes(), len).await;
-        read.map_err(|error| wrong(&error))
+        read.map_err(|error| {
+            let answer = wrong(&error);
+            if matches!(answer, InodeError::Damaged | InodeError::Io) {
+                let dataset = served.dataset.name.clone();
+                let (at, len) = (at.bytes(), len as u64);
+                (self.tell)(&Notice::Damage { dataset, object, at, len, error });
+            }
+            answer
+        })
     }
 
     async fn link_target(&self, link: Node) -> Result<Vec<u8>, InodeError> {
