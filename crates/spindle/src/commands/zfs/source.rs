@@ -3,7 +3,7 @@
 //! A colon may stand in names of datasets and in paths, so the first colon before which a dataset's name ends
 //! divides the two. A path is bytes, from the root of the dataset, whether it begins with `/` or not.
 //!
-//! **Keys.** A dataset that is encrypted needs the key of its encryption root ([`keys`](super::keys)). It is loaded once
+//! **Keys.** A dataset that is encrypted needs the key of its encryption root ([`keys`]). It is loaded once
 //! a pool and root.
 
 pub use super::keys::KeyArgs;
