@@ -47,6 +47,8 @@ pub struct Disks {
     pub groups: Vec<Group>,
     /// What could not be had, and why.
     pub complaints: Vec<String>,
+    /// Folders below those that were named: nothing was looked for in them.
+    unsearched: Vec<PathBuf>,
 }
 
 /// A volume that was asked for.
@@ -70,6 +72,35 @@ pub fn identity(path: &Path) -> Option<(u64, u64)> {
     })
 }
 
+/// Bytes of the smallest file of a folder that may be a disk: less has no room for what marks one, and lies there
+/// for another reason (a list of checksums, a key).
+const DISK_BYTES_MIN: u64 = 64 << 10;
+/// Folders that are named as not searched.
+const FOLDERS_MAX: usize = 8;
+
+/// The paths that were given, or those of the variable.
+fn named(paths: &[PathBuf]) -> Vec<PathBuf> {
+    match std::env::var_os("SPINDLE_DEVICES") {
+        Some(variable) if paths.is_empty() => {
+            std::env::split_paths(&variable).filter(|path| !path.as_os_str().is_empty()).collect()
+        }
+        _ => paths.to_vec(),
+    }
+}
+
+fn is_too_small(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() < DISK_BYTES_MIN)
+}
+
+/// The folders in a folder, by name; none in a file.
+fn folders_in(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut folders: Vec<PathBuf> =
+        entries.filter(|path| path.is_dir()).take(FOLDERS_MAX).collect();
+    folders.sort_unstable();
+    folders
+}
+
 impl Disks {
     /// The files and block devices themselves, as [`identity`] tells them: nothing may be written over them.
     pub fn identities(&self) -> BTreeSet<(u64, u64)> {
@@ -88,8 +119,8 @@ impl Disks {
             Ok(Rc::new(FileDevice::open(&host, path, options).map_err(Failure::usage)?))
         };
         let files = paths.iter().map(open).collect::<Result<_, _>>()?;
-        let (arrays, parts, groups, complaints) = Default::default();
-        Ok(Disks { runtime, files, arrays, parts, groups, complaints })
+        let (arrays, parts, groups, complaints, unsearched) = Default::default();
+        Ok(Disks { runtime, files, arrays, parts, groups, complaints, unsearched })
     }
 
     /// The files, the folders' files, and all that lies on them, for reading.
@@ -134,7 +165,16 @@ impl Disks {
         let mut disks = Disks::open_files(&[], true)?;
         let host = disks.runtime.host();
         let mut notes = Vec::new();
+        let paths = &named(paths);
+        let mut known = BTreeSet::new();
         for path in sources::expand(paths)? {
+            // One that was named twice is one device all the same.
+            if identity(&path).is_some_and(|identity| !known.insert(identity)) {
+                continue;
+            }
+            if !paths.contains(&path) && is_too_small(&path) {
+                continue;
+            }
             let read_only = !writes(&path);
             match FileDevice::open(&host, &path, FileOptions { direct: false, read_only }) {
                 Ok(device) => {
@@ -202,7 +242,25 @@ impl Disks {
         });
         (disks.arrays, disks.parts, disks.groups, disks.complaints) = found;
         disks.complaints.splice(0..0, notes);
+        disks.unsearched =
+            paths.iter().flat_map(|path| folders_in(path)).take(FOLDERS_MAX).collect();
         Ok(disks)
+    }
+
+    /// What was looked at, for whoever finds nothing there.
+    pub fn searched(&self) -> String {
+        let files = match self.files.len() {
+            1 => "1 file or device was looked at".to_owned(),
+            many => format!("{many} files and devices were looked at"),
+        };
+        let below: Vec<String> =
+            self.unsearched.iter().map(|path| path.display().to_string()).collect();
+        match below.is_empty() {
+            true => files,
+            false => {
+                format!("{files}; folders below are not searched, name them: {}", below.join(", "))
+            }
+        }
     }
 
     /// Runs I/O on the disks to its end.

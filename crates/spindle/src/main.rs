@@ -4,7 +4,9 @@
 //! * [`commands`]: one file a command group.
 //! * [`pools`]: ZFS pools on the devices that were named.
 //! * [`serve`]: devices served to clients until the program is told to stop.
+//! * [`signals`]: what ends the program before its time.
 //! * [`targets`]: what the lab measures: simulated machines and this host.
+//! * [`usage`]: what is said of a wrong call.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -17,7 +19,9 @@ mod commands;
 mod disks;
 mod pools;
 mod serve;
+mod signals;
 mod targets;
+mod usage;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -38,7 +42,7 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return usage(&error),
+        Err(error) => return refuse(&error),
     };
     match commands::run(arguments.command, &arguments.devices) {
         Ok(()) => ExitCode::SUCCESS,
@@ -52,7 +56,7 @@ fn main() -> ExitCode {
 }
 
 /// Help and version go out as clap writes them; a wrong call becomes one line.
-fn usage(error: &clap::Error) -> ExitCode {
+fn refuse(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
@@ -63,23 +67,11 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::from(if failed { 2 } else { 0 })
         }
         _ => {
-            commands::say(&format!("spindle: {}", one_line(&error.to_string())));
+            let arguments: Vec<_> = std::env::args_os().collect();
+            commands::say(&format!("spindle: {}", usage::line(error, &arguments)));
             ExitCode::from(2)
         }
     }
-}
-
-/// clap's message without its usage block, on one line.
-fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text
-        .lines()
-        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect();
-    let line = words.join(" ");
-    let line = line.strip_prefix("error: ").unwrap_or(&line).replace(" tip: ", "; ");
-    format!("{line} (see --help)")
 }
 
 #[cfg(test)]
@@ -90,18 +82,5 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn a_wrong_call_is_answered_with_one_line() {
-        for call in [
-            &["spindle", "lab", "rum"][..],
-            &["spindle", "lab", "run"],
-            &["spindle", "lab", "run", "x", "--jobs", "many"],
-        ] {
-            let error = Arguments::try_parse_from(call).err().expect("a wrong call");
-            let line = one_line(&error.to_string());
-            assert!(!line.contains('\n') && line.contains("--help"), "{line}");
-        }
     }
 }

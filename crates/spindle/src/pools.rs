@@ -25,7 +25,7 @@ use zfs_store::arc::ArcOptions;
 #[command(next_help_heading = "How pools are opened")]
 pub struct PoolArgs {
     /// Memory for the cache of a pool's blocks
-    #[arg(long, global = true, value_name = "SIZE", default_value = "1GiB")]
+    #[arg(long, global = true, value_name = "SIZE", default_value = "1GiB", value_parser = cache_size)]
     arc_max: ByteCount,
     /// Open pools as they stood at this transaction group, as long as its uberblock is left
     #[arg(
@@ -39,6 +39,18 @@ pub struct PoolArgs {
     /// Open pools as they stood at their checkpoint
     #[arg(long, global = true)]
     rewind_to_checkpoint: bool,
+}
+
+/// Bytes of the smallest cache: below that not even a few blocks of metadata stay, and every step is read anew.
+const ARC_BYTES_MIN: ByteCount = ByteCount(1 << 20);
+
+/// The size of a cache.
+fn cache_size(text: &str) -> Result<ByteCount, String> {
+    let size: ByteCount = text.parse().map_err(|error| format!("{error}"))?;
+    match size < ARC_BYTES_MIN {
+        true => Err(format!("the least that works is {ARC_BYTES_MIN}")),
+        false => Ok(size),
+    }
 }
 
 impl PoolArgs {
@@ -192,7 +204,7 @@ impl Pools {
             match self.named(name)? {
                 Some(found) => chosen.push(Rc::clone(found)),
                 None => {
-                    say(&no_pool(name));
+                    say(&format!("spindle: {}", no_pool(name)));
                     failed = true;
                 }
             }

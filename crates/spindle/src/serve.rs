@@ -5,6 +5,7 @@
 //! under way is finished, all is flushed, and it returns. A second signal ends the program at once.
 
 use crate::commands::{Failure, print};
+use crate::signals;
 use export::nbd::{Export, Server};
 use export::tls::Tls;
 use futures_util::future::{Either, select, select_all};
@@ -80,13 +81,12 @@ impl Told {
     pub fn by_signals() -> Result<Arc<Told>, Failure> {
         let told = Arc::new(Told { stop: AtomicBool::new(false), notify: Notify::new() });
         let handler = Arc::clone(&told);
-        ctrlc::set_handler(move || {
+        signals::on_signal(move || {
             if handler.stop.swap(true, Ordering::SeqCst) {
                 std::process::exit(1);
             }
             handler.notify.notify_one();
-        })
-        .map_err(|error| Failure::failed(format!("waiting for signals: {error}")))?;
+        })?;
         Ok(told)
     }
 

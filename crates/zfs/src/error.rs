@@ -77,6 +77,9 @@ pub enum Problem {
     /// No symbolic link.
     #[error("it is not a symbolic link")]
     NotLink,
+    /// An intent log of which nobody knows what it holds.
+    #[error("its intent log lies on a device that is missing")]
+    LogCut,
     /// A chain or tree that comes back to where it was.
     #[error("it is reached twice")]
     Twice,
@@ -86,6 +89,12 @@ impl ZfsError {
     /// Whether it is only that a key is missing.
     pub fn needs_key(&self) -> bool {
         matches!(self, ZfsError::Block(error) if error.kind == zfs_store::BlockErrorKind::NoKey)
+    }
+
+    /// Whether it is that no device is there to read from.
+    pub fn lacks_device(&self) -> bool {
+        use zfs_store::BlockErrorKind::{Missing, NoVdev};
+        matches!(self, ZfsError::Block(error) if matches!(error.kind, Missing(_) | NoVdev(_)))
     }
 
     /// Where it happened, as far as that is known.

@@ -155,7 +155,7 @@ async fn datasets(spa: &Spa, look: Look, steps: &Steps) {
         let snapshots = spa.dsl().snapshots(&head).await.unwrap_or_default();
         let Ok(objset) = spa.objset(&directory, &head).await else { continue };
         if look == Look::Logs {
-            let logged = zil::unreplayed(&objset, 0).await.unwrap_or_default();
+            let logged = zil::unreplayed(&objset, 0).await.unwrap_or_default().records;
             let Ok(laid) = spa.objset(&directory, &head).await else { continue };
             match objset.root().kind {
                 ObjsetKind::Volume => {

@@ -4,18 +4,22 @@
 //! SIGTERM) or the directory is unmounted from outside (`umount DIR`). Who still has files open there when it
 //! stops gets errors; the pool is only read, so nothing is lost.
 
-use super::zfs::source::{Session, ViewArgs};
-use crate::commands::{Failure, print};
+use super::zfs::source::{Session, ViewArgs, log_is_cut};
+use crate::commands::{Failure, print, say};
 use crate::pools::{PoolArgs, PoolPlace};
 use crate::serve::Told;
-use ::zfs::zpl::mounted::{MountOptions, Mounted};
+use ::zfs::zpl::mounted::{MountOptions, Mounted, Notice};
 use clap::{Args, ValueEnum};
 use export::fuse::Server;
 use futures_util::future::{Either, select};
 use host::{FuseMount, MountError};
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::rc::Rc;
+
+/// Reads that failed and are told one by one: a program that reads a damaged disk from end to end must not fill a log.
+const DAMAGE_TOLD_MAX: u64 = 100;
 
 /// What to mount, and where.
 #[derive(Args)]
@@ -26,6 +30,9 @@ pub struct MountArgs {
     /// The directory to mount it on
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    /// Options, as mount(8) has them: ro, nosuid and nodev, which hold without them too
+    #[arg(short = 'o', value_name = "OPTION,...", value_delimiter = ',')]
+    options: Vec<MountOption>,
     /// Whether .zfs is listed. It is found by its name either way
     #[arg(long, value_enum, default_value_t = SnapshotDirectory::Hidden)]
     snapdir: SnapshotDirectory,
@@ -33,6 +40,14 @@ pub struct MountArgs {
     view: ViewArgs,
     #[command(flatten)]
     pools: PoolArgs,
+}
+
+/// What every mount is.
+#[derive(Clone, Copy, ValueEnum)]
+enum MountOption {
+    Ro,
+    Nosuid,
+    Nodev,
 }
 
 /// Whether `.zfs` is listed, as the property `snapdir` has it.
@@ -58,22 +73,48 @@ fn not_mounted(error: MountError) -> Failure {
     Failure::failed(format!("{error}{mend}"))
 }
 
+/// Says what was found while the mount is served. Of the dataset itself it was said before.
+fn tell(itself: String, damage: Rc<Cell<u64>>) -> impl Fn(&Notice) {
+    move |notice| match notice {
+        Notice::Damage { dataset, object, at, len, error } => {
+            damage.set(damage.get().saturating_add(1));
+            if damage.get() <= DAMAGE_TOLD_MAX {
+                let end = at.saturating_add(*len);
+                say(&format!(
+                    "spindle: {dataset}: object {object}, bytes {at} to {end} can't be read: {error}"
+                ));
+            }
+            if damage.get() == DAMAGE_TOLD_MAX {
+                say("spindle: what more can't be read is only counted");
+            }
+        }
+        Notice::LogCut { dataset } if *dataset == itself => {}
+        Notice::LogCut { dataset } => say(&format!("note: {}", log_is_cut(dataset))),
+    }
+}
+
 /// Mounts, and serves until it is told to stop.
 ///
 /// # Errors
 /// With the line to print.
 pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    // What they ask for every mount is.
+    let _ = &args.options;
     let session = Session::open(&PoolPlace { devices, args: args.pools }, &args.view)?;
     let of = session.dataset(&args.dataset)?;
     let name = of.name().to_owned();
     // Says what to do with a volume.
     session.files(&of)?;
+    session.load_keys_below(&of)?;
     let (spa, directory, dataset) = (Rc::clone(&of.spa), Rc::clone(&of.directory), of.dataset);
     let how = MountOptions {
         shows_control: args.snapdir == SnapshotDirectory::Visible,
         with_log: session.replays(),
     };
-    let opened = session.wait(async move { Mounted::open(&spa, directory, dataset, how).await });
+    let damage = Rc::new(Cell::new(0));
+    let tell = Rc::new(tell(name.clone(), Rc::clone(&damage)));
+    let opened =
+        session.wait(async move { Mounted::open(&spa, directory, dataset, how, tell).await });
     let failed = |error| Failure::failed(format!("mounting {name}: {error}"));
     let mounted = opened.map_err(failed)?;
     let runtime = session.pools.disks().runtime();
@@ -87,5 +128,8 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
             Either::Right(_) => Ok(()),
         }
     });
+    if damage.get() > DAMAGE_TOLD_MAX {
+        say(&format!("spindle: {name}: {} reads failed", damage.get()));
+    }
     served.and(mount.unmount().map_err(Failure::failed))
 }

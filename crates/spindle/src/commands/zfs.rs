@@ -21,6 +21,7 @@ mod diff;
 mod dump;
 pub mod get;
 pub mod json;
+mod keys;
 mod list;
 mod ls;
 pub mod pieces;

@@ -147,3 +147,63 @@ fn a_mount_that_is_unmounted_from_outside_ends() {
     let unmounted = Command::new("umount").arg(mount.path()).status().expect("umount runs");
     assert!(unmounted.success() && mount.server.wait().expect("it ended").success());
 }
+
+/// What could break: keys of children are not looked at, a wrong key is passed over, and what stays locked looks empty.
+#[test]
+fn keys_open_all_that_lies_below_a_mount() {
+    let Some(fixture) = Fixture::unpack("encrypted") else { return };
+    if !is_root() || !Path::new("/dev/fuse").exists() {
+        println!("skipped: mounting needs root and /dev/fuse");
+        return;
+    }
+    let keys = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = keys.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("a path").to_owned()
+    };
+    let (good, wrong) =
+        (file("good", "correct horse battery\n"), file("wrong", "wrong horse battery\n"));
+    let named = format!("t_encrypted/enc={good}");
+    for key in [&good, &named] {
+        let mount = Mount::new(&fixture, &["t_encrypted", "--key-file", key]).expect("it is root");
+        let compared =
+            compare(&mount.path().join("enc"), &fixture.entries("t_encrypted/enc"), false);
+        assert!(compared > 100);
+        mount.stop();
+    }
+    for key in [&wrong, &format!("t_encrypted/raw={good}")] {
+        let place = keys.path().to_str().expect("a path");
+        let said = fixture.refusal(&["mount", "--key-file", key, "t_encrypted", place]);
+        assert!(said.contains("fits no encryption root at or below t_encrypted"), "{said}");
+    }
+}
+
+/// What could break: a program gets an error, and who serves the mount never learns which file is damaged.
+#[test]
+fn damage_that_a_program_hits_is_told_of() {
+    let Some(fixture) = Fixture::unpack("corrupt-z2-two") else { return };
+    if !is_root() || !Path::new("/dev/fuse").exists() {
+        println!("skipped: mounting needs root and /dev/fuse");
+        return;
+    }
+    for disk in ["disk0.raw", "disk1.raw"] {
+        std::fs::remove_file(fixture.path().join(disk)).expect("it was there");
+    }
+    let place = tempfile::tempdir().expect("a folder");
+    let directory = place.path().to_str().expect("a path");
+    let mut command = fixture.spindle(&["mount", "t_corrupt_z2_two", directory]);
+    let mut server =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let out = server.stdout.take().expect("its output");
+    BufReader::new(out).read_line(&mut line).expect("it says that it serves");
+    let read = Command::new("tar").args(["-cf", "-", "."]).current_dir(place.path()).output();
+    assert!(!read.expect("tar runs").status.success(), "some files are damaged");
+    let unmounted = Command::new("umount").arg(place.path()).status().expect("umount runs");
+    assert!(unmounted.success());
+    let ended = server.wait_with_output().expect("it ended");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("spindle: t_corrupt_z2_two: object "), "{said}");
+    assert!(said.contains("can't be read"), "{said}");
+}

@@ -167,7 +167,10 @@ fn what_is_not_there_is_said_in_the_words_that_scripts_look_for() {
         (output.status.code(), String::from_utf8_lossy(&text).into_owned())
     };
     for (arguments, text) in [
-        (&["zpool", "import"][..], "no pools available to import\n"),
+        (
+            &["zpool", "import"][..],
+            "no pools available to import\nnote: 1 file or device was looked at\n",
+        ),
         (&["zpool", "list"], "no pools available\n"),
         (&["zpool", "status"], "no pools available\n"),
         (&["zpool", "history"], "no pools available\n"),
@@ -209,4 +212,51 @@ fn what_is_not_there_is_said_in_the_words_that_scripts_look_for() {
             "{arguments:?}: {code:?} {printed}"
         );
     }
+}
+
+/// What could break: a pool is shown as if nothing were the matter, or not at all, with an address inside it for a reason.
+#[test]
+fn a_pool_that_lacks_too_much_says_what() {
+    let Some(folder) = images::folder() else { return };
+    let disks = images::unpack(&folder, "log-cache-special");
+    fs::remove_file(disks.path().join("disk4.raw")).expect("it was there");
+    let missing = "top-level vdev 1 is missing: see spindle zpool import";
+    for arguments in [&["zpool", "list"][..], &["zpool", "status"], &["zfs", "list"]] {
+        let output = spindle(disks.path(), arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(missing), "{said}");
+        assert!(said.starts_with("spindle: "), "{said}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text.contains("UNAVAIL"), arguments[0] == "zpool", "{text}");
+    }
+    let disks = images::unpack(&folder, "corrupt-z2-two");
+    for disk in ["disk1.raw", "disk2.raw", "disk3.raw"] {
+        fs::remove_file(disks.path().join(disk)).expect("it was there");
+    }
+    let import = ["zpool", "import", "-f", "-o", "readonly=on", "t_corrupt_z2_two"];
+    let text = done(disks.path(), &import);
+    assert!(text.contains("opens for reading, with vdev raidz2-0 UNAVAIL"), "{text}");
+    let text = done(disks.path(), &["zpool", "status"]);
+    assert!(text.contains(" state: UNAVAIL\n") && !text.contains("No known data"), "{text}");
+}
+
+/// What could break: a list of checksums beside the images makes a note, a disk that is named twice is a clash.
+#[test]
+fn what_lies_beside_the_disks_is_passed_over() {
+    let Some(folder) = images::folder() else { return };
+    let disks = images::unpack(&folder, "single");
+    fs::write(disks.path().join("disk0.raw.md5"), "00  disk0.raw\n").expect("written");
+    fs::create_dir(disks.path().join("older")).expect("made");
+    let disk = disks.path().join("disk0.raw");
+    let disk = disk.to_str().expect("a path");
+    let output = spindle(disks.path(), &["-d", disk, "zpool", "list"]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert!(done(disks.path(), &["zpool", "import", "-d", disk]).contains("t_single"));
+    let (status, said) = refused(&disks.path().join("disk0.raw.md5"), &["zpool", "list"]);
+    assert!(status == 2 && said.contains("disk0.raw.md5"), "{said}");
+    let only = disks.path().join("older");
+    fs::create_dir(only.join("oldest")).expect("made");
+    let output = spindle(&only, &["zpool", "import"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("0 files") && said.contains("older/oldest"), "{said}");
 }

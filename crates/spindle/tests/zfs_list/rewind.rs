@@ -18,7 +18,7 @@ fn a_pool_is_shown_as_it_stood_at_its_checkpoint() {
     let now = referenced(&[]);
     let then = referenced(&["--rewind-to-checkpoint"]);
     assert_ne!(now, then);
-    assert_eq!(referenced(&["--arc-max", "64k"]), now, "the cache's size changes nothing");
+    assert_eq!(referenced(&["--arc-max", "1m"]), now, "the cache's size changes nothing");
 }
 
 #[test]
@@ -29,7 +29,12 @@ fn a_checkpoint_or_transaction_group_that_is_not_there_is_refused_by_name() {
     assert!(said.contains("pool t_bigdir has no checkpoint"), "{said}");
     let (_, said) = refused(disks.path(), &["zfs", "-T", "99999999", "list"]);
     assert!(said.contains("no uberblock of transaction group 99999999 is left"), "{said}");
+    assert!(said.contains("zpool debug uberblock t_bigdir lists"), "{said}");
+    let text = done(disks.path(), &["zpool", "debug", "uberblock", "t_bigdir"]);
+    assert!(text.contains(" UTC)"), "{text}");
     let both = ["zfs", "-T", "5", "--rewind-to-checkpoint", "list"];
     assert_eq!(refused(disks.path(), &both).0, 2);
     assert_eq!(refused(disks.path(), &["zfs", "--arc-max", "lots", "list"]).0, 2);
+    let (status, said) = refused(disks.path(), &["zfs", "--arc-max", "64k", "list"]);
+    assert!(status == 2 && said.contains("the least that works is 1 MiB"), "{said}");
 }

@@ -1,7 +1,7 @@
 //! Opening a pool that was found, for reading.
 
 use super::features::{self, InUse};
-use super::found::FoundPool;
+use super::found::{FoundPool, PoolState};
 use super::keys::Keys;
 use crate::dmu::Objset;
 use crate::dsl::Dsl;
@@ -37,7 +37,10 @@ const REWINDS_MAX: usize = 8;
 pub enum OpenError {
     #[error("pool {pool}: no device of it has a valid uberblock")]
     NoUberblock { pool: String },
-    #[error("pool {pool}: no uberblock of transaction group {txg} is left on its devices")]
+    #[error(
+        "pool {pool}: no uberblock of transaction group {txg} is left on its devices; spindle zpool debug uberblock {pool} \
+         lists those that are"
+    )]
     NoSuchUberblock { pool: String, txg: u64 },
     #[error("pool {pool} has no checkpoint")]
     NoCheckpoint { pool: String },
@@ -45,7 +48,7 @@ pub enum OpenError {
     Version { pool: String, version: u64 },
     #[error("pool {pool} uses what is not supported: {}", .features.join(", "))]
     Features { pool: String, features: Vec<String> },
-    #[error("pool {pool}: too many devices are missing: {what}")]
+    #[error("pool {pool}: {what} missing: see spindle zpool import, with the same -d")]
     Missing { pool: String, what: String },
     #[error("pool {pool}: {error}")]
     Tree { pool: String, error: TreeError },
@@ -73,6 +76,8 @@ pub struct Spa {
     pub guid: u64,
     /// What it was opened at.
     pub uberblock: Uberblock,
+    /// Whether it is open as it was left when it was closed: its intent logs hold nothing then.
+    pub was_closed: bool,
     /// Its configuration, from the MOS.
     pub config: NvList,
     /// Its vdevs as configured: a root.
@@ -107,8 +112,12 @@ impl Spa {
             let opened = Opening { rt, pool: &pool, devices: &devices, options };
             match opened.at(uberblock, &tops, found).await {
                 Ok(spa) => return Ok(spa),
-                Err(error @ OpenError::Zfs { .. }) => {
-                    first.get_or_insert(error);
+                Err(OpenError::Zfs { pool, error }) => {
+                    let what = found.missing_tops().filter(|_| error.lacks_device());
+                    first.get_or_insert(match what {
+                        Some(what) => OpenError::Missing { pool, what },
+                        None => OpenError::Zfs { pool, error },
+                    });
                 }
                 Err(error) => return Err(error),
             }
@@ -235,12 +244,15 @@ impl Opening<'_> {
         let name = config.text("name").ok().flatten();
         let name = name.map_or_else(|| self.pool.to_owned(), ToString::to_string);
         let dsl = Dsl::open(&layers.mos, &name).await.map_err(zfs)?;
+        let is_newest = found.uberblocks().first().is_some_and(|best| best.txg == uberblock.txg);
+        let was_closed = found.state != PoolState::Active && is_newest;
         let Layers { tree, store, arc, mos } = layers;
         Ok(Spa {
             rt: self.rt.clone(),
             name,
             guid: found.guid,
             uberblock,
+            was_closed,
             config,
             vdevs,
             features: in_use,

@@ -6,7 +6,8 @@
 //!.
 //!
 //! Records of groups that are whole in the pool were carried out, and don't count. A chain ends at a block whose
-//! checksum is wrong; that is how every chain ends. How long it may be is bounded by [`BLOCKS_MAX`].
+//! checksum is wrong; that is how every chain ends. One that leads to a device that is missing is *cut*: whether there is
+//! more, nobody knows. How long it may be is bounded by [`BLOCKS_MAX`].
 //!
 //! Source: OpenZFS, `zil.c`, `zfs_replay.c`.
 
@@ -39,14 +40,33 @@ pub struct Logged {
     pub endian: Endian,
 }
 
+/// A dataset's log, as far as it is there.
+#[derive(Default)]
+pub struct Log {
+    /// Its blocks, in order.
+    pub links: Vec<Link>,
+    /// Whether it goes on where no device is: what comes then can't be known.
+    pub is_cut: bool,
+}
+
+/// The records of a log that are not yet in the pool.
+#[derive(Default)]
+pub struct Unreplayed {
+    /// They.
+    pub records: Vec<Logged>,
+    /// See [`Log::is_cut`].
+    pub is_cut: bool,
+}
+
 /// The blocks of a dataset's log that are there, in order.
 ///
 /// # Errors
 /// The dataset is encrypted, and its key is not loaded.
-pub async fn chain(objset: &Objset) -> Result<Vec<Link>, ZfsError> {
-    let mut links = Vec::new();
-    let mut pointer = objset.root().zil.log;
-    while !pointer.is_hole() && links.len() < BLOCKS_MAX {
+pub async fn chain(objset: &Objset) -> Result<Log, ZfsError> {
+    let mut log = Log::default();
+    let header = &objset.root().zil;
+    let mut pointer = header.log;
+    while !pointer.is_hole() && log.links.len() < BLOCKS_MAX {
         let block = pointer.checksum().words[SEQUENCE_WORD];
         let at = Bookmark { objset: objset.number(), object: 0, level: -2, block };
         let bytes = match objset.blocks().read(objset.request(pointer, at)).await {
@@ -56,6 +76,9 @@ pub async fn chain(objset: &Objset) -> Result<Vec<Link>, ZfsError> {
                 if error.needs_key() {
                     return Err(error);
                 }
+                // Behind the last block that was claimed nothing counts.
+                let counts = header.claim_txg == 0 || block <= header.claim_block_sequence;
+                log.is_cut = counts && error.lacks_device();
                 break;
             }
         };
@@ -69,25 +92,27 @@ pub async fn chain(objset: &Objset) -> Result<Vec<Link>, ZfsError> {
         };
         let Ok(block) = decoded else { break };
         let next = block.next;
-        links.push(Link { pointer, block });
+        log.links.push(Link { pointer, block });
         pointer = next;
     }
-    Ok(links)
+    Ok(log)
 }
 
 /// The records of a dataset's log that are not yet in the pool: of groups after `synced`.
 ///
 /// # Errors
 /// As of [`chain`]; or a record can't be decoded.
-pub async fn unreplayed(objset: &Objset, synced: u64) -> Result<Vec<Logged>, ZfsError> {
-    let mut found = Vec::new();
+pub async fn unreplayed(objset: &Objset, synced: u64) -> Result<Unreplayed, ZfsError> {
+    let log = chain(objset).await?;
+    let mut found = Unreplayed { records: Vec::new(), is_cut: log.is_cut };
     let replayed = objset.root().zil.replay_sequence;
-    for link in chain(objset).await? {
+    for link in log.links {
         let wrong = |error| ZfsError::Format { objset: objset.number(), object: 0, error };
         let endian = link.block.endian;
         let records = record::records(&link.block.records, endian).map_err(wrong)?;
         let counts = |record: &LogRecord| record.txg > synced && record.sequence > replayed;
-        found.extend(records.into_iter().filter(counts).map(|record| Logged { record, endian }));
+        let records = records.into_iter().filter(counts);
+        found.records.extend(records.map(|record| Logged { record, endian }));
     }
     Ok(found)
 }

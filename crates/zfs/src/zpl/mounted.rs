@@ -24,7 +24,7 @@ use crate::dsl::{Dataset, Directory};
 use crate::error::{Problem, ZfsError};
 use crate::spa::Spa;
 use crate::zap::Cursor;
-use crate::zil;
+use crate::zil::{self, Unreplayed};
 use answer::{attributes, kind_of, wrong};
 use rt::SgList;
 use rt::inodes::{
@@ -51,6 +51,8 @@ const CLOSED: u64 = 0xffff_0000_0000;
 const CHILDREN_FROM: u64 = 1 << 62;
 /// The cookie of `.zfs`, behind all children.
 const CONTROL_COOKIE: u64 = (1 << 63) - 1;
+/// Bytes of the smallest dnode: as many files can be made as they have room, as ZFS tells it.
+const DNODE_BYTES: u64 = 512;
 /// Files that are kept open: so that reading on in one finds what was read ahead.
 const OPEN_MAX: usize = 1024;
 
@@ -67,10 +69,37 @@ pub struct MountOptions {
     pub with_log: bool,
 }
 
+/// What is found while a mount is served, for whoever serves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The intent log of this dataset lies on a device that is missing: its last synchronous writes are not shown.
+    LogCut {
+        /// The dataset.
+        dataset: String,
+    },
+    /// A program asked for what can't be read.
+    Damage {
+        /// The dataset.
+        dataset: String,
+        /// The file.
+        object: u64,
+        /// Where in it, in bytes.
+        at: u64,
+        /// How many bytes were asked for.
+        len: u64,
+        /// Why.
+        error: ZfsError,
+    },
+}
+
+/// Who is told.
+pub type Tell = Rc<dyn Fn(&Notice)>;
+
 struct Shared {
     spa: Rc<Spa>,
     name: Rc<str>,
     how: MountOptions,
+    tell: Tell,
     served: RefCell<Vec<Rc<Served>>>,
     /// Datasets that are served, by their object.
     known: RefCell<BTreeMap<u64, usize>>,
@@ -128,20 +157,21 @@ impl Served {
 }
 
 impl Mounted {
-    /// The dataset, with all that is below it.
+    /// The dataset, with all that is below it. `tell` is told of what is found later.
     ///
     /// # Errors
-    /// It is no file system, or can't be had.
+    /// It is no file system, or can't be had; or its intent log is to be laid over it, and can't be.
     pub async fn open(
         spa: &Rc<Spa>,
         directory: Rc<Directory>,
         dataset: Dataset,
         how: MountOptions,
+        tell: Tell,
     ) -> Result<Mounted, ZfsError> {
         let name = dataset.name.as_str().into();
         let (served, known, open) = Default::default();
         let spa = Rc::clone(spa);
-        let shared = Shared { spa, name, how, served, known, open };
+        let shared = Shared { spa, name, how, tell, served, known, open };
         let mounted = Mounted(Rc::new(shared));
         mounted.0.serve(&directory, dataset, Node::ROOT).await?;
         Ok(mounted)
@@ -162,14 +192,20 @@ impl Shared {
         }
         let objset = self.spa.objset(directory, &dataset).await?;
         let is_snapshot = dataset.snapshot_name().is_some();
-        // What was logged is of the head.
-        let files = match self.how.with_log && !is_snapshot {
-            true => {
-                let records = zil::unreplayed(&objset, self.spa.uberblock.txg).await?;
-                FileSystem::open_with_log(&objset, &records).await?
-            }
+        // What was logged is of the head. Whose key is missing says so when it is opened.
+        let log = match is_snapshot {
+            true => Ok(Unreplayed::default()),
+            false => zil::unreplayed(&objset, self.spa.uberblock.txg).await,
+        };
+        let is_cut = !self.spa.was_closed && log.as_ref().is_ok_and(|log| log.is_cut);
+        let files = match self.how.with_log {
+            true if is_cut => return Err(objset.wrong(0, Problem::LogCut)),
+            true => FileSystem::open_with_log(&objset, &log?.records).await?,
             false => FileSystem::open(&objset).await?,
         };
+        if is_cut {
+            (self.tell)(&Notice::LogCut { dataset: dataset.name.clone() });
+        }
         let children = match is_snapshot {
             true => Vec::new(),
             false => self.children(directory).await?,
@@ -478,7 +514,15 @@ impl Shared {
         }
         let len = usize::try_from(len.bytes()).unwrap_or(usize::MAX);
         let read = served.files.read(&node, at.bytes(), len).await;
-        read.map_err(|error| wrong(&error))
+        read.map_err(|error| {
+            let answer = wrong(&error);
+            if matches!(answer, InodeError::Damaged | InodeError::Io) {
+                let dataset = served.dataset.name.clone();
+                let (at, len) = (at.bytes(), len as u64);
+                (self.tell)(&Notice::Damage { dataset, object, at, len, error });
+            }
+            answer
+        })
     }
 
     async fn link_target(&self, link: Node) -> Result<Vec<u8>, InodeError> {
@@ -500,10 +544,19 @@ impl Shared {
         let served = self.served.borrow().first().cloned().ok_or(InodeError::Gone)?;
         let used = served.dataset.head.referenced_bytes;
         // Who can't be told how much is free is told that nothing is: nothing can be written anyway.
-        let space = self.spa.space().await;
-        let free = space.map_or(0, |space| space.capacity.saturating_sub(space.deflated));
+        let free = self.available(&served.dataset.name).await.ok().flatten().unwrap_or(0);
+        let files_free = free / DNODE_BYTES;
+        let files = served.dataset.head.pointer.fill().saturating_add(files_free);
         let (total, free) = (ByteCount(used.saturating_add(free)), ByteCount(free));
-        Ok(Usage { total, free, files: 0, files_free: 0 })
+        Ok(Usage { total, free, files, files_free })
+    }
+
+    /// Bytes that could be written to a dataset, or to the one that it is a snapshot of.
+    async fn available(&self, dataset: &str) -> Result<Option<u64>, ZfsError> {
+        let name = dataset.split('@').next().unwrap_or(dataset);
+        let catalog = self.spa.catalog(self.spa.space().await?.capacity).await?;
+        let Some(node) = catalog.find(name).await? else { return Ok(None) };
+        Ok(catalog.view(&node).await?.numbers.get("available").copied())
     }
 }
 

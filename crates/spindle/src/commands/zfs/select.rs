@@ -117,7 +117,7 @@ impl Selection {
                     selection.chosen.extend(new);
                 }
                 Err(failure) => {
-                    say(&failure.message);
+                    say(&format!("spindle: {}", failure.message));
                     selection.failed = true;
                 }
             }

@@ -3,15 +3,18 @@
 //! A colon may stand in names of datasets and in paths, so the first colon before which a dataset's name ends
 //! divides the two. A path is bytes, from the root of the dataset, whether it begins with `/` or not.
 //!
-//! **Keys.** A dataset that is encrypted needs the key of its encryption root: from `--key-file`, or typed on a
-//! terminal. It is loaded once a pool and root, and overwritten in memory when the command ends.
+//! **Keys.** A dataset that is encrypted needs the key of its encryption root ([`keys`]). It is loaded once
+//! a pool and root.
 
+pub use super::keys::KeyArgs;
+use super::keys::{self, KeyBytes, Keys};
 use crate::commands::{Failure, say};
 use crate::pools::{self, PoolPlace, Pools};
+use ::zfs::ZfsError;
 use ::zfs::dmu::Objset;
 use ::zfs::dsl::{Dataset, Directory};
 use ::zfs::spa::Spa;
-use ::zfs::zil::{self, Logged};
+use ::zfs::zil::{self, Logged, Unreplayed};
 use ::zfs::zpl::{FileSystem, Node};
 use ::zfs::zvol::Volume;
 use clap::Args;
@@ -19,25 +22,9 @@ use rt::Rt;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::io::{IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use zeroize::Zeroizing;
-use zfs_format::dsl::crypto_key::KeyFormat;
 use zfs_format::objset::ObjsetKind;
-
-/// Bytes of a key that are read: the longest is a passphrase of 512 bytes.
-const KEY_BYTES_MAX: u64 = 4096;
-
-/// Where keys come from.
-#[derive(Args, Clone, Default)]
-pub struct KeyArgs {
-    /// The key of an encrypted dataset: a file with the passphrase, the hex digits or the raw bytes; - is
-    /// standard input. Without it the key is asked for on a terminal
-    #[arg(long, value_name = "FILE|-")]
-    key_file: Option<PathBuf>,
-}
 
 /// How datasets are looked at.
 #[derive(Args, Clone, Default)]
@@ -62,7 +49,7 @@ pub struct Session {
     pub pools: Pools,
     open: RefCell<BTreeMap<String, Rc<Spa>>>,
     view: ViewArgs,
-    given: RefCell<Option<Rc<Zeroizing<Vec<u8>>>>>,
+    keys: Keys,
     /// Datasets of whose log was told.
     told: RefCell<BTreeSet<String>>,
 }
@@ -114,8 +101,8 @@ impl Session {
 
     /// A session on pools that were found.
     pub fn over(pools: Pools, view: &ViewArgs) -> Session {
-        let (open, given, told) = Default::default();
-        Session { pools, open, view: view.clone(), given, told }
+        let (open, told) = Default::default();
+        Session { pools, open, view: view.clone(), keys: Keys::new(&view.keys), told }
     }
 
     /// Whether intent logs are laid over datasets.
@@ -171,6 +158,11 @@ impl Session {
     /// As of [`Session::dataset`], and where it is a file system.
     pub fn volume(&self, name: &str) -> Result<(OpenDataset, Volume), Failure> {
         let of = self.dataset(name)?;
+        if of.objset.root().kind != ObjsetKind::Volume {
+            let text =
+                "it is a file system: spindle zfs cp -r copies its files, spindle mount mounts it";
+            return Err(Failure::usage(format!("{}: {text}", of.name())));
+        }
         let (objset, called, records) = (of.objset.clone(), name.to_owned(), self.log(&of)?);
         let volume = self.wait(async move {
             match records {
@@ -203,15 +195,25 @@ impl Session {
     }
 
     /// The records of a dataset's intent log that are to be laid over it. Where there are some and nobody asked, it is
-    /// said.
+    /// said; and where it can't be known whether there are, since a device is missing.
     fn log(&self, of: &OpenDataset) -> Result<Option<Vec<Logged>>, Failure> {
         // Snapshots have none: what was logged is of the head.
         if of.dataset.snapshot_name().is_some() {
             return Ok(None);
         }
         let (objset, synced) = (of.objset.clone(), of.spa.uberblock.txg);
-        let records = self.wait(async move { zil::unreplayed(&objset, synced).await });
-        let records = records.map_err(|error| of.failed(error))?;
+        let log = self.wait(async move { zil::unreplayed(&objset, synced).await });
+        let Unreplayed { records, is_cut } = log.map_err(|error| of.failed(error))?;
+        if is_cut && !of.spa.was_closed {
+            if self.view.replay_view {
+                let text = "attach the device, or leave --replay-view out";
+                return Err(Failure::failed(format!("{}; {text}", log_is_cut(of.name()))));
+            }
+            if self.told.borrow_mut().insert(of.name().to_owned()) {
+                say(&format!("note: {}", log_is_cut(of.name())));
+            }
+            return Ok(None);
+        }
         if records.is_empty() || self.view.replay_view {
             return Ok((!records.is_empty()).then_some(records));
         }
@@ -278,45 +280,61 @@ impl Session {
         let stored =
             stored.map_err(|error| Failure::failed(format!("cannot open '{name}': {error}")))?;
         let Some(stored) = stored.filter(|stored| !spa.has_key(stored)) else { return Ok(()) };
-        let given = match (&self.view.keys.key_file, stored.key_format) {
-            (Some(path), _) => self.key_of_file(path)?,
-            (None, KeyFormat::Passphrase | KeyFormat::Hex) if std::io::stdin().is_terminal() => {
-                let typed = rpassword::prompt_password(format!("key of {name}: "));
-                let failed =
-                    |error| Failure::failed(format!("asking for the key of {name}: {error}"));
-                Rc::new(Zeroizing::new(typed.map_err(failed)?.into_bytes()))
-            }
-            _ => {
-                let text = format!(
-                    "dataset {name} is encrypted and its key is not loaded; give --key-file"
-                );
-                return Err(Failure::failed(text));
-            }
+        let load = |given: KeyBytes| {
+            let (pool, within) = (Rc::clone(spa), Rc::clone(directory));
+            self.wait(async move { pool.load_key(&within, &given).await })
         };
-        let (pool, within) = (Rc::clone(spa), Rc::clone(directory));
-        self.wait(async move { pool.load_key(&within, &given).await }).map_err(Failure::failed)
+        if let Some(tried) = self.keys.try_on(name, load)? {
+            return tried.map_err(Failure::failed);
+        }
+        match keys::ask(name, stored.key_format)? {
+            Some(typed) => load(typed).map_err(Failure::failed),
+            None => Err(Failure::failed(format!(
+                "dataset {name} is encrypted and its key is not loaded; give --key-file"
+            ))),
+        }
     }
 
-    fn key_of_file(&self, path: &Path) -> Result<Rc<Zeroizing<Vec<u8>>>, Failure> {
-        if let Some(given) = &*self.given.borrow() {
-            return Ok(Rc::clone(given));
+    /// Tries the keys that were given on all that lies below a dataset, too; says what stays locked.
+    ///
+    /// # Errors
+    /// A key can't be read, or fits nothing.
+    pub fn load_keys_below(&self, of: &OpenDataset) -> Result<(), Failure> {
+        let top = &of.directory.name;
+        let (pool, called) = (Rc::clone(&of.spa), top.clone());
+        let found = self.wait(async move {
+            let mut roots: BTreeMap<u64, Directory> = BTreeMap::new();
+            let Some(directory) = pool.dsl().find_directory(&called).await? else {
+                return Ok(roots);
+            };
+            for below in pool.dsl().below(directory).await? {
+                if let Some(stored) = pool.stored_key(&below).await?
+                    && !pool.has_key(&stored)
+                {
+                    roots.entry(stored.root_directory).or_insert(below);
+                }
+            }
+            Ok::<_, ZfsError>(roots)
+        });
+        let mut locked = Vec::new();
+        for directory in found.map_err(|error| of.failed(error))?.into_values() {
+            let directory = Rc::new(directory);
+            let load = |given: KeyBytes| {
+                let (pool, within) = (Rc::clone(&of.spa), Rc::clone(&directory));
+                self.wait(async move { pool.load_key(&within, &given).await })
+            };
+            if !matches!(self.keys.try_on(&directory.name, load)?, Some(Ok(()))) {
+                locked.push(directory.name.clone());
+            }
         }
-        let mut bytes = Zeroizing::new(Vec::with_capacity(KEY_BYTES_MAX as usize + 1));
-        let read = match path.as_os_str() == "-" {
-            true => std::io::stdin().take(KEY_BYTES_MAX + 1).read_to_end(&mut bytes),
-            false => std::fs::File::open(path)
-                .and_then(|file| file.take(KEY_BYTES_MAX + 1).read_to_end(&mut bytes)),
-        };
-        let shown = path.display();
-        read.map_err(|error| Failure::usage(format!("reading the key in {shown}: {error}")))?;
-        if bytes.len() as u64 > KEY_BYTES_MAX {
-            return Err(Failure::usage(format!(
-                "{shown} is no key: it is longer than {KEY_BYTES_MAX} bytes"
-            )));
+        self.keys.refuse_unused(top)?;
+        if let Some(first) = locked.first() {
+            say(&format!(
+                "note: locked, since their keys are not given: {}; --key-file {first}=FILE opens {first}",
+                locked.join(", ")
+            ));
         }
-        let given = Rc::new(bytes);
-        *self.given.borrow_mut() = Some(Rc::clone(&given));
-        Ok(given)
+        Ok(())
     }
 }
 
@@ -330,6 +348,13 @@ impl Source {
     pub fn about(&self, path: &[u8], error: impl std::fmt::Display) -> String {
         format!("{}:/{}: {error}", self.of.name(), String::from_utf8_lossy(path))
     }
+}
+
+/// What is said of a dataset whose intent log can't be read for want of a device.
+pub fn log_is_cut(dataset: &str) -> String {
+    format!(
+        "the intent log of {dataset} lies on a device that is missing: its last synchronous writes are not shown"
+    )
 }
 
 /// Says what went wrong with one of several things, and that something did.

@@ -15,6 +15,7 @@
 //! `DATASET` is a file system, volume or snapshot; the pool's own objects are meant with `--mos` and the pool's name.
 
 mod blocks;
+mod log;
 mod objects;
 
 use crate::commands::{Failure, print};
@@ -81,7 +82,7 @@ pub fn run(command: DebugCommand, place: &PoolPlace<'_>) -> Result<(), Failure> 
         DebugCommand::Bp(args) => objects::pointers(&args, place),
         DebugCommand::Zap(args) => objects::zap(&args, place),
         DebugCommand::Spacemap { verbose, pool } => blocks::spacemap(&pool, verbose, place),
-        DebugCommand::Zil { dataset } => objects::zil(&dataset, place),
+        DebugCommand::Zil { dataset } => log::zil(&dataset, place),
         DebugCommand::Blocks { parsable, pool } => blocks::run(&pool, parsable, place),
     }
 }
@@ -133,10 +134,11 @@ fn uberblock(pool: &str, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let found = found.ok_or_else(|| Failure::failed(super::opened::no_pool(pool)))?;
     let mut out = String::new();
     for uberblock in Rc::clone(found).uberblocks() {
+        let when = zfs::show::date(uberblock.timestamp, &zfs::show::utc);
         let _ = writeln!(out, "uberblock of group {}", uberblock.txg);
         let _ = writeln!(out, "    version          {}", uberblock.version);
         let _ = writeln!(out, "    guid_sum         {}", uberblock.guid_sum);
-        let _ = writeln!(out, "    timestamp        {}", uberblock.timestamp);
+        let _ = writeln!(out, "    timestamp        {} ({} UTC)", uberblock.timestamp, when);
         let _ = writeln!(out, "    software_version {}", uberblock.software_version);
         let _ = writeln!(out, "    checkpoint_txg   {}", uberblock.checkpoint_txg);
         let reflow = uberblock.raidz_reflow();

@@ -1,6 +1,6 @@
 //! `zpool get`: properties of pools, one a line.
 
-use super::opened::Opened;
+use super::opened::{All, Opened};
 use crate::commands::form::FormArgs;
 use crate::commands::zfs::get::{Column, Row, Sources, Widths, pair, table};
 use crate::commands::zfs::json;
@@ -66,7 +66,7 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     let pools = Pools::find(place)?;
     let missing = |name: &str| format!("Cannot get properties of {name}: no such pool available.");
-    let (opened, failed) = Opened::all(&pools, &args.names, missing)?;
+    let All { opened, failed, .. } = Opened::all(&pools, &args.names, missing)?;
     let (mut rows, mut widths) = (Vec::new(), Widths::default());
     let literal = args.form.literal || args.form.numbers;
     let mut objects = Map::new();

@@ -22,6 +22,7 @@ use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::show;
 use zfs::spa::health::{self, Cause, Health, VdevHealth};
+use zfs::spa::space::Class;
 use zfs::spa::state::State;
 use zfs::spa::{FoundPool, OpenError, PoolState};
 use zfs_format::features::Feature;
@@ -33,6 +34,9 @@ const NAME_MIN: usize = 10;
 
 #[derive(Args)]
 pub struct ImportArgs {
+    /// Where disks lie, as before the command; may be given several times
+    #[arg(short = 'd', value_name = "DIR|FILE")]
+    devices: Vec<PathBuf>,
     /// Options: readonly=on
     #[arg(short = 'o', value_name = "OPTION=VALUE")]
     options: Vec<String>,
@@ -42,6 +46,9 @@ pub struct ImportArgs {
     /// Also a pool that another host had last
     #[arg(short = 'f')]
     force: bool,
+    /// Also a pool whose log device is missing: its last synchronous writes are lost
+    #[arg(short = 'm')]
+    without_log: bool,
     /// Where file systems would be mounted below; nothing is mounted here
     #[arg(short = 'R', value_name = "DIR")]
     root: Option<PathBuf>,
@@ -53,6 +60,9 @@ pub struct ImportArgs {
     all: bool,
     /// A pool, by its name or GUID; without one, pools are listed
     pool: Option<String>,
+    /// Another name for it, which it can't be given
+    #[arg(hide = true)]
+    new_name: Option<String>,
 }
 
 /// A pool as it is listed.
@@ -82,13 +92,20 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     // Whether and where something would be mounted says nothing: nothing is.
     let _ = (args.no_mounts, &args.root);
-    let pools = Pools::find(place)?;
+    if args.new_name.is_some() {
+        let text =
+            "a pool bears the name that it has: to give it another one it would have to be written";
+        return Err(Failure::usage(text));
+    }
+    let devices = [place.devices, &args.devices[..]].concat();
+    let pools = Pools::find(&PoolPlace { devices: &devices, args: place.args })?;
     let wanted = |pool: &&Rc<FoundPool>| (pool.state == PoolState::Destroyed) == args.destroyed;
     match &args.pool {
         None if !args.all => {
             let chosen: Vec<&Rc<FoundPool>> = pools.found.iter().filter(wanted).collect();
             if chosen.is_empty() {
                 say("no pools available to import");
+                say(&format!("note: {}", pools.disks().searched()));
                 return Ok(());
             }
             let mut text = String::new();
@@ -96,8 +113,7 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
                 if n > 0 {
                     text.push('\n');
                 }
-                let listed = listed(&pools, found);
-                write_pool(&mut text, found, &listed);
+                text.push_str(&described(&pools, found));
             }
             print(&text)
         }
@@ -105,7 +121,7 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             let mut failed = false;
             for found in pools.found.iter().filter(wanted) {
                 if let Err(failure) = import(&pools, found, read_only, args) {
-                    say(&failure.message);
+                    say(&format!("spindle: {}", failure.message));
                     failed = true;
                 }
             }
@@ -149,12 +165,56 @@ fn import(
     }
     let failed = |error: OpenError| Failure::failed(format!("cannot import '{name}': {error}"));
     let spa = pools.try_open(found).map_err(failed)?;
+    let present: BTreeSet<u64> = found.members.keys().copied().collect();
+    let health = health::of_pool(&spa.vdevs, &present, false);
+    if !args.without_log {
+        refuse_without_log(pools, found, &health)?;
+    }
+    let lost = unusable(pools, found, &health);
+    let but = match lost.as_slice() {
+        [] => String::new(),
+        lost => format!(", with vdev {} UNAVAIL: much of it can't be read", lost.join(", ")),
+    };
     let text = format!(
-        "pool '{}' opens for reading, at transaction group {}",
+        "pool '{}' opens for reading{but}, at transaction group {}",
         spa.name, spa.uberblock.txg
     );
     let next = "there is no daemon that keeps it open: give the same -d to `spindle zfs`, `zpool` and `mount`";
     print(&format!("{text}; {next}\n"))
+}
+
+/// Names of the top-level vdevs that can't be used, but those for the intent log.
+fn unusable(pools: &Pools, found: &Rc<FoundPool>, health: &VdevHealth) -> Vec<String> {
+    let (devices, _) = devices(pools, found);
+    let lost = health
+        .children
+        .iter()
+        .filter(|top| top.health > Health::Degraded && Class::of(&top.vdev) != Class::Log);
+    lost.map(|top| tree::name(&top.vdev, top.children.len(), &devices, Naming::default())).collect()
+}
+
+/// Whoever opens a pool without its log loses what only that holds, so it wants to be said.
+fn refuse_without_log(
+    pools: &Pools,
+    found: &Rc<FoundPool>,
+    health: &VdevHealth,
+) -> Result<(), Failure> {
+    let logs = tree::of_class(health, Class::Log).into_iter();
+    let lost: Vec<&VdevHealth> = logs.filter(|log| log.health > Health::Degraded).collect();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    say("The devices below are missing or corrupted, use '-m' to import the pool anyway:");
+    let (devices, _) = devices(pools, found);
+    let named = |node: &VdevHealth| {
+        tree::name(&node.vdev, node.children.len(), &devices, Naming::default())
+    };
+    for log in lost {
+        say(&format!("\t    {} [log]", named(log)));
+        log.children.iter().for_each(|child| say(&format!("\t      {}", named(child))));
+    }
+    let text = "one or more devices is currently unavailable";
+    Err(Failure::failed(format!("cannot import '{}': {text}", found.name)))
 }
 
 /// Features of a label that are not known.
@@ -163,6 +223,13 @@ fn unknown_features(found: &FoundPool) -> Vec<String> {
     let pairs = list.map(|list| list.pairs.as_slice()).unwrap_or_default();
     let names = pairs.iter().map(|(name, _)| name.to_string());
     names.filter(|name| Feature::find(name).is_none()).collect()
+}
+
+/// A pool as it is listed.
+pub fn described(pools: &Pools, found: &Rc<FoundPool>) -> String {
+    let mut text = String::new();
+    write_pool(&mut text, found, &listed(pools, found));
+    text
 }
 
 fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
@@ -323,8 +390,7 @@ fn node(
     let cause = node_.cause.filter(|cause| *cause != Cause::Spared);
     let _ = writeln!(out, "{}", cause.map_or(String::new(), |cause| format!("  {}", cause.text())));
     for child in &node_.children {
-        let apart = pool.is_some()
-            && zfs::spa::space::Class::of(&child.vdev) != zfs::spa::space::Class::Normal;
+        let apart = pool.is_some() && Class::of(&child.vdev) != Class::Normal;
         if !apart {
             node(out, child, None, depth + 2, listed, width);
         }

@@ -3,7 +3,7 @@
 //! Space is known of top-level vdevs; of a device only its size.
 
 use super::get::{pool, shown};
-use super::opened::{Opened, expandable, no_pool};
+use super::opened::{All, Opened, expandable, no_pool};
 use super::tree::{self, CLASSES, Naming};
 use crate::commands::form::FormArgs;
 use crate::commands::zfs::json;
@@ -11,8 +11,10 @@ use crate::commands::{Failure, print};
 use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
+use std::rc::Rc;
 use zfs::dsl::property::set::Origin;
 use zfs::show;
+use zfs::spa::FoundPool;
 use zfs::spa::health::{Health, VdevHealth};
 use zfs::spa::property::{PoolProperty, is_known_name};
 use zfs::spa::space::{Class, VdevSpace};
@@ -63,7 +65,7 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         return Err(Failure::usage(format!("bad property list: invalid property '{name}'")));
     }
     let pools = Pools::find(place)?;
-    let (opened, failed) = Opened::all(&pools, &args.names, no_pool)?;
+    let All { opened, lost, failed } = Opened::all(&pools, &args.names, no_pool)?;
     let literal = args.form.literal || args.form.numbers;
     let naming = Naming { paths: args.paths, guids: args.guids, missing_by_guid: true };
     let name_width = |one: &Opened| {
@@ -83,18 +85,34 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     } else if opened.is_empty() && !failed && !args.form.scripted {
         print("no pools available\n")?;
     } else {
-        print(&as_text(&opened, &columns, args, &form))?;
+        print(&as_text(&opened, &lost, &columns, args, &form))?;
     }
     if failed { Err(Failure::said()) } else { Ok(()) }
 }
 
-fn as_text(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) -> String {
+fn as_text(
+    opened: &[Opened],
+    lost: &[Rc<FoundPool>],
+    columns: &[&str],
+    args: &ListArgs,
+    form: &Form,
+) -> String {
     let cells = |one: &Opened| -> Vec<String> {
         let cell =
             |name: &&str| shown(&one.view, name, form.literal).map_or("-".to_owned(), |s| s.0);
         columns.iter().map(cell).collect()
     };
-    let rows: Vec<Vec<String>> = opened.iter().map(cells).collect();
+    // Of a pool that does not open its label says this much.
+    let known = |found: &Rc<FoundPool>| -> Vec<String> {
+        let cell = |name: &&str| match *name {
+            "name" => found.name.clone(),
+            "guid" => found.guid.to_string(),
+            "health" => Health::Unavailable.name().to_owned(),
+            _ => "-".to_owned(),
+        };
+        columns.iter().map(cell).collect()
+    };
+    let rows: Vec<Vec<String>> = opened.iter().map(cells).chain(lost.iter().map(known)).collect();
     let mut widths = Vec::new();
     for (n, name) in columns.iter().enumerate() {
         let (mut width, grows) = super::get::width(name);
@@ -122,7 +140,7 @@ fn as_text(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) ->
         }
         text.push('\n');
     };
-    if !form.scripted && !opened.is_empty() {
+    if !form.scripted && !rows.is_empty() {
         let head = |name: &&str| {
             PoolProperty::find(name).map_or(name.to_uppercase(), |known| known.column.to_owned())
         };
@@ -134,6 +152,7 @@ fn as_text(opened: &[Opened], columns: &[&str], args: &ListArgs, form: &Form) ->
             vdevs(&mut text, one, form);
         }
     }
+    rows.iter().skip(opened.len()).for_each(|row| line(row, &mut text));
     text
 }
 

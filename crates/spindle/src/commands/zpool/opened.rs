@@ -31,6 +31,16 @@ pub struct Opened {
     pub sizes: BTreeMap<u64, u64>,
 }
 
+/// The pools that a command is about.
+pub struct All {
+    /// Those that opened.
+    pub opened: Vec<Opened>,
+    /// Those that did not, which was said.
+    pub lost: Vec<Rc<FoundPool>>,
+    /// Whether one did not, or a name has none.
+    pub failed: bool,
+}
+
 /// Names and sizes of the devices that were found for a pool.
 pub fn devices(pools: &Pools, found: &FoundPool) -> (Devices, BTreeMap<u64, u64>) {
     let all = found.members.values().chain(&pools.auxiliary);
@@ -98,13 +108,18 @@ impl Opened {
             }
             Ok((view, state, health, damaged))
         });
-        let failed =
-            |error: ZfsError| Failure::failed(format!("cannot open '{}': {error}", found.name));
+        let failed = |error: ZfsError| {
+            let text = match found.missing_tops().filter(|_| error.lacks_device()) {
+                Some(what) => format!("{what} missing: see spindle zpool import, with the same -d"),
+                None => error.to_string(),
+            };
+            Failure::failed(format!("cannot open '{}': {text}", found.name))
+        };
         let (view, state, health, damaged) = done.map_err(failed)?;
         Ok(Opened { spa, view, state, damaged, health, devices, sizes })
     }
 
-    /// The pools that were named, or all; those that can't be had are said, and `failed` is set.
+    /// The pools that were named, or all; those that can't be had are said.
     ///
     /// # Errors
     /// A name stands for several.
@@ -112,19 +127,20 @@ impl Opened {
         pools: &Pools,
         names: &[String],
         no_pool: impl Fn(&str) -> String,
-    ) -> Result<(Vec<Opened>, bool), Failure> {
+    ) -> Result<All, Failure> {
         let (chosen, mut failed) = pools.chosen(names, no_pool)?;
-        let mut opened = Vec::new();
-        for found in &chosen {
-            match Opened::open(pools, found) {
+        let (mut opened, mut lost) = (Vec::new(), Vec::new());
+        for found in chosen {
+            match Opened::open(pools, &found) {
                 Ok(one) => opened.push(one),
                 Err(failure) => {
-                    say(&failure.message);
+                    say(&format!("spindle: {}", failure.message));
+                    lost.push(found);
                     failed = true;
                 }
             }
         }
-        Ok((opened, failed))
+        Ok(All { opened, lost, failed })
     }
 }
 

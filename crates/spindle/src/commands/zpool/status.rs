@@ -7,7 +7,7 @@
 
 use super::get::pool;
 use super::list::{auxiliary, class_name, spare_state, vdev_info};
-use super::opened::{Opened, no_pool};
+use super::opened::{All, Opened, no_pool};
 use super::reason::{self, Reason};
 use super::tree::{self, CLASSES, Naming};
 use crate::commands::clock::Zone;
@@ -70,7 +70,7 @@ struct Form<'a> {
 
 pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let pools = Pools::find(place)?;
-    let (opened, failed) = Opened::all(&pools, &args.names, no_pool)?;
+    let All { opened, lost, failed } = Opened::all(&pools, &args.names, no_pool)?;
     let zone = Zone::local();
     let clock = |at| zone.offset(at);
     let naming = Naming { paths: args.paths, guids: args.guids, missing_by_guid: true };
@@ -114,6 +114,12 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         object.insert("pools".to_owned(), Value::Object(objects));
         print(&json::line(object))?;
     } else {
+        for found in &lost {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&super::import::described(&pools, found));
+        }
         if opened.is_empty() && !failed {
             text.push_str("no pools available\n");
         } else if args.troubled && args.names.is_empty() && shown == 0 && !failed {
@@ -173,6 +179,9 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
         }
     }
     match one.state.errors {
+        0 if one.health.health == Health::Unavailable => {
+            out.push_str("\nerrors: Not known: too many devices are missing\n");
+        }
         0 => out.push_str("\nerrors: No known data errors\n"),
         many if !form.verbose => {
             let _ = writeln!(out, "\nerrors: {many} data errors, use '-v' for a list");

@@ -1,5 +1,6 @@
-//! `zpool debug mos|object|bp|zap|zil`: objects, their pointers, tables and logs.
+//! `zpool debug mos|object|bp|zap`: objects, their pointers and tables.
 
+use crate::commands::zfs::show;
 use crate::commands::{Failure, print};
 use crate::pools::{PoolPlace, Pools, pool_of};
 use clap::Args;
@@ -10,7 +11,8 @@ use zfs::dmu::{Object, Objset};
 use zfs::zap::{Cursor, Zap};
 use zfs_format::block_pointer::{self, BlockPointer, Kind};
 use zfs_format::dnode::Dnode;
-use zfs_format::zil::record;
+use zfs_format::object_type::ObjectType;
+use zfs_format::zpl::directory::DirectoryEntry;
 use zfs_store::Bookmark;
 
 /// Pointers that are printed of one object: what a file of 128 GiB in blocks of 128 KiB has.
@@ -72,7 +74,12 @@ fn head(number: u64, dnode: &Dnode) -> String {
 const HEAD: &str = "    object  lvl    dblock       dsize         lsize  type";
 
 /// Opens what the arguments name, and hands it on.
-fn with<T: 'static, F>(name: &str, mos: bool, place: &PoolPlace<'_>, work: F) -> Result<T, Failure>
+pub fn with<T: 'static, F>(
+    name: &str,
+    mos: bool,
+    place: &PoolPlace<'_>,
+    work: F,
+) -> Result<T, Failure>
 where
     F: AsyncFnOnce(Objset) -> Result<T, ZfsError> + 'static,
 {
@@ -192,7 +199,9 @@ async fn below(
 pub fn zap(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let number = args.object;
     let text = with(&args.dataset, args.mos, place, async move |objset: Objset| {
-        let zap = Zap::open(objset.object(number).await?).await?;
+        let object = objset.object(number).await?;
+        let is_directory = object.dnode().object_type == ObjectType::DIRECTORY_CONTENTS;
+        let zap = Zap::open(object).await?;
         let mut out = format!("{} entries\n", zap.len());
         let mut cursor = Cursor::default();
         loop {
@@ -204,6 +213,14 @@ pub fn zap(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             };
             cursor = next;
             for entry in entries {
+                let entry_of = entry.value.number().filter(|_| is_directory);
+                if let Some(DirectoryEntry { object, kind: Some(kind) }) =
+                    entry_of.map(DirectoryEntry::from_value)
+                {
+                    let _ =
+                        writeln!(out, "    {:?} = {object} ({})", entry.text(), show::kind(kind));
+                    continue;
+                }
                 let values: Vec<String> = match entry.value.bytes() {
                     Some(bytes) if entry.value.number_bytes == 1 => vec![text(&bytes)],
                     _ => entry.value.numbers.iter().map(ToString::to_string).collect(),
@@ -217,42 +234,10 @@ pub fn zap(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 }
 
 /// Bytes as text where they are, else in hexadecimal.
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     let shown = bytes.strip_suffix(&[0]).unwrap_or(bytes);
     match std::str::from_utf8(shown) {
         Ok(text) if !text.contains(char::is_control) => format!("{text:?}"),
         _ => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
     }
-}
-
-pub fn zil(dataset: &str, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let text = with(dataset, false, place, async |objset: Objset| {
-        let header = &objset.root().zil;
-        let mut out = String::new();
-        let _ = writeln!(out, "claim_txg {}", header.claim_txg);
-        let _ = writeln!(out, "replay_seq {}", header.replay_sequence);
-        let _ = writeln!(out, "claim_blk_seq {}", header.claim_block_sequence);
-        let _ = writeln!(out, "claim_lr_seq {}", header.claim_record_sequence);
-        let _ = writeln!(out, "flags {:#x}", header.flags);
-        let _ = writeln!(out, "log {}", pointer(&header.log));
-        for link in zfs::zil::chain(&objset).await? {
-            let _ = writeln!(out, "block {}", pointer(&link.pointer));
-            match record::records(&link.block.records, link.block.endian) {
-                Ok(records) => {
-                    for one in records {
-                        let (txg, sequence, bytes) = (one.txg, one.sequence, one.data.len());
-                        let body = format!("{:?}", one.body);
-                        let _ =
-                            writeln!(out, "    txg {txg} seq {sequence}: {body}, {bytes} bytes");
-                    }
-                }
-                Err(error) => {
-                    let _ = writeln!(out, "    {error}");
-                }
-            }
-            let _ = writeln!(out, "next {}", pointer(&link.block.next));
-        }
-        Ok(out)
-    })?;
-    print(&text)
 }

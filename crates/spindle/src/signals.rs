@@ -1,0 +1,32 @@
+//! What happens on SIGINT, SIGTERM and SIGHUP: one handler, whose action changes as the program goes on.
+//!
+//! Before the first action the signals do what they do by themselves: they end the program.
+
+use crate::commands::Failure;
+use std::sync::Mutex;
+
+/// The exit status of a program that a signal ended, as shells have it: 128 and SIGINT's number.
+pub const INTERRUPTED: i32 = 130;
+
+type Action = Box<dyn FnMut() + Send>;
+
+static ACTION: Mutex<Option<Action>> = Mutex::new(None);
+
+/// Does this on the signals from now on, and nothing else.
+///
+/// # Errors
+/// The system refuses.
+pub fn on_signal(action: impl FnMut() + Send + 'static) -> Result<(), Failure> {
+    let held = "nobody panics while holding it";
+    let is_first = ACTION.lock().expect(held).replace(Box::new(action)).is_none();
+    if !is_first {
+        return Ok(());
+    }
+    let handler = || {
+        if let Some(action) = &mut *ACTION.lock().expect("nobody panics while holding it") {
+            action();
+        }
+    };
+    ctrlc::set_handler(handler)
+        .map_err(|error| Failure::failed(format!("waiting for signals: {error}")))
+}

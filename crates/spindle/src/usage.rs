@@ -1,0 +1,170 @@
+//! Wrong calls, each answered with one line; where it is known what was meant, the line says how that is written.
+//!
+//! * Devices stand before the command (`spindle -d DIR zpool list`), each with its own `-d`; how pools are opened stands
+//!   behind the command's group (`spindle zfs -T 20 list`).
+//! * What OpenZFS's commands have and these lack is answered by name: pools are only read here.
+
+use clap::Error;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Options of how pools are opened.
+const OPENING: [&str; 4] = ["-T", "--txg", "--arc-max", "--rewind-to-checkpoint"];
+/// The groups that know them.
+const GROUPS: [&str; 4] = ["zpool", "zfs", "mount", "serve"];
+
+/// The line for a call that clap refused.
+pub fn line(error: &Error, arguments: &[OsString]) -> String {
+    meant(error, arguments).unwrap_or_else(|| one_line(&error.to_string()))
+}
+
+fn context(error: &Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// What was meant, where that can be seen.
+fn meant(error: &Error, arguments: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
+    let at = words.iter().position(|word| GROUPS.contains(word));
+    let group = at.map(|at| words[at]);
+    let invalid = context(error, ContextKind::InvalidArg);
+    let value = context(error, ContextKind::InvalidValue);
+    let sub = context(error, ContextKind::InvalidSubcommand);
+    match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let name = invalid?.split(['=', ' ']).next()?;
+            match group {
+                Some(group) if matches!(name, "-d" | "--devices") => Some(devices_first(group)),
+                Some(group) if OPENING.contains(&name) => {
+                    Some(format!("{name} stands behind '{group}': spindle {group} {name} …"))
+                }
+                _ => None,
+            }
+        }
+        // `zfs list -d` is a depth.
+        ErrorKind::ValueValidation if invalid?.starts_with("-d ") && group == Some("zfs") => {
+            Path::new(value?).exists().then(|| devices_first("zfs"))
+        }
+        ErrorKind::InvalidSubcommand => {
+            let sub = sub?;
+            match (group, words.get(at? + 1)) {
+                (Some(group), Some(after)) if *after == sub || at? + 1 < words.len() => {
+                    elsewhere(group, sub)
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+    .or_else(|| {
+        let stray = sub.filter(|sub| sub.contains('/') || Path::new(sub).exists())?;
+        words.contains(&"-d").then(|| {
+            format!("'{stray}': each device takes its own -d (-d A -d B), or name the folder that they lie in")
+        })
+    })
+}
+
+fn devices_first(group: &str) -> String {
+    format!("devices are named before the command: spindle -d DIR {group} …")
+}
+
+/// What is done instead of a command that OpenZFS has.
+fn elsewhere(group: &str, name: &str) -> Option<String> {
+    let instead = match (group, name) {
+        ("zfs", "mount") => "spindle mount DATASET DIR mounts a dataset",
+        ("zfs", "unmount" | "umount") => "umount DIR, or Ctrl-C where spindle mount runs",
+        ("zfs", "send" | "receive" | "recv" | "holds" | "hold" | "release") => {
+            "pools are only read, without streams and holds: zfs cp -r copies files out, zfs dump volumes"
+        }
+        ("zfs", "userspace" | "groupspace" | "projectspace") => {
+            "zfs get userused@NAME, groupused@NAME or projectused@NUMBER tells of one"
+        }
+        ("zfs", "load-key" | "unload-key") => {
+            "each command takes the key that it needs: --key-file, or typed"
+        }
+        (
+            "zfs",
+            "set" | "inherit" | "create" | "destroy" | "snapshot" | "snap" | "rollback" | "clone"
+            | "promote" | "rename" | "bookmark" | "share" | "unshare" | "allow" | "unallow"
+            | "change-key" | "upgrade" | "redact" | "program" | "project",
+        ) => "pools are only read: zfs list, get, ls, cat, stat, cp, diff and dump are there",
+        ("zpool", "export") => "no pool stays open, so there is none to export",
+        ("zpool", "iostat" | "events" | "wait" | "sync" | "prefetch") => {
+            "no pool stays open: zpool status and zpool list tell how one is"
+        }
+        (
+            "zpool",
+            "labelclear" | "create" | "destroy" | "add" | "attach" | "detach" | "replace"
+            | "remove" | "offline" | "online" | "clear" | "set" | "split" | "upgrade" | "trim"
+            | "initialize" | "resilver" | "checkpoint" | "reguid" | "reopen" | "ddtprune",
+        ) => "pools are only read: zpool import, list, status, get, history and scrub are there",
+        ("zpool" | "zfs", "zdb") => "spindle zpool debug shows what lies on the devices",
+        _ => return None,
+    };
+    Some(format!("'{group} {name}' can't be done here: {instead}"))
+}
+
+/// clap's message without its usage block, on one line.
+pub fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text
+        .lines()
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .map(str::trim)
+        // What begins with a dash is hardly ever meant as a value.
+        .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
+        .collect();
+    let line = words.join(" ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line).replace(" tip: ", "; ");
+    format!("{line} (see --help)")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Arguments;
+    use clap::Parser;
+    use std::ffi::OsString;
+
+    fn line(call: &[&str]) -> String {
+        let error = Arguments::try_parse_from(call).err().expect("a wrong call");
+        let arguments: Vec<OsString> = call.iter().map(OsString::from).collect();
+        super::line(&error, &arguments)
+    }
+
+    #[test]
+    fn a_wrong_call_is_answered_with_one_line() {
+        for call in [
+            &["spindle", "lab", "rum"][..],
+            &["spindle", "lab", "run"],
+            &["spindle", "lab", "run", "x", "--jobs", "many"],
+        ] {
+            let line = line(call);
+            assert!(!line.contains('\n') && line.contains("--help"), "{line}");
+        }
+        assert!(!line(&["spindle", "zfs", "list", "--colour"]).contains("as a value"));
+    }
+
+    #[test]
+    fn a_wrong_call_says_how_it_is_written() {
+        let first = "devices are named before the command: spindle -d DIR";
+        let own = "each device takes its own -d";
+        for (call, text) in [
+            (&["spindle", "zpool", "list", "-d", "x"][..], first),
+            (&["spindle", "zpool", "-d", "x", "list"], first),
+            (&["spindle", "zfs", "list", "-d", "/"], first),
+            (&["spindle", "-d", "a/1.raw", "a/2.raw", "zfs", "list"], own),
+            (&["spindle", "-d", "X", "-T", "20", "zfs", "list"], "-T stands behind 'zfs'"),
+            (&["spindle", "zfs", "mount", "tank"], "spindle mount DATASET DIR"),
+            (&["spindle", "zfs", "send", "tank@a"], "zfs cp -r copies files out"),
+            (&["spindle", "zpool", "export", "tank"], "no pool stays open"),
+            (&["spindle", "zpool", "create", "tank"], "pools are only read"),
+        ] {
+            let line = line(call);
+            assert!(line.contains(text), "{call:?}: {line}");
+        }
+        assert!(line(&["spindle", "zfs", "lost"]).contains("--help"));
+    }
+}
