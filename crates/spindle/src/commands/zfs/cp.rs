@@ -7,7 +7,8 @@
 //!
 //! **Going on.** A file is written under a temporary name and renamed when it is whole, with all its attributes; so what
 //! bears its own name with the same size and time is not copied again, and what was begun is continued where it was
-//! last made durable ([`copy`]). Directories get their times when all in them is there.
+//! last made durable ([`copy`]). A copy with zeros for what could not be read bears a mark beside it ([`lost`]), and is made
+//! anew each time. Directories get their times when all in them is there.
 //!
 //! **Staying inside.** Nothing that a pool or the target holds leads out of TARGET
 //! ([`host::directory`]): names with `/`, `.` and `..` are refused, symbolic links are never followed.
@@ -20,7 +21,9 @@
 //! Sockets' names are copied, sockets are not. Birth times, flags and NFSv4 lists of access have no place in a Linux
 //! file system; lists that say more than the mode are counted and told.
 
+mod copier;
 mod copy;
+mod lost;
 mod tree;
 
 use super::source::{Session, Source, ViewArgs};
@@ -28,12 +31,12 @@ use crate::commands::{Failure, say};
 use crate::pools::PoolPlace;
 use ::host::directory::{self, Directory, EntryKind};
 use clap::Args;
+use copier::{Copier, Stop};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::ByteCount;
-use tree::{Copier, Stop};
 
 /// The name of the mark in a directory that was begun. Its content is what is being copied.
 const MARK: &[u8] = b".spindle-unfinished";
