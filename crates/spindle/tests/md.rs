@@ -161,7 +161,7 @@ fn dump_writes_the_content_and_nothing_to_the_members() {
         let digest = sha256(&file);
         assert!(manifest.contains(&format!("\"sha256\": \"{digest}\"")), "{name}: the content");
         let again = refusal(&["md", "-d", &directory, "dump", &array, file_text], 1);
-        assert!(again.contains("--overwrite"), "{again}");
+        assert!(again.contains("--force"), "{again}");
         let piped = spindle(&["md", "-d", &directory, "dump", name, "-"]);
         assert!(piped.stdout == std::fs::read(&file).expect("read"), "{name}: through a pipe");
         for disk in std::fs::read_dir(images.path()).expect("a folder") {

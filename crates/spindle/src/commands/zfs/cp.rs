@@ -53,8 +53,14 @@ pub struct CpArgs {
     #[arg(required = true, value_name = "TARGET")]
     target: PathBuf,
     /// Directories too, with all that is in them
-    #[arg(short = 'r', visible_short_alias = 'R')]
+    #[arg(short = 'r', visible_short_aliases = ['R', 'a'])]
     recursive: bool,
+    /// Print the name of each file that is copied
+    #[arg(short = 'v', long)]
+    verbose: bool,
+    /// For cp's sake: times, owners, modes and attributes are always kept
+    #[arg(short = 'p', hide = true)]
+    _preserve: bool,
     /// Replace files that are there and differ
     #[arg(long)]
     force: bool,
@@ -70,6 +76,7 @@ pub struct CpArgs {
 struct Rules {
     force: bool,
     skip_damaged: bool,
+    verbose: bool,
 }
 
 /// Carries out the command.
@@ -78,7 +85,8 @@ struct Rules {
 /// With the line to print.
 pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let session = Session::open(place, &args.view)?;
-    let rules = Rules { force: args.force, skip_damaged: args.skip_damaged };
+    let CpArgs { force, skip_damaged, verbose, .. } = *args;
+    let rules = Rules { force, skip_damaged, verbose };
     let many = args.sources.len() > 1;
     let copier = Rc::new(Copier::new(&session.rt(), rules, session.pools.disks().identities()));
     if !directory::is_root() {

@@ -8,6 +8,7 @@ use super::source::{Session, Source, ViewArgs, complain};
 use crate::commands::{Failure, print};
 use crate::pools::PoolPlace;
 use ::zfs::ZfsError;
+use ::zfs::show as zfs_show;
 use ::zfs::zpl::{FileSystem, Name, Node};
 use clap::Args;
 use futures_util::stream::{self, StreamExt};
@@ -24,6 +25,7 @@ const DEPTH_MAX: usize = 1024;
 
 /// What `ls` takes.
 #[derive(Args)]
+#[command(disable_help_flag = true)]
 pub struct LsArgs {
     /// Files and directories; DATASET: is its root
     #[arg(required = true, value_name = "DATASET[@SNAPSHOT]:PATH")]
@@ -37,11 +39,20 @@ pub struct LsArgs {
     /// Names that begin with a point, too
     #[arg(short = 'a')]
     all: bool,
+    /// Directories themselves, not what is in them
+    #[arg(short = 'd', conflicts_with = "recursive")]
+    itself: bool,
+    /// With -l: sizes for people
+    #[arg(short = 'h')]
+    human: bool,
     /// As JSON
     #[arg(short = 'j', long)]
     json: bool,
     #[command(flatten)]
     view: ViewArgs,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
 }
 
 /// A line of the list.
@@ -92,9 +103,13 @@ struct Lister<'a> {
 impl Lister<'_> {
     fn argument(&self, argument: &OsString, listed: &mut Vec<Value>) -> Result<(), Failure> {
         let source = self.session.source(argument)?;
-        let node = self.session.node(&source, !self.args.long || source.content)?;
-        if !node.is_directory() {
-            let name = source.path.clone();
+        let follows = source.content || !self.args.long && !self.args.itself;
+        let node = self.session.node(&source, follows)?;
+        if !node.is_directory() || self.args.itself {
+            let name = match source.path.is_empty() {
+                true => b"/".to_vec(),
+                false => source.path.clone(),
+            };
             let (files, number) = (source.files.clone(), node.number());
             let line =
                 self.session.wait(async move { line(&files, name, number, None, true).await });
@@ -202,7 +217,9 @@ impl Lister<'_> {
         let links = width(&|node| node.attributes.links);
         let user = width(&|node| node.attributes.user.id().into());
         let group = width(&|node| node.attributes.group.id().into());
-        let size = width(&|node| node.attributes.size).max(8);
+        // What is shown for people has five letters at the most.
+        let widest = if self.args.human { 5 } else { width(&|node| node.attributes.size) };
+        let size = widest.max(8);
         for line in &lines {
             if self.args.long {
                 let columns = match &line.node {
@@ -214,6 +231,7 @@ impl Lister<'_> {
                                 let (major, minor) = a.device_numbers();
                                 format!("{major}, {minor}")
                             }
+                            _ if self.args.human => zfs_show::bytes(a.size),
                             _ => a.size.to_string(),
                         };
                         let (uid, gid, modified) =
@@ -281,7 +299,8 @@ fn json_of(line: &Line, dataset: &str, directory: &str) -> Value {
         value["uid"] = a.user.id().into();
         value["gid"] = a.group.id().into();
         value["size"] = a.size.into();
-        value["modified"] = show::moment(a.modified).into();
+        value["modified"] = show::moment_utc(a.modified).into();
+        value["modified_ns"] = show::moment_ns(a.modified).into();
         value["target"] = target.as_deref().map(show::text).into();
     }
     value

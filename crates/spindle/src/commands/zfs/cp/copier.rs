@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rt::Rt;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use zfs_format::zpl::acl::{AclEntry, Who};
@@ -43,6 +43,35 @@ impl From<io::Error> for Trouble {
     }
 }
 
+/// Files on which an attribute could not be set.
+struct Lack {
+    files: u64,
+    /// The first of them, and why.
+    first: String,
+    kind: io::ErrorKind,
+}
+
+impl Lack {
+    /// Whether only root may set it, as owners.
+    fn is_for_root(&self, name: &[u8]) -> bool {
+        let names: [&[u8]; 2] = [b"trusted.", b"security."];
+        let is_such = names.iter().any(|space| name.starts_with(space));
+        is_such && self.kind == io::ErrorKind::PermissionDenied
+    }
+
+    fn told(&self, name: &[u8]) -> String {
+        let (name, files, first) = (show::text(name), files(self.files), &self.first);
+        let cause = match self.kind {
+            io::ErrorKind::StorageFull => {
+                "; ext4 holds about 4 KiB of attributes of a file, XFS holds more"
+            }
+            io::ErrorKind::Unsupported => "; the file system of the target has no such attributes",
+            _ => "",
+        };
+        format!("the attribute {name} could not be set on {files} (first {first}){cause}")
+    }
+}
+
 /// See the [module](self).
 pub(super) struct Copier {
     pub(super) rt: Rt,
@@ -59,7 +88,9 @@ pub(super) struct Copier {
     /// Lists of access that say more than the mode.
     lists: Cell<u64>,
     /// What extended attributes the target didn't take: how often, and why.
-    lacks: RefCell<BTreeMap<Vec<u8>, (u64, String)>>,
+    lacks: RefCell<BTreeMap<Vec<u8>, Lack>>,
+    /// Device nodes that were left out.
+    nodes: Cell<u64>,
     /// The top of each copy, to be made durable at the end.
     pub(super) tops: RefCell<Vec<Directory>>,
 }
@@ -84,6 +115,7 @@ impl Copier {
             kept: Cell::new(0),
             lists: Cell::new(0),
             lacks: RefCell::default(),
+            nodes: Cell::new(0),
             tops: RefCell::default(),
         }
     }
@@ -127,9 +159,26 @@ impl Copier {
     pub(super) fn lacks(&self, source: &Source, path: &[u8], name: &[u8], error: &io::Error) {
         let mut lacks = self.lacks.borrow_mut();
         if lacks.len() < LACKS_MAX || lacks.contains_key(name) {
-            let first = source.about(path, error);
-            lacks.entry(name.to_vec()).or_insert((0, first)).0 += 1;
+            let first = || Lack { files: 0, first: source.about(path, error), kind: error.kind() };
+            lacks.entry(name.to_vec()).or_insert_with(first).files += 1;
         }
+    }
+
+    /// Counts a device node that only root could make.
+    pub(super) fn left_out(&self) {
+        self.nodes.set(self.nodes.get() + 1);
+    }
+
+    /// Says that a file is copied, where that is wanted.
+    pub(super) fn names(&self, source: &Source, path: &[u8]) {
+        if !self.rules.verbose {
+            return;
+        }
+        let name = [source.of.name().as_bytes(), b":/", path].concat();
+        let mut line = show::name(&name, io::stdout().is_terminal());
+        line.push(b'\n');
+        // Who reads the names may go away; the copy goes on.
+        let _ = self.bar.suspend(|| io::stdout().lock().write_all(&line));
     }
 
     /// Counts lists of access that say more than the mode.
@@ -146,12 +195,16 @@ impl Copier {
             top.sync_all().map_err(failed)?;
         }
         self.bar.finish_and_clear();
-        for (name, (count, first)) in self.lacks.borrow().iter() {
-            let name = show::text(name);
-            say(&format!(
-                "note: the attribute {name} could not be set on {} ({first})",
-                files(*count)
-            ));
+        for (name, lack) in self.lacks.borrow().iter() {
+            let text = lack.told(name);
+            match lack.is_for_root(name) && !self.root {
+                true => say(&format!("note: {text}")),
+                false => self.complain(&text),
+            }
+        }
+        if self.nodes.get() > 0 {
+            let nodes = self.nodes.get();
+            say(&format!("note: {nodes} device nodes were left out: only root can make them"));
         }
         if self.lists.get() > 0 {
             let count = files(self.lists.get());

@@ -5,6 +5,7 @@
 //! others become hard links, as long as the first is known ([`LINKS_MAX`]). What is there already is kept,
 //! but a file whose copy had to do without some of its bytes ([`lost`]) is copied anew.
 
+use super::super::show;
 use super::super::source::Source;
 use super::copier::{Copier, Stop, Trouble};
 use super::copy::told_apart;
@@ -20,6 +21,8 @@ use zfs_format::zpl::directory::FileKind;
 pub(super) const DEPTH_MAX: usize = 400;
 /// Files with several names whose first name is remembered. Beyond, further names become files of their own.
 pub(super) const LINKS_MAX: usize = 1 << 20;
+/// Bytes of a name in a directory of Linux at the most (`NAME_MAX`); ZFS with the feature `longname` has 1023.
+const NAME_BYTES_MAX: usize = 255;
 /// Units in which file systems keep times: ext4 and XFS, NTFS, some network ones, exFAT, ext3.
 const MOMENT_UNITS_NS: [u32; 5] = [1, 100, 1_000, 10_000_000, 1_000_000_000];
 
@@ -151,6 +154,17 @@ impl Copier {
         into: &Directory,
         name: &[u8],
     ) -> Result<(), Trouble> {
+        if name.len() > NAME_BYTES_MAX {
+            let shown = [walk.source.of.name().as_bytes(), b":", path].concat();
+            let text = format!(
+                "its name has {} bytes, and file systems here take {NAME_BYTES_MAX}; copy it under a shorter \
+                 one: spindle zfs cp{} '{}' SHORTER-NAME",
+                name.len(),
+                if node.is_directory() { " -r" } else { "" },
+                show::text(&shown)
+            );
+            return Err(Trouble::Failed(text));
+        }
         let there = into.look(name)?;
         if there.as_ref().is_some_and(|there| self.devices.contains(&there.identity)) {
             let text = "the target is one of the devices that are read: name another";
@@ -170,7 +184,7 @@ impl Copier {
             return Box::pin(self.tree(walk, deeper, path.to_vec(), node, inside)).await;
         }
         let links = node.attributes.links > 1;
-        if links && self.hard_link(walk, node, into, name, there)? {
+        if links && self.hard_link(walk, path, node, (into, name), there)? {
             return Ok(());
         }
         match there {
@@ -188,7 +202,12 @@ impl Copier {
                 let text = "another file is there in the target; --force replaces it";
                 return Err(Trouble::Failed(text.into()));
             }
+            _ if is_device(node) && !self.root => {
+                self.left_out();
+                return Ok(());
+            }
             found => {
+                self.names(walk.source, path);
                 if node.attributes.kind == FileKind::File {
                     if links && found.is_some() && walk.anew.len() < LINKS_MAX {
                         walk.anew.insert(node.number());
@@ -215,9 +234,9 @@ impl Copier {
     fn hard_link(
         &self,
         walk: &Walk<'_>,
+        path: &[u8],
         node: &Node,
-        into: &Directory,
-        name: &[u8],
+        (into, name): (&Directory, &[u8]),
         there: Option<Entry>,
     ) -> Result<bool, Trouble> {
         let Some((file, way)) = walk.links.get(&node.number()).and_then(|known| known.split_last())
@@ -243,6 +262,7 @@ impl Copier {
             }
             into.remove(name)?;
         }
+        self.names(walk.source, path);
         self.stop_if_full(into.hard_link(&first, file, name))?;
         self.copied.set(self.copied.get() + 1);
         Ok(true)
@@ -304,6 +324,10 @@ impl Copier {
         into.set_times(name, super::copy::times(a))?;
         Ok(())
     }
+}
+
+fn is_device(node: &Node) -> bool {
+    matches!(node.attributes.kind, FileKind::CharacterDevice | FileKind::BlockDevice)
 }
 
 /// Whether a file that is there was copied from this one: both have the same size and time.
