@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
 mod copying;
+mod copying_children;
 mod copying_damage;
 mod fixture;
 mod mounting;

@@ -97,7 +97,8 @@ fn ls_shows_directories_themselves_and_sizes_for_people() {
     let size: u64 = size.split_whitespace().nth(4).expect("a size").parse().expect("a number");
     let human = listed(&["-lh", "t_single:files/random"]);
     assert!(size >= 1024 && human.split_whitespace().nth(4).expect("a size").len() <= 5, "{human}");
-    let json: Value = serde_json::from_str(&listed(&["-j", "t_single:files/random"])).expect("JSON");
+    let json: Value =
+        serde_json::from_str(&listed(&["-j", "t_single:files/random"])).expect("JSON");
     let entries = fixture.entries("t_single");
     let entry = entries.iter().find(|entry| path_of(entry) == "files/random").expect("it is there");
     assert_eq!(json[0]["modified_ns"], entry["mtime_ns"]);

@@ -13,6 +13,8 @@
 //! **Staying inside.** Nothing that a pool or the target holds leads out of TARGET
 //! ([`host::directory`]): names with `/`, `.` and `..` are refused, symbolic links are never followed.
 //!
+//! **Children** are datasets of their own: [`children`].
+//!
 //! A file of the target that is one of the pool's devices is never replaced, `--force` or not.
 //!
 //! **What goes wrong** with one file is told, and the others are copied; the exit status is 1. A full target ends the
@@ -21,6 +23,7 @@
 //! Sockets' names are copied, sockets are not. Birth times, flags and NFSv4 lists of access have no place in a Linux
 //! file system; lists that say more than the mode are counted and told.
 
+mod children;
 mod copier;
 mod copy;
 mod lost;
@@ -30,6 +33,7 @@ use super::source::{Session, Source, ViewArgs};
 use crate::commands::{Failure, say};
 use crate::pools::PoolPlace;
 use ::host::directory::{self, Directory, EntryKind};
+use children::Children;
 use clap::Args;
 use copier::{Copier, Stop};
 use std::ffi::OsString;
@@ -53,8 +57,12 @@ pub struct CpArgs {
     #[arg(required = true, value_name = "TARGET")]
     target: PathBuf,
     /// Directories too, with all that is in them
-    #[arg(short = 'r', visible_short_aliases = ['R', 'a'])]
+    #[arg(short = 'r', visible_short_aliases = ['R', 'a'], overrides_with = "recursive")]
     recursive: bool,
+    /// With -r: datasets below the one that is copied, too, each into the directory that it covers; of a snapshot their
+    /// snapshots of the same name
+    #[arg(long, requires = "recursive")]
+    children: bool,
     /// Print the name of each file that is copied
     #[arg(short = 'v', long)]
     verbose: bool,
@@ -77,6 +85,7 @@ struct Rules {
     force: bool,
     skip_damaged: bool,
     verbose: bool,
+    children: bool,
 }
 
 /// Carries out the command.
@@ -85,8 +94,8 @@ struct Rules {
 /// With the line to print.
 pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let session = Session::open(place, &args.view)?;
-    let CpArgs { force, skip_damaged, verbose, .. } = *args;
-    let rules = Rules { force, skip_damaged, verbose };
+    let CpArgs { force, skip_damaged, verbose, children, .. } = *args;
+    let rules = Rules { force, skip_damaged, verbose, children };
     let many = args.sources.len() > 1;
     let copier = Rc::new(Copier::new(&session.rt(), rules, session.pools.disks().identities()));
     if !directory::is_root() {
@@ -103,7 +112,11 @@ pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let place = Place::of(&args.target, &source, node.is_directory(), many)?;
         let (copier, its) = (Rc::clone(&copier), Rc::clone(&source));
         copier.begin(&its, &node);
-        let done = session.wait(async move { copier.copy(&its, node, place).await });
+        let children = match node.is_directory() {
+            true => Children::of(&session, &source, &copier),
+            false => Children::default(),
+        };
+        let done = session.wait(async move { copier.copy(&its, node, place, &children).await });
         match done {
             Ok(()) => {}
             Err(Stop::Full(text)) => return Err(Failure::failed(text)),

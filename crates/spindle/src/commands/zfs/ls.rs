@@ -5,7 +5,7 @@
 
 use super::show;
 use super::source::{Session, Source, ViewArgs, complain};
-use crate::commands::{Failure, print};
+use crate::commands::{Failure, print, say};
 use crate::pools::PoolPlace;
 use ::zfs::ZfsError;
 use ::zfs::show as zfs_show;
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
+use std::rc::Rc;
 use zfs_format::zpl::directory::FileKind;
 
 /// Files whose attributes are asked for at once.
@@ -131,7 +132,7 @@ impl Lister<'_> {
                     let (node, _) = line.node.as_ref()?;
                     let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
                     let below = [&path[..], separator, &line.name].concat();
-                    let goes_on = node.is_directory() && line.name != b"." && line.name != b"..";
+                    let goes_on = node.is_directory() && !is_own(&line.name);
                     goes_on.then(|| (depth + 1, below, node.clone()))
                 });
                 let below: Vec<_> = below.collect();
@@ -177,6 +178,9 @@ impl Lister<'_> {
             Ok::<_, ZfsError>(lines.buffered(FILES_AT_ONCE).collect::<Vec<_>>().await)
         });
         let read = read.map_err(|error| source.failed(path, error))?;
+        if read.iter().all(|line| line.as_ref().is_ok_and(|line| is_own(&line.name))) {
+            self.tell_of_child(source, path);
+        }
         let keep = |line: Result<Line, (Vec<u8>, u64, Option<FileKind>, ZfsError)>| match line {
             Ok(line) => line,
             Err((name, number, kind, error)) => {
@@ -186,6 +190,18 @@ impl Lister<'_> {
             }
         };
         Ok(read.into_iter().map(keep).collect())
+    }
+
+    /// Says that an empty directory is where a dataset belongs, if it is.
+    fn tell_of_child(&self, source: &Source, path: &[u8]) {
+        let Ok(path) = std::str::from_utf8(path) else { return };
+        let name = format!("{}/{path}", source.of.directory.name);
+        let (spa, called) = (Rc::clone(&source.of.spa), name.clone());
+        // What can't be looked up is no reason to fail: the directory was listed.
+        let found = self.session.wait(async move { spa.dsl().find_directory(&called).await });
+        if !path.is_empty() && matches!(found, Ok(Some(_))) {
+            say(&format!("note: dataset {name} belongs there: its files are in {name}:"));
+        }
     }
 
     fn print(
@@ -263,6 +279,11 @@ impl Lister<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a name is the directory's own.
+fn is_own(name: &[u8]) -> bool {
+    name == b"." || name == b".."
 }
 
 /// A line, with the file's attributes and link if they are needed.

@@ -12,7 +12,6 @@ use rt::Rt;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal, Write};
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 use zfs_format::zpl::acl::{AclEntry, Who};
 
@@ -121,7 +120,7 @@ impl Copier {
     }
 
     /// Counts beside the copying what there is to copy.
-    pub(super) fn begin(&self, source: &Rc<Source>, node: &Node) {
+    pub(super) fn begin(&self, source: &Source, node: &Node) {
         let (files, node, bar) = (source.files.clone(), node.clone(), self.bar.clone());
         self.rt.spawn(async move { count(files, node, bar).await }).detach();
     }

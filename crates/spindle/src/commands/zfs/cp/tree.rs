@@ -7,6 +7,7 @@
 
 use super::super::show;
 use super::super::source::Source;
+use super::children::{Child, Children};
 use super::copier::{Copier, Stop, Trouble};
 use super::copy::told_apart;
 use super::{MARK, Place, lost, mark};
@@ -36,6 +37,31 @@ struct Walk<'a> {
     links: BTreeMap<u64, Below>,
     /// Files with several names that were copied anew: their further names give way.
     anew: BTreeSet<u64>,
+    children: &'a Children,
+    /// Where the root of the source's dataset lies below that of the dataset that was named.
+    prefix: Vec<u8>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(
+        source: &'a Source,
+        top: &'a Directory,
+        children: &'a Children,
+        prefix: Vec<u8>,
+    ) -> Walk<'a> {
+        let (links, anew) = (BTreeMap::new(), BTreeSet::new());
+        Walk { source, top, links, anew, children, prefix }
+    }
+
+    /// A path in the source's dataset, from the root of the dataset that was named.
+    fn whole(&self, path: &[u8]) -> Vec<u8> {
+        join(&self.prefix, path)
+    }
+}
+
+fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
+    let separator: &[u8] = if path.is_empty() || name.is_empty() { b"" } else { b"/" };
+    [path, separator, name].concat()
 }
 
 /// Makes a directory that bears a mark from the first moment that it is seen: without one, the same command would take it
@@ -58,8 +84,18 @@ fn begin(into: &Directory, name: &[u8], mark: &[u8]) -> io::Result<Directory> {
 
 impl Copier {
     /// Copies one source to its place.
-    pub(super) async fn copy(&self, source: &Source, node: Node, place: Place) -> Result<(), Stop> {
-        match self.copy_to(source, node, place).await {
+    pub(super) async fn copy(
+        &self,
+        source: &Source,
+        node: Node,
+        place: Place,
+        children: &Children,
+    ) -> Result<(), Stop> {
+        let done = self.copy_to(source, node, place, children).await;
+        for name in children.unmet() {
+            self.complain(&format!("{name}: what lies above it is not there: copy it by itself"));
+        }
+        match done {
             Ok(()) | Err(Trouble::Told) => Ok(()),
             Err(Trouble::Failed(text)) => {
                 self.complain(&source.about(&source.path, text));
@@ -69,27 +105,31 @@ impl Copier {
         }
     }
 
-    async fn copy_to(&self, source: &Source, node: Node, place: Place) -> Result<(), Trouble> {
+    async fn copy_to(
+        &self,
+        source: &Source,
+        node: Node,
+        place: Place,
+        children: &Children,
+    ) -> Result<(), Trouble> {
         let (directory, name, begins) = match place {
             Place::Named { directory, name, begins } => (directory, name, begins),
             Place::Into(top) => {
                 self.tops.borrow_mut().push(top.again()?);
-                let mut walk =
-                    Walk { source, top: &top, links: BTreeMap::new(), anew: BTreeSet::new() };
+                let mut walk = Walk::new(source, &top, children, Vec::new());
                 self.tree(&mut walk, Vec::new(), source.path.clone(), &node, top.again()?).await?;
                 return self.whole(&top);
             }
         };
         self.tops.borrow_mut().push(directory.again()?);
         if !begins {
-            let mut walk =
-                Walk { source, top: &directory, links: BTreeMap::new(), anew: BTreeSet::new() };
+            let mut walk = Walk::new(source, &directory, children, Vec::new());
             return self
                 .one(&mut walk, &mut Vec::new(), &source.path, &node, &directory, &name)
                 .await;
         }
         let top = self.stop_if_full(begin(&directory, &name, &mark(source)))?;
-        let mut walk = Walk { source, top: &top, links: BTreeMap::new(), anew: BTreeSet::new() };
+        let mut walk = Walk::new(source, &top, children, Vec::new());
         self.tree(&mut walk, Vec::new(), source.path.clone(), &node, top.again()?).await?;
         self.whole(&top)
     }
@@ -121,8 +161,7 @@ impl Copier {
         let mut names = names.map_err(|error| Trouble::Failed(error.to_string()))?;
         names.sort_by(|a, b| a.name.cmp(&b.name));
         for Name { name, entry, .. } in names {
-            let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
-            let within = [&path[..], separator, &name].concat();
+            let within = join(&path, &name);
             if !directory::plain(&name) {
                 self.complain(&source.about(&within, "this is no name that a file may have"));
                 continue;
@@ -137,11 +176,48 @@ impl Copier {
                 Err(stop @ Trouble::Stop(_)) => return Err(stop),
             }
         }
+        let here = walk.whole(&path);
+        for name in walk.children.unmet_in(&here) {
+            let whole = join(&here, &name);
+            let Some(child) = walk.children.meet(&whole) else { continue };
+            match self.child(walk, child, whole, &into, &name).await {
+                Ok(()) | Err(Trouble::Told) => {}
+                Err(Trouble::Failed(text)) => self.complain(&child.source.about(b"", text)),
+                Err(stop @ Trouble::Stop(_)) => return Err(stop),
+            }
+        }
         if below.is_empty() {
             // What was begun is whole but for its own time, which taking the mark away would change.
             self.whole(&into)?;
         }
         self.attributes(source, &path, node, &into).await
+    }
+
+    /// Copies a child into the directory that it covers, or would cover.
+    async fn child(
+        &self,
+        walk: &Walk<'_>,
+        child: &Child,
+        prefix: Vec<u8>,
+        into: &Directory,
+        name: &[u8],
+    ) -> Result<(), Trouble> {
+        let inside = self.entered(into, name)?;
+        let mut walk = Walk::new(&child.source, &inside, walk.children, prefix);
+        let into = inside.again()?;
+        Box::pin(self.tree(&mut walk, Vec::new(), Vec::new(), &child.root, into)).await
+    }
+
+    /// A directory of the target, made if it is not there.
+    fn entered(&self, into: &Directory, name: &[u8]) -> Result<Directory, Trouble> {
+        match into.look(name)? {
+            None => self.stop_if_full(into.make(name))?,
+            Some(entry) if entry.kind == EntryKind::Directory => {}
+            Some(_) => {
+                return Err(Trouble::Failed("there is something else in the target".into()));
+            }
+        }
+        Ok(into.enter(name)?)
     }
 
     /// Copies one name, whatever it is.
@@ -171,14 +247,11 @@ impl Copier {
             return Err(Trouble::Failed(text.into()));
         }
         if node.is_directory() {
-            match there {
-                None => self.stop_if_full(into.make(name))?,
-                Some(entry) if entry.kind == EntryKind::Directory => {}
-                Some(_) => {
-                    return Err(Trouble::Failed("there is something else in the target".into()));
-                }
+            let whole = walk.whole(path);
+            if let Some(child) = walk.children.meet(&whole) {
+                return self.child(walk, child, whole, into, name).await;
             }
-            let inside = into.enter(name)?;
+            let inside = self.entered(into, name)?;
             let mut deeper = below.clone();
             deeper.push(name.to_vec());
             return Box::pin(self.tree(walk, deeper, path.to_vec(), node, inside)).await;
