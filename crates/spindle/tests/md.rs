@@ -161,7 +161,7 @@ fn dump_writes_the_content_and_nothing_to_the_members() {
         let digest = sha256(&file);
         assert!(manifest.contains(&format!("\"sha256\": \"{digest}\"")), "{name}: the content");
         let again = refusal(&["md", "-d", &directory, "dump", &array, file_text], 1);
-        assert!(again.contains("--force"), "{again}");
+        assert!(again.contains("--overwrite"), "{again}");
         let piped = spindle(&["md", "-d", &directory, "dump", name, "-"]);
         assert!(piped.stdout == std::fs::read(&file).expect("read"), "{name}: through a pipe");
         for disk in std::fs::read_dir(images.path()).expect("a folder") {
@@ -218,7 +218,7 @@ fn what_was_created_opens_and_is_not_overwritten_without_force() {
     assert_eq!(fields["Consistency Policy"], "bitmap");
     assert_eq!(fields["State"], "active, resyncing");
     let again = refusal(&arguments, 2);
-    assert!(again.contains(&disks[0]) && again.contains("--force"), "{again}");
+    assert!(again.contains(&disks[0]) && again.contains("--overwrite"), "{again}");
     arguments.push("--force");
     text(&arguments);
     let twice = ["md", "create", "new", "-l1", "-n2", "--force", &disks[0], &disks[0]];

@@ -130,7 +130,7 @@ fn a_volume_is_dumped_whole_and_its_holes_are_holes() {
             "{name} keeps its holes"
         );
         let said = fixture.refusal(&["zfs", "dump", name, file.to_str().expect("a path")]);
-        assert!(said.contains("File exists; name another, or add --force"), "{said}");
+        assert!(said.contains("File exists; name another, or add --overwrite"), "{said}");
         std::fs::remove_file(&file).expect("removed");
         dumped += 1;
     }

@@ -1,6 +1,6 @@
 //! `spindle md dump`: a set's whole content, written to a file or to standard output.
 //!
-//! Stretches of zeros become holes in a file. A file that is there is not overwritten without `--force`, and a file
+//! Stretches of zeros become holes in a file. A file that is there is not overwritten without `--overwrite`, and a file
 //! gets its name when it is whole ([`sink`]).
 
 mod sink;
@@ -36,8 +36,8 @@ pub struct DumpArgs {
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
     /// Overwrite a file or block device that is there
-    #[arg(long, visible_alias = "overwrite")]
-    force: bool,
+    #[arg(long)]
+    overwrite: bool,
     #[command(flatten)]
     opening: OpeningArgs,
 }
@@ -56,7 +56,7 @@ pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let array = open(&runtime, choice, args.opening.options())?;
     let sink = match args.file.as_os_str() == "-" {
         true => Sink::stream()?,
-        false => Sink::open(&args.file, args.force)?,
+        false => Sink::open(&args.file, args.overwrite)?,
     };
     copy(&runtime, &array, sink, &args.file)
 }

@@ -25,8 +25,8 @@ pub struct DumpArgs {
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
     /// Overwrite a file or block device that is there
-    #[arg(long, visible_alias = "overwrite")]
-    force: bool,
+    #[arg(long, visible_alias = "force")]
+    overwrite: bool,
     /// Go on past what can't be read, with zeros in its place; it is listed at the end
     #[arg(long)]
     skip_damaged: bool,
@@ -53,7 +53,7 @@ pub fn run(args: &DumpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     let mut sink = match args.file.as_os_str() == "-" {
         true => Sink::stream()?,
-        false => Sink::open(&args.file, args.force)?,
+        false => Sink::open(&args.file, args.overwrite)?,
     };
     let (path, rt, name) = (args.file.clone(), session.rt(), of.name().to_owned());
     let skips = args.skip_damaged;

@@ -52,7 +52,7 @@ impl Sink {
             |error: Error| Failure::failed(format!("creating {}: {error}", path.display()));
         let is_there = path.symlink_metadata().is_ok();
         if is_there && !force {
-            let text = "File exists; name another, or add --force";
+            let text = "File exists; name another, or add --overwrite";
             return Err(Failure::failed(format!("creating {}: {text}", path.display())));
         }
         if is_there && !path.is_file() {
