@@ -73,6 +73,54 @@ fn a_damaged_file_is_named_and_the_status_says_so() {
     assert!(text.contains("these can't be had") && text.contains(":/"), "{text}");
 }
 
+/// What could break: a table in other words than `zpool status`, and nothing that says what to do about a failing disk.
+#[test]
+fn what_was_rebuilt_is_told_with_advice_in_the_table_of_zpool_status() {
+    let Some(folder) = fixture("corrupt-z1") else { return };
+    let output = spindle(folder.path(), &["scrub", "--read-only", "t_corrupt_z1"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(
+        text.contains("action: 1 device returned wrong data or none, and all of it was rebuilt"),
+        "{text}"
+    );
+    let status = spindle(folder.path(), &["status", "t_corrupt_z1"]);
+    let status = String::from_utf8_lossy(&status.stdout);
+    let without_counts = |text: &str| -> Vec<Vec<String>> {
+        let lines =
+            text.lines().skip_while(|line| !line.contains("NAME")).take_while(|l| !l.is_empty());
+        lines.map(|line| line.split_whitespace().take(2).map(str::to_owned).collect()).collect()
+    };
+    assert_eq!(without_counts(&text), without_counts(&status));
+    assert!(text.contains("READ WRITE CKSUM") && without_counts(&text).len() > 4, "{text}");
+}
+
+/// What could break: only the snapshot is named through which the block was read, and the file system that has it too is
+/// taken for whole.
+#[test]
+fn every_dataset_that_has_a_damaged_block_is_named() {
+    use std::os::unix::fs::FileExt;
+    let Some(folder) = fixture("z2-5") else { return };
+    for disk in ["disk0.raw", "disk1.raw"] {
+        std::fs::remove_file(folder.path().join(disk)).expect("it is removed");
+    }
+    let disk = std::fs::File::options().write(true).open(folder.path().join("disk3.raw"));
+    let disk = disk.expect("it opens");
+    for at in (0x44_0000..0x4d_0000).step_by(64 << 10) {
+        disk.write_all_at(&[0xde, 0xad].repeat(2048), at).expect("overwritten");
+    }
+    let output = spindle(folder.path(), &["scrub", "--read-only", "t_z2_5"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let of = |dataset: &str| -> Vec<String> {
+        let lines = text.lines().filter_map(|line| line.trim().strip_prefix(dataset));
+        lines.map(str::to_owned).collect()
+    };
+    let (snapshot, head) = (of("t_z2_5/plain@s1:"), of("t_z2_5/plain:"));
+    assert!(!snapshot.is_empty() && !head.is_empty(), "{text}");
+    assert!(head.iter().any(|line| snapshot.contains(line)), "{text}");
+}
+
 #[test]
 fn blocks_are_counted_in_the_form_of_zdb() {
     let Some(folder) = fixture("two-mirror") else { return };

@@ -28,7 +28,7 @@ mod serve;
 pub mod sources;
 mod words;
 
-pub use dump::{Progress, Sink};
+pub use dump::{Progress, Sink, told};
 
 use crate::commands::Failure;
 use clap::{Args, Subcommand};

@@ -9,6 +9,8 @@
 
 mod copying;
 mod damage;
+mod copying_children;
+mod copying_damage;
 mod fixture;
 mod mounting;
 mod reading;

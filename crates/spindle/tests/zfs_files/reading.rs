@@ -83,6 +83,29 @@ fn stat_tells_attributes_lists_of_access_and_holes() {
 }
 
 #[test]
+fn ls_shows_directories_themselves_and_sizes_for_people() {
+    let Some(fixture) = Fixture::unpack("single") else { return };
+    let listed = |arguments: &[&str]| {
+        let all = [&["zfs", "ls"], arguments].concat();
+        String::from_utf8(fixture.prints(&all)).expect("UTF-8")
+    };
+    assert_eq!(listed(&["-d", "t_single:files"]), "files\n");
+    assert_eq!(listed(&["-d", "t_single:"]), "/\n");
+    let line = listed(&["-ld", "t_single:files"]);
+    assert!(line.starts_with('d') && line.ends_with(" files\n"), "{line}");
+    let size = listed(&["-l", "t_single:files/random"]);
+    let size: u64 = size.split_whitespace().nth(4).expect("a size").parse().expect("a number");
+    let human = listed(&["-lh", "t_single:files/random"]);
+    assert!(size >= 1024 && human.split_whitespace().nth(4).expect("a size").len() <= 5, "{human}");
+    let json: Value =
+        serde_json::from_str(&listed(&["-j", "t_single:files/random"])).expect("JSON");
+    let entries = fixture.entries("t_single");
+    let entry = entries.iter().find(|entry| path_of(entry) == "files/random").expect("it is there");
+    assert_eq!(json[0]["modified_ns"], entry["mtime_ns"]);
+    assert!(json[0]["modified"].as_str().expect("a time").ends_with('Z'), "{json}");
+}
+
+#[test]
 fn a_volume_is_dumped_whole_and_its_holes_are_holes() {
     let Some(fixture) = Fixture::unpack("volumes") else { return };
     let target = tempfile::tempdir().expect("a folder");
@@ -90,7 +113,10 @@ fn a_volume_is_dumped_whole_and_its_holes_are_holes() {
     let mut dumped = 0;
     for (name, says) in datasets.iter().filter(|(_, says)| says["sha256"].is_string()) {
         let file = target.path().join("volume");
-        fixture.prints(&["zfs", "dump", name, file.to_str().expect("a path")]);
+        let done = fixture.output(&["zfs", "dump", name, file.to_str().expect("a path")]);
+        let said = String::from_utf8_lossy(&done.stderr);
+        let told = format!("written to {}", file.display());
+        assert!(done.status.success() && said.contains(&told), "{said}");
         assert_eq!(Some(&*digest_of(&file)), says["sha256"].as_str(), "{name}");
         let piped = fixture.prints(&["zfs", "dump", name, "-"]);
         assert_eq!(Some(&*digest(&piped)), says["sha256"].as_str(), "{name}");
@@ -104,7 +130,7 @@ fn a_volume_is_dumped_whole_and_its_holes_are_holes() {
             "{name} keeps its holes"
         );
         let said = fixture.refusal(&["zfs", "dump", name, file.to_str().expect("a path")]);
-        assert!(said.contains("File exists"), "{said}");
+        assert!(said.contains("File exists; name another, or add --overwrite"), "{said}");
         std::fs::remove_file(&file).expect("removed");
         dumped += 1;
     }

@@ -1,7 +1,11 @@
 //! `spindle md dump`: a set's whole content, written to a file or to standard output.
 //!
-//! Stretches of zeros become holes in a file. A file that is there is
-//! not overwritten without `--force`; one that was begun and not ended is removed.
+//! Stretches of zeros become holes in a file. A file that is there is not overwritten without `--overwrite`, and a file
+//! gets its name when it is whole ([`sink`]).
+
+mod sink;
+
+pub use sink::Sink;
 
 use super::assemble::{OpeningArgs, open};
 use super::sources;
@@ -11,10 +15,8 @@ use ::md::assemble::OpenArray;
 use clap::Args;
 use host::HostRuntime;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rt::{Device, Request, SgList};
-use std::fs::{File, OpenOptions};
-use std::io::{IsTerminal, Seek, SeekFrom, Write};
-use std::os::fd::AsFd;
+use rt::{Device, Request};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -22,8 +24,6 @@ use stdx::{ByteCount, Offset};
 
 /// Bytes that are read at once: rows of the largest common arrays.
 const PIECE: ByteCount = ByteCount::mib(4);
-/// The unit in which zeros are left out of a file: a file system's block.
-const HOLE: usize = 4096;
 /// Time between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
@@ -42,19 +42,6 @@ pub struct DumpArgs {
     opening: OpeningArgs,
 }
 
-/// Where the bytes go.
-pub enum Sink {
-    /// A pipe: every byte.
-    Stream(File),
-    /// A file or device, and whether it was empty, so that zeros can be left out.
-    Place {
-        /// It.
-        file: File,
-        /// Whether it was empty.
-        sparse: bool,
-    },
-}
-
 /// Carries out the command.
 ///
 /// # Errors
@@ -67,97 +54,15 @@ pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         return Err(Failure::usage(text));
     }
     let array = open(&runtime, choice, args.opening.options())?;
-    let is_stream = args.file.as_os_str() == "-";
-    let was_there = args.file.exists();
-    let sink = if is_stream { Sink::stream()? } else { Sink::open(&args.file, args.overwrite)? };
-    let done = copy(&runtime, &array, sink, &args.file);
-    if done.is_err() && !is_stream && !was_there {
-        // What can't be removed stays; the error says that it is not whole.
-        let _ = std::fs::remove_file(&args.file);
-    }
-    done
+    let sink = match args.file.as_os_str() == "-" {
+        true => Sink::stream()?,
+        false => Sink::open(&args.file, args.overwrite)?,
+    };
+    copy(&runtime, &array, sink, &args.file)
 }
 
 fn is_same(a: &Path, b: &Path) -> bool {
     identity(a).is_some_and(|a| identity(b) == Some(a))
-}
-
-impl Sink {
-    /// Makes a file, or opens one that is there to be overwritten.
-    ///
-    /// # Errors
-    /// It is there and is not to be overwritten, or can't be made.
-    pub fn open(path: &Path, overwrite: bool) -> Result<Sink, Failure> {
-        let is_file = !path.exists() || path.is_file();
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(!overwrite).create(overwrite).truncate(overwrite && is_file);
-        let file = options.open(path).map_err(|error| {
-            let mend = match error.kind() {
-                std::io::ErrorKind::AlreadyExists => "; name another, or add --overwrite",
-                _ => "",
-            };
-            Failure::failed(format!("creating {}: {error}{mend}", path.display()))
-        })?;
-        Ok(Sink::Place { file, sparse: is_file })
-    }
-
-    /// Standard output. Not through std's buffer, which would look for the last line end of each piece.
-    ///
-    /// # Errors
-    /// It is closed.
-    pub fn stream() -> Result<Sink, Failure> {
-        let out = std::io::stdout().as_fd().try_clone_to_owned();
-        let out = out.map_err(|error| Failure::failed(format!("standard output: {error}")))?;
-        Ok(Sink::Stream(out.into()))
-    }
-
-    /// Writes on.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn write(&mut self, data: &SgList) -> std::io::Result<()> {
-        for piece in data.pieces() {
-            match self {
-                Sink::Stream(out) => out.write_all(piece.bytes())?,
-                Sink::Place { file, sparse: false } => file.write_all(piece.bytes())?,
-                Sink::Place { file, sparse: true } => write_sparse(file, piece.bytes())?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes all of it durable; `size` is how long it is with zeros at its end.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn finish(&mut self, size: u64) -> std::io::Result<()> {
-        match self {
-            Sink::Stream(_) => Ok(()),
-            Sink::Place { file, sparse } => {
-                if *sparse {
-                    file.set_len(size)?;
-                }
-                file.sync_all()
-            }
-        }
-    }
-}
-
-/// Writes what is not zero, and passes over the rest.
-fn write_sparse(file: &mut File, mut bytes: &[u8]) -> std::io::Result<()> {
-    let is_hole = |block: &[u8]| block.iter().all(|byte| *byte == 0);
-    while !bytes.is_empty() {
-        let first = is_hole(&bytes[..HOLE.min(bytes.len())]);
-        let blocks = bytes.chunks(HOLE).take_while(|block| is_hole(block) == first).count();
-        let (run, rest) = bytes.split_at((blocks * HOLE).min(bytes.len()));
-        if first {
-            file.seek(SeekFrom::Current(run.len() as i64))?;
-        } else {
-            file.write_all(run)?;
-        }
-        bytes = rest;
-    }
-    Ok(())
 }
 
 fn copy(
@@ -167,7 +72,7 @@ fn copy(
     path: &Path,
 ) -> Result<(), Failure> {
     let size = array.geometry().capacity;
-    let (array, path) = (Rc::clone(array), path.to_owned());
+    let (array, path, target) = (Rc::clone(array), path.to_owned(), path.to_owned());
     let failed = move |error: std::io::Error| {
         Failure::failed(format!("writing {}: {error}", path.display()))
     };
@@ -183,9 +88,19 @@ fn copy(
         }
         sink.finish(size.bytes()).map_err(&failed)?;
         progress.finish();
+        say(&told(size.bytes(), &target));
         Ok(())
     };
     runtime.runtime().block_on(copied).expect("I/O on a real device ends")
+}
+
+/// What is said in the end.
+pub fn told(size: u64, target: &Path) -> String {
+    let to = match target.as_os_str() == "-" {
+        true => "standard output".into(),
+        false => target.display().to_string(),
+    };
+    format!("{} written to {to}", ByteCount(size))
 }
 
 /// A bar on a terminal, a line now and then elsewhere.

@@ -7,10 +7,13 @@
 //!
 //! **Going on.** A file is written under a temporary name and renamed when it is whole, with all its attributes; so what
 //! bears its own name with the same size and time is not copied again, and what was begun is continued where it was
-//! last made durable ([`copy`]). Directories get their times when all in them is there.
+//! last made durable ([`copy`]). A copy with zeros for what could not be read bears a mark beside it ([`lost`]), and is made
+//! anew each time. Directories get their times when all in them is there.
 //!
 //! **Staying inside.** Nothing that a pool or the target holds leads out of TARGET
 //! ([`host::directory`]): names with `/`, `.` and `..` are refused, symbolic links are never followed.
+//!
+//! **Children** are datasets of their own: [`children`].
 //!
 //! A file of the target that is one of the pool's devices is never replaced, `--force` or not.
 //!
@@ -20,20 +23,24 @@
 //! Sockets' names are copied, sockets are not. Birth times, flags and NFSv4 lists of access have no place in a Linux
 //! file system; lists that say more than the mode are counted and told.
 
+mod children;
+mod copier;
 mod copy;
+mod lost;
 mod tree;
 
 use super::source::{Session, Source, ViewArgs};
 use crate::commands::{Failure, say};
 use crate::pools::PoolPlace;
 use ::host::directory::{self, Directory, EntryKind};
+use children::Children;
 use clap::Args;
+use copier::{Copier, Stop};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::ByteCount;
-use tree::{Copier, Stop};
 
 /// The name of the mark in a directory that was begun. Its content is what is being copied.
 const MARK: &[u8] = b".spindle-unfinished";
@@ -50,8 +57,18 @@ pub struct CpArgs {
     #[arg(required = true, value_name = "TARGET")]
     target: PathBuf,
     /// Directories too, with all that is in them
-    #[arg(short = 'r', visible_short_alias = 'R')]
+    #[arg(short = 'r', visible_short_aliases = ['R', 'a'], overrides_with = "recursive")]
     recursive: bool,
+    /// With -r: datasets below the one that is copied, too, each into the directory that it covers; of a snapshot their
+    /// snapshots of the same name
+    #[arg(long, requires = "recursive")]
+    children: bool,
+    /// Print the name of each file that is copied
+    #[arg(short = 'v', long)]
+    verbose: bool,
+    /// For cp's sake: times, owners, modes and attributes are always kept
+    #[arg(short = 'p', hide = true)]
+    _preserve: bool,
     /// Replace files that are there and differ
     #[arg(long)]
     force: bool,
@@ -67,6 +84,8 @@ pub struct CpArgs {
 struct Rules {
     force: bool,
     skip_damaged: bool,
+    verbose: bool,
+    children: bool,
 }
 
 /// Carries out the command.
@@ -75,7 +94,8 @@ struct Rules {
 /// With the line to print.
 pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let session = Session::open(place, &args.view)?;
-    let rules = Rules { force: args.force, skip_damaged: args.skip_damaged };
+    let CpArgs { force, skip_damaged, verbose, children, .. } = *args;
+    let rules = Rules { force, skip_damaged, verbose, children };
     let many = args.sources.len() > 1;
     let copier = Rc::new(Copier::new(&session.rt(), rules, session.pools.disks().identities()));
     if !directory::is_root() {
@@ -92,7 +112,11 @@ pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let place = Place::of(&args.target, &source, node.is_directory(), many)?;
         let (copier, its) = (Rc::clone(&copier), Rc::clone(&source));
         copier.begin(&its, &node);
-        let done = session.wait(async move { copier.copy(&its, node, place).await });
+        let children = match node.is_directory() {
+            true => Children::of(&session, &source, &copier),
+            false => Children::default(),
+        };
+        let done = session.wait(async move { copier.copy(&its, node, place, &children).await });
         match done {
             Ok(()) => {}
             Err(Stop::Full(text)) => return Err(Failure::failed(text)),

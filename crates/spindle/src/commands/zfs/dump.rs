@@ -1,13 +1,13 @@
 //! `spindle zfs dump`: a volume's whole content, written to a file or to standard output.
 //!
 //! What the pool does not store becomes holes in a file. As `md dump` has it, a file that is there is not overwritten
-//! without being told, and one that was begun and not ended is removed. A block that can't be read ends it, or with
+//! without being told, and a file gets its name when it is whole. A block that can't be read ends it, or with
 //! `--skip-damaged` is left as zeros and told of.
 
 use super::cat::write_zeros;
 use super::pieces::{Piece, Pieces};
 use super::source::{Session, ViewArgs};
-use crate::commands::md::{Progress, Sink};
+use crate::commands::md::{Progress, Sink, told};
 use crate::commands::{Failure, say};
 use crate::disks::identity;
 use crate::pools::PoolPlace;
@@ -25,8 +25,8 @@ pub struct DumpArgs {
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
     /// Overwrite a file or block device that is there
-    #[arg(long, visible_alias = "overwrite")]
-    force: bool,
+    #[arg(long, visible_alias = "force")]
+    overwrite: bool,
     /// Go on past what can't be read, with zeros in its place; it is listed at the end
     #[arg(long)]
     skip_damaged: bool,
@@ -51,11 +51,9 @@ pub fn run(args: &DumpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let text = format!("{} is one of the devices: name another file", args.file.display());
         return Err(Failure::usage(text));
     }
-    let is_stream = args.file.as_os_str() == "-";
-    let was_there = args.file.exists();
-    let mut sink = match is_stream {
+    let mut sink = match args.file.as_os_str() == "-" {
         true => Sink::stream()?,
-        false => Sink::open(&args.file, args.force)?,
+        false => Sink::open(&args.file, args.overwrite)?,
     };
     let (path, rt, name) = (args.file.clone(), session.rt(), of.name().to_owned());
     let skips = args.skip_damaged;
@@ -75,7 +73,7 @@ pub fn run(args: &DumpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             let len = piece.len();
             match piece {
                 Piece::Data(data) => sink.write(&data).map_err(wrong)?,
-                Piece::Hole(len) => skip(&mut sink, len).map_err(wrong)?,
+                Piece::Hole(len) => sink.skip(len, write_zeros).map_err(wrong)?,
                 Piece::Damaged(_, error) if !skips => {
                     let text = "--skip-damaged goes on with zeros in its place";
                     return Err(Failure::failed(format!("{name}: {error}; {text}")));
@@ -86,13 +84,14 @@ pub fn run(args: &DumpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
                         "spindle: {name}: bytes {at} to {} can't be read: {error}",
                         at + len
                     ));
-                    skip(&mut sink, len).map_err(wrong)?;
+                    sink.skip(len, write_zeros).map_err(wrong)?;
                 }
             }
             progress.advance(len);
         }
         sink.finish(size).map_err(wrong)?;
         progress.finish();
+        say(&format!("{name}: {}", told(size, &path)));
         Ok(lost)
     });
     match done {
@@ -101,24 +100,6 @@ pub fn run(args: &DumpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             "{}: {lost} bytes are zeros for what can't be read",
             of.name()
         ))),
-        Err(failure) => {
-            if !is_stream && !was_there {
-                // What can't be removed stays; the error says that it is not whole.
-                let _ = std::fs::remove_file(&args.file);
-            }
-            Err(failure)
-        }
-    }
-}
-
-/// Leaves so many bytes as zeros.
-fn skip(sink: &mut Sink, len: u64) -> std::io::Result<()> {
-    use std::io::Seek;
-    match sink {
-        Sink::Stream(out) => write_zeros(out, len),
-        Sink::Place { file, sparse: false } => write_zeros(file, len),
-        Sink::Place { file, sparse: true } => {
-            file.seek(std::io::SeekFrom::Current(i64::try_from(len).unwrap_or(i64::MAX))).map(drop)
-        }
+        Err(failure) => Err(failure),
     }
 }

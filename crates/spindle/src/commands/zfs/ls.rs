@@ -5,9 +5,10 @@
 
 use super::show;
 use super::source::{Session, Source, ViewArgs, complain};
-use crate::commands::{Failure, print};
+use crate::commands::{Failure, print, say};
 use crate::pools::PoolPlace;
 use ::zfs::ZfsError;
+use ::zfs::show as zfs_show;
 use ::zfs::zpl::{FileSystem, Name, Node};
 use clap::Args;
 use futures_util::stream::{self, StreamExt};
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
+use std::rc::Rc;
 use zfs_format::zpl::directory::FileKind;
 
 /// Files whose attributes are asked for at once.
@@ -24,6 +26,7 @@ const DEPTH_MAX: usize = 1024;
 
 /// What `ls` takes.
 #[derive(Args)]
+#[command(disable_help_flag = true)]
 pub struct LsArgs {
     /// Files and directories; DATASET: is its root
     #[arg(required = true, value_name = "DATASET[@SNAPSHOT]:PATH")]
@@ -37,11 +40,20 @@ pub struct LsArgs {
     /// Names that begin with a point, too
     #[arg(short = 'a')]
     all: bool,
+    /// Directories themselves, not what is in them
+    #[arg(short = 'd', conflicts_with = "recursive")]
+    itself: bool,
+    /// With -l: sizes for people
+    #[arg(short = 'h')]
+    human: bool,
     /// As JSON
     #[arg(short = 'j', long)]
     json: bool,
     #[command(flatten)]
     view: ViewArgs,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
 }
 
 /// A line of the list.
@@ -92,9 +104,13 @@ struct Lister<'a> {
 impl Lister<'_> {
     fn argument(&self, argument: &OsString, listed: &mut Vec<Value>) -> Result<(), Failure> {
         let source = self.session.source(argument)?;
-        let node = self.session.node(&source, !self.args.long || source.content)?;
-        if !node.is_directory() {
-            let name = source.path.clone();
+        let follows = source.content || !self.args.long && !self.args.itself;
+        let node = self.session.node(&source, follows)?;
+        if !node.is_directory() || self.args.itself {
+            let name = match source.path.is_empty() {
+                true => b"/".to_vec(),
+                false => source.path.clone(),
+            };
             let (files, number) = (source.files.clone(), node.number());
             let line =
                 self.session.wait(async move { line(&files, name, number, None, true).await });
@@ -116,7 +132,7 @@ impl Lister<'_> {
                     let (node, _) = line.node.as_ref()?;
                     let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
                     let below = [&path[..], separator, &line.name].concat();
-                    let goes_on = node.is_directory() && line.name != b"." && line.name != b"..";
+                    let goes_on = node.is_directory() && !is_own(&line.name);
                     goes_on.then(|| (depth + 1, below, node.clone()))
                 });
                 let below: Vec<_> = below.collect();
@@ -162,6 +178,9 @@ impl Lister<'_> {
             Ok::<_, ZfsError>(lines.buffered(FILES_AT_ONCE).collect::<Vec<_>>().await)
         });
         let read = read.map_err(|error| source.failed(path, error))?;
+        if read.iter().all(|line| line.as_ref().is_ok_and(|line| is_own(&line.name))) {
+            self.tell_of_child(source, path);
+        }
         let keep = |line: Result<Line, (Vec<u8>, u64, Option<FileKind>, ZfsError)>| match line {
             Ok(line) => line,
             Err((name, number, kind, error)) => {
@@ -171,6 +190,18 @@ impl Lister<'_> {
             }
         };
         Ok(read.into_iter().map(keep).collect())
+    }
+
+    /// Says that an empty directory is where a dataset belongs, if it is.
+    fn tell_of_child(&self, source: &Source, path: &[u8]) {
+        let Ok(path) = std::str::from_utf8(path) else { return };
+        let name = format!("{}/{path}", source.of.directory.name);
+        let (spa, called) = (Rc::clone(&source.of.spa), name.clone());
+        // What can't be looked up is no reason to fail: the directory was listed.
+        let found = self.session.wait(async move { spa.dsl().find_directory(&called).await });
+        if !path.is_empty() && matches!(found, Ok(Some(_))) {
+            say(&format!("note: dataset {name} belongs there: its files are in {name}:"));
+        }
     }
 
     fn print(
@@ -202,7 +233,9 @@ impl Lister<'_> {
         let links = width(&|node| node.attributes.links);
         let user = width(&|node| node.attributes.user.id().into());
         let group = width(&|node| node.attributes.group.id().into());
-        let size = width(&|node| node.attributes.size).max(8);
+        // What is shown for people has five letters at the most.
+        let widest = if self.args.human { 5 } else { width(&|node| node.attributes.size) };
+        let size = widest.max(8);
         for line in &lines {
             if self.args.long {
                 let columns = match &line.node {
@@ -214,6 +247,7 @@ impl Lister<'_> {
                                 let (major, minor) = a.device_numbers();
                                 format!("{major}, {minor}")
                             }
+                            _ if self.args.human => zfs_show::bytes(a.size),
                             _ => a.size.to_string(),
                         };
                         let (uid, gid, modified) =
@@ -245,6 +279,11 @@ impl Lister<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a name is the directory's own.
+fn is_own(name: &[u8]) -> bool {
+    name == b"." || name == b".."
 }
 
 /// A line, with the file's attributes and link if they are needed.
@@ -281,7 +320,8 @@ fn json_of(line: &Line, dataset: &str, directory: &str) -> Value {
         value["uid"] = a.user.id().into();
         value["gid"] = a.group.id().into();
         value["size"] = a.size.into();
-        value["modified"] = show::moment(a.modified).into();
+        value["modified"] = show::moment_utc(a.modified).into();
+        value["modified_ns"] = show::moment_ns(a.modified).into();
         value["target"] = target.as_deref().map(show::text).into();
     }
     value

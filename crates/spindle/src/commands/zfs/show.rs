@@ -98,6 +98,16 @@ pub fn moment(moment: Moment) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{nanoseconds:09}")
 }
 
+/// A moment as date and time with its zone, for programs.
+pub fn moment_utc(at: Moment) -> String {
+    moment(at) + "Z"
+}
+
+/// A moment as nanoseconds since 1970; nothing where they don't fit 64 bits (before 1677, after 2262).
+pub fn moment_ns(at: Moment) -> Option<i64> {
+    at.seconds.checked_mul(1_000_000_000)?.checked_add(at.nanoseconds.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +126,9 @@ mod tests {
         assert_eq!(at(-1, 0), "1969-12-31 23:59:59.000000000");
         assert_eq!(at(-2_208_988_800, 0), "1900-01-01 00:00:00.000000000");
         assert_eq!(at(4_102_444_800, 0), "2100-01-01 00:00:00.000000000");
+        let before = Moment { seconds: -1, nanoseconds: 7 };
+        assert_eq!(moment_utc(before), "1969-12-31 23:59:59.000000007Z");
+        assert_eq!(moment_ns(before), Some(-999_999_993));
+        assert_eq!(moment_ns(Moment { seconds: i64::MAX, nanoseconds: 0 }), None);
     }
 }

@@ -1,22 +1,27 @@
 //! `zpool scrub --read-only`: every copy of every block is read and checked; nothing is written.
 //!
 //! While it runs it shows its rate and the time left; in the end what it scanned, errors by device, and what is damaged, by the
-//! names of datasets and files. The status is 1 if anything can't be had, 0 also where some copies are wrong and others
+//! names of datasets and files: of all that have the damaged block ([`sharing`]). The status is 1 if anything can't be had, 0 also where some copies are wrong and others
 //! stand in for them: the table of devices shows that.
 
+mod sharing;
+
 use super::opened;
+use super::tree::{self, Devices, Naming};
 use crate::commands::progress::BytesProgress;
 use crate::commands::{Failure, print};
 use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use lab::report::printable;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use sharing::Sharing;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::rc::Rc;
 use zfs::show;
 use zfs::spa::Spa;
+use zfs::spa::health::{self, VdevHealth as PoolHealth};
 use zfs::spa::scrub::{Scrubbed, path_of};
 use zfs::zpl::FileSystem;
 use zfs_format::vdev::VdevKind;
@@ -33,6 +38,9 @@ pub struct ScrubArgs {
     /// The pool
     pool: String,
 }
+
+/// Characters of the column of names at least, as `zpool status` has it.
+const NAME_MIN: usize = 10;
 
 /// A damaged block, named.
 struct Named {
@@ -60,16 +68,20 @@ pub fn run(args: &ScrubArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         (scrubbed, bar.finish())
     });
     let pool = Rc::clone(&spa);
-    let (scrubbed, named) = pools.wait(async move {
-        let named = named(&pool, &scrubbed).await;
-        (scrubbed, named)
+    let present: BTreeSet<u64> = found.members.keys().copied().collect();
+    let (scrubbed, named, is_cut, health) = pools.wait(async move {
+        let (named, is_cut) = named(&pool, &scrubbed).await;
+        let health = pool.classified().await.map(|root| health::of_pool(&root, &present, false));
+        (scrubbed, named, is_cut, health)
     });
+    let health = health.map_err(|error| Failure::failed(format!("'{}': {error}", spa.name)))?;
     let report = spa.tree().report();
     let whole = scrubbed.is_whole();
     if args.json {
         print(&as_json(&spa, &scrubbed, &named, &report, took, &names))?;
     } else {
-        print(&as_text(&spa, &scrubbed, &named, &report, took, &names))?;
+        let about = About { spa: &spa, scrubbed: &scrubbed, named: &named, is_cut, took };
+        print(&as_text(&about, &report, &health, &names))?;
     }
     match whole {
         true => Ok(()),
@@ -77,16 +89,24 @@ pub fn run(args: &ScrubArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Finds names for what is damaged.
-async fn named(spa: &Spa, scrubbed: &Scrubbed) -> Vec<Named> {
+/// Finds names for what is damaged, by all datasets that have it; and whether there may be more of those.
+async fn named(spa: &Spa, scrubbed: &Scrubbed) -> (Vec<Named>, bool) {
     if scrubbed.damaged.is_empty() {
-        return Vec::new();
+        return (Vec::new(), false);
     }
     let datasets = spa.dataset_names().await;
+    let known = scrubbed.damaged.iter().map(|damaged| damaged.at).collect();
+    let mut sharing = Sharing::new(spa, &datasets, known);
+    let mut all = Vec::with_capacity(scrubbed.damaged.len());
+    for damaged in &scrubbed.damaged {
+        all.push((damaged.at, damaged));
+        all.extend(sharing.others(damaged.at).await.into_iter().map(|at| (at, damaged)));
+    }
+    all.sort_by_key(|(at, _)| *at);
+    let is_cut = sharing.is_cut();
     let (mut systems, mut paths) = (BTreeMap::new(), BTreeMap::new());
     let mut named = Vec::with_capacity(scrubbed.damaged.len());
-    for damaged in &scrubbed.damaged {
-        let at = damaged.at;
+    for (at, damaged) in all {
         let dataset = datasets.get(&at.objset).cloned();
         let dataset = dataset.unwrap_or_else(|| format!("dataset {}", at.objset));
         if let Entry::Vacant(place) = systems.entry(at.objset) {
@@ -111,7 +131,7 @@ async fn named(spa: &Spa, scrubbed: &Scrubbed) -> Vec<Named> {
             why: damaged.kind.to_string(),
         });
     }
-    named
+    (named, is_cut)
 }
 
 /// The file system of this name; nothing where it is none, or can't be had.
@@ -170,27 +190,86 @@ fn state(health: VdevHealth) -> String {
     }
 }
 
-fn write_vdev(out: &mut String, vdev: &VdevReport, depth: usize, names: &BTreeMap<u64, String>) {
-    let name = format!("{:1$}{2}", "", depth * 2, name_of(vdev, names));
-    let health = state(vdev.health);
-    let (read, checksum) = (vdev.errors.read, vdev.errors.checksum);
-    let _ = writeln!(out, "\t{name:<40} {health:<12} {read:>6} {checksum:>6}");
-    vdev.children.iter().for_each(|child| write_vdev(out, child, depth + 1, names));
+/// What the text is about.
+struct About<'a> {
+    spa: &'a Spa,
+    scrubbed: &'a Scrubbed,
+    named: &'a [Named],
+    /// Whether not all datasets were looked at that may have the damaged blocks.
+    is_cut: bool,
+    took: std::time::Duration,
+}
+
+/// Errors of a vdev and those below it, by their GUIDs: reads that failed and wrong checksums.
+fn errors_of(report: &[VdevReport], into: &mut BTreeMap<u64, (u64, u64)>) {
+    for vdev in report {
+        into.insert(vdev.guid, (vdev.errors.read, vdev.errors.checksum));
+        errors_of(&vdev.children, into);
+    }
+}
+
+/// Devices that failed to give what they should have.
+fn wrong_leaves(report: &[VdevReport]) -> usize {
+    let wrong = |vdev: &VdevReport| match vdev.children.is_empty() {
+        true => usize::from(vdev.errors.read > 0 || vdev.errors.checksum > 0),
+        false => wrong_leaves(&vdev.children),
+    };
+    report.iter().map(wrong).sum()
+}
+
+/// The lines of the vdevs, as `zpool status` has them.
+struct Table<'a> {
+    width: usize,
+    errors: BTreeMap<u64, (u64, u64)>,
+    devices: &'a Devices,
+    naming: Naming,
+}
+
+impl Table<'_> {
+    fn line(&self, out: &mut String, name: &str, state: &str, depth: usize, counts: [&str; 3]) {
+        let width = self.width.saturating_sub(depth);
+        let [read, write, checksum] = counts;
+        let _ = writeln!(
+            out,
+            "\t{:depth$}{name:<width$}  {state:<8} {read:>5} {write:>5} {checksum:>5}",
+            ""
+        );
+    }
+
+    fn vdev(&self, out: &mut String, node: &PoolHealth, depth: usize) {
+        if matches!(node.vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole) {
+            return;
+        }
+        let name = tree::name(&node.vdev, node.children.len(), self.devices, self.naming);
+        let (read, checksum) = self.errors.get(&node.vdev.guid).copied().unwrap_or_default();
+        let (read, checksum) = (show::count(read), show::count(checksum));
+        self.line(out, &name, node.health.name(), depth, [&read, "0", &checksum]);
+        node.children.iter().for_each(|child| self.vdev(out, child, depth + 2));
+    }
 }
 
 fn as_text(
-    spa: &Spa,
-    scrubbed: &Scrubbed,
-    named: &[Named],
+    about: &About<'_>,
     report: &[VdevReport],
-    took: std::time::Duration,
-    names: &BTreeMap<u64, String>,
+    health: &PoolHealth,
+    devices: &Devices,
 ) -> String {
+    let About { spa, scrubbed, named, is_cut, took } = *about;
     let progress = scrubbed.progress;
     let seconds = took.as_secs_f64();
     let rate = show::bytes((progress.allocated as f64 / seconds.max(0.001)) as u64);
     let mut out = String::new();
-    let _ = writeln!(out, "  pool: {}", spa.name);
+    let _ = writeln!(out, "  pool: {}\n state: {}", spa.name, health.health.name());
+    let wrong = wrong_leaves(report);
+    if scrubbed.is_whole() && wrong > 0 {
+        let devices = if wrong == 1 { "1 device".to_owned() } else { format!("{wrong} devices") };
+        let _ = writeln!(
+            out,
+            "action: {devices} returned wrong data or none, and all of it was rebuilt from the others: replace what is failing, \
+             or run 'zpool scrub {}' where the pool is in use, which mends it",
+            spa.name
+        );
+    }
     let _ = writeln!(
         out,
         "  scan: read-only scrub checked {} in {} blocks in {seconds:.1} s ({rate}/s), {} damaged",
@@ -198,9 +277,14 @@ fn as_text(
         progress.blocks,
         scrubbed.damaged_count
     );
-    let _ =
-        writeln!(out, "config:\n\n\t{:<40} {:<12} {:>6} {:>6}", "NAME", "STATE", "READ", "CKSUM");
-    report.iter().for_each(|vdev| write_vdev(&mut out, vdev, 0, names));
+    let naming = Naming { missing_by_guid: true, ..Naming::default() };
+    let width = tree::width(health, Some(&spa.name), 0, devices, naming).max(NAME_MIN);
+    let mut table = Table { width, errors: BTreeMap::new(), devices, naming };
+    errors_of(report, &mut table.errors);
+    out.push_str("config:\n\n");
+    table.line(&mut out, "NAME", "STATE", 0, ["READ", "WRITE", "CKSUM"]);
+    table.line(&mut out, &spa.name, health.health.name(), 0, ["0", "0", "0"]);
+    health.children.iter().for_each(|top| table.vdev(&mut out, top, 2));
     out.push('\n');
     if scrubbed.is_whole() {
         let _ = writeln!(out, "errors: No known data errors");
@@ -210,9 +294,13 @@ fn as_text(
     for one in named {
         let _ = writeln!(out, "\t{}: {}", one.place(), one.why);
     }
-    if scrubbed.damaged_count > named.len() as u64 {
-        let more = scrubbed.damaged_count - named.len() as u64;
-        let _ = writeln!(out, "\tand {more} more");
+    if is_cut {
+        let _ =
+            writeln!(out, "\tand perhaps the same blocks in other snapshots, which are too many");
+    }
+    let told = scrubbed.damaged.len() as u64;
+    if scrubbed.damaged_count > told {
+        let _ = writeln!(out, "\tand {} more", scrubbed.damaged_count - told);
     }
     for error in &scrubbed.hidden {
         let _ = writeln!(out, "\tnot visited, below: {error}");

@@ -12,7 +12,8 @@
 
 use super::super::pieces::{Piece, Pieces};
 use super::super::source::Source;
-use super::tree::{Copier, Stop, Trouble};
+use super::copier::{Copier, Stop, Trouble};
+use super::lost::Lost;
 use ::host::directory::{self, Directory, EntryKind, FileTimes};
 use ::zfs::zpl::Node;
 use ::zfs::zpl::attributes::{Attributes, Moment};
@@ -32,8 +33,8 @@ pub(super) fn times(attributes: &Attributes) -> FileTimes {
     FileTimes { accessed: time(attributes.accessed), modified: time(attributes.modified) }
 }
 
-/// The name under which a file is written.
-fn temporary(source: &Source, node: &Node) -> Vec<u8> {
+/// What a file is, in a name: what is written for it until it is whole begins with it.
+pub(super) fn stem(source: &Source, node: &Node) -> String {
     let a = &node.attributes;
     let words = [
         source.of.spa.guid,
@@ -46,7 +47,7 @@ fn temporary(source: &Source, node: &Node) -> Vec<u8> {
         a.changed.nanoseconds.into(),
     ];
     let hash = told_apart(words.iter().flat_map(|word| word.to_le_bytes()));
-    format!(".spindle-{}-{hash:016x}.part", node.number()).into_bytes()
+    format!(".spindle-{}-{hash:016x}", node.number())
 }
 
 /// FNV-1a, 64 bits: it tells apart, and guards against nothing.
@@ -64,42 +65,71 @@ impl Copier {
         node: &Node,
         into: &Directory,
         name: &[u8],
+        replace: bool,
     ) -> Result<(), Trouble> {
-        let part = temporary(source, node);
+        let part = format!("{}.part", stem(source, node)).into_bytes();
         let (mut file, from) = begin(into, &part)?;
+        let mut lost = Lost::open(source, node, into, name, from)?;
         // What lies there already was copied before.
-        self.progress(from);
-        let written = self.content(source, path, node, &mut file, from).await;
-        let damaged = match written {
-            Ok(damaged) => damaged,
+        self.progress(lost.good());
+        let written = self.content(source, path, node, &mut file, &mut lost).await;
+        match written {
+            Ok(()) => {}
             Err(Trouble::Stop(stop)) => return Err(Trouble::Stop(stop)),
             Err(trouble) => {
                 // The rest can't be had, so there is nothing to go on with. What can't be removed stays.
                 let _ = into.remove(&part);
                 return Err(trouble);
             }
-        };
+        }
         let size = node.attributes.size;
         file.set_len(size)?;
         self.attributes(source, path, node, &file).await?;
+        let damaged = !lost.found().is_empty();
         if size >= DURABLE_BYTES || damaged {
             file.sync_data()?;
         }
-        into.rename(&part, name, self.rules.force)?;
-        if damaged { Err(Trouble::Told) } else { Ok(()) }
+        // The mark stands before the name does: without it the zeros would be taken for the file.
+        self.stop_if_full(lost.settle())?;
+        into.rename(&part, name, self.rules.force || replace)?;
+        if damaged {
+            return Err(Trouble::Told);
+        }
+        Ok(lost.remove()?)
     }
 
-    /// Writes a file's content from there on. True where some of it could not be had, and is told.
+    /// Writes a file's content: again what could not be read when it was begun, then from where it goes on. What can't be
+    /// had is told.
     async fn content(
         &self,
         source: &Source,
         path: &[u8],
         node: &Node,
         file: &mut File,
+        lost: &mut Lost,
+    ) -> Result<(), Trouble> {
+        for (from, until) in lost.earlier() {
+            self.stretch(node, file, lost, from, until).await?;
+        }
+        let good = lost.good();
+        self.stretch(node, file, lost, good, node.attributes.size).await?;
+        for (from, until) in lost.found() {
+            let text = format!("bytes {from} to {until} can't be read, and are zeros in the copy");
+            self.complain(&source.about(path, text));
+        }
+        Ok(())
+    }
+
+    /// Writes the bytes from there to there.
+    async fn stretch(
+        &self,
+        node: &Node,
+        file: &mut File,
+        lost: &mut Lost,
         from: u64,
-    ) -> Result<bool, Trouble> {
-        let mut pieces = Pieces::new(&self.rt, node.object(), from, node.attributes.size);
-        let mut lost: Vec<(u64, u64)> = Vec::new();
+        until: u64,
+    ) -> Result<(), Trouble> {
+        let mut pieces = Pieces::new(&self.rt, node.object(), from, until);
         let mut durable = from;
         file.seek(SeekFrom::Start(from))?;
         while let Some((at, piece)) = pieces.next().await {
@@ -118,25 +148,18 @@ impl Copier {
                         let mend = "--skip-damaged copies the rest";
                         return Err(Trouble::Failed(format!("{error}; {mend}")));
                     }
-                    match lost.last_mut() {
-                        Some((_, end)) if *end == at => *end = at + len,
-                        _ => lost.push((at, at + len)),
-                    }
+                    self.stop_if_full(lost.add(at, at + len))?;
                     file.seek(SeekFrom::Current(i64::try_from(len).unwrap_or(i64::MAX)))?;
                 }
             }
             self.progress(len);
             let done = at + len;
             if done / STEP_BYTES > durable / STEP_BYTES {
-                self.stop_if_full(file.sync_data())?;
+                self.stop_if_full(lost.sync().and_then(|()| file.sync_data()))?;
                 durable = done;
             }
         }
-        for (from, until) in &lost {
-            let text = format!("bytes {from} to {until} can't be read, and are zeros in the copy");
-            self.complain(&source.about(path, text));
-        }
-        Ok(!lost.is_empty())
+        Ok(())
     }
 
     /// Sets all that is known of a file or directory that is open.

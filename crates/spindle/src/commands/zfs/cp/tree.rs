@@ -2,89 +2,66 @@
 //!
 //! Directories are walked depth first, names in the order of their bytes, with a descriptor for each directory of the way
 //! down, so depth is bounded ([`DEPTH_MAX`]). A file with several names is copied under the first that is met; the
-//! others become hard links, as long as the first is known ([`LINKS_MAX`]). On its way a second task counts what there
-//! is to copy, so that progress can say how long it takes.
+//! others become hard links, as long as the first is known ([`LINKS_MAX`]). What is there already is kept,
+//! but a file whose copy had to do without some of its bytes ([`lost`]) is copied anew.
 
 use super::super::show;
 use super::super::source::Source;
+use super::children::{Child, Children};
+use super::copier::{Copier, Stop, Trouble};
 use super::copy::told_apart;
-use super::{MARK, Place, Rules, bytes, files, mark};
-use crate::commands::{Failure, say};
+use super::{MARK, Place, lost, mark};
 use ::host::directory::{self, Directory, Entry, EntryKind};
 use ::zfs::zpl::attributes::Moment;
-use ::zfs::zpl::{FileSystem, Name, Node};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rt::Rt;
-use std::cell::{Cell, RefCell};
+use ::zfs::zpl::{Name, Node};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, IsTerminal, Write};
-use std::rc::Rc;
-use std::time::{Duration, Instant};
-use zfs_format::zpl::acl::{AclEntry, Who};
+use std::io::{self, Write};
 use zfs_format::zpl::directory::FileKind;
 
 /// Directories in directories that are copied: a descriptor each, and a damaged pool may have them in a circle.
-const DEPTH_MAX: usize = 400;
+pub(super) const DEPTH_MAX: usize = 400;
 /// Files with several names whose first name is remembered. Beyond, further names become files of their own.
-const LINKS_MAX: usize = 1 << 20;
-/// Extended attributes that the target does not take, by name, that are told.
-const LACKS_MAX: usize = 64;
+pub(super) const LINKS_MAX: usize = 1 << 20;
+/// Bytes of a name in a directory of Linux at the most (`NAME_MAX`); ZFS with the feature `longname` has 1023.
+const NAME_BYTES_MAX: usize = 255;
 /// Units in which file systems keep times: ext4 and XFS, NTFS, some network ones, exFAT, ext3.
 const MOMENT_UNITS_NS: [u32; 5] = [1, 100, 1_000, 10_000_000, 1_000_000_000];
-/// Time between two lines where there is no terminal.
-const LINE_EVERY: Duration = Duration::from_secs(10);
-
-/// Why the command ends.
-pub(super) enum Stop {
-    /// There is no room at the target.
-    Full(String),
-}
-
-/// Why a file is not copied.
-pub(super) enum Trouble {
-    /// This is to be told, and the next file is copied.
-    Failed(String),
-    /// It was told.
-    Told,
-    /// The command ends.
-    Stop(Stop),
-}
-
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Trouble {
-        Trouble::Failed(error.to_string())
-    }
-}
 
 /// A name of a file that was copied, from the directory into which it was copied.
 type Below = Vec<Vec<u8>>;
-
-/// See the [module](self).
-pub(super) struct Copier {
-    pub(super) rt: Rt,
-    pub(super) rules: Rules,
-    /// Whether owners can be set.
-    pub(super) root: bool,
-    /// The files that the pool lies on, by device and inode.
-    devices: BTreeSet<(u64, u64)>,
-    bar: ProgressBar,
-    line: Option<Cell<Instant>>,
-    failed: Cell<u64>,
-    copied: Cell<u64>,
-    kept: Cell<u64>,
-    /// Lists of access that say more than the mode.
-    lists: Cell<u64>,
-    /// What extended attributes the target didn't take: how often, and why.
-    lacks: RefCell<BTreeMap<Vec<u8>, (u64, String)>>,
-    /// The top of each copy, to be made durable at the end.
-    tops: RefCell<Vec<Directory>>,
-}
 
 /// What the walk over one source carries.
 struct Walk<'a> {
     source: &'a Source,
     top: &'a Directory,
     links: BTreeMap<u64, Below>,
+    /// Files with several names that were copied anew: their further names give way.
+    anew: BTreeSet<u64>,
+    children: &'a Children,
+    /// Where the root of the source's dataset lies below that of the dataset that was named.
+    prefix: Vec<u8>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(
+        source: &'a Source,
+        top: &'a Directory,
+        children: &'a Children,
+        prefix: Vec<u8>,
+    ) -> Walk<'a> {
+        let (links, anew) = (BTreeMap::new(), BTreeSet::new());
+        Walk { source, top, links, anew, children, prefix }
+    }
+
+    /// A path in the source's dataset, from the root of the dataset that was named.
+    fn whole(&self, path: &[u8]) -> Vec<u8> {
+        join(&self.prefix, path)
+    }
+}
+
+fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
+    let separator: &[u8] = if path.is_empty() || name.is_empty() { b"" } else { b"/" };
+    [path, separator, name].concat()
 }
 
 /// Makes a directory that bears a mark from the first moment that it is seen: without one, the same command would take it
@@ -106,124 +83,19 @@ fn begin(into: &Directory, name: &[u8], mark: &[u8]) -> io::Result<Directory> {
 }
 
 impl Copier {
-    pub(super) fn new(rt: &Rt, rules: Rules, devices: BTreeSet<(u64, u64)>) -> Copier {
-        let terminal = io::stderr().is_terminal();
-        let target =
-            if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(0), target);
-        let style = "{bar:30} {bytes}/{total_bytes} at {bytes_per_sec}, {eta} left";
-        bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
-        Copier {
-            rt: rt.clone(),
-            rules,
-            root: directory::is_root(),
-            devices,
-            bar,
-            line: (!terminal).then(|| Cell::new(Instant::now())),
-            failed: Cell::new(0),
-            copied: Cell::new(0),
-            kept: Cell::new(0),
-            lists: Cell::new(0),
-            lacks: RefCell::default(),
-            tops: RefCell::default(),
-        }
-    }
-
-    /// Counts beside the copying what there is to copy.
-    pub(super) fn begin(&self, source: &Rc<Source>, node: &Node) {
-        let (files, node, bar) = (source.files.clone(), node.clone(), self.bar.clone());
-        self.rt.spawn(async move { count(files, node, bar).await }).detach();
-    }
-
-    /// So many bytes more are there.
-    pub(super) fn progress(&self, bytes_more: u64) {
-        self.bar.inc(bytes_more);
-        let Some(last) = self.line.as_ref().filter(|last| last.get().elapsed() >= LINE_EVERY)
-        else {
-            return;
-        };
-        last.set(Instant::now());
-        let (done, all, left) =
-            (self.bar.position(), self.bar.length().unwrap_or(0), self.bar.eta().as_secs());
-        say(&format!("{} of {} copied, some {left} s left", bytes(done), bytes(all)));
-    }
-
-    /// Tells what went wrong with a file.
-    pub(super) fn complain(&self, text: &str) {
-        self.failed.set(self.failed.get() + 1);
-        let shown = Failure::failed(text).message;
-        self.bar.suspend(|| say(&format!("spindle: {shown}")));
-    }
-
-    /// What is said when there is no room.
-    pub(super) fn full(&self, error: &io::Error) -> String {
-        let copied = files(self.copied.get());
-        format!(
-            "the target is full ({error}) after {copied}; make room, and the same command goes on"
-        )
-    }
-
-    /// Counts an extended attribute that the target does not take. One that is too large for it looks like a full
-    /// target, so it is not taken for one.
-    pub(super) fn lacks(&self, source: &Source, path: &[u8], name: &[u8], error: &io::Error) {
-        let mut lacks = self.lacks.borrow_mut();
-        if lacks.len() < LACKS_MAX || lacks.contains_key(name) {
-            let first = source.about(path, error);
-            lacks.entry(name.to_vec()).or_insert((0, first)).0 += 1;
-        }
-    }
-
-    /// Counts lists of access that say more than the mode.
-    pub(super) fn count_access(&self, list: &[AclEntry]) {
-        if list.iter().any(|entry| matches!(entry.who, Who::Id(_))) {
-            self.lists.set(self.lists.get() + 1);
-        }
-    }
-
-    /// Makes all durable, and says how it went.
-    pub(super) fn end(&self) -> Result<(), Failure> {
-        for top in self.tops.borrow().iter() {
-            let failed = |error| Failure::failed(format!("making the copy durable: {error}"));
-            top.sync_all().map_err(failed)?;
-        }
-        self.bar.finish_and_clear();
-        for (name, (count, first)) in self.lacks.borrow().iter() {
-            let name = show::text(name);
-            say(&format!(
-                "note: the attribute {name} could not be set on {} ({first})",
-                files(*count)
-            ));
-        }
-        if self.lists.get() > 0 {
-            let count = files(self.lists.get());
-            say(&format!(
-                "note: {count} had NFSv4 lists of access, which Linux does not keep: zfs stat shows them"
-            ));
-        }
-        let copied = files(self.copied.get());
-        let kept = match self.kept.get() {
-            0 => String::new(),
-            kept => format!(", {kept} were there already"),
-        };
-        match self.failed.get() {
-            0 => {
-                say(&format!("{copied} copied, {}{kept}", bytes(self.bar.position())));
-                Ok(())
-            }
-            1 => Err(Failure::failed(format!(
-                "{copied} copied{kept}; one thing went wrong, as told above"
-            ))),
-            failed => {
-                let text =
-                    format!("{copied} copied{kept}; {failed} things went wrong, as told above");
-                Err(Failure::failed(text))
-            }
-        }
-    }
-
     /// Copies one source to its place.
-    pub(super) async fn copy(&self, source: &Source, node: Node, place: Place) -> Result<(), Stop> {
-        match self.copy_to(source, node, place).await {
+    pub(super) async fn copy(
+        &self,
+        source: &Source,
+        node: Node,
+        place: Place,
+        children: &Children,
+    ) -> Result<(), Stop> {
+        let done = self.copy_to(source, node, place, children).await;
+        for name in children.unmet() {
+            self.complain(&format!("{name}: what lies above it is not there: copy it by itself"));
+        }
+        match done {
             Ok(()) | Err(Trouble::Told) => Ok(()),
             Err(Trouble::Failed(text)) => {
                 self.complain(&source.about(&source.path, text));
@@ -233,25 +105,31 @@ impl Copier {
         }
     }
 
-    async fn copy_to(&self, source: &Source, node: Node, place: Place) -> Result<(), Trouble> {
+    async fn copy_to(
+        &self,
+        source: &Source,
+        node: Node,
+        place: Place,
+        children: &Children,
+    ) -> Result<(), Trouble> {
         let (directory, name, begins) = match place {
             Place::Named { directory, name, begins } => (directory, name, begins),
             Place::Into(top) => {
                 self.tops.borrow_mut().push(top.again()?);
-                let mut walk = Walk { source, top: &top, links: BTreeMap::new() };
+                let mut walk = Walk::new(source, &top, children, Vec::new());
                 self.tree(&mut walk, Vec::new(), source.path.clone(), &node, top.again()?).await?;
                 return self.whole(&top);
             }
         };
         self.tops.borrow_mut().push(directory.again()?);
         if !begins {
-            let mut walk = Walk { source, top: &directory, links: BTreeMap::new() };
+            let mut walk = Walk::new(source, &directory, children, Vec::new());
             return self
                 .one(&mut walk, &mut Vec::new(), &source.path, &node, &directory, &name)
                 .await;
         }
         let top = self.stop_if_full(begin(&directory, &name, &mark(source)))?;
-        let mut walk = Walk { source, top: &top, links: BTreeMap::new() };
+        let mut walk = Walk::new(source, &top, children, Vec::new());
         self.tree(&mut walk, Vec::new(), source.path.clone(), &node, top.again()?).await?;
         self.whole(&top)
     }
@@ -283,8 +161,7 @@ impl Copier {
         let mut names = names.map_err(|error| Trouble::Failed(error.to_string()))?;
         names.sort_by(|a, b| a.name.cmp(&b.name));
         for Name { name, entry, .. } in names {
-            let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
-            let within = [&path[..], separator, &name].concat();
+            let within = join(&path, &name);
             if !directory::plain(&name) {
                 self.complain(&source.about(&within, "this is no name that a file may have"));
                 continue;
@@ -299,11 +176,48 @@ impl Copier {
                 Err(stop @ Trouble::Stop(_)) => return Err(stop),
             }
         }
+        let here = walk.whole(&path);
+        for name in walk.children.unmet_in(&here) {
+            let whole = join(&here, &name);
+            let Some(child) = walk.children.meet(&whole) else { continue };
+            match self.child(walk, child, whole, &into, &name).await {
+                Ok(()) | Err(Trouble::Told) => {}
+                Err(Trouble::Failed(text)) => self.complain(&child.source.about(b"", text)),
+                Err(stop @ Trouble::Stop(_)) => return Err(stop),
+            }
+        }
         if below.is_empty() {
             // What was begun is whole but for its own time, which taking the mark away would change.
             self.whole(&into)?;
         }
         self.attributes(source, &path, node, &into).await
+    }
+
+    /// Copies a child into the directory that it covers, or would cover.
+    async fn child(
+        &self,
+        walk: &Walk<'_>,
+        child: &Child,
+        prefix: Vec<u8>,
+        into: &Directory,
+        name: &[u8],
+    ) -> Result<(), Trouble> {
+        let inside = self.entered(into, name)?;
+        let mut walk = Walk::new(&child.source, &inside, walk.children, prefix);
+        let into = inside.again()?;
+        Box::pin(self.tree(&mut walk, Vec::new(), Vec::new(), &child.root, into)).await
+    }
+
+    /// A directory of the target, made if it is not there.
+    fn entered(&self, into: &Directory, name: &[u8]) -> Result<Directory, Trouble> {
+        match into.look(name)? {
+            None => self.stop_if_full(into.make(name))?,
+            Some(entry) if entry.kind == EntryKind::Directory => {}
+            Some(_) => {
+                return Err(Trouble::Failed("there is something else in the target".into()));
+            }
+        }
+        Ok(into.enter(name)?)
     }
 
     /// Copies one name, whatever it is.
@@ -316,43 +230,62 @@ impl Copier {
         into: &Directory,
         name: &[u8],
     ) -> Result<(), Trouble> {
+        if name.len() > NAME_BYTES_MAX {
+            let shown = [walk.source.of.name().as_bytes(), b":", path].concat();
+            let text = format!(
+                "its name has {} bytes, and file systems here take {NAME_BYTES_MAX}; copy it under a shorter \
+                 one: spindle zfs cp{} '{}' SHORTER-NAME",
+                name.len(),
+                if node.is_directory() { " -r" } else { "" },
+                show::text(&shown)
+            );
+            return Err(Trouble::Failed(text));
+        }
         let there = into.look(name)?;
         if there.as_ref().is_some_and(|there| self.devices.contains(&there.identity)) {
             let text = "the target is one of the devices that are read: name another";
             return Err(Trouble::Failed(text.into()));
         }
         if node.is_directory() {
-            match there {
-                None => self.stop_if_full(into.make(name))?,
-                Some(entry) if entry.kind == EntryKind::Directory => {}
-                Some(_) => {
-                    return Err(Trouble::Failed("there is something else in the target".into()));
-                }
+            let whole = walk.whole(path);
+            if let Some(child) = walk.children.meet(&whole) {
+                return self.child(walk, child, whole, into, name).await;
             }
-            let inside = into.enter(name)?;
+            let inside = self.entered(into, name)?;
             let mut deeper = below.clone();
             deeper.push(name.to_vec());
             return Box::pin(self.tree(walk, deeper, path.to_vec(), node, inside)).await;
         }
         let links = node.attributes.links > 1;
-        if links && self.hard_link(walk, node, into, name, there)? {
+        if links && self.hard_link(walk, path, node, (into, name), there)? {
             return Ok(());
         }
         match there {
             Some(entry) if entry.kind == EntryKind::Directory => {
                 return Err(Trouble::Failed("there is a directory in the target".into()));
             }
-            Some(entry) if self.is_same(walk.source, node, into, name, &entry).await => {
+            Some(entry)
+                if self.is_same(walk.source, node, into, name, &entry).await
+                    && !lost::is_marked(walk.source, node, into)? =>
+            {
                 self.kept.set(self.kept.get() + 1);
                 self.progress(content_bytes(node));
             }
-            Some(_) if !self.rules.force => {
+            Some(entry) if !self.rules.force && !is_content(node, &entry) => {
                 let text = "another file is there in the target; --force replaces it";
                 return Err(Trouble::Failed(text.into()));
             }
+            _ if is_device(node) && !self.root => {
+                self.left_out();
+                return Ok(());
+            }
             found => {
+                self.names(walk.source, path);
                 if node.attributes.kind == FileKind::File {
-                    self.file(walk.source, path, node, into, name).await?;
+                    if links && found.is_some() && walk.anew.len() < LINKS_MAX {
+                        walk.anew.insert(node.number());
+                    }
+                    self.file(walk.source, path, node, into, name, found.is_some()).await?;
                 } else {
                     if found.is_some() {
                         into.remove(name)?;
@@ -374,9 +307,9 @@ impl Copier {
     fn hard_link(
         &self,
         walk: &Walk<'_>,
+        path: &[u8],
         node: &Node,
-        into: &Directory,
-        name: &[u8],
+        (into, name): (&Directory, &[u8]),
         there: Option<Entry>,
     ) -> Result<bool, Trouble> {
         let Some((file, way)) = walk.links.get(&node.number()).and_then(|known| known.split_last())
@@ -394,13 +327,15 @@ impl Copier {
             self.kept.set(self.kept.get() + 1);
             return Ok(true);
         }
-        if there.is_some() {
-            if !self.rules.force {
+        if let Some(entry) = &there {
+            let is_anew = walk.anew.contains(&node.number()) && is_content(node, entry);
+            if !self.rules.force && !is_anew {
                 let text = "another file is there in the target; --force replaces it";
                 return Err(Trouble::Failed(text.into()));
             }
             into.remove(name)?;
         }
+        self.names(walk.source, path);
         self.stop_if_full(into.hard_link(&first, file, name))?;
         self.copied.set(self.copied.get() + 1);
         Ok(true)
@@ -420,7 +355,7 @@ impl Copier {
             return false;
         }
         match a.kind {
-            FileKind::File => there.size == a.size && is_moment(there.modified, a.modified),
+            FileKind::File => is_content(node, there),
             FileKind::SymbolicLink => {
                 let texts = (source.files.link_target(node).await, into.link_text(name));
                 matches!(texts, (Ok(ours), Ok(theirs)) if ours == theirs)
@@ -464,13 +399,24 @@ impl Copier {
     }
 }
 
+fn is_device(node: &Node) -> bool {
+    matches!(node.attributes.kind, FileKind::CharacterDevice | FileKind::BlockDevice)
+}
+
+/// Whether a file that is there was copied from this one: both have the same size and time.
+fn is_content(node: &Node, there: &Entry) -> bool {
+    let a = &node.attributes;
+    let are_files = a.kind == FileKind::File && there.kind == EntryKind::File;
+    are_files && there.size == a.size && is_moment(there.modified, a.modified)
+}
+
 /// Whether a moment that a file system keeps is this one, as exactly as file systems keep moments.
 fn is_moment((seconds, nanoseconds): (i64, u32), of: Moment) -> bool {
     let kept = |unit: u32| nanoseconds == of.nanoseconds / unit * unit;
     seconds == of.seconds && MOMENT_UNITS_NS.into_iter().any(kept)
 }
 
-fn content_bytes(node: &Node) -> u64 {
+pub(super) fn content_bytes(node: &Node) -> u64 {
     if node.attributes.kind == FileKind::File { node.attributes.size } else { 0 }
 }
 
@@ -484,35 +430,6 @@ fn kind_of(kind: FileKind) -> EntryKind {
         FileKind::CharacterDevice => EntryKind::CharacterDevice,
         FileKind::BlockDevice => EntryKind::BlockDevice,
         FileKind::Other(_) => EntryKind::Other,
-    }
-}
-
-/// Adds up the bytes below a node, of a file with several names once. What can't be had is not counted: the copy itself
-/// tells.
-async fn count(files: FileSystem, node: Node, bar: ProgressBar) {
-    let mut linked = BTreeSet::new();
-    let mut add = |node: &Node| {
-        let again =
-            node.attributes.links > 1 && linked.len() < LINKS_MAX && !linked.insert(node.number());
-        if !again {
-            bar.inc_length(content_bytes(node));
-        }
-    };
-    let mut waiting = vec![(0, node)];
-    while let Some((depth, node)) = waiting.pop() {
-        if !node.is_directory() {
-            add(&node);
-        } else if depth < DEPTH_MAX
-            && let Ok(names) = files.names(&node).await
-        {
-            for name in names {
-                match files.node(name.entry.object).await {
-                    Ok(node) if node.is_directory() => waiting.push((depth + 1, node)),
-                    Ok(node) => add(&node),
-                    Err(_) => {}
-                }
-            }
-        }
     }
 }
 
