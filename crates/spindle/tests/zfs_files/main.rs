@@ -8,9 +8,9 @@
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
 mod copying;
-mod damage;
 mod copying_children;
 mod copying_damage;
+mod damage;
 mod fixture;
 mod mounting;
 mod reading;
