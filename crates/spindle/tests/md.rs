@@ -218,7 +218,7 @@ fn what_was_created_opens_and_is_not_overwritten_without_force() {
     assert_eq!(fields["Consistency Policy"], "bitmap");
     assert_eq!(fields["State"], "active, resyncing");
     let again = refusal(&arguments, 2);
-    assert!(again.contains(&disks[0]) && again.contains("--overwrite"), "{again}");
+    assert!(again.contains(&disks[0]) && again.contains("--force"), "{again}");
     arguments.push("--force");
     text(&arguments);
     let twice = ["md", "create", "new", "-l1", "-n2", "--force", &disks[0], &disks[0]];

@@ -176,7 +176,7 @@ fn a_file_has_one_writer_and_a_killed_one_leaves_it_free() {
     )
     .expect("written");
     let line = refusal(dir, &["--config", "spindle.toml"], 1);
-    assert!(line.contains("or this one has"), "{line}");
+    assert!(line.contains("or this one does"), "{line}");
 }
 
 #[test]
