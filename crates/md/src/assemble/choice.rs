@@ -7,7 +7,8 @@
 use super::error::AssembleError;
 use super::facts::Superblock;
 use super::found::Found;
-use crate::superblock::{Features, Role, Uuid};
+use crate::superblock::{Features, Role, SECTOR, Uuid};
+use stdx::ByteCount;
 
 /// How many events a member may be behind.
 const EVENTS_BEHIND_MAX: u64 = 1;
@@ -21,6 +22,8 @@ pub enum Why {
     Faulty,
     /// The others do not count it as a member.
     Removed,
+    /// It ends before its data area does: so many bytes are there.
+    CutShort(ByteCount),
 }
 
 /// A device that takes no part.
@@ -51,6 +54,14 @@ pub struct Choice {
     pub left_out: Vec<LeftOut>,
 }
 
+/// Whether a device ends before what the set uses of it does. Its superblock is whole, its data is not.
+fn is_cut_short(found: &Found) -> bool {
+    let Superblock::V1(superblock) = &found.superblock else { return false };
+    let sectors = if superblock.size == 0 { superblock.data_size } else { superblock.size };
+    let end = superblock.data_offset.checked_add(sectors).and_then(|end| end.checked_mul(SECTOR));
+    end.is_none_or(|end| end > found.device.geometry().capacity.bytes())
+}
+
 impl Choice {
     /// Chooses among the devices of one set.
     ///
@@ -61,9 +72,10 @@ impl Choice {
             |found: &&Found| matches!(found.superblock.role(), Some(Role::Slot(_) | Role::Journal));
         // The first of those with the most events: an order that does not depend on the devices' order
         // within equals would need their numbers.
+        // One that is cut short speaks for the set only where nobody else does.
         let best = devices.iter().filter(holds_slot).max_by_key(|found| {
             let number = found.superblock.device_number();
-            (found.superblock.events(), std::cmp::Reverse(number))
+            (!is_cut_short(found), found.superblock.events(), std::cmp::Reverse(number))
         });
         let facts = best.ok_or(AssembleError::NoMembers { set })?.superblock.clone();
         // During a reshape that takes slots away, more are in use than the superblock counts.
@@ -91,6 +103,10 @@ impl Choice {
             Ok(())
         };
         let own = found.superblock.role();
+        if own != Some(Role::Journal) && is_cut_short(&found) {
+            let capacity = found.device.geometry().capacity;
+            return leave(self, found, Why::CutShort(capacity));
+        }
         if matches!(own, Some(Role::Spare) | None) {
             self.spares.push(found);
             return Ok(());

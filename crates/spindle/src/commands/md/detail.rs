@@ -66,6 +66,9 @@ pub fn tell_left_out(choice: &Choice) {
             Why::Stale(events) => format!("its content is old, {events} events behind"),
             Why::Faulty => "the other members recorded that it failed".to_owned(),
             Why::Removed => "the other members do not count it any more".to_owned(),
+            Why::CutShort(capacity) => {
+                format!("its data area would lie beyond the device's {capacity}: is it cut short?")
+            }
         };
         say(&format!("spindle: left out: {}: {why}", left.found.name()));
     }
