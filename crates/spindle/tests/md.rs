@@ -227,6 +227,37 @@ fn what_was_created_opens_and_is_not_overwritten_without_force() {
     assert!(refusal(&few, 2).contains("2 devices are given"));
 }
 
+/// One bad copy of a disk must not shut the others out.
+#[test]
+fn a_member_that_is_cut_short_is_left_out_and_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |n: usize| folder.path().join(format!("disk{n}.raw"));
+    for n in 0..4 {
+        std::fs::File::create(path(n)).and_then(|file| file.set_len(24 << 20)).expect("a disk");
+    }
+    let directory = folder.path().to_str().expect("a path");
+    let disks: Vec<String> = (0..4).map(|n| path(n).display().to_string()).collect();
+    let mut arguments = vec!["md", "create", "cut", "-l6", "-n4", "-c64", "--assume-clean"];
+    arguments.extend(disks.iter().map(String::as_str));
+    text(&arguments);
+    let dump = ["-d", directory, "md", "dump", "cut", "-"];
+    let whole = spindle(&dump).stdout;
+    let cut = std::fs::OpenOptions::new().write(true).open(path(2)).expect("opened");
+    cut.set_len(20 << 20).expect("cut");
+    let output = spindle(&dump);
+    assert!(output.status.success() && output.stdout == whole);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("left out") && said.contains("disk2.raw: its data area"), "{said}");
+    let detail = text(&["-d", directory, "md", "detail", "cut"]);
+    assert_eq!(fields(&detail)["State"], "clean, degraded");
+    // Two more, and the others are too few.
+    for n in [0, 1] {
+        let file = std::fs::OpenOptions::new().write(true).open(path(n)).expect("opened");
+        file.set_len(20 << 20).expect("cut");
+    }
+    assert!(!spindle(&dump).status.success());
+}
+
 #[test]
 fn what_is_wrong_is_named_in_one_line() {
     let folder = tempfile::tempdir().expect("a folder");
