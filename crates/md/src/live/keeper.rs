@@ -19,7 +19,7 @@ use crate::set::Unreadable;
 use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{Features, Role, SECTOR, bad_blocks};
 use crate::write_log::journal::Superblocks;
-use rt::sync::Mutex;
+use rt::sync::{Mutex, Notify, oneshot};
 use rt::{Buf, IoErrorKind, IoFuture, Request, Rt};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -52,6 +52,8 @@ pub(super) struct Keeper {
     /// How often the members had changed when the superblocks were written last.
     recorded: Cell<u64>,
     in_flight: Cell<u32>,
+    /// Wakes who waits until nothing is being written.
+    ended: Notify,
     last_write: Cell<Instant>,
     waits_for_quiet: Cell<bool>,
     waits_to_clear: Cell<bool>,
@@ -87,6 +89,7 @@ impl Keeper {
             says_dirty: Cell::new(false),
             recorded: Cell::new(array.set.members.changes()),
             in_flight: Cell::new(0),
+            ended: Notify::new(),
             last_write: Cell::new(now),
             waits_for_quiet: Cell::new(false),
             waits_to_clear: Cell::new(false),
@@ -209,21 +212,38 @@ impl Keeper {
         self.kept.borrow().first().map(|kept| kept.superblock.borrow().clone())
     }
 
-    /// The set ends: bits that may go are cleared, and it is clean where nothing is being written.
+    /// Ends when no write is under way, also none whose answer nobody waits for.
+    pub(super) async fn idle(&self) {
+        while self.in_flight.get() > 0 {
+            self.ended.notified().await;
+        }
+    }
+
+    /// The set ends: bits that may go are cleared, and it is clean.
+    ///
+    /// What is to be written is asked with the lock held: the quiet timer says "clean" here before the
+    /// superblocks do, and who stops must wait for them.
     pub(super) async fn stop(&self) -> Result<(), IoErrorKind> {
         self.stopped.set(true);
-        if let Some(intent) = &self.intent
-            && intent.has_to_clear()
-        {
-            let _alone = self.writing.lock().await;
+        // Ends: who stops a set writes nothing more to it.
+        let _alone = loop {
+            self.idle().await;
+            let alone = self.writing.lock().await;
+            if self.in_flight.get() == 0 {
+                break alone;
+            }
+        };
+        if self.intent.as_ref().is_some_and(Intent::has_to_clear) {
             self.clear_bits(self.rt.now()).await?;
         }
         // Also where the set is not dirty: what was found bad, or good again, is not on disk yet.
         let logs = self.kept.borrow().iter().any(|kept| kept.area.is_changed());
-        match (self.dirty.get(), logs) {
-            (true, _) => self.set_dirty(false).await,
-            (false, true) => self.write().await,
-            (false, false) => Ok(()),
+        if self.dirty.get() {
+            self.say_dirty(false).await
+        } else if logs {
+            self.write_all().await
+        } else {
+            Ok(())
         }
     }
 
@@ -236,6 +256,11 @@ impl Keeper {
         if !dirty && self.in_flight.get() > 0 {
             return Ok(());
         }
+        self.say_dirty(dirty).await
+    }
+
+    /// With the lock held.
+    async fn say_dirty(&self, dirty: bool) -> Result<(), IoErrorKind> {
         // Whoever comes to write from here on waits, and makes it dirty again.
         let before = self.dirty.replace(dirty);
         self.says_dirty.set(false);
@@ -276,9 +301,19 @@ impl Keeper {
     }
 
     /// Writes everything as things are now.
+    ///
+    /// In a task of its own: a rebuild is dropped when its server ends, and what it had begun to write must not
+    /// reach the members after what is written then.
     pub(super) async fn write(&self) -> Result<(), IoErrorKind> {
-        let _alone = self.writing.lock().await;
-        self.write_all().await
+        let Some(myself) = self.myself.upgrade() else { return Err(IoErrorKind::Gone) };
+        let (answer, written) = oneshot::channel();
+        let write = async move {
+            let _alone = myself.writing.lock().await;
+            // Nobody may be left to hear it.
+            let _ = answer.send(myself.write_all().await);
+        };
+        self.rt.spawn(write).detach();
+        written.await.unwrap_or(Err(IoErrorKind::Gone))
     }
 
     /// With the lock held.
@@ -565,6 +600,9 @@ impl Recorder for Keeper {
     fn after_write(&self, range: Range<u64>) {
         let now = self.rt.now();
         self.in_flight.set(self.in_flight.get() - 1);
+        if self.in_flight.get() == 0 {
+            self.ended.notify_waiters();
+        }
         self.last_write.set(now);
         if let Some(intent) = &self.intent {
             intent.end(&range, now);

@@ -387,12 +387,14 @@ impl LiveArray {
         self.keeper.write().await.map_err(|kind| self.superblocks(kind))
     }
 
-    /// Ends: everything durable, bits that may go cleared, the superblocks clean where nothing is left to
-    /// resynchronise.
+    /// Ends: what is being written has ended, everything is durable, bits that may go are cleared, and all
+    /// members' superblocks are written, clean where nothing is left to resynchronise. Nothing may be written
+    /// to the set meanwhile: this waits for it.
     ///
     /// # Errors
     /// [`LiveError`]
     pub async fn stop(&self) -> Result<(), LiveError> {
+        self.keeper.idle().await;
         self.flush().await?;
         self.empty_journal().await?;
         self.keeper.stop().await.map_err(|kind| self.superblocks(kind))
