@@ -109,7 +109,7 @@ fn a_set_that_is_stopped_around_the_quiet_moment_is_clean_on_all_members() {
                 // What is on the disks at this moment: the program ends now.
                 let mut said = Vec::new();
                 for disk in devices(&disks) {
-                    let found = assemble::find(&disk).await.expect("readable").remove(0);
+                    let found = assemble::find(&disk).await.expect("readable").expect("a member");
                     let Superblock::V1(superblock) = found.superblock else { unreachable!() };
                     said.push((superblock.resync_offset, superblock.events));
                 }
