@@ -151,15 +151,16 @@ fn whole_file(kind: libc::c_int) -> libc::flock {
 /// Locks a whole file, which is open for writing, for its open file description alone; EAGAIN where
 /// another has it.
 pub(crate) fn lock_for_writing(file: BorrowedFd<'_>) -> Result<(), Errno> {
-    let lock = whole_file(libc::F_WRLCK);
-    // SAFETY: the call reads the lock's description, which lives through it.
-    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) };
-    count(result as isize).map(drop)
+    lock(file, libc::F_WRLCK)
 }
 
 /// Locks a whole file for reading, beside others who do the same; EAGAIN where somebody has locked it for writing.
 pub(crate) fn lock_for_reading(file: BorrowedFd<'_>) -> Result<(), Errno> {
-    let lock = whole_file(libc::F_RDLCK);
+    lock(file, libc::F_RDLCK)
+}
+
+fn lock(file: BorrowedFd<'_>, kind: libc::c_int) -> Result<(), Errno> {
+    let lock = whole_file(kind);
     // SAFETY: the call reads the lock's description, which lives through it.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) };
     count(result as isize).map(drop)

@@ -507,6 +507,16 @@ fn assemble(map: &Map, pieces: &Pieces, block: &mut [u8]) {
     }
 }
 
+/// The parities, so many, of a row's data columns; each is `len` bytes, as long as the longest column.
+fn parities_of(data: &[&[u8]], count: usize, len: usize) -> Vec<BufMut> {
+    // The last column's coefficient is 1.
+    let reversed: Vec<&[u8]> = data.iter().rev().copied().collect();
+    let mut made: Vec<BufMut> = (0..count).map(|_| BufMut::for_overwrite(len)).collect();
+    let mut targets: Vec<&mut [u8]> = made.iter_mut().map(|made| &mut made[..]).collect();
+    parity::generate(&reversed, &mut targets);
+    made
+}
+
 /// Which of these pieces differ from what they are in this block, by row and column.
 fn wrong_pieces(map: &Map, pieces: &Pieces, block: &[u8]) -> Vec<(usize, usize)> {
     let mut wrong = Vec::new();
@@ -516,11 +526,8 @@ fn wrong_pieces(map: &Map, pieces: &Pieces, block: &[u8]) -> Vec<(usize, usize)>
             .map(|column| &block[column.block_at..column.block_at + column.len])
             .collect();
         let len = row.columns.first().map_or(0, |column| column.len);
-        let mut parities = vec![vec![0; len]; map.parity];
-        let reversed: Vec<&[u8]> = data.iter().rev().copied().collect();
-        let mut targets: Vec<&mut [u8]> = parities.iter_mut().map(Vec::as_mut_slice).collect();
-        parity::generate(&reversed, &mut targets);
-        let right = parities.iter().map(Vec::as_slice).chain(data);
+        let parities = parities_of(&data, map.parity, len);
+        let right = parities.iter().map(|parity| &parity[..]).chain(data);
         for (column, (piece, right)) in pieces.iter().zip(right).enumerate() {
             if piece.as_ref().is_some_and(|piece| piece.bytes() != right) {
                 wrong.push((number, column));

@@ -4,13 +4,12 @@
 //! are those of the data. This is found out with the pieces where they lie. If not, the block is made as when it is
 //! read, and whoever differs from it is found by that.
 
-use super::{Cell, Pieces, Reading, Striped, Suspects};
+use super::{Cell, Pieces, Reading, Striped, Suspects, parities_of};
 use crate::expected::Expected;
 use crate::vdev::leaf::on_device;
 use crate::vdev::raidz::map::Map;
 use crate::vdev::{Ask, Failure};
-use codec::parity;
-use rt::{BufMut, SgList, Work, WorkKind};
+use rt::{SgList, Work, WorkKind};
 use std::sync::Arc;
 use stdx::ByteCount;
 
@@ -104,11 +103,7 @@ fn is_right(map: &Map, pieces: &Pieces, expected: &Expected, size: usize) -> boo
     rows.iter().all(|row| {
         let (parities, data) = row.split_at(map.parity);
         let len = parities.iter().map(|parity| parity.len()).max().unwrap_or(0);
-        // The last column's coefficient is 1.
-        let reversed: Vec<&[u8]> = data.iter().rev().copied().collect();
-        let mut made: Vec<BufMut> = parities.iter().map(|_| BufMut::for_overwrite(len)).collect();
-        let mut targets: Vec<&mut [u8]> = made.iter_mut().map(|made| &mut made[..]).collect();
-        parity::generate(&reversed, &mut targets);
+        let made = parities_of(data, map.parity, len);
         parities.iter().zip(&made).all(|(parity, made)| **parity == made[..parity.len()])
     })
 }
