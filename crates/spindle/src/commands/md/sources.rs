@@ -6,7 +6,7 @@
 
 use crate::commands::{Failure, say};
 use ::md::assemble::{self, AssembleError, Choice, Found};
-use host::{FileDevice, FileOptions, Host, HostRuntime, ReactorKind};
+use host::{FileDevice, FileOptions, Host, HostRuntime, OpenError, ReactorKind};
 use rt::DeviceRef;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -178,12 +178,7 @@ pub fn among(found: Vec<Found>, called: &str) -> Result<Choice, Failure> {
 /// # Errors
 /// Names the device.
 pub fn refuse_if_written(runtime: &HostRuntime, choice: &Choice) -> Result<(), Failure> {
-    let there = choice.slots.iter().flatten();
-    let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
-    for found in there {
-        let options = FileOptions { direct: false, read_only: true };
-        let name = found.name();
-        let device = FileDevice::open(&runtime.host(), Path::new(&name), options);
+    for (name, device) in members(runtime, choice) {
         if device.map_err(Failure::failed)?.is_written_elsewhere() {
             let text = "another process is writing to the set: stop that one first";
             return Err(Failure::failed(format!("{name}: {text}")));
@@ -192,17 +187,26 @@ pub fn refuse_if_written(runtime: &HostRuntime, choice: &Choice) -> Result<(), F
     Ok(())
 }
 
+/// The set's members, by their names, each opened once more for reading.
+fn members(
+    runtime: &HostRuntime,
+    choice: &Choice,
+) -> impl Iterator<Item = (String, Result<FileDevice, OpenError>)> {
+    let there = choice.slots.iter().flatten();
+    let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
+    there.map(|found| {
+        let options = FileOptions { direct: false, read_only: true };
+        let name = found.name();
+        let device = FileDevice::open(&runtime.host(), Path::new(&name), options);
+        (name, device)
+    })
+}
+
 /// Keeps writers off the set's devices for as long as what comes back lives: who serves it would never hear of a change.
 /// Where somebody writes already nothing is kept off.
 pub fn keep_writers_off(runtime: &HostRuntime, choice: &Choice) -> Vec<FileDevice> {
-    let there = choice.slots.iter().flatten();
-    let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
-    let open = |name: String| {
-        let options = FileOptions { direct: false, read_only: true };
-        FileDevice::open(&runtime.host(), Path::new(&name), options).ok()
-    };
-    let devices: Vec<FileDevice> = there.filter_map(|found| open(found.name())).collect();
-    devices.into_iter().filter(FileDevice::keep_writers_off).collect()
+    let devices = members(runtime, choice).filter_map(|(_, device)| device.ok());
+    devices.filter(FileDevice::keep_writers_off).collect()
 }
 
 /// Whether two paths lead to one file.
