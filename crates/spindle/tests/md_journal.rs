@@ -87,7 +87,14 @@ fn a_journal_is_made_shown_failed_removed_added_and_missed() {
         assert!(detail.contains(line), "{line}: {detail}");
     }
     let examined = text(dir, &["examine", "j"]);
-    for line in ["    Feature Map : 0x200\n", "   Device Role : Journal\n", "Array State : AAA "] {
+    // Smaller than the members, and all of it is in use.
+    let journal = [
+        "    Feature Map : 0x200\n",
+        "after=0 sectors\n",
+        "   Device Role : Journal\n",
+        "Array State : AAA ",
+    ];
+    for line in journal {
         assert!(examined.contains(line), "{line}: {examined}");
     }
     assert!(text(dir, &["examine", "a"]).contains("    Feature Map : 0x200\n"));

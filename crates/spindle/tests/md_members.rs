@@ -199,6 +199,47 @@ fn a_set_that_lacks_a_member_it_had_is_started_only_when_told_to() {
     assert!(old.refusal(&["assemble", &old.disk(0)]).contains("superblocks 0.90"));
 }
 
+/// What could break: a name that no path can have, or that the superblock cuts; one copy taken for a mirror.
+#[test]
+fn a_set_gets_a_name_as_mdadm_gives_it_and_more_than_one_member() {
+    let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "new".to_owned() };
+    let disk = set.new_disk(0, 24 << 20);
+    let long = "a".repeat(32);
+    for name in ["", " ", "a b", "a/b", "-x", ".x", "/dev/sda", &long] {
+        let refused = set.refusal(&["create", "-l0", "-n1", "--force", "--", name, &disk]);
+        assert!(refused.contains(&format!("'{name}'")), "{refused}");
+    }
+    for (given, name) in [("/dev/md/x", "x"), ("/dev/md0", "0"), ("/dev/md_y", "y"), ("h:z", "h:z")]
+    {
+        let created = set.text(&["create", given, "-l0", "-n1", "--force", &disk]);
+        let named = created.contains(&format!(":{name} created"))
+            || created.contains(&format!("array {name} created"));
+        assert!(named, "{created}");
+    }
+    let empty = set.new_disk(1, 24 << 20);
+    let refused = set.refusal(&["create", "one", "-l1", "-n1", &empty]);
+    assert!(refused.contains("one member") && refused.contains("--force"), "{refused}");
+}
+
+/// What could break: a note among the disks ends the command, or a damaged member hides the others.
+#[test]
+fn a_folder_is_examined_around_what_is_no_member() {
+    let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "new".to_owned() };
+    let disks: Vec<String> = (0..3).map(|n| set.new_disk(n, 24 << 20)).collect();
+    set.text(&["create", "new", "-l5", "-n3", &disks[0], &disks[1], &disks[2]]);
+    std::fs::write(set.folder.path().join("a-note"), "3 B").expect("a note");
+    let member = std::fs::OpenOptions::new().write(true).open(&disks[1]).expect("a member");
+    // A byte of the set's name.
+    std::os::unix::fs::FileExt::write_at(&member, b"X", 4096 + 32).expect("damaged");
+    let output = set.run(&["examine"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.matches("Magic").count() == 2, "{text}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("passed over") && said.contains(&disks[1]), "{said}");
+    let named = set.refusal(&["examine", &disks[1]]);
+    assert!(named.contains("checksum"), "{named}");
+}
+
 #[test]
 fn create_takes_a_size_and_a_bitmaps_chunk() {
     let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "new".to_owned() };

@@ -7,7 +7,7 @@
 //! | rebuild a slot | the other members | the slot |
 //! | copy to a replacement | the slot; the others where it can't be read | the replacement |
 //! | check | everything | bad places; nothing else |
-//! | repair | everything | parity (other copies) where it is wrong |
+//! | repair | everything | parity (other copies) where it is wrong; in RAID 6 the member that is |
 //!
 //! Each goes over a **range** of the members' data areas, rounded out to whole chunks, and may be done
 //! in stretches, one call each, in any order; when all stretches together cover the members, the rebuilt

@@ -1,14 +1,21 @@
 //! Steps of background operations on RAID 4, 5 and 6. The theory stands in [`sync`](super).
+//!
+//! **Who is wrong.** Where a row of RAID 6 does not agree, each member in turn is taken for the wrong one: it is
+//! computed from P and the others, and where Q agrees with that, it explains what differs. If exactly one does, by
+//! all bytes of a sector, it is the one. Its bytes are what a repair puts right; where nobody explains it alone, the data
+//! is taken for right and parity made anew.
 
 use super::compare::differences;
 use super::{
-    CheckReport, Initialise, Mismatch, Operation, StepResult, SyncError, io_error, target_of,
+    CheckReport, Initialise, Mismatch, Operation, SECTOR, StepResult, SyncError, io_error,
+    target_of,
 };
 use crate::layout::Place;
 use crate::member::{Manner, Writes};
 use crate::mirror::RETRY_GRAIN;
 use crate::parity::{Part, Sums};
 use crate::pieces::Pieces;
+use crate::ranges::RangeSet;
 use crate::stripe::Stripes;
 use rt::{IoErrorKind, Priority, SgList};
 use std::ops::Range;
@@ -205,23 +212,34 @@ impl Stripes {
             let start = row[0].0 * self.map.chunk;
             let mut sectors: Vec<Range<u64>> = found.iter().flatten().cloned().collect();
             sectors.sort_unstable_by_key(|range| range.start);
+            // Where a chunk of data was wrong alone, its parity is right.
+            let mut data_was_wrong = RangeSet::default();
             for range in joined(sectors) {
-                let at = start + range.start..start + range.end;
-                let suspect = self.suspect(&known, &at);
-                let byte =
-                    suspect.and_then(|slot| self.map.array_byte(Place { slot, at: at.start }));
-                let len = ByteCount(at.end - at.start);
-                report.add(Mismatch {
-                    at: Offset(at.start),
-                    len,
-                    suspect,
-                    array: byte.map(Offset),
-                });
+                let whole = start + range.start..start + range.end;
+                for (at, suspect) in self.suspects(&known, whole) {
+                    let slot = suspect.as_ref().map(|suspect| suspect.slot);
+                    let place = slot.map(|slot| Place { slot, at: at.start });
+                    report.add(Mismatch {
+                        at: Offset(at.start),
+                        len: ByteCount(at.end - at.start),
+                        suspect: slot,
+                        array: place.and_then(|place| self.map.array_byte(place)).map(Offset),
+                    });
+                    if let Some(Suspect { slot, right: Some(right) }) = suspect.filter(|_| repair) {
+                        members.write(slot, at.start, &right, MANNER, &mut writes);
+                        data_was_wrong.insert(at);
+                    }
+                }
             }
             for ((_, slot, parity), ranges) in row.iter().zip(found) {
                 for range in ranges.iter().filter(|_| repair) {
-                    let right = parity.slice(range.start as usize..range.end as usize);
-                    members.write(*slot, start + range.start, &right, MANNER, &mut writes);
+                    let (mut from, end) = (start + range.start, start + range.end);
+                    while let Some(gap) = data_was_wrong.gap(from, end) {
+                        let (first, last) = (gap.start - start, gap.end - start);
+                        let right = parity.slice(first as usize..last as usize);
+                        members.write(*slot, gap.start, &right, MANNER, &mut writes);
+                        from = gap.end;
+                    }
                 }
             }
         }
@@ -234,14 +252,42 @@ impl Stripes {
         Ok(report)
     }
 
+    /// Who was wrong in these places of a row: at once where it is one member all over, else sector by sector;
+    /// neighbours that say the same are one.
+    fn suspects(&self, known: &[Pieces], at: Range<u64>) -> Vec<(Range<u64>, Option<Suspect>)> {
+        let whole = self.suspect(known, &at);
+        if whole.is_some() || self.map.row(at.start / self.map.chunk).q.is_none() {
+            return vec![(at, whole)];
+        }
+        let mut found: Vec<(Range<u64>, Option<Suspect>)> = Vec::new();
+        let mut from = at.start;
+        while from < at.end {
+            let sector = from..(from + SECTOR.bytes()).min(at.end);
+            from = sector.end;
+            let suspect = self.suspect(known, &sector);
+            match found.last_mut() {
+                Some((range, before)) if Suspect::same(before, &suspect) => {
+                    range.end = sector.end;
+                    if let (Some(before), Some(suspect)) = (before, suspect)
+                        && let (Some(all), Some(next)) = (&mut before.right, suspect.right)
+                    {
+                        all.append(next);
+                    }
+                }
+                _ => found.push((sector, suspect)),
+            }
+        }
+        found
+    }
+
     /// The one member of a row that, if it alone is wrong in these places, explains what differs. Only
     /// RAID 6 can tell.
-    fn suspect(&self, known: &[Pieces], at: &Range<u64>) -> Option<usize> {
+    fn suspect(&self, known: &[Pieces], at: &Range<u64>) -> Option<Suspect> {
         let row = self.map.row(at.start / self.map.chunk);
         row.q?;
-        let is_explained_by = |slot: &usize| {
+        let explained_by = |slot: usize| {
             let part = |other: usize| {
-                if other == *slot {
+                if other == slot {
                     Some(Part::Wanted)
                 } else {
                     known[other].get(at).map(Part::Here)
@@ -253,16 +299,17 @@ impl Stripes {
                 let other = self.map.data_slot(&row, index);
                 data[self.map.coefficient(&row, other)] = part(other);
             }
-            self.agrees(data, part(row.p), part(row.q?)).then_some(())
+            let right = self.solved(data, part(row.p)?, part(row.q?)?)?;
+            Some(Suspect { slot, right })
         };
-        let mut slots = (0..self.map.disks).filter(|slot| is_explained_by(slot).is_some());
-        slots.next().filter(|_| slots.next().is_none())
+        let mut suspects = (0..self.map.disks).filter_map(explained_by);
+        suspects.next().filter(|_| suspects.next().is_none())
     }
 
-    /// Whether the wanted member can be so that P and Q are both right.
-    fn agrees(&self, data: Vec<Option<Part>>, p: Option<Part>, q: Option<Part>) -> bool {
-        let (Some(p), Some(q)) = (p, q) else { return false };
+    /// Whether the wanted member can be so that P and Q are both right, and how it is then if it is data.
+    fn solved(&self, data: Vec<Option<Part>>, p: Part, q: Part) -> Option<Option<SgList>> {
         let wanted_data = data.iter().flatten().any(|part| matches!(part, Part::Wanted));
+        let mut right = None;
         let mut lists: Vec<Option<SgList>> = data
             .iter()
             .map(|part| match part {
@@ -277,16 +324,32 @@ impl Stripes {
             let solved = sums.compute_now().pop().and_then(|mut found| found.pop());
             let place = data.iter().position(|part| matches!(part, Some(Part::Wanted)));
             if let (Some(place), Some(solved)) = (place, solved) {
-                lists[place] = Some(solved);
+                lists[place] = Some(solved.clone());
+                right = Some(solved);
             }
         }
         let mut sums = Sums::default();
         sums.generate(lists, 2);
-        let Some(made) = sums.compute_now().pop() else { return false };
-        [p, q].iter().zip(&made).all(|(part, made)| match part {
+        let made = sums.compute_now().pop()?;
+        let agrees = [p, q].iter().zip(&made).all(|(part, made)| match part {
             Part::Here(bytes) => bytes.to_vec() == made.to_vec(),
             _ => true,
-        })
+        });
+        agrees.then_some(right)
+    }
+}
+
+/// The member that alone explains what differs.
+struct Suspect {
+    slot: usize,
+    /// What should stand there, if it is data; parity is known without it.
+    right: Option<SgList>,
+}
+
+impl Suspect {
+    /// Whether both blame the same member, or both nobody.
+    fn same(a: &Option<Suspect>, b: &Option<Suspect>) -> bool {
+        a.as_ref().map(|one| one.slot) == b.as_ref().map(|one| one.slot)
     }
 }
 

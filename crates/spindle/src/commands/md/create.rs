@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 
+/// Bytes of a set's name: a superblock has room for 32, and a zero ends it.
+const NAME_BYTES_MAX: usize = 31;
+
 /// What `create` takes.
 #[derive(Args)]
 pub struct CreateArgs {
@@ -81,6 +84,11 @@ pub fn run(args: CreateArgs) -> Result<(), Failure> {
         let text = format!("{given} devices are given, and -n and -x ask for {expected}");
         return Err(Failure::usage(text));
     }
+    if args.raid_devices == 1 && !args.force {
+        let text = "one member is an unusual number, which holds a single copy: add --force if it is meant";
+        return Err(Failure::usage(text));
+    }
+    let name = name(&args.array)?;
     let runtime = sources::runtime()?;
     let mut devices = Vec::new();
     let paths: Vec<&PathBuf> = args.devices.iter().chain(&args.write_journal).collect();
@@ -99,7 +107,7 @@ pub fn run(args: CreateArgs) -> Result<(), Failure> {
         let device = FileDevice::open(&runtime.host(), path, options).map_err(Failure::usage)?;
         devices.push(Some(Rc::new(device) as DeviceRef));
     }
-    let new = wished(&args)?;
+    let new = wished(&args, name)?;
     let mut described = Vec::new();
     for device in &devices {
         let described_one = |device: &DeviceRef| -> Result<NewDevice, Failure> {
@@ -116,7 +124,7 @@ pub fn run(args: CreateArgs) -> Result<(), Failure> {
 }
 
 /// The wishes of the command line.
-fn wished(args: &CreateArgs) -> Result<NewArray, Failure> {
+fn wished(args: &CreateArgs, name: String) -> Result<NewArray, Failure> {
     let level: Level = args.level.parse().map_err(Failure::usage)?;
     let version: Version = args.metadata.parse().map_err(Failure::usage)?;
     let layout = match &args.layout {
@@ -170,7 +178,7 @@ fn wished(args: &CreateArgs) -> Result<NewArray, Failure> {
         },
         policy,
         bitmap_chunk: args.bitmap_chunk.as_deref().map(kib).transpose()?,
-        name: name(&args.array),
+        name,
         set_uuid: random()?,
         created: Stamp::from_seconds(since.map_err(Failure::failed)?.as_secs()),
         assume_clean: args.assume_clean,
@@ -185,11 +193,32 @@ fn kib(text: &str) -> Result<ByteCount, Failure> {
     text.parse().map_err(Failure::usage)
 }
 
-/// `HOST:NAME`, as mdadm names a set, where it fits.
-fn name(array: &str) -> String {
-    let short = array.strip_prefix("/dev/md/").or(array.strip_prefix("/dev/")).unwrap_or(array);
+/// `HOST:NAME`, as mdadm names a set, where it fits. Of a path below /dev the name is what mdadm takes from it:
+/// `/dev/md/x` and `/dev/md_x` are x, `/dev/md0` is 0.
+///
+/// # Errors
+/// Where it is no name: mdadm takes only POSIX' portable characters, since the name becomes a path.
+fn name(array: &str) -> Result<String, Failure> {
+    let numbered = |name: &&str| name.starts_with(|first: char| first.is_ascii_digit());
+    let short = array.strip_prefix("/dev/md/").or(array.strip_prefix("/dev/md_"));
+    let short = short.or(array.strip_prefix("/dev/md").filter(numbered)).unwrap_or(array);
+    let is_portable = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte);
+    let begins_well =
+        short.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_');
+    if !begins_well || !short.bytes().all(is_portable) {
+        return Err(Failure::usage(format!(
+            "'{array}' is no name for a set: take letters, digits, '.', '_' and '-', beginning with a letter or digit"
+        )));
+    }
+    if short.len() > NAME_BYTES_MAX {
+        let len = short.len();
+        return Err(Failure::usage(format!(
+            "'{array}': a name has {NAME_BYTES_MAX} bytes at the most, and this one has {len}"
+        )));
+    }
     let whole = format!("{}:{short}", words::host());
-    if short.contains(':') || whole.len() > 31 { short.to_owned() } else { whole }
+    let fits = !short.contains(':') && whole.len() <= NAME_BYTES_MAX;
+    Ok(if fits { whole } else { short.to_owned() })
 }
 
 /// An identity from the system's randomness.

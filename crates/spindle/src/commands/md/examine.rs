@@ -5,7 +5,7 @@
 
 use super::{logs, sources, words};
 use crate::commands::workloads::calendar::ctime;
-use crate::commands::{Failure, print};
+use crate::commands::{Failure, print, say};
 use ::md::assemble::{self, Found, Superblock};
 use ::md::superblock::bitmap::BitmapSuperblock;
 use ::md::superblock::place::Version;
@@ -56,7 +56,13 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let mut text = String::new();
     let mut values = Vec::new();
     for path in sources::expand(paths)? {
-        let device = sources::open(&runtime.host(), &path)?;
+        let is_named = paths.contains(&path);
+        let device = match sources::open(&runtime.host(), &path) {
+            Ok(device) => device,
+            // Whatever else lies in a folder of disks; a path that was named is another matter.
+            Err(_) if !is_named => continue,
+            Err(failure) => return Err(failure),
+        };
         let read = async move {
             let Some(found) = assemble::find(&device).await? else { return Ok(None) };
             // A bitmap that can't be read is no reason not to show the superblock.
@@ -64,7 +70,14 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             let log = assemble::bad_blocks(&found).await;
             Ok(Some((found, bitmap, log)))
         };
-        let read = sources::wait(&runtime, read)?;
+        let read = match sources::wait(&runtime, read) {
+            Ok(read) => read,
+            Err(failure) if !is_named => {
+                say(&format!("spindle: passed over: {}", failure.message));
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         if let Some((found, bitmap, _)) = read.as_ref().filter(|_| args.bitmap) {
             text += &logs::bitmap(found, bitmap.as_ref())?;
             continue;
@@ -276,7 +289,9 @@ fn array_state(superblock: &Superblock) -> String {
 /// Sectors that nobody uses before the data and behind it, as mdadm counts them; negative behind a device
 /// that is too small.
 fn unused(sb: &SuperblockV1, capacity: u64, bitmap: Option<&BitmapSuperblock>) -> (u64, i64) {
-    let used = if sb.level <= 0 { sb.data_size } else { sb.size };
+    // A journal uses all it has, whatever the members use.
+    let uses_all = sb.level <= 0 || sb.role() == Some(Role::Journal);
+    let used = if uses_all { sb.data_size } else { sb.size };
     let ppl = sb.ppl().map(|(offset, size)| (i64::from(offset), i64::from(size)));
     let log = &sb.bad_blocks;
     let has_log = log.offset != 0 && log.sectors != 0;

@@ -176,11 +176,11 @@ pub fn check(args: &CheckArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         .runtime()
         .block_on(async move { engine.check(engine.whole(), SyncPriority::High).await });
     let report = checked.expect("I/O on a real device ends").map_err(told)?;
-    tell(&report)?;
+    tell(&report, "must be the one that is wrong")?;
     match report.mismatched_sectors {
         0 => Ok(()),
         count => Err(Failure::failed(format!(
-            "{count} sectors differ; `spindle md repair` makes them agree with the data"
+            "{count} sectors differ; `spindle md repair` puts them right"
         ))),
     }
 }
@@ -189,7 +189,8 @@ fn told(error: SyncError) -> Failure {
     Failure::failed(error)
 }
 
-fn tell(report: &CheckReport) -> Result<(), Failure> {
+/// `verdict` is what is said of a member that alone explains what differs.
+fn tell(report: &CheckReport, verdict: &str) -> Result<(), Failure> {
     let mut text = format!("mismatch_cnt = {}\n", report.mismatched_sectors);
     for mismatch in report.mismatches.iter().take(LISTED_MAX) {
         text += &format!("  {} of the members at {}", mismatch.len, mismatch.at);
@@ -197,7 +198,7 @@ fn tell(report: &CheckReport) -> Result<(), Failure> {
             text += &format!(", {at} of the set");
         }
         if let Some(slot) = mismatch.suspect {
-            text += &format!("; slot {slot} must be the one that is wrong");
+            text += &format!("; slot {slot} {verdict}");
         }
         text += "\n";
     }
@@ -220,7 +221,7 @@ pub fn repair(args: &RepairArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         set.stop().await?;
         Ok(report)
     })?;
-    tell(&report)
+    tell(&report, "was wrong, and was put right")
 }
 
 /// Carries out `stop`.
