@@ -13,7 +13,7 @@
 //! resynchronised.
 
 use crate::spec::Level;
-use crate::superblock::bitmap::{BitmapSuperblock, Bits, SUPERBLOCK_BYTES};
+use crate::superblock::bitmap::{BitmapSuperblock, Bits, chunk_for, sync_sectors};
 use crate::superblock::journal::{BLOCK_BYTES, MetaBlock, seed};
 use crate::superblock::place::Version;
 use crate::superblock::ppl::{Header, signature};
@@ -32,10 +32,6 @@ const LOG_SECTORS: u16 = 8;
 const MIRROR_GRID: u64 = 128;
 /// Entries of the role table beyond the devices, so that spares have room.
 const ROLES_MIN: usize = 128;
-/// The default stretch of a bitmap's bit.
-const BITMAP_CHUNK: u64 = 64 << 20;
-/// The smallest one that mdadm takes: a page.
-const BITMAP_CHUNK_MIN: u64 = 4096;
 
 /// How an array that was not stopped cleanly is made consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,7 +215,7 @@ impl NewArray {
             _ => 0,
         };
         if self.policy == Policy::Bitmap {
-            self.check_bitmap_chunk(size, space)?;
+            self.bitmap_chunk_of(size, space)?;
         }
         let numbered = devices.iter().zip(rooms).enumerate();
         let pieces = numbered.map(|(number, (device, room))| {
@@ -250,35 +246,15 @@ impl NewArray {
 
     /// Sectors that a bitmap's bits divide.
     fn sync_sectors(&self, size: u64) -> u64 {
-        let copies = u64::from((self.layout & 255) * (self.layout >> 8 & 255)).max(1);
-        match self.level {
-            Level::Raid10 => size * self.slots as u64 / copies,
-            _ => size,
-        }
+        let chunk = self.chunk.bytes() / SECTOR;
+        sync_sectors(self.level, self.layout, chunk, self.slots as u64, size)
     }
 
-    /// The least stretch of a bit with which a bitmap fits its room.
-    fn bitmap_chunk_least(&self, size: u64, space: u64) -> u64 {
-        let bits_max = (space * SECTOR).saturating_sub(SUPERBLOCK_BYTES as u64) * 8;
-        let mut chunk = BITMAP_CHUNK_MIN;
-        while self.sync_sectors(size).div_ceil(chunk / SECTOR) > bits_max && chunk < 1 << 31 {
-            chunk *= 2;
-        }
-        chunk
-    }
-
-    fn check_bitmap_chunk(&self, size: u64, space: u64) -> Result<(), CreateError> {
-        let least = ByteCount(self.bitmap_chunk_least(size, space));
-        match self.bitmap_chunk {
-            Some(given)
-                if given < least
-                    || !given.bytes().is_power_of_two()
-                    || given > ByteCount(1 << 31) =>
-            {
-                Err(CreateError::BitmapChunk { given, least })
-            }
-            _ => Ok(()),
-        }
+    /// How much a bit of the bitmap stands for, in bytes.
+    fn bitmap_chunk_of(&self, size: u64, space: u64) -> Result<u32, CreateError> {
+        let given = self.bitmap_chunk.unwrap_or_default();
+        let chunk = chunk_for(self.sync_sectors(size), space, self.bitmap_chunk);
+        chunk.map_err(|least| CreateError::BitmapChunk { given, least })
     }
 
     fn check(&self, devices: &[Option<NewDevice>]) -> Result<(), CreateError> {
@@ -422,15 +398,14 @@ impl NewArray {
     /// A bitmap with every bit set, or none where the array is clean.
     fn bitmap(&self, geometry: &Geometry, clean: bool) -> Vec<u8> {
         let sync_sectors = self.sync_sectors(geometry.size);
-        let least = self.bitmap_chunk_least(geometry.size, geometry.space);
-        let chunk = self.bitmap_chunk.map_or(BITMAP_CHUNK.max(least), ByteCount::bytes);
+        let chunk = self.bitmap_chunk_of(geometry.size, geometry.space);
         let superblock = BitmapSuperblock {
             set_uuid: self.set_uuid,
             events: 0,
             events_cleared: 0,
             sync_sectors,
             state: 0,
-            chunk_bytes: chunk as u32,
+            chunk_bytes: chunk.expect("it was checked"),
             daemon_sleep_s: 5,
             write_behind: 0,
             sectors_reserved: geometry.space as u32,

@@ -200,6 +200,28 @@ fn a_set_with_its_superblocks_at_the_end_grows_with_its_members() {
 }
 
 #[test]
+fn a_bitmap_comes_and_goes() {
+    let Some(set) = Fixture::unpack("raid5-3-v11") else { return };
+    assert!(set.refusal(&["grow", set.name, "-b", "none"]).contains("has no write-intent bitmap"));
+    let added = set.text(&["grow", set.name, "-b", "internal", "--bitmap-chunk", "64"]);
+    assert_eq!(
+        added,
+        format!("{} has a write-intent bitmap now, a bit for each 64 KiB\n", set.name)
+    );
+    let detail = set.text(&["detail", set.name]);
+    assert!(detail.contains("Consistency Policy : bitmap"), "{detail}");
+    // Gone and back: what it missed is nothing.
+    let member = set.path("disk1.raw");
+    set.text(&["fail", set.name, &member]);
+    let back = set.text(&["add", "--re-add", set.name, &member]);
+    assert!(back.contains("re-added"), "{back}");
+    set.verify(true);
+    assert!(set.text(&["grow", set.name, "-b", "none"]).contains("no write-intent bitmap now"));
+    assert!(set.text(&["detail", set.name]).contains("Consistency Policy : resync"));
+    set.verify(true);
+}
+
+#[test]
 fn what_is_asked_wrongly_is_refused_in_a_line() {
     let Some(set) = Fixture::unpack("raid5-3-v11") else { return };
     assert!(set.refusal(&["grow", set.name, "--size", "much"]).contains("much"));
@@ -212,7 +234,7 @@ fn what_is_asked_wrongly_is_refused_in_a_line() {
     // Part of another set.
     let other = set.path("other.raw");
     let mut create = Command::new(env!("CARGO_BIN_EXE_spindle"));
-    create.args(["md", "create", "other", "-l1", "-n1", "--assume-clean", &new]);
+    create.args(["md", "create", "other", "-l1", "-n1", "--force", "--assume-clean", &new]);
     succeeded(&create.output().expect("the program starts"), "create");
     std::fs::rename(&new, &other).expect("renamed");
     let refused = set.refusal(&["grow", set.name, "-n", "4", "--add", &other]);
@@ -237,6 +259,8 @@ fn the_real_md_takes_what_was_grown_and_goes_on_with_what_was_killed() {
         set.text(&["grow", set.name, "-n", slots, "--add", &new]);
     };
     whole(&sets[0], "4");
+    sets[0].text(&["grow", sets[0].name, "-b", "internal"]);
+    sets[2].text(&["grow", sets[2].name, "-b", "none"]);
     sets[1].kill_reshape("5", &sets[1].new_disk(disk(&sets[1])));
     (0..3).for_each(|n| enlarge(&sets[2].path(&format!("disk{n}.raw")), 8 << 20));
     sets[2].text(&["grow", sets[2].name, "--size", "max"]);
@@ -262,6 +286,7 @@ fn the_real_md_takes_what_was_grown_and_goes_on_with_what_was_killed() {
             "mdadm --assemble /dev/md{n}{nodes} 2>&1\nS=/sys/block/md{n}/md\n\
              for i in $(seq 100); do [ $(cat $S/sync_action) = idle ] && break; sleep 1; done\n\
              echo degraded {n} $(cat $S/degraded) $(cat $S/raid_disks)\n\
+             echo policy {n} $(cat $S/consistency_policy)\n\
              echo check > $S/sync_action; mdadm --wait /dev/md{n}\n\
              echo mismatches {n} $(cat $S/mismatch_cnt)\n\
              echo content {n} $(dd if=/dev/md{n} bs=4096 count={blocks} status=none | sha256sum)\n\
@@ -272,8 +297,10 @@ fn the_real_md_takes_what_was_grown_and_goes_on_with_what_was_killed() {
     let path = scripts.path().join("check.sh");
     std::fs::write(&path, script).expect("a script");
     let said = succeeded(&machine.arg(&path).output().expect("it starts"), "the oracle");
-    for (n, (set, slots)) in sets.iter().zip([4, 5, 3, 3, 6]).enumerate() {
+    let after = [(4, "bitmap"), (5, "resync"), (3, "resync"), (3, "bitmap"), (6, "resync")];
+    for (n, (set, (slots, policy))) in sets.iter().zip(after).enumerate() {
         let expected = [
+            format!("policy {n} {policy}"),
             format!("degraded {n} 0 {slots}"),
             format!("mismatches {n} 0"),
             format!("content {n} {} -", set.digest),

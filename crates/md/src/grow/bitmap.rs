@@ -9,12 +9,10 @@
 //! size: a bitmap that is too large for a set harms nothing.
 
 use crate::assemble::{self, AssembleError, Choice};
-use crate::superblock::bitmap::{BitmapSuperblock, Bits, SUPERBLOCK_BYTES};
+use crate::superblock::bitmap::{BitmapSuperblock, Bits, CHUNK_MAX, SUPERBLOCK_BYTES};
 use crate::superblock::{Features, SECTOR};
 use stdx::ByteCount;
 
-/// The longest stretch of a bit: the largest power of two that the field holds.
-const CHUNK_MAX: u32 = 1 << 31;
 /// Sectors that a bitmap has at least, where it does not say how many: a page.
 const RESERVED_MIN: u64 = 8;
 
@@ -25,6 +23,11 @@ pub(super) struct Bitmap {
 }
 
 impl Bitmap {
+    /// One with no bit set.
+    pub(super) fn clear(superblock: BitmapSuperblock) -> Bitmap {
+        Bitmap { bits: Bits::new(superblock.bits(), false), superblock }
+    }
+
     /// The bitmap of a set; none where it has none.
     ///
     /// # Errors

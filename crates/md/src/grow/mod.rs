@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`size`] | members were enlarged: more of each is used; the new part is resynchronised afterwards |
 //! | [`mirrors`] | RAID 1: more slots, rebuilt afterwards |
+//! | [`add_bitmap`], [`remove_bitmap`] | a write-intent bitmap comes, or goes |
 //! | [`Reshape`] | RAID 4, 5, 6: more slots, all data moved to its new place |
 //!
 //! All of it works on a set that is not running: superblocks (`pages`) are read from a [`Choice`], changed and
@@ -19,6 +20,7 @@
 //! |---|---|
 //! | `pages` | the superblocks of all devices, and in which order a change reaches them |
 //! | `bitmap` | the write-intent bitmap |
+//! | `intent` | a bitmap that comes or goes |
 //! | `adopt` | what makes a device a spare of the set |
 //! | `size`, `mirrors` | the two that change superblocks alone |
 //! | `reshape` | the one that moves data |
@@ -26,6 +28,7 @@
 
 mod adopt;
 mod bitmap;
+mod intent;
 mod mirrors;
 mod pages;
 mod reshape;
@@ -33,6 +36,7 @@ mod size;
 mod window;
 
 pub use adopt::NewMember;
+pub use intent::{add_bitmap, remove_bitmap};
 pub use mirrors::mirrors;
 pub(crate) use pages::agreed;
 pub use reshape::Reshape;
@@ -76,6 +80,18 @@ pub enum GrowError {
     SizeBeyond { device: String, room: ByteCount, wished: ByteCount },
     #[error("set {set} needs {needed} spares and has {given}: add devices with --add")]
     Spares { set: Uuid, needed: usize, given: usize },
+    #[error("set {set} is a {level}, which keeps no write-intent bitmap")]
+    NoBitmapAt { set: Uuid, level: Level },
+    #[error("set {set} has a write-intent bitmap already: take it away first, with --bitmap=none")]
+    HasBitmap { set: Uuid },
+    #[error("set {set} has no write-intent bitmap to take away")]
+    HasNoBitmap { set: Uuid },
+    #[error("set {set} has no 4 KiB in the same place on all devices for a write-intent bitmap")]
+    NoRoomForBitmap { set: Uuid },
+    #[error(
+        "set {set}: a bit of the bitmap can't stand for so much: give a power of two from {least} to 2 GiB"
+    )]
+    BitmapChunk { set: Uuid, least: ByteCount },
     #[error("set {set} lists as many devices as a superblock can")]
     TooManyDevices { set: Uuid },
     #[error("{device} has {capacity}, and the set needs {needed} of it: use a larger one")]

@@ -274,6 +274,11 @@ fn agree(found: &mut Found, facts: &SuperblockV1) {
     own.size = facts.size;
     own.slots = facts.slots;
     own.resync_offset = facts.resync_offset;
+    // A bitmap that comes or goes with this pass: its bytes were on every device before.
+    if own.features.has(Features::BITMAP) != facts.features.has(Features::BITMAP) {
+        own.features = own.features.with(Features::BITMAP, facts.features.has(Features::BITMAP));
+        own.bitmap_or_ppl = facts.bitmap_or_ppl;
+    }
     let (active, offset) = (Features::RESHAPE_ACTIVE, Features::NEW_OFFSET);
     let moves = own.features.has(active) && own.features.has(offset);
     let new_offset = if moves { own.reshape.new_offset } else { 0 };

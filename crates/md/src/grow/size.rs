@@ -19,6 +19,7 @@ use super::pages::{Page, Pages, agreed};
 use super::{GrowError, refuse, refuse_unsettled};
 use crate::assemble::{self, AssembleError, Choice, Found};
 use crate::spec::{Layout, Level};
+use crate::superblock::bitmap::sync_sectors;
 use crate::superblock::place::Version;
 use crate::superblock::v1::SECTORS_MAX;
 use crate::superblock::{SECTOR, bad_blocks};
@@ -90,7 +91,9 @@ pub async fn size(
     }
     pages.advance().await?;
     if let Some(bitmap) = &mut pages.bitmap {
-        bitmap.enlarge(sync_sectors(&choice, level, after));
+        let (facts, slots) = (&choice.facts, choice.facts.slots() as u64);
+        let layout = facts.layout().unwrap_or(0);
+        bitmap.enlarge(sync_sectors(level, layout, facts.chunk(), slots, after));
     }
     for page in &mut pages.pages {
         page.superblock.size = after;
@@ -154,16 +157,6 @@ pub async fn find_at_old_end(
     let as_it_was: DeviceRef = Slice::new(device.clone(), Offset(0), before);
     let found = assemble::find(&as_it_was).await?;
     Ok(found.map(|found| Found { device: device.clone(), ..found }))
-}
-
-/// What the bits of a bitmap divide: a member, or in RAID 10 the array.
-fn sync_sectors(choice: &Choice, level: Level, size: u64) -> u64 {
-    let layout = choice.facts.layout().unwrap_or(0);
-    let copies = u64::from((layout & 255) * (layout >> 8 & 255)).max(1);
-    match level {
-        Level::Raid10 => size.saturating_mul(choice.facts.slots() as u64) / copies,
-        _ => size,
-    }
 }
 
 fn refuse_level(choice: &Choice, level: Level) -> Result<(), GrowError> {

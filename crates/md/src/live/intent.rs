@@ -24,7 +24,9 @@ use crate::assemble::{AssembleError, Choice, bitmap};
 use crate::mirror::Mirror;
 use crate::ranges::{RANGES_MAX, RangeSet};
 use crate::spec::Level;
-use crate::superblock::bitmap::{BitmapSuperblock, Bits, STATE_STALE, SUPERBLOCK_BYTES};
+use crate::superblock::bitmap::{
+    self as format, BitmapSuperblock, Bits, STATE_STALE, SUPERBLOCK_BYTES,
+};
 use crate::superblock::{Features, SECTOR};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -379,12 +381,8 @@ fn spread_out(mut ranges: Vec<Range<u64>>, array: &Array) -> RangeSet {
 /// How many sectors the bits of a set divide.
 fn sync_sectors(choice: &Choice) -> u64 {
     let facts = &choice.facts;
-    if facts.level() != 10 {
-        return facts.size();
-    }
-    // As md counts chunks of a RAID 10.
-    let number = facts.layout().unwrap_or(0x102);
-    let (near, far) = (u64::from(number & 255).max(1), u64::from(number >> 8 & 255).max(1));
-    let chunk = facts.chunk().max(1);
-    facts.size() / chunk / far * facts.slots() as u64 / near * chunk
+    // Only RAID 10 counts otherwise than the rest.
+    let level = if facts.level() == 10 { Level::Raid10 } else { Level::Raid1 };
+    let (layout, slots) = (facts.layout().unwrap_or(0x102), facts.slots() as u64);
+    format::sync_sectors(level, layout, facts.chunk(), slots, facts.size())
 }

@@ -20,6 +20,8 @@
 use super::error::{FormatError, Problem, Structure};
 use super::fields::{Fields, put};
 use super::uuid::Uuid;
+use crate::spec::Level;
+use stdx::ByteCount;
 
 /// Bytes of the superblock; the bits follow.
 pub const SUPERBLOCK_BYTES: usize = 256;
@@ -32,8 +34,51 @@ pub const STATE_STALE: u32 = 2;
 pub const STATE_WRITE_ERROR: u32 = 4;
 /// The smallest stretch: a sector, which is what md's own limit comes to.
 const CHUNK_MIN: u64 = 512;
+/// The stretch of a new bitmap's bit where nobody wishes for another: mdadm's.
+const CHUNK_DEFAULT: u64 = 64 << 20;
+/// The smallest stretch of a new bitmap's bit: a page, as mdadm takes it.
+const CHUNK_NEW_MIN: u64 = 4096;
+/// The longest stretch of a bit: the largest power of two that the field holds.
+pub(crate) const CHUNK_MAX: u32 = 1 << 31;
 /// The most bits Spindle reads, 16 MiB of them: md's files are 4 KiB to some hundred KiB.
 pub const BITS_MAX: u64 = 1 << 27;
+
+/// How many sectors the bits of a set divide: those of a member, in RAID 10 those of the set, as md counts its chunks.
+/// `layout`, `chunk` and `size` as superblocks have them.
+pub(crate) fn sync_sectors(level: Level, layout: u32, chunk: u64, slots: u64, size: u64) -> u64 {
+    if level != Level::Raid10 {
+        return size;
+    }
+    let (near, far) = (u64::from(layout & 255).max(1), u64::from(layout >> 8 & 255).max(1));
+    let chunk = chunk.max(1);
+    (size / chunk / far).saturating_mul(slots) / near * chunk
+}
+
+/// The least stretch of a bit with which a bitmap fits so many sectors.
+pub(crate) fn chunk_least(sync_sectors: u64, room: u64) -> u64 {
+    let bits_max = room.saturating_mul(512).saturating_sub(SUPERBLOCK_BYTES as u64) * 8;
+    let mut chunk = CHUNK_NEW_MIN;
+    while sync_sectors.div_ceil(chunk / 512) > bits_max && chunk < u64::from(CHUNK_MAX) {
+        chunk *= 2;
+    }
+    chunk
+}
+
+/// The stretch of a new bitmap's bit in so many sectors, in bytes: the one that is wished, or the default where that
+/// fits.
+///
+/// # Errors
+/// The least that is possible, where the one that is wished is not.
+pub(crate) fn chunk_for(
+    sync_sectors: u64,
+    room: u64,
+    wished: Option<ByteCount>,
+) -> Result<u32, ByteCount> {
+    let least = chunk_least(sync_sectors, room);
+    let chunk = wished.map_or(CHUNK_DEFAULT.max(least), ByteCount::bytes);
+    let is_possible = (least..=u64::from(CHUNK_MAX)).contains(&chunk) && chunk.is_power_of_two();
+    u32::try_from(chunk).ok().filter(|_| is_possible).ok_or(ByteCount(least))
+}
 
 /// The bitmap's superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]

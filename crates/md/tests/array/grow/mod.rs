@@ -3,12 +3,14 @@
 //! | file | what grows |
 //! |---|---|
 //! | `reshape` | the number of members of a set with parity: all data moves |
+//! | `intent` | the write-intent bitmap comes, or goes |
 //! | `size` | the members, or their number in RAID 1: superblocks change, and the rest is synchronised |
 //!
 //! What could break: data that is overwritten before its new place is recorded, a member read at the wrong offset
 //! while superblocks differ, a position that runs ahead of the data, parity that is wrong behind it, a lost member
 //! that is believed again, a new part that is taken to be synchronised.
 
+mod intent;
 mod reshape;
 mod size;
 

@@ -1,4 +1,5 @@
-//! `spindle md grow`: larger members, more mirrors, more members of a set with parity, with mdadm's words.
+//! `spindle md grow`: larger members, more mirrors, more members of a set with parity, a write-intent bitmap or none, with
+//! mdadm's words.
 //!
 //! The set is not served meanwhile; the command runs to the end of what was asked, resync and rebuild among it.
 //! It may be stopped at any moment, also by a power cut: the set is whole then, and `--continue` goes on with a
@@ -39,6 +40,12 @@ pub struct GrowArgs {
     /// Go on with a reshape that was left in its middle, by md or by Spindle
     #[arg(long = "continue", group = "what")]
     resume: bool,
+    /// Give the set a write-intent bitmap, or take it away: internal or none
+    #[arg(short, long, group = "what", value_parser = ["internal", "none"])]
+    bitmap: Option<String>,
+    /// How much one bit of the bitmap stands for, in KiB or with a unit
+    #[arg(long, value_name = "SIZE", requires = "bitmap")]
+    bitmap_chunk: Option<String>,
     /// A device to add first; what it holds is lost. May be given several times
     #[arg(short, long, value_name = "DEVICE", requires = "raid_devices")]
     add: Vec<PathBuf>,
@@ -52,7 +59,7 @@ pub struct GrowArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let wish = args.size.as_deref().map(size_wish).transpose()?;
+    let wish = wished(args)?;
     let old_size = args.old_size.as_deref().map(kibibytes).transpose()?;
     let runtime = sources::runtime()?;
     let found = match old_size {
@@ -72,31 +79,64 @@ pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let devices = devices?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let (rt, unix_s) = (runtime.rt(), since.map_or(0, |since| since.as_secs()));
-    let wanted = (wish, args.raid_devices);
     let growing = async move {
         let mut found = Vec::new();
         for device in &devices {
             found.extend(find(device, old_size).await?);
         }
         let choice = Choice::of(set, found)?;
-        match wanted {
-            (Some(wish), _) => grow::size(&rt, choice, wish, unix_s).await.map(|_| ()),
-            (_, Some(slots)) if choice.facts.level() == 1 => {
-                grow::mirrors(&rt, choice, slots, &add, unix_s).await
+        match wish {
+            Wish::Size(wish) => {
+                grow::size(&rt, choice, wish, unix_s).await?;
             }
-            (_, Some(slots)) => {
+            Wish::Members(slots) if choice.facts.level() == 1 => {
+                grow::mirrors(&rt, choice, slots, &add, unix_s).await?;
+            }
+            Wish::Members(slots) => {
                 let begun = Reshape::begin(&rt, choice, slots, &add, unix_s).await?;
-                reshape(begun, slots).await
+                reshape(begun, slots).await?;
             }
-            (None, None) => {
+            Wish::Continue => {
                 let slots = choice.facts.slots();
-                reshape(Reshape::resume(&rt, choice, unix_s).await?, slots).await
+                reshape(Reshape::resume(&rt, choice, unix_s).await?, slots).await?;
+            }
+            Wish::Bitmap(chunk) => {
+                let chunk = grow::add_bitmap(&rt, choice, chunk, unix_s).await?;
+                return Ok(Some(format!("a write-intent bitmap now, a bit for each {chunk}")));
+            }
+            Wish::NoBitmap => {
+                grow::remove_bitmap(&rt, choice, unix_s).await?;
+                return Ok(Some("no write-intent bitmap now".to_owned()));
             }
         }
+        Ok(None)
     };
     let grown = runtime.runtime().block_on(growing).expect("I/O on a real device ends");
-    grown.map_err(Failure::failed)?;
-    settle(&runtime, args, paths)
+    match grown.map_err(|error: GrowError| Failure::failed(error))? {
+        Some(what) => print(&format!("{} has {what}\n", args.array)),
+        None => settle(&runtime, args, paths),
+    }
+}
+
+/// What is asked for.
+enum Wish {
+    Size(SizeWish),
+    Members(usize),
+    Continue,
+    Bitmap(Option<ByteCount>),
+    NoBitmap,
+}
+
+/// The one wish of the command line.
+fn wished(args: &GrowArgs) -> Result<Wish, Failure> {
+    let chunk = args.bitmap_chunk.as_deref().map(kibibytes).transpose()?;
+    Ok(match (&args.size, args.raid_devices, args.bitmap.as_deref()) {
+        (Some(size), ..) => Wish::Size(size_wish(size)?),
+        (_, Some(slots), _) => Wish::Members(slots),
+        (.., Some("none")) => Wish::NoBitmap,
+        (.., Some(_)) => Wish::Bitmap(chunk),
+        (None, None, None) => Wish::Continue,
+    })
 }
 
 /// A superblock where it lies, or where it lay before the device was enlarged.
