@@ -33,6 +33,7 @@ impl Instant {
     }
 
     /// The span from `earlier` to this moment; zero if `earlier` is later.
+    #[inline]
     pub fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -41,6 +42,7 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Instant;
     /// Stops at [`Instant::NEVER`].
+    #[inline]
     fn add(self, span: Duration) -> Instant {
         let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         Instant(self.0.saturating_add(nanos))
@@ -48,6 +50,7 @@ impl Add<Duration> for Instant {
 }
 
 impl AddAssign<Duration> for Instant {
+    #[inline]
     fn add_assign(&mut self, span: Duration) {
         *self = *self + span;
     }
@@ -56,6 +59,7 @@ impl AddAssign<Duration> for Instant {
 impl Sub<Instant> for Instant {
     type Output = Duration;
     /// See [`Instant::since`].
+    #[inline]
     fn sub(self, earlier: Instant) -> Duration {
         self.since(earlier)
     }
