@@ -21,7 +21,7 @@ mod detail;
 mod dump;
 mod examine;
 mod grow;
-mod live;
+pub mod live;
 mod logs;
 mod members;
 mod serve;
