@@ -6,6 +6,7 @@
 //! [`sync`](crate::sync).
 
 use crate::locks::RangeLock;
+use crate::loss::Cause;
 use crate::member::{MemberReport, Members};
 use crate::mirror::Mirror;
 use crate::record::{Recorder, recorded};
@@ -145,7 +146,7 @@ impl Array {
 
     /// Fails a member: it is not used any more. A replacement takes its place.
     pub fn fail(&self, slot: usize) {
-        self.set.members.fail(slot);
+        self.set.members.fail(slot, Cause::ByHand);
     }
 
     /// Adds a spare, which a [rebuild](Array::rebuild) takes.
@@ -235,7 +236,8 @@ fn flush(set: &Rc<Set>, engine: &Engine) -> IoFuture {
                 Engine::Mirror(mirror) => mirror.is_last(slot),
                 Engine::Stripes(_) => false,
             };
-            if !set.members.write_failed(slot, id, can_spare) {
+            let cause = Cause::Io { op: error.op, kind: error.kind };
+            if !set.members.write_failed(slot, id, cause, can_spare) {
                 spared = spared.or(Some(error.kind));
             }
         }

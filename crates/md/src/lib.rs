@@ -33,6 +33,7 @@
 //! | `spread` | pieces of one request joined to one request a member |
 //! | `parity` | parity of scatter-gather lists, on bytes or on the words of fills |
 //! | `locks` | who may touch which rows |
+//! | `loss` | devices that were lost, and why |
 //! | `write_log` | logs that close the write hole: the partial parity log, the journal |
 //! | `pieces`, `ranges` | bytes at places; sets of places |
 //! | `together` | waiting for several requests |
@@ -49,6 +50,7 @@ pub mod grow;
 mod layout;
 pub mod live;
 mod locks;
+mod loss;
 mod member;
 mod mirror;
 mod parity;
@@ -66,6 +68,7 @@ mod together;
 mod write_log;
 
 pub use array::Array;
+pub use loss::{Cause, LOSSES_KEPT_MAX, Loss, Metadata};
 pub use member::{MemberReport, MemberState, SPARES_MAX};
 pub use set::Stats;
 pub use spec::{

@@ -20,11 +20,15 @@
 //! bytes from elsewhere and writes them there again. Any other error of a read, and any error of a
 //! write, fails the member, as md does. Counted by slot. An answer may come when its device is no longer
 //! in the slot: so each device has a [`DeviceId`], and an error fails the device that made it, wherever
-//! it stands now, and nobody else.
+//! it stands now, and nobody else. Why a device is not used any more is [noted](crate::loss).
+//!
+//! **Who watches** waits for [`Members::changed`]: a device came or went, or one that was filled has everything.
 
+use crate::loss::{Cause, Loss, Losses};
 use crate::ranges::RangeSet;
 use crate::together::all;
-use rt::{DeviceRef, IoError, IoErrorKind, IoFuture, Op, Priority, Request, SgList};
+use rt::sync::Notify;
+use rt::{DeviceRef, IoError, IoErrorKind, IoFuture, Op, OpKind, Priority, Request, SgList};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -68,6 +72,8 @@ pub struct MemberReport {
     pub write_errors: u64,
     /// Bad places that were written anew from the redundancy.
     pub corrected: u64,
+    /// Why the slot's last member was lost, where one was.
+    pub lost: Option<Cause>,
 }
 
 /// Tells the devices that were members apart.
@@ -107,6 +113,9 @@ pub(crate) struct Members {
     next_id: Cell<u64>,
     /// How often a device came or went.
     changes: Cell<u64>,
+    /// Wakes who waits for a change.
+    changed: Notify,
+    losses: Losses,
 }
 
 /// What a write of a member is to be.
@@ -160,6 +169,8 @@ impl Members {
             extent,
             next_id: Cell::new(0),
             changes: Cell::new(0),
+            changed: Notify::new(),
+            losses: Losses::default(),
         };
         members.slots.iter().for_each(|slot| slot.id.set(members.new_id()));
         members
@@ -177,6 +188,22 @@ impl Members {
 
     fn count_change(&self) {
         self.changes.set(self.changes.get() + 1);
+        self.changed.notify_waiters();
+    }
+
+    /// Ends with the next change after this was called, also where it is first polled later.
+    pub(crate) fn changed(&self) -> impl Future<Output = ()> + '_ {
+        self.changed.notified()
+    }
+
+    /// Wakes who watches: something is to be seen that is no change of devices.
+    pub(crate) fn wake_watchers(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// The devices that were lost after the loss with this number.
+    pub(crate) fn losses(&self, after: u64) -> Vec<Loss> {
+        self.losses.after(after)
     }
 
     /// The device that stands in the slot now.
@@ -271,10 +298,22 @@ impl Members {
         place.map(|place| spares.remove(place))
     }
 
+    /// A spare is not used any more.
+    pub(crate) fn lose_spare(&self, name: &Rc<str>, cause: Cause) {
+        if let Some(spare) = self.take_spare(name) {
+            self.losses.note(None, MemberState::Spare, spare.name(), cause);
+            self.count_change();
+        }
+    }
+
     /// A slot's replacement is not filled any further.
-    pub(crate) fn give_up_replacement(&self, slot: usize) {
-        self.slots[slot].replacement.borrow_mut().take();
-        self.count_change();
+    pub(crate) fn lose_replacement(&self, slot: usize, cause: Cause) {
+        let other = self.slots[slot].replacement.borrow_mut().take();
+        if let Some(other) = other {
+            let name = other.device.name();
+            self.losses.note(Some(slot), MemberState::Replacement, name, cause);
+            self.count_change();
+        }
     }
 
     /// How much of a replacement is right, from its start, as its superblock says.
@@ -450,7 +489,8 @@ impl Members {
         let whose = writes.whose;
         for (result, whose) in all(writes.futures).await.into_iter().zip(whose) {
             let Err(error) = result else { continue };
-            if !self.write_failed(whose.slot, whose.id, &spare_it) {
+            let cause = Cause::Io { op: error.op, kind: error.kind };
+            if !self.write_failed(whose.slot, whose.id, cause, &spare_it) {
                 first = first.or(Some(error.kind));
             }
         }
@@ -463,8 +503,9 @@ impl Members {
         let (whose, flushes): (Vec<_>, _) =
             cached.map(|(slot, id, device)| ((slot, id), device.submit(Request::flush()))).unzip();
         for ((slot, id), flushed) in whose.into_iter().zip(all(flushes).await) {
-            if flushed.is_err() {
-                self.write_failed(slot, id, |_| false);
+            if let Err(error) = flushed {
+                let cause = Cause::Io { op: error.op, kind: error.kind };
+                self.write_failed(slot, id, cause, |_| false);
             }
         }
     }
@@ -474,13 +515,14 @@ impl Members {
         &self,
         slot: usize,
         id: DeviceId,
+        cause: Cause,
         spare_it: impl Fn(usize) -> bool,
     ) -> bool {
         let errors = &self.slots[slot].write_errors;
         errors.set(errors.get() + 1);
         let spared = self.id(slot) == id && spare_it(slot);
         if !spared {
-            self.fail_device(slot, id);
+            self.fail_device(slot, id, cause);
         }
         !spared
     }
@@ -498,20 +540,17 @@ impl Members {
         let is_there = self.id(slot) == id;
         let place_only = is_there && kind == IoErrorKind::Medium;
         if !(place_only || is_there && spare_it(slot)) {
-            self.fail_device(slot, id);
+            self.fail_device(slot, id, Cause::Io { op: OpKind::Read, kind });
         }
         place_only
     }
 
     /// Fails a device, where it stands now.
-    fn fail_device(&self, slot: usize, id: DeviceId) {
+    fn fail_device(&self, slot: usize, id: DeviceId, cause: Cause) {
         if self.id(slot) == id {
-            self.fail(slot);
-        } else {
-            let mut replacement = self.slots[slot].replacement.borrow_mut();
-            if replacement.take_if(|other| other.id == id).is_some() {
-                self.count_change();
-            }
+            self.fail(slot, cause);
+        } else if self.target_id(slot, true) == id {
+            self.lose_replacement(slot, cause);
         }
     }
 
@@ -521,14 +560,17 @@ impl Members {
     }
 
     /// The slot's device is not used any more; a replacement takes its place.
-    pub(crate) fn fail(&self, slot: usize) {
-        let slot = &self.slots[slot];
-        if !matches!(slot.state.get(), MemberState::Active | MemberState::Rebuilding) {
+    pub(crate) fn fail(&self, slot: usize, cause: Cause) {
+        let (index, slot) = (slot, &self.slots[slot]);
+        let was = slot.state.get();
+        if !matches!(was, MemberState::Active | MemberState::Rebuilding) {
             return;
         }
         self.count_change();
         slot.state.set(MemberState::Failed);
-        slot.device.borrow_mut().take();
+        if let Some(device) = slot.device.borrow_mut().take() {
+            self.losses.note(Some(index), was, device.name(), cause);
+        }
         *slot.there.borrow_mut() = RangeSet::default();
         if let Some(other) = slot.replacement.borrow_mut().take() {
             slot.take(other.device, other.id, MemberState::Rebuilding);
@@ -544,6 +586,7 @@ impl Members {
         {
             slot.state.set(MemberState::Active);
             *slot.there.borrow_mut() = RangeSet::default();
+            self.wake_watchers();
         }
     }
 
@@ -551,6 +594,7 @@ impl Members {
         let mut spares = self.spares.borrow_mut();
         assert!(spares.len() < SPARES_MAX, "an array keeps {SPARES_MAX} spares at the most");
         spares.push(device);
+        self.wake_watchers();
     }
 
     /// Puts the first spare into a failed or missing slot, to be rebuilt. True where the slot is
@@ -627,6 +671,7 @@ impl Members {
                 read_errors: slot.read_errors.get(),
                 write_errors: slot.write_errors.get(),
                 corrected: slot.corrected.get(),
+                lost: self.losses.last_of(index),
             });
             if let Some(other) = &*slot.replacement.borrow() {
                 let recovered = ByteCount(other.copied.total());
@@ -659,6 +704,7 @@ fn idle_report(
         read_errors: 0,
         write_errors: 0,
         corrected: 0,
+        lost: None,
     }
 }
 

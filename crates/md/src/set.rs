@@ -87,6 +87,14 @@ impl Set {
         self.all_clean.get() || self.clean.borrow().contains(range)
     }
 
+    /// How much of the members has parity and copies that are known to be right.
+    pub(crate) fn clean_bytes(&self) -> u64 {
+        match self.all_clean.get() {
+            true => self.members.extent(),
+            false => self.clean.borrow().total(),
+        }
+    }
+
     /// Whether nothing is left to initialise.
     pub(crate) fn all_clean(&self) -> bool {
         self.all_clean.get()

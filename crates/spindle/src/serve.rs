@@ -2,7 +2,8 @@
 //!
 //! Whoever has devices under names (files, arrays) calls [`until_told_to_stop`]. It says in one line where
 //! clients find it once it listens everywhere; SIGINT or SIGTERM end it: nothing more is accepted, what is
-//! under way is finished, all is flushed, and it returns. A second signal ends the program at once.
+//! under way is finished, all is flushed, and it returns. A second signal ends the program at once. Who must be able to
+//! end it in another way (`md stop`, through the set's socket) makes the wish itself and calls [`until`].
 
 use crate::commands::{Failure, print};
 use crate::signals;
@@ -30,6 +31,20 @@ pub fn until_told_to_stop(
     addresses: &[Address],
     tls: Tls,
 ) -> Result<(), Failure> {
+    until(&Told::by_signals()?, runtime, exports, addresses, tls)
+}
+
+/// The same, until `told` is.
+///
+/// # Errors
+/// As [`until_told_to_stop`].
+pub fn until(
+    told: &Arc<Told>,
+    runtime: &HostRuntime,
+    exports: Vec<Export>,
+    addresses: &[Address],
+    tls: Tls,
+) -> Result<(), Failure> {
     if addresses.is_empty() || addresses.len() > ADDRESSES_MAX {
         let count = addresses.len();
         let text = format!("{count} addresses to listen on; name 1 to {ADDRESSES_MAX}");
@@ -42,7 +57,7 @@ pub fn until_told_to_stop(
         let listener = SocketListener::bind(&runtime.host(), address).map_err(Failure::failed)?;
         listeners.push(Rc::new(listener) as Rc<dyn Listener>);
     }
-    let told = Told::by_signals()?;
+    let told = Arc::clone(told);
     let names: Vec<Rc<str>> = listeners.iter().map(|listener| listener.name()).collect();
     let exports = if count == 1 { "1 export".into() } else { format!("{count} exports") };
     print(&format!("spindle: serving {exports} over NBD on {}\n", names.join(", ")))?;
@@ -67,7 +82,7 @@ pub fn until_told_to_stop(
     outcome.map_err(Failure::failed)?
 }
 
-/// Signals that end what serves.
+/// The wish that what serves ends: of signals, or of somebody who [tells](Told::tell).
 pub struct Told {
     stop: AtomicBool,
     notify: Notify,
@@ -88,6 +103,11 @@ impl Told {
             handler.notify.notify_one();
         })?;
         Ok(told)
+    }
+
+    /// Ends it as a first signal does; a signal that comes then is the first.
+    pub fn tell(&self) {
+        self.notify.notify_one();
     }
 
     /// Waits until there was one.

@@ -233,11 +233,29 @@ impl LiveArray {
     pub async fn remove(&self, found: &Found) -> Result<(), LiveError> {
         let number = found.superblock.device_number() as usize;
         let kept = self.keeper.devices();
-        let same = |one: &&Listed| one.number == number && *one.name == *found.name();
-        if let Some(own) = kept.iter().find(same) {
+        let same = |one: &Listed| one.number == number && *one.name == *found.name();
+        if kept.iter().any(same) {
+            return self.remove_number(number).await;
+        }
+        if kept.iter().any(|one| one.number == number) {
+            // Another device has its number, so it is forgotten already.
+            return Ok(());
+        }
+        self.keeper.forget(number);
+        self.keeper.write().await.map_err(|kind| self.superblocks(kind))
+    }
+
+    /// The same, of a device that was here when the set was opened, or came: see [`LiveArray::devices`]. It may
+    /// be one that nothing can be read from any more. Afterwards nothing of the set holds it open.
+    ///
+    /// # Errors
+    /// Where it is a member.
+    pub async fn remove_number(&self, number: usize) -> Result<(), LiveError> {
+        let kept = self.keeper.devices();
+        if let Some(own) = kept.iter().find(|one| one.number == number) {
             let Some(area) = &own.area else {
                 if own.is_here {
-                    return Err(LiveError::JournalInUse { device: found.name() });
+                    return Err(LiveError::JournalInUse { device: own.name.to_string() });
                 }
                 self.keeper.forget(number);
                 return self.keeper.write().await.map_err(|kind| self.superblocks(kind));
@@ -247,12 +265,12 @@ impl LiveArray {
             let mut members = self.array.members().into_iter();
             let stands = members.find(|report| report.name.as_ref().is_some_and(is_it));
             if let Some(slot) = stands.and_then(|report| report.slot) {
-                return Err(LiveError::InUse { device: found.name(), slot });
+                return Err(LiveError::InUse { device: own.name.to_string(), slot });
             }
             self.array.set.members.take_spare(&name);
-        } else if kept.iter().any(|one| one.number == number) {
-            // Another device has its number, so it is forgotten already.
-            return Ok(());
+            if let Some(log) = &self.log {
+                log.forget(&name);
+            }
         }
         self.keeper.forget(number);
         self.keeper.write().await.map_err(|kind| self.superblocks(kind))

@@ -13,6 +13,7 @@ use super::area::Area;
 use super::intent::Intent;
 use super::kept::{JournalState, Kept, Standing};
 use crate::array::Array;
+use crate::loss::{Cause, Metadata};
 use crate::member::MemberState;
 use crate::record::{Recorder, Recording};
 use crate::set::Unreadable;
@@ -20,7 +21,7 @@ use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{Features, Role, SECTOR, bad_blocks};
 use crate::write_log::journal::Superblocks;
 use rt::sync::{Mutex, Notify, oneshot};
-use rt::{Buf, IoErrorKind, IoFuture, Request, Rt};
+use rt::{Buf, IoError, IoErrorKind, IoFuture, Request, Rt};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
@@ -181,6 +182,13 @@ impl Keeper {
         all
     }
 
+    /// The same, with what each is to the engine; the journal's is not among them.
+    pub(super) fn stands(&self) -> Vec<(usize, Rc<str>, Standing)> {
+        let Some(array) = self.array.upgrade() else { return Vec::new() };
+        let each = self.all_standing(&array).into_iter();
+        each.map(|(kept, standing)| (kept.number, kept.device.name(), standing)).collect()
+    }
+
     /// Who notes places in the bad-block log of a device that is filled.
     pub(super) fn log_keeper(&self) -> Unreadable {
         let myself = self.myself.clone();
@@ -294,8 +302,8 @@ impl Keeper {
         let flushes: Vec<IoFuture> =
             there.iter().map(|(kept, _)| kept.device.submit(Request::flush())).collect();
         for ((kept, _), flush) in there.iter().zip(flushes) {
-            if flush.await.is_err() {
-                kept.is_lost(&array);
+            if let Err(error) = flush.await {
+                kept.is_lost(&array, Cause::Io { op: error.op, kind: error.kind });
             }
         }
     }
@@ -335,8 +343,8 @@ impl Keeper {
                 writes.push((kept, kept.device.submit(write)));
             }
             for (kept, write) in writes {
-                if write.await.is_err() {
-                    kept.is_lost(&array);
+                if let Err(error) = write.await {
+                    kept.is_lost(&array, unwritten(Metadata::Superblock, &error));
                     failed = true;
                 }
             }
@@ -375,7 +383,9 @@ impl Keeper {
             if has_all && kept.filled.get().is_some() {
                 match kept.device.submit(Request::flush()).await {
                     Ok(_) => kept.filled.set(None),
-                    Err(_) => kept.is_lost(array),
+                    Err(error) => {
+                        kept.is_lost(array, Cause::Io { op: error.op, kind: error.kind });
+                    }
                 }
             }
         }
@@ -424,8 +434,8 @@ impl Keeper {
         for (kept, write) in writes {
             match write.await {
                 Ok(_) => kept.without_bitmap.set(false),
-                Err(_) => {
-                    kept.is_lost(array);
+                Err(error) => {
+                    kept.is_lost(array, unwritten(Metadata::Bitmap, &error));
                     all = false;
                 }
             }
@@ -451,18 +461,22 @@ impl Keeper {
             // Where the log does not hold it, the device is not worth keeping, as in md.
             let written = match log {
                 Some(bytes) => {
-                    let flushed = kept.device.submit(Request::flush()).await;
                     let write = Request::write_fua(Offset(at), Buf::copy_of(&bytes));
-                    flushed.is_ok() && kept.device.submit(write).await.is_ok()
+                    let written = match kept.device.submit(Request::flush()).await {
+                        Ok(_) => kept.device.submit(write).await,
+                        Err(error) => Err(error),
+                    };
+                    written.map(|_| ()).map_err(|error| unwritten(Metadata::BadBlockLog, &error))
                 }
-                None => blocks.is_empty(),
+                None if blocks.is_empty() => Ok(()),
+                None => Err(Cause::TooManyBadPlaces),
             };
             let mut superblock = kept.superblock.borrow_mut();
             superblock.features =
                 superblock.features.with(Features::BAD_BLOCKS, !blocks.is_empty());
             drop(superblock);
-            if !written {
-                kept.is_lost(array);
+            if let Err(cause) = written {
+                kept.is_lost(array, cause);
             }
         }
     }
@@ -565,6 +579,10 @@ impl Keeper {
             self.write_all().await
         }
     }
+}
+
+fn unwritten(what: Metadata, error: &IoError) -> Cause {
+    Cause::Metadata { what, kind: error.kind }
 }
 
 impl Recorder for Keeper {

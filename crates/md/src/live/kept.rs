@@ -9,6 +9,7 @@
 use super::area::Area;
 use crate::array::Array;
 use crate::assemble::{Found, Superblock, ppl};
+use crate::loss::Cause;
 use crate::member::{MemberReport, MemberState};
 use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{Features, SECTOR};
@@ -116,16 +117,14 @@ impl Kept {
     }
 
     /// It can't be written: the array goes on without it.
-    pub(super) fn is_lost(&self, array: &Array) {
+    pub(super) fn is_lost(&self, array: &Array, cause: Cause) {
         let standing = self.standing(&array.members());
         self.lost.set(true);
         let name = rt::Device::name(&*self.area);
         match standing {
-            Standing::Member { slot, .. } => array.fail(slot),
-            Standing::Replacement { slot } => array.set.members.give_up_replacement(slot),
-            Standing::Spare => {
-                array.set.members.take_spare(&name);
-            }
+            Standing::Member { slot, .. } => array.set.members.fail(slot, cause),
+            Standing::Replacement { slot } => array.set.members.lose_replacement(slot, cause),
+            Standing::Spare => array.set.members.lose_spare(&name, cause),
             Standing::Nobody => {}
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   LiveArray (here)       fails and replaces members, runs resync and rebuild, stops
-//!     │                    (opening: from a choice of members; joining: devices that come and go)
+//!     │                    (opening: from a choice of members; joining: devices that come and go;
+//!     │                    watch: what somebody sees who looks on)
 //!     ├─ Array             the engine; asks the keeper before it writes and before it answers
 //!     │    └─ Area (area)  a member's data area, without its bad blocks
 //!     └─ Keeper (keeper)   the metadata: what it says now, and when it must say something else
@@ -46,6 +47,7 @@ mod journal;
 mod keeper;
 mod kept;
 mod opening;
+mod watch;
 
 use crate::array::{Array, Engine};
 use crate::assemble::{AssembleError, Choice};
@@ -63,6 +65,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{ByteCount, Offset};
+pub use watch::{Activity, DeviceReport, UnderWay};
 
 /// After so long without a write the superblocks say "clean": md's safe mode delay. Less writes
 /// superblocks more often; more resynchronises more often after a power cut.
@@ -162,6 +165,11 @@ impl LiveArray {
         Ok(LiveArray { set: choice.set, array, keeper, log, suspect: RefCell::new(suspect) })
     }
 
+    /// The set's identity.
+    pub fn uuid(&self) -> Uuid {
+        self.set
+    }
+
     /// The engine.
     pub fn array(&self) -> &Rc<Array> {
         &self.array
@@ -254,6 +262,20 @@ impl LiveArray {
     pub async fn rebuild(&self, slot: usize, priority: SyncPriority) -> Result<(), LiveError> {
         self.empty_spares().await?;
         self.fill(slot, false, priority).await
+    }
+
+    /// Puts the first spare into a slot that lost its member, to be [rebuilt](LiveArray::rebuild). Nothing to do
+    /// where the slot is being rebuilt already.
+    ///
+    /// # Errors
+    /// Where there is no spare, or it can't be written.
+    pub async fn begin_rebuild(&self, slot: usize) -> Result<(), LiveError> {
+        let (set, members) = (self.set, &self.array.set.members);
+        self.empty_spares().await?;
+        match slot < members.len() && members.begin_rebuild(slot) {
+            true => Ok(()),
+            false => Err(LiveError::NoSpare { set, slot }),
+        }
     }
 
     /// Before a spare is taken for anything, its partial parity log is emptied: what it holds is of a time when

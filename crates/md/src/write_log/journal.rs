@@ -165,6 +165,7 @@ impl Journal {
     /// It is not to be written any more.
     pub(crate) fn fail(&self, kind: IoErrorKind) {
         self.failed.set(self.failed.get().or(Some(kind)));
+        self.set.members.wake_watchers();
     }
 
     /// Ends when nothing that was logged before is needed any more.

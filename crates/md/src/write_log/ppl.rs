@@ -30,6 +30,7 @@
 use super::{Beginning, Held, STRETCHES_MAX, Stretch, WriteLog};
 use crate::layout::Place;
 use crate::layout::parity::ParityMap;
+use crate::loss::{Cause, Metadata};
 use crate::member::{DeviceId, MemberState};
 use crate::set::Set;
 use crate::superblock::SECTOR;
@@ -154,6 +155,11 @@ impl PartialParityLog {
     /// Notes the space of a device that was added.
     pub(crate) fn add(&self, area: Rc<str>, space: Space) {
         self.spaces.borrow_mut().push((area, space));
+    }
+
+    /// Forgets the space of a device that left the set, and with it the device.
+    pub(crate) fn forget(&self, area: &Rc<str>) {
+        self.spaces.borrow_mut().retain(|(name, _)| !Rc::ptr_eq(name, area));
     }
 
     /// Empties the logs of devices that hold nothing of the array.
@@ -294,8 +300,9 @@ impl PartialParityLog {
             head.generation += 1;
             head.at = if space.holds_several() { head.at + len } else { 0 };
         }
-        if written.is_err() {
-            self.set.members.write_failed(slot, id, |_| false);
+        if let Err(error) = written {
+            let cause = Cause::Metadata { what: Metadata::PartialParityLog, kind: error.kind };
+            self.set.members.write_failed(slot, id, cause, |_| false);
         }
     }
 

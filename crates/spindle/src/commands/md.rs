@@ -7,6 +7,7 @@
 //! * `dump`: a set's content, written out.
 //! * `assemble`: sets opened: for reading, or for writing, which makes right what needs it.
 //! * `serve`: a set over NBD.
+//! * [`running`]: a set that is served for writing, and what runs beside it.
 //! * `live`: sets open for writing: check, repair, stop.
 //! * `members`: devices that come and go: add, fail, remove, replace.
 //! * `create`: makes devices members of a new set.
@@ -24,6 +25,7 @@ mod grow;
 pub mod live;
 mod logs;
 mod members;
+pub mod running;
 mod serve;
 pub mod sources;
 mod words;

@@ -1,19 +1,18 @@
 //! `spindle md serve`: a set over NBD.
 //!
-//! The set is opened for writing, resynchronised and rebuilt beside the host's I/O where it needs that, and
-//! stopped cleanly at the end; with `--readonly` nothing of it is written.
+//! The set is opened for writing, [runs](super::running) while it is served (resynchronised and rebuilt beside the
+//! host's I/O where it needs that), and is stopped cleanly at the end; with `--readonly` nothing of it is written.
 
 use super::assemble::{OpeningArgs, open};
+use super::running::RunningSet;
 use super::{live, sources};
-use crate::commands::{Failure, say};
-use crate::serve;
-use ::md::SyncPriority;
+use crate::commands::Failure;
+use crate::serve::{self, Told};
 use clap::Args;
 use export::nbd::Export;
 use export::tls::Tls;
 use host::Address;
 use std::path::PathBuf;
-use std::rc::Rc;
 
 /// What `serve` takes.
 #[derive(Args)]
@@ -49,18 +48,12 @@ pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         let export = Export { name: args.name, description, device, read_only: true };
         return serve::until_told_to_stop(&runtime, vec![export], &addresses, Tls::off());
     }
-    let set = Rc::new(live::open(&runtime, paths, &args.array, args.opening.force)?);
-    let (device, description) = (set.device(), "a RAID set".to_owned());
+    let set = live::open(&runtime, paths, &args.array, args.opening.force)?;
+    let told = Told::by_signals()?;
+    let running = RunningSet::start(&runtime, set, Some(&told));
+    let (device, description) = (running.device(), "a RAID set".to_owned());
     let export = Export { name: args.name, description, device, read_only: false };
-    let its_set = Rc::clone(&set);
-    let beside = runtime.rt().spawn(async move {
-        if let Err(error) = live::make_whole(&its_set, SyncPriority::Normal).await {
-            say(&format!("spindle: {error}"));
-        }
-    });
-    let served = serve::until_told_to_stop(&runtime, vec![export], &addresses, Tls::off());
-    // What is under way ends by itself; the superblocks say how far it is.
-    drop(beside);
-    let stopped = live::wait(&runtime, async move { set.stop().await });
+    let served = serve::until(&told, &runtime, vec![export], &addresses, Tls::off());
+    let stopped = running.stop(&runtime);
     served.and(stopped)
 }
