@@ -166,7 +166,18 @@ impl Disks {
     fn none(runtime: HostRuntime) -> Disks {
         let (files, opened, arrays, refused, live) = Default::default();
         let (parts, groups, complaints, unsearched) = Default::default();
-        Disks { runtime, files, opened, arrays, refused, live, parts, groups, complaints, unsearched }
+        Disks {
+            runtime,
+            files,
+            opened,
+            arrays,
+            refused,
+            live,
+            parts,
+            groups,
+            complaints,
+            unsearched,
+        }
     }
 
     fn add_file(&mut self, device: FileDevice, is_written: bool) {

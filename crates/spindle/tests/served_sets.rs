@@ -331,8 +331,7 @@ fn a_set_that_lacks_a_member_is_written_only_when_it_is_said() {
 
     config("run = true");
     let serving = Serving::start(dir, &["serve", "--config", "spindle.toml"]);
-    let model =
-        client(dir, "", false, async |client| change(&client, 1, vec![0; VOLUME]).await);
+    let model = client(dir, "", false, async |client| change(&client, 1, vec![0; VOLUME]).await);
     serving.stop();
     assert_eq!(state(dir), "clean, degraded");
     // That it is lost is known by now.

@@ -268,9 +268,7 @@ fn vgcreate(args: &VgcreateArgs, places: &[PathBuf]) -> Result<(), Failure> {
 }
 
 fn holds(device: &str, what: impl std::fmt::Display) -> Failure {
-    Failure::failed(format!(
-        "{device} holds {what}, which would be lost; add --force if it may be"
-    ))
+    Failure::failed(format!("{device} holds {what}, which would be lost; add --force if it may be"))
 }
 
 /// Files and block devices for a group.
@@ -287,13 +285,9 @@ fn on_files(args: &VgcreateArgs) -> Result<(Disks, Vec<DeviceRef>), Failure> {
 }
 
 /// RAID sets, or partitions of them, for a group.
-fn on_arrays(
-    args: &VgcreateArgs,
-    places: &[PathBuf],
-) -> Result<(Disks, Vec<DeviceRef>), Failure> {
+fn on_arrays(args: &VgcreateArgs, places: &[PathBuf]) -> Result<(Disks, Vec<DeviceRef>), Failure> {
     let names = args.devices.iter().map(|name| name.to_string_lossy().into_owned());
-    let written: Vec<Written> =
-        names.map(|volume| Written { volume, run: false }).collect();
+    let written: Vec<Written> = names.map(|volume| Written { volume, run: false }).collect();
     let disks = opened_for(places, &written)?;
     let mut devices: Vec<DeviceRef> = Vec::new();
     for Written { volume: name, .. } in &written {
@@ -336,7 +330,9 @@ async fn is_empty(device: &DeviceRef) -> Result<bool, rt::IoError> {
 fn for_changing(group: &str, devices: &[PathBuf]) -> Result<Disks, Failure> {
     let disks = opened_for(devices, &[Written { volume: format!("{group}/"), run: false }])?;
     match disks.unchangeable(group) {
-        Some(why) => Err(Failure::failed(format!("volume group {group} can't be changed: {why}"))),
+        Some(why) => Err(Failure::failed(format!(
+            "volume group {group} can't be changed: {why} (spindle md assemble makes RAID sets ready)"
+        ))),
         None => Ok(disks),
     }
 }

@@ -30,18 +30,16 @@
 //! **Who is kept off.** What is written has the writer's lock. What is only read has the readers' lock, which many may
 //! have and which keeps writers off: a client would never hear of what they change.
 
+use crate::commands::md::running::RunningSet;
 use crate::commands::zfs::source::{Session, ViewArgs};
-use crate::commands::md::live;
 use crate::commands::{Failure, say};
 use crate::disks::{Disks, Written, is_written};
 use crate::pools::{PoolArgs, Pools, pool_of};
-use crate::serve;
+use crate::serve::{self, Told};
 use clap::Args;
 use export::nbd::Export;
 use export::tls::{Certificates, ClientCertificates, Tls, TlsMode};
-use ::md::SyncPriority;
-use ::md::live::LiveArray;
-use host::{Address, FileDevice, FileOptions, HostRuntime};
+use host::{Address, FileDevice, FileOptions};
 use rt::{Device, DeviceRef};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -138,6 +136,7 @@ enum Clients {
 /// With the line to print.
 pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     let (view, pools) = (command.view.clone(), command.pools);
+    let is_one_shot = command.config.is_none();
     let configuration = match command {
         ServeCommand { config: Some(path), .. } => {
             let read = read(&path)?;
@@ -180,9 +179,12 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     served.keep_writers_off()?;
     let Served { session, exports, read: _read } = served;
     let runtime = session.pools.disks().runtime();
-    let running: Vec<Running> =
-        live.into_iter().map(|set| Running::start(runtime, set)).collect();
-    let mut outcome = serve::until_told_to_stop(runtime, exports, &addresses, tls);
+    let told = Told::by_signals()?;
+    // What a set's stop ends is the server: only where that serves nothing else.
+    let ends = is_one_shot.then_some(&told);
+    let running: Vec<RunningSet> =
+        live.into_iter().map(|set| RunningSet::start(runtime, set, ends)).collect();
+    let mut outcome = serve::until(&told, runtime, exports, &addresses, tls);
     for set in running {
         outcome = outcome.and(set.stop(runtime));
     }
@@ -303,32 +305,6 @@ impl Served {
             }
         }
         Ok(())
-    }
-}
-
-/// A RAID set that is served, and what is done to it beside that.
-struct Running {
-    set: Rc<LiveArray>,
-    beside: rt::Task<()>,
-}
-
-impl Running {
-    fn start(runtime: &HostRuntime, set: LiveArray) -> Running {
-        let set = Rc::new(set);
-        let its_set = Rc::clone(&set);
-        let beside = runtime.rt().spawn(async move {
-            if let Err(error) = live::make_whole(&its_set, SyncPriority::Normal).await {
-                say(&format!("spindle: {error}"));
-            }
-        });
-        Running { set, beside }
-    }
-
-    fn stop(self, runtime: &HostRuntime) -> Result<(), Failure> {
-        let Running { set, beside } = self;
-        // What is under way ends by itself; the superblocks say how far it is.
-        drop(beside);
-        live::wait(runtime, async move { set.stop().await })
     }
 }
 

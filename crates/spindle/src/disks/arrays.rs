@@ -7,6 +7,8 @@
 //! Where a set can't be opened for writing it is opened for reading, and the reason is kept for whoever wants to
 //! write. One that can't be opened at all is kept by its names, so that the answer to them is the reason.
 
+use crate::commands::Failure;
+use crate::commands::md::assemble::refuse_lacking;
 use crate::commands::md::{live, sources};
 use ::md::assemble::{self, AssembleError, Choice, Found, OpenArray, OpenOptions};
 use ::md::live::LiveArray;
@@ -118,7 +120,7 @@ fn open_choice(
     let members = there.map(|found| found.device.clone()).collect();
     let why = match written {
         None => "it is open for reading".to_owned(),
-        Some(run) => match live::open_choice(runtime, choice.clone(), false) {
+        Some(run) => match for_writing(runtime, choice.clone(), run) {
             Ok(live) => return Ok((Opened::Live(live), members)),
             Err(failure) => failure.message,
         },
@@ -127,6 +129,13 @@ fn open_choice(
     let reading = async move { OpenArray::open(&rt, &name, choice, OpenOptions::default()).await };
     let opened = runtime.runtime().block_on(reading).expect("I/O on a real device ends");
     opened.map(|array| (Opened::Reading(array as DeviceRef, why), members))
+}
+
+fn for_writing(runtime: &HostRuntime, choice: Choice, run: bool) -> Result<LiveArray, Failure> {
+    if !run {
+        refuse_lacking(&choice)?;
+    }
+    live::open_choice(runtime, choice, false)
 }
 
 /// Why a set can't be opened. What the text asks for as a flag is one of another command.

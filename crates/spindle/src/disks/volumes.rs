@@ -98,9 +98,7 @@ impl Disks {
         let array = below.arrays.iter().find_map(|at| self.arrays[*at].unwritable.clone());
         let is_read = |at: &usize| !self.opened[*at].1;
         let file = below.files.iter().find(|at| is_read(at));
-        array.or_else(|| {
-            file.map(|at| format!("{} is open for reading", self.files[*at].name()))
-        })
+        array.or_else(|| file.map(|at| format!("{} is open for reading", self.files[*at].name())))
     }
 
     fn named<'a>(&'a self, called: &'a str) -> Result<Option<Named<'a>>, Failure> {
@@ -113,9 +111,7 @@ impl Disks {
             let array = self.array(whole)?;
             let is_meant = |part: &&Part| {
                 let of = match part.on {
-                    Whole::Array(at) => {
-                        array.is_some_and(|array| self.arrays[at].set == array.set)
-                    }
+                    Whole::Array(at) => array.is_some_and(|array| self.arrays[at].set == array.set),
                     Whole::File(at) => is_same_file(&self.files[at], Path::new(whole)),
                 };
                 of && part.partition.number == number
