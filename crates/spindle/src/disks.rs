@@ -7,15 +7,27 @@
 //!               └─ volume groups on any of them
 //! ```
 //!
-//! What can't be read or put together is a complaint, and the rest is there all the same. RAID sets are
-//! opened for reading alone, so what lies on them is too.
+//! What can't be read or put together is a complaint, and the rest is there all the same.
+//!
+//! **Writing.** All is opened for reading, but what lies below the volumes that are to be written ([`Disks::open_for`]):
+//! that is found by a first look, and then opened for writing, files and sets ([`arrays`]) alike. How volumes are
+//! called and what lies below them is in [`volumes`].
+
+mod arrays;
+mod volumes;
+
+pub use arrays::Array;
+pub use volumes::Whole;
 
 use crate::commands::Failure;
-use crate::commands::md::sources;
-use ::md::assemble::{self, Choice, OpenArray, OpenOptions};
+use crate::commands::md::{live, sources};
+use ::md::assemble;
+use ::md::live::LiveArray;
+use ::md::superblock::Uuid;
+use arrays::{Arrays, Refused};
 use host::{FileDevice, FileOptions, HostRuntime};
 use rt::DeviceRef;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -24,14 +36,21 @@ use volume::lvm::{Group, find_groups};
 
 /// A partition of a device.
 pub struct Part {
-    /// Of which device.
+    /// The name of that device.
     pub of: String,
-    /// Which.
+    /// Which device that is.
+    pub on: Whole,
+    /// Which partition.
     pub partition: gpt::Partition,
     /// The partition as a device.
     pub device: DeviceRef,
+}
+
+impl Part {
     /// Whether it lies on a RAID set.
-    pub on_array: bool,
+    pub fn is_on_array(&self) -> bool {
+        matches!(self.on, Whole::Array(_))
+    }
 }
 
 /// See the [module](self).
@@ -39,8 +58,14 @@ pub struct Disks {
     runtime: HostRuntime,
     /// The files and block devices themselves.
     pub files: Vec<DeviceRef>,
-    /// RAID sets, with their names.
-    pub arrays: Vec<(String, DeviceRef)>,
+    /// The same, each with whether it is open for writing.
+    opened: Vec<(Rc<FileDevice>, bool)>,
+    /// RAID sets.
+    pub arrays: Vec<Array>,
+    /// Sets that can't be opened.
+    refused: Vec<Refused>,
+    /// The sets that are open for writing.
+    live: Vec<LiveArray>,
     /// Partitions.
     pub parts: Vec<Part>,
     /// Volume groups.
@@ -51,12 +76,21 @@ pub struct Disks {
     unsearched: Vec<PathBuf>,
 }
 
-/// A volume that was asked for.
-pub struct Opened {
-    /// It.
-    pub device: DeviceRef,
-    /// Whether it can't be written.
-    pub read_only: bool,
+/// A volume that is to be written.
+pub struct Written {
+    /// How it is called; `GROUP/` for a whole group.
+    pub volume: String,
+    /// Whether RAID sets below it are also opened with fewer members than they had when they were used last.
+    pub run: bool,
+}
+
+/// What is to be opened for writing.
+#[derive(Default)]
+struct Writing {
+    /// Files and block devices that are no members, by their names.
+    files: BTreeSet<Rc<str>>,
+    /// Sets, each with whether it is opened with fewer members too.
+    sets: BTreeMap<Uuid, bool>,
 }
 
 /// What tells a file or block device from all others, whatever name it goes by; nothing where none is there. Hard links
@@ -88,6 +122,12 @@ fn named(paths: &[PathBuf]) -> Vec<PathBuf> {
     }
 }
 
+/// What is said of a file that is read while somebody writes it.
+pub fn is_written(path: &Path) -> String {
+    let text = "another process is writing to it: what is read may not hold together";
+    format!("{}: {text}", path.display())
+}
+
 fn is_too_small(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() < DISK_BYTES_MIN)
 }
@@ -114,13 +154,36 @@ impl Disks {
     pub fn open_files(paths: &[PathBuf], read_only: bool) -> Result<Disks, Failure> {
         let runtime = sources::runtime()?;
         let host = runtime.host();
-        let open = |path: &PathBuf| -> Result<DeviceRef, Failure> {
+        let mut disks = Disks::none(runtime);
+        for path in paths {
             let options = FileOptions { direct: false, read_only };
-            Ok(Rc::new(FileDevice::open(&host, path, options).map_err(Failure::usage)?))
-        };
-        let files = paths.iter().map(open).collect::<Result<_, _>>()?;
-        let (arrays, parts, groups, complaints, unsearched) = Default::default();
-        Ok(Disks { runtime, files, arrays, parts, groups, complaints, unsearched })
+            let device = FileDevice::open(&host, path, options).map_err(Failure::usage)?;
+            disks.add_file(device, !read_only);
+        }
+        Ok(disks)
+    }
+
+    fn none(runtime: HostRuntime) -> Disks {
+        let (files, opened, arrays, refused, live) = Default::default();
+        let (parts, groups, complaints, unsearched) = Default::default();
+        Disks {
+            runtime,
+            files,
+            opened,
+            arrays,
+            refused,
+            live,
+            parts,
+            groups,
+            complaints,
+            unsearched,
+        }
+    }
+
+    fn add_file(&mut self, device: FileDevice, is_written: bool) {
+        let device = Rc::new(device);
+        self.files.push(Rc::clone(&device) as DeviceRef);
+        self.opened.push((device, is_written));
     }
 
     /// The files, the folders' files, and all that lies on them, for reading.
@@ -128,45 +191,48 @@ impl Disks {
     /// # Errors
     /// Where there are none, or one that was named can't be opened.
     pub fn open(paths: &[PathBuf]) -> Result<Disks, Failure> {
-        Disks::open_where(paths, |_| false)
+        Disks::open_where(paths, &Writing::default())
     }
 
     /// The same, for writing to what these volumes lie on and to nothing else: whoever writes to another file of the
-    /// folders keeps it, and it is not kept from anybody.
+    /// folders keeps it, and it is not kept from anybody. A set that can't be written is opened for reading, and
+    /// [`Disks::volume`] says why.
     ///
     /// # Errors
-    /// As [`Disks::open`].
-    pub fn open_for(paths: &[PathBuf], volumes: &[String]) -> Result<Disks, Failure> {
+    /// As [`Disks::open`], and where a file that is to be written can't be.
+    pub fn open_for(paths: &[PathBuf], volumes: &[Written]) -> Result<Disks, Failure> {
         let found = Disks::open(paths)?;
-        let below: Vec<Rc<str>> =
-            volumes.iter().flat_map(|called| found.files_below(called)).collect();
+        let mut writing = Writing::default();
+        for Written { volume, run } in volumes {
+            let below = found.below(volume)?;
+            writing.files.extend(below.files.iter().map(|at| found.files[*at].name()));
+            for at in below.arrays {
+                *writing.sets.entry(found.arrays[at].set).or_default() |= run;
+            }
+        }
+        if writing.files.is_empty() && writing.sets.is_empty() {
+            return Ok(found);
+        }
         drop(found);
-        Disks::open_where(paths, |path| below.iter().any(|name| Path::new(&**name) == path))
+        Disks::open_where(paths, &writing)
     }
 
-    /// The files that a volume lies on; none for what can only be read.
-    fn files_below(&self, called: &str) -> Vec<Rc<str>> {
-        let group = called.split_once('/').map(|(group, _)| group);
-        let group = self.groups.iter().find(|one| Some(&*one.group.name) == group);
-        let physical: Vec<Rc<str>> =
-            group.iter().flat_map(|one| one.found.values()).map(|one| one.device.name()).collect();
-        let is_below = |file: &Rc<str>| {
-            let mut parts = self.parts.iter().filter(|part| *part.of == **file);
-            let is_meant = |part: &Part| {
-                physical.contains(&part.device.name())
-                    || format!("{file}:{}", part.partition.number) == called
-            };
-            **file == *called || physical.contains(file) || parts.any(is_meant)
-        };
-        self.files.iter().map(|file| file.name()).filter(is_below).collect()
-    }
-
-    fn open_where(paths: &[PathBuf], writes: impl Fn(&Path) -> bool) -> Result<Disks, Failure> {
-        let mut disks = Disks::open_files(&[], true)?;
-        let host = disks.runtime.host();
-        let mut notes = Vec::new();
+    fn open_where(paths: &[PathBuf], writing: &Writing) -> Result<Disks, Failure> {
+        let mut disks = Disks::none(sources::runtime()?);
         let paths = &named(paths);
-        let mut known = BTreeSet::new();
+        let notes = disks.open_paths(paths, writing)?;
+        let members = disks.find_arrays(writing);
+        disks.complaints.splice(0..0, notes);
+        disks.find_parts_and_groups(&members);
+        disks.unsearched =
+            paths.iter().flat_map(|path| folders_in(path)).take(FOLDERS_MAX).collect();
+        Ok(disks)
+    }
+
+    /// Opens the files. Returns what is to be noted of them.
+    fn open_paths(&mut self, paths: &[PathBuf], writing: &Writing) -> Result<Vec<String>, Failure> {
+        let host = self.runtime.host();
+        let (mut notes, mut known) = (Vec::new(), BTreeSet::new());
         for path in sources::expand(paths)? {
             // One that was named twice is one device all the same.
             if identity(&path).is_some_and(|identity| !known.insert(identity)) {
@@ -175,23 +241,27 @@ impl Disks {
             if !paths.contains(&path) && is_too_small(&path) {
                 continue;
             }
-            let read_only = !writes(&path);
+            let read_only = !writing.files.iter().any(|name| Path::new(&**name) == path);
             match FileDevice::open(&host, &path, FileOptions { direct: false, read_only }) {
                 Ok(device) => {
                     if read_only && device.is_written_elsewhere() {
-                        let text =
-                            "another process is writing to it: what is read may not hold together";
-                        notes.push(format!("{}: {text}", path.display()));
+                        notes.push(is_written(&path));
                     }
-                    disks.files.push(Rc::new(device));
+                    self.add_file(device, !read_only);
                 }
-                // Whatever else lies in a folder of disks; a path that was named is another matter.
-                Err(error) if !paths.contains(&path) => notes.push(error.to_string()),
+                // Whatever else lies in a folder of disks; a path that was named is another matter, and one that
+                // is to be written.
+                Err(error) if read_only && !paths.contains(&path) => notes.push(error.to_string()),
                 Err(error) => return Err(Failure::usage(error)),
             }
         }
-        let (files, rt) = (disks.files.clone(), disks.runtime.rt());
-        let found = disks.wait(async move {
+        Ok(notes)
+    }
+
+    /// Opens the sets that files are members of. Returns those files' names.
+    fn find_arrays(&mut self, writing: &Writing) -> BTreeSet<Rc<str>> {
+        let files = self.files.clone();
+        let (found, complaints) = self.wait(async move {
             let (mut found, mut complaints) = (Vec::new(), Vec::new());
             for file in &files {
                 match assemble::find(file).await {
@@ -199,52 +269,69 @@ impl Disks {
                     Err(error) => complaints.push(error.to_string()),
                 }
             }
-            let members: Vec<Rc<str>> = found.iter().map(|one| one.device.name()).collect();
-            let mut arrays: Vec<(String, DeviceRef)> = Vec::new();
-            for (set, devices) in assemble::sets(found) {
-                let name = devices.first().map_or(String::new(), |one| one.superblock.name());
-                let name = if name.is_empty() { set.to_string() } else { name };
-                let opened = match Choice::of(set, devices) {
-                    Ok(choice) => OpenArray::open(&rt, &name, choice, OpenOptions::default()).await,
-                    Err(error) => Err(error),
-                };
-                match opened {
-                    Ok(array) => arrays.push((name, array as DeviceRef)),
-                    Err(error) => complaints.push(error.to_string()),
-                }
-            }
-            let own = files.into_iter().filter(|file| !members.contains(&file.name()));
-            let whole: Vec<(DeviceRef, bool)> = own
-                .map(|file| (file, false))
-                .chain(arrays.iter().map(|(_, array)| (Rc::clone(array), true)))
-                .collect();
-            let mut parts = Vec::new();
-            for (device, on_array) in &whole {
+            (found, complaints)
+        });
+        let members = found.iter().map(|one| one.device.name()).collect();
+        let Arrays { open, refused, live } = arrays::open(&self.runtime, found, &writing.sets);
+        self.complaints = complaints;
+        self.complaints.extend(refused.iter().map(|one| one.why.clone()));
+        (self.arrays, self.refused, self.live) = (open, refused, live);
+        members
+    }
+
+    /// Looks for partitions and volume groups on all but the members of sets.
+    fn find_parts_and_groups(&mut self, members: &BTreeSet<Rc<str>>) {
+        let files = self.files.iter().enumerate();
+        let files = files.filter(|(_, file)| !members.contains(&file.name()));
+        let arrays = self.arrays.iter().enumerate();
+        let whole: Vec<(DeviceRef, Whole, String)> = files
+            .map(|(at, file)| (Rc::clone(file), Whole::File(at), file.name().to_string()))
+            .chain(arrays.map(|(at, array)| {
+                (Rc::clone(&array.device), Whole::Array(at), array.name.clone())
+            }))
+            .collect();
+        let (parts, groups, complaints) = self.wait(async move {
+            let (mut parts, mut complaints) = (Vec::new(), Vec::new());
+            for (device, on, of) in &whole {
                 match gpt::read_table(device).await {
                     Ok(None) => {}
                     Ok(Some(table)) => {
                         parts.extend(table.partitions.into_iter().map(|partition| Part {
-                            of: device.name().to_string(),
+                            of: of.clone(),
+                            on: *on,
                             device: partition.device(device),
                             partition,
-                            on_array: *on_array,
                         }))
                     }
                     Err(error) => complaints.push(error.to_string()),
                 }
             }
             let mut physical: Vec<DeviceRef> =
-                whole.into_iter().map(|(device, _)| device).collect();
+                whole.into_iter().map(|(device, ..)| device).collect();
             physical.extend(parts.iter().map(|part| Rc::clone(&part.device)));
             let (groups, errors) = find_groups(&physical).await;
             complaints.extend(errors.iter().map(ToString::to_string));
-            (arrays, parts, groups, complaints)
+            (parts, groups, complaints)
         });
-        (disks.arrays, disks.parts, disks.groups, disks.complaints) = found;
-        disks.complaints.splice(0..0, notes);
-        disks.unsearched =
-            paths.iter().flat_map(|path| folders_in(path)).take(FOLDERS_MAX).collect();
-        Ok(disks)
+        (self.parts, self.groups) = (parts, groups);
+        self.complaints.extend(complaints);
+    }
+
+    /// The sets that are open for writing. Who takes them stops them, or lets [`Disks::stop`] do it.
+    pub fn take_live(&mut self) -> Vec<LiveArray> {
+        std::mem::take(&mut self.live)
+    }
+
+    /// Stops the sets that are open for writing.
+    ///
+    /// # Errors
+    /// Of the first that could not be stopped; all were tried.
+    pub fn stop(&mut self) -> Result<(), Failure> {
+        let mut outcome = Ok(());
+        for live in self.take_live() {
+            outcome = outcome.and(live::wait(&self.runtime, async move { live.stop().await }));
+        }
+        outcome
     }
 
     /// What was looked at, for whoever finds nothing there.
@@ -271,42 +358,5 @@ impl Disks {
     /// The runtime that the devices belong to.
     pub fn runtime(&self) -> &HostRuntime {
         &self.runtime
-    }
-
-    /// The volume that is called so: `GROUP/VOLUME`, a RAID set's name, `DEVICE:N` for a partition of
-    /// a device or a set, or a device that was named.
-    ///
-    /// # Errors
-    /// Where there is none.
-    pub fn volume(&self, called: &str) -> Result<Opened, Failure> {
-        let is_array = |name: &str| {
-            name == called || name.split_once(':').is_some_and(|(_, short)| short == called)
-        };
-        if let Some((_, array)) = self.arrays.iter().find(|(name, _)| is_array(name)) {
-            return Ok(Opened { device: Rc::clone(array), read_only: true });
-        }
-        let is_part = |part: &&Part| format!("{}:{}", part.of, part.partition.number) == called;
-        if let Some(part) = self.parts.iter().find(is_part) {
-            return Ok(Opened { device: Rc::clone(&part.device), read_only: part.on_array });
-        }
-        if let Some(file) = self.files.iter().find(|file| *file.name() == *called) {
-            return Ok(Opened { device: Rc::clone(file), read_only: false });
-        }
-        let group = called.split_once('/').and_then(|(group, volume)| {
-            Some((self.groups.iter().find(|one| one.group.name == group)?, volume))
-        });
-        let Some((group, volume)) = group else {
-            return Err(Failure::usage(format!(
-                "'{called}': there is no such volume on the devices: name a RAID set, GROUP/VOLUME, DEVICE:N or \
-                 a device"
-            )));
-        };
-        let device = group.open(&self.runtime.rt(), volume).map_err(Failure::failed)?;
-        let on_array = group
-            .found
-            .values()
-            .any(|found| self.arrays.iter().any(|(_, array)| array.name() == found.device.name()));
-        let writable = group.volume(volume).map_err(Failure::failed)?.writable && !on_array;
-        Ok(Opened { device, read_only: !writable })
     }
 }

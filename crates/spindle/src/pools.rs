@@ -101,7 +101,7 @@ impl Pools {
             }
         }
         devices.extend(disks.parts.iter().map(|part| Rc::clone(&part.device)));
-        devices.extend(disks.arrays.iter().map(|(_, array)| Rc::clone(array)));
+        devices.extend(disks.arrays.iter().map(|array| Rc::clone(&array.device)));
         devices.extend(disks.files.iter().cloned());
         let found = disks.wait(async move { spa::find(&devices).await });
         let auxiliary = found.auxiliary.into_values().collect();
@@ -124,7 +124,7 @@ impl Pools {
         // What lies on top of a set or volume group shows through on a member of it: that is no copy.
         let is_plain = |device: &DeviceRef| {
             let (files, parts) = (self.disks.files.iter(), self.disks.parts.iter());
-            let parts = parts.filter(|part| !part.on_array).map(|part| &part.device);
+            let parts = parts.filter(|part| !part.is_on_array()).map(|part| &part.device);
             files.chain(parts).any(|plain| Rc::ptr_eq(plain, device))
         };
         for copy in &pool.copies {

@@ -193,6 +193,12 @@ fn a_set_that_lacks_a_member_it_had_is_started_only_when_told_to() {
     std::fs::remove_file(set.disk(2)).expect("removed");
     let refused = set.refusal(&["assemble", "raid5-ls-4"]);
     assert!(refused.contains("3 drives of 4") && refused.contains("--run"), "{refused}");
+    // A server asks the same before it listens; nobody can listen there.
+    let serve = ["serve", "raid5-ls-4", "--nbd", "unix:/nowhere/s"];
+    let refused = set.refusal(&serve);
+    assert!(refused.contains("3 drives of 4") && refused.contains("--run"), "{refused}");
+    let told = set.refusal(&[&serve[..], &["--run"]].concat());
+    assert!(told.contains("/nowhere/s"), "{told}");
     let started = set.text(&["assemble", "--run", "raid5-ls-4"]);
     assert!(started.contains("3 drives (out of 4)"), "{started}");
     let old = Set::unpacked(&fixtures, "raid5-4-v090");

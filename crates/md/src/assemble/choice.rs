@@ -157,6 +157,11 @@ impl Choice {
         self.facts.features().has(Features::JOURNAL) && self.journal.is_none()
     }
 
+    /// How many members the set had when it was used last: slots that the superblock that counts gives to somebody.
+    pub fn expected(&self) -> usize {
+        (0..self.slots.len()).filter(|slot| self.facts.is_held(*slot)).count()
+    }
+
     /// How many slots have nobody, or somebody who is not rebuilt yet.
     pub fn degraded(&self) -> usize {
         let whole = |slot: &usize| {

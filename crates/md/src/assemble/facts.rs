@@ -205,6 +205,15 @@ impl Superblock {
         }
     }
 
+    /// Whether this superblock gives a slot to some device.
+    pub fn is_held(&self, slot: usize) -> bool {
+        let holds = |role: Role| role.slot() == Some(slot);
+        match self {
+            Superblock::V1(sb) => sb.roles.iter().any(|role| holds(*role)),
+            Superblock::V090(sb) => sb.descriptors.iter().any(|one| holds(one.role())),
+        }
+    }
+
     /// What this device is to the array, by itself.
     pub fn role(&self) -> Option<Role> {
         match self {

@@ -1,17 +1,23 @@
 //! `spindle lvm`: volume groups and logical volumes as LVM2 keeps them, in LVM's words.
 //!
 //! Physical volumes are looked for on the devices that were named, on their partitions, and on the RAID
-//! sets of which they are members. What is on a RAID set is read here, and not changed: sets are opened for
-//! reading alone.
+//! sets of which they are members. RAID sets below what is changed are opened for writing, and stopped cleanly when
+//! it is done.
 
 use crate::commands::{Failure, print, say};
-use crate::disks::Disks;
+use crate::disks::{Disks, Written};
 use clap::{Args, Subcommand};
+use rt::{DeviceRef, Request};
 use std::path::PathBuf;
-use stdx::{ByteCount, Prng};
+use std::rc::Rc;
+use stdx::{ByteCount, Offset, Prng};
 use volume::lvm::change::{EXTENT_DEFAULT, Origin, STRIPE_DEFAULT, Wanted, create_group};
 use volume::lvm::metadata::Mapping;
 use volume::lvm::{Group, SECTOR};
+
+/// Bytes at each end of a RAID set or partition that must be zero for it to count as empty: what begins a file system,
+/// a partition table or a label lies there.
+const ENDS: ByteCount = ByteCount::mib(1);
 
 /// What `spindle lvm` takes.
 #[derive(Args)]
@@ -47,7 +53,7 @@ struct ListArgs {
 struct VgcreateArgs {
     /// The group's name
     group: String,
-    /// Files or block devices
+    /// Files or block devices; or RAID sets on the devices of -d, or partitions of such (SET:N)
     #[arg(required = true)]
     devices: Vec<PathBuf>,
     /// The extent: a power of two
@@ -95,10 +101,16 @@ pub fn run(args: LvmArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         LvmCommand::Pvs(args) => pvs(&looked(devices)?, args.json),
         LvmCommand::Vgs(args) => vgs(&looked(devices)?, args.json),
         LvmCommand::Lvs(args) => lvs(&looked(devices)?, args.json),
-        LvmCommand::Vgcreate(args) => vgcreate(&args),
+        LvmCommand::Vgcreate(args) => vgcreate(&args, devices),
         LvmCommand::Lvcreate(args) => lvcreate(&args, devices),
         LvmCommand::Lvremove(args) => lvremove(&args, devices),
     }
+}
+
+fn opened_for(devices: &[PathBuf], written: &[Written]) -> Result<Disks, Failure> {
+    let disks = Disks::open_for(devices, written)?;
+    disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
+    Ok(disks)
 }
 
 fn looked(devices: &[PathBuf]) -> Result<Disks, Failure> {
@@ -233,31 +245,96 @@ fn random() -> Result<Prng, Failure> {
     Ok(Prng::new(u64::from_le_bytes(seed)))
 }
 
-fn vgcreate(args: &VgcreateArgs) -> Result<(), Failure> {
+fn vgcreate(args: &VgcreateArgs, places: &[PathBuf]) -> Result<(), Failure> {
+    let paths = args.devices.iter().filter(|device| device.exists()).count();
+    let has_places = !places.is_empty() || std::env::var_os("SPINDLE_DEVICES").is_some();
+    let (mut disks, devices) = match (paths, args.devices.len()) {
+        (0, _) if has_places => on_arrays(args, places)?,
+        // What is no path is named by the error.
+        (some, all) if some == all || !has_places => on_files(args)?,
+        _ => {
+            let text = "some devices are paths and some are not: make a group of files and devices, or of RAID sets";
+            return Err(Failure::usage(text));
+        }
+    };
+    let (name, extent, origin) = (args.group.clone(), args.physicalextentsize, origin());
+    let mut prng = random()?;
+    let group =
+        disks.wait(async move { create_group(&devices, &name, extent, &origin, &mut prng).await });
+    let group = group.map_err(Failure::failed);
+    disks.stop()?;
+    say(&format!("volume group {} made of {} devices", args.group, group?.found.len()));
+    Ok(())
+}
+
+fn holds(device: &str, what: impl std::fmt::Display) -> Failure {
+    Failure::failed(format!("{device} holds {what}, which would be lost; add --force if it may be"))
+}
+
+/// Files and block devices for a group.
+fn on_files(args: &VgcreateArgs) -> Result<(Disks, Vec<DeviceRef>), Failure> {
     for path in &args.devices {
         let content = host::probe::content(path).map_err(Failure::usage)?;
         if let (Some(content), false) = (content, args.force) {
-            return Err(Failure::failed(format!(
-                "{} holds {content}, which would be lost; add --force if it may be",
-                path.display()
-            )));
+            return Err(holds(&path.display().to_string(), content));
         }
     }
     let disks = Disks::open_files(&args.devices, false)?;
-    let (devices, name) = (disks.files.clone(), args.group.clone());
-    let (extent, origin, mut prng) = (args.physicalextentsize, origin(), random()?);
-    let group =
-        disks.wait(async move { create_group(&devices, &name, extent, &origin, &mut prng).await });
-    let group = group.map_err(Failure::failed)?;
-    say(&format!("volume group {} made of {} devices", args.group, group.found.len()));
-    Ok(())
+    let devices = disks.files.clone();
+    Ok((disks, devices))
+}
+
+/// RAID sets, or partitions of them, for a group.
+fn on_arrays(args: &VgcreateArgs, places: &[PathBuf]) -> Result<(Disks, Vec<DeviceRef>), Failure> {
+    let names = args.devices.iter().map(|name| name.to_string_lossy().into_owned());
+    let written: Vec<Written> = names.map(|volume| Written { volume, run: false }).collect();
+    let disks = opened_for(places, &written)?;
+    let mut devices: Vec<DeviceRef> = Vec::new();
+    for Written { volume: name, .. } in &written {
+        let opened = disks.volume(name)?;
+        if let Some(why) = opened.read_only {
+            return Err(Failure::failed(format!("{name} can't be written: {why}")));
+        }
+        if opened.is_logical {
+            let text = "is a logical volume: make groups of devices, RAID sets, and partitions";
+            return Err(Failure::usage(format!("{name} {text}")));
+        }
+        let device = opened.device;
+        if devices.iter().any(|other| Rc::ptr_eq(other, &device)) {
+            return Err(Failure::usage(format!("{name} is named twice")));
+        }
+        let looked = Rc::clone(&device);
+        let is_empty = disks.wait(async move { is_empty(&looked).await });
+        if !args.force && !is_empty.map_err(Failure::failed)? {
+            return Err(holds(name, "something"));
+        }
+        devices.push(device);
+    }
+    Ok((disks, devices))
+}
+
+/// Whether a device is zero at both ends, where file systems, partition tables and labels are.
+async fn is_empty(device: &DeviceRef) -> Result<bool, rt::IoError> {
+    let capacity = device.geometry().capacity;
+    let len = ENDS.min(capacity);
+    for at in [Offset(0), Offset((capacity - len).bytes())] {
+        let data = device.submit(Request::read(at, len)).await?;
+        if data.to_vec().iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The devices, for writing to those of this group.
 fn for_changing(group: &str, devices: &[PathBuf]) -> Result<Disks, Failure> {
-    let disks = Disks::open_for(devices, &[format!("{group}/")])?;
-    disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
-    Ok(disks)
+    let disks = opened_for(devices, &[Written { volume: format!("{group}/"), run: false }])?;
+    match disks.unchangeable(group) {
+        Some(why) => Err(Failure::failed(format!(
+            "volume group {group} can't be changed: {why} (spindle md assemble makes RAID sets ready)"
+        ))),
+        None => Ok(disks),
+    }
 }
 
 /// The group of this name, to be changed.
@@ -271,7 +348,7 @@ fn group_of(disks: &Disks, name: &str) -> Result<Group, Failure> {
 }
 
 fn lvcreate(args: &LvcreateArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let disks = for_changing(&args.group, devices)?;
+    let mut disks = for_changing(&args.group, devices)?;
     let mut group = group_of(&disks, &args.group)?;
     let wanted = Wanted {
         name: args.name.clone(),
@@ -281,7 +358,7 @@ fn lvcreate(args: &LvcreateArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     };
     let (origin, mut prng) = (origin(), random()?);
     let made = disks.wait(async move { group.create_volume(&wanted, &origin, &mut prng).await });
-    made.map_err(Failure::failed)
+    made.map_err(Failure::failed).and(disks.stop())
 }
 
 fn lvremove(args: &LvremoveArgs, devices: &[PathBuf]) -> Result<(), Failure> {
@@ -294,9 +371,9 @@ fn lvremove(args: &LvremoveArgs, devices: &[PathBuf]) -> Result<(), Failure> {
             args.volume
         )));
     }
-    let disks = for_changing(group, devices)?;
+    let mut disks = for_changing(group, devices)?;
     let mut group = group_of(&disks, group)?;
     let (volume, origin) = (volume.to_owned(), origin());
     let removed = disks.wait(async move { group.remove_volume(&volume, &origin).await });
-    removed.map_err(Failure::failed)
+    removed.map_err(Failure::failed).and(disks.stop())
 }

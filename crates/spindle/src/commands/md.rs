@@ -16,7 +16,7 @@
 //!
 //! Commands that only read never write a byte: devices are opened for reading alone.
 
-mod assemble;
+pub mod assemble;
 mod create;
 mod detail;
 mod dump;

@@ -16,21 +16,31 @@
 //!
 //! [[export]]
 //! name = "data"
-//! volume = "vg0/data"     # or a RAID set's name, DEVICE:N for a partition, or a ZFS volume (readonly)
+//! volume = "vg0/data"     # or a RAID set, SET:N or DEVICE:N for a partition, or a ZFS volume (readonly)
+//! run = true              # also with fewer members than its RAID sets had
 //! ```
 //!
 //! The certificates' folder has the names that libnbd and QEMU use: `ca-cert.pem`, `server-cert.pem`,
 //! `server-key.pem`.
+//!
+//! **RAID sets** below volumes that are written are opened for writing, each once for all exports on it,
+//! resynchronised and rebuilt beside the serving where they need that, and stopped cleanly at the end. All else is
+//! opened for reading.
+//!
+//! **Who is kept off.** What is written has the writer's lock. What is only read has the readers' lock, which many may
+//! have and which keeps writers off: a client would never hear of what they change.
 
+use crate::commands::md::running::RunningSet;
 use crate::commands::zfs::source::{Session, ViewArgs};
 use crate::commands::{Failure, say};
-use crate::disks::{Disks, Opened};
+use crate::disks::{Disks, Written, is_written};
 use crate::pools::{PoolArgs, Pools, pool_of};
-use crate::serve;
+use crate::serve::{self, Told};
 use clap::Args;
 use export::nbd::Export;
 use export::tls::{Certificates, ClientCertificates, Tls, TlsMode};
 use host::{Address, FileDevice, FileOptions};
+use rt::{Device, DeviceRef};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -44,8 +54,8 @@ pub struct ServeCommand {
     /// A file or block device to serve
     #[arg(required_unless_present_any = ["config", "volume"], conflicts_with_all = ["config", "volume"])]
     file: Option<PathBuf>,
-    /// Serve what lies on the devices (-d): a RAID set's name, GROUP/VOLUME, DEVICE:N for a partition, or a ZFS
-    /// volume, POOL/VOLUME or POOL/VOLUME@SNAPSHOT, which can only be read
+    /// Serve what lies on the devices (-d): a RAID set's name, GROUP/VOLUME, SET:N or DEVICE:N for a partition, or a
+    /// ZFS volume, POOL/VOLUME or POOL/VOLUME@SNAPSHOT, which can only be read
     #[arg(long, value_name = "VOLUME", conflicts_with = "config")]
     volume: Option<String>,
     /// Serve what this file says
@@ -57,6 +67,9 @@ pub struct ServeCommand {
     /// Refuse writes
     #[arg(long, conflicts_with = "config")]
     readonly: bool,
+    /// Start RAID sets below the volume too that lack members they had when they were used last
+    #[arg(short = 'R', long, requires = "volume", conflicts_with = "readonly")]
+    run: bool,
     /// The export's name; clients that name none get it too
     #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "config")]
     name: String,
@@ -85,6 +98,8 @@ struct ExportSettings {
     volume: Option<String>,
     #[serde(default)]
     readonly: bool,
+    #[serde(default)]
+    run: bool,
     #[serde(default)]
     description: String,
 }
@@ -121,12 +136,13 @@ enum Clients {
 /// With the line to print.
 pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     let (view, pools) = (command.view.clone(), command.pools);
+    let is_one_shot = command.config.is_none();
     let configuration = match command {
         ServeCommand { config: Some(path), .. } => {
             let read = read(&path)?;
             Configuration { devices: [devices, &read.devices[..]].concat(), ..read }
         }
-        ServeCommand { file, volume, nbd, readonly, name, .. } => Configuration {
+        ServeCommand { file, volume, nbd, readonly, run, name, .. } => Configuration {
             listen: (!nbd.is_empty()).then_some(nbd),
             tls: None,
             devices: devices.to_vec(),
@@ -135,6 +151,7 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
                 path: file,
                 volume,
                 readonly,
+                run,
                 description: String::new(),
             }],
         },
@@ -143,25 +160,35 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     let addresses: Result<Vec<Address>, _> = listen.iter().map(|text| text.parse()).collect();
     let addresses = addresses.map_err(Failure::usage)?;
     let tls = configuration.tls.map_or_else(|| Ok(Tls::off()), tls)?;
+    configuration.export.iter().try_for_each(ExportSettings::check)?;
     let wants_volumes = configuration.export.iter().any(|settings| settings.volume.is_some());
-    let disks = match wants_volumes {
+    let mut disks = match wants_volumes {
         true => {
-            let volumes = configuration.export.iter().filter(|settings| !settings.readonly);
-            let written: Vec<String> =
-                volumes.filter_map(|settings| settings.volume.clone()).collect();
-            let disks = match written.is_empty() {
-                true => Disks::open(&configuration.devices)?,
-                false => Disks::open_for(&configuration.devices, &written)?,
-            };
+            let written: Vec<Written> =
+                configuration.export.iter().filter_map(ExportSettings::written).collect();
+            let disks = Disks::open_for(&configuration.devices, &written)?;
             disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
             disks
         }
         false => Disks::open_files(&[], true)?,
     };
+    let live = disks.take_live();
     let session = Session::over(Pools::over(disks, pools), &view);
-    let exports = configuration.export.into_iter().map(|settings| open(&session, settings));
-    let exports = exports.collect::<Result<Vec<Export>, Failure>>()?;
-    serve::until_told_to_stop(session.pools.disks().runtime(), exports, &addresses, tls)
+    let mut served = Served { session, exports: Vec::new(), read: Vec::new() };
+    configuration.export.into_iter().try_for_each(|settings| served.open(settings))?;
+    served.keep_writers_off()?;
+    let Served { session, exports, read: _read } = served;
+    let runtime = session.pools.disks().runtime();
+    let told = Told::by_signals()?;
+    // What a set's stop ends is the server: only where that serves nothing else.
+    let ends = is_one_shot.then_some(&told);
+    let running: Vec<RunningSet> =
+        live.into_iter().map(|set| RunningSet::start(runtime, set, ends)).collect();
+    let mut outcome = serve::until(&told, runtime, exports, &addresses, tls);
+    for set in running {
+        outcome = outcome.and(set.stop(runtime));
+    }
+    outcome
 }
 
 fn read(path: &Path) -> Result<Configuration, Failure> {
@@ -171,35 +198,113 @@ fn read(path: &Path) -> Result<Configuration, Failure> {
         .map_err(|error: toml::de::Error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
-fn open(session: &Session, settings: ExportSettings) -> Result<Export, Failure> {
-    let disks = session.pools.disks();
-    let ExportSettings { name, path, volume, readonly, description } = settings;
-    match (path, volume) {
-        (Some(path), None) => {
-            let options = FileOptions { direct: false, read_only: readonly };
-            let host = disks.runtime().host();
-            let device = FileDevice::open(&host, &path, options).map_err(Failure::failed)?;
-            Ok(Export { name, description, device: Rc::new(device), read_only: readonly })
-        }
-        (None, Some(volume)) => {
-            let opened = match disks.volume(&volume) {
-                Ok(opened) => opened,
-                Err(failure) => match session.pools.named(pool_of(&volume))? {
-                    None => return Err(failure),
-                    Some(_) => {
-                        let (_, device) = session.volume(&volume)?;
-                        Opened { device: Rc::new(device), read_only: true }
-                    }
-                },
-            };
-            if opened.read_only && !readonly {
-                return Err(Failure::usage(format!(
-                    "{volume} can only be read (it is a ZFS volume, lies on a RAID set, or is marked so): add readonly"
-                )));
+impl ExportSettings {
+    /// # Errors
+    /// Where keys don't fit together.
+    fn check(&self) -> Result<(), Failure> {
+        let wrong = |text: &str| Err(Failure::usage(format!("export '{}': {text}", self.name)));
+        match (&self.path, &self.volume) {
+            (Some(_), None) if self.run => wrong("run is for a volume, and it has a path"),
+            (None, Some(_)) if self.run && self.readonly => {
+                wrong("run is for a volume that is written, and it is readonly")
             }
-            Ok(Export { name, description, device: opened.device, read_only: readonly })
+            (Some(_), None) | (None, Some(_)) => Ok(()),
+            _ => wrong("give it either path or volume"),
         }
-        _ => Err(Failure::usage(format!("export '{name}': give it either path or volume"))),
+    }
+
+    /// The volume, where it is to be written.
+    fn written(&self) -> Option<Written> {
+        let volume = self.volume.clone().filter(|_| !self.readonly)?;
+        Some(Written { volume, run: self.run })
+    }
+}
+
+/// What is served.
+struct Served {
+    session: Session,
+    exports: Vec<Export>,
+    /// What is only read.
+    read: Vec<OnlyRead>,
+}
+
+/// What is only read, for writers to be kept off.
+enum OnlyRead {
+    File(Rc<FileDevice>),
+    Volume(String),
+    /// A ZFS volume of this pool.
+    OfPool(String),
+}
+
+impl Served {
+    fn open(&mut self, settings: ExportSettings) -> Result<(), Failure> {
+        let ExportSettings { name, path, volume, readonly: read_only, description, .. } = settings;
+        let device = match (path, volume) {
+            (Some(path), _) => self.open_path(&path, read_only)?,
+            (_, Some(volume)) => self.open_volume(volume, read_only)?,
+            _ => unreachable!("one of them was given"),
+        };
+        self.exports.push(Export { name, description, device, read_only });
+        Ok(())
+    }
+
+    fn open_path(&mut self, path: &Path, read_only: bool) -> Result<DeviceRef, Failure> {
+        let host = self.session.pools.disks().runtime().host();
+        let options = FileOptions { direct: false, read_only };
+        let device = Rc::new(FileDevice::open(&host, path, options).map_err(Failure::failed)?);
+        if read_only {
+            self.read.push(OnlyRead::File(Rc::clone(&device)));
+        }
+        Ok(device)
+    }
+
+    fn open_volume(&mut self, volume: String, read_only: bool) -> Result<DeviceRef, Failure> {
+        let pools = &self.session.pools;
+        let opened = match pools.disks().volume(&volume) {
+            Ok(opened) => opened,
+            Err(failure) => match pools.named(pool_of(&volume))? {
+                None => return Err(failure),
+                Some(_) if read_only => {
+                    let (_, device) = self.session.volume(&volume)?;
+                    self.read.push(OnlyRead::OfPool(volume));
+                    return Ok(Rc::new(device));
+                }
+                Some(_) => {
+                    let text = "a ZFS volume can only be read: add readonly";
+                    return Err(Failure::usage(format!("{volume}: {text}")));
+                }
+            },
+        };
+        match opened.read_only {
+            _ if read_only => self.read.push(OnlyRead::Volume(volume)),
+            None => {}
+            Some(why) => {
+                let text = "to serve it for reading add readonly";
+                return Err(Failure::failed(format!("{volume} can't be written: {why}; {text}")));
+            }
+        }
+        Ok(opened.device)
+    }
+
+    /// Keeps writers off what is only read. After all is open: what this process writes to itself is not in its own way.
+    fn keep_writers_off(&self) -> Result<(), Failure> {
+        let pools = &self.session.pools;
+        for read in &self.read {
+            match read {
+                OnlyRead::File(file) if !file.keep_writers_off() => {
+                    say(&format!("note: {}", is_written(Path::new(&*file.name()))));
+                }
+                OnlyRead::File(_) => {}
+                OnlyRead::Volume(volume) => pools.disks().keep_writers_off(volume)?,
+                OnlyRead::OfPool(volume) => {
+                    let pool = pools.named(pool_of(volume))?;
+                    let devices = pool.iter().flat_map(|pool| pool.members.values());
+                    let devices = devices.map(|member| &member.device);
+                    pools.disks().keep_writers_off_devices(devices);
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -14,16 +14,11 @@ use super::{detail, live, sources, words};
 use crate::commands::{Failure, print};
 use ::md::SyncPriority;
 use ::md::assemble::{Choice, OpenArray, OpenOptions};
-use ::md::superblock::Role;
-use ::md::superblock::v1::DEVICES_MAX;
 use clap::{Args, ValueEnum};
 use host::HostRuntime;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::rc::Rc;
-
-/// Numbers that a table of roles can have.
-const NUMBERS_MAX: u32 = DEVICES_MAX as u32;
 
 /// The two rules of RAID 0 over members of different sizes.
 #[derive(Clone, Copy, ValueEnum)]
@@ -131,14 +126,8 @@ fn assemble(
             format!("{name} is running already with {}{of}: it is served.\n", drives(active));
         return Ok((text, value));
     }
-    let expected = expected(&choice);
-    let there = (0..choice.slots.len()).filter(|slot| choice.member(*slot).is_some()).count();
-    if there < expected && !args.run && !args.opening.force {
-        let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
-        return Err(Failure::failed(format!(
-            "{name}: {} of {expected} members that it had are there: bring the others, or start it without them with --run",
-            drives(there)
-        )));
+    if !args.run && !args.opening.force {
+        refuse_lacking(&choice)?;
     }
     let text = started(&choice, "started");
     value["active_devices"] = json!(choice.slots.len() - choice.degraded());
@@ -152,15 +141,21 @@ fn assemble(
     Ok((text, value))
 }
 
-/// How many members the set had when it was used last: slots that the table of roles gives to somebody.
-fn expected(choice: &Choice) -> usize {
-    let holds = |slot: usize| {
-        let mut numbers = 0..NUMBERS_MAX;
-        numbers.any(|number| {
-            choice.facts.role_of(number) == Some(Role::Slot(slot.try_into().unwrap_or(u16::MAX)))
-        })
-    };
-    (0..choice.slots.len()).filter(|slot| holds(*slot)).count()
+/// Refuses a set that lacks members that it had when it was used last, as mdadm does without `--run`.
+///
+/// # Errors
+/// Says how many are there.
+pub fn refuse_lacking(choice: &Choice) -> Result<(), Failure> {
+    let expected = choice.expected();
+    let there = (0..choice.slots.len()).filter(|slot| choice.member(*slot).is_some()).count();
+    if there >= expected {
+        return Ok(());
+    }
+    let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
+    Err(Failure::failed(format!(
+        "{name}: {} of {expected} members that it had are there: bring the others, or start it without them with --run",
+        drives(there)
+    )))
 }
 
 /// Opens a set for reading, and says who takes no part in it. One that another process is writing is refused

@@ -1,9 +1,10 @@
 //! `spindle md serve`: a set over NBD.
 //!
 //! The set is opened for writing, [runs](super::running) while it is served (resynchronised and rebuilt beside the
-//! host's I/O where it needs that), and is stopped cleanly at the end; with `--readonly` nothing of it is written.
+//! host's I/O where it needs that), and is stopped cleanly at the end; with `--readonly` nothing of it is written. As
+//! with `assemble`, a set that had more members when it was used last is not started without `--run`.
 
-use super::assemble::{OpeningArgs, open};
+use super::assemble::{OpeningArgs, open, refuse_lacking};
 use super::running::RunningSet;
 use super::{live, sources};
 use crate::commands::Failure;
@@ -28,6 +29,9 @@ pub struct ServeArgs {
     /// For reading only; sets in a reshape can only be served so
     #[arg(short = 'o', long)]
     readonly: bool,
+    /// Start a set too that lacks members it had when it was used last
+    #[arg(short = 'R', long)]
+    run: bool,
     #[command(flatten)]
     opening: OpeningArgs,
 }
@@ -48,7 +52,11 @@ pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         let export = Export { name: args.name, description, device, read_only: true };
         return serve::until_told_to_stop(&runtime, vec![export], &addresses, Tls::off());
     }
-    let set = live::open(&runtime, paths, &args.array, args.opening.force)?;
+    let choice = sources::choice(&runtime, paths, &args.array)?;
+    if !args.run && !args.opening.force {
+        refuse_lacking(&choice)?;
+    }
+    let set = live::open_choice(&runtime, choice, args.opening.force)?;
     let told = Told::by_signals()?;
     let running = RunningSet::start(&runtime, set, Some(&told));
     let (device, description) = (running.device(), "a RAID set".to_owned());

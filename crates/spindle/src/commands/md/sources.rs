@@ -105,7 +105,7 @@ pub fn scan(runtime: &HostRuntime, paths: &[PathBuf]) -> Result<Vec<Found>, Fail
 }
 
 /// Whether a set answers to a name: its UUID, its name with or without the host's, or a member's path.
-fn is_called(devices: &[Found], called: &str) -> bool {
+pub fn is_called(devices: &[Found], called: &str) -> bool {
     devices.iter().any(|found| {
         let superblock = &found.superblock;
         let name = superblock.name();
