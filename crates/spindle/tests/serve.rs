@@ -129,6 +129,9 @@ fn wrong_calls_and_settings_are_answered_with_one_line_that_names_the_thing() {
         ("tls = { mode = 'require' }", "certificates"),
         ("tls = { mode = 'require', certificates = '.' }", "server-cert.pem"),
         ("listen = ['unix:s']", "nothing to serve"),
+        ("[[export]]\nname = 'a'\npath = 'disk'\nrun = true", "run is for a volume"),
+        ("[[export]]\nname = 'a'\npath = 'disk'\nvolume = 'b'", "give it either path or volume"),
+        ("[[export]]\nname = 'a'", "give it either path or volume"),
         ("listen = []\n[[export]]\nname = 'a'\npath = 'disk'", "0 addresses"),
         (
             "listen = ['unix:s']\n[[export]]\nname = 'a'\npath = 'disk'\n[[export]]\nname = 'a'\npath = 'disk'\nreadonly = true",

@@ -135,6 +135,10 @@ impl Disks {
     /// # Errors
     /// Where there are several, or the one can't be opened.
     fn array(&self, called: &str) -> Result<Option<&Array>, Failure> {
+        // A member's path as it was looked at: another may lead to the same file.
+        let member = self.files.iter().find(|file| is_same_file(file, Path::new(called)));
+        let member = member.map(|file| file.name());
+        let called = member.as_deref().unwrap_or(called);
         let mut fitting = self.arrays.iter().filter(|array| array.is_called(called));
         if let (Some(array), other) = (fitting.next(), fitting.next()) {
             return match other {
