@@ -462,7 +462,8 @@ fn only_the_sets_below_a_written_volume_are_opened_for_writing() {
     let serve = ["-d", "disks", "serve", "--volume", "vg/data", "--nbd", "unix:s"];
     let serving = Serving::start(dir, &serve);
     done(dir, &["-d", "disks", "md", "repair", "o"]);
-    refused(dir, &["-d", "disks", "md", "repair", "r"], "another process writes to it");
+    let again = ["-d", "disks", "serve", "--volume", "r", "--nbd", "unix:t"];
+    refused(dir, &again, "another process writes to it");
     let both = ["-d", "disks", "serve", "--volume", "o", "--nbd", "unix:t"];
     Serving::start(dir, &both).stop();
     serving.stop();

@@ -204,6 +204,15 @@ impl Disks {
         file.map(Whole::File).or_else(|| array().map(Whole::Array))
     }
 
+    /// Whether this process writes to a file or block device, by a volume on it.
+    pub fn is_writing(&self, path: &Path) -> bool {
+        let live = self.arrays.iter().filter(|array| array.unwritable.is_none());
+        let mut members = live.flat_map(|array| &array.members);
+        let mut files = self.files.iter().zip(&self.opened).filter(|(_, (_, written))| *written);
+        members.any(|device| is_same_file(device, path))
+            || files.any(|(device, _)| is_same_file(device, path))
+    }
+
     /// Keeps writers off what the volume lies on, for as long as the disks live. Where somebody writes already
     /// nothing is kept off, and it was told when the disks were opened.
     ///

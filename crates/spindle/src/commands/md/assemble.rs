@@ -4,8 +4,12 @@
 //! resynchronises what was not stopped cleanly, rebuilds on spares, goes on with replacements; then it closes the
 //! set cleanly. With `--readonly` nothing is written: it tells whether a set could be read, and with whom.
 //!
+//! A set that is served runs already; that is said.
+//!
 //! As with mdadm a set that had more members when it was used last is not started without `--run`.
 
+use super::running::client;
+use super::running::protocol::State;
 use super::{detail, live, sources, words};
 use crate::commands::{Failure, print};
 use ::md::SyncPriority;
@@ -105,6 +109,22 @@ fn assemble(
         let array = open(runtime, choice, args.opening.options())?;
         value["active_devices"] = json!(array.choice().slots.len() - array.choice().degraded());
         return Ok((started(array.choice(), "opened read-only"), value));
+    }
+    if let Some(picture) = client::picture(runtime, &choice)? {
+        let active =
+            picture.devices.iter().filter(|one| !one.journal && one.state == State::Active);
+        let active = active.count();
+        value["active_devices"] = json!(active);
+        value["served"] = json!(true);
+        value["done"] = json!([]);
+        let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
+        let of = match choice.slots.len() {
+            slots if slots == active => String::new(),
+            slots => format!(" (out of {slots})"),
+        };
+        let text =
+            format!("{name} is running already with {}{of}: it is served.\n", drives(active));
+        return Ok((text, value));
     }
     if !args.run && !args.opening.force {
         refuse_lacking(&choice)?;

@@ -2,11 +2,14 @@
 //!
 //! mdadm asks a running array; this is told from the superblocks, so a resync, rebuild or reshape that was
 //! interrupted is shown as one that is under way. Devices that are left out do not count; standard error
-//! names them. Source of the form: mdadm 4.2, `Detail.c`.
+//! names them. Of a set that is served its server tells who its members are, which failed, and how far it is. Source of the form: mdadm 4.2, `Detail.c`.
 
+use super::running::client;
+use super::running::protocol::{Doing, Picture, Pictured, State};
 use super::{sources, words};
 use crate::commands::workloads::calendar::ctime;
 use crate::commands::{Failure, print, say};
+use crate::disks::identity;
 use ::md::assemble::{Choice, Found, OpenArray, OpenOptions, Superblock, Why};
 use ::md::superblock::{ALL_SECTORS, Features};
 use clap::Args;
@@ -14,7 +17,7 @@ use rt::Device;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What `detail` takes.
 #[derive(Args)]
@@ -36,8 +39,11 @@ pub struct DetailArgs {
 pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
+    let picture = client::picture(&runtime, &choice)?;
     tell_left_out(&choice);
-    let (rt, options) = (runtime.rt(), OpenOptions { force: args.force, raid0_original: None });
+    // One that runs was started, whatever it lacks.
+    let force = args.force || picture.is_some();
+    let (rt, options) = (runtime.rt(), OpenOptions { force, raid0_original: None });
     let opened = choice.clone();
     // A set that can't be opened has no size, and is shown without one.
     let opened =
@@ -52,7 +58,7 @@ pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             None
         }
     };
-    let detail = Detail::of(&choice, size);
+    let detail = Detail::of(&choice, size, picture);
     if args.json {
         return print(&format!("{:#}\n", detail.json()));
     }
@@ -87,12 +93,16 @@ struct Detail<'a> {
     active: usize,
     /// Members that are being rebuilt, replacements and spares.
     spares: usize,
+    /// Devices that failed and were not removed, of a set that is served.
+    failed: usize,
+    /// What its server says of a set that is served.
+    picture: Option<Picture>,
 }
 
 /// A line of the table of members.
 struct Row {
     number: Option<u32>,
-    device: Option<Found>,
+    device: Option<String>,
     slot: Option<usize>,
     state: String,
     /// Whether an empty line comes before it: mdadm sets off what holds no slot.
@@ -100,13 +110,23 @@ struct Row {
 }
 
 impl<'a> Detail<'a> {
-    fn of(choice: &'a Choice, size: Option<u64>) -> Detail<'a> {
+    fn of(choice: &'a Choice, size: Option<u64>, picture: Option<Picture>) -> Detail<'a> {
+        if let Some(picture) = picture {
+            let count = |is: &dyn Fn(State) -> bool| {
+                picture.devices.iter().filter(|one| !one.journal && is(one.state)).count()
+            };
+            let active = count(&|state| state == State::Active);
+            let filling = [State::Rebuilding, State::Replacement, State::Spare];
+            let spares = count(&|state| filling.contains(&state));
+            let failed = picture.devices.iter().filter(|one| one.state == State::Failed).count();
+            return Detail { choice, size, active, spares, failed, picture: Some(picture) };
+        }
         let whole = |found: &&Found| found.superblock.recovery_offset().is_none();
         let there = choice.slots.iter().flatten();
         let active = there.clone().filter(whole).count();
         let rebuilding = there.count() - active;
         let spares = rebuilding + choice.replacements.len() + choice.spares.len();
-        Detail { choice, size, active, spares }
+        Detail { choice, size, active, spares, failed: 0, picture: None }
     }
 
     fn facts(&self) -> &Superblock {
@@ -118,10 +138,20 @@ impl<'a> Detail<'a> {
         let facts = self.facts();
         let resync = facts.resync_offset();
         let mut state = if resync == 0 { "active" } else { "clean" }.to_owned();
-        if self.size.is_none() {
+        let lost = self.picture.as_ref().is_some_and(|picture| picture.failed);
+        if self.size.is_none() || lost {
             state += ", FAILED";
         } else if self.active < self.choice.slots.len() {
             state += ", degraded";
+        }
+        if let Some(picture) = &self.picture {
+            state += match picture.under_way {
+                Some((Doing::Rebuild, _)) => ", recovering",
+                Some((Doing::Resync | Doing::Repair, _)) => ", resyncing",
+                Some((Doing::Check, _)) => ", checking",
+                None => "",
+            };
+            return state;
         }
         state += match () {
             () if facts.reshape().is_some() => ", reshaping",
@@ -148,6 +178,14 @@ impl<'a> Detail<'a> {
 
     /// What is under way, and per cent of it.
     fn progress(&self) -> Option<(&'static str, u64)> {
+        if let Some(picture) = &self.picture {
+            let word = |(doing, percent)| match doing {
+                Doing::Rebuild => ("Rebuild", percent),
+                Doing::Resync | Doing::Repair => ("Resync", percent),
+                Doing::Check => ("Check", percent),
+            };
+            return picture.under_way.map(word);
+        }
         let facts = self.facts();
         let part = |done: u64, of: u64| (u128::from(done) * 100 / u128::from(of.max(1))) as u64;
         if let Some(reshape) = facts.reshape() {
@@ -169,25 +207,73 @@ impl<'a> Detail<'a> {
             .then(|| ("Resync", part(resync, facts.size()).min(100)))
     }
 
+    /// The devices of a set that is served, as its server has them.
+    fn rows_of(&self, picture: &Picture) -> Vec<Row> {
+        let devices = &picture.devices;
+        let row = |one: &Pictured, slot, state: &str| Row {
+            number: Some(one.number),
+            device: Some(self.name_of(one)),
+            slot,
+            state: state.to_owned(),
+            apart: false,
+        };
+        let mut rows = Vec::new();
+        for slot in 0..self.choice.slots.len() {
+            let mut here = devices.iter().filter(|one| one.slot == Some(slot) && !one.journal);
+            let own = here.clone().find(|one| one.state != State::Replacement);
+            rows.push(match own {
+                None => Row::removed(slot),
+                Some(own) if own.state == State::Rebuilding => {
+                    row(own, Some(slot), "spare rebuilding")
+                }
+                Some(own) => {
+                    let set = copies_set(self.facts(), slot);
+                    row(own, Some(slot), &format!("active sync{set}"))
+                }
+            });
+            let replacement = here.find(|one| one.state == State::Replacement);
+            rows.extend(replacement.map(|one| row(one, Some(slot), "spare rebuilding")));
+        }
+        let spares = devices.iter().filter(|one| one.state == State::Spare);
+        rows.extend(spares.map(|one| row(one, None, "spare")));
+        let failed = devices.iter().filter(|one| one.state == State::Failed);
+        let failed =
+            failed.enumerate().map(|(n, one)| Row { apart: n == 0, ..row(one, None, "faulty") });
+        rows.extend(failed);
+        let journal = devices.iter().filter(|one| one.journal && one.state != State::Failed);
+        rows.extend(journal.map(|one| Row { apart: true, ..row(one, None, "journal") }));
+        rows
+    }
+
+    /// The name by which a device was found here, or else the server's.
+    fn name_of(&self, device: &Pictured) -> String {
+        let there = self.choice.slots.iter().flatten().chain(&self.choice.spares);
+        let there = there.chain(&self.choice.journal);
+        let there = there.chain(self.choice.replacements.iter().map(|(_, found)| found));
+        let there = there.chain(self.choice.left_out.iter().map(|left| &left.found));
+        let mut names = there.map(Found::name);
+        let same = |name: &String| {
+            device.identity.is_some() && identity(Path::new(name)) == device.identity
+        };
+        names.find(same).unwrap_or_else(|| device.path.display().to_string())
+    }
+
     fn rows(&self) -> Vec<Row> {
+        if let Some(picture) = &self.picture {
+            return self.rows_of(picture);
+        }
         let facts = self.facts();
         let mut rows = Vec::new();
         let row = |found: &Found, slot, state: String| Row {
             number: Some(found.superblock.device_number()),
-            device: Some(found.clone()),
+            device: Some(found.name()),
             slot,
             state,
             apart: false,
         };
         for (slot, found) in self.choice.slots.iter().enumerate() {
             rows.push(match found {
-                None => Row {
-                    number: None,
-                    device: None,
-                    slot: Some(slot),
-                    state: "removed".into(),
-                    apart: false,
-                },
+                None => Row::removed(slot),
                 Some(found) if found.superblock.recovery_offset().is_some() => {
                     row(found, Some(slot), "spare rebuilding".to_owned())
                 }
@@ -240,7 +326,7 @@ impl<'a> Detail<'a> {
         line("State", &format!("{} ", self.state()));
         line("Active Devices", &self.active);
         line("Working Devices", &working);
-        line("Failed Devices", &0);
+        line("Failed Devices", &self.failed);
         line("Spare Devices", &format!("{}\n", self.spares));
         // A RAID 0 that does not say its rule: the kernel's number for that has no name.
         let unsaid = || (facts.level() == 0).then(|| "-unknown-".to_owned());
@@ -301,7 +387,7 @@ impl<'a> Detail<'a> {
             .map(|row| {
                 json!({
                     "number": row.number, "raid_device": row.slot, "state": row.state,
-                    "device": row.device.as_ref().map(Found::name),
+                    "device": row.device,
                 })
             })
             .collect();
@@ -319,6 +405,8 @@ impl<'a> Detail<'a> {
             "raid_devices": self.choice.slots.len(),
             "active_devices": self.active,
             "spare_devices": self.spares,
+            "failed_devices": self.failed,
+            "served": self.picture.is_some(),
             "state": self.state(),
             "consistency_policy": words::policy(facts),
             "journal": self.choice.journal.as_ref().map(Found::name),
@@ -345,8 +433,13 @@ fn copies_set(facts: &Superblock, slot: usize) -> String {
 }
 
 impl Row {
+    /// Nobody holds the slot.
+    fn removed(slot: usize) -> Row {
+        Row { number: None, device: None, slot: Some(slot), state: "removed".into(), apart: false }
+    }
+
     fn text(&self) -> String {
-        let name = self.device.as_ref().map(Found::name).unwrap_or_default();
+        let name = self.device.clone().unwrap_or_default();
         let node = std::fs::metadata(&name).ok().filter(|node| node.file_type().is_block_device());
         // Linux's numbers: 12 bits of the major at bit 8, the minor around it.
         let (major, minor) = node.map_or((0, 0), |node| {

@@ -59,6 +59,10 @@ pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         None => sources::choice(&runtime, paths, &args.array)?,
         Some(old) => before_enlarging(&runtime, paths, &args.array, old)?,
     };
+    if super::running::client::picture(&runtime, &found)?.is_some() {
+        let text = "it is served, and only a set that nobody serves is grown: stop its server first (spindle md stop)";
+        return Err(Failure::failed(format!("{}: {text}", args.array)));
+    }
     super::detail::tell_left_out(&found);
     let set = found.set;
     if found.facts.reshape().is_some() && !args.resume {

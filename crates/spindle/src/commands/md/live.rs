@@ -4,23 +4,24 @@
 //! * `repair`: resynchronises what was not stopped cleanly, rebuilds on spares, and mends what differs.
 //! * `stop`: closes a set that was left open.
 //!
-//! Each opens the set, does the one thing, and stops it cleanly.
+//! Each opens the set, does the one thing, and stops it cleanly. Where the set is served its server does it, and `stop`
+//! ends the server.
 
 use super::assemble::OpeningArgs;
+use super::running::client;
+use super::running::protocol::{Ask, Findings};
 use super::{assemble as reading, sources, words};
 use crate::commands::{Failure, print, say};
 use ::md::assemble::{self, Choice};
 use ::md::live::{LiveArray, LiveError, LiveOptions};
-use ::md::{CheckReport, SyncError, SyncPriority};
+use ::md::{SyncError, SyncPriority};
 use clap::Args;
 use host::{FileDevice, FileOptions, HostRuntime};
 use rt::DeviceRef;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Mismatches that are listed; all are counted.
-const LISTED_MAX: usize = 20;
+use stdx::{ByteCount, Offset};
 
 /// What `check` takes.
 #[derive(Args)]
@@ -165,6 +166,9 @@ pub async fn make_whole(set: &LiveArray, priority: SyncPriority) -> Result<Vec<S
 pub fn check(args: &CheckArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
+    if let Some(findings) = client::ask(&runtime, &choice, Ask::Check)? {
+        return tell_check(&findings);
+    }
     let array = reading::open(&runtime, choice, OpeningArgs::default().options())?;
     let mut engines = array.engines();
     let (Some(engine), None) = (engines.next().cloned(), engines.next()) else {
@@ -176,8 +180,12 @@ pub fn check(args: &CheckArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         .runtime()
         .block_on(async move { engine.check(engine.whole(), SyncPriority::High).await });
     let report = checked.expect("I/O on a real device ends").map_err(told)?;
-    tell(&report)?;
-    match report.mismatched_sectors {
+    tell_check(&Findings::from(&report))
+}
+
+fn tell_check(findings: &Findings) -> Result<(), Failure> {
+    tell(findings)?;
+    match findings.mismatched_sectors {
         0 => Ok(()),
         count => Err(Failure::failed(format!(
             "{count} sectors differ; `spindle md repair` makes them agree with the data"
@@ -189,19 +197,19 @@ fn told(error: SyncError) -> Failure {
     Failure::failed(error)
 }
 
-fn tell(report: &CheckReport) -> Result<(), Failure> {
-    let mut text = format!("mismatch_cnt = {}\n", report.mismatched_sectors);
-    for mismatch in report.mismatches.iter().take(LISTED_MAX) {
-        text += &format!("  {} of the members at {}", mismatch.len, mismatch.at);
-        if let Some(at) = mismatch.array {
-            text += &format!(", {at} of the set");
+fn tell(findings: &Findings) -> Result<(), Failure> {
+    let mut text = format!("mismatch_cnt = {}\n", findings.mismatched_sectors);
+    for place in &findings.places {
+        text += &format!("  {} of the members at {}", ByteCount(place.len), Offset(place.at));
+        if let Some(at) = place.array {
+            text += &format!(", {} of the set", Offset(at));
         }
-        if let Some(slot) = mismatch.suspect {
+        if let Some(slot) = place.suspect {
             text += &format!("; slot {slot} must be the one that is wrong");
         }
         text += "\n";
     }
-    if report.mismatches.len() > LISTED_MAX {
+    if findings.more {
         text += "  and further on\n";
     }
     print(&text)
@@ -213,14 +221,18 @@ fn tell(report: &CheckReport) -> Result<(), Failure> {
 /// With the line to print.
 pub fn repair(args: &RepairArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
-    let set = open(&runtime, paths, &args.array, args.force)?;
+    let choice = sources::choice(&runtime, paths, &args.array)?;
+    if let Some(findings) = client::ask(&runtime, &choice, Ask::Repair)? {
+        return tell(&findings);
+    }
+    let set = open_choice(&runtime, choice, args.force)?;
     let report = wait(&runtime, async move {
         make_whole(&set, SyncPriority::High).await?;
         let report = set.repair(SyncPriority::High).await?;
         set.stop().await?;
         Ok(report)
     })?;
-    tell(&report)
+    tell(&Findings::from(&report))
 }
 
 /// Carries out `stop`.
@@ -229,7 +241,11 @@ pub fn repair(args: &RepairArgs, paths: &[PathBuf]) -> Result<(), Failure> {
 /// With the line to print.
 pub fn stop(args: &StopArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
-    let set = open(&runtime, paths, &args.array, false)?;
+    let choice = sources::choice(&runtime, paths, &args.array)?;
+    if client::stop(&runtime, &choice)? {
+        return print(&format!("stopped {}\n", args.array));
+    }
+    let set = open_choice(&runtime, choice, false)?;
     if set.needs_resync() {
         let text = "it was not stopped cleanly and is to be resynchronised first: spindle md assemble does that";
         return Err(Failure::failed(format!("{}: {text}", args.array)));

@@ -8,13 +8,18 @@
 //!   nothing can be written to a set.
 //! * `replace`: copies a member to a spare while it goes on working.
 //!
+//! Where the set is served its server does all this, and goes on serving: `add` and `replace` return when the device has
+//! joined, and the server rebuilds beside its clients.
+//!
 //! Nothing that holds something is made a spare without `--force`, unless it is an old member of the set.
 
+use super::running::client::{self, absolute};
+use super::running::protocol::{Ask, Failed, Identity, Joined, Left, Marked};
 use super::{create, live, sources};
 use crate::commands::{Failure, print};
+use crate::disks::identity;
 use ::md::SyncPriority;
 use ::md::assemble::{self, Choice, Found};
-use ::md::live::Added;
 use ::md::superblock::Uuid;
 use clap::Args;
 use host::HostRuntime;
@@ -88,7 +93,7 @@ pub struct ReplaceArgs {
 
 /// Whether two paths lead to one file.
 fn same(a: &Path, b: &Path) -> bool {
-    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+    identity(a).is_some_and(|file| identity(b) == Some(file))
 }
 
 /// The slot of the member at a path.
@@ -107,6 +112,17 @@ fn slot_of(choice: &Choice, member: &Path) -> Result<usize, Failure> {
 pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
+    if args.journal && client::picture(&runtime, &choice)?.is_some() {
+        let text = "it is served, and a journal joins a set that nobody writes: stop its server first (spindle md stop)";
+        return Err(Failure::failed(format!("{}: {text}", args.array)));
+    }
+    let devices = args.devices.iter().map(|path| absolute(path)).collect();
+    let ask = Ask::Add { devices, re_add: args.re_add, force: args.force };
+    if !args.journal
+        && let Some(joined) = client::ask::<Joined>(&runtime, &choice, ask)?
+    {
+        return tell_joined(args, &joined, &[]);
+    }
     let set_uuid = choice.set;
     let mut joining = Vec::new();
     for path in &args.devices {
@@ -131,39 +147,40 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         return add_journal(&runtime, args, choice, joining);
     }
     let set = live::open_choice(&runtime, choice, false)?;
-    let (re_add, array) = (args.re_add, args.array.clone());
-    let (told, done) = live::wait(&runtime, async move {
-        let mut told = Vec::new();
+    let re_add = args.re_add;
+    let (devices, done) = live::wait(&runtime, async move {
+        let mut devices = Vec::new();
         for (device, found, uuid) in joining {
-            let name = device.name();
             let back = found.as_ref().and_then(|found| set.can_come_back(found));
-            let added = match back {
+            devices.push(match back {
                 None if re_add => None,
-                _ => Some(set.add(device, found, uuid).await?),
-            };
-            told.push((name, added));
+                _ => Some(set.add(device, found, uuid).await?.into()),
+            });
         }
         let done = live::make_whole(&set, SyncPriority::High).await?;
         set.stop().await?;
-        Ok((told, done))
+        Ok((devices, done))
     })?;
+    tell_joined(args, &Joined { devices }, &done)
+}
+
+/// Tells what became of the devices that were to be added.
+fn tell_joined(args: &AddArgs, joined: &Joined, done: &[String]) -> Result<(), Failure> {
     let (mut text, mut values, mut refused) = (String::new(), Vec::new(), None);
-    for (name, added) in told {
-        let (word, slot, missed) = match added {
-            Some(Added::Back { slot, missed }) => ("re-added", Some(slot), Some(missed.bytes())),
-            Some(Added::Spare) => ("added", None, None),
-            None => {
-                refused = refused.or(Some(name));
-                continue;
-            }
+    for (path, joined) in args.devices.iter().zip(&joined.devices) {
+        let name = path.display().to_string();
+        let Some(joined) = joined else {
+            refused = refused.or(Some(name));
+            continue;
         };
+        let word = if joined.slot.is_some() { "re-added" } else { "added" };
         text += &format!("{word} {name}\n");
         values.push(json!({
-            "device": &*name, "added": word, "slot": slot, "missed_bytes": missed,
+            "device": name, "added": word, "slot": joined.slot, "missed_bytes": joined.missed_bytes,
         }));
     }
     if args.json {
-        text = format!("{:#}\n", json!({ "array": array, "devices": values, "done": done }));
+        text = format!("{:#}\n", json!({ "array": args.array, "devices": values, "done": done }));
     }
     print(&text)?;
     match refused {
@@ -211,6 +228,10 @@ fn add_journal(
 pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
+    let ask = Ask::Fail { device: absolute(&args.member) };
+    if let Some(Failed { slot }) = client::ask(&runtime, &choice, ask)? {
+        return tell_failed(args, slot);
+    }
     let journal = choice.journal.as_ref();
     let is_journal = journal.is_some_and(|found| same(Path::new(&found.name()), &args.member));
     let slot = if is_journal { None } else { Some(slot_of(&choice, &args.member)?) };
@@ -222,6 +243,10 @@ pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         }
         set.stop().await
     })?;
+    tell_failed(args, slot)
+}
+
+fn tell_failed(args: &FailArgs, slot: Option<usize>) -> Result<(), Failure> {
     if args.json {
         let member = args.member.display().to_string();
         let value = json!({ "array": args.array, "faulty": member, "slot": slot });
@@ -237,10 +262,13 @@ pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
 pub fn remove(args: &RemoveArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
+    if let Some(left) = client::ask::<Left>(&runtime, &choice, ask_to_remove(args, &choice))? {
+        return tell_removed(args, &names_of(args, &choice, &left));
+    }
     let mut going: Vec<Found> = Vec::new();
     for path in &args.devices {
         let left = choice.left_out.iter().map(|left| left.found.clone());
-        if path.as_os_str() == "failed" {
+        if is_word(path) {
             going.extend(left);
             continue;
         }
@@ -260,6 +288,36 @@ pub fn remove(args: &RemoveArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         }
         set.stop().await
     })?;
+    tell_removed(args, &names)
+}
+
+/// The word that stands for all devices that failed.
+fn is_word(path: &Path) -> bool {
+    path.as_os_str() == "failed"
+}
+
+/// What the server of the set is to do: also with those that it never had open, for the word.
+fn ask_to_remove(args: &RemoveArgs, choice: &Choice) -> Ask {
+    let failed = args.devices.iter().any(|path| is_word(path));
+    let named = args.devices.iter().filter(|path| !is_word(path)).map(|path| absolute(path));
+    let left = choice.left_out.iter().filter(|_| failed);
+    let left = left.map(|left| absolute(Path::new(&left.found.name())));
+    Ask::Remove { devices: named.chain(left).collect(), failed }
+}
+
+/// The devices that left, by the paths that they were named or found by here.
+fn names_of(args: &RemoveArgs, choice: &Choice, left: &Left) -> Vec<String> {
+    let found = choice.left_out.iter().map(|left| PathBuf::from(left.found.name()));
+    let named = args.devices.iter().filter(|path| !is_word(path)).cloned();
+    let here: Vec<PathBuf> = named.chain(found).collect();
+    let name = |(path, file): &(PathBuf, Option<Identity>)| {
+        let own = here.iter().find(|own| file.is_some() && identity(own) == *file);
+        own.unwrap_or(path).display().to_string()
+    };
+    left.devices.iter().map(name).collect()
+}
+
+fn tell_removed(args: &RemoveArgs, names: &[String]) -> Result<(), Failure> {
     if args.json {
         let value = json!({ "array": args.array, "removed": names });
         return print(&format!("{value:#}\n"));
@@ -275,6 +333,16 @@ pub fn remove(args: &RemoveArgs, paths: &[PathBuf]) -> Result<(), Failure> {
 pub fn replace(args: &ReplaceArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
+    let with = args.with.as_ref().map(|path| absolute(path));
+    let ask = Ask::Replace { device: absolute(&args.member), with };
+    if let Some(Marked { slot }) = client::ask(&runtime, &choice, ask)? {
+        if args.json {
+            let value = json!({ "array": args.array, "slot": slot, "done": [] });
+            return print(&format!("{value:#}\n"));
+        }
+        let (member, array) = (args.member.display(), &args.array);
+        return print(&format!("marked {member} (slot {slot} in {array}) for replacement\n"));
+    }
     let slot = slot_of(&choice, &args.member)?;
     let with = match &args.with {
         None => None,

@@ -1,0 +1,299 @@
+//! What a command and the server of a set say to each other on the set's socket.
+//!
+//! One request a connection: a line of JSON, then the answers, a line each. The first says that the request was taken
+//! (or that this is not the set that was meant), the last has the result or the error; lines to be shown come between.
+//! A client that closes the connection waits no more; what it asked for goes on.
+//!
+//! ```text
+//!   → {"devices":[[64768,131]],"ask":{"fail":{"device":"/disks/b"}}}
+//!   ← "taken"
+//!   ← {"result":{"slot":1}}
+//! ```
+//!
+//! `devices` are the files of the set that the client found in use, as [`identity`](crate::disks::identity) tells them:
+//! copies of a set have its UUID too, and their servers must not be taken for one another.
+//!
+//! Both ends are of one program; there is no version in it, and what is not known is refused.
+
+use ::md::live::{Activity, Added, DeviceReport, UnderWay};
+use ::md::{CheckReport, MemberState};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Bytes of a line at the most: a request with a few hundred devices and paths, or an answer about as many.
+pub const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// Mismatches that are listed; all are counted.
+pub const LISTED_MAX: usize = 20;
+
+/// What tells a file from all others.
+pub type Identity = (u64, u64);
+
+/// A request.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The set's devices that the client found in use.
+    pub devices: Vec<Identity>,
+    /// What is wanted.
+    pub ask: Ask,
+}
+
+/// What can be asked for. Paths are absolute.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Ask {
+    /// The set as it is now: a [`Picture`].
+    Detail,
+    /// A member or the journal is not to be used any more: [`Failed`].
+    Fail {
+        /// Which.
+        device: PathBuf,
+    },
+    /// Devices join: [`Joined`].
+    Add {
+        /// Which.
+        devices: Vec<PathBuf>,
+        /// Only members that need no whole rebuild.
+        re_add: bool,
+        /// Whatever they hold.
+        force: bool,
+    },
+    /// Spares and lost devices leave: [`Left`].
+    Remove {
+        /// Which.
+        devices: Vec<PathBuf>,
+        /// And all that failed.
+        failed: bool,
+    },
+    /// A member is to be copied to a spare: [`Marked`].
+    Replace {
+        /// Which.
+        device: PathBuf,
+        /// To which spare; by default the first.
+        with: Option<PathBuf>,
+    },
+    /// Copies and parity are compared: [`Findings`].
+    Check,
+    /// And mended: [`Findings`].
+    Repair,
+    /// The server ends: nothing.
+    Stop,
+}
+
+/// A line of an answer.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Answer {
+    /// It is being done.
+    Taken,
+    /// The devices are not those that are served here.
+    Elsewhere,
+    /// A line to be shown.
+    Say(String),
+    /// It was done.
+    Result(Value),
+    /// It was not.
+    Error {
+        /// The line to print.
+        message: String,
+        /// The exit status.
+        status: u8,
+    },
+}
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the states of the engine")]
+pub enum State {
+    Active,
+    Rebuilding,
+    Replacement,
+    Spare,
+    Failed,
+}
+
+/// What goes over the members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the activities of the engine")]
+pub enum Doing {
+    Rebuild,
+    Resync,
+    Check,
+    Repair,
+}
+
+/// A set as its server sees it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Picture {
+    /// Its devices, by number.
+    pub devices: Vec<Pictured>,
+    /// What goes over the members, and per cent of it.
+    pub under_way: Option<(Doing, u64)>,
+    /// Whether more members are lost than it can do without.
+    pub failed: bool,
+}
+
+/// A device of a set as its server sees it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pictured {
+    /// Its number.
+    pub number: u32,
+    /// Where it lies; by the name that the server was given where that leads nowhere any more.
+    pub path: PathBuf,
+    /// The file, where there was one.
+    pub identity: Option<Identity>,
+    /// What it is.
+    pub state: State,
+    /// The slot that it holds or is to take over.
+    pub slot: Option<usize>,
+    /// Whether it is the journal.
+    pub journal: bool,
+}
+
+impl Pictured {
+    /// Of what the engine reports.
+    pub fn of(report: &DeviceReport, path: PathBuf, identity: Option<Identity>) -> Pictured {
+        let state = match report.state {
+            MemberState::Active => State::Active,
+            MemberState::Rebuilding => State::Rebuilding,
+            MemberState::Replacement => State::Replacement,
+            MemberState::Spare => State::Spare,
+            MemberState::Failed | MemberState::Missing => State::Failed,
+        };
+        let (number, slot) = (report.number as u32, report.slot);
+        Pictured { number, path, identity, state, slot, journal: report.is_journal }
+    }
+}
+
+/// The same of what is under way.
+pub fn doing(under_way: UnderWay) -> (Doing, u64) {
+    let doing = match under_way.activity {
+        Activity::Rebuild => Doing::Rebuild,
+        Activity::Resync => Doing::Resync,
+        Activity::Check => Doing::Check,
+        Activity::Repair => Doing::Repair,
+    };
+    (doing, under_way.percent)
+}
+
+/// A member, or the journal, was failed.
+#[derive(Serialize, Deserialize)]
+pub struct Failed {
+    /// The slot that it held; none of the journal.
+    pub slot: Option<usize>,
+}
+
+/// What became of devices that were added, in their order.
+#[derive(Serialize, Deserialize)]
+pub struct Joined {
+    /// None where it can't be re-added and nothing else was wanted.
+    pub devices: Vec<Option<JoinedAs>>,
+}
+
+/// What a device became.
+#[derive(Serialize, Deserialize)]
+pub struct JoinedAs {
+    /// The slot in which it stands again; none of a spare.
+    pub slot: Option<usize>,
+    /// What it missed, where it stands in a slot again.
+    pub missed_bytes: Option<u64>,
+}
+
+impl From<Added> for JoinedAs {
+    fn from(added: Added) -> JoinedAs {
+        match added {
+            Added::Back { slot, missed } => {
+                JoinedAs { slot: Some(slot), missed_bytes: Some(missed.bytes()) }
+            }
+            Added::Spare => JoinedAs { slot: None, missed_bytes: None },
+        }
+    }
+}
+
+/// Who left.
+#[derive(Serialize, Deserialize)]
+pub struct Left {
+    /// Paths, and the files where there were some.
+    pub devices: Vec<(PathBuf, Option<Identity>)>,
+}
+
+/// A member is being replaced.
+#[derive(Serialize, Deserialize)]
+pub struct Marked {
+    /// Its slot.
+    pub slot: usize,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Findings {
+    /// Sectors that differ.
+    pub mismatched_sectors: u64,
+    /// Where: the first of them.
+    pub places: Vec<Difference>,
+    /// Whether there are more.
+    pub more: bool,
+}
+
+/// Where copies or parity differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Byte of the members' data areas.
+    pub at: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Byte of the set, where it can be told.
+    pub array: Option<u64>,
+    /// The slot that must be wrong, where it can be told.
+    pub suspect: Option<usize>,
+}
+
+impl From<&CheckReport> for Findings {
+    fn from(report: &CheckReport) -> Findings {
+        let place = |one: &::md::Mismatch| Difference {
+            at: one.at.bytes(),
+            len: one.len.bytes(),
+            array: one.array.map(|at| at.bytes()),
+            suspect: one.suspect,
+        };
+        Findings {
+            mismatched_sectors: report.mismatched_sectors,
+            places: report.mismatches.iter().take(LISTED_MAX).map(place).collect(),
+            more: report.mismatches.len() > LISTED_MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line that two builds of the program would read differently, or that carries more than it says.
+    #[test]
+    fn requests_and_answers_are_lines_that_read_back() {
+        let request =
+            Request { devices: vec![(1, 2)], ask: Ask::Fail { device: "/disks/b\nc".into() } };
+        let line = serde_json::to_string(&request).expect("text");
+        assert_eq!(line, r#"{"devices":[[1,2]],"ask":{"fail":{"device":"/disks/b\nc"}}}"#);
+        assert!(!line.contains('\n'), "one line whatever a path holds");
+        assert!(serde_json::from_str::<Request>(&line).is_ok());
+        for junk in [
+            "",
+            "{}",
+            "null",
+            r#"{"devices":[],"ask":"grow"}"#,
+            r#"{"devices":[],"ask":"check","more":1}"#,
+            r#"{"devices":[[1]],"ask":"check"}"#,
+        ] {
+            assert!(serde_json::from_str::<Request>(junk).is_err(), "{junk}");
+        }
+        let answer = Answer::Error { message: "no".into(), status: 1 };
+        let line = serde_json::to_string(&answer).expect("text");
+        assert_eq!(line, r#"{"error":{"message":"no","status":1}}"#);
+        assert_eq!(serde_json::to_string(&Answer::Taken).expect("text"), r#""taken""#);
+    }
+}
