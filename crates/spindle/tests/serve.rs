@@ -129,6 +129,9 @@ fn wrong_calls_and_settings_are_answered_with_one_line_that_names_the_thing() {
         ("tls = { mode = 'require' }", "certificates"),
         ("tls = { mode = 'require', certificates = '.' }", "server-cert.pem"),
         ("listen = ['unix:s']", "nothing to serve"),
+        ("[[export]]\nname = 'a'\npath = 'disk'\nrun = true", "run is for a volume"),
+        ("[[export]]\nname = 'a'\npath = 'disk'\nvolume = 'b'", "give it either path or volume"),
+        ("[[export]]\nname = 'a'", "give it either path or volume"),
         ("listen = []\n[[export]]\nname = 'a'\npath = 'disk'", "0 addresses"),
         (
             "listen = ['unix:s']\n[[export]]\nname = 'a'\npath = 'disk'\n[[export]]\nname = 'a'\npath = 'disk'\nreadonly = true",
@@ -188,9 +191,11 @@ fn a_set_that_is_served_is_changed_by_nobody_else_and_read_only_when_forced() {
         image(&dir.join(name), 0, 24 << 20);
     }
     let spindle = |arguments: &[&str]| {
-        let mut all = vec!["-d", "disks", "md"];
+        // In another folder than the server's nobody answers on the set's socket.
+        let mut all = vec!["SPINDLE_RUN_DIR=nowhere", env!("CARGO_BIN_EXE_spindle"), "-d", "disks"];
+        all.push("md");
         all.extend(arguments);
-        run(dir, env!("CARGO_BIN_EXE_spindle"), &all)
+        run(dir, "env", &all)
     };
     let made =
         spindle(&["create", "r", "-l", "1", "-n", "2", "--assume-clean", "disks/a", "disks/b"]);

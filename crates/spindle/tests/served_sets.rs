@@ -251,6 +251,25 @@ fn has_libnbd() -> bool {
     Command::new("nbdinfo").arg("--version").output().is_ok()
 }
 
+/// Kills a server whose client just wrote, so that the set is dirty; what the export `data` holds then.
+fn kill_in_the_midst(
+    dir: &Path,
+    mut serving: Serving,
+    serve: &[&str],
+    mut model: Vec<u8>,
+) -> Vec<u8> {
+    // Where the machine is busy the set may be clean again before the server is killed.
+    for seed in 2..12 {
+        model = client(dir, "data", false, async move |client| change(&client, seed, model).await);
+        serving.kill();
+        if state(dir) != "clean" {
+            return model;
+        }
+        serving = Serving::start(dir, serve);
+    }
+    panic!("it is clean each time");
+}
+
 #[test]
 fn two_exports_of_one_set_are_written_killed_resynchronised_and_right() {
     let folder = set_with_volume();
@@ -288,10 +307,7 @@ fn two_exports_of_one_set_are_written_killed_resynchronised_and_right() {
     }
     let second = ["-d", "disks", "serve", "--volume", "vg/data", "--nbd", "unix:t"];
     refused(dir, &second, "another process writes to it or serves it");
-    refused(dir, &["-d", "disks", "md", "stop", "r"], "another process writes to it");
-    let model = client(dir, "data", false, async |client| change(&client, 2, model).await);
-    serving.kill();
-    assert_ne!(state(dir), "clean", "it was killed in the midst of writes");
+    let model = kill_in_the_midst(dir, serving, &serve, model);
 
     let serving = Serving::start(dir, &serve);
     let model = client(dir, "data", false, async |client| {
@@ -346,6 +362,24 @@ fn a_set_that_lacks_a_member_is_written_only_when_it_is_said() {
 }
 
 #[test]
+fn a_set_that_can_not_be_opened_at_all_says_why_and_what_opens_it() {
+    let folder = set_with_volume();
+    let dir = folder.path();
+    let serve =
+        ["-d", "disks", "serve", "--volume", "vg/data", "--name", "data", "--nbd", "unix:s"];
+    let serving = Serving::start(dir, &serve);
+    kill_in_the_midst(dir, serving, &serve, vec![0; VOLUME]);
+    fs::remove_file(dir.join("disks/b")).expect("removed");
+    for name in ["r", "/dev/md/r", "disks/a", "r:1"] {
+        let line = refusal(dir, &["-d", "disks", "serve", "--volume", name, "--run"]);
+        assert!(line.contains("was not stopped cleanly and lacks 1 of its members"), "{line}");
+        assert!(line.contains("--force of spindle md assemble"), "{line}");
+    }
+    done(dir, &["-d", "disks", "md", "assemble", "--force", "r"]);
+    Serving::start(dir, &serve).stop();
+}
+
+#[test]
 fn what_is_only_read_is_kept_from_writers_and_nothing_else_is() {
     let folder = set_with_volume();
     let dir = folder.path();
@@ -380,6 +414,43 @@ fn what_is_only_read_is_kept_from_writers_and_nothing_else_is() {
     serving.stop();
 }
 
+#[test]
+fn a_volume_is_striped_over_two_sets() {
+    let folder = set();
+    let dir = folder.path();
+    disks(dir, &["x", "y"]);
+    let other = ["md", "create", "o", "-l", "1", "-n", "2", "--assume-clean", "disks/x", "disks/y"];
+    done(dir, &other);
+    let make = |sets: &[&str]| {
+        let group = ["-d", "disks", "lvm", "vgcreate", "vg", "-s", "1m"];
+        spindle(dir, &[&group[..], sets].concat())
+    };
+    for (sets, saying) in [
+        (&["r", "r"][..], "named twice"),
+        (&["r", "nope"], "there are r, o"),
+        (&["r", "disks/x"], "some devices are paths and some are not"),
+    ] {
+        let output = make(sets);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(saying), "{sets:?}: {said}");
+    }
+    assert!(make(&["r", "o"]).status.success());
+    let said = String::from_utf8_lossy(&make(&["r"]).stderr).into_owned();
+    assert!(said.contains("r holds something"), "{said}");
+    let create = ["-d", "disks", "lvm", "lvcreate", "vg", "-n", "data", "-L", "16m", "-i", "2"];
+    done(dir, &create);
+    let serve = ["-d", "disks", "serve", "--volume", "vg/data", "--nbd", "unix:s"];
+    let serving = Serving::start(dir, &serve);
+    let model = client(dir, "", false, async |client| change(&client, 1, vec![0; VOLUME]).await);
+    serving.stop();
+    for name in ["r", "o"] {
+        assert_eq!(done(dir, &["-d", "disks", "md", "check", name]), "mismatch_cnt = 0\n");
+    }
+    let serving = Serving::start(dir, &[&serve[..], &["--readonly"]].concat());
+    client(dir, "", true, async move |client| assert!(read(&client, 0, VOLUME).await == model));
+    serving.stop();
+}
+
 /// A set that is written does not keep others off another set of the folder.
 #[test]
 fn only_the_sets_below_a_written_volume_are_opened_for_writing() {
@@ -391,7 +462,8 @@ fn only_the_sets_below_a_written_volume_are_opened_for_writing() {
     let serve = ["-d", "disks", "serve", "--volume", "vg/data", "--nbd", "unix:s"];
     let serving = Serving::start(dir, &serve);
     done(dir, &["-d", "disks", "md", "repair", "o"]);
-    refused(dir, &["-d", "disks", "md", "repair", "r"], "another process writes to it");
+    let again = ["-d", "disks", "serve", "--volume", "r", "--nbd", "unix:t"];
+    refused(dir, &again, "another process writes to it");
     let both = ["-d", "disks", "serve", "--volume", "o", "--nbd", "unix:t"];
     Serving::start(dir, &both).stop();
     serving.stop();
@@ -450,15 +522,17 @@ fn a_partition_of_a_set_is_written_by_any_name_of_the_set() {
 
 #[test]
 fn a_volume_that_is_not_there_is_answered_with_some_that_are() {
-    let folder = set_with_volume();
+    let folder = set();
     let dir = folder.path();
-    for n in 0..9 {
+    refused(dir, &["-d", "disks", "serve", "--volume", "nope"], "(there are r)");
+    done(dir, &["-d", "disks", "lvm", "vgcreate", "vg", "r", "-s", "1m"]);
+    for n in 0..10 {
         let name = format!("v{n}");
         done(dir, &["-d", "disks", "lvm", "lvcreate", "vg", "-n", &name, "-L", "1m"]);
     }
-    refused(dir, &["-d", "disks", "serve", "--volume", "nope"], "there are vg/data, vg/v0");
-    refused(dir, &["-d", "disks", "serve", "--volume", "nope"], "and 3 more");
-    refused(dir, &["-d", "disks", "serve", "--volume", "vg/nope"], "there are vg/data, vg/v0");
+    refused(dir, &["-d", "disks", "serve", "--volume", "nope"], "(there are vg/v0, vg/v1");
+    refused(dir, &["-d", "disks", "serve", "--volume", "nope"], "vg/v7 and 3 more)");
+    refused(dir, &["-d", "disks", "serve", "--volume", "vg/nope"], "(there are vg/v0, vg/v1");
 }
 
 fn fixtures() -> Option<PathBuf> {

@@ -330,9 +330,7 @@ async fn is_empty(device: &DeviceRef) -> Result<bool, rt::IoError> {
 fn for_changing(group: &str, devices: &[PathBuf]) -> Result<Disks, Failure> {
     let disks = opened_for(devices, &[Written { volume: format!("{group}/"), run: false }])?;
     match disks.unchangeable(group) {
-        Some(why) => Err(Failure::failed(format!(
-            "volume group {group} can't be changed: {why} (spindle md assemble makes RAID sets ready)"
-        ))),
+        Some(why) => Err(Failure::failed(format!("volume group {group} can't be changed: {why}"))),
         None => Ok(disks),
     }
 }

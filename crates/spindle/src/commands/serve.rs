@@ -33,7 +33,7 @@
 use crate::commands::md::running::RunningSet;
 use crate::commands::zfs::source::{Session, ViewArgs};
 use crate::commands::{Failure, say};
-use crate::disks::{Disks, Written, is_written};
+use crate::disks::{Disks, Written, identity, is_written};
 use crate::pools::{PoolArgs, Pools, pool_of};
 use crate::serve::{self, Told};
 use clap::Args;
@@ -42,6 +42,7 @@ use export::tls::{Certificates, ClientCertificates, Tls, TlsMode};
 use host::{Address, FileDevice, FileOptions};
 use rt::{Device, DeviceRef};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -174,10 +175,11 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     };
     let live = disks.take_live();
     let session = Session::over(Pools::over(disks, pools), &view);
-    let mut served = Served { session, exports: Vec::new(), read: Vec::new() };
+    let (exports, read, written) = Default::default();
+    let mut served = Served { session, exports, read, written };
     configuration.export.into_iter().try_for_each(|settings| served.open(settings))?;
     served.keep_writers_off()?;
-    let Served { session, exports, read: _read } = served;
+    let Served { session, exports, read: _read, .. } = served;
     let runtime = session.pools.disks().runtime();
     let told = Told::by_signals()?;
     // What a set's stop ends is the server: only where that serves nothing else.
@@ -226,6 +228,8 @@ struct Served {
     exports: Vec<Export>,
     /// What is only read.
     read: Vec<OnlyRead>,
+    /// Files that are written, as [`identity`] tells them.
+    written: BTreeSet<(u64, u64)>,
 }
 
 /// What is only read, for writers to be kept off.
@@ -252,8 +256,9 @@ impl Served {
         let host = self.session.pools.disks().runtime().host();
         let options = FileOptions { direct: false, read_only };
         let device = Rc::new(FileDevice::open(&host, path, options).map_err(Failure::failed)?);
-        if read_only {
-            self.read.push(OnlyRead::File(Rc::clone(&device)));
+        match read_only {
+            true => self.read.push(OnlyRead::File(Rc::clone(&device))),
+            false => self.written.extend(identity(path)),
         }
         Ok(device)
     }
@@ -286,15 +291,22 @@ impl Served {
         Ok(opened.device)
     }
 
+    /// Where this process writes to it itself its clients are to know.
+    fn keep_off_file(&self, file: &FileDevice) {
+        let name = file.name();
+        let path = Path::new(&*name);
+        let is_own = identity(path).is_some_and(|identity| self.written.contains(&identity));
+        if !is_own && !self.session.pools.disks().is_writing(path) && !file.keep_writers_off() {
+            say(&format!("note: {}", is_written(path)));
+        }
+    }
+
     /// Keeps writers off what is only read. After all is open: what this process writes to itself is not in its own way.
     fn keep_writers_off(&self) -> Result<(), Failure> {
         let pools = &self.session.pools;
         for read in &self.read {
             match read {
-                OnlyRead::File(file) if !file.keep_writers_off() => {
-                    say(&format!("note: {}", is_written(Path::new(&*file.name()))));
-                }
-                OnlyRead::File(_) => {}
+                OnlyRead::File(file) => self.keep_off_file(file),
                 OnlyRead::Volume(volume) => pools.disks().keep_writers_off(volume)?,
                 OnlyRead::OfPool(volume) => {
                     let pool = pools.named(pool_of(volume))?;

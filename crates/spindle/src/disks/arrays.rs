@@ -133,7 +133,10 @@ fn open_choice(
 
 fn for_writing(runtime: &HostRuntime, choice: Choice, run: bool) -> Result<LiveArray, Failure> {
     if !run {
-        refuse_lacking(&choice)?;
+        // It names --run, which not all who come here have.
+        let elsewhere = "in a configuration run = true, else spindle md assemble --run";
+        let told = |failure: Failure| Failure::failed(format!("{} ({elsewhere})", failure.message));
+        refuse_lacking(&choice).map_err(told)?;
     }
     live::open_choice(runtime, choice, false)
 }

@@ -135,6 +135,10 @@ impl Disks {
     /// # Errors
     /// Where there are several, or the one can't be opened.
     fn array(&self, called: &str) -> Result<Option<&Array>, Failure> {
+        // A member's path as it was looked at: another may lead to the same file.
+        let member = self.files.iter().find(|file| is_same_file(file, Path::new(called)));
+        let member = member.map(|file| file.name());
+        let called = member.as_deref().unwrap_or(called);
         let mut fitting = self.arrays.iter().filter(|array| array.is_called(called));
         if let (Some(array), other) = (fitting.next(), fitting.next()) {
             return match other {
@@ -198,6 +202,15 @@ impl Disks {
         let file = self.files.iter().position(|file| Rc::ptr_eq(file, device));
         let array = || self.arrays.iter().position(|array| Rc::ptr_eq(&array.device, device));
         file.map(Whole::File).or_else(|| array().map(Whole::Array))
+    }
+
+    /// Whether this process writes to a file or block device, by a volume on it.
+    pub fn is_writing(&self, path: &Path) -> bool {
+        let live = self.arrays.iter().filter(|array| array.unwritable.is_none());
+        let mut members = live.flat_map(|array| &array.members);
+        let mut files = self.files.iter().zip(&self.opened).filter(|(_, (_, written))| *written);
+        members.any(|device| is_same_file(device, path))
+            || files.any(|(device, _)| is_same_file(device, path))
     }
 
     /// Keeps writers off what the volume lies on, for as long as the disks live. Where somebody writes already

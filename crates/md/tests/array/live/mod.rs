@@ -21,6 +21,7 @@ mod journal;
 mod life;
 mod power;
 mod resync;
+mod watch;
 
 const DISK: ByteCount = ByteCount::mib(8);
 const BLOCK: u64 = 4096;

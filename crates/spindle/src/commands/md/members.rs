@@ -93,7 +93,7 @@ pub struct ReplaceArgs {
 
 /// Whether two paths lead to one file.
 fn same(a: &Path, b: &Path) -> bool {
-    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+    identity(a).is_some_and(|file| identity(b) == Some(file))
 }
 
 /// The slot of the member at a path.

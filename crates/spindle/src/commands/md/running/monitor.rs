@@ -4,9 +4,9 @@
 //! Losses are told from their [log](::md::Loss), so one that a spare stood in for at once is told too.
 
 use crate::commands::say;
-use ::md::live::LiveArray;
+use ::md::live::{DeviceReport, LiveArray};
 use ::md::{Loss, MemberState};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// What was told of a set.
@@ -15,17 +15,17 @@ struct Watch {
     name: Rc<str>,
     /// The number of the last loss that was told.
     told: u64,
-    /// Who was being filled, by number: the slot.
-    filling: BTreeMap<usize, usize>,
+    /// The numbers of the devices that stand whole in a slot.
+    active: BTreeSet<usize>,
     journal_failed: bool,
     failed: bool,
 }
 
 /// Says what happens to a set, until this is dropped.
 pub async fn watch(set: Rc<LiveArray>, name: Rc<str>) {
-    let (told, filling) = (0, BTreeMap::new());
+    let (told, active) = (0, active(&set.devices()).map(|(device, _)| device.number).collect());
     let mut watch =
-        Watch { set: Rc::clone(&set), name, told, filling, journal_failed: false, failed: false };
+        Watch { set: Rc::clone(&set), name, told, active, journal_failed: false, failed: false };
     watch.tell_start();
     loop {
         // Before the look: what changes after it ends the wait at once.
@@ -33,6 +33,12 @@ pub async fn watch(set: Rc<LiveArray>, name: Rc<str>) {
         watch.look();
         changed.await;
     }
+}
+
+/// Who stands whole in which slot.
+fn active(devices: &[DeviceReport]) -> impl Iterator<Item = (&DeviceReport, usize)> {
+    let whole = devices.iter().filter(|one| one.state == MemberState::Active);
+    whole.filter_map(|one| Some((one, one.slot?)))
 }
 
 impl Watch {
@@ -75,21 +81,12 @@ impl Watch {
         }
         self.journal_failed =
             devices.iter().any(|one| one.is_journal && one.state == MemberState::Failed);
-        for device in &devices {
-            match (device.state, device.slot) {
-                (MemberState::Rebuilding | MemberState::Replacement, Some(slot)) => {
-                    self.filling.insert(device.number, slot);
-                }
-                (MemberState::Active, Some(slot)) => {
-                    if self.filling.remove(&device.number).is_some() {
-                        self.event("SpareActive", &format!("{} (slot {slot})", device.name));
-                    }
-                }
-                _ => {
-                    self.filling.remove(&device.number);
-                }
+        for (device, slot) in active(&devices) {
+            if !self.active.contains(&device.number) {
+                self.event("SpareActive", &format!("{} (slot {slot})", device.name));
             }
         }
+        self.active = active(&devices).map(|(device, _)| device.number).collect();
         if self.set.has_failed() && !self.failed {
             self.failed = true;
             let text = "more than it can do without: writes are refused, and reads of what is lost; stop the server, bring members back, and look with spindle md assemble --readonly";
