@@ -57,19 +57,7 @@ impl Mirror {
     /// Whether the array can't do without this slot: some byte would have no copy left.
     pub(crate) fn is_last(&self, slot: usize) -> bool {
         let members = &self.set.members;
-        let (disks, copies) = (members.len(), self.map.copies());
-        let active = |other: usize| other != slot && members.is_active(other);
-        // As md asks it: groups of as many neighbours as there are copies.
-        let mut first = 0;
-        loop {
-            if !(0..copies).any(|step| active((first + step) % disks)) {
-                return true;
-            }
-            first = (first + copies) % disks;
-            if first == 0 {
-                return false;
-            }
-        }
+        self.map.uncovered(|other| other != slot && members.is_active(other)) > 0
     }
 
     /// The pieces of a range of the array.

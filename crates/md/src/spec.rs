@@ -191,6 +191,17 @@ pub enum FarSets {
     Copies,
 }
 
+impl FarSets {
+    /// Among how many of so many members the far copies go round.
+    pub(crate) fn members(self, members: usize, near: usize, far: usize) -> usize {
+        match self {
+            FarSets::All => members,
+            FarSets::Divided => members / far.max(1),
+            FarSets::Copies => near * far,
+        }
+    }
+}
+
 impl Layout {
     /// The layout of the kernel's number at a level.
     ///
@@ -475,11 +486,7 @@ impl ArraySpec {
                 (Map::Mirrored(MirroredMap::raid1(given, smallest)), smallest, smallest)
             }
             Level::Raid10 => {
-                let far_set = match far_sets {
-                    FarSets::All => given,
-                    FarSets::Divided => given / far,
-                    FarSets::Copies => near * far,
-                };
+                let far_set = far_sets.members(given, near, far);
                 let map = MirroredMap::new(given, (near, far), offset, far_set, chunk, smallest);
                 let (capacity, extent) = (map.capacity(), map.extent());
                 (Map::Mirrored(map), capacity, extent)

@@ -4,9 +4,11 @@
 //! the others say of themselves: a device that was failed can't know it. One event behind is fresh: md
 //! writes the superblocks one after another, and may be stopped between two.
 
+use super::apart;
 use super::error::AssembleError;
 use super::facts::Superblock;
 use super::found::Found;
+use super::stale::Accepted;
 use crate::superblock::{Features, Role, SECTOR, Uuid};
 use stdx::ByteCount;
 
@@ -52,21 +54,32 @@ pub struct Choice {
     pub journal: Option<Found>,
     /// Who takes no part.
     pub left_out: Vec<LeftOut>,
+    /// Members that were left out and are taken back all the same ([`Choice::accept_stale`]).
+    pub accepted: Vec<Accepted>,
 }
 
-/// Whether a device ends before what the set uses of it does. Its superblock is whole, its data is not.
+/// Whether a device ends before what the set uses of it does. Its superblock is whole, its data is not. What lies
+/// behind the used size may be missing. Data of superblock 0.90 ends where the superblock lies.
 fn is_cut_short(found: &Found) -> bool {
-    let Superblock::V1(superblock) = &found.superblock else { return false };
-    let sectors = if superblock.size == 0 { superblock.data_size } else { superblock.size };
-    let end = superblock.data_offset.checked_add(sectors).and_then(|end| end.checked_mul(SECTOR));
-    end.is_none_or(|end| end > found.device.geometry().capacity.bytes())
+    let (start, sectors, end) = match &found.superblock {
+        Superblock::V1(sb) => {
+            // A journal is a ring of its own size; linear and RAID 0 use all that each member has.
+            let uses_all = sb.size == 0 || sb.role() == Some(Role::Journal);
+            let sectors = if uses_all { sb.data_size } else { sb.size };
+            (sb.data_offset, sectors, found.device.geometry().capacity.bytes())
+        }
+        Superblock::V090(sb) => (0, u64::from(sb.size_kib) * 2, found.at.bytes()),
+    };
+    let needed = start.checked_add(sectors).and_then(|end| end.checked_mul(SECTOR));
+    needed.is_none_or(|needed| needed > end)
 }
 
 impl Choice {
     /// Chooses among the devices of one set.
     ///
     /// # Errors
-    /// Where none of them holds a slot, or two hold the same.
+    /// Where none of them holds a slot, two hold the same, or two went on without each other and nothing tells whose
+    /// content counts.
     pub fn of(set: Uuid, devices: Vec<Found>) -> Result<Choice, AssembleError> {
         let holds_slot =
             |found: &&Found| matches!(found.superblock.role(), Some(Role::Slot(_) | Role::Journal));
@@ -78,6 +91,7 @@ impl Choice {
             (!is_cut_short(found), found.superblock.events(), std::cmp::Reverse(number))
         });
         let facts = best.ok_or(AssembleError::NoMembers { set })?.superblock.clone();
+        apart::refuse_equal(set, &facts, &devices)?;
         // During a reshape that takes slots away, more are in use than the superblock counts.
         let before = facts.reshape().map_or(0, |reshape| reshape.slots_before);
         let mut choice = Choice {
@@ -88,6 +102,7 @@ impl Choice {
             spares: Vec::new(),
             journal: None,
             left_out: Vec::new(),
+            accepted: Vec::new(),
         };
         for found in devices {
             choice.place(found)?;
@@ -103,7 +118,7 @@ impl Choice {
             Ok(())
         };
         let own = found.superblock.role();
-        if own != Some(Role::Journal) && is_cut_short(&found) {
+        if is_cut_short(&found) {
             let capacity = found.device.geometry().capacity;
             return leave(self, found, Why::CutShort(capacity));
         }

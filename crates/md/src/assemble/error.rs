@@ -1,8 +1,9 @@
 //! Why devices don't make an array: which device, what of it, and the mend.
 
-use crate::spec::SpecError;
+use crate::spec::{Level, SpecError};
 use crate::superblock::{FormatError, Uuid};
 use rt::IoError;
+use std::fmt;
 use stdx::ByteCount;
 
 /// Why an array can't be assembled.
@@ -58,9 +59,76 @@ pub enum AssembleError {
     )]
     Raid0Layout { set: Uuid },
     #[error(
-        "set {set}: {missing} members are missing or not rebuilt yet, and {level} can do without {covered}: bring one back"
+        "set {set}: {missing} of {slots} members are missing or not rebuilt yet, and {level} {}", told_few(*level, *covered, behind, *force_helps)
     )]
-    TooFew { set: Uuid, level: crate::Level, missing: usize, covered: usize },
+    TooFew {
+        set: Uuid,
+        level: Level,
+        slots: usize,
+        missing: usize,
+        /// How many the level can do without.
+        covered: usize,
+        /// Devices that are there and don't count.
+        behind: Vec<Behind>,
+        /// Whether enough of them can be taken back.
+        force_helps: bool,
+    },
+    #[error(
+        "set {set}: {} and {} went on without each other and have as many events, so nothing tells whose content counts: open either alone, with {} or with {}", own.join(", "), other.join(", "), alone(own), alone(other)
+    )]
+    Apart {
+        set: Uuid,
+        /// Devices of one side.
+        own: Vec<String>,
+        /// Devices of the other.
+        other: Vec<String>,
+    },
+}
+
+/// A device that is there and does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// Its name.
+    pub device: String,
+    /// So many events behind.
+    pub events: u64,
+    /// The others recorded that it failed.
+    pub failed: bool,
+}
+
+impl fmt::Display for Behind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let events = if self.events == 1 { "event" } else { "events" };
+        let failed = if self.failed { "recorded as failed, " } else { "" };
+        write!(f, "{} ({failed}{} {events} behind)", self.device, self.events)
+    }
+}
+
+/// What a level can do without, who would be there, and the mend.
+fn told_few(level: Level, covered: usize, behind: &[Behind], force_helps: bool) -> String {
+    let without = match (level, covered) {
+        (Level::Raid10, _) => "has no copy left of some of its data".to_owned(),
+        (_, 0) => "can do without none".to_owned(),
+        _ => format!("can do without {covered}"),
+    };
+    let names: Vec<String> = behind.iter().map(Behind::to_string).collect();
+    let there = match names.is_empty() {
+        true => String::new(),
+        false => format!("; left out: {}", names.join(", ")),
+    };
+    let mend = match force_helps {
+        true => {
+            "bring the missing ones, or take back as many of those left out as it takes with --force: what was written since they left is lost, or torn where it was written"
+        }
+        false => "bring the missing ones back",
+    };
+    format!("{without}{there}: {mend}")
+}
+
+/// How a command is told to take these devices alone.
+fn alone(devices: &[String]) -> String {
+    let each: Vec<String> = devices.iter().map(|device| format!("-d {device}")).collect();
+    each.join(" ")
 }
 
 impl AssembleError {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! devices ── found ──▶ superblocks, each with its device
-//!         ── choice ─▶ one set: who holds which slot, who is left out and why
+//!         ── choice ─▶ one set: who holds which slot, who is left out and why (apart, stale)
 //!         ── open ───▶ an array that can be read; nothing is written to any device
 //! ```
 //!
@@ -11,7 +11,8 @@
 //!    wrong is an error that names the device, unless a whole one lies elsewhere.
 //! 2. [`Choice::of`] groups by the set's UUID and takes the roles from the member with the most events, as md
 //!    does: who is more than one event behind is stale, and who is listed there as faulty or not at all is
-//!    left out. A slot that two devices claim is refused.
+//!    left out. A slot that two devices claim is refused, and so are halves that went on without each other (`apart`)
+//!    and have as many events. Where too few are left, those that are behind are taken back by force (`stale`).
 //! 3. [`OpenArray::open`] makes a view (`view`) of each member (its data area; bad blocks answer with a medium
 //!    error; what the engine writes stays in memory) and puts an [`Array`](crate::Array) over them, or two
 //!    where a reshape (`reshape`) is under way. A dirty array with a PPL has its parity put right (`ppl`) in
@@ -21,6 +22,7 @@
 //! journal and a member (unless forced), reshapes whose critical section lies in a backup file, level changes under way, RAID 0 of several zones that does not say
 //! which rule it follows (unless it is told).
 
+mod apart;
 mod choice;
 mod error;
 mod facts;
@@ -29,11 +31,13 @@ pub(crate) mod journal;
 mod open;
 pub(crate) mod ppl;
 mod reshape;
+mod stale;
 mod view;
 
 pub use choice::{Choice, LeftOut, Why};
-pub use error::AssembleError;
+pub use error::{AssembleError, Behind};
 pub use facts::{ReshapeFacts, Superblock, level_of};
 pub use found::{Found, bad_blocks, bitmap, find, sets};
 pub use open::{OpenArray, OpenOptions};
 pub(crate) use open::{Shape, check_journal, log_parts, recovered, spec};
+pub use stale::Accepted;

@@ -66,6 +66,7 @@ impl OpenArray {
         if facts.features().has(Features::JOURNAL) {
             check_journal(&choice, level)?;
         }
+        choice.check_enough()?;
         refuse_unsupported_bitmaps(&choice).await?;
         let reshape = facts.reshape();
         let before = Shape {
@@ -158,7 +159,8 @@ async fn engine(
     options: OpenOptions,
 ) -> Result<Rc<Array>, AssembleError> {
     let (set, facts, level) = (choice.set, &choice.facts, shape.level);
-    let dirty = facts.resync_offset() != ALL_SECTORS;
+    let dirty = choice.resync_offset() != ALL_SECTORS;
+    let force = options.force || choice.is_forced();
     let redundant = !matches!(level, Level::Linear | Level::Raid0);
     let spec_error = |error| AssembleError::Spec { set, error };
     let mut views = Vec::new();
@@ -173,27 +175,26 @@ async fn engine(
     let mut spec = spec(choice, shape, views.clone(), options)?;
     spec.clean = !dirty;
     if level.parities() > 0 && dirty && missing > 0 {
-        if !facts.features().has_ppl() && !options.force {
+        if !facts.features().has_ppl() && !force {
             return Err(AssembleError::DirtyDegraded { set, missing });
         }
         // Nothing better than the parity is there, and nothing is written.
         spec.clean = true;
     }
-    if level.parities() > 0 && missing > 0 && choice.lacks_journal() && !options.force {
+    if level.parities() > 0 && missing > 0 && choice.lacks_journal() && !force {
         return Err(AssembleError::NoJournal { set, missing });
     }
     if missing > level.parities() && level.parities() > 0 {
-        let covered = level.parities();
-        return Err(AssembleError::TooFew { set, level, missing, covered });
+        return Err(choice.too_few(level, missing));
     }
     let plan = spec.plan().map_err(spec_error)?;
     if let Map::Parity(map) = &plan.map {
         let parts = log_parts(choice, &views);
-        if dirty && facts.features().has_ppl() {
+        if !choice.says_clean() && facts.features().has_ppl() {
             ppl::recover(&parts, map).await?;
         }
         if let Some(found) = &choice.journal {
-            let doubt = if options.force { Doubt::TakeAsNew } else { Doubt::Refuse };
+            let doubt = if force { Doubt::TakeAsNew } else { Doubt::Refuse };
             journal::replay(found, &parts, map, doubt).await?;
         }
     }
@@ -203,7 +204,7 @@ async fn engine(
     }
     // RAID 10 counts its resync in sectors of the array, the engine in bytes of a member.
     if dirty && level != Level::Raid10 {
-        let right = facts.resync_offset().saturating_mul(SECTOR);
+        let right = choice.resync_offset().saturating_mul(SECTOR);
         array.set.set_clean(0..right.min(array.component_extent().bytes()));
     }
     Ok(array)
@@ -244,7 +245,8 @@ pub(crate) fn log_parts<'a>(
         let (found, data) = (choice.member(slot)?, view.clone()?);
         let sectors = found.superblock.recovery_offset();
         let recovered = sectors.map_or(u64::MAX, |sectors| sectors.saturating_mul(SECTOR));
-        Some(ppl::Part { found, data, recovered })
+        let has_log = choice.was_there_to_the_end(slot, found);
+        Some(ppl::Part { found, data, recovered, has_log })
     };
     views.iter().enumerate().map(part).collect()
 }

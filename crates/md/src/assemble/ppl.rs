@@ -43,6 +43,8 @@ pub(crate) struct Part<'a> {
     pub(crate) data: DeviceRef,
     /// Below this byte of it, it has all that it should have.
     pub(crate) recovered: u64,
+    /// Its log tells what was being written last: it was there to the end.
+    pub(crate) has_log: bool,
 }
 
 impl Part<'_> {
@@ -114,7 +116,7 @@ pub(crate) async fn recover(
 ) -> Result<Recovered, AssembleError> {
     let mut done = Recovered::default();
     for (slot, part) in parts.iter().enumerate() {
-        let Some(Part { found, .. }) = part else { continue };
+        let Some(Part { found, .. }) = part.as_ref().filter(|part| part.has_log) else { continue };
         let Some((header, mut at)) = last_record(found).await? else {
             done.mismatches += 1;
             continue;

@@ -22,6 +22,7 @@
 //! `calc_sectors`, `raid10_size`).
 
 use super::Place;
+use crate::spec::Layout;
 use smallvec::SmallVec;
 
 /// The places of one chunk. More than four copies is rare.
@@ -84,6 +85,24 @@ impl MirroredMap {
             capacity: chunks * chunk,
             extent: used * chunk,
         }
+    }
+
+    /// RAID 10 of this layout with a chunk on each member: who holds the same as whom. None where there is no such.
+    pub(crate) fn of_slots(layout: Layout, disks: usize) -> Option<MirroredMap> {
+        let Layout::Mirrored { near, far, offset, far_sets } = layout else { return None };
+        let fits = near * far > 0 && near * far <= disks;
+        let far_set = far_sets.members(disks, near, far);
+        fits.then(|| MirroredMap::new(disks, (near, far), offset, far_set, 1, far as u64))
+    }
+
+    /// How many of the first chunks, one for each member, have all their copies on members that are not there. Those
+    /// behind lie as they do.
+    pub(crate) fn uncovered(&self, is_there: impl Fn(usize) -> bool) -> usize {
+        let has_none = |chunk: &u64| {
+            let copies = self.locate(chunk * self.chunk);
+            !copies.iter().any(|place| is_there(place.slot))
+        };
+        (0..self.disks as u64).filter(has_none).count()
     }
 
     /// The size of the array.

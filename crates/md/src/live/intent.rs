@@ -17,7 +17,8 @@
 //!
 //! When a set is opened the copies of its members are joined: where they differ a bit was being set or cleared
 //! on all, and to keep it is right in both cases. A copy that is older than the superblocks (something wrote to
-//! the set and did not know the bitmap) does not count; where all are, every bit is set.
+//! the set and did not know the bitmap) does not count; where all are, every bit is set, and so in a set whose members
+//! were taken back by force, where nobody that is away now comes back by it.
 
 use crate::array::{Array, Engine};
 use crate::assemble::{AssembleError, Choice, bitmap};
@@ -110,13 +111,15 @@ impl Intent {
             other.events >= facts.events() && other.state & STATE_STALE == 0 && same_form(other)
         };
         let mut any_fresh = false;
-        for (_, other) in copies.iter().filter(|(other, _)| fresh(other)) {
+        // Of members that were taken back nobody knows what they missed.
+        let counts = |other: &BitmapSuperblock| fresh(other) && !choice.is_forced();
+        for (_, other) in copies.iter().filter(|(other, _)| counts(other)) {
             bits.join(other);
             any_fresh = true;
         }
         if !any_fresh {
             bits = Bits::new(superblock.bits(), true);
-            superblock.events_cleared = facts.events();
+            superblock.events_cleared = facts.events() + u64::from(choice.is_forced());
         }
         // Whether what would be written is what all whole members have.
         let whole_members = choice.slots.iter().flatten().filter(whole).count();
@@ -124,7 +127,8 @@ impl Intent {
             (other.events, other.events_cleared) == (superblock.events, superblock.events_cleared)
                 && *its_bits == bits
         };
-        let copies_differ = copies.iter().filter(same).count() < whole_members;
+        let copies_differ =
+            choice.is_forced() || copies.iter().filter(same).count() < whole_members;
         superblock.state = 0;
         let none = || Bits::new(bits.count(), false);
         let needed = if dirty { bits.clone() } else { none() };

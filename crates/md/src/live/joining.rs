@@ -60,7 +60,9 @@ impl LiveArray {
         let kept = self.keeper.devices();
         // Who recorded that one of those failed that are here went on without it.
         let here = || kept.iter().filter(|one| one.is_here);
-        let apart = here().any(|one| own.roles.get(one.number) == Some(&Role::Faulty));
+        let recorded = here().any(|one| own.roles.get(one.number) == Some(&Role::Faulty));
+        let held = (0..members.len()).filter(|slot| members.is_active(*slot));
+        let apart = recorded || found.superblock.went_on_without(held);
         let taken = here().any(|one| one.number == number);
         (fits && recent && free && !apart && !taken).then_some(slot)
     }

@@ -63,6 +63,8 @@ impl Kept {
             unreachable!("superblocks 0.90 were refused")
         };
         let mut superblock = (**superblock).clone();
+        // md takes no device that is smaller than it says.
+        superblock.data_size = superblock.sectors_there(found.device.geometry().capacity);
         // Before several records are written the superblocks say that there may be several.
         if superblock.features.has(Features::PPL)
             && ppl::space(found).is_ok_and(|space| space.holds_several())

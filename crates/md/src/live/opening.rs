@@ -15,6 +15,10 @@
 //! **A set that lacks its journal** is refused. Opened all the same nothing can be written to it, but its devices
 //! come and go. Forced, it goes on without a journal, and its parity is made anew everywhere: what was being
 //! written when it stopped is as it happens to be. The same is done with a journal that is damaged.
+//!
+//! **Members that were taken back** (`assemble::stale`) have the superblocks of all written before anything else is
+//! done with the set: with one more event, and a table in which they stand in their slots. Until then it is refused as
+//! before, or forced as before.
 //! What is not understood well enough to be written is refused by name.
 
 use super::area::Area;
@@ -38,7 +42,7 @@ use crate::write_log::WriteLog;
 use crate::write_log::journal::{Journal, Start};
 use crate::write_log::lost::LostJournal;
 use crate::write_log::ppl::PartialParityLog;
-use rt::{Device, DeviceRef, Request, Rt};
+use rt::{Device, DeviceRef, Geometry, Request, Rt};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 
@@ -67,7 +71,9 @@ pub(super) async fn open(
         AssembleError::Level { device, name }
     })?;
     let redundant = !matches!(level, Level::Linear | Level::Raid0);
-    let mut was_dirty = redundant && facts.resync_offset() != ALL_SECTORS;
+    choice.check_enough()?;
+    let force = options.force || choice.is_forced();
+    let mut was_dirty = redundant && choice.resync_offset() != ALL_SECTORS;
     let missing = choice.degraded();
     let too_few = missing > 0 && level.parities() > 0;
     let has_log = has_log(choice, level)?;
@@ -75,10 +81,10 @@ pub(super) async fn open(
     if has_journal {
         check_journal(choice, level)?;
     }
-    if choice.lacks_journal() && !options.force && !options.without_journal {
+    if choice.lacks_journal() && !force && !options.without_journal {
         return Err(LiveError::NoJournal { set });
     }
-    if was_dirty && too_few && !has_log && !options.force {
+    if was_dirty && too_few && !has_log && !force {
         return Err(LiveError::DirtyDegraded { set, missing });
     }
     let (mut kept, mut members, mut spaces) = (Vec::new(), Vec::new(), Vec::new());
@@ -109,14 +115,14 @@ pub(super) async fn open(
     let spec_error = |error| LiveError::Spec { set, error };
     let replayed = match (&choice.journal, spec.plan().map_err(spec_error)?.map) {
         (Some(found), Map::Parity(map)) if has_journal => {
-            Some(replay(choice, found, &spec.members, &map, options.force).await?)
+            Some(replay(choice, found, &spec.members, &map, force).await?)
         }
         _ => None,
     };
     // Nothing tells any more where parity may be wrong.
-    let in_doubt = choice.lacks_journal() && options.force
+    let in_doubt = choice.lacks_journal() && force
         || replayed.as_ref().is_some_and(|(_, replayed)| replayed.was_new);
-    let resync_offset = if in_doubt { 0 } else { facts.resync_offset() };
+    let resync_offset = if in_doubt { 0 } else { choice.resync_offset() };
     was_dirty |= in_doubt;
     let mut made_clean = false;
     if was_dirty
@@ -125,7 +131,8 @@ pub(super) async fn open(
     {
         let recovered = recover(choice, &spec.members, &map).await?;
         let whole = recovered.entries > 0 && recovered.mismatches == 0;
-        made_clean = whole && missing == 0 && facts.resync_offset() == 0;
+        let is_sure = missing == 0 && !choice.is_forced();
+        made_clean = whole && is_sure && facts.resync_offset() == 0;
     }
     was_dirty &= !made_clean;
     // With a parity too few nothing better than what is there can be made: a log told, or somebody asked for it.
@@ -222,7 +229,7 @@ pub(super) async fn open(
                 stripes.log_with(Rc::clone(&log) as _);
                 JournalState::Here(KeptJournal::of(found, log))
             }
-            None if options.force => JournalState::None,
+            None if force => JournalState::None,
             None => {
                 stripes.log_with(Rc::new(LostJournal) as Rc<dyn WriteLog>);
                 JournalState::Lost
@@ -235,6 +242,10 @@ pub(super) async fn open(
             let begun = journal.log.begin_log().await;
             begun.map_err(|kind| LiveError::Superblocks { set, kind })?;
         }
+    }
+    if choice.is_forced() {
+        // Before anything else is written: from here on they are members again.
+        keeper.write().await.map_err(|kind| LiveError::Superblocks { set, kind })?;
     }
     if made_clean {
         let noted = keeper.note_resynced(ALL_SECTORS).await;
@@ -269,13 +280,17 @@ fn has_log(choice: &Choice, level: Level) -> Result<bool, AssembleError> {
     Ok(has_log)
 }
 
-/// Puts the parity right by the partial parity logs, durably, and empties the logs.
+/// Puts the parity right by the partial parity logs, durably, and empties the logs. Those of a set that was clean and
+/// has members that were taken back tell nothing, and are emptied alone.
 async fn recover(
     choice: &Choice,
     members: &[Option<DeviceRef>],
     map: &ParityMap,
 ) -> Result<ppl::Recovered, AssembleError> {
-    let recovered = ppl::recover(&log_parts(choice, members), map).await?;
+    let recovered = match choice.says_clean() {
+        true => ppl::Recovered::default(),
+        false => ppl::recover(&log_parts(choice, members), map).await?,
+    };
     for member in members.iter().flatten() {
         member.submit(Request::flush()).await?;
     }
@@ -305,21 +320,22 @@ async fn replay<'a>(
     Ok((found, replayed))
 }
 
-/// The data area of a member, as a device.
+/// The data area of a member, as a device. Where the device is cut short behind what the set uses, the area ends where
+/// the device does.
 pub(super) async fn area_of(found: &Found, redundant: bool) -> Result<Rc<Area>, AssembleError> {
     let Superblock::V1(superblock) = &found.superblock else {
         unreachable!("superblocks 0.90 were refused")
     };
     let device = &found.device;
-    let (start, len) = (superblock.data_offset * SECTOR, superblock.data_size * SECTOR);
-    let (start, len) = (Offset(start), ByteCount(len).round_down(device.geometry().logical_block));
-    if Request::read(start, len).check(&**device).is_err() || redundant && len.is_zero() {
-        let capacity = device.geometry().capacity;
-        return Err(AssembleError::BeyondEnd {
-            device: found.name(),
-            what: "the data area",
-            capacity,
-        });
+    let Geometry { capacity, logical_block, .. } = device.geometry();
+    let used = if redundant { superblock.size } else { superblock.data_size };
+    let sectors = superblock.sectors_there(capacity);
+    let (start, len) = (Offset(superblock.data_offset * SECTOR), ByteCount(sectors * SECTOR));
+    let len = len.round_down(logical_block);
+    let is_there = sectors >= used && Request::read(start, len).check(&**device).is_ok();
+    if !is_there || redundant && len.is_zero() {
+        let (device, what) = (found.name(), "the data area");
+        return Err(AssembleError::BeyondEnd { device, what, capacity });
     }
     Ok(Area::new(device.clone(), start, len, &bad_blocks(found).await?))
 }

@@ -28,7 +28,8 @@ use super::place::Version;
 use super::role::Role;
 use super::stamp::Stamp;
 use super::uuid::Uuid;
-use super::{ALL_SECTORS, MAGIC, SUPERBLOCK_BYTES};
+use super::{ALL_SECTORS, MAGIC, SECTOR, SUPERBLOCK_BYTES};
+use stdx::ByteCount;
 
 /// Where the roles begin.
 const ROLES_AT: usize = 256;
@@ -302,6 +303,13 @@ impl SuperblockV1 {
     pub fn name(&self) -> String {
         let end = self.set_name.iter().position(|byte| *byte == 0).unwrap_or(32);
         String::from_utf8_lossy(&self.set_name[..end]).into_owned()
+    }
+
+    /// Sectors of the data area that lie on a device of this size: fewer than it should have where the device was cut
+    /// short.
+    pub fn sectors_there(&self, capacity: ByteCount) -> u64 {
+        let room = (capacity.bytes() / SECTOR).saturating_sub(self.data_offset);
+        self.data_size.min(room)
     }
 
     /// Whether parity and copies are right everywhere.

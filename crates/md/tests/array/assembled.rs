@@ -179,6 +179,25 @@ fn stale_members_are_named_with_how_far_they_are_behind() {
     });
 }
 
+/// Its superblock lies at its end, so one that was copied onto a smaller device may stand in its own data.
+#[test]
+fn a_member_with_superblock_0_90_whose_data_would_reach_into_it_is_left_out() {
+    with_fixture("raid5-4-v090", |_, disks, _| async move {
+        let mut found = Vec::new();
+        for disk in &disks {
+            found.extend(assemble::find(disk).await.expect("readable"));
+        }
+        let set = found[0].superblock.set_uuid();
+        let whole = Choice::of(set, found.clone()).expect("chosen");
+        assert!(whole.left_out.is_empty());
+        found[2].at = Offset(whole.facts.size() * 512 - 4096);
+        let choice = Choice::of(set, found).expect("chosen");
+        let left: Vec<_> = choice.left_out.iter().map(|left| left.why).collect();
+        assert!(matches!(left[..], [Why::CutShort(_)]), "{left:?}");
+        assert_eq!(choice.degraded(), 1);
+    });
+}
+
 #[test]
 fn two_devices_with_one_slot_are_refused() {
     with_fixture("raid1-2-bitmap", |_, mut disks, _| async move {

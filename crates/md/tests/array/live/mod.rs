@@ -15,8 +15,11 @@ use rt::{Buf, Device, DeviceRef, Geometry, IoFuture, MemoryDevice, Request, Rt};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
 
+mod apart;
 mod bad_blocks;
 mod bitmap;
+mod cut_short;
+mod forced;
 mod journal;
 mod life;
 mod power;

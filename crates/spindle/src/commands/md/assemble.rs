@@ -6,14 +6,16 @@
 //!
 //! A set that is served runs already; that is said.
 //!
-//! As with mdadm a set that had more members when it was used last is not started without `--run`.
+//! As with mdadm a set that had more members when it was used last is not started without `--run`. Where too few are
+//! left, `--force` takes back the freshest of those that failed. What is told is how the set stands when all was done.
 
 use super::running::client;
 use super::running::protocol::State;
 use super::{detail, live, sources, words};
-use crate::commands::{Failure, print};
-use ::md::SyncPriority;
+use crate::commands::{Failure, print, say};
 use ::md::assemble::{Choice, OpenArray, OpenOptions};
+use ::md::live::LiveArray;
+use ::md::{MemberState, SyncPriority};
 use clap::{Args, ValueEnum};
 use host::HostRuntime;
 use serde_json::{Value, json};
@@ -32,8 +34,9 @@ pub enum Raid0Layout {
 /// How a set is opened.
 #[derive(Args, Clone, Copy, Default)]
 pub struct OpeningArgs {
-    /// Open a dirty and degraded set too (stripes that were being written may be wrong), and read one that
-    /// another process is writing
+    /// Open a dirty and degraded set too (stripes that were being written may be wrong), take back members that
+    /// failed where too few are there (what was written since is lost or torn), and read a set that another process
+    /// is writing
     #[arg(short, long)]
     pub force: bool,
     /// The rule of a RAID 0 whose members differ in size and that does not say it
@@ -78,15 +81,20 @@ pub struct AssembleArgs {
 pub fn run(args: AssembleArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
     let choices = match &args.array {
-        Some(array) => vec![sources::choice(&runtime, paths, array)?],
+        Some(array) => vec![sources::choice(&runtime, paths, array)],
         None => sources::choices(&runtime, paths)?,
     };
     let (mut failed, mut values) = (None, Vec::new());
     for choice in choices {
-        match assemble(&runtime, choice, &args) {
+        match choice.and_then(|choice| assemble(&runtime, choice, &args)) {
             Ok((text, _)) if !args.json => print(&text)?,
             Ok((_, value)) => values.push(value),
-            Err(failure) => failed = failed.or(Some(failure)),
+            // The last one is told by whoever called.
+            Err(failure) => {
+                if let Some(earlier) = failed.replace(failure) {
+                    say(&format!("spindle: {}", earlier.message));
+                }
+            }
         }
     }
     if args.json {
@@ -101,14 +109,16 @@ fn assemble(
     choice: Choice,
     args: &AssembleArgs,
 ) -> Result<(String, Value), Failure> {
+    let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
     let mut value = json!({
         "device": words::device_name(&choice.facts), "uuid": choice.set.to_string(),
         "raid_devices": choice.slots.len(), "readonly": args.readonly,
     });
     if args.readonly {
         let array = open(runtime, choice, args.opening.options())?;
-        value["active_devices"] = json!(array.choice().slots.len() - array.choice().degraded());
-        return Ok((started(array.choice(), "opened read-only"), value));
+        let standing = Standing::of(array.choice());
+        value["active_devices"] = json!(standing.whole);
+        return Ok((standing.told(&name, "opened read-only"), value));
     }
     if let Some(picture) = client::picture(runtime, &choice)? {
         let active =
@@ -129,23 +139,25 @@ fn assemble(
     if !args.run && !args.opening.force {
         refuse_lacking(&choice)?;
     }
-    let text = started(&choice, "started");
-    value["active_devices"] = json!(choice.slots.len() - choice.degraded());
     let set = live::open_choice(runtime, choice, args.opening.force)?;
-    let done = live::wait(runtime, async move {
+    let (done, standing) = live::wait(runtime, async move {
         let done = live::make_whole(&set, SyncPriority::High).await?;
+        let standing = Standing::of_live(&set);
         set.stop().await?;
-        Ok(done)
+        Ok((done, standing))
     })?;
+    value["active_devices"] = json!(standing.whole);
     value["done"] = json!(done);
-    Ok((text, value))
+    Ok((standing.told(&name, "started"), value))
 }
 
-/// Refuses a set that lacks members that it had when it was used last, as mdadm does without `--run`.
+/// Refuses a set that lacks members that it had when it was used last, as mdadm does without `--run`, or lacks more than
+/// it can do without.
 ///
 /// # Errors
 /// Says how many are there.
 pub fn refuse_lacking(choice: &Choice) -> Result<(), Failure> {
+    choice.check_enough().map_err(Failure::failed)?;
     let expected = choice.expected();
     let there = (0..choice.slots.len()).filter(|slot| choice.member(*slot).is_some()).count();
     if there >= expected {
@@ -165,10 +177,12 @@ pub fn refuse_lacking(choice: &Choice) -> Result<(), Failure> {
 /// With the line to print.
 pub fn open(
     runtime: &HostRuntime,
-    choice: Choice,
+    mut choice: Choice,
     options: OpenOptions,
 ) -> Result<Rc<OpenArray>, Failure> {
-    if !options.force {
+    if options.force {
+        detail::take_back(&mut choice);
+    } else {
         sources::refuse_if_written(runtime, &choice)?;
     }
     detail::tell_left_out(&choice);
@@ -181,25 +195,65 @@ fn drives(count: usize) -> String {
     if count == 1 { "1 drive".to_owned() } else { format!("{count} drives") }
 }
 
-/// `/dev/md/x has been started with 3 drives (out of 4).`
-fn started(choice: &Choice, how: &str) -> String {
-    let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
-    let slots = choice.slots.len();
-    let whole = slots - choice.degraded();
-    let rebuilding = choice.slots.iter().flatten().count().saturating_sub(whole);
-    let mut text = format!("{name} has been {how} with {}", drives(whole));
-    if whole < slots {
-        text += &format!(" (out of {slots})");
+/// How many devices of a set stand where.
+struct Standing {
+    slots: usize,
+    /// Members with all that they should have.
+    whole: usize,
+    rebuilding: usize,
+    spares: usize,
+    journal: bool,
+}
+
+impl Standing {
+    /// Of a set that is only read.
+    fn of(choice: &Choice) -> Standing {
+        let slots = choice.slots.len();
+        let whole = slots - choice.degraded();
+        Standing {
+            slots,
+            whole,
+            rebuilding: choice.slots.iter().flatten().count().saturating_sub(whole),
+            spares: choice.spares.len(),
+            journal: choice.journal.is_some(),
+        }
     }
-    if rebuilding > 0 {
-        text += &format!(", {rebuilding} rebuilding");
+
+    /// Of a set that is open for writing, as it is now.
+    fn of_live(set: &LiveArray) -> Standing {
+        let members = set.array().members();
+        let count = |state| members.iter().filter(|one| one.state == state).count();
+        let in_slots = [
+            MemberState::Active,
+            MemberState::Rebuilding,
+            MemberState::Failed,
+            MemberState::Missing,
+        ];
+        Standing {
+            slots: in_slots.into_iter().map(count).sum(),
+            whole: count(MemberState::Active),
+            rebuilding: count(MemberState::Rebuilding),
+            spares: count(MemberState::Spare),
+            journal: set.journal().is_some_and(|journal| !journal.failed),
+        }
     }
-    if !choice.spares.is_empty() {
-        let spares = choice.spares.len();
-        text += &format!(" and {spares} spare{}", if spares == 1 { "" } else { "s" });
+
+    /// `/dev/md/x has been started with 3 drives (out of 4).`
+    fn told(&self, name: &str, how: &str) -> String {
+        let Standing { slots, whole, rebuilding, spares, journal } = *self;
+        let mut text = format!("{name} has been {how} with {}", drives(whole));
+        if whole < slots {
+            text += &format!(" (out of {slots})");
+        }
+        if rebuilding > 0 {
+            text += &format!(", {rebuilding} rebuilding");
+        }
+        if spares > 0 {
+            text += &format!(" and {spares} spare{}", if spares == 1 { "" } else { "s" });
+        }
+        if journal {
+            text += " and 1 journal";
+        }
+        text + ".\n"
     }
-    if choice.journal.is_some() {
-        text += " and 1 journal";
-    }
-    text + ".\n"
 }

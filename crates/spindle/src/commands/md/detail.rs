@@ -10,7 +10,7 @@ use super::{sources, words};
 use crate::commands::workloads::calendar::ctime;
 use crate::commands::{Failure, print, say};
 use crate::disks::identity;
-use ::md::assemble::{Choice, Found, OpenArray, OpenOptions, Superblock, Why};
+use ::md::assemble::{Accepted, Choice, Found, OpenArray, OpenOptions, Superblock, Why};
 use ::md::superblock::{ALL_SECTORS, Features};
 use clap::Args;
 use rt::Device;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 pub struct DetailArgs {
     /// The set: its name, its UUID, or the path of a member
     array: String,
-    /// Count a dirty and degraded set as one that can be opened
+    /// Count a dirty and degraded set as one that can be opened, and members that failed where too few are there
     #[arg(short, long)]
     force: bool,
     /// As JSON
@@ -38,11 +38,22 @@ pub struct DetailArgs {
 /// With the line to print.
 pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
-    let choice = sources::choice(&runtime, paths, &args.array)?;
+    let mut choice = sources::choice(&runtime, paths, &args.array)?;
     let picture = client::picture(&runtime, &choice)?;
+    let writer = match &picture {
+        Some(_) => None,
+        None => sources::written_elsewhere(&runtime, &choice),
+    };
+    if let Some(name) = &writer {
+        let text = "another process has the set open for writing";
+        say(&format!("spindle: {name}: {text}: this is what its superblocks say now"));
+    }
+    if args.force {
+        take_back(&mut choice);
+    }
     tell_left_out(&choice);
-    // One that runs was started, whatever it lacks.
-    let force = args.force || picture.is_some();
+    // One that runs, or that somebody writes to, was started, whatever it lacks.
+    let force = args.force || writer.is_some() || picture.is_some();
     let (rt, options) = (runtime.rt(), OpenOptions { force, raid0_original: None });
     let opened = choice.clone();
     // A set that can't be opened has no size, and is shown without one.
@@ -65,9 +76,19 @@ pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     print(&detail.text())
 }
 
+/// Takes back members that the others went on without, where too few are there, and says so as mdadm does.
+pub fn take_back(choice: &mut Choice) {
+    for one in choice.accept_stale() {
+        let Accepted { name, slot, events, of } = one;
+        say(&format!("spindle: forcing event count in {name}({slot}) from {events} upto {of}"));
+    }
+}
+
 /// Says who takes no part, and why.
 pub fn tell_left_out(choice: &Choice) {
-    for left in &choice.left_out {
+    tell_apart(choice);
+    let apart: Vec<String> = choice.apart().iter().map(|(left, _)| left.found.name()).collect();
+    for left in choice.left_out.iter().filter(|left| !apart.contains(&left.found.name())) {
         let why = match left.why {
             Why::Stale(events) => format!("its content is old, {events} events behind"),
             Why::Faulty => "the other members recorded that it failed".to_owned(),
@@ -82,6 +103,17 @@ pub fn tell_left_out(choice: &Choice) {
         say(
             "spindle: the journal is not there: what was being written when the set stopped may be half there or lost",
         );
+    }
+}
+
+/// Says who went on without those that take part.
+pub fn tell_apart(choice: &Choice) {
+    for (left, member) in choice.apart() {
+        let (device, member) = (left.found.name(), member.name());
+        let behind = choice.facts.events().saturating_sub(left.found.superblock.events());
+        say(&format!(
+            "spindle: left out: {device} went on without {member}, and they differ since; {member} counts {behind} events more: to open the other side, name its devices alone, with -d {device}"
+        ));
     }
 }
 

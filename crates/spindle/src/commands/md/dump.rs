@@ -49,8 +49,11 @@ pub struct DumpArgs {
 pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let runtime = sources::runtime()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
-    if choice.slots.iter().flatten().any(|found| is_same(Path::new(&found.name()), &args.file)) {
-        let text = format!("{} is a member of the set: name another file", args.file.display());
+    let taking_part = choice.slots.iter().flatten().chain(&choice.spares).chain(&choice.journal);
+    let taking_part = taking_part.chain(choice.replacements.iter().map(|(_, found)| found));
+    let mut all = taking_part.chain(choice.left_out.iter().map(|left| &left.found));
+    if all.any(|found| is_same(Path::new(&found.name()), &args.file)) {
+        let text = format!("{} is a device of the set: name another file", args.file.display());
         return Err(Failure::usage(text));
     }
     let array = open(&runtime, choice, args.opening.options())?;

@@ -1,12 +1,12 @@
 //! `spindle md examine`: what md wrote on each device, line for line as `mdadm --examine` prints it.
 //!
-//! With `--bitmap` or `--badblocks` what lies beside it ([`logs`]). With `--brief` or `--scan` one ARRAY line a set. Moments are in universal time. Source of the form:
+//! Devices that went on without each other are told on standard error. With `--bitmap` or `--badblocks` what lies beside it ([`logs`]). With `--brief` or `--scan` one ARRAY line a set. Moments are in universal time. Source of the form:
 //! mdadm 4.2, `super1.c` and `super0.c` (`examine_super1`, `examine_super0`).
 
-use super::{logs, sources, words};
+use super::{detail, logs, sources, words};
 use crate::commands::workloads::calendar::ctime;
 use crate::commands::{Failure, print, say};
-use ::md::assemble::{self, Found, Superblock};
+use ::md::assemble::{self, AssembleError, Choice, Found, Superblock};
 use ::md::superblock::bitmap::BitmapSuperblock;
 use ::md::superblock::place::Version;
 use ::md::superblock::v1::SuperblockV1;
@@ -55,6 +55,7 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     }
     let mut text = String::new();
     let mut values = Vec::new();
+    let mut seen = Vec::new();
     for path in sources::expand(paths)? {
         let is_named = paths.contains(&path);
         let device = match sources::open(&runtime.host(), &path) {
@@ -78,6 +79,7 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             }
             Err(failure) => return Err(failure),
         };
+        seen.extend(read.as_ref().map(|(found, ..)| found.clone()));
         if let Some((found, bitmap, _)) = read.as_ref().filter(|_| args.bitmap) {
             text += &logs::bitmap(found, bitmap.as_ref())?;
             continue;
@@ -102,10 +104,22 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             None => {}
         }
     }
+    tell_apart(seen);
     if args.json {
         return print(&format!("{:#}\n", Value::from(values)));
     }
     print(&text)
+}
+
+/// Says which of the devices went on without each other.
+fn tell_apart(found: Vec<Found>) {
+    for (set, devices) in assemble::sets(found) {
+        match Choice::of(set, devices) {
+            Ok(choice) => detail::tell_apart(&choice),
+            Err(error @ AssembleError::Apart { .. }) => say(&format!("spindle: {error}")),
+            Err(_) => {}
+        }
+    }
 }
 
 /// One ARRAY line a set.

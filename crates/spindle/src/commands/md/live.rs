@@ -85,10 +85,15 @@ pub fn open_for_devices(runtime: &HostRuntime, choice: Choice) -> Result<LiveArr
 
 fn open_with(
     runtime: &HostRuntime,
-    choice: Choice,
+    mut choice: Choice,
     options: LiveOptions,
 ) -> Result<LiveArray, Failure> {
+    if options.force {
+        super::detail::take_back(&mut choice);
+    }
     super::detail::tell_left_out(&choice);
+    // Of the devices that are opened for writing nobody can tell who was left out.
+    choice.check_enough().map_err(Failure::failed)?;
     let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
     // The same devices once more, and this time for writing.
     let there = choice.slots.iter().flatten().chain(&choice.spares);
@@ -107,7 +112,11 @@ fn open_with(
         for device in &devices {
             found.extend(assemble::find(device).await?);
         }
-        LiveArray::open(&rt, &name, Choice::of(set, found)?, options).await
+        let mut choice = Choice::of(set, found)?;
+        if options.force {
+            choice.accept_stale();
+        }
+        LiveArray::open(&rt, &name, choice, options).await
     })
 }
 

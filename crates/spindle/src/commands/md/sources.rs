@@ -120,14 +120,17 @@ pub fn is_called(devices: &[Found], called: &str) -> bool {
     })
 }
 
-/// All sets on the devices.
+/// All sets on the devices, each with what keeps it from being one.
 ///
 /// # Errors
-/// Where a device can't be opened, or a set has no member.
-pub fn choices(runtime: &HostRuntime, paths: &[PathBuf]) -> Result<Vec<Choice>, Failure> {
+/// Where a device can't be opened.
+pub fn choices(
+    runtime: &HostRuntime,
+    paths: &[PathBuf],
+) -> Result<Vec<Result<Choice, Failure>>, Failure> {
     let sets = assemble::sets(scan(runtime, paths)?);
     let choose = |(set, found)| Choice::of(set, found).map_err(Failure::failed);
-    sets.into_iter().map(choose).collect()
+    Ok(sets.into_iter().map(choose).collect())
 }
 
 /// The set that is called so. Where ARRAY is a member's path, that member is among the devices, too.
@@ -185,6 +188,13 @@ pub fn refuse_if_written(runtime: &HostRuntime, choice: &Choice) -> Result<(), F
         }
     }
     Ok(())
+}
+
+/// A member that another process is writing, where there is one.
+pub fn written_elsewhere(runtime: &HostRuntime, choice: &Choice) -> Option<String> {
+    let is_written = |device: &FileDevice| device.is_written_elsewhere();
+    let mut members = members(runtime, choice);
+    members.find_map(|(name, device)| device.ok().filter(is_written).map(|_| name))
 }
 
 /// The set's members, by their names, each opened once more for reading.
