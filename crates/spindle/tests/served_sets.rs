@@ -28,6 +28,7 @@ const WAITS_MAX: usize = 1500;
 fn spindle(dir: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
     command.args(arguments).current_dir(dir).env_remove("SPINDLE_DEVICES");
+    command.env("SPINDLE_RUN_DIR", dir.join("run"));
     command.output().expect("the program starts")
 }
 
@@ -96,6 +97,7 @@ impl Serving {
             .args(arguments)
             .current_dir(dir)
             .env_remove("SPINDLE_DEVICES")
+            .env("SPINDLE_RUN_DIR", dir.join("run"))
             .stdout(Stdio::piped())
             .stderr(said)
             .spawn()
@@ -307,6 +309,8 @@ fn two_exports_of_one_set_are_written_killed_resynchronised_and_right() {
     }
     let second = ["-d", "disks", "serve", "--volume", "vg/data", "--nbd", "unix:t"];
     refused(dir, &second, "another process writes to it or serves it");
+    refused(dir, &["-d", "disks", "md", "stop", "r"], "serves other things too");
+    assert_eq!(done(dir, &["-d", "disks", "md", "check", "r"]), "mismatch_cnt = 0\n");
     let model = kill_in_the_midst(dir, serving, &serve, model);
 
     let serving = Serving::start(dir, &serve);
@@ -319,6 +323,11 @@ fn two_exports_of_one_set_are_written_killed_resynchronised_and_right() {
     assert_eq!(state(dir), "clean");
     assert_eq!(done(dir, &["-d", "disks", "md", "check", "r"]), "mismatch_cnt = 0\n");
     assert!(content(dir)[EXTENTS_AT..EXTENTS_AT + VOLUME] == model);
+    // A server of one volume ends with its set.
+    let one = ["-d", "disks", "serve", "--volume", "vg/data", "--nbd", "unix:s"];
+    let mut serving = Serving::start(dir, &one);
+    done(dir, &["-d", "disks", "md", "stop", "r"]);
+    assert_eq!(serving.child.wait().expect("it ends").code(), Some(0));
     // Once more it is as ever, and the group can be changed.
     done(dir, &["-d", "disks", "lvm", "lvremove", "vg/data", "-y"]);
     assert_eq!(state(dir), "clean");

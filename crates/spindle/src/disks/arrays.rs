@@ -133,12 +133,15 @@ fn open_choice(
 
 fn for_writing(runtime: &HostRuntime, choice: Choice, run: bool) -> Result<LiveArray, Failure> {
     if !run {
-        // It names --run, which not all who come here have.
+        // Its text names a flag, which not all who come here have.
         let elsewhere = "in a configuration run = true, else spindle md assemble --run";
         let told = |failure: Failure| Failure::failed(format!("{} ({elsewhere})", failure.message));
         refuse_lacking(&choice).map_err(told)?;
     }
-    live::open_choice(runtime, choice, false)
+    // So does the text on a journal that is not there.
+    let elsewhere = if choice.lacks_journal() { " (spindle md assemble --force)" } else { "" };
+    let told = |failure: Failure| Failure::failed(format!("{}{elsewhere}", failure.message));
+    live::open_choice(runtime, choice, false).map_err(told)
 }
 
 /// Why a set can't be opened. What the text asks for as a flag is one of another command.
