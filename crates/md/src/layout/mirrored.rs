@@ -227,6 +227,7 @@ impl MirroredMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::Level;
     use proptest::prelude::*;
 
     fn table(map: &MirroredMap, chunks: u64) -> Vec<Vec<(usize, u64)>> {
@@ -246,6 +247,22 @@ mod tests {
         assert_eq!(table(&far, 5)[3..], [[(3, 0), (0, 2)], [(0, 1), (1, 3)]]);
         let offset = MirroredMap::new(4, (1, 2), true, 4, 4096, 4 * 4096);
         assert_eq!(table(&offset, 5)[3..], [[(3, 0), (0, 1)], [(0, 2), (1, 3)]]);
+    }
+
+    /// Neighbours two by two are not who holds the same, where copies are far: 1 and 2 hold chunks together.
+    #[test]
+    fn what_is_covered_is_asked_of_where_the_copies_lie() {
+        let map = |number| {
+            let layout = Layout::from_md(Level::Raid10, number).expect("a layout");
+            MirroredMap::of_slots(layout, 4).expect("it fits")
+        };
+        let lost =
+            |number, a: usize, b: usize| map(number).uncovered(|slot| slot != a && slot != b);
+        assert_eq!((lost(0x102, 1, 2), lost(0x102, 0, 1)), (0, 2));
+        assert_eq!((lost(0x201, 1, 2), lost(0x201, 0, 2)), (1, 0));
+        assert_eq!(lost(0x10201, 3, 0), 1);
+        let four = Layout::from_md(Level::Raid10, 0x202).expect("a layout");
+        assert!(MirroredMap::of_slots(four, 3).is_none(), "more copies than members");
     }
 
     proptest! {
