@@ -15,6 +15,7 @@ use super::error::AssembleError;
 use super::facts::Superblock;
 use super::found::Found;
 use crate::superblock::Uuid;
+use std::cmp::Reverse;
 
 impl Superblock {
     /// Whether the device of this superblock went on without all members that hold these slots.
@@ -32,9 +33,12 @@ impl Choice {
         found.superblock.went_on_without(there.map(|(slot, _)| slot))
     }
 
-    /// The devices that are left out and went on without the members that take part, each with one of these.
+    /// The devices that are left out and went on without the members that take part, each with one of these: the
+    /// freshest.
     pub fn apart(&self) -> Vec<(&LeftOut, &Found)> {
-        let Some(member) = self.slots.iter().flatten().next() else { return Vec::new() };
+        let order =
+            |found: &&Found| (found.superblock.events(), Reverse(found.superblock.device_number()));
+        let Some(member) = self.slots.iter().flatten().max_by_key(order) else { return Vec::new() };
         let apart = self.left_out.iter().filter(|left| self.is_apart(&left.found));
         apart.map(|left| (left, member)).collect()
     }

@@ -45,7 +45,7 @@ pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         None => sources::written_elsewhere(&runtime, &choice),
     };
     if let Some(name) = &writer {
-        let text = "another process has the set open for writing";
+        let text = "another process has the set open for writing (a server?)";
         say(&format!("spindle: {name}: {text}: this is what its superblocks say now"));
     }
     if args.force {
