@@ -436,7 +436,7 @@ fn a_volume_is_striped_over_two_sets() {
     };
     for (sets, saying) in [
         (&["r", "r"][..], "named twice"),
-        (&["r", "nope"], "there are r, o"),
+        (&["r", "nope"], "no such volume"),
         (&["r", "disks/x"], "some devices are paths and some are not"),
     ] {
         let output = make(sets);
