@@ -38,7 +38,7 @@ const FAREWELL_MAX: Duration = Duration::from_secs(2);
 pub struct Control {
     served: Rc<Served>,
     places: Arc<Semaphore>,
-    _accepting: Task<()>,
+    accepting: Task<()>,
 }
 
 /// Where a request under way says what is to be shown.
@@ -66,7 +66,7 @@ pub fn listen(host: &Host, served: &Rc<Served>) -> Option<Control> {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let (its_served, its_places) = (Rc::clone(served), Arc::clone(&places));
     let accepting = served.rt.spawn(async move { accept(its_served, listener, its_places).await });
-    Some(Control { served: Rc::clone(served), places, _accepting: accepting })
+    Some(Control { served: Rc::clone(served), places, accepting })
 }
 
 fn bind(host: &Host, served: &Served) -> Result<SocketListener, Failure> {
@@ -80,11 +80,13 @@ fn bind(host: &Host, served: &Served) -> Result<SocketListener, Failure> {
 }
 
 impl Control {
-    /// Gives clients a moment to take their last answers.
+    /// Listens no more, and gives clients a moment to take their last answers.
     pub async fn ended(self) {
-        let all = pin!(self.places.acquire_many(CONNECTIONS_MAX as u32));
-        let late = pin!(self.served.rt.sleep(FAREWELL_MAX));
-        select(all, late).await;
+        let Control { served, places, accepting } = self;
+        // It has a place too, for the client that it waits for.
+        drop(accepting);
+        let all = pin!(places.acquire_many(CONNECTIONS_MAX as u32));
+        select(all, pin!(served.rt.sleep(FAREWELL_MAX))).await;
     }
 }
 

@@ -60,7 +60,7 @@ impl Watch {
         }
         let spares = !self.set.needs_rebuild().is_empty();
         let then = match () {
-            () if spares => "they are being made whole",
+            () if spares => "it is made whole now",
             () if self.set.survives_another_loss() => "another loss is survived; add a device",
             () => "another loss is not survived: add a device",
         };
