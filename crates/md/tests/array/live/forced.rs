@@ -148,8 +148,8 @@ async fn taken_back(rt: &Rt, disks: &[DeviceRef], words: &[u64], level: Level) {
     assert_content(&*array, words, "read only").await;
 
     let set = open(rt, choice, false).await.expect("it was forced when it was chosen");
-    for slot in 0..disks.len() {
-        let said = superblock(&disks[slot]).await;
+    for (slot, disk) in disks.iter().enumerate() {
+        let said = superblock(disk).await;
         let takes_part = slot == freshest || !victims(level).contains(&slot);
         assert_eq!(said.events > events, takes_part, "{level}: events of {slot}");
         if takes_part {
