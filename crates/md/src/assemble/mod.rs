@@ -38,6 +38,6 @@ pub use choice::{Choice, LeftOut, Why};
 pub use error::{AssembleError, Behind};
 pub use facts::{ReshapeFacts, Superblock, level_of};
 pub use found::{Found, bad_blocks, bitmap, find, sets};
+pub(crate) use open::{HalfFilled, Shape, check_journal, log_parts, recovered, spec};
 pub use open::{OpenArray, OpenOptions};
-pub(crate) use open::{Shape, check_journal, log_parts, recovered, spec};
 pub use stale::Accepted;

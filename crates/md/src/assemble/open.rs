@@ -37,12 +37,24 @@ pub struct OpenArray {
     choice: Choice,
 }
 
+/// What members that are half filled are in a geometry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HalfFilled {
+    /// Right up to where they are filled.
+    Part,
+    /// A reshape to more slots fills them: of the old geometry they have nothing.
+    Absent,
+    /// And of the new one all that lies there.
+    Whole,
+}
+
 /// One geometry of a set.
 pub(crate) struct Shape {
     pub(crate) level: Level,
     pub(crate) layout: Option<u32>,
     pub(crate) chunk: u64,
     pub(crate) slots: usize,
+    pub(crate) half_filled: HalfFilled,
     /// Where the data begins: before or after the reshape.
     pub(crate) offset: fn(&Superblock) -> u64,
 }
@@ -69,7 +81,10 @@ impl OpenArray {
         choice.check_enough()?;
         refuse_unsupported_bitmaps(&choice).await?;
         let reshape = facts.reshape();
+        let grows = reshape.is_some_and(|reshape| facts.slots() > reshape.slots_before);
+        let half_filled = |in_growing| if grows { in_growing } else { HalfFilled::Part };
         let before = Shape {
+            half_filled: half_filled(HalfFilled::Absent),
             level,
             layout: facts.layout(),
             chunk: facts.chunk(),
@@ -90,6 +105,7 @@ impl OpenArray {
                 return Err(AssembleError::Backup { set });
             }
             let after = Shape {
+                half_filled: half_filled(HalfFilled::Whole),
                 level,
                 layout: Some(reshape.layout),
                 chunk: reshape.chunk,
@@ -163,15 +179,21 @@ async fn engine(
     let force = options.force || choice.is_forced();
     let redundant = !matches!(level, Level::Linear | Level::Raid0);
     let spec_error = |error| AssembleError::Spec { set, error };
+    let mut recovered = recovered(choice, shape.slots);
+    let mut absent = Vec::new();
+    if shape.half_filled == HalfFilled::Absent {
+        absent = std::mem::take(&mut recovered);
+    }
     let mut views = Vec::new();
     for slot in 0..shape.slots {
-        views.push(match choice.member(slot) {
+        let is_absent = absent.iter().any(|(other, _)| *other == slot);
+        views.push(match choice.member(slot).filter(|_| !is_absent) {
             Some(found) => Some(view(found, facts, shape, redundant).await? as DeviceRef),
             None => None,
         });
     }
-    let recovered = recovered(choice, shape.slots);
-    let missing = views.iter().filter(|view| view.is_none()).count() + recovered.len();
+    let parts = if shape.half_filled == HalfFilled::Part { recovered.len() } else { 0 };
+    let missing = views.iter().filter(|view| view.is_none()).count() + parts;
     let mut spec = spec(choice, shape, views.clone(), options)?;
     spec.clean = !dirty;
     if level.parities() > 0 && dirty && missing > 0 {

@@ -11,7 +11,11 @@
 //! of a shrinking one, everything where the number of slots stays) are overwritten in place, and lie in a
 //! backup file meanwhile: the *critical section*.
 //!
-//! Source: Linux `drivers/md/raid5.c` (`reshape_request`, `raid5_compute_sector`), mdadm `Grow.c`.
+//! A member that is half filled while slots are added is filled by the reshape itself: it has nothing of the old
+//! geometry, and of the new one all that was moved.
+//!
+//! Source: Linux `drivers/md/raid5.c` (`reshape_request`, `raid5_compute_sector`, `raid5_calc_degraded`), mdadm
+//! `Grow.c`.
 
 use super::facts::{ReshapeFacts, Superblock};
 use crate::spec::Level;

@@ -60,6 +60,8 @@ pub enum GrowError {
     Unsupported { set: Uuid, what: &'static str },
     #[error("set {set} has a reshape under way: finish it first, with spindle md grow --continue")]
     Reshaping { set: Uuid },
+    #[error("set {set} has {what}: it can be read, and only md can finish it")]
+    NotContinued { set: Uuid, what: &'static str },
     #[error("set {set} has no reshape under way: there is nothing to continue")]
     NothingToContinue { set: Uuid },
     #[error("set {set}: {what} of {level} can't be grown")]

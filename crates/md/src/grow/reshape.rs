@@ -171,7 +171,7 @@ impl Reshape {
             }
             return Err(GrowError::NothingToContinue { set });
         };
-        let unsupported = |what| Err(GrowError::Unsupported { set, what });
+        let unsupported = |what| Err(GrowError::NotContinued { set, what });
         let parities = level.parities();
         if parities == 0 || reshape.level != facts.level() {
             return unsupported("a change of level under way");
@@ -191,6 +191,7 @@ impl Reshape {
             return unsupported("a reshape whose position is no whole row");
         }
         let mut pages = Pages::of(rt, &choice, unix_s).await?;
+        let lacked = pages.missing(facts.slots());
         for page in &mut pages.pages {
             // Half rebuilt: the reshape goes on without it, and afterwards it is a spare.
             if page.superblock.features.has(Features::RECOVERY_OFFSET) {
@@ -212,6 +213,9 @@ impl Reshape {
         }
         window.moved = u64::from(least.unsigned_abs()) / sectors;
         let missing = pages.missing(facts.slots());
+        if missing > parities && lacked <= parities {
+            return unsupported("a member that the reshape fills, and another one missing");
+        }
         if missing > parities {
             return Err(GrowError::TooFew { set });
         }

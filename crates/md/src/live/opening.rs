@@ -29,8 +29,8 @@ use super::{LiveError, LiveOptions, places_until};
 use crate::array::{Array, Engine};
 use crate::assemble::journal::{self, Doubt, Replayed, ring};
 use crate::assemble::{
-    AssembleError, Choice, Found, OpenOptions, Shape, Superblock, bad_blocks, check_journal,
-    level_of, log_parts, ppl, recovered, spec,
+    AssembleError, Choice, Found, HalfFilled, OpenOptions, Shape, Superblock, bad_blocks,
+    check_journal, level_of, log_parts, ppl, recovered, spec,
 };
 use crate::layout::parity::ParityMap;
 use crate::ranges::RangeSet;
@@ -105,6 +105,7 @@ pub(super) async fn open(
         members.push(Some(area as DeviceRef));
     }
     let shape = Shape {
+        half_filled: HalfFilled::Part,
         level,
         layout: facts.layout(),
         chunk: facts.chunk(),

@@ -5,6 +5,7 @@ use crate::fixtures;
 use crate::rig::runtime;
 use md::assemble::Superblock;
 use md::grow::{self, GrowError, Reshape, SizeWish};
+use md::superblock::Features;
 use sha2::{Digest, Sha256};
 
 async fn reshape(
@@ -205,6 +206,47 @@ fn a_reshape_goes_on_without_a_member_that_is_lost() {
         lost += u32::from(runtime.block_on(test).expect("it ends"));
     }
     assert!(lost > 30, "{lost}");
+}
+
+/// As md has it when a set without one member is grown: a spare stands in its slot, and the reshape fills it; the new
+/// slot stays empty. Of the old geometry the spare has nothing, of the new one all that was moved.
+#[test]
+fn a_member_that_only_the_reshape_fills_is_read_where_it_was_moved() {
+    let runtime = runtime();
+    let rt = runtime.handle();
+    let test = async move {
+        let (mut disks, content) = made(&rt, &new(Level::Raid5, 3), DISK, 3).await;
+        disks.push(noise("added.", DISK, 3));
+        let mut seen = 0;
+        for at in 1.. {
+            let script = async |behind: Vec<DeviceRef>| {
+                let add = NewMember { device: behind[3].clone(), uuid: Uuid([9; 16]) };
+                reshape(&rt, &behind[..3], 4, &[add]).await.is_ok()
+            };
+            let Some(cut) = cut_at(&rt, &disks, (3, at), script).await else { break };
+            let found =
+                assemble::find(&devices(&cut)[1]).await.expect("readable").expect("a member");
+            let Superblock::V1(mut own) = found.superblock else { panic!("it was made as 1.2") };
+            let moved = own.reshape.position / 3;
+            if !own.features.has(Features::RESHAPE_ACTIVE) || moved == 0 {
+                continue;
+            }
+            own.features = own.features.with(Features::RECOVERY_OFFSET, true);
+            own.recovery_offset = moved;
+            let start = own.new_data_offset().expect("it moves") + moved;
+            let rest = DISK.bytes() - start * 512;
+            cut[1].poke(found.at, &Buf::copy_of(&own.encode()).into());
+            cut[1].poke(Offset(start * 512), &Buf::fill(0xbad, rest as usize).into());
+            let three = devices(&cut[..3]);
+            verify(&rt, &three, &content, &format!("cut {at}")).await;
+            let resumed = Reshape::resume(&rt, choose(&three).await, NOW_S).await;
+            let refused = resumed.err().expect("refused").to_string();
+            assert!(refused.contains("a member that the reshape fills"), "{refused}");
+            seen += 1;
+        }
+        assert!(seen > 10, "{seen} cuts");
+    };
+    runtime.block_on(test).expect("it ends");
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub struct GrowArgs {
     /// So many members: mirrors of RAID 1, or members of RAID 4, 5, 6, whose data is moved
     #[arg(short = 'n', long, group = "what", value_name = "NUMBER")]
     raid_devices: Option<usize>,
-    /// Go on with a reshape that was left in its middle, by md or by Spindle
+    /// Go on with a reshape to more members that was left in its middle, by md or by Spindle
     #[arg(long = "continue", group = "what")]
     resume: bool,
     /// Give the set a write-intent bitmap, or take it away: internal or none
