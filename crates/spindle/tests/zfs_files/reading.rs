@@ -269,6 +269,10 @@ fn a_volume_is_served_for_reading() {
     let file = folder.path().join("copy");
     let uri = format!("nbd+unix:///?socket={}", socket.display());
     let copied = Command::new("nbdcopy").arg(uri).arg(&file).status().expect("nbdcopy runs");
+    let disk = fixture.path().join("disk0.raw").display().to_string();
+    let second = format!("unix:{}", folder.path().join("second").display());
+    let said = fixture.refusal(&["serve", &disk, "--nbd", &second]);
+    assert!(said.contains("another process writes to it or serves it"), "{said}");
     server.kill().expect("it is stopped");
     server.wait().expect("it ended");
     assert!(copied.success(), "{line}");
