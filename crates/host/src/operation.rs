@@ -11,8 +11,9 @@
 //! 1. The operation owns its memory. Between a step and its `advance`, whoever has the operation
 //!    neither touches that memory nor drops it: the kernel is using it.
 //! 2. A [read](Operation::read) that meets the end of the file before it has all its bytes is an error
-//!    ([`IoErrorKind::Medium`]): the file is shorter than the device it stands for, so somebody cut
-//!    it, and zeros would be a lie. A [read up to the end](Operation::read_up_to_end), of a file that is
+//!    ([`IoErrorKind::CutShort`]): the file is shorter than the device it stands for, so somebody cut
+//!    it, and zeros would be a lie. It is no bad place of the medium: what is written there anew would make a file
+//!    with a hole of it, whose zeros nobody doubts. A [read up to the end](Operation::read_up_to_end), of a file that is
 //!    a file, is answered with what there is.
 //! 3. A range is zeroed by the first of these that the file takes, and what it refuses is not tried
 //!    again on this file: `FALLOC_FL_ZERO_RANGE` (space stays allocated), `FALLOC_FL_PUNCH_HOLE`
@@ -224,7 +225,8 @@ impl Operation {
         match &self.work {
             // The end of the file, or of what is left of it.
             Work::Read { up_to_end: true, .. } if count == 0 => Some(Ok(self.what_was_read())),
-            Work::Read { .. } | Work::Write { .. } if count == 0 => Some(Err(IoErrorKind::Medium)),
+            Work::Read { .. } if count == 0 => Some(Err(IoErrorKind::CutShort)),
+            Work::Write { .. } if count == 0 => Some(Err(IoErrorKind::Medium)),
             Work::Read { into, .. } if self.done < into.len() as u64 => None,
             Work::Write { data, .. } if self.done < data.len() as u64 => None,
             Work::Zero { len, zeros, .. } if !zeros.is_empty() && self.done < *len => {
@@ -261,7 +263,7 @@ impl Operation {
             Work::Read { up_to_end, .. } if errno.0 == libc::EINVAL && self.done > 0 => {
                 match *up_to_end {
                     true => Some(Ok(self.what_was_read())),
-                    false => Some(Err(IoErrorKind::Medium)),
+                    false => Some(Err(IoErrorKind::CutShort)),
                 }
             }
             _ => Some(Err(kind_of(errno))),
@@ -378,7 +380,7 @@ mod tests {
         let file = file();
         let mut operation = Operation::read(0, BufMut::zeroed(8192));
         assert!(operation.advance(Ok(4096), &file).is_none());
-        assert!(matches!(operation.advance(Ok(0), &file), Some(Err(IoErrorKind::Medium))));
+        assert!(matches!(operation.advance(Ok(0), &file), Some(Err(IoErrorKind::CutShort))));
     }
 
     #[test]

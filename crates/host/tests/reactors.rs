@@ -310,9 +310,9 @@ fn a_file_that_was_cut_is_an_error_and_not_zeros() {
             file.set_len(512 * KIB + 100).expect("cut");
             assert!(read(&device, 0, 512 * KIB).await.is_ok());
             let result = read(&device, 508 * KIB, 64 * KIB).await;
-            assert_eq!(kind_of(result), IoErrorKind::Medium);
+            assert_eq!(kind_of(result), IoErrorKind::CutShort);
             let error = read(&device, 900 * KIB, 4096).await.expect_err("nothing there");
-            assert_eq!(error.kind, IoErrorKind::Medium);
+            assert_eq!(error.kind, IoErrorKind::CutShort);
             assert!(error.to_string().contains("disk: read of 4 KiB at"), "{error}");
         });
     });

@@ -264,6 +264,9 @@ pub enum IoErrorKind {
     /// The medium can't give these bytes back, or can't take them.
     #[error("unreadable or unwritable medium")]
     Medium,
+    /// The file that stands for the device ends before these bytes: somebody cut it.
+    #[error("the file was cut short")]
+    CutShort,
     /// The device answers nothing any more.
     #[error("the device is gone")]
     Gone,

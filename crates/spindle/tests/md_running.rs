@@ -307,7 +307,6 @@ fn every_command_works_on_a_set_that_is_served_and_written_and_its_content_stays
     assert_eq!(bench.text(&["add", "data", "disks/3"]), "added disks/3\n");
     assert_eq!(bench.detail("Spare Devices"), "1");
     assert!(bench.refusal(&["remove", "data", "disks/1"]).contains("fail it first"));
-    assert!(bench.refusal(&["fail", "data", "disks/3"]).contains("no slot"));
     let marked = bench.text(&["replace", "data", "disks/0", "--with", "disks/3"]);
     assert_eq!(marked, "marked disks/0 (slot 0 in data) for replacement\n");
     serving.says(&["RebuildFinished: replaced slot 0", "disks/3"]);
@@ -363,6 +362,72 @@ fn a_spare_takes_the_place_of_a_member_that_fails_while_it_is_written() {
     bench.text(&["stop", "data"]);
     std::fs::remove_file(bench.path().join("disks/1")).expect("pulled out");
     bench.holds(&model);
+}
+
+/// A cut file is no disk with a bad place: what is written there anew would be a hole among right data.
+#[test]
+fn a_member_whose_file_is_cut_is_failed_and_the_others_tell_what_it_held() {
+    let bench = Bench::with_files(3);
+    bench.create("5", 3, &["-c", "64"]);
+    let serving = bench.serve();
+    let writer = bench.writer();
+    std::thread::sleep(Duration::from_millis(300));
+    let model = writer.model();
+    let cut = std::fs::File::options().write(true).open(bench.path().join("disks/1"));
+    cut.and_then(|file| file.set_len(12 << 20)).expect("cut");
+    // Its end is read, and missed.
+    let refused = bench.refusal(&["check", "data"]);
+    assert!(refused.contains("nothing to compare with"), "{refused}");
+    let line = serving.says(&[": Fail: ", "disks/1 (slot 1)"]);
+    assert!(line.contains("cut short"), "{line}");
+    bench.text(&["stop", "data"]);
+    let size = std::fs::metadata(bench.path().join("disks/1")).expect("there").len();
+    assert_eq!(size, 12 << 20, "nobody made it longer");
+    let out = bench.path().join("out");
+    bench.text(&["dump", "data", out.to_str().expect("text")]);
+    assert!(std::fs::read(&out).expect("dumped")[..model.len()] == *model);
+}
+
+#[test]
+fn spares_and_replacements_are_failed_too_and_a_refused_add_changes_nothing() {
+    let bench = Bench::with_files(5);
+    bench.create("5", 3, &[]);
+    bench.text(&["add", "data", "disks/3"]);
+    let serving = bench.serve();
+    assert_eq!(bench.text(&["fail", "data", "disks/3"]), "set disks/3 faulty in data\n");
+    serving.says(&["FailSpare", "disks/3", "failed by hand"]);
+    bench.text(&["fail", "data", "disks/1"]);
+    let refused = bench.refusal(&["add", "data", "disks/1", "disks/nowhere"]);
+    assert!(refused.contains("nowhere"), "{refused}");
+    assert!(bench.text(&["detail", "data"]).contains("faulty   disks/1"), "it is still listed");
+    let twice = bench.refusal(&["add", "data", "disks/4", "disks/../disks/4"]);
+    assert!(twice.contains("given twice"), "{twice}");
+    bench.text(&["stop", "data"]);
+
+    let offline = Bench::with_files(4);
+    offline.create("5", 3, &[]);
+    offline.text(&["add", "data", "disks/3"]);
+    let spare = offline.refusal(&["fail", "data", "disks/3"]);
+    assert!(spare.contains("it is a spare") && spare.contains("remove"), "{spare}");
+}
+
+#[test]
+fn a_set_without_its_journal_keeps_its_members_and_lets_the_journal_go() {
+    let bench = Bench::with_files(4);
+    let members = ["disks/0", "disks/1", "disks/2"];
+    let create = ["create", "data", "-l5", "-n3", "--assume-clean", "--write-journal", "disks/3"];
+    bench.text(&[&create[..], &members].concat());
+    let _serving = bench.serve();
+    bench.text(&["fail", "data", "disks/3"]);
+    let refused = bench.refusal(&["fail", "data", "disks/1"]);
+    assert!(
+        refused.contains("lacks its journal") && refused.contains("add a journal"),
+        "{refused}"
+    );
+    bench.text(&["remove", "data", "disks/3"]);
+    // Nobody has it open any more.
+    bench.text(&["create", "other", "-l1", "-n1", "--force", "disks/3"]);
+    bench.text(&["stop", "data"]);
 }
 
 #[test]

@@ -14,11 +14,14 @@ use super::keeper::Listed;
 use super::kept::Kept;
 use super::opening::area_of;
 use super::{LiveArray, LiveError};
+use crate::array::Engine;
 use crate::assemble::{Found, Superblock, ppl};
+use crate::loss::Cause;
 use crate::member::MemberState;
 use crate::superblock::place::Version;
 use crate::superblock::v1::{BadBlockPlace, DEVICES_MAX, ReshapeFields, SuperblockV1};
 use crate::superblock::{Features, Role, SECTOR, SUPERBLOCK_BYTES, Uuid, bad_blocks};
+use crate::write_log::lost::LostJournal;
 use rt::{Buf, DeviceRef, Request};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
@@ -88,14 +91,11 @@ impl LiveArray {
         {
             return self.come_back(found, slot).await;
         }
-        let needed = {
-            let template = self.keeper.template().ok_or_else(|| self.gone())?;
-            (template.data_offset + template.size) * SECTOR
-        };
+        let needed = self.bytes_needed()?;
         let too_small = || LiveError::TooSmall {
             device: device.name().to_string(),
             capacity: device.geometry().capacity,
-            needed: ByteCount(needed),
+            needed,
         };
         let superblock = self.superblock_for(&device, uuid).ok_or_else(too_small)?;
         let log = superblock.bad_blocks;
@@ -260,6 +260,10 @@ impl LiveArray {
                     return Err(LiveError::JournalInUse { device: own.name.to_string() });
                 }
                 self.keeper.forget(number);
+                // The log that failed holds the device.
+                if let Engine::Stripes(stripes) = &self.array.engine {
+                    stripes.log_with(Rc::new(LostJournal));
+                }
                 return self.keeper.write().await.map_err(|kind| self.superblocks(kind));
             };
             let name = rt::Device::name(&**area);
@@ -276,6 +280,45 @@ impl LiveArray {
         }
         self.keeper.forget(number);
         self.keeper.write().await.map_err(|kind| self.superblocks(kind))
+    }
+
+    /// Fails a device by its number, and records it: a member, a spare, a replacement, which ends what it was for,
+    /// or the journal.
+    ///
+    /// # Errors
+    /// Where the set can't do without it, or it is none of these.
+    pub async fn fail_number(&self, number: usize) -> Result<(), LiveError> {
+        let devices = self.devices();
+        let own = devices.iter().find(|one| one.number == number);
+        let own = own.ok_or(LiveError::NoDevice { set: self.set, number })?;
+        let members = &self.array.set.members;
+        match (own.state, own.slot) {
+            _ if own.is_journal => return self.fail_journal().await,
+            (MemberState::Active | MemberState::Rebuilding, Some(slot)) => {
+                return self.fail(slot).await;
+            }
+            (MemberState::Replacement, Some(slot)) => members.lose_replacement(slot, Cause::ByHand),
+            (MemberState::Spare, _) => {
+                let kept = self.keeper.devices();
+                let area =
+                    kept.iter().find(|one| one.number == number).and_then(|one| one.area.as_ref());
+                if let Some(area) = area {
+                    members.lose_spare(&rt::Device::name(&**area), Cause::ByHand);
+                }
+            }
+            // It failed before.
+            _ => {}
+        }
+        self.keeper.write().await.map_err(|kind| self.superblocks(kind))
+    }
+
+    /// How much a device needs to become a spare or member.
+    ///
+    /// # Errors
+    /// Where no device is left that could tell.
+    pub fn bytes_needed(&self) -> Result<ByteCount, LiveError> {
+        let template = self.keeper.template().ok_or_else(|| self.gone())?;
+        Ok(ByteCount((template.data_offset + template.size) * SECTOR))
     }
 
     pub(super) async fn write_to(

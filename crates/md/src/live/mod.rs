@@ -112,8 +112,18 @@ pub enum LiveError {
     InUse { device: String, slot: usize },
     #[error("set {set} can't do without slot {slot}: rebuild another one first")]
     Needed { set: Uuid, slot: usize },
+    #[error(
+        "set {set} lacks its journal, so it can't do without slot {slot}: add a journal first, with spindle md add --journal"
+    )]
+    NeededWithoutJournal { set: Uuid, slot: usize },
+    #[error(
+        "slot {slot} of set {set} is being replaced: let it end, or fail the replacement first"
+    )]
+    Replacing { set: Uuid, slot: usize },
     #[error("{device} is a device of the set already: fail and remove it first")]
     Known { device: String },
+    #[error("set {set} has no device with the number {number}")]
+    NoDevice { set: Uuid, number: usize },
     #[error("set {set} has no spare for slot {slot}: add one")]
     NoSpare { set: Uuid, slot: usize },
     #[error(
@@ -296,8 +306,11 @@ impl LiveArray {
         if !self.is_redundant() {
             return Err(LiveError::NoRedundancy { set, level: self.array.level() });
         }
-        if slot >= members.len() || !members.is_active(slot) || members.has_replacement(slot) {
+        if slot >= members.len() || !members.is_active(slot) {
             return Err(LiveError::NotActive { set, slot });
+        }
+        if members.has_replacement(slot) {
+            return Err(LiveError::Replacing { set, slot });
         }
         self.empty_spares().await?;
         let named = |name: &str| spare.is_none_or(|wanted| wanted == name);
@@ -396,14 +409,19 @@ impl LiveArray {
     /// Fails a member, and records it.
     ///
     /// # Errors
-    /// [`LiveError::Needed`] where the set would not have enough members left.
+    /// [`LiveError::Needed`] where the set would not have enough members left; and where it lacks its journal:
+    /// parity is all that tells then what was being written.
     pub async fn fail(&self, slot: usize) -> Result<(), LiveError> {
+        let set = self.set;
         let is_member = matches!(
             self.array.set.members.state(slot),
             MemberState::Active | MemberState::Rebuilding
         );
+        if is_member && self.lacks_journal() {
+            return Err(LiveError::NeededWithoutJournal { set, slot });
+        }
         if is_member && !self.can_do_without(slot) {
-            return Err(LiveError::Needed { set: self.set, slot });
+            return Err(LiveError::Needed { set, slot });
         }
         self.array.fail(slot);
         self.keeper.write().await.map_err(|kind| self.superblocks(kind))

@@ -334,6 +334,6 @@ pub(super) fn io_number(kind: rt::IoErrorKind) -> i32 {
         Kind::ReadOnly => 30,
         Kind::NoSpace => 28,
         Kind::Os(number) => number,
-        Kind::Medium | Kind::PowerCut | Kind::TooFewMembers => 5,
+        Kind::Medium | Kind::CutShort | Kind::PowerCut | Kind::TooFewMembers => 5,
     }
 }

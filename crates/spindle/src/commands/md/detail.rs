@@ -51,7 +51,10 @@ pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     if args.force {
         take_back(&mut choice);
     }
-    tell_left_out(&choice);
+    // A server shows them among its devices.
+    if picture.is_none() {
+        tell_left_out(&choice);
+    }
     // One that runs, or that somebody writes to, was started, whatever it lacks.
     let force = args.force || writer.is_some() || picture.is_some();
     let (rt, options) = (runtime.rt(), OpenOptions { force, raid0_original: None });

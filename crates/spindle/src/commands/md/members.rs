@@ -232,15 +232,23 @@ pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     if let Some(Failed { slot }) = client::ask(&runtime, &choice, ask)? {
         return tell_failed(args, slot);
     }
-    let journal = choice.journal.as_ref();
-    let is_journal = journal.is_some_and(|found| same(Path::new(&found.name()), &args.member));
-    let slot = if is_journal { None } else { Some(slot_of(&choice, &args.member)?) };
+    if choice.spares.iter().any(|found| same(Path::new(&found.name()), &args.member)) {
+        let text = "it is a spare, which nothing lies on: remove it instead (spindle md remove)";
+        return Err(Failure::usage(format!("{}: {text}", args.member.display())));
+    }
+    let members = choice.slots.iter().enumerate();
+    let members = members.filter_map(|(slot, found)| Some((found.as_ref()?, Some(slot))));
+    let replacements = choice.replacements.iter().map(|(slot, found)| (found, Some(*slot)));
+    let journal = choice.journal.iter().map(|found| (found, None));
+    let mut all = members.chain(replacements).chain(journal);
+    let own = all.find(|(found, _)| same(Path::new(&found.name()), &args.member));
+    let none =
+        || Failure::usage(format!("{}: it is no working device of the set", args.member.display()));
+    let (found, slot) = own.ok_or_else(none)?;
+    let number = found.superblock.device_number() as usize;
     let set = live::open_for_devices(&runtime, choice)?;
     live::wait(&runtime, async move {
-        match slot {
-            Some(slot) => set.fail(slot).await?,
-            None => set.fail_journal().await?,
-        }
+        set.fail_number(number).await?;
         set.stop().await
     })?;
     tell_failed(args, slot)

@@ -171,18 +171,23 @@ impl Caretaker {
         if lost {
             self.changes.set(self.changes.get() + 1);
         }
-        let (what, mend) = match work {
-            Work::Resync => ("resynchronising", "stop the server and look at the members"),
-            Work::Rebuild(_) => ("rebuilding", "add another device (spindle md add)"),
-            Work::Replace(_) => ("replacing", "add another spare and replace it anew"),
+        let what = match work {
+            Work::Resync => "resynchronising",
+            Work::Rebuild(_) => "rebuilding",
+            Work::Replace(_) => "replacing",
         };
-        let then = match () {
-            () if self.set.has_failed() => "the set has failed",
-            () if times >= FAILURES_MAX => "it failed too often and is left alone",
-            () if lost && !self.set.needs_rebuild().is_empty() => "the next spare is taken",
-            () => "it is tried again when something changes",
+        let then = match work {
+            _ if self.set.has_failed() => "the set has failed",
+            _ if times >= FAILURES_MAX => {
+                "it failed too often, and is left alone until a device is added"
+            }
+            Work::Replace(_) if lost => "the member stays in use; replace it anew",
+            Work::Rebuild(_) if lost && !self.set.needs_rebuild().is_empty() => {
+                "the next spare is taken"
+            }
+            _ => "it is tried again when a device comes or goes",
         };
-        self.event("RebuildFailed", &format!("{what}: {error}; {then}: {mend}"));
+        self.event("RebuildFailed", &format!("{what}: {error}; {then}"));
     }
 
     fn event(&self, event: &str, text: &str) {

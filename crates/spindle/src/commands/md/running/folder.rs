@@ -28,6 +28,8 @@ pub enum FolderError {
     TooLong(PathBuf),
     #[error("the folder {} is not yours alone: chmod 700 it, or name another in SPINDLE_RUN_DIR", .0.display())]
     Shared(PathBuf),
+    #[error("{} is no folder: name one in SPINDLE_RUN_DIR", .0.display())]
+    NoFolder(PathBuf),
     #[error("the folder {}: {error}", .path.display())]
     Os {
         path: PathBuf,
@@ -53,7 +55,8 @@ fn folder() -> Result<PathBuf, FolderError> {
 /// # Errors
 /// [`FolderError`].
 pub fn socket_of(set: Uuid, make: bool) -> Result<PathBuf, FolderError> {
-    let folder = folder()?;
+    // Without a slash at its end, which would lead through a link.
+    let folder: PathBuf = folder()?.components().collect();
     let os = |error| FolderError::Os { path: folder.clone(), error };
     if make {
         match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
@@ -63,8 +66,10 @@ pub fn socket_of(set: Uuid, make: bool) -> Result<PathBuf, FolderError> {
     }
     // Not through a link: what it leads to may be another's tomorrow.
     let found = std::fs::symlink_metadata(&folder).map_err(os)?;
-    let is_ours = found.is_dir() && found.uid() == geteuid().as_raw();
-    if !is_ours || found.mode() & OTHERS_MODE != 0 {
+    if !found.is_dir() {
+        return Err(FolderError::NoFolder(folder));
+    }
+    if found.uid() != geteuid().as_raw() || found.mode() & OTHERS_MODE != 0 {
         return Err(FolderError::Shared(folder));
     }
     let path = folder.join(format!("{set}.sock"));

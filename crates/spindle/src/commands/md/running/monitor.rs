@@ -89,7 +89,7 @@ impl Watch {
         self.active = active(&devices).map(|(device, _)| device.number).collect();
         if self.set.has_failed() && !self.failed {
             self.failed = true;
-            let text = "more than it can do without: writes are refused, and reads of what is lost; stop the server, bring members back, and look with spindle md assemble --readonly";
+            let text = "more than it can do without: writes are refused, and reads of what is lost; stop the server (spindle md stop), make room or bring members back, and spindle md assemble says what helps";
             let left = self.left();
             say(&format!("spindle: {}: has failed: {left}, {text}", self.name));
         }

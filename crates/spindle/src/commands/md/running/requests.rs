@@ -16,7 +16,7 @@ use crate::commands::Failure;
 use crate::disks::identity;
 use crate::serve::Told;
 use ::md::assemble::{self, Found};
-use ::md::live::{DeviceReport, LiveArray};
+use ::md::live::{DeviceReport, LiveArray, LiveError};
 use ::md::superblock::Uuid;
 use ::md::{MemberState, SyncPriority};
 use host::{FileDevice, FileOptions, Host, OpenError};
@@ -159,24 +159,21 @@ impl Served {
     /// The device of the set that a path leads to.
     fn device_at(&self, path: &Path) -> Option<DeviceReport> {
         let (file, known) = (identity(path), self.known.borrow());
-        let same = |one: &&Known| match file {
-            Some(_) => one.identity == file,
-            None => one.path == path,
-        };
-        let name = Rc::clone(&known.iter().find(same)?.name);
+        let is_file = |one: &&Known| file.is_some() && one.identity == file;
+        // Another file may lie there now.
+        let was_there = |one: &&Known| one.path == path;
+        let own = known.iter().find(is_file).or_else(|| known.iter().find(was_there))?;
+        let name = Rc::clone(&own.name);
         self.set.devices().into_iter().find(|device| device.name == name)
     }
 
     async fn fail(&self, path: &Path) -> Result<Failed, Failure> {
         let _alone = self.caretaker.devices.lock().await;
-        let holds = [MemberState::Active, MemberState::Rebuilding];
-        let device = self.device_at(path).filter(|one| holds.contains(&one.state));
-        let none = || Failure::usage(format!("{}: it holds no slot of the set", path.display()));
+        let device = self.device_at(path).filter(|one| one.state != MemberState::Failed);
+        let none =
+            || Failure::usage(format!("{}: it is no working device of the set", path.display()));
         let device = device.ok_or_else(none)?;
-        match device.slot {
-            Some(slot) => self.set.fail(slot).await.map_err(Failure::failed)?,
-            None => self.set.fail_journal().await.map_err(Failure::failed)?,
-        }
+        self.set.fail_number(device.number).await.map_err(Failure::failed)?;
         Ok(Failed { slot: device.slot })
     }
 
@@ -188,12 +185,17 @@ impl Served {
         said: &Said,
     ) -> Result<Joined, Failure> {
         let _alone = self.caretaker.devices.lock().await;
-        let mut joining = Vec::new();
-        for path in paths {
-            joining.push(self.open(path, force).await?);
+        // All of them before the first one joins.
+        for (n, path) in paths.iter().enumerate() {
+            if paths[..n].iter().any(|other| other == path || identity(other) == identity(path)) {
+                let text = format!("'{}' is given twice: name each device once", path.display());
+                return Err(Failure::usage(text));
+            }
+            self.look_at(path, force).await?;
         }
         let mut devices = Vec::new();
-        for Joining { device, found, uuid, known } in joining {
+        for path in paths {
+            let Joining { device, found, uuid, known } = self.open(path).await?;
             let back = found.as_ref().and_then(|found| self.set.can_come_back(found));
             if back.is_none() && re_add {
                 devices.push(None);
@@ -214,35 +216,52 @@ impl Served {
         Ok(Joined { devices })
     }
 
-    /// Opens a device that is to join. One that the set lost is forgotten first: it is open here until then.
-    async fn open(&self, path: &Path, force: bool) -> Result<Joining, Failure> {
+    /// Refuses a device that can't join. Nothing is changed.
+    async fn look_at(&self, path: &Path, force: bool) -> Result<(), Failure> {
         let usage = |text: &str| Failure::usage(format!("{}: {text}", path.display()));
+        let own = self.device_at(path);
+        if own.as_ref().is_some_and(|own| own.state != MemberState::Failed) {
+            return Err(usage("it is a device of the set already"));
+        }
+        if own.as_ref().is_some_and(|own| own.is_journal) {
+            return Err(usage("it was the set's journal: stop the server to make it one anew"));
+        }
+        let options = FileOptions { direct: false, read_only: true };
+        let device = FileDevice::open(&self.host, path, options).map_err(Failure::failed)?;
+        // Opening it for writing would wait for whoever holds it, and every client of the set with it. One that the set
+        // lost is open here.
+        if own.is_none() && device.is_written_elsewhere() {
+            return Err(Failure::failed(OpenError::Locked(path.into())));
+        }
+        let device: DeviceRef = Rc::new(device);
+        let (capacity, needed) = (device.geometry().capacity, self.set.bytes_needed());
+        let needed = needed.map_err(Failure::failed)?;
+        if capacity < needed {
+            let device = path.display().to_string();
+            return Err(Failure::failed(LiveError::TooSmall { device, capacity, needed }));
+        }
+        if self.found_on(&device).await.is_none() {
+            create::check_expendable(path, force)?;
+        }
+        Ok(())
+    }
+
+    /// What md wrote on a device, where it was of this set. What can't be read as a member is none.
+    async fn found_on(&self, device: &DeviceRef) -> Option<Found> {
+        let found = assemble::find(device).await.ok().flatten();
+        found.filter(|one| one.superblock.set_uuid() == self.set.uuid())
+    }
+
+    /// Opens a device that is to join. One that the set lost is forgotten first: it is open here until then.
+    async fn open(&self, path: &Path) -> Result<Joining, Failure> {
         if let Some(own) = self.device_at(path) {
-            if own.state != MemberState::Failed {
-                return Err(usage("it is a device of the set already"));
-            }
-            if own.is_journal {
-                return Err(usage("it was the set's journal: stop the server to make it one anew"));
-            }
             self.set.remove_number(own.number).await.map_err(Failure::failed)?;
             self.known.borrow_mut().retain(|known| known.name != own.name);
         }
-        let looks = FileOptions { direct: false, read_only: true };
-        let looked_at = FileDevice::open(&self.host, path, looks).map_err(Failure::failed)?;
-        // Opening it for writing would wait for whoever holds it, and every client of the set with it.
-        if looked_at.is_written_elsewhere() {
-            return Err(Failure::failed(OpenError::Locked(path.into())));
-        }
-        drop(looked_at);
         let options = FileOptions { direct: false, read_only: false };
         let opened = FileDevice::open(&self.host, path, options).map_err(Failure::failed)?;
         let device: DeviceRef = Rc::new(opened);
-        // What can't be read as a member is none; whether it may be overwritten is asked next.
-        let found = assemble::find(&device).await.ok().flatten();
-        let found = found.filter(|one| one.superblock.set_uuid() == self.set.uuid());
-        if found.is_none() {
-            create::check_expendable(path, force)?;
-        }
+        let found = self.found_on(&device).await;
         let known = Known::at(device.name());
         Ok(Joining { device, found, uuid: create::random()?, known })
     }
