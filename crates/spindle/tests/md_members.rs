@@ -246,6 +246,42 @@ fn a_folder_is_examined_around_what_is_no_member() {
     assert!(named.contains("checksum"), "{named}");
 }
 
+/// What could break: newer data that is overwritten by older, content that changes because a member went before parity
+/// could tell what it held, a spare that is used although it was removed.
+#[test]
+fn what_would_lose_data_is_refused_and_what_was_removed_stays_away() {
+    let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "new".to_owned() };
+    let disks: Vec<String> = (0..4).map(|n| set.new_disk(n, 24 << 20)).collect();
+    set.text(&["create", "new", "-l1", "-n2", "--assume-clean", &disks[0], &disks[1]]);
+    // The second goes on alone, while the first lies elsewhere.
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let away = elsewhere.path().join("disk0.raw");
+    std::fs::rename(&disks[0], &away).expect("away");
+    set.text(&["assemble", "--run", "new"]);
+    set.text(&["add", "new", &disks[2]]);
+    set.text(&["fail", "new", &disks[2]]);
+    set.text(&["remove", "new", &disks[2]]);
+    let older = Set { folder: elsewhere, name: "new".to_owned() };
+    let newer = std::fs::read(&disks[1]).expect("read");
+    let refused = older.refusal(&["add", "new", &disks[1]]);
+    assert!(refused.contains("may hold newer data") && refused.contains("--force"), "{refused}");
+    assert!(std::fs::read(&disks[1]).expect("read") == newer, "nothing is written to it");
+
+    let fresh = Set { folder: tempfile::tempdir().expect("a folder"), name: "new".to_owned() };
+    let disks: Vec<String> = (0..4).map(|n| fresh.new_disk(n, 24 << 20)).collect();
+    fresh.text(&["create", "new", "-l5", "-n3", &disks[0], &disks[1], &disks[2]]);
+    let refused = fresh.refusal(&["fail", "new", &disks[1]]);
+    assert!(refused.contains("is not resynchronised"), "{refused}");
+    fresh.text(&["repair", "new"]);
+    fresh.text(&["add", "new", &disks[3]]);
+    assert_eq!(fresh.detail("Spare Devices"), "1");
+    fresh.text(&["remove", "new", &disks[3]]);
+    assert_eq!(fresh.detail("Spare Devices"), "0");
+    fresh.text(&["fail", "new", &disks[1]]);
+    fresh.text(&["assemble", "new"]);
+    assert_eq!(fresh.detail("State"), "clean, degraded", "nothing was rebuilt on it");
+}
+
 #[test]
 fn create_takes_a_size_and_a_bitmaps_chunk() {
     let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "new".to_owned() };

@@ -66,7 +66,9 @@ pub enum GrowError {
     NothingToContinue { set: Uuid },
     #[error("set {set}: {what} of {level} can't be grown")]
     Level { set: Uuid, level: Level, what: &'static str },
-    #[error("set {set} lacks {missing} of its members: rebuild it first, with spindle md repair")]
+    #[error(
+        "set {set} lacks {missing} of its members: bring them back or add devices first, with spindle md add"
+    )]
     Degraded { set: Uuid, missing: usize },
     #[error("set {set} was not stopped cleanly: resynchronise it first, with spindle md repair")]
     Dirty { set: Uuid },

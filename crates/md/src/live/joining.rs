@@ -70,6 +70,16 @@ impl LiveArray {
         (fits && recent && free && !apart && !taken).then_some(slot)
     }
 
+    /// Whether a device of the set went on without the members that are here, or counts more events: it may hold what
+    /// they lack, and to add it would overwrite that.
+    pub fn has_gone_on(&self, found: &Found) -> bool {
+        let members = &self.array.set.members;
+        let held = (0..members.len()).filter(|slot| members.is_active(*slot));
+        let is_member = found.superblock.role().is_some_and(|role| role.slot().is_some());
+        let is_newer = found.superblock.events() > self.keeper.events();
+        is_member && (is_newer || found.superblock.went_on_without(held))
+    }
+
     /// Adds a device: a member that was away comes back where it can, anything else becomes a spare, whatever
     /// it holds. `found` is what md wrote on it; `uuid` is the identity of a new spare.
     ///
@@ -228,7 +238,8 @@ impl LiveArray {
         numbers().find(forgotten).or_else(|| numbers().next())
     }
 
-    /// Removes a spare, or a device that failed or is not there: its number is free again.
+    /// Removes a spare, or a device that failed or is not there: its number is free again. The superblock of a spare is
+    /// wiped, since it would be one again the next time; that of a member stays, so that it can come back.
     ///
     /// # Errors
     /// Where it is a member.
@@ -270,10 +281,13 @@ impl LiveArray {
             let is_it = |other: &Rc<str>| Rc::ptr_eq(other, &name);
             let mut members = self.array.members().into_iter();
             let stands = members.find(|report| report.name.as_ref().is_some_and(is_it));
-            if let Some(slot) = stands.and_then(|report| report.slot) {
+            if let Some(slot) = stands.as_ref().and_then(|report| report.slot) {
                 return Err(LiveError::InUse { device: own.name.to_string(), slot });
             }
             self.array.set.members.take_spare(&name);
+            if stands.is_some() {
+                self.wipe(number).await;
+            }
             if let Some(log) = &self.log {
                 log.forget(&name);
             }
@@ -319,6 +333,14 @@ impl LiveArray {
     pub fn bytes_needed(&self) -> Result<ByteCount, LiveError> {
         let template = self.keeper.template().ok_or_else(|| self.gone())?;
         Ok(ByteCount((template.data_offset + template.size) * SECTOR))
+    }
+
+    /// Wipes the superblock of a spare.
+    async fn wipe(&self, number: usize) {
+        let Some((device, at)) = self.keeper.superblock_place(number) else { return };
+        let zeros = Request::write_fua(at, Buf::zeros(SUPERBLOCK_BYTES));
+        // One that can't be written is no use as a spare either.
+        let _ = device.submit(zeros).await;
     }
 
     pub(super) async fn write_to(

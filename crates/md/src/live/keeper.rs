@@ -21,7 +21,7 @@ use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{Features, Role, SECTOR, bad_blocks};
 use crate::write_log::journal::Superblocks;
 use rt::sync::{Mutex, Notify, oneshot};
-use rt::{Buf, IoError, IoErrorKind, IoFuture, Request, Rt};
+use rt::{Buf, DeviceRef, IoError, IoErrorKind, IoFuture, Request, Rt};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
@@ -213,6 +213,13 @@ impl Keeper {
             kept.area.is_bad(range);
         }
         has_log
+    }
+
+    /// Where the superblock of a device lies.
+    pub(super) fn superblock_place(&self, number: usize) -> Option<(DeviceRef, Offset)> {
+        let kept = self.kept.borrow();
+        let own = kept.iter().find(|kept| kept.number == number)?;
+        Some((Rc::clone(&own.device), own.at))
     }
 
     /// A superblock from which that of a new device can be made, and the roles by number.

@@ -97,7 +97,7 @@ pub enum LiveError {
     #[error("set {set}: writing the superblocks: {kind}")]
     Superblocks { set: Uuid, kind: IoErrorKind },
     #[error(
-        "set {set} has {missing} members less than it should and was not stopped cleanly: force it, and stripes that were being written may be wrong"
+        "set {set} has {missing} members less than it should and is not resynchronised: with --force it is started, and stripes that were being written may be wrong"
     )]
     DirtyDegraded { set: Uuid, missing: usize },
     #[error("set {set}: {error}")]
@@ -112,6 +112,10 @@ pub enum LiveError {
     InUse { device: String, slot: usize },
     #[error("set {set} can't do without slot {slot}: rebuild another one first")]
     Needed { set: Uuid, slot: usize },
+    #[error(
+        "set {set} is not resynchronised, so what slot {slot} holds can't be told without it: let the resync end first, with spindle md repair or while it is served"
+    )]
+    NeededForResync { set: Uuid, slot: usize },
     #[error(
         "set {set} lacks its journal, so it can't do without slot {slot}: add a journal first, with spindle md add --journal"
     )]
@@ -409,14 +413,19 @@ impl LiveArray {
     /// Fails a member, and records it.
     ///
     /// # Errors
-    /// [`LiveError::Needed`] where the set would not have enough members left; and where it lacks its journal:
-    /// parity is all that tells then what was being written.
+    /// [`LiveError::Needed`] where the set would not have enough members left; where it is not resynchronised, so that
+    /// nothing tells what the member held; and where it lacks its journal: parity is all that tells then what
+    /// was being written.
     pub async fn fail(&self, slot: usize) -> Result<(), LiveError> {
         let set = self.set;
         let is_member = matches!(
             self.array.set.members.state(slot),
             MemberState::Active | MemberState::Rebuilding
         );
+        let is_source = self.array.set.members.is_active(slot);
+        if is_source && self.needs_resync() {
+            return Err(LiveError::NeededForResync { set, slot });
+        }
         if is_member && self.lacks_journal() {
             return Err(LiveError::NeededWithoutJournal { set, slot });
         }

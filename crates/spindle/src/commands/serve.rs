@@ -49,6 +49,9 @@ use std::rc::Rc;
 /// Where it listens unless it is told otherwise: the protocol's port, for this machine only.
 const LISTEN_DEFAULT: &str = "127.0.0.1:10809";
 
+/// Characters of what the configuration's parser says that are shown.
+const COMPLAINT_CHARS_MAX: usize = 300;
+
 /// What to serve, and where.
 #[derive(Args)]
 pub struct ServeCommand {
@@ -196,8 +199,13 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
 fn read(path: &Path) -> Result<Configuration, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::usage(format!("reading {}: {error}", path.display())))?;
-    toml::from_str(&text)
-        .map_err(|error: toml::de::Error| Failure::usage(format!("{}: {error}", path.display())))
+    toml::from_str(&text).map_err(|error: toml::de::Error| {
+        let before = error.span().and_then(|span| text.get(..span.start));
+        let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+        // What the parser quotes may be as long as the file.
+        let what: String = error.message().chars().take(COMPLAINT_CHARS_MAX).collect();
+        Failure::usage(format!("{}: line {line}: {what}", path.display()))
+    })
 }
 
 impl ExportSettings {

@@ -262,7 +262,7 @@ fn what_can_not_be_grown_is_refused_with_its_mend_and_nothing_is_written() {
         assert!(text(reshape(&rt, &all, 4, &[]).await).contains("--add"));
         assert!(text(reshape(&rt, &all, 3, &[added(&spare)]).await).contains("given more"));
         assert!(
-            text(reshape(&rt, &all[..2], 4, &[added(&spare)]).await).contains("rebuild it first")
+            text(reshape(&rt, &all[..2], 4, &[added(&spare)]).await).contains("bring them back")
         );
         let small = noise("small.", ByteCount::mib(1), 1);
         assert!(text(reshape(&rt, &all, 4, &[added(&small)]).await).contains("use a larger one"));

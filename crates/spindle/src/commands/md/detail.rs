@@ -174,7 +174,9 @@ impl<'a> Detail<'a> {
         let resync = facts.resync_offset();
         let mut state = if resync == 0 { "active" } else { "clean" }.to_owned();
         let lost = self.picture.as_ref().is_some_and(|picture| picture.failed);
-        if self.size.is_none() || lost {
+        // One that is dirty and degraded is not opened either.
+        let lacks = self.size.is_none() && self.choice.check_enough().is_err();
+        if lacks || lost {
             state += ", FAILED";
         } else if self.active < self.choice.slots.len() {
             state += ", degraded";

@@ -3,7 +3,7 @@
 //! * `add`: a member that was away comes back into its slot where the bitmap tells what it missed (mdadm's
 //!   --re-add); anything else becomes a spare. Then slots are rebuilt, as a running md would at once.
 //! * `fail`: records that a member is not to be used any more.
-//! * `remove`: forgets a spare or a failed member. Its superblock stays; its number is free.
+//! * `remove`: forgets a spare, whose superblock is wiped, or a failed member, whose superblock stays; its number is free.
 //! * `add --journal`, `fail`, `remove` of a journal: mdadm's --add-journal, and the same words. Without its journal
 //!   nothing can be written to a set.
 //! * `replace`: copies a member to a spare while it goes on working.
@@ -147,10 +147,14 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         return add_journal(&runtime, args, choice, joining);
     }
     let set = live::open_choice(&runtime, choice, false)?;
-    let re_add = args.re_add;
+    let (re_add, force) = (args.re_add, args.force);
     let (devices, done) = live::wait(&runtime, async move {
         let mut devices = Vec::new();
         for (device, found, uuid) in joining {
+            if !force && found.as_ref().is_some_and(|found| set.has_gone_on(found)) {
+                set.stop().await?;
+                return Ok((Err(device.name()), Vec::new()));
+            }
             let back = found.as_ref().and_then(|found| set.can_come_back(found));
             devices.push(match back {
                 None if re_add => None,
@@ -159,9 +163,17 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         }
         let done = live::make_whole(&set, SyncPriority::High).await?;
         set.stop().await?;
-        Ok((devices, done))
+        Ok((Ok(devices), done))
     })?;
+    let devices = devices.map_err(|name| gone_on(&name))?;
     tell_joined(args, &Joined { devices }, &done)
+}
+
+/// The refusal of a device that may hold what the set lacks.
+pub fn gone_on(name: &str) -> Failure {
+    Failure::failed(format!(
+        "{name}: it went on without the members that are here, and may hold newer data than they: open the set with it alone (-d {name}) and look, or overwrite it with --force"
+    ))
 }
 
 /// Tells what became of the devices that were to be added.

@@ -146,7 +146,15 @@ pub fn choice(runtime: &HostRuntime, paths: &[PathBuf], called: &str) -> Result<
             std::fs::canonicalize(other).ok() == std::fs::canonicalize(&path).ok()
         };
         if !known.iter().any(same) {
-            paths.push(path.clone());
+            // Some file of that name is not meant, where nothing of md is on it.
+            let device = open(&runtime.host(), &path);
+            let is_member = device.and_then(|device| {
+                // A damaged superblock is told when the devices are looked at.
+                wait(runtime, async move { Ok(!matches!(assemble::find(&device).await, Ok(None))) })
+            });
+            if known.is_empty() || is_member.unwrap_or(false) {
+                paths.push(path.clone());
+            }
         } else if let Some(other) = known.iter().find(|other| same(other)) {
             return named(runtime, &paths, &other.to_string_lossy());
         }

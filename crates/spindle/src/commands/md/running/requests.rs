@@ -6,7 +6,7 @@
 //! Devices come and go one request after another, and never while the caretaker takes a spare. `check` and `repair` wait
 //! for a resync or rebuild under way, and there is one of them at a time.
 
-use super::super::create;
+use super::super::{create, members};
 use super::caretaker::Caretaker;
 use super::control::Said;
 use super::protocol::{
@@ -240,8 +240,12 @@ impl Served {
             let device = path.display().to_string();
             return Err(Failure::failed(LiveError::TooSmall { device, capacity, needed }));
         }
-        if self.found_on(&device).await.is_none() {
-            create::check_expendable(path, force)?;
+        match self.found_on(&device).await {
+            None => create::check_expendable(path, force)?,
+            Some(found) if !force && self.set.has_gone_on(&found) => {
+                return Err(members::gone_on(&path.display().to_string()));
+            }
+            Some(_) => {}
         }
         Ok(())
     }
