@@ -74,7 +74,7 @@ enum MdCommand {
     Remove(members::RemoveArgs),
     /// Copy a member that still works to a spare, which takes its slot
     Replace(members::ReplaceArgs),
-    /// Close a set that was left open, and needs nothing
+    /// End the server of a set, as SIGTERM does; or close a set that was left open, and needs nothing
     Stop(live::StopArgs),
     /// Serve a set over NBD; resynchronises and rebuilds beside it
     Serve(serve::ServeArgs),

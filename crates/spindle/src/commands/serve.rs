@@ -49,6 +49,9 @@ use std::rc::Rc;
 /// Where it listens unless it is told otherwise: the protocol's port, for this machine only.
 const LISTEN_DEFAULT: &str = "127.0.0.1:10809";
 
+/// How the description of a RAID set's member begins.
+const MEMBER: &str = "an md RAID member";
+
 /// Characters of what the configuration's parser says that are shown.
 const COMPLAINT_CHARS_MAX: usize = 300;
 
@@ -264,6 +267,13 @@ impl Served {
         let host = self.session.pools.disks().runtime().host();
         let options = FileOptions { direct: false, read_only };
         let device = Rc::new(FileDevice::open(&host, path, options).map_err(Failure::failed)?);
+        if let Ok(Some(content)) = host::probe::content(path)
+            && content.what.starts_with(MEMBER)
+            && !read_only
+        {
+            let text = "what is written to it alone is not on the others; --volume serves the set";
+            say(&format!("note: {}: it holds {}: {text}", path.display(), content.what));
+        }
         match read_only {
             true => self.read.push(OnlyRead::File(Rc::clone(&device))),
             false => self.written.extend(identity(path)),

@@ -202,7 +202,8 @@ fn settle(runtime: &HostRuntime, args: &GrowArgs, paths: &[PathBuf]) -> Result<(
         live::make_whole(&set, SyncPriority::High).await?;
         set.stop().await
     })?;
-    print(&format!("{} has {slots} members now and {capacity}\n", args.array))
+    let members = if slots == 1 { "1 member".to_owned() } else { format!("{slots} members") };
+    print(&format!("{} has {members} now and {capacity}\n", args.array))
 }
 
 /// `max`, or a size in KiB as mdadm reads it, or with a unit.

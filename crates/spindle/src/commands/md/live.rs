@@ -23,6 +23,10 @@ use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use stdx::{ByteCount, Offset};
 
+/// What helps where copies or parity differ. Only RAID 6 can tell who is wrong.
+const MEND: &str =
+    "`spindle md repair` makes parity and copies agree with the data, and mends the data of RAID 6";
+
 /// What a repair did to a member that alone explained what differed.
 const MENDED: &str = "was wrong, and was put right";
 
@@ -38,9 +42,13 @@ pub struct CheckArgs {
 pub struct RepairArgs {
     /// The set: its name, its UUID, or the path of a member
     array: String,
-    /// Start a dirty and degraded set too: stripes that were being written may be wrong
+    /// Start a dirty and degraded set too (stripes that were being written may be wrong), and take back members that
+    /// failed where too few are left
     #[arg(short, long)]
     force: bool,
+    /// Start a set too that lacks members it had when it was used last; spares take their places
+    #[arg(short = 'R', long)]
+    run: bool,
 }
 
 /// What `stop` takes.
@@ -199,9 +207,8 @@ fn tell_check(findings: &Findings) -> Result<(), Failure> {
     tell(findings, "must be the one that is wrong")?;
     match findings.mismatched_sectors {
         0 => Ok(()),
-        count => Err(Failure::failed(format!(
-            "{count} sectors differ; `spindle md repair` puts them right"
-        ))),
+        1 => Err(Failure::failed(format!("1 sector differs; {MEND}"))),
+        count => Err(Failure::failed(format!("{count} sectors differ; {MEND}"))),
     }
 }
 
@@ -237,6 +244,9 @@ pub fn repair(args: &RepairArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let choice = sources::choice(&runtime, paths, &args.array)?;
     if let Some(findings) = client::ask(&runtime, &choice, Ask::Repair)? {
         return tell(&findings, MENDED);
+    }
+    if !args.run && !args.force {
+        reading::refuse_lacking(&choice)?;
     }
     let set = open_choice(&runtime, choice, args.force)?;
     let report = wait(&runtime, async move {
