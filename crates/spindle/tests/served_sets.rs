@@ -445,7 +445,9 @@ fn a_volume_is_striped_over_two_sets() {
     }
     assert!(make(&["r", "o"]).status.success());
     let said = String::from_utf8_lossy(&make(&["r"]).stderr).into_owned();
-    assert!(said.contains("r holds something"), "{said}");
+    assert!(said.contains("of this name lies on the devices already"), "{said}");
+    let other = ["-d", "disks", "lvm", "vgcreate", "other", "-s", "1m", "r"];
+    refused(dir, &other, "r holds a physical volume of group vg");
     let create = ["-d", "disks", "lvm", "lvcreate", "vg", "-n", "data", "-L", "16m", "-i", "2"];
     done(dir, &create);
     let serve = ["-d", "disks", "serve", "--volume", "vg/data", "--nbd", "unix:s"];

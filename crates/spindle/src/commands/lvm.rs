@@ -289,6 +289,10 @@ fn on_arrays(args: &VgcreateArgs, places: &[PathBuf]) -> Result<(Disks, Vec<Devi
     let names = args.devices.iter().map(|name| name.to_string_lossy().into_owned());
     let written: Vec<Written> = names.map(|volume| Written { volume, run: false }).collect();
     let disks = opened_for(places, &written)?;
+    if disks.groups.iter().any(|one| one.group.name == args.group) {
+        let text = "a volume group of this name lies on the devices already: choose another";
+        return Err(Failure::usage(format!("{}: {text}", args.group)));
+    }
     let mut devices: Vec<DeviceRef> = Vec::new();
     for Written { volume: name, .. } in &written {
         let opened = disks.volume(name)?;
@@ -302,6 +306,15 @@ fn on_arrays(args: &VgcreateArgs, places: &[PathBuf]) -> Result<(Disks, Vec<Devi
         let device = opened.device;
         if devices.iter().any(|other| Rc::ptr_eq(other, &device)) {
             return Err(Failure::usage(format!("{name} is named twice")));
+        }
+        let lies_on =
+            |group: &&Group| group.found.values().any(|found| Rc::ptr_eq(&found.device, &device));
+        if let Some(group) = disks.groups.iter().find(lies_on) {
+            let group = format!("a physical volume of group {}", group.group.name);
+            if !args.force {
+                return Err(holds(name, group));
+            }
+            say(&format!("note: {name} was {group}, which lacks it now"));
         }
         let looked = Rc::clone(&device);
         let is_empty = disks.wait(async move { is_empty(&looked).await });
@@ -337,7 +350,12 @@ fn for_changing(group: &str, devices: &[PathBuf]) -> Result<Disks, Failure> {
 
 /// The group of this name, to be changed.
 fn group_of(disks: &Disks, name: &str) -> Result<Group, Failure> {
-    let found = disks.groups.iter().find(|group| group.group.name == name);
+    let mut fitting = disks.groups.iter().filter(|group| group.group.name == name);
+    let (found, other) = (fitting.next(), fitting.next());
+    if other.is_some() {
+        let text = "lie on the devices: name only those of one of them with -d";
+        return Err(Failure::usage(format!("two volume groups {name} {text}")));
+    }
     found.cloned().ok_or_else(|| {
         Failure::usage(format!(
             "there is no volume group {name} on the devices; `spindle lvm vgs` lists them"
