@@ -159,6 +159,12 @@ impl Choice {
         }
     }
 
+    /// All devices that take part: members, replacements, spares, the journal.
+    pub fn taking_part(&self) -> impl Iterator<Item = &Found> {
+        let replacements = self.replacements.iter().map(|(_, found)| found);
+        self.slots.iter().flatten().chain(replacements).chain(&self.spares).chain(&self.journal)
+    }
+
     /// Who stands in a slot for reading: its member, or else the device that was to replace it.
     pub fn member(&self, slot: usize) -> Option<&Found> {
         let replacement = || self.replacements.iter().find(|(at, _)| *at == slot);

@@ -107,9 +107,7 @@ impl Choice {
         };
         let number = own.device_number();
         let has_number = |other: &Found| other.superblock.device_number() == number;
-        let replacements = self.replacements.iter().map(|(_, found)| found);
-        let taking_part = self.slots.iter().flatten().chain(&self.spares).chain(&self.journal);
-        let is_taken = taking_part.chain(replacements).any(has_number)
+        let is_taken = self.taking_part().any(has_number)
             || match facts.role_of(number) {
                 Some(Role::Slot(other)) => usize::from(other) != slot,
                 Some(Role::Journal) => true,

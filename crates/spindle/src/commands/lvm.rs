@@ -317,8 +317,8 @@ fn on_arrays(args: &VgcreateArgs, places: &[PathBuf]) -> Result<(Disks, Vec<Devi
             say(&format!("note: {name} was {group}, which lacks it now"));
         }
         let looked = Rc::clone(&device);
-        let is_empty = disks.wait(async move { is_empty(&looked).await });
-        if !args.force && !is_empty.map_err(Failure::failed)? {
+        let is_empty = || disks.wait(async move { is_empty(&looked).await });
+        if !args.force && !is_empty().map_err(Failure::failed)? {
             return Err(holds(name, "something"));
         }
         devices.push(device);

@@ -115,9 +115,7 @@ fn open_choice(
     choice: Choice,
     written: Option<bool>,
 ) -> Result<(Opened, Vec<DeviceRef>), AssembleError> {
-    let there = choice.slots.iter().flatten().chain(&choice.spares).chain(&choice.journal);
-    let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
-    let members = there.map(|found| found.device.clone()).collect();
+    let members = choice.taking_part().map(|found| found.device.clone()).collect();
     let why = match written {
         None => "it is open for reading".to_owned(),
         Some(run) => match for_writing(runtime, choice.clone(), run) {

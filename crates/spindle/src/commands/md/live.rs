@@ -104,11 +104,8 @@ fn open_with(
     choice.check_enough().map_err(Failure::failed)?;
     let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
     // The same devices once more, and this time for writing.
-    let there = choice.slots.iter().flatten().chain(&choice.spares);
-    let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
-    let there = there.chain(&choice.journal);
     let mut devices: Vec<DeviceRef> = Vec::new();
-    for found in there {
+    for found in choice.taking_part() {
         devices.push(for_writing(runtime, Path::new(&found.name()))?);
     }
     let (set, rt) = (choice.set, runtime.rt());

@@ -126,10 +126,7 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let set_uuid = choice.set;
     let mut joining = Vec::new();
     for path in &args.devices {
-        let known = choice.slots.iter().flatten().chain(&choice.spares);
-        let known = known.chain(&choice.journal);
-        let mut known = known.chain(choice.replacements.iter().map(|(_, found)| found));
-        if known.any(|found| same(Path::new(&found.name()), path)) {
+        if choice.taking_part().any(|found| same(Path::new(&found.name()), path)) {
             let text = "it is a device of the set already";
             return Err(Failure::usage(format!("{}: {text}", path.display())));
         }
@@ -149,12 +146,16 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let set = live::open_choice(&runtime, choice, false)?;
     let (re_add, force) = (args.re_add, args.force);
     let (devices, done) = live::wait(&runtime, async move {
+        // All of them before the first one joins.
+        let gone_on = |(_, found, _): &&(_, Option<Found>, _)| {
+            found.as_ref().is_some_and(|found| set.has_gone_on(found))
+        };
+        if let Some((device, ..)) = joining.iter().find(gone_on).filter(|_| !force) {
+            set.stop().await?;
+            return Ok((Err(device.name()), Vec::new()));
+        }
         let mut devices = Vec::new();
         for (device, found, uuid) in joining {
-            if !force && found.as_ref().is_some_and(|found| set.has_gone_on(found)) {
-                set.stop().await?;
-                return Ok((Err(device.name()), Vec::new()));
-            }
             let back = found.as_ref().and_then(|found| set.can_come_back(found));
             devices.push(match back {
                 None if re_add => None,
@@ -292,10 +293,7 @@ pub fn remove(args: &RemoveArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             going.extend(left);
             continue;
         }
-        let here = choice.slots.iter().flatten().chain(&choice.spares);
-        let here = here.chain(&choice.journal).cloned();
-        let mut all =
-            left.chain(here).chain(choice.replacements.iter().map(|(_, one)| one.clone()));
+        let mut all = left.chain(choice.taking_part().cloned());
         let found = all.find(|found| same(Path::new(&found.name()), path));
         let none = || Failure::usage(format!("{}: it is no device of the set", path.display()));
         going.push(found.ok_or_else(none)?);

@@ -86,9 +86,7 @@ fn is_held(runtime: &HostRuntime, path: &Path) -> bool {
 
 /// Sends a request to the server of a set, which has taken it then.
 fn reach(runtime: &HostRuntime, choice: &Choice, ask: Ask) -> Result<Option<Server>, Failure> {
-    let there = choice.slots.iter().flatten().chain(&choice.spares).chain(&choice.journal);
-    let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
-    let paths = there.map(Found::name).map(PathBuf::from);
+    let paths = choice.taking_part().map(Found::name).map(PathBuf::from);
     let held: Vec<PathBuf> = paths.filter(|path| is_held(runtime, path)).collect();
     let devices: Vec<Identity> = held.iter().filter_map(|path| identity(path)).collect();
     if devices.is_empty() {
