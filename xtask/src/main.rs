@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask ci`, `cargo xtask bench NAME`.
+//! The project's own commands: `cargo xtask ci`, `cargo xtask map`, `cargo xtask bench NAME`.
 //!
 //! One tool, so that what a developer runs and what continuous integration runs are the same thing. It
 //! installs nothing; `.ci/run` does.
@@ -11,11 +11,14 @@
 
 mod bench;
 mod ci;
+mod map;
+mod modules;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask ci [--list] [--only STEP]...   run the checks, or some of them
+       cargo xtask map [CRATE]...                 name every module in a line
        cargo xtask bench list                     name the benchmarks
        cargo xtask bench NAME [ARGUMENT]...       run one, beside its peers";
 
@@ -23,6 +26,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match args.split_first() {
         Some((command, rest)) if command == "ci" => ci::run(rest),
+        Some((command, rest)) if command == "map" => map::run(rest),
         Some((command, rest)) if command == "bench" => bench::run(rest),
         Some((command, _)) if command == "--help" || command == "help" => {
             println!("{USAGE}");

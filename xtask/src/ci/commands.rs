@@ -63,7 +63,10 @@ pub(super) fn test(workspace: &Workspace) -> Result<(), String> {
 }
 
 pub(super) fn test_xtask(workspace: &Workspace) -> Result<(), String> {
-    run(workspace.cargo(&["test", "--quiet", "--package", "xtask"]), "a test failed")
+    run(
+        workspace.cargo(&["test", "--quiet", "--package", "xtask", "--package", "bench"]),
+        "a test failed",
+    )
 }
 
 /// The fuzz targets, as functions, on the stable compiler: `fuzz` is a workspace of its own, and libFuzzer is left out.

@@ -185,7 +185,7 @@ fn stdout_of(mut command: Command) -> Result<String, String> {
 fn run_ours(case: &Case, seconds: u64) -> Result<f64, String> {
     let exe = std::env::current_exe().map_err(|error| format!("finding this program: {error}"))?;
     let mut command = pinned(&exe);
-    command.args(["bench", "executor", "--ours"]).arg(&case.file).args([
+    command.args(["executor", "--ours"]).arg(&case.file).args([
         case.depth.to_string(),
         u8::from(case.direct).to_string(),
         seconds.to_string(),

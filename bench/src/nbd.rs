@@ -220,9 +220,10 @@ fn start(kind: Kind, socket: &Path, dir: &Path) -> Result<Child, String> {
     let peer = dir.join("peer");
     let mut command = match kind {
         Kind::Ours => {
-            let us = std::env::current_exe().map_err(|error| format!("finding xtask: {error}"))?;
+            let us = std::env::current_exe()
+                .map_err(|error| format!("finding this program: {error}"))?;
             let mut command = Command::new(us);
-            command.args(["bench", "nbd", "--ours"]).arg(socket);
+            command.args(["nbd", "--ours"]).arg(socket);
             command.arg(dir.join("member-0")).arg(dir.join("member-1"));
             command
         }
