@@ -1,6 +1,6 @@
 //! `cargo xtask bench …`: builds the benchmarks optimised, and starts them.
 
-use crate::Failure;
+use crate::failure::Failure;
 use std::process::Command;
 
 /// `cargo xtask bench list | NAME [ARGUMENT]...`

@@ -10,10 +10,11 @@ mod commands;
 mod dependencies;
 mod house;
 mod licence;
+mod workspace;
 
-use crate::Failure;
-use std::path::PathBuf;
+use crate::failure::Failure;
 use std::time::Instant;
+use workspace::Workspace;
 
 /// A check: its name, what it claims, its code.
 type Step = (&'static str, &'static str, fn(&Workspace) -> Result<(), String>);
@@ -37,11 +38,6 @@ const STEPS: &[Step] = &[
     ("readme", "the README's first command, shortened, leaves whole results", commands::readme),
     ("docs", "the documentation builds without a warning", commands::docs),
 ];
-
-/// Where the project lies.
-struct Workspace {
-    root: PathBuf,
-}
 
 /// `cargo xtask ci …`
 pub fn run(args: &[String]) -> Result<(), Failure> {
@@ -96,22 +92,6 @@ fn chosen(args: &[String]) -> Result<Option<Vec<Step>>, Failure> {
     }
     let steps = STEPS.iter().filter(|(name, ..)| only.is_empty() || only.contains(name));
     Ok(Some(steps.copied().collect()))
-}
-
-impl Workspace {
-    /// The workspace that this xtask was started from.
-    fn here() -> Result<Workspace, String> {
-        let manifest = std::env::var_os("CARGO_MANIFEST_DIR");
-        let folder = manifest.ok_or("start it as `cargo xtask ci`, from within the project")?;
-        let root = PathBuf::from(folder).parent().map(PathBuf::from);
-        Ok(Workspace { root: root.ok_or("the project has no folder")? })
-    }
-
-    /// Reads a file of the project.
-    fn read(&self, path: &str) -> Result<String, String> {
-        std::fs::read_to_string(self.root.join(path))
-            .map_err(|error| format!("reading {path}: {error}"))
-    }
 }
 
 #[cfg(test)]

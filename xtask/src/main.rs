@@ -11,9 +11,11 @@
 
 mod bench;
 mod ci;
+mod failure;
 mod map;
 mod modules;
 
+use failure::Failure;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
@@ -44,20 +46,5 @@ fn main() -> ExitCode {
             eprintln!("{text}");
             ExitCode::from(2)
         }
-    }
-}
-
-/// Why a command did not do what it should.
-#[derive(Debug)]
-pub enum Failure {
-    /// It was tried and failed; one line says why.
-    Failed(String),
-    /// It was called wrongly.
-    Usage(String),
-}
-
-impl From<String> for Failure {
-    fn from(reason: String) -> Failure {
-        Failure::Failed(reason)
     }
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask map`: every module of the named crates, or of all, in a line: its path, and the first paragraph of its
 //! head. The list is made from the sources each time, so it can't be wrong; `ARCHITECTURE.md` is the page to read first.
 
-use crate::{Failure, modules};
+use crate::failure::Failure;
+use crate::modules;
 use std::path::{Path, PathBuf};
 
 /// `cargo xtask map [CRATE]...`

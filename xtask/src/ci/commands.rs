@@ -3,7 +3,7 @@
 //! The two commands that a newcomer types are taken from the README itself (its first block of code), so
 //! that what it promises is what is checked.
 
-use super::Workspace;
+use super::workspace::Workspace;
 use serde_json::Value;
 use std::process::{Command, Stdio};
 

@@ -11,7 +11,8 @@
 //! **What it can't do.** Security advisories live in a database on the network. They are not checked;
 //! the step says so.
 
-use super::{Workspace, licence};
+use super::licence;
+use super::workspace::Workspace;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -13,7 +13,7 @@
 //!
 //! A file past [`LINES_MAX`] lines is probably two; it is named, and passes.
 
-use super::Workspace;
+use super::workspace::Workspace;
 use crate::modules::{self, Module};
 use serde_json::Value;
 use std::path::Path;
