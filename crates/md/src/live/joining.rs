@@ -15,7 +15,7 @@ use super::kept::Kept;
 use super::opening::area_of;
 use super::{LiveArray, LiveError};
 use crate::array::Engine;
-use crate::assemble::{Found, Superblock, ppl};
+use crate::assemble::{Found, Superblock, is_same_shape, ppl};
 use crate::loss::Cause;
 use crate::member::MemberState;
 use crate::superblock::place::Version;
@@ -48,10 +48,9 @@ impl LiveArray {
         let slot = own.role()?.slot()?;
         let by_bitmap = own.features.has(Features::RECOVERY_BITMAP);
         let half_filled = own.features.has(Features::RECOVERY_OFFSET) && !by_bitmap;
-        let shape =
-            |sb: &SuperblockV1| (sb.set_uuid, sb.level, sb.layout, sb.chunk, sb.slots, sb.size);
-        let fits = shape(own) == shape(&template)
-            && own.features.has(Features::BITMAP)
+        let has_bitmap = own.bitmap_offset().is_some_and(|at| Some(at) == template.bitmap_offset());
+        let fits = is_same_shape(&found.superblock, &Superblock::V1(Box::new(template)))
+            && has_bitmap
             && !own.features.has(Features::RESHAPE_ACTIVE)
             && !own.features.has(Features::REPLACEMENT)
             && !half_filled;
@@ -107,7 +106,8 @@ impl LiveArray {
             capacity: device.geometry().capacity,
             needed,
         };
-        let superblock = self.superblock_for(&device, uuid).ok_or_else(too_small)?;
+        let number = self.free_number()?;
+        let superblock = self.superblock_for(&device, number, uuid).ok_or_else(too_small)?;
         let log = superblock.bad_blocks;
         let at = Offset(superblock.super_offset * SECTOR);
         let mut pieces = Vec::new();
@@ -179,7 +179,12 @@ impl LiveArray {
     }
 
     /// The superblock of a new spare; none where the device is too small.
-    fn superblock_for(&self, device: &DeviceRef, uuid: Uuid) -> Option<SuperblockV1> {
+    fn superblock_for(
+        &self,
+        device: &DeviceRef,
+        number: usize,
+        uuid: Uuid,
+    ) -> Option<SuperblockV1> {
         let template = self.keeper.template()?;
         let sectors = device.geometry().capacity.bytes() / SECTOR;
         let version = template.version();
@@ -192,7 +197,6 @@ impl LiveArray {
             _ => sectors.checked_sub(template.data_offset),
         };
         let data_size = data_size.filter(|size| *size >= template.size)?;
-        let number = self.free_number(&template)?;
         Some(self.superblock_like(&template, place, data_size, number, uuid))
     }
 
@@ -229,13 +233,18 @@ impl LiveArray {
 
     /// As md counts: behind the slots, the first that nobody has; one that failed keeps its own as long as
     /// there are others.
-    pub(super) fn free_number(&self, template: &SuperblockV1) -> Option<usize> {
+    ///
+    /// # Errors
+    /// Where all are taken.
+    pub(super) fn free_number(&self) -> Result<usize, LiveError> {
+        let template = self.keeper.template().ok_or_else(|| self.gone())?;
         let kept = self.keeper.devices();
         let unused = |number: &usize| !kept.iter().any(|one| one.number == *number);
         let forgotten =
             |number: &usize| template.roles.get(*number).is_none_or(|role| *role == Role::Spare);
         let numbers = || (template.slots as usize..DEVICES_MAX).filter(unused);
-        numbers().find(forgotten).or_else(|| numbers().next())
+        let free = numbers().find(forgotten).or_else(|| numbers().next());
+        free.ok_or(LiveError::TooManyDevices { set: self.set })
     }
 
     /// Removes a spare, or a device that failed or is not there: its number is free again. The superblock of a spare is

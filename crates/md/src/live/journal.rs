@@ -111,7 +111,7 @@ impl LiveArray {
         if ByteCount(data_size * SECTOR) < Journal::bytes_min(&stripes.map) {
             return Err(small().into());
         }
-        let number = self.free_number(&template).ok_or_else(|| self.gone())?;
+        let number = self.free_number()?;
         let mut superblock = self.superblock_like(&template, place, data_size, number, uuid);
         superblock.features = superblock.features | Features::JOURNAL;
         superblock.roles.resize(superblock.roles.len().max(number + 1), Role::Spare);

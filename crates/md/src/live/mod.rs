@@ -54,6 +54,7 @@ use crate::assemble::{AssembleError, Choice};
 use crate::member::MemberState;
 use crate::ranges::RangeSet;
 use crate::spec::{Level, SpecError};
+use crate::superblock::v1::DEVICES_MAX;
 use crate::superblock::{ALL_SECTORS, SECTOR, Uuid};
 use crate::sync::{CheckReport, Initialise, STEP, SyncError, SyncPriority};
 use crate::write_log::ppl::PartialParityLog;
@@ -126,6 +127,10 @@ pub enum LiveError {
     Replacing { set: Uuid, slot: usize },
     #[error("{device} is a device of the set already: fail and remove it first")]
     Known { device: String },
+    #[error(
+        "set {set} lists {DEVICES_MAX} devices, which is as many as a superblock can: remove one first, with spindle md remove"
+    )]
+    TooManyDevices { set: Uuid },
     #[error("set {set} has no device with the number {number}")]
     NoDevice { set: Uuid, number: usize },
     #[error("set {set} has no spare for slot {slot}: add one")]
