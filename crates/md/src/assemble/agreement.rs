@@ -130,10 +130,15 @@ fn roles(own: &Superblock, numbers: &[u32]) -> String {
 /// Names the odd one, or both sides.
 pub(super) fn check(set: Uuid, facts: &Superblock, devices: &[Found]) -> Result<(), AssembleError> {
     let latest = facts.events();
-    // What is cut short takes no part.
     let events = |found: &Found| found.superblock.events();
+    // A journal is written before any member names it: until then it takes no part. Nor does what is cut short.
+    let is_named = |found: &Found| {
+        let number = found.superblock.device_number();
+        found.superblock.role() != Some(Role::Journal)
+            || facts.role_of(number) == Some(Role::Journal)
+    };
     let is_fresh = |found: &&Found| {
-        !is_cut_short(found) && latest.saturating_sub(events(found)) <= EVENTS_BEHIND_MAX
+        !is_cut_short(found) && is_named(found) && latest.saturating_sub(events(found)) <= EVENTS_BEHIND_MAX
     };
     let all: Vec<&Found> = devices.iter().collect();
     let fresh: Vec<&Found> = devices.iter().filter(is_fresh).collect();

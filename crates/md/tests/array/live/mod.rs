@@ -18,6 +18,7 @@ use stdx::{ByteCount, Offset, Prng};
 mod apart;
 mod bad_blocks;
 mod bitmap;
+mod contradiction;
 mod cut_short;
 mod forced;
 mod journal;
