@@ -16,6 +16,10 @@
 //! they are to be written, so that a mounted one is refused. Whether something is worth keeping on it
 //! is for [`probe`](crate::probe) to say and for the caller to heed.
 //!
+//! **A file that was cut** meanwhile fails what reads the part that is gone, and every write: a write behind the cut would
+//! make a file with a hole of it, whose zeros nobody doubts (`operation`, rules 2 and 3). Whoever serves a file, or measures
+//! on one, has the same rule as a RAID set's member: a device does not become shorter.
+//!
 //! What it does not do: grow, or heed priorities.
 
 use crate::answer::What;
@@ -267,7 +271,10 @@ impl FileDevice {
         };
         Ok(FileDevice {
             host: host.clone(),
-            file: Arc::new(OpenFile::new(file, in_memory)),
+            file: Arc::new(match is_block_device {
+                true => OpenFile::new(file, in_memory),
+                false => OpenFile::of_device(file, in_memory, geometry.capacity.bytes()),
+            }),
             name: path.display().to_string().into(),
             geometry,
             alignment,
@@ -322,6 +329,9 @@ impl Device for FileDevice {
             Op::Discard(len) => Operation::discard(at, len.bytes()),
             Op::WriteZeroes(len) => Operation::zero(at, len.bytes()),
         };
+        if operation.may_extend() && self.file.is_cut() {
+            return IoFuture::ready(what.result(Err(IoErrorKind::CutShort)));
+        }
         self.host.start(&self.file, operation, what)
     }
 

@@ -15,7 +15,12 @@
 //!    it, and zeros would be a lie. It is no bad place of the medium: what is written there anew would make a file
 //!    with a hole of it, whose zeros nobody doubts. A [read up to the end](Operation::read_up_to_end), of a file that is
 //!    a file, is answered with what there is.
-//! 3. A range is zeroed by the first of these that the file takes, and what it refuses is not tried
+//! 3. For the same reason a file that stands for a device [never grows](OpenFile::is_cut): a write behind the cut would
+//!    leave a hole before it. The size is asked before a write is begun, and again when it is done: between the two a
+//!    file may be cut, and the write extends it to less than it was. What slips through is a cut between the two that
+//!    the very last bytes of the device are written over: no call asks and writes in one. One `fstat` takes 0.1 to 0.2 µs.
+//!    Zeroing and discarding keep the size, and do nothing behind the end.
+//! 4. A range is zeroed by the first of these that the file takes, and what it refuses is not tried
 //!    again on this file: `FALLOC_FL_ZERO_RANGE` (space stays allocated), `FALLOC_FL_PUNCH_HOLE`
 //!    (tmpfs; space is given back), writing zeros. A discard punches a hole, or does nothing.
 
@@ -39,6 +44,8 @@ pub(crate) struct OpenFile {
     pub(crate) file: File,
     /// Whether the file lives in memory, so that its I/O is a copy and never waits.
     pub(crate) in_memory: bool,
+    /// The bytes of the device that it stands for; none where it is a file as files are, or a block device.
+    device_bytes: Option<u64>,
     zero_range_refused: AtomicBool,
     punch_hole_refused: AtomicBool,
 }
@@ -48,9 +55,21 @@ impl OpenFile {
         OpenFile {
             file,
             in_memory,
+            device_bytes: None,
             zero_range_refused: AtomicBool::new(false),
             punch_hole_refused: AtomicBool::new(false),
         }
+    }
+
+    /// A file that stands for a device of so many bytes.
+    pub(crate) fn of_device(file: File, in_memory: bool, bytes: u64) -> OpenFile {
+        OpenFile { device_bytes: Some(bytes), ..OpenFile::new(file, in_memory) }
+    }
+
+    /// Whether a file that stands for a device is shorter than that now. One that can't be asked is not believed.
+    pub(crate) fn is_cut(&self) -> bool {
+        let Some(bytes) = self.device_bytes else { return false };
+        !sys::size(self.file.as_fd()).is_ok_and(|size| size >= bytes)
     }
 
     /// The ways in which the file system may zero a range, best first, and whether it refused.
@@ -206,6 +225,11 @@ impl Operation {
         }
     }
 
+    /// Whether it may write behind the end of a file.
+    pub(crate) fn may_extend(&self) -> bool {
+        matches!(self.work, Work::Write { .. } | Work::Zero { .. })
+    }
+
     /// Takes what came of the step. `None`: there is another step to make.
     pub(crate) fn advance(
         &mut self,
@@ -229,6 +253,8 @@ impl Operation {
             Work::Write { .. } if count == 0 => Some(Err(IoErrorKind::Medium)),
             Work::Read { into, .. } if self.done < into.len() as u64 => None,
             Work::Write { data, .. } if self.done < data.len() as u64 => None,
+            Work::Write { .. } if file.is_cut() => Some(Err(IoErrorKind::CutShort)),
+            Work::Zero { .. } if file.is_cut() => Some(Err(IoErrorKind::CutShort)),
             Work::Zero { len, zeros, .. } if !zeros.is_empty() && self.done < *len => {
                 (count == 0).then_some(Err(IoErrorKind::Medium))
             }

@@ -138,7 +138,9 @@ pub(super) fn check(set: Uuid, facts: &Superblock, devices: &[Found]) -> Result<
             || facts.role_of(number) == Some(Role::Journal)
     };
     let is_fresh = |found: &&Found| {
-        !is_cut_short(found) && is_named(found) && latest.saturating_sub(events(found)) <= EVENTS_BEHIND_MAX
+        !is_cut_short(found)
+            && is_named(found)
+            && latest.saturating_sub(events(found)) <= EVENTS_BEHIND_MAX
     };
     let all: Vec<&Found> = devices.iter().collect();
     let fresh: Vec<&Found> = devices.iter().filter(is_fresh).collect();

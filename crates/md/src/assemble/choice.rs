@@ -11,6 +11,7 @@ use super::stale::Accepted;
 use super::{agreement, apart};
 use crate::superblock::v1::DEVICES_MAX;
 use crate::superblock::{Features, Role, SECTOR, Uuid};
+use rt::DeviceRef;
 use stdx::ByteCount;
 
 /// How many events a member may be behind.
@@ -199,6 +200,14 @@ impl Choice {
     pub fn taking_part(&self) -> impl Iterator<Item = &Found> {
         let replacements = self.replacements.iter().map(|(_, found)| found);
         self.slots.iter().flatten().chain(replacements).chain(&self.spares).chain(&self.journal)
+    }
+
+    /// Puts another device in the place of each that takes part.
+    pub(crate) fn replace_devices(&mut self, with: impl Fn(&DeviceRef) -> DeviceRef) {
+        let replacements = self.replacements.iter_mut().map(|(_, found)| found);
+        let members = self.slots.iter_mut().flatten().chain(replacements);
+        let all = members.chain(&mut self.spares).chain(&mut self.journal);
+        all.for_each(|found| found.device = with(&found.device));
     }
 
     /// Who stands in a slot for reading: its member, or else the device that was to replace it.

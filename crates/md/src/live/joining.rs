@@ -10,6 +10,7 @@
 //!
 //! **Who goes** keeps its superblock, as with mdadm; the others' tables free its number.
 
+use super::fuse::Below;
 use super::keeper::Listed;
 use super::kept::Kept;
 use super::opening::area_of;
@@ -95,6 +96,8 @@ impl LiveArray {
             return Err(LiveError::NoRedundancy { set, level: self.array.level() });
         }
         self.refuse_known(&device)?;
+        let device = Below::over(&device, &self.fuse);
+        let found = found.map(|found| Found { device: Rc::clone(&device), ..found });
         if let Some(found) = found
             && let Some(slot) = self.can_come_back(&found)
         {

@@ -10,6 +10,7 @@
 //!
 //! **It is emptied** where something was made right past it: what it holds of the same place is older.
 
+use super::fuse::Below;
 use super::kept::{JournalState, KeptJournal};
 use super::{LiveArray, LiveError};
 use crate::array::Engine;
@@ -94,6 +95,7 @@ impl LiveArray {
             return cant("has chunks that are not whole pages of 4 KiB, which a journal keeps");
         }
         self.refuse_known(&device)?;
+        let device = Below::over(&device, &self.fuse);
         let template = self.keeper.template().ok_or_else(|| self.gone())?;
         let place = template.version().place(device.geometry().capacity);
         let small = || AssembleError::JournalSmall {

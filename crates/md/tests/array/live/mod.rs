@@ -18,6 +18,7 @@ use stdx::{ByteCount, Offset, Prng};
 mod apart;
 mod bad_blocks;
 mod bitmap;
+mod broken;
 mod contradiction;
 mod cut_short;
 mod forced;
