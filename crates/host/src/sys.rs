@@ -113,6 +113,14 @@ pub(crate) fn advise(file: BorrowedFd<'_>, advice: i32) -> Result<(), Errno> {
     }
 }
 
+/// Locks an open file for its description alone, without waiting: EWOULDBLOCK where another has it. Other than
+/// [`lock_for_writing`] this takes folders.
+pub(crate) fn flock(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: the call takes no memory.
+    let result = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    count(result as isize).map(drop)
+}
+
 /// Bytes of a file.
 pub(crate) fn size(file: BorrowedFd<'_>) -> Result<u64, Errno> {
     let mut found = MaybeUninit::<libc::stat>::uninit();
