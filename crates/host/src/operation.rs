@@ -15,11 +15,8 @@
 //!    it, and zeros would be a lie. It is no bad place of the medium: what is written there anew would make a file
 //!    with a hole of it, whose zeros nobody doubts. A [read up to the end](Operation::read_up_to_end), of a file that is
 //!    a file, is answered with what there is.
-//! 3. For the same reason a file that stands for a device [never grows](OpenFile::is_cut): a write behind the cut would
-//!    leave a hole before it. The size is asked before a write is begun, and again when it is done: between the two a
-//!    file may be cut, and the write extends it to less than it was. What slips through is a cut between the two that
-//!    the very last bytes of the device are written over: no call asks and writes in one. One `fstat` takes 0.1 to 0.2 µs.
-//!    Zeroing and discarding keep the size, and do nothing behind the end.
+//! 3. For the same reason a file that stands for a device must not become [longer](OpenFile::is_cut) than somebody left
+//!    it. Whoever begins a write asks for its size before. (Zeroing and discarding keep the size.)
 //! 4. A range is zeroed by the first of these that the file takes, and what it refuses is not tried
 //!    again on this file: `FALLOC_FL_ZERO_RANGE` (space stays allocated), `FALLOC_FL_PUNCH_HOLE`
 //!    (tmpfs; space is given back), writing zeros. A discard punches a hole, or does nothing.
@@ -253,8 +250,6 @@ impl Operation {
             Work::Write { .. } if count == 0 => Some(Err(IoErrorKind::Medium)),
             Work::Read { into, .. } if self.done < into.len() as u64 => None,
             Work::Write { data, .. } if self.done < data.len() as u64 => None,
-            Work::Write { .. } if file.is_cut() => Some(Err(IoErrorKind::CutShort)),
-            Work::Zero { .. } if file.is_cut() => Some(Err(IoErrorKind::CutShort)),
             Work::Zero { len, zeros, .. } if !zeros.is_empty() && self.done < *len => {
                 (count == 0).then_some(Err(IoErrorKind::Medium))
             }

@@ -417,33 +417,28 @@ pub(crate) fn error_of(errno: Errno) -> StreamError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Barrier;
 
-    /// What could break: two servers both find that nobody listens, and the second one removes the first one's socket,
-    /// or one that was bound and does not listen yet.
+    /// What could break: a server finds a socket where nobody listens, another one comes and listens there, and the
+    /// first removes the socket of that.
     #[test]
-    fn of_servers_that_take_over_a_dead_ones_socket_at_once_one_gets_it() {
-        const SERVERS: usize = 4;
+    fn nobody_takes_over_a_socket_while_another_has_the_folders_lock() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("socket");
         let address = Address::Unix(path.clone());
-        for round in 0..200 {
-            let _ = std::fs::remove_file(&path);
-            if round % 4 > 0 {
-                drop(UnixListener::bind(&path).expect("a dead server's socket"));
-            }
-            let start = Barrier::new(SERVERS);
-            let begin = || {
-                start.wait();
-                bind_unix_now(&path, &address)
-            };
-            let listening: Vec<UnixListener> = std::thread::scope(|scope| {
-                let servers: Vec<_> = (0..SERVERS).map(|_| scope.spawn(begin)).collect();
-                let ends = servers.into_iter().map(|server| server.join().expect("no panic"));
-                ends.filter_map(Result::ok).collect()
-            });
-            assert_eq!(listening.len(), 1, "round {round}");
-            UnixStream::connect(&path).expect("it is the one that is found");
-        }
+        drop(UnixListener::bind(&path).expect("a dead server's socket"));
+        let lock = lock_folder(&path).expect("nobody has it");
+        assert!(matches!(bind_unix_now(&path, &address), Err(ListenError::Left { .. })));
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| bind_unix_now(&path, &address));
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            // The one with the lock is done only now.
+            std::fs::remove_file(&path).expect("it is still there");
+            let _listener = UnixListener::bind(&path).expect("the path is free");
+            drop(lock);
+            let other = other.join().expect("no panic");
+            assert!(matches!(other, Err(ListenError::InUse(_))));
+            UnixStream::connect(&path).expect("the first one is found");
+        });
+        drop(bind_unix_now(&path, &address).expect("taken over from the one that ended"));
     }
 }

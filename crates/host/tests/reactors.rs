@@ -310,12 +310,13 @@ fn a_file_that_was_cut_is_not_made_longer_again_by_a_write() {
                 FileDevice::create(&world.runtime.host(), &path, ByteCount::mib(1), options);
             let Ok(device) = created else { continue };
             let file = std::fs::File::options().write(true).open(&path).expect("opens");
-            let (device, its_path) = (Rc::new(device), path.clone());
+            let (device, its_path, rt) = (Rc::new(device), path.clone(), world.runtime.rt());
             world.run(async move {
                 let data = || Buf::copy_of(&[9; PAGE]);
                 let write = |at: u64| device.submit(Request::write(Offset(at), data()));
                 write(0).await.expect("whole");
                 file.set_len(256 * KIB).expect("cut");
+                rt.yield_now().await;
                 // In the midst of what is gone, at the very end, and before the cut.
                 for at in [512 * KIB, MIB - PAGE as u64, 0] {
                     let kind = write(at).await.map_err(|error| error.kind).expect_err("cut");
