@@ -6,7 +6,8 @@
 //! now. One that left in the midst of a reshape does not fit: the reshape moved everything, and no bit tells. Else it is a spare, as a new device is, and is rebuilt whole.
 //!
 //! **A spare** gets a superblock as those of the others, with a number that nobody has, an empty bad-block log,
-//! and a copy of the bitmap.
+//! and a copy of the bitmap. The superblock comes first: whoever is cut off after it finds a spare of the set, and adds
+//! it again.
 //!
 //! **Who goes** keeps its superblock, as with mdadm; the others' tables free its number.
 
@@ -125,9 +126,10 @@ impl LiveArray {
                 |(from, bytes): (u64, Vec<u8>)| (i64::from(place) + (from / SECTOR) as i64, bytes);
             pieces.extend(intent.whole(block).into_iter().map(page));
         }
+        // From here on it is not what it was.
+        self.write_to(&device, at, superblock.encode()).await?;
         for (sectors, bytes) in pieces {
             let at = Offset(at.bytes().saturating_add_signed(sectors * SECTOR as i64));
-            // From here on it is not what it was.
             self.write_to(&device, at, bytes).await?;
         }
         self.wipe_others(&device, at).await?;

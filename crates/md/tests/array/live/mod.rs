@@ -22,6 +22,7 @@ mod broken;
 mod contradiction;
 mod cut_short;
 mod forced;
+mod joined_early;
 mod journal;
 mod life;
 mod power;
