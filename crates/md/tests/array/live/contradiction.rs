@@ -109,13 +109,16 @@ fn of_two_superblocks_that_contradict_each_other_both_are_named_with_what_they_s
     done.expect("all is done");
 }
 
+/// Whether a set takes it, and what the odd one says.
+type Step = (bool, fn(&mut SuperblockV1));
+
 #[test]
 fn a_step_that_was_cut_off_is_no_contradiction_and_one_that_no_set_takes_is() {
     let runtime = crate::rig::runtime();
     let rt = runtime.handle();
     let done = runtime.block_on(async move {
         // The odd one is one event further: superblocks were being written one after another.
-        let steps: [(bool, fn(&mut SuperblockV1)); 8] = [
+        let steps: [Step; 8] = [
             (true, |_| {}),
             (true, |sb| sb.features = sb.features.with(Features::BITMAP, false)),
             (true, |sb| {
