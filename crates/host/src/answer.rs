@@ -54,6 +54,8 @@ impl Answer {
 /// Answers of operations that are done already. See the [module](self).
 #[derive(Default)]
 pub(crate) struct AtOnce {
+    /// How often the outside was looked at.
+    looks: Cell<u64>,
     given: Cell<u32>,
     owed: RefCell<Vec<(IoCompletion, IoResult)>>,
 }
@@ -70,8 +72,14 @@ impl AtOnce {
         future
     }
 
+    /// How often the outside was looked at: what was seen since the last time is held for what is there now.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.get()
+    }
+
     /// Gives the answers that are owed. Returns whether there were any.
     pub(crate) fn settle(&self) -> bool {
+        self.looks.set(self.looks.get() + 1);
         self.given.set(0);
         if self.owed.borrow().is_empty() {
             return false;

@@ -16,6 +16,14 @@
 //! they are to be written, so that a mounted one is refused. Whether something is worth keeping on it
 //! is for [`probe`](crate::probe) to say and for the caller to heed.
 //!
+//! **A file that was cut** meanwhile fails what reads the part that is gone, and every write: one behind the cut would
+//! make a file with a hole of it, whose zeros nobody doubts. Whoever serves a file, or measures on one, has the same rule
+//! as a RAID set's member: a device does not become shorter. So its size is asked before a write (`fstat`), once for all
+//! writes between two looks of the executor at the outside: asked for each, it would be half as much again as a
+//! cached write of 4 KiB on a virtual machine where system calls are dear, and in no case would it be exact, because no
+//! call asks and writes in one. What is written in the same turn in which a file is cut, and extends it, is found by the
+//! next write; where it extends it to its full length, by nobody.
+//!
 //! What it does not do: grow, or heed priorities.
 
 use crate::answer::What;
@@ -28,6 +36,7 @@ use rt::{
     BufMut, Device, Extent, ExtentKind, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture,
     Op, Request, SgList,
 };
+use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
@@ -138,6 +147,8 @@ pub struct FileDevice {
     /// Of memory; `None` for buffered I/O.
     alignment: Option<Alignment>,
     read_only: bool,
+    /// The turn of the executor in which it was seen to be as long as it should be.
+    whole_at: Cell<Option<u64>>,
 }
 
 impl FileDevice {
@@ -267,16 +278,31 @@ impl FileDevice {
         };
         Ok(FileDevice {
             host: host.clone(),
-            file: Arc::new(OpenFile::new(file, in_memory)),
+            file: Arc::new(match is_block_device {
+                true => OpenFile::new(file, in_memory),
+                false => OpenFile::of_device(file, in_memory, geometry.capacity.bytes()),
+            }),
             name: path.display().to_string().into(),
             geometry,
             alignment,
             read_only: options.read_only,
+            whole_at: Cell::new(None),
         })
     }
 }
 
 impl FileDevice {
+    /// Whether somebody cut the file, as of this turn of the executor.
+    fn is_cut(&self) -> bool {
+        let looks = Some(self.host.at_once().looks());
+        if self.whole_at.get() == looks {
+            return false;
+        }
+        let is_cut = self.file.is_cut();
+        self.whole_at.set(looks.filter(|_| !is_cut));
+        is_cut
+    }
+
     /// Keeps writers off for as long as this device, opened for reading, lives; false where there is one already.
     pub fn keep_writers_off(&self) -> bool {
         lock::take_shared(self.file.file.as_fd())
@@ -322,6 +348,9 @@ impl Device for FileDevice {
             Op::Discard(len) => Operation::discard(at, len.bytes()),
             Op::WriteZeroes(len) => Operation::zero(at, len.bytes()),
         };
+        if operation.may_extend() && self.is_cut() {
+            return IoFuture::ready(what.result(Err(IoErrorKind::CutShort)));
+        }
         self.host.start(&self.file, operation, what)
     }
 

@@ -15,7 +15,9 @@
 //!    it, and zeros would be a lie. It is no bad place of the medium: what is written there anew would make a file
 //!    with a hole of it, whose zeros nobody doubts. A [read up to the end](Operation::read_up_to_end), of a file that is
 //!    a file, is answered with what there is.
-//! 3. A range is zeroed by the first of these that the file takes, and what it refuses is not tried
+//! 3. For the same reason a file that stands for a device must not become [longer](OpenFile::is_cut) than somebody left
+//!    it. Whoever begins a write asks for its size before. (Zeroing and discarding keep the size.)
+//! 4. A range is zeroed by the first of these that the file takes, and what it refuses is not tried
 //!    again on this file: `FALLOC_FL_ZERO_RANGE` (space stays allocated), `FALLOC_FL_PUNCH_HOLE`
 //!    (tmpfs; space is given back), writing zeros. A discard punches a hole, or does nothing.
 
@@ -39,6 +41,8 @@ pub(crate) struct OpenFile {
     pub(crate) file: File,
     /// Whether the file lives in memory, so that its I/O is a copy and never waits.
     pub(crate) in_memory: bool,
+    /// The bytes of the device that it stands for; none where it is a file as files are, or a block device.
+    device_bytes: Option<u64>,
     zero_range_refused: AtomicBool,
     punch_hole_refused: AtomicBool,
 }
@@ -48,9 +52,21 @@ impl OpenFile {
         OpenFile {
             file,
             in_memory,
+            device_bytes: None,
             zero_range_refused: AtomicBool::new(false),
             punch_hole_refused: AtomicBool::new(false),
         }
+    }
+
+    /// A file that stands for a device of so many bytes.
+    pub(crate) fn of_device(file: File, in_memory: bool, bytes: u64) -> OpenFile {
+        OpenFile { device_bytes: Some(bytes), ..OpenFile::new(file, in_memory) }
+    }
+
+    /// Whether a file that stands for a device is shorter than that now. One that can't be asked is not believed.
+    pub(crate) fn is_cut(&self) -> bool {
+        let Some(bytes) = self.device_bytes else { return false };
+        !sys::size(self.file.as_fd()).is_ok_and(|size| size >= bytes)
     }
 
     /// The ways in which the file system may zero a range, best first, and whether it refused.
@@ -204,6 +220,11 @@ impl Operation {
                 Step::Write { pieces, at, durable: false }
             }
         }
+    }
+
+    /// Whether it may write behind the end of a file.
+    pub(crate) fn may_extend(&self) -> bool {
+        matches!(self.work, Work::Write { .. } | Work::Zero { .. })
     }
 
     /// Takes what came of the step. `None`: there is another step to make.

@@ -3,7 +3,7 @@
 //! [`HostRuntime::new`] makes one for the calling thread. Files and block devices are opened against
 //! its [`Host`] and belong to that thread from then on.
 
-use crate::answer::{Answer, What};
+use crate::answer::{Answer, AtOnce, What};
 use crate::blocking::BlockingReactor;
 use crate::clock::Clock;
 use crate::operation::{OpenFile, Operation};
@@ -148,6 +148,14 @@ pub(crate) enum Driver {
 }
 
 impl Host {
+    pub(crate) fn at_once(&self) -> &AtOnce {
+        match &self.0 {
+            Driver::Uring(reactor) => &reactor.at_once,
+            Driver::Threads(reactor) => &reactor.at_once,
+            Driver::Blocking(reactor) => &reactor.at_once,
+        }
+    }
+
     /// Which reactor it is; never [`ReactorKind::Auto`].
     pub fn kind(&self) -> ReactorKind {
         match self.0 {
@@ -182,11 +190,7 @@ impl Host {
         }
         if file.in_memory && at_once {
             let result = what.result(operation.run(file));
-            return match &self.0 {
-                Driver::Uring(reactor) => reactor.at_once.answer(result),
-                Driver::Threads(reactor) => reactor.at_once.answer(result),
-                Driver::Blocking(reactor) => reactor.at_once.answer(result),
-            };
+            return self.at_once().answer(result);
         }
         let (completion, future) = IoFuture::pending();
         let answer = Answer { completion, what };

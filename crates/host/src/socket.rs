@@ -8,7 +8,11 @@
 //!
 //! **A unix socket's path** belongs to the listener: it is made by binding and removed when the listener is
 //! dropped, if it is still that socket. A path where somebody listens is refused; one that a dead server
-//! left (nobody accepts) is taken over; anything but a socket is refused.
+//! left (nobody accepts) is taken over; anything but a socket is refused. To ask who listens, to remove what a dead one
+//! left and to listen is more than one call, and between two of them another server may have come, or may have bound
+//! its socket and not listened yet. So whoever listens has the lock of the path's *folder* meanwhile (`flock`, which
+//! folders take too, and which leaves nothing behind). Where a folder has none (some network file systems, one that may
+//! not be read), nothing is taken over there: the path is free, or somebody removes it by hand.
 //!
 //! **Descriptors** are those of the process: sockets are not for threads with
 //! [tables of their own](crate::HostTree::open_alone).
@@ -20,10 +24,11 @@ use crate::runtime::{Driver, Host};
 use crate::sys::{self, Errno};
 use rt::{BufMut, Listener, SgList, Stream, StreamError, StreamFuture, StreamRef};
 use std::fmt;
+use std::fs::File;
 use std::io::{self, IoSlice};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -95,6 +100,17 @@ pub enum ListenError {
     /// The blocking reactor waits for each call in turn.
     #[error("{0}: the blocking reactor has no sockets; take uring or threads")]
     Blocking(Address),
+    /// A dead server's socket, and no lock against others who would take it over.
+    #[error(
+        "listening on {address}: a server that ended left its socket, and the folder can't be locked ({error}): remove the socket, or choose another folder"
+    )]
+    Left {
+        /// Which.
+        address: Address,
+        /// Why there is no lock.
+        #[source]
+        error: io::Error,
+    },
     /// Another error of the operating system.
     #[error("{doing} {address}: {error}")]
     Os {
@@ -173,6 +189,8 @@ fn bind_unix(path: &Path, address: &Address) -> Result<UnixListener, ListenError
 
 fn bind_unix_now(path: &Path, address: &Address) -> Result<UnixListener, ListenError> {
     let os = |error| ListenError::Os { doing: "listening on", address: address.clone(), error };
+    // Held until this has ended: see the head of this file.
+    let lock = lock_folder(path);
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
         other => return other.map_err(os),
@@ -191,8 +209,26 @@ fn bind_unix_now(path: &Path, address: &Address) -> Result<UnixListener, ListenE
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
         _ => return Err(ListenError::InUse(address.clone())),
     }
+    if let Err(errno) = &lock {
+        let error = io::Error::from_raw_os_error(errno.0);
+        return Err(ListenError::Left { address: address.clone(), error });
+    }
     std::fs::remove_file(path).map_err(os)?;
     UnixListener::bind(path).map_err(os)
+}
+
+/// Locks the folder of a path, as long as what comes back lives. Everybody who may read a folder can lock it, so it is
+/// not waited for without end.
+fn lock_folder(path: &Path) -> Result<File, Errno> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let opened = File::options()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY)
+        .open(folder.unwrap_or(Path::new(".")));
+    let folder = opened.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
+    let is_held = |end: &Result<(), Errno>| matches!(end, Err(Errno(libc::EWOULDBLOCK)));
+    while_held(|| sys::flock(folder.as_fd()), is_held)?;
+    Ok(folder)
 }
 
 impl Drop for SocketListener {
@@ -375,5 +411,34 @@ pub(crate) fn error_of(errno: Errno) -> StreamError {
         libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN | libc::ETIMEDOUT => StreamError::Gone,
         libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM => StreamError::NoResources,
         other => StreamError::Os(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What could break: a server finds a socket where nobody listens, another one comes and listens there, and the
+    /// first removes the socket of that.
+    #[test]
+    fn nobody_takes_over_a_socket_while_another_has_the_folders_lock() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("socket");
+        let address = Address::Unix(path.clone());
+        drop(UnixListener::bind(&path).expect("a dead server's socket"));
+        let lock = lock_folder(&path).expect("nobody has it");
+        assert!(matches!(bind_unix_now(&path, &address), Err(ListenError::Left { .. })));
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| bind_unix_now(&path, &address));
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            // The one with the lock is done only now.
+            std::fs::remove_file(&path).expect("it is still there");
+            let _listener = UnixListener::bind(&path).expect("the path is free");
+            drop(lock);
+            let other = other.join().expect("no panic");
+            assert!(matches!(other, Err(ListenError::InUse(_))));
+            UnixStream::connect(&path).expect("the first one is found");
+        });
+        drop(bind_unix_now(&path, &address).expect("taken over from the one that ended"));
     }
 }

@@ -113,6 +113,23 @@ pub(crate) fn advise(file: BorrowedFd<'_>, advice: i32) -> Result<(), Errno> {
     }
 }
 
+/// Locks an open file for its description alone, without waiting: EWOULDBLOCK where another has it. Other than
+/// [`lock_for_writing`] this takes folders.
+pub(crate) fn flock(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: the call takes no memory.
+    let result = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    count(result as isize).map(drop)
+}
+
+/// Bytes of a file.
+pub(crate) fn size(file: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let mut found = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the pointer is to memory of that size, which is ours for the call.
+    count(unsafe { libc::fstat(file.as_raw_fd(), found.as_mut_ptr()) } as isize)?;
+    // SAFETY: the call succeeded, so it has filled it.
+    Ok(unsafe { found.assume_init() }.st_size.cast_unsigned())
+}
+
 /// `fallocate` with these flags.
 pub(crate) fn fallocate(file: BorrowedFd<'_>, mode: i32, at: u64, len: u64) -> Result<(), Errno> {
     // SAFETY: the call takes no memory.

@@ -300,6 +300,44 @@ fn large_work_goes_to_other_threads_and_its_processor_time_counts() {
     });
 }
 
+/// A write behind the cut used to make the file longer again: what lay between was a hole, and was read as zeros.
+#[test]
+fn a_file_that_was_cut_is_not_made_longer_again_by_a_write() {
+    everywhere(|world| {
+        for options in [BUFFERED, DIRECT] {
+            let path = world.path("cut");
+            let created =
+                FileDevice::create(&world.runtime.host(), &path, ByteCount::mib(1), options);
+            let Ok(device) = created else { continue };
+            let file = std::fs::File::options().write(true).open(&path).expect("opens");
+            let (device, its_path, rt) = (Rc::new(device), path.clone(), world.runtime.rt());
+            world.run(async move {
+                let data = || Buf::copy_of(&[9; PAGE]);
+                let write = |at: u64| device.submit(Request::write(Offset(at), data()));
+                write(0).await.expect("whole");
+                file.set_len(256 * KIB).expect("cut");
+                rt.yield_now().await;
+                // In the midst of what is gone, at the very end, and before the cut.
+                for at in [512 * KIB, MIB - PAGE as u64, 0] {
+                    let kind = write(at).await.map_err(|error| error.kind).expect_err("cut");
+                    assert_eq!(kind, IoErrorKind::CutShort);
+                    let zeroed = Request::write_zeroes(Offset(at), ByteCount(PAGE as u64));
+                    let kind = device.submit(zeroed).await.map_err(|error| error.kind);
+                    assert_eq!(kind.expect_err("cut"), IoErrorKind::CutShort);
+                    let size = std::fs::metadata(&its_path).expect("is there").len();
+                    assert_eq!(size, 256 * KIB);
+                }
+                let kept = device.submit(Request::read(Offset(0), ByteCount(PAGE as u64))).await;
+                assert_eq!(kept.expect("it is there").to_vec(), vec![9; PAGE]);
+                // One that became longer is whole.
+                file.set_len(2 * MIB).expect("longer");
+                write(512 * KIB).await.expect("whole again");
+            });
+            std::fs::remove_file(&path).expect("goes");
+        }
+    });
+}
+
 #[test]
 fn a_file_that_was_cut_is_an_error_and_not_zeros() {
     everywhere(|world| {

@@ -152,11 +152,14 @@ impl Array {
     /// Adds a spare, which a [rebuild](Array::rebuild) takes.
     ///
     /// # Errors
-    /// Where it is too small.
+    /// Where it is too small, or there are too many.
     pub fn add_spare(&self, device: DeviceRef) -> Result<(), SpecError> {
         self.check_size(&device)?;
-        self.set.members.add_spare(device);
-        Ok(())
+        let name = device.name();
+        match self.set.members.add_spare(device) {
+            true => Ok(()),
+            false => Err(SpecError::TooManySpares { name: name.to_string() }),
+        }
     }
 
     /// Gives a working member a replacement, which [`Array::copy_to_replacement`] fills.

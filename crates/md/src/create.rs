@@ -12,7 +12,7 @@
 //! `add_internal_bitmap1`). Other than mdadm's, a new RAID 5 has no spare that is rebuilt: its parity is
 //! resynchronised.
 
-use crate::spec::Level;
+use crate::spec::{Level, MEMBERS_MAX};
 use crate::superblock::bitmap::{BitmapSuperblock, Bits, chunk_for, sync_sectors};
 use crate::superblock::journal::{BLOCK_BYTES, MetaBlock, seed};
 use crate::superblock::place::Version;
@@ -111,6 +111,8 @@ pub enum CreateError {
     PplVersion,
     #[error("{given} devices: a superblock lists {DEVICES_MAX} at the most")]
     TooMany { given: usize },
+    #[error("{given} members: a set has {MEMBERS_MAX} at the most; nest sets instead")]
+    TooManySlots { given: usize },
     #[error("no device is there: give at least one that is not 'missing'")]
     Nobody,
     #[error("device {index} has {capacity}, too little for metadata and a chunk: use a larger one")]
@@ -282,6 +284,9 @@ impl NewArray {
         }
         if devices.len() > DEVICES_MAX {
             return Err(CreateError::TooMany { given: devices.len() });
+        }
+        if self.slots > MEMBERS_MAX {
+            return Err(CreateError::TooManySlots { given: self.slots });
         }
         let missing = devices.iter().take(self.slots).filter(|device| device.is_none()).count();
         // With all redundancy missing there is no parity that could be wrong.

@@ -26,6 +26,7 @@
 
 use crate::loss::{Cause, Loss, Losses};
 use crate::ranges::RangeSet;
+use crate::superblock::v1::DEVICES_MAX;
 use crate::together::all;
 use rt::sync::Notify;
 use rt::{DeviceRef, IoError, IoErrorKind, IoFuture, Op, OpKind, Priority, Request, SgList};
@@ -35,8 +36,9 @@ use std::ops::Range;
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 
-/// So many spares are kept. More than an array's slots help nobody.
-pub const SPARES_MAX: usize = 64;
+/// So many spares are kept: as many devices as a superblock can list, so that every set that can be written down can
+/// be opened.
+pub const SPARES_MAX: usize = DEVICES_MAX;
 
 /// What a device is to an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -590,11 +592,15 @@ impl Members {
         }
     }
 
-    pub(crate) fn add_spare(&self, device: DeviceRef) {
+    /// False where there are as many as are [kept](SPARES_MAX).
+    pub(crate) fn add_spare(&self, device: DeviceRef) -> bool {
         let mut spares = self.spares.borrow_mut();
-        assert!(spares.len() < SPARES_MAX, "an array keeps {SPARES_MAX} spares at the most");
-        spares.push(device);
-        self.wake_watchers();
+        let has_place = spares.len() < SPARES_MAX;
+        if has_place {
+            spares.push(device);
+            self.wake_watchers();
+        }
+        has_place
     }
 
     /// Puts the first spare into a failed or missing slot, to be rebuilt. True where the slot is

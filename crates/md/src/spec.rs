@@ -7,6 +7,7 @@
 use crate::layout::mirrored::MirroredMap;
 use crate::layout::parity::ParityMap;
 use crate::layout::striped::StripedMap;
+use crate::member::SPARES_MAX;
 use rt::{DeviceRef, Geometry};
 use std::fmt;
 use std::str::FromStr;
@@ -382,6 +383,8 @@ pub enum SpecError {
     MemberTooSmall { slot: usize, name: String, capacity: ByteCount, needed: ByteCount },
     #[error("the spare {name} has {capacity}, and a member needs {needed}: use a larger one")]
     SpareTooSmall { name: String, capacity: ByteCount, needed: ByteCount },
+    #[error("the spare {name}: an array has {SPARES_MAX} at the most; remove one first")]
+    TooManySpares { name: String },
     #[error(
         "{disks} members with {near} near and {far} far copies, which would fall on one another: make the members a multiple of {near}"
     )]

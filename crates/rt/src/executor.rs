@@ -15,6 +15,7 @@
 //! **A stall.** When no task is ready, no timer armed and nothing under way outside, the future can
 //! never finish: `block_on` returns [`Stalled`].
 
+use crate::guarded::{Panicked, catching_panics};
 use crate::reactor::{ComputePlan, Parked, Reactor, Unpark, Work};
 use crate::timers::{TimerKey, Timers};
 use async_task::Runnable;
@@ -47,7 +48,10 @@ pub struct Runtime {
 
 /// An engine's handle to its executor: time, sleep, spawn, compute. Cheap to clone.
 #[derive(Clone)]
-pub struct Rt(Rc<Inner>);
+pub struct Rt(Rc<Inner>, Option<Watch>);
+
+/// What tasks are called, and who hears of one that panicked. See [`Rt::watched`].
+type Watch = (Rc<str>, Rc<dyn Fn(Panicked)>);
 
 struct Inner {
     reactor: Rc<dyn Reactor>,
@@ -95,17 +99,20 @@ impl Runtime {
     pub fn new(reactor: Rc<dyn Reactor>) -> Runtime {
         let unpark = reactor.unparker();
         Runtime {
-            rt: Rt(Rc::new(Inner {
-                reactor,
-                queue: Arc::new(Queue {
-                    ready: Mutex::default(),
-                    parked: AtomicBool::new(false),
-                    unpark,
+            rt: Rt(
+                Rc::new(Inner {
+                    reactor,
+                    queue: Arc::new(Queue {
+                        ready: Mutex::default(),
+                        parked: AtomicBool::new(false),
+                        unpark,
+                    }),
+                    timers: RefCell::default(),
+                    tasks: RefCell::default(),
+                    shut_down: Cell::new(false),
                 }),
-                timers: RefCell::default(),
-                tasks: RefCell::default(),
-                shut_down: Cell::new(false),
-            })),
+                None,
+            ),
         }
     }
 
@@ -215,8 +222,34 @@ impl Rt {
         self.0.reactor.processor_time()
     }
 
+    /// The same executor for an engine of which each task may end by a panic, and nothing outside it with it: `watch`
+    /// hears of each. The module [`guarded`](crate::guarded) says what that leaves behind, and what `watch` has to see
+    /// to. Who waits for a task that ended so waits for ever, so engines detach theirs.
+    #[must_use]
+    pub fn watched(&self, task: &str, watch: impl Fn(Panicked) + 'static) -> Rt {
+        Rt(Rc::clone(&self.0), Some((task.into(), Rc::new(watch))))
+    }
+
     /// Starts a task. Dropping the [`Task`] cancels it; [`Task::detach`] lets it run on its own.
     pub fn spawn<F>(&self, future: F) -> Task<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let Some((task, watch)) = self.1.clone() else { return self.spawn_bare(future) };
+        let future = Box::pin(future);
+        self.spawn_bare(async move {
+            match catching_panics(task, future).await {
+                Ok(output) => output,
+                Err(panicked) => {
+                    watch(panicked);
+                    std::future::pending().await
+                }
+            }
+        })
+    }
+
+    fn spawn_bare<F>(&self, future: F) -> Task<F::Output>
     where
         F: Future + 'static,
         F::Output: 'static,

@@ -4,16 +4,18 @@
 //! the others say of themselves: a device that was failed can't know it. One event behind is fresh: md
 //! writes the superblocks one after another, and may be stopped between two.
 
-use super::apart;
 use super::error::AssembleError;
 use super::facts::Superblock;
 use super::found::Found;
 use super::stale::Accepted;
+use super::{agreement, apart};
+use crate::superblock::v1::DEVICES_MAX;
 use crate::superblock::{Features, Role, SECTOR, Uuid};
+use rt::DeviceRef;
 use stdx::ByteCount;
 
 /// How many events a member may be behind.
-const EVENTS_BEHIND_MAX: u64 = 1;
+pub(super) const EVENTS_BEHIND_MAX: u64 = 1;
 
 /// Why a device takes no part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +62,7 @@ pub struct Choice {
 
 /// Whether a device ends before what the set uses of it does. Its superblock is whole, its data is not. What lies
 /// behind the used size may be missing. Data of superblock 0.90 ends where the superblock lies.
-fn is_cut_short(found: &Found) -> bool {
+pub(super) fn is_cut_short(found: &Found) -> bool {
     let (start, sectors, end) = match &found.superblock {
         Superblock::V1(sb) => {
             // A journal is a ring of its own size; linear and RAID 0 use all that each member has.
@@ -78,8 +80,8 @@ impl Choice {
     /// Chooses among the devices of one set.
     ///
     /// # Errors
-    /// Where none of them holds a slot, two hold the same, or two went on without each other and nothing tells whose
-    /// content counts.
+    /// Where none of them holds a slot, two hold the same, superblocks contradict each other, or two went on without
+    /// each other and nothing tells whose content counts.
     pub fn of(set: Uuid, devices: Vec<Found>) -> Result<Choice, AssembleError> {
         let holds_slot =
             |found: &&Found| matches!(found.superblock.role(), Some(Role::Slot(_) | Role::Journal));
@@ -90,8 +92,10 @@ impl Choice {
             let number = found.superblock.device_number();
             (!is_cut_short(found), found.superblock.events(), std::cmp::Reverse(number))
         });
-        let facts = best.ok_or(AssembleError::NoMembers { set })?.superblock.clone();
+        let mut facts = best.ok_or(AssembleError::NoMembers { set })?.superblock.clone();
         apart::refuse_equal(set, &facts, &devices)?;
+        agreement::check(set, &facts, &devices)?;
+        facts.heed_resync(devices.iter().filter(holds_slot));
         // During a reshape that takes slots away, more are in use than the superblock counts.
         let before = facts.reshape().map_or(0, |reshape| reshape.slots_before);
         let mut choice = Choice {
@@ -107,7 +111,40 @@ impl Choice {
         for found in devices {
             choice.place(found)?;
         }
+        choice.number_spares();
         Ok(choice)
+    }
+
+    /// A spare that bears the number of another device gets one that is free, in memory, so that no table says of two
+    /// devices in one word what they are. (It was away while its number was given to another.) One for which none is
+    /// free is left out. Linux refuses such a device until mdadm has given it another number.
+    fn number_spares(&mut self) {
+        let numbers = self.taking_part().map(|found| found.superblock.device_number());
+        let mut left: Vec<u32> = numbers.collect();
+        let mut kept = Vec::new();
+        for mut spare in std::mem::take(&mut self.spares) {
+            let own = spare.superblock.device_number();
+            let is_taken = left.iter().filter(|number| **number == own).count() > 1;
+            if let Superblock::V1(superblock) = &mut spare.superblock
+                && is_taken
+            {
+                let unused = |number: &u32| {
+                    let role = self.facts.role_of(*number);
+                    !left.contains(number) && matches!(role, Some(Role::Spare) | None)
+                };
+                let Some(free) = (0..DEVICES_MAX as u32).find(unused) else {
+                    self.left_out.push(LeftOut { found: spare, why: Why::Removed });
+                    continue;
+                };
+                superblock.device_number = free;
+                // The other one keeps it.
+                if let Some(taken) = left.iter_mut().find(|number| **number == own) {
+                    *taken = free;
+                }
+            }
+            kept.push(spare);
+        }
+        self.spares = kept;
     }
 
     fn place(&mut self, found: Found) -> Result<(), AssembleError> {
@@ -163,6 +200,14 @@ impl Choice {
     pub fn taking_part(&self) -> impl Iterator<Item = &Found> {
         let replacements = self.replacements.iter().map(|(_, found)| found);
         self.slots.iter().flatten().chain(replacements).chain(&self.spares).chain(&self.journal)
+    }
+
+    /// Puts another device in the place of each that takes part.
+    pub(crate) fn replace_devices(&mut self, with: impl Fn(&DeviceRef) -> DeviceRef) {
+        let replacements = self.replacements.iter_mut().map(|(_, found)| found);
+        let members = self.slots.iter_mut().flatten().chain(replacements);
+        let all = members.chain(&mut self.spares).chain(&mut self.journal);
+        all.for_each(|found| found.device = with(&found.device));
     }
 
     /// Who stands in a slot for reading: its member, or else the device that was to replace it.

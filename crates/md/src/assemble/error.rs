@@ -20,10 +20,28 @@ pub enum AssembleError {
     NoMembers { set: Uuid },
     #[error("{first} and {second} both say that they are slot {slot} of set {set}: leave one out")]
     SameSlot { set: Uuid, slot: usize, first: String, second: String },
+    #[error("set {set}: {}", told_contradiction(fact, odd, most, said, *is_majority))]
+    Contradiction {
+        set: Uuid,
+        /// What they say different things of.
+        fact: &'static str,
+        /// What the fewer say, with their names.
+        odd: Vec<(String, Vec<String>)>,
+        /// Those that most others agree with, or the one side of two.
+        most: Vec<String>,
+        /// What they say.
+        said: String,
+        /// Whether they are more than half of all.
+        is_majority: bool,
+    },
     #[error("{device}: level {name} is not supported: linear, 0, 1, 10, 4, 5 and 6 are")]
     Level { device: String, name: String },
     #[error("set {set}: {what} is not supported")]
     Unsupported { set: Uuid, what: &'static str },
+    #[error(
+        "{device}: its write-intent bitmap would reach into the superblock or the data: leave the device out"
+    )]
+    BitmapSpace { device: String },
     #[error("{device}: the space of its partial parity log {what}")]
     LogSpace { device: String, what: &'static str },
     #[error(
@@ -123,6 +141,34 @@ fn told_few(level: Level, covered: usize, behind: &[Behind], force_helps: bool) 
         false => "bring the missing ones back",
     };
     format!("{without}{there}: {mend}")
+}
+
+/// Who contradicts whom, of what, and the mend.
+fn told_contradiction(
+    fact: &str,
+    odd: &[(String, Vec<String>)],
+    most: &[String],
+    said: &str,
+    is_majority: bool,
+) -> String {
+    let say = |said: &str, names: &[String]| {
+        let verb = if names.len() == 1 { "says" } else { "say" };
+        format!("{} {verb} {said}", names.join(", "))
+    };
+    let others: Vec<String> = odd.iter().map(|(said, names)| say(said, names)).collect();
+    let (others, most_say) = (others.join("; "), say(said, most));
+    if is_majority {
+        return format!(
+            "superblocks contradict each other about the {fact}: {others}, while {most_say}: leave the odd one out, with {}, and add it again as a new device",
+            alone(most)
+        );
+    }
+    let sides = odd.iter().map(|(_, names)| alone(names));
+    let sides: Vec<String> = std::iter::once(alone(most)).chain(sides).collect();
+    format!(
+        "superblocks contradict each other about the {fact}: {most_say}; {others}: nothing tells which is right, so open one side alone, with {}",
+        sides.join(" or with ")
+    )
 }
 
 /// How a command is told to take these devices alone.

@@ -138,6 +138,11 @@ pub async fn bitmap(found: &Found) -> Result<Option<(BitmapSuperblock, Bits)>, A
             what: "a bitmap that says it is another set's",
         });
     }
+    if let Superblock::V1(sb) = &found.superblock
+        && !sb.is_beside(from_superblock, superblock.total_bytes().div_ceil(SECTOR))
+    {
+        return Err(AssembleError::BitmapSpace { device: name });
+    }
     let at = at + ByteCount(bitmap::SUPERBLOCK_BYTES as u64);
     let behind = read(&found.device, at, superblock.bits().div_ceil(8), "the bitmap").await?;
     let bits =

@@ -11,7 +11,7 @@
 //!    wrong is an error that names the device, unless a whole one lies elsewhere.
 //! 2. [`Choice::of`] groups by the set's UUID and takes the roles from the member with the most events, as md
 //!    does: who is more than one event behind is stale, and who is listed there as faulty or not at all is
-//!    left out. A slot that two devices claim is refused, and so are halves that went on without each other (`apart`)
+//!    left out. Superblocks that contradict each other are refused (`agreement`), so is a slot that two devices claim, and so are halves that went on without each other (`apart`)
 //!    and have as many events. Where too few are left, those that are behind are taken back by force (`stale`).
 //! 3. [`OpenArray::open`] makes a view (`view`) of each member (its data area; bad blocks answer with a medium
 //!    error; what the engine writes stays in memory) and puts an [`Array`](crate::Array) over them, or two
@@ -22,6 +22,7 @@
 //! journal and a member (unless forced), reshapes whose critical section lies in a backup file, level changes under way, RAID 0 of several zones that does not say
 //! which rule it follows (unless it is told).
 
+mod agreement;
 mod apart;
 mod choice;
 mod error;
@@ -34,6 +35,7 @@ mod reshape;
 mod stale;
 mod view;
 
+pub(crate) use agreement::is_same_shape;
 pub use choice::{Choice, LeftOut, Why};
 pub use error::{AssembleError, Behind};
 pub use facts::{ReshapeFacts, Superblock, level_of};

@@ -20,6 +20,7 @@
 //! A set in a reshape has two geometries; whether enough are there is asked of each when it is opened, and nobody is
 //! taken back.
 
+use super::agreement::is_same_shape;
 use super::choice::{Choice, Why};
 use super::error::{AssembleError, Behind};
 use super::facts::{Superblock, level_of};
@@ -100,11 +101,8 @@ impl Choice {
     fn slot_to_take(&self, found: &Found, why: Why) -> Option<usize> {
         let (own, facts) = (&found.superblock, &self.facts);
         let slot = own.role()?.slot()?;
-        let shape = |one: &Superblock| {
-            let features = one.features();
-            let logs = (features.has(Features::BITMAP), features.has_ppl());
-            (one.level(), one.layout(), one.chunk(), one.slots(), one.size(), logs)
-        };
+        let logs =
+            |one: &Superblock| (one.features().has(Features::BITMAP), one.features().has_ppl());
         let number = own.device_number();
         let has_number = |other: &Found| other.superblock.device_number() == number;
         let is_taken = self.taking_part().any(has_number)
@@ -117,7 +115,8 @@ impl Choice {
             && slot < self.slots.len()
             && self.member(slot).is_none()
             && own.reshape().is_none()
-            && shape(own) == shape(facts)
+            && is_same_shape(own, facts)
+            && logs(own) == logs(facts)
             && own.recovery_offset().is_none()
             && !own.features().has(Features::REPLACEMENT)
             && !is_taken

@@ -1,8 +1,9 @@
 //! Making a device a spare of a set.
 //!
 //! Its superblock is that of a member with another number, identity and no slot; its data begins where the
-//! member's does. First an empty bad-block log, then, after a flush, the superblock: until that is written the
-//! device is nothing, and afterwards it is a spare, which no reader takes data from.
+//! member's does. The superblock comes first: until it is written the device is what it was, and afterwards it is a
+//! spare of the set, which no reader takes data from, and which the command that was cut off here takes when it is given
+//! again. Then an empty bad-block log. (No log is read where the superblock does not say that it has entries.)
 
 use super::GrowError;
 use super::pages::Pages;
@@ -56,6 +57,7 @@ pub(super) async fn adopt(pages: &mut Pages, new: &NewMember) -> Result<(), Grow
         resync_offset: ALL_SECTORS,
         ..template
     };
+    new.device.submit(Request::write_fua(at, Buf::copy_of(&superblock.encode()))).await?;
     wipe_others(&new.device, version).await?;
     let log = &superblock.bad_blocks;
     if log.sectors > 0

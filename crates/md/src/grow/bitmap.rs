@@ -67,6 +67,11 @@ impl Bitmap {
         joined.map(Some).ok_or_else(|| first_error.unwrap_or(none))
     }
 
+    /// The sectors that its bytes take.
+    pub(super) fn sectors_used(&self) -> u64 {
+        self.superblock.total_bytes().div_ceil(SECTOR)
+    }
+
     /// The sectors that it takes behind its beginning.
     pub(super) fn sectors(&self) -> u64 {
         let used = self.superblock.total_bytes().div_ceil(SECTOR).next_multiple_of(RESERVED_MIN);

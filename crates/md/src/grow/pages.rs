@@ -20,7 +20,7 @@
 
 use super::GrowError;
 use super::bitmap::Bitmap;
-use crate::assemble::{Choice, Found, Superblock};
+use crate::assemble::{AssembleError, Choice, Found, Superblock};
 use crate::superblock::v1::{DEVICES_MAX, ReshapeFields, SuperblockV1};
 use crate::superblock::{Features, Role, SECTOR, Stamp, Uuid};
 use rt::{Buf, DeviceRef, IoErrorKind, Request, Rt};
@@ -82,6 +82,14 @@ impl Pages {
         }
         let (rt, opened) = (rt.clone(), rt.now());
         let (bitmap, events) = (Bitmap::of(choice).await?, choice.facts.events());
+        for page in &pages {
+            let (own, bitmap) = (&page.superblock, bitmap.as_ref());
+            let place = own.bitmap_offset().zip(bitmap);
+            if place.is_some_and(|(at, bitmap)| !own.is_beside(at.into(), bitmap.sectors_used())) {
+                let device = page.device.name().to_string();
+                return Err(AssembleError::BitmapSpace { device }.into());
+            }
+        }
         let mut pages = Pages { rt, set, pages, bitmap, events, opened, unix_s };
         pages.give_spares_numbers()?;
         Ok(pages)

@@ -21,7 +21,7 @@
 //! were taken back by force, where nobody that is away now comes back by it.
 
 use crate::array::{Array, Engine};
-use crate::assemble::{AssembleError, Choice, bitmap};
+use crate::assemble::{AssembleError, Choice, Superblock, bitmap};
 use crate::mirror::Mirror;
 use crate::ranges::{RANGES_MAX, RangeSet};
 use crate::spec::Level;
@@ -102,6 +102,15 @@ impl Intent {
         if superblock.sync_sectors < sync_sectors(choice) {
             let what = "a write-intent bitmap that is smaller than the set";
             return Err(AssembleError::Unsupported { set: choice.set, what });
+        }
+        // It is written to all of them.
+        let sectors = superblock.total_bytes().div_ceil(SECTOR);
+        for found in choice.taking_part() {
+            if let Superblock::V1(own) = &found.superblock
+                && own.bitmap_offset().is_some_and(|at| !own.is_beside(at.into(), sectors))
+            {
+                return Err(AssembleError::BitmapSpace { device: found.name() });
+            }
         }
         let same_form = |other: &BitmapSuperblock| {
             (other.sync_sectors, other.chunk_bytes)

@@ -6,16 +6,18 @@
 //! now. One that left in the midst of a reshape does not fit: the reshape moved everything, and no bit tells. Else it is a spare, as a new device is, and is rebuilt whole.
 //!
 //! **A spare** gets a superblock as those of the others, with a number that nobody has, an empty bad-block log,
-//! and a copy of the bitmap.
+//! and a copy of the bitmap. The superblock comes first: whoever is cut off after it finds a spare of the set, and adds
+//! it again.
 //!
 //! **Who goes** keeps its superblock, as with mdadm; the others' tables free its number.
 
+use super::fuse::Below;
 use super::keeper::Listed;
 use super::kept::Kept;
 use super::opening::area_of;
 use super::{LiveArray, LiveError};
 use crate::array::Engine;
-use crate::assemble::{Found, Superblock, ppl};
+use crate::assemble::{Found, Superblock, is_same_shape, ppl};
 use crate::loss::Cause;
 use crate::member::MemberState;
 use crate::superblock::place::Version;
@@ -48,10 +50,9 @@ impl LiveArray {
         let slot = own.role()?.slot()?;
         let by_bitmap = own.features.has(Features::RECOVERY_BITMAP);
         let half_filled = own.features.has(Features::RECOVERY_OFFSET) && !by_bitmap;
-        let shape =
-            |sb: &SuperblockV1| (sb.set_uuid, sb.level, sb.layout, sb.chunk, sb.slots, sb.size);
-        let fits = shape(own) == shape(&template)
-            && own.features.has(Features::BITMAP)
+        let has_bitmap = own.bitmap_offset().is_some_and(|at| Some(at) == template.bitmap_offset());
+        let fits = is_same_shape(&found.superblock, &Superblock::V1(Box::new(template)))
+            && has_bitmap
             && !own.features.has(Features::RESHAPE_ACTIVE)
             && !own.features.has(Features::REPLACEMENT)
             && !half_filled;
@@ -96,6 +97,8 @@ impl LiveArray {
             return Err(LiveError::NoRedundancy { set, level: self.array.level() });
         }
         self.refuse_known(&device)?;
+        let device = Below::over(&device, &self.fuse);
+        let found = found.map(|found| Found { device: Rc::clone(&device), ..found });
         if let Some(found) = found
             && let Some(slot) = self.can_come_back(&found)
         {
@@ -107,7 +110,8 @@ impl LiveArray {
             capacity: device.geometry().capacity,
             needed,
         };
-        let superblock = self.superblock_for(&device, uuid).ok_or_else(too_small)?;
+        let number = self.free_number()?;
+        let superblock = self.superblock_for(&device, number, uuid).ok_or_else(too_small)?;
         let log = superblock.bad_blocks;
         let at = Offset(superblock.super_offset * SECTOR);
         let mut pieces = Vec::new();
@@ -122,9 +126,10 @@ impl LiveArray {
                 |(from, bytes): (u64, Vec<u8>)| (i64::from(place) + (from / SECTOR) as i64, bytes);
             pieces.extend(intent.whole(block).into_iter().map(page));
         }
+        // From here on it is not what it was.
+        self.write_to(&device, at, superblock.encode()).await?;
         for (sectors, bytes) in pieces {
             let at = Offset(at.bytes().saturating_add_signed(sectors * SECTOR as i64));
-            // From here on it is not what it was.
             self.write_to(&device, at, bytes).await?;
         }
         self.wipe_others(&device, at).await?;
@@ -179,7 +184,12 @@ impl LiveArray {
     }
 
     /// The superblock of a new spare; none where the device is too small.
-    fn superblock_for(&self, device: &DeviceRef, uuid: Uuid) -> Option<SuperblockV1> {
+    fn superblock_for(
+        &self,
+        device: &DeviceRef,
+        number: usize,
+        uuid: Uuid,
+    ) -> Option<SuperblockV1> {
         let template = self.keeper.template()?;
         let sectors = device.geometry().capacity.bytes() / SECTOR;
         let version = template.version();
@@ -192,7 +202,6 @@ impl LiveArray {
             _ => sectors.checked_sub(template.data_offset),
         };
         let data_size = data_size.filter(|size| *size >= template.size)?;
-        let number = self.free_number(&template)?;
         Some(self.superblock_like(&template, place, data_size, number, uuid))
     }
 
@@ -229,13 +238,18 @@ impl LiveArray {
 
     /// As md counts: behind the slots, the first that nobody has; one that failed keeps its own as long as
     /// there are others.
-    pub(super) fn free_number(&self, template: &SuperblockV1) -> Option<usize> {
+    ///
+    /// # Errors
+    /// Where all are taken.
+    pub(super) fn free_number(&self) -> Result<usize, LiveError> {
+        let template = self.keeper.template().ok_or_else(|| self.gone())?;
         let kept = self.keeper.devices();
         let unused = |number: &usize| !kept.iter().any(|one| one.number == *number);
         let forgotten =
             |number: &usize| template.roles.get(*number).is_none_or(|role| *role == Role::Spare);
         let numbers = || (template.slots as usize..DEVICES_MAX).filter(unused);
-        numbers().find(forgotten).or_else(|| numbers().next())
+        let free = numbers().find(forgotten).or_else(|| numbers().next());
+        free.ok_or(LiveError::TooManyDevices { set: self.set })
     }
 
     /// Removes a spare, or a device that failed or is not there: its number is free again. The superblock of a spare is

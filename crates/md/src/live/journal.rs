@@ -10,6 +10,7 @@
 //!
 //! **It is emptied** where something was made right past it: what it holds of the same place is older.
 
+use super::fuse::Below;
 use super::kept::{JournalState, KeptJournal};
 use super::{LiveArray, LiveError};
 use crate::array::Engine;
@@ -94,6 +95,7 @@ impl LiveArray {
             return cant("has chunks that are not whole pages of 4 KiB, which a journal keeps");
         }
         self.refuse_known(&device)?;
+        let device = Below::over(&device, &self.fuse);
         let template = self.keeper.template().ok_or_else(|| self.gone())?;
         let place = template.version().place(device.geometry().capacity);
         let small = || AssembleError::JournalSmall {
@@ -111,7 +113,7 @@ impl LiveArray {
         if ByteCount(data_size * SECTOR) < Journal::bytes_min(&stripes.map) {
             return Err(small().into());
         }
-        let number = self.free_number(&template).ok_or_else(|| self.gone())?;
+        let number = self.free_number()?;
         let mut superblock = self.superblock_like(&template, place, data_size, number, uuid);
         superblock.features = superblock.features | Features::JOURNAL;
         superblock.roles.resize(superblock.roles.len().max(number + 1), Role::Spare);

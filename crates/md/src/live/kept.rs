@@ -73,7 +73,8 @@ impl Kept {
             superblock.features = superblock.features.with(Features::MULTIPLE_PPLS, true);
         }
         let by_bitmap = superblock.features.has(Features::RECOVERY_BITMAP);
-        let recovered = found.superblock.recovery_offset().map(|sectors| sectors * SECTOR);
+        let recovered =
+            found.superblock.recovery_offset().map(|sectors| sectors.saturating_mul(SECTOR));
         let has_slot = superblock.role().is_some_and(|role| role.slot().is_some());
         let filled = recovered.or((!has_slot).then_some(0));
         Rc::new(Kept {

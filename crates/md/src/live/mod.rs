@@ -37,10 +37,13 @@
 //! **A partial parity log** (`write_log::ppl`) closes the write hole of RAID 5, **a journal** (`write_log::journal`)
 //! that of RAID 4, 5 and 6; `opening` says how they are read back.
 //!
+//! **A panic** in all of this ends the set and not the program, and nothing more is written ([`fuse`]).
+//!
 //! **Not done here**: sets with superblocks 0.90, or in a reshape: they are refused by name, and can be read.
 //! A journal is written through; md's write-back mode, which answers before the members have anything, is not.
 
 mod area;
+mod fuse;
 mod intent;
 mod joining;
 mod journal;
@@ -54,13 +57,17 @@ use crate::assemble::{AssembleError, Choice};
 use crate::member::MemberState;
 use crate::ranges::RangeSet;
 use crate::spec::{Level, SpecError};
+use crate::superblock::v1::DEVICES_MAX;
 use crate::superblock::{ALL_SECTORS, SECTOR, Uuid};
 use crate::sync::{CheckReport, Initialise, STEP, SyncError, SyncPriority};
 use crate::write_log::ppl::PartialParityLog;
+use fuse::{Above, Below, Fuse};
+use futures_util::future::{Either, select};
 pub use joining::Added;
 pub use journal::JournalReport;
 use keeper::Keeper;
-use rt::{DeviceRef, IoErrorKind, Request, Rt};
+use rt::guarded::{Panicked, catching_panics};
+use rt::{Device, DeviceRef, IoErrorKind, Request, Rt};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -126,6 +133,14 @@ pub enum LiveError {
     Replacing { set: Uuid, slot: usize },
     #[error("{device} is a device of the set already: fail and remove it first")]
     Known { device: String },
+    #[error(
+        "set {set} lists {DEVICES_MAX} devices, which is as many as a superblock can: remove one first, with spindle md remove"
+    )]
+    TooManyDevices { set: Uuid },
+    #[error(
+        "set {set}: {panicked}; nothing was written to the set since: it is as after a power cut, and the next start makes it right"
+    )]
+    Broken { set: Uuid, panicked: Panicked },
     #[error("set {set} has no device with the number {number}")]
     NoDevice { set: Uuid, number: usize },
     #[error("set {set} has no spare for slot {slot}: add one")]
@@ -150,7 +165,10 @@ pub struct LiveOptions {
 /// See the [module](self).
 pub struct LiveArray {
     set: Uuid,
+    rt: Rt,
+    fuse: Rc<Fuse>,
     array: Rc<Array>,
+    device: DeviceRef,
     keeper: Rc<Keeper>,
     log: Option<Rc<PartialParityLog>>,
     /// Places whose parity is to be made anew although the engine takes it as it is: see `opening`.
@@ -169,14 +187,30 @@ impl LiveArray {
         choice: Choice,
         options: LiveOptions,
     ) -> Result<LiveArray, LiveError> {
-        let choice = crate::grow::agreed(choice);
+        let mut choice = crate::grow::agreed(choice);
+        let (fuse, task) = (Rc::<Fuse>::default(), format!("RAID set {name}"));
+        choice.replace_devices(|device| Below::over(device, &fuse));
+        let its_fuse = Rc::clone(&fuse);
+        let rt = rt.watched(&task, move |panicked| its_fuse.blow(panicked));
         if choice.facts.reshape().is_some() {
             let what = "a reshape under way, which spindle md grow --continue ends";
             return Err(LiveError::ReadOnly { set: choice.set, what });
         }
-        let opened = opening::open(rt, name, &choice, options).await?;
+        let opened = opening::open(&rt, name, &choice, options).await?;
         let opening::Opened { array, keeper, log, suspect } = opened;
-        Ok(LiveArray { set: choice.set, array, keeper, log, suspect: RefCell::new(suspect) })
+        let (set, suspect) = (choice.set, RefCell::new(suspect));
+        let device = Above::over(array.device(), &fuse, &task);
+        Ok(LiveArray { set, rt, fuse, array, device, keeper, log, suspect })
+    }
+
+    /// The executor for whatever works on the set: a task of it that panics breaks the set, and nothing else.
+    pub fn rt(&self) -> &Rt {
+        &self.rt
+    }
+
+    /// The bug that broke the set, where one did: nothing of it is answered or written any more.
+    pub fn broken(&self) -> Option<Panicked> {
+        self.fuse.blown()
     }
 
     /// The set's identity.
@@ -191,7 +225,7 @@ impl LiveArray {
 
     /// The set as a device.
     pub fn device(&self) -> DeviceRef {
-        self.array.device()
+        Rc::clone(&self.device)
     }
 
     fn is_redundant(&self) -> bool {
@@ -443,6 +477,23 @@ impl LiveArray {
     /// # Errors
     /// [`LiveError`]
     pub async fn stop(&self) -> Result<(), LiveError> {
+        let task = self.array.name();
+        let ending = catching_panics(task, Box::pin(self.end()));
+        // What a task that panicked has counted in is never counted out.
+        match select(self.fuse.wait(), ending).await {
+            Either::Right((Ok(ended), _)) => ended,
+            Either::Right((Err(panicked), _)) => {
+                self.fuse.blow(panicked.clone());
+                Err(LiveError::Broken { set: self.set, panicked })
+            }
+            Either::Left(_) => match self.broken() {
+                Some(panicked) => Err(LiveError::Broken { set: self.set, panicked }),
+                None => Err(self.gone()),
+            },
+        }
+    }
+
+    async fn end(&self) -> Result<(), LiveError> {
         self.keeper.idle().await;
         self.flush().await?;
         self.empty_journal().await?;

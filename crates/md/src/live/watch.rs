@@ -10,6 +10,8 @@ use crate::array::Engine;
 use crate::loss::Loss;
 use crate::member::MemberState;
 use crate::sync::Operation;
+use futures_util::FutureExt;
+use futures_util::future::select;
 use std::rc::Rc;
 
 /// A device of a set that is open.
@@ -51,9 +53,10 @@ pub struct UnderWay {
 
 impl LiveArray {
     /// Ends with the next change of the set's devices after this was called: one came or went, the last stretch of
-    /// one was filled, the journal failed.
+    /// one was filled, the journal failed; or a bug [broke](LiveArray::broken) the set, and from then on at once.
     pub fn changed(&self) -> impl Future<Output = ()> + '_ {
-        self.array.set.members.changed()
+        let members = Box::pin(self.array.set.members.changed());
+        select(members, self.fuse.wait()).map(drop)
     }
 
     /// The devices that were lost after the loss with this number, oldest first; 0 for all.

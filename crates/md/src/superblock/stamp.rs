@@ -19,4 +19,9 @@ impl Stamp {
     pub fn seconds(self) -> u64 {
         self.0 & SECONDS_MASK
     }
+
+    /// And so many microseconds.
+    pub fn microseconds(self) -> u64 {
+        self.0 >> SECONDS_MASK.count_ones()
+    }
 }

@@ -34,7 +34,7 @@ use stdx::ByteCount;
 /// Where the roles begin.
 const ROLES_AT: usize = 256;
 const CHECKSUM_AT: usize = 216;
-/// The most devices: what fits behind the fixed part.
+/// The most devices: what fits behind the fixed part. Numbers of devices are below it, and there are no more slots.
 pub const DEVICES_MAX: usize = (SUPERBLOCK_BYTES - ROLES_AT) / 2;
 /// The most sectors of a device: what fits 63 bits of bytes, so that sums do not overflow.
 pub const SECTORS_MAX: u64 = 1 << 54;
@@ -202,12 +202,26 @@ impl SuperblockV1 {
 
     /// What no array can be.
     fn check(&self, fields: &Fields<'_>) -> Result<(), FormatError> {
-        let slots = u64::from(super::role::SLOT_MAX);
+        let slots = DEVICES_MAX as u64;
         fields.within("raid_disks", 92, u64::from(self.slots), 1..=slots)?;
+        // Linux takes a device with a greater number for a spare without one. Nothing writes such a number, so what
+        // else this superblock says is not believed either.
+        fields.within("dev_number", 160, u64::from(self.device_number), 0..=slots - 1)?;
         fields.within("size", 80, self.size, 0..=SECTORS_MAX)?;
         fields.within("data_offset", 128, self.data_offset, 0..=SECTORS_MAX)?;
         fields.within("data_size", 136, self.data_size, 0..=SECTORS_MAX)?;
         fields.within("super_offset", 144, self.super_offset, 0..=SECTORS_MAX)?;
+        let at = self.bitmap_offset().map(i64::from);
+        if at.is_some_and(|at| !self.is_beside(at, 1)) {
+            let problem = Problem::Contradiction("a bitmap within the superblock or the data");
+            return Err(fields.error("bitmap_offset", 96, problem));
+        }
+        let BadBlockPlace { sectors, offset, .. } = self.bad_blocks;
+        if sectors > 0 && !self.is_beside(i64::from(offset), u64::from(sectors)) {
+            let problem =
+                Problem::Contradiction("a bad-block log within the superblock or the data");
+            return Err(fields.error("bblog_offset", 188, problem));
+        }
         let unknown = self.flags & !(FLAG_WRITE_MOSTLY | FLAG_FAIL_FAST);
         if unknown != 0 {
             return Err(fields.error("devflags", 184, Problem::UnknownBits(u32::from(unknown))));
@@ -320,6 +334,20 @@ impl SuperblockV1 {
     /// Where the bitmap begins, in sectors from the superblock.
     pub fn bitmap_offset(&self) -> Option<i32> {
         self.features.has(Features::BITMAP).then_some(i32::from_le_bytes(self.bitmap_or_ppl))
+    }
+
+    /// Whether so many sectors that begin so far from the superblock touch neither it nor the data that the set uses:
+    /// what is written there overwrites nothing.
+    pub fn is_beside(&self, offset: i64, sectors: u64) -> bool {
+        let Some(start) = self.super_offset.checked_add_signed(offset) else { return false };
+        let end = start.saturating_add(sectors);
+        let touches = |from: u64, len: u64| start < from.saturating_add(len) && from < end;
+        let used = if self.size == 0 { self.data_size } else { self.size };
+        let moved = self.new_data_offset().unwrap_or(self.data_offset);
+        let own = SUPERBLOCK_BYTES as u64 / SECTOR;
+        !touches(self.super_offset, own)
+            && !touches(self.data_offset, used)
+            && !touches(moved, used)
     }
 
     /// Where the partial parity log begins, in sectors from the superblock, and its sectors.

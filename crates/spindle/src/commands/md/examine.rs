@@ -143,8 +143,8 @@ fn brief(found: &[Found], verbose: bool, json: bool) -> Result<(), Failure> {
         }));
         text += "ARRAY ";
         let is_v1 = superblock.version() != Version::V090;
-        if let Some(name) = &name {
-            let _ = write!(text, "{name} ");
+        if let Some(device) = words::conf_device(superblock) {
+            let _ = write!(text, "{device} ");
         }
         match (verbose, is_v1) {
             (true, true) => {
@@ -160,8 +160,8 @@ fn brief(found: &[Found], verbose: bool, json: bool) -> Result<(), Failure> {
             (false, false) => {}
         }
         let _ = write!(text, "UUID={uuid}");
-        if !superblock.name().is_empty() {
-            let _ = write!(text, " name={}", superblock.name());
+        if let Some(name) = words::conf_name(&superblock.name()) {
+            let _ = write!(text, " name={name}");
         }
         text.push('\n');
         if spares > 0 {

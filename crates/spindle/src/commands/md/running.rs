@@ -43,7 +43,9 @@ impl RunningSet {
     /// Begins to care for a set, and to listen on its socket. `ends` is told when somebody asks for the set to be
     /// stopped; none where what serves it serves other things too, and the wish is refused.
     pub fn start(runtime: &HostRuntime, set: LiveArray, ends: Option<&Arc<Told>>) -> RunningSet {
-        let (set, rt) = (Rc::new(set), runtime.rt());
+        // A panic in any of this breaks the set, and nothing else that the program serves.
+        let rt = set.rt().clone();
+        let set = Rc::new(set);
         let name = set.device().name();
         let caretaker = Caretaker::new(&set, &name);
         let served =

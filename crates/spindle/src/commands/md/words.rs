@@ -104,6 +104,48 @@ pub fn device_name(superblock: &Superblock) -> Option<String> {
     }
 }
 
+/// A set's device as mdadm.conf has it: mdadm's `print_escape` of what stands behind /dev/md/, and control characters,
+/// which mdadm lets through, as blanks. The name is somebody else's, and a word of it must not become a line.
+pub fn conf_device(superblock: &Superblock) -> Option<String> {
+    let device = device_name(superblock)?;
+    let (folder, name) = match device.strip_prefix("/dev/md/") {
+        Some(name) => ("/dev/md/", name),
+        None => ("", &*device),
+    };
+    let escaped = |c: char| match c {
+        '/' if !folder.is_empty() => '-',
+        c if c.is_whitespace() || c.is_control() => '_',
+        c => c,
+    };
+    Some(format!("{folder}{}", name.chars().map(escaped).collect::<String>()))
+}
+
+/// A set's name as a word of mdadm.conf, quoted as mdadm's `print_quoted` does it. None where no word can say it: a
+/// word ends with its line, and has no escapes. mdadm then knows the set by its UUID alone.
+pub fn conf_name(name: &str) -> Option<String> {
+    if name.is_empty() || name.chars().any(|c| c.is_control() && c != '\t' || c == '\u{fffd}') {
+        return None;
+    }
+    let is_quote = |c: &char| matches!(c, '\'' | '"');
+    let first = name.chars().find(is_quote);
+    if first.is_none() && !name.contains([' ', '\t']) {
+        return Some(name.to_owned());
+    }
+    let mut quote = if first == Some('"') { '\'' } else { '"' };
+    let mut word = String::from(quote);
+    for c in name.chars() {
+        if c == quote {
+            // The other kind from here on.
+            word.push(quote);
+            quote = if quote == '"' { '\'' } else { '"' };
+            word.push(quote);
+        }
+        word.push(c);
+    }
+    word.push(quote);
+    Some(word)
+}
+
 /// The consistency policy.
 pub fn policy(superblock: &Superblock) -> &'static str {
     use ::md::superblock::Features;
@@ -132,6 +174,19 @@ mod tests {
         assert_eq!(human_size(32_704 << 10), " (31.94 MiB 33.49 MB)");
         assert_eq!(human_size(4999 << 10), "");
         assert_eq!(human_size(8_001_563_222_016), " (7.28 TiB 8.00 TB)");
+    }
+
+    #[test]
+    fn a_name_is_one_word_of_one_line_of_mdadm_conf_or_is_not_said() {
+        assert_eq!(conf_name("host:data").as_deref(), Some("host:data"));
+        assert_eq!(conf_name("my data").as_deref(), Some("\"my data\""));
+        assert_eq!(conf_name("it's").as_deref(), Some("\"it's\""));
+        assert_eq!(conf_name("a\"b'c").as_deref(), Some("'a\"b'\"'c\""));
+        for name in
+            ["", "x\nPROGRAM /evil", "x\rPROGRAM /evil", "x\u{1b}[2J", "x\u{85}y", "\u{fffd}"]
+        {
+            assert_eq!(conf_name(name), None, "{name:?}");
+        }
     }
 
     #[test]

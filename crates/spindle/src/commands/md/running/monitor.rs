@@ -21,7 +21,7 @@ struct Watch {
     failed: bool,
 }
 
-/// Says what happens to a set, until this is dropped.
+/// Says what happens to a set, until this is dropped or a bug of ours broke the set.
 pub async fn watch(set: Rc<LiveArray>, name: Rc<str>) {
     let (told, active) = (0, active(&set.devices()).map(|(device, _)| device.number).collect());
     let mut watch =
@@ -30,6 +30,10 @@ pub async fn watch(set: Rc<LiveArray>, name: Rc<str>) {
     loop {
         // Before the look: what changes after it ends the wait at once.
         let changed = set.changed();
+        if let Some(panicked) = set.broken() {
+            let text = "nothing more of it is answered or written; end its server, and the next start makes it right";
+            return say(&format!("spindle: {panicked}: {text}"));
+        }
         watch.look();
         changed.await;
     }
