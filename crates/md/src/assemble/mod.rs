@@ -10,7 +10,7 @@
 //!    with another version): the one whose array was created last counts. A superblock whose checksum is
 //!    wrong is an error that names the device, unless a whole one lies elsewhere.
 //! 2. [`Choice::of`] groups by the set's UUID and takes the roles from the member with the most events, as md
-//!    does: who is more than one event behind is stale, and who is listed there as faulty or not at all is
+//!    does: who is more than one event behind (see `level`) is stale, and who is listed there as faulty or not at all is
 //!    left out. A slot that two devices claim is refused, and so are halves that went on without each other (`apart`)
 //!    and have as many events. Where too few are left, those that are behind are taken back by force (`stale`).
 //! 3. [`OpenArray::open`] makes a view (`view`) of each member (its data area; bad blocks answer with a medium
@@ -41,3 +41,4 @@ pub use found::{Found, bad_blocks, bitmap, find, sets};
 pub(crate) use open::{HalfFilled, Shape, check_journal, log_parts, recovered, spec};
 pub use open::{OpenArray, OpenOptions};
 pub use stale::Accepted;
+pub(crate) use stale::EVENTS_OF_CUTS;

@@ -38,7 +38,7 @@ mod window;
 pub use adopt::NewMember;
 pub use intent::{add_bitmap, remove_bitmap};
 pub use mirrors::mirrors;
-pub(crate) use pages::agreed;
+pub(crate) use pages::{agree, agreed};
 pub use reshape::Reshape;
 pub use size::{SizeWish, find_at_old_end, size};
 

@@ -33,6 +33,7 @@ use crate::assemble::{
     check_journal, level_of, log_parts, ppl, recovered, spec,
 };
 use crate::layout::parity::ParityMap;
+use crate::level::stragglers;
 use crate::ranges::RangeSet;
 use crate::spec::{Level, Map};
 use crate::superblock::journal::seed;
@@ -203,6 +204,7 @@ pub(super) async fn open(
     let beginning = Beginning {
         kept,
         intent,
+        behind: stragglers(choice),
         events: facts.events(),
         resynced: if was_dirty { resync_offset } else { ALL_SECTORS },
         unix_s: options.unix_s,

@@ -38,6 +38,9 @@ const CHECKSUM_AT: usize = 216;
 pub const DEVICES_MAX: usize = (SUPERBLOCK_BYTES - ROLES_AT) / 2;
 /// The most sectors of a device: what fits 63 bits of bytes, so that sums do not overflow.
 pub const SECTORS_MAX: u64 = 1 << 54;
+/// The most events. No set comes to so many; a superblock that says more is refused, so counting up never wraps, and one
+/// member can't make all others old for ever.
+pub const EVENTS_MAX: u64 = 1 << 63;
 /// Flag of a device that is read only where there is no other.
 pub const FLAG_WRITE_MOSTLY: u8 = 1;
 /// Flag of a device whose errors are not retried.
@@ -208,6 +211,7 @@ impl SuperblockV1 {
         fields.within("data_offset", 128, self.data_offset, 0..=SECTORS_MAX)?;
         fields.within("data_size", 136, self.data_size, 0..=SECTORS_MAX)?;
         fields.within("super_offset", 144, self.super_offset, 0..=SECTORS_MAX)?;
+        fields.within("events", 200, self.events, 0..=EVENTS_MAX)?;
         let unknown = self.flags & !(FLAG_WRITE_MOSTLY | FLAG_FAIL_FAST);
         if unknown != 0 {
             return Err(fields.error("devflags", 184, Problem::UnknownBits(u32::from(unknown))));
