@@ -34,6 +34,7 @@
 //! | `parity` | parity of scatter-gather lists, on bytes or on the words of fills |
 //! | `locks` | who may touch which rows |
 //! | `loss` | devices that were lost, and why |
+//! | `level` | members whose superblock is one event behind, made level before the count is raised |
 //! | `write_log` | logs that close the write hole: the partial parity log, the journal |
 //! | `pieces`, `ranges` | bytes at places; sets of places |
 //! | `together` | waiting for several requests |
@@ -48,6 +49,7 @@ pub mod assemble;
 pub mod create;
 pub mod grow;
 mod layout;
+mod level;
 pub mod live;
 mod locks;
 mod loss;

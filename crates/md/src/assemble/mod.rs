@@ -10,8 +10,9 @@
 //!    with another version): the one whose array was created last counts. A superblock whose checksum is
 //!    wrong is an error that names the device, unless a whole one lies elsewhere.
 //! 2. [`Choice::of`] groups by the set's UUID and takes the roles from the member with the most events, as md
-//!    does: who is more than one event behind is stale, and who is listed there as faulty or not at all is
-//!    left out. Superblocks that contradict each other are refused (`agreement`), so is a slot that two devices claim, and so are halves that went on without each other (`apart`)
+//!    does: who is more than one event behind (see `level`) is stale, and who is listed there as faulty or not at all is
+//!    left out. Superblocks that contradict each other are refused (`agreement`), so is a slot that two devices claim,
+//!    and so are halves that went on without each other (`apart`)
 //!    and have as many events. Where too few are left, those that are behind are taken back by force (`stale`).
 //! 3. [`OpenArray::open`] makes a view (`view`) of each member (its data area; bad blocks answer with a medium
 //!    error; what the engine writes stays in memory) and puts an [`Array`](crate::Array) over them, or two
@@ -43,3 +44,4 @@ pub use found::{Found, bad_blocks, bitmap, find, sets};
 pub(crate) use open::{HalfFilled, Shape, check_journal, log_parts, recovered, spec};
 pub use open::{OpenArray, OpenOptions};
 pub use stale::Accepted;
+pub(crate) use stale::EVENTS_OF_CUTS;

@@ -1,12 +1,17 @@
-//! Whether enough members are there, and members that are taken back when they are not.
+//! Whether enough members are there, and members that are taken back where somebody asks for it.
 //!
-//! When members fail one after another until too few are left, the last writes are gone and nearly all data is there.
-//! Then, and only where somebody asks for it, members are taken back that the others went on without
+//! **Members that nobody recorded as lost**, and that are no more than [`EVENTS_OF_CUTS`] behind: the superblock that
+//! counts still gives them their slots, so they were there when it was written, and missed nothing ([`crate::level`]). Two
+//! cuts in a row left them where nothing levels members, in Linux and in Spindle before it did. All of them are taken
+//! back by force, also where the set could do without: it has its whole redundancy then. So is a journal.
+//!
+//! **Members that the others went on without.** When members fail one after another until too few are left, the last
+//! writes are gone and nearly all data is there. Then, and only where somebody asks for it, such members are taken back
 //! ([`Choice::accept_stale`], as `mdadm --assemble --force` does):
 //!
 //! 1. The freshest first, and only as many as it takes. Who is left out stays out.
-//! 2. Never one that was being filled, a replacement, one of another shape or in a reshape, one that is cut short, one
-//!    that [went on without](super::apart) those that take part, one whose slot or number somebody has now. A spare
+//! 2. Never one that was being filled, a replacement, one of another shape, one that is cut short, one that
+//!    [went on without](super::apart) those that take part, one whose slot or number somebody has now. A spare
 //!    holds nothing.
 //! 3. The set is dirty from then on, everywhere: what a member missed is not known. A bitmap does not narrow that; it
 //!    tells what changed since a member that is whole left, and none may be. So all its bits are set, and nobody comes
@@ -17,13 +22,13 @@
 //!    takes, so nothing was written without it. All logs are emptied before the set says that the members are back.
 //! 5. A member that is half filled is filled from its start: what it has may be newer than what it was made of.
 //!
-//! A set in a reshape has two geometries; whether enough are there is asked of each when it is opened, and nobody is
-//! taken back.
+//! **In a reshape** only members that nobody recorded as lost are taken back, and only such as are in the same reshape, or
+//! missed its begin or its end: what was moved without a member is nowhere on it. Whether enough are there for both
+//! geometries is asked when the set is opened. The data that is moved gets its parity anew, so the set is not made dirty.
 
-use super::agreement::is_same_shape;
 use super::choice::{Choice, Why};
 use super::error::{AssembleError, Behind};
-use super::facts::{Superblock, level_of};
+use super::facts::{ReshapeFacts, Superblock, level_of};
 use super::found::Found;
 use crate::layout::mirrored::MirroredMap;
 use crate::spec::{Layout, Level};
@@ -33,6 +38,9 @@ use std::cmp::Reverse;
 /// So many events are counted when a member is lost: one that it could not be told, and one that says so. A set that
 /// went on has counted more: it was opened, and then written.
 const EVENTS_OF_A_LOSS: u64 = 2;
+
+/// So many events two cuts in a row can leave a member behind that missed nothing, where nobody levels.
+pub(crate) const EVENTS_OF_CUTS: u64 = 2;
 
 /// A member that was taken back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,30 +56,55 @@ pub struct Accepted {
 }
 
 impl Choice {
-    /// Takes back members that the others went on without, where too few are there without them and enough with them.
-    /// Tells which.
+    /// Takes back members that nobody recorded as lost, and where too few are there then, those that the others went on
+    /// without: see the head of this file. None where all of them are not enough. Tells which.
     pub fn accept_stale(&mut self) -> &[Accepted] {
-        if self.lacking(None) > 0 {
-            let mut forced = self.clone();
+        let mut forced = self.clone();
+        forced.accept_unrecorded();
+        if forced.lacking(None) > 0 {
             forced.accept_freshest();
-            if forced.lacking(None) == 0 {
-                *self = forced;
-            }
+        }
+        if forced.lacking(None) == 0 {
+            *self = forced;
         }
         &self.accepted
+    }
+
+    /// Takes back who missed nothing.
+    fn accept_unrecorded(&mut self) {
+        let mut left_out = std::mem::take(&mut self.left_out);
+        left_out.sort_by_key(|left| Reverse(left.found.superblock.events()));
+        for left in left_out {
+            let is_stale = matches!(left.why, Why::Stale(_)) && self.missed_nothing(&left.found);
+            let is_journal = left.found.superblock.role() == Some(Role::Journal);
+            match self.slot_to_take(&left.found, left.why).filter(|_| is_stale) {
+                Some(slot) => self.accept(slot, left.found),
+                None if is_stale && is_journal && self.journal.is_none() => {
+                    self.journal = Some(left.found);
+                }
+                None => self.left_out.push(left),
+            }
+        }
+    }
+
+    fn accept(&mut self, slot: usize, found: Found) {
+        self.accepted.push(Accepted {
+            slot,
+            name: found.name(),
+            events: found.superblock.events(),
+            of: self.facts.events(),
+        });
+        self.slots[slot] = Some(found);
     }
 
     fn accept_freshest(&mut self) {
         // Ends: each turn fills a slot.
         while let Some((place, slot)) = self.freshest() {
             let found = self.left_out.remove(place).found;
-            self.accepted.push(Accepted {
-                slot,
-                name: found.name(),
-                events: found.superblock.events(),
-                of: self.facts.events(),
-            });
-            self.slots[slot] = Some(found);
+            self.accept(slot, found);
+        }
+        if self.facts.reshape().is_some() {
+            return;
         }
         let replacements = self.replacements.iter_mut().map(|(_, found)| found);
         for found in self.slots.iter_mut().flatten().chain(replacements) {
@@ -82,6 +115,19 @@ impl Choice {
                 own.features = own.features.with(Features::RECOVERY_BITMAP, false);
             }
         }
+    }
+
+    /// Whether the superblock that counts gives a device the place that it says it has.
+    fn is_listed(&self, found: &Found) -> bool {
+        let own = &found.superblock;
+        let stands = matches!(own.role(), Some(Role::Slot(_) | Role::Journal));
+        stands && self.facts.role_of(own.device_number()) == own.role()
+    }
+
+    /// Whether a device is listed, and cuts alone explain that it is behind.
+    pub(crate) fn missed_nothing(&self, found: &Found) -> bool {
+        let behind = self.facts.events().saturating_sub(found.superblock.events());
+        self.is_listed(found) && behind <= EVENTS_OF_CUTS
     }
 
     /// The freshest device that can be taken back and helps: its place among those that are left out, and its slot.
@@ -101,8 +147,6 @@ impl Choice {
     fn slot_to_take(&self, found: &Found, why: Why) -> Option<usize> {
         let (own, facts) = (&found.superblock, &self.facts);
         let slot = own.role()?.slot()?;
-        let logs =
-            |one: &Superblock| (one.features().has(Features::BITMAP), one.features().has_ppl());
         let number = own.device_number();
         let has_number = |other: &Found| other.superblock.device_number() == number;
         let is_taken = self.taking_part().any(has_number)
@@ -114,9 +158,7 @@ impl Choice {
         let can_be = !matches!(why, Why::CutShort(_))
             && slot < self.slots.len()
             && self.member(slot).is_none()
-            && own.reshape().is_none()
-            && is_same_shape(own, facts)
-            && logs(own) == logs(facts)
+            && self.has_shape(found)
             && own.recovery_offset().is_none()
             && !own.features().has(Features::REPLACEMENT)
             && !is_taken
@@ -124,8 +166,43 @@ impl Choice {
         can_be.then_some(slot)
     }
 
+    /// Whether a device has the set's shape, or in a reshape one that fits it: the same, further back at the most; none, since
+    /// it has ended there; or one that was begun there alone, where nothing was moved yet.
+    fn has_shape(&self, found: &Found) -> bool {
+        let (own, facts) = (&found.superblock, &self.facts);
+        let shape = |one: &Superblock| {
+            let features = one.features();
+            let logs = (features.has(Features::BITMAP), features.has_ppl());
+            (one.level(), one.chunk(), one.size(), logs)
+        };
+        let before = |one: &Superblock| one.reshape().map_or(one.slots(), |is| is.slots_before);
+        let same = shape(own) == shape(facts);
+        same && match (own.reshape(), facts.reshape()) {
+            (None, None) => (own.layout(), own.slots()) == (facts.layout(), facts.slots()),
+            (Some(its), Some(reshape)) => {
+                let is_no_further = match reshape.backwards {
+                    true => its.position >= reshape.position,
+                    false => its.position <= reshape.position,
+                };
+                let of_set = ReshapeFacts { position: its.position, ..reshape };
+                its == of_set
+                    && own.slots() == facts.slots()
+                    && is_no_further
+                    && self.is_listed(found)
+            }
+            (None, Some(reshape)) => {
+                own.slots() == facts.slots()
+                    && own.slots() != reshape.slots_before
+                    && self.is_listed(found)
+            }
+            (Some(its), None) => {
+                its.position == 0 && before(own) == facts.slots() && self.is_listed(found)
+            }
+        }
+    }
+
     /// How much is not covered, `also` being counted as there: members beyond what parity makes up for, or places of a
-    /// mirror that nobody has. None of a set that is not understood, and during a reshape: opening tells.
+    /// mirror that nobody has. None of a set that is not understood, and of mirrors during a reshape: opening tells.
     fn lacking(&self, also: Option<usize>) -> usize {
         let (facts, slots) = (&self.facts, self.slots.len());
         let whole = |slot: usize| {
@@ -134,8 +211,15 @@ impl Choice {
                 || member.is_some_and(|found| found.superblock.recovery_offset().is_none())
         };
         let Ok(level) = level_of(facts.level()) else { return 0 };
-        if facts.reshape().is_some() {
-            return 0;
+        if let Some(reshape) = facts.reshape() {
+            // Who is filled by the reshape has nothing in one geometry and all in the other.
+            let there = |slot: usize| also == Some(slot) || self.member(slot).is_some();
+            let lacks = |slots: usize| (0..slots).filter(|slot| !there(*slot)).count();
+            let most = lacks(facts.slots()).max(lacks(reshape.slots_before));
+            return match level.parities() {
+                0 => 0,
+                parities => most.saturating_sub(parities),
+            };
         }
         match level {
             Level::Raid1 => usize::from(!(0..slots).any(whole)),
@@ -191,6 +275,9 @@ impl Choice {
     /// Whether the member of a slot was there until nothing was written any more.
     pub(crate) fn was_there_to_the_end(&self, slot: usize, found: &Found) -> bool {
         let Some(accepted) = self.accepted.iter().find(|one| one.slot == slot) else { return true };
+        if self.missed_nothing(found) {
+            return true;
+        }
         let held = (0..self.slots.len()).filter(|slot| found.superblock.is_held(*slot)).count();
         let parities = level_of(self.facts.level()).map_or(0, Level::parities);
         let was_last = held + parities == self.slots.len();

@@ -38,12 +38,13 @@ mod window;
 pub use adopt::NewMember;
 pub use intent::{add_bitmap, remove_bitmap};
 pub use mirrors::mirrors;
-pub(crate) use pages::agreed;
+pub(crate) use pages::{agree, agreed};
 pub use reshape::Reshape;
 pub use size::{SizeWish, find_at_old_end, size};
 
 use crate::assemble::{AssembleError, Choice, Superblock, bad_blocks, level_of};
 use crate::spec::{Level, SpecError};
+use crate::superblock::v1::EVENTS_WRITTEN_MAX;
 use crate::superblock::{ALL_SECTORS, Features, Uuid};
 use rt::{IoError, IoErrorKind};
 use stdx::{ByteCount, Offset};
@@ -133,6 +134,9 @@ async fn refuse(choice: &Choice) -> Result<Level, GrowError> {
         if features.has(feature) {
             return unsupported(what);
         }
+    }
+    if choice.facts.events() > EVENTS_WRITTEN_MAX {
+        return unsupported("more events than 2^62, to which no set comes");
     }
     if choice.journal.is_some() {
         return unsupported("a journal");

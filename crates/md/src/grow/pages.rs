@@ -13,6 +13,8 @@
 //! A superblock that can't be written leaves its member behind with old events. [`settle`](Pages::settle) writes
 //! the others so often that it is not believed when it comes back.
 //!
+//! Before the first pass the members are [levelled](crate::level), with what was found, not with what is to be said.
+//!
 //! Each superblock is preceded by the [bitmap](super::bitmap) of its device, where the set has one.
 //!
 //! [`agreed`] is the other side: whoever opens a set for writing takes the fields that describe the whole set
@@ -21,6 +23,7 @@
 use super::GrowError;
 use super::bitmap::Bitmap;
 use crate::assemble::{AssembleError, Choice, Found, Superblock};
+use crate::level::{Straggler, stragglers};
 use crate::superblock::v1::{DEVICES_MAX, ReshapeFields, SuperblockV1};
 use crate::superblock::{Features, Role, SECTOR, Stamp, Uuid};
 use rt::{Buf, DeviceRef, IoErrorKind, Request, Rt};
@@ -59,6 +62,8 @@ pub(super) struct Pages {
     pub(super) set: Uuid,
     pub(super) pages: Vec<Page>,
     pub(super) bitmap: Option<Bitmap>,
+    /// Members to be levelled before the first pass, as they were found.
+    behind: Vec<Straggler>,
     events: u64,
     opened: Instant,
     unix_s: u64,
@@ -90,7 +95,8 @@ impl Pages {
                 return Err(AssembleError::BitmapSpace { device }.into());
             }
         }
-        let mut pages = Pages { rt, set, pages, bitmap, events, opened, unix_s };
+        let behind = stragglers(choice);
+        let mut pages = Pages { rt, set, pages, bitmap, behind, events, opened, unix_s };
         pages.give_spares_numbers()?;
         Ok(pages)
     }
@@ -146,8 +152,18 @@ impl Pages {
 
     /// Writes all superblocks with one event more. True where a device was lost in it.
     pub(super) async fn advance(&mut self) -> Result<bool, GrowError> {
+        self.level().await;
         self.events += 1;
         self.write(|_| true).await
+    }
+
+    /// Before the first pass: all members have the events of the freshest. Who can't be written is lost.
+    async fn level(&mut self) {
+        for straggler in std::mem::take(&mut self.behind) {
+            let failed = straggler.level().await.is_err();
+            let is_it = |page: &&mut Page| page.number() == straggler.number;
+            self.pages.iter_mut().filter(is_it).for_each(|page| page.lost |= failed);
+        }
     }
 
     /// Changes all superblocks and writes them with one event less than the passes before: first those of
@@ -274,7 +290,8 @@ impl SuperblockV1 {
     }
 }
 
-fn agree(found: &mut Found, facts: &SuperblockV1) {
+/// What one superblock says of the whole set, as the freshest says it.
+pub(crate) fn agree(found: &mut Found, facts: &SuperblockV1) {
     let Superblock::V1(own) = &mut found.superblock else { return };
     own.level = facts.level;
     own.layout = facts.layout;

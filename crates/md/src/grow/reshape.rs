@@ -190,6 +190,7 @@ impl Reshape {
         if !reshape.position.is_multiple_of(row) || reshape.position / row > window.rows {
             return unsupported("a reshape whose position is no whole row");
         }
+        choice.check_enough()?;
         let mut pages = Pages::of(rt, &choice, unix_s).await?;
         let lacked = pages.missing(facts.slots());
         for page in &mut pages.pages {

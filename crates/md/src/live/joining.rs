@@ -17,7 +17,7 @@ use super::kept::Kept;
 use super::opening::area_of;
 use super::{LiveArray, LiveError};
 use crate::array::Engine;
-use crate::assemble::{Found, Superblock, is_same_shape, ppl};
+use crate::assemble::{EVENTS_OF_CUTS, Found, Superblock, is_same_shape, ppl};
 use crate::loss::Cause;
 use crate::member::MemberState;
 use crate::superblock::place::Version;
@@ -157,6 +157,10 @@ impl LiveArray {
         let there = missed.complement(extent);
         let bytes = ByteCount(missed.total());
         self.forget_lost(&found.device);
+        // A cut in the pass that lists it must not leave it as one that cuts alone put behind: it lacks what it missed.
+        while self.keeper.events() < found.superblock.events() + EVENTS_OF_CUTS {
+            self.keeper.write().await.map_err(|kind| self.superblocks(kind))?;
+        }
         // Known before it stands there: it may be written at once.
         self.keeper.join(Kept::come_back(&found, Rc::clone(&area), bytes.is_zero()));
         if !self.array.set.members.come_back(slot, area as DeviceRef, there) {

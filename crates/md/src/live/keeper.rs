@@ -13,6 +13,7 @@ use super::area::Area;
 use super::intent::Intent;
 use super::kept::{JournalState, Kept, Standing};
 use crate::array::Array;
+use crate::level::Straggler;
 use crate::loss::{Cause, Metadata};
 use crate::member::MemberState;
 use crate::record::{Recorder, Recording};
@@ -44,6 +45,8 @@ pub(super) struct Keeper {
     kept: RefCell<Vec<Rc<Kept>>>,
     journal: RefCell<JournalState>,
     intent: Option<Intent>,
+    /// Who is to be levelled before the first pass.
+    behind: RefCell<Vec<Straggler>>,
     events: Cell<u64>,
     /// Below this sector copies and parity are right, as superblocks count.
     resynced: Cell<u64>,
@@ -69,6 +72,7 @@ pub(super) struct Keeper {
 pub(super) struct Beginning {
     pub(super) kept: Vec<Rc<Kept>>,
     pub(super) intent: Option<Intent>,
+    pub(super) behind: Vec<Straggler>,
     pub(super) events: u64,
     /// Below this sector copies and parity are right.
     pub(super) resynced: u64,
@@ -84,6 +88,7 @@ impl Keeper {
             kept: RefCell::new(beginning.kept),
             journal: RefCell::new(JournalState::None),
             intent: beginning.intent,
+            behind: RefCell::new(beginning.behind),
             events: Cell::new(beginning.events),
             resynced: Cell::new(beginning.resynced),
             dirty: Cell::new(false),
@@ -334,13 +339,17 @@ impl Keeper {
     /// With the lock held.
     async fn write_all(&self) -> Result<(), IoErrorKind> {
         let Some(array) = self.array.upgrade() else { return Err(IoErrorKind::Gone) };
+        self.level(&array).await;
+        // With these nothing is on disk yet, in each round until its superblocks are written.
+        let mut events = self.events.get() + 1;
         // Ends: each round but the last loses a device.
         loop {
             let changes = array.set.members.changes();
-            self.events.set(self.events.get() + 1);
+            self.events.set(events);
             self.write_logs(&array).await;
             self.make_whole(&array).await;
             let mut failed = !self.write_bits(&array, true).await;
+            events += u64::from(!failed);
             let all = self.all_standing(&array);
             let there = all.iter().filter(|(_, standing)| *standing != Standing::Nobody);
             let mut writes = Vec::new();
@@ -379,6 +388,30 @@ impl Keeper {
             }
             if self.standing(&array).is_empty() {
                 return Err(IoErrorKind::TooFewMembers);
+            }
+        }
+    }
+
+    /// Before the first pass: all that are here have the events of the freshest. Who can't be written is lost.
+    async fn level(&self, array: &Rc<Array>) {
+        for straggler in self.behind.take() {
+            let there = self.standing(array);
+            let is_it = |(kept, _): &&(Rc<Kept>, Standing)| kept.number == straggler.number;
+            let journal = self.journal();
+            let journal = journal.working().filter(|journal| journal.number == straggler.number);
+            match (there.iter().find(is_it), journal) {
+                (Some((kept, _)), _) => {
+                    if let Err(error) = straggler.level().await {
+                        kept.is_lost(array, unwritten(Metadata::Superblock, &error));
+                    }
+                }
+                (None, Some(journal)) => {
+                    if let Err(error) = straggler.level().await {
+                        journal.log.fail(error.kind);
+                    }
+                }
+                // It has gone meanwhile.
+                (None, None) => {}
             }
         }
     }

@@ -23,10 +23,11 @@
 //! **A lost member** is recorded on the others before anything that it did not get is answered.
 //!
 //! **Events** count up with each time the superblocks are written. A member that is more than one behind
-//! was not there, and is not believed.
+//! was not there, and is not believed, but by force.
 //!
 //! **A power cut** between the writes of two members' superblocks leaves some one event behind: they count
-//! as up to date, which they are, since nothing was written to the array in between. A superblock is
+//! as up to date, which they are, since nothing was written to the array in between. Before the next start counts
+//! on it makes them [level](crate::level), so that no number of cuts puts anybody further behind. A superblock is
 //! written in one piece of 4 KiB at the most; one that is torn has a wrong checksum, and its member
 //! is left out, as a lost one.
 //!

@@ -33,10 +33,12 @@ use crate::assemble::{
     check_journal, level_of, log_parts, ppl, recovered, spec,
 };
 use crate::layout::parity::ParityMap;
+use crate::level::stragglers;
 use crate::ranges::RangeSet;
 use crate::spec::{Level, Map};
 use crate::superblock::journal::seed;
 use crate::superblock::ppl::signature;
+use crate::superblock::v1::EVENTS_WRITTEN_MAX;
 use crate::superblock::{ALL_SECTORS, Features, SECTOR};
 use crate::write_log::WriteLog;
 use crate::write_log::journal::{Journal, Start};
@@ -203,6 +205,7 @@ pub(super) async fn open(
     let beginning = Beginning {
         kept,
         intent,
+        behind: stragglers(choice),
         events: facts.events(),
         resynced: if was_dirty { resync_offset } else { ALL_SECTORS },
         unix_s: options.unix_s,
@@ -261,6 +264,9 @@ fn refuse(choice: &Choice) -> Result<(), LiveError> {
     let features = choice.facts.features();
     if features.has(Features::RESHAPE_ACTIVE) {
         return read_only("a reshape under way");
+    }
+    if choice.facts.events() > EVENTS_WRITTEN_MAX {
+        return read_only("more events than 2^62, to which no set comes");
     }
     let replacements = choice.replacements.iter().map(|(_, found)| found);
     for found in choice.slots.iter().flatten().chain(&choice.spares).chain(replacements) {

@@ -38,6 +38,12 @@ const CHECKSUM_AT: usize = 216;
 pub const DEVICES_MAX: usize = (SUPERBLOCK_BYTES - ROLES_AT) / 2;
 /// The most sectors of a device: what fits 63 bits of bytes, so that sums do not overflow.
 pub const SECTORS_MAX: u64 = 1 << 54;
+/// The most events. No set comes to so many. A superblock that says more is refused: one member would make all others
+/// old for ever.
+pub const EVENTS_MAX: u64 = 1 << 63;
+/// The most events of a set that is written: no life counts from here to [`EVENTS_MAX`], so the count never wraps, and
+/// what is written can be read.
+pub const EVENTS_WRITTEN_MAX: u64 = EVENTS_MAX / 2;
 /// Flag of a device that is read only where there is no other.
 pub const FLAG_WRITE_MOSTLY: u8 = 1;
 /// Flag of a device whose errors are not retried.
@@ -211,6 +217,7 @@ impl SuperblockV1 {
         fields.within("data_offset", 128, self.data_offset, 0..=SECTORS_MAX)?;
         fields.within("data_size", 136, self.data_size, 0..=SECTORS_MAX)?;
         fields.within("super_offset", 144, self.super_offset, 0..=SECTORS_MAX)?;
+        fields.within("events", 200, self.events, 0..=EVENTS_MAX)?;
         let at = self.bitmap_offset().map(i64::from);
         if at.is_some_and(|at| !self.is_beside(at, 1)) {
             let problem = Problem::Contradiction("a bitmap within the superblock or the data");

@@ -16,7 +16,9 @@
 //!
 //! `cargo test -p md --test array power_cuts` makes some of them, the long form all of many seeds:
 //! `cargo test -p md --test array power_cuts -- --ignored --nocapture`. A new kind of work is a new [`Step`], a new
-//! kind of set a new line of [`CASES`].
+//! kind of set a new line of [`CASES`]. [`repeated`] cuts again and again.
+
+mod repeated;
 
 use crate::rig::runtime;
 use md::assemble::{self, Choice, OpenArray, OpenOptions};

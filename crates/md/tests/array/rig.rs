@@ -56,6 +56,12 @@ pub struct Late {
     prng: RefCell<Prng>,
 }
 
+impl Late {
+    pub fn new(below: DeviceRef, rt: &Rt, prng: Prng) -> Rc<Late> {
+        Rc::new(Late { below, rt: rt.clone(), prng: RefCell::new(prng) })
+    }
+}
+
 /// The longest random time.
 const LATE_NANOS_MAX: u64 = 100_000;
 
@@ -99,8 +105,8 @@ impl Disk {
     }
 
     fn over(rt: &Rt, memory: Rc<MemoryDevice>, prng: &mut Prng) -> Disk {
-        let late = Late { below: memory.clone(), rt: rt.clone(), prng: RefCell::new(prng.fork()) };
-        let fault = Fault::new(Rc::new(late), rt, prng.fork());
+        let late = Late::new(memory.clone(), rt, prng.fork());
+        let fault = Fault::new(late, rt, prng.fork());
         let trace = Trace::new(fault.clone(), rt);
         Disk { memory, fault, trace }
     }

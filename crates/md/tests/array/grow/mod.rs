@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `reshape` | the number of members of a set with parity: all data moves |
 //! | `intent` | the write-intent bitmap comes, or goes |
+//! | `repeated` | each of these, with the power cut again and again |
 //! | `size` | the members, or their number in RAID 1: superblocks change, and the rest is synchronised |
 //!
 //! What could break: data that is overwritten before its new place is recorded, a member read at the wrong offset
@@ -11,6 +12,7 @@
 //! that is believed again, a new part that is taken to be synchronised.
 
 mod intent;
+mod repeated;
 mod reshape;
 mod size;
 

@@ -17,6 +17,7 @@ use stdx::{ByteCount, Offset, Prng};
 
 mod apart;
 mod bad_blocks;
+mod behind;
 mod bitmap;
 mod broken;
 mod contradiction;

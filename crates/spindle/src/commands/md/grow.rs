@@ -49,7 +49,8 @@ pub struct GrowArgs {
     /// A device to add first; what it holds is lost. May be given several times
     #[arg(short, long, value_name = "DEVICE", requires = "raid_devices")]
     add: Vec<PathBuf>,
-    /// Overwrite what an added device holds
+    /// Overwrite what an added device holds; with --continue, take back members that are behind and that nobody
+    /// recorded as failed
     #[arg(short, long)]
     force: bool,
 }
@@ -62,13 +63,17 @@ pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let wish = wished(args)?;
     let old_size = args.old_size.as_deref().map(kibibytes).transpose()?;
     let runtime = sources::runtime()?;
-    let found = match old_size {
+    let mut found = match old_size {
         None => sources::choice(&runtime, paths, &args.array)?,
         Some(old) => before_enlarging(&runtime, paths, &args.array, old)?,
     };
     if super::running::client::picture(&runtime, &found)?.is_some() {
         let text = "it is served, and only a set that nobody serves is grown: stop its server first (spindle md stop)";
         return Err(Failure::failed(format!("{}: {text}", args.array)));
+    }
+    let takes_back = args.force && args.resume;
+    if takes_back {
+        super::detail::take_back(&mut found);
     }
     super::detail::tell_left_out(&found);
     let set = found.set;
@@ -88,7 +93,10 @@ pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         for device in &devices {
             found.extend(find(device, old_size).await?);
         }
-        let choice = Choice::of(set, found)?;
+        let mut choice = Choice::of(set, found)?;
+        if takes_back {
+            choice.accept_stale();
+        }
         match wish {
             Wish::Size(wish) => {
                 grow::size(&rt, choice, wish, unix_s).await?;

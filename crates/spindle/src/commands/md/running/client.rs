@@ -14,7 +14,7 @@ use ::md::assemble::{Choice, Found};
 use host::{FileDevice, FileOptions, HostRuntime};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,13 +55,19 @@ pub fn stop(runtime: &HostRuntime, choice: &Choice) -> Result<bool, Failure> {
     let Some(server) = reach(runtime, choice, Ask::Stop)? else { return Ok(false) };
     let held = server.held.clone();
     server.result()?;
+    await_release(runtime, &held);
+    Ok(true)
+}
+
+/// Waits until nobody holds these devices any more; false where somebody goes on holding them.
+fn await_release(runtime: &HostRuntime, held: &[PathBuf]) -> bool {
     for _ in 0..RELEASE_TRIES_MAX {
         if !held.iter().any(|path| is_held(runtime, path)) {
-            break;
+            return true;
         }
         std::thread::sleep(RELEASE_REST);
     }
-    Ok(true)
+    false
 }
 
 /// The set as its server sees it; none where nobody serves it.
@@ -105,6 +111,10 @@ fn reach(runtime: &HostRuntime, choice: &Choice, ask: Ask) -> Result<Option<Serv
     if sent.is_err() {
         return Ok(None);
     }
+    // Killed a moment ago: the kernel keeps its socket and its locks for some milliseconds more.
+    if server.has_ended() && await_release(runtime, &server.held) {
+        return Ok(None);
+    }
     match server.line()? {
         Answer::Taken => {}
         Answer::Elsewhere => return Ok(None),
@@ -123,6 +133,14 @@ fn unheard() -> Failure {
 }
 
 impl Server {
+    /// Whether the server closed the connection, with nothing said that was not read yet.
+    fn has_ended(&mut self) -> bool {
+        match self.answers.fill_buf() {
+            Ok(bytes) => bytes.is_empty(),
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+
     fn line(&mut self) -> Result<Answer, Failure> {
         let mut line = Vec::new();
         let mut limited = self.answers.by_ref().take(LINE_BYTES_MAX as u64);
