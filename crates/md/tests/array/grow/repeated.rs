@@ -22,19 +22,22 @@ enum Growth {
 
 /// Goes on with what grows, or begins it. True where it is done.
 async fn grown(rt: &Rt, devices: &[DeviceRef], growth: Growth, slots: usize) -> bool {
-    let choice = choose(devices).await;
+    // The power may be off already.
+    let Ok(choice) = choice_of(devices).await else { return false };
     if choice.facts.reshape().is_some() {
-        let Ok(resumed) = Reshape::resume(rt, choice, NOW_S).await else { return false };
-        return resumed.run(|_, _| ()).await.is_ok();
+        return match Reshape::resume(rt, choice, NOW_S).await {
+            Ok(resumed) => resumed.run(|_, _| ()).await.is_ok(),
+            refused => refused.is_ok(),
+        };
     }
     if growth == Growth::Members {
         // A begin that was cut is taken back first.
-        let resumed = Reshape::resume(rt, choose(devices).await, NOW_S).await;
+        let resumed = Reshape::resume(rt, choice, NOW_S).await;
         if !matches!(resumed, Err(GrowError::NothingToContinue { .. })) {
             return false;
         }
     }
-    let choice = choose(devices).await;
+    let Ok(choice) = choice_of(devices).await else { return false };
     let has_spare = !choice.spares.is_empty();
     let last = devices.last().expect("a disk to add").clone();
     let add = NewMember { device: last, uuid: Uuid([9; 16]) };
@@ -43,7 +46,7 @@ async fn grown(rt: &Rt, devices: &[DeviceRef], growth: Growth, slots: usize) -> 
         Growth::Members if choice.facts.slots() == slots => {
             match Reshape::begin(rt, choice, slots + 1, &add, NOW_S).await {
                 Ok(begun) => begun.run(|_, _| ()).await.is_ok(),
-                Err(_) => false,
+                refused => refused.is_ok(),
             }
         }
         Growth::Mirrors if choice.facts.slots() == slots => {
@@ -51,7 +54,7 @@ async fn grown(rt: &Rt, devices: &[DeviceRef], growth: Growth, slots: usize) -> 
         }
         Growth::Size => match grow::size(rt, choice, SizeWish::Max, NOW_S).await {
             Ok(_) | Err(GrowError::NoRoom { .. } | GrowError::Dirty { .. }) => true,
-            Err(_) => false,
+            refused => refused.is_ok(),
         },
         Growth::Bitmap if !choice.facts.features().has(md::superblock::Features::BITMAP) => {
             grow::add_bitmap(rt, choice, Some(ByteCount::kib(64)), NOW_S).await.is_ok()
@@ -63,8 +66,10 @@ async fn grown(rt: &Rt, devices: &[DeviceRef], growth: Growth, slots: usize) -> 
 /// Opens the set, makes it whole, writes what is there already, and stops it. True where that went well; nothing is
 /// done within a reshape.
 async fn used(rt: &Rt, devices: &[DeviceRef], content: &[u8]) -> bool {
-    if choose(devices).await.facts.reshape().is_some() {
-        return true;
+    match choice_of(devices).await {
+        Ok(choice) if choice.facts.reshape().is_some() => return true,
+        Ok(_) => {}
+        Err(_) => return false,
     }
     let Ok(set) = live(rt, devices).await else { return false };
     let write = Request::write(Offset(8192), Buf::copy_of(&content[8192..12_288]));
@@ -115,7 +120,10 @@ async fn cut_again(
         for cut in 0..1 + prng.below(CUTS_MAX) {
             let what = format!("{growth:?} {level} of {slots}, seed {seed}, at {at}, cut {cut}");
             let place = if cut == 0 { at } else { 1 + prng.below(24) };
-            let use_first = cut > 0 && prng.chance(0.4);
+            // Only a set that is clean and whole begins to grow.
+            let before = choose(&devices(&now)).await;
+            let is_settled = before.facts.resync_offset() == u64::MAX && before.degraded() == 0;
+            let use_first = cut > 0 && (prng.chance(0.4) || !is_settled);
             let mut late = prng.fork();
             let (rt, content) = (&rt, &content);
             let script = async |behind: Vec<DeviceRef>| {
