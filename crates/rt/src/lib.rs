@@ -19,6 +19,7 @@
 //!   two of them joined in memory, for tests.
 //! * [`sync`]: channels, locks and semaphores between tasks.
 //! * [`memory`] and [`memory_tree`]: a device and a file tree in memory, for tests.
+//! * [`guarded`]: a panic that ends one task and not the program.
 //! * [`filter`]: devices over devices: slice, linear, stats, trace, fault, delay, power cut.
 //!
 //! Invariant: with a simulated reactor, one seed gives one run, event for event. Hence nothing here
@@ -33,6 +34,7 @@ mod extents;
 pub mod file_tree;
 pub mod file_volume;
 pub mod filter;
+pub mod guarded;
 pub mod inodes;
 pub mod memory;
 pub mod memory_tree;
@@ -56,6 +58,7 @@ pub use file_tree::{
     TreeErrorKind, TreeFuture, TreeOp, TreeRef,
 };
 pub use file_volume::FileVolume;
+pub use guarded::{Panicked, catching_panics};
 pub use inodes::{
     Attributes, Cookie, InodeError, InodeFuture, InodeKind, Inodes, InodesRef, ListEntry, Node,
     Timestamp, Usage,
