@@ -133,9 +133,18 @@ pub(crate) fn seek_hole(file: BorrowedFd<'_>, at: u64) -> Result<u64, Errno> {
     seek(file, at, libc::SEEK_HOLE)
 }
 
+/// Where the file ends now.
+pub(crate) fn seek_end(file: BorrowedFd<'_>) -> Result<u64, Errno> {
+    seek_to(file, 0, libc::SEEK_END)
+}
+
 fn seek(file: BorrowedFd<'_>, at: u64, whence: i32) -> Result<u64, Errno> {
+    seek_to(file, offset(at)?, whence)
+}
+
+fn seek_to(file: BorrowedFd<'_>, at: i64, whence: i32) -> Result<u64, Errno> {
     // SAFETY: the call takes no memory.
-    let result = unsafe { libc::lseek(file.as_raw_fd(), offset(at)?, whence) };
+    let result = unsafe { libc::lseek(file.as_raw_fd(), at, whence) };
     u64::try_from(result).map_err(|_| Errno::last())
 }
 
@@ -322,8 +331,7 @@ pub(crate) fn set_keep_alive(
     set_socket_option(socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
     tcp(libc::TCP_KEEPIDLE, silent_s)?;
     tcp(libc::TCP_KEEPINTVL, every_s)?;
-    tcp(libc::TCP_KEEPCNT, times)?;
-    tcp(libc::TCP_USER_TIMEOUT, (silent_s + every_s * times) * 1000)
+    tcp(libc::TCP_KEEPCNT, times)
 }
 
 fn set_socket_option(

@@ -12,15 +12,15 @@
 
 use crate::answer::What;
 use crate::bell;
-use crate::file::Alignment;
+use crate::file::{Alignment, NO_MEMORY};
 use crate::operation::{OpenFile, Operation, kind_of};
 use crate::runtime::{Host, ReactorKind};
 use crate::sys::{self, Errno};
 use rt::file_tree::check_plain;
 use rt::{
     BufMut, DirectoryEntry, File, FileKind, FileRef, FileStatus, FileTree, IoError, IoErrorKind,
-    IoFuture, Op, OpKind, OpenHow, PAGE, Request, SgList, Space, TreeError, TreeErrorKind,
-    TreeFuture, TreeOp,
+    IoFuture, NoMemory, Op, OpKind, OpenHow, PAGE, Request, SgList, Space, TreeError,
+    TreeErrorKind, TreeFuture, TreeOp,
 };
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -302,10 +302,16 @@ impl File for HostFile {
         let operation = match request.op {
             Op::Flush => Operation::flush(),
             _ if request.is_empty() => return IoFuture::ready(Ok(SgList::new())),
-            Op::Read(len) => Operation::read_up_to_end(at, BufMut::for_overwrite(len.as_usize())),
+            Op::Read(len) => match BufMut::try_for_overwrite(len.as_usize()) {
+                Ok(into) => Operation::read_up_to_end(at, into),
+                Err(NoMemory) => return IoFuture::ready(what.result(Err(NO_MEMORY))),
+            },
             Op::Write { data, fua } => {
                 let data = match self.alignment {
-                    Some(grid) => grid.of(data),
+                    Some(grid) => match grid.of(data) {
+                        Ok(data) => data,
+                        Err(NoMemory) => return IoFuture::ready(what.result(Err(NO_MEMORY))),
+                    },
                     None => data,
                 };
                 Operation::write(at, data, fua)
