@@ -63,11 +63,18 @@ pub(crate) fn pwrite_bare(file: BorrowedFd<'_>, data: &[u8], at: u64) -> Result<
 
 /// Gives this thread a table of open files and a working directory of its own, as a process has; both
 /// begin as copies. The kernel finds a file faster in a table that no other thread can change. False
-/// where it is refused (by a seccomp filter).
-pub(crate) fn own_file_table_and_directory() -> bool {
-    // SAFETY: the call takes no memory. Descriptors of this thread keep their numbers; those of other
-    // threads are only copied.
-    unsafe { libc::unshare(libc::CLONE_FILES | libc::CLONE_FS) == 0 }
+/// where it is refused (by a seccomp filter), and on the process's first thread.
+///
+/// # Safety
+/// From here on a descriptor's number means something else on this thread than on others. `OwnedFd` and all that is made
+/// of it promise that it doesn't. So none that this thread opens is used or closed by another, and none that another
+/// opens after this by this thread; what was open before is in both tables, and its last owner closes it in one of
+/// them only.
+pub(crate) unsafe fn own_file_table_and_directory() -> bool {
+    // SAFETY: the calls take no memory; what follows for descriptors is the caller's promise.
+    unsafe {
+        libc::gettid() != libc::getpid() && libc::unshare(libc::CLONE_FILES | libc::CLONE_FS) == 0
+    }
 }
 
 /// Writes pieces at a place; with `durable`, returns when they are on the medium.

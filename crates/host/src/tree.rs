@@ -65,8 +65,11 @@ impl HostTree {
     /// tool: the system does not walk down to the directory for each, and no table is shared.
     ///
     /// Where the system refuses that, or threads with one table must wake each other (Linux before 6.7),
-    /// or the runtime is of another kind, this is [`HostTree::open`]. A descriptor that another thread
-    /// opens later means nothing to this one.
+    /// or the runtime is of another kind, or the thread is the process's first, this is [`HostTree::open`].
+    ///
+    /// A descriptor that another thread opens later means nothing to this one, nor this one's to others: call it on a
+    /// thread that was started for it, whose work gets no files or sockets from other threads after this and gives none
+    /// away.
     ///
     /// # Errors
     /// As [`HostTree::open`].
@@ -75,7 +78,10 @@ impl HostTree {
         // The thread makes all calls of its runtime itself, so its working directory is theirs.
         if host.kind() == ReactorKind::Blocking
             && bell::need_no_descriptor()
-            && sys::own_file_table_and_directory()
+            // SAFETY: a blocking runtime has no sockets, makes no call on another thread, and its bell is no
+            // descriptor; its devices, trees and files can't be sent to another thread, nor theirs to this one. What
+            // else there may be is the caller's promise, in the words above.
+            && unsafe { sys::own_file_table_and_directory() }
             && std::env::set_current_dir(root).is_ok()
         {
             tree.base = PathBuf::new();
