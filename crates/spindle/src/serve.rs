@@ -15,6 +15,7 @@ use rt::Listener;
 use rt::sync::Notify;
 use std::pin::pin;
 use std::rc::Rc;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use stdx::ByteCount;
@@ -41,7 +42,7 @@ impl Default for Clients {
 /// # Errors
 /// Where that is no size, or one with which large requests could not be served.
 pub fn memory(text: &str) -> Result<ByteCount, String> {
-    let memory: ByteCount = text.parse().map_err(|error: stdx::SizeError| error.to_string())?;
+    let memory = ByteCount::from_str(text).map_err(|error| error.to_string())?;
     match memory < CLIENT_MEMORY_MIN {
         true => Err(format!("clients' requests need {CLIENT_MEMORY_MIN} at the least")),
         false => Ok(memory),

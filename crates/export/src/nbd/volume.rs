@@ -330,9 +330,10 @@ impl Volume {
         self.flushes.set(asked + 1);
         let request = rt::Request::flush();
         // Until it ends: nobody may take an older one's success for its own.
-        self.flushed.replace(Err(IoError::of(&request, &*self.device, IoErrorKind::Gone)));
+        let unknown = IoError::of(&request, &*self.device, IoErrorKind::Gone);
+        *self.flushed.borrow_mut() = Err(unknown);
         let flushed = self.device.submit(request).await.map(drop);
-        self.flushed.replace(flushed.clone());
+        (*self.flushed.borrow_mut()).clone_from(&flushed);
         Ok(flushed?)
     }
 
