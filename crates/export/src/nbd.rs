@@ -124,6 +124,9 @@ pub const STALL_PART_BYTES: usize = 1 << 20;
 /// hung up.
 pub const LINGER_MAX: Duration = Duration::from_secs(5);
 
+/// Such clients at a time. Further ones are hung up on at once.
+pub const LINGERING_MAX: usize = 64;
+
 /// Steps of long requests (see the [module](self)) under way on an export. More serves fast devices better; requests
 /// that carry their data wait behind so many in the device's queue.
 pub const STEPS_MAX: usize = 16;

@@ -31,8 +31,8 @@ pub(crate) struct Agreed {
     pub(crate) structured: bool,
     /// Whether block status tells of `base:allocation`.
     pub(crate) allocation: bool,
-    /// Held as long as the connection is served.
-    pub(crate) _place: Option<Place>,
+    /// Held until its client has left.
+    pub(crate) place: Option<Place>,
 }
 
 /// Why a handshake came to nothing.
@@ -109,8 +109,8 @@ pub(crate) async fn negotiate(
             Next::Tls => handshake.start_tls().await?,
             Next::Transmission(export) => {
                 let allocation = handshake.allocation.as_deref() == Some(&*export.name);
-                let (structured, _place) = (handshake.structured, handshake.place);
-                let agreed = Agreed { export, structured, allocation, _place };
+                let (structured, place) = (handshake.structured, handshake.place);
+                let agreed = Agreed { export, structured, allocation, place };
                 return Ok((agreed, handshake.inbox));
             }
         }

@@ -20,6 +20,7 @@ pub(crate) struct Memory {
     free: Semaphore,
     pages: usize,
     waiting: Cell<usize>,
+    wanted: Notify,
     returned: Notify,
 }
 
@@ -32,6 +33,7 @@ impl Memory {
             free: Semaphore::new(pages),
             pages,
             waiting: Cell::new(0),
+            wanted: Notify::new(),
             returned: Notify::new(),
         }
     }
@@ -53,6 +55,7 @@ impl Memory {
     /// Takes a share, which is given back by [`give_back`](Memory::give_back).
     pub(crate) async fn take(&self, share: Share) {
         self.waiting.set(self.waiting.get() + 1);
+        self.wanted.notify_waiters();
         let waits = Waits(self);
         let taken = self.free.acquire_many(pages_of(share)).await;
         taken.expect("nobody closes the semaphore").forget();
@@ -69,6 +72,14 @@ impl Memory {
     /// Whether somebody waits for a share.
     pub(crate) fn is_wanted(&self) -> bool {
         self.waiting.get() > 0
+    }
+
+    /// Waits until somebody waits for a share.
+    pub(crate) async fn wanted(&self) {
+        let wanted = self.wanted.notified();
+        if !self.is_wanted() {
+            wanted.await;
+        }
     }
 
     /// Whether no request is under way.

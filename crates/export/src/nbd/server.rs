@@ -15,7 +15,7 @@ use super::transmission::transmit;
 use super::volume::Volume;
 use super::{
     CLIENT_MEMORY, CLIENT_MEMORY_MIN, CONNECTIONS_MAX, DRAIN_MAX, EXPORTS_MAX, HANDSHAKE_MAX,
-    PLACE_WAIT_MAX, STRING_BYTES_MAX,
+    LINGER_MAX, LINGERING_MAX, PLACE_WAIT_MAX, STRING_BYTES_MAX,
 };
 use crate::tls::{Tls, Turn};
 use futures_util::future::{Either, select};
@@ -90,6 +90,7 @@ pub(crate) struct Shared {
     pub(crate) stop: Stop,
     lobby: Rc<Lobby>,
     places: Arc<Semaphore>,
+    lingering: Semaphore,
     connected: Cell<usize>,
     left: Notify,
 }
@@ -112,6 +113,13 @@ impl Shared {
         match select(pin!(place), pin!(self.rt.sleep(PLACE_WAIT_MAX))).await {
             Either::Left((place, _)) => place.ok(),
             Either::Right(_) => None,
+        }
+    }
+
+    /// Waits for as long as answers are still written to a client that has ended its part of the stream.
+    pub(crate) async fn linger(&self) {
+        if let Ok(_one) = self.lingering.try_acquire() {
+            select(pin!(self.rt.sleep(LINGER_MAX)), pin!(self.memory.wanted())).await;
         }
     }
 }
@@ -187,6 +195,7 @@ impl Server {
             stop: Stop::default(),
             lobby: Rc::default(),
             places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            lingering: Semaphore::new(LINGERING_MAX),
             connected: Cell::new(0),
             left: Notify::new(),
         })))

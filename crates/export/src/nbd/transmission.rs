@@ -14,7 +14,8 @@
 //!
 //! **The end.** The client disconnects, breaks the protocol, or goes; or the server stops. Then no further
 //! request is read; those under way end, and their replies are written where somebody still takes them: for
-//! [`LINGER_MAX`] where the client has ended its part of the stream. After that the connection's place is free, and what
+//! [`LINGER_MAX`] where the client has ended its part of the stream (many have simply gone; some only say that they ask
+//! no more), and not where others wait for the memory. The connection's place is free at once, and what
 //! is under way ends by itself: steps of long requests are not gone on with, the rest keeps its share until it is done.
 
 use super::handshake::Agreed;
@@ -74,7 +75,8 @@ impl From<StreamError> for End {
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn transmit(shared: &Rc<Shared>, agreed: Agreed, inbox: Inbox) {
+pub(crate) async fn transmit(shared: &Rc<Shared>, mut agreed: Agreed, inbox: Inbox) {
+    let mut place = agreed.place.take();
     let stream = Rc::clone(inbox.stream());
     let name = format!("a request of {} to '{}'", stream.peer(), agreed.export.name);
     let connection = Rc::new(Connection {
@@ -100,7 +102,9 @@ pub(crate) async fn transmit(shared: &Rc<Shared>, agreed: Agreed, inbox: Inbox) 
             connection.reading_over.set(true);
         }
         if connection.asker.left.get() {
-            let linger = || Box::pin(shared.rt.sleep(LINGER_MAX));
+            // Others may have it; who lingers is bounded by itself.
+            place = None;
+            let linger = || Box::pin(shared.linger());
             if lingering.get_or_insert_with(linger).as_mut().poll(context).is_ready() {
                 connection.broken.set(true);
                 return Poll::Ready(());
@@ -114,7 +118,7 @@ pub(crate) async fn transmit(shared: &Rc<Shared>, agreed: Agreed, inbox: Inbox) 
         written
     })
     .await;
-    drop((reader, writer));
+    drop((reader, writer, lingering, place));
     if connection.broken.get() {
         connection.asker.left.set(true);
         if let Some((_, share)) = connection.outbox.borrow_mut().take() {
