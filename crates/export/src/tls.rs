@@ -15,7 +15,7 @@
 //! The random numbers and the hour that certificates are held against come from the operating system: keys
 //! that follow from a seed would be none. So a run with TLS is not the same each time.
 
-use rt::sync::{Mutex, Semaphore};
+use rt::sync::{Mutex, Semaphore, SemaphorePermit};
 use rt::{Buf, BufMut, HungUp, NoMemory, Rt, SgList, Stream, StreamError, StreamFuture, StreamRef};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -167,9 +167,9 @@ fn chain(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     }
 }
 
-/// The turn of one handshake to compute its next step, while all else waits for that. A step signs or checks
-/// a signature, which takes up to some milliseconds; after it the others of the executor run, so that any number of
-/// handshakes takes half of its time at the most.
+/// The turn of one of many to do something for which all else waits, as the next step of a handshake: it signs or checks
+/// a signature, which takes up to some milliseconds. Who has it lets others run before it gives it on, so that any number
+/// takes half of the executor's time at the most.
 pub(crate) struct Turn {
     one: Semaphore,
     rt: Rt,
@@ -178,6 +178,10 @@ pub(crate) struct Turn {
 impl Turn {
     pub(crate) fn new(rt: &Rt) -> Turn {
         Turn { one: Semaphore::new(1), rt: rt.clone() }
+    }
+
+    pub(crate) async fn wait(&self) -> SemaphorePermit<'_> {
+        self.one.acquire().await.expect("nobody closes the semaphore")
     }
 }
 
@@ -214,7 +218,7 @@ pub(crate) async fn shake_hands(
         match turn {
             None => inside.take_records().await?,
             Some(turn) => {
-                let _one = turn.one.acquire().await;
+                let _one = turn.wait().await;
                 inside.take_records().await?;
                 turn.rt.yield_now().await;
             }

@@ -86,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) tls: Tls,
     /// Whose TLS handshake goes on.
     pub(crate) turn: Turn,
+    /// Whose large request begins.
+    pub(crate) begin: Turn,
     pub(crate) memory: Memory,
     pub(crate) stop: Stop,
     lobby: Rc<Lobby>,
@@ -191,6 +193,7 @@ impl Server {
             exports: served,
             tls,
             turn: Turn::new(rt),
+            begin: Turn::new(rt),
             memory: Memory::new(memory.bytes()),
             stop: Stop::default(),
             lobby: Rc::default(),

@@ -38,6 +38,11 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
+/// Bytes of a request that is begun by itself: others run before the next such one, of whatever connection. What lies in
+/// the system's memory is copied where a request begins, so that many would keep everybody waiting. More makes fewer
+/// turns of the executor.
+const LARGE_BYTES: usize = 512 << 10;
+
 /// Bytes of a refusal's text that a client is told.
 const TEXT_BYTES_MAX: usize = 256;
 
@@ -164,24 +169,8 @@ impl Connection {
                 None => self.agreed.export.volume.memory_for(&request),
             };
             let share = Share { requests: 1, bytes };
-            let taken = {
-                let mut taking = pin!(self.take_share(share));
-                match poll_once(taking.as_mut()) {
-                    Some(taken) => taken,
-                    // It is not read from meanwhile, so its end is found in another way.
-                    None => {
-                        let hung_up = pin!(async {
-                            stream.hung_up().await;
-                            self.asker.left.set(true);
-                            std::future::pending::<()>().await;
-                        });
-                        match select(taking, select(hung_up, stopped.as_mut())).await {
-                            Either::Left((taken, _)) => taken,
-                            Either::Right(_) => return Err(End::Over),
-                        }
-                    }
-                }
-            };
+            let taken = pin!(self.take_share(share));
+            let taken = self.noticing_its_end(&stream, stopped.as_mut(), taken).await?;
             let mut payload = None;
             let refusal = match refusal {
                 None if carries > 0 => match BufMut::try_for_overwrite(carries) {
@@ -201,8 +190,35 @@ impl Connection {
             };
             match refusal {
                 Some(refusal) => self.reply(&request, taken.keep(), Err(refusal)),
-                None => self.start(request, payload, taken.keep()),
+                None if bytes < LARGE_BYTES => self.start(request, payload, taken.keep()),
+                None => {
+                    let turn = pin!(self.shared.begin.wait());
+                    let _turn = self.noticing_its_end(&stream, stopped.as_mut(), turn).await?;
+                    self.start(request, payload, taken.keep());
+                    self.shared.rt.yield_now().await;
+                }
             }
+        }
+    }
+
+    /// Waits for something of ours. The client is not read from meanwhile, so its end is found in another way.
+    async fn noticing_its_end<T>(
+        &self,
+        stream: &StreamRef,
+        stopped: impl Future<Output = ()> + Unpin,
+        mut wait: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, End> {
+        if let Some(there) = poll_once(wait.as_mut()) {
+            return Ok(there);
+        }
+        let hung_up = pin!(async {
+            stream.hung_up().await;
+            self.asker.left.set(true);
+            std::future::pending::<()>().await;
+        });
+        match select(wait, select(hung_up, stopped)).await {
+            Either::Left((there, _)) => Ok(there),
+            Either::Right(_) => Err(End::Over),
         }
     }
 

@@ -186,6 +186,9 @@ impl Volume {
         let (at, len) = (request.offset, u64::from(request.len));
         let fua = request.has(command_flag::FUA);
         match request.command {
+            Command::Read if asker.left.get() => {
+                return Err(Refusal::new(Errno::Shutdown, "its client hung up"));
+            }
             Command::Read => return Ok(Outcome::Data(self.read(at, len).await?)),
             Command::Write => self.write(at, payload, fua).await?,
             Command::Flush => self.flush_for(asker).await?,
