@@ -3,6 +3,8 @@
 //!
 //! ```text
 //!   Server (server)       accepts, counts, stops
+//!     ├─ lobby           who has come and not yet chosen
+//!     ├─ memory          what all clients' requests take together
 //!     └─ a task a connection
 //!          ├─ handshake   options; may go on inside TLS; ends with an export, or closes
 //!          └─ transmission
@@ -12,9 +14,19 @@
 //! ```
 //!
 //! **Limits.** A client's memory here is, at the most: [`INPUT_BYTES`] that were read and not yet looked at,
-//! [`IN_FLIGHT_BYTES_MAX`] of payload, and [`IN_FLIGHT_REQUESTS_MAX`] requests with a reply's head each. Where
+//! [`IN_FLIGHT_BYTES_MAX`] of payload, and [`IN_FLIGHT_REQUESTS_MAX`] requests with a reply's head each. All clients'
+//! requests together take no more than the server was given ([`CLIENT_MEMORY`]). Where
 //! a limit is reached the server reads no further, so that the client waits. A request's share is
 //! given back when its reply has been written, so a client that does not read its replies waits too.
+//!
+//! **What is small to ask and large to do** (caching, zeroing or trimming 4 GiB, block status) is done in steps, of which
+//! an export has [`STEPS_MAX`] under way and a connection [`STEPS_OF_ONE_MAX`], in the order of asking: whoever asks for
+//! more waits longer, and requests that carry their data don't wait behind it. It ends with the step in which its client
+//! is found to be gone. Flushes that wait for one another are one flush.
+//!
+//! **A panic** in the task of a connection ends that connection. One within a request may have left the device half
+//! changed, so its export answers all further requests with errors, until the server is started again; other exports
+//! go on. See [`rt::guarded`].
 //!
 //! **Malformed** requests are answered with the protocol's error where the protocol says what to answer and
 //! the next request can be found; otherwise (a wrong magic, a write longer than
@@ -29,6 +41,8 @@
 mod client;
 mod handshake;
 mod inbox;
+mod lobby;
+mod memory;
 mod outbox;
 mod protocol;
 mod server;
@@ -41,6 +55,7 @@ pub use client::{Client, ClientError, ClientOptions, MalformedOption, ReplyError
 pub use server::{Export, Server, ServerError};
 
 use std::time::Duration;
+use stdx::ByteCount;
 
 /// Bytes of a read, write or cache request at the most. It is announced as the largest block; clients that
 /// never heard of it use 32 MiB at the most.
@@ -66,13 +81,58 @@ pub const INPUT_BYTES: usize = 64 << 10;
 /// closes the connection.
 pub const OPTION_SKIPPED_BYTES_MAX: u32 = 1 << 20;
 
-/// Connections of a server at a time. Further ones wait to be accepted. Times the bytes above it is the
-/// server's memory at the most: 2 GiB.
+/// Clients that are served at a time, which have chosen an export. Further ones wait for [`PLACE_WAIT_MAX`], and are
+/// refused.
 pub const CONNECTIONS_MAX: usize = 64;
 
+/// How long a client waits for a place among those who are served. Less refuses clients that would soon have had one;
+/// more leaves people wondering.
+pub const PLACE_WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// Clients that have come and not yet chosen an export. Each is a descriptor and some 100 KiB; the more there are, the
+/// faster strangers must come to send away a client that means it.
+pub const HANDSHAKES_MAX: usize = 128;
+
 /// How long a client may take to choose an export, including TLS. Less closes on slow people with debuggers;
-/// more lets those who never choose hold their place among the connections for longer.
+/// more keeps those who never choose for longer, among [`HANDSHAKES_MAX`].
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(30);
+
+/// How long a client may take of that until it has said anything worth an answer: a first option, or, where TLS is
+/// required, all of TLS.
+pub const STRANGER_MAX: Duration = Duration::from_secs(10);
+
+/// Options of a handshake. Asking for three things about each of [`EXPORTS_MAX`] exports fits twice.
+pub const OPTIONS_MAX: usize = 8 * EXPORTS_MAX;
+
+/// Memory of all clients' requests together, where nothing else is said: [`CONNECTIONS_MAX`] times
+/// [`IN_FLIGHT_BYTES_MAX`], so that nobody waits for another's. Less makes clients with large requests wait for one
+/// another; more does not help.
+pub const CLIENT_MEMORY: ByteCount = ByteCount((CONNECTIONS_MAX * IN_FLIGHT_BYTES_MAX) as u64);
+
+/// The least of it: a request of the largest size, off the grid, beside others.
+pub const CLIENT_MEMORY_MIN: ByteCount = ByteCount(2 * IN_FLIGHT_BYTES_MAX as u64);
+
+/// How long a client may leave an answer untaken, or a write unfinished, while others wait for the memory that it
+/// takes: so long for each [`STALL_PART_BYTES`]. While nobody waits it may do so for ever. Less drops clients on slow
+/// networks in the worst of times; more makes the others wait.
+pub const STALL_MAX: Duration = Duration::from_secs(30);
+
+/// See [`STALL_MAX`].
+pub const STALL_PART_BYTES: usize = 1 << 20;
+
+/// How long answers are still written to a client that has ended writing without saying goodbye, or has said it and
+/// hung up.
+pub const LINGER_MAX: Duration = Duration::from_secs(5);
+
+/// Such clients at a time. Further ones are hung up on at once.
+pub const LINGERING_MAX: usize = 64;
+
+/// Steps of long requests (see the [module](self)) under way on an export. More serves fast devices better; requests
+/// that carry their data wait behind so many in the device's queue.
+pub const STEPS_MAX: usize = 16;
+
+/// The same of a connection. More lets one client take all steps of the export.
+pub const STEPS_OF_ONE_MAX: usize = 4;
 
 /// How long a server that stops waits for requests under way, and for clients to take their replies.
 pub const DRAIN_MAX: Duration = Duration::from_secs(20);

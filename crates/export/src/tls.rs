@@ -15,8 +15,8 @@
 //! The random numbers and the hour that certificates are held against come from the operating system: keys
 //! that follow from a seed would be none. So a run with TLS is not the same each time.
 
-use rt::sync::Mutex;
-use rt::{Buf, BufMut, SgList, Stream, StreamError, StreamFuture, StreamRef};
+use rt::sync::{Mutex, Semaphore, SemaphorePermit};
+use rt::{Buf, BufMut, HungUp, NoMemory, Rt, SgList, Stream, StreamError, StreamFuture, StreamRef};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -81,6 +81,11 @@ pub enum TlsError {
     /// Clients are asked for certificates, and there is nobody to vouch for them.
     #[error("clients are asked for certificates, and there is no authority's (ca-cert.pem)")]
     NoAuthority,
+    /// Clients must show a certificate, and may come without TLS, where nobody shows any.
+    #[error(
+        "clients must show a certificate, and TLS is not required of them: whoever comes without it would get in without one"
+    )]
+    NotRequired,
     /// They don't fit together.
     #[error("setting up TLS: {0}")]
     Refused(String),
@@ -108,6 +113,9 @@ impl Tls {
         certificates: Certificates<'_>,
         clients: ClientCertificates,
     ) -> Result<Tls, TlsError> {
+        if clients == ClientCertificates::Required && mode != TlsMode::Require {
+            return Err(TlsError::NotRequired);
+        }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let refused = |error: &dyn std::fmt::Display| TlsError::Refused(error.to_string());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -159,19 +167,39 @@ fn chain(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     }
 }
 
+/// The turn of one of many to do something for which all else waits, as the next step of a handshake: it signs or checks
+/// a signature, which takes up to some milliseconds. Who has it lets others run before it gives it on, so that any number
+/// takes half of the executor's time at the most.
+pub(crate) struct Turn {
+    one: Semaphore,
+    rt: Rt,
+}
+
+impl Turn {
+    pub(crate) fn new(rt: &Rt) -> Turn {
+        Turn { one: Semaphore::new(1), rt: rt.clone() }
+    }
+
+    pub(crate) async fn wait(&self) -> SemaphorePermit<'_> {
+        self.one.acquire().await.expect("nobody closes the semaphore")
+    }
+}
+
 /// Does the server's part of the handshake over `stream`; what it gives back is inside TLS.
 pub(crate) async fn accept(
     stream: StreamRef,
     config: Arc<ServerConfig>,
+    turn: &Turn,
 ) -> Result<StreamRef, StreamError> {
     let connection = ServerConnection::new(config).map_err(|_| StreamError::Protocol)?;
-    shake_hands(stream, connection.into()).await
+    shake_hands(stream, connection.into(), Some(turn)).await
 }
 
 /// Does one side's part of the handshake over `stream`.
 pub(crate) async fn shake_hands(
     stream: StreamRef,
     connection: Connection,
+    turn: Option<&Turn>,
 ) -> Result<StreamRef, StreamError> {
     let inside = Rc::new(Inside {
         stream,
@@ -184,8 +212,16 @@ pub(crate) async fn shake_hands(
         if !inside.connection.borrow().is_handshaking() {
             break;
         }
-        if !inside.receive_records().await? {
+        if !inside.receive().await? {
             return Err(StreamError::Gone);
+        }
+        match turn {
+            None => inside.take_records().await?,
+            Some(turn) => {
+                let _one = turn.wait().await;
+                inside.take_records().await?;
+                turn.rt.yield_now().await;
+            }
         }
     }
     inside.send_records().await?;
@@ -226,15 +262,32 @@ impl Inside {
     /// Gives rustls some of what the peer sent; false at the end. Called only when all that was decrypted
     /// has been taken: rustls refuses more than a record's worth.
     async fn receive_records(&self) -> Result<bool, StreamError> {
+        if !self.receive().await? {
+            return Ok(false);
+        }
+        self.take_records().await?;
+        Ok(true)
+    }
+
+    /// Sees to it that there is something that rustls has not been given; false at the end.
+    async fn receive(&self) -> Result<bool, StreamError> {
         let mut ahead = self.ahead.replace(Buf::empty());
         if ahead.is_empty() {
-            let lent = BufMut::for_overwrite(RECORD_BYTES);
+            let lent = BufMut::try_for_overwrite(RECORD_BYTES);
+            let lent = lent.map_err(|NoMemory| StreamError::NoResources)?;
             let (buf, count) = self.stream.read(lent, 0).await?;
             if count == 0 {
                 return Ok(false);
             }
             ahead = buf.freeze().slice(0..count);
         }
+        self.ahead.replace(ahead);
+        Ok(true)
+    }
+
+    /// Gives rustls what was received.
+    async fn take_records(&self) -> Result<(), StreamError> {
+        let ahead = self.ahead.replace(Buf::empty());
         let mut rest = ahead.bytes();
         let good = {
             let mut connection = self.connection.borrow_mut();
@@ -247,7 +300,7 @@ impl Inside {
             return Err(StreamError::Protocol);
         }
         self.ahead.replace(ahead.slice(ahead.len() - rest.len()..ahead.len()));
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -299,6 +352,10 @@ impl Stream for TlsStream {
             inside.send_records().await?;
             inside.stream.shutdown().await
         })
+    }
+
+    fn hung_up(&self) -> HungUp {
+        self.0.stream.hung_up()
     }
 
     fn peer(&self) -> Rc<str> {

@@ -34,7 +34,7 @@ use crate::runtime::Host;
 use crate::sys::{self, Errno};
 use rt::{
     BufMut, Device, Extent, ExtentKind, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture,
-    Op, Request, SgList,
+    NoMemory, Op, Request, SgList,
 };
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
@@ -49,6 +49,9 @@ use stdx::{ByteCount, Offset};
 /// The logical block where nothing asks for another: the smallest that any format counts in.
 const BLOCK_MIN: u64 = 512;
 
+/// The error of a request for which there was no memory.
+pub(crate) const NO_MEMORY: IoErrorKind = IoErrorKind::Os(libc::ENOMEM);
+
 /// The largest logical block that is believed; more is a fault of who reports it.
 const BLOCK_MAX: u64 = 64 << 10;
 
@@ -59,6 +62,14 @@ pub struct FileOptions {
     pub direct: bool,
     /// For reading only; a block device is then shared with whoever uses it.
     pub read_only: bool,
+}
+
+/// Where a device may end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// What is left of a file behind its last whole block is not part of the device.
+    WholeBlocks,
+    AnyByte,
 }
 
 /// Why a file or block device can't be opened or created.
@@ -124,17 +135,17 @@ pub(crate) struct Alignment {
 
 impl Alignment {
     /// The data with all of its memory on this grid.
-    pub(crate) fn of(self, data: SgList) -> SgList {
+    pub(crate) fn of(self, data: SgList) -> Result<SgList, NoMemory> {
         let fits = data.pieces().iter().all(|piece| {
             piece.len().is_multiple_of(self.length)
                 && (piece.bytes().as_ptr() as usize).is_multiple_of(self.memory)
         });
         if fits {
-            return data;
+            return Ok(data);
         }
-        let mut copy = BufMut::for_overwrite(data.len());
+        let mut copy = BufMut::try_for_overwrite(data.len())?;
         data.copy_to(&mut copy);
-        copy.into()
+        Ok(copy.into())
     }
 }
 
@@ -157,6 +168,28 @@ impl FileDevice {
     /// # Errors
     /// [`OpenError`].
     pub fn open(host: &Host, path: &Path, options: FileOptions) -> Result<FileDevice, OpenError> {
+        FileDevice::open_by(host, path, options, Ending::WholeBlocks)
+    }
+
+    /// The same, buffered and to the last byte: a file whose length is not whole blocks of 512 bytes has smaller
+    /// blocks, of a byte at the least, so that none of it is left out.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_to_the_byte(
+        host: &Host,
+        path: &Path,
+        read_only: bool,
+    ) -> Result<FileDevice, OpenError> {
+        FileDevice::open_by(host, path, FileOptions { direct: false, read_only }, Ending::AnyByte)
+    }
+
+    fn open_by(
+        host: &Host,
+        path: &Path,
+        options: FileOptions,
+        ending: Ending,
+    ) -> Result<FileDevice, OpenError> {
         let os = |doing, error| OpenError::Os { doing, path: path.into(), error };
         let is_block_device = std::fs::metadata(path)
             .map_err(|error| os("looking at", error))
@@ -177,7 +210,7 @@ impl FileDevice {
                 Some(libc::EINVAL) if options.direct => OpenError::NoDirect(path.into()),
                 _ => os("opening", error),
             })?;
-        FileDevice::over(host, path, file, options)
+        FileDevice::over(host, path, file, options, ending)
     }
 
     /// Creates a file of this size, with all of its space, and opens it.
@@ -219,7 +252,8 @@ impl FileDevice {
             }
             Err(errno) => Err(os("taking space for", errno.into())),
         };
-        made.and_then(|()| FileDevice::over(host, path, file, options)).inspect_err(|_| {
+        let whole = Ending::WholeBlocks;
+        made.and_then(|()| FileDevice::over(host, path, file, options, whole)).inspect_err(|_| {
             // The first error is the one to tell; a file that can't be removed is seen by itself.
             let _ = std::fs::remove_file(path);
         })
@@ -230,6 +264,7 @@ impl FileDevice {
         path: &Path,
         mut file: File,
         options: FileOptions,
+        ending: Ending,
     ) -> Result<FileDevice, OpenError> {
         let os = |doing, error| OpenError::Os { doing, path: path.into(), error };
         let found = file.metadata().map_err(|error| os("looking at", error))?;
@@ -262,6 +297,9 @@ impl FileDevice {
         }
         // The length of a block device is where its end is.
         let size = file.seek(SeekFrom::End(0)).map_err(|error| os("finding the end of", error))?;
+        if ending == Ending::AnyByte && size > 0 && !is_block_device {
+            logical = logical.min(1 << size.trailing_zeros().min(63));
+        }
         let (size, block) = (ByteCount(size), ByteCount(logical));
         if size < block {
             return Err(OpenError::TooSmall { path: path.into(), size, block });
@@ -337,10 +375,16 @@ impl Device for FileDevice {
         let operation = match request.op {
             Op::Flush => Operation::flush(),
             _ if request.is_empty() => return IoFuture::ready(Ok(SgList::new())),
-            Op::Read(len) => Operation::read(at, BufMut::for_overwrite(len.as_usize())),
+            Op::Read(len) => match BufMut::try_for_overwrite(len.as_usize()) {
+                Ok(into) => Operation::read(at, into),
+                Err(NoMemory) => return IoFuture::ready(what.result(Err(NO_MEMORY))),
+            },
             Op::Write { data, fua } => {
                 let data = match self.alignment {
-                    Some(grid) => grid.of(data),
+                    Some(grid) => match grid.of(data) {
+                        Ok(data) => data,
+                        Err(NoMemory) => return IoFuture::ready(what.result(Err(NO_MEMORY))),
+                    },
                     None => data,
                 };
                 Operation::write(at, data, fua)
@@ -366,20 +410,26 @@ impl Device for FileDevice {
 
 /// What the file system says of holes. Where it can't tell, or errs, all that is left is data. The file
 /// may be written meanwhile: what was a hole may be data by now, as with any such answer.
+///
+/// Where somebody cut the file, what lies behind its end is data, too: there it can't be read, and who took it for a
+/// hole would go on with zeros and never hear of that.
 fn extents(file: &OpenFile, offset: Offset, len: ByteCount, count_max: usize) -> Vec<Extent> {
     let fd = file.file.as_fd();
     let (mut at, end) = (offset.bytes(), (offset + len).bytes());
     let mut extents = Vec::new();
     while at < end && extents.len() < count_max {
+        // Each time again: it may be cut while it is looked at.
+        let is_there = sys::seek_end(fd).map_or(at, |size| size.clamp(at, end));
         let data = match sys::seek_data(fd, at) {
-            Ok(found) => found.unwrap_or(end).clamp(at, end),
+            Ok(found) => found.unwrap_or(end).clamp(at, is_there),
             Err(_) => at,
         };
         let (to, kind) = if data > at {
             (data, ExtentKind::Hole)
         } else {
             match sys::seek_hole(fd, at) {
-                Ok(hole) if hole > at => (hole.min(end), ExtentKind::Data),
+                Ok(hole) if hole > at && hole < is_there => (hole, ExtentKind::Data),
+                // To the end: of what was asked for, or of the file and whatever should lie behind it.
                 _ => (end, ExtentKind::Data),
             }
         };

@@ -22,7 +22,7 @@ use crate::patience::while_held;
 use crate::readiness;
 use crate::runtime::{Driver, Host};
 use crate::sys::{self, Errno};
-use rt::{BufMut, Listener, SgList, Stream, StreamError, StreamFuture, StreamRef};
+use rt::{BufMut, HungUp, Listener, SgList, Stream, StreamError, StreamFuture, StreamRef};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -42,6 +42,10 @@ const SEND_BUFFER_BYTES: i32 = 1 << 20;
 /// When the host of a TCP peer is held for gone: after this many seconds of silence it is asked, so often, so many
 /// times; two minutes in all. The system's own figures are two hours and more, in which dead clients would keep their
 /// places among the connections; less would drop clients whose network is away for a moment.
+///
+/// With answers under way that the peer's host does not confirm, it is the system that gives up (`net.ipv4.tcp_retries2`,
+/// some 15 minutes). `TCP_USER_TIMEOUT` would make that sooner, and is not set: Linux counts with it, too, how long a
+/// peer's buffer is full, so that it resets a living client that only does not read for some minutes.
 const PEER_SILENT_S: i32 = 60;
 const PEER_ASKED_EVERY_S: i32 = 10;
 const PEER_ASKED_TIMES: i32 = 6;
@@ -385,6 +389,16 @@ impl Stream for SocketStream {
     fn shutdown(&self) -> StreamFuture<()> {
         let result = sys::shut_down_writing(self.socket.as_fd()).map_err(error_of);
         Box::pin(std::future::ready(result))
+    }
+
+    fn hung_up(&self) -> HungUp {
+        let (host, socket) = (self.host.clone(), Arc::clone(&self.socket));
+        Box::pin(async move {
+            if host.ready(&socket, libc::POLLRDHUP).await.is_err() {
+                // There was no room to wait: then the next read or write finds it.
+                std::future::pending::<()>().await;
+            }
+        })
     }
 
     fn peer(&self) -> Rc<str> {

@@ -63,11 +63,18 @@ pub(crate) fn pwrite_bare(file: BorrowedFd<'_>, data: &[u8], at: u64) -> Result<
 
 /// Gives this thread a table of open files and a working directory of its own, as a process has; both
 /// begin as copies. The kernel finds a file faster in a table that no other thread can change. False
-/// where it is refused (by a seccomp filter).
-pub(crate) fn own_file_table_and_directory() -> bool {
-    // SAFETY: the call takes no memory. Descriptors of this thread keep their numbers; those of other
-    // threads are only copied.
-    unsafe { libc::unshare(libc::CLONE_FILES | libc::CLONE_FS) == 0 }
+/// where it is refused (by a seccomp filter), and on the process's first thread.
+///
+/// # Safety
+/// From here on a descriptor's number means something else on this thread than on others. `OwnedFd` and all that is made
+/// of it promise that it doesn't. So none that this thread opens is used or closed by another, and none that another
+/// opens after this by this thread; what was open before is in both tables, and its last owner closes it in one of
+/// them only.
+pub(crate) unsafe fn own_file_table_and_directory() -> bool {
+    // SAFETY: the calls take no memory; what follows for descriptors is the caller's promise.
+    unsafe {
+        libc::gettid() != libc::getpid() && libc::unshare(libc::CLONE_FILES | libc::CLONE_FS) == 0
+    }
 }
 
 /// Writes pieces at a place; with `durable`, returns when they are on the medium.
@@ -150,9 +157,18 @@ pub(crate) fn seek_hole(file: BorrowedFd<'_>, at: u64) -> Result<u64, Errno> {
     seek(file, at, libc::SEEK_HOLE)
 }
 
+/// Where the file ends now.
+pub(crate) fn seek_end(file: BorrowedFd<'_>) -> Result<u64, Errno> {
+    seek_to(file, 0, libc::SEEK_END)
+}
+
 fn seek(file: BorrowedFd<'_>, at: u64, whence: i32) -> Result<u64, Errno> {
+    seek_to(file, offset(at)?, whence)
+}
+
+fn seek_to(file: BorrowedFd<'_>, at: i64, whence: i32) -> Result<u64, Errno> {
     // SAFETY: the call takes no memory.
-    let result = unsafe { libc::lseek(file.as_raw_fd(), offset(at)?, whence) };
+    let result = unsafe { libc::lseek(file.as_raw_fd(), at, whence) };
     u64::try_from(result).map_err(|_| Errno::last())
 }
 
@@ -339,8 +355,7 @@ pub(crate) fn set_keep_alive(
     set_socket_option(socket, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
     tcp(libc::TCP_KEEPIDLE, silent_s)?;
     tcp(libc::TCP_KEEPINTVL, every_s)?;
-    tcp(libc::TCP_KEEPCNT, times)?;
-    tcp(libc::TCP_USER_TIMEOUT, (silent_s + every_s * times) * 1000)
+    tcp(libc::TCP_KEEPCNT, times)
 }
 
 fn set_socket_option(

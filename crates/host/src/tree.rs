@@ -12,15 +12,15 @@
 
 use crate::answer::What;
 use crate::bell;
-use crate::file::Alignment;
+use crate::file::{Alignment, NO_MEMORY};
 use crate::operation::{OpenFile, Operation, kind_of};
 use crate::runtime::{Host, ReactorKind};
 use crate::sys::{self, Errno};
 use rt::file_tree::check_plain;
 use rt::{
     BufMut, DirectoryEntry, File, FileKind, FileRef, FileStatus, FileTree, IoError, IoErrorKind,
-    IoFuture, Op, OpKind, OpenHow, PAGE, Request, SgList, Space, TreeError, TreeErrorKind,
-    TreeFuture, TreeOp,
+    IoFuture, NoMemory, Op, OpKind, OpenHow, PAGE, Request, SgList, Space, TreeError,
+    TreeErrorKind, TreeFuture, TreeOp,
 };
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -65,8 +65,11 @@ impl HostTree {
     /// tool: the system does not walk down to the directory for each, and no table is shared.
     ///
     /// Where the system refuses that, or threads with one table must wake each other (Linux before 6.7),
-    /// or the runtime is of another kind, this is [`HostTree::open`]. A descriptor that another thread
-    /// opens later means nothing to this one.
+    /// or the runtime is of another kind, or the thread is the process's first, this is [`HostTree::open`].
+    ///
+    /// A descriptor that another thread opens later means nothing to this one, nor this one's to others: call it on a
+    /// thread that was started for it, whose work gets no files or sockets from other threads after this and gives none
+    /// away.
     ///
     /// # Errors
     /// As [`HostTree::open`].
@@ -75,7 +78,10 @@ impl HostTree {
         // The thread makes all calls of its runtime itself, so its working directory is theirs.
         if host.kind() == ReactorKind::Blocking
             && bell::need_no_descriptor()
-            && sys::own_file_table_and_directory()
+            // SAFETY: a blocking runtime has no sockets, makes no call on another thread, and its bell is no
+            // descriptor; its devices, trees and files can't be sent to another thread, nor theirs to this one. What
+            // else there may be is the caller's promise, in the words above.
+            && unsafe { sys::own_file_table_and_directory() }
             && std::env::set_current_dir(root).is_ok()
         {
             tree.base = PathBuf::new();
@@ -302,10 +308,16 @@ impl File for HostFile {
         let operation = match request.op {
             Op::Flush => Operation::flush(),
             _ if request.is_empty() => return IoFuture::ready(Ok(SgList::new())),
-            Op::Read(len) => Operation::read_up_to_end(at, BufMut::for_overwrite(len.as_usize())),
+            Op::Read(len) => match BufMut::try_for_overwrite(len.as_usize()) {
+                Ok(into) => Operation::read_up_to_end(at, into),
+                Err(NoMemory) => return IoFuture::ready(what.result(Err(NO_MEMORY))),
+            },
             Op::Write { data, fua } => {
                 let data = match self.alignment {
-                    Some(grid) => grid.of(data),
+                    Some(grid) => match grid.of(data) {
+                        Ok(data) => data,
+                        Err(NoMemory) => return IoFuture::ready(what.result(Err(NO_MEMORY))),
+                    },
                     None => data,
                 };
                 Operation::write(at, data, fua)

@@ -7,8 +7,9 @@
 //! given to the operation, which either has another step to make (a short read) or is answered.
 //!
 //! **Limits.** The table has `FLIGHTS_MAX` places. Every entry in the submission queue belongs to a
-//! flight or is the bell's, so that queue can't overflow; the completion queue is twice as long, so it
-//! can't either. Operations beyond the limit wait in `backlog`, in order; each belongs to a request
+//! flight, is the bell's, or cancels a flight, of which `CANCELS_MAX` are queued at a time (others wait); there is room
+//! for all of these, so that queue can't overflow, also where the kernel takes nothing for a while. The completion
+//! queue is twice as long, so it can't either. Operations beyond the limit wait in `backlog`, in order; each belongs to a request
 //! whose memory its owner had already, and costs no more than a table entry.
 //!
 //! **Why memory is safe.** The kernel reads and writes memory behind the compiler's back from the
@@ -28,6 +29,12 @@
 //! **Sockets** have flights too: taking bytes into memory that the flight owns, and waiting for readiness,
 //! which has none. Nobody knows when these end, so dropping the future that waits cancels the flight.
 //!
+//! **A ring that fails.** What the kernel says for the moment (a signal, no memory or room just now) is tried again. Any
+//! other refusal to enter the ring says that it can't be used any more (a filter put over the process, its descriptor
+//! closed by another's mistake). Then everybody who waits is answered with that error, and whoever begins something
+//! after it; the memory of what was under way is leaked, by the rule above. The executor goes on: timers and other
+//! threads' wakes work, so that a server can say why it ends.
+//!
 //! **Setup.** `SINGLE_ISSUER | DEFER_TASKRUN` (Linux 6.1) keep completion work off other processors and
 //! run it only when we ask, batched; older kernels get `COOP_TASKRUN` (5.19), then nothing. What is
 //! needed at the least is waiting with a timeout (`EXT_ARG`, 5.11); without it, or where io_uring is
@@ -39,7 +46,7 @@
 use crate::answer::{Answer, AtOnce};
 use crate::bell::Bell;
 use crate::clock::Clock;
-use crate::operation::{OpenFile, Operation, Step};
+use crate::operation::{OpenFile, Operation, Step, kind_of};
 use crate::pool::{self, Pool};
 use crate::runtime::StartError;
 use crate::sys::{self, Errno};
@@ -63,8 +70,14 @@ use stdx::Instant;
 /// locked memory.
 const RING_ENTRIES: u32 = 512;
 
-/// Operations under way at the most: all entries but the bell's.
-const FLIGHTS_MAX: usize = RING_ENTRIES as usize - 1;
+/// Entries that cancel a flight and that the kernel has not taken. They pile up only where it takes none.
+const CANCELS_MAX: usize = 64;
+
+/// Operations under way at the most: all other entries but the bell's.
+const FLIGHTS_MAX: usize = RING_ENTRIES as usize - CANCELS_MAX - 1;
+
+/// How long `park` waits at a time where the ring has failed, and no other thread could end it.
+const FAILED_PARK: Duration = Duration::from_millis(5);
 
 /// Entries that are handed to the kernel as soon as so many are queued, in the midst of the executor's
 /// round. The kernel starts the disk only when it has looked at all that one call brings, so the disk
@@ -137,6 +150,12 @@ struct Ring {
     bell_armed: bool,
     /// Entries queued since the kernel was last entered.
     queued: usize,
+    /// Cancelling entries since the kernel last took all that was queued.
+    cancels_queued: usize,
+    /// Flights to be cancelled for which the queue had no room.
+    cancels: Vec<usize>,
+    /// Why the ring can't be used any more.
+    failed: Option<Errno>,
     /// Keys of flights that have another step to make; here only so as to keep its memory.
     again: Vec<usize>,
 }
@@ -168,6 +187,9 @@ impl UringReactor {
             bell: Arc::clone(&bell),
             bell_armed: false,
             queued: 0,
+            cancels_queued: 0,
+            cancels: Vec::new(),
+            failed: None,
             again: Vec::new(),
         };
         Ok(UringReactor {
@@ -195,7 +217,8 @@ impl UringReactor {
     ) -> Result<(BufMut, usize), Errno> {
         match self.on_socket(socket, SocketWork::Receive(into, from)).await {
             (SocketWork::Receive(into, _), result) => result.map(|count| (into, count)),
-            (SocketWork::Ready(_), _) => unreachable!("a flight ends as what it began"),
+            // Only a ring that failed keeps the memory.
+            (SocketWork::Ready(_), result) => Err(result.err().unwrap_or(Errno(libc::EIO))),
         }
     }
 
@@ -216,7 +239,8 @@ impl UringReactor {
 
     fn begin(&self, flight: Flight) {
         let mut ring = self.ring.borrow_mut();
-        if ring.flights.len() < FLIGHTS_MAX && ring.backlog.is_empty() {
+        // A ring that failed answers what is in its backlog at the next look.
+        if ring.failed.is_none() && ring.flights.len() < FLIGHTS_MAX && ring.backlog.is_empty() {
             ring.launch(flight);
             if ring.queued >= HAND_OVER_AT {
                 ring.enter(0, None);
@@ -295,7 +319,7 @@ impl Reactor for UringReactor {
             let submission = ring.ring.submission();
             let enter = !submission.is_empty() || submission.taskrun() || submission.cq_overflow();
             drop(submission);
-            if enter {
+            if enter && ring.failed.is_none() {
                 ring.enter(0, None);
             }
         });
@@ -306,6 +330,13 @@ impl Reactor for UringReactor {
         let wait = !self.at_once.settle();
         let timeout = deadline.map(|deadline| deadline.since(self.clock.now()));
         self.take_completions(|ring| {
+            if ring.failed.is_some() {
+                if wait && ring.backlog.is_empty() {
+                    let nap = timeout.map_or(FAILED_PARK, |timeout| timeout.min(FAILED_PARK));
+                    std::thread::sleep(nap);
+                }
+                return;
+            }
             let wait = wait && ring.ring.completion().is_empty() && self.bell.listen();
             if wait {
                 ring.arm_bell();
@@ -384,15 +415,25 @@ impl Ring {
 
     /// Asks the kernel to end a flight now. It ends by its own completion, as every flight.
     fn cancel(&mut self, key: usize) {
-        let entry = opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL);
-        // The flights' own entries may fill the queue.
-        if self.ring.submission().is_full() {
-            self.enter(0, None);
+        self.cancels.push(key);
+        self.queue_cancels();
+    }
+
+    /// Queues what cancels flights, as far as there is room.
+    fn queue_cancels(&mut self) {
+        while self.cancels_queued < CANCELS_MAX
+            && let Some(key) = self.cancels.pop()
+        {
+            // Where another flight has the place by now, its own end was taken, and this one is not dropped.
+            let is_dropped = self.flights.get(key).is_some_and(Flight::is_dropped);
+            if !is_dropped {
+                continue;
+            }
+            let entry = opcode::AsyncCancel::new(key as u64).build().user_data(CANCEL);
+            // SAFETY: the entry points to nothing.
+            unsafe { self.push(&entry) };
+            self.cancels_queued += 1;
         }
-        // SAFETY: the entry points to nothing.
-        let pushed = unsafe { self.ring.submission().push(&entry) };
-        assert!(pushed.is_ok(), "the kernel has taken what was queued");
-        self.queued += 1;
     }
 
     /// Queues the next step of a flight of which nothing is under way.
@@ -428,6 +469,7 @@ impl Ring {
     /// not longer than `timeout`.
     fn enter(&mut self, want: usize, timeout: Option<Duration>) {
         self.queued = 0;
+        self.queue_cancels();
         let submitter = self.ring.submitter();
         let result = match timeout {
             Some(timeout) => {
@@ -436,16 +478,50 @@ impl Ring {
             }
             None => submitter.submit_and_wait(want),
         };
-        match result.map_err(|error| error.raw_os_error()) {
+        match result.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO)) {
             // The time is over; a signal; the kernel lacks memory or room just now. What was not taken
             // stays queued, and the executor looks again.
-            Ok(_) | Err(Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {}
-            Err(error) => panic!("io_uring_enter takes what we give it: error {error:?}"),
+            Ok(_) | Err(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY | libc::ENOMEM) => {}
+            Err(errno) => self.failed = Some(Errno(errno)),
+        }
+        if self.cancels_queued > 0 && self.ring.submission().is_empty() {
+            self.cancels_queued = 0;
+        }
+    }
+
+    /// Ends all that waits for a ring that failed with this error.
+    fn give_up(&mut self, errno: Errno, finished: &mut Finished) {
+        let flights = self.flights.drain().map(|flight| (flight, true));
+        let waiting = self.backlog.drain(..).map(|flight| (flight, false));
+        for (flight, may_be_used) in flights.chain(waiting) {
+            let lent = match flight {
+                Flight::File(FileFlight { file, operation, answer, iovecs }) => {
+                    finished.push(Ended::File(answer, Err(kind_of(errno))));
+                    (Some((file, operation, iovecs)), None)
+                }
+                Flight::Socket(SocketFlight { socket, what, place }) => {
+                    {
+                        let mut place = place.borrow_mut();
+                        place.key = None;
+                        // What the kernel may still write to is not handed on.
+                        place.end = Some((SocketWork::Ready(0), Err(errno)));
+                    }
+                    finished.push(Ended::Socket(place));
+                    (None, Some((socket, what)))
+                }
+            };
+            if may_be_used {
+                // See "Why memory is safe": leaked memory is sound.
+                std::mem::forget(lent);
+            }
         }
     }
 
     /// Takes the completions that are there; what is done goes to `finished`.
     fn reap(&mut self, finished: &mut Finished) {
+        if let Some(errno) = self.failed {
+            return self.give_up(errno, finished);
+        }
         let mut again = std::mem::take(&mut self.again);
         for entry in self.ring.completion() {
             match entry.user_data() {
@@ -491,6 +567,11 @@ fn result_of(result: i32) -> Result<usize, Errno> {
 }
 
 impl Flight {
+    /// Whether nobody waits for it any more, so that it may be cancelled.
+    fn is_dropped(&self) -> bool {
+        matches!(self, Flight::Socket(flight) if flight.place.borrow().dropped)
+    }
+
     /// The entry of the next step.
     fn entry(&mut self) -> squeue::Entry {
         match self {
@@ -551,6 +632,12 @@ impl FileFlight {
 impl Drop for Ring {
     fn drop(&mut self) {
         self.backlog.clear();
+        if self.failed.is_some() {
+            // Nothing tells any more when the kernel is done with them.
+            std::mem::forget(std::mem::take(&mut self.flights));
+            std::mem::forget(Arc::clone(&self.bell));
+            return;
+        }
         if self.flights.is_empty() && !self.bell_armed {
             return;
         }
@@ -575,6 +662,11 @@ impl Drop for Ring {
                 return;
             }
             self.enter(1, Some(left));
+            if self.failed.is_some() {
+                std::mem::forget(std::mem::take(&mut self.flights));
+                std::mem::forget(Arc::clone(&self.bell));
+                return;
+            }
             for entry in self.ring.completion() {
                 match entry.user_data() {
                     BELL => self.bell_armed = false,
@@ -584,5 +676,51 @@ impl Drop for Ring {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What could break: a ring that fails and takes the process with it, or leaves somebody waiting.
+
+    use super::*;
+    use crate::{FileDevice, FileOptions, HostRuntime, ReactorKind};
+    use rt::{Device, Request};
+    use std::fs::File;
+    use stdx::{ByteCount, Offset};
+
+    #[test]
+    fn a_ring_that_fails_answers_with_its_error_who_waits_and_who_comes_later() {
+        let reactor = match UringReactor::new(Clock::start()) {
+            Ok(reactor) => Rc::new(reactor),
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        let runtime = rt::Runtime::new(Rc::clone(&reactor) as _);
+        let (one, _other) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        let socket = Arc::new(OwnedFd::from(one));
+        let idle = Rc::clone(&reactor).receive(socket, BufMut::zeroed(100), 0);
+        let idle = runtime.handle().spawn(idle);
+        let host = crate::Host(crate::runtime::Driver::Uring(Rc::clone(&reactor)));
+        // Not below /dev/shm: what is in memory never goes through the ring.
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/uring.rs");
+        let options = FileOptions { direct: false, read_only: true };
+        let device = FileDevice::open(&host, &path, options).expect("opened");
+        let rt = runtime.handle();
+        let outcome = runtime.block_on(async move {
+            rt.sleep(Duration::from_millis(1)).await;
+            // As where another part of the process closes a descriptor that is not its own.
+            let null = File::open("/dev/null").expect("it is there");
+            let fd = reactor.ring.borrow().ring.as_raw_fd();
+            // SAFETY: both numbers are open; the ring's is closed once, by its owner, as ever.
+            assert_eq!(unsafe { libc::dup2(null.as_raw_fd(), fd) }, fd);
+            let read = device.submit(Request::read(Offset(0), ByteCount(512))).await;
+            let later = device.submit(Request::read(Offset(0), ByteCount(512))).await;
+            rt.sleep(Duration::from_millis(20)).await;
+            (idle.await.err(), read.err().map(|e| e.kind), later.err().map(|e| e.kind))
+        });
+        let (idle, read, later) = outcome.expect("no stall");
+        assert!(idle.is_some(), "who waited is told");
+        assert!(read.is_some() && read == later, "{read:?} {later:?}");
+        assert!(HostRuntime::new(ReactorKind::Uring).is_ok(), "others are not touched");
     }
 }

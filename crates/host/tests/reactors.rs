@@ -550,3 +550,55 @@ fn extents_of_a_sparse_file_tell_holes_from_data() {
         });
     });
 }
+
+/// What could break: a copy program that believes block status skips what can't be read, and succeeds with zeros.
+#[test]
+fn what_was_cut_off_a_file_is_told_as_data_and_fails_when_it_is_read() {
+    everywhere(|world| {
+        let path = world.path("cut");
+        std::fs::File::create(&path).and_then(|file| file.set_len(8 * MIB)).expect("a sparse file");
+        let device = FileDevice::open(&world.runtime.host(), &path, BUFFERED).expect("opened");
+        for left in [3 * MIB, MIB + 512, 0] {
+            let file = std::fs::File::options().write(true).open(&path).expect("opened");
+            file.set_len(left).expect("cut");
+            let device = &device;
+            let extents = device.extents(Offset(MIB), ByteCount(7 * MIB), 10);
+            let extents = world.run(extents).expect("known");
+            let mut at = MIB;
+            for extent in &extents {
+                assert_eq!(extent.kind == ExtentKind::Hole, at < left, "{left}: {extents:?}");
+                at += extent.len.bytes();
+            }
+            assert_eq!(at, 8 * MIB, "{left}: {extents:?}");
+            let read = world.run(device.submit(Request::read(Offset(4 * MIB), ByteCount(MIB))));
+            assert_eq!(read.expect_err("it is not there").kind, IoErrorKind::CutShort);
+        }
+    });
+}
+
+#[test]
+fn a_file_of_any_length_is_read_and_written_to_its_last_byte() {
+    everywhere(|world| {
+        for len in [1, 7, 511, 513, 1000, 4096, 12_345] {
+            let path = world.path("odd");
+            std::fs::write(&path, vec![1; len]).expect("written");
+            let host = world.runtime.host();
+            let device = FileDevice::open_to_the_byte(&host, &path, false).expect("opened");
+            let geometry = device.geometry();
+            assert_eq!(geometry.capacity, ByteCount(len as u64));
+            assert!(ByteCount(len as u64).is_multiple_of(geometry.logical_block));
+            let block = geometry.logical_block;
+            let last = Offset(len as u64 - block.bytes());
+            world.run(async move {
+                let data = Buf::fill(0x0202_0202_0202_0202, block.as_usize());
+                let write = Request::write(last, data);
+                device.submit(write).await.expect("written");
+                let read = device.submit(Request::read(Offset(0), ByteCount(len as u64))).await;
+                let read = read.expect("read").to_vec();
+                assert!(read[last.bytes() as usize..].iter().all(|byte| *byte == 2));
+                assert!(read[..last.bytes() as usize].iter().all(|byte| *byte == 1));
+            });
+            assert_eq!(std::fs::metadata(&path).expect("there").len(), len as u64);
+        }
+    });
+}

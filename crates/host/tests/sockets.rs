@@ -160,3 +160,19 @@ fn addresses_are_read_or_refused() {
         assert!(text.parse::<Address>().is_err(), "{text}");
     }
 }
+
+#[test]
+fn a_peer_that_hangs_up_is_noticed_though_nobody_reads() {
+    both(|runtime, address| {
+        let (ours, theirs) = connected(runtime, address);
+        let rt = runtime.rt();
+        run(runtime, async move {
+            theirs.write(Buf::copy_of(b"unread").into()).await.expect("written");
+            let told = rt.spawn(ours.hung_up());
+            rt.sleep(Duration::from_millis(50)).await;
+            assert!(!told.is_finished(), "what is unread is no end");
+            drop(theirs);
+            told.await;
+        });
+    });
+}

@@ -37,6 +37,18 @@ thread_local! {
     static POOL: RefCell<[Vec<Box<[Page]>>; POOL_CLASSES]> = const { RefCell::new([const { Vec::new() }; POOL_CLASSES]) };
 }
 
+/// Pages that memory of this length takes: a power of two where the pool keeps such.
+fn pages_of(len: usize) -> usize {
+    let pages = len.div_ceil(PAGE).max(1);
+    let pooled = pages.next_power_of_two();
+    if (pooled.trailing_zeros() as usize) < POOL_CLASSES { pooled } else { pages }
+}
+
+/// The system has no memory left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no memory left")]
+pub struct NoMemory;
+
 /// A piece of memory; returns to the pool when dropped.
 struct Block {
     pages: Box<[Page]>,
@@ -45,15 +57,25 @@ struct Block {
 impl Block {
     /// Memory of at least `len` bytes. The flag tells whether it is fresh (all zeros).
     fn take(len: usize) -> (Block, bool) {
-        let pages = len.div_ceil(PAGE).max(1).next_power_of_two();
+        Block::try_take(len).unwrap_or_else(|NoMemory| {
+            // As std's own collections: a message and an abort.
+            let layout = std::alloc::Layout::array::<Page>(pages_of(len));
+            std::alloc::handle_alloc_error(layout.unwrap_or(std::alloc::Layout::new::<Page>()))
+        })
+    }
+
+    /// The same, or an error where the system has none left.
+    fn try_take(len: usize) -> Result<(Block, bool), NoMemory> {
+        let pages = pages_of(len);
         let class = pages.trailing_zeros() as usize;
-        if class < POOL_CLASSES
+        if pages.is_power_of_two()
+            && class < POOL_CLASSES
             && let Ok(Some(pages)) = POOL.try_with(|pool| pool.borrow_mut()[class].pop())
         {
-            return (Block { pages }, false);
+            return Ok((Block { pages }, false));
         }
-        let pages = if class < POOL_CLASSES { pages } else { len.div_ceil(PAGE) };
-        (Block { pages: bytemuck::allocation::zeroed_slice_box(pages) }, true)
+        let fresh = bytemuck::allocation::try_zeroed_slice_box(pages);
+        fresh.map(|pages| (Block { pages }, true)).map_err(|()| NoMemory)
     }
 
     fn bytes(&self) -> &[u8] {
@@ -92,6 +114,20 @@ impl BufMut {
     /// `len` bytes with unspecified (stale) content, for whoever writes all of them.
     pub fn for_overwrite(len: usize) -> BufMut {
         BufMut { block: Block::take(len).0, len }
+    }
+
+    /// The same, where the length comes from outside and a lack of memory is to fail a request and not the program.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn try_for_overwrite(len: usize) -> Result<BufMut, NoMemory> {
+        Ok(BufMut { block: Block::try_take(len)?.0, len })
+    }
+
+    /// Bytes that memory of this length really takes, for who keeps count: more than the length, since the pool has
+    /// its classes.
+    pub fn taken_by(len: usize) -> usize {
+        pages_of(len) * PAGE
     }
 
     /// `len` zero bytes.
@@ -331,6 +367,16 @@ mod tests {
         assert_eq!(bytes.freeze().bytes(), b"xbc");
         assert!(Buf::copy_of(b"abc").slice(1..2).try_into_mut().is_err(), "a part of something");
         assert!(Buf::fill(1, 8).try_into_mut().is_err(), "a word repeated");
+    }
+
+    #[test]
+    fn memory_that_there_is_not_is_an_error_where_it_was_tried() {
+        assert!(matches!(BufMut::try_for_overwrite(1 << 62), Err(NoMemory)));
+        assert_eq!(BufMut::try_for_overwrite(5000).expect("two pages").len(), 5000);
+        assert_eq!(
+            [1, 5000, 3 << 20, 9 << 20].map(BufMut::taken_by),
+            [4096, 8192, 4 << 20, 9 << 20]
+        );
     }
 
     #[test]

@@ -79,7 +79,8 @@ pub type ExtentsFuture = Pin<Box<dyn Future<Output = Result<Vec<Extent>, IoError
 pub struct Geometry {
     /// Size; a multiple of the logical block.
     pub capacity: ByteCount,
-    /// The unit of offsets and lengths: 512 B or 4 KiB.
+    /// The unit of offsets and lengths, a power of two: 512 B or 4 KiB; less only for a file that is served to its
+    /// last byte.
     pub logical_block: ByteCount,
     /// The unit that is written without reading first; a multiple of the logical block.
     pub physical_block: ByteCount,

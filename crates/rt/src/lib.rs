@@ -47,7 +47,7 @@ mod timers;
 #[cfg(test)]
 mod virtual_time;
 
-pub use buf::{Buf, BufMut, PAGE};
+pub use buf::{Buf, BufMut, NoMemory, PAGE};
 pub use device::{
     Device, DeviceRef, Extent, ExtentKind, ExtentsFuture, Geometry, IoCompletion, IoError,
     IoErrorKind, IoFuture, IoResult, Op, OpKind, Priority, Request,
@@ -68,4 +68,4 @@ pub use memory_tree::MemoryTree;
 pub use pipe::pipe;
 pub use reactor::{ComputePlan, Parked, Reactor, Work, WorkKind};
 pub use sg::SgList;
-pub use stream::{Listener, Stream, StreamError, StreamFuture, StreamRef};
+pub use stream::{HungUp, Listener, Stream, StreamError, StreamFuture, StreamRef};

@@ -6,7 +6,7 @@
 
 use crate::buf::BufMut;
 use crate::sg::SgList;
-use crate::stream::{Stream, StreamError, StreamFuture, StreamRef};
+use crate::stream::{HungUp, Stream, StreamError, StreamFuture, StreamRef};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -35,6 +35,8 @@ struct Direction {
     unread: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
+    /// Wait for the end of it.
+    waiting: Vec<Waker>,
 }
 
 impl Direction {
@@ -46,6 +48,7 @@ impl Direction {
             unread: false,
             reader: None,
             writer: None,
+            waiting: Vec::new(),
         }
     }
 }
@@ -56,6 +59,18 @@ fn wake(direction: &RefCell<Direction>, change: impl FnOnce(&mut Direction) -> O
     if let Some(waker) = waker {
         waker.wake();
     }
+}
+
+/// Marks a direction as one that nobody writes to any more.
+fn end(direction: &RefCell<Direction>) {
+    let wakers = {
+        let mut direction = direction.borrow_mut();
+        direction.ended = true;
+        let mut wakers = std::mem::take(&mut direction.waiting);
+        wakers.extend(direction.reader.take());
+        wakers
+    };
+    wakers.into_iter().for_each(Waker::wake);
 }
 
 struct End {
@@ -118,11 +133,21 @@ impl Stream for End {
     }
 
     fn shutdown(&self) -> StreamFuture<()> {
-        wake(&self.outgoing, |direction| {
-            direction.ended = true;
-            direction.reader.take()
-        });
+        end(&self.outgoing);
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn hung_up(&self) -> HungUp {
+        let incoming = Rc::clone(&self.incoming);
+        Box::pin(poll_fn(move |context| {
+            let mut direction = incoming.borrow_mut();
+            if direction.ended {
+                return Poll::Ready(());
+            }
+            direction.waiting.retain(|waker| !waker.will_wake(context.waker()));
+            direction.waiting.push(context.waker().clone());
+            Poll::Pending
+        }))
     }
 
     fn peer(&self) -> Rc<str> {
@@ -132,10 +157,7 @@ impl Stream for End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        wake(&self.outgoing, |direction| {
-            direction.ended = true;
-            direction.reader.take()
-        });
+        end(&self.outgoing);
         wake(&self.incoming, |direction| {
             direction.unread = true;
             direction.writer.take()
@@ -194,6 +216,22 @@ mod tests {
             drop(other);
         });
         assert_eq!(run(&runtime, writer), Err(StreamError::Gone));
+    }
+
+    #[test]
+    fn the_end_is_told_to_who_does_not_read() {
+        let runtime = runtime();
+        let (one, other) = pipe(100);
+        let rt = runtime.handle();
+        run(&runtime, async move {
+            one.write(Buf::copy_of(b"unread").into()).await.expect("written");
+            let told = rt.spawn(other.hung_up());
+            rt.yield_now().await;
+            assert!(!told.is_finished(), "it is open");
+            drop(one);
+            told.await;
+            other.hung_up().await;
+        });
     }
 
     #[test]

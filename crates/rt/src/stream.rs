@@ -27,6 +27,9 @@ pub type StreamRef = Rc<dyn Stream>;
 /// A read, write or accept under way.
 pub type StreamFuture<T> = Pin<Box<dyn Future<Output = Result<T, StreamError>>>>;
 
+/// A wait for the [end](Stream::hung_up) of a stream.
+pub type HungUp = Pin<Box<dyn Future<Output = ()>>>;
+
 /// A connection. The contract stands in the [module](self).
 pub trait Stream {
     /// Reads some bytes, at least one, into `into[from..]`; answers with the memory and how many there
@@ -42,6 +45,13 @@ pub trait Stream {
 
     /// Ends writing: the peer reads what was written, then the end. Reading goes on.
     fn shutdown(&self) -> StreamFuture<()>;
+
+    /// Waits until the peer has closed the stream or ended writing, or is found to be gone, whether or not what it
+    /// wrote was read: for whoever does something long for it and does not read meanwhile. A stream that can't tell
+    /// never answers.
+    fn hung_up(&self) -> HungUp {
+        Box::pin(std::future::pending())
+    }
 
     /// Who is at the other end, for messages.
     fn peer(&self) -> Rc<str>;

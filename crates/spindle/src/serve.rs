@@ -7,7 +7,7 @@
 
 use crate::commands::{Failure, print};
 use crate::signals;
-use export::nbd::{Export, Server};
+use export::nbd::{CLIENT_MEMORY, CLIENT_MEMORY_MIN, Export, Server};
 use export::tls::Tls;
 use futures_util::future::{Either, select, select_all};
 use host::{Address, HostRuntime, SocketListener};
@@ -15,11 +15,39 @@ use rt::Listener;
 use rt::sync::Notify;
 use std::pin::pin;
 use std::rc::Rc;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use stdx::ByteCount;
 
 /// Addresses a server listens on at the most: each is a descriptor and a wait in the reactor.
 pub const ADDRESSES_MAX: usize = 16;
+
+/// What holds for all clients of a server.
+pub struct Clients {
+    /// Whether they may or must encrypt.
+    pub tls: Tls,
+    /// The memory of all their requests together.
+    pub memory: ByteCount,
+}
+
+impl Default for Clients {
+    fn default() -> Clients {
+        Clients { tls: Tls::off(), memory: CLIENT_MEMORY }
+    }
+}
+
+/// Memory for clients' requests, as people write it.
+///
+/// # Errors
+/// Where that is no size, or one with which large requests could not be served.
+pub fn memory(text: &str) -> Result<ByteCount, String> {
+    let memory = ByteCount::from_str(text).map_err(|error| error.to_string())?;
+    match memory < CLIENT_MEMORY_MIN {
+        true => Err(format!("clients' requests need {CLIENT_MEMORY_MIN} at the least")),
+        false => Ok(memory),
+    }
+}
 
 /// Serves `exports` on all of these addresses until a signal ends it.
 ///
@@ -29,9 +57,9 @@ pub fn until_told_to_stop(
     runtime: &HostRuntime,
     exports: Vec<Export>,
     addresses: &[Address],
-    tls: Tls,
+    clients: Clients,
 ) -> Result<(), Failure> {
-    until(&Told::by_signals()?, runtime, exports, addresses, tls)
+    until(&Told::by_signals()?, runtime, exports, addresses, clients)
 }
 
 /// The same, until `told` is.
@@ -43,7 +71,7 @@ pub fn until(
     runtime: &HostRuntime,
     exports: Vec<Export>,
     addresses: &[Address],
-    tls: Tls,
+    clients: Clients,
 ) -> Result<(), Failure> {
     if addresses.is_empty() || addresses.len() > ADDRESSES_MAX {
         let count = addresses.len();
@@ -51,7 +79,9 @@ pub fn until(
         return Err(Failure::usage(text));
     }
     let count = exports.len();
-    let server = Server::new(&runtime.rt(), exports, tls).map_err(Failure::usage)?;
+    let Clients { tls, memory } = clients;
+    let server = Server::with_memory(&runtime.rt(), exports, tls, memory);
+    let server = server.map_err(Failure::usage)?;
     let mut listeners = Vec::new();
     for address in addresses {
         let listener = SocketListener::bind(&runtime.host(), address).map_err(Failure::failed)?;

@@ -120,6 +120,7 @@ fn wrong_calls_and_settings_are_answered_with_one_line_that_names_the_thing() {
     assert!(refusal(dir, &["nowhere", "--nbd", "unix:s"], 1).contains("nowhere"));
     assert!(refusal(dir, &["disk", "--nbd", "s"], 2).contains("unix:PATH"));
     assert!(refusal(dir, &["disk", "--nbd", "unix:disk"], 1).contains("not a socket"));
+    assert!(refusal(dir, &["disk", "--memory", "1M"], 2).contains("64 MiB at the least"));
     assert!(refusal(dir, &[], 2).contains("--help"));
     assert!(refusal(dir, &["disk", "--config", "spindle.toml"], 2).contains("--config"));
     for (text, word) in [
@@ -128,6 +129,11 @@ fn wrong_calls_and_settings_are_answered_with_one_line_that_names_the_thing() {
         ("tls = { mode = 'sometimes' }", "sometimes"),
         ("tls = { mode = 'require' }", "certificates"),
         ("tls = { mode = 'require', certificates = '.' }", "server-cert.pem"),
+        ("tls = { mode = 'allow', certificates = '.', clients = 'required' }", "without TLS"),
+        ("tls = { mode = 'off', clients = 'required' }", "nobody can"),
+        ("tls = { mode = 'off', certificates = '.', clients = 'optional' }", "nobody can"),
+        ("memory = '1 MiB'", "64 MiB at the least"),
+        ("memory = 'much'", "memory"),
         ("listen = ['unix:s']", "nothing to serve"),
         ("[[export]]\nname = 'a'\npath = 'disk'\nrun = true", "run is for a volume"),
         ("[[export]]\nname = 'a'\npath = 'disk'\nvolume = 'b'", "give it either path or volume"),

@@ -34,7 +34,7 @@ impl Width {
             if is_x86_feature_detected!("avx2") {
                 all.push(Width::Four);
             }
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+            if super::fletcher_x86::has_eight() {
                 all.push(Width::Eight);
             }
         }

@@ -8,15 +8,21 @@
 //! An option that is malformed or unknown is refused by the protocol's error, and the handshake goes on. A
 //! wrong magic, unknown client flags, an `EXPORT_NAME` that can't be served (it has no error reply) and an
 //! option of more than [`OPTION_SKIPPED_BYTES_MAX`] end it.
+//!
+//! **Strangers.** Nobody knows who it is, so whatever it sends costs little: a long answer is written in parts, each option
+//! is answered before the next is looked at, others run between two of them and between two steps of TLS, and there are
+//! [`OPTIONS_MAX`] at the most. The [lobby](super::lobby) says how many strangers there may be.
 
 use super::inbox::Inbox;
 use super::protocol::{
     self, Fields, OPTION_HEAD, info, option, option_reply, reply, transmission_flag,
 };
-use super::server::{Exported, Shared};
-use super::{INPUT_BYTES, OPTION_SKIPPED_BYTES_MAX, volume};
+use super::server::{Exported, Place, Shared};
+use super::{INPUT_BYTES, OPTION_SKIPPED_BYTES_MAX, OPTIONS_MAX, STRANGER_MAX, volume};
 use crate::tls::{self, TlsMode};
+use futures_util::future::{Either, select};
 use rt::{Buf, StreamError};
+use std::pin::pin;
 use std::rc::Rc;
 
 /// What was agreed on, at the end of a handshake.
@@ -25,6 +31,8 @@ pub(crate) struct Agreed {
     pub(crate) structured: bool,
     /// Whether block status tells of `base:allocation`.
     pub(crate) allocation: bool,
+    /// Held until its client has left.
+    pub(crate) place: Option<Place>,
 }
 
 /// Why a handshake came to nothing.
@@ -44,6 +52,8 @@ impl From<StreamError> for Closed {
 /// What an option leads to.
 enum Next {
     Option,
+    /// The exports are to be listed.
+    List,
     Transmission(Rc<Exported>),
     Tls,
 }
@@ -57,10 +67,20 @@ struct Handshake<'a> {
     structured: bool,
     /// The export for which block status was asked for.
     allocation: Option<String>,
+    /// Whether it takes a place among those who are served, and the place.
+    needs_place: bool,
+    place: Option<Place>,
 }
 
+/// Bytes of a list of exports that are written at a time. More makes fewer calls; it is memory that anybody can take.
+const LIST_BYTES: usize = 64 << 10;
+
 /// Negotiates. The inbox comes back with what was read ahead, over TLS where that was begun.
-pub(crate) async fn negotiate(shared: &Shared, inbox: Inbox) -> Result<(Agreed, Inbox), Closed> {
+pub(crate) async fn negotiate(
+    shared: &Shared,
+    inbox: Inbox,
+    needs_place: bool,
+) -> Result<(Agreed, Inbox), Closed> {
     let mut handshake = Handshake {
         shared,
         inbox,
@@ -69,24 +89,56 @@ pub(crate) async fn negotiate(shared: &Shared, inbox: Inbox) -> Result<(Agreed, 
         no_zeroes: false,
         structured: false,
         allocation: None,
+        needs_place,
+        place: None,
     };
-    handshake.greet().await?;
-    loop {
-        match handshake.next_option().await? {
-            Next::Option => {}
+    let mut met = {
+        let meeting = pin!(handshake.meet());
+        match select(meeting, pin!(shared.rt.sleep(STRANGER_MAX))).await {
+            Either::Left((met, _)) => Some(met?),
+            Either::Right(_) => return Err(Closed::Left),
+        }
+    };
+    for _ in 0..OPTIONS_MAX {
+        let next = match met.take() {
+            Some(met) => met,
+            None => handshake.next_option().await?,
+        };
+        match next {
+            Next::Option | Next::List => {}
             Next::Tls => handshake.start_tls().await?,
             Next::Transmission(export) => {
                 let allocation = handshake.allocation.as_deref() == Some(&*export.name);
-                let agreed = Agreed { export, structured: handshake.structured, allocation };
+                let (structured, place) = (handshake.structured, handshake.place);
+                let agreed = Agreed { export, structured, allocation, place };
                 return Ok((agreed, handshake.inbox));
             }
         }
+        // Many options may lie in the inbox, and their answers in the socket's: nothing would make it wait.
+        shared.rt.yield_now().await;
     }
+    Err(Closed::Broken)
 }
 
 impl Handshake<'_> {
     async fn write(&self, bytes: &[u8]) -> Result<(), Closed> {
         Ok(self.inbox.stream().write(Buf::copy_of(bytes).into()).await?)
+    }
+
+    /// What a stranger does: greets, and says a first thing worth an answer; where TLS is required, begins that.
+    async fn meet(&mut self) -> Result<Next, Closed> {
+        self.greet().await?;
+        loop {
+            let next = self.next_option().await?;
+            if matches!(next, Next::Tls) {
+                self.start_tls().await?;
+                return Ok(Next::Option);
+            }
+            if self.shared.tls.mode() != TlsMode::Require {
+                return Ok(next);
+            }
+            self.shared.rt.yield_now().await;
+        }
     }
 
     async fn greet(&mut self) -> Result<(), Closed> {
@@ -126,11 +178,43 @@ impl Handshake<'_> {
         }
         self.inbox.fill(len as usize).await?;
         let data = self.inbox.take(len as usize).to_vec();
-        let next = self.answer(option, &data, &mut out);
+        let mut next = self.answer(option, &data, &mut out);
+        if let Ok(Next::List) = next {
+            self.list(&mut out).await?;
+        }
+        if let Ok(Next::Transmission(_)) = next
+            && self.needs_place
+        {
+            self.place = self.shared.place().await;
+            if self.place.is_none() {
+                if option == option::EXPORT_NAME {
+                    return Err(Closed::Left);
+                }
+                let text = b"the server has as many clients as it takes; try again later";
+                out.clear();
+                option_reply(&mut out, option, reply::ERR_POLICY, text);
+                next = Ok(Next::Option);
+            }
+        }
         if !out.is_empty() {
             self.write(&out).await?;
         }
         next
+    }
+
+    /// Lists the exports, part by part; what is left is in `out`.
+    async fn list(&self, out: &mut Vec<u8>) -> Result<(), Closed> {
+        for export in &self.shared.exports {
+            let mut entry = string(&export.name);
+            entry.extend_from_slice(export.description.as_bytes());
+            option_reply(out, option::LIST, reply::SERVER, &entry);
+            if out.len() >= LIST_BYTES {
+                self.write(out).await?;
+                out.clear();
+            }
+        }
+        option_reply(out, option::LIST, reply::ACK, &[]);
+        Ok(())
     }
 
     /// Answers an option, whose data is there. Pure but for what is agreed on.
@@ -165,15 +249,7 @@ impl Handshake<'_> {
                 }
             },
             _ if needs_tls => refuse(out, reply::ERR_TLS_REQD, "this server asks for TLS"),
-            option::LIST if data.is_empty() => {
-                for export in &self.shared.exports {
-                    let mut entry = string(&export.name);
-                    entry.extend_from_slice(export.description.as_bytes());
-                    option_reply(out, option, reply::SERVER, &entry);
-                }
-                option_reply(out, option, reply::ACK, &[]);
-                Ok(Next::Option)
-            }
+            option::LIST if data.is_empty() => Ok(Next::List),
             option::LIST => refuse(out, reply::ERR_INVALID, "LIST has no data"),
             option::INFO | option::GO => self.info(option, data, out),
             option::STRUCTURED_REPLY if data.is_empty() => {
@@ -263,7 +339,7 @@ impl Handshake<'_> {
             return Err(Closed::Broken);
         }
         let config = self.shared.tls.config().ok_or(Closed::Broken)?;
-        let stream = tls::accept(Rc::clone(self.inbox.stream()), config).await?;
+        let stream = tls::accept(Rc::clone(self.inbox.stream()), config, &self.shared.turn).await?;
         self.inbox = Inbox::new(stream);
         self.encrypted = true;
         self.structured = false;

@@ -5,7 +5,7 @@
 //! read-ahead alive.
 
 use super::INPUT_BYTES;
-use rt::{BufMut, StreamError, StreamRef};
+use rt::{BufMut, NoMemory, StreamError, StreamRef};
 
 /// See the [module](self).
 pub(crate) struct Inbox {
@@ -18,7 +18,8 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     pub(crate) fn new(stream: StreamRef) -> Inbox {
-        let buf = Some(BufMut::for_overwrite(INPUT_BYTES));
+        // Without memory for it the connection ends where it first reads.
+        let buf = BufMut::try_for_overwrite(INPUT_BYTES).ok();
         Inbox { stream, buf, start: 0, end: 0 }
     }
 
@@ -65,13 +66,33 @@ impl Inbox {
     /// Takes a payload of this length, in memory of its own.
     ///
     /// # Errors
-    /// Where the stream ends or fails before.
+    /// Where the stream ends or fails before, or there is no memory for it.
     pub(crate) async fn payload(&mut self, len: usize) -> Result<BufMut, StreamError> {
-        let mut payload = BufMut::for_overwrite(len);
-        let ahead = self.take(len);
-        let mut have = ahead.len();
-        payload[..have].copy_from_slice(ahead);
-        while have < len {
+        let payload = BufMut::try_for_overwrite(len);
+        let mut payload = payload.map_err(|NoMemory| StreamError::NoResources)?;
+        let have = self.begin_payload(&mut payload);
+        Ok(self.go_on_with_payload(payload, have, len).await?.0)
+    }
+
+    /// Begins to take a payload into this memory: with what was read ahead. Answers how much that is.
+    pub(crate) fn begin_payload(&mut self, payload: &mut BufMut) -> usize {
+        let ahead = self.take(payload.len());
+        payload[..ahead.len()].copy_from_slice(ahead);
+        ahead.len()
+    }
+
+    /// Goes on with a payload, of which there are bytes up to `from`, up to `to`.
+    ///
+    /// # Errors
+    /// Where the stream ends or fails before.
+    pub(crate) async fn go_on_with_payload(
+        &mut self,
+        mut payload: BufMut,
+        from: usize,
+        to: usize,
+    ) -> Result<(BufMut, usize), StreamError> {
+        let mut have = from;
+        while have < to {
             let (buf, count) = self.stream.read(payload, have).await?;
             payload = buf;
             have += count;
@@ -79,7 +100,7 @@ impl Inbox {
                 return Err(StreamError::Gone);
             }
         }
-        Ok(payload)
+        Ok((payload, have))
     }
 
     /// Takes a payload that nobody wants.

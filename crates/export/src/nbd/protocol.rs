@@ -49,6 +49,7 @@ pub(crate) mod reply {
     /// What every error has.
     pub(crate) const ERR: u32 = 1 << 31;
     pub(crate) const ERR_UNSUP: u32 = 1 << 31 | 1;
+    pub(crate) const ERR_POLICY: u32 = 1 << 31 | 2;
     pub(crate) const ERR_INVALID: u32 = 1 << 31 | 3;
     pub(crate) const ERR_TLS_REQD: u32 = 1 << 31 | 5;
     pub(crate) const ERR_UNKNOWN: u32 = 1 << 31 | 6;
@@ -170,10 +171,12 @@ impl Request {
 pub(crate) enum Errno {
     NotPermitted = 1,
     Io = 5,
+    NoMemory = 12,
     Invalid = 22,
     NoSpace = 28,
     Overflow = 75,
     NotSupported = 95,
+    Shutdown = 108,
 }
 
 /// What a reply begins with.

@@ -1,22 +1,32 @@
 //! The server: which exports there are, who is connected, and how it stops.
 //!
-//! Stopping: nothing is accepted, no further request is read; what is under way ends and is answered; then
+//! **Who waits where.** Whoever comes is accepted at once, into the [lobby](super::lobby). Who chooses an export takes a
+//! place among [`CONNECTIONS_MAX`], and gives it back when its connection ends.
+//!
+//! **Stopping**: nothing is accepted, no further request is read; what is under way ends and is answered; then
 //! each export is flushed. A client that does not take its replies holds this up for [`DRAIN_MAX`] at the
 //! most.
 
 use super::handshake::negotiate;
 use super::inbox::Inbox;
+use super::lobby::{Lobby, Seat};
+use super::memory::Memory;
 use super::transmission::transmit;
 use super::volume::Volume;
-use super::{CONNECTIONS_MAX, DRAIN_MAX, EXPORTS_MAX, HANDSHAKE_MAX, STRING_BYTES_MAX};
-use crate::tls::Tls;
+use super::{
+    CLIENT_MEMORY, CLIENT_MEMORY_MIN, CONNECTIONS_MAX, DRAIN_MAX, EXPORTS_MAX, HANDSHAKE_MAX,
+    LINGER_MAX, LINGERING_MAX, PLACE_WAIT_MAX, STRING_BYTES_MAX,
+};
+use crate::tls::{Tls, Turn};
 use futures_util::future::{Either, select};
-use rt::sync::{Notify, Semaphore};
-use rt::{DeviceRef, IoError, Listener, Rt, StreamError, StreamRef};
+use rt::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use rt::{DeviceRef, IoError, IoErrorKind, Listener, Rt, StreamError, StreamRef, catching_panics};
 use std::cell::Cell;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
+use stdx::ByteCount;
 
 /// How long accepting rests where descriptors or memory ran out. Less burns processor time; more makes
 /// clients wait.
@@ -54,6 +64,11 @@ pub enum ServerError {
         /// Its length.
         bytes: usize,
     },
+    /// Clients' memory below what a large request takes.
+    #[error(
+        "{0} of memory for clients' requests is too little: give {CLIENT_MEMORY_MIN} at the least"
+    )]
+    LittleMemory(ByteCount),
 }
 
 /// An export and what its connections share.
@@ -69,8 +84,15 @@ pub(crate) struct Shared {
     pub(crate) rt: Rt,
     pub(crate) exports: Vec<Rc<Exported>>,
     pub(crate) tls: Tls,
-    stop: Stop,
-    places: Semaphore,
+    /// Whose TLS handshake goes on.
+    pub(crate) turn: Turn,
+    /// Whose large request begins.
+    pub(crate) begin: Turn,
+    pub(crate) memory: Memory,
+    pub(crate) stop: Stop,
+    lobby: Rc<Lobby>,
+    places: Arc<Semaphore>,
+    lingering: Semaphore,
     connected: Cell<usize>,
     left: Notify,
 }
@@ -80,6 +102,27 @@ impl Shared {
     pub(crate) fn find(&self, name: &str) -> Option<Rc<Exported>> {
         let named = self.exports.iter().find(|export| export.name == name);
         named.or_else(|| self.exports.first().filter(|_| name.is_empty())).cloned()
+    }
+}
+
+/// A place among those who are served, until it is dropped.
+pub(crate) type Place = OwnedSemaphorePermit;
+
+impl Shared {
+    /// Waits for a place, not for ever.
+    pub(crate) async fn place(&self) -> Option<Place> {
+        let place = Arc::clone(&self.places).acquire_owned();
+        match select(pin!(place), pin!(self.rt.sleep(PLACE_WAIT_MAX))).await {
+            Either::Left((place, _)) => place.ok(),
+            Either::Right(_) => None,
+        }
+    }
+
+    /// Waits for as long as answers are still written to a client that has ended its part of the stream.
+    pub(crate) async fn linger(&self) {
+        if let Ok(_one) = self.lingering.try_acquire() {
+            select(pin!(self.rt.sleep(LINGER_MAX)), pin!(self.memory.wanted())).await;
+        }
     }
 }
 
@@ -110,6 +153,22 @@ impl Server {
     /// # Errors
     /// [`ServerError`].
     pub fn new(rt: &Rt, exports: Vec<Export>, tls: Tls) -> Result<Server, ServerError> {
+        Server::with_memory(rt, exports, tls, CLIENT_MEMORY)
+    }
+
+    /// The same, with so much memory for all clients' requests together.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub fn with_memory(
+        rt: &Rt,
+        exports: Vec<Export>,
+        tls: Tls,
+        memory: ByteCount,
+    ) -> Result<Server, ServerError> {
+        if memory < CLIENT_MEMORY_MIN {
+            return Err(ServerError::LittleMemory(memory));
+        }
         if exports.is_empty() {
             return Err(ServerError::Nothing);
         }
@@ -126,15 +185,20 @@ impl Server {
             if served.iter().any(|other| other.name == name) {
                 return Err(ServerError::Twice(name));
             }
-            let volume = Volume::new(device);
+            let volume = Volume::new(rt, device);
             served.push(Rc::new(Exported { name, description, read_only, volume }));
         }
         Ok(Server(Rc::new(Shared {
             rt: rt.clone(),
             exports: served,
             tls,
+            turn: Turn::new(rt),
+            begin: Turn::new(rt),
+            memory: Memory::new(memory.bytes()),
             stop: Stop::default(),
-            places: Semaphore::new(CONNECTIONS_MAX),
+            lobby: Rc::default(),
+            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            lingering: Semaphore::new(LINGERING_MAX),
             connected: Cell::new(0),
             left: Notify::new(),
         })))
@@ -147,17 +211,18 @@ impl Server {
     pub async fn listen(&self, listener: Rc<dyn Listener>) -> Result<(), StreamError> {
         let mut stopped = pin!(self.0.stop.wait());
         loop {
-            let place = match select(pin!(self.0.places.acquire()), stopped.as_mut()).await {
-                Either::Left((place, _)) => place.expect("nobody closes the semaphore"),
-                Either::Right(_) => return Ok(()),
-            };
             match select(listener.accept(), stopped.as_mut()).await {
                 Either::Right(_) => return Ok(()),
                 Either::Left((Ok(stream), _)) => {
-                    // The connection gives the place back when it ends.
-                    place.forget();
-                    let shared = Rc::clone(&self.0);
-                    self.0.rt.spawn(connection(Counted::new(shared, true), stream)).detach();
+                    let (seat, sent_away) = self.0.lobby.enter();
+                    let name = format!("the connection of {}", stream.peer());
+                    let served = connection(Rc::clone(&self.0), stream, Some(seat));
+                    // Its own inbox, outbox and limits are all that it leaves half changed: see `rt::guarded`.
+                    self.0.rt.spawn_guarded(name, served).detach();
+                    if sent_away {
+                        // So that who was sent away is gone before the next comes.
+                        self.0.rt.yield_now().await;
+                    }
                 }
                 Either::Left((Err(StreamError::NoResources), _)) => {
                     self.0.rt.sleep(ACCEPT_REST).await;
@@ -168,9 +233,12 @@ impl Server {
         }
     }
 
-    /// Serves one connection to its end, beside those that were accepted.
+    /// Serves one connection to its end, beside those that were accepted and their places.
     pub async fn serve(&self, stream: StreamRef) {
-        connection(Counted::new(Rc::clone(&self.0), false), stream).await;
+        let name = format!("the connection of {}", stream.peer());
+        let served = Box::pin(connection(Rc::clone(&self.0), stream, None));
+        // A panic has said by its hook what there is to say.
+        let _ = catching_panics(name, served).await;
     }
 
     /// Begins to stop.
@@ -188,16 +256,21 @@ impl Server {
         let mut deadline = pin!(self.0.rt.sleep(DRAIN_MAX));
         loop {
             let left = pin!(self.0.left.notified());
-            if self.0.connected.get() == 0 {
+            // What was begun for clients that are gone ends, too.
+            let returned = pin!(self.0.memory.returned());
+            if self.0.connected.get() == 0 && self.0.memory.is_idle() {
                 break;
             }
-            if let Either::Right(_) = select(left, deadline.as_mut()).await {
+            if let Either::Right(_) = select(select(left, returned), deadline.as_mut()).await {
                 break;
             }
         }
         let mut outcome = Ok(());
         for export in self.0.exports.iter().filter(|export| !export.read_only) {
-            outcome = outcome.and(export.volume.flush().await);
+            let flushed = catching_panics("the last flush", Box::pin(export.volume.flush())).await;
+            let device = &*export.volume.device;
+            let gone = |_| Err(IoError::of(&rt::Request::flush(), device, IoErrorKind::Gone));
+            outcome = outcome.and(flushed.unwrap_or_else(gone));
         }
         outcome
     }
@@ -209,39 +282,40 @@ impl Server {
 }
 
 /// Counts a connection as long as it is served.
-struct Counted {
-    shared: Rc<Shared>,
-    has_place: bool,
-}
+struct Counted<'a>(&'a Shared);
 
-impl Counted {
-    fn new(shared: Rc<Shared>, has_place: bool) -> Counted {
+impl Counted<'_> {
+    fn new(shared: &Shared) -> Counted<'_> {
         shared.connected.set(shared.connected.get() + 1);
-        Counted { shared, has_place }
+        Counted(shared)
     }
 }
 
-impl Drop for Counted {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.shared.connected.set(self.shared.connected.get() - 1);
-        if self.has_place {
-            self.shared.places.add_permits(1);
-        }
-        self.shared.left.notify_waiters();
+        self.0.connected.set(self.0.connected.get() - 1);
+        self.0.left.notify_waiters();
     }
 }
 
-async fn connection(counted: Counted, stream: StreamRef) {
-    let shared = &*counted.shared;
-    let agreed = {
-        let negotiated = pin!(negotiate(shared, Inbox::new(stream)));
+async fn connection(shared: Rc<Shared>, stream: StreamRef, seat: Option<Seat>) {
+    let _counted = Counted::new(&shared);
+    let (agreed, inbox) = {
+        let negotiated = pin!(negotiate(&shared, Inbox::new(stream), seat.is_some()));
         let late = pin!(shared.rt.sleep(HANDSHAKE_MAX));
+        let wanted = pin!(async {
+            match &seat {
+                Some(seat) => seat.wanted().await,
+                None => std::future::pending().await,
+            }
+        });
         let stopped = pin!(shared.stop.wait());
-        match select(negotiated, select(late, stopped)).await {
+        let sent_away = select(late, select(wanted, stopped));
+        match select(negotiated, sent_away).await {
             Either::Left((Ok(agreed), _)) => agreed,
             Either::Left((Err(_), _)) | Either::Right(_) => return,
         }
     };
-    let (agreed, inbox) = agreed;
-    transmit(shared.rt.clone(), agreed, inbox, &shared.stop).await;
+    drop(seat);
+    transmit(&shared, agreed, inbox).await;
 }

@@ -6,11 +6,17 @@
 //! replies that are there. It is polled after the first, so that replies to all requests of one read leave
 //! in one write.
 //!
-//! **Limits.** Before a request is started, or its payload is read, its [`Share`] is taken; where it does not
-//! fit, reading waits. The share is given back when the reply was written.
+//! **Limits.** Before a request is started, or its payload is read, its [`Share`] is taken, of the connection's limits
+//! and of [all clients' memory](super::memory); where it does not
+//! fit, reading waits. The share is given back when the reply was written. A client that holds a share without moving
+//! on, by not taking replies or stopping within a write, may do so until others wait for memory; then it is hung up on
+//! after [`STALL_MAX`].
 //!
 //! **The end.** The client disconnects, breaks the protocol, or goes; or the server stops. Then no further
-//! request is read; those under way end, and their replies are written where somebody still takes them.
+//! request is read; those under way end, and their replies are written where somebody still takes them: for
+//! [`LINGER_MAX`] where the client has ended its part of the stream (many have simply gone; some only say that they ask
+//! no more), and not where others wait for the memory. The connection's place is free at once, and what
+//! is under way ends by itself: steps of long requests are not gone on with, the rest keeps its share until it is done.
 
 use super::handshake::Agreed;
 use super::inbox::Inbox;
@@ -18,25 +24,35 @@ use super::outbox::{Outbox, Share};
 use super::protocol::{
     BASE_ALLOCATION_ID, Command, Errno, Request, chunk, command_flag, only_chunk, simple_reply,
 };
-use super::server::Stop;
-use super::volume::{Outcome, Refusal};
-use super::{IN_FLIGHT_BYTES_MAX, IN_FLIGHT_REQUESTS_MAX, REQUEST_BYTES_MAX};
+use super::server::Shared;
+use super::volume::{Asker, Outcome, Refusal};
+use super::{
+    IN_FLIGHT_BYTES_MAX, IN_FLIGHT_REQUESTS_MAX, LINGER_MAX, REQUEST_BYTES_MAX, STALL_MAX,
+    STALL_PART_BYTES,
+};
 use futures_util::future::{Either, select};
-use rt::{Buf, Rt, SgList, StreamRef};
+use rt::{Buf, BufMut, NoMemory, Panicked, SgList, StreamError, StreamRef, catching_panics};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
+/// Bytes of a request that is begun by itself: others run before the next such one, of whatever connection. What lies in
+/// the system's memory is copied where a request begins, so that many would keep everybody waiting. More makes fewer
+/// turns of the executor.
+const LARGE_BYTES: usize = 512 << 10;
+
 /// Bytes of a refusal's text that a client is told.
 const TEXT_BYTES_MAX: usize = 256;
 
 /// A connection whose client chose an export.
 struct Connection {
-    rt: Rt,
+    shared: Rc<Shared>,
     agreed: Agreed,
-    stream: StreamRef,
+    /// What a request's panic is told by.
+    name: Rc<str>,
+    asker: Asker,
     outbox: RefCell<Outbox>,
     taken: Cell<Share>,
     /// No further request is read.
@@ -49,12 +65,30 @@ struct Connection {
     waker: RefCell<Option<Waker>>,
 }
 
+/// Why no further request is read.
+enum End {
+    /// The client has ended its part of the stream, or the stream is broken.
+    Left,
+    /// It said goodbye or broke the protocol, or the server stops.
+    Over,
+}
+
+impl From<StreamError> for End {
+    fn from(_: StreamError) -> End {
+        End::Left
+    }
+}
+
 /// Serves a connection to its end.
-pub(crate) async fn transmit(rt: Rt, agreed: Agreed, inbox: Inbox, stop: &Stop) {
+pub(crate) async fn transmit(shared: &Rc<Shared>, mut agreed: Agreed, inbox: Inbox) {
+    let mut place = agreed.place.take();
+    let stream = Rc::clone(inbox.stream());
+    let name = format!("a request of {} to '{}'", stream.peer(), agreed.export.name);
     let connection = Rc::new(Connection {
-        rt,
+        shared: Rc::clone(shared),
         agreed,
-        stream: Rc::clone(inbox.stream()),
+        name: name.into(),
+        asker: Asker::default(),
         outbox: RefCell::default(),
         taken: Cell::default(),
         reading_over: Cell::new(false),
@@ -62,14 +96,24 @@ pub(crate) async fn transmit(rt: Rt, agreed: Agreed, inbox: Inbox, stop: &Stop) 
         starved: Cell::new(false),
         waker: RefCell::default(),
     });
-    let mut reader = Some(Box::pin(connection.read_requests(inbox, stop)));
-    let mut writer = pin!(connection.write_replies());
+    let mut reader = Some(Box::pin(connection.read_requests(inbox)));
+    let mut writer = Box::pin(connection.write_replies(&stream));
+    let mut lingering = None;
     poll_fn(|context| {
         if let Some(reading) = &mut reader
             && (connection.broken.get() || reading.as_mut().poll(context).is_ready())
         {
             reader = None;
             connection.reading_over.set(true);
+        }
+        if connection.asker.left.get() {
+            // Others may have it; who lingers is bounded by itself.
+            place = None;
+            let linger = || Box::pin(shared.linger());
+            if lingering.get_or_insert_with(linger).as_mut().poll(context).is_ready() {
+                connection.broken.set(true);
+                return Poll::Ready(());
+            }
         }
         let written = writer.as_mut().poll(context);
         // What the writer found broken ends the reader too, and then the writer.
@@ -79,50 +123,142 @@ pub(crate) async fn transmit(rt: Rt, agreed: Agreed, inbox: Inbox, stop: &Stop) 
         written
     })
     .await;
-    // A client that left may not care; one that waits reads the end.
-    let _ = connection.stream.shutdown().await;
+    drop((reader, writer, lingering, place));
+    if connection.broken.get() {
+        connection.asker.left.set(true);
+        if let Some((_, share)) = connection.outbox.borrow_mut().take() {
+            connection.give_back(share);
+        }
+    } else {
+        // A client that left may not care; one that waits reads the end.
+        let _ = select(stream.shutdown(), pin!(shared.rt.sleep(LINGER_MAX))).await;
+    }
 }
 
 impl Connection {
-    /// Reads and starts requests, until there are to be no more.
-    async fn read_requests(self: &Rc<Self>, mut inbox: Inbox, stop: &Stop) {
-        let mut stopped = pin!(stop.wait());
+    /// Reads and starts requests, until there are to be no more; then waits until the client is gone.
+    async fn read_requests(self: &Rc<Self>, inbox: Inbox) {
+        let stream = Rc::clone(inbox.stream());
+        let end = self.read_on(inbox).await;
+        self.reading_over.set(true);
+        if let Err(End::Over) = end {
+            stream.hung_up().await;
+        }
+        self.asker.left.set(true);
+    }
+
+    async fn read_on(self: &Rc<Self>, mut inbox: Inbox) -> Result<(), End> {
+        let stream = Rc::clone(inbox.stream());
+        let mut stopped = pin!(self.shared.stop.wait());
         loop {
             if inbox.len() < Request::HEAD {
-                let filled = pin!(inbox.fill(Request::HEAD));
-                match select(filled, stopped.as_mut()).await {
-                    Either::Left((Ok(()), _)) => {}
-                    Either::Left((Err(_), _)) | Either::Right(_) => return,
+                match select(pin!(inbox.fill(Request::HEAD)), stopped.as_mut()).await {
+                    Either::Left((filled, _)) => filled?,
+                    Either::Right(_) => return Err(End::Over),
                 }
             }
-            let Some(request) = Request::decode(inbox.take(Request::HEAD)) else { return };
+            let request = Request::decode(inbox.take(Request::HEAD)).ok_or(End::Over)?;
             let refusal = match request.command {
-                Command::Disconnect => return,
-                Command::Write if request.len > REQUEST_BYTES_MAX => return,
+                Command::Disconnect => return Err(End::Over),
+                Command::Write if request.len > REQUEST_BYTES_MAX => return Err(End::Over),
                 _ => self.check(&request).err(),
             };
             let carries = if request.command == Command::Write { request.len as usize } else { 0 };
-            if let Some(refusal) = refusal {
-                match select(pin!(inbox.skip(carries)), stopped.as_mut()).await {
-                    Either::Left((Ok(()), _)) => {}
-                    Either::Left((Err(_), _)) | Either::Right(_) => return,
-                }
-                let taken = self.take_share(Share { requests: 1, bytes: 0 }).await;
-                self.reply(&request, taken.keep(), Err(refusal));
-                continue;
-            }
-            let bytes = self.agreed.export.volume.memory_for(&request);
-            let taken = self.take_share(Share { requests: 1, bytes }).await;
-            let payload = if carries > 0 {
-                // A write that has not come as a whole is not under way: who stalls in it holds up no stop.
-                match select(pin!(inbox.payload(carries)), stopped.as_mut()).await {
-                    Either::Left((Ok(payload), _)) => payload.into(),
-                    Either::Left((Err(_), _)) | Either::Right(_) => return,
-                }
-            } else {
-                SgList::new()
+            let bytes = match &refusal {
+                Some(_) => 0,
+                None => self.agreed.export.volume.memory_for(&request),
             };
-            self.start(request, payload, taken.keep());
+            let share = Share { requests: 1, bytes };
+            let taken = pin!(self.take_share(share));
+            let taken = self.noticing_its_end(&stream, stopped.as_mut(), taken).await?;
+            let mut payload = None;
+            let refusal = match refusal {
+                None if carries > 0 => match BufMut::try_for_overwrite(carries) {
+                    Ok(memory) => {
+                        payload = Some(memory);
+                        None
+                    }
+                    Err(NoMemory) => Some(Refusal::new(Errno::NoMemory, "no memory left")),
+                },
+                other => other,
+            };
+            // A write that has not come as a whole is not under way: who stalls in it holds up no stop.
+            let carried = pin!(self.carried(&mut inbox, payload, carries));
+            let payload = match select(carried, stopped.as_mut()).await {
+                Either::Left((carried, _)) => carried?,
+                Either::Right(_) => return Err(End::Over),
+            };
+            match refusal {
+                Some(refusal) => self.reply(&request, taken.keep(), Err(refusal)),
+                None if bytes < LARGE_BYTES => self.start(request, payload, taken.keep()),
+                None => {
+                    let turn = pin!(self.shared.begin.wait());
+                    let _turn = self.noticing_its_end(&stream, stopped.as_mut(), turn).await?;
+                    self.start(request, payload, taken.keep());
+                    self.shared.rt.yield_now().await;
+                }
+            }
+        }
+    }
+
+    /// Waits for something of ours. The client is not read from meanwhile, so its end is found in another way.
+    async fn noticing_its_end<T>(
+        &self,
+        stream: &StreamRef,
+        stopped: impl Future<Output = ()> + Unpin,
+        mut wait: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, End> {
+        if let Some(there) = poll_once(wait.as_mut()) {
+            return Ok(there);
+        }
+        let hung_up = pin!(async {
+            stream.hung_up().await;
+            self.asker.left.set(true);
+            std::future::pending::<()>().await;
+        });
+        match select(wait, select(hung_up, stopped)).await {
+            Either::Left((there, _)) => Ok(there),
+            Either::Right(_) => Err(End::Over),
+        }
+    }
+
+    /// What a request carries, in `payload`; skipped where there is none.
+    async fn carried(
+        &self,
+        inbox: &mut Inbox,
+        payload: Option<BufMut>,
+        len: usize,
+    ) -> Result<SgList, End> {
+        let Some(mut payload) = payload else {
+            self.unless_stalled(inbox.skip(len)).await?;
+            return Ok(SgList::new());
+        };
+        let mut have = inbox.begin_payload(&mut payload);
+        while have < len {
+            let to = len.min(have + STALL_PART_BYTES);
+            let part = inbox.go_on_with_payload(payload, have, to);
+            (payload, have) = self.unless_stalled(part).await?;
+        }
+        Ok(payload.into())
+    }
+
+    /// Waits for the client to take or to send something; not for ever where others wait for the memory that this
+    /// takes.
+    async fn unless_stalled<T>(
+        &self,
+        moving: impl Future<Output = Result<T, StreamError>>,
+    ) -> Result<T, StreamError> {
+        let stalled = pin!(async {
+            loop {
+                self.shared.rt.sleep(STALL_MAX).await;
+                if self.shared.memory.is_wanted() {
+                    return;
+                }
+            }
+        });
+        match select(pin!(moving), stalled).await {
+            Either::Left((moved, _)) => moved,
+            Either::Right(_) => Err(StreamError::Gone),
         }
     }
 
@@ -175,8 +311,17 @@ impl Connection {
         }
     }
 
-    /// Waits until this fits the connection's limits, and takes it.
+    /// Waits until this fits the connection's limits and the memory of all, and takes it.
     async fn take_share(&self, share: Share) -> Taken<'_> {
+        let taken = self.take_own_share(share).await;
+        if !self.shared.memory.try_take(share) {
+            self.shared.memory.take(share).await;
+        }
+        taken.covered()
+    }
+
+    /// Waits until this fits the connection's limits, and takes it.
+    async fn take_own_share(&self, share: Share) -> Taken<'_> {
         poll_fn(|context| {
             let before = self.taken.get();
             let taken = before.plus(share);
@@ -188,13 +333,14 @@ impl Connection {
                 return Poll::Pending;
             }
             self.taken.set(taken);
-            Poll::Ready(Taken { connection: self, share })
+            Poll::Ready(Taken { connection: self, share, is_covered: false })
         })
         .await
     }
 
     fn give_back(&self, share: Share) {
         self.taken.set(self.taken.get().minus(share));
+        self.shared.memory.give_back(share);
     }
 
     fn wait(&self, waker: &Waker) {
@@ -215,21 +361,34 @@ impl Connection {
     /// Starts a request that was checked.
     fn start(self: &Rc<Self>, request: Request, payload: SgList, share: Share) {
         let export = Rc::clone(&self.agreed.export);
-        let mut work: Pin<Box<dyn Future<Output = Result<Outcome, Refusal>>>> =
-            Box::pin(async move { export.volume.carry_out(request, payload).await });
+        let connection = Rc::clone(self);
+        let work: Pin<Box<dyn Future<Output = Result<Outcome, Refusal>>>> =
+            Box::pin(
+                async move { export.volume.carry_out(request, payload, &connection.asker).await },
+            );
+        let mut work = catching_panics(Rc::clone(&self.name), work);
         // What has to wait is polled again by its own task, whose waker takes this one's place.
         let mut nobody = std::task::Context::from_waker(Waker::noop());
-        if let Poll::Ready(end) = work.as_mut().poll(&mut nobody) {
-            return self.reply(&request, share, end);
+        if let Poll::Ready(end) = Pin::new(&mut work).poll(&mut nobody) {
+            return self.reply(&request, share, self.end_of(end));
         }
         let connection = Rc::clone(self);
         let waiting = async move {
-            let end = work.await;
+            let end = connection.end_of(work.await);
             connection.reply(&request, share, end);
             connection.wake();
         };
         // It goes on though the client leaves: see `volume`.
-        self.rt.spawn(waiting).detach();
+        self.shared.rt.spawn(waiting).detach();
+    }
+
+    /// What a request ended with. A panic may have left the device half changed, so it is the end of the export.
+    fn end_of(&self, end: Result<Result<Outcome, Refusal>, Panicked>) -> Result<Outcome, Refusal> {
+        end.unwrap_or_else(|panicked| {
+            let refusal = Refusal::new(Errno::Io, &panicked.to_string());
+            self.agreed.export.volume.fail(panicked);
+            Err(refusal)
+        })
     }
 
     /// Puts a reply down, to be written by the connection's own task.
@@ -276,7 +435,7 @@ impl Connection {
     }
 
     /// Writes replies until the last request has its own.
-    async fn write_replies(&self) {
+    async fn write_replies(&self, stream: &StreamRef) {
         loop {
             let next = poll_fn(|context| {
                 if let Some(next) = self.outbox.borrow_mut().take() {
@@ -289,13 +448,19 @@ impl Connection {
                 Poll::Pending
             });
             let Some((replies, share)) = next.await else { return };
-            let written = self.stream.write(replies).await;
+            let mut written = Ok(());
+            let mut at = 0;
+            while written.is_ok() && at < replies.len() {
+                let to = replies.len().min(at + STALL_PART_BYTES);
+                written = self.unless_stalled(stream.write(replies.slice(at..to))).await;
+                at = to;
+            }
+            drop(replies);
             self.give_back(share);
             if written.is_err() {
+                // What is under way ends without this task.
                 self.broken.set(true);
-                if let Some((_, share)) = self.outbox.borrow_mut().take() {
-                    self.give_back(share);
-                }
+                return;
             }
             if self.starved.get() {
                 self.wake();
@@ -304,13 +469,38 @@ impl Connection {
     }
 }
 
+impl Drop for Connection {
+    /// Gives back what nobody did: after a panic of the connection's task, or a dropped write.
+    fn drop(&mut self) {
+        let rest = self.taken.take();
+        if rest != Share::default() {
+            self.shared.memory.give_back(rest);
+        }
+    }
+}
+
+/// Looks once whether it is there already.
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Option<F::Output> {
+    match future.poll(&mut std::task::Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
 /// A share of the limits that is given back, unless a request [keeps](Taken::keep) it for its reply.
 struct Taken<'a> {
     connection: &'a Connection,
     share: Share,
+    /// All clients' memory was asked, too.
+    is_covered: bool,
 }
 
 impl Taken<'_> {
+    fn covered(mut self) -> Self {
+        self.is_covered = true;
+        self
+    }
+
     fn keep(mut self) -> Share {
         std::mem::take(&mut self.share)
     }
@@ -318,7 +508,11 @@ impl Taken<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.connection.give_back(self.share);
+        let taken = &self.connection.taken;
+        match self.is_covered {
+            true => self.connection.give_back(self.share),
+            false => taken.set(taken.get().minus(self.share)),
+        }
     }
 }
 

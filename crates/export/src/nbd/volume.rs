@@ -7,17 +7,34 @@
 //!
 //! A volume is shared by all connections of its export. What was begun is carried to its end even where the
 //! client is gone: a read-modify-write that were dropped in the midst would leave its write to race with the
-//! next.
+//! next. What goes in steps (see [the limits](super)) ends with the step that is under way.
+//!
+//! **Flushes** are shared: who asks while one is under way waits for the next, with all others who do. That one began
+//! after they asked, so it covers what was answered to them before.
+//!
+//! **A volume that failed**: a panic within a request may have left the device half changed. It gets no further
+//! request; all are answered with the panic's words.
 
 use super::protocol::{Command, Errno, Request, STATE_HOLE, STATE_ZERO, command_flag};
-use super::{EXTENTS_MAX, REQUEST_BYTES_MAX};
-use rt::sync::RwLock;
-use rt::{DeviceRef, ExtentKind, IoError, IoErrorKind, SgList};
+use super::{EXTENTS_MAX, REQUEST_BYTES_MAX, STEPS_MAX, STEPS_OF_ONE_MAX};
+use rt::sync::{Mutex, RwLock, Semaphore, SemaphorePermit};
+use rt::{BufMut, DeviceRef, ExtentKind, IoError, IoErrorKind, Panicked, Rt, SgList};
+use std::cell::{Cell, OnceCell, RefCell};
 use stdx::{ByteCount, Offset};
 
 /// Bytes that are read or written at a time where a request carries no data: caching, and zeros that must
 /// take space. More is faster on fast disks; it is memory for as long as the request lasts.
 const STEP_BYTES: u64 = 1 << 20;
+
+/// Bytes that are zeroed or trimmed at a time, or so many whole stripes. More makes fewer calls of 4 GiB; a client that
+/// left is noticed later, and other clients' requests wait for longer.
+const CHANGE_STEP_BYTES: u64 = 4 << 20;
+
+/// A stripe that is longer is not waited for: steps are of [`CHANGE_STEP_BYTES`] then.
+const STRIPE_BYTES_MAX: u64 = 64 << 20;
+
+/// The number of the system's error for a lack of memory.
+const ENOMEM: i32 = 12;
 
 /// Memory that an extent takes on its way to a client: as the device tells it, as a pair, as bytes.
 const STATUS_BYTES: usize = size_of::<rt::Extent>() + size_of::<(u32, u32)>() + 8;
@@ -29,6 +46,36 @@ pub(crate) struct Volume {
     block: u64,
     /// Whole blocks share it, parts of blocks have it alone.
     edges: RwLock<()>,
+    rt: Rt,
+    /// Bytes of a step that zeroes or trims.
+    change_step: u64,
+    /// Steps under way, of all clients.
+    steps: Semaphore,
+    flushing: Mutex<()>,
+    /// Flushes begun, and what the last one ended with.
+    flushes: Cell<u64>,
+    flushed: RefCell<Result<(), IoError>>,
+    failed: OnceCell<Panicked>,
+}
+
+/// Who asks: what a volume needs to know of a connection.
+pub(crate) struct Asker {
+    /// Nobody is there to be answered.
+    pub(crate) left: Cell<bool>,
+    /// Its steps under way.
+    steps: Semaphore,
+}
+
+impl Default for Asker {
+    fn default() -> Asker {
+        Asker { left: Cell::new(false), steps: Semaphore::new(STEPS_OF_ONE_MAX) }
+    }
+}
+
+/// A step's place among those under way: of the connection, and of the export.
+struct Turn<'a> {
+    _own: SemaphorePermit<'a>,
+    _all: SemaphorePermit<'a>,
 }
 
 /// What a request ends with.
@@ -63,35 +110,69 @@ fn errno_of(kind: IoErrorKind) -> Errno {
         IoErrorKind::NoSpace => Errno::NoSpace,
         IoErrorKind::ReadOnly => Errno::NotPermitted,
         IoErrorKind::Invalid | IoErrorKind::NotSupported => Errno::Invalid,
+        IoErrorKind::Os(ENOMEM) => Errno::NoMemory,
         _ => Errno::Io,
     }
 }
 
 impl Volume {
-    pub(crate) fn new(device: DeviceRef) -> Volume {
+    pub(crate) fn new(rt: &Rt, device: DeviceRef) -> Volume {
         let geometry = device.geometry();
         Volume {
             capacity: geometry.capacity.bytes(),
             block: geometry.logical_block.bytes(),
             device,
             edges: RwLock::new(()),
+            rt: rt.clone(),
+            change_step: match geometry.optimal_io.bytes() {
+                stripe @ 1..=STRIPE_BYTES_MAX => CHANGE_STEP_BYTES.next_multiple_of(stripe),
+                _ => CHANGE_STEP_BYTES,
+            },
+            steps: Semaphore::new(STEPS_MAX),
+            flushing: Mutex::new(()),
+            flushes: Cell::new(0),
+            flushed: RefCell::new(Ok(())),
+            failed: OnceCell::new(),
         }
+    }
+
+    /// Gives the device no further request: one of it panicked.
+    pub(crate) fn fail(&self, panicked: Panicked) {
+        // The first is the one to tell.
+        let _ = self.failed.set(panicked);
+    }
+
+    fn check_failed(&self) -> Result<(), Refusal> {
+        match self.failed.get() {
+            None => Ok(()),
+            Some(panicked) => Err(Refusal { errno: Errno::Io, text: panicked.to_string() }),
+        }
+    }
+
+    /// Waits for a step's turn. Refused where nobody waits for the rest of the request any more.
+    async fn turn<'a>(&'a self, asker: &'a Asker) -> Result<Turn<'a>, Refusal> {
+        let own = asker.steps.acquire().await.expect("nobody closes the semaphore");
+        let all = self.steps.acquire().await.expect("nobody closes the semaphore");
+        self.check_failed()?;
+        if asker.left.get() {
+            return Err(Refusal::new(Errno::Shutdown, "its client hung up"));
+        }
+        Ok(Turn { _own: own, _all: all })
     }
 
     /// Bytes of memory that a request takes here, besides its own head.
     pub(crate) fn memory_for(&self, request: &Request) -> usize {
-        let len = u64::from(request.len);
-        let bytes = match request.command {
-            Command::Read | Command::Write => {
-                let whole =
-                    request.offset.is_multiple_of(self.block) && len.is_multiple_of(self.block);
-                len + if whole { 0 } else { 2 * self.block }
-            }
-            Command::Cache | Command::WriteZeroes => len.min(STEP_BYTES),
-            Command::BlockStatus => (EXTENTS_MAX * STATUS_BYTES) as u64,
+        let (len, block) = (request.len as usize, self.block as usize);
+        let whole = request.offset.is_multiple_of(self.block) && len.is_multiple_of(block);
+        match request.command {
+            Command::Read if whole => BufMut::taken_by(len),
+            Command::Read => BufMut::taken_by(len + 2 * block),
+            Command::Write if whole => BufMut::taken_by(len),
+            Command::Write => BufMut::taken_by(len) + 2 * BufMut::taken_by(block),
+            Command::Cache | Command::WriteZeroes => BufMut::taken_by(len.min(STEP_BYTES as usize)),
+            Command::BlockStatus => BufMut::taken_by(EXTENTS_MAX * STATUS_BYTES),
             _ => 0,
-        };
-        bytes as usize
+        }
     }
 
     /// Carries out a request that was checked; `payload` is a write's.
@@ -99,28 +180,42 @@ impl Volume {
         &self,
         request: Request,
         payload: SgList,
+        asker: &Asker,
     ) -> Result<Outcome, Refusal> {
+        self.check_failed()?;
         let (at, len) = (request.offset, u64::from(request.len));
         let fua = request.has(command_flag::FUA);
         match request.command {
+            Command::Read if asker.left.get() => {
+                return Err(Refusal::new(Errno::Shutdown, "its client hung up"));
+            }
             Command::Read => return Ok(Outcome::Data(self.read(at, len).await?)),
             Command::Write => self.write(at, payload, fua).await?,
-            Command::Flush => self.flush().await?,
-            Command::Trim => {
-                self.trim(at, len).await?;
-                self.flush_if(fua).await?;
-            }
-            Command::WriteZeroes => {
-                self.zero(at, len, request.has(command_flag::NO_HOLE)).await?;
-                self.flush_if(fua).await?;
-            }
-            Command::Cache => {
-                for (at, len) in steps(at, len) {
-                    self.read(at, len).await?;
+            Command::Flush => self.flush_for(asker).await?,
+            Command::Trim | Command::WriteZeroes | Command::Cache => {
+                let no_hole = request.has(command_flag::NO_HOLE);
+                let (zeroes, caches) =
+                    (request.command == Command::WriteZeroes, request.command == Command::Cache);
+                let step = if caches || no_hole { STEP_BYTES } else { self.change_step };
+                for (at, len) in steps(at, len, step) {
+                    {
+                        let _turn = self.turn(asker).await?;
+                        match request.command {
+                            _ if caches => self.read(at, len).await.map(drop)?,
+                            _ if zeroes => self.zero(at, len, no_hole).await?,
+                            _ => self.trim(at, len).await?,
+                        }
+                    }
+                    // A device that answers at once would keep all other tasks waiting.
+                    self.rt.yield_now().await;
+                }
+                if fua {
+                    self.flush_for(asker).await?;
                 }
             }
             Command::BlockStatus => {
                 let one = request.has(command_flag::REQ_ONE);
+                let _turn = self.turn(asker).await?;
                 return Ok(Outcome::Status(self.status(at, request.len, one).await?));
             }
             Command::Disconnect | Command::Unknown => {
@@ -218,18 +313,40 @@ impl Volume {
     }
 
     async fn write_zeros(&self, at: u64, len: u64) -> Result<(), IoError> {
-        for (at, len) in steps(at, len) {
+        for (at, len) in steps(at, len, STEP_BYTES) {
             self.write(at, SgList::zeros(len as usize), false).await?;
         }
         Ok(())
     }
 
-    pub(crate) async fn flush(&self) -> Result<(), IoError> {
-        self.device.submit(rt::Request::flush()).await.map(drop)
+    async fn flush_for(&self, asker: &Asker) -> Result<(), Refusal> {
+        let asked = self.flushes.get();
+        let _alone = self.flushing.lock().await;
+        self.check_failed()?;
+        if self.flushes.get() > asked {
+            // It began after this one was asked for, and has ended, since the lock is free.
+            return Ok(self.flushed.borrow().clone()?);
+        }
+        if asker.left.get() {
+            return Err(Refusal::new(Errno::Shutdown, "its client hung up"));
+        }
+        self.flushes.set(asked + 1);
+        let request = rt::Request::flush();
+        // Until it ends: nobody may take an older one's success for its own.
+        let unknown = IoError::of(&request, &*self.device, IoErrorKind::Gone);
+        *self.flushed.borrow_mut() = Err(unknown);
+        let flushed = self.device.submit(request).await.map(drop);
+        (*self.flushed.borrow_mut()).clone_from(&flushed);
+        Ok(flushed?)
     }
 
-    async fn flush_if(&self, fua: bool) -> Result<(), IoError> {
-        if fua { self.flush().await } else { Ok(()) }
+    /// Makes all durable, at the end.
+    pub(crate) async fn flush(&self) -> Result<(), IoError> {
+        let request = rt::Request::flush();
+        if self.failed.get().is_some() {
+            return Err(IoError::of(&request, &*self.device, IoErrorKind::Gone));
+        }
+        self.device.submit(request).await.map(drop)
     }
 
     async fn status(&self, at: u64, len: u32, one: bool) -> Result<Vec<(u32, u32)>, Refusal> {
@@ -260,12 +377,12 @@ impl Volume {
     }
 }
 
-/// A range in steps that are short, each on the grid of steps.
-fn steps(at: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
+/// A range in steps of this length at the most, each on the grid of steps.
+fn steps(at: u64, len: u64, step_bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     let end = at + len;
     let mut at = at;
     std::iter::from_fn(move || {
-        let to = (at + 1).next_multiple_of(STEP_BYTES).min(end);
+        let to = (at + 1).next_multiple_of(step_bytes).min(end);
         let step = (at < end).then_some((at, to - at));
         at = to;
         step

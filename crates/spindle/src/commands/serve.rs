@@ -7,6 +7,7 @@
 //! listen = ["unix:/run/spindle.sock", "127.0.0.1:10809"]    # the default is 127.0.0.1:10809
 //! devices = ["/srv/disks"]                                  # where the volumes below lie
 //! tls = { mode = "require", certificates = "/etc/spindle/pki", clients = "required" }
+//! memory = "512 MiB"                                        # of all clients' requests; the default is 2 GiB
 //!
 //! [[export]]
 //! name = "disk0"
@@ -37,14 +38,15 @@ use crate::disks::{Disks, Written, identity, is_written};
 use crate::pools::{PoolArgs, Pools, pool_of};
 use crate::serve::{self, Told};
 use clap::Args;
-use export::nbd::Export;
+use export::nbd::{CLIENT_MEMORY, Export};
 use export::tls::{Certificates, ClientCertificates, Tls, TlsMode};
-use host::{Address, FileDevice, FileOptions};
+use host::{Address, FileDevice};
 use rt::{Device, DeviceRef};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use stdx::ByteCount;
 
 /// Where it listens unless it is told otherwise: the protocol's port, for this machine only.
 const LISTEN_DEFAULT: &str = "127.0.0.1:10809";
@@ -80,6 +82,10 @@ pub struct ServeCommand {
     /// The export's name; clients that name none get it too
     #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "config")]
     name: String,
+    /// Memory of all clients' requests together: with less, clients with large requests wait for one another; beyond 2
+    /// GiB it is never used [default: 2 GiB]
+    #[arg(long, value_name = "SIZE", value_parser = serve::memory, conflicts_with = "config")]
+    memory: Option<ByteCount>,
     #[command(flatten)]
     view: ViewArgs,
     #[command(flatten)]
@@ -91,6 +97,8 @@ pub struct ServeCommand {
 struct Configuration {
     listen: Option<Vec<String>>,
     tls: Option<TlsSettings>,
+    #[serde(default, deserialize_with = "memory")]
+    memory: Option<ByteCount>,
     #[serde(default)]
     devices: Vec<PathBuf>,
     #[serde(default)]
@@ -128,7 +136,7 @@ enum Mode {
     Require,
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum Clients {
     #[default]
@@ -149,9 +157,10 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
             let read = read(&path)?;
             Configuration { devices: [devices, &read.devices[..]].concat(), ..read }
         }
-        ServeCommand { file, volume, nbd, readonly, run, name, .. } => Configuration {
+        ServeCommand { file, volume, nbd, readonly, run, name, memory, .. } => Configuration {
             listen: (!nbd.is_empty()).then_some(nbd),
             tls: None,
+            memory,
             devices: devices.to_vec(),
             export: vec![ExportSettings {
                 name,
@@ -167,6 +176,7 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     let addresses: Result<Vec<Address>, _> = listen.iter().map(|text| text.parse()).collect();
     let addresses = addresses.map_err(Failure::usage)?;
     let tls = configuration.tls.map_or_else(|| Ok(Tls::off()), tls)?;
+    let clients = serve::Clients { tls, memory: configuration.memory.unwrap_or(CLIENT_MEMORY) };
     configuration.export.iter().try_for_each(ExportSettings::check)?;
     let wants_volumes = configuration.export.iter().any(|settings| settings.volume.is_some());
     let mut disks = match wants_volumes {
@@ -192,11 +202,17 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     let ends = is_one_shot.then_some(&told);
     let running: Vec<RunningSet> =
         live.into_iter().map(|set| RunningSet::start(runtime, set, ends)).collect();
-    let mut outcome = serve::until(&told, runtime, exports, &addresses, tls);
+    let mut outcome = serve::until(&told, runtime, exports, &addresses, clients);
     for set in running {
         outcome = outcome.and(set.stop(runtime));
     }
     outcome
+}
+
+fn memory<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<ByteCount>, D::Error> {
+    let text = String::deserialize(from)?;
+    let memory = serve::memory(&text);
+    memory.map(Some).map_err(|error| serde::de::Error::custom(format!("memory: {error}")))
 }
 
 fn read(path: &Path) -> Result<Configuration, Failure> {
@@ -265,8 +281,8 @@ impl Served {
 
     fn open_path(&mut self, path: &Path, read_only: bool) -> Result<DeviceRef, Failure> {
         let host = self.session.pools.disks().runtime().host();
-        let options = FileOptions { direct: false, read_only };
-        let device = Rc::new(FileDevice::open(&host, path, options).map_err(Failure::failed)?);
+        let device = FileDevice::open_to_the_byte(&host, path, read_only);
+        let device = Rc::new(device.map_err(Failure::failed)?);
         if let Ok(Some(content)) = host::probe::content(path)
             && content.what.starts_with(MEMBER)
             && !read_only
@@ -339,6 +355,21 @@ impl Served {
 }
 
 fn tls(settings: TlsSettings) -> Result<Tls, Failure> {
+    let wrong = |text: &str| Err(Failure::usage(format!("tls: {text}")));
+    match (settings.mode, settings.clients) {
+        (Mode::Off, Clients::Optional | Clients::Required) => {
+            return wrong(
+                "clients are to show a certificate, and with mode = \"off\" nobody can; set mode = \"require\"",
+            );
+        }
+        (Mode::Allow, Clients::Required) => {
+            return wrong(
+                "with mode = \"allow\" whoever comes without TLS gets in without a certificate, and clients = \"required\"; \
+                 set mode = \"require\", or clients = \"optional\"",
+            );
+        }
+        _ => {}
+    }
     let (mode, clients) = match settings.mode {
         Mode::Off => return Ok(Tls::off()),
         Mode::Allow => (TlsMode::Allow, settings.clients),

@@ -3,9 +3,13 @@
 
 use super::client::*;
 use crate::nbd::protocol::*;
-use crate::nbd::{CONNECTIONS_MAX, HANDSHAKE_MAX, INPUT_BYTES};
+use crate::nbd::{
+    CONNECTIONS_MAX, HANDSHAKE_MAX, HANDSHAKES_MAX, INPUT_BYTES, OPTIONS_MAX, PLACE_WAIT_MAX,
+    STRANGER_MAX,
+};
 use crate::tls::{self, Certificates, ClientCertificates, Tls, TlsMode};
-use rt::{Listener, MemoryDevice, Rt, StreamFuture, StreamRef};
+use rt::sync::Notify;
+use rt::{Listener, MemoryDevice, Rt, StreamError, StreamFuture, StreamRef};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use std::cell::RefCell;
@@ -133,46 +137,139 @@ fn a_client_that_never_chooses_is_sent_away_when_its_time_is_over() {
         client.greet().await;
         let begun = rt.now();
         assert!(client.bytes(1).await.is_err());
+        assert_eq!(rt.now().since(begun), STRANGER_MAX, "it has not said a thing");
+        let mut client = connect(&rt, &server, 4096);
+        client.greet().await;
+        let begun = rt.now();
+        client.option_replies(option::LIST, &[]).await;
+        assert!(client.bytes(1).await.is_err());
         assert_eq!(rt.now().since(begun), HANDSHAKE_MAX);
     });
 }
 
-/// Gives these connections, then none.
-struct Waiting(RefCell<VecDeque<StreamRef>>);
+/// A server that listens for clients that come one after another.
+fn listening(rt: &Rt, server: &crate::nbd::Server) -> Rc<Coming> {
+    let coming = Rc::new(Coming::default());
+    let (server, listener) = (server.clone(), Rc::clone(&coming));
+    rt.spawn(async move { server.listen(listener).await.expect("it listens until it stops") })
+        .detach();
+    coming
+}
 
-impl Listener for Waiting {
+/// Clients on their way to a server.
+#[derive(Default)]
+struct Coming {
+    streams: RefCell<VecDeque<StreamRef>>,
+    came: Rc<Notify>,
+}
+
+impl Coming {
+    fn client(&self) -> Client {
+        let (ours, theirs) = rt::pipe(4096);
+        self.streams.borrow_mut().push_back(theirs);
+        self.came.notify_one();
+        Client { inbox: crate::nbd::inbox::Inbox::new(ours) }
+    }
+}
+
+impl Listener for Coming {
     fn accept(&self) -> StreamFuture<StreamRef> {
-        match self.0.borrow_mut().pop_front() {
-            Some(stream) => Box::pin(std::future::ready(Ok(stream))),
-            None => Box::pin(std::future::pending()),
+        if let Some(stream) = self.streams.borrow_mut().pop_front() {
+            return Box::pin(std::future::ready(Ok(stream)));
         }
+        let came = Rc::clone(&self.came);
+        Box::pin(async move {
+            came.notified().await;
+            Err(StreamError::Gone)
+        })
     }
 
     fn name(&self) -> Rc<str> {
-        "waiting".into()
+        "coming".into()
     }
 }
 
 #[test]
-fn connections_beyond_the_limit_wait_until_others_leave() {
+fn clients_beyond_the_limit_are_greeted_wait_for_a_place_and_are_refused_in_the_end() {
     run(async |rt| {
         let server = plain(&rt);
-        let (ours, theirs): (Vec<_>, VecDeque<_>) =
-            (0..CONNECTIONS_MAX + 3).map(|_| rt::pipe(100)).unzip();
-        let listener = Rc::new(Waiting(RefCell::new(theirs)));
-        let listening = rt.spawn({
-            let (server, listener) = (server.clone(), Rc::clone(&listener));
-            async move { server.listen(listener).await }
+        let coming = listening(&rt, &server);
+        let mut served = Vec::new();
+        for _ in 0..CONNECTIONS_MAX {
+            let mut client = coming.client();
+            client.go(false).await;
+            served.push(client);
+        }
+        let mut one_more = coming.client();
+        one_more.greet().await;
+        assert_eq!(one_more.option_replies(option::LIST, &[]).await.len(), 2, "it may look");
+        let begun = rt.now();
+        let refused = one_more.option_replies(option::GO, &info_option("disk", &[])).await;
+        assert_eq!(refused[0].0, reply::ERR_POLICY, "{refused:?}");
+        assert_eq!(rt.now().since(begun), PLACE_WAIT_MAX);
+        one_more.option(option::GO, &info_option("disk", &[])).await;
+        rt.sleep(Duration::from_secs(1)).await;
+        let left = rt.now();
+        served.pop();
+        let welcome = one_more.option_reply(option::GO).await.expect("answered");
+        assert_eq!((welcome.0, rt.now()), (reply::INFO, left), "as soon as one leaves");
+    });
+}
+
+#[test]
+fn however_many_sit_there_in_silence_who_comes_is_greeted_at_once_and_served() {
+    run(async |rt| {
+        let server = plain(&rt);
+        let coming = listening(&rt, &server);
+        let mut served = coming.client();
+        served.go(false).await;
+        let mut silent: Vec<Client> = (0..5 * HANDSHAKES_MAX).map(|_| coming.client()).collect();
+        let begun = rt.now();
+        rt.sleep(Duration::from_millis(1)).await;
+        assert!(server.connections() <= HANDSHAKES_MAX + 1, "and they are bounded");
+        let mut client = coming.client();
+        client.go(false).await;
+        client.send(&request(0, 0, 7, 0, 512)).await.expect("sent");
+        assert_eq!(client.answer(|_| 512).await.expect("answered").error, 0);
+        assert!(rt.now().since(begun) < Duration::from_secs(1));
+        served.send(&request(0, 0, 8, 0, 512)).await.expect("sent");
+        assert_eq!(served.answer(|_| 512).await.expect("nobody served is sent away").error, 0);
+        let first = silent.first_mut().expect("there are many");
+        first.bytes(18).await.expect("a greeting");
+        assert!(first.bytes(1).await.is_err(), "who came first is sent away");
+    });
+}
+
+#[test]
+fn a_long_list_is_whole_and_options_have_an_end() {
+    run(async |rt| {
+        let disk = MemoryDevice::new("disk", ByteCount::mib(8));
+        let exports = (0..200).map(|n| crate::nbd::Export {
+            name: format!("{n:0>2000}"),
+            description: "d".repeat(2000),
+            device: Rc::clone(&disk) as _,
+            read_only: true,
         });
-        rt.sleep(Duration::from_secs(1)).await;
-        assert_eq!((server.connections(), listener.0.borrow().len()), (CONNECTIONS_MAX, 3));
-        let mut ours = ours;
-        drop(ours.drain(..2));
-        rt.sleep(Duration::from_secs(1)).await;
-        assert_eq!((server.connections(), listener.0.borrow().len()), (CONNECTIONS_MAX, 1));
-        server.stop();
-        assert_eq!(listening.await, Ok(()), "stopping ends listening");
-        server.drained().await.expect("flushed");
+        let server = crate::nbd::Server::new(&rt, exports.collect(), Tls::off()).expect("a server");
+        let mut client = connect(&rt, &server, 4096);
+        client.greet().await;
+        let listed = client.option_replies(option::LIST, &[]).await;
+        assert_eq!(listed.len(), 201);
+        assert!(
+            listed[..200].iter().all(|(kind, data)| (*kind, data.len()) == (reply::SERVER, 4004))
+        );
+        let mut answered = 1;
+        loop {
+            client.option(option::STRUCTURED_REPLY, &[]).await;
+            match client.option_reply(option::STRUCTURED_REPLY).await {
+                Ok(_) => answered += 1,
+                Err(_) => break,
+            }
+            if answered > OPTIONS_MAX {
+                break;
+            }
+        }
+        assert_eq!(answered, OPTIONS_MAX);
     });
 }
 
@@ -234,7 +331,7 @@ async fn encrypt(client: Client, pki: &Pki, certified: bool) -> Option<Client> {
     };
     let name = ServerName::try_from("localhost").expect("a name");
     let connection = ClientConnection::new(Arc::new(config), name).expect("a connection");
-    let stream = tls::shake_hands(stream_of(&client), connection.into()).await.ok()?;
+    let stream = tls::shake_hands(stream_of(&client), connection.into(), None).await.ok()?;
     Some(Client { inbox: crate::nbd::inbox::Inbox::new(stream) })
 }
 
@@ -275,7 +372,7 @@ fn a_client_without_a_certificate_comes_in_only_where_it_need_have_none() {
             (ClientCertificates::Required, false),
         ] {
             let disk = MemoryDevice::new("disk", ByteCount::mib(8));
-            let server = server(&rt, disk, false, tls_of(&pki, TlsMode::Allow, clients));
+            let server = server(&rt, disk, false, tls_of(&pki, TlsMode::Require, clients));
             let mut client = connect(&rt, &server, 10_000);
             client.greet().await;
             client.option_replies(option::STARTTLS, &[]).await;
@@ -290,6 +387,20 @@ fn a_client_without_a_certificate_comes_in_only_where_it_need_have_none() {
             assert_eq!(came_in, welcome, "{clients:?}");
         }
     });
+}
+
+#[test]
+fn certificates_that_who_comes_without_tls_need_not_show_are_no_setting() {
+    let pki = pki();
+    for mode in [TlsMode::Off, TlsMode::Allow] {
+        let certificates = Certificates {
+            authorities: Some(pki.authority.as_bytes()),
+            server: pki.server.as_bytes(),
+            key: pki.key.as_bytes(),
+        };
+        let made = Tls::new(mode, certificates, ClientCertificates::Required);
+        assert!(matches!(made, Err(tls::TlsError::NotRequired)), "{mode:?}");
+    }
 }
 
 #[test]

@@ -3,7 +3,11 @@
 
 use super::client::*;
 use crate::nbd::protocol::*;
-use crate::nbd::{IN_FLIGHT_BYTES_MAX, IN_FLIGHT_REQUESTS_MAX, REQUEST_BYTES_MAX};
+use crate::nbd::{
+    CLIENT_MEMORY_MIN, CONNECTIONS_MAX, DRAIN_MAX, Export, IN_FLIGHT_BYTES_MAX,
+    IN_FLIGHT_REQUESTS_MAX, LINGER_MAX, REQUEST_BYTES_MAX, STALL_MAX, STEPS_MAX, STEPS_OF_ONE_MAX,
+    Server,
+};
 use crate::tls::Tls;
 use rt::{Device, Geometry, IoFuture, MemoryDevice, Request as IoRequest, SgList};
 use std::cell::Cell;
@@ -159,6 +163,9 @@ fn a_device_that_is_stuck_is_asked_no_more_than_the_limits_allow() {
             drop(pump);
             assert!(device.requests.get() <= IN_FLIGHT_REQUESTS_MAX);
             assert!(device.bytes.get() <= IN_FLIGHT_BYTES_MAX);
+            if command == CACHE {
+                return assert_eq!(device.requests.get(), STEPS_OF_ONE_MAX);
+            }
             let nearly = device.requests.get() == IN_FLIGHT_REQUESTS_MAX
                 || device.bytes.get() + len as usize > IN_FLIGHT_BYTES_MAX;
             assert!(nearly, "and what the limits allow is asked");
@@ -262,5 +269,202 @@ fn what_a_client_began_goes_on_when_it_leaves() {
         assert_eq!(server.connections(), 0);
         let data: SgList = disk.peek(stdx::Offset(0), ByteCount(5120));
         assert_eq!(data.slice(100..4900).to_vec(), [7; 4800]);
+    });
+}
+
+/// A client that sends these requests and hangs up, with a goodbye or without; how the device was used until nothing
+/// of it was under way any more, and when the connection's place was free.
+async fn ask_and_leave(
+    rt: &rt::Rt,
+    device: &Rc<Moody>,
+    clients: usize,
+    requests: Vec<u8>,
+) -> (Duration, Duration) {
+    let server = server(rt, Rc::clone(device) as _, false, Tls::off());
+    for _ in 0..clients {
+        let mut client = connect(rt, &server, 100_000);
+        client.go(true).await;
+        client.send(&requests).await.expect("sent");
+    }
+    rt.sleep(Duration::from_millis(1)).await;
+    let left = rt.now();
+    while server.connections() > 0 {
+        rt.sleep(Duration::from_millis(10)).await;
+    }
+    let free = rt.now().since(left);
+    // While the last of it goes on, others are served as ever.
+    let mut client = connect(rt, &server, 4096);
+    client.go(false).await;
+    let begun = rt.now();
+    client.send(&request(READ, 0, 7, 0, 512)).await.expect("sent");
+    assert_eq!(client.answer(|_| 512).await.expect("answered").error, 0);
+    assert!(rt.now().since(begun) < Duration::from_secs(1));
+    drop(client);
+    while device.requests.get() > 0 {
+        rt.sleep(Duration::from_millis(10)).await;
+    }
+    (free, rt.now().since(left))
+}
+
+/// What could break: 28 bytes that keep the server busy for minutes after their sender has gone.
+#[test]
+fn what_is_small_to_ask_and_large_to_do_ends_with_its_client() {
+    for (command, flags) in
+        [(CACHE, 0), (WRITE_ZEROES, 0), (WRITE_ZEROES, 2), (TRIM, 0), (FLUSH, 0)]
+    {
+        for goodbye in [false, true] {
+            run(async move |rt| {
+                let disk = MemoryDevice::new("disk", ByteCount::gib(5));
+                let device = Moody::new(disk, &rt, 1, Duration::from_millis(100));
+                let len = if command == FLUSH { 0 } else { u32::MAX - 4095 };
+                let mut requests = request(command, flags, 1, 0, len).repeat(100);
+                if goodbye {
+                    requests.extend(request(DISC, 0, 0, 0, 0));
+                }
+                let (free, done) = ask_and_leave(&rt, &device, CONNECTIONS_MAX, requests).await;
+                let what = format!("{command} {flags} {goodbye}");
+                assert!(free <= LINGER_MAX + Duration::from_secs(1), "{what}: {free:?}");
+                assert!(done <= LINGER_MAX + Duration::from_secs(2), "{what}: {done:?}");
+                assert!(device.requests_max.get() <= STEPS_MAX + 1, "{what}");
+            });
+        }
+    }
+}
+
+#[test]
+fn long_requests_of_one_client_leave_room_for_those_of_another_and_for_reads() {
+    run(async |rt| {
+        let disk = MemoryDevice::new("disk", ByteCount::gib(5));
+        let device = Moody::new(disk, &rt, 1, Duration::from_millis(10));
+        let server = server(&rt, Rc::clone(&device) as _, false, Tls::off());
+        let mut greedy = connect(&rt, &server, 100_000);
+        greedy.go(false).await;
+        greedy.send(&request(WRITE_ZEROES, 0, 1, 0, u32::MAX).repeat(200)).await.expect("sent");
+        let mut modest = connect(&rt, &server, 4096);
+        modest.go(false).await;
+        let begun = rt.now();
+        for (cookie, command) in [(1, WRITE_ZEROES), (2, READ), (3, TRIM), (4, FLUSH)] {
+            let len = if command == FLUSH { 0 } else { 65_536 };
+            modest.send(&request(command, 0, cookie, 0, len)).await.expect("sent");
+            let answer = modest.answer(|_| if command == READ { 65_536 } else { 0 }).await;
+            assert_eq!(answer.expect("answered").error, 0);
+        }
+        assert!(rt.now().since(begun) < Duration::from_millis(200));
+        assert!(device.requests_max.get() <= STEPS_OF_ONE_MAX + 1);
+    });
+}
+
+#[test]
+fn flushes_that_wait_for_one_another_are_one_and_each_covers_what_was_answered_before_it() {
+    run(async |rt| {
+        let disk = MemoryDevice::new("disk", ByteCount::mib(8));
+        let device = Moody::new(disk, &rt, 3, Duration::from_millis(100));
+        let server = server(&rt, Rc::clone(&device) as _, false, Tls::off());
+        let mut client = connect(&rt, &server, 100_000);
+        client.go(false).await;
+        client.send(&request(FLUSH, 0, 1, 0, 0).repeat(200)).await.expect("sent");
+        for _ in 0..200 {
+            assert_eq!(client.answer(|_| 0).await.expect("answered").error, 0);
+        }
+        let begun = device.flushes.get();
+        assert!(
+            (2..=4).contains(&begun),
+            "one for all that came while another was under way: {begun}"
+        );
+        client.send(&request(FLUSH, 0, 1, 0, 0)).await.expect("sent");
+        client.answer(|_| 0).await.expect("answered");
+        assert_eq!(device.flushes.get(), begun + 1, "nobody takes one that had begun before");
+    });
+}
+
+/// Panics where a request begins at this place, as a bug would.
+struct Buggy(Rc<MemoryDevice>, u64);
+
+impl Device for Buggy {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+    fn name(&self) -> Rc<str> {
+        "buggy".into()
+    }
+    fn submit(&self, request: IoRequest) -> IoFuture {
+        assert!(request.offset.bytes() != self.1, "an assertion of the device's");
+        self.0.submit(request)
+    }
+}
+
+#[test]
+fn a_panic_behind_one_export_fails_that_export_and_no_other() {
+    run(async |rt| {
+        let disks = [0, 1].map(|_| MemoryDevice::new("disk", ByteCount(SIZE)));
+        let export = |name: &str, device| Export {
+            name: name.into(),
+            description: String::new(),
+            device,
+            read_only: false,
+        };
+        let buggy = Rc::new(Buggy(Rc::clone(&disks[0]), 4096));
+        let exports = vec![export("disk", buggy as _), export("other", Rc::clone(&disks[1]) as _)];
+        let server = Server::new(&rt, exports, Tls::off()).expect("a server");
+        let mut first = connect(&rt, &server, 10_000);
+        first.go(true).await;
+        let mut other = connect(&rt, &server, 10_000);
+        other.greet().await;
+        other.option_replies(option::GO, &info_option("other", &[])).await;
+        for (at, error) in [(0, 0), (4096, 5), (0, 5)] {
+            first.send(&request(WRITE, 0, 1, at, 512)).await.expect("sent");
+            first.send(&[7; 512]).await.expect("sent");
+            let answer = first.answer(|_| 0).await.expect("answered");
+            assert_eq!(answer.error, error, "write at {at}");
+            let text = String::from_utf8_lossy(&answer.data).into_owned();
+            assert!(error == 0 || text.contains("an assertion of the device's"), "{text}");
+        }
+        for _ in 0..3 {
+            other.send(&request(WRITE, 0, 1, 4096, 512)).await.expect("sent");
+            other.send(&[9; 512]).await.expect("sent");
+            assert_eq!(other.answer(|_| 0).await.expect("answered").error, 0);
+        }
+        drop((first, other));
+        server.stop();
+        assert!(server.drained().await.is_err(), "that the one could not be flushed is told");
+        assert_eq!(disks[1].peek(stdx::Offset(4096), ByteCount(512)).to_vec(), [9; 512]);
+    });
+}
+
+/// What could break: clients that sit on memory and keep all others waiting, or the other way round, one that is hung
+/// up on though nobody needs what it holds.
+#[test]
+fn a_client_that_takes_no_answers_is_left_alone_until_others_wait_for_its_memory() {
+    run(async |rt| {
+        let disk = MemoryDevice::new("disk", ByteCount::mib(64));
+        let device = Moody::new(disk, &rt, 1, Duration::ZERO);
+        let counted = Rc::clone(&device);
+        let export =
+            Export { name: "disk".into(), description: String::new(), device, read_only: false };
+        let made = Server::with_memory(&rt, vec![export], Tls::off(), CLIENT_MEMORY_MIN);
+        let server = made.expect("a server");
+        let mut stalled = Vec::new();
+        for command in [READ, WRITE] {
+            let mut client = connect(&rt, &server, 4096);
+            client.go(false).await;
+            client.send(&request(command, 0, 1, 0, 24 << 20)).await.expect("sent");
+            client.send(&[7; 1000]).await.ok();
+            stalled.push(client);
+        }
+        rt.sleep(Duration::from_secs(3600)).await;
+        assert_eq!(server.connections(), 2, "an hour is nothing while nobody waits");
+        let mut client = connect(&rt, &server, 4096);
+        client.go(false).await;
+        let begun = rt.now();
+        client.send(&request(READ, 0, 2, 0, 32 << 20)).await.expect("sent");
+        assert_eq!(client.answer(|_| 32 << 20).await.expect("answered").error, 0);
+        assert!(rt.now().since(begun) <= STALL_MAX, "{:?}", rt.now().since(begun));
+        assert_eq!(server.connections(), 1);
+        assert!(counted.bytes_max.get() <= CLIENT_MEMORY_MIN.as_usize());
+        drop(client);
+        server.stop();
+        let stopping = rt.now();
+        server.drained().await.expect("flushed");
+        assert!(rt.now().since(stopping) < DRAIN_MAX, "all memory was given back");
     });
 }

@@ -8,10 +8,9 @@ use super::assemble::{OpeningArgs, open, refuse_lacking};
 use super::running::RunningSet;
 use super::{live, sources};
 use crate::commands::Failure;
-use crate::serve::{self, Told};
+use crate::serve::{self, Clients, Told};
 use clap::Args;
 use export::nbd::Export;
-use export::tls::Tls;
 use host::Address;
 use std::path::PathBuf;
 
@@ -32,6 +31,9 @@ pub struct ServeArgs {
     /// Start a set too that lacks members it had when it was used last
     #[arg(short = 'R', long)]
     run: bool,
+    /// Memory of all clients' requests together [default: 2 GiB]
+    #[arg(long, value_name = "SIZE", value_parser = serve::memory)]
+    memory: Option<stdx::ByteCount>,
     #[command(flatten)]
     opening: OpeningArgs,
 }
@@ -43,6 +45,8 @@ pub struct ServeArgs {
 pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let addresses: Result<Vec<Address>, _> = args.nbd.iter().map(|text| text.parse()).collect();
     let addresses = addresses.map_err(Failure::usage)?;
+    let memory = args.memory.unwrap_or(export::nbd::CLIENT_MEMORY);
+    let clients = Clients { memory, ..Clients::default() };
     let runtime = sources::runtime()?;
     if args.readonly {
         let choice = sources::choice(&runtime, paths, &args.array)?;
@@ -50,7 +54,7 @@ pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         let device = open(&runtime, choice, args.opening.options())?;
         let description = "a RAID set, for reading".to_owned();
         let export = Export { name: args.name, description, device, read_only: true };
-        return serve::until_told_to_stop(&runtime, vec![export], &addresses, Tls::off());
+        return serve::until_told_to_stop(&runtime, vec![export], &addresses, clients);
     }
     let choice = sources::choice(&runtime, paths, &args.array)?;
     if !args.run && !args.opening.force {
@@ -61,7 +65,7 @@ pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let running = RunningSet::start(&runtime, set, Some(&told));
     let (device, description) = (running.device(), "a RAID set".to_owned());
     let export = Export { name: args.name, description, device, read_only: false };
-    let served = serve::until(&told, &runtime, vec![export], &addresses, Tls::off());
+    let served = serve::until(&told, &runtime, vec![export], &addresses, clients);
     let stopped = running.stop(&runtime);
     served.and(stopped)
 }
