@@ -8,9 +8,9 @@
 //! was stopped and goes on in its middle the mark knows what is missing before the middle; those ranges are read again
 //! first. A mark that is longer than [`BYTES_MAX`] is not read: the file is then begun anew.
 
-use super::super::show;
 use super::super::source::Source;
 use super::copy::stem;
+use crate::foreign;
 use ::host::directory::{Directory, EntryKind};
 use ::zfs::zpl::Node;
 use std::fs::File;
@@ -55,7 +55,7 @@ impl Lost {
         good: u64,
     ) -> io::Result<Lost> {
         let title =
-            format!("zeros stand for these bytes of {}, from and until\n", show::text(name));
+            format!("zeros stand for these bytes of {}, from and until\n", foreign::bytes(name));
         Lost::open_mark(into, name_of(source, node), title, good)
     }
 

@@ -5,12 +5,12 @@
 //! others become hard links, as long as the first is known ([`LINKS_MAX`]). What is there already is kept,
 //! but a file whose copy had to do without some of its bytes ([`lost`]) is copied anew.
 
-use super::super::show;
 use super::super::source::Source;
 use super::children::{Child, Children};
 use super::copier::{Copier, Stop, Trouble};
 use super::copy::told_apart;
 use super::{MARK, Place, lost, mark};
+use crate::foreign;
 use ::host::directory::{self, Directory, Entry, EntryKind};
 use ::zfs::zpl::attributes::Moment;
 use ::zfs::zpl::{Name, Node};
@@ -237,7 +237,7 @@ impl Copier {
                  one: spindle zfs cp{} '{}' SHORTER-NAME",
                 name.len(),
                 if node.is_directory() { " -r" } else { "" },
-                show::text(&shown)
+                foreign::bytes(&shown)
             );
             return Err(Trouble::Failed(text));
         }
