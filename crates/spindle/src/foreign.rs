@@ -141,7 +141,8 @@ mod tests {
     /// What could break: ordinary names are not printed as OpenZFS and mdadm print them any more.
     #[test]
     fn a_word_that_can_do_no_harm_goes_out_as_it_is() {
-        for plain in ["tank", "Größe ä 日本 🙂", r"C:\share\x1b", "a b", "\u{200f}שלום", ""] {
+        for plain in ["tank", "Größe ä 日本 🙂", r"C:\share\x1b", "a b", "\u{200f}שלום", ""]
+        {
             assert_eq!(word(plain), plain);
             assert_eq!(bytes(plain.as_bytes()), plain);
             assert_eq!((&*guard(plain), line(plain)), (plain, plain.to_owned()));

@@ -4,8 +4,8 @@ use super::inbox::Inbox;
 use super::protocol::{Answer, Errno, Head, MINOR_MIN, Question, dot, opens_alone};
 use super::{ENTRIES_MAX, READ_BYTES_MAX};
 use futures_util::stream::{TryStreamExt, unfold};
-use rt::sync::Semaphore;
 use rt::inodes::{Attributes, InodeKind, ListEntry};
+use rt::sync::Semaphore;
 use rt::{Buf, Cookie, InodesRef, Node, SgList, StreamError, StreamRef};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -205,9 +205,7 @@ impl Shared {
             }
             let known = match attributes {
                 // The kernel takes none for dots; and what can't be looked at is listed by its name alone.
-                true if entry.cookie >= Cookie::FIRST => {
-                    Some(self.listed(directory, &entry).await)
-                }
+                true if entry.cookie >= Cookie::FIRST => Some(self.listed(directory, &entry).await),
                 true => Some(None),
                 false => None,
             };

@@ -174,7 +174,11 @@ fn brief(found: &[Found], verbose: bool, json: bool) -> Result<(), Failure> {
             text.push('\n');
         }
     }
-    if json { crate::commands::print_json(&format!("{:#}\n", Value::from(values))) } else { print(&text) }
+    if json {
+        crate::commands::print_json(&format!("{:#}\n", Value::from(values)))
+    } else {
+        print(&text)
+    }
 }
 
 /// The lines of one device, without its name.

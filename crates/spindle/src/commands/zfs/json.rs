@@ -75,7 +75,8 @@ mod tests {
         let mut object = json!({});
         put_bytes(&mut object, "name", b"a\\x1b\x1b\n");
         put_bytes(&mut object, "target", b"caf\xe9");
-        let expected = json!({"name": "a\\x1b\u{1b}\n", "target": "caf\\xe9", "target_hex": "636166e9"});
+        let expected =
+            json!({"name": "a\\x1b\u{1b}\n", "target": "caf\\xe9", "target_hex": "636166e9"});
         assert_eq!(object, expected);
     }
 }

@@ -3,8 +3,8 @@
 //! Owners are numbers: whose names they are is known by the machine that the pool comes from, not by this one. Names
 //! are in the order of their bytes, and are [shown](foreign) so that none makes two lines; `--zero` gives them exactly. What can't be had is told, and the rest is listed all the same.
 
-use super::{json, show};
 use super::source::{Session, Source, ViewArgs, complain};
+use super::{json, show};
 use crate::commands::{Failure, print_bytes, print_json, say};
 use crate::foreign;
 use crate::pools::PoolPlace;

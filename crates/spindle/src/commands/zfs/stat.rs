@@ -4,8 +4,8 @@
 //! of access: POSIX ones, which are extended attributes, and NFSv4's, which ZFS keeps with every file, in the words
 //! that `nfs4_getfacl` prints.
 
-use super::{json, show};
 use super::source::{Session, Source, ViewArgs};
+use super::{json, show};
 use crate::commands::{Failure, print, print_json};
 use crate::foreign;
 use crate::pools::PoolPlace;

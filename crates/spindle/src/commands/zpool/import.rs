@@ -193,7 +193,8 @@ fn unusable(pools: &Pools, found: &Rc<FoundPool>, health: &VdevHealth) -> Vec<St
         .children
         .iter()
         .filter(|top| top.health > Health::Degraded && Class::of(&top.vdev) != Class::Log);
-    lost.map(|top| tree::shown(&top.vdev, top.children.len(), &devices, Naming::default())).collect()
+    lost.map(|top| tree::shown(&top.vdev, top.children.len(), &devices, Naming::default()))
+        .collect()
 }
 
 /// Whoever opens a pool without its log loses what only that holds, so it wants to be said.

@@ -9,8 +9,8 @@ mod sharing;
 use super::opened;
 use super::tree::{self, Devices, Naming};
 use crate::commands::progress::BytesProgress;
-use crate::commands::{Failure, print, print_json};
 use crate::commands::zfs::json::put_bytes;
+use crate::commands::{Failure, print, print_json};
 use crate::foreign;
 use crate::pools::{PoolPlace, Pools};
 use clap::Args;
@@ -150,9 +150,7 @@ impl Named {
     fn place(&self) -> String {
         let Bookmark { object, level, block, .. } = self.at;
         let mut text = match &self.path {
-            Some(path) => {
-                foreign::bytes(&[self.dataset.as_bytes(), b":", path].concat())
-            }
+            Some(path) => foreign::bytes(&[self.dataset.as_bytes(), b":", path].concat()),
             None => format!("{}:<{object:#x}>", foreign::word(&self.dataset)),
         };
         match self.offset {

@@ -164,7 +164,7 @@ impl Copier {
         }
     }
 
-    /// Counts a device node that only root could make.
+    /// Counts a device node that is not made.
     pub(super) fn left_out(&self) {
         self.nodes.set(self.nodes.get() + 1);
     }
@@ -203,8 +203,11 @@ impl Copier {
             }
         }
         if self.nodes.get() > 0 {
-            let nodes = self.nodes.get();
-            say(&format!("note: {nodes} device nodes were left out: only root can make them"));
+            let (nodes, why) = match self.root {
+                true => (self.nodes.get(), "as --no-devices says"),
+                false => (self.nodes.get(), "only root can make them"),
+            };
+            say(&format!("note: {nodes} device nodes were left out: {why}"));
         }
         if self.lists.get() > 0 {
             let count = files(self.lists.get());
