@@ -158,10 +158,14 @@ fn nothing_in_a_pool_reaches_the_terminal_raw() {
             |bytes: &mut [u8]| changed += replace(bytes, b"zpool create", b"zp\n\x1b[41m\tate");
         assert!(forge.mos(Place::Data(history, 0), &mut edit).await.is_ok());
         assert!(changed > 0, "the command is there");
+        let mut changed = 0;
         let mut edit = |bytes: &mut [u8]| {
-            replace(bytes, b"t_snapshots_clones", b"t_\x1b]0;x\x07s\n_clones\x7f");
+            changed += replace(bytes, b"t_snapshots_clones", b"t_\x1b]0;x\x07s\n_clones\x7f");
         };
+        let own = directory.number("config").await.expect("read").expect("there");
+        assert!(forge.mos(Place::Data(own, 0), &mut edit).await.is_ok());
         forge.configuration(&mut edit);
+        assert_eq!(changed, 5, "the pool's name is in the MOS and in four labels");
     });
     for (command, before) in commands.iter().zip(before) {
         let (after, said) = lines(command);
