@@ -8,15 +8,18 @@
 //! Calls wait; they are for programs that copy, not for an engine.
 
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid, XattrFlags,
+    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps, Uid, XattrFlags,
 };
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+/// What is said where a name leads to something else than was made under it.
+pub const REPLACED: &str = "somebody else put something else in its place";
 
 /// An open directory. See the [module](self).
 pub struct Directory(OwnedFd);
@@ -52,6 +55,21 @@ pub enum EntryKind {
     Other,
 }
 
+impl EntryKind {
+    fn of(mode: u32) -> EntryKind {
+        match FileType::from_raw_mode(mode) {
+            FileType::RegularFile => EntryKind::File,
+            FileType::Directory => EntryKind::Directory,
+            FileType::Symlink => EntryKind::SymbolicLink,
+            FileType::Fifo => EntryKind::Fifo,
+            FileType::Socket => EntryKind::Socket,
+            FileType::CharacterDevice => EntryKind::CharacterDevice,
+            FileType::BlockDevice => EntryKind::BlockDevice,
+            FileType::Unknown => EntryKind::Other,
+        }
+    }
+}
+
 /// Times that a file is to have: seconds and nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileTimes {
@@ -74,6 +92,17 @@ impl FileTimes {
 /// Whether these bytes are a name within a directory: not empty, no `/` and no zero, neither `.` nor `..`.
 pub fn plain(name: &[u8]) -> bool {
     !name.is_empty() && name != b"." && name != b".." && !name.iter().any(|b| matches!(b, 0 | b'/'))
+}
+
+/// Whether this process's user owns it.
+fn is_mine(found: &Stat) -> bool {
+    found.st_uid == rustix::process::geteuid().as_raw()
+}
+
+/// Whether others than its owner may write it: for root, whose group is not its alone, the group too.
+fn is_open_to_others(found: &Stat) -> bool {
+    let others = if is_root() { 0o022 } else { 0o002 };
+    found.st_mode & others != 0
 }
 
 /// Whether this process may give files away.
@@ -120,6 +149,15 @@ impl Directory {
         Ok(rustix::fs::mkdirat(&self.0, checked(name)?, Mode::RWXU)?)
     }
 
+    /// Makes a directory with the permissions that the user gives to new ones (`umask`).
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn make_usual(&self, name: &[u8]) -> io::Result<()> {
+        let mode = Mode::RWXU | Mode::RWXG | Mode::RWXO;
+        Ok(rustix::fs::mkdirat(&self.0, checked(name)?, mode)?)
+    }
+
     /// What stands under a name; nothing where nothing does.
     ///
     /// # Errors
@@ -129,16 +167,7 @@ impl Directory {
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
             Ok(found) => Ok(Some(Entry {
-                kind: match FileType::from_raw_mode(found.st_mode) {
-                    FileType::RegularFile => EntryKind::File,
-                    FileType::Directory => EntryKind::Directory,
-                    FileType::Symlink => EntryKind::SymbolicLink,
-                    FileType::Fifo => EntryKind::Fifo,
-                    FileType::Socket => EntryKind::Socket,
-                    FileType::CharacterDevice => EntryKind::CharacterDevice,
-                    FileType::BlockDevice => EntryKind::BlockDevice,
-                    FileType::Unknown => EntryKind::Other,
-                },
+                kind: EntryKind::of(found.st_mode),
                 links: found.st_nlink,
                 size: found.st_size as u64,
                 modified: (found.st_mtime, found.st_mtime_nsec as u32),
@@ -159,13 +188,47 @@ impl Directory {
         Ok(rustix::fs::openat(&self.0, checked(name)?, flags, mode)?.into())
     }
 
-    /// Opens a file that is there for writing.
+    /// Opens a file for writing that this process's user left here earlier; nothing where there is none. What somebody else
+    /// may have put there, or may still be writing to, is none: a file of another user or with several names, one that
+    /// others may write, all in a directory that is not [private](Directory::is_private).
     ///
     /// # Errors
-    /// The system's; `ELOOP` where it is a symbolic link.
-    pub fn reopen(&self, name: &[u8]) -> io::Result<File> {
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat(&self.0, checked(name)?, flags, Mode::empty())?.into())
+    /// The system's.
+    pub fn open_own(&self, name: &[u8]) -> io::Result<Option<File>> {
+        let Some((file, found)) = self.open_file(name, OFlags::RDWR)? else { return Ok(None) };
+        let is_own = is_mine(&found) && found.st_nlink == 1 && !is_open_to_others(&found);
+        Ok(Some(file).filter(|_| is_own && self.is_private().is_ok_and(|private| private)))
+    }
+
+    /// The first bytes of a file; nothing where there is no file of this name.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn read(&self, name: &[u8], bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some((file, _)) = self.open_file(name, OFlags::RDONLY)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        file.take(bytes_max).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// Opens a plain file that is there. Opening waits for nothing, and a link is not followed.
+    fn open_file(&self, name: &[u8], how: OFlags) -> io::Result<Option<(File, Stat)>> {
+        let quietly = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        match self.look(name)? {
+            Some(entry) if entry.kind == EntryKind::File => {}
+            _ => return Ok(None),
+        }
+        let file = match rustix::fs::openat(&self.0, checked(name)?, how | quietly, Mode::empty()) {
+            Ok(file) => file,
+            // It is gone, or another thing by now; or it is somebody else's.
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ACCESS | Errno::PERM) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let found = rustix::fs::fstat(&file)?;
+        let is_file = EntryKind::of(found.st_mode) == EntryKind::File;
+        Ok(is_file.then(|| (file.into(), found)))
     }
 
     /// The text of a symbolic link.
@@ -242,44 +305,36 @@ impl Directory {
         Ok(rustix::fs::unlinkat(&self.0, checked(name)?, AtFlags::empty())?)
     }
 
-    /// Sets owner and group of what stands under a name, of a symbolic link itself.
+    /// Holds the node that was just made under a name.
     ///
     /// # Errors
-    /// The system's.
-    pub fn set_owner(&self, name: &[u8], user: u32, group: u32) -> io::Result<()> {
-        let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
-        let flags = AtFlags::SYMLINK_NOFOLLOW;
-        Ok(rustix::fs::chownat(&self.0, checked(name)?, user, group, flags)?)
+    /// The system's; or something of another kind, or with several names, stands there by now.
+    pub fn made(&self, name: &[u8], kind: EntryKind) -> io::Result<Made> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let node = rustix::fs::openat(&self.0, checked(name)?, flags, Mode::empty())?;
+        let found = rustix::fs::fstat(&node)?;
+        match EntryKind::of(found.st_mode) == kind && found.st_nlink == 1 {
+            true => Ok(Made(node)),
+            false => Err(io::Error::other(REPLACED)),
+        }
     }
 
-    /// Sets the permissions of a node that was just made here.
+    /// Whether nobody but this process's user, and root, can put something under a name here or take it away. For other
+    /// users than root their group may: it is often theirs alone.
     ///
     /// # Errors
     /// The system's.
-    pub fn set_permissions(&self, name: &[u8], permissions: u32) -> io::Result<()> {
-        let mode = Mode::from_raw_mode(permissions);
-        Ok(rustix::fs::chmodat(&self.0, checked(name)?, mode, AtFlags::empty())?)
+    pub fn is_private(&self) -> io::Result<bool> {
+        let found = rustix::fs::fstat(&self.0)?;
+        Ok((found.st_uid == 0 || is_mine(&found)) && !is_open_to_others(&found))
     }
 
-    /// Sets the times of what stands under a name, of a symbolic link itself.
+    /// Whether it is this process's user's, and private.
     ///
     /// # Errors
     /// The system's.
-    pub fn set_times(&self, name: &[u8], times: FileTimes) -> io::Result<()> {
-        let flags = AtFlags::SYMLINK_NOFOLLOW;
-        Ok(rustix::fs::utimensat(&self.0, checked(name)?, &times.stamps(), flags)?)
-    }
-
-    /// Sets an extended attribute of what stands under a name, of a symbolic link itself.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn set_attribute(&self, name: &[u8], attribute: &[u8], value: &[u8]) -> io::Result<()> {
-        // There is no such call by descriptor and name.
-        let within = format!("/proc/self/fd/{}", self.0.as_raw_fd());
-        let path = Path::new(&within).join(checked(name)?);
-        let attribute = OsStr::from_bytes(attribute);
-        Ok(rustix::fs::lsetxattr(path, attribute, value, XattrFlags::empty())?)
+    pub fn is_own(&self) -> io::Result<bool> {
+        Ok(is_mine(&rustix::fs::fstat(&self.0)?) && self.is_private()?)
     }
 
     /// Makes durable all that was written to the directory's file system.
@@ -295,8 +350,53 @@ impl Directory {
     /// # Errors
     /// The system's.
     pub fn identity(&self) -> io::Result<(u64, u64)> {
-        let found = rustix::fs::fstat(&self.0)?;
-        Ok((found.st_dev, found.st_ino))
+        identity(self)
+    }
+}
+
+/// A link or node that was made, held by a descriptor: what is set is set for it, whatever has its name by now. Others may
+/// write the directory, and put a link to a file of root's in its place.
+///
+/// A descriptor that opens nothing (`O_PATH`) takes few calls; `/proc/self/fd` leads the others to it, and no further.
+pub struct Made(OwnedFd);
+
+impl Made {
+    fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd())
+    }
+
+    /// Sets owner and group.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_owner(&self, user: u32, group: u32) -> io::Result<()> {
+        let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+        Ok(rustix::fs::chownat(&self.0, "", user, group, AtFlags::EMPTY_PATH)?)
+    }
+
+    /// Sets the permissions; a symbolic link has none.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_permissions(&self, permissions: u32) -> io::Result<()> {
+        Ok(rustix::fs::chmod(self.path(), Mode::from_raw_mode(permissions))?)
+    }
+
+    /// Sets the times.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
+        Ok(rustix::fs::utimensat(rustix::fs::CWD, self.path(), &times.stamps(), AtFlags::empty())?)
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_attribute(&self, attribute: &[u8], value: &[u8]) -> io::Result<()> {
+        let attribute = OsStr::from_bytes(attribute);
+        Ok(rustix::fs::setxattr(self.path(), attribute, value, XattrFlags::empty())?)
     }
 }
 
@@ -304,6 +404,15 @@ impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Device and inode of an open file.
+///
+/// # Errors
+/// The system's.
+pub fn identity(of: &impl AsFd) -> io::Result<(u64, u64)> {
+    let found = rustix::fs::fstat(of)?;
+    Ok((found.st_dev, found.st_ino))
 }
 
 /// Sets owner and group of an open file or directory.
@@ -342,6 +451,7 @@ pub fn set_attribute(of: &impl AsFd, attribute: &[u8], value: &[u8]) -> io::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     /// Nothing that a name or a link says leads out of the directory.
     #[test]
@@ -354,7 +464,9 @@ mod tests {
             .expect("a link");
         let directory = Directory::open(inside.path()).expect("it opens");
         assert!(directory.enter(b"away").is_err());
-        assert!(directory.reopen(b"file").is_err() && directory.create(b"file").is_err());
+        assert!(directory.open_own(b"file").expect("looked").is_none());
+        assert!(directory.read(b"file", 9).expect("looked").is_none());
+        assert!(directory.create(b"file").is_err());
         for name in [&b".."[..], b".", b"", b"a/b", b"/etc", b"a\0b"] {
             assert!(directory.enter(name).is_err() && directory.create(name).is_err());
             assert!(directory.make(name).is_err() && directory.make_link(name, b"x").is_err());
@@ -374,8 +486,83 @@ mod tests {
         directory.rename(b"new", b"old", true).expect("replaced");
         assert_eq!(directory.look(b"new").expect("looked"), None);
         let times = FileTimes { accessed: (-5, 6), modified: (1_000_000_007, 123_456_789) };
-        directory.set_times(b"old", times).expect("set");
+        directory.made(b"old", EntryKind::File).expect("held").set_times(times).expect("set");
         let entry = directory.look(b"old").expect("looked").expect("there");
         assert_eq!(entry.modified, times.modified);
+    }
+
+    /// What could break: a user who may write the target puts a link to a file of root's where a node was just made, and
+    /// gets that file's owner, mode or times changed.
+    #[test]
+    fn what_is_set_for_a_node_is_set_for_no_other_that_took_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let victim = folder.path().join("victim");
+        std::fs::write(&victim, "kept").expect("a file");
+        let before = std::fs::metadata(&victim).expect("looked");
+        let directory = Directory::open(folder.path()).expect("it opens");
+        let times = FileTimes { accessed: (1, 0), modified: (7, 9) };
+        let swap = |name: &str| {
+            std::fs::remove_file(folder.path().join(name)).expect("removed");
+            std::os::unix::fs::symlink(&victim, folder.path().join(name)).expect("a link");
+        };
+        directory.make_node(b"pipe", EntryKind::Fifo, (0, 0)).expect("made");
+        let pipe = directory.made(b"pipe", EntryKind::Fifo).expect("held");
+        swap("pipe");
+        pipe.set_permissions(0o777).expect("set");
+        pipe.set_times(times).expect("set");
+        // Of a link itself, not of what it leads to.
+        directory.make_link(b"link", b"victim").expect("made");
+        directory
+            .made(b"link", EntryKind::SymbolicLink)
+            .expect("held")
+            .set_times(times)
+            .expect("set");
+        let link = directory.look(b"link").expect("looked").expect("there");
+        assert_eq!(link.modified, times.modified);
+        // Put in its place before it was held.
+        assert!(directory.made(b"pipe", EntryKind::Fifo).is_err(), "a link");
+        directory.hard_link(&directory, b"victim", b"second").expect("linked");
+        assert!(directory.made(b"second", EntryKind::File).is_err(), "another name of a file");
+        let after = std::fs::metadata(&victim).expect("looked");
+        let seen = |of: &std::fs::Metadata| (of.mode(), of.mtime(), of.mtime_nsec(), of.uid());
+        assert_eq!(seen(&after), seen(&before));
+    }
+
+    /// What could break: a file is gone on with that somebody else made, or is still writing to.
+    #[test]
+    fn only_what_nobody_else_can_have_put_there_is_ones_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = Directory::open(folder.path()).expect("it opens");
+        let chmod = |path: &Path, mode: u32| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("set");
+        };
+        let is_own = || directory.open_own(b"part").expect("looked").is_some();
+        assert!(!is_own(), "nothing is there");
+        directory.create(b"part").expect("made");
+        assert!(is_own() && directory.is_own().expect("looked"));
+        chmod(&folder.path().join("part"), 0o666);
+        assert!(!is_own(), "others may write it");
+        chmod(&folder.path().join("part"), 0o600);
+        for mode in [0o777, 0o1777] {
+            chmod(folder.path(), mode);
+            assert!(
+                !is_own() && !directory.is_own().expect("looked"),
+                "others may put files there"
+            );
+        }
+        chmod(folder.path(), 0o700);
+        std::fs::hard_link(folder.path().join("part"), folder.path().join("other"))
+            .expect("linked");
+        assert!(!is_own(), "it is another file's name too");
+        std::fs::remove_file(folder.path().join("other")).expect("removed");
+        if is_root() {
+            std::os::unix::fs::chown(folder.path().join("part"), Some(65534), None).expect("given");
+            assert!(!is_own(), "it is another user's");
+            std::os::unix::fs::chown(folder.path().join("part"), Some(0), None).expect("given");
+            std::os::unix::fs::chown(folder.path(), Some(65534), None).expect("given");
+            assert!(!is_own(), "the directory is another user's");
+        }
+        directory.make_node(b"pipe", EntryKind::Fifo, (0, 0)).expect("made");
+        assert!(directory.open_own(b"pipe").expect("nothing is waited for").is_none());
     }
 }

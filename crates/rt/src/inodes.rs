@@ -17,7 +17,10 @@
 //!    asked for names that came from outside; never for `.` and `..`.
 //! 5. A [`Cookie`] leads behind an entry, whatever was asked in between. Cookies are from [`Cookie::FIRST`] on and below
 //!    2⁶³; a directory gives none twice.
-//! 6. Operations in flight together may be answered in any order.
+//! 6. A directory is an entry of one directory, under one name. Where a file system holds it under another too,
+//!    [`list`](Inodes::list) may name it there, and [`lookup`](Inodes::lookup) refuses it ([`InodeError::Loop`]): who
+//!    walks comes to an end.
+//! 7. Operations in flight together may be answered in any order.
 //!
 //! What it doesn't have: writing.
 
@@ -218,6 +221,9 @@ pub enum InodeError {
     /// No node of this number, any more.
     #[error("the file is gone")]
     Gone,
+    /// A directory as an entry of another than its own, where it would lead in a circle or be there twice.
+    #[error("the directory belongs elsewhere")]
+    Loop,
     /// The key of an encrypted dataset is not loaded.
     #[error("the key is not loaded")]
     NoKey,

@@ -13,6 +13,7 @@ pub mod workloads;
 pub mod zfs;
 pub mod zpool;
 
+use crate::foreign;
 use clap::Subcommand;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -52,7 +53,7 @@ pub struct Failure {
 impl Failure {
     /// It was asked rightly, and failed.
     pub fn failed(message: impl ToString) -> Failure {
-        Failure { message: one_line(&message.to_string()), status: 1 }
+        Failure { message: foreign::line(&message.to_string()), status: 1 }
     }
 
     /// It failed, and why was said already.
@@ -62,13 +63,8 @@ impl Failure {
 
     /// It was asked wrongly: a file, name or value of the user's.
     pub fn usage(message: impl ToString) -> Failure {
-        Failure { message: one_line(&message.to_string()), status: 2 }
+        Failure { message: foreign::line(&message.to_string()), status: 2 }
     }
-}
-
-/// On one line, and without what could steer a terminal.
-fn one_line(text: &str) -> String {
-    ::lab::report::printable(text).replace('\n', " ")
 }
 
 /// Bytes of an input that a person wrote (a job file, a configuration) at the most; what is larger was
@@ -105,10 +101,21 @@ pub fn run(command: Command, devices: &[PathBuf]) -> Result<(), Failure> {
     }
 }
 
-/// To standard output. A reader that has seen enough (`| head`) is no failure.
+/// Text to standard output. Foreign words in it went through [`foreign`]; what did not can still not steer a terminal.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(foreign::guard(text).as_bytes())
+}
+
+/// JSON to standard output.
+pub fn print_json(text: &str) -> Result<(), Failure> {
+    print_bytes(foreign::json(text).as_bytes())
+}
+
+/// Bytes to standard output: names that went through [`foreign::name`], or ended with zeros. A reader that has seen enough
+/// (`| head`) is no failure.
+pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::failed(format!("writing to standard output: {error}")))
         }
@@ -118,5 +125,5 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// A line on standard error. Nobody may be reading it any more; that is no reason to stop.
 pub fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", foreign::line(line));
 }

@@ -2,6 +2,7 @@
 //! went: exit status 0 done, 1 failed, 2 wrong usage; errors are one line on standard error.
 //!
 //! * [`commands`]: one file a command group.
+//! * [`foreign`]: names and texts of others, on their way out.
 //! * [`pools`]: ZFS pools on the devices that were named.
 //! * [`serve`]: devices served to clients until the program is told to stop.
 //! * [`signals`]: what ends the program before its time.
@@ -17,6 +18,7 @@
 
 mod commands;
 mod disks;
+mod foreign;
 mod pools;
 mod serve;
 mod signals;

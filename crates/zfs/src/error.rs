@@ -83,6 +83,15 @@ pub enum Problem {
     /// A chain or tree that comes back to where it was.
     #[error("it is reached twice")]
     Twice,
+    /// A directory that holds itself, or one that holds it.
+    #[error("it is a directory within itself: it is not entered here")]
+    Circle,
+    /// A directory that is an entry of one, and names another as its own.
+    #[error("it is a directory of object {parent}, not of this one: it is not entered here")]
+    Elsewhere {
+        /// The one that it names.
+        parent: u64,
+    },
 }
 
 impl ZfsError {

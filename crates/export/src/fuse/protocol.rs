@@ -64,6 +64,7 @@ impl From<InodeError> for Errno {
             InodeError::NotDirectory => 20,
             InodeError::IsDirectory => 21,
             InodeError::WrongKind => 22,
+            InodeError::Loop => 40,
             InodeError::NoAttribute => 61,
             InodeError::NotSupported => 95,
             InodeError::Gone => 116,

@@ -4,6 +4,7 @@ use super::inbox::Inbox;
 use super::protocol::{Answer, Errno, Head, MINOR_MIN, Question, dot, opens_alone};
 use super::{ENTRIES_MAX, READ_BYTES_MAX};
 use futures_util::stream::{TryStreamExt, unfold};
+use rt::inodes::{Attributes, InodeKind, ListEntry};
 use rt::sync::Semaphore;
 use rt::{Buf, Cookie, InodesRef, Node, SgList, StreamError, StreamRef};
 use std::cell::Cell;
@@ -204,15 +205,22 @@ impl Shared {
             }
             let known = match attributes {
                 // The kernel takes none for dots; and what can't be looked at is listed by its name alone.
-                true if entry.cookie >= Cookie::FIRST => {
-                    Some(inodes.attributes(entry.node).await.ok())
-                }
+                true if entry.cookie >= Cookie::FIRST => Some(self.listed(directory, &entry).await),
                 true => Some(None),
                 false => None,
             };
             list.add_entry(&entry, known.as_ref().map(Option::as_ref));
         }
         Ok(list)
+    }
+
+    /// What is known of an entry. Directories are looked up by their names, as the kernel does itself: it may be refused there.
+    async fn listed(&self, directory: Node, entry: &ListEntry) -> Option<Attributes> {
+        let known = self.inodes.attributes(entry.node).await.ok()?;
+        match known.kind {
+            InodeKind::Directory => self.inodes.lookup(directory, &entry.name).await.ok(),
+            _ => Some(known),
+        }
     }
 
     async fn reply(&self, head: Head, rest: Result<Rest, Errno>) -> Result<(), FuseError> {

@@ -1,6 +1,6 @@
 //! `spindle hw`: the hardware that can be simulated.
 
-use crate::commands::{Failure, print};
+use crate::commands::{Failure, print, print_json};
 use clap::Subcommand;
 use sim::profile::{self, Origin, Profile};
 
@@ -33,7 +33,7 @@ pub fn run(command: HwCommand) -> Result<(), Failure> {
         HwCommand::Show { profile, json } => {
             let profile = profile::load(&profile).map_err(Failure::usage)?;
             if json {
-                return print(&format!("{:#}\n", profile_json(&profile)));
+                return print_json(&format!("{:#}\n", profile_json(&profile)));
             }
             print(&profile.show())
         }
@@ -54,7 +54,7 @@ fn list(json: bool) -> Result<(), Failure> {
                 })
             })
             .collect();
-        return print(&format!("{:#}\n", serde_json::Value::from(rows)));
+        return print_json(&format!("{:#}\n", serde_json::Value::from(rows)));
     }
     let width = profiles.iter().map(|profile| profile.name().len()).max().unwrap_or(0);
     let rows: Vec<String> = profiles

@@ -1,7 +1,7 @@
 //! `spindle lab`: runs studies, and reads and compares what runs left.
 
 use crate::commands::progress::ProgressBar;
-use crate::commands::{Failure, print, say, workloads};
+use crate::commands::{Failure, print, print_bytes, print_json, say, workloads};
 use crate::targets::{self, Leave};
 use clap::{Args, Subcommand, ValueEnum};
 use lab::output::{check_output, read_results, to_json, write_results};
@@ -145,12 +145,13 @@ pub fn run(command: LabCommand) -> Result<(), Failure> {
         }
         LabCommand::Report { dir, format, full } => {
             let results = read_results(&find_results(&dir)).map_err(Failure::usage)?;
-            print(&match format {
-                ReportFormat::Text => text(&results, full),
-                ReportFormat::Json => to_json(&results),
-                ReportFormat::Csv => report::csv(&results),
-                ReportFormat::Html => report::html(&results),
-            })
+            match format {
+                // It has colours of its own, and made others' words printable.
+                ReportFormat::Text => print_bytes(text(&results, full).as_bytes()),
+                ReportFormat::Json => print_json(&to_json(&results)),
+                ReportFormat::Csv => print(&report::csv(&results)),
+                ReportFormat::Html => print(&report::html(&results)),
+            }
         }
         LabCommand::Compare { dir_a, dir_b, json } => compare(&dir_a, &dir_b, json),
         LabCommand::Workload(command) => workloads::run(*command),
@@ -196,8 +197,8 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
 
     let page = write_report(&dir, &results, arguments.force)?;
     match arguments.format {
-        RunFormat::Text => print(&text(&results, false))?,
-        RunFormat::Json => print(&to_json(&results))?,
+        RunFormat::Text => print_bytes(text(&results, false).as_bytes())?,
+        RunFormat::Json => print_json(&to_json(&results))?,
     }
     say(&page);
     // Here its commands put things back.
@@ -299,7 +300,7 @@ fn list(json: bool) -> Result<(), Failure> {
                 })
             })
             .collect();
-        return print(&format!("{:#}\n", serde_json::Value::from(rows)));
+        return print_json(&format!("{:#}\n", serde_json::Value::from(rows)));
     }
     let width = studies.iter().map(|study| study.name.len()).max().unwrap_or(0);
     let rows: Vec<String> = studies
@@ -325,7 +326,7 @@ fn show(study: &Study, json: bool) -> Result<(), Failure> {
             "cells": cells.iter().map(|cell| &cell.id).collect::<Vec<_>>(),
             "claims": study.claims.iter().map(|claim| &claim.id).collect::<Vec<_>>(),
         });
-        return print(&format!("{value:#}\n"));
+        return print_json(&format!("{value:#}\n"));
     }
     let mut text = format!("{}\n{}\n\n", study.title, study.question);
     if let Some(about) = &study.about {
@@ -357,7 +358,7 @@ fn compare(dir_a: &Path, dir_b: &Path, json: bool) -> Result<(), Failure> {
     let comparison = lab::compare::compare(&a, &b).map_err(Failure::usage)?;
     if json {
         let value = serde_json::to_value(&comparison).map_err(Failure::failed)?;
-        return print(&format!("{value:#}\n"));
+        return print_json(&format!("{value:#}\n"));
     }
     print(&format!("{}\n", report::printable(comparison.to_string().trim_end())))
 }

@@ -4,8 +4,9 @@
 //! sets of which they are members. RAID sets below what is changed are opened for writing, and stopped cleanly when
 //! it is done.
 
-use crate::commands::{Failure, print, say};
+use crate::commands::{Failure, print, print_json, say};
 use crate::disks::{Disks, Written};
+use crate::foreign;
 use clap::{Args, Subcommand};
 use rt::{DeviceRef, Request};
 use std::path::PathBuf;
@@ -137,8 +138,11 @@ fn table(kind: &str, head: &[&str], rows: Vec<Vec<String>>, json: bool) -> Resul
             serde_json::Value::Object(pairs.collect())
         };
         let rows: Vec<serde_json::Value> = rows.into_iter().map(object).collect();
-        return print(&format!("{:#}\n", serde_json::json!({ kind: rows })));
+        return print_json(&format!("{:#}\n", serde_json::json!({ kind: rows })));
     }
+    let word = |cell: String| foreign::word(&cell).into_owned();
+    let rows: Vec<Vec<String>> =
+        rows.into_iter().map(|row| row.into_iter().map(word).collect()).collect();
     let mut widths: Vec<usize> = head.iter().map(|word| word.len()).collect();
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {

@@ -6,6 +6,7 @@
 //! * `cp`: files copied out, with all that is known of them.
 //! * `diff`: what differs between a snapshot and what came after it.
 //! * `dump`: a volume's content, written out.
+//! * `version`: the program's.
 //! * [`select`]: which datasets a command is about, and in which order.
 //! * [`shown`]: a property of a dataset, whatever kind of property it is.
 //! * [`json`]: the shape of `-j`.
@@ -30,6 +31,7 @@ pub mod show;
 mod shown;
 pub mod source;
 mod stat;
+pub mod version;
 
 use crate::commands::Failure;
 use crate::pools::{PoolArgs, PoolPlace};
@@ -63,6 +65,8 @@ enum ZfsCommand {
     Diff(diff::DiffArgs),
     /// Write a volume's content to a file
     Dump(dump::DumpArgs),
+    /// Print the version
+    Version(version::VersionArgs),
 }
 
 /// Carries out a command on the pools of these devices.
@@ -80,5 +84,6 @@ pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         ZfsCommand::Cp(args) => cp::run(&args, place),
         ZfsCommand::Diff(args) => diff::run(&args, place),
         ZfsCommand::Dump(args) => dump::run(&args, place),
+        ZfsCommand::Version(args) => version::run(&args, "zfs version"),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! * `import`: what could be imported, and whether a pool opens.
 //! * `list`, `status`, `get`, `history`: a pool's size, devices, properties, past.
-//! * `scrub`: every copy of every block, checked; `debug`: what lies on the devices.
+//! * `scrub`: every copy of every block, checked; `debug`: what lies on the devices; `version`.
 //! * [`opened`]: a pool with all that these show.
 //! * [`tree`]: names of vdevs, and how they are grouped.
 //! * [`reason`]: what is the matter with a pool, and what to do.
@@ -21,6 +21,7 @@ mod status;
 mod tree;
 
 use crate::commands::Failure;
+use crate::commands::zfs::version::{self, VersionArgs};
 use crate::pools::{PoolArgs, PoolPlace};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -51,6 +52,8 @@ enum ZpoolCommand {
     /// Print what lies on the devices, as zdb does
     #[command(subcommand)]
     Debug(debug::DebugCommand),
+    /// Print the version
+    Version(VersionArgs),
 }
 
 /// Carries out a command on the pools of these devices.
@@ -67,5 +70,6 @@ pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         ZpoolCommand::History(args) => history::run(&args, place),
         ZpoolCommand::Scrub(args) => scrub::run(&args, place),
         ZpoolCommand::Debug(command) => debug::run(command, place),
+        ZpoolCommand::Version(args) => version::run(&args, "zpool version"),
     }
 }

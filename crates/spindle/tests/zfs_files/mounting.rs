@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// A mount, and the program that serves it.
-struct Mount {
+pub(crate) struct Mount {
     server: Child,
     directory: tempfile::TempDir,
 }
 
 impl Mount {
-    fn new(fixture: &Fixture, arguments: &[&str]) -> Option<Mount> {
+    pub(crate) fn new(fixture: &Fixture, arguments: &[&str]) -> Option<Mount> {
         if !is_root() || !Path::new("/dev/fuse").exists() {
             println!("skipped: mounting needs root and /dev/fuse");
             return None;
@@ -31,12 +31,12 @@ impl Mount {
         Some(Mount { server, directory })
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 
     /// Tells it to stop, and waits for that.
-    fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         let id = self.server.id().to_string();
         let told = Command::new("kill").args(["-INT", &id]).status().expect("kill runs");
         assert!(told.success() && self.server.wait().expect("it ended").success());

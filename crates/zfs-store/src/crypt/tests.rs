@@ -1,6 +1,7 @@
 //! What could break: forms that no fixture has (intent logs, big-endian blocks), the bound on sessions, bad keys.
 //! What OpenZFS wrote is opened in `tests/fixtures`.
 
+use super::wrapping::ITERATIONS_MAX;
 use super::*;
 use codec::cipher::Iv;
 use zfs_format::checksum::Checksum;
@@ -87,8 +88,11 @@ fn what_the_user_gives_must_be_of_its_format() {
     assert_eq!(of(KeyFormat::Raw, &[0; 33]), Err(KeyError::RawLength(33)));
     assert_eq!(of(KeyFormat::Passphrase, b"seven77\n"), Err(KeyError::PassphraseLength(7)));
     assert_eq!(of(KeyFormat::Passphrase, b"eight888\n"), of(KeyFormat::Passphrase, b"eight888"));
-    let endless = of_key(KeyFormat::Passphrase, u64::MAX, b"eight888");
-    assert_eq!(endless, Err(KeyError::Iterations(u64::MAX)));
+    // What a forged pool may say is refused before anything is computed.
+    for endless in [0, u64::from(ITERATIONS_MAX) + 1, 1 << 28, 1 << 32, u64::MAX] {
+        let refused = of_key(KeyFormat::Passphrase, endless, b"eight888");
+        assert_eq!(refused, Err(KeyError::Iterations(endless)));
+    }
 }
 
 /// A pointer to an encrypted block.

@@ -22,9 +22,9 @@ pub const WRAPPING_KEY_BYTES: usize = 32;
 pub const PASSPHRASE_BYTES_MIN: usize = 8;
 /// Bytes of the longest passphrase.
 pub const PASSPHRASE_BYTES_MAX: usize = 512;
-/// Iterations of PBKDF2 that are taken. OpenZFS's default is 350 000; so many take some minutes, and a number from a
-/// bad disk must not take years.
-pub const ITERATIONS_MAX: u32 = 1 << 28;
+/// Iterations of PBKDF2 that are taken. OpenZFS's default is 350 000; so many take a minute or two, and a number from a
+/// bad or forged disk must not take hours.
+pub const ITERATIONS_MAX: u32 = 1 << 26;
 
 /// A key that can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +56,9 @@ pub enum KeyError {
     )]
     PassphraseLength(usize),
     /// A number of iterations that can't be.
-    #[error("the property pbkdf2iters is {0}; it must be from 1 to {ITERATIONS_MAX}")]
+    #[error(
+        "the property pbkdf2iters is {0}; it must be from 1 to {ITERATIONS_MAX}: more would take hours"
+    )]
     Iterations(u64),
 }
 

@@ -127,8 +127,7 @@ impl Catalog {
             let Some(value) = zap.get(part.as_bytes()).await? else { return Ok(None) };
             let wrong = || self.dsl.mos().wrong(table, Problem::Entry("of a child"));
             let number = value.number().ok_or_else(wrong)?;
-            let name = format!("{}/{part}", node.directory.name);
-            let directory = self.dsl.directory(number, name).await?;
+            let directory = self.dsl.child(&node.directory, part, number).await?;
             match self.node(directory, Some(&node)).await? {
                 Some(found) => node = found,
                 None => return Ok(None),
@@ -144,8 +143,7 @@ impl Catalog {
     pub async fn children(&self, of: &Rc<Node>) -> Result<Vec<Rc<Node>>, ZfsError> {
         let mut children = Vec::new();
         for (name, number) in self.dsl.children(&of.directory).await? {
-            let name = format!("{}/{name}", of.directory.name);
-            let directory = self.dsl.directory(number, name).await?;
+            let directory = self.dsl.child(&of.directory, &name, number).await?;
             children.extend(self.node(directory, Some(of)).await?);
         }
         Ok(children)

@@ -8,7 +8,8 @@
 //! Both are objects of the MOS. What they hold beyond their fixed part stands in the object itself, which is then a
 //! ZAP ("zapified").
 //!
-//! A pool may be damaged so that directories lead in a circle; depth is bounded by [`DEPTH_MAX`].
+//! A pool may be forged so that directories lead in a circle, or to one by two names. So a directory is one of those
+//! below another only where it says so itself ([`Dsl::child`]), and by one name; depth is bounded by [`DEPTH_MAX`].
 
 pub mod account;
 pub mod catalog;
@@ -19,6 +20,7 @@ use crate::dmu::{Object, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use property::Stored;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::dsl::dir::{self, DslDir, RESERVED};
@@ -113,6 +115,26 @@ impl Dsl {
         Ok(Directory { number, name, head, fields: self.fields(object).await? })
     }
 
+    /// The directory that another one names as this child of its own.
+    ///
+    /// # Errors
+    /// As of [`Dsl::directory`]; or it is none of that one's.
+    pub async fn child(
+        &self,
+        of: &Directory,
+        name: &str,
+        number: u64,
+    ) -> Result<Directory, ZfsError> {
+        if number == self.root || number == of.number {
+            return Err(self.mos.wrong(number, Problem::Circle));
+        }
+        let child = self.directory(number, format!("{}/{name}", of.name)).await?;
+        match child.head.parent {
+            parent if parent == of.number => Ok(child),
+            parent => Err(self.mos.wrong(number, Problem::Elsewhere { parent })),
+        }
+    }
+
     /// The dataset of this object.
     ///
     /// # Errors
@@ -159,11 +181,15 @@ impl Dsl {
     /// Names and objects of the directories below one, without those that are no user's, in the order of names.
     ///
     /// # Errors
-    /// The table can't be had.
+    /// The table can't be had, or has one under two names.
     pub async fn children(&self, of: &Directory) -> Result<Vec<(String, u64)>, ZfsError> {
         let mut children = self.names(of.head.children).await?;
         children.retain(|(name, _)| !RESERVED.contains(&name.as_str()));
-        Ok(children)
+        let mut numbers = BTreeSet::new();
+        match children.iter().find(|(_, number)| !numbers.insert(*number)) {
+            Some((_, number)) => Err(self.mos.wrong(*number, Problem::Twice)),
+            None => Ok(children),
+        }
     }
 
     /// Names and objects of the snapshots of a dataset, from the oldest on.
@@ -217,7 +243,7 @@ impl Dsl {
             let Some(value) = zap.get(part.as_bytes()).await? else { return Ok(None) };
             let wrong = || self.mos.wrong(found.head.children, Problem::Entry("of a child"));
             let number = value.number().ok_or_else(wrong)?;
-            found = self.directory(number, format!("{}/{part}", found.name)).await?;
+            found = self.child(&found, part, number).await?;
         }
         Ok((found.name == name).then_some(found))
     }
@@ -257,8 +283,7 @@ impl Dsl {
                 return Err(self.mos.wrong(directory.number, Problem::Limit { what, limit }));
             }
             for (name, number) in self.children(&directory).await?.into_iter().rev() {
-                let name = format!("{}/{name}", directory.name);
-                waiting.push((depth + 1, self.directory(number, name).await?));
+                waiting.push((depth + 1, self.child(&directory, &name, number).await?));
             }
             found.push(directory);
         }

@@ -11,6 +11,9 @@
 //! such a block may be. Places on a removed vdev are claimed where they lie now. Of a gang the headers are
 //! claimed and each piece: a header takes what the gang's place counts more than the pieces' together.
 //!
+//! While a vdev is being removed no pointer leads yet to what was copied off it. What of it is still allocated claims its
+//! copy too.
+//!
 //! Ranges are kept as they are merged, so memory is that of the maps when they are loaded for writing.
 //!
 //! Source: OpenZFS, `zdb.c` (leak checking), `spa_log_spacemap.c`, `space_map.c`.
@@ -26,6 +29,7 @@ use std::ops::Range;
 use zfs_format::block_pointer::{BlockPointer, Kind};
 use zfs_format::pool_directory::{self, top_vdev};
 use zfs_format::space_map::{Change, Entries, Entry, SpaceMapHeader};
+use zfs_format::vdev::indirect::MappingEntry;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_format::wire::Reader;
 
@@ -37,6 +41,8 @@ const MAP_BYTES_MAX: u64 = 1 << 30;
 const READ_BYTES: u64 = 128 << 10;
 /// The unit of logs of space maps, as a power of two.
 const SECTOR_SHIFT: u32 = 9;
+/// The mapping of a vdev that is being removed, among what its configuration says.
+const MAPPING: &str = "com.delphix:indirect_object";
 /// Gangs in gangs.
 const GANG_DEPTH_MAX: usize = 12;
 /// Faults that are told in full; the rest is counted.
@@ -105,6 +111,14 @@ impl Stretches {
         self.before(at).is_some_and(|(_, stop)| stop >= end)
     }
 
+    /// What there is of a stretch.
+    fn within(&self, at: u64, len: u64) -> impl Iterator<Item = Range<u64>> {
+        let end = at.saturating_add(len);
+        let first = self.before(at).filter(|(_, stop)| *stop > at).map_or(at, |(start, _)| start);
+        let found = self.0.range(first..end.max(first));
+        found.map(move |(start, stop)| (*start).max(at)..(*stop).min(end))
+    }
+
     /// Bytes of all of them.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|(start, end)| end - start).sum()
@@ -124,6 +138,8 @@ struct Top {
     flushed: Vec<u64>,
     allocated: Stretches,
     left: Stretches,
+    /// Of deduplicated blocks what was claimed more than once.
+    again: Stretches,
 }
 
 /// Something about space that can't be.
@@ -159,7 +175,8 @@ pub struct Claims {
     pub checkpoint: u64,
     /// Bytes of deduplicated blocks that were claimed before.
     pub deduplicated: u64,
-    /// Deduplicated blocks that were claimed before.
+    /// Deduplicated blocks that were claimed more than once, each counted once: those that the table has with several
+    /// references.
     pub deduplicated_blocks: u64,
     /// Bytes of cloned blocks that were claimed before.
     pub cloned: u64,
@@ -210,7 +227,7 @@ impl Claims {
     pub async fn claim(&mut self, spa: &Spa, visited: &Visited) -> Result<(), ZfsError> {
         let pointer = visited.pointer;
         let mut open = vec![(pointer, 0)];
-        let mut before = 0;
+        let (mut before, mut is_new) = (0, false);
         while let Some((pointer, depth)) = open.pop() {
             let wrong = |kind| zfs_store::BlockError { at: visited.at, kind };
             let pieces = match pointer.kind() {
@@ -226,14 +243,16 @@ impl Claims {
                 let len = dva.allocated().saturating_sub(below);
                 let places = spa.tree().places(dva.vdev(), dva.offset(), len);
                 for (vdev, offset, len) in places.map_err(wrong)? {
-                    before += self.claim_at(visited, vdev, offset, len);
+                    let again = self.claim_at(visited, vdev, offset, len);
+                    before += again.bytes;
+                    is_new |= again.is_new;
                 }
             }
             open.extend(pieces.into_iter().map(|piece| (piece, depth + 1)));
         }
         if before > 0 && pointer.is_dedup() {
             self.deduplicated += before;
-            self.deduplicated_blocks += 1;
+            self.deduplicated_blocks += u64::from(is_new);
         } else if before > 0 {
             self.cloned += before;
             self.cloned_blocks += 1;
@@ -242,21 +261,50 @@ impl Claims {
     }
 
     /// Claims a stretch, and says how much of it was claimed before, where that may be.
-    fn claim_at(&mut self, visited: &Visited, vdev: u32, offset: u64, len: u64) -> u64 {
+    fn claim_at(&mut self, visited: &Visited, vdev: u32, offset: u64, len: u64) -> Again {
         let pointer = &visited.pointer;
-        let Some(top) = self.tops.get_mut(&vdev) else { return 0 };
+        let Some(top) = self.tops.get_mut(&vdev) else { return Again::default() };
         if top.left.holds(offset, len) {
             top.left.remove(offset, len);
-            return 0;
+            return Again::default();
         }
         let allocated = top.allocated.holds(offset, len);
         if allocated && pointer.level() == 0 && (pointer.is_dedup() || self.clones) {
-            return len;
+            let is_new = pointer.is_dedup() && top.again.add(offset, len);
+            return Again { bytes: len, is_new };
         }
         let kind = if allocated { FaultKind::Twice } else { FaultKind::NotAllocated };
         self.fault(Fault { claimed_by: Some(visited.at), vdev, offset, len, kind });
-        0
+        Again::default()
     }
+
+    /// Claims the copies of what moved off a vdev that is still there, by its mapping.
+    fn claim_copies(&mut self, from: u32, moved: &[MappingEntry]) {
+        let Some(top) = self.tops.get(&from) else { return };
+        let mut copies = Vec::new();
+        for entry in moved {
+            let (source, target) = (entry.source(), &entry.target);
+            for range in top.allocated.within(source, target.allocated()) {
+                let offset = target.offset().saturating_add(range.start - source);
+                copies.push((target.vdev(), offset, range.end - range.start));
+            }
+        }
+        for (vdev, offset, len) in copies {
+            let fits = self.tops.get_mut(&vdev).is_some_and(|top| top.left.remove(offset, len));
+            if !fits {
+                let kind = FaultKind::NotAllocated;
+                self.fault(Fault { claimed_by: None, vdev, offset, len, kind });
+            }
+        }
+    }
+}
+
+/// What was claimed before.
+#[derive(Clone, Copy, Default)]
+struct Again {
+    bytes: u64,
+    /// Whether it was claimed once before, and not more often.
+    is_new: bool,
 }
 
 impl Spa {
@@ -286,6 +334,13 @@ impl Spa {
         for top in claims.tops.values_mut() {
             top.left = top.allocated.clone();
         }
+        for vdev in &self.vdevs.children {
+            let mapping = other_number(vdev, MAPPING).filter(|mapping| *mapping != 0);
+            if let (Some(mapping), Ok(id)) = (mapping, u32::try_from(vdev.id)) {
+                let moved = super::open::mapping(self.mos(), mapping).await?;
+                claims.claim_copies(id, &moved);
+            }
+        }
         Ok(claims)
     }
 
@@ -310,8 +365,8 @@ impl Spa {
             },
             None => Vec::new(),
         };
-        let (allocated, left) = (Stretches::default(), Stretches::default());
-        claims.tops.insert(id, Top { shift: shift as u32, flushed, allocated, left });
+        let (allocated, left, again) = Default::default();
+        claims.tops.insert(id, Top { shift: shift as u32, flushed, allocated, left, again });
         let unit = vdev.ashift.unwrap_or(SECTOR_SHIFT.into()).min(63) as u32;
         for (number, map) in self.row(array, many as usize).await?.into_iter().enumerate() {
             if map == 0 {
@@ -452,6 +507,13 @@ mod tests {
                     assert_eq!(stretches.remove(at, len), all);
                     part.fill(false);
                 }
+                let (at, len) = (random.next_u64() % 64, random.next_u64() % 64);
+                let mut part = [false; 64];
+                stretches
+                    .within(at, len)
+                    .for_each(|found| part[found.start as usize..found.end as usize].fill(true));
+                let is_part = |n: usize| bytes[n] && (at..at + len).contains(&(n as u64));
+                assert!((0..64).all(|n| part[n] == is_part(n)), "{at} {len}");
                 assert_eq!(stretches.bytes(), bytes.iter().filter(|b| **b).count() as u64);
                 let mut again = [false; 64];
                 for range in stretches.iter() {

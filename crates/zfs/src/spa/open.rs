@@ -299,7 +299,7 @@ impl Opening<'_> {
 }
 
 /// The mapping of a removed vdev.
-async fn mapping(mos: &Objset, number: u64) -> Result<Vec<MappingEntry>, ZfsError> {
+pub(super) async fn mapping(mos: &Objset, number: u64) -> Result<Vec<MappingEntry>, ZfsError> {
     let object = mos.object(number).await?;
     let wrong = |error| object.wrong(error);
     let header = Mapping::from_bonus(&object.dnode().bonus, object.endian()).map_err(wrong)?;

@@ -19,7 +19,7 @@ use crate::zap::Cursor;
 use crate::zpl::FileSystem;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rt::Priority;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use zfs_format::checksum::ChecksumFunction;
 use zfs_store::{BlockErrorKind, BlockRequest, Bookmark, Verified};
@@ -165,7 +165,12 @@ fn is_checked(visited: &Visited) -> bool {
 pub async fn path_of(files: &FileSystem, object: u64) -> Option<Vec<u8>> {
     let mut parts: Vec<Vec<u8>> = Vec::new();
     let mut node = files.node(object).await.ok()?;
+    let mut above = BTreeSet::new();
     for _ in 0..DEPTH_MAX {
+        // Forged directories may lie in a circle.
+        if !above.insert(node.number()) {
+            return None;
+        }
         if node.number() == files.root_number() {
             parts.reverse();
             return Some([b"/".as_slice(), &parts.join(b"/".as_slice())].concat());

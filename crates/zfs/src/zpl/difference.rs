@@ -239,7 +239,11 @@ impl Side {
         let mut parts: Vec<Vec<u8>> = Vec::new();
         let mut at = node.clone();
         let mut base: Rc<[u8]> = Rc::from(&b""[..]);
+        let mut above = BTreeSet::new();
         for _ in 0..DEPTH_MAX {
+            if !above.insert(at.number()) {
+                return Err(at.object().problem(Problem::Circle));
+            }
             if at.number() == self.files.root_number() {
                 return Ok(Some(self.joined(node, &base, parts)));
             }

@@ -10,6 +10,7 @@
 //! its data. Extended attributes are a list among the attributes, or a hidden directory, or both.
 
 pub mod attributes;
+pub mod descent;
 pub mod difference;
 mod extended;
 pub mod mounted;

@@ -14,6 +14,10 @@
 //! **`.zfs`** is found by its name, and listed only if that was asked for: who copies a tree doesn't mean all its
 //! snapshots. A snapshot has none.
 //!
+//! **Forged directories.** A directory is found only in the one that it names as its parent, never is the root, and
+//! has one name there, the first that was asked for ([`descent`](super::descent)). Elsewhere it is an entry that can't be looked up:
+//! `ELOOP`, at which `find`, `du` and `cp` go on with the next one.
+//!
 //! **Children** are by the names of datasets; where their mountpoints say otherwise is not looked at. Volumes are none. A
 //! child whose key is missing is a directory that can't be entered.
 
@@ -53,6 +57,9 @@ const CHILDREN_FROM: u64 = 1 << 62;
 const CONTROL_COOKIE: u64 = (1 << 63) - 1;
 /// Bytes of the smallest dnode: as many files can be made as they have room, as ZFS tells it.
 const DNODE_BYTES: u64 = 512;
+/// Directories whose names are remembered, of some 64 bytes each. Beyond, all are forgotten, and a forged directory may once
+/// more be found under a second name.
+const NAMES_MAX: usize = 1 << 18;
 /// Files that are kept open: so that reading on in one finds what was read ahead.
 const OPEN_MAX: usize = 1024;
 
@@ -103,6 +110,8 @@ struct Shared {
     served: RefCell<Vec<Rc<Served>>>,
     /// Datasets that are served, by their object.
     known: RefCell<BTreeMap<u64, usize>>,
+    /// Names under which directories were found, by their inodes.
+    names: RefCell<BTreeMap<u64, Box<[u8]>>>,
     open: RefCell<Open>,
 }
 
@@ -169,9 +178,9 @@ impl Mounted {
         tell: Tell,
     ) -> Result<Mounted, ZfsError> {
         let name = dataset.name.as_str().into();
-        let (served, known, open) = Default::default();
+        let (served, known, names, open) = Default::default();
         let spa = Rc::clone(spa);
-        let shared = Shared { spa, name, how, tell, served, known, open };
+        let shared = Shared { spa, name, how, tell, served, known, names, open };
         let mounted = Mounted(Rc::new(shared));
         mounted.0.serve(&directory, dataset, Node::ROOT).await?;
         Ok(mounted)
@@ -239,8 +248,7 @@ impl Shared {
         let dsl = self.spa.dsl();
         let mut children = Vec::new();
         for (name, number) in dsl.children(directory).await? {
-            let whole = format!("{}/{name}", directory.name);
-            let child = Rc::new(dsl.directory(number, whole).await?);
+            let child = Rc::new(dsl.child(directory, &name, number).await?);
             let Some(head) = dsl.head(&child).await? else { continue };
             // What it is stands in its root block, which is never encrypted.
             let is_files = match self.spa.objset(&child, &head).await {
@@ -352,9 +360,25 @@ impl Shared {
                 let found =
                     served.files.lookup(&node, name).await.map_err(|error| wrong(&error))?;
                 let entry = found.ok_or(InodeError::NotFound)?;
-                let node = self.file(&served, entry.object).await?;
-                Ok(attributes(&served, &node))
+                let child = self.file(&served, entry.object).await?;
+                served.files.belongs(&child, &node).map_err(|error| wrong(&error))?;
+                if child.is_directory() {
+                    self.has_one_name(served.inode(entry.object), name)?;
+                }
+                Ok(attributes(&served, &child))
             }
+        }
+    }
+
+    /// Refuses a directory that was found under another name in the same one.
+    fn has_one_name(&self, node: u64, name: &[u8]) -> Result<(), InodeError> {
+        let mut names = self.names.borrow_mut();
+        if names.len() >= NAMES_MAX {
+            names.clear();
+        }
+        match names.entry(node).or_insert_with(|| name.into()) {
+            known if **known == *name => Ok(()),
+            _ => Err(InodeError::Loop),
         }
     }
 

@@ -308,6 +308,12 @@ impl Replay<'_> {
         let (a, b) = (self.files.node(one.0).await?, self.files.node(other.0).await?);
         let first = self.files.lookup(&a, one.1).await?;
         let second = self.files.lookup(&b, other.1).await?;
+        for (entry, to) in [(first, other.0), (second, one.0)] {
+            if let Some(entry) = entry {
+                let moved = self.files.node(entry.object).await?;
+                self.change(&moved, |attributes| attributes.parent = to);
+            }
+        }
         let mut names = self.replayed.names.borrow_mut();
         names.entry(one.0).or_default().insert(one.1.to_vec(), second);
         names.entry(other.0).or_default().insert(other.1.to_vec(), first);

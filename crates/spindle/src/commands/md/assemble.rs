@@ -98,7 +98,7 @@ pub fn run(args: AssembleArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         }
     }
     if args.json {
-        print(&format!("{:#}\n", Value::from(values)))?;
+        crate::commands::print_json(&format!("{:#}\n", Value::from(values)))?;
     }
     failed.map_or(Ok(()), Err)
 }
@@ -127,7 +127,7 @@ fn assemble(
         value["active_devices"] = json!(active);
         value["served"] = json!(true);
         value["done"] = json!([]);
-        let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
+        let name = crate::foreign::word(&name);
         let of = match choice.slots.len() {
             slots if slots == active => String::new(),
             slots => format!(" (out of {slots})"),
@@ -241,6 +241,7 @@ impl Standing {
     /// `/dev/md/x has been started with 3 drives (out of 4).`
     fn told(&self, name: &str, how: &str) -> String {
         let Standing { slots, whole, rebuilding, spares, journal } = *self;
+        let name = crate::foreign::word(name);
         let mut text = format!("{name} has been {how} with {}", drives(whole));
         if whole < slots {
             text += &format!(" (out of {slots})");

@@ -74,7 +74,7 @@ pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     };
     let detail = Detail::of(&choice, size, picture);
     if args.json {
-        return print(&format!("{:#}\n", detail.json()));
+        return crate::commands::print_json(&format!("{:#}\n", detail.json()));
     }
     print(&detail.text())
 }
@@ -335,7 +335,7 @@ impl<'a> Detail<'a> {
         let mut out = String::new();
         let name = words::device_name(facts).unwrap_or_else(|| facts.set_uuid().to_string());
         // Writing to a string does not fail.
-        let _ = writeln!(out, "{name}:");
+        let _ = writeln!(out, "{}:", crate::foreign::word(&name));
         let mut line = |label: &str, value: &dyn std::fmt::Display| {
             let _ = writeln!(out, "{label:>18} : {value}");
         };
@@ -488,6 +488,7 @@ impl Row {
         let text =
             format!("   {number:>5}   {major:5}    {minor:5}    {slot:>5}      {}", self.state);
         let gap = if name.is_empty() { "" } else { "   " };
+        let name = crate::foreign::word(&name);
         let before = if self.apart { "\n" } else { "" };
         format!("{before}{text}{gap}{name}\n")
     }

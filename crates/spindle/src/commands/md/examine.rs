@@ -106,7 +106,7 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     }
     tell_apart(seen);
     if args.json {
-        return print(&format!("{:#}\n", Value::from(values)));
+        return crate::commands::print_json(&format!("{:#}\n", Value::from(values)));
     }
     print(&text)
 }
@@ -174,7 +174,11 @@ fn brief(found: &[Found], verbose: bool, json: bool) -> Result<(), Failure> {
             text.push('\n');
         }
     }
-    if json { print(&format!("{:#}\n", Value::from(values))) } else { print(&text) }
+    if json {
+        crate::commands::print_json(&format!("{:#}\n", Value::from(values)))
+    } else {
+        print(&text)
+    }
 }
 
 /// The lines of one device, without its name.

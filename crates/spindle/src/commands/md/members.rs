@@ -229,7 +229,7 @@ fn add_journal(
     })?;
     if args.json {
         let value = json!({ "array": args.array, "journal": &*name, "done": done });
-        return print(&format!("{value:#}\n"));
+        return crate::commands::print_json(&format!("{value:#}\n"));
     }
     print(&format!("added {name} as journal\n"))
 }
@@ -271,7 +271,7 @@ fn tell_failed(args: &FailArgs, slot: Option<usize>) -> Result<(), Failure> {
     if args.json {
         let member = args.member.display().to_string();
         let value = json!({ "array": args.array, "faulty": member, "slot": slot });
-        return print(&format!("{value:#}\n"));
+        return crate::commands::print_json(&format!("{value:#}\n"));
     }
     print(&format!("set {} faulty in {}\n", args.member.display(), args.array))
 }
@@ -338,7 +338,7 @@ fn names_of(args: &RemoveArgs, choice: &Choice, left: &Left) -> Vec<String> {
 fn tell_removed(args: &RemoveArgs, names: &[String]) -> Result<(), Failure> {
     if args.json {
         let value = json!({ "array": args.array, "removed": names });
-        return print(&format!("{value:#}\n"));
+        return crate::commands::print_json(&format!("{value:#}\n"));
     }
     let line = |name: &String| format!("hot removed {name} from {}\n", args.array);
     print(&names.iter().map(line).collect::<String>())
@@ -356,7 +356,7 @@ pub fn replace(args: &ReplaceArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     if let Some(Marked { slot }) = client::ask(&runtime, &choice, ask)? {
         if args.json {
             let value = json!({ "array": args.array, "slot": slot, "done": [] });
-            return print(&format!("{value:#}\n"));
+            return crate::commands::print_json(&format!("{value:#}\n"));
         }
         let (member, array) = (args.member.display(), &args.array);
         return print(&format!("marked {member} (slot {slot} in {array}) for replacement\n"));
@@ -380,7 +380,7 @@ pub fn replace(args: &ReplaceArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     })?;
     if args.json {
         let value = json!({ "array": args.array, "slot": slot, "done": done });
-        return print(&format!("{value:#}\n"));
+        return crate::commands::print_json(&format!("{value:#}\n"));
     }
     let member = args.member.display();
     print(&format!("replaced {member} (slot {slot} in {}); it is faulty now\n", args.array))

@@ -83,12 +83,12 @@ pub fn host() -> String {
 
 /// The set's name as it is printed: with a remark where it is this host's.
 pub fn name_with_host(name: &str) -> String {
-    let host = host();
+    let (host, shown) = (host(), crate::foreign::word(name));
     match name.split_once(':') {
         Some((first, _)) if !host.is_empty() && first == host => {
-            format!("{name}  (local to host {host})")
+            format!("{shown}  (local to host {host})")
         }
-        _ => name.to_owned(),
+        _ => shown.into_owned(),
     }
 }
 

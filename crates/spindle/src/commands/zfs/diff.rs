@@ -2,16 +2,17 @@
 //!
 //! `M` modified, `+` added, `-` removed, `R` renamed; behind a path the names that a file has more or fewer. Paths begin
 //! with the mountpoint. Bytes that are no printable ASCII, spaces and backslashes are written as `\0ooo`, unless
-//! `-h` says otherwise.
+//! `-h` says otherwise: then only what would make another line of a path is [escaped](foreign::name).
 
 use super::source::{KeyArgs, Session, ViewArgs};
 use crate::commands::{Failure, print};
+use crate::foreign;
 use crate::pools::{PoolPlace, check_name, pool_of};
 use ::zfs::dsl::Directory;
 use ::zfs::spa::Spa;
 use ::zfs::zpl::difference::{Change, Difference, Differences};
 use clap::Args;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::rc::Rc;
 use zfs_format::dsl::property::{PropertyValue, Source};
 use zfs_format::zpl::directory::FileKind;
@@ -38,7 +39,7 @@ pub struct DiffArgs {
     /// With the time of each file's last change
     #[arg(short = 't')]
     times: bool,
-    /// Paths as they are
+    /// Paths as they are, but for control characters
     #[arg(short = 'h')]
     raw: bool,
     #[command(flatten)]
@@ -92,6 +93,7 @@ pub fn run(args: &DiffArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         scripted: args.scripted,
         times: args.times,
         raw: args.raw,
+        terminal: std::io::stdout().is_terminal(),
         mountpoint,
     };
     let done: Result<_, ::zfs::ZfsError> = session.wait(async move {
@@ -173,6 +175,7 @@ struct Line {
     scripted: bool,
     times: bool,
     raw: bool,
+    terminal: bool,
     mountpoint: Vec<u8>,
 }
 
@@ -205,11 +208,13 @@ impl Line {
     }
 
     fn path(&self, path: &[u8], to: &mut Vec<u8>) {
+        if self.raw {
+            let whole = [&self.mountpoint, path].concat();
+            return to.extend(&*foreign::name(&whole, self.terminal));
+        }
         for byte in self.mountpoint.iter().chain(path) {
             match byte {
-                byte if self.raw || (b'!'..=b'~').contains(byte) && *byte != b'\\' => {
-                    to.push(*byte)
-                }
+                byte if (b'!'..=b'~').contains(byte) && *byte != b'\\' => to.push(*byte),
                 byte => to.extend(format!("\\{byte:04o}").as_bytes()),
             }
         }
@@ -235,7 +240,8 @@ mod tests {
     use ::zfs::zpl::attributes::Moment;
 
     fn line(scripted: bool, raw: bool) -> Line {
-        Line { kinds: true, scripted, times: true, raw, mountpoint: b"/t".to_vec() }
+        let mountpoint = b"/t".to_vec();
+        Line { kinds: true, scripted, times: true, raw, terminal: false, mountpoint }
     }
 
     fn written(line: &Line, change: Change) -> String {

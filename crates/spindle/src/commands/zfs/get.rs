@@ -6,7 +6,8 @@ use super::select::{Chosen, Selection, Wanted, kinds};
 use super::shown::Field;
 use crate::commands::clock::Zone;
 use crate::commands::form::FormArgs;
-use crate::commands::{Failure, print};
+use crate::commands::{Failure, print, print_json};
+use crate::foreign;
 use crate::pools::PoolPlace;
 use clap::Args;
 use serde_json::{Map, Value};
@@ -137,12 +138,15 @@ pub struct Widths {
 /// The lines as text. Columns are as wide as all values would need, and no line is left out for that.
 pub fn table(rows: &[Row], columns: &[Column], scripted: bool, widths: &Widths) -> String {
     let mut text = String::new();
-    let cell = |row: &Row, column: Column| match column {
-        Column::Name => row.name.clone(),
-        Column::Property => row.property.clone(),
-        Column::Value => row.value.clone(),
-        Column::Received => row.received.clone().unwrap_or_else(|| "-".to_owned()),
-        Column::Source => row.origin.to_string(),
+    let cell = |row: &Row, column: Column| {
+        let word = |text: &str| foreign::word(text).into_owned();
+        match column {
+            Column::Name => word(&row.name),
+            Column::Property => word(&row.property),
+            Column::Value => word(&row.value),
+            Column::Received => word(row.received.as_deref().unwrap_or("-")),
+            Column::Source => word(&row.origin.to_string()),
+        }
     };
     let width = |column: Column| {
         let least = match column {
@@ -222,12 +226,12 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let received = columns.contains(&Column::Received);
     let mut widths = Widths::default();
     for field in &fields {
-        widths.property = widths.property.max(field.name().len());
+        widths.property = widths.property.max(foreign::word(field.name()).len());
         widths.value = widths.value.max(field.width().0);
     }
     let (mut rows, mut datasets) = (Vec::new(), Map::new());
     for chosen in &selection.chosen {
-        widths.name = widths.name.max(chosen.view.name.len());
+        widths.name = widths.name.max(foreign::word(&chosen.view.name).len());
         let found = rows_of(chosen, &fields, all, received, style, &mut widths);
         let shown: Vec<Row> = found.into_iter().filter(|row| sources.has(&row.origin)).collect();
         if args.form.json {
@@ -246,7 +250,7 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     } else if !selection.failed {
         let mut object = json::schema("zfs get");
         object.insert("datasets".to_owned(), Value::Object(datasets));
-        print(&json::line(object))?;
+        print_json(&json::line(object))?;
     }
     match selection.failed {
         true => Err(Failure::said()),
@@ -280,9 +284,10 @@ fn rows_of(
         let received = if received { chosen.view.received(field.name(), style) } else { None };
         let (_, grows) = field.width();
         if grows || style.literal {
-            widths.value = widths.value.max(value.len());
+            widths.value = widths.value.max(foreign::word(&value).len());
         }
-        widths.received = widths.received.max(received.as_ref().map_or(0, String::len));
+        let bytes = received.as_deref().map_or(0, |text| foreign::word(text).len());
+        widths.received = widths.received.max(bytes);
         let (name, property) = (chosen.view.name.clone(), field.name().to_owned());
         rows.push(Row { name, property, value, received, origin });
     }

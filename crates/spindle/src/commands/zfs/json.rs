@@ -5,6 +5,7 @@
 //!
 //! Source: OpenZFS 2.3, `libzfs_util.c` (`zprop_nvlist_one_property`), `zfs_main.c` (`fill_dataset_info`).
 
+use crate::foreign;
 use serde_json::{Map, Value, json};
 use zfs::dsl::property::set::Origin;
 
@@ -35,6 +36,19 @@ pub fn property(text: &str, origin: &Origin, received: Option<&str>, numbers: bo
     json!({ "value": value(text, numbers), "source": { "type": kind, "data": data } })
 }
 
+/// A name or another text that is bytes, under a key: exact where JSON's strings can have it, else as text, and once more
+/// as `KEY_hex`.
+pub fn put_bytes(object: &mut Value, key: &str, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => object[key] = text.into(),
+        Err(_) => {
+            object[key] = foreign::bytes(bytes).into();
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            object[format!("{key}_hex")] = hex.into();
+        }
+    }
+}
+
 /// On one line, as OpenZFS prints it.
 pub fn line(object: Map<String, Value>) -> String {
     format!("{}\n", Value::Object(object))
@@ -53,5 +67,16 @@ mod tests {
         let from = Origin::Inherited("t".into());
         let expected = json!({"value": "on", "source": {"type": "INHERITED", "data": "t"}});
         assert_eq!(property("on", &from, None, true), expected);
+    }
+
+    /// What could break: two names that are one in JSON, so that a script can't ask for the file that it found.
+    #[test]
+    fn names_are_exact_in_json() {
+        let mut object = json!({});
+        put_bytes(&mut object, "name", b"a\\x1b\x1b\n");
+        put_bytes(&mut object, "target", b"caf\xe9");
+        let expected =
+            json!({"name": "a\\x1b\u{1b}\n", "target": "caf\\xe9", "target_hex": "636166e9"});
+        assert_eq!(object, expected);
     }
 }

@@ -8,6 +8,7 @@
 //! 3. While a key is typed the terminal does not show it. A signal that ends the program there sets it right first.
 
 use crate::commands::Failure;
+use crate::foreign;
 use crate::pools::check_name;
 use crate::signals;
 use clap::Args;
@@ -150,7 +151,7 @@ pub fn ask(dataset: &str, format: KeyFormat) -> Result<Option<KeyBytes>, Failure
         let _ = tcsetattr(&terminal, OptionalActions::Now, &before);
         std::process::exit(signals::INTERRUPTED);
     })?;
-    let typed = rpassword::prompt_password(format!("key of {dataset}: "));
+    let typed = rpassword::prompt_password(format!("key of {}: ", foreign::word(dataset)));
     signals::on_signal(|| std::process::exit(signals::INTERRUPTED))?;
     Ok(Some(Rc::new(Zeroizing::new(typed.map_err(failed)?.into_bytes()))))
 }

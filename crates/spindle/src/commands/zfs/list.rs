@@ -5,7 +5,8 @@ use super::select::{Chosen, Selection, SortColumn, Wanted, kinds};
 use super::shown::Field;
 use crate::commands::clock::Zone;
 use crate::commands::form::FormArgs;
-use crate::commands::{Failure, print, say};
+use crate::commands::{Failure, print, print_json, say};
+use crate::foreign;
 use crate::pools::PoolPlace;
 use clap::Args;
 use serde_json::{Map, Value, json as object};
@@ -125,7 +126,7 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             selection.chosen.iter().map(|chosen| (chosen.view.name.clone(), one(chosen))).collect();
         all.insert("datasets".to_owned(), Value::Object(datasets));
         if !selection.failed {
-            print(&json::line(all))?;
+            print_json(&json::line(all))?;
         }
     } else {
         print(&table(&fields, &selection.chosen, args.form.scripted, style))?;
@@ -177,7 +178,10 @@ fn table(fields: &[Field], chosen: &[Chosen], scripted: bool, style: Style<'_>) 
         .map(|one| {
             let cells = fields.iter().enumerate();
             cells
-                .map(|(n, field)| of(field, one, one.looked_up.get(n).copied().flatten(), style).0)
+                .map(|(n, field)| {
+                    let looked_up = one.looked_up.get(n).copied().flatten();
+                    foreign::word(&of(field, one, looked_up, style).0).into_owned()
+                })
                 .collect()
         })
         .collect();

@@ -1,27 +1,29 @@
 //! `spindle zfs ls`: names in a directory, with `-l` as `ls -l` has them.
 //!
 //! Owners are numbers: whose names they are is known by the machine that the pool comes from, not by this one. Names
-//! are in the order of their bytes. What can't be had is told, and the rest is listed all the same.
+//! are in the order of their bytes, and are [shown](foreign) so that none makes two lines; `--zero` gives them exactly. What can't be had is told, and the rest is listed all the same.
 
-use super::show;
 use super::source::{Session, Source, ViewArgs, complain};
-use crate::commands::{Failure, print, say};
+use super::{json, show};
+use crate::commands::{Failure, print_bytes, print_json, say};
+use crate::foreign;
 use crate::pools::PoolPlace;
 use ::zfs::ZfsError;
 use ::zfs::show as zfs_show;
+use ::zfs::zpl::descent::Descent;
 use ::zfs::zpl::{FileSystem, Name, Node};
 use clap::Args;
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::rc::Rc;
 use zfs_format::zpl::directory::FileKind;
 
 /// Files whose attributes are asked for at once.
 const FILES_AT_ONCE: usize = 32;
-/// Directories in directories that are listed; a damaged pool may have them in a circle.
+/// Directories in directories that are listed.
 const DEPTH_MAX: usize = 1024;
 
 /// What `ls` takes.
@@ -49,6 +51,9 @@ pub struct LsArgs {
     /// As JSON
     #[arg(short = 'j', long)]
     json: bool,
+    /// Names exactly as they are, each line ended by a zero byte
+    #[arg(long, conflicts_with = "json")]
+    zero: bool,
     #[command(flatten)]
     view: ViewArgs,
     /// Print help
@@ -86,7 +91,7 @@ pub fn run(args: &LsArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     if args.json {
         let text = serde_json::to_string_pretty(&Value::Array(listed)).expect("it is JSON");
-        print(&format!("{text}\n"))?;
+        print_json(&format!("{text}\n"))?;
     }
     match lister.failed.get() {
         true => Err(Failure::failed("not everything could be listed")),
@@ -118,8 +123,10 @@ impl Lister<'_> {
             return self.print(&source, None, vec![line], listed);
         }
         let titled = self.args.recursive || self.args.files.len() > 1;
+        let top = node.clone();
         let mut waiting = vec![(0, source.path.clone(), node)];
         while let Some((depth, path, node)) = waiting.pop() {
+            let mut descent = Descent::new(&top, &node);
             let lines = match self.directory(&source, &path, node) {
                 Ok(lines) => lines,
                 Err(failure) => {
@@ -128,14 +135,23 @@ impl Lister<'_> {
                 }
             };
             if self.args.recursive {
-                let below = lines.iter().rev().filter_map(|line| {
+                let below = lines.iter().filter_map(|line| {
                     let (node, _) = line.node.as_ref()?;
+                    if !node.is_directory() || is_own(&line.name) {
+                        return None;
+                    }
                     let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
                     let below = [&path[..], separator, &line.name].concat();
-                    let goes_on = node.is_directory() && !is_own(&line.name);
-                    goes_on.then(|| (depth + 1, below, node.clone()))
+                    match descent.enter(node) {
+                        Ok(()) => Some((depth + 1, below, node.clone())),
+                        Err(error) => {
+                            complain(&self.failed, &source.failed(&below, error));
+                            None
+                        }
+                    }
                 });
-                let below: Vec<_> = below.collect();
+                let mut below: Vec<_> = below.collect();
+                below.reverse();
                 match depth < DEPTH_MAX {
                     true => waiting.extend(below),
                     false if below.is_empty() => {}
@@ -200,6 +216,7 @@ impl Lister<'_> {
         // What can't be looked up is no reason to fail: the directory was listed.
         let found = self.session.wait(async move { spa.dsl().find_directory(&called).await });
         if !path.is_empty() && matches!(found, Ok(Some(_))) {
+            let name = foreign::word(&name);
             say(&format!("note: dataset {name} belongs there: its files are in {name}:"));
         }
     }
@@ -212,19 +229,16 @@ impl Lister<'_> {
         listed: &mut Vec<Value>,
     ) -> Result<(), Failure> {
         if self.args.json {
-            let directory = title.map(show::text);
             let dataset = source.of.name();
-            let value =
-                |line: &Line| json_of(line, dataset, directory.as_deref().unwrap_or_default());
+            let value = |line: &Line| json_of(line, dataset, title.unwrap_or_default());
             listed.extend(lines.iter().map(value));
             return Ok(());
         }
         let mut text = Vec::new();
         if let Some(title) = title {
-            text.extend(source.of.name().as_bytes());
-            text.extend(b":/");
-            text.extend(show::name(title, self.terminal));
-            text.extend(b":\n");
+            let title = [source.of.name().as_bytes(), b":/", title, b":"].concat();
+            self.word(&title, &mut text);
+            self.end_line(&mut text);
         }
         let width = |of: &dyn Fn(&Node) -> u64| {
             let numbers = lines.iter().filter_map(|line| Some(of(&line.node.as_ref()?.0)));
@@ -261,23 +275,29 @@ impl Lister<'_> {
                 };
                 text.extend(columns.as_bytes());
             }
-            text.extend(show::name(&line.name, self.terminal));
+            self.word(&line.name, &mut text);
             if let Some((_, Some(target))) = line.node.as_ref().filter(|_| self.args.long) {
                 text.extend(b" -> ");
-                text.extend(show::name(target, self.terminal));
+                self.word(target, &mut text);
             }
-            text.push(b'\n');
+            self.end_line(&mut text);
         }
         if title.is_some() {
-            text.push(b'\n');
+            self.end_line(&mut text);
         }
-        let mut out = std::io::stdout().lock();
-        match out.write_all(&text).and_then(|()| out.flush()) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                Err(Failure::failed(format!("writing to standard output: {error}")))
-            }
-            _ => Ok(()),
+        print_bytes(&text)
+    }
+
+    /// A name: exact where it ends with a zero.
+    fn word(&self, name: &[u8], to: &mut Vec<u8>) {
+        match self.args.zero {
+            true => to.extend(name),
+            false => to.extend(&*foreign::name(name, self.terminal)),
         }
+    }
+
+    fn end_line(&self, to: &mut Vec<u8>) {
+        to.push(if self.args.zero { 0 } else { b'\n' });
     }
 }
 
@@ -305,11 +325,11 @@ async fn line(
     Ok(Line { name, number, kind: Some(node.attributes.kind), node: Some((node, target)) })
 }
 
-fn json_of(line: &Line, dataset: &str, directory: &str) -> Value {
+fn json_of(line: &Line, dataset: &str, directory: &[u8]) -> Value {
     let mut value = json!({
         "dataset": dataset,
-        "directory": directory,
-        "name": show::text(&line.name),
+        "directory": null,
+        "name": null,
         "object": line.number,
         "type": line.kind.map(show::kind),
     });
@@ -322,7 +342,12 @@ fn json_of(line: &Line, dataset: &str, directory: &str) -> Value {
         value["size"] = a.size.into();
         value["modified"] = show::moment_utc(a.modified).into();
         value["modified_ns"] = show::moment_ns(a.modified).into();
-        value["target"] = target.as_deref().map(show::text).into();
+        value["target"] = Value::Null;
+        if let Some(target) = target {
+            json::put_bytes(&mut value, "target", target);
+        }
     }
+    json::put_bytes(&mut value, "directory", directory);
+    json::put_bytes(&mut value, "name", &line.name);
     value
 }

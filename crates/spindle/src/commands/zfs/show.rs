@@ -1,7 +1,4 @@
-//! How names, kinds, modes and times of files are shown.
-//!
-//! A name is bytes. To a pipe or a file it goes as it is; on a terminal what could steer it, and what is not
-//! UTF-8, is shown as `\x1b`. Times are universal.
+//! How kinds, modes and times of files are shown. Times are universal; names go out through [`foreign`](crate::foreign).
 
 use crate::commands::workloads::calendar::civil;
 use ::zfs::zpl::attributes::{Attributes, Moment};
@@ -12,36 +9,6 @@ const DAY: i64 = 86_400;
 /// Days from the start of the era that dates are counted in (0000-03-01, 400 years before it) to 1970: a number
 /// of whole eras of 400 years, so that dates before 1970 are found by the same rule.
 const ERA_DAYS: i64 = 146_097;
-
-/// A name as bytes, for a terminal or not.
-pub fn name(bytes: &[u8], terminal: bool) -> Vec<u8> {
-    if terminal { text(bytes).into_bytes() } else { bytes.to_vec() }
-}
-
-/// A name as text, escaped.
-pub fn text(bytes: &[u8]) -> String {
-    let mut shown = String::new();
-    for chunk in bytes.utf8_chunks() {
-        for letter in chunk.valid().chars() {
-            match letter {
-                '\\' => shown.push_str("\\\\"),
-                // Control characters, and those that turn the direction of what follows.
-                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                    shown.extend(letter.escape_unicode());
-                }
-                letter if letter.is_control() => {
-                    let mut bytes = [0; 4];
-                    for byte in letter.encode_utf8(&mut bytes).bytes() {
-                        shown.push_str(&format!("\\x{byte:02x}"));
-                    }
-                }
-                letter => shown.push(letter),
-            }
-        }
-        chunk.invalid().iter().for_each(|byte| shown.push_str(&format!("\\x{byte:02x}")));
-    }
-    shown
-}
 
 /// What a file is, in a word.
 pub fn kind(kind: FileKind) -> &'static str {
@@ -111,13 +78,6 @@ pub fn moment_ns(at: Moment) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_can_not_steer_a_terminal() {
-        assert_eq!(text(b"plain \xc3\xa4"), "plain ä");
-        assert_eq!(text(b"\x1b[31m\\\xff\n"), "\\x1b[31m\\\\\\xff\\x0a");
-        assert_eq!(name(b"\x1b\xff", false), b"\x1b\xff");
-    }
 
     #[test]
     fn moments_before_1970_are_dates_too() {

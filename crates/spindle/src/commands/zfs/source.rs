@@ -9,6 +9,7 @@
 pub use super::keys::KeyArgs;
 use super::keys::{self, KeyBytes, Keys};
 use crate::commands::{Failure, say};
+use crate::foreign;
 use crate::pools::{self, PoolPlace, Pools};
 use ::zfs::ZfsError;
 use ::zfs::dmu::Objset;
@@ -346,7 +347,8 @@ impl Source {
 
     /// What an error about a file of it says.
     pub fn about(&self, path: &[u8], error: impl std::fmt::Display) -> String {
-        format!("{}:/{}: {error}", self.of.name(), String::from_utf8_lossy(path))
+        let place = [self.of.name().as_bytes(), b":/", path].concat();
+        format!("{}: {error}", foreign::bytes(&place))
     }
 }
 

@@ -4,9 +4,10 @@
 //! of access: POSIX ones, which are extended attributes, and NFSv4's, which ZFS keeps with every file, in the words
 //! that `nfs4_getfacl` prints.
 
-use super::show;
 use super::source::{Session, Source, ViewArgs};
-use crate::commands::{Failure, print};
+use super::{json, show};
+use crate::commands::{Failure, print, print_json};
+use crate::foreign;
 use crate::pools::PoolPlace;
 use ::zfs::ZfsError;
 use ::zfs::zpl::{FileSystem, Node};
@@ -66,7 +67,7 @@ pub fn run(args: &StatArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     if args.json {
         let text = serde_json::to_string_pretty(&Value::Array(values)).expect("it is JSON");
-        print(&format!("{text}\n"))?;
+        print_json(&format!("{text}\n"))?;
     }
     Ok(())
 }
@@ -106,10 +107,10 @@ fn text_of(source: &Source, node: &Node, known: &Known) -> String {
         // Writing to a string can't fail.
         let _ = writeln!(text, "{label:>10}: {value}");
     };
-    line("file", format!("{}:/{}", source.of.name(), show::text(&source.path)));
+    line("file", foreign::bytes(&[source.of.name().as_bytes(), b":/", &source.path].concat()));
     line("type", show::kind(a.kind).to_owned());
     if let Some(target) = &known.target {
-        line("target", show::text(target));
+        line("target", foreign::bytes(target));
     }
     line("size", format!("{} bytes", a.size));
     line("object", format!("{}, generation {}, parent {}", node.number(), a.generation, a.parent));
@@ -140,7 +141,7 @@ fn text_of(source: &Source, node: &Node, known: &Known) -> String {
     line("created", show::moment(a.created));
     line("flags", format!("{:#x}", a.flags));
     for (name, value) in &known.attributes {
-        line("attribute", format!("{} = {}", show::text(name), value_of(name, value)));
+        line("attribute", format!("{} = {}", foreign::bytes(name), value_of(name, value)));
     }
     for entry in known.access.iter().flatten() {
         line("access", access_of(entry));
@@ -152,14 +153,18 @@ fn json_of(source: &Source, node: &Node, known: &Known) -> Value {
     let a = &node.attributes;
     let dnode = node.object().dnode();
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let pairs = known.attributes.iter().map(|(name, value)| (show::text(name), hex(value).into()));
+    let named = |name: &[u8]| match std::str::from_utf8(name) {
+        Ok(name) => name.to_owned(),
+        Err(_) => foreign::bytes(name),
+    };
+    let pairs = known.attributes.iter().map(|(name, value)| (named(name), hex(value).into()));
     let (major, minor) = a.device_numbers();
     let is_device = matches!(a.kind, FileKind::CharacterDevice | FileKind::BlockDevice);
-    json!({
+    let mut object = json!({
         "dataset": source.of.name(),
-        "path": show::text(&source.path),
+        "path": null,
         "type": show::kind(a.kind),
-        "target": known.target.as_deref().map(show::text),
+        "target": null,
         "size": a.size,
         "object": node.number(),
         "generation": a.generation,
@@ -186,7 +191,12 @@ fn json_of(source: &Source, node: &Node, known: &Known) -> Value {
         "flags": a.flags,
         "xattrs_hex": pairs.collect::<serde_json::Map<String, Value>>(),
         "access_list": known.access.iter().flatten().map(access_of).collect::<Vec<_>>(),
-    })
+    });
+    json::put_bytes(&mut object, "path", &source.path);
+    if let Some(target) = &known.target {
+        json::put_bytes(&mut object, "target", target);
+    }
+    object
 }
 
 fn who(fuid: zfs_format::zpl::Fuid) -> String {
@@ -228,7 +238,7 @@ fn value_of(name: &[u8], value: &[u8]) -> String {
         String::new()
     };
     match std::str::from_utf8(shown) {
-        Ok(text) if !text.contains(|letter: char| letter.is_control()) => {
+        Ok(text) if foreign::word(text) == text => {
             format!("\"{text}\"{more}")
         }
         _ => {

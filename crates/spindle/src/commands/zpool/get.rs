@@ -4,7 +4,8 @@ use super::opened::{All, Opened};
 use crate::commands::form::FormArgs;
 use crate::commands::zfs::get::{Column, Row, Sources, Widths, pair, table};
 use crate::commands::zfs::json;
-use crate::commands::{Failure, print, say};
+use crate::commands::{Failure, print, print_json, say};
+use crate::foreign;
 use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
@@ -81,17 +82,17 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
                 native.chain(user).chain(view.feature_names()).collect()
             }
         };
-        widths.name = widths.name.max(view.name.len());
+        widths.name = widths.name.max(foreign::word(&view.name).len());
         let mut own = Vec::new();
         for asked in &names {
             let property = PoolProperty::find(asked).map_or(asked.as_str(), |known| known.name);
             let (least, grows) = width(property);
-            widths.property = widths.property.max(property.len());
+            widths.property = widths.property.max(foreign::word(property).len());
             widths.value = widths.value.max(least);
             let Some((value, origin)) = shown(view, property, literal) else { continue };
             let is_feature = property.contains('@');
             if (grows || literal) && !is_feature {
-                widths.value = widths.value.max(value.len());
+                widths.value = widths.value.max(foreign::word(&value).len());
             }
             let (name, property) = (view.name.clone(), property.to_owned());
             own.push(Row { name, property, value, received: None, origin });
@@ -112,7 +113,7 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     } else if !failed {
         let mut object = json::schema("zpool get");
         object.insert("pools".to_owned(), Value::Object(objects));
-        print(&json::line(object))?;
+        print_json(&json::line(object))?;
     }
     if opened.is_empty() && !failed && !args.form.scripted && !args.form.json {
         say("no pools available");

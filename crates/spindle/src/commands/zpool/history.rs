@@ -7,12 +7,13 @@
 use super::opened::no_pool;
 use crate::commands::clock::Zone;
 use crate::commands::{Failure, print, say};
+use crate::foreign;
 use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use std::fmt::Write;
 use std::rc::Rc;
 use zfs::show;
-use zfs_format::nvlist::{NvList, Value};
+use zfs_format::nvlist::{NvList, Text, Value};
 
 #[derive(Args)]
 pub struct HistoryArgs {
@@ -83,7 +84,7 @@ pub fn run(args: &HistoryArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let pool = Rc::clone(&spa);
         let records = pools.wait(async move { pool.history().await });
         let refused = |error| Failure::failed(format!("cannot open '{}': {error}", found.name));
-        let mut text = format!("History for '{}':\n", found.name);
+        let mut text = format!("History for '{}':\n", foreign::word(&found.name));
         for record in records.map_err(refused)? {
             write_record(&mut text, &record, args, &|at| zone.offset(at));
         }
@@ -94,7 +95,8 @@ pub fn run(args: &HistoryArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 }
 
 fn text_of(record: &NvList, name: &'static str) -> String {
-    record.text(name).ok().flatten().map_or(String::new(), ToString::to_string)
+    let text = record.text(name).ok().flatten();
+    text.map_or(String::new(), |text| foreign::bytes(text.as_bytes()))
 }
 
 fn number_of(record: &NvList, name: &'static str) -> u64 {
@@ -185,6 +187,10 @@ fn user_name(id: u64) -> Option<String> {
     lines.find(of_id).and_then(|parts| parts.first().map(|name| (*name).to_owned()))
 }
 
+fn quoted(text: &Text) -> String {
+    format!("'{}'", foreign::bytes(text.as_bytes()))
+}
+
 /// A list, one name a line. Depth is bounded by the decoder.
 pub fn dump(out: &mut String, list: &NvList, indent: usize) {
     fn each<T: std::fmt::Display>(out: &mut String, indent: usize, name: &str, values: &[T]) {
@@ -193,7 +199,7 @@ pub fn dump(out: &mut String, list: &NvList, indent: usize) {
         }
     }
     for (name, value) in &list.pairs {
-        let name = name.to_string();
+        let name = foreign::bytes(name.as_bytes());
         let mut one = |text: String| {
             let _ = writeln!(out, "{:indent$}{name}: {text}", "");
         };
@@ -210,7 +216,7 @@ pub fn dump(out: &mut String, list: &NvList, indent: usize) {
             Value::Uint32(value) => one(value.to_string()),
             Value::Int64(value) | Value::Hrtime(value) => one(value.to_string()),
             Value::Uint64(value) => one(value.to_string()),
-            Value::String(value) => one(format!("'{value}'")),
+            Value::String(value) => one(quoted(value)),
             Value::Double(value) => one(value.to_string()),
             Value::ByteArray(values) | Value::Uint8Array(values) => {
                 each(out, indent, &name, values)
@@ -224,7 +230,7 @@ pub fn dump(out: &mut String, list: &NvList, indent: usize) {
             Value::Uint64Array(values) => each(out, indent, &name, values),
             Value::BooleanArray(values) => each(out, indent, &name, values),
             Value::StringArray(values) => {
-                let quoted: Vec<String> = values.iter().map(|text| format!("'{text}'")).collect();
+                let quoted: Vec<String> = values.iter().map(quoted).collect();
                 each(out, indent, &name, &quoted);
             }
             Value::NvList(list) => {

@@ -13,6 +13,7 @@ use super::reason::{Importable, Reason};
 use super::tree::{self, CLASSES, Devices, Naming};
 use crate::commands::clock::Zone;
 use crate::commands::{Failure, print, say};
+use crate::foreign;
 use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use std::collections::BTreeSet;
@@ -156,6 +157,7 @@ fn import(
     if last != 0 && last != host_id() && found.state == PoolState::Active && !args.force {
         let zone = Zone::local();
         let host = found.text("hostname").unwrap_or_else(|| "<unknown>".to_owned());
+        let (name, host) = (foreign::word(name), foreign::word(&host));
         let when = found.uberblock.as_ref().map_or(0, |uberblock| uberblock.timestamp);
         let when = show::date(when, &|at| zone.offset(at));
         say(&format!("cannot import '{name}': pool was previously in use from another system."));
@@ -177,7 +179,8 @@ fn import(
     };
     let text = format!(
         "pool '{}' opens for reading{but}, at transaction group {}",
-        spa.name, spa.uberblock.txg
+        foreign::word(&spa.name),
+        spa.uberblock.txg
     );
     let next = "there is no daemon that keeps it open: give the same -d to `spindle zfs`, `zpool` and `mount`";
     print(&format!("{text}; {next}\n"))
@@ -190,7 +193,8 @@ fn unusable(pools: &Pools, found: &Rc<FoundPool>, health: &VdevHealth) -> Vec<St
         .children
         .iter()
         .filter(|top| top.health > Health::Degraded && Class::of(&top.vdev) != Class::Log);
-    lost.map(|top| tree::name(&top.vdev, top.children.len(), &devices, Naming::default())).collect()
+    lost.map(|top| tree::shown(&top.vdev, top.children.len(), &devices, Naming::default()))
+        .collect()
 }
 
 /// Whoever opens a pool without its log loses what only that holds, so it wants to be said.
@@ -207,7 +211,7 @@ fn refuse_without_log(
     say("The devices below are missing or corrupted, use '-m' to import the pool anyway:");
     let (devices, _) = devices(pools, found);
     let named = |node: &VdevHealth| {
-        tree::name(&node.vdev, node.children.len(), &devices, Naming::default())
+        tree::shown(&node.vdev, node.children.len(), &devices, Naming::default())
     };
     for log in lost {
         say(&format!("\t    {} [log]", named(log)));
@@ -312,21 +316,22 @@ fn write_pool(out: &mut String, found: &FoundPool, listed: &Listed) {
     let state = listed.health.health.name();
     let destroyed = if found.state == PoolState::Destroyed { " (DESTROYED)" } else { "" };
     let (name, guid) = (&found.name, found.guid);
-    let _ = writeln!(out, "{indent}  pool: {name}\n{indent}    id: {guid}");
+    let shown = foreign::word(name);
+    let _ = writeln!(out, "{indent}  pool: {shown}\n{indent}    id: {guid}");
     let _ = writeln!(out, "{indent} state: {state}{destroyed}");
     let indented = |text: &str| text.replace("\n\t", &format!("\n\t{indent}"));
     if let Some(status) = reason.of_import() {
         let _ = write!(out, "{indent}status: {}", indented(status));
         if reason == Reason::Features {
             listed.features.iter().for_each(|feature| {
-                let _ = writeln!(out, "\t{feature}");
+                let _ = writeln!(out, "\t{}", foreign::word(feature));
             });
         }
     }
     let action = indented(reason.import_action(listed.health.health));
     let _ = write!(out, "{indent}action: {action}");
     if let Some(comment) = comment {
-        let _ = writeln!(out, "comment: {comment}");
+        let _ = writeln!(out, "comment: {}", foreign::word(&comment));
     }
     if listed.barred == Some(Reason::Metadata) && listed.health.cause.is_none() {
         if found.state == PoolState::Destroyed {
@@ -350,7 +355,7 @@ fn write_pool(out: &mut String, found: &FoundPool, listed: &Listed) {
                 let _ = writeln!(out, "\t{head}");
             }
             for device in devices {
-                let _ = writeln!(out, "\t  {}", tree::name(device, 0, &listed.devices, naming));
+                let _ = writeln!(out, "\t  {}", tree::shown(device, 0, &listed.devices, naming));
             }
         }
     }
@@ -382,8 +387,8 @@ fn node(
         return;
     }
     let name = match pool {
-        Some(pool) => pool.to_owned(),
-        None => tree::name(&node_.vdev, node_.children.len(), &listed.devices, Naming::default()),
+        Some(pool) => foreign::word(pool).into_owned(),
+        None => tree::shown(&node_.vdev, node_.children.len(), &listed.devices, Naming::default()),
     };
     let (width_here, state) = (width.saturating_sub(depth), node_.health.name());
     let _ = write!(out, "\t{:depth$}{name:<width_here$}  {state}", "");

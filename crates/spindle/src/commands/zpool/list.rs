@@ -7,7 +7,8 @@ use super::opened::{All, Opened, expandable, no_pool};
 use super::tree::{self, CLASSES, Naming};
 use crate::commands::form::FormArgs;
 use crate::commands::zfs::json;
-use crate::commands::{Failure, print};
+use crate::commands::{Failure, print, print_json};
+use crate::foreign;
 use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
@@ -72,7 +73,7 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let pool = Some(one.view.name.as_str());
         let below = tree::width(&one.health, pool, 0, &one.devices, naming);
         one.state.spares.iter().chain(&one.state.cache).fold(below, |width, vdev| {
-            width.max(tree::name(vdev, 0, &one.devices, naming).len() + 2)
+            width.max(tree::shown(vdev, 0, &one.devices, naming).len() + 2)
         })
     };
     let width = opened.iter().map(name_width).fold(NAME_MIN, usize::max);
@@ -80,7 +81,7 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         Form { naming, literal, numbers: args.form.numbers, scripted: args.form.scripted, width };
     if args.form.json {
         if !failed {
-            print(&as_json(&opened, &columns, args, &form))?;
+            print_json(&as_json(&opened, &columns, args, &form))?;
         }
     } else if opened.is_empty() && !failed && !args.form.scripted {
         print("no pools available\n")?;
@@ -100,12 +101,12 @@ fn as_text(
     let cells = |one: &Opened| -> Vec<String> {
         let cell =
             |name: &&str| shown(&one.view, name, form.literal).map_or("-".to_owned(), |s| s.0);
-        columns.iter().map(cell).collect()
+        columns.iter().map(cell).map(|text| foreign::word(&text).into_owned()).collect()
     };
     // Of a pool that does not open its label says this much.
     let known = |found: &Rc<FoundPool>| -> Vec<String> {
         let cell = |name: &&str| match *name {
-            "name" => found.name.clone(),
+            "name" => foreign::word(&found.name).into_owned(),
             "guid" => found.guid.to_string(),
             "health" => Health::Unavailable.name().to_owned(),
             _ => "-".to_owned(),
@@ -283,7 +284,7 @@ fn vdev(
     spare: Option<&str>,
     form: &Form,
 ) {
-    let name = tree::name(&node.vdev, node.children.len(), &one.devices, form.naming);
+    let name = tree::shown(&node.vdev, node.children.len(), &one.devices, form.naming);
     if form.scripted {
         text.push_str(&format!("\t{name}"));
     } else {

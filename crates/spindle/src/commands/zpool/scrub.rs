@@ -9,10 +9,11 @@ mod sharing;
 use super::opened;
 use super::tree::{self, Devices, Naming};
 use crate::commands::progress::BytesProgress;
-use crate::commands::{Failure, print};
+use crate::commands::zfs::json::put_bytes;
+use crate::commands::{Failure, print, print_json};
+use crate::foreign;
 use crate::pools::{PoolPlace, Pools};
 use clap::Args;
-use lab::report::printable;
 use serde_json::{Value, json};
 use sharing::Sharing;
 use std::collections::btree_map::Entry;
@@ -46,7 +47,7 @@ const NAME_MIN: usize = 10;
 struct Named {
     at: Bookmark,
     dataset: String,
-    path: Option<String>,
+    path: Option<Vec<u8>>,
     /// Where its bytes begin in the object; nothing of metadata above the data.
     offset: Option<u64>,
     length: u64,
@@ -78,7 +79,7 @@ pub fn run(args: &ScrubArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let report = spa.tree().report();
     let whole = scrubbed.is_whole();
     if args.json {
-        print(&as_json(&spa, &scrubbed, &named, &report, took, &names))?;
+        print_json(&as_json(&spa, &scrubbed, &named, &report, took, &names))?;
     } else {
         let about = About { spa: &spa, scrubbed: &scrubbed, named: &named, is_cut, took };
         print(&as_text(&about, &report, &health, &names))?;
@@ -125,7 +126,7 @@ async fn named(spa: &Spa, scrubbed: &Scrubbed) -> (Vec<Named>, bool) {
         named.push(Named {
             at,
             dataset,
-            path: path.map(|path| String::from_utf8_lossy(&path).into_owned()),
+            path,
             offset: offset.map(|bytes| bytes.saturating_mul(at.block)),
             length: damaged.logical,
             why: damaged.kind.to_string(),
@@ -149,8 +150,8 @@ impl Named {
     fn place(&self) -> String {
         let Bookmark { object, level, block, .. } = self.at;
         let mut text = match &self.path {
-            Some(path) => format!("{}:{}", self.dataset, printable(path).replace('\n', " ")),
-            None => format!("{}:<{object:#x}>", self.dataset),
+            Some(path) => foreign::bytes(&[self.dataset.as_bytes(), b":", path].concat()),
+            None => format!("{}:<{object:#x}>", foreign::word(&self.dataset)),
         };
         match self.offset {
             Some(offset) => {
@@ -240,7 +241,7 @@ impl Table<'_> {
         if matches!(node.vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole) {
             return;
         }
-        let name = tree::name(&node.vdev, node.children.len(), self.devices, self.naming);
+        let name = tree::shown(&node.vdev, node.children.len(), self.devices, self.naming);
         let (read, checksum) = self.errors.get(&node.vdev.guid).copied().unwrap_or_default();
         let (read, checksum) = (show::count(read), show::count(checksum));
         self.line(out, &name, node.health.name(), depth, [&read, "0", &checksum]);
@@ -259,7 +260,7 @@ fn as_text(
     let seconds = took.as_secs_f64();
     let rate = show::bytes((progress.allocated as f64 / seconds.max(0.001)) as u64);
     let mut out = String::new();
-    let _ = writeln!(out, "  pool: {}\n state: {}", spa.name, health.health.name());
+    let _ = writeln!(out, "  pool: {}\n state: {}", foreign::word(&spa.name), health.health.name());
     let wrong = wrong_leaves(report);
     if scrubbed.is_whole() && wrong > 0 {
         let devices = if wrong == 1 { "1 device".to_owned() } else { format!("{wrong} devices") };
@@ -267,7 +268,7 @@ fn as_text(
             out,
             "action: {devices} returned wrong data or none, and all of it was rebuilt from the others: replace what is failing, \
              or run 'zpool scrub {}' where the pool is in use, which mends it",
-            spa.name
+            foreign::word(&spa.name)
         );
     }
     let _ = writeln!(
@@ -283,7 +284,7 @@ fn as_text(
     errors_of(report, &mut table.errors);
     out.push_str("config:\n\n");
     table.line(&mut out, "NAME", "STATE", 0, ["READ", "WRITE", "CKSUM"]);
-    table.line(&mut out, &spa.name, health.health.name(), 0, ["0", "0", "0"]);
+    table.line(&mut out, &foreign::word(&spa.name), health.health.name(), 0, ["0", "0", "0"]);
     health.children.iter().for_each(|top| table.vdev(&mut out, top, 2));
     out.push('\n');
     if scrubbed.is_whole() {
@@ -331,9 +332,9 @@ fn as_json(
     let damaged: Vec<Value> = named
         .iter()
         .map(|one| {
-            json!({
+            let mut object = json!({
                 "dataset": one.dataset,
-                "path": one.path,
+                "path": null,
                 "objset": one.at.objset,
                 "object": one.at.object,
                 "level": one.at.level,
@@ -341,7 +342,11 @@ fn as_json(
                 "offset": one.offset,
                 "length": one.length,
                 "error": one.why,
-            })
+            });
+            if let Some(path) = &one.path {
+                put_bytes(&mut object, "path", path);
+            }
+            object
         })
         .collect();
     let hidden: Vec<String> = scrubbed.hidden.iter().map(ToString::to_string).collect();

@@ -12,7 +12,8 @@ use super::reason::{self, Reason};
 use super::tree::{self, CLASSES, Naming};
 use crate::commands::clock::Zone;
 use crate::commands::zfs::json;
-use crate::commands::{Failure, print};
+use crate::commands::{Failure, print, print_json};
+use crate::foreign;
 use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
@@ -80,13 +81,13 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let reason = reason::of_open(one);
         if args.troubled && !reason.is_trouble() {
             if !args.names.is_empty() && !args.json {
-                let _ = writeln!(text, "pool '{}' is healthy", one.view.name);
+                let _ = writeln!(text, "pool '{}' is healthy", foreign::word(&one.view.name));
             }
             continue;
         }
         let width = tree::width(&one.health, Some(&one.view.name), 0, &one.devices, naming);
         let spare_width =
-            |width: usize, vdev| width.max(tree::name(vdev, 0, &one.devices, naming).len() + 2);
+            |width: usize, vdev| width.max(tree::shown(vdev, 0, &one.devices, naming).len() + 2);
         let width = one.state.spares.iter().chain(&one.state.cache).fold(width, spare_width);
         let literal = args.literal || args.numbers;
         let form = Form {
@@ -112,7 +113,7 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if args.json {
         let mut object = json::schema("zpool status");
         object.insert("pools".to_owned(), Value::Object(objects));
-        print(&json::line(object))?;
+        print_json(&json::line(object))?;
     } else {
         for found in &lost {
             if !text.is_empty() {
@@ -132,7 +133,7 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 
 // Writing to a string can't fail.
 fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
-    let _ = write!(out, "  pool: {}\n state: {}\n", one.view.name, one.view.health);
+    let _ = write!(out, "  pool: {}\n state: {}\n", foreign::word(&one.view.name), one.view.health);
     if let Some((status, action)) = reason.of_open() {
         let _ = write!(out, "status: {status}action: {action}");
     }
@@ -170,7 +171,7 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
         out.push_str("\tspares\n");
         for device in &one.state.spares {
             let node = auxiliary(one, device);
-            let name = tree::name(device, 0, &one.devices, form.naming);
+            let name = tree::shown(device, 0, &one.devices, form.naming);
             let state = spare_state(one, &node);
             let width = width - 2;
             let _ = write!(out, "\t  {name:<width$}  {state:<8}");
@@ -190,7 +191,7 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
             let head = "Permanent errors have been detected in the following files:";
             let _ = writeln!(out, "\nerrors: {head}\n");
             for place in &one.damaged {
-                let _ = writeln!(out, "        {place}");
+                let _ = writeln!(out, "        {}", foreign::word(place));
             }
         }
     }
@@ -208,15 +209,15 @@ fn vdev(
         return;
     }
     let name = match pool {
-        Some(pool) => pool.to_owned(),
-        None => tree::name(&node.vdev, node.children.len(), &one.devices, form.naming),
+        Some(pool) => foreign::word(pool).into_owned(),
+        None => tree::shown(&node.vdev, node.children.len(), &one.devices, form.naming),
     };
     let (width, state) = (form.width.saturating_sub(depth), node.health.name());
     let _ = write!(out, "\t{:depth$}{name:<width$}  {state:<8} {:>5} {:>5} {:>5}", "", 0, 0, 0);
     let is_gone = node.vdev.is_leaf() && node.health == Health::Unavailable;
     match (&node.vdev.path, node.cause) {
         (Some(path), _) if is_gone => {
-            let _ = write!(out, "  was {path}");
+            let _ = write!(out, "  was {}", foreign::bytes(path.as_bytes()));
         }
         (_, Some(cause)) => {
             let _ = write!(out, "  {}", cause.text());
@@ -307,7 +308,7 @@ fn scan_text(out: &mut String, scan: &Scan, form: &Form<'_>) {
 fn rebuild_text(out: &mut String, one: &Opened, id: u64, rebuild: &Rebuild, form: &Form<'_>) {
     let top = one.health.children.iter().find(|top| top.vdev.id == id);
     let name = top.map_or(format!("vdev {id}"), |top| {
-        tree::name(&top.vdev, top.children.len(), &one.devices, form.naming)
+        tree::shown(&top.vdev, top.children.len(), &one.devices, form.naming)
     });
     let date = |at| show::date(at, form.clock);
     let bytes = show::bytes(rebuild.bytes_rebuilt);
@@ -375,7 +376,7 @@ fn expansion(out: &mut String, one: &Opened, form: &Form<'_>) {
     let Some(expansion) = one.state.expansion else { return };
     let top = one.health.children.iter().find(|top| top.vdev.id == expansion.vdev);
     let name = top.map_or(format!("vdev {}", expansion.vdev), |top| {
-        tree::name(&top.vdev, top.children.len(), &one.devices, Naming::default())
+        tree::shown(&top.vdev, top.children.len(), &one.devices, Naming::default())
     });
     let date = |at| show::date(at, form.clock);
     let copied = show::count(expansion.copied);

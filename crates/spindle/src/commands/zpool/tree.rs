@@ -6,6 +6,7 @@
 //!
 //! Source: OpenZFS 2.3, `libzfs_pool.c` (`zpool_vdev_name`).
 
+use crate::foreign;
 use std::collections::BTreeMap;
 use zfs::spa::health::VdevHealth;
 use zfs::spa::space::{Class, other_number};
@@ -79,6 +80,11 @@ pub fn name(vdev: &Vdev, children: usize, devices: &Devices, naming: Naming) -> 
     }
 }
 
+/// The name of a vdev with `children` below it, as it stands in a line.
+pub fn shown(vdev: &Vdev, children: usize, devices: &Devices, naming: Naming) -> String {
+    foreign::word(&name(vdev, children, devices, naming)).into_owned()
+}
+
 fn last_part(vdev: &Vdev, path: &str) -> String {
     let last = path.rsplit('/').next().unwrap_or(path).to_owned();
     // A disk that ZFS divided into partitions itself is known by the disk.
@@ -124,8 +130,8 @@ pub fn width(
     naming: Naming,
 ) -> usize {
     let own = match pool {
-        Some(pool) => pool.len(),
-        None => name(&node.vdev, node.children.len(), devices, naming).len(),
+        Some(pool) => foreign::word(pool).len(),
+        None => shown(&node.vdev, node.children.len(), devices, naming).len(),
     };
     let below = node.children.iter().map(|child| width(child, None, depth + 2, devices, naming));
     below.fold(own + depth, usize::max)

@@ -61,6 +61,7 @@ pub(super) fn wrong(error: &ZfsError) -> InodeError {
             Problem::Absent => InodeError::Gone,
             Problem::NotDirectory => InodeError::NotDirectory,
             Problem::NotLink => InodeError::WrongKind,
+            Problem::Circle | Problem::Elsewhere { .. } => InodeError::Loop,
             _ => InodeError::Damaged,
         },
         ZfsError::Format { .. } => InodeError::Damaged,

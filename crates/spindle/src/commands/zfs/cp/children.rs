@@ -5,10 +5,10 @@
 //! the same name. What is not copied is named: children without `--children`, children without that snapshot, and
 //! volumes. A child that can't be opened (its key is missing) is a failure of its own, and the others are copied.
 
-use super::super::show;
 use super::super::source::{Session, Source};
 use super::copier::Copier;
 use crate::commands::say;
+use crate::foreign;
 use ::zfs::ZfsError;
 use ::zfs::zpl::Node;
 use std::cell::RefCell;
@@ -60,7 +60,7 @@ impl Children {
         for one in &below {
             let path = one.path.as_bytes();
             if !source.path.is_empty() && path == source.path {
-                let shown = show::text(path);
+                let shown = foreign::bytes(path);
                 let (of, name) = (source.of.name(), &one.name);
                 say(&format!(
                     "note: {of}:/{shown} is where {name} belongs: {name}: names its files"

@@ -1,11 +1,12 @@
 //! How a copy goes on and how it went: counters, the bar, what is told at the end.
 
-use super::super::show;
 use super::super::source::Source;
 use super::tree::{DEPTH_MAX, LINKS_MAX, content_bytes};
 use super::{Rules, bytes, files};
 use crate::commands::{Failure, say};
+use crate::foreign;
 use ::host::directory::{self, Directory};
+use ::zfs::zpl::descent::Descent;
 use ::zfs::zpl::{FileSystem, Node};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rt::Rt;
@@ -59,7 +60,7 @@ impl Lack {
     }
 
     fn told(&self, name: &[u8]) -> String {
-        let (name, files, first) = (show::text(name), files(self.files), &self.first);
+        let (name, files, first) = (foreign::bytes(name), files(self.files), &self.first);
         let cause = match self.kind {
             io::ErrorKind::StorageFull => {
                 "; ext4 holds about 4 KiB of attributes of a file, XFS holds more"
@@ -163,7 +164,7 @@ impl Copier {
         }
     }
 
-    /// Counts a device node that only root could make.
+    /// Counts a device node that is not made.
     pub(super) fn left_out(&self) {
         self.nodes.set(self.nodes.get() + 1);
     }
@@ -174,7 +175,7 @@ impl Copier {
             return;
         }
         let name = [source.of.name().as_bytes(), b":/", path].concat();
-        let mut line = show::name(&name, io::stdout().is_terminal());
+        let mut line = foreign::name(&name, io::stdout().is_terminal()).into_owned();
         line.push(b'\n');
         // Who reads the names may go away; the copy goes on.
         let _ = self.bar.suspend(|| io::stdout().lock().write_all(&line));
@@ -202,8 +203,11 @@ impl Copier {
             }
         }
         if self.nodes.get() > 0 {
-            let nodes = self.nodes.get();
-            say(&format!("note: {nodes} device nodes were left out: only root can make them"));
+            let (nodes, why) = match self.root {
+                true => (self.nodes.get(), "as --no-devices says"),
+                false => (self.nodes.get(), "only root can make them"),
+            };
+            say(&format!("note: {nodes} device nodes were left out: {why}"));
         }
         if self.lists.get() > 0 {
             let count = files(self.lists.get());
@@ -244,8 +248,10 @@ async fn count(files: FileSystem, node: Node, bar: ProgressBar) {
             bar.inc_length(content_bytes(node));
         }
     };
+    let top = node.clone();
     let mut waiting = vec![(0, node)];
     while let Some((depth, node)) = waiting.pop() {
+        let mut descent = Descent::new(&top, &node);
         if !node.is_directory() {
             add(&node);
         } else if depth < DEPTH_MAX
@@ -253,6 +259,7 @@ async fn count(files: FileSystem, node: Node, bar: ProgressBar) {
         {
             for name in names {
                 match files.node(name.entry.object).await {
+                    Ok(node) if descent.enter(&node).is_err() => {}
                     Ok(node) if node.is_directory() => waiting.push((depth + 1, node)),
                     Ok(node) => add(&node),
                     Err(_) => {}

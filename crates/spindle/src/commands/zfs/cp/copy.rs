@@ -5,16 +5,21 @@
 //!
 //! **Continuing.** Content is written from front to back, and made durable each [`STEP_BYTES`]. A temporary file that is
 //! longer than a whole number of steps was durable up to there before more was written, whatever ended the
-//! command: a signal or the machine. There it goes on. What is shorter than a step begins anew.
+//! command: a signal or the machine. There it goes on. What is shorter than a step begins anew; so does what somebody else
+//! may have put there ([`Directory::open_own`]): in a directory that others may write nothing is gone on with.
+//!
+//! **The name** is given at the end, and looked at: where others may write the directory it must still lead to what was written.
 //!
 //! **Order of attributes.** Owner, then mode (changing the owner takes setuid away), then extended attributes, times last.
 //! Lists of access come with the extended attributes and may change the mode's group bits, as they should.
 
 use super::super::pieces::{Piece, Pieces};
 use super::super::source::Source;
+use super::OwnNames;
 use super::copier::{Copier, Stop, Trouble};
 use super::lost::Lost;
-use ::host::directory::{self, Directory, EntryKind, FileTimes};
+use super::tree::Walk;
+use ::host::directory::{self, Directory, FileTimes};
 use ::zfs::zpl::Node;
 use ::zfs::zpl::attributes::{Attributes, Moment};
 use std::fs::File;
@@ -27,6 +32,9 @@ const STEP_BYTES: u64 = 64 << 20;
 /// end: a file system keeps no length of what it has not written.
 const DURABLE_BYTES: u64 = 1 << 20;
 
+/// The attribute that gives a program rights of root's, as setuid does.
+const CAPABILITIES: &[u8] = b"security.capability";
+
 /// Times of a file as the host keeps them.
 pub(super) fn times(attributes: &Attributes) -> FileTimes {
     let time = |moment: Moment| (moment.seconds, moment.nanoseconds);
@@ -34,7 +42,7 @@ pub(super) fn times(attributes: &Attributes) -> FileTimes {
 }
 
 /// What a file is, in a name: what is written for it until it is whole begins with it.
-pub(super) fn stem(source: &Source, node: &Node) -> String {
+pub(super) fn stem(source: &Source, node: &Node, taken: &OwnNames) -> String {
     let a = &node.attributes;
     let words = [
         source.of.spa.guid,
@@ -47,7 +55,7 @@ pub(super) fn stem(source: &Source, node: &Node) -> String {
         a.changed.nanoseconds.into(),
     ];
     let hash = told_apart(words.iter().flat_map(|word| word.to_le_bytes()));
-    format!(".spindle-{}-{hash:016x}", node.number())
+    taken.free(&format!(".spindle-{}-{hash:016x}", node.number()))
 }
 
 /// FNV-1a, 64 bits: it tells apart, and guards against nothing.
@@ -60,16 +68,16 @@ impl Copier {
     /// Copies a regular file to a name that is free, or may be replaced.
     pub(super) async fn file(
         &self,
-        source: &Source,
+        walk: &Walk<'_>,
         path: &[u8],
         node: &Node,
-        into: &Directory,
-        name: &[u8],
+        (into, name): (&Directory, &[u8]),
         replace: bool,
     ) -> Result<(), Trouble> {
-        let part = format!("{}.part", stem(source, node)).into_bytes();
+        let (source, stem) = (walk.source, stem(walk.source, node, &walk.taken));
+        let part = format!("{stem}.part").into_bytes();
         let (mut file, from) = begin(into, &part)?;
-        let mut lost = Lost::open(source, node, into, name, from)?;
+        let mut lost = Lost::open(&stem, into, name, from)?;
         // What lies there already was copied before.
         self.progress(lost.good());
         let written = self.content(source, path, node, &mut file, &mut lost).await;
@@ -92,6 +100,12 @@ impl Copier {
         // The mark stands before the name does: without it the zeros would be taken for the file.
         self.stop_if_full(lost.settle())?;
         into.rename(&part, name, self.rules.force || replace)?;
+        if !into.is_private()? {
+            let there = into.look(name)?.map(|there| there.identity);
+            if there != Some(directory::identity(&file)?) {
+                return Err(Trouble::Failed(directory::REPLACED.into()));
+            }
+        }
         if damaged {
             return Err(Trouble::Told);
         }
@@ -171,14 +185,10 @@ impl Copier {
         of: &impl std::os::fd::AsFd,
     ) -> Result<(), Trouble> {
         let a = &node.attributes;
-        let mut permissions = a.permissions;
         if self.root {
             directory::set_owner(of, a.user.id(), a.group.id())?;
-        } else {
-            // A program that runs as its owner must not come to run as another.
-            permissions &= 0o1777;
         }
-        directory::set_permissions(of, permissions)?;
+        directory::set_permissions(of, self.permissions(node))?;
         for (name, value) in self.known_attributes(source, path, node).await {
             if let Err(error) = directory::set_attribute(of, &name, &value) {
                 self.lacks(source, path, &name, &error);
@@ -186,6 +196,16 @@ impl Copier {
         }
         directory::set_times(of, times(a))?;
         Ok(())
+    }
+
+    /// The permissions that a copy gets. Setuid and setgid go with the owner alone: a program that runs as its owner must not
+    /// come to run as another.
+    pub(super) fn permissions(&self, node: &Node) -> u32 {
+        let permissions = node.attributes.permissions;
+        match self.root && !self.rules.no_setuid {
+            true => permissions,
+            false => permissions & 0o1777,
+        }
     }
 
     /// The extended attributes of a file; those that can't be had are told.
@@ -199,7 +219,12 @@ impl Copier {
             self.count_access(&list);
         }
         match source.files.extended_attributes(node).await {
-            Ok(found) => found,
+            Ok(mut found) => {
+                if self.rules.no_setuid {
+                    found.retain(|(name, _)| name != CAPABILITIES);
+                }
+                found
+            }
             Err(error) => {
                 self.complain(&source.about(path, format!("its extended attributes: {error}")));
                 Vec::new()
@@ -219,15 +244,15 @@ impl Copier {
     }
 }
 
-/// Opens the temporary file, and says up to where it is good. What stands there and is no file of its own (a device,
-/// another name of some file) gives way.
+/// Opens the temporary file, and says up to where it is good. What stands there and is not its own (a device,
+/// another name of some file, what another user made) gives way.
 fn begin(into: &Directory, part: &[u8]) -> Result<(File, u64), Trouble> {
-    let Some(entry) = into.look(part)? else { return Ok((into.create(part)?, 0)) };
-    if entry.kind != EntryKind::File || entry.links != 1 {
-        into.remove(part)?;
+    let Some(mut file) = into.open_own(part)? else {
+        if into.look(part)?.is_some() {
+            into.remove(part)?;
+        }
         return Ok((into.create(part)?, 0));
-    }
-    let mut file = into.reopen(part)?;
+    };
     let found = file.metadata()?;
     // A length of whole steps may have been reached before the last of them was durable.
     let good = found.len().saturating_sub(1) / STEP_BYTES * STEP_BYTES;
@@ -239,6 +264,29 @@ fn begin(into: &Directory, part: &[u8]) -> Result<(File, u64), Trouble> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What could break: another user puts the beginning of a file there, or holds it open, and root goes on with it.
+    #[test]
+    fn a_part_that_others_may_write_begins_anew() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = Directory::open(folder.path()).expect("it opens");
+        let part = folder.path().join("part");
+        let chmod = |path: &std::path::Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("set");
+        };
+        for (file, directory_mode) in [(0o666, 0o700), (0o600, 0o777), (0o600, 0o1777)] {
+            chmod(folder.path(), 0o700);
+            let _ = directory.remove(b"part");
+            let theirs = File::create(&part).expect("made");
+            theirs.set_len(2 * STEP_BYTES).expect("grown");
+            chmod(&part, file);
+            chmod(folder.path(), directory_mode);
+            let Ok((ours, 0)) = begin(&directory, b"part") else { panic!("it begins anew") };
+            let (ours, theirs) = (directory::identity(&ours), directory::identity(&theirs));
+            assert_ne!(ours.expect("looked"), theirs.expect("looked"), "{file:o}");
+        }
+    }
 
     /// What was written since the last moment at which all was durable is not trusted.
     #[test]
@@ -252,8 +300,8 @@ mod tests {
             (STEP_BYTES + 1, STEP_BYTES),
             (3 * STEP_BYTES, 2 * STEP_BYTES),
         ] {
-            let part = File::create(folder.path().join("part")).expect("made");
-            part.set_len(len).expect("grown");
+            let _ = directory.remove(b"part");
+            directory.create(b"part").expect("made").set_len(len).expect("grown");
             let Ok((mut file, from)) = begin(&directory, b"part") else { panic!("it begins") };
             assert_eq!((from, file.stream_position().ok()), (good, Some(good)), "{len}");
             assert_eq!(file.metadata().expect("looked at").len(), good);

@@ -6,13 +6,11 @@
 //!
 //! **Order.** A line is written before anything behind the range is, and made durable before that is. So of a copy that
 //! was stopped and goes on in its middle the mark knows what is missing before the middle; those ranges are read again
-//! first. A mark that is longer than [`BYTES_MAX`] is not read: the file is then begun anew.
+//! first. A mark that is longer than [`BYTES_MAX`], or that somebody else may have put there, is not read: the file is then
+//! begun anew.
 
-use super::super::show;
-use super::super::source::Source;
-use super::copy::stem;
+use crate::foreign;
 use ::host::directory::{Directory, EntryKind};
-use ::zfs::zpl::Node;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -35,40 +33,37 @@ pub(super) struct Lost {
     found: Vec<Range>,
 }
 
-fn name_of(source: &Source, node: &Node) -> Vec<u8> {
-    format!("{}.damaged", stem(source, node)).into_bytes()
+fn name_of(stem: &str) -> Vec<u8> {
+    format!("{stem}.damaged").into_bytes()
 }
 
 /// Whether the copy of a file in this directory is known to be damaged.
-pub(super) fn is_marked(source: &Source, node: &Node, into: &Directory) -> io::Result<bool> {
-    let found = into.look(&name_of(source, node))?;
+pub(super) fn is_marked(stem: &str, into: &Directory) -> io::Result<bool> {
+    let found = into.look(&name_of(stem))?;
     Ok(found.is_some_and(|found| found.kind == EntryKind::File))
 }
 
 impl Lost {
     /// What is known to be missing in the copy of a file under this name, of whose content `good` bytes are written.
-    pub(super) fn open(
-        source: &Source,
-        node: &Node,
-        into: &Directory,
-        name: &[u8],
-        good: u64,
-    ) -> io::Result<Lost> {
+    pub(super) fn open(stem: &str, into: &Directory, name: &[u8], good: u64) -> io::Result<Lost> {
         let title =
-            format!("zeros stand for these bytes of {}, from and until\n", show::text(name));
-        Lost::open_mark(into, name_of(source, node), title, good)
+            format!("zeros stand for these bytes of {}, from and until\n", foreign::bytes(name));
+        Lost::open_mark(into, name_of(stem), title, good)
     }
 
     fn open_mark(into: &Directory, mark: Vec<u8>, title: String, good: u64) -> io::Result<Lost> {
         let into = into.again()?;
         let (earlier, found) = (Vec::new(), Vec::new());
         let mut lost = Lost { into, mark, title, file: None, good, earlier, found };
-        let Some(entry) = lost.into.look(&lost.mark)? else { return Ok(lost) };
-        if entry.kind != EntryKind::File || entry.links != 1 {
-            lost.into.remove(&lost.mark)?;
+        let Some(own) = lost.into.open_own(&lost.mark)? else {
+            if lost.into.look(&lost.mark)?.is_some() {
+                // Whose it is, nobody knows what is missing.
+                lost.into.remove(&lost.mark)?;
+                lost.good = 0;
+            }
             return Ok(lost);
-        }
-        let file = lost.file.insert(lost.into.reopen(&lost.mark)?);
+        };
+        let file = lost.file.insert(own);
         let mut text = Vec::new();
         file.take(BYTES_MAX + 1).read_to_end(&mut text)?;
         file.seek(SeekFrom::End(0))?;
@@ -195,6 +190,7 @@ mod tests {
         open(0).remove().expect("removed");
         assert!(!mark.exists());
         // One that is too long is not trusted to be whole.
+        directory.create(b"mark").expect("made");
         std::fs::write(&mark, vec![b'\n'; BYTES_MAX as usize + 1]).expect("written");
         assert_eq!((open(60).good(), open(60).earlier()), (0, vec![]));
     }

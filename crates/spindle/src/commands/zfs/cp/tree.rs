@@ -1,27 +1,30 @@
 //! A tree of files, copied: directories, links, device nodes, and which files are the same.
 //!
 //! Directories are walked depth first, names in the order of their bytes, with a descriptor for each directory of the way
-//! down, so depth is bounded ([`DEPTH_MAX`]). A file with several names is copied under the first that is met; the
+//! down, so depth is bounded ([`DEPTH_MAX`]); what is its own ancestor is not entered ([`Descent`]). A file with several names is copied under the first that is met; the
 //! others become hard links, as long as the first is known ([`LINKS_MAX`]). What is there already is kept,
 //! but a file whose copy had to do without some of its bytes ([`lost`]) is copied anew.
 
-use super::super::show;
 use super::super::source::Source;
 use super::children::{Child, Children};
 use super::copier::{Copier, Stop, Trouble};
-use super::copy::told_apart;
-use super::{MARK, Place, lost, mark};
+use super::copy::{stem, told_apart};
+use super::{Mark, OwnNames, Place, lost};
+use crate::foreign;
 use ::host::directory::{self, Directory, Entry, EntryKind};
 use ::zfs::zpl::attributes::Moment;
+use ::zfs::zpl::descent::Descent;
 use ::zfs::zpl::{Name, Node};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use zfs_format::zpl::directory::FileKind;
 
-/// Directories in directories that are copied: a descriptor each, and a damaged pool may have them in a circle.
+/// Directories in directories that are copied: a descriptor each.
 pub(super) const DEPTH_MAX: usize = 400;
 /// Files with several names whose first name is remembered. Beyond, further names become files of their own.
 pub(super) const LINKS_MAX: usize = 1 << 20;
+/// Names under which a directory is begun. Each that others took is passed over.
+const BEGUN_MAX: u32 = 16;
 /// Bytes of a name in a directory of Linux at the most (`NAME_MAX`); ZFS with the feature `longname` has 1023.
 const NAME_BYTES_MAX: usize = 255;
 /// Units in which file systems keep times: ext4 and XFS, NTFS, some network ones, exFAT, ext3.
@@ -31,10 +34,17 @@ const MOMENT_UNITS_NS: [u32; 5] = [1, 100, 1_000, 10_000_000, 1_000_000_000];
 type Below = Vec<Vec<u8>>;
 
 /// What the walk over one source carries.
-struct Walk<'a> {
-    source: &'a Source,
+pub(super) struct Walk<'a> {
+    pub(super) source: &'a Source,
     top: &'a Directory,
-    links: BTreeMap<u64, Below>,
+    /// The directory where it began.
+    begun: Node,
+    /// The name of the mark in the top directory, where it has one.
+    mark: Option<Vec<u8>>,
+    /// Names in the directory of the pool that it is in.
+    pub(super) taken: OwnNames,
+    /// First names, with the files that they led to.
+    links: BTreeMap<u64, (Below, (u64, u64))>,
     /// Files with several names that were copied anew: their further names give way.
     anew: BTreeSet<u64>,
     children: &'a Children,
@@ -46,11 +56,13 @@ impl<'a> Walk<'a> {
     fn new(
         source: &'a Source,
         top: &'a Directory,
+        begun: &Node,
         children: &'a Children,
         prefix: Vec<u8>,
     ) -> Walk<'a> {
+        let (begun, mark, taken) = (begun.clone(), None, OwnNames::default());
         let (links, anew) = (BTreeMap::new(), BTreeSet::new());
-        Walk { source, top, links, anew, children, prefix }
+        Walk { source, top, begun, mark, taken, links, anew, children, prefix }
     }
 
     /// A path in the source's dataset, from the root of the dataset that was named.
@@ -66,20 +78,37 @@ fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
 
 /// Makes a directory that bears a mark from the first moment that it is seen: without one, the same command would take it
 /// for somebody else's. So it has another name until the mark is whole. What an earlier command left under that name,
-/// before it came to copy anything, is used.
-fn begin(into: &Directory, name: &[u8], mark: &[u8]) -> io::Result<Directory> {
+/// before it came to copy anything, is used; not what somebody else put there.
+fn begin(into: &Directory, name: &[u8], mark: &Mark) -> io::Result<Directory> {
     let hash = told_apart(name.iter().copied());
-    let begun = format!(".spindle-{hash:016x}.begun").into_bytes();
-    if into.look(&begun)?.is_none() {
-        into.make(&begun)?;
+    for n in 0..BEGUN_MAX {
+        let begun = format!(
+            ".spindle-{hash:016x}{}.begun",
+            if n == 0 { String::new() } else { format!("-{n}") }
+        );
+        let begun = begun.into_bytes();
+        let there = into.look(&begun)?;
+        if there.as_ref().is_some_and(|there| there.kind != EntryKind::Directory) {
+            continue;
+        }
+        if there.is_none() {
+            into.make(&begun)?;
+        }
+        let top = into.enter(&begun)?;
+        // What was just made may look like another's where the file system keeps no owners.
+        if !top.is_own()? && (there.is_some() || directory::is_root()) {
+            continue;
+        }
+        if top.look(&mark.name)?.is_some() {
+            top.remove(&mark.name)?;
+        }
+        top.create(&mark.name)?.write_all(&mark.text)?;
+        into.rename(&begun, name, false)?;
+        return Ok(top);
     }
-    let top = into.enter(&begun)?;
-    if top.look(MARK)?.is_some() {
-        top.remove(MARK)?;
-    }
-    top.create(MARK)?.write_all(mark)?;
-    into.rename(&begun, name, false)?;
-    Ok(top)
+    Err(io::Error::other(
+        "somebody else made the directories .spindle-….begun there that it begins with: remove them",
+    ))
 }
 
 impl Copier {
@@ -114,32 +143,34 @@ impl Copier {
     ) -> Result<(), Trouble> {
         let (directory, name, begins) = match place {
             Place::Named { directory, name, begins } => (directory, name, begins),
-            Place::Into(top) => {
+            Place::Into { directory: top, mark } => {
                 self.tops.borrow_mut().push(top.again()?);
-                let mut walk = Walk::new(source, &top, children, Vec::new());
-                self.tree(&mut walk, Vec::new(), source.path.clone(), &node, top.again()?).await?;
-                return self.whole(&top);
+                let mut walk = Walk::new(source, &top, &node, children, Vec::new());
+                walk.mark = mark;
+                return self
+                    .tree(&mut walk, Vec::new(), source.path.clone(), &node, top.again()?)
+                    .await;
             }
         };
         self.tops.borrow_mut().push(directory.again()?);
-        if !begins {
-            let mut walk = Walk::new(source, &directory, children, Vec::new());
+        let Some(mark) = begins else {
+            let mut walk = Walk::new(source, &directory, &node, children, Vec::new());
             return self
                 .one(&mut walk, &mut Vec::new(), &source.path, &node, &directory, &name)
                 .await;
-        }
-        let top = self.stop_if_full(begin(&directory, &name, &mark(source)))?;
-        let mut walk = Walk::new(source, &top, children, Vec::new());
-        self.tree(&mut walk, Vec::new(), source.path.clone(), &node, top.again()?).await?;
-        self.whole(&top)
+        };
+        let top = self.stop_if_full(begin(&directory, &name, &mark))?;
+        let mut walk = Walk::new(source, &top, &node, children, Vec::new());
+        walk.mark = Some(mark.name);
+        self.tree(&mut walk, Vec::new(), source.path.clone(), &node, top.again()?).await
     }
 
-    /// Takes the mark away, and leaves the directory's time as it was.
-    fn whole(&self, top: &Directory) -> Result<(), Trouble> {
-        if self.failed.get() > 0 || top.look(MARK)?.is_none() {
+    /// Takes the mark away, before the directory's times are set.
+    fn whole(&self, top: &Directory, mark: &[u8]) -> Result<(), Trouble> {
+        if self.failed.get() > 0 || top.look(mark)?.is_none() {
             return Ok(());
         }
-        Ok(top.remove(MARK)?)
+        Ok(top.remove(mark)?)
     }
 
     /// Copies what is in a directory, then the directory's attributes.
@@ -160,6 +191,8 @@ impl Copier {
         let names = source.files.names(node).await;
         let mut names = names.map_err(|error| Trouble::Failed(error.to_string()))?;
         names.sort_by(|a, b| a.name.cmp(&b.name));
+        let above = std::mem::replace(&mut walk.taken, OwnNames::of(&names));
+        let mut descent = Descent::new(&walk.begun, node);
         for Name { name, entry, .. } in names {
             let within = join(&path, &name);
             if !directory::plain(&name) {
@@ -167,7 +200,10 @@ impl Copier {
                 continue;
             }
             let done = match source.files.node(entry.object).await {
-                Ok(node) => self.one(walk, &mut below, &within, &node, &into, &name).await,
+                Ok(node) => match descent.enter(&node) {
+                    Ok(()) => self.one(walk, &mut below, &within, &node, &into, &name).await,
+                    Err(error) => Err(Trouble::Failed(error.to_string())),
+                },
                 Err(error) => Err(Trouble::Failed(error.to_string())),
             };
             match done {
@@ -176,6 +212,7 @@ impl Copier {
                 Err(stop @ Trouble::Stop(_)) => return Err(stop),
             }
         }
+        walk.taken = above;
         let here = walk.whole(&path);
         for name in walk.children.unmet_in(&here) {
             let whole = join(&here, &name);
@@ -186,9 +223,11 @@ impl Copier {
                 Err(stop @ Trouble::Stop(_)) => return Err(stop),
             }
         }
-        if below.is_empty() {
+        if below.is_empty()
+            && let Some(mark) = &walk.mark
+        {
             // What was begun is whole but for its own time, which taking the mark away would change.
-            self.whole(&into)?;
+            self.whole(&into, mark)?;
         }
         self.attributes(source, &path, node, &into).await
     }
@@ -203,7 +242,7 @@ impl Copier {
         name: &[u8],
     ) -> Result<(), Trouble> {
         let inside = self.entered(into, name)?;
-        let mut walk = Walk::new(&child.source, &inside, walk.children, prefix);
+        let mut walk = Walk::new(&child.source, &inside, &child.root, walk.children, prefix);
         let into = inside.again()?;
         Box::pin(self.tree(&mut walk, Vec::new(), Vec::new(), &child.root, into)).await
     }
@@ -211,13 +250,17 @@ impl Copier {
     /// A directory of the target, made if it is not there.
     fn entered(&self, into: &Directory, name: &[u8]) -> Result<Directory, Trouble> {
         match into.look(name)? {
-            None => self.stop_if_full(into.make(name))?,
-            Some(entry) if entry.kind == EntryKind::Directory => {}
-            Some(_) => {
-                return Err(Trouble::Failed("there is something else in the target".into()));
+            None => {
+                self.stop_if_full(into.make(name))?;
+                let made = into.enter(name)?;
+                match self.root && !made.is_own()? {
+                    true => Err(Trouble::Failed(directory::REPLACED.into())),
+                    false => Ok(made),
+                }
             }
+            Some(entry) if entry.kind == EntryKind::Directory => Ok(into.enter(name)?),
+            Some(_) => Err(Trouble::Failed("there is something else in the target".into())),
         }
-        Ok(into.enter(name)?)
     }
 
     /// Copies one name, whatever it is.
@@ -237,7 +280,7 @@ impl Copier {
                  one: spindle zfs cp{} '{}' SHORTER-NAME",
                 name.len(),
                 if node.is_directory() { " -r" } else { "" },
-                show::text(&shown)
+                foreign::bytes(&shown)
             );
             return Err(Trouble::Failed(text));
         }
@@ -266,7 +309,7 @@ impl Copier {
             }
             Some(entry)
                 if self.is_same(walk.source, node, into, name, &entry).await
-                    && !lost::is_marked(walk.source, node, into)? =>
+                    && !lost::is_marked(&stem(walk.source, node, &walk.taken), into)? =>
             {
                 self.kept.set(self.kept.get() + 1);
                 self.progress(content_bytes(node));
@@ -275,7 +318,7 @@ impl Copier {
                 let text = "another file is there in the target; --force replaces it";
                 return Err(Trouble::Failed(text.into()));
             }
-            _ if is_device(node) && !self.root => {
+            _ if is_device(node) && (!self.root || self.rules.no_devices) => {
                 self.left_out();
                 return Ok(());
             }
@@ -285,7 +328,7 @@ impl Copier {
                     if links && found.is_some() && walk.anew.len() < LINKS_MAX {
                         walk.anew.insert(node.number());
                     }
-                    self.file(walk.source, path, node, into, name, found.is_some()).await?;
+                    self.file(walk, path, node, (into, name), found.is_some()).await?;
                 } else {
                     if found.is_some() {
                         into.remove(name)?;
@@ -298,7 +341,9 @@ impl Copier {
         if links && walk.links.len() < LINKS_MAX {
             let mut known = below.clone();
             known.push(name.to_vec());
-            walk.links.insert(node.number(), known);
+            if let Some(there) = into.look(name)? {
+                walk.links.insert(node.number(), (known, there.identity));
+            }
         }
         Ok(())
     }
@@ -312,18 +357,18 @@ impl Copier {
         (into, name): (&Directory, &[u8]),
         there: Option<Entry>,
     ) -> Result<bool, Trouble> {
-        let Some((file, way)) = walk.links.get(&node.number()).and_then(|known| known.split_last())
-        else {
-            return Ok(false);
-        };
+        let Some((known, identity)) = walk.links.get(&node.number()) else { return Ok(false) };
+        let Some((file, way)) = known.split_last() else { return Ok(false) };
         let mut first = walk.top.again()?;
         for part in way {
             first = first.enter(part)?;
         }
-        let of = first.look(file)?;
-        if let (Some(there), Some(of)) = (&there, &of)
-            && there.identity == of.identity
-        {
+        let is_it = |found: Option<Entry>| found.is_some_and(|found| found.identity == *identity);
+        // Somebody else took the name: what was copied is copied once more.
+        if !is_it(first.look(file)?) {
+            return Ok(false);
+        }
+        if there.as_ref().is_some_and(|there| there.identity == *identity) {
             self.kept.set(self.kept.get() + 1);
             return Ok(true);
         }
@@ -337,6 +382,9 @@ impl Copier {
         }
         self.names(walk.source, path);
         self.stop_if_full(into.hard_link(&first, file, name))?;
+        if !is_it(into.look(name)?) {
+            return Err(Trouble::Failed(directory::REPLACED.into()));
+        }
         self.copied.set(self.copied.get() + 1);
         Ok(true)
     }
@@ -382,19 +430,19 @@ impl Copier {
         } else {
             self.stop_if_full(into.make_node(name, kind_of(a.kind), a.device_numbers()))?;
         }
+        let made = into.made(name, kind_of(a.kind))?;
         if self.root {
-            into.set_owner(name, a.user.id(), a.group.id())?;
+            made.set_owner(a.user.id(), a.group.id())?;
         }
         if a.kind != FileKind::SymbolicLink {
-            let permissions = if self.root { a.permissions } else { a.permissions & 0o1777 };
-            into.set_permissions(name, permissions)?;
+            made.set_permissions(self.permissions(node))?;
         }
         for (attribute, value) in self.known_attributes(source, path, node).await {
-            if let Err(error) = into.set_attribute(name, &attribute, &value) {
+            if let Err(error) = made.set_attribute(&attribute, &value) {
                 self.lacks(source, path, &attribute, &error);
             }
         }
-        into.set_times(name, super::copy::times(a))?;
+        made.set_times(super::copy::times(a))?;
         Ok(())
     }
 }
@@ -447,7 +495,10 @@ mod tests {
             let entries = std::fs::read_dir(folder.path()).expect("it is listed");
             entries.map(|entry| entry.expect("an entry").path()).collect::<Vec<_>>()
         };
-        begin(&directory, b"out", b"what it is").expect("it begins");
+        let mark_of =
+            |text: &[u8]| Mark { name: b".spindle-unfinished".to_vec(), text: text.to_vec() };
+        let ours = mark_of(b"what it is");
+        begin(&directory, b"out", &ours).expect("it begins");
         let [out] = names().try_into().expect("there is one");
         let mark = out.join(".spindle-unfinished");
         assert_eq!(std::fs::read(&mark).expect("a mark"), b"what it is");
@@ -461,12 +512,34 @@ mod tests {
                 std::fs::write(folder.path().join(&begun).join(".spindle-unfinished"), left)
                     .expect("written");
             }
-            begin(&directory, b"out", b"what it is").expect("it begins");
+            begin(&directory, b"out", &ours).expect("it begins");
             assert_eq!(names().as_slice(), std::slice::from_ref(&out));
             assert_eq!(std::fs::read(&mark).expect("a mark"), b"what it is");
         }
         // Somebody else's directory is not taken.
-        assert!(begin(&directory, b"out", b"other").is_err());
+        assert!(begin(&directory, b"out", &mark_of(b"other")).is_err());
         assert_eq!(std::fs::read(&mark).expect("a mark"), b"what it is");
+    }
+
+    /// What could break: another user made the directory beforehand that a copy begins with, and owns all that comes into it.
+    #[test]
+    fn a_copy_is_not_begun_in_what_somebody_else_made() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = Directory::open(folder.path()).expect("it opens");
+        let hash = told_apart(b"out".iter().copied());
+        let theirs = folder.path().join(format!(".spindle-{hash:016x}.begun"));
+        std::fs::create_dir(&theirs).expect("made");
+        std::fs::set_permissions(&theirs, std::fs::Permissions::from_mode(0o777)).expect("set");
+        let mark = Mark { name: b"mark".to_vec(), text: b"text".to_vec() };
+        begin(&directory, b"out", &mark).expect("it begins");
+        let inode = |path: &std::path::Path| std::fs::metadata(path).expect("it is there").ino();
+        assert_ne!(inode(&theirs), inode(&folder.path().join("out")));
+        assert_eq!(std::fs::read_dir(&theirs).expect("listed").count(), 0);
+        // A link that leads elsewhere is no directory.
+        std::fs::remove_dir(&theirs).expect("removed");
+        std::os::unix::fs::symlink(folder.path().join("out"), &theirs).expect("linked");
+        begin(&directory, b"out2", &mark).expect("it begins");
+        assert!(folder.path().join("out2/mark").is_file());
     }
 }
