@@ -13,8 +13,8 @@
 
 use super::value::pair_memory_bytes;
 use super::{DEPTH_MAX, LIST_BYTES, NAME, NvList, PAIR_BYTES, Text, VERSION, Value};
-use crate::error::{FormatError, Problem};
 use crate::wire::{Reader, Wire, Writer};
+use stdx::bytes::{FormatError, Problem};
 
 /// Reads a list and all that is in it.
 pub(super) fn read(from: &mut Reader<'_>) -> Result<NvList, FormatError> {

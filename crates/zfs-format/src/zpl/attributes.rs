@@ -13,9 +13,9 @@
 //!
 //! Source: OpenZFS, `sa_impl.h`, `sa.c`, `zfs_sa.c`.
 
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Writer};
 use std::collections::BTreeMap;
+use stdx::bytes::{FormatError, Problem};
 
 /// The first word.
 pub const MAGIC: u32 = 0x002f_505a;

@@ -3,7 +3,6 @@
 mod damage;
 mod fixtures;
 mod garbage;
-mod images;
 mod made;
 mod oracle;
 mod rig;

@@ -1,7 +1,7 @@
 //! What the tests stand on: an executor without time, and a pool opened from the labels of its devices.
 
-use crate::images::Image;
 use crate::walk;
+use ::fixtures::Vdev as Image;
 use rt::reactor::{ComputePlan, Job, Parked, Reactor, Unpark, Work};
 use rt::{DeviceRef, Rt, Runtime};
 use std::collections::BTreeMap;
