@@ -1,8 +1,8 @@
-//! From a block pointer to the block: holes, embedded data, copies, gangs; checked, decrypted, decompressed.
+//! From a block pointer to the block: holes, embedded data, copies, gangs; checked, and made what was written.
 //!
 //! **Order.** The pointer is checked before it is followed. A hole and embedded data need no device. Else the
 //! copies are tried in turn, those first whose vdevs are less busy, and the vdev checks what it gives (`vdev`).
-//! What is right by its checksum is decrypted and decompressed; an error there is the same in every copy, so it
+//! What is right by its checksum is decrypted and decompressed ([`transform`]); an error there is the same in every copy, so it
 //! ends the reading.
 //!
 //! **Gangs.** Where the pool had no room for a block in one piece, the pointer's places hold a header that lists up
@@ -16,20 +16,17 @@
 //! Source: OpenZFS, `zio.c`.
 
 use crate::block::{BlockError, BlockErrorKind, BlockFuture, BlockRequest, ReadBlocks};
-use crate::crypt::{self, DatasetKey};
-use crate::expected::{Expected, Salt};
+use crate::expected::Expected;
+use crate::transform::{self, Salt};
 use crate::vdev::{ReadAt, Tree};
-use codec::compress::Form;
 use futures_util::future::join_all;
-use rt::{Buf, BufMut, Priority, Rt, SgList, Work, WorkKind};
+use rt::{Buf, Priority, Rt, SgList, Work, WorkKind};
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
 use stdx::ByteCount;
-use zfs_format::block_pointer::{BlockPointer, Dva, Kind, Protection};
-use zfs_format::compression::Compression;
+use zfs_format::block_pointer::{BlockPointer, Dva, Kind};
 use zfs_format::gang::{self, GangHeader};
-use zfs_format::object_type::ObjectType;
 use zfs_format::{FormatError, Problem, Record};
 
 /// Headers above each other that a gang may have. With three pieces each, fewer than this make the largest block of
@@ -103,41 +100,7 @@ impl Shared {
         if request.raw {
             return Ok(stored);
         }
-        let is_objset = pointer.object_type() == ObjectType::OBJSET;
-        let stored = match (pointer.protection(), &request.key) {
-            (Protection::None | Protection::IndirectMac, _) => stored,
-            (Protection::Encrypted, None) => return Err(BlockErrorKind::NoKey),
-            // It is in the clear, and its checksum was right.
-            (Protection::Authenticated, None) => stored,
-            // What is authenticated of an objset are its fields.
-            (Protection::Authenticated, Some(_)) if is_objset => stored,
-            (_, Some(key)) => self.opened(key, pointer, stored).await?,
-        };
-        let block = self.decompressed(pointer, stored).await?;
-        match (pointer.protection(), &request.key) {
-            (Protection::Authenticated, Some(key)) if is_objset => {
-                self.opened(key, pointer, block).await
-            }
-            (Protection::IndirectMac, _) => {
-                crypt::check_indirect(pointer, block.bytes())?;
-                Ok(block)
-            }
-            _ => Ok(block),
-        }
-    }
-
-    /// Authenticates what is stored, and decrypts it.
-    async fn opened(
-        &self,
-        key: &DatasetKey,
-        pointer: &BlockPointer,
-        stored: Buf,
-    ) -> Result<Buf, BlockErrorKind> {
-        let (key, pointer) = (key.block_key(pointer), *pointer);
-        let work = Work::new(WorkKind::Decrypt, ByteCount(stored.len() as u64));
-        let mut block = stored.try_into_mut().unwrap_or_else(|buf| BufMut::copy_of(buf.bytes()));
-        let job = move || key.open(&pointer, &mut block).map(|()| block.freeze());
-        self.rt.compute(work, job).await
+        transform::logical(&self.rt, pointer, request.key.as_deref(), stored).await
     }
 
     /// The bytes as they are stored, of the physical size.
@@ -211,39 +174,6 @@ impl Shared {
             }
         }
         Err(failure.unwrap_or_else(|| no_place(pointer)))
-    }
-
-    async fn decompressed(
-        &self,
-        pointer: &BlockPointer,
-        stored: Buf,
-    ) -> Result<Buf, BlockErrorKind> {
-        let size = pointer.logical_size() as usize;
-        let compression = pointer.compression();
-        let name = compression.map_or("none that is known", Compression::name);
-        let form = match compression {
-            Some(Compression::Off) if stored.len() == size => return Ok(stored),
-            Some(Compression::Off) if stored.len() > size => return Ok(stored.slice(0..size)),
-            Some(Compression::Off) => return Err(BlockErrorKind::Decompress(name)),
-            Some(Compression::Lzjb) => Form::Lzjb,
-            Some(Compression::Gzip(level)) => Form::Gzip(level.into()),
-            Some(Compression::Zle) => Form::Zle,
-            Some(Compression::Lz4) => Form::Lz4,
-            // The level matters for writing only.
-            Some(Compression::Zstd) => Form::Zstd(1),
-            Some(Compression::Inherit | Compression::On | Compression::Empty) | None => {
-                return Err(BlockErrorKind::Unsupported("its compression"));
-            }
-        };
-        let work = Work::new(WorkKind::Decompress, ByteCount(size as u64));
-        // Both buffers are of this thread's pool, and go back to it: the job gives back what it took.
-        let mut block = BufMut::for_overwrite(size);
-        let job = move || {
-            let is_right = form.decompress(stored.bytes(), &mut block).is_ok();
-            (is_right, block, stored)
-        };
-        let (is_right, block, _stored) = self.rt.compute(work, job).await;
-        is_right.then(|| block.freeze()).ok_or(BlockErrorKind::Decompress(name))
     }
 }
 
