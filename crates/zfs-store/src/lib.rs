@@ -4,11 +4,12 @@
 //! errors show.
 //!
 //! From the top: [`arc`] keeps blocks; [`store`] follows a pointer and checks ([`expected`]); [`transform`] decrypts
-//! ([`crypt`]) and decompresses, and the reverse; [`vdev`] makes the bytes of a place from the devices; [`label`] finds out which devices belong to
+//! ([`crypt`]) and decompresses, and the reverse; [`vdev`] makes the bytes of a place from the devices; [`alloc`] holds what space is taken; [`label`] finds out which devices belong to
 //! which pool. What asks and what is asked meet in [`block`].
 
 #![forbid(unsafe_code)]
 
+pub mod alloc;
 pub mod arc;
 pub mod block;
 pub mod crypt;
@@ -27,4 +28,6 @@ pub use expected::Expected;
 pub use scrub::Verified;
 pub use store::Store;
 pub use transform::Salt;
-pub use vdev::{Errors, ReadAt, Tree, TreeError, VdevHealth, VdevReport};
+pub use vdev::{
+    Errors, IoClass, ReadAt, Tree, TreeError, VdevHealth, VdevReport, WriteAt, WriteError,
+};

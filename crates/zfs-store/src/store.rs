@@ -18,9 +18,9 @@
 use crate::block::{BlockError, BlockErrorKind, BlockFuture, BlockRequest, ReadBlocks};
 use crate::expected::Expected;
 use crate::transform::{self, Salt};
-use crate::vdev::{ReadAt, Tree};
+use crate::vdev::{IoClass, ReadAt, Tree};
 use futures_util::future::join_all;
-use rt::{Buf, Priority, Rt, SgList, Work, WorkKind};
+use rt::{Buf, Rt, SgList, Work, WorkKind};
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -95,7 +95,10 @@ impl Shared {
                 let data = pointer.embedded_data().expect("an embedded pointer has data");
                 Buf::copy_of(&data)
             }
-            Kind::Block | Kind::Gang => self.stored(pointer, request.priority, 0).await?,
+            Kind::Block | Kind::Gang => {
+                let class = IoClass::of_read(request.priority, request.prefetch);
+                self.stored(pointer, class, 0).await?
+            }
         };
         if request.raw {
             return Ok(stored);
@@ -104,22 +107,17 @@ impl Shared {
     }
 
     /// The bytes as they are stored, of the physical size.
-    fn stored<'a>(
-        &'a self,
-        pointer: &'a BlockPointer,
-        priority: Priority,
-        depth: usize,
-    ) -> Stored<'a> {
+    fn stored<'a>(&'a self, pointer: &'a BlockPointer, class: IoClass, depth: usize) -> Stored<'a> {
         Box::pin(async move {
             let expected = Expected::of(pointer, self.salt.get())?;
             if pointer.kind() != Kind::Gang {
-                return self.copies(pointer, pointer.physical_size(), expected, priority).await;
+                return self.copies(pointer, pointer.physical_size(), expected, class).await;
             }
             if depth >= GANG_DEPTH_MAX {
                 return Err(bad_gang("depth", depth as u64));
             }
             let header = Expected::GangHeader(*pointer);
-            let header = self.copies(pointer, gang::BYTES as u64, header, priority).await?;
+            let header = self.copies(pointer, gang::BYTES as u64, header, class).await?;
             let header = GangHeader::decode(header.bytes(), pointer)?;
             let pieces: Vec<BlockPointer> =
                 header.pieces.into_iter().filter(|piece| !piece.is_hole()).collect();
@@ -133,7 +131,7 @@ impl Shared {
                     return Err(bad_gang("piece", piece.physical_size()));
                 }
             }
-            let read = pieces.iter().map(|piece| self.stored(piece, priority, depth + 1));
+            let read = pieces.iter().map(|piece| self.stored(piece, class, depth + 1));
             let mut block = SgList::new();
             for piece in join_all(read).await {
                 block.push(piece?);
@@ -158,7 +156,7 @@ impl Shared {
         pointer: &BlockPointer,
         size: u64,
         expected: Expected,
-        priority: Priority,
+        class: IoClass,
     ) -> Result<Buf, BlockErrorKind> {
         let mut places: Vec<Dva> = pointer.dvas().collect();
         if places.len() > 1 {
@@ -167,7 +165,7 @@ impl Shared {
         let birth = pointer.physical_birth();
         let mut failure = None;
         for dva in places {
-            let read = ReadAt { dva, size, birth, expected: expected.clone(), priority };
+            let read = ReadAt { dva, size, birth, expected: expected.clone(), class };
             match self.tree.read(&read).await {
                 Ok(bytes) => return Ok(bytes),
                 Err(kind) => failure = Some(worse(failure, kind)),

@@ -75,7 +75,7 @@ impl Copies {
         let (fresh, stale) = self.candidates(offset, ask.birth);
         let mut failure = Failure::Missing;
         for leaf in fresh.into_iter().chain(stale) {
-            match leaf.read(on_device(offset), size, ask.priority).await {
+            match leaf.read(on_device(offset), size, ask.class).await {
                 Ok(bytes) if ask.holds(&bytes).await => return Ok(bytes),
                 Ok(_) => {
                     ask.blame(&leaf);
@@ -98,9 +98,9 @@ impl Copies {
         let mut failure = None;
         for leaf in if part.stale { old } else { fresh } {
             let result = if part.joined {
-                leaf.read_uncounted(part.at, part.len, ask.priority).await
+                leaf.read_uncounted(part.at, part.len, ask.class).await
             } else {
-                leaf.read(part.at, part.len, ask.priority).await
+                leaf.read(part.at, part.len, ask.class).await
             };
             match result {
                 Ok(bytes) => return Ok((bytes, leaf)),

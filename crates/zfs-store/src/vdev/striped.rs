@@ -508,7 +508,7 @@ fn assemble(map: &Map, pieces: &Pieces, block: &mut [u8]) {
 }
 
 /// The parities, so many, of a row's data columns; each is `len` bytes, as long as the longest column.
-fn parities_of(data: &[&[u8]], count: usize, len: usize) -> Vec<BufMut> {
+pub(super) fn parities_of(data: &[&[u8]], count: usize, len: usize) -> Vec<BufMut> {
     // The last column's coefficient is 1.
     let reversed: Vec<&[u8]> = data.iter().rev().copied().collect();
     let mut made: Vec<BufMut> = (0..count).map(|_| BufMut::for_overwrite(len)).collect();

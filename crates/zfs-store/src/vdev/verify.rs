@@ -62,12 +62,13 @@ impl Tree {
             let end = (at + part.len as usize).min(block.len());
             let right = block.slice(at.min(end)..end);
             at = end;
-            let Some(Node::Copies(copies)) = self.tops.get(&part.vdev).map(|top| &top.node) else {
+            let top = self.top(part.vdev);
+            let Some(Node::Copies(copies)) = top.as_deref().map(|top| &top.node) else {
                 continue;
             };
             let (fresh, _) = copies.candidates(part.offset, ask.birth);
             for leaf in fresh {
-                let read = leaf.read(on_device(part.offset), part.len as usize, ask.priority).await;
+                let read = leaf.read(on_device(part.offset), part.len as usize, ask.class).await;
                 if read.is_ok_and(|bytes| bytes.slice(0..right.len().min(bytes.len())) != right) {
                     ask.blame(&leaf);
                 }
@@ -87,7 +88,7 @@ impl Tree {
         offset: u64,
         len: u64,
     ) -> Result<Vec<(u32, u64, u64)>, BlockErrorKind> {
-        match self.tops.get(&vdev).map(|top| &top.node) {
+        match self.top(vdev).as_deref().map(|top| &top.node) {
             Some(Node::Indirect(mapping)) => {
                 let mapping = mapping.borrow().clone();
                 let mapping = mapping.ok_or(BlockErrorKind::Missing(vdev))?;
@@ -138,7 +139,7 @@ impl Copies {
     async fn verify(&self, offset: u64, size: usize, ask: &Ask<'_>) -> Result<Buf, Failure> {
         let (fresh, stale) = self.candidates(offset, ask.birth);
         let at = on_device(offset);
-        let read = join_all(fresh.iter().map(|leaf| leaf.read(at, size, ask.priority))).await;
+        let read = join_all(fresh.iter().map(|leaf| leaf.read(at, size, ask.class))).await;
         let (mut good, mut failure): (Option<Buf>, _) = (None, Failure::Missing);
         for (leaf, bytes) in fresh.iter().zip(read) {
             match bytes {
@@ -156,7 +157,7 @@ impl Copies {
             if good.is_some() {
                 break;
             }
-            match leaf.read(at, size, ask.priority).await {
+            match leaf.read(at, size, ask.class).await {
                 Ok(bytes) if ask.holds(&bytes).await => good = Some(bytes),
                 Ok(_) => failure = Failure::Checksum,
                 Err(kind) => failure = failure.or(Failure::Io(kind)),

@@ -7,3 +7,4 @@ mod made;
 mod oracle;
 mod rig;
 mod walk;
+mod written;

@@ -100,7 +100,7 @@ impl Pool {
             for (guid, txg) in &stale {
                 // Disks of one transaction group may have been written one after another.
                 if *txg < newest_txg {
-                    tree.set_missing(*guid, std::iter::once(*txg..u64::MAX).collect());
+                    tree.set_dtl(*guid, std::iter::once(*txg..u64::MAX).collect());
                 }
             }
             Store::new(rt, Rc::new(tree))
