@@ -66,8 +66,8 @@ pub enum Problem {
     Range {
         /// What is there.
         found: u64,
-        /// The least that may be.
-        least: u64,
+        /// The least that may be; short, so that results stay small.
+        least: u32,
         /// The most that may be.
         most: u64,
     },
@@ -348,12 +348,27 @@ impl<'a> Reader<'a> {
         &self,
         field: &'static str,
         at: usize,
-        range: std::ops::RangeInclusive<u64>,
+        least: u32,
+        most: u64,
     ) -> Result<T, FormatError> {
         let value: T = self.get_at(field, at)?;
-        let (found, least, most) = (value.into(), *range.start(), *range.end());
-        if range.contains(&found) {
-            return Ok(value);
+        self.within(field, at, value.into(), least, most).map(|()| value)
+    }
+
+    /// Refuses a number of the field at a place that does not lie in a range.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn within(
+        &self,
+        field: &'static str,
+        at: usize,
+        found: u64,
+        least: u32,
+        most: u64,
+    ) -> Result<(), FormatError> {
+        if (u64::from(least)..=most).contains(&found) {
+            return Ok(());
         }
         Err(self.wrong_at(field, at, Problem::Range { found, least, most }))
     }
@@ -513,15 +528,20 @@ mod tests {
         assert!(from.get_at::<u8>("far", usize::MAX).is_err() && from.seek("far", 13).is_err());
         assert!(from.slice("far", usize::MAX, 2).is_err());
         let there = Reader::little("thing", &bytes).lying_at(4096);
-        let range = there.within_at::<u16>("count", 2, 1..=9).expect_err("it is not");
+        let range = there.within_at::<u16>("count", 2, 1, 9).expect_err("it is not");
         let text = "thing: count at byte 4098: 1027 is not within 1 to 9";
         assert_eq!(range.to_string(), text);
-        assert_eq!(there.within_at::<u16>("count", 2, 1..=2000), Ok(1027));
+        assert_eq!(there.within_at::<u16>("count", 2, 1, 2000), Ok(1027));
         assert_eq!(there.magic_at("magic", 4, &[5, 6]), Ok(()));
         let other = there.magic_at("magic", 4, &[5, 7]).expect_err("it is another");
         assert!(other.is_absence() && other.problem == Problem::Magic(0x0605));
         let unsound = there.require(false, "count").expect_err("it is not sound").to_string();
         assert!(unsound.starts_with("thing: count at byte 4096: it can't be right"), "{unsound}");
+    }
+
+    #[test]
+    fn an_error_is_small_enough_to_be_a_part_of_others() {
+        assert!(size_of::<FormatError>() <= 64, "{}", size_of::<FormatError>());
     }
 
     #[test]

@@ -393,9 +393,11 @@ fn loaded(
             *kept = Some(stored);
             match done {
                 Ok(()) => into.freeze(),
-                Err(bad) => {
+                Err(_) => {
                     *place = Some(into);
-                    return Err(BlockErrorKind::Decompress(bad.form));
+                    let name =
+                        pointer.compression().map_or("none that is known", Compression::name);
+                    return Err(BlockErrorKind::Decompress(name));
                 }
             }
         }

@@ -79,7 +79,7 @@ fn pairs(from: &mut Reader<'_>, depth: usize) -> Result<Vec<(Text, Value)>, Form
 }
 
 fn text(from: &mut Reader<'_>) -> Result<Text, FormatError> {
-    let mut rest = from.clone();
+    let mut rest = *from;
     let bytes = rest.take("value", from.left())?;
     let len = bytes.iter().position(|byte| *byte == 0);
     let len = len.ok_or_else(|| from.wrong("value", Problem::Text))?;

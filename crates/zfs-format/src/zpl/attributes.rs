@@ -170,7 +170,7 @@ impl SystemAttributes {
         let numbers = layouts.layouts.get(&layout);
         let numbers =
             numbers.ok_or_else(|| from.wrong_at("layout", 4, Problem::Value(layout.into())))?;
-        let mut lengths = from.clone();
+        let mut lengths = from;
         from.seek("header", header_bytes)?;
         let mut values = Vec::with_capacity(numbers.len());
         for number in numbers {

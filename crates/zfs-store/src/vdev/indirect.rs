@@ -214,11 +214,11 @@ impl Tree {
     async fn versions(&self, part: &Part, ask: &Ask<'_>) -> Vec<(Buf, Vec<Rc<Leaf>>)> {
         let mut versions: Vec<(Buf, Vec<Rc<Leaf>>)> = Vec::new();
         let top = self.top(part.vdev);
-        let Some(Node::Copies(copies)) = top.as_deref().map(|top| &top.node) else {
+        let Some(Node::Mirror(mirror)) = top.as_deref().map(|top| &top.node) else {
             let bytes = self.read_part(part, ask).await;
             return bytes.into_iter().map(|bytes| (bytes, Vec::new())).collect();
         };
-        let (fresh, stale) = copies.candidates(part.offset, ask.birth);
+        let (fresh, stale) = mirror.candidates(part.offset, ask.birth);
         for leaf in fresh.into_iter().chain(stale) {
             let at = on_device(part.offset);
             let Ok(bytes) = leaf.read(at, part.len as usize, ask.class).await else { continue };

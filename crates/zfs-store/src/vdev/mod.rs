@@ -1,8 +1,8 @@
 //! Vdevs: from a place in the pool to bytes on devices.
 //!
 //! ```text
-//!   Tree ── top-level vdev ─┬─ Copies: disk, file, mirror          one leaf, or several with the same bytes
-//!    (by number)            ├─ Raidz, Draid                        children with data and parity; each is Copies
+//!   Tree ── top-level vdev ─┬─ Mirror: disk, file, mirror          one leaf, or several with the same bytes
+//!    (by number)            ├─ Raidz, Draid                        children with data and parity; each is a Mirror
 //!                           ├─ sides                               a mirror of such as these, in tests of OpenZFS
 //!                           ├─ indirect                            removed: its blocks lie on other top-levels
 //!                           └─ none                                a hole, or a top-level that nobody described
@@ -26,10 +26,10 @@
 //!
 //! Source: OpenZFS, `vdev.c` and a file for each kind.
 
-pub(crate) mod copies;
 pub mod draid;
 pub(crate) mod indirect;
 pub(crate) mod leaf;
+pub(crate) mod mirror;
 pub(crate) mod queue;
 pub mod raidz;
 pub mod report;
@@ -44,11 +44,11 @@ pub use write::{WriteAt, WriteError};
 
 use crate::block::BlockErrorKind;
 use crate::expected::Expected;
-use copies::Copies;
 use draid::spare::{Family, SpareSpace};
 use draid::{Draid, Layout};
 use indirect::Indirect;
 use leaf::{Dtl, Leaf};
+use mirror::Mirror;
 use raidz::Raidz;
 use raidz::map::OFFSET_MAX;
 use rt::{Buf, DeviceRef, IoErrorKind, Rt, Work, WorkKind};
@@ -146,7 +146,7 @@ struct Top {
 }
 
 enum Node {
-    Copies(Copies),
+    Mirror(Mirror),
     Raidz(Raidz),
     Draid(Draid),
     /// A mirror whose sides are more than leaves: nobody makes them but OpenZFS's `ztest`.
@@ -472,7 +472,7 @@ impl Node {
     /// Reads a block; nothing where none can begin there.
     async fn read(&self, offset: u64, size: usize, ask: &Ask<'_>) -> Option<Result<Buf, Failure>> {
         match self {
-            Node::Copies(copies) => Some(copies.read(offset, size, ask).await),
+            Node::Mirror(mirror) => Some(mirror.read(offset, size, ask).await),
             Node::Raidz(raidz) => Some(raidz.read(offset, size, ask).await),
             Node::Draid(draid) => draid.read(offset, size, ask).await,
             Node::Sides(sides) => {
@@ -492,7 +492,7 @@ impl Node {
     /// Requests under way on what would be asked.
     fn load(&self) -> usize {
         match self {
-            Node::Copies(copies) => copies.load(),
+            Node::Mirror(mirror) => mirror.load(),
             Node::Raidz(raidz) => raidz.striped.load(),
             Node::Draid(draid) => draid.striped.load(),
             Node::Sides(sides) => sides.first().map_or(0, Node::load),
@@ -560,7 +560,7 @@ impl Builder<'_> {
             }
             VdevKind::Indirect(_) => Node::Indirect(RefCell::default()),
             VdevKind::Hole | VdevKind::Missing => Node::Nothing,
-            _ => Node::Copies(self.copies(config)?),
+            _ => Node::Mirror(self.mirror(config)?),
         })
     }
 
@@ -577,19 +577,19 @@ impl Builder<'_> {
         if children <= parity || children > CHILDREN_MAX {
             return Err(TreeError::Children { id: self.id, children });
         }
-        let children = config.children.iter().map(|child| self.copies(child));
+        let children = config.children.iter().map(|child| self.mirror(child));
         Ok(Striped { children: Rc::new(children.collect::<Result<_, _>>()?), parity })
     }
 
     /// A leaf, or whatever holds the same bytes on several.
-    fn copies(&mut self, config: &Vdev) -> Result<Copies, TreeError> {
-        let mut copies = Copies::default();
-        self.collect(config, &mut copies)?;
-        Ok(copies)
+    fn mirror(&mut self, config: &Vdev) -> Result<Mirror, TreeError> {
+        let mut mirror = Mirror::default();
+        self.collect(config, &mut mirror)?;
+        Ok(mirror)
     }
 
     /// Depth is bounded by the list from which the description came.
-    fn collect(&mut self, config: &Vdev, into: &mut Copies) -> Result<(), TreeError> {
+    fn collect(&mut self, config: &Vdev, into: &mut Mirror) -> Result<(), TreeError> {
         match &config.kind {
             VdevKind::Disk | VdevKind::File | VdevKind::Log => {
                 let leaf = self.known.get(&config.guid).cloned().unwrap_or_else(|| {

@@ -6,9 +6,9 @@
 //!
 //! A block without a checksum is compared with itself only: parity with data, in raidz.
 
-use super::copies::Copies;
 use super::indirect::Indirect;
 use super::leaf::on_device;
+use super::mirror::Mirror;
 use super::striped::Suspects;
 use super::{Ask, Failure, Node, ReadAt, Tree};
 use crate::block::BlockErrorKind;
@@ -63,10 +63,10 @@ impl Tree {
             let right = block.slice(at.min(end)..end);
             at = end;
             let top = self.top(part.vdev);
-            let Some(Node::Copies(copies)) = top.as_deref().map(|top| &top.node) else {
+            let Some(Node::Mirror(mirror)) = top.as_deref().map(|top| &top.node) else {
                 continue;
             };
-            let (fresh, _) = copies.candidates(part.offset, ask.birth);
+            let (fresh, _) = mirror.candidates(part.offset, ask.birth);
             for leaf in fresh {
                 let read = leaf.read(on_device(part.offset), part.len as usize, ask.class).await;
                 if read.is_ok_and(|bytes| bytes.slice(0..right.len().min(bytes.len())) != right) {
@@ -110,7 +110,7 @@ impl Node {
         ask: &Ask<'_>,
     ) -> Option<Result<SgList, Failure>> {
         match self {
-            Node::Copies(copies) => Some(copies.verify(offset, size, ask).await.map(SgList::from)),
+            Node::Mirror(mirror) => Some(mirror.verify(offset, size, ask).await.map(SgList::from)),
             Node::Raidz(raidz) => {
                 let (map, suspects) = raidz.plan(offset, size, ask.birth);
                 Some(raidz.striped.verify(map, suspects, ask).await)
@@ -134,7 +134,7 @@ impl Node {
     }
 }
 
-impl Copies {
+impl Mirror {
     /// Reads a block from all copies, side by side.
     async fn verify(&self, offset: u64, size: usize, ask: &Ask<'_>) -> Result<Buf, Failure> {
         let (fresh, stale) = self.candidates(offset, ask.birth);

@@ -18,8 +18,8 @@
 //!
 //! Source: OpenZFS, `vdev_mirror.c`, `vdev_raidz.c` (what is borne, `vdev_raidz_xlate`), `vdev_draid.c`.
 
-use super::copies::Copies;
 use super::leaf::{Leaf, LeafState, on_device};
+use super::mirror::Mirror;
 use super::queue::IoClass;
 use super::raidz::map::{Map, OFFSET_MAX};
 use super::striped::{Striped, parities_of};
@@ -103,7 +103,7 @@ impl Tree {
         let size = block.len();
         let unsupported = |what| Err(WriteError::Unsupported { vdev, what });
         let result = match &top.node {
-            Node::Copies(copies) => copies.write(offset, block.into(), &put).await,
+            Node::Mirror(mirror) => mirror.write(offset, block.into(), &put).await,
             Node::Raidz(raidz) if raidz.is_expanding() => {
                 return unsupported("a raidz that is being expanded");
             }
@@ -136,7 +136,7 @@ impl Tree {
             self.tops.borrow().iter().map(|(vdev, top)| (*vdev, Rc::clone(top))).collect();
         let flushed = tops.iter().map(|(vdev, top)| async {
             let result = match &top.node {
-                Node::Copies(copies) => copies.flush(&txgs).await,
+                Node::Mirror(mirror) => mirror.flush(&txgs).await,
                 Node::Raidz(raidz) => raidz.striped.flush(&txgs).await,
                 Node::Draid(draid) => draid.striped.flush(&txgs).await,
                 // Nothing is written there.
@@ -159,7 +159,7 @@ impl Tree {
             "{stretch:?}"
         );
         match &top.node {
-            Node::Copies(copies) => copies.trim(&stretch).await,
+            Node::Mirror(mirror) => mirror.trim(&stretch).await,
             Node::Raidz(raidz) if !raidz.is_expanding() => {
                 let children = &raidz.striped.children;
                 let parts = children.iter().enumerate().map(|(number, child)| {
@@ -195,7 +195,7 @@ fn on_child(stretch: &Range<u64>, child: u64, children: u64, ashift: u32) -> Ran
     row(stretch.start)..row(stretch.end)
 }
 
-impl Copies {
+impl Mirror {
     /// The leaves that hold it at this offset of the data area. What stands in for a leaf and isn't there misses it.
     fn targets(&self, offset: u64, txg: u64) -> Vec<Rc<Leaf>> {
         let mut targets = self.leaves.clone();

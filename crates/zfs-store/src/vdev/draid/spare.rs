@@ -4,14 +4,14 @@
 //! from one spare to another, and there are only so many.
 
 use super::Layout;
-use crate::vdev::copies::Copies;
 use crate::vdev::leaf::{Dtl, Leaf, LeafState};
+use crate::vdev::mirror::Mirror;
 use smallvec::SmallVec;
 use std::cell::OnceCell;
 use std::rc::{Rc, Weak};
 
 /// The children of a dRAID, which its spares read from; empty until the dRAID is made.
-pub(crate) type Family = Rc<OnceCell<Weak<Vec<Copies>>>>;
+pub(crate) type Family = Rc<OnceCell<Weak<Vec<Mirror>>>>;
 /// Spares that stand in for one another at one place.
 const SPARES_IN_A_ROW_MAX: usize = 100;
 
