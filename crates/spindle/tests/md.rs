@@ -8,7 +8,7 @@
 
 use fixtures::unpack;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn spindle(arguments: &[&str]) -> Output {

@@ -5,7 +5,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// A set's disks in a folder of their own.

@@ -11,7 +11,7 @@ use host::{Address, HostRuntime, ReactorKind, SocketStream};
 use rt::{Buf, Device, IoErrorKind, Request, SgList};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::rc::Rc;
 use std::time::Duration;

@@ -18,7 +18,7 @@
 //!
 //! Source: OpenZFS, `vdev_mirror.c`, `vdev_raidz.c` (what is borne, `vdev_raidz_xlate`), `vdev_draid.c`.
 
-use super::leaf::{Leaf, LeafState, on_device};
+use super::leaf::{Dtl, Leaf, LeafState, on_device};
 use super::mirror::Mirror;
 use super::queue::IoClass;
 use super::raidz::map::{Map, OFFSET_MAX};
@@ -196,22 +196,24 @@ fn on_child(stretch: &Range<u64>, child: u64, children: u64, ashift: u32) -> Ran
 }
 
 impl Mirror {
-    /// The leaves that hold it at this offset of the data area. What stands in for a leaf and isn't there misses it.
-    fn targets(&self, offset: u64, txg: u64) -> Vec<Rc<Leaf>> {
-        let mut targets = self.leaves.clone();
+    /// The leaves that should hold a block at this offset of the data area, and who misses it where one doesn't take it: of
+    /// spare space that is the space, for the leaf that it lies on is another child. Spare space that lies nowhere
+    /// misses it at once.
+    fn targets(&self, offset: u64, txg: u64) -> Vec<(Rc<Leaf>, &Dtl)> {
+        let mut targets: Vec<_> =
+            self.leaves.iter().map(|leaf| (Rc::clone(leaf), &leaf.dtl)).collect();
         for space in &self.spares {
             let found = space.leaves_at(offset, txg);
             if found.is_empty() {
                 space.dtl.add(txg..txg + 1);
             }
-            let own = found.into_iter().map(|(leaf, _)| leaf);
-            targets.extend(own);
+            targets.extend(found.into_iter().map(|(leaf, _)| (leaf, &space.dtl)));
         }
         targets
     }
 
     async fn write(&self, offset: u64, data: SgList, put: &Put<'_>) -> Result<(), Lost> {
-        let written = self.targets(offset, put.txg).into_iter().map(|leaf| {
+        let written = self.targets(offset, put.txg).into_iter().map(|(leaf, dtl)| {
             let data = data.clone();
             async move {
                 let result = match leaf.state() {
@@ -221,7 +223,7 @@ impl Mirror {
                     _ => Err(None),
                 };
                 if result.is_err() {
-                    leaf.dtl.add(put.txg..put.txg + 1);
+                    dtl.add(put.txg..put.txg + 1);
                 }
                 result
             }

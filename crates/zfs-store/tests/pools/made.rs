@@ -36,7 +36,7 @@ pub const BIRTH: u64 = 100;
 const SCRATCH_START: u64 = 512 << 10;
 
 /// A description with nothing in it.
-fn vdev(kind: VdevKind, guid: u64, children: Vec<Vdev>) -> Vdev {
+pub fn vdev(kind: VdevKind, guid: u64, children: Vec<Vdev>) -> Vdev {
     Vdev {
         kind,
         id: 0,

@@ -3,7 +3,7 @@
 //! What could break: a column at another place than reading looks for it, a parity of other bytes, a side that misses a
 //! write and doesn't know it, a tree that still reads from what was taken out of it.
 
-use crate::made::{BIRTH, Devices, leaf, leaves, open, raidz, random, read_at, top};
+use crate::made::{BIRTH, Devices, leaf, leaves, open, raidz, random, read_at, top, vdev};
 use crate::rig::run;
 use proptest::prelude::*;
 use rt::filter::{Effect, Fault, Rule};
@@ -11,6 +11,7 @@ use rt::{Buf, Device, DeviceRef, IoErrorKind, OpKind};
 use std::rc::Rc;
 use stdx::{ByteCount, Prng, RangeSet};
 use zfs_format::block_pointer::Dva;
+use zfs_format::nvlist::{Text, Value};
 use zfs_format::vdev::{Draid, Vdev, VdevKind};
 use zfs_store::vdev::{LeafState, VdevHealth};
 use zfs_store::{BlockErrorKind, IoClass, Tree, WriteAt, WriteError};
@@ -186,5 +187,54 @@ fn top_level_vdevs_come_and_go_and_leaves_that_stay_are_the_same() {
             assert!(tree.set_leaf_state(other, LeafState::Online));
         }
         assert!(devices.0[&2].geometry().capacity > ByteCount(0));
+    });
+}
+
+/// What could break: a part of a lost child that is not put into its spare, or spare space that is believed though a write to
+/// it failed.
+#[test]
+fn the_spare_space_of_a_lost_child_is_written_and_knows_what_it_misses() {
+    const SPARE: u64 = 500;
+    let draid = Draid { parity: 1, data: 4, spares: 1, groups: 1 };
+    let number = (Text::from("spareid"), Value::Uint64(0));
+    let spare = Vdev { other: vec![number], ..vdev(VdevKind::DraidSpare, SPARE, Vec::new()) };
+    let mut all = leaves(6);
+    all[0] = vdev(VdevKind::Spare, 501, vec![leaf(1), spare]);
+    let config = top(0, 9, VdevKind::Draid(draid), all);
+    let mut devices = Devices::new(6, ByteCount::mib(64));
+    devices.0.remove(&1);
+    let block = random(40 << 9, 9);
+    run(|rt| async move {
+        let mut refs = devices.refs();
+        let faults: Vec<_> = (2..=6)
+            .map(|leaf| {
+                let fault = Fault::new(Rc::clone(&refs[&leaf]), &rt, Prng::new(leaf));
+                refs.insert(leaf, Rc::clone(&fault) as DeviceRef);
+                fault
+            })
+            .collect();
+        let tree = Tree::open(&rt, &[config], &refs).expect("a tree");
+        assert_eq!(write(&tree, 0, &block).await, Ok(()));
+        assert_eq!(tree.dtl(SPARE), Some(RangeSet::default()), "the spare has it");
+        // One parity bears one more child, because the lost one's part is in the spare.
+        for other in 2..=6 {
+            assert!(tree.set_leaf_state(other, LeafState::Absent));
+            assert!(reads_back(&tree, 0, &block).await, "without {other} as well");
+            assert!(tree.set_leaf_state(other, LeafState::Online));
+        }
+        // One child holds the spare here, and nothing of its own. Where that fails it is the spare that misses the block.
+        let mut homes = Vec::new();
+        for (fault, child) in faults.iter().zip(2..) {
+            let rule = fault.add(Rule::new(Effect::Fail(IoErrorKind::Medium)).on(&[OpKind::Write]));
+            assert_eq!(write(&tree, 0, &block).await, Ok(()));
+            fault.remove(rule);
+            let missed = |leaf| tree.dtl(leaf).is_some_and(|txgs| txgs.contains(BIRTH));
+            assert_ne!(missed(SPARE), missed(child), "either misses it");
+            if missed(SPARE) {
+                homes.push(child);
+            }
+            tree.set_dtl(SPARE, RangeSet::default());
+        }
+        assert_eq!(homes.len(), 1, "{homes:?}");
     });
 }
