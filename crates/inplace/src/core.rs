@@ -15,7 +15,7 @@ use crate::cache::PageCache;
 use crate::group::RegionHandle;
 use crate::inode::InodeTable;
 use crate::journal::Journal;
-use crate::layout::{Extent, FormatError, Shape};
+use crate::layout::{Extent, Shape};
 use crate::meta::{MetaCache, MetaRef};
 use crate::settings::{MountOptions, Settings};
 use rt::sync::{Notify, RwLock};
@@ -24,6 +24,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 use stdx::ByteCount;
+use stdx::bytes::FormatError;
 
 /// What an operation inside the file system ends with.
 pub(crate) type Outcome<T> = Result<T, TreeErrorKind>;

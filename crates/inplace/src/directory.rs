@@ -18,13 +18,14 @@
 
 use crate::core::{Core, Outcome, Tx};
 use crate::inode::{Inode, Kind};
-use crate::layout::{Fields, FormatError, put};
+
 use crate::mapping::What;
 use crate::meta::MetaRef;
 use crate::settings::DirectoryForm;
 use rt::TreeErrorKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+use stdx::bytes::{FormatError, Problem, Reader, put};
 
 /// Longest name, in bytes.
 pub(crate) const NAME_MAX: usize = 255;
@@ -97,22 +98,22 @@ fn walk_leaf(
 ) -> Result<(), FormatError> {
     let bytes = leaf.bytes();
     let at = core.shape.offset(leaf.number);
-    let fields = Fields { structure: "directory leaf", at, bytes: &bytes };
-    fields.require(fields.u32(0, "magic")? == LEAF_MAGIC, "magic")?;
-    let count = fields.u16(4, "number of entries")?;
-    let used = fields.u16(6, "bytes in use")? as usize;
+    let fields = Reader::little("directory leaf", &bytes).lying_at(at.bytes());
+    fields.require(fields.get_at::<u32>("magic", 0)? == LEAF_MAGIC, "magic")?;
+    let count = fields.get_at::<u16>("number of entries", 4)?;
+    let used = fields.get_at::<u16>("bytes in use", 6)? as usize;
     fields.require((LEAF_HEADER..=bytes.len()).contains(&used), "bytes in use")?;
     let mut place = LEAF_HEADER;
     for _ in 0..count {
-        let inode = fields.u64(place, "entry")?;
-        let kind = match fields.u8(place + 8, "kind of entry")? {
+        let inode = fields.get_at::<u64>("entry", place)?;
+        let kind = match fields.get_at::<u8>("kind of entry", place + 8)? {
             1 => Kind::File,
             2 => Kind::Directory,
-            _ => return Err(fields.error("kind of entry")),
+            _ => return Err(fields.wrong("kind of entry", Problem::Unsound)),
         };
-        let len = fields.u8(place + 9, "length of name")? as usize;
-        let name = fields.slice(place + ENTRY_HEADER, len, "name")?;
-        let name = std::str::from_utf8(name).map_err(|_| fields.error("name"))?;
+        let len = fields.get_at::<u8>("length of name", place + 9)? as usize;
+        let name = fields.slice("name", place + ENTRY_HEADER, len)?;
+        let name = std::str::from_utf8(name).map_err(|_| fields.wrong("name", Problem::Unsound))?;
         fields.require(!name.is_empty() && core.shape.inode_place(inode).is_some(), "entry")?;
         if visit(Slot { place, inode, kind }, name).is_break() {
             return Ok(());
@@ -161,18 +162,18 @@ fn fill_leaf(tx: &Tx<'_>, leaf: &MetaRef, entries: &[Entry]) {
     let len = leaf.bytes().len();
     tx.edit(leaf, 0..len, |bytes| {
         bytes.fill(0);
-        put(bytes, 0, LEAF_MAGIC.to_le_bytes());
+        put(bytes, 0, &LEAF_MAGIC.to_le_bytes());
         let mut place = LEAF_HEADER;
         for entry in entries {
             place += encode(&mut bytes[place..], entry);
         }
-        put(bytes, 4, (entries.len() as u16).to_le_bytes());
-        put(bytes, 6, (place as u16).to_le_bytes());
+        put(bytes, 4, &(entries.len() as u16).to_le_bytes());
+        put(bytes, 6, &(place as u16).to_le_bytes());
     });
 }
 
 fn encode(bytes: &mut [u8], entry: &Entry) -> usize {
-    put(bytes, 0, entry.inode.to_le_bytes());
+    put(bytes, 0, &entry.inode.to_le_bytes());
     bytes[8] = match entry.kind {
         Kind::File => 1,
         Kind::Directory => 2,
@@ -270,9 +271,9 @@ impl Core {
     fn index_record(&self, block: &MetaRef, at: usize) -> Result<u32, FormatError> {
         let bytes = block.bytes();
         let place = self.shape.offset(block.number);
-        let fields = Fields { structure: "directory index", at: place, bytes: &bytes };
-        fields.require(fields.u32(0, "magic")? == INDEX_MAGIC, "magic")?;
-        fields.u32(at, "start of a leaf")
+        let fields = Reader::little("directory index", &bytes).lying_at(place.bytes());
+        fields.require(fields.get_at::<u32>("magic", 0)? == INDEX_MAGIC, "magic")?;
+        fields.get_at::<u32>("start of a leaf", at)
     }
 
     /// The leaves that may have a name.
@@ -363,7 +364,7 @@ impl Core {
                     // The index block that the new leaf's record goes to.
                     self.grow_directory(directory, |tx, block| {
                         tx.edit(block, 0..self.shape.block as usize, |bytes| {
-                            put(bytes, 0, INDEX_MAGIC.to_le_bytes());
+                            put(bytes, 0, &INDEX_MAGIC.to_le_bytes());
                         });
                     })
                     .await?;
@@ -508,7 +509,7 @@ impl Core {
 
 fn write_counts(tx: &Tx<'_>, leaf: &MetaRef, count: u16, used: usize) {
     tx.edit(leaf, 4..8, |bytes| {
-        put(bytes, 0, count.to_le_bytes());
-        put(bytes, 2, (used as u16).to_le_bytes());
+        put(bytes, 0, &count.to_le_bytes());
+        put(bytes, 2, &(used as u16).to_le_bytes());
     });
 }

@@ -16,7 +16,7 @@ use crate::inode::{Inode, InodeTable, Kind};
 use crate::journal::Journal;
 use crate::journal::record::JournalSuper;
 use crate::journal::replay::{ReplayError, Replayed, replay};
-use crate::layout::{FormatError, Shape};
+use crate::layout::Shape;
 use crate::mapping::Root;
 use crate::meta::MetaCache;
 use crate::preset::Preset;
@@ -27,6 +27,7 @@ use rt::sync::{Notify, RwLock};
 use rt::{Buf, DeviceRef, IoErrorKind, Request, Rt, SgList, TreeErrorKind};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use stdx::bytes::{FormatError, Problem, Reader};
 use stdx::{ByteCount, Offset};
 
 /// Bytes in one request while a file system is made.
@@ -159,8 +160,7 @@ impl FileSystem {
         let geometry = device.geometry();
         let least = ByteCount(SUPERBLOCK as u64).round_up(geometry.logical_block);
         if geometry.capacity < least {
-            let (structure, at, field) = ("superblock", Offset::ZERO, "capacity");
-            return Err(FormatError { structure, at, field }.into());
+            return Err(Reader::little("superblock", &[]).wrong("capacity", Problem::Short).into());
         }
         let read = device.submit(Request::read(Offset::ZERO, least)).await;
         let bytes = read.map_err(|error| MountError::Io(error.kind))?.to_vec();

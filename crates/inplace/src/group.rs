@@ -11,9 +11,10 @@
 
 use crate::core::{Core, Outcome, Tx};
 use crate::free_map::FreeMap;
-use crate::layout::{Extent, Fields, put};
+use crate::layout::Extent;
 use crate::meta::MetaRef;
 use rt::TreeErrorKind;
+use stdx::bytes::{Problem, Reader, put};
 
 const FLAG_BITMAP: u32 = 1;
 const FLAG_INODE_MAP: u32 = 2;
@@ -33,10 +34,10 @@ impl Descriptor {
         let mut bytes = [0; 16];
         let flags = if self.has_bitmap { FLAG_BITMAP } else { 0 }
             | if self.has_inode_map { FLAG_INODE_MAP } else { 0 };
-        put(&mut bytes, 0, self.free_blocks.to_le_bytes());
-        put(&mut bytes, 4, flags.to_le_bytes());
-        put(&mut bytes, 8, self.free_inodes.to_le_bytes());
-        put(&mut bytes, 12, self.directories.to_le_bytes());
+        put(&mut bytes, 0, &self.free_blocks.to_le_bytes());
+        put(&mut bytes, 4, &flags.to_le_bytes());
+        put(&mut bytes, 8, &self.free_inodes.to_le_bytes());
+        put(&mut bytes, 12, &self.directories.to_le_bytes());
         bytes
     }
 }
@@ -62,7 +63,8 @@ impl RegionHandle {
             // The bitmap and what points to the blocks disagree: damage, and nothing more is safe.
             let field = if used { "a used block was free" } else { "a free block was used" };
             let at = core.shape.offset(self.bitmap.number);
-            let error = Fields { structure: "bitmap", at, bytes: &[] }.error(field);
+            let error =
+                Reader::little("bitmap", &[]).lying_at(at.bytes()).wrong(field, Problem::Unsound);
             let error = core.damaged(error);
             core.shut_down(error);
             return;
@@ -164,8 +166,8 @@ impl Core {
     /// The error of a pointer to where no data can lie.
     pub(crate) fn stray(&self, block: u64) -> TreeErrorKind {
         let at = self.shape.offset(block.min(self.shape.end));
-        let fields = Fields { structure: "block that something points to", at, bytes: &[] };
-        self.damaged(fields.error("place"))
+        let fields = Reader::little("block that something points to", &[]).lying_at(at.bytes());
+        self.damaged(fields.wrong("place", Problem::Unsound))
     }
 
     /// Makes up the bitmap of a region that was never used.
@@ -198,8 +200,8 @@ impl Core {
             let free = bits(&bytes, 0, u64::from(len), false);
             if free != u64::from(self.descriptor(number).free_blocks) {
                 let at = self.shape.offset(bitmap.number);
-                let fields = Fields { structure: "bitmap", at, bytes: &[] };
-                return Err(self.damaged(fields.error("number of free blocks")));
+                let fields = Reader::little("bitmap", &[]).lying_at(at.bytes());
+                return Err(self.damaged(fields.wrong("number of free blocks", Problem::Unsound)));
             }
             FreeMap::of_bitmap(&bytes, len)
         } else {

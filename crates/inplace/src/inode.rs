@@ -17,7 +17,7 @@
 
 use crate::core::{Core, Outcome, Tx};
 use crate::directory::DirectoryIndex;
-use crate::layout::{Extent, Fields, FormatError, put};
+use crate::layout::Extent;
 use crate::lru::Lru;
 use crate::mapping::Root;
 use crate::meta::MetaRef;
@@ -26,6 +26,7 @@ use rt::sync::{Mutex, Notify, RwLock};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use stdx::bytes::{FormatError, Problem, Reader, put};
 use stdx::{ByteCount, Instant};
 
 const MAGIC: u16 = 0x494e;
@@ -353,28 +354,28 @@ impl Core {
 
     fn decode_inode(&self, number: u64, bytes: &[u8]) -> Result<Inode, FormatError> {
         let at = self.shape.offset(number / self.shape.inodes_per_block());
-        let fields = Fields { structure: "inode", at, bytes };
-        fields.require(fields.u16(0, "magic")? == MAGIC, "magic")?;
-        let crc = fields.u32(CRC_AT, "checksum")?;
+        let fields = Reader::little("inode", bytes).lying_at(at.bytes());
+        fields.require(fields.get_at::<u16>("magic", 0)? == MAGIC, "magic")?;
+        let crc = fields.get_at::<u32>("checksum", CRC_AT)?;
         fields.require(record_crc(bytes) == crc, "checksum")?;
-        fields.require(fields.u64(40, "number")? == number, "number")?;
-        let kind = match fields.u8(2, "kind")? {
+        fields.require(fields.get_at::<u64>("number", 40)? == number, "number")?;
+        let kind = match fields.get_at::<u8>("kind", 2)? {
             1 => Kind::File,
             2 => Kind::Directory,
-            _ => return Err(fields.error("kind")),
+            _ => return Err(fields.wrong("kind", Problem::Unsound)),
         };
         let root = Root::decode(&fields, &self.shape, self.settings.mapping)?;
-        let generation = fields.u32(48, "generation")?;
+        let generation = fields.get_at::<u32>("generation", 48)?;
         let inode = Inode::fresh(number, kind, root, generation, 0);
         {
             let mut body = inode.body.borrow_mut();
-            body.links = fields.u32(4, "links")?;
-            body.size = fields.u64(8, "size")?;
+            body.links = fields.get_at::<u32>("links", 4)?;
+            body.size = fields.get_at::<u64>("size", 8)?;
             fields.require(body.size <= self.size_max(), "size")?;
             body.stored_size = body.size;
-            body.blocks = fields.u64(16, "blocks")?;
-            body.accessed = fields.u64(24, "access time")?;
-            body.changed = fields.u64(32, "change time")?;
+            body.blocks = fields.get_at::<u64>("blocks", 16)?;
+            body.accessed = fields.get_at::<u64>("access time", 24)?;
+            body.changed = fields.get_at::<u64>("change time", 32)?;
         }
         Ok(inode)
     }
@@ -390,21 +391,21 @@ impl Core {
         assert_eq!(number, block.number, "an inode is stored in its own block");
         let mut body = inode.body.borrow_mut();
         let mut bytes = vec![0; self.shape.inode as usize];
-        put(&mut bytes, 0, MAGIC.to_le_bytes());
+        put(&mut bytes, 0, &MAGIC.to_le_bytes());
         bytes[2] = match inode.kind {
             Kind::File => 1,
             Kind::Directory => 2,
         };
-        put(&mut bytes, 4, body.links.to_le_bytes());
-        put(&mut bytes, 8, body.stored_size.to_le_bytes());
-        put(&mut bytes, 16, body.blocks.to_le_bytes());
-        put(&mut bytes, 24, body.accessed.to_le_bytes());
-        put(&mut bytes, 32, body.changed.to_le_bytes());
-        put(&mut bytes, 40, inode.number.to_le_bytes());
-        put(&mut bytes, 48, body.generation.to_le_bytes());
+        put(&mut bytes, 4, &body.links.to_le_bytes());
+        put(&mut bytes, 8, &body.stored_size.to_le_bytes());
+        put(&mut bytes, 16, &body.blocks.to_le_bytes());
+        put(&mut bytes, 24, &body.accessed.to_le_bytes());
+        put(&mut bytes, 32, &body.changed.to_le_bytes());
+        put(&mut bytes, 40, &inode.number.to_le_bytes());
+        put(&mut bytes, 48, &body.generation.to_le_bytes());
         body.root.encode(&mut bytes);
         let crc = record_crc(&bytes);
-        put(&mut bytes, CRC_AT, crc.to_le_bytes());
+        put(&mut bytes, CRC_AT, &crc.to_le_bytes());
         body.transaction = tx.number();
         if std::mem::take(&mut body.times_dirty) {
             self.inodes.state.borrow_mut().times_dirty.remove(&inode.number);
@@ -419,7 +420,7 @@ impl Core {
         let generation = inode.body.borrow().generation;
         tx.edit(block, at..at + self.shape.inode as usize, |bytes| {
             bytes.fill(0);
-            put(bytes, 48, generation.to_le_bytes());
+            put(bytes, 48, &generation.to_le_bytes());
         });
     }
 

@@ -9,11 +9,12 @@
 
 use crate::core::{Core, Outcome, Tx};
 use crate::group::Descriptor;
-use crate::layout::{Extent, Fields, FormatError, put};
+use crate::layout::Extent;
 use crate::meta::MetaRef;
 use crate::settings::CHUNK_INODES;
 use rt::TreeErrorKind;
 use std::collections::{BTreeMap, BTreeSet};
+use stdx::bytes::{FormatError, Problem, Reader, put};
 
 const MAP_MAGIC: u32 = 0x494d_4150;
 const MAP_HEADER: usize = 16;
@@ -79,8 +80,8 @@ impl Core {
         let free: u32 = map.chunks.iter().map(|chunk| chunk.free.count_ones()).sum();
         if free != self.descriptor(region).free_inodes {
             let at = self.shape.offset(self.shape.inode_map_block(group));
-            let fields = Fields { structure: "inode map", at, bytes: &[] };
-            return Err(self.damaged(fields.error("number of free inodes")));
+            let fields = Reader::little("inode map", &[]).lying_at(at.bytes());
+            return Err(self.damaged(fields.wrong("number of free inodes", Problem::Unsound)));
         }
         // Another task may have loaded it meanwhile, and taken inodes from it.
         self.space.borrow_mut().inode_maps.entry(group).or_insert(map);
@@ -94,7 +95,7 @@ impl Core {
         let block = self.fresh_block(number);
         let mut map = InodeMap { last: number, ..InodeMap::default() };
         tx.edit(&block, 0..self.shape.block as usize, |bytes| {
-            put(bytes, 0, MAP_MAGIC.to_le_bytes());
+            put(bytes, 0, &MAP_MAGIC.to_le_bytes());
             let chunks = self.shape.table_inodes / CHUNK_INODES;
             for i in 0..chunks {
                 let start = self.shape.table_start(group) + i * self.shape.chunk_blocks();
@@ -240,9 +241,9 @@ impl Core {
         tx.mark_used(&region, extent);
         let block = self.fresh_block(extent.start);
         tx.edit(&block, 0..self.shape.block as usize, |bytes| {
-            put(bytes, 0, MAP_MAGIC.to_le_bytes());
+            put(bytes, 0, &MAP_MAGIC.to_le_bytes());
         });
-        tx.edit(last, 8..16, |bytes| put(bytes, 0, extent.start.to_le_bytes()));
+        tx.edit(last, 8..16, |bytes| put(bytes, 0, &extent.start.to_le_bytes()));
         let mut space = self.space.borrow_mut();
         let map = space.inode_maps.get_mut(&group).expect("maps stay in memory");
         map.last = extent.start;
@@ -334,8 +335,8 @@ impl Core {
             let block = self.block(number).await?;
             let at = self.shape.offset(number);
             let bytes = block.bytes();
-            let fields = Fields { structure: "inode map", at, bytes: &bytes };
-            number = fields.u64(8, "next").map_err(|error| self.damaged(error))?;
+            let fields = Reader::little("inode map", &bytes).lying_at(at.bytes());
+            number = fields.get_at::<u64>("next", 8).map_err(|error| self.damaged(error))?;
             if number == 0 {
                 break;
             }
@@ -350,10 +351,10 @@ impl InodeMap {
     fn add(&mut self, start: u64, free: u64, map_block: u64, bytes: &mut [u8]) {
         let record = self.last_records;
         let at = MAP_HEADER + record * MAP_RECORD;
-        put(bytes, at, start.to_le_bytes());
-        put(bytes, at + 8, free.to_le_bytes());
+        put(bytes, at, &start.to_le_bytes());
+        put(bytes, at + 8, &free.to_le_bytes());
         self.last_records += 1;
-        put(bytes, 4, (self.last_records as u32).to_le_bytes());
+        put(bytes, 4, &(self.last_records as u32).to_le_bytes());
         self.insert(Chunk { start, free, map_block, record });
     }
 
@@ -370,24 +371,24 @@ impl InodeMap {
     fn read_block(&mut self, block: &MetaRef, core: &Core) -> Result<u64, FormatError> {
         let bytes = block.bytes();
         let at = core.shape.offset(block.number);
-        let fields = Fields { structure: "inode map", at, bytes: &bytes };
-        fields.require(fields.u32(0, "magic")? == MAP_MAGIC, "magic")?;
-        let records = fields.u32(4, "number of chunks")? as usize;
+        let fields = Reader::little("inode map", &bytes).lying_at(at.bytes());
+        fields.require(fields.get_at::<u32>("magic", 0)? == MAP_MAGIC, "magic")?;
+        let records = fields.get_at::<u32>("number of chunks", 4)? as usize;
         let most = (bytes.len() - MAP_HEADER) / MAP_RECORD;
         fields.require(records <= most, "number of chunks")?;
         for record in 0..records {
             let at = MAP_HEADER + record * MAP_RECORD;
-            let start = fields.u64(at, "chunk")?;
+            let start = fields.get_at::<u64>("chunk", at)?;
             let end = start.checked_add(core.shape.chunk_blocks() - 1);
             let sound = end.is_some_and(|end| core.shape.region_of(end).is_some())
                 && core.shape.region_of(start).is_some()
                 && !self.by_start.contains_key(&start);
             fields.require(sound, "chunk")?;
-            let free = fields.u64(at + 8, "mask")?;
+            let free = fields.get_at::<u64>("mask", at + 8)?;
             self.insert(Chunk { start, free, map_block: block.number, record });
         }
         self.last_records = records;
-        let next = fields.u64(8, "next block")?;
+        let next = fields.get_at::<u64>("next block", 8)?;
         fields.require(next == 0 || core.shape.region_of(next).is_some(), "next block")?;
         Ok(next)
     }

@@ -19,8 +19,8 @@
 //! * The **journal** lies before the first group or before the middle one.
 //! * The rest of the device that makes no whole group of some use is left alone.
 //!
-//! Numbers are little-endian. All reading goes through [`Fields`], which checks bounds and names the
-//! structure and the field in a [`FormatError`].
+//! Numbers are little-endian. All reading goes through [`stdx::bytes::Reader`], which checks bounds and names the
+//! structure, the field and its place on the device in the error.
 
 use crate::settings::{CHUNK_INODES, Inodes, JournalPlace, Mapping, Settings, SettingsError};
 use stdx::{ByteCount, Offset};
@@ -29,76 +29,6 @@ use stdx::{ByteCount, Offset};
 pub(crate) const DESCRIPTOR: u64 = 16;
 /// Blocks of slots for orphans: how many files may be removed while they are open.
 const ORPHAN_BLOCKS: u64 = 8;
-
-/// Bytes on the device that can't be what they should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{structure} at {at}: {field} can't be right: damaged, or made by something else")]
-pub struct FormatError {
-    /// What kind of structure.
-    pub structure: &'static str,
-    /// Where it begins on the device.
-    pub at: Offset,
-    /// Which of its fields.
-    pub field: &'static str,
-}
-
-/// The bytes of one structure.
-#[derive(Clone, Copy)]
-pub(crate) struct Fields<'a> {
-    pub(crate) structure: &'static str,
-    pub(crate) at: Offset,
-    pub(crate) bytes: &'a [u8],
-}
-
-impl<'a> Fields<'a> {
-    pub(crate) fn error(&self, field: &'static str) -> FormatError {
-        FormatError { structure: self.structure, at: self.at, field }
-    }
-
-    /// Refuses unless `sound`.
-    pub(crate) fn require(&self, sound: bool, field: &'static str) -> Result<(), FormatError> {
-        if sound { Ok(()) } else { Err(self.error(field)) }
-    }
-
-    pub(crate) fn slice(
-        &self,
-        at: usize,
-        len: usize,
-        field: &'static str,
-    ) -> Result<&'a [u8], FormatError> {
-        at.checked_add(len).and_then(|end| self.bytes.get(at..end)).ok_or_else(|| self.error(field))
-    }
-
-    fn array<const N: usize>(
-        &self,
-        at: usize,
-        field: &'static str,
-    ) -> Result<[u8; N], FormatError> {
-        let slice = self.slice(at, N, field)?;
-        slice.try_into().map_err(|_| self.error(field))
-    }
-
-    pub(crate) fn u8(&self, at: usize, field: &'static str) -> Result<u8, FormatError> {
-        Ok(self.array::<1>(at, field)?[0])
-    }
-
-    pub(crate) fn u16(&self, at: usize, field: &'static str) -> Result<u16, FormatError> {
-        Ok(u16::from_le_bytes(self.array(at, field)?))
-    }
-
-    pub(crate) fn u32(&self, at: usize, field: &'static str) -> Result<u32, FormatError> {
-        Ok(u32::from_le_bytes(self.array(at, field)?))
-    }
-
-    pub(crate) fn u64(&self, at: usize, field: &'static str) -> Result<u64, FormatError> {
-        Ok(u64::from_le_bytes(self.array(at, field)?))
-    }
-}
-
-/// Puts a number's bytes at a place in a buffer of our own.
-pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, number: [u8; N]) {
-    bytes[at..at + N].copy_from_slice(&number);
-}
 
 /// A stretch of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -54,9 +54,9 @@ mod writeback;
 
 pub use check::{CheckReport, Fault};
 pub use filesystem::{FileSystem, MakeError, MountError};
-pub use layout::FormatError;
 pub use preset::{Preset, PresetError};
 pub use settings::{
     AccessTimes, Allocation, DirectoryForm, Hold, Inodes, JournalForm, JournalPlace, Locks,
     Mapping, MountOptions, Settings, SettingsError, Spread, Stripe,
 };
+pub use stdx::bytes::FormatError;

@@ -13,11 +13,12 @@
 //! All else that changes stands elsewhere: free space in the descriptors, the journal's state in its own
 //! first unit.
 
-use crate::layout::{Fields, FormatError, Shape, put};
+use crate::layout::Shape;
 use crate::settings::{
     Allocation, DirectoryForm, Inodes, JournalForm, JournalPlace, Mapping, Settings, Spread, Stripe,
 };
-use stdx::{ByteCount, Offset};
+use stdx::ByteCount;
+use stdx::bytes::{FormatError, Problem, Reader, put};
 
 /// Bytes of the superblock, whatever the block.
 pub(crate) const SUPERBLOCK: usize = 4096;
@@ -37,8 +38,8 @@ impl Superblock {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let Superblock { settings, capacity, root } = self;
         let mut bytes = vec![0; SUPERBLOCK];
-        put(&mut bytes, 0, MAGIC);
-        put(&mut bytes, 8, VERSION.to_le_bytes());
+        put(&mut bytes, 0, &MAGIC);
+        put(&mut bytes, 8, &VERSION.to_le_bytes());
         let bytes_per_inode = match settings.inodes {
             Inodes::Tables { bytes_per_inode } => bytes_per_inode,
             Inodes::Chunks => ByteCount::ZERO,
@@ -58,7 +59,7 @@ impl Superblock {
             settings.journal.bytes(),
         ];
         for (i, number) in numbers.into_iter().enumerate() {
-            put(&mut bytes, 16 + 8 * i, number.to_le_bytes());
+            put(&mut bytes, 16 + 8 * i, &number.to_le_bytes());
         }
         let choices = [
             u8::from(settings.mapping == Mapping::Extents),
@@ -72,9 +73,9 @@ impl Superblock {
             u8::from(settings.journal_form == JournalForm::Ranges),
             u8::from(settings.journal_place == JournalPlace::Middle),
         ];
-        put(&mut bytes, 104, choices);
+        put(&mut bytes, 104, &choices);
         let crc = crc32fast::hash(&bytes[..CRC_AT]);
-        put(&mut bytes, CRC_AT, crc.to_le_bytes());
+        put(&mut bytes, CRC_AT, &crc.to_le_bytes());
         bytes
     }
 
@@ -83,22 +84,22 @@ impl Superblock {
         bytes: &[u8],
         device: ByteCount,
     ) -> Result<(Superblock, Shape), FormatError> {
-        let fields = Fields { structure: "superblock", at: Offset::ZERO, bytes };
-        fields.require(fields.slice(0, 8, "magic")? == MAGIC, "magic")?;
-        fields.require(fields.u32(8, "version")? == VERSION, "version")?;
-        let crc = crc32fast::hash(fields.slice(0, CRC_AT, "checksum")?);
-        fields.require(fields.u32(CRC_AT, "checksum")? == crc, "checksum")?;
-        let size = |at, field| fields.u64(at, field).map(ByteCount);
+        let fields = Reader::little("superblock", bytes);
+        fields.require(fields.slice("magic", 0, 8)? == MAGIC, "magic")?;
+        fields.require(fields.get_at::<u32>("version", 8)? == VERSION, "version")?;
+        let crc = crc32fast::hash(fields.slice("checksum", 0, CRC_AT)?);
+        fields.require(fields.get_at::<u32>("checksum", CRC_AT)? == crc, "checksum")?;
+        let size = |at, field| fields.get_at::<u64>(field, at).map(ByteCount);
         let choice = |at: usize, field, choices: u8| {
-            let choice = fields.u8(at, field)?;
+            let choice = fields.get_at::<u8>(field, at)?;
             fields.require(choice < choices, field).map(|()| choice)
         };
         let capacity = size(16, "capacity")?;
         fields.require(capacity <= device, "capacity")?;
         let bytes_per_inode = size(56, "bytes per inode")?;
         let unit = size(80, "stripe unit")?;
-        let width = u32::try_from(fields.u64(88, "stripe width")?);
-        let width = width.map_err(|_| fields.error("stripe width"))?;
+        let width = u32::try_from(fields.get_at::<u64>("stripe width", 88)?);
+        let width = width.map_err(|_| fields.wrong("stripe width", Problem::Unsound))?;
         let settings = Settings {
             block: size(32, "block")?,
             group: size(40, "group")?,
@@ -124,8 +125,9 @@ impl Superblock {
             journal_place: [JournalPlace::Start, JournalPlace::Middle]
                 [choice(109, "journal place", 2)? as usize],
         };
-        let shape = Shape::of(&settings, capacity).map_err(|_| fields.error("settings"))?;
-        let root = fields.u64(24, "root inode")?;
+        let shape = Shape::of(&settings, capacity)
+            .map_err(|_| fields.wrong("settings", Problem::Unsound))?;
+        let root = fields.get_at::<u64>("root inode", 24)?;
         fields.require(shape.inode_place(root).is_some(), "root inode")?;
         Ok((Superblock { settings, capacity, root }, shape))
     }
@@ -161,11 +163,11 @@ mod tests {
         fn any_bytes_are_read_or_refused_and_nothing_panics(at in 8_usize..120, value: u64, preset in 0_usize..4) {
             let (superblock, _) = sample(Preset::ALL[preset]);
             let mut bytes = superblock.encode();
-            put(&mut bytes, at, value.to_le_bytes());
+            put(&mut bytes, at, &value.to_le_bytes());
             let spoilt = Superblock::decode(&bytes, superblock.capacity);
             prop_assert!(spoilt.is_err() || bytes == superblock.encode());
             let crc = crc32fast::hash(&bytes[..CRC_AT]);
-            put(&mut bytes, CRC_AT, crc.to_le_bytes());
+            put(&mut bytes, CRC_AT, &crc.to_le_bytes());
             let _ = Superblock::decode(&bytes, superblock.capacity);
         }
     }

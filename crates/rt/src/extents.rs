@@ -6,8 +6,9 @@
 //! whole until its last part goes. Neighbours that go on in the same memory, or repeat the same word,
 //! become one.
 //!
-//! Its users: [`MemoryDevice`](crate::MemoryDevice), and the writes that a
-//! [power cut](crate::filter::PowerCut) may lose. It knows nothing of blocks: offsets are any bytes.
+//! The one map of bytes at places: of [`MemoryDevice`](crate::MemoryDevice), of the writes that a
+//! [power cut](crate::filter::PowerCut) may lose, of what an engine knows of a stripe. It knows nothing of blocks: offsets
+//! are any bytes.
 
 use crate::buf::Buf;
 use crate::sg::SgList;
@@ -16,11 +17,11 @@ use stdx::{ByteCount, Offset};
 
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Extents(BTreeMap<u64, Buf>);
+pub struct Extents(BTreeMap<u64, Buf>);
 
 /// A part of what was asked for.
 #[derive(Debug)]
-pub(crate) enum Stretch {
+pub enum Stretch {
     /// These bytes.
     Held(Buf),
     /// Nothing is held here.
@@ -29,7 +30,7 @@ pub(crate) enum Stretch {
 
 impl Extents {
     /// Puts `data` at `at`, in place of what is there.
-    pub(crate) fn insert(&mut self, at: Offset, data: &SgList) {
+    pub fn insert(&mut self, at: Offset, data: &SgList) {
         self.remove(at, ByteCount(data.len() as u64));
         let mut at = at.bytes();
         for piece in data.pieces() {
@@ -47,7 +48,7 @@ impl Extents {
     }
 
     /// Forgets what lies in a range.
-    pub(crate) fn remove(&mut self, at: Offset, len: ByteCount) {
+    pub fn remove(&mut self, at: Offset, len: ByteCount) {
         if len.is_zero() {
             return;
         }
@@ -72,7 +73,7 @@ impl Extents {
     }
 
     /// What lies in a range: bytes and gaps, in order, together as long as the range.
-    pub(crate) fn read(&self, at: Offset, len: ByteCount) -> Vec<Stretch> {
+    pub fn read(&self, at: Offset, len: ByteCount) -> Vec<Stretch> {
         let (mut at, to) = (at.bytes(), (at + len).bytes());
         let mut stretches = Vec::new();
         let first = self.0.range(..at).next_back();
@@ -95,13 +96,35 @@ impl Extents {
         stretches
     }
 
+    /// The bytes of a range, where all of it is held.
+    pub fn get(&self, at: Offset, len: ByteCount) -> Option<SgList> {
+        let mut list = SgList::new();
+        for stretch in self.read(at, len) {
+            match stretch {
+                Stretch::Held(buf) => list.push(buf),
+                Stretch::Gap(..) => return None,
+            }
+        }
+        Some(list)
+    }
+
+    /// How many bytes are held.
+    pub fn held(&self) -> ByteCount {
+        ByteCount(self.0.values().map(|extent| extent.len() as u64).sum())
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// All extents, in the order of their places.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Offset, &Buf)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Offset, &Buf)> {
         self.0.iter().map(|(start, extent)| (Offset(*start), extent))
     }
 
     /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.0.clear();
     }
 }
@@ -153,8 +176,11 @@ mod tests {
                 }
             }
             prop_assert_eq!(&read[..], &bytes[from..to]);
-            let held: usize = extents.iter().map(|(_, buf)| buf.len()).sum();
-            prop_assert_eq!(held, bytes.iter().flatten().count());
+            let whole: Option<Vec<u8>> = bytes[from..to].iter().copied().collect();
+            let got = extents.get(Offset(from as u64), ByteCount((to - from) as u64));
+            prop_assert_eq!(got.map(|list| list.to_vec()), whole);
+            prop_assert_eq!(extents.held().as_usize(), bytes.iter().flatten().count());
+            prop_assert_eq!(extents.is_empty(), extents.iter().next().is_none());
         }
     }
 

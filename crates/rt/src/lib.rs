@@ -53,6 +53,7 @@ pub use device::{
     IoErrorKind, IoFuture, IoResult, Op, OpKind, Priority, Request,
 };
 pub use executor::{Rt, Runtime, Stalled, Task};
+pub use extents::{Extents, Stretch};
 pub use file_tree::{
     DirectoryEntry, File, FileKind, FileRef, FileStatus, FileTree, OpenHow, Space, TreeError,
     TreeErrorKind, TreeFuture, TreeOp, TreeRef,

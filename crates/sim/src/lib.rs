@@ -34,7 +34,6 @@ pub mod machine;
 mod pending;
 pub mod profile;
 pub mod ram;
-pub mod ranges;
 pub mod reactor;
 pub mod read_ahead;
 pub mod service;

@@ -6,30 +6,10 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
+use fixtures::unpack;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-
-fn folder() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/md");
-    if !folder.is_dir() {
-        println!("skipped: {} is not there", folder.display());
-        return None;
-    }
-    Some(folder)
-}
-
-fn unpack(folder: &Path, name: &str) -> tempfile::TempDir {
-    let target = tempfile::tempdir().expect("a folder");
-    let script = format!(
-        "zstd -dcq --long=27 '{}' | tar -x -S -C '{}'",
-        folder.join(format!("{name}.tar.zst")).display(),
-        target.path().display()
-    );
-    let status = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
-    assert!(status.success(), "{name} unpacks");
-    target
-}
 
 fn spindle(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_spindle"))
@@ -106,7 +86,7 @@ fn assert_same(name: &str, theirs: &str, ours: &str) {
 
 #[test]
 fn examine_and_detail_print_what_mdadm_printed() {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = fixtures::folder("md") else { return };
     for name in names(&folder) {
         let images = unpack(&folder, &name);
         let printed =
@@ -142,7 +122,7 @@ fn examine_and_detail_print_what_mdadm_printed() {
 /// The content by its digest, through a file with holes and through a pipe; the members are as before.
 #[test]
 fn dump_writes_the_content_and_nothing_to_the_members() {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = fixtures::folder("md") else { return };
     let sha256 = |path: &Path| {
         let output = Command::new("sha256sum").arg(path).output().expect("sha256sum runs");
         String::from_utf8_lossy(&output.stdout).chars().take(64).collect::<String>()
@@ -173,7 +153,7 @@ fn dump_writes_the_content_and_nothing_to_the_members() {
 
 #[test]
 fn sets_are_found_by_name_uuid_and_member_and_told_in_mdadms_lines_and_as_json() {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = fixtures::folder("md") else { return };
     let images = unpack(&folder, "raid1-2-bitmap");
     let directory = images.path().to_str().expect("a path");
     let uuid = "3ff963bb:fcfc34a0:7caaaa8c:fad3b0ad";

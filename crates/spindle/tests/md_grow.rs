@@ -32,17 +32,9 @@ struct Fixture {
 
 impl Fixture {
     fn unpack(name: &'static str) -> Option<Fixture> {
-        let from = shared("fixtures/md")?;
-        let folder = tempfile::tempdir().expect("a folder");
-        let script = format!(
-            "zstd -dcq --long=27 '{}' | tar -x -S -C '{}'",
-            from.join(format!("{name}.tar.zst")).display(),
-            folder.path().display()
-        );
-        let status = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
-        assert!(status.success(), "{name} unpacks");
-        let text = std::fs::read_to_string(from.join(format!("{name}.json"))).expect("a manifest");
-        let manifest: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let from = fixtures::folder("md")?;
+        let folder = fixtures::unpack(&from, name);
+        let manifest = fixtures::manifest(&from, name);
         let array = &manifest["array"];
         let size = array["size"].as_u64().expect("a size");
         let digest = array["sha256"].as_str().expect("a digest").to_owned();

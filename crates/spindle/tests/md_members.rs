@@ -5,17 +5,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-
-fn fixtures() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/md");
-    if !folder.is_dir() {
-        println!("skipped: {} is not there", folder.display());
-        return None;
-    }
-    Some(folder)
-}
 
 /// A set's disks in a folder of their own.
 struct Set {
@@ -24,15 +15,8 @@ struct Set {
 }
 
 impl Set {
-    fn unpacked(fixtures: &Path, name: &str) -> Set {
-        let folder = tempfile::tempdir().expect("a folder");
-        let script = format!(
-            "zstd -dcq --long=27 '{}' | tar -x -S -C '{}'",
-            fixtures.join(format!("{name}.tar.zst")).display(),
-            folder.path().display()
-        );
-        let status = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
-        assert!(status.success(), "{name} unpacks");
+    fn unpacked(from: &Path, name: &str) -> Set {
+        let folder = fixtures::unpack(from, name);
         Set { folder, name: name.to_owned() }
     }
 
@@ -95,7 +79,7 @@ fn size(path: &str) -> u64 {
 
 #[test]
 fn sets_that_md_left_in_the_middle_of_something_are_assembled_to_the_end() {
-    let Some(fixtures) = fixtures() else { return };
+    let Some(fixtures) = fixtures::folder("md") else { return };
     let left = [
         ("raid1-2-dirty-bitmap", "resynchronised"),
         ("raid6-4-resync-bitmap", "resynchronised"),
@@ -124,7 +108,7 @@ fn sets_that_md_left_in_the_middle_of_something_are_assembled_to_the_end() {
 
 #[test]
 fn a_member_is_failed_re_added_by_the_bitmap_replaced_and_removed_and_the_content_stays() {
-    let Some(fixtures) = fixtures() else { return };
+    let Some(fixtures) = fixtures::folder("md") else { return };
     for name in ["raid1-2-bitmap", "raid5-3-512k-bitmap", "raid6-6-512k-bitmap"] {
         let set = Set::unpacked(&fixtures, name);
         let (before, victim) = (set.content(), set.disk(1));
@@ -188,7 +172,7 @@ fn a_member_is_failed_re_added_by_the_bitmap_replaced_and_removed_and_the_conten
 
 #[test]
 fn a_set_that_lacks_a_member_it_had_is_started_only_when_told_to() {
-    let Some(fixtures) = fixtures() else { return };
+    let Some(fixtures) = fixtures::folder("md") else { return };
     let set = Set::unpacked(&fixtures, "raid5-ls-4");
     std::fs::remove_file(set.disk(2)).expect("removed");
     let refused = set.refusal(&["assemble", "raid5-ls-4"]);

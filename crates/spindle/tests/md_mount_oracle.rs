@@ -93,12 +93,12 @@ fn expected(entries: &[Value]) -> (String, Vec<String>) {
 #[test]
 #[ignore = "boots a machine, which takes minutes"]
 fn the_kernel_mounts_the_file_systems_of_all_sets_and_finds_every_file() {
-    let (fixtures, oracle) = (beside("fixtures/md"), beside("oracle/oracle"));
-    if !fixtures.is_dir() || !oracle.is_file() {
-        return println!("skipped: the fixtures or the oracle machine are not there");
+    let (Some(from), oracle) = (fixtures::folder("md"), beside("oracle/oracle")) else { return };
+    if !oracle.is_file() {
+        return println!("skipped: the oracle machine is not there");
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let mut manifests: Vec<PathBuf> = std::fs::read_dir(&fixtures)
+    let mut manifests: Vec<PathBuf> = std::fs::read_dir(&from)
         .expect("a folder")
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.extension().is_some_and(|kind| kind == "json"))
@@ -117,13 +117,7 @@ fn the_kernel_mounts_the_file_systems_of_all_sets_and_finds_every_file() {
         let n = serving.len();
         let own = folder.path().join(name);
         std::fs::create_dir(&own).expect("a folder");
-        let unpack = format!(
-            "zstd -dcq --long=27 '{}' | tar -x -S -C '{}'",
-            fixtures.join(format!("{name}.tar.zst")).display(),
-            own.display()
-        );
-        let status = Command::new("sh").args(["-c", &unpack]).status().expect("sh runs");
-        assert!(status.success(), "{name} unpacks");
+        fixtures::unpack_to(&from, name, &own);
         // Sets with old superblocks have no name, so a set is called by a member.
         let member = std::fs::read_dir(&own).expect("a folder").next().expect("a disk");
         let served = Serving::start(&own, &member.expect("an entry").path().display().to_string());

@@ -11,7 +11,7 @@ use host::{Address, HostRuntime, ReactorKind, SocketStream};
 use rt::{Buf, Device, IoErrorKind, Request, SgList};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
@@ -546,31 +546,16 @@ fn a_volume_that_is_not_there_is_answered_with_some_that_are() {
     refused(dir, &["-d", "disks", "serve", "--volume", "vg/nope"], "(there are vg/v0, vg/v1");
 }
 
-fn fixtures() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/md");
-    if !folder.is_dir() {
-        println!("skipped: {} is not there", folder.display());
-        return None;
-    }
-    Some(folder)
-}
-
 #[test]
 fn a_set_that_can_not_be_written_says_why_and_is_read() {
-    let Some(fixtures) = fixtures() else { return };
+    let Some(fixtures) = fixtures::folder("md") else { return };
     for (name, why) in [
         ("raid1-2-v090", "superblocks 0.90"),
         ("raid5-3-reshape-to-4", "a reshape under way, which spindle md grow --continue ends"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = folder.path();
-        let script = format!(
-            "zstd -dcq --long=27 '{}' | tar -x -S -C '{}'",
-            fixtures.join(format!("{name}.tar.zst")).display(),
-            dir.display()
-        );
-        let status = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
-        assert!(status.success(), "{name} unpacks");
+        fixtures::unpack_to(&fixtures, name, dir);
         let disk = dir.join("disk0.raw");
         let disk = disk.to_str().expect("a path of text");
         let there = ["-d", ".", "serve", "--volume", disk, "--nbd", "unix:s"];

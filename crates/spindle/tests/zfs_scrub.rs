@@ -12,21 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn fixture(name: &str) -> Option<tempfile::TempDir> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/zfs");
-    let archive = folder.join(format!("{name}.tar.zst"));
-    if !archive.is_file() {
-        println!("skipped: {} is not there", archive.display());
-        return None;
-    }
-    let target = tempfile::tempdir().expect("a folder");
-    let script = format!(
-        "zstd -dcq --long=27 '{}' | tar -x -S -C '{}'",
-        archive.display(),
-        target.path().display()
-    );
-    let unpacked = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
-    assert!(unpacked.success(), "{name} unpacks");
-    Some(target)
+    Some(fixtures::unpack(&fixtures::folder("zfs")?, name))
 }
 
 fn spindle(folder: &Path, arguments: &[&str]) -> Output {

@@ -16,10 +16,11 @@
 //!
 //! **Source**: UEFI Specification 2.10, chapter 5.
 
-use crate::checked::{Fields, FormatError, Problem, read};
+use crate::checked::read;
 use rt::filter::Slice;
 use rt::{DeviceRef, IoError, Request};
 use std::fmt;
+use stdx::bytes::{FormatError, Problem, Reader};
 use stdx::{ByteCount, Offset};
 
 /// Bytes of entries that are read at the most. A table has 128 entries of 128 bytes as a rule; this is
@@ -133,9 +134,7 @@ pub async fn read_table(device: &DeviceRef) -> Result<Option<Table>, GptError> {
     match read_at(device, blocks - 1, blocks).await? {
         Ok(table) => Ok(Some(Table { from_backup: true, ..table })),
         // Neither is a GPT at all.
-        Err(second) if first.problem == Problem::Magic && second.problem == Problem::Magic => {
-            Ok(None)
-        }
+        Err(second) if first.is_absence() && second.is_absence() => Ok(None),
         Err(_) => Err(GptError::Bad { device: device.name().to_string(), error: first }),
     }
 }
@@ -167,42 +166,43 @@ struct Header {
 
 impl Header {
     fn decode(bytes: &[u8], at: u64, blocks: u64, block: u64) -> Result<Header, FormatError> {
-        let fields = Fields { structure: "GPT header", bytes };
-        if fields.bytes("signature", 0, 8)? != SIGNATURE {
-            return Err(fields.wrong("signature", 0, Problem::Magic));
-        }
-        let len = fields.u32("header size", 12)?;
+        let fields = Reader::little("GPT header", bytes);
+        fields.magic_at("signature", 0, SIGNATURE)?;
+        let len = fields.get_at::<u32>("header size", 12)?;
         if len < HEADER_BYTES_MIN || len as usize > bytes.len() {
-            return Err(fields.wrong("header size", 12, Problem::Value(len.into())));
+            return Err(fields.wrong_at("header size", 12, Problem::Value(len.into())));
         }
-        let mut covered = fields.bytes("header", 0, len as usize)?.to_vec();
+        let mut covered = fields.slice("header", 0, len as usize)?.to_vec();
         covered[HEADER_CHECKSUM_AT..HEADER_CHECKSUM_AT + 4].fill(0);
-        if crc32fast::hash(&covered) != fields.u32("header checksum", HEADER_CHECKSUM_AT)? {
-            return Err(fields.wrong("header checksum", HEADER_CHECKSUM_AT, Problem::Checksum));
+        if crc32fast::hash(&covered)
+            != fields.get_at::<u32>("header checksum", HEADER_CHECKSUM_AT)?
+        {
+            return Err(fields.wrong_at("header checksum", HEADER_CHECKSUM_AT, Problem::Checksum));
         }
-        let revision = fields.u32("revision", 8)?;
+        let revision = fields.get_at::<u32>("revision", 8)?;
         if revision != REVISION {
-            return Err(fields.wrong("revision", 8, Problem::Version(revision.into())));
+            return Err(fields.wrong_at("revision", 8, Problem::Version(revision.into())));
         }
-        let own = fields.u64("own block", 24)?;
+        let own = fields.get_at::<u64>("own block", 24)?;
         if own != at {
-            return Err(fields.wrong("own block", 24, Problem::Value(own)));
+            return Err(fields.wrong_at("own block", 24, Problem::Value(own)));
         }
-        let (count, entry_bytes) = (fields.u32("entries", 80)?, fields.u32("entry size", 84)?);
+        let (count, entry_bytes) =
+            (fields.get_at::<u32>("entries", 80)?, fields.get_at::<u32>("entry size", 84)?);
         if entry_bytes < ENTRY_BYTES_MIN || !entry_bytes.is_multiple_of(8) {
-            return Err(fields.wrong("entry size", 84, Problem::Value(entry_bytes.into())));
+            return Err(fields.wrong_at("entry size", 84, Problem::Value(entry_bytes.into())));
         }
-        let table_block = fields.u64("table block", 72)?;
+        let table_block = fields.get_at::<u64>("table block", 72)?;
         let table_bytes = u64::from(count) * u64::from(entry_bytes);
         let end = table_block.checked_mul(block).and_then(|at| at.checked_add(table_bytes));
         if table_bytes > TABLE_BYTES_MAX {
-            return Err(fields.wrong("entries", 80, Problem::Value(count.into())));
+            return Err(fields.wrong_at("entries", 80, Problem::Value(count.into())));
         }
         if end.is_none_or(|end| end > blocks * block) {
-            return Err(fields.wrong("table block", 72, Problem::Value(table_block)));
+            return Err(fields.wrong_at("table block", 72, Problem::Value(table_block)));
         }
-        let id = Guid(fields.bytes("id", 56, 16)?.try_into().expect("sixteen bytes were cut out"));
-        let checksum = fields.u32("table checksum", 88)?;
+        let id = Guid(fields.array_at("id", 56)?);
+        let checksum = fields.get_at::<u32>("table checksum", 88)?;
         Ok(Header { id, table_at: table_block * block, count, entry_bytes, checksum })
     }
 
@@ -211,25 +211,22 @@ impl Header {
     }
 
     fn entries(&self, bytes: &[u8], device: &DeviceRef) -> Result<Table, FormatError> {
-        let fields = Fields { structure: "GPT table", bytes };
+        let fields = Reader::little("GPT table", bytes);
         if crc32fast::hash(bytes) != self.checksum {
-            return Err(fields.wrong("table checksum", 0, Problem::Checksum));
+            return Err(fields.wrong_at("table checksum", 0, Problem::Checksum));
         }
         let block = device.geometry().logical_block.bytes();
         let mut partitions = Vec::new();
         for number in 0..self.count {
             let at = number as usize * self.entry_bytes as usize;
-            let guid = |field, at| -> Result<Guid, FormatError> {
-                let bytes = fields.bytes(field, at, 16)?;
-                Ok(Guid(bytes.try_into().expect("sixteen bytes were cut out")))
-            };
+            let guid = |field, at| fields.array_at(field, at).map(Guid);
             let kind = guid("type", at)?;
             if kind == Guid([0; 16]) {
                 continue;
             }
-            let first = fields.u64("first block", at + 32)?;
-            let last = fields.u64("last block", at + 40)?;
-            let wrong = |field, at, value| fields.wrong(field, at, Problem::Value(value));
+            let first = fields.get_at::<u64>("first block", at + 32)?;
+            let last = fields.get_at::<u64>("last block", at + 40)?;
+            let wrong = |field, at, value| fields.wrong_at(field, at, Problem::Value(value));
             let start =
                 first.checked_mul(block).ok_or_else(|| wrong("first block", at + 32, first))?;
             let count = last.checked_sub(first).and_then(|count| count.checked_add(1));
@@ -239,7 +236,7 @@ impl Header {
             if Request::read(start, len).check(&**device).is_err() {
                 return Err(wrong("last block", at + 40, last));
             }
-            let name = fields.bytes("name", at + 56, 2 * NAME_UNITS)?;
+            let name = fields.slice("name", at + 56, 2 * NAME_UNITS)?;
             let units: Vec<u16> = name
                 .chunks_exact(2)
                 .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))

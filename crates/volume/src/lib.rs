@@ -7,7 +7,7 @@
 //! * [`gpt`]: the partitions of a device.
 //! * [`lvm`]: physical volumes, volume groups, and linear and striped logical volumes; read, made,
 //!   enlarged and removed.
-//! * `checked`: reading fields of bytes that nobody vouches for.
+//! * `checked`: reading bytes wherever they lie.
 //!
 //! Everything here is a [`rt::Device`] made of [`rt::filter::Slice`]s, joined by [`rt::filter::Linear`]
 //! or striped by [`md`]'s RAID 0, so no byte of data passes through code of this crate.
@@ -20,4 +20,4 @@ mod checked;
 pub mod gpt;
 pub mod lvm;
 
-pub use checked::FormatError;
+pub use stdx::bytes::FormatError;

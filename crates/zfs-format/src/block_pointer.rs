@@ -23,10 +23,10 @@
 
 use crate::checksum::{Checksum, ChecksumFunction};
 use crate::compression::Compression;
-use crate::error::{FormatError, Problem};
 use crate::object_type::ObjectType;
-use crate::wire::{Endian, Reader, Record, Wire, Writer};
+use crate::wire::{Endian, Number, Reader, Record, Wire, Writer};
 use std::fmt;
+use stdx::bytes::{FormatError, Problem};
 
 /// Sectors in which sizes and places are counted, as a power of two: 512 bytes.
 pub const SECTOR_SHIFT: u32 = 9;
@@ -559,21 +559,74 @@ impl Wire for BlockPointer {
     }
 }
 
+impl BlockPointer {
+    /// The pointer that these bytes are: any are one.
+    #[inline]
+    pub fn of_bytes(bytes: &[u8; BlockPointer::BYTES], endian: Endian) -> BlockPointer {
+        let mut words = [0; 16];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = endian.u64(*bytes);
+        }
+        BlockPointer { words }
+    }
+}
+
 impl Record for BlockPointer {
     const NAME: &'static str = "block pointer";
 }
 
-/// The pointers of an indirect block.
-///
-/// # Errors
-/// The block is no multiple of a pointer's size.
-pub fn indirect(block: &[u8], endian: Endian) -> Result<Vec<BlockPointer>, FormatError> {
-    let mut from = Reader::new("indirect block", block, endian);
-    let mut pointers = Vec::with_capacity(block.len() / BlockPointer::BYTES);
-    while from.left() != 0 {
-        pointers.push(from.get("block pointer")?);
+/// An indirect block in place: its pointers, each read where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Pointers<'a> {
+    words: &'a [[u8; BlockPointer::BYTES]],
+    endian: Endian,
+}
+
+impl<'a> Pointers<'a> {
+    /// The pointers of an indirect block.
+    ///
+    /// # Errors
+    /// The block is no multiple of a pointer's size.
+    pub fn of(block: &'a [u8], endian: Endian) -> Result<Pointers<'a>, FormatError> {
+        let (words, rest) = block.as_chunks();
+        if rest.is_empty() {
+            return Ok(Pointers { words, endian });
+        }
+        let from = Reader::new("indirect block", block, endian);
+        Err(from.wrong_at("block pointer", block.len() - rest.len(), Problem::Short))
     }
-    Ok(pointers)
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// One of them.
+    pub fn get(&self, index: usize) -> Option<BlockPointer> {
+        self.words.get(index).map(|bytes| BlockPointer::of_bytes(bytes, self.endian))
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = BlockPointer> + ExactSizeIterator + 'a {
+        let endian = self.endian;
+        self.words.iter().map(move |bytes| BlockPointer::of_bytes(bytes, endian))
+    }
+}
+
+/// Puts a pointer into an indirect block.
+///
+/// # Panics
+/// The block has no such place.
+pub fn put(block: &mut [u8], index: usize, pointer: &BlockPointer, endian: Endian) {
+    let at = index * BlockPointer::BYTES;
+    for (word, place) in pointer.words.iter().zip((at..).step_by(8)) {
+        word.put(block, place, endian);
+    }
 }
 
 #[cfg(test)]

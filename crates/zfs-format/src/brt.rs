@@ -6,9 +6,9 @@
 //!
 //! Source: OpenZFS, `brt_impl.h`, `brt.c`.
 
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, record};
 use crate::zap::leaf::LeafValue;
+use stdx::bytes::{FormatError, Problem};
 
 record! {
     /// The header of a vdev's table.

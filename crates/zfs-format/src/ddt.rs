@@ -13,8 +13,8 @@
 use crate::block_pointer::Dva;
 use crate::checksum::Checksum;
 use crate::compression::Compression;
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Wire, Writer, record};
+use stdx::bytes::{FormatError, Problem};
 
 /// Sets of places in an entry of the older form.
 pub const SETS: usize = 4;

@@ -18,12 +18,15 @@
 //!
 //! Bytes of the bonus stay as they are, in the byte order of the block that the dnode stands in.
 //!
+//! A dnode is found in its block in place ([`find`]): a slot within a dnode of several slots looks like anything, so the
+//! block is walked from its start, by two bytes of each dnode. One dnode is put into its block in place, too ([`put`]).
+//!
 //! Source: OpenZFS, `dnode.h`, `dnode.c` (what is verified).
 
 use crate::block_pointer::BlockPointer;
-use crate::error::{FormatError, Problem};
 use crate::object_type::ObjectType;
 use crate::wire::{Endian, Reader, Wire, Writer};
+use stdx::bytes::{FormatError, Problem};
 
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = 512;
@@ -35,6 +38,8 @@ pub const SLOTS_MAX: usize = BLOCK_BYTES / SLOT_BYTES;
 pub const OBJECTS_PER_BLOCK: u64 = SLOTS_MAX as u64;
 /// Bytes before the block pointers.
 const CORE_BYTES: usize = 64;
+/// Where a dnode counts its further slots.
+const EXTRA_SLOTS_AT: usize = 12;
 /// Block pointers at the most.
 pub const POINTERS_MAX: usize = 3;
 /// Levels at the most: what reaches 2⁶⁴ bytes by indirect blocks of 32 pointers, and one.
@@ -98,6 +103,49 @@ pub struct Path {
     pub indirect: Vec<usize>,
 }
 
+/// The numbers that say whether a dnode can be.
+struct Shape {
+    object_type: ObjectType,
+    indirect_shift: u8,
+    levels: u8,
+    pointers: usize,
+    bonus_type: ObjectType,
+    data_block_sectors: u16,
+    slots: usize,
+}
+
+impl Shape {
+    fn check(&self) -> Result<(), FormatError> {
+        let Shape { indirect_shift, levels, pointers, slots, .. } = *self;
+        if !self.object_type.is_valid() {
+            return Err(wrong("type", 0, self.object_type.0.into()));
+        }
+        if indirect_shift != 0 && !INDIRECT_SHIFTS.contains(&indirect_shift) {
+            return Err(wrong("indirect block shift", 1, indirect_shift.into()));
+        }
+        if !(1..=LEVELS_MAX).contains(&levels) || levels > 1 && indirect_shift == 0 {
+            return Err(wrong("levels", 2, levels.into()));
+        }
+        if !(1..=POINTERS_MAX).contains(&pointers) {
+            return Err(wrong("block pointers", 3, pointers as u64));
+        }
+        if !self.bonus_type.is_valid() {
+            return Err(wrong("bonus type", 4, self.bonus_type.0.into()));
+        }
+        if self.data_block_sectors == 0 {
+            return Err(wrong("data block sectors", 8, 0));
+        }
+        if slots > SLOTS_MAX {
+            return Err(wrong("extra slots", 12, slots as u64 - 1));
+        }
+        Ok(())
+    }
+}
+
+fn wrong(field: &'static str, offset: usize, value: u64) -> FormatError {
+    FormatError { structure: NAME, field, offset, problem: Problem::Value(value) }
+}
+
 impl Dnode {
     /// Decodes the dnode at the front of these bytes; nothing where the slot is free.
     ///
@@ -127,29 +175,18 @@ impl Dnode {
         if object_type == ObjectType::NONE {
             return Ok(None);
         }
-        let bad = |field, at, value: u64| Err(from.wrong_at(field, at, Problem::Value(value)));
-        if !object_type.is_valid() {
-            return bad("type", 0, object_type.0.into());
-        }
-        if indirect_shift != 0 && !INDIRECT_SHIFTS.contains(&indirect_shift) {
-            return bad("indirect block shift", 1, indirect_shift.into());
-        }
-        if !(1..=LEVELS_MAX).contains(&levels) || levels > 1 && indirect_shift == 0 {
-            return bad("levels", 2, levels.into());
-        }
-        if !(1..=POINTERS_MAX).contains(&usize::from(pointers)) {
-            return bad("block pointers", 3, pointers.into());
-        }
-        if !ObjectType(bonus_type).is_valid() {
-            return bad("bonus type", 4, bonus_type.into());
-        }
-        if data_block_sectors == 0 {
-            return bad("data block sectors", 8, 0);
-        }
         let slots = usize::from(extra_slots) + 1;
-        if slots > SLOTS_MAX {
-            return bad("extra slots", 12, extra_slots.into());
-        }
+        let bonus_type = ObjectType(bonus_type);
+        let shape = Shape {
+            object_type,
+            indirect_shift,
+            levels,
+            pointers: pointers.into(),
+            bonus_type,
+            data_block_sectors,
+            slots,
+        };
+        shape.check()?;
         let pointers =
             (0..pointers).map(|_| from.get("block pointer")).collect::<Result<_, _>>()?;
         let bonus_at = from.at();
@@ -165,7 +202,7 @@ impl Dnode {
             object_type,
             indirect_shift,
             levels,
-            bonus_type: ObjectType(bonus_type),
+            bonus_type,
             checksum,
             compression,
             flags: marks,
@@ -185,6 +222,7 @@ impl Dnode {
     /// Its shape can't be: more pointers, slots or bonus than there is room for, or a spill pointer without
     /// its flag.
     pub fn encode(&self, endian: Endian) -> Result<Vec<u8>, FormatError> {
+        self.check()?;
         let mut to = Writer::new(endian);
         to.bytes(&[
             self.object_type.0,
@@ -205,22 +243,40 @@ impl Dnode {
         to.zeros_to(CORE_BYTES);
         self.pointers.iter().for_each(|pointer| to.put(*pointer));
         to.bytes(&self.bonus);
-        let end = (usize::from(self.extra_slots) + 1) * SLOT_BYTES;
+        let end = self.slots() * SLOT_BYTES;
         if let Some(spill) = self.spill {
             to.zeros_to(end - BlockPointer::BYTES);
             to.put(spill);
         }
         to.zeros_to(end);
         let bytes = to.into_bytes();
-        // What can't be read back is refused here, whatever is wrong with it.
-        match Dnode::decode(&bytes, endian)? {
-            Some(again) if bytes.len() == end && again == *self => Ok(bytes),
-            _ => Err(FormatError {
-                structure: NAME,
-                field: "shape",
-                offset: 0,
-                problem: Problem::Value(bytes.len() as u64),
-            }),
+        assert_eq!(bytes.len(), end, "a dnode that was checked fills its slots");
+        Ok(bytes)
+    }
+
+    /// Refuses what can't be read back.
+    fn check(&self) -> Result<(), FormatError> {
+        let shape = Shape {
+            object_type: self.object_type,
+            indirect_shift: self.indirect_shift,
+            levels: self.levels,
+            pointers: self.pointers.len(),
+            bonus_type: self.bonus_type,
+            data_block_sectors: self.data_block_sectors,
+            slots: self.slots(),
+        };
+        shape.check()?;
+        if self.object_type == ObjectType::NONE {
+            return Err(wrong("type", 0, 0));
+        }
+        let spilled = self.flags & flags::SPILL != 0;
+        if spilled != self.spill.is_some() {
+            return Err(wrong("flags", 7, self.flags.into()));
+        }
+        let taken = CORE_BYTES + (self.pointers.len() + usize::from(spilled)) * BlockPointer::BYTES;
+        match (self.slots() * SLOT_BYTES).checked_sub(taken) {
+            Some(room) if self.bonus.len() <= room => Ok(()),
+            _ => Err(wrong("bonus length", 10, self.bonus.len() as u64)),
         }
     }
 
@@ -270,6 +326,74 @@ impl Dnode {
 /// The block of the meta-dnode that an object stands in, and its slot there.
 pub fn place_of(object: u64) -> (u64, usize) {
     (object / OBJECTS_PER_BLOCK, (object % OBJECTS_PER_BLOCK) as usize)
+}
+
+/// The dnode that begins at a slot of a block of the meta-dnode; nothing where the slot is free, or within another.
+/// The other dnodes are not decoded.
+///
+/// # Errors
+/// The dnode can't be or reaches beyond the block, or the block ends before the slot.
+pub fn find(block: &[u8], slot: usize, endian: Endian) -> Result<Option<Dnode>, FormatError> {
+    let mut at = 0;
+    while at < slot {
+        at += slots_at(block, at)?;
+    }
+    if at > slot {
+        return Ok(None);
+    }
+    let begin = slot * SLOT_BYTES;
+    slots_at(block, slot)?;
+    let moved = |error: FormatError| FormatError { offset: error.offset + begin, ..error };
+    Dnode::decode(block.get(begin..).unwrap_or_default(), endian).map_err(moved)
+}
+
+/// Slots of what begins at a slot of a block; 1 of a free one.
+fn slots_at(block: &[u8], slot: usize) -> Result<usize, FormatError> {
+    let begin = slot * SLOT_BYTES;
+    let from = Reader::little(NAME, block);
+    let bytes = from.slice("slot", begin, SLOT_BYTES)?;
+    match bytes[0] {
+        0 => Ok(1),
+        _ if usize::from(bytes[EXTRA_SLOTS_AT]) < SLOTS_MAX => {
+            Ok(usize::from(bytes[EXTRA_SLOTS_AT]) + 1)
+        }
+        _ => {
+            let extra = bytes[EXTRA_SLOTS_AT];
+            Err(from.wrong_at("extra slots", begin + EXTRA_SLOTS_AT, Problem::Value(extra.into())))
+        }
+    }
+}
+
+/// Puts a dnode into its block, or takes out the one that begins there: its slots are free then.
+///
+/// # Errors
+/// Its shape can't be, or what stands in the block is damaged; the block is as it was.
+///
+/// # Panics
+/// It would reach beyond the block, into another dnode, or begin within one.
+pub fn put(
+    block: &mut [u8],
+    slot: usize,
+    dnode: Option<&Dnode>,
+    endian: Endian,
+) -> Result<(), FormatError> {
+    let mut at = 0;
+    while at < slot {
+        at += slots_at(block, at)?;
+    }
+    assert_eq!(at, slot, "a dnode does not begin within another");
+    let before = slots_at(block, slot)?;
+    let bytes = dnode.map_or(Ok(Vec::new()), |dnode| dnode.encode(endian))?;
+    let slots = before.max(bytes.len() / SLOT_BYTES);
+    assert!((slot + slots) * SLOT_BYTES <= block.len(), "a dnode ends within its block");
+    for further in slot + before..slot + slots {
+        assert_eq!(block[further * SLOT_BYTES], 0, "a dnode grows over free slots only");
+    }
+    let place = &mut block[slot * SLOT_BYTES..(slot + slots) * SLOT_BYTES];
+    let (new, rest) = place.split_at_mut(bytes.len());
+    new.copy_from_slice(&bytes);
+    rest.fill(0);
+    Ok(())
 }
 
 /// The dnodes of a block of the meta-dnode, with their slots.

@@ -11,9 +11,9 @@
 
 use crate::block_pointer::BlockPointer;
 use crate::checksum::Checksum;
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Record, record};
 use sha2::{Digest, Sha256};
+use stdx::bytes::{FormatError, Problem};
 
 /// Marks the trailer, and its byte order.
 pub const MAGIC: u64 = 0x0210_da7a_b10c_7a11;

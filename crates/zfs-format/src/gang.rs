@@ -15,9 +15,9 @@
 
 use crate::block_pointer::BlockPointer;
 use crate::embedded_checksum as eck;
-use crate::error::FormatError;
 use crate::object_type::ObjectType;
 use crate::wire::{Endian, Reader, Wire, Writer};
+use stdx::bytes::FormatError;
 
 /// Bytes of a header.
 pub const BYTES: usize = 512;

@@ -6,9 +6,9 @@
 //!
 //! Source: OpenZFS, `spa_history.c`.
 
-use crate::error::{FormatError, Problem};
 use crate::nvlist::{Encoding, NvList};
 use crate::wire::{Endian, Reader, record};
+use stdx::bytes::{FormatError, Problem};
 
 record! {
     /// Where the records lie.

@@ -21,10 +21,10 @@
 //! Source: OpenZFS, `vdev_impl.h`, `vdev_label.c`.
 
 use crate::embedded_checksum as eck;
-use crate::error::{FormatError, Problem};
 use crate::nvlist::{Encoding, NvList};
 use crate::uberblock::Uberblock;
 use crate::wire::{Endian, Reader, Record, Writer};
+use stdx::bytes::{FormatError, Problem};
 
 /// Bytes of a label.
 pub const LABEL_BYTES: u64 = 256 << 10;

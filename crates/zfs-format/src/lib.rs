@@ -40,7 +40,6 @@ pub mod dnode;
 pub mod dsl;
 pub mod embedded_checksum;
 pub mod encryption;
-pub mod error;
 pub mod error_log;
 pub mod features;
 pub mod gang;
@@ -58,5 +57,5 @@ pub mod zap;
 pub mod zil;
 pub mod zpl;
 
-pub use error::{FormatError, Problem};
+pub use stdx::bytes::{FormatError, Problem};
 pub use wire::{Endian, Record, Wire};

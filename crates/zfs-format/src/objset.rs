@@ -11,9 +11,9 @@
 //! Source: OpenZFS, `dmu_objset.h`.
 
 use crate::dnode::{BLOCK_BYTES, Dnode, SLOT_BYTES};
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Writer};
 use crate::zil::ZilHeader;
+use stdx::bytes::{FormatError, Problem};
 
 const NAME: &str = "objset";
 /// Where what is counted begins, in bytes: the size of the shortest objset.

@@ -18,8 +18,8 @@
 //!
 //! Source: OpenZFS, `space_map.h`, `space_map.c`, `spa_log_spacemap.c`.
 
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Writer, record};
+use stdx::bytes::{FormatError, Problem};
 
 /// Buckets of a histogram.
 pub const HISTOGRAM_BUCKETS: usize = 32;

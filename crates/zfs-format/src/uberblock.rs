@@ -16,9 +16,9 @@
 //! Source: OpenZFS, `uberblock_impl.h`, `vdev_label.c`.
 
 use crate::block_pointer::BlockPointer;
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Record, record};
 use std::cmp::Ordering;
+use stdx::bytes::{FormatError, Problem};
 
 /// The first word.
 pub const MAGIC: u64 = 0x00ba_b10c;

@@ -32,8 +32,8 @@ fn decode_all(bytes: &[u8], pointer: &BlockPointer, endian: Endian) {
     let _ = (Configuration::decode(bytes, 0), BootEnvironment::decode(bytes, 0));
     let _ = (Uberblock::from_slot(bytes), decode_slot(bytes, 0));
     let _ = zfs_format::gang::GangHeader::decode(bytes, pointer);
-    if let Ok(pointers) = block_pointer::indirect(bytes, endian) {
-        pointers.iter().for_each(|pointer| drop(pointer.check()));
+    if let Ok(pointers) = block_pointer::Pointers::of(bytes, endian) {
+        let _ = pointers.iter().filter(|pointer| pointer.check().is_ok()).count();
     }
     for (_, dnode) in dnode::dnodes(bytes, endian).unwrap_or_default() {
         let _ = (dnode.path(u64::MAX), dnode.encode(endian));
@@ -43,8 +43,22 @@ fn decode_all(bytes: &[u8], pointer: &BlockPointer, endian: Endian) {
     let _ = micro::MicroZap::decode(bytes, endian).map(|zap| zap.encode(endian));
     let _ = fat::FatHeader::decode(bytes, endian).map(|header| header.leaf_of(u64::MAX));
     let _ = fat::table_block(bytes, endian);
+    for slot in 0..40 {
+        let _ = dnode::find(bytes, slot, endian);
+    }
     for flags in [0, 3] {
         let _ = leaf::Leaf::decode(bytes, endian, flags).map(|leaf| leaf.encode(endian));
+        let key = leaf::view::KeyRef::Name(b"name");
+        let found = leaf::view::LeafView::of(bytes, endian, flags).map(|view| view.get(1, key));
+        let _ = found.map(|found| found.map(|value| value.map(|value| value.to_value())));
+        if flags == 0 {
+            let mut bytes = bytes.to_vec();
+            let value = leaf::LeafValue { number_bytes: 8, numbers: vec![1] };
+            let _ = leaf::change::LeafMut::of(&mut bytes, endian, flags).map(|mut leaf| {
+                let _ = (leaf.insert(1, key, None, &value), leaf.update(1, key, &value));
+                leaf.remove(1, key)
+            });
+        }
     }
     let _ = SpaceMapHeader::decode(bytes, endian);
     assert!(Entries::new(bytes, endian).count() <= bytes.len().div_ceil(8));

@@ -17,16 +17,13 @@
 //! Source: OpenZFS, `zio_checksum.c`.
 
 use crate::block::BlockErrorKind;
-use codec::checksum::{self, Fletcher4, Sum};
+use crate::transform::{Salt, SumFunction, halved, is_halved, log_sum};
+use codec::checksum::{Fletcher4, Sum};
 use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::checksum::{Checksum, ChecksumFunction};
 use zfs_format::gang::GangHeader;
-use zfs_format::object_type::ObjectType;
 use zfs_format::zil::LogBlock;
-
-/// The salt of a pool's salted checksums.
-pub type Salt = [u8; 32];
 
 /// What the bytes of a block should come to.
 #[derive(Clone, Debug)]
@@ -47,22 +44,8 @@ pub struct ExpectedSum {
     function: SumFunction,
     endian: Endian,
     sum: Checksum,
-    /// The last two words are a MAC: compare the first two only.
-    halved: bool,
-    /// Fold the last two words into the first two.
-    folded: bool,
-}
-
-/// A function over whole blocks that is known here.
-#[derive(Clone, Copy, Debug)]
-enum SumFunction {
-    Fletcher2,
-    Fletcher4,
-    Sha256,
-    Sha512,
-    Blake3(Salt),
-    Skein(Salt),
-    Edonr(Salt),
+    /// The last two words are a MAC: what is left of a sum of this function is compared with the first two.
+    halved: Option<Option<ChecksumFunction>>,
 }
 
 impl Expected {
@@ -72,28 +55,15 @@ impl Expected {
     /// The function is not supported, or needs a salt that isn't there.
     pub fn of(pointer: &BlockPointer, salt: Option<Salt>) -> Result<Expected, BlockErrorKind> {
         use ChecksumFunction as F;
-        let unsupported = |what| Err(BlockErrorKind::Unsupported(what));
-        let function = match pointer.checksum_function() {
-            Some(F::Off | F::NoParity) => return Ok(Expected::Anything),
-            Some(F::Zilog | F::Zilog2) => return Ok(Expected::LogBlock(*pointer)),
-            Some(F::Fletcher2) => SumFunction::Fletcher2,
-            Some(F::Fletcher4) => SumFunction::Fletcher4,
-            Some(F::Sha256) => SumFunction::Sha256,
-            Some(F::Sha512) => SumFunction::Sha512,
-            Some(function @ (F::Blake3 | F::Skein | F::Edonr)) => match (function, salt) {
-                (F::Blake3, Some(salt)) => SumFunction::Blake3(salt),
-                (F::Skein, Some(salt)) => SumFunction::Skein(salt),
-                (_, Some(salt)) => SumFunction::Edonr(salt),
-                (_, None) => return unsupported("a salted checksum in a pool without a salt"),
-            },
-            Some(F::Label) => return unsupported("a label's checksum in a block pointer"),
-            Some(F::GangHeader) => return unsupported("a gang header's checksum in a pointer"),
-            Some(F::Inherit | F::On) | None => return unsupported("its checksum function"),
+        if let Some(F::Zilog | F::Zilog2) = pointer.checksum_function() {
+            return Ok(Expected::LogBlock(*pointer));
+        }
+        let Some(function) = SumFunction::of(pointer.checksum_function(), salt)? else {
+            return Ok(Expected::Anything);
         };
-        let halved = pointer.uses_crypt() && pointer.object_type() != ObjectType::OBJSET;
-        let folded = halved && pointer.checksum_function().is_some_and(|f| !f.is_for_dedup());
         let (endian, sum) = (pointer.endian(), pointer.checksum());
-        Ok(Expected::Sum(ExpectedSum { function, endian, sum, halved, folded }))
+        let halved = is_halved(pointer).then_some(pointer.checksum_function());
+        Ok(Expected::Sum(ExpectedSum { function, endian, sum, halved }))
     }
 
     /// Whether these pieces, one after the other, are the bytes. All but the last are whole words.
@@ -120,12 +90,8 @@ impl Expected {
             Expected::Sum(expected) => expected.holds(bytes),
             Expected::GangHeader(pointer) => GangHeader::decode(bytes, pointer).is_ok(),
             Expected::LogBlock(pointer) => {
-                let hash = |bytes: &[u8], endian| {
-                    let old = pointer.checksum_function() == Some(ChecksumFunction::Zilog);
-                    let function =
-                        if old { SumFunction::Fletcher2 } else { SumFunction::Fletcher4 };
-                    Checksum { words: sum(function, endian, bytes).0 }
-                };
+                let function = pointer.checksum_function();
+                let hash = |bytes: &[u8], endian| log_sum(function, bytes, endian);
                 LogBlock::decode(bytes, pointer, hash).is_ok()
             }
         }
@@ -134,43 +100,14 @@ impl Expected {
 
 impl ExpectedSum {
     fn holds(&self, bytes: &[u8]) -> bool {
-        self.is_sum(sum(self.function, self.endian, bytes))
+        self.is_sum(self.function.sum(self.endian, bytes))
     }
 
-    fn is_sum(&self, Sum(mut found): Sum) -> bool {
-        let expected = self.sum.words;
-        if !self.halved {
-            return found == expected;
+    fn is_sum(&self, found: Sum) -> bool {
+        match self.halved {
+            None => found.0 == self.sum.words,
+            Some(function) => halved(found, function) == self.sum.words[..2],
         }
-        if self.folded {
-            found[0] ^= found[2];
-            found[1] ^= found[3];
-        }
-        found[..2] == expected[..2]
-    }
-}
-
-fn sum(function: SumFunction, endian: Endian, bytes: &[u8]) -> Sum {
-    let ordered = |sum: Sum| if endian == Endian::Little { sum } else { sum.swapped() };
-    match function {
-        SumFunction::Fletcher2 if endian == Endian::Little => checksum::fletcher2(bytes),
-        SumFunction::Fletcher2 => {
-            let words = bytes.as_chunks::<8>().0;
-            let swapped: Vec<u8> =
-                words.iter().flat_map(|word| u64::from_be_bytes(*word).to_le_bytes()).collect();
-            checksum::fletcher2(&swapped)
-        }
-        SumFunction::Fletcher4 if endian == Endian::Little => checksum::fletcher4(bytes),
-        SumFunction::Fletcher4 => {
-            let mut sum = Fletcher4::of_big_endian();
-            sum.update(bytes);
-            sum.sum()
-        }
-        SumFunction::Sha256 => checksum::sha256(bytes),
-        SumFunction::Sha512 => ordered(checksum::sha512_256(bytes)),
-        SumFunction::Blake3(salt) => ordered(checksum::blake3(&salt, bytes)),
-        SumFunction::Skein(salt) => ordered(checksum::skein(&salt, bytes)),
-        SumFunction::Edonr(salt) => ordered(checksum::edonr(&salt, bytes)),
     }
 }
 
@@ -180,6 +117,8 @@ mod tests {
     //! little-endian pool would show.
 
     use super::*;
+    use codec::checksum;
+    use zfs_format::object_type::ObjectType;
 
     fn pointer(function: ChecksumFunction, endian: Endian, crypt: bool) -> BlockPointer {
         let mut pointer = BlockPointer::HOLE;

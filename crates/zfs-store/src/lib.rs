@@ -3,12 +3,13 @@
 //! What an object or a dataset is, nobody here knows. A block is named by its pointer, and by a [`Bookmark`] that
 //! errors show.
 //!
-//! From the top: [`arc`] keeps blocks; [`store`] follows a pointer, checks ([`expected`]), decrypts ([`crypt`]) and
-//! decompresses; [`vdev`] makes the bytes of a place from the devices; [`label`] finds out which devices belong to
+//! From the top: [`arc`] keeps blocks; [`store`] follows a pointer and checks ([`expected`]); [`transform`] decrypts
+//! ([`crypt`]) and decompresses, and the reverse; [`vdev`] makes the bytes of a place from the devices; [`alloc`] holds what space is taken; [`label`] finds out which devices belong to
 //! which pool. What asks and what is asked meet in [`block`].
 
 #![forbid(unsafe_code)]
 
+pub mod alloc;
 pub mod arc;
 pub mod block;
 pub mod crypt;
@@ -18,11 +19,15 @@ pub mod label;
 mod no_time;
 pub mod scrub;
 pub mod store;
+pub mod transform;
 pub mod vdev;
 
 pub use arc::{Arc, ArcOptions, ArcStatistics};
 pub use block::{BlockError, BlockErrorKind, BlockFuture, BlockRequest, Bookmark, ReadBlocks};
-pub use expected::{Expected, Salt};
+pub use expected::Expected;
 pub use scrub::Verified;
 pub use store::Store;
-pub use vdev::{Errors, ReadAt, Tree, TreeError, VdevHealth, VdevReport};
+pub use transform::Salt;
+pub use vdev::{
+    Errors, IoClass, ReadAt, Tree, TreeError, VdevHealth, VdevReport, WriteAt, WriteError,
+};

@@ -10,8 +10,8 @@
 use crate::block::{BlockErrorKind, BlockRequest};
 use crate::expected::Expected;
 use crate::store::{GANG_DEPTH_MAX, Store};
-use crate::vdev::ReadAt;
-use rt::{Buf, Priority, SgList};
+use crate::vdev::{IoClass, ReadAt};
+use rt::{Buf, SgList};
 use std::pin::Pin;
 use zfs_format::block_pointer::{BlockPointer, Kind};
 use zfs_format::gang::{self, GangHeader};
@@ -50,13 +50,13 @@ impl Verified {
 impl Store {
     /// Reads and checks every copy of a block.
     pub async fn verify(&self, request: &BlockRequest) -> Verified {
-        self.verify_block(&request.pointer, request.priority, 0).await
+        self.verify_block(&request.pointer, IoClass::of_read(request.priority, false), 0).await
     }
 
     fn verify_block<'a>(
         &'a self,
         pointer: &'a BlockPointer,
-        priority: Priority,
+        class: IoClass,
         depth: usize,
     ) -> Checking<'a> {
         Box::pin(async move {
@@ -71,28 +71,23 @@ impl Store {
                         Err(kind) => return Verified::damaged(kind),
                     };
                     let size = pointer.physical_size();
-                    self.verify_places(pointer, size, expected, priority).await.1
+                    self.verify_places(pointer, size, expected, class).await.1
                 }
-                Kind::Gang => self.verify_gang(pointer, priority, depth).await,
+                Kind::Gang => self.verify_gang(pointer, class, depth).await,
             }
         })
     }
 
-    async fn verify_gang(
-        &self,
-        pointer: &BlockPointer,
-        priority: Priority,
-        depth: usize,
-    ) -> Verified {
+    async fn verify_gang(&self, pointer: &BlockPointer, class: IoClass, depth: usize) -> Verified {
         let expected = Expected::GangHeader(*pointer);
         let size = gang::BYTES as u64;
-        let (header, mut verified) = self.verify_places(pointer, size, expected, priority).await;
+        let (header, mut verified) = self.verify_places(pointer, size, expected, class).await;
         let Some(header) = header else { return verified };
         match pieces(pointer, &header.into_contiguous(), depth) {
             Err(kind) => verified.add(Verified::damaged(kind)),
             Ok(pieces) => {
                 for piece in &pieces {
-                    verified.add(self.verify_block(piece, priority, depth + 1).await);
+                    verified.add(self.verify_block(piece, class, depth + 1).await);
                 }
             }
         }
@@ -105,12 +100,12 @@ impl Store {
         pointer: &BlockPointer,
         size: u64,
         expected: Expected,
-        priority: Priority,
+        class: IoClass,
     ) -> (Option<SgList>, Verified) {
         let (mut verified, mut found, mut failure) = (Verified::whole(), None, None);
         let birth = pointer.physical_birth();
         for dva in pointer.dvas() {
-            let read = ReadAt { dva, size, birth, expected: expected.clone(), priority };
+            let read = ReadAt { dva, size, birth, expected: expected.clone(), class };
             verified.bytes += size;
             match self.tree().verify(&read).await {
                 Ok(bytes) => found = Some(bytes),
@@ -137,11 +132,11 @@ impl Store {
         if pointer.kind() != Kind::Gang {
             return Ok(Vec::new());
         }
-        let (birth, priority) = (pointer.physical_birth(), Priority::Background);
+        let (birth, class) = (pointer.physical_birth(), IoClass::Scrub);
         let (size, expected) = (gang::BYTES as u64, Expected::GangHeader(*pointer));
         let mut failure = BlockErrorKind::Checksum;
         for dva in pointer.dvas() {
-            let read = ReadAt { dva, size, birth, expected: expected.clone(), priority };
+            let read = ReadAt { dva, size, birth, expected: expected.clone(), class };
             match self.tree().read(&read).await {
                 Ok(header) => return pieces(pointer, &header, 0),
                 Err(kind) => failure = kind,

@@ -1,8 +1,8 @@
-//! From a block pointer to the block: holes, embedded data, copies, gangs; checked, decrypted, decompressed.
+//! From a block pointer to the block: holes, embedded data, copies, gangs; checked, and made what was written.
 //!
 //! **Order.** The pointer is checked before it is followed. A hole and embedded data need no device. Else the
 //! copies are tried in turn, those first whose vdevs are less busy, and the vdev checks what it gives (`vdev`).
-//! What is right by its checksum is decrypted and decompressed; an error there is the same in every copy, so it
+//! What is right by its checksum is decrypted and decompressed ([`transform`]); an error there is the same in every copy, so it
 //! ends the reading.
 //!
 //! **Gangs.** Where the pool had no room for a block in one piece, the pointer's places hold a header that lists up
@@ -16,20 +16,17 @@
 //! Source: OpenZFS, `zio.c`.
 
 use crate::block::{BlockError, BlockErrorKind, BlockFuture, BlockRequest, ReadBlocks};
-use crate::crypt::{self, DatasetKey};
-use crate::expected::{Expected, Salt};
-use crate::vdev::{ReadAt, Tree};
-use codec::compress::Form;
+use crate::expected::Expected;
+use crate::transform::{self, Salt};
+use crate::vdev::{IoClass, ReadAt, Tree};
 use futures_util::future::join_all;
-use rt::{Buf, BufMut, Priority, Rt, SgList, Work, WorkKind};
+use rt::{Buf, Rt, SgList, Work, WorkKind};
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
 use stdx::ByteCount;
-use zfs_format::block_pointer::{BlockPointer, Dva, Kind, Protection};
-use zfs_format::compression::Compression;
+use zfs_format::block_pointer::{BlockPointer, Dva, Kind};
 use zfs_format::gang::{self, GangHeader};
-use zfs_format::object_type::ObjectType;
 use zfs_format::{FormatError, Problem, Record};
 
 /// Headers above each other that a gang may have. With three pieces each, fewer than this make the largest block of
@@ -98,65 +95,29 @@ impl Shared {
                 let data = pointer.embedded_data().expect("an embedded pointer has data");
                 Buf::copy_of(&data)
             }
-            Kind::Block | Kind::Gang => self.stored(pointer, request.priority, 0).await?,
+            Kind::Block | Kind::Gang => {
+                let class = IoClass::of_read(request.priority, request.prefetch);
+                self.stored(pointer, class, 0).await?
+            }
         };
         if request.raw {
             return Ok(stored);
         }
-        let is_objset = pointer.object_type() == ObjectType::OBJSET;
-        let stored = match (pointer.protection(), &request.key) {
-            (Protection::None | Protection::IndirectMac, _) => stored,
-            (Protection::Encrypted, None) => return Err(BlockErrorKind::NoKey),
-            // It is in the clear, and its checksum was right.
-            (Protection::Authenticated, None) => stored,
-            // What is authenticated of an objset are its fields.
-            (Protection::Authenticated, Some(_)) if is_objset => stored,
-            (_, Some(key)) => self.opened(key, pointer, stored).await?,
-        };
-        let block = self.decompressed(pointer, stored).await?;
-        match (pointer.protection(), &request.key) {
-            (Protection::Authenticated, Some(key)) if is_objset => {
-                self.opened(key, pointer, block).await
-            }
-            (Protection::IndirectMac, _) => {
-                crypt::check_indirect(pointer, block.bytes())?;
-                Ok(block)
-            }
-            _ => Ok(block),
-        }
-    }
-
-    /// Authenticates what is stored, and decrypts it.
-    async fn opened(
-        &self,
-        key: &DatasetKey,
-        pointer: &BlockPointer,
-        stored: Buf,
-    ) -> Result<Buf, BlockErrorKind> {
-        let (key, pointer) = (key.block_key(pointer), *pointer);
-        let work = Work::new(WorkKind::Decrypt, ByteCount(stored.len() as u64));
-        let mut block = stored.try_into_mut().unwrap_or_else(|buf| BufMut::copy_of(buf.bytes()));
-        let job = move || key.open(&pointer, &mut block).map(|()| block.freeze());
-        self.rt.compute(work, job).await
+        transform::logical(&self.rt, pointer, request.key.as_deref(), stored).await
     }
 
     /// The bytes as they are stored, of the physical size.
-    fn stored<'a>(
-        &'a self,
-        pointer: &'a BlockPointer,
-        priority: Priority,
-        depth: usize,
-    ) -> Stored<'a> {
+    fn stored<'a>(&'a self, pointer: &'a BlockPointer, class: IoClass, depth: usize) -> Stored<'a> {
         Box::pin(async move {
             let expected = Expected::of(pointer, self.salt.get())?;
             if pointer.kind() != Kind::Gang {
-                return self.copies(pointer, pointer.physical_size(), expected, priority).await;
+                return self.copies(pointer, pointer.physical_size(), expected, class).await;
             }
             if depth >= GANG_DEPTH_MAX {
                 return Err(bad_gang("depth", depth as u64));
             }
             let header = Expected::GangHeader(*pointer);
-            let header = self.copies(pointer, gang::BYTES as u64, header, priority).await?;
+            let header = self.copies(pointer, gang::BYTES as u64, header, class).await?;
             let header = GangHeader::decode(header.bytes(), pointer)?;
             let pieces: Vec<BlockPointer> =
                 header.pieces.into_iter().filter(|piece| !piece.is_hole()).collect();
@@ -170,7 +131,7 @@ impl Shared {
                     return Err(bad_gang("piece", piece.physical_size()));
                 }
             }
-            let read = pieces.iter().map(|piece| self.stored(piece, priority, depth + 1));
+            let read = pieces.iter().map(|piece| self.stored(piece, class, depth + 1));
             let mut block = SgList::new();
             for piece in join_all(read).await {
                 block.push(piece?);
@@ -195,7 +156,7 @@ impl Shared {
         pointer: &BlockPointer,
         size: u64,
         expected: Expected,
-        priority: Priority,
+        class: IoClass,
     ) -> Result<Buf, BlockErrorKind> {
         let mut places: Vec<Dva> = pointer.dvas().collect();
         if places.len() > 1 {
@@ -204,46 +165,13 @@ impl Shared {
         let birth = pointer.physical_birth();
         let mut failure = None;
         for dva in places {
-            let read = ReadAt { dva, size, birth, expected: expected.clone(), priority };
+            let read = ReadAt { dva, size, birth, expected: expected.clone(), class };
             match self.tree.read(&read).await {
                 Ok(bytes) => return Ok(bytes),
                 Err(kind) => failure = Some(worse(failure, kind)),
             }
         }
         Err(failure.unwrap_or_else(|| no_place(pointer)))
-    }
-
-    async fn decompressed(
-        &self,
-        pointer: &BlockPointer,
-        stored: Buf,
-    ) -> Result<Buf, BlockErrorKind> {
-        let size = pointer.logical_size() as usize;
-        let compression = pointer.compression();
-        let name = compression.map_or("none that is known", Compression::name);
-        let form = match compression {
-            Some(Compression::Off) if stored.len() == size => return Ok(stored),
-            Some(Compression::Off) if stored.len() > size => return Ok(stored.slice(0..size)),
-            Some(Compression::Off) => return Err(BlockErrorKind::Decompress(name)),
-            Some(Compression::Lzjb) => Form::Lzjb,
-            Some(Compression::Gzip(level)) => Form::Gzip(level.into()),
-            Some(Compression::Zle) => Form::Zle,
-            Some(Compression::Lz4) => Form::Lz4,
-            // The level matters for writing only.
-            Some(Compression::Zstd) => Form::Zstd(1),
-            Some(Compression::Inherit | Compression::On | Compression::Empty) | None => {
-                return Err(BlockErrorKind::Unsupported("its compression"));
-            }
-        };
-        let work = Work::new(WorkKind::Decompress, ByteCount(size as u64));
-        // Both buffers are of this thread's pool, and go back to it: the job gives back what it took.
-        let mut block = BufMut::for_overwrite(size);
-        let job = move || {
-            let is_right = form.decompress(stored.bytes(), &mut block).is_ok();
-            (is_right, block, stored)
-        };
-        let (is_right, block, _stored) = self.rt.compute(work, job).await;
-        is_right.then(|| block.freeze()).ok_or(BlockErrorKind::Decompress(name))
     }
 }
 

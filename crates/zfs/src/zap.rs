@@ -12,6 +12,7 @@ use crate::dmu::{Block, Object};
 use crate::error::ZfsError;
 use unicode_normalization::UnicodeNormalization;
 use zfs_format::zap::fat::{self, FatHeader, LeafPlace};
+use zfs_format::zap::leaf::view::{KeyRef, LeafView};
 use zfs_format::zap::leaf::{Key, Leaf, LeafEntry, LeafValue};
 use zfs_format::zap::micro::MicroZap;
 use zfs_format::zap::{BlockKind, hash_key, hash_name, normalization};
@@ -127,9 +128,7 @@ impl Zap {
             }
             Form::Fat(header) if header.normalization == 0 => {
                 let hash = hash_name(name, header.salt, header.flags);
-                let leaf = self.leaf(header, hash).await?;
-                let is_it = |entry: &&LeafEntry| entry.key == Key::Name(name.to_vec());
-                return Ok(leaf.entries.iter().find(is_it).map(|entry| entry.value.clone()));
+                return self.get_in_leaf(header, hash, KeyRef::Name(name)).await;
             }
             Form::Fat(_) => {}
         }
@@ -182,9 +181,8 @@ impl Zap {
     /// A block that it needs can't be had, or is none.
     pub async fn get_key(&self, key: &[u64]) -> Result<Option<LeafValue>, ZfsError> {
         let Form::Fat(header) = &self.form else { return Ok(None) };
-        let leaf = self.leaf(header, hash_key(key, header.salt, header.flags)).await?;
-        let is_it = |entry: &&LeafEntry| entry.key == Key::Numbers(key.to_vec());
-        Ok(leaf.entries.iter().find(is_it).map(|entry| entry.value.clone()))
+        let hash = hash_key(key, header.salt, header.flags);
+        self.get_in_leaf(header, hash, KeyRef::Numbers(key)).await
     }
 
     /// The entries from there on: all of a micro ZAP, or those of one leaf. Empty only after the last.
@@ -266,7 +264,26 @@ impl Zap {
         Ok(all)
     }
 
+    /// The value of a key, found where it lies in its leaf.
+    async fn get_in_leaf(
+        &self,
+        header: &FatHeader,
+        hash: u64,
+        key: KeyRef<'_>,
+    ) -> Result<Option<LeafValue>, ZfsError> {
+        let block = self.leaf_block(header, hash).await?;
+        let leaf = LeafView::of(block.bytes.bytes(), block.endian, header.flags);
+        let found = leaf.and_then(|leaf| leaf.get(hash, key)?.map(|v| v.to_value()).transpose());
+        found.map_err(|error| self.object.wrong(error))
+    }
+
     async fn leaf(&self, header: &FatHeader, hash: u64) -> Result<Leaf, ZfsError> {
+        let block = self.leaf_block(header, hash).await?;
+        let leaf = Leaf::decode(block.bytes.bytes(), block.endian, header.flags);
+        leaf.map_err(|error| self.object.wrong(error))
+    }
+
+    async fn leaf_block(&self, header: &FatHeader, hash: u64) -> Result<Block, ZfsError> {
         let wrong = |error| self.object.wrong(error);
         let number = match header.leaf_of(hash) {
             LeafPlace::Block(number) => number,
@@ -276,8 +293,7 @@ impl Zap {
                 numbers.get(index).copied().unwrap_or(0)
             }
         };
-        let block = self.object.block(number).await?;
-        Leaf::decode(block.bytes.bytes(), block.endian, header.flags).map_err(wrong)
+        self.object.block(number).await
     }
 }
 

@@ -30,9 +30,9 @@ pub fn block_pointers(input: &[u8]) {
     let mut input = Input::new(input);
     let (endian, version) = order(&mut input);
     let block = input.rest();
-    if let Ok(pointers) = block_pointer::indirect(block, endian) {
+    if let Ok(pointers) = block_pointer::Pointers::of(block, endian) {
         assert_eq!(pointers.len(), block.len() / 128);
-        pointers.iter().for_each(ask);
+        pointers.iter().for_each(|pointer| ask(&pointer));
     }
     let Some(pointer) = record::<BlockPointer>(block, endian) else { return };
     let _ = encryption::indirect_block(block, endian, version.into());
@@ -72,7 +72,7 @@ pub fn dnodes(input: &[u8]) {
             let _ = dnode.blocks_below(level);
         }
         let _ = (dnode.data_block_bytes(), dnode.used_bytes());
-        dnode.pointers.iter().for_each(ask);
+        dnode.pointers.iter().for_each(|pointer| ask(&pointer));
     }
     let _ = encryption::dnode_block(&block, endian, version.into());
 }

@@ -85,7 +85,7 @@ pub fn whole_pool(input: &[u8]) {
             panic!("{} opens before it is changed", images::POOLS[number % images::POOLS.len()]);
         };
         let all = datasets(&spa).await;
-        let mut forge = Forge::new(&disk, image.capacity, &spa, image.gap());
+        let mut forge = Forge::new(&disk, image.capacity(), &spa, image.gap());
         let mut last = None;
         for _ in 0..CHANGES_MAX {
             if input.is_empty() {

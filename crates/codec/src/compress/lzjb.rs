@@ -44,15 +44,15 @@ pub(super) fn decompress(block: &[u8], into: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// The block; `None` where it would be longer than `len_max`.
-pub(super) fn compress(data: &[u8], len_max: usize) -> Option<Vec<u8>> {
-    let mut places = vec![usize::MAX; PLACES];
-    let mut block = Vec::new();
-    let (mut at, mut flags_at, mut bit) = (0, 0, 8);
+/// Writes the block and says how long it is; `None` where it doesn't fit.
+pub(super) fn compress(data: &[u8], into: &mut [u8]) -> Option<usize> {
+    let mut places = [usize::MAX; PLACES];
+    let (mut at, mut to, mut flags_at, mut bit) = (0, 0, 0, 8);
     while at < data.len() {
         if bit == 8 {
-            (flags_at, bit) = (block.len(), 0);
-            block.push(0);
+            (flags_at, bit) = (to, 0);
+            *into.get_mut(to)? = 0;
+            to += 1;
         }
         let copy = data.get(at..at + COPY_MIN).and_then(|next| {
             let hash =
@@ -66,20 +66,17 @@ pub(super) fn compress(data: &[u8], len_max: usize) -> Option<Vec<u8>> {
         });
         match copy {
             Some((back, len)) => {
-                block[flags_at] |= 1 << bit;
                 let item = ((len - COPY_MIN) << 10 | back) as u16;
-                block.extend_from_slice(&item.to_be_bytes());
-                at += len;
+                into.get_mut(to..to + 2)?.copy_from_slice(&item.to_be_bytes());
+                into[flags_at] |= 1 << bit;
+                (at, to) = (at + len, to + 2);
             }
             None => {
-                block.push(data[at]);
-                at += 1;
+                *into.get_mut(to)? = data[at];
+                (at, to) = (at + 1, to + 1);
             }
         }
         bit += 1;
-        if block.len() > len_max {
-            return None;
-        }
     }
-    Some(block)
+    Some(to)
 }

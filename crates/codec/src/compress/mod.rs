@@ -12,8 +12,10 @@
 //! | gzip | a zlib stream | flate2 over zlib-rs |
 //! | zstd | length (4 B, big-endian), version and level (4 B), one frame without its magic number | libzstd |
 //!
-//! A compressor returns `None` where the result would not be shorter than the limit it is given: the
-//! block is stored as it is.
+//! A compressor writes into a place whose length is the limit, and gives up where the result doesn't fit: the block is
+//! stored as it is. Bytes that don't compress cost little: lzjb, zle, gzip and zstd stop where the place is full, lz4
+//! looks at fewer and fewer places the longer it finds nothing. zstd's better levels are tried only on what lz4 or its
+//! first level make smaller, as OpenZFS does it since 2.2.
 //!
 //! **Source**: the forms' own descriptions (RFC 1950, RFC 8878, the LZ4 block format); lzjb, zle and the
 //! frames as in OpenZFS.
@@ -21,8 +23,9 @@
 mod lzjb;
 mod zle;
 
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use std::cell::RefCell;
-use std::io::{Read, Write};
+use std::io::Read;
 use zstd::zstd_safe::{CCtx, CParameter, DCtx, DParameter, FrameFormat};
 
 /// Runs of zeros shorter than this are not worth their token: what OpenZFS's zle uses.
@@ -33,6 +36,11 @@ const LENGTH_BYTES: usize = 4;
 const ZSTD_HEADER_BYTES: usize = 8;
 /// The version of libzstd that is noted in a block's header, as `major·10000 + minor·100 + patch`.
 const ZSTD_VERSION: u32 = 10_405;
+/// From this level on, and for blocks so long, zstd is tried only where something faster gains: OpenZFS's bounds.
+const ZSTD_TRIED_LEVEL: i32 = 3;
+const ZSTD_TRIED_BYTES: usize = 128 << 10;
+/// So much room for lz4's worst case is kept a thread; more is given back at once. Blocks of 1 MiB are common.
+const LZ4_KEPT_BYTES: usize = 2 << 20;
 
 /// A form of compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,24 +100,37 @@ impl Form {
         done.ok_or(BadBlock { form: self.name(), len })
     }
 
-    /// The compressed block; `None` where it would have more than `len_max` bytes.
-    pub fn compress(self, data: &[u8], len_max: usize) -> Option<Vec<u8>> {
-        let block = match self {
-            Form::Lzjb => lzjb::compress(data, len_max)?,
-            Form::Zle => zle::compress(data, len_max, ZLE_RUN)?,
-            Form::Lz4 => {
-                let raw = lz4_flex::block::compress(data);
-                let length = u32::try_from(raw.len()).ok()?;
-                [&length.to_be_bytes()[..], &raw].concat()
-            }
+    /// Compresses into a place, and says how many bytes were written there; `None` where it doesn't fit. What the
+    /// place holds then is anything.
+    pub fn compress_into(self, data: &[u8], into: &mut [u8]) -> Option<usize> {
+        match self {
+            Form::Lzjb => lzjb::compress(data, into),
+            Form::Zle => zle::compress(data, into, ZLE_RUN),
+            Form::Lz4 => lz4_compress(data, into),
             Form::Gzip(level) => {
                 let level = flate2::Compression::new(level.clamp(1, 9));
-                let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), level);
-                encoder.write_all(data).and_then(|()| encoder.finish()).ok()?
+                let mut deflate = flate2::Compress::new(level, true);
+                let done = deflate.compress(data, into, flate2::FlushCompress::Finish).ok()?;
+                let is_whole = done == flate2::Status::StreamEnd;
+                is_whole.then(|| deflate.total_out() as usize)
             }
-            Form::Zstd(level) => zstd_compress(data, level)?,
-        };
-        (block.len() <= len_max).then_some(block)
+            Form::Zstd(level) => {
+                let is_worth_a_try = level < ZSTD_TRIED_LEVEL
+                    || data.len() < ZSTD_TRIED_BYTES
+                    || lz4_compress(data, into).is_some()
+                    || zstd_compress(data, 1, into).is_some();
+                if is_worth_a_try { zstd_compress(data, level, into) } else { None }
+            }
+        }
+    }
+
+    /// The compressed block; `None` where it would have more than `len_max` bytes.
+    pub fn compress(self, data: &[u8], len_max: usize) -> Option<Vec<u8>> {
+        // More than any form makes of any bytes.
+        let mut block = vec![0; len_max.min(data.len() + data.len() / 2 + 1024)];
+        let len = self.compress_into(data, &mut block)?;
+        block.truncate(len);
+        Some(block)
     }
 }
 
@@ -120,11 +141,44 @@ fn framed(block: &[u8], header: usize) -> Option<&[u8]> {
     block.get(header..header.checked_add(length)?)
 }
 
+/// lz4's table, and a place for blocks that may turn out too long: lz4_flex wants room for the worst case.
+#[derive(Default)]
+struct Lz4 {
+    table: CompressTable,
+    place: Vec<u8>,
+}
+
 thread_local! {
     /// A decompressor's tables are made once a thread.
     static DECOMPRESSOR: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
     /// A compressor's as well: some hundred KiB at the usual levels, several MiB at the highest.
     static COMPRESSOR: RefCell<Option<CCtx<'static>>> = const { RefCell::new(None) };
+    static LZ4: RefCell<Lz4> = RefCell::default();
+}
+
+fn lz4_compress(data: &[u8], into: &mut [u8]) -> Option<usize> {
+    let (header, raw) = into.split_first_chunk_mut::<LENGTH_BYTES>()?;
+    let most = get_maximum_output_size(data.len());
+    let len = LZ4.with_borrow_mut(|Lz4 { table, place }| {
+        if raw.len() >= most {
+            return compress_into_with_table(data, raw, table).ok();
+        }
+        if place.len() < most {
+            place.resize(most, 0);
+        }
+        let len = compress_into_with_table(data, place, table).ok();
+        let fits = len.and_then(|len| Some((raw.get_mut(..len)?, len)));
+        let len = fits.map(|(raw, len)| {
+            raw.copy_from_slice(&place[..len]);
+            len
+        });
+        if place.len() > LZ4_KEPT_BYTES {
+            *place = Vec::new();
+        }
+        len
+    })?;
+    *header = u32::try_from(len).ok()?.to_be_bytes();
+    Some(LENGTH_BYTES + len)
 }
 
 fn zstd_decompress(frame: &[u8], into: &mut [u8]) -> Option<usize> {
@@ -141,8 +195,9 @@ fn zstd_decompress(frame: &[u8], into: &mut [u8]) -> Option<usize> {
     })
 }
 
-fn zstd_compress(data: &[u8], level: i32) -> Option<Vec<u8>> {
-    let frame = COMPRESSOR.with_borrow_mut(|kept| {
+fn zstd_compress(data: &[u8], level: i32, into: &mut [u8]) -> Option<usize> {
+    let (header, place) = into.split_first_chunk_mut::<ZSTD_HEADER_BYTES>()?;
+    let len = COMPRESSOR.with_borrow_mut(|kept| {
         let context = match kept {
             Some(context) => context,
             none => {
@@ -153,14 +208,14 @@ fn zstd_compress(data: &[u8], level: i32) -> Option<Vec<u8>> {
             }
         };
         context.set_parameter(CParameter::CompressionLevel(level)).ok()?;
-        let mut frame = Vec::with_capacity(zstd::zstd_safe::compress_bound(data.len()));
-        context.compress2(&mut frame, data).ok()?;
-        Some(frame)
+        context.compress2(place, data).ok()
     })?;
-    let length = u32::try_from(frame.len()).ok()?;
+    let length = u32::try_from(len).ok()?;
     // Version in the upper three bytes, level in the last.
     let version = ZSTD_VERSION << 8 | u32::from(level as u8);
-    Some([&length.to_be_bytes()[..], &version.to_be_bytes(), &frame].concat())
+    header[..LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
+    header[LENGTH_BYTES..].copy_from_slice(&version.to_be_bytes());
+    Some(ZSTD_HEADER_BYTES + len)
 }
 
 #[cfg(test)]
@@ -201,6 +256,26 @@ mod tests {
             }
         }
 
+        /// What could break: a byte behind the place, a block that is said to fit and is cut.
+        #[test]
+        fn a_block_fits_its_place_whole_or_not_at_all(data in data(), room in 0_usize..600) {
+            for form in FORMS {
+                let whole = form.compress(&data, usize::MAX);
+                let mut place = vec![0; room];
+                let fits = form.compress_into(&data, &mut place);
+                let expected = whole.as_ref().filter(|whole| whole.len() <= room);
+                if form == Form::Zstd(3) || form == Form::Zstd(-5) {
+                    // Where there is little room it may give up though it would just fit.
+                    prop_assert!(fits.is_none() || expected.is_some());
+                } else {
+                    prop_assert_eq!(fits.is_some(), expected.is_some(), "{:?}", form);
+                }
+                if let Some(len) = fits {
+                    prop_assert_eq!(Some(&place[..len]), expected.map(|whole| &whole[..]));
+                }
+            }
+        }
+
         #[test]
         fn bad_bytes_are_refused_or_give_something(
             mut block in prop::collection::vec(any::<u8>(), 0..200),
@@ -235,8 +310,12 @@ mod tests {
             .flat_map(|n| crate::checksum::sha256(&n.to_le_bytes()).0)
             .flat_map(u64::to_le_bytes)
             .collect();
-        for form in [Form::Lzjb, Form::Zle] {
+        let much = noise.repeat(32).into_iter().zip(0_u32..);
+        let much: Vec<u8> =
+            much.map(|(byte, n)| byte ^ (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+        for form in [&FORMS[..], &[Form::Zstd(9)]].concat() {
             assert_eq!(form.compress(&noise, 3584), None, "{form:?}");
+            assert_eq!(form.compress(&much, much.len() - much.len() / 8), None, "{form:?}");
         }
         for form in FORMS {
             let zeros = form.compress(&[0; 65536], 57_344).expect("zeros compress");

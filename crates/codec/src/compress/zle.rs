@@ -22,29 +22,26 @@ pub(super) fn decompress(block: &[u8], into: &mut [u8], n: usize) -> Option<()> 
     Some(())
 }
 
-/// The block; `None` where it would be longer than `len_max`.
-pub(super) fn compress(data: &[u8], len_max: usize, n: usize) -> Option<Vec<u8>> {
+/// Writes the block and says how long it is; `None` where it doesn't fit.
+pub(super) fn compress(data: &[u8], into: &mut [u8], n: usize) -> Option<usize> {
     let zeros_max = 256 - n;
-    let mut block = Vec::new();
-    let mut at = 0;
+    let (mut at, mut to) = (0, 0);
     while at < data.len() {
         let rest = &data[at..];
         let zeros = rest.iter().take(zeros_max).take_while(|byte| **byte == 0).count();
         if zeros > 0 {
-            block.push((zeros - 1 + n) as u8);
-            at += zeros;
+            *into.get_mut(to)? = (zeros - 1 + n) as u8;
+            (at, to) = (at + zeros, to + 1);
         } else {
             // Up to the next two zeros: a single one is cheaper as it is.
             let literal = (1..rest.len().min(n))
                 .find(|len| rest[*len] == 0 && rest.get(len + 1).is_none_or(|next| *next == 0))
                 .unwrap_or(rest.len().min(n));
-            block.push((literal - 1) as u8);
-            block.extend_from_slice(&rest[..literal]);
-            at += literal;
-        }
-        if block.len() > len_max {
-            return None;
+            let (token, place) = into.get_mut(to..=to + literal)?.split_first_mut()?;
+            *token = (literal - 1) as u8;
+            place.copy_from_slice(&rest[..literal]);
+            (at, to) = (at + literal, to + 1 + literal);
         }
     }
-    Some(block)
+    Some(to)
 }

@@ -15,9 +15,10 @@
 //! has to be one, is there.
 
 use crate::journal::Free;
-use crate::layout::{Extent, Fields, FormatError, Shape, put};
+use crate::layout::{Extent, Shape};
 use crate::meta::MetaRef;
 use stdx::Offset;
+use stdx::bytes::{FormatError, Reader, put};
 
 const SUPER_MAGIC: u32 = 0x4a53_4250;
 const RECORD_MAGIC: u32 = 0x4a52_4543;
@@ -46,37 +47,38 @@ pub(crate) struct JournalSuper {
 fn seal(bytes: &mut [u8]) {
     let at = bytes.len() - 4;
     let crc = crc32fast::hash(&bytes[..at]);
-    put(bytes, at, crc.to_le_bytes());
+    put(bytes, at, &crc.to_le_bytes());
 }
 
 impl JournalSuper {
     pub(crate) fn encode(&self) -> [u8; SUPER] {
         let mut bytes = [0; SUPER];
-        put(&mut bytes, 0, SUPER_MAGIC.to_le_bytes());
-        put(&mut bytes, 4, self.unit.to_le_bytes());
-        put(&mut bytes, 8, self.epoch.to_le_bytes());
-        put(&mut bytes, 16, self.tail.to_le_bytes());
-        put(&mut bytes, 24, self.transaction.to_le_bytes());
+        put(&mut bytes, 0, &SUPER_MAGIC.to_le_bytes());
+        put(&mut bytes, 4, &self.unit.to_le_bytes());
+        put(&mut bytes, 8, &self.epoch.to_le_bytes());
+        put(&mut bytes, 16, &self.tail.to_le_bytes());
+        put(&mut bytes, 24, &self.transaction.to_le_bytes());
         seal(&mut bytes);
         bytes
     }
 
     pub(crate) fn decode(bytes: &[u8], shape: &Shape) -> Result<JournalSuper, FormatError> {
         let at = shape.offset(shape.journal.start);
-        let fields = Fields { structure: "journal superblock", at, bytes };
-        fields.require(fields.u32(0, "magic")? == SUPER_MAGIC, "magic")?;
-        let crc = crc32fast::hash(fields.slice(0, SUPER - 4, "checksum")?);
-        fields.require(fields.u32(SUPER - 4, "checksum")? == crc, "checksum")?;
-        let unit = fields.u32(4, "unit")?;
+        let fields = Reader::little("journal superblock", bytes).lying_at(at.bytes());
+        fields.require(fields.get_at::<u32>("magic", 0)? == SUPER_MAGIC, "magic")?;
+        let crc = crc32fast::hash(fields.slice("checksum", 0, SUPER - 4)?);
+        fields.require(fields.get_at::<u32>("checksum", SUPER - 4)? == crc, "checksum")?;
+        let unit = fields.get_at::<u32>("unit", 4)?;
         fields.require(
             unit.is_power_of_two() && unit >= 512 && u64::from(unit) <= shape.block,
             "unit",
         )?;
-        let tail = fields.u64(16, "tail")?;
+        let tail = fields.get_at::<u64>("tail", 16)?;
         let end = shape.journal.len * shape.block;
         let sound = tail >= shape.block && tail <= end && tail.is_multiple_of(u64::from(unit));
         fields.require(sound, "tail")?;
-        let (epoch, transaction) = (fields.u64(8, "epoch")?, fields.u64(24, "transaction")?);
+        let (epoch, transaction) =
+            (fields.get_at::<u64>("epoch", 8)?, fields.get_at::<u64>("transaction", 24)?);
         // Far beyond what any number of commits reaches; keeps the arithmetic on them from overflowing.
         fields.require(epoch < u64::MAX / 2, "epoch")?;
         fields.require((1..u64::MAX / 2).contains(&transaction), "transaction")?;
@@ -97,19 +99,20 @@ pub(crate) struct Header {
 impl Header {
     /// The header that stands at the start of `bytes`, where there is one of this epoch and number.
     pub(crate) fn find(bytes: &[u8], epoch: u64, transaction: u64) -> Option<Header> {
-        let fields = Fields { structure: "journal record", at: Offset::ZERO, bytes };
+        let fields = Reader::little("journal record", bytes);
         let header = || -> Result<Header, FormatError> {
-            let crc = crc32fast::hash(fields.slice(0, HEADER - 4, "checksum")?);
-            fields.require(fields.u32(HEADER - 4, "checksum")? == crc, "checksum")?;
-            fields.require(fields.u32(0, "magic")? == RECORD_MAGIC, "magic")?;
-            fields.require(fields.u64(8, "epoch")? == epoch, "epoch")?;
-            fields.require(fields.u64(16, "transaction")? == transaction, "transaction")?;
+            let crc = crc32fast::hash(fields.slice("checksum", 0, HEADER - 4)?);
+            fields.require(fields.get_at::<u32>("checksum", HEADER - 4)? == crc, "checksum")?;
+            fields.require(fields.get_at::<u32>("magic", 0)? == RECORD_MAGIC, "magic")?;
+            fields.require(fields.get_at::<u64>("epoch", 8)? == epoch, "epoch")?;
+            fields
+                .require(fields.get_at::<u64>("transaction", 16)? == transaction, "transaction")?;
             Ok(Header {
-                with_mark: fields.u32(4, "flags")? & WITH_MARK != 0,
-                payload_len: fields.u64(24, "length")?,
-                payload_crc: fields.u32(32, "payload checksum")?,
-                entries: fields.u32(36, "entries")?,
-                revokes: fields.u32(40, "revokes")?,
+                with_mark: fields.get_at::<u32>("flags", 4)? & WITH_MARK != 0,
+                payload_len: fields.get_at::<u64>("length", 24)?,
+                payload_crc: fields.get_at::<u32>("payload checksum", 32)?,
+                entries: fields.get_at::<u32>("entries", 36)?,
+                revokes: fields.get_at::<u32>("revokes", 40)?,
             })
         };
         header().ok()
@@ -124,10 +127,10 @@ pub(crate) fn is_mark(bytes: &[u8], epoch: u64, transaction: u64, payload_crc: u
 /// A commit mark.
 pub(crate) fn mark(epoch: u64, transaction: u64, payload_crc: u32) -> [u8; MARK] {
     let mut bytes = [0; MARK];
-    put(&mut bytes, 0, COMMIT_MAGIC.to_le_bytes());
-    put(&mut bytes, 8, epoch.to_le_bytes());
-    put(&mut bytes, 16, transaction.to_le_bytes());
-    put(&mut bytes, 24, payload_crc.to_le_bytes());
+    put(&mut bytes, 0, &COMMIT_MAGIC.to_le_bytes());
+    put(&mut bytes, 8, &epoch.to_le_bytes());
+    put(&mut bytes, 16, &transaction.to_le_bytes());
+    put(&mut bytes, 24, &payload_crc.to_le_bytes());
     seal(&mut bytes);
     bytes
 }
@@ -165,14 +168,14 @@ pub(crate) fn encode(
     let payload_len = bytes.len() - HEADER;
     let payload_crc = crc32fast::hash(&bytes[HEADER..]);
     let header = &mut bytes[..HEADER];
-    put(header, 0, RECORD_MAGIC.to_le_bytes());
-    put(header, 4, if with_mark { WITH_MARK } else { 0 }.to_le_bytes());
-    put(header, 8, epoch.to_le_bytes());
-    put(header, 16, transaction.to_le_bytes());
-    put(header, 24, (payload_len as u64).to_le_bytes());
-    put(header, 32, payload_crc.to_le_bytes());
-    put(header, 36, (blocks.len() as u32).to_le_bytes());
-    put(header, 40, (revoked as u32).to_le_bytes());
+    put(header, 0, &RECORD_MAGIC.to_le_bytes());
+    put(header, 4, &if with_mark { WITH_MARK } else { 0 }.to_le_bytes());
+    put(header, 8, &epoch.to_le_bytes());
+    put(header, 16, &transaction.to_le_bytes());
+    put(header, 24, &(payload_len as u64).to_le_bytes());
+    put(header, 32, &payload_crc.to_le_bytes());
+    put(header, 36, &(blocks.len() as u32).to_le_bytes());
+    put(header, 40, &(revoked as u32).to_le_bytes());
     seal(header);
     (bytes, payload_crc)
 }
@@ -191,14 +194,14 @@ pub(crate) fn decode<'a>(
     at: Offset,
     shape: &Shape,
 ) -> Result<(Vec<Extent>, Vec<Entry<'a>>), FormatError> {
-    let fields = Fields { structure: "journal record", at, bytes: payload };
+    let fields = Reader::little("journal record", payload).lying_at(at.bytes());
     let inside = |block: u64| block > 0 && block < shape.end;
     let mut revokes = Vec::new();
     let mut place = 0;
     for _ in 0..header.revokes {
         let extent = Extent {
-            start: fields.u64(place, "revoked block")?,
-            len: fields.u64(place + 8, "revoked length")?,
+            start: fields.get_at::<u64>("revoked block", place)?,
+            len: fields.get_at::<u64>("revoked length", place + 8)?,
         };
         let sound = inside(extent.start) && extent.len <= shape.region_blocks;
         fields.require(sound, "revoked block")?;
@@ -208,10 +211,10 @@ pub(crate) fn decode<'a>(
     let chunk = shape.block as usize / 64;
     let mut entries = Vec::new();
     for _ in 0..header.entries {
-        let block = fields.u64(place, "block")?;
-        let mask = fields.u64(place + 8, "mask")?;
+        let block = fields.get_at::<u64>("block", place)?;
+        let mask = fields.get_at::<u64>("mask", place + 8)?;
         fields.require(inside(block), "block")?;
-        let chunks = fields.slice(place + ENTRY, mask.count_ones() as usize * chunk, "chunks")?;
+        let chunks = fields.slice("chunks", place + ENTRY, mask.count_ones() as usize * chunk)?;
         place += ENTRY + chunks.len();
         entries.push(Entry { block, mask, chunks });
     }

@@ -6,9 +6,10 @@
 //! middle of replay is met by another replay.
 
 use crate::journal::record::{self, HEADER, Header, JournalSuper, SUPER};
-use crate::layout::{FormatError, Shape};
+use crate::layout::Shape;
 use rt::{Buf, DeviceRef, IoErrorKind, Request, SgList};
 use std::collections::BTreeMap;
+use stdx::bytes::FormatError;
 use stdx::{ByteCount, Offset};
 
 /// Blocks gathered before they are written out.

@@ -10,11 +10,12 @@
 
 use crate::core::{Core, Outcome, Tx};
 use crate::inode::{Inode, ROOT_AT};
-use crate::layout::{Extent, Fields, FormatError, Shape, put};
+use crate::layout::{Extent, Shape};
 use crate::mapping::{Root, Run, What};
 use crate::meta::MetaRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use stdx::bytes::{FormatError, Reader, put};
 
 /// Blocks that a file can have: what 48 bits hold, cut so that bytes fit 63.
 pub(crate) const FILE_BLOCKS_MAX: u64 = 1 << 46;
@@ -70,15 +71,15 @@ impl Piece {
         bytes[..6].copy_from_slice(&self.first.to_le_bytes()[..6]);
         bytes[6..12].copy_from_slice(&self.block.to_le_bytes()[..6]);
         let len = self.len as u32 | if self.unwritten { 1 << 31 } else { 0 };
-        put(&mut bytes, 12, len.to_le_bytes());
+        put(&mut bytes, 12, &len.to_le_bytes());
         bytes
     }
 
     /// The record at a place, where the slot is not free.
-    fn decode(fields: &Fields<'_>, at: usize, shape: &Shape) -> Result<Option<Piece>, FormatError> {
-        let low = fields.u64(at, "extent")? & ((1 << 48) - 1);
-        let block = fields.u64(at + 6, "extent")? & ((1 << 48) - 1);
-        let word = fields.u32(at + 12, "extent")?;
+    fn decode(fields: &Reader<'_>, at: usize, shape: &Shape) -> Result<Option<Piece>, FormatError> {
+        let low = fields.get_at::<u64>("extent", at)? & ((1 << 48) - 1);
+        let block = fields.get_at::<u64>("extent", at + 6)? & ((1 << 48) - 1);
+        let word = fields.get_at::<u32>("extent", at + 12)?;
         let (len, unwritten) = (u64::from(word & !(1 << 31)), word >> 31 == 1);
         if word == 0 {
             return Ok(None);
@@ -124,9 +125,9 @@ impl ExtentList {
         }
     }
 
-    pub(crate) fn decode(fields: &Fields<'_>, shape: &Shape) -> Result<ExtentList, FormatError> {
+    pub(crate) fn decode(fields: &Reader<'_>, shape: &Shape) -> Result<ExtentList, FormatError> {
         let mut list = ExtentList::empty(shape);
-        list.first_of_chain = fields.u64(ROOT_AT, "chain of extents")?;
+        list.first_of_chain = fields.get_at::<u64>("chain of extents", ROOT_AT)?;
         let chained = list.first_of_chain != 0;
         let sound = !chained || shape.region_of(list.first_of_chain).is_some();
         fields.require(sound, "chain of extents")?;
@@ -142,7 +143,7 @@ impl ExtentList {
     /// Enters an extent that was read; refuses one that overlaps another.
     fn insert(
         &mut self,
-        fields: &Fields<'_>,
+        fields: &Reader<'_>,
         piece: Piece,
         slot: usize,
     ) -> Result<(), FormatError> {
@@ -173,11 +174,11 @@ impl ExtentList {
     }
 
     pub(crate) fn encode(&self, record: &mut [u8]) {
-        put(record, ROOT_AT, self.first_of_chain.to_le_bytes());
+        put(record, ROOT_AT, &self.first_of_chain.to_le_bytes());
         for (slot, first) in self.inline.iter().enumerate() {
             let piece = first.and_then(|first| self.piece(first));
             let bytes = piece.map_or([0; RECORD], |piece| piece.encode());
-            put(record, INLINE_AT + RECORD * slot, bytes);
+            put(record, INLINE_AT + RECORD * slot, &bytes);
         }
     }
 
@@ -291,9 +292,9 @@ impl Core {
     fn read_chain(&self, list: &mut ExtentList, block: &MetaRef) -> Result<u64, FormatError> {
         let bytes = block.bytes();
         let at = self.shape.offset(block.number);
-        let fields = Fields { structure: "chain of extents", at, bytes: &bytes };
-        fields.require(fields.u32(0, "magic")? == CHAIN_MAGIC, "magic")?;
-        let next = fields.u64(8, "next block")?;
+        let fields = Reader::little("chain of extents", &bytes).lying_at(at.bytes());
+        fields.require(fields.get_at::<u32>("magic", 0)? == CHAIN_MAGIC, "magic")?;
+        let next = fields.get_at::<u64>("next block", 8)?;
         fields.require(next == 0 || self.shape.region_of(next).is_some(), "next block")?;
         for i in 0..list.per_block {
             let slot = list.inline.len() + list.chain.len() * list.per_block + i;
@@ -390,10 +391,10 @@ impl Core {
         tx.mark_used(&region, granted);
         let block = self.fresh_block(granted.start);
         tx.edit(&block, 0..self.shape.block as usize, |bytes| {
-            put(bytes, 0, CHAIN_MAGIC.to_le_bytes());
+            put(bytes, 0, &CHAIN_MAGIC.to_le_bytes());
         });
         if let Some(last) = last {
-            tx.edit(&last, 8..16, |bytes| put(bytes, 0, granted.start.to_le_bytes()));
+            tx.edit(&last, 8..16, |bytes| put(bytes, 0, &granted.start.to_le_bytes()));
         }
         self.with_list(inode, |list| {
             let first = list.inline.len() + list.chain.len() * list.per_block;

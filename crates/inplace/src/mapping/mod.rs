@@ -13,11 +13,12 @@ pub(crate) mod indirect;
 use crate::core::{Core, Outcome, Tx};
 use crate::group::RegionHandle;
 use crate::inode::{Inode, Kind, ROOT_AT};
-use crate::layout::{Extent, Fields, FormatError, Shape, put};
+use crate::layout::{Extent, Shape};
 use crate::meta::MetaRef;
 use crate::settings::Mapping;
 use extents::ExtentList;
 use std::rc::Rc;
+use stdx::bytes::{FormatError, Reader, put};
 
 /// Pointers in an inode.
 pub(crate) const POINTERS: usize = 15;
@@ -58,7 +59,7 @@ impl Root {
     }
 
     pub(crate) fn decode(
-        fields: &Fields<'_>,
+        fields: &Reader<'_>,
         shape: &Shape,
         mapping: Mapping,
     ) -> Result<Root, FormatError> {
@@ -67,7 +68,7 @@ impl Root {
         }
         let mut pointers = [0; POINTERS];
         for (i, pointer) in pointers.iter_mut().enumerate() {
-            *pointer = fields.u32(ROOT_AT + 4 * i, "pointer")?;
+            *pointer = fields.get_at::<u32>("pointer", ROOT_AT + 4 * i)?;
             let sound = *pointer == 0 || shape.region_of(u64::from(*pointer)).is_some();
             fields.require(sound, "pointer")?;
         }
@@ -79,7 +80,7 @@ impl Root {
             Root::Extents(list) => list.encode(record),
             Root::Indirect(pointers) => {
                 for (i, pointer) in pointers.iter().enumerate() {
-                    put(record, ROOT_AT + 4 * i, pointer.to_le_bytes());
+                    put(record, ROOT_AT + 4 * i, &pointer.to_le_bytes());
                 }
             }
         }

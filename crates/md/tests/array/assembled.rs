@@ -60,7 +60,7 @@ async fn open(
 fn disks(manifest: &Value, images: &Path) -> Vec<DeviceRef> {
     let disks = manifest["disks"].as_array().expect("disks");
     let file = |disk: &Value| disk["file"].as_str().expect("a file").to_owned();
-    disks.iter().map(file).map(|file| device(&images.join(&file), &file)).collect()
+    disks.iter().map(file).map(|file| device(&images.join(&file))).collect()
 }
 
 fn verify(folder: &Path, name: &str) {

@@ -6,59 +6,23 @@
 //! fixtures leave their failed members out. Superblocks are not read here: that is `assembled`, which opens every
 //! fixture, those too that were stopped in the middle of something.
 
-#![allow(clippy::disallowed_methods, reason = "the fixtures are unpacked by zstd and tar")]
-
+use ::fixtures::Disk;
 use md::{Array, ArraySpec, Layout, Level, SyncPriority};
-use rt::{Buf, Device, DeviceRef, MemoryDevice, Request};
+use rt::{Device, DeviceRef, Request};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use stdx::{ByteCount, Offset};
 
+pub use ::fixtures::{manifest, unpack};
+
 pub fn folder() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/md");
-    if !folder.is_dir() {
-        println!("skipped: {} is not there", folder.display());
-        return None;
-    }
-    let tools =
-        ["zstd", "tar"].iter().all(|tool| Command::new(tool).arg("--version").output().is_ok());
-    if !tools {
-        println!("skipped: zstd and tar are needed to unpack fixtures");
-        return None;
-    }
-    Some(folder)
-}
-
-pub fn unpack(folder: &Path, name: &str) -> tempfile::TempDir {
-    let target = tempfile::tempdir().expect("a folder");
-    let script = format!(
-        "zstd -dcq --long=27 '{}' | tar -x -S -C '{}'",
-        folder.join(format!("{name}.tar.zst")).display(),
-        target.path().display()
-    );
-    let status = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
-    assert!(status.success(), "{name} unpacks");
-    target
-}
-
-/// What a fixture should be.
-pub fn manifest(folder: &Path, name: &str) -> Value {
-    let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).expect("a manifest");
-    serde_json::from_str(&text).expect("JSON")
+    ::fixtures::folder("md")
 }
 
 /// The image as a device; stretches of zeros take no memory.
-pub fn device(path: &Path, name: &str) -> DeviceRef {
-    let bytes = std::fs::read(path).expect("an image is read");
-    let device = MemoryDevice::new(name, ByteCount(bytes.len() as u64));
-    for (n, part) in bytes.chunks(1 << 16).enumerate() {
-        if part.iter().any(|byte| *byte != 0) {
-            device.poke(Offset((n as u64) << 16), &Buf::copy_of(part).into());
-        }
-    }
-    device
+pub fn device(path: &Path) -> DeviceRef {
+    Disk::of_file(path).device()
 }
 
 pub fn number(value: &Value) -> u64 {
@@ -85,7 +49,7 @@ fn spec_of(manifest: &Value, images: &Path) -> ArraySpec {
         };
         let disk = number(&member["disk"]);
         let file = format!("disk{disk}.raw");
-        spec.members[slot] = Some(device(&images.join(&file), &file));
+        spec.members[slot] = Some(device(&images.join(file)));
         spec.data_offset = ByteCount(number(&member["offset"]) * 512);
         smallest = smallest.min(number(&member["size"]) * 1024);
     }

@@ -25,7 +25,6 @@
 
 use super::{CacheLimits, Controller};
 use crate::content;
-use crate::ranges::RangeSet;
 use crate::store::Store;
 use futures_util::future::select;
 use rt::sync::Notify;
@@ -38,7 +37,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
-use stdx::{ByteCount, Duration, Instant, Offset};
+use stdx::{ByteCount, Duration, Instant, Offset, RangeSet};
 
 /// Without a write for so long, the controller writes back what it has.
 const IDLE: Duration = Duration::from_millis(50);
@@ -180,7 +179,7 @@ impl CachedDevice {
             let old = std::mem::take(state);
             if self.limits.battery {
                 state.dirty = old.dirty;
-                old.writing.within(0..u64::MAX).for_each(|part| state.dirty.insert(part));
+                state.dirty.extend(old.writing.iter());
                 state.lost = old.lost;
             } else {
                 *self.store.borrow_mut() = Store::new(self.geometry.capacity);
@@ -417,7 +416,7 @@ impl CachedDevice {
         let state = self.state.borrow();
         let mut parts = RangeSet::default();
         for set in [&state.dirty, &state.writing, &state.clean] {
-            set.within(range.clone()).for_each(|part| parts.insert(part));
+            parts.extend(set.within(range.clone()));
         }
         let store = self.store.borrow();
         let with_data = |part: Range<u64>| {
@@ -471,7 +470,9 @@ impl CachedDevice {
                     let mut taken = RangeSet::default();
                     taken.insert(start..to);
                     for set in [&state.dirty, &state.writing, &state.spoiled] {
-                        set.within(start..to).for_each(|newer| taken.remove(newer));
+                        for newer in set.within(start..to) {
+                            taken.remove(newer);
+                        }
                     }
                     for part in taken.within(start..to) {
                         let piece =
@@ -579,8 +580,9 @@ impl CachedDevice {
                 if written {
                     // What was written anew meanwhile is dirty, not clean.
                     state.keep_clean(piece.clone());
-                    let newer: Vec<_> = state.dirty.within(piece).collect();
-                    newer.into_iter().for_each(|part| state.clean.remove(part));
+                    for newer in state.dirty.within(piece) {
+                        state.clean.remove(newer);
+                    }
                     this.evict(state);
                 }
             }

@@ -3,7 +3,7 @@
 //!
 //! The buffer is divided into segments (DiskSim calls them so too). Each holds one stretch of blocks,
 //! the tail of a sequential stream; a new stream takes the segment that was longest unused. What the
-//! buffer holds for writes is a [`RangeSet`](crate::ranges::RangeSet).
+//! buffer holds for writes is a [`RangeSet`](stdx::RangeSet).
 
 use std::ops::Range;
 

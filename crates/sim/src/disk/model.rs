@@ -37,11 +37,10 @@ use super::cache::ReadCache;
 use super::geometry::{Layout, Place};
 use super::seek::SeekCurve;
 use crate::profile::DiskProfile;
-use crate::ranges::RangeSet;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
-use stdx::{Duration, Instant, Prng};
+use stdx::{Duration, Instant, Prng, RangeSet};
 
 mod choice;
 

@@ -23,21 +23,9 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// Unpacks a fixture; nothing, said aloud, where it or the tools are missing.
     pub(crate) fn unpack(name: &str) -> Option<Fixture> {
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/zfs");
-        if !from.is_dir() {
-            println!("skipped: {} is not there", from.display());
-            return None;
-        }
-        let folder = tempfile::tempdir().expect("a folder");
-        let script = format!(
-            "zstd -dcq --long=27 '{}' | tar -x -S -C '{}'",
-            from.join(format!("{name}.tar.zst")).display(),
-            folder.path().display()
-        );
-        let unpacked = Command::new("sh").args(["-c", &script]).status().expect("sh runs");
-        assert!(unpacked.success(), "{name} unpacks with zstd and tar");
-        let text = std::fs::read_to_string(from.join(format!("{name}.json"))).expect("a manifest");
-        Some(Fixture { folder, manifest: serde_json::from_str(&text).expect("JSON") })
+        let from = fixtures::folder("zfs")?;
+        let folder = fixtures::unpack(&from, name);
+        Some(Fixture { folder, manifest: fixtures::manifest(&from, name) })
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -1,6 +1,6 @@
 //! Pools with members missing, and folders without pools: states, messages and what to do, in OpenZFS's words.
 
-use crate::{done, images, refused, spindle};
+use crate::{done, refused, spindle};
 use std::fs;
 
 fn section<'a>(text: &'a str, head: &str) -> &'a str {
@@ -16,8 +16,8 @@ fn words(line: &str) -> Vec<&str> {
 
 #[test]
 fn a_pool_is_listed_with_its_devices() {
-    let Some(folder) = images::folder() else { return };
-    let disks = images::unpack(&folder, "log-cache-special");
+    let Some(folder) = fixtures::folder("zfs") else { return };
+    let disks = fixtures::unpack(&folder, "log-cache-special");
     let text = done(disks.path(), &["zpool", "import"]);
     assert!(
         text.starts_with(
@@ -44,13 +44,13 @@ fn a_pool_is_listed_with_its_devices() {
 /// What could break: an image that was not copied whole is taken for whole, and one of two copies is read without a word.
 #[test]
 fn devices_that_were_cut_short_or_copied_are_told_of() {
-    let Some(folder) = images::folder() else { return };
+    let Some(folder) = fixtures::folder("zfs") else { return };
     let notes = |folder: &std::path::Path| {
         let output = spindle(folder, &["zpool", "list"]);
         assert!(output.status.success(), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let disks = images::unpack(&folder, "z1-3");
+    let disks = fixtures::unpack(&folder, "z1-3");
     assert_eq!(notes(disks.path()), "");
     let disk = disks.path().join("disk1.raw");
     let file = fs::OpenOptions::new().write(true).open(&disk).expect("it opens");
@@ -58,7 +58,7 @@ fn devices_that_were_cut_short_or_copied_are_told_of() {
     let text = notes(disks.path());
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(text.contains("disk1.raw has 30 MiB, and pool 't_z1_3' goes up to"), "{text}");
-    let disks = images::unpack(&folder, "single");
+    let disks = fixtures::unpack(&folder, "single");
     fs::copy(disks.path().join("disk0.raw"), disks.path().join("copy.raw")).expect("copied");
     let text = notes(disks.path());
     assert_eq!(text.lines().count(), 1, "{text}");
@@ -67,8 +67,8 @@ fn devices_that_were_cut_short_or_copied_are_told_of() {
 
 #[test]
 fn a_pool_without_some_of_its_devices_is_degraded_or_gone() {
-    let Some(folder) = images::folder() else { return };
-    let disks = images::unpack(&folder, "z2-5");
+    let Some(folder) = fixtures::folder("zfs") else { return };
+    let disks = fixtures::unpack(&folder, "z2-5");
     let lose =
         |n: u32| fs::remove_file(disks.path().join(format!("disk{n}.raw"))).expect("it was there");
     lose(3);
@@ -123,8 +123,8 @@ fn a_pool_without_some_of_its_devices_is_degraded_or_gone() {
 
 #[test]
 fn a_missing_vdev_of_a_stripe_is_named() {
-    let Some(folder) = images::folder() else { return };
-    let disks = images::unpack(&folder, "stripe-of-two-mirrors");
+    let Some(folder) = fixtures::folder("zfs") else { return };
+    let disks = fixtures::unpack(&folder, "stripe-of-two-mirrors");
     for disk in ["disk2.raw", "disk3.raw"] {
         fs::remove_file(disks.path().join(disk)).expect("it was there");
     }
@@ -137,8 +137,8 @@ fn a_missing_vdev_of_a_stripe_is_named() {
 
 #[test]
 fn a_pool_of_another_host_needs_force_to_import_and_none_to_read() {
-    let Some(folder) = images::folder() else { return };
-    let disks = images::unpack(&folder, "zil");
+    let Some(folder) = fixtures::folder("zfs") else { return };
+    let disks = fixtures::unpack(&folder, "zil");
     let text = done(disks.path(), &["zpool", "import"]);
     assert!(text.contains("status: The pool was last accessed by another system.\n"), "{text}");
     assert!(text.contains("numeric identifier and\n\tthe '-f' flag.\n"), "{text}");
@@ -217,8 +217,8 @@ fn what_is_not_there_is_said_in_the_words_that_scripts_look_for() {
 /// What could break: a pool is shown as if nothing were the matter, or not at all, with an address inside it for a reason.
 #[test]
 fn a_pool_that_lacks_too_much_says_what() {
-    let Some(folder) = images::folder() else { return };
-    let disks = images::unpack(&folder, "log-cache-special");
+    let Some(folder) = fixtures::folder("zfs") else { return };
+    let disks = fixtures::unpack(&folder, "log-cache-special");
     fs::remove_file(disks.path().join("disk4.raw")).expect("it was there");
     let missing = "top-level vdev 1 is missing: see spindle zpool import";
     for arguments in [&["zpool", "list"][..], &["zpool", "status"], &["zfs", "list"]] {
@@ -229,7 +229,7 @@ fn a_pool_that_lacks_too_much_says_what() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(text.contains("UNAVAIL"), arguments[0] == "zpool", "{text}");
     }
-    let disks = images::unpack(&folder, "corrupt-z2-two");
+    let disks = fixtures::unpack(&folder, "corrupt-z2-two");
     for disk in ["disk1.raw", "disk2.raw", "disk3.raw"] {
         fs::remove_file(disks.path().join(disk)).expect("it was there");
     }
@@ -243,8 +243,8 @@ fn a_pool_that_lacks_too_much_says_what() {
 /// What could break: a list of checksums beside the images makes a note, a disk that is named twice is a clash.
 #[test]
 fn what_lies_beside_the_disks_is_passed_over() {
-    let Some(folder) = images::folder() else { return };
-    let disks = images::unpack(&folder, "single");
+    let Some(folder) = fixtures::folder("zfs") else { return };
+    let disks = fixtures::unpack(&folder, "single");
     fs::write(disks.path().join("disk0.raw.md5"), "00  disk0.raw\n").expect("written");
     fs::create_dir(disks.path().join("older")).expect("made");
     let disk = disks.path().join("disk0.raw");

@@ -14,7 +14,6 @@
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
 mod damage;
-mod images;
 mod rewind;
 mod texts;
 mod words;
@@ -28,6 +27,11 @@ pub(crate) fn spindle(disks: &Path, arguments: &[&str]) -> Output {
     command.arg("-d").arg(disks).args(arguments);
     command.env_remove("SPINDLE_DEVICES").env("TZ", "UTC");
     command.output().expect("the program starts")
+}
+
+/// The name of a fixture's pool.
+pub(crate) fn pool_of(fixture: &str) -> String {
+    format!("t_{}", fixture.replace('-', "_"))
 }
 
 /// What it prints where it succeeds.

@@ -3,12 +3,12 @@
 //! What could break: an option that is taken and does nothing; a transaction group that is gone, and another one opened in its
 //! place.
 
-use crate::{done, images, refused};
+use crate::{done, refused};
 
 #[test]
 fn a_pool_is_shown_as_it_stood_at_its_checkpoint() {
-    let Some(folder) = images::folder() else { return };
-    let disks = images::unpack(&folder, "checkpoint");
+    let Some(folder) = fixtures::folder("zfs") else { return };
+    let disks = fixtures::unpack(&folder, "checkpoint");
     // Files were removed after it, so it refers to more.
     let referenced = |options: &[&str]| -> u64 {
         let get = ["get", "-Hpo", "value", "referenced", "t_checkpoint"];
@@ -23,8 +23,8 @@ fn a_pool_is_shown_as_it_stood_at_its_checkpoint() {
 
 #[test]
 fn a_checkpoint_or_transaction_group_that_is_not_there_is_refused_by_name() {
-    let Some(folder) = images::folder() else { return };
-    let disks = images::unpack(&folder, "bigdir");
+    let Some(folder) = fixtures::folder("zfs") else { return };
+    let disks = fixtures::unpack(&folder, "bigdir");
     let (_, said) = refused(disks.path(), &["zfs", "--rewind-to-checkpoint", "list"]);
     assert!(said.contains("pool t_bigdir has no checkpoint"), "{said}");
     let (_, said) = refused(disks.path(), &["zfs", "-T", "99999999", "list"]);

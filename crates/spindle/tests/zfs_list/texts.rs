@@ -1,6 +1,6 @@
 //! Line by line.
 
-use crate::{done, images};
+use crate::{done, pool_of};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -123,12 +123,12 @@ const STOPPED: [&str; 3] = ["zil", "zil-slog", "zil-z1"];
 
 #[test]
 fn properties_are_those_that_openzfs_prints() {
-    let Some(folder) = images::folder() else { return };
+    let Some(folder) = fixtures::folder("zfs") else { return };
     let mut problems = Vec::new();
     let (datasets, pools) = (now("zfs"), now("zpool"));
-    for fixture in images::names(&folder) {
-        let disks = images::unpack(&folder, &fixture);
-        let pool = images::pool(&fixture);
+    for fixture in fixtures::names(&folder) {
+        let disks = fixtures::unpack(&folder, &fixture);
+        let pool = pool_of(&fixture);
         let text = read(&folder, &fixture, "zfs-get-all").expect("a text");
         let shown = done(disks.path(), &["zfs", "get", "-rHp", "all", &pool]);
         let expected_lines = expected("zfs", &text, &datasets);
@@ -157,16 +157,16 @@ fn properties_are_those_that_openzfs_prints() {
 
 #[test]
 fn pools_and_their_vdevs_are_listed_as_openzfs_lists_them() {
-    let Some(folder) = images::folder() else { return };
+    let Some(folder) = fixtures::folder("zfs") else { return };
     let mut problems = Vec::new();
-    for fixture in images::names(&folder) {
+    for fixture in fixtures::names(&folder) {
         // Printed after the pool was exported and imported again, so that sums are of the same moment.
         let Some(text) = read(&folder, &fixture, "zpool-list") else { continue };
         if WIPED.contains(&fixture.as_str()) {
             continue;
         }
-        let disks = images::unpack(&folder, &fixture);
-        let shown = done(disks.path(), &["zpool", "list", "-vp", &images::pool(&fixture)]);
+        let disks = fixtures::unpack(&folder, &fixture);
+        let shown = done(disks.path(), &["zpool", "list", "-vp", &pool_of(&fixture)]);
         let expected: Vec<String> = text.lines().map(without_devices).collect();
         let shown: Vec<String> = shown.lines().map(without_devices).collect();
         // A cache device's content is not known to who only reads.
@@ -185,11 +185,11 @@ fn pools_and_their_vdevs_are_listed_as_openzfs_lists_them() {
 
 #[test]
 fn states_and_histories_are_those_that_openzfs_prints() {
-    let Some(folder) = images::folder() else { return };
+    let Some(folder) = fixtures::folder("zfs") else { return };
     let mut problems = Vec::new();
-    for fixture in images::names(&folder) {
-        let disks = images::unpack(&folder, &fixture);
-        let pool = images::pool(&fixture);
+    for fixture in fixtures::names(&folder) {
+        let disks = fixtures::unpack(&folder, &fixture);
+        let pool = pool_of(&fixture);
         let text = read(&folder, &fixture, "zpool-status").expect("a text");
         let shown = done(disks.path(), &["zpool", "status", &pool]);
         let without_moment = |text: &str| -> Vec<String> {

@@ -1,14 +1,14 @@
 //! Forms: columns, sorting, depth, kinds, JSON.
 
-use crate::{done, images};
+use crate::{done, pool_of};
 use serde_json::{Value, json};
 
 const POOL: &str = "t_snapshots_clones";
 
 #[test]
 fn lists_have_the_columns_order_and_depth_that_are_asked_for() {
-    let Some(folder) = images::folder() else { return };
-    let disks = images::unpack(&folder, "snapshots-clones");
+    let Some(folder) = fixtures::folder("zfs") else { return };
+    let disks = fixtures::unpack(&folder, "snapshots-clones");
     let shown = |arguments: &[&str]| done(disks.path(), &[&["zfs", "list"], arguments].concat());
     let names = |text: &str| -> Vec<String> {
         text.lines().map(|line| line.split('\t').next().unwrap_or("").to_owned()).collect()
@@ -38,8 +38,8 @@ fn lists_have_the_columns_order_and_depth_that_are_asked_for() {
 
 #[test]
 fn values_say_where_they_come_from_and_can_be_chosen_by_it() {
-    let Some(folder) = images::folder() else { return };
-    let disks = images::unpack(&folder, "snapshots-clones");
+    let Some(folder) = fixtures::folder("zfs") else { return };
+    let disks = fixtures::unpack(&folder, "snapshots-clones");
     let get = |arguments: &[&str]| done(disks.path(), &[&["zfs", "get"], arguments].concat());
     let below = format!("{POOL}/a/b");
     let text = get(&[
@@ -63,11 +63,11 @@ fn values_say_where_they_come_from_and_can_be_chosen_by_it() {
 
 #[test]
 fn accounts_of_users_are_those_of_the_file_system() {
-    let Some(folder) = images::folder() else { return };
-    let disks = images::unpack(&folder, "names-quotas");
+    let Some(folder) = fixtures::folder("zfs") else { return };
+    let disks = fixtures::unpack(&folder, "names-quotas");
     let text = std::fs::read_to_string(folder.join("names-quotas.d/userspace.txt"));
     let text = text.expect("a text");
-    let dataset = format!("{}/quota", images::pool("names-quotas"));
+    let dataset = format!("{}/quota", pool_of("names-quotas"));
     let (mut names, mut expected) = (Vec::new(), Vec::new());
     for line in text.lines().filter(|line| !line.starts_with("TYPE")) {
         let words: Vec<&str> = line.trim_start_matches("POSIX ").split_whitespace().collect();
@@ -95,9 +95,9 @@ fn parsed(text: &str) -> Value {
 
 #[test]
 fn json_has_the_shape_of_openzfs() {
-    let Some(folder) = images::folder() else { return };
-    let disks = images::unpack(&folder, "log-cache-special");
-    let pool = images::pool("log-cache-special");
+    let Some(folder) = fixtures::folder("zfs") else { return };
+    let disks = fixtures::unpack(&folder, "log-cache-special");
+    let pool = pool_of("log-cache-special");
     let run = |arguments: &[&str]| parsed(&done(disks.path(), arguments));
     let list = run(&["zfs", "list", "-j", "-p", &pool]);
     let property =

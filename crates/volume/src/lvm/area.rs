@@ -13,8 +13,8 @@
 //! Offsets are from the area's start. A text that reaches the area's end goes on after the header. Texts
 //! that are written here never do: there is room for two in any case.
 
-use crate::checked::{Fields, FormatError, Problem};
 use crate::lvm::checksum;
+use stdx::bytes::{FormatError, Problem, Reader};
 
 /// Of the header, and of the grain in which texts are placed.
 pub const HEADER_BYTES: u64 = 512;
@@ -55,36 +55,39 @@ impl AreaHeader {
     /// # Errors
     /// What is wrong with it.
     pub fn decode(bytes: &[u8], start: u64) -> Result<AreaHeader, FormatError> {
-        let fields = Fields { structure: "LVM metadata area", bytes };
-        let covered = fields.bytes("header", 0, HEADER_BYTES as usize)?;
-        if checksum(&covered[4..]) != fields.u32("checksum", 0)? {
-            return Err(fields.wrong("checksum", 0, Problem::Checksum));
+        let fields = Reader::little("LVM metadata area", bytes);
+        let covered = fields.slice("header", 0, HEADER_BYTES as usize)?;
+        if checksum(&covered[4..]) != fields.get_at::<u32>("checksum", 0)? {
+            return Err(fields.wrong_at("checksum", 0, Problem::Checksum));
         }
-        if fields.bytes("magic", 4, 16)? != MAGIC {
-            return Err(fields.wrong("magic", 4, Problem::Magic));
-        }
-        let version = fields.u32("version", 20)?;
+        fields.magic_at("magic", 4, MAGIC)?;
+        let version = fields.get_at::<u32>("version", 20)?;
         if version != VERSION {
-            return Err(fields.wrong("version", 20, Problem::Version(version.into())));
+            return Err(fields.wrong_at("version", 20, Problem::Version(version.into())));
         }
-        let (own, len) = (fields.u64("start", 24)?, fields.u64("size", 32)?);
+        let (own, len) = (fields.get_at::<u64>("start", 24)?, fields.get_at::<u64>("size", 32)?);
         if own != start {
-            return Err(fields.wrong("start", 24, Problem::Value(own)));
+            return Err(fields.wrong_at("start", 24, Problem::Value(own)));
         }
         if len < 2 * HEADER_BYTES {
-            return Err(fields.wrong("size", 32, Problem::Value(len)));
+            return Err(fields.wrong_at("size", 32, Problem::Value(len)));
         }
-        let (offset, size) = (fields.u64("text offset", 40)?, fields.u64("text size", 48)?);
-        let flags = fields.u32("text flags", 60)?;
+        let (offset, size) =
+            (fields.get_at::<u64>("text offset", 40)?, fields.get_at::<u64>("text size", 48)?);
+        let flags = fields.get_at::<u32>("text flags", 60)?;
         let text = match offset {
             0 => None,
             _ if offset < HEADER_BYTES || offset >= len => {
-                return Err(fields.wrong("text offset", 40, Problem::Value(offset)));
+                return Err(fields.wrong_at("text offset", 40, Problem::Value(offset)));
             }
             _ if size == 0 || size > len - HEADER_BYTES || size > TEXT_BYTES_MAX => {
-                return Err(fields.wrong("text size", 48, Problem::Value(size)));
+                return Err(fields.wrong_at("text size", 48, Problem::Value(size)));
             }
-            _ => Some(Location { offset, len: size, checksum: fields.u32("text checksum", 56)? }),
+            _ => Some(Location {
+                offset,
+                len: size,
+                checksum: fields.get_at::<u32>("text checksum", 56)?,
+            }),
         };
         Ok(AreaHeader { start, len, text, ignored: flags & IGNORED != 0 })
     }

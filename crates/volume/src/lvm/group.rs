@@ -1,6 +1,6 @@
 //! Volume groups on the devices at hand: found, and their volumes opened.
 
-use crate::checked::{FormatError, read};
+use crate::checked::read;
 use crate::lvm::area::{AreaHeader, HEADER_BYTES, Location};
 use crate::lvm::label::{Area, Id, LABEL_SECTORS, Label};
 use crate::lvm::metadata::{LogicalVolume, Mapping, MetadataError, Segment, VolumeGroup};
@@ -10,6 +10,7 @@ use md::{Array, ArraySpec, Level, SpecError};
 use rt::filter::{Linear, Slice};
 use rt::{DeviceRef, IoError, Request, Rt};
 use std::collections::BTreeMap;
+use stdx::bytes::{FormatError, Problem};
 use stdx::{ByteCount, Offset};
 
 /// Why a group, or a volume of it, can't be had.
@@ -171,7 +172,7 @@ async fn look_at_area(
     let name = || device.name().to_string();
     let too_short = || {
         let structure = "LVM label";
-        let problem = crate::checked::Problem::Value(area.start);
+        let problem = Problem::Value(area.start);
         let error = FormatError { structure, field: "metadata areas", offset: 0, problem };
         LvmError::Format { device: name(), error }
     };

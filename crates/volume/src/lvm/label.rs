@@ -13,10 +13,10 @@
 //!       extension           version, flags, boot loader areas: kept out of here
 //! ```
 
-use crate::checked::{Fields, FormatError, Problem};
 use crate::lvm::{SECTOR, checksum};
 use std::fmt;
 use std::str::FromStr;
+use stdx::bytes::{FormatError, Problem, Reader};
 
 /// A label lies in one of the first so many sectors.
 pub const LABEL_SECTORS: u64 = 4;
@@ -111,36 +111,36 @@ impl Label {
     /// # Errors
     /// Where there is one that is damaged.
     pub fn decode(sector: &[u8], number: u64) -> Result<Option<Label>, FormatError> {
-        let fields = Fields { structure: "LVM label", bytes: sector };
-        if fields.bytes("signature", 0, 8)? != b"LABELONE" {
+        let fields = Reader::little("LVM label", sector);
+        if fields.slice("signature", 0, 8)? != b"LABELONE" {
             return Ok(None);
         }
-        let covered = fields.bytes("label", 0, SECTOR as usize)?;
-        if checksum(&covered[COVERED_FROM..]) != fields.u32("checksum", 16)? {
-            return Err(fields.wrong("checksum", 16, Problem::Checksum));
+        let covered = fields.slice("label", 0, SECTOR as usize)?;
+        if checksum(&covered[COVERED_FROM..]) != fields.get_at::<u32>("checksum", 16)? {
+            return Err(fields.wrong_at("checksum", 16, Problem::Checksum));
         }
-        let own = fields.u64("sector", 8)?;
+        let own = fields.get_at::<u64>("sector", 8)?;
         if own != number {
-            return Err(fields.wrong("sector", 8, Problem::Value(own)));
+            return Err(fields.wrong_at("sector", 8, Problem::Value(own)));
         }
-        if fields.bytes("type", 24, 8)? != b"LVM2 001" {
-            return Err(fields.wrong("type", 24, Problem::Magic));
-        }
-        let at = fields.u32("offset", 20)? as usize;
-        let id = Id::of(fields.bytes("identity", at, ID_LEN)?);
-        let id = id.ok_or_else(|| fields.wrong("identity", at, Problem::Text))?;
-        let device_bytes = fields.u64("device size", at.saturating_add(32))?;
+        fields.magic_at("type", 24, b"LVM2 001")?;
+        let at = fields.get_at::<u32>("offset", 20)? as usize;
+        let id = Id::of(fields.slice("identity", at, ID_LEN)?);
+        let id = id.ok_or_else(|| fields.wrong_at("identity", at, Problem::Text))?;
+        let device_bytes = fields.get_at::<u64>("device size", at.saturating_add(32))?;
         let mut next = at + 40;
         let mut areas = |field| -> Result<Vec<Area>, FormatError> {
             let mut areas = Vec::new();
             loop {
-                let area =
-                    Area { start: fields.u64(field, next)?, len: fields.u64(field, next + 8)? };
+                let area = Area {
+                    start: fields.get_at::<u64>(field, next)?,
+                    len: fields.get_at::<u64>(field, next + 8)?,
+                };
                 next += 16;
                 match area.start {
                     0 => return Ok(areas),
                     _ if areas.len() == AREAS_MAX => {
-                        return Err(fields.wrong(
+                        return Err(fields.wrong_at(
                             field,
                             next,
                             Problem::Value(AREAS_MAX as u64 + 1),

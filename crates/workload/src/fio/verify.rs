@@ -10,6 +10,7 @@
 
 use super::data::fill_with_pattern;
 use super::spec::{Checksum, Verify};
+use crc::{Algorithm, Table};
 use sha2::Digest;
 use std::collections::BTreeMap;
 
@@ -120,18 +121,18 @@ fn header(checksum: Checksum, place: u64, len: u64, number: u64) -> [u8; HEADER_
     bytes[8..16].copy_from_slice(&place.to_le_bytes());
     bytes[16..24].copy_from_slice(&len.to_le_bytes());
     bytes[24..32].copy_from_slice(&number.to_le_bytes());
-    let sum = CRC64.of(&bytes[..32]);
+    let sum = CRC64.checksum(&bytes[..32]);
     bytes[32..].copy_from_slice(&sum.to_le_bytes());
     bytes
 }
 
 fn digest(checksum: Checksum, body: &[u8], into: &mut [u8]) {
-    let crc = match checksum {
-        Checksum::Crc7 => CRC7.of(body),
-        Checksum::Crc16 => CRC16.of(body),
-        Checksum::Crc32 => CRC32.of(body),
-        Checksum::Crc32c => CRC32C.of(body),
-        Checksum::Crc64 => CRC64.of(body),
+    let crc: u64 = match checksum {
+        Checksum::Crc7 => CRC7.checksum(body).into(),
+        Checksum::Crc16 => CRC16.checksum(body).into(),
+        Checksum::Crc32 => CRC32.checksum(body).into(),
+        Checksum::Crc32c => CRC32C.checksum(body).into(),
+        Checksum::Crc64 => CRC64.checksum(body),
         Checksum::Sha256 => return into.copy_from_slice(&sha2::Sha256::digest(body)),
         Checksum::Sha512 => return into.copy_from_slice(&sha2::Sha512::digest(body)),
         Checksum::Meta | Checksum::Pattern | Checksum::PatternOnly | Checksum::Null => return,
@@ -139,60 +140,24 @@ fn digest(checksum: Checksum, body: &[u8], into: &mut [u8]) {
     into.copy_from_slice(&crc.to_le_bytes());
 }
 
-/// A cyclic redundancy check with reflected bits, eight bytes at a time.
-struct Crc {
-    tables: [[u64; 256]; 8],
-    ones: u64,
-}
+type Crc<T> = crc::Crc<T, Table<16>>;
 
-impl Crc {
-    /// By its reflected polynomial and its width.
-    const fn new(polynomial: u64, bits: u32) -> Crc {
-        let mut tables = [[0; 256]; 8];
-        let mut byte = 0;
-        while byte < 256 {
-            let mut value = byte as u64;
-            let mut bit = 0;
-            while bit < 8 {
-                value = if value & 1 == 1 { value >> 1 ^ polynomial } else { value >> 1 };
-                bit += 1;
-            }
-            tables[0][byte] = value;
-            byte += 1;
-        }
-        let mut table = 1;
-        while table < 8 {
-            let mut byte = 0;
-            while byte < 256 {
-                let before = tables[table - 1][byte];
-                tables[table][byte] = before >> 8 ^ tables[0][(before & 0xff) as usize];
-                byte += 1;
-            }
-            table += 1;
-        }
-        Crc { tables, ones: if bits == 64 { !0 } else { (1 << bits) - 1 } }
-    }
-
-    fn of(&self, bytes: &[u8]) -> u64 {
-        let mut sum = self.ones;
-        let mut eights = bytes.chunks_exact(8);
-        for eight in &mut eights {
-            let word = u64::from_le_bytes(std::array::from_fn(|at| eight[at])) ^ sum;
-            sum = (0..8)
-                .fold(0, |sum, at| sum ^ self.tables[7 - at][(word >> (8 * at) & 0xff) as usize]);
-        }
-        for byte in eights.remainder() {
-            sum = sum >> 8 ^ self.tables[0][((sum ^ u64::from(*byte)) & 0xff) as usize];
-        }
-        sum ^ self.ones
-    }
-}
-
-static CRC7: Crc = Crc::new(0x48, 7);
-static CRC16: Crc = Crc::new(0xa001, 16);
-static CRC32: Crc = Crc::new(0xedb8_8320, 32);
-static CRC32C: Crc = Crc::new(0x82f6_3b78, 32);
-static CRC64: Crc = Crc::new(0xc96c_5795_d787_0f42, 64);
+/// Reflected, as all the others: the catalogue has none of 7 bits that is.
+const CRC_7: Algorithm<u8> = Algorithm {
+    width: 7,
+    poly: 0x09,
+    init: 0x7f,
+    refin: true,
+    refout: true,
+    xorout: 0x7f,
+    check: 0,
+    residue: 0,
+};
+static CRC7: Crc<u8> = Crc::<u8>::new(&CRC_7);
+static CRC16: Crc<u16> = Crc::<u16>::new(&crc::CRC_16_USB);
+static CRC32: Crc<u32> = Crc::<u32>::new(&crc::CRC_32_ISO_HDLC);
+static CRC32C: Crc<u32> = Crc::<u32>::new(&crc::CRC_32_ISCSI);
+static CRC64: Crc<u64> = Crc::<u64>::new(&crc::CRC_64_XZ);
 
 /// What was written and is to be read back: the last write of each place.
 #[derive(Default)]
@@ -270,11 +235,20 @@ mod tests {
     #[test]
     fn checksums_are_the_published_ones() {
         let digits = b"123456789";
-        assert_eq!(CRC32.of(digits), 0xcbf4_3926);
-        assert_eq!(CRC32C.of(digits), 0xe306_9283);
-        assert_eq!(CRC64.of(digits), 0x995d_c9bb_df19_39fa);
+        assert_eq!(CRC32.checksum(digits), 0xcbf4_3926);
+        assert_eq!(CRC32C.checksum(digits), 0xe306_9283);
+        assert_eq!(CRC64.checksum(digits), 0x995d_c9bb_df19_39fa);
         // CRC-16/USB: the polynomial 0x8005 with this beginning and end.
-        assert_eq!(CRC16.of(digits), 0xb4c8);
+        assert_eq!(CRC16.checksum(digits), 0xb4c8);
+        // As the tables gave it that stood here before, bit by bit.
+        let mut sum = 0x7f;
+        for byte in digits {
+            sum ^= byte;
+            for _ in 0..8 {
+                sum = if sum & 1 == 1 { sum >> 1 ^ 0x48 } else { sum >> 1 };
+            }
+        }
+        assert_eq!(CRC7.checksum(digits), sum ^ 0x7f);
     }
 
     #[test]

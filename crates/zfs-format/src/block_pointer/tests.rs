@@ -86,6 +86,20 @@ fn a_pointer_that_cannot_be_followed_says_why() {
     assert_eq!(pointer.check().expect_err("no such compression").field, "compression");
     pointer.words[6] = 60 << 48;
     assert_eq!(pointer.check().expect_err("no such type").field, "type");
-    assert!(indirect(&[0; 200], Endian::Little).is_err());
-    assert_eq!(indirect(&[0; 256], Endian::Little), Ok(vec![BlockPointer::HOLE; 2]));
+    assert!(Pointers::of(&[0; 200], Endian::Little).is_err());
+    let mut block = [0; 256];
+    let holes = Pointers::of(&block, Endian::Little).expect("two pointers");
+    assert!(holes.iter().eq([BlockPointer::HOLE; 2]) && holes.len() == 2 && !holes.is_empty());
+    for endian in [Endian::Little, Endian::Big] {
+        let pointer = BlockPointer { words: std::array::from_fn(|n| n as u64 * 0x0102_0304_0506) };
+        put(&mut block, 1, &pointer, endian);
+        assert_eq!(block[128..], pointer.encode(endian));
+        let pointers = Pointers::of(&block, endian).expect("two pointers");
+        let all = [Some(BlockPointer::HOLE), Some(pointer), None];
+        assert_eq!([0, 1, 2].map(|index| pointers.get(index)), all);
+        assert_eq!(
+            pointers.get(1),
+            Some(BlockPointer::decode(&block[128..], endian).expect("any"))
+        );
+    }
 }

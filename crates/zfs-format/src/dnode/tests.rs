@@ -61,10 +61,28 @@ proptest! {
                 dnodes(&block, endian),
                 Ok(vec![(0, dnode.clone()), (slot, dnode.clone())])
             );
+            for at in 0..SLOTS_MAX {
+                let expected = (at == 0 || at == slot).then(|| dnode.clone());
+                prop_assert_eq!(find(&block, at, endian), Ok(expected));
+            }
+            let mut copy = block.clone();
+            put(&mut copy, 0, None, endian).expect("it is whole");
+            prop_assert_eq!(dnodes(&copy, endian), Ok(vec![(slot, dnode.clone())]));
+            prop_assert!(copy[..bytes.len()].iter().all(|byte| *byte == 0));
+            put(&mut copy, 0, Some(&dnode), endian).expect("its shape can be");
+            prop_assert_eq!(&copy, &block);
             // Only the end of the last slot may be missing, and only where nothing stands there.
             let _ = Dnode::decode(&bytes[..cut.index(bytes.len())], endian);
             prop_assert!(dnodes(&block[..BLOCK_BYTES - 1], endian).is_err());
             let bit = bit.index(bytes.len() * 8);
+            copy[bit / 8] ^= 1 << (bit % 8);
+            // Where all of the block can be read, each slot says the same by itself.
+            if let Ok(all) = dnodes(&copy, endian) {
+                for at in 0..SLOTS_MAX {
+                    let expected = all.iter().find(|(slot, _)| *slot == at);
+                    prop_assert_eq!(find(&copy, at, endian), Ok(expected.map(|(_, d)| d.clone())));
+                }
+            }
             bytes[bit / 8] ^= 1 << (bit % 8);
             if let Ok(Some(flipped)) = Dnode::decode(&bytes, endian) {
                 let _ = (flipped.path(u64::MAX), flipped.used_bytes(), flipped.encode(endian));

@@ -5,8 +5,8 @@
 //!
 //! Source: OpenZFS, `dsl_bookmark.h`.
 
-use crate::error::FormatError;
 use crate::wire::{Endian, Reader, Record, Wire, Writer, record};
+use stdx::bytes::FormatError;
 
 /// Numbers of a bookmark from before `bookmark_v2`.
 pub const SHORT_NUMBERS: usize = 3;

@@ -7,8 +7,8 @@
 //! Source: OpenZFS, `bpobj.h`.
 
 use crate::block_pointer::BlockPointer;
-use crate::error::FormatError;
 use crate::wire::{Endian, Reader, Writer};
+use stdx::bytes::FormatError;
 
 /// The header of a bpobj. What its size has no room for is 0, and is not written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@
 //!
 //! Source: OpenZFS, `dsl_crypt.h`, `dsl_crypt.c`, `zio_crypt.h`.
 
-use crate::error::{FormatError, Problem};
 use crate::zap::leaf::LeafValue;
+use stdx::bytes::{FormatError, Problem};
 
 /// Names of the ZAP.
 pub mod names {

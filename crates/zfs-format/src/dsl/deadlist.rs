@@ -7,9 +7,9 @@
 //! Source: OpenZFS, `dsl_deadlist.h`, `dsl_deadlist.c`.
 
 use super::bpobj::BpObj;
-use crate::error::{FormatError, Problem};
 use crate::object_type::ObjectType;
 use crate::wire::{Endian, Record, record};
+use stdx::bytes::{FormatError, Problem};
 
 record! {
     /// The header of a deadlist that is a ZAP.

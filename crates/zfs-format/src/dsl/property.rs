@@ -9,9 +9,9 @@
 //!
 //! Source: OpenZFS, `dsl_prop.c`, `zfs_prop.h`.
 
-use crate::error::{FormatError, Problem};
 use crate::nvlist::Text;
 use crate::zap::leaf::LeafValue;
+use stdx::bytes::{FormatError, Problem};
 
 /// The name that says that there are received properties.
 pub const HAS_RECEIVED: &str = "$hasrecvd";

@@ -6,9 +6,9 @@
 use super::{Parts, add_pointer};
 use crate::block_pointer::BlockPointer;
 use crate::dnode::{SLOT_BYTES, flags};
-use crate::error::{FormatError, Problem};
 use crate::object_type::ObjectType;
 use crate::wire::{Endian, Reader, Wire};
+use stdx::bytes::{FormatError, Problem};
 
 const NAME: &str = "encrypted dnode block";
 /// Bytes before the block pointers.

@@ -5,15 +5,15 @@
 //! encrypted.
 
 use super::Parts;
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Wire};
 use crate::zil::Chain;
+use stdx::bytes::{FormatError, Problem};
 
 const NAME: &str = "encrypted log block";
 /// Bytes of a chain before magic number and checksum.
 const CHAIN_BYTES: usize = 144;
 /// Where the MAC stands: the third word of the chain's checksum.
-const MAC_AT: usize = 168;
+pub const LOG_MAC_AT: usize = 168;
 /// Where a chain says how many bytes are used.
 const USED_AT: usize = 136;
 /// Bytes of a record's header: type, length, transaction group, sequence number.
@@ -33,7 +33,7 @@ pub fn log_block(block: &[u8], endian: Endian) -> Result<(Parts, [u8; 16]), Form
     let mut from = Reader::new(NAME, block, endian);
     from.seek("used", USED_AT)?;
     let used = from.u64("used")?;
-    from.seek("MAC", MAC_AT)?;
+    from.seek("MAC", LOG_MAC_AT)?;
     let mac = from.array("MAC")?;
     let end = usize::try_from(used).ok().filter(|end| (Chain::BYTES..=block.len()).contains(end));
     let end = end.ok_or_else(|| from.wrong_at("used", USED_AT, Problem::Value(used)))?;

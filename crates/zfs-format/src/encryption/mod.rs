@@ -25,14 +25,14 @@ mod log;
 mod objset;
 
 pub use dnodes::dnode_block;
-pub use log::log_block;
-pub use objset::{ObjsetMessages, objset};
+pub use log::{LOG_MAC_AT, log_block};
+pub use objset::{LOCAL_MAC_AT, ObjsetMessages, PORTABLE_MAC_AT, objset};
 
-use crate::block_pointer::{BlockPointer, indirect};
-use crate::error::FormatError;
+use crate::block_pointer::{BlockPointer, Pointers};
 use crate::object_type::ObjectType;
 use crate::wire::Endian;
 use std::ops::Range;
+use stdx::bytes::FormatError;
 
 /// Bytes that a pointer contributes to a MAC: properties, its own MAC, a reserved word.
 const POINTER_BYTES: usize = 32;
@@ -94,9 +94,9 @@ fn add_pointer(to: &mut Vec<u8>, pointer: &BlockPointer, version: u64) {
 /// # Errors
 /// The block is no multiple of a pointer's size.
 pub fn indirect_block(block: &[u8], endian: Endian, version: u64) -> Result<Vec<u8>, FormatError> {
-    let pointers = indirect(block, endian)?;
+    let pointers = Pointers::of(block, endian)?;
     let mut message = Vec::with_capacity(pointers.len() * POINTER_BYTES);
-    pointers.iter().for_each(|pointer| add_pointer(&mut message, pointer, version));
+    pointers.iter().for_each(|pointer| add_pointer(&mut message, &pointer, version));
     Ok(message)
 }
 

@@ -9,14 +9,18 @@
 
 use super::add_pointer;
 use super::dnodes::Shape;
-use crate::error::{FormatError, Problem};
 use crate::object_type::ObjectType;
 use crate::objset::flags;
 use crate::wire::{Endian, Reader};
+use stdx::bytes::{FormatError, Problem};
 
 const NAME: &str = "encrypted objset";
 /// Where kind and flags stand, in 8 bytes each.
 const KIND_AT: usize = 704;
+/// Where an objset's code stands of what a raw stream carries.
+pub const PORTABLE_MAC_AT: usize = KIND_AT + 16;
+/// Where its code stands of the rest.
+pub const LOCAL_MAC_AT: usize = PORTABLE_MAC_AT + 32;
 /// Where the first dnode that counts stands.
 const ACCOUNTING_AT: usize = 1024;
 /// Flags that are the same on every machine: there are none.

@@ -26,8 +26,8 @@ pub mod xdr;
 
 pub use value::{Text, Value};
 
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Writer};
+use stdx::bytes::{FormatError, Problem};
 
 /// How deep lists may lie in lists: the bound of OpenZFS's kernel side.
 pub const DEPTH_MAX: usize = 20;

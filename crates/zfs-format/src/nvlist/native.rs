@@ -13,8 +13,8 @@
 
 use super::value::pair_memory_bytes;
 use super::{DEPTH_MAX, LIST_BYTES, NAME, NvList, PAIR_BYTES, Text, VERSION, Value};
-use crate::error::{FormatError, Problem};
 use crate::wire::{Reader, Wire, Writer};
+use stdx::bytes::{FormatError, Problem};
 
 /// Reads a list and all that is in it.
 pub(super) fn read(from: &mut Reader<'_>) -> Result<NvList, FormatError> {
@@ -79,7 +79,7 @@ fn pairs(from: &mut Reader<'_>, depth: usize) -> Result<Vec<(Text, Value)>, Form
 }
 
 fn text(from: &mut Reader<'_>) -> Result<Text, FormatError> {
-    let mut rest = from.clone();
+    let mut rest = *from;
     let bytes = rest.take("value", from.left())?;
     let len = bytes.iter().position(|byte| *byte == 0);
     let len = len.ok_or_else(|| from.wrong("value", Problem::Text))?;

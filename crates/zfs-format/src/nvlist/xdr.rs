@@ -13,8 +13,8 @@
 
 use super::value::pair_memory_bytes;
 use super::{NvList, Text, VERSION, Value};
-use crate::error::{FormatError, Problem};
 use crate::wire::{Reader, Wire, Writer};
+use stdx::bytes::{FormatError, Problem};
 
 /// Reads a list; it may hold lists to this depth.
 pub(super) fn read(from: &mut Reader<'_>, depth: usize) -> Result<NvList, FormatError> {

@@ -10,8 +10,8 @@
 //! Source: OpenZFS, `vdev_indirect_mapping.h`, `vdev_indirect_births.h`, `vdev_removal.c`, `spa_impl.h`.
 
 use crate::block_pointer::Dva;
-use crate::error::FormatError;
 use crate::wire::{Endian, Reader, Record, Wire, record};
+use stdx::bytes::FormatError;
 
 record! {
     /// A range that moved.

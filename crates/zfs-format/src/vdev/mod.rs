@@ -11,9 +11,9 @@
 
 pub mod indirect;
 
-use crate::error::{FormatError, Problem};
 use crate::nvlist::{NvList, Text, Value};
 use crate::wire::record;
+use stdx::bytes::{FormatError, Problem};
 
 /// Nodes of a tree that are taken: more than any pool has devices.
 pub const NODES_MAX: usize = 1 << 16;

@@ -14,8 +14,8 @@
 //! Source: OpenZFS, `zap_impl.h`, `zap.c`.
 
 use super::HEADER_WORD;
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Wire, Writer, record};
+use stdx::bytes::{FormatError, Problem};
 
 /// The second word of the header.
 pub const MAGIC: u64 = 0x0002_f52a_b2ab;

@@ -15,16 +15,24 @@
 //! Numbers in arrays stand with the most significant byte first, whatever the block's order. A name's length counts
 //! its zero; a key of numbers counts numbers of 8 bytes.
 //!
-//! Reading follows the hash table's chains, since free chunks keep old bytes. A chunk that is reached twice is an
-//! error, so each chain ends. Writing lays entries out anew, chains in the order of the differentiators, so that
-//! a leaf that is read and written says the same in other places.
+//! Three forms of one leaf:
+//!
+//! * [`view`]: an entry is looked up in the block as it lies, by its bucket's chain; nothing is copied but what is found.
+//! * [`change`]: an entry is put in, taken out or changed in the block, as OpenZFS does it, chunk by chunk.
+//! * [`Leaf`], here: all entries as values. Reading follows the hash table's chains, since free chunks keep old bytes. A
+//!   chunk that is reached twice is an error. Writing lays entries out anew, chains in the order of the
+//!   differentiators, so that a leaf that is read and written says the same in other places.
 //!
 //! Source: OpenZFS, `zap_leaf.h`, `zap_leaf.c`.
 
+pub mod change;
+pub mod view;
+
 use super::LEAF_WORD;
 use super::fat::BLOCK_SHIFTS;
-use crate::error::{FormatError, Problem};
-use crate::wire::{Endian, Reader, Writer};
+use crate::wire::{Endian, Writer};
+use stdx::bytes::{FormatError, Problem};
+use view::LeafView;
 
 /// The magic number.
 pub const MAGIC: u32 = 0x02ab_1eaf;
@@ -105,6 +113,7 @@ pub struct Leaf {
 }
 
 /// Where things stand in a block.
+#[derive(Clone, Copy, Debug)]
 struct Shape {
     buckets: usize,
     chunks: usize,
@@ -117,6 +126,20 @@ impl Shape {
         Shape { buckets, chunks }
     }
 
+    /// The shape of a block that a leaf can have.
+    fn of_block(block: &[u8]) -> Option<Shape> {
+        let shift = block.len().trailing_zeros();
+        (block.len().is_power_of_two() && BLOCK_SHIFTS.contains(&shift)).then(|| Shape::of(shift))
+    }
+
+    fn block_shift(&self) -> u32 {
+        self.buckets.trailing_zeros() + 5
+    }
+
+    fn bucket_at(&self, bucket: usize) -> usize {
+        HEADER_BYTES + 2 * bucket
+    }
+
     fn chunk_at(&self, chunk: usize) -> usize {
         HEADER_BYTES + 2 * self.buckets + chunk * CHUNK_BYTES
     }
@@ -125,74 +148,6 @@ impl Shape {
         let bits = self.buckets.trailing_zeros() + u32::from(prefix_bits);
         let shifted = if bits > 64 { 0 } else { hash >> (64 - bits) };
         shifted as usize & (self.buckets - 1)
-    }
-}
-
-/// Reads the chunks of one leaf, each once.
-struct Chunks<'a> {
-    from: Reader<'a>,
-    shape: Shape,
-    reached: Vec<bool>,
-}
-
-impl<'a> Chunks<'a> {
-    /// Goes to a chunk of a kind, past its first byte.
-    fn enter(&mut self, chunk: u16, kind: u8) -> Result<Reader<'a>, FormatError> {
-        let mut from = self.from.clone();
-        let wrong = |problem| Err(self.from.wrong_at("chunk", self.from.at(), problem));
-        match self.reached.get_mut(usize::from(chunk)) {
-            None => return wrong(Problem::Value(chunk.into())),
-            Some(reached) if *reached => return wrong(Problem::Twice),
-            Some(reached) => *reached = true,
-        }
-        let at = self.shape.chunk_at(chunk.into());
-        from.seek("chunk", at)?;
-        let found = from.u8("kind of chunk")?;
-        if found != kind {
-            return Err(from.wrong_at("kind of chunk", at, Problem::Value(found.into())));
-        }
-        Ok(from)
-    }
-
-    /// The bytes of an array that begins in this chunk.
-    fn array(&mut self, first: u16, len: usize) -> Result<Vec<u8>, FormatError> {
-        let mut bytes = Vec::new();
-        let mut next = first;
-        while bytes.len() < len {
-            let mut from = self.enter(next, ARRAY)?;
-            let part = from.take("array", ARRAY_BYTES)?;
-            bytes.extend_from_slice(&part[..ARRAY_BYTES.min(len - bytes.len())]);
-            next = from.u16("next chunk")?;
-        }
-        Ok(bytes)
-    }
-
-    fn entry(&mut self, chunk: u16, number_keys: bool) -> Result<(LeafEntry, u16), FormatError> {
-        let mut from = self.enter(chunk, ENTRY)?;
-        let at = from.at();
-        let number_bytes = from.u8("bytes of a number")?;
-        if !matches!(number_bytes, 1 | 2 | 4 | 8) {
-            let problem = Problem::Value(number_bytes.into());
-            return Err(from.wrong_at("bytes of a number", at, problem));
-        }
-        let next = from.u16("next entry")?;
-        let name_chunk = from.u16("name's chunk")?;
-        let name_len = from.u16("name's length")?;
-        let value_chunk = from.u16("value's chunk")?;
-        let value_len = from.u16("value's length")?;
-        let differentiator = from.u32("collision differentiator")?;
-        let hash = from.u64("hash")?;
-        let key_unit = if number_keys { 8 } else { 1 };
-        let key = self.array(name_chunk, usize::from(name_len) * key_unit)?;
-        let key = match (number_keys, key.split_last()) {
-            (true, _) => Key::Numbers(numbers(&key, 8)),
-            (false, Some((0, name))) => Key::Name(name.to_vec()),
-            (false, _) => return Err(from.wrong_at("name", at, Problem::Text)),
-        };
-        let value = self.array(value_chunk, usize::from(value_len) * usize::from(number_bytes))?;
-        let numbers = numbers(&value, number_bytes.into());
-        let value = LeafValue { number_bytes, numbers };
-        Ok((LeafEntry { key, hash, differentiator, value }, next))
     }
 }
 
@@ -207,49 +162,34 @@ impl Leaf {
     /// # Errors
     /// It is no leaf, or a chain in it leads astray.
     pub fn decode(block: &[u8], endian: Endian, zap_flags: u64) -> Result<Leaf, FormatError> {
-        let mut from = Reader::new(NAME, block, endian);
-        let block_shift = block.len().trailing_zeros();
-        if !block.len().is_power_of_two() || !BLOCK_SHIFTS.contains(&block_shift) {
-            return Err(from.wrong("block", Problem::Value(block.len() as u64)));
-        }
-        let kind = from.u64("kind of block")?;
-        if kind != LEAF_WORD {
-            return Err(from.wrong_at("kind of block", 0, Problem::Magic(kind)));
-        }
-        from.u64("unused")?;
-        let prefix = from.u64("prefix")?;
-        let magic = from.u32("magic number")?;
-        if magic != MAGIC {
-            return Err(from.wrong_at("magic number", 24, Problem::Magic(magic.into())));
-        }
-        from.u16("free chunks")?;
-        let count = from.u16("entries")?;
-        let prefix_bits = from.u16("prefix length")?;
-        if prefix_bits > 64 {
-            return Err(from.wrong_at("prefix length", 32, Problem::Value(prefix_bits.into())));
-        }
-        from.u16("first free chunk")?;
-        let flags = from.u8("flags")?;
-        from.seek("hash table", HEADER_BYTES)?;
-        let shape = Shape::of(block_shift);
-        let buckets: Vec<u16> =
-            (0..shape.buckets).map(|_| from.get("hash table")).collect::<Result<_, _>>()?;
-        let reached = vec![false; shape.chunks];
-        let mut chunks = Chunks { from, shape, reached };
+        let view = LeafView::of(block, endian, zap_flags)?;
+        let mut reached = vec![false; view.shape.chunks];
+        let mut once = |chunk: u16| match reached.get_mut(usize::from(chunk)) {
+            Some(reached) if *reached => Err(view.wrong(chunk, "chunk", Problem::Twice)),
+            Some(reached) => {
+                *reached = true;
+                Ok(())
+            }
+            None => Err(view.wrong(chunk, "chunk", Problem::Value(chunk.into()))),
+        };
         let mut entries = Vec::new();
-        for first in buckets {
-            let mut next = first;
+        for bucket in 0..view.shape.buckets {
+            let mut next = view.first(bucket)?;
             while next != CHAIN_END {
-                let (entry, following) =
-                    chunks.entry(next, zap_flags & super::flags::UINT64_KEY != 0)?;
-                entries.push(entry);
-                next = following;
+                let entry = view.entry(next)?;
+                once(next)?;
+                for array in [entry.name, entry.value] {
+                    view.each_chunk(array, |chunk, _| once(chunk))?;
+                }
+                entries.push(view.owned(&entry)?);
+                next = entry.next;
             }
         }
-        if entries.len() != usize::from(count) {
-            return Err(chunks.from.wrong_at("entries", 30, Problem::Value(count.into())));
+        if entries.len() != usize::from(view.entries) {
+            return Err(view.from.wrong_at("entries", 30, Problem::Value(view.entries.into())));
         }
-        Ok(Leaf { block_shift, prefix, prefix_bits, flags, entries })
+        let LeafView { prefix, prefix_bits, flags, .. } = view;
+        Ok(Leaf { block_shift: view.shape.block_shift(), prefix, prefix_bits, flags, entries })
     }
 
     /// Its block, entries laid out anew.

@@ -10,9 +10,9 @@
 //! Source: OpenZFS, `zap_impl.h`.
 
 use super::MICRO_WORD;
-use crate::error::{FormatError, Problem};
 use crate::nvlist::Text;
 use crate::wire::{Endian, Reader, Writer};
+use stdx::bytes::{FormatError, Problem};
 
 /// Bytes of an entry, and of the header.
 pub const ENTRY_BYTES: usize = 64;

@@ -28,8 +28,8 @@ pub mod record;
 use crate::block_pointer::BlockPointer;
 use crate::checksum::{Checksum, ChecksumFunction};
 use crate::embedded_checksum::{self as eck, EmbeddedChecksum};
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Record, Wire, record};
+use stdx::bytes::{FormatError, Problem};
 
 /// Bytes in whose multiples a zilog2 block's checksum is taken.
 pub const CHECKSUM_UNIT: usize = 4096;

@@ -10,8 +10,8 @@
 //! Source: OpenZFS, `zil.h`, `zfs_log.c`.
 
 use crate::block_pointer::BlockPointer;
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Record, Wire, Writer, record};
+use stdx::bytes::{FormatError, Problem};
 
 const NAME: &str = "intent log record";
 /// Bytes of a record's head.

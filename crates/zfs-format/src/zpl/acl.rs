@@ -7,9 +7,9 @@
 //!
 //! Source: OpenZFS, `zfs_acl.h`, `zfs_acl.c`.
 
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Wire, Writer, record};
 use crate::zpl::Fuid;
+use stdx::bytes::{FormatError, Problem};
 
 /// Bytes of a list within a znode.
 pub const EMBEDDED_BYTES: usize = 72;

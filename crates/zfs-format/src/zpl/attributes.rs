@@ -13,9 +13,9 @@
 //!
 //! Source: OpenZFS, `sa_impl.h`, `sa.c`, `zfs_sa.c`.
 
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Writer};
 use std::collections::BTreeMap;
+use stdx::bytes::{FormatError, Problem};
 
 /// The first word.
 pub const MAGIC: u32 = 0x002f_505a;
@@ -170,7 +170,7 @@ impl SystemAttributes {
         let numbers = layouts.layouts.get(&layout);
         let numbers =
             numbers.ok_or_else(|| from.wrong_at("layout", 4, Problem::Value(layout.into())))?;
-        let mut lengths = from.clone();
+        let mut lengths = from;
         from.seek("header", header_bytes)?;
         let mut values = Vec::with_capacity(numbers.len());
         for number in numbers {

@@ -4,8 +4,8 @@
 //!
 //! Source: Linux, `posix_acl_xattr.h`.
 
-use crate::error::{FormatError, Problem};
 use crate::wire::{Endian, Reader, Record, Wire, record};
+use stdx::bytes::{FormatError, Problem};
 
 const VERSION: u32 = 2;
 const NAME: &str = "POSIX list of access";

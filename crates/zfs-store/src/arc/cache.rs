@@ -129,7 +129,7 @@ impl Cache {
         let list = List { newest: NONE, oldest: NONE, bytes: 0 };
         Cache {
             entries: Slab::new(),
-            index: Index::new(),
+            index: Index::default(),
             lists: [[list; KINDS]; PLACES],
             bytes_max,
             metadata_floor,

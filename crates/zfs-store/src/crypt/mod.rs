@@ -36,6 +36,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zeroize::Zeroizing;
+use zfs_format::Endian;
 use zfs_format::block_pointer::{BlockPointer, Protection};
 use zfs_format::dsl::crypto_key::{CryptoKey, Suite};
 use zfs_format::encryption::{self, Parts};
@@ -138,6 +139,12 @@ impl DatasetKey {
         BlockKey { version: self.version, codes: self.codes.clone(), cipher }
     }
 
+    /// What a block that is written with this salt needs, on whatever thread.
+    pub fn writing_key(&self, salt: [u8; 8]) -> BlockKey {
+        let cipher = Some(self.session(salt));
+        BlockKey { version: self.version, codes: self.codes.clone(), cipher }
+    }
+
     fn session(&self, salt: [u8; 8]) -> Arc<Cipher> {
         let mut sessions = self.sessions.borrow_mut();
         sessions.now += 1;
@@ -218,14 +225,79 @@ impl BlockKey {
         };
         let mut text = gathered(stored, &parts);
         cipher.open(&iv, &parts.associated, &mut text, &mac).ok()?;
-        let mut rest = &text[..];
-        for range in &parts.encrypted {
-            let (piece, behind) = rest.split_at_checked(range.len())?;
-            stored.get_mut(range.clone())?.copy_from_slice(piece);
-            rest = behind;
-        }
+        scatter(&text, stored, &parts)?;
         stored.get_mut(parts.end..)?.fill(0);
         Some(())
+    }
+}
+
+/// The reverse of [`gathered`].
+fn scatter(text: &[u8], block: &mut [u8], parts: &Parts) -> Option<()> {
+    let mut rest = text;
+    for range in &parts.encrypted {
+        let (piece, behind) = rest.split_at_checked(range.len())?;
+        block.get_mut(range.clone())?.copy_from_slice(piece);
+        rest = behind;
+    }
+    Some(())
+}
+
+impl BlockKey {
+    /// Encrypts in place what is stored of a block whose pointer has its type, its salt and its IV, and gives the code that
+    /// authenticates it, for the pointer. What is only authenticated stays as it is. The inverse of [`open`](Self::open);
+    /// of an objset see [`seal_objset`](Self::seal_objset), of an indirect block [`indirect_mac`](Self::indirect_mac).
+    ///
+    /// A block of an intent log gets its code into its chain, and the pointer none that counts.
+    ///
+    /// # Errors
+    /// The block is none of its type, or longer than the cipher's mode takes. What it holds then is anything.
+    pub fn seal(
+        &self,
+        pointer: &BlockPointer,
+        stored: &mut [u8],
+    ) -> Result<[u8; 16], BlockErrorKind> {
+        if pointer.protection() == Protection::Authenticated {
+            return Ok(front(&self.codes.code(stored)));
+        }
+        let (Some(cipher), Some(iv)) = (&self.cipher, pointer.iv()) else {
+            return Err(BlockErrorKind::NoKey);
+        };
+        let too_long = |_| BlockErrorKind::Unsupported("a block too long for the cipher's mode");
+        let is_log = pointer.object_type() == ObjectType::INTENT_LOG;
+        let parts = match pointer.object_type() {
+            ObjectType::DNODE => encryption::dnode_block(stored, pointer.endian(), self.version)?,
+            ObjectType::INTENT_LOG => encryption::log_block(stored, pointer.endian())?.0,
+            _ => return cipher.seal(&iv, &[], stored).map_err(too_long),
+        };
+        let mut text = gathered(stored, &parts);
+        let mac = cipher.seal(&iv, &parts.associated, &mut text).map_err(too_long)?;
+        scatter(&text, stored, &parts).expect("the parts lie within the block");
+        if is_log {
+            stored[encryption::LOG_MAC_AT..][..mac.len()].copy_from_slice(&mac);
+        }
+        Ok(mac)
+    }
+
+    /// Puts the codes of an objset into it.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn seal_objset(&self, endian: Endian, block: &mut [u8]) -> Result<(), BlockErrorKind> {
+        let messages = encryption::objset(block, endian, self.version)?;
+        let local = messages.local.map_or([0; 32], |local| front(&self.codes.code(&local)));
+        let portable: [u8; 32] = front(&self.codes.code(&messages.portable));
+        block[encryption::PORTABLE_MAC_AT..][..32].copy_from_slice(&portable);
+        block[encryption::LOCAL_MAC_AT..][..32].copy_from_slice(&local);
+        Ok(())
+    }
+
+    /// The code of an indirect block (not compressed), for its pointer: a hash of those of the blocks below it.
+    ///
+    /// # Errors
+    /// The block holds no pointers.
+    pub fn indirect_mac(&self, endian: Endian, block: &[u8]) -> Result<[u8; 16], BlockErrorKind> {
+        let message = encryption::indirect_block(block, endian, self.version)?;
+        Ok(front(&codec::checksum::sha512(&message)))
     }
 }
 
@@ -262,4 +334,4 @@ pub fn check_indirect(pointer: &BlockPointer, block: &[u8]) -> Result<(), BlockE
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

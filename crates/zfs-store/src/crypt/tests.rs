@@ -44,6 +44,11 @@ fn stored(suite: Suite, version: u64) -> CryptoKey {
     }
 }
 
+/// The key of a dataset of this suite.
+pub(crate) fn key(suite: Suite, version: u64) -> DatasetKey {
+    DatasetKey::unwrap(&stored(suite, version), &raw_key(1)).expect("the right key")
+}
+
 const SUITES: [Suite; 6] = [
     Suite::Aes128Ccm,
     Suite::Aes192Ccm,
@@ -116,19 +121,12 @@ fn log_block(key: &DatasetKey, endian: Endian, pointer: &BlockPointer) -> (Vec<u
     let used = plain.len() as u64;
     plain[136..144].copy_from_slice(&endian.bytes(used));
     plain.resize(4096, 0);
-    let (parts, _) = encryption::log_block(&plain, endian).expect("records");
-    let mut text = gathered(&plain, &parts);
-    let cipher = key.session(pointer.salt().expect("encrypted"));
-    let mac = cipher.seal(&IV, &parts.associated, &mut text).expect("short enough");
-    plain[168..184].copy_from_slice(&mac);
     let mut sealed = plain.clone();
-    let mut rest = &text[..];
-    for range in parts.encrypted {
-        let (piece, behind) = rest.split_at(range.len());
-        sealed[range].copy_from_slice(piece);
-        rest = behind;
-    }
-    sealed[parts.end..].fill(0xee);
+    let writing = key.writing_key(pointer.salt().expect("encrypted"));
+    let mac = writing.seal(pointer, &mut sealed).expect("records");
+    plain[168..184].copy_from_slice(&mac);
+    assert_eq!(sealed[168..184], mac);
+    sealed[used as usize..].fill(0xee);
     (plain, sealed)
 }
 
@@ -234,7 +232,12 @@ fn an_intent_log_block_that_openzfs_wrote_opens() {
     // Its checksum is that of the log, folded.
     let sum = |bytes: &[u8], _| Checksum { words: codec::checksum::fletcher4(bytes).0 };
     let decoded = LogBlock::decode(&block, &pointer, sum).expect("a block of a log");
+    let written = block;
     assert_eq!(key.open(&pointer, &mut block), Ok(()));
+    let mut sealed = block;
+    let salt = pointer.salt().expect("encrypted");
+    key.writing_key(salt).seal(&pointer, &mut sealed).expect("records");
+    assert!(sealed == written, "sealed again it is what OpenZFS wrote");
     let end = Chain::BYTES + decoded.records.len();
     let found = records(&block[Chain::BYTES..end], decoded.endian).expect("records");
     let names: Vec<String> =

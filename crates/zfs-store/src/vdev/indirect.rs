@@ -100,7 +100,7 @@ impl Tree {
         for _ in 0..REMOVALS_MAX {
             let (mut next, mut again) = (Vec::with_capacity(parts.len()), false);
             for part in parts {
-                match self.tops.get(&part.vdev).map(|top| &top.node) {
+                match self.top(part.vdev).as_deref().map(|top| &top.node) {
                     Some(Node::Indirect(mapping)) => {
                         let mapping = mapping.borrow().clone();
                         let mapping = mapping.ok_or(BlockErrorKind::Missing(part.vdev))?;
@@ -213,14 +213,15 @@ impl Tree {
     /// What the copies of a part hold, each content once, with the leaves that hold it.
     async fn versions(&self, part: &Part, ask: &Ask<'_>) -> Vec<(Buf, Vec<Rc<Leaf>>)> {
         let mut versions: Vec<(Buf, Vec<Rc<Leaf>>)> = Vec::new();
-        let Some(Node::Copies(copies)) = self.tops.get(&part.vdev).map(|top| &top.node) else {
+        let top = self.top(part.vdev);
+        let Some(Node::Mirror(mirror)) = top.as_deref().map(|top| &top.node) else {
             let bytes = self.read_part(part, ask).await;
             return bytes.into_iter().map(|bytes| (bytes, Vec::new())).collect();
         };
-        let (fresh, stale) = copies.candidates(part.offset, ask.birth);
+        let (fresh, stale) = mirror.candidates(part.offset, ask.birth);
         for leaf in fresh.into_iter().chain(stale) {
             let at = on_device(part.offset);
-            let Ok(bytes) = leaf.read(at, part.len as usize, ask.priority).await else { continue };
+            let Ok(bytes) = leaf.read(at, part.len as usize, ask.class).await else { continue };
             match versions.iter_mut().find(|(known, _)| *known == bytes) {
                 Some((_, leaves)) => leaves.push(leaf),
                 None => versions.push((bytes, vec![leaf])),

@@ -7,10 +7,12 @@
 //! Counted is by the leaf that went wrong: requests that failed, and blocks whose checksum showed that this leaf's
 //! part was wrong. A request beyond the end of the device is no failure of the device: the block pointer was bad.
 
-use super::queue::Queue;
-use rt::{Buf, DeviceRef, IoErrorKind, Priority, Rt};
+use super::queue::{IoClass, Queue};
+use rt::{Buf, DeviceRef, IoErrorKind, Rt, SgList};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::rc::Rc;
+use stdx::RangeSet;
 use zfs_format::label::DATA_START;
 use zfs_format::nvlist::Value;
 use zfs_format::vdev::Vdev;
@@ -39,31 +41,45 @@ pub enum LeafState {
     Absent,
 }
 
-/// A device of a pool.
+/// A device of a pool. What can change of it changes between transaction groups.
 pub(crate) struct Leaf {
     pub(crate) guid: u64,
-    pub(crate) state: LeafState,
+    state: Cell<LeafState>,
     pub(crate) errors: Cell<Errors>,
     queue: Option<Queue>,
-    pub(crate) missing: Missing,
+    pub(crate) dtl: Dtl,
 }
 
-/// Transaction groups whose blocks a leaf misses.
+/// A dirty time log: transaction groups whose blocks a leaf misses.
 #[derive(Default)]
-pub(crate) struct Missing(RefCell<Vec<Range<u64>>>);
+pub(crate) struct Dtl(RefCell<RangeSet>);
 
-impl Missing {
-    pub(crate) fn set(&self, txgs: Vec<Range<u64>>) {
+impl Dtl {
+    pub(crate) fn set(&self, txgs: RangeSet) {
         *self.0.borrow_mut() = txgs;
     }
 
+    /// Takes note of groups that were written without the leaf.
+    pub(crate) fn add(&self, txgs: Range<u64>) {
+        self.0.borrow_mut().insert(txgs);
+    }
+
     pub(crate) fn contains(&self, txg: u64) -> bool {
-        self.0.borrow().iter().any(|range| range.contains(&txg))
+        self.0.borrow().contains(txg)
+    }
+
+    pub(crate) fn txgs(&self) -> RangeSet {
+        self.0.borrow().clone()
     }
 }
 
 impl Leaf {
-    pub(crate) fn new(rt: &Rt, config: &Vdev, device: Option<DeviceRef>) -> Leaf {
+    pub(crate) fn new(
+        rt: &Rt,
+        config: &Vdev,
+        device: Option<DeviceRef>,
+        dirty: &Rc<Cell<u64>>,
+    ) -> Leaf {
         let set = |name: &str| {
             let found = config.other.iter().find(|(known, _)| *known == *name);
             matches!(found, Some((_, Value::Uint64(1..))))
@@ -76,21 +92,35 @@ impl Leaf {
         };
         Leaf {
             guid: config.guid,
-            state,
+            state: Cell::new(state),
             errors: Cell::default(),
-            queue: device.map(|device| Queue::new(rt, device)),
-            missing: Missing::default(),
+            queue: device.map(|device| Queue::new(rt, device, dirty)),
+            dtl: Dtl::default(),
         }
+    }
+
+    /// Whether it can be used.
+    pub(crate) fn state(&self) -> LeafState {
+        self.state.get()
+    }
+
+    /// Says whether it can be used from here on; without a device it stays absent.
+    pub(crate) fn set_state(&self, state: LeafState) {
+        self.state.set(if self.queue.is_some() { state } else { LeafState::Absent });
     }
 
     /// Whether there is a device.
     pub(crate) fn is_there(&self) -> bool {
-        self.queue.is_some()
+        self.state.get() != LeafState::Absent
     }
 
     /// Whether what it holds of blocks born then is not to be believed.
     pub(crate) fn is_stale(&self, birth: u64) -> bool {
-        self.state != LeafState::Online || self.missing.contains(birth)
+        self.state.get() != LeafState::Online || self.dtl.contains(birth)
+    }
+
+    fn queue(&self) -> Result<&Queue, IoErrorKind> {
+        self.queue.as_ref().filter(|_| self.is_there()).ok_or(IoErrorKind::Gone)
     }
 
     /// Requests under way or waiting.
@@ -103,9 +133,9 @@ impl Leaf {
         &self,
         at: u64,
         len: usize,
-        priority: Priority,
+        class: IoClass,
     ) -> Result<Buf, IoErrorKind> {
-        let result = self.read_uncounted(at, len, priority).await;
+        let result = self.read_uncounted(at, len, class).await;
         if result.as_ref().is_err_and(|kind| *kind != IoErrorKind::Invalid) {
             self.count(|errors| errors.read += 1);
         }
@@ -117,10 +147,44 @@ impl Leaf {
         &self,
         at: u64,
         len: usize,
-        priority: Priority,
+        class: IoClass,
     ) -> Result<Buf, IoErrorKind> {
-        let queue = self.queue.as_ref().ok_or(IoErrorKind::Gone)?;
-        queue.read(at, len, priority).await
+        self.queue()?.read(at, len, class).await
+    }
+
+    /// Writes to the device, `at` counting from its start; counts a failure. Durable after a [flush](Self::flush).
+    pub(crate) async fn write(
+        &self,
+        at: u64,
+        data: SgList,
+        class: IoClass,
+    ) -> Result<(), IoErrorKind> {
+        let result = match self.queue() {
+            Ok(queue) => queue.write(at, data, class).await,
+            Err(gone) => Err(gone),
+        };
+        self.counted_write(result)
+    }
+
+    /// Makes durable what was written before; counts a failure.
+    pub(crate) async fn flush(&self) -> Result<(), IoErrorKind> {
+        let result = match self.queue() {
+            Ok(queue) => queue.flush().await,
+            Err(gone) => Err(gone),
+        };
+        self.counted_write(result)
+    }
+
+    /// Says that nothing in a stretch of the device is needed any more. A failure loses nothing, and isn't counted.
+    pub(crate) async fn trim(&self, at: u64, len: u64) -> Result<(), IoErrorKind> {
+        self.queue()?.trim(at, len).await
+    }
+
+    fn counted_write(&self, result: Result<(), IoErrorKind>) -> Result<(), IoErrorKind> {
+        if result.is_err() {
+            self.count(|errors| errors.write += 1);
+        }
+        result
     }
 
     /// Counts that it gave wrong bytes for a block born then.

@@ -1,8 +1,8 @@
 //! Vdevs: from a place in the pool to bytes on devices.
 //!
 //! ```text
-//!   Tree ── top-level vdev ─┬─ Copies: disk, file, mirror          one leaf, or several with the same bytes
-//!    (by number)            ├─ Raidz, Draid                        children with data and parity; each is Copies
+//!   Tree ── top-level vdev ─┬─ Mirror: disk, file, mirror          one leaf, or several with the same bytes
+//!    (by number)            ├─ Raidz, Draid                        children with data and parity; each is a Mirror
 //!                           ├─ sides                               a mirror of such as these, in tests of OpenZFS
 //!                           ├─ indirect                            removed: its blocks lie on other top-levels
 //!                           └─ none                                a hole, or a top-level that nobody described
@@ -13,45 +13,50 @@
 //! reconstruction with each combination of columns taken for wrong, as far as the parity reaches. What is returned
 //! is right, or it is an error.
 //!
+//! **A write** ([`write`]) goes to all of them that should hold it.
+//!
 //! **Rules.**
 //!
 //! 1. What comes from a pointer or a configuration is checked here before it is computed with: sizes, offsets, numbers
 //!    of vdevs. A bad one is an error, and isn't counted against a device.
 //! 2. An error is counted on the leaf that gave it, or whose bytes turned out wrong. A block that can't be made is
 //!    counted on its top-level vdev too.
-//! 3. Stale and offline leaves are asked last. Nothing is written.
+//! 3. Stale and offline leaves are asked last. Reading writes nothing.
 //! 4. Which top-levels are for logs, special or deduplicated blocks does not matter for reading.
 //!
 //! Source: OpenZFS, `vdev.c` and a file for each kind.
 
-pub(crate) mod copies;
 pub mod draid;
 pub(crate) mod indirect;
 pub(crate) mod leaf;
+pub(crate) mod mirror;
 pub(crate) mod queue;
 pub mod raidz;
 pub mod report;
 pub(crate) mod striped;
 mod verify;
+pub mod write;
 
 pub use leaf::{Errors, LeafState};
+pub use queue::IoClass;
 pub use report::{VdevHealth, VdevReport};
+pub use write::{WriteAt, WriteError};
 
 use crate::block::BlockErrorKind;
 use crate::expected::Expected;
-use copies::Copies;
 use draid::spare::{Family, SpareSpace};
 use draid::{Draid, Layout};
 use indirect::Indirect;
-use leaf::{Leaf, Missing};
+use leaf::{Dtl, Leaf};
+use mirror::Mirror;
 use raidz::Raidz;
 use raidz::map::OFFSET_MAX;
-use rt::{Buf, DeviceRef, IoErrorKind, Priority, Rt, Work, WorkKind};
+use rt::{Buf, DeviceRef, IoErrorKind, Rt, Work, WorkKind};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 use std::rc::Rc;
-use stdx::ByteCount;
+use stdx::{ByteCount, RangeSet};
 use striped::Striped;
 use zfs_format::block_pointer::{BLOCK_BYTES_MAX, BlockPointer, Dva};
 use zfs_format::nvlist::Value;
@@ -117,11 +122,14 @@ pub enum TreeError {
 }
 
 /// The vdevs of a pool.
+///
+/// What they are changes between transaction groups: state and DTL of a leaf, and top-level vdevs. Who reads meanwhile has
+/// the top-level vdev that was there when the read began.
 pub struct Tree {
     rt: Rt,
-    tops: BTreeMap<u32, Top>,
-    leaves: Vec<Rc<Leaf>>,
-    spares: Vec<Rc<SpareSpace>>,
+    tops: RefCell<BTreeMap<u32, Rc<Top>>>,
+    /// Dirty data in percent of its limit, by which the leaves' queues hurry.
+    dirty: Rc<Cell<u64>>,
 }
 
 /// A top-level vdev.
@@ -130,12 +138,15 @@ struct Top {
     config: Vdev,
     ashift: u32,
     node: Node,
+    /// All leaves below it.
+    leaves: Vec<Rc<Leaf>>,
+    spares: Vec<Rc<SpareSpace>>,
     /// Blocks that could not be made.
     errors: Cell<Errors>,
 }
 
 enum Node {
-    Copies(Copies),
+    Mirror(Mirror),
     Raidz(Raidz),
     Draid(Draid),
     /// A mirror whose sides are more than leaves: nobody makes them but OpenZFS's `ztest`.
@@ -149,7 +160,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) rt: &'a Rt,
     /// The transaction group in which the copies were written.
     pub(crate) birth: u64,
-    pub(crate) priority: Priority,
+    pub(crate) class: IoClass,
     /// Bytes that count; what is read is as long or longer, in whole sectors.
     pub(crate) size: usize,
     pub(crate) expected: &'a Expected,
@@ -221,7 +232,7 @@ pub struct ReadAt {
     /// What the bytes should come to.
     pub expected: Expected,
     /// Whose reading it is.
-    pub priority: Priority,
+    pub class: IoClass,
 }
 
 impl Tree {
@@ -235,42 +246,123 @@ impl Tree {
         configs: &[Vdev],
         devices: &BTreeMap<u64, DeviceRef>,
     ) -> Result<Tree, TreeError> {
-        let (mut tops, mut leaves, mut spares) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let tree = Tree { rt: rt.clone(), tops: RefCell::default(), dirty: Rc::default() };
         for config in configs {
-            let id = u32::try_from(config.id).ok().filter(|id| *id < 1 << 24);
-            let id = id.ok_or(TreeError::Number(config.id))?;
-            let (leaves, spares) = (&mut leaves, &mut spares);
-            let builder = Builder { rt, devices, leaves, spares, id: config.id, draid: None };
-            if tops.insert(id, builder.top(config)?).is_some() {
+            let (id, top) = tree.made_top(config, devices, &BTreeMap::new())?;
+            if tree.tops.borrow_mut().insert(id, Rc::new(top)).is_some() {
                 return Err(TreeError::Twice(config.id));
             }
         }
-        Ok(Tree { rt: rt.clone(), tops, leaves, spares })
+        Ok(tree)
+    }
+
+    fn made_top(
+        &self,
+        config: &Vdev,
+        devices: &BTreeMap<u64, DeviceRef>,
+        known: &BTreeMap<u64, Rc<Leaf>>,
+    ) -> Result<(u32, Top), TreeError> {
+        let id = u32::try_from(config.id).ok().filter(|id| *id < 1 << 24);
+        let id = id.ok_or(TreeError::Number(config.id))?;
+        let builder = Builder {
+            rt: &self.rt,
+            devices,
+            known,
+            dirty: &self.dirty,
+            leaves: Vec::new(),
+            spares: Vec::new(),
+            id: config.id,
+            draid: None,
+        };
+        Ok((id, builder.top(config)?))
+    }
+
+    /// Puts a top-level vdev in, or another in its place. Leaves that the tree knows stay what they are, with their
+    /// errors and DTLs, unless a device is given for them.
+    ///
+    /// # Errors
+    /// The configuration can't be, or is of a kind that is not known; the tree is as it was.
+    pub fn set_top(
+        &self,
+        config: &Vdev,
+        devices: &BTreeMap<u64, DeviceRef>,
+    ) -> Result<(), TreeError> {
+        let known = self.leaves().into_iter().filter(|leaf| !devices.contains_key(&leaf.guid));
+        let known = known.map(|leaf| (leaf.guid, leaf)).collect();
+        let (id, top) = self.made_top(config, devices, &known)?;
+        self.tops.borrow_mut().insert(id, Rc::new(top));
+        Ok(())
+    }
+
+    /// Takes a top-level vdev out.
+    pub fn remove_top(&self, number: u32) {
+        self.tops.borrow_mut().remove(&number);
+    }
+
+    fn top(&self, number: u32) -> Option<Rc<Top>> {
+        self.tops.borrow().get(&number).cloned()
+    }
+
+    fn leaves(&self) -> Vec<Rc<Leaf>> {
+        self.tops.borrow().values().flat_map(|top| top.leaves.iter().cloned()).collect()
+    }
+
+    fn leaf(&self, guid: u64) -> Option<Rc<Leaf>> {
+        self.leaves().into_iter().find(|leaf| leaf.guid == guid)
     }
 
     /// Says how far the expansion of a raidz came: what the uberblock says by which the pool was opened. It
     /// concerns the raidz whose configuration says that it is being expanded.
     pub fn set_reflow(&self, reflow: RaidzReflow) {
-        for top in self.tops.values() {
+        for top in self.tops.borrow().values() {
             if let Node::Raidz(raidz) = &top.node {
                 raidz.set_reflow(reflow);
             }
         }
     }
 
-    /// Says which transaction groups a leaf misses: its dirty time log. Nothing happens where there is no such leaf.
-    pub fn set_missing(&self, leaf: u64, txgs: Vec<Range<u64>>) {
-        let leaves = self.leaves.iter().map(|known| (known.guid, &known.missing));
-        let spares = self.spares.iter().map(|known| (known.guid, &known.missing));
-        if let Some((_, missing)) = leaves.chain(spares).find(|(guid, _)| *guid == leaf) {
-            missing.set(txgs);
+    /// Says which transaction groups a leaf misses: its dirty time log (DTL). Nothing happens where there is no such leaf.
+    pub fn set_dtl(&self, leaf: u64, txgs: RangeSet) {
+        self.with_dtl(leaf, |dtl| dtl.set(txgs));
+    }
+
+    /// Takes note of transaction groups that were written without a leaf.
+    pub fn add_to_dtl(&self, leaf: u64, txgs: Range<u64>) {
+        self.with_dtl(leaf, |dtl| dtl.add(txgs));
+    }
+
+    /// Which transaction groups a leaf misses; nothing where there is no such leaf.
+    pub fn dtl(&self, leaf: u64) -> Option<RangeSet> {
+        self.with_dtl(leaf, Dtl::txgs)
+    }
+
+    fn with_dtl<T>(&self, guid: u64, with: impl FnOnce(&Dtl) -> T) -> Option<T> {
+        if let Some(leaf) = self.leaf(guid) {
+            return Some(with(&leaf.dtl));
         }
+        let tops = self.tops.borrow();
+        let mut spares = tops.values().flat_map(|top| &top.spares);
+        spares.find(|spare| spare.guid == guid).map(|spare| with(&spare.dtl))
+    }
+
+    /// Says whether a leaf can be used from here on. Without a device it stays absent. False where there is no such leaf.
+    pub fn set_leaf_state(&self, leaf: u64, state: LeafState) -> bool {
+        let leaf = self.leaf(leaf);
+        leaf.is_some_and(|leaf| {
+            leaf.set_state(state);
+            true
+        })
+    }
+
+    /// Says how much dirty data there is, in percent of its limit: the more, the more of it is written at once.
+    pub fn set_dirty_percent(&self, percent: u64) {
+        self.dirty.set(percent);
     }
 
     /// The numbers of the removed vdevs whose mapping is not known yet, and the objects that hold them.
     pub fn unmapped(&self) -> Vec<(u32, zfs_format::vdev::Indirect)> {
         let mut found = Vec::new();
-        for (number, top) in &self.tops {
+        for (number, top) in &*self.tops.borrow() {
             if let (Node::Indirect(mapping), VdevKind::Indirect(objects)) =
                 (&top.node, &top.config.kind)
                 && mapping.borrow().is_none()
@@ -287,7 +379,7 @@ impl Tree {
     /// # Errors
     /// The vdev was not removed, or the entries are not in order.
     pub fn set_indirect(&self, vdev: u32, entries: &[MappingEntry]) -> Result<(), TreeError> {
-        match self.tops.get(&vdev).map(|top| &top.node) {
+        match self.top(vdev).as_deref().map(|top| &top.node) {
             Some(Node::Indirect(mapping)) => {
                 let new = Indirect::new(entries).ok_or(TreeError::Mapping(vdev))?;
                 *mapping.borrow_mut() = Some(Rc::new(new));
@@ -299,7 +391,7 @@ impl Tree {
 
     /// Requests under way where a place lies, so that the less busy of several copies can be chosen.
     pub fn load(&self, dva: Dva) -> usize {
-        self.tops.get(&dva.vdev()).map_or(0, |top| top.node.load())
+        self.top(dva.vdev()).map_or(0, |top| top.node.load())
     }
 
     /// Reads a block at one of its places.
@@ -314,11 +406,11 @@ impl Tree {
 
     /// What is asked of the vdevs below, with a size that can be.
     fn ask<'a>(&'a self, read: &'a ReadAt) -> Result<Ask<'a>, BlockErrorKind> {
-        let ReadAt { size, birth, ref expected, priority, .. } = *read;
+        let ReadAt { size, birth, ref expected, class, .. } = *read;
         if size == 0 || size > BLOCK_BYTES_MAX {
             return Err(wrong("physical size", size));
         }
-        Ok(Ask { rt: &self.rt, birth, priority, size: size as usize, expected })
+        Ok(Ask { rt: &self.rt, birth, class, size: size as usize, expected })
     }
 
     /// Reads from a top-level vdev, in whole sectors of it.
@@ -342,8 +434,8 @@ impl Tree {
         number: u32,
         offset: u64,
         ask: &Ask<'_>,
-    ) -> Result<(&Top, usize), BlockErrorKind> {
-        let top = self.tops.get(&number).ok_or(BlockErrorKind::NoVdev(number))?;
+    ) -> Result<(Rc<Top>, usize), BlockErrorKind> {
+        let top = self.top(number).ok_or(BlockErrorKind::NoVdev(number))?;
         let sector = 1_u64 << top.ashift;
         if offset >= OFFSET_MAX || !offset.is_multiple_of(sector) {
             return Err(wrong("offset", offset));
@@ -380,7 +472,7 @@ impl Node {
     /// Reads a block; nothing where none can begin there.
     async fn read(&self, offset: u64, size: usize, ask: &Ask<'_>) -> Option<Result<Buf, Failure>> {
         match self {
-            Node::Copies(copies) => Some(copies.read(offset, size, ask).await),
+            Node::Mirror(mirror) => Some(mirror.read(offset, size, ask).await),
             Node::Raidz(raidz) => Some(raidz.read(offset, size, ask).await),
             Node::Draid(draid) => draid.read(offset, size, ask).await,
             Node::Sides(sides) => {
@@ -400,7 +492,7 @@ impl Node {
     /// Requests under way on what would be asked.
     fn load(&self) -> usize {
         match self {
-            Node::Copies(copies) => copies.load(),
+            Node::Mirror(mirror) => mirror.load(),
             Node::Raidz(raidz) => raidz.striped.load(),
             Node::Draid(draid) => draid.striped.load(),
             Node::Sides(sides) => sides.first().map_or(0, Node::load),
@@ -419,8 +511,11 @@ fn wrong(field: &'static str, value: u64) -> BlockErrorKind {
 struct Builder<'a> {
     rt: &'a Rt,
     devices: &'a BTreeMap<u64, DeviceRef>,
-    leaves: &'a mut Vec<Rc<Leaf>>,
-    spares: &'a mut Vec<Rc<SpareSpace>>,
+    /// Leaves that are there already.
+    known: &'a BTreeMap<u64, Rc<Leaf>>,
+    dirty: &'a Rc<Cell<u64>>,
+    leaves: Vec<Rc<Leaf>>,
+    spares: Vec<Rc<SpareSpace>>,
     /// The top-level vdev that is being made.
     id: u64,
     /// What spare space below it refers to, where it is a dRAID.
@@ -435,7 +530,8 @@ impl Builder<'_> {
             Node::Indirect(_) | Node::Nothing => *ASHIFTS.start() as u32,
             _ => self.ashift(config)?,
         };
-        Ok(Top { config: config.clone(), ashift, node, errors: Cell::default() })
+        let (leaves, spares) = (self.leaves, self.spares);
+        Ok(Top { config: config.clone(), ashift, node, leaves, spares, errors: Cell::default() })
     }
 
     /// A vdev of this top-level vdev, whose sectors count. Depth is bounded by the list from which the description came.
@@ -464,7 +560,7 @@ impl Builder<'_> {
             }
             VdevKind::Indirect(_) => Node::Indirect(RefCell::default()),
             VdevKind::Hole | VdevKind::Missing => Node::Nothing,
-            _ => Node::Copies(self.copies(config)?),
+            _ => Node::Mirror(self.mirror(config)?),
         })
     }
 
@@ -481,23 +577,25 @@ impl Builder<'_> {
         if children <= parity || children > CHILDREN_MAX {
             return Err(TreeError::Children { id: self.id, children });
         }
-        let children = config.children.iter().map(|child| self.copies(child));
+        let children = config.children.iter().map(|child| self.mirror(child));
         Ok(Striped { children: Rc::new(children.collect::<Result<_, _>>()?), parity })
     }
 
     /// A leaf, or whatever holds the same bytes on several.
-    fn copies(&mut self, config: &Vdev) -> Result<Copies, TreeError> {
-        let mut copies = Copies::default();
-        self.collect(config, &mut copies)?;
-        Ok(copies)
+    fn mirror(&mut self, config: &Vdev) -> Result<Mirror, TreeError> {
+        let mut mirror = Mirror::default();
+        self.collect(config, &mut mirror)?;
+        Ok(mirror)
     }
 
     /// Depth is bounded by the list from which the description came.
-    fn collect(&mut self, config: &Vdev, into: &mut Copies) -> Result<(), TreeError> {
+    fn collect(&mut self, config: &Vdev, into: &mut Mirror) -> Result<(), TreeError> {
         match &config.kind {
             VdevKind::Disk | VdevKind::File | VdevKind::Log => {
-                let device = self.devices.get(&config.guid).cloned();
-                let leaf = Rc::new(Leaf::new(self.rt, config, device));
+                let leaf = self.known.get(&config.guid).cloned().unwrap_or_else(|| {
+                    let device = self.devices.get(&config.guid).cloned();
+                    Rc::new(Leaf::new(self.rt, config, device, self.dirty))
+                });
                 self.leaves.push(Rc::clone(&leaf));
                 into.leaves.push(leaf);
             }
@@ -517,7 +615,7 @@ impl Builder<'_> {
                         number: *number,
                         layout: Rc::clone(layout),
                         family: Rc::clone(family),
-                        missing: Missing::default(),
+                        dtl: Dtl::default(),
                     });
                     self.spares.push(Rc::clone(&space));
                     into.spares.push(space);

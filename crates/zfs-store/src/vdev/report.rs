@@ -43,8 +43,9 @@ pub struct VdevReport {
 impl Tree {
     /// The top-level vdevs by their numbers.
     pub fn report(&self) -> Vec<VdevReport> {
-        let leaves = self.leaves.iter().map(|leaf| (leaf.guid, &**leaf)).collect();
-        self.tops.values().map(|top| top_level(top, &leaves)).collect()
+        let leaves = self.leaves();
+        let leaves = leaves.iter().map(|leaf| (leaf.guid, &**leaf)).collect();
+        self.tops.borrow().values().map(|top| top_level(top, &leaves)).collect()
     }
 }
 
@@ -63,7 +64,7 @@ fn top_level(top: &Top, leaves: &BTreeMap<u64, &Leaf>) -> VdevReport {
 fn of(config: &Vdev, leaves: &BTreeMap<u64, &Leaf>) -> VdevReport {
     let children: Vec<VdevReport> = config.children.iter().map(|child| of(child, leaves)).collect();
     let leaf = leaves.get(&config.guid);
-    let health = match leaf.map(|leaf| leaf.state) {
+    let health = match leaf.map(|leaf| leaf.state()) {
         Some(LeafState::Online) => VdevHealth::Online,
         Some(LeafState::Offline) => VdevHealth::Offline,
         Some(LeafState::Faulted) => VdevHealth::Faulted,

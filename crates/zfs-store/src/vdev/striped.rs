@@ -20,11 +20,11 @@
 
 mod verify;
 
-use super::copies::Copies;
 use super::draid::ROW_BYTES;
 use super::leaf::{Leaf, on_device};
+use super::mirror::Mirror;
 use super::raidz::map::{Column, Map};
-use super::{Ask, Failure, copies};
+use super::{Ask, Failure, mirror};
 use crate::expected::Expected;
 use codec::parity::{self, Member};
 use futures_util::future::join_all;
@@ -40,7 +40,7 @@ const SCRATCH_BYTES: u64 = 7 << 19;
 
 /// Children with parity among them.
 pub(crate) struct Striped {
-    pub(crate) children: Rc<Vec<Copies>>,
+    pub(crate) children: Rc<Vec<Mirror>>,
     pub(crate) parity: usize,
 }
 
@@ -82,7 +82,7 @@ struct Reading<'a> {
 impl Striped {
     /// Requests under way on the busiest child.
     pub(crate) fn load(&self) -> usize {
-        self.children.iter().map(Copies::load).max().unwrap_or(0)
+        self.children.iter().map(Mirror::load).max().unwrap_or(0)
     }
 
     /// Reads the block of this map.
@@ -215,7 +215,7 @@ impl<'a> Reading<'a> {
         let child = &self.striped.children[piece.child];
         let at = on_device(piece.at);
         let at = if piece.scratch { at - SCRATCH_BYTES } else { at };
-        let part = copies::Part { offset: piece.at, at, len, stale, joined };
+        let part = mirror::Part { offset: piece.at, at, len, stale, joined };
         match child.read_part(part, self.ask).await {
             Ok((bytes, leaf)) => Cell::Bytes(bytes, Some(leaf)),
             Err(Some(kind)) => Cell::Failed(kind),
@@ -508,7 +508,7 @@ fn assemble(map: &Map, pieces: &Pieces, block: &mut [u8]) {
 }
 
 /// The parities, so many, of a row's data columns; each is `len` bytes, as long as the longest column.
-fn parities_of(data: &[&[u8]], count: usize, len: usize) -> Vec<BufMut> {
+pub(super) fn parities_of(data: &[&[u8]], count: usize, len: usize) -> Vec<BufMut> {
     // The last column's coefficient is 1.
     let reversed: Vec<&[u8]> = data.iter().rev().copied().collect();
     let mut made: Vec<BufMut> = (0..count).map(|_| BufMut::for_overwrite(len)).collect();

@@ -6,9 +6,9 @@
 //!
 //! A block without a checksum is compared with itself only: parity with data, in raidz.
 
-use super::copies::Copies;
 use super::indirect::Indirect;
 use super::leaf::on_device;
+use super::mirror::Mirror;
 use super::striped::Suspects;
 use super::{Ask, Failure, Node, ReadAt, Tree};
 use crate::block::BlockErrorKind;
@@ -62,12 +62,13 @@ impl Tree {
             let end = (at + part.len as usize).min(block.len());
             let right = block.slice(at.min(end)..end);
             at = end;
-            let Some(Node::Copies(copies)) = self.tops.get(&part.vdev).map(|top| &top.node) else {
+            let top = self.top(part.vdev);
+            let Some(Node::Mirror(mirror)) = top.as_deref().map(|top| &top.node) else {
                 continue;
             };
-            let (fresh, _) = copies.candidates(part.offset, ask.birth);
+            let (fresh, _) = mirror.candidates(part.offset, ask.birth);
             for leaf in fresh {
-                let read = leaf.read(on_device(part.offset), part.len as usize, ask.priority).await;
+                let read = leaf.read(on_device(part.offset), part.len as usize, ask.class).await;
                 if read.is_ok_and(|bytes| bytes.slice(0..right.len().min(bytes.len())) != right) {
                     ask.blame(&leaf);
                 }
@@ -87,7 +88,7 @@ impl Tree {
         offset: u64,
         len: u64,
     ) -> Result<Vec<(u32, u64, u64)>, BlockErrorKind> {
-        match self.tops.get(&vdev).map(|top| &top.node) {
+        match self.top(vdev).as_deref().map(|top| &top.node) {
             Some(Node::Indirect(mapping)) => {
                 let mapping = mapping.borrow().clone();
                 let mapping = mapping.ok_or(BlockErrorKind::Missing(vdev))?;
@@ -109,7 +110,7 @@ impl Node {
         ask: &Ask<'_>,
     ) -> Option<Result<SgList, Failure>> {
         match self {
-            Node::Copies(copies) => Some(copies.verify(offset, size, ask).await.map(SgList::from)),
+            Node::Mirror(mirror) => Some(mirror.verify(offset, size, ask).await.map(SgList::from)),
             Node::Raidz(raidz) => {
                 let (map, suspects) = raidz.plan(offset, size, ask.birth);
                 Some(raidz.striped.verify(map, suspects, ask).await)
@@ -133,12 +134,12 @@ impl Node {
     }
 }
 
-impl Copies {
+impl Mirror {
     /// Reads a block from all copies, side by side.
     async fn verify(&self, offset: u64, size: usize, ask: &Ask<'_>) -> Result<Buf, Failure> {
         let (fresh, stale) = self.candidates(offset, ask.birth);
         let at = on_device(offset);
-        let read = join_all(fresh.iter().map(|leaf| leaf.read(at, size, ask.priority))).await;
+        let read = join_all(fresh.iter().map(|leaf| leaf.read(at, size, ask.class))).await;
         let (mut good, mut failure): (Option<Buf>, _) = (None, Failure::Missing);
         for (leaf, bytes) in fresh.iter().zip(read) {
             match bytes {
@@ -156,7 +157,7 @@ impl Copies {
             if good.is_some() {
                 break;
             }
-            match leaf.read(at, size, ask.priority).await {
+            match leaf.read(at, size, ask.class).await {
                 Ok(bytes) if ask.holds(&bytes).await => good = Some(bytes),
                 Ok(_) => failure = Failure::Checksum,
                 Err(kind) => failure = failure.or(Failure::Io(kind)),

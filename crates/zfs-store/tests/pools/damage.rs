@@ -3,9 +3,9 @@
 //! What could break: reconstruction from some parity, or of some column; the order of the coefficients; a search that
 //! ends too early; an error counted on a disk that told the truth; a panic where too much is lost.
 
-use crate::images::{Disk, Image, folder, images, unpack};
 use crate::rig::{Pool, run};
 use crate::walk::{Walk, walk};
+use ::fixtures::{Disk, Vdev, disks, folder};
 use rt::{Buf, Device};
 use std::collections::BTreeMap;
 use stdx::{Offset, Prng};
@@ -38,7 +38,7 @@ pub enum Harm {
 /// Bytes from the start of the data area in which the fixtures have their blocks.
 const USED_BYTES: u64 = 40 << 20;
 
-fn spoil(images: &mut [Image], victims: &[usize], harm: Harm, prng: &mut Prng) {
+fn spoil(images: &mut [Vdev], victims: &[usize], harm: Harm, prng: &mut Prng) {
     for victim in victims {
         let image = &mut images[*victim];
         let end = image.device.geometry().capacity.bytes() - DATA_END;
@@ -71,7 +71,7 @@ pub fn read(
     harm: Harm,
     seed: u64,
 ) -> (Walk, BTreeMap<usize, Errors>) {
-    let mut images = images(disks);
+    let mut images: Vec<_> = disks.iter().map(Disk::vdev).collect();
     run(|rt| async move {
         let mut prng = Prng::new(seed);
         if harm == Harm::Missing {
@@ -98,10 +98,10 @@ fn choose(groups: &[&[usize]], count: usize, prng: &mut Prng) -> Vec<usize> {
 
 #[test]
 fn what_the_redundancy_bears_is_read_and_counted_on_the_disk_that_was_wrong() {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = folder("zfs") else { return };
     let mut prng = Prng::new(1);
     for (name, groups, parity) in REDUNDANT {
-        let disks = unpack(&folder, name);
+        let disks = disks(&folder, name);
         let (whole, errors) = read(&disks, Vec::new(), Harm::Zeroed, 0);
         assert!(errors.is_empty() && whole.errors.is_empty(), "{name} is whole");
         for harm in [Harm::Missing, Harm::Zeroed, Harm::Scratched] {
@@ -124,10 +124,10 @@ fn what_the_redundancy_bears_is_read_and_counted_on_the_disk_that_was_wrong() {
 
 #[test]
 fn one_more_than_the_redundancy_bears_gives_errors_and_nothing_wrong() {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = folder("zfs") else { return };
     let mut prng = Prng::new(2);
     for (name, groups, parity) in REDUNDANT {
-        let disks = unpack(&folder, name);
+        let disks = disks(&folder, name);
         let (whole, _) = read(&disks, Vec::new(), Harm::Zeroed, 0);
         for harm in [Harm::Zeroed, Harm::Scratched] {
             // All that is written in the dRAID is in one group of 3 disks: more than the other two must be hit.

@@ -3,9 +3,9 @@
 //! What could break: any map of any vdev, a checksum or a form of compression, gangs, removed vdevs, labels. A block
 //! that was read is right by its checksum, so it is enough to count them.
 
-use crate::images::{folder, images, names, unpack};
 use crate::rig::{Pool, run};
 use crate::walk::walk;
+use ::fixtures::{Disk, disks, folder, names};
 
 /// Fixtures whose disks gave wrong bytes or stale ones; all others must not count a single error.
 const DAMAGED: [(&str, &[usize]); 3] =
@@ -23,11 +23,11 @@ fn every_block_of_the_other_fixtures_is_read() {
 }
 
 fn read(first: usize) {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = folder("zfs") else { return };
     for name in names(&folder).into_iter().skip(first).step_by(2) {
-        let disks = unpack(&folder, &name);
+        let disks = disks(&folder, &name);
         let (walk, errors) = run(|rt| async move {
-            let images = images(&disks);
+            let images: Vec<_> = disks.iter().map(Disk::vdev).collect();
             let pool = Pool::open(&rt, &images).await;
             let walk = walk(&pool.store, &pool.uberblock.root).await;
             (walk, pool.errors())

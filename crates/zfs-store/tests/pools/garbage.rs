@@ -2,8 +2,8 @@
 //!
 //! What could break: a panic, a loop, memory without bound, or an error counted on a disk that did nothing wrong.
 
-use crate::images::{folder, images, unpack};
 use crate::rig::{Pool, run};
+use ::fixtures::{Disk, disks, folder};
 use rt::{Buf, DeviceRef, MemoryDevice};
 use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
@@ -28,11 +28,11 @@ fn pointer(prng: &mut Prng) -> BlockPointer {
 
 #[test]
 fn pointers_that_nobody_wrote_give_errors_and_blame_nobody_for_what_lies_outside() {
-    let Some(folder) = folder() else { return };
+    let Some(folder) = folder("zfs") else { return };
     for name in ["z2-5", "draid1", "removed-vdev", "stripe-of-two-mirrors"] {
-        let disks = unpack(&folder, name);
+        let disks = disks(&folder, name);
         run(|rt| async move {
-            let images = images(&disks);
+            let images: Vec<_> = disks.iter().map(Disk::vdev).collect();
             let pool = Pool::open(&rt, &images).await;
             let (mut prng, mut refused) = (Prng::new(4), 0);
             for _ in 0..1000 {
@@ -51,10 +51,10 @@ fn pointers_that_nobody_wrote_give_errors_and_blame_nobody_for_what_lies_outside
 
 #[test]
 fn what_is_wrong_with_labels_is_said_for_each() {
-    let Some(folder) = folder() else { return };
-    let disks = unpack(&folder, "corrupt-labels");
+    let Some(folder) = folder("zfs") else { return };
+    let disks = disks(&folder, "corrupt-labels");
     run(|_| async move {
-        let images = images(&disks);
+        let images: Vec<_> = disks.iter().map(Disk::vdev).collect();
         let labels = label::read(&images[0].device).await;
         let right: Vec<usize> = labels.configurations().map(|(number, _)| number).collect();
         assert_eq!(right, [2], "label 2 is left");

@@ -9,7 +9,7 @@ use codec::checksum::{Sum, sha256};
 use codec::parity;
 use proptest::prelude::*;
 use rt::filter::{Effect, Fault, Rule};
-use rt::{Buf, DeviceRef, MemoryDevice, Priority, Rt};
+use rt::{Buf, DeviceRef, MemoryDevice, Rt};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
@@ -26,17 +26,17 @@ use zfs_format::vdev::{Draid, Indirect, Raidz, Vdev, VdevKind};
 use zfs_store::vdev::draid::Layout;
 use zfs_store::vdev::raidz::map::{self, Map, Reflow};
 use zfs_store::{
-    BlockErrorKind, BlockRequest, Bookmark, Errors, Expected, ReadAt, ReadBlocks, Store, Tree,
-    VdevReport,
+    BlockErrorKind, BlockRequest, Bookmark, Errors, Expected, IoClass, ReadAt, ReadBlocks, Store,
+    Tree, VdevReport,
 };
 
 /// The transaction group in which blocks are born, unless a test says otherwise.
-const BIRTH: u64 = 100;
+pub const BIRTH: u64 = 100;
 /// Where the scratch area of an expansion begins on a device, in bytes.
 const SCRATCH_START: u64 = 512 << 10;
 
 /// A description with nothing in it.
-fn vdev(kind: VdevKind, guid: u64, children: Vec<Vdev>) -> Vdev {
+pub fn vdev(kind: VdevKind, guid: u64, children: Vec<Vdev>) -> Vdev {
     Vdev {
         kind,
         id: 0,
@@ -55,29 +55,29 @@ fn vdev(kind: VdevKind, guid: u64, children: Vec<Vdev>) -> Vdev {
     }
 }
 
-fn leaf(guid: u64) -> Vdev {
+pub fn leaf(guid: u64) -> Vdev {
     vdev(VdevKind::File, guid, Vec::new())
 }
 
-fn leaves(count: usize) -> Vec<Vdev> {
+pub fn leaves(count: usize) -> Vec<Vdev> {
     (1..=count as u64).map(leaf).collect()
 }
 
-fn top(id: u64, ashift: u32, kind: VdevKind, children: Vec<Vdev>) -> Vdev {
+pub fn top(id: u64, ashift: u32, kind: VdevKind, children: Vec<Vdev>) -> Vdev {
     Vdev { id, ashift: Some(ashift.into()), ..vdev(kind, 1000 + id, children) }
 }
 
 /// Devices by the GUIDs of their leaves.
-struct Devices(BTreeMap<u64, Rc<MemoryDevice>>);
+pub struct Devices(pub BTreeMap<u64, Rc<MemoryDevice>>);
 
 impl Devices {
     /// Those for leaves 1 to `count`.
-    fn new(count: usize, size: ByteCount) -> Devices {
+    pub fn new(count: usize, size: ByteCount) -> Devices {
         let device = |guid: u64| (guid, MemoryDevice::new(&format!("leaf {guid}"), size));
         Devices((1..=count as u64).map(device).collect())
     }
 
-    fn refs(&self) -> BTreeMap<u64, DeviceRef> {
+    pub fn refs(&self) -> BTreeMap<u64, DeviceRef> {
         self.0.iter().map(|(guid, device)| (*guid, Rc::clone(device) as DeviceRef)).collect()
     }
 
@@ -120,7 +120,7 @@ impl Devices {
     }
 }
 
-fn random(len: usize, seed: u64) -> Vec<u8> {
+pub fn random(len: usize, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; len];
     Prng::new(seed).fill(&mut bytes);
     bytes
@@ -141,11 +141,11 @@ fn pointer(block: &[u8], dva: Dva) -> BlockPointer {
     pointer
 }
 
-fn read_at(block: &[u8], vdev: u32, offset: u64, birth: u64) -> ReadAt {
+pub fn read_at(block: &[u8], vdev: u32, offset: u64, birth: u64) -> ReadAt {
     let dva = Dva::new(vdev, offset, block.len() as u64, false);
     let expected = Expected::of(&pointer(block, dva), None).expect("the function is known");
     let size = block.len() as u64;
-    ReadAt { dva, size, birth, expected, priority: Priority::Foreground }
+    ReadAt { dva, size, birth, expected, class: IoClass::SyncRead }
 }
 
 /// Reads a block; and which leaves have checksum errors afterwards.
@@ -164,7 +164,7 @@ fn collect(report: &VdevReport, wrong: &mut Vec<u64>) {
     report.children.iter().for_each(|child| collect(child, wrong));
 }
 
-fn open(rt: &Rt, tops: &[Vdev], devices: &Devices) -> Tree {
+pub fn open(rt: &Rt, tops: &[Vdev], devices: &Devices) -> Tree {
     Tree::open(rt, tops, &devices.refs()).expect("a tree that can be")
 }
 
@@ -177,7 +177,7 @@ fn holders(map: &Map) -> Vec<u64> {
     holders
 }
 
-fn raidz(parity: usize, expanding: bool, expand_txgs: &[u64]) -> VdevKind {
+pub fn raidz(parity: usize, expanding: bool, expand_txgs: &[u64]) -> VdevKind {
     let (parity, expand_txgs) = (parity as u64, expand_txgs.to_vec());
     VdevKind::Raidz(Raidz { parity, expanding, expand_txgs })
 }
@@ -366,17 +366,17 @@ fn a_stale_copy_is_asked_last_and_not_blamed() {
         run(|rt| async move {
             let tree = open(&rt, std::slice::from_ref(&config), &devices);
             let missed = |from: u64| std::iter::once(from..from + 10).collect();
-            tree.set_missing(1, missed(BIRTH - 5));
+            tree.set_dtl(1, missed(BIRTH - 5));
             assert_eq!(read(&tree, &at).await, (Ok(Buf::copy_of(&block)), vec![]));
             // When it missed something else, it is believed, and found out.
-            tree.set_missing(1, missed(BIRTH + 1));
+            tree.set_dtl(1, missed(BIRTH + 1));
             for _ in 0..2 {
                 assert_eq!(read(&tree, &at).await, (Ok(Buf::copy_of(&block)), vec![1]));
             }
             // The good one is gone: the stale one is asked after all, and has nothing.
             devices.0.remove(&2);
             let tree = open(&rt, &[config], &devices);
-            tree.set_missing(1, missed(BIRTH - 5));
+            tree.set_dtl(1, missed(BIRTH - 5));
             assert_eq!(read(&tree, &at).await, (Err(BlockErrorKind::Checksum), vec![]));
         });
     }
@@ -425,7 +425,7 @@ fn stale_children_of_a_raidz_are_believed_in_the_end() {
     run(|rt| async move {
         // Child 1 is said to miss the block, but has it; without it nothing could be done about child 3.
         let tree = open(&rt, &[top(0, 12, raidz(1, false, &[]), leaves(3))], &devices);
-        tree.set_missing(1, std::iter::once(0..u64::MAX).collect());
+        tree.set_dtl(1, std::iter::once(0..u64::MAX).collect());
         assert_eq!(read(&tree, &at).await, (Ok(Buf::copy_of(&block)), vec![3]));
     });
 }

@@ -3,8 +3,8 @@
 mod damage;
 mod fixtures;
 mod garbage;
-mod images;
 mod made;
 mod oracle;
 mod rig;
 mod walk;
+mod written;

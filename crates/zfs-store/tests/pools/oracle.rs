@@ -10,7 +10,7 @@
 #![allow(clippy::disallowed_methods, reason = "the machine is a program")]
 
 use crate::damage::{Harm, read};
-use crate::images::Disk;
+use ::fixtures::Disk;
 use std::path::Path;
 use std::process::Command;
 

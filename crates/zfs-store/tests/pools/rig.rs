@@ -1,7 +1,7 @@
 //! What the tests stand on: an executor without time, and a pool opened from the labels of its devices.
 
-use crate::images::Image;
 use crate::walk;
+use ::fixtures::Vdev as Image;
 use rt::reactor::{ComputePlan, Job, Parked, Reactor, Unpark, Work};
 use rt::{DeviceRef, Rt, Runtime};
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ impl Pool {
             for (guid, txg) in &stale {
                 // Disks of one transaction group may have been written one after another.
                 if *txg < newest_txg {
-                    tree.set_missing(*guid, std::iter::once(*txg..u64::MAX).collect());
+                    tree.set_dtl(*guid, std::iter::once(*txg..u64::MAX).collect());
                 }
             }
             Store::new(rt, Rc::new(tree))

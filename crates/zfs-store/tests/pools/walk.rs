@@ -2,7 +2,7 @@
 
 use rt::Buf;
 use std::collections::BTreeSet;
-use zfs_format::block_pointer::{BlockPointer, indirect};
+use zfs_format::block_pointer::{BlockPointer, Pointers};
 use zfs_format::dnode::{self, Dnode};
 use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::nvlist::NvList;
@@ -60,7 +60,7 @@ pub async fn walk(store: &Store, root: &BlockPointer) -> Walk {
         );
         let endian = pointer.endian();
         if pointer.level() > 0 {
-            open.extend(indirect(block.bytes(), endian).expect("pointers"));
+            open.extend(Pointers::of(block.bytes(), endian).expect("pointers").iter());
         } else if pointer.object_type() == ObjectType::OBJSET {
             let objset = Objset::decode(block.bytes(), endian).expect("an objset");
             let dnodes = objset.meta_dnode.iter().chain(objset.used.iter().flatten());
@@ -94,7 +94,7 @@ async fn block(store: &Store, dnode: &Dnode, number: u64) -> Option<Buf> {
     let mut pointer = *dnode.pointers.get(path.pointer)?;
     for index in path.indirect {
         let block = read(store, &pointer, false).await.ok()?;
-        pointer = *indirect(block.bytes(), pointer.endian()).ok()?.get(index)?;
+        pointer = Pointers::of(block.bytes(), pointer.endian()).ok()?.get(index)?;
     }
     read(store, &pointer, false).await.ok()
 }

@@ -127,10 +127,8 @@ impl Objset {
             return Err(self.wrong(number, Problem::Absent));
         }
         let block = meta.block(block).await?;
-        // A slot within a dnode of several slots looks like anything; only walking the block tells.
-        let found = self.dnodes(&block)?;
-        let dnode = found.into_iter().find(|(at, _)| *at == slot).map(|(_, dnode)| dnode);
-        let dnode = dnode.ok_or_else(|| self.wrong(number, Problem::Absent))?;
+        let dnode =
+            self.dnode_in(&block, slot)?.ok_or_else(|| self.wrong(number, Problem::Absent))?;
         Ok(self.object_of(number, dnode, block.endian))
     }
 
@@ -153,8 +151,7 @@ impl Objset {
         // Blocks of dnodes that are encrypted are not compressed, so what is stored is what is meant.
         request.raw = true;
         let bytes = self.0.context.blocks.read(request).await?;
-        let found = self.dnodes(&Block { bytes, endian: pointer.endian() })?;
-        let dnode = found.into_iter().find(|(at, _)| *at == slot).map(|(_, dnode)| dnode);
+        let dnode = self.dnode_in(&Block { bytes, endian: pointer.endian() }, slot)?;
         Ok(self.object_of(number, dnode.ok_or_else(absent)?, pointer.endian()))
     }
 
@@ -189,6 +186,13 @@ impl Objset {
         let overlay = self.0.overlay.borrow();
         let patches = overlay.as_ref().and_then(|overlay| overlay.changes(number));
         Object::new(context, number, dnode, endian, patches)
+    }
+
+    /// The dnode that begins at a slot of a block of dnodes.
+    fn dnode_in(&self, block: &Block, slot: usize) -> Result<Option<Dnode>, ZfsError> {
+        let wrong =
+            |error| ZfsError::Format { objset: self.0.context.objset, object: META_DNODE, error };
+        dnode::find(block.bytes.bytes(), slot, block.endian).map_err(wrong)
     }
 
     fn dnodes(&self, block: &Block) -> Result<Vec<(usize, Dnode)>, ZfsError> {

@@ -14,33 +14,22 @@
 //! While a vdev is being removed no pointer leads yet to what was copied off it. What of it is still allocated claims its
 //! copy too.
 //!
-//! Ranges are kept as they are merged, so memory is that of the maps when they are loaded for writing.
+//! What is allocated is loaded by [`zfs_store::alloc`], so memory is that of the maps when they are loaded for writing.
 //!
-//! Source: OpenZFS, `zdb.c` (leak checking), `spa_log_spacemap.c`, `space_map.c`.
+//! Source: OpenZFS, `zdb.c` (leak checking).
 
 use super::open::Spa;
 use super::space::other_number;
 use super::walk::Visited;
-use crate::dmu::Object;
-use crate::error::{Problem, ZfsError};
-use crate::zap::Zap;
+use crate::error::ZfsError;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use stdx::RangeSet;
 use zfs_format::block_pointer::{BlockPointer, Kind};
-use zfs_format::pool_directory::{self, top_vdev};
-use zfs_format::space_map::{Change, Entries, Entry, SpaceMapHeader};
+use zfs_format::space_map::Change;
 use zfs_format::vdev::indirect::MappingEntry;
 use zfs_format::vdev::{Vdev, VdevKind};
-use zfs_format::wire::Reader;
+use zfs_store::alloc::{Metaslabs, SECTOR_SHIFT, Stretch, each_stretch};
 
-/// Metaslabs of one vdev: OpenZFS's own bound is 2^17.
-const METASLABS_MAX: u64 = 1 << 17;
-/// Bytes of a space map or a log of them that are read: OpenZFS condenses maps long before.
-const MAP_BYTES_MAX: u64 = 1 << 30;
-/// Bytes read at once; a multiple of every map's block, so that no entry is cut.
-const READ_BYTES: u64 = 128 << 10;
-/// The unit of logs of space maps, as a power of two.
-const SECTOR_SHIFT: u32 = 9;
 /// The mapping of a vdev that is being removed, among what its configuration says.
 const MAPPING: &str = "com.delphix:indirect_object";
 /// Gangs in gangs.
@@ -48,98 +37,12 @@ const GANG_DEPTH_MAX: usize = 12;
 /// Faults that are told in full; the rest is counted.
 const FAULTS_MAX: usize = 1000;
 
-/// Stretches of a vdev, in bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stretches(BTreeMap<u64, u64>);
-
-impl Stretches {
-    /// Adds a stretch; false where some of it was there.
-    fn add(&mut self, at: u64, len: u64) -> bool {
-        let Some(end) = at.checked_add(len) else { return false };
-        let clean = self.remove_any(at, end);
-        let mut new = at..end;
-        if let Some((start, stop)) = self.before(at)
-            && stop == at
-        {
-            self.0.remove(&start);
-            new.start = start;
-        }
-        if let Some(stop) = self.0.remove(&end) {
-            new.end = stop;
-        }
-        self.0.insert(new.start, new.end);
-        clean == 0
-    }
-
-    fn before(&self, at: u64) -> Option<(u64, u64)> {
-        self.0.range(..=at).next_back().map(|(start, end)| (*start, *end))
-    }
-
-    /// Takes off what there is of a stretch, and says how much that was.
-    fn remove_any(&mut self, at: u64, end: u64) -> u64 {
-        let mut removed = 0;
-        if let Some((start, stop)) = self.before(at)
-            && stop > at
-        {
-            self.0.remove(&start);
-            if start < at {
-                self.0.insert(start, at);
-            }
-            if stop > end {
-                self.0.insert(end, stop);
-            }
-            removed += stop.min(end) - at;
-        }
-        while let Some((start, stop)) = self.0.range(at..end).next().map(|(s, e)| (*s, *e)) {
-            self.0.remove(&start);
-            if stop > end {
-                self.0.insert(end, stop);
-            }
-            removed += stop.min(end) - start;
-        }
-        removed
-    }
-
-    /// Takes off a stretch; false where some of it was not there.
-    fn remove(&mut self, at: u64, len: u64) -> bool {
-        let Some(end) = at.checked_add(len) else { return false };
-        self.remove_any(at, end) == len
-    }
-
-    fn holds(&self, at: u64, len: u64) -> bool {
-        let end = at.saturating_add(len);
-        self.before(at).is_some_and(|(_, stop)| stop >= end)
-    }
-
-    /// What there is of a stretch.
-    fn within(&self, at: u64, len: u64) -> impl Iterator<Item = Range<u64>> {
-        let end = at.saturating_add(len);
-        let first = self.before(at).filter(|(_, stop)| *stop > at).map_or(at, |(start, _)| start);
-        let found = self.0.range(first..end.max(first));
-        found.map(move |(start, stop)| (*start).max(at)..(*stop).min(end))
-    }
-
-    /// Bytes of all of them.
-    pub fn bytes(&self) -> u64 {
-        self.0.iter().map(|(start, end)| end - start).sum()
-    }
-
-    /// Each of them.
-    pub fn iter(&self) -> impl Iterator<Item = Range<u64>> {
-        self.0.iter().map(|(start, end)| *start..*end)
-    }
-}
-
 /// A top-level vdev's space.
 struct Top {
-    /// Bytes of a metaslab, as a power of two.
-    shift: u32,
-    /// For each metaslab the group that its own map is whole up to.
-    flushed: Vec<u64>,
-    allocated: Stretches,
-    left: Stretches,
+    allocated: Metaslabs,
+    left: Metaslabs,
     /// Of deduplicated blocks what was claimed more than once.
-    again: Stretches,
+    again: RangeSet,
 }
 
 /// Something about space that can't be.
@@ -193,11 +96,11 @@ pub struct Claims {
 impl Claims {
     /// Bytes that are allocated on all vdevs.
     pub fn allocated(&self) -> u64 {
-        self.tops.values().map(|top| top.allocated.bytes()).sum::<u64>() + self.checkpoint
+        self.tops.values().map(|top| top.allocated.allocated()).sum::<u64>() + self.checkpoint
     }
 
     /// What nobody claimed, by vdev.
-    pub fn left(&self) -> impl Iterator<Item = (u32, &Stretches)> {
+    pub fn left(&self) -> impl Iterator<Item = (u32, &Metaslabs)> {
         self.tops.iter().map(|(vdev, top)| (*vdev, &top.left))
     }
 
@@ -210,10 +113,7 @@ impl Claims {
 
     fn change(&mut self, vdev: u32, change: Change, offset: u64, len: u64) {
         let Some(top) = self.tops.get_mut(&vdev) else { return };
-        let fits = match change {
-            Change::Allocate => top.allocated.add(offset, len),
-            Change::Free => top.allocated.remove(offset, len),
-        };
+        let fits = top.allocated.change(change, offset, len);
         if !fits {
             let kind = FaultKind::Map;
             self.fault(Fault { claimed_by: None, vdev, offset, len, kind });
@@ -265,12 +165,12 @@ impl Claims {
         let pointer = &visited.pointer;
         let Some(top) = self.tops.get_mut(&vdev) else { return Again::default() };
         if top.left.holds(offset, len) {
-            top.left.remove(offset, len);
+            top.left.change(Change::Free, offset, len);
             return Again::default();
         }
         let allocated = top.allocated.holds(offset, len);
         if allocated && pointer.level() == 0 && (pointer.is_dedup() || self.clones) {
-            let is_new = pointer.is_dedup() && top.again.add(offset, len);
+            let is_new = pointer.is_dedup() && top.again.insert(offset..offset + len) == len;
             return Again { bytes: len, is_new };
         }
         let kind = if allocated { FaultKind::Twice } else { FaultKind::NotAllocated };
@@ -290,7 +190,8 @@ impl Claims {
             }
         }
         for (vdev, offset, len) in copies {
-            let fits = self.tops.get_mut(&vdev).is_some_and(|top| top.left.remove(offset, len));
+            let top = self.tops.get_mut(&vdev);
+            let fits = top.is_some_and(|top| top.left.change(Change::Free, offset, len));
             if !fits {
                 let kind = FaultKind::NotAllocated;
                 self.fault(Fault { claimed_by: None, vdev, offset, len, kind });
@@ -327,7 +228,15 @@ impl Spa {
         for vdev in &self.vdevs.children {
             self.load_vdev(vdev, &mut claims).await?;
         }
-        self.load_logs(&mut claims).await?;
+        for (txg, log) in self.space_map_logs().await? {
+            each_stretch(self.mos(), log, SECTOR_SHIFT, |Stretch { change, vdev, offset, len }| {
+                let top = claims.tops.get(&vdev);
+                if top.and_then(|top| top.allocated.logged(txg, offset)).is_some() {
+                    claims.change(vdev, change, offset, len);
+                }
+            })
+            .await?;
+        }
         for vdev in &self.vdevs.children {
             self.exclude_checkpoint(vdev, &mut claims).await?;
         }
@@ -345,76 +254,20 @@ impl Spa {
     }
 
     async fn load_vdev(&self, vdev: &Vdev, claims: &mut Claims) -> Result<(), ZfsError> {
-        let shift = vdev.metaslab_shift.unwrap_or(0);
-        let (Some(array), Some(asize), 1..64) = (vdev.metaslab_array, vdev.asize, shift) else {
-            return Ok(());
-        };
         let Ok(id) = u32::try_from(vdev.id) else { return Ok(()) };
         if matches!(vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing) {
             return Ok(());
         }
-        let many = asize >> shift;
-        if many > METASLABS_MAX {
-            let (what, limit) = ("metaslabs of a vdev", METASLABS_MAX);
-            return Err(self.mos().wrong(array, Problem::Limit { what, limit }));
-        }
-        let flushed = match self.top_zap(vdev).await? {
-            Some(zap) => match zap.number(top_vdev::UNFLUSHED).await? {
-                Some(object) => self.row(object, many as usize).await?,
-                None => Vec::new(),
-            },
-            None => Vec::new(),
-        };
-        let (allocated, left, again) = Default::default();
-        claims.tops.insert(id, Top { shift: shift as u32, flushed, allocated, left, again });
-        let unit = vdev.ashift.unwrap_or(SECTOR_SHIFT.into()).min(63) as u32;
-        for (number, map) in self.row(array, many as usize).await?.into_iter().enumerate() {
-            if map == 0 {
-                continue;
-            }
-            let mut start = (number as u64) << shift;
-            if let VdevKind::Draid(draid) = &vdev.kind {
-                // There a metaslab begins with the first row of a group that is whole in it.
-                let width = draid.data.saturating_add(draid.parity).clamp(1, 255);
-                start = start.next_multiple_of(width << unit);
-            }
-            let object = self.mos().object(map).await?;
-            each_entry(&object, |entry| {
-                if let Entry::Short { change, offset, run }
-                | Entry::Long { change, offset, run, .. } = entry
-                {
-                    let (offset, len) = (scaled(offset, unit), scaled(run, unit));
-                    claims.change(id, change, start.saturating_add(offset), len);
-                }
-            })
-            .await?;
-        }
-        Ok(())
-    }
-
-    async fn load_logs(&self, claims: &mut Claims) -> Result<(), ZfsError> {
-        let directory = Zap::open(self.mos().object(pool_directory::OBJECT).await?).await?;
-        let Some(table) = directory.number(pool_directory::LOG_SPACE_MAPS).await? else {
-            return Ok(());
-        };
-        let table = Zap::open(self.mos().object(table).await?).await?;
-        let mut logs = BTreeMap::new();
-        for entry in table.entries().await? {
-            let wrong = || table.object().problem(Problem::Entry("of a log"));
-            // The name is the transaction group's number, in hexadecimal.
-            let txg = u64::from_str_radix(&entry.text(), 16).map_err(|_| wrong())?;
-            logs.insert(txg, entry.number().ok_or_else(wrong)?);
-        }
-        for (txg, log) in logs {
-            let object = self.mos().object(log).await?;
-            each_entry(&object, |entry| {
-                let Entry::Long { change, vdev, offset, run } = entry else { return };
-                let (offset, len) = (scaled(offset, SECTOR_SHIFT), scaled(run, SECTOR_SHIFT));
-                let Some(top) = claims.tops.get(&vdev) else { return };
-                let metaslab = usize::try_from(offset >> top.shift).unwrap_or(usize::MAX);
-                if top.flushed.get(metaslab).is_none_or(|flushed| txg >= *flushed) {
-                    claims.change(vdev, change, offset, len);
-                }
+        let Some(allocated) = self.metaslabs(vdev).await? else { return Ok(()) };
+        let unit = allocated.unit();
+        let maps = allocated.slabs().iter().enumerate();
+        let maps: Vec<_> = maps.map(|(n, slab)| (allocated.start(n), slab.map)).collect();
+        claims
+            .tops
+            .insert(id, Top { left: allocated.clone(), allocated, again: RangeSet::default() });
+        for (start, map) in maps.into_iter().filter(|(_, map)| *map != 0) {
+            each_stretch(self.mos(), map, unit, |Stretch { change, offset, len, .. }| {
+                claims.change(id, change, start.saturating_add(offset), len);
             })
             .await?;
         }
@@ -423,106 +276,15 @@ impl Spa {
 
     /// Takes off what was freed since a checkpoint, which the maps still have as allocated.
     async fn exclude_checkpoint(&self, vdev: &Vdev, claims: &mut Claims) -> Result<(), ZfsError> {
-        let Some(zap) = self.top_zap(vdev).await? else { return Ok(()) };
-        let Some(map) = zap.number(top_vdev::CHECKPOINT).await? else { return Ok(()) };
         let Ok(id) = u32::try_from(vdev.id) else { return Ok(()) };
-        let unit = vdev.ashift.unwrap_or(SECTOR_SHIFT.into()).min(63) as u32;
-        let object = self.mos().object(map).await?;
-        each_entry(&object, |entry| {
-            if let Entry::Short { offset, run, .. } | Entry::Long { offset, run, .. } = entry {
-                let (offset, len) = (scaled(offset, unit), scaled(run, unit));
-                claims.change(id, Change::Free, offset, len);
-                claims.checkpoint = claims.checkpoint.saturating_add(len);
-            }
+        let Some(map) = self.checkpoint_map(vdev).await? else { return Ok(()) };
+        let Some(unit) = claims.tops.get(&id).map(|top| top.allocated.unit()) else {
+            return Ok(());
+        };
+        each_stretch(self.mos(), map, unit, |Stretch { offset, len, .. }| {
+            claims.change(id, Change::Free, offset, len);
+            claims.checkpoint = claims.checkpoint.saturating_add(len);
         })
         .await
-    }
-
-    async fn top_zap(&self, vdev: &Vdev) -> Result<Option<Zap>, ZfsError> {
-        match other_number(vdev, "com.delphix:vdev_zap_top").filter(|zap| *zap != 0) {
-            Some(zap) => Zap::open(self.mos().object(zap).await?).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// So many numbers of an object, zeros where it is shorter.
-    async fn row(&self, number: u64, many: usize) -> Result<Vec<u64>, ZfsError> {
-        let object = self.mos().object(number).await?;
-        let bytes = object.read(0, many * 8).await?.to_vec();
-        let mut from = Reader::new("numbers", &bytes, object.endian());
-        let numbers = (0..many).map(|_| from.u64("number"));
-        numbers.collect::<Result<_, _>>().map_err(|error| object.wrong(error))
-    }
-}
-
-fn scaled(number: u64, shift: u32) -> u64 {
-    number.saturating_mul(1 << shift)
-}
-
-/// Goes through the entries of a space map, or of a log of them.
-pub(crate) async fn each_entry(
-    object: &Object,
-    mut take: impl FnMut(Entry),
-) -> Result<(), ZfsError> {
-    let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian());
-    let length = header.map_err(|error| object.wrong(error))?.length.min(object.capacity());
-    if length > MAP_BYTES_MAX {
-        let (what, limit) = ("bytes of a space map", MAP_BYTES_MAX);
-        return Err(object.problem(Problem::Limit { what, limit }));
-    }
-    let mut at = 0;
-    while at < length {
-        let len = READ_BYTES.min(length - at);
-        let bytes = object.read(at, len as usize).await?.to_vec();
-        for entry in Entries::new(&bytes, object.endian()) {
-            take(entry.map_err(|error| object.wrong(error))?);
-        }
-        at += len;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    //! What could break: the bookkeeping of stretches, which no pool exercises at all its edges.
-
-    use super::*;
-    use stdx::Prng;
-
-    #[test]
-    fn stretches_are_the_sets_of_bytes_that_they_stand_for() {
-        let mut random = Prng::new(7);
-        for _ in 0..200 {
-            let (mut stretches, mut bytes) = (Stretches::default(), [false; 64]);
-            for _ in 0..40 {
-                let at = random.next_u64() % 64;
-                let len = 1 + random.next_u64() % (64 - at);
-                let part = &mut bytes[at as usize..(at + len) as usize];
-                let (all, none) = (part.iter().all(|b| *b), part.iter().all(|b| !*b));
-                assert_eq!(stretches.holds(at, len), all);
-                if random.chance(0.5) {
-                    assert_eq!(stretches.add(at, len), none);
-                    part.fill(true);
-                } else {
-                    assert_eq!(stretches.remove(at, len), all);
-                    part.fill(false);
-                }
-                let (at, len) = (random.next_u64() % 64, random.next_u64() % 64);
-                let mut part = [false; 64];
-                stretches
-                    .within(at, len)
-                    .for_each(|found| part[found.start as usize..found.end as usize].fill(true));
-                let is_part = |n: usize| bytes[n] && (at..at + len).contains(&(n as u64));
-                assert!((0..64).all(|n| part[n] == is_part(n)), "{at} {len}");
-                assert_eq!(stretches.bytes(), bytes.iter().filter(|b| **b).count() as u64);
-                let mut again = [false; 64];
-                for range in stretches.iter() {
-                    again[range.start as usize..range.end as usize].fill(true);
-                }
-                assert_eq!(again, bytes);
-                let merged = stretches.iter().zip(stretches.iter().skip(1));
-                assert!(merged.into_iter().all(|(a, b)| a.end < b.start));
-            }
-        }
     }
 }

@@ -24,6 +24,7 @@ pub mod property;
 pub mod scrub;
 pub mod sharing;
 pub mod space;
+mod space_maps;
 pub mod state;
 pub mod walk;
 

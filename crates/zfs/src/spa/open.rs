@@ -9,16 +9,17 @@ use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use rt::{DeviceRef, Rt};
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::rc::Rc;
+use stdx::RangeSet;
 use zfs_format::nvlist::NvList;
 use zfs_format::pool_directory;
-use zfs_format::space_map::{Change, Entries, Entry, SpaceMapHeader};
+use zfs_format::space_map::Change;
 use zfs_format::uberblock::{Uberblock, VERSION_BEFORE_FEATURES, VERSION_FEATURES};
 use zfs_format::vdev::Vdev;
 use zfs_format::vdev::indirect::{Mapping, MappingEntry};
 use zfs_format::wire::{Reader, Record, Wire};
 use zfs_store::ReadBlocks;
+use zfs_store::alloc::{Stretch, each_stretch};
 use zfs_store::arc::{Arc, ArcOptions};
 use zfs_store::{Store, Tree, TreeError};
 
@@ -26,8 +27,6 @@ use zfs_store::{Store, Tree, TreeError};
 const CONFIG_BYTES_MAX: u64 = zfs_format::nvlist::BYTES_MAX as u64;
 /// Entries of a removed vdev's mapping that are read: 2^24, a vdev of 2 TiB in pieces of 128 KiB.
 const MAPPING_ENTRIES_MAX: u64 = 1 << 24;
-/// Bytes of a dirty time log that are read: 16 Mi of entries, far more than OpenZFS lets one grow.
-const DTL_BYTES_MAX: u64 = 128 << 20;
 /// How often the root block is tried at an older uberblock, when the newest doesn't lead to a MOS.
 const REWINDS_MAX: usize = 8;
 
@@ -238,7 +237,7 @@ impl Opening<'_> {
             let Some(object) = leaf.dtl.filter(|object| *object != 0) else { continue };
             // Who doesn't know what a leaf misses asks it all the same: checksums tell.
             if let Ok(missing) = missing(&layers.mos, object).await {
-                layers.tree.set_missing(leaf.guid, missing);
+                layers.tree.set_dtl(leaf.guid, missing);
             }
         }
         let name = config.text("name").ok().flatten();
@@ -314,25 +313,16 @@ pub(super) async fn mapping(mos: &Objset, number: u64) -> Result<Vec<MappingEntr
 }
 
 /// Which transaction groups a leaf misses: its dirty time log, a space map of groups.
-async fn missing(mos: &Objset, number: u64) -> Result<Vec<Range<u64>>, ZfsError> {
-    let object = mos.object(number).await?;
-    let wrong = |error| object.wrong(error);
-    let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian()).map_err(wrong)?;
-    let len = header.length.min(DTL_BYTES_MAX).min(object.capacity());
-    let bytes = object.read(0, len as usize).await?.to_vec();
-    let mut missing: Vec<Range<u64>> = Vec::new();
-    for entry in Entries::new(&bytes, object.endian()) {
-        let (change, offset, run) = match entry.map_err(wrong)? {
-            Entry::Short { change, offset, run } | Entry::Long { change, offset, run, .. } => {
-                (change, offset, run)
-            }
-            Entry::Note { .. } => continue,
+async fn missing(mos: &Objset, number: u64) -> Result<RangeSet, ZfsError> {
+    let mut missing = RangeSet::default();
+    each_stretch(mos, number, 0, |Stretch { change, offset, len, .. }| {
+        let txgs = offset..offset.saturating_add(len);
+        match change {
+            Change::Allocate => missing.insert(txgs),
+            Change::Free => missing.remove(txgs),
         };
-        // A log that changes is written anew, so what it takes back it never held.
-        if change == Change::Allocate {
-            missing.push(offset..offset.saturating_add(run));
-        }
-    }
+    })
+    .await?;
     Ok(missing)
 }
 

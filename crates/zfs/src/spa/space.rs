@@ -8,8 +8,7 @@
 //!                without the slop: 1/32 of it, between 128 MiB (or half the pool) and 128 GiB
 //! ```
 //!
-//! A metaslab's own space map is whole up to a transaction group; what changed after it stands in logs, one a group,
-//! for all metaslabs together ([`zfs_format::space_map`]).
+//! Of each metaslab's space map the header has a sum; what the logs say since is added ([`zfs_store::alloc`]).
 //!
 //! *Fragmentation* weighs each free stretch by its length: 100 for 512 bytes, 0 for 512 MiB and more.
 //!
@@ -18,22 +17,16 @@
 //! Source: OpenZFS 2.3, `spa_misc.c`, `vdev.c`, `vdev_raidz.c`, `vdev_draid.c`, `metaslab.c`, `spa_log_spacemap.c`.
 
 use super::open::Spa;
-use crate::error::{Problem, ZfsError};
+use crate::error::ZfsError;
 use crate::zap::Zap;
 use std::collections::BTreeMap;
-use zfs_format::dsl::name_number;
 use zfs_format::nvlist::{Text, Value};
 use zfs_format::pool_directory::{self, top_vdev};
-use zfs_format::space_map::{Change, Entries, Entry, SpaceMapHeader};
+use zfs_format::space_map::Change;
 use zfs_format::vdev::{Vdev, VdevKind};
-use zfs_format::wire::Reader;
+use zfs_store::alloc::space_maps::header;
+use zfs_store::alloc::{Class, Metaslabs, SECTOR_SHIFT, each_stretch};
 
-/// Metaslabs of one vdev that are looked at: OpenZFS's own bound is 2^17.
-const METASLABS_MAX: u64 = 1 << 17;
-/// Bytes of one log of space maps that are read: OpenZFS keeps all of them together below 2^32 in practice.
-const LOG_BYTES_MAX: u64 = 1 << 30;
-/// Bytes read of a log at once; a multiple of its block, so that no entry is cut.
-const LOG_READ_BYTES: u64 = 128 << 10;
 /// Vdevs with more metaslabs keep one of them for the intent log.
 const EMBEDDED_LOG_METASLABS: u64 = 64;
 /// The share of the pool that datasets don't get, as a power of two.
@@ -42,38 +35,9 @@ const SLOP_MIN: u64 = 128 << 20;
 const SLOP_MAX: u64 = 128 << 30;
 /// The block for which the overhead of raidz is reckoned.
 const DEFLATE_BLOCK: u64 = 128 << 10;
-const SECTOR_SHIFT: u32 = 9;
 /// How bad a free stretch of 512 bytes, 1 KiB, … is, in percent.
 const FRAGMENTATION: [u64; 21] =
     [100, 99, 97, 93, 88, 83, 77, 71, 64, 57, 50, 43, 36, 29, 23, 17, 12, 7, 3, 1, 0];
-
-/// What a top-level vdev's space is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// Everything.
-    Normal,
-    /// The intent log.
-    Log,
-    /// Metadata and small blocks.
-    Special,
-    /// Deduplication tables.
-    Dedup,
-}
-
-impl Class {
-    /// The class of a top-level vdev.
-    pub fn of(vdev: &Vdev) -> Class {
-        if vdev.is_log.unwrap_or(0) != 0 {
-            return Class::Log;
-        }
-        match vdev.allocation_bias.as_ref().and_then(|bias| bias.as_str()) {
-            Some("special") => Class::Special,
-            Some("dedup") => Class::Dedup,
-            Some("log") => Class::Log,
-            _ => Class::Normal,
-        }
-    }
-}
 
 /// Space of a top-level vdev, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,9 +113,7 @@ pub(super) fn deflated(vdev: &Vdev, bytes: u64) -> u64 {
 
 /// What is known of a metaslab.
 #[derive(Clone, Copy, Default)]
-struct Metaslab {
-    /// The transaction group that its space map is whole up to.
-    flushed_txg: u64,
+struct Sums {
     allocated: i64,
     fragmentation: Option<u64>,
 }
@@ -159,19 +121,9 @@ struct Metaslab {
 /// What a top-level vdev's metaslabs are.
 struct Top<'a> {
     vdev: &'a Vdev,
-    shift: u32,
-    metaslabs: Vec<Metaslab>,
-}
-
-/// Bytes of a metaslab. That of a dRAID begins and ends with whole groups.
-fn metaslab_bytes(vdev: &Vdev, number: u64, shift: u32) -> u64 {
-    let whole = 1u64 << shift;
-    let VdevKind::Draid(draid) = &vdev.kind else { return whole };
-    let unit = vdev.ashift.unwrap_or(SECTOR_SHIFT.into()).min(32) as u32;
-    let group = draid.data.saturating_add(draid.parity).clamp(1, 1 << 16) << unit;
-    let start = number.saturating_mul(whole);
-    let skipped = start.next_multiple_of(group) - start;
-    whole.saturating_sub(skipped) / group * group
+    slabs: Metaslabs,
+    /// Of each metaslab.
+    sums: Vec<Sums>,
 }
 
 impl Spa {
@@ -205,7 +157,7 @@ impl Spa {
         let normal = in_class(Class::Normal).map(|one| one.deflated).fold(0, u64::saturating_add);
         let embedded = in_class(Class::Normal).map(|one| one.embedded_log).sum::<u64>();
         let stay = tops.values().filter(|top| other_number(top.vdev, "non_allocating") == Some(1));
-        let stay: u64 = stay.map(|top| deflated(top.vdev, top.size())).sum();
+        let stay: u64 = stay.map(|top| deflated(top.vdev, top.slabs.size())).sum();
         let deflated = normal.saturating_sub(embedded).saturating_sub(stay);
         let weighted: Option<u64> =
             in_class(Class::Normal).map(|one| Some(one.fragmentation? * one.size)).sum();
@@ -230,7 +182,7 @@ impl Spa {
             if top.allocation_bias.is_some() {
                 continue;
             }
-            if let Some(zap) = self.vdev_zap(top).await?
+            if let Some(zap) = self.top_zap(top).await?
                 && let Some(value) = zap.get(top_vdev::ALLOCATION_BIAS.as_bytes()).await?
                 && let Some(bytes) = value.bytes()
             {
@@ -246,115 +198,55 @@ impl Spa {
     }
 
     async fn top<'a>(&self, vdev: &'a Vdev, histograms: bool) -> Result<Option<Top<'a>>, ZfsError> {
-        let shift = vdev.metaslab_shift.unwrap_or(0);
-        let (Some(array), Some(asize), 1..64) = (vdev.metaslab_array, vdev.asize, shift) else {
-            return Ok(None);
-        };
-        if matches!(vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing) {
-            return Ok(None);
-        }
-        let shift = shift as u32;
-        let many = asize >> shift;
-        if many > METASLABS_MAX {
-            let (what, limit) = ("metaslabs of a vdev", METASLABS_MAX);
-            return Err(self.mos().wrong(array, Problem::Limit { what, limit }));
-        }
-        let mut metaslabs = vec![Metaslab::default(); many as usize];
-        let maps = self.numbers(array, many as usize).await?;
-        let unit = vdev.ashift.unwrap_or(SECTOR_SHIFT.into()).min(63) as u32;
-        for (metaslab, map) in metaslabs.iter_mut().zip(maps) {
+        let Some(slabs) = self.metaslabs(vdev).await? else { return Ok(None) };
+        let mut sums = vec![Sums::default(); slabs.len()];
+        for (sum, slab) in sums.iter_mut().zip(slabs.slabs()) {
             // One that was never used has no map.
-            metaslab.fragmentation = histograms.then_some(0);
-            if map == 0 {
+            sum.fragmentation = histograms.then_some(0);
+            if slab.map == 0 {
                 continue;
             }
-            let object = self.mos().object(map).await?;
-            let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian());
-            let header = header.map_err(|error| object.wrong(error))?;
-            metaslab.allocated = header.allocated;
+            let header = header(self.mos(), &self.mos().object(slab.map).await?)?;
+            sum.allocated = header.allocated;
+            let unit = slabs.unit();
             let fragmentation = header.histogram.map(|histogram| fragmentation(&histogram, unit));
-            metaslab.fragmentation = fragmentation.filter(|_| histograms);
+            sum.fragmentation = fragmentation.filter(|_| histograms);
         }
-        if let Some(zap) = self.vdev_zap(vdev).await?
-            && let Some(object) = zap.number(top_vdev::UNFLUSHED).await?
-        {
-            let txgs = self.numbers(object, many as usize).await?;
-            for (metaslab, txg) in metaslabs.iter_mut().zip(txgs) {
-                metaslab.flushed_txg = txg;
-            }
-        }
-        Ok(Some(Top { vdev, shift, metaslabs }))
-    }
-
-    async fn vdev_zap(&self, vdev: &Vdev) -> Result<Option<Zap>, ZfsError> {
-        match other_number(vdev, "com.delphix:vdev_zap_top") {
-            Some(zap) => Zap::open(self.mos().object(zap).await?).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// So many numbers of an object, zeros where it is shorter.
-    async fn numbers(&self, number: u64, many: usize) -> Result<Vec<u64>, ZfsError> {
-        let object = self.mos().object(number).await?;
-        let bytes = object.read(0, many * 8).await?.to_vec();
-        let mut from = Reader::new("numbers", &bytes, object.endian());
-        let numbers = (0..many).map(|_| from.u64("number"));
-        numbers.collect::<Result<_, _>>().map_err(|error| object.wrong(error))
+        Ok(Some(Top { vdev, slabs, sums }))
     }
 
     async fn apply_logs(&self, tops: &mut BTreeMap<u64, Top<'_>>) -> Result<(), ZfsError> {
-        let directory = Zap::open(self.mos().object(pool_directory::OBJECT).await?).await?;
-        let Some(logs) = directory.number(pool_directory::LOG_SPACE_MAPS).await? else {
-            return Ok(());
-        };
-        let logs = Zap::open(self.mos().object(logs).await?).await?;
-        for entry in logs.entries().await? {
-            let wrong = || logs.object().problem(Problem::Entry("of a log"));
-            let txg = name_number(&entry.name).ok_or_else(wrong)?;
-            let object = self.mos().object(entry.number().ok_or_else(wrong)?).await?;
-            let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian());
-            let length = header.map_err(|error| object.wrong(error))?.length;
-            if length > LOG_BYTES_MAX {
-                let (what, limit) = ("bytes of a log of space maps", LOG_BYTES_MAX);
-                return Err(object.problem(Problem::Limit { what, limit }));
-            }
-            let mut at = 0;
-            while at < length {
-                let len = LOG_READ_BYTES.min(length - at);
-                let bytes = object.read(at, len as usize).await?.to_vec();
-                for entry in Entries::new(&bytes, object.endian()) {
-                    let entry = entry.map_err(|error| object.wrong(error))?;
-                    if let Entry::Long { change, vdev, offset, run } = entry
-                        && let Some(top) = tops.get_mut(&vdev.into())
-                    {
-                        top.apply(txg, change, offset, run);
-                    }
-                }
-                at += len;
-            }
+        for (txg, log) in self.space_map_logs().await? {
+            each_stretch(self.mos(), log, SECTOR_SHIFT, |stretch| {
+                let Some(top) = tops.get_mut(&stretch.vdev.into()) else { return };
+                let Some(slab) = top.slabs.logged(txg, stretch.offset) else { return };
+                let (sum, len) = (&mut top.sums[slab].allocated, stretch.len as i64);
+                *sum = match stretch.change {
+                    Change::Allocate => sum.saturating_add(len),
+                    Change::Free => sum.saturating_sub(len),
+                };
+            })
+            .await?;
         }
         Ok(())
     }
 
     async fn vdev_space(&self, top: &Top<'_>) -> Result<VdevSpace, ZfsError> {
-        let size = top.size();
-        let allocated = top.metaslabs.iter().map(|one| one.allocated).fold(0, i64::saturating_add);
+        let size = top.slabs.size();
+        let allocated = top.sums.iter().map(|one| one.allocated).fold(0, i64::saturating_add);
         let is_normal = Class::of(top.vdev) == Class::Normal;
-        let keeps_log = is_normal && top.metaslabs.len() as u64 > EMBEDDED_LOG_METASLABS;
+        let keeps_log = is_normal && top.slabs.len() as u64 > EMBEDDED_LOG_METASLABS;
         let mut checkpoint = 0;
-        if let Some(zap) = self.vdev_zap(top.vdev).await?
-            && let Some(map) = zap.number(top_vdev::CHECKPOINT).await?
-        {
-            let object = self.mos().object(map).await?;
-            let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian());
+        if let Some(map) = self.checkpoint_map(top.vdev).await? {
             // It lists what was freed.
-            checkpoint = header.map_err(|error| object.wrong(error))?.allocated.unsigned_abs();
+            let header = header(self.mos(), &self.mos().object(map).await?)?;
+            checkpoint = header.allocated.unsigned_abs();
         }
         Ok(VdevSpace {
             size,
             allocated: u64::try_from(allocated).unwrap_or(0),
             deflated: deflated(top.vdev, size),
-            embedded_log: if keeps_log { deflated(top.vdev, 1 << top.shift) } else { 0 },
+            embedded_log: if keeps_log { deflated(top.vdev, top.slabs.stride()) } else { 0 },
             checkpoint,
             fragmentation: top.fragmentation(),
         })
@@ -383,42 +275,18 @@ impl Spa {
 }
 
 impl Top<'_> {
-    fn size(&self) -> u64 {
-        let sizes =
-            (0..self.metaslabs.len() as u64).map(|n| metaslab_bytes(self.vdev, n, self.shift));
-        sizes.sum()
-    }
-
-    fn apply(&mut self, txg: u64, change: Change, offset: u64, run: u64) {
-        // In a log offsets and runs are in sectors of 512 bytes, whatever the vdev's.
-        let offset = offset.saturating_mul(1 << SECTOR_SHIFT);
-        let bytes = run.saturating_mul(1 << SECTOR_SHIFT) as i64;
-        let Some(metaslab) = self.metaslabs.get_mut((offset >> self.shift) as usize) else {
-            return;
-        };
-        if txg < metaslab.flushed_txg {
-            return;
-        }
-        metaslab.allocated = match change {
-            Change::Allocate => metaslab.allocated.saturating_add(bytes),
-            Change::Free => metaslab.allocated.saturating_sub(bytes),
-        };
-    }
-
     /// Metaslabs weighed by what is free in them.
     fn fragmentation(&self) -> Option<u64> {
         let (mut sum, mut all, mut known) = (0u128, 0u128, 0);
-        for (metaslab, number) in self.metaslabs.iter().zip(0..) {
-            let Some(fragmentation) = metaslab.fragmentation else { continue };
+        for (number, one) in self.sums.iter().enumerate() {
+            let Some(fragmentation) = one.fragmentation else { continue };
             known += 1;
-            let taken = u64::try_from(metaslab.allocated).unwrap_or(0);
-            let free = u128::from(
-                metaslab_bytes(self.vdev, number, self.shift).saturating_sub(taken) >> SECTOR_SHIFT,
-            );
+            let taken = u64::try_from(one.allocated).unwrap_or(0);
+            let free = u128::from(self.slabs.bytes(number).saturating_sub(taken) >> SECTOR_SHIFT);
             all += free;
             sum += free * u128::from(fragmentation);
         }
-        if known < self.metaslabs.len().div_ceil(2) {
+        if known < self.sums.len().div_ceil(2) {
             return None;
         }
         sum.checked_div(all).map(|value| value as u64)
@@ -457,32 +325,6 @@ mod tests {
             assert_eq!(slop(space, 0), slop_bytes);
         }
         assert_eq!(slop(64 * GIB, GIB / 2), 3 * GIB / 2);
-    }
-
-    #[test]
-    fn metaslabs_of_a_draid_are_whole_groups() {
-        let draid = zfs_format::vdev::Draid { parity: 1, data: 2, spares: 1, groups: 5 };
-        let list = zfs_format::nvlist::NvList::default();
-        let mut vdev = Vdev {
-            kind: VdevKind::Draid(draid),
-            id: 0,
-            guid: 1,
-            path: None,
-            ashift: Some(12),
-            asize: Some(12 << 24),
-            metaslab_array: None,
-            metaslab_shift: Some(24),
-            is_log: None,
-            allocation_bias: None,
-            dtl: None,
-            create_txg: None,
-            children: Vec::new(),
-            other: list.pairs,
-        };
-        let sizes: Vec<u64> = (0..3).map(|n| metaslab_bytes(&vdev, n, 24)).collect();
-        assert_eq!(sizes, [16_773_120, 16_760_832, 16_773_120]);
-        vdev.kind = VdevKind::Mirror;
-        assert_eq!(metaslab_bytes(&vdev, 1, 24), 1 << 24);
     }
 
     #[test]

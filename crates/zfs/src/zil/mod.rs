@@ -13,13 +13,12 @@
 
 use crate::dmu::Objset;
 use crate::error::ZfsError;
-use codec::checksum::{self, Fletcher4};
 use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
-use zfs_format::checksum::{Checksum, ChecksumFunction};
 use zfs_format::zil::record::{self, LogRecord};
 use zfs_format::zil::{LogBlock, SEQUENCE_WORD};
 use zfs_store::Bookmark;
+use zfs_store::transform::log_sum;
 
 /// Blocks of a chain that are followed: at 128 KiB each 8 GiB, more than a log holds before its groups are whole.
 pub const BLOCKS_MAX: usize = 1 << 16;
@@ -85,7 +84,7 @@ pub async fn chain(objset: &Objset) -> Result<Log, ZfsError> {
         let function = pointer.checksum_function();
         let encrypted = pointer.uses_crypt();
         // An encrypted block was checked before it was decrypted, and no longer fits its checksum.
-        let hash = |bytes: &[u8], endian| sum(function, bytes, endian);
+        let hash = |bytes: &[u8], endian| log_sum(function, bytes, endian);
         let decoded = match encrypted {
             false => LogBlock::decode(bytes.bytes(), &pointer, hash),
             true => LogBlock::decode_checked(bytes.bytes(), &pointer),
@@ -115,23 +114,4 @@ pub async fn unreplayed(objset: &Objset, synced: u64) -> Result<Unreplayed, ZfsE
         found.records.extend(records.map(|record| Logged { record, endian }));
     }
     Ok(found)
-}
-
-fn sum(function: Option<ChecksumFunction>, bytes: &[u8], endian: Endian) -> Checksum {
-    let words = match (function, endian) {
-        (Some(ChecksumFunction::Zilog), Endian::Little) => checksum::fletcher2(bytes).0,
-        (Some(ChecksumFunction::Zilog), Endian::Big) => {
-            let words = bytes.as_chunks::<8>().0.iter();
-            let swapped: Vec<u8> =
-                words.flat_map(|word| u64::from_be_bytes(*word).to_le_bytes()).collect();
-            checksum::fletcher2(&swapped).0
-        }
-        (_, Endian::Little) => checksum::fletcher4(bytes).0,
-        (_, Endian::Big) => {
-            let mut sum = Fletcher4::of_big_endian();
-            sum.update(bytes);
-            sum.sum().0
-        }
-    };
-    Checksum { words }
 }

@@ -296,9 +296,8 @@ fn a_reshape_that_md_left_is_finished_with_all_members_and_with_one_lost() {
     for lost in [None, Some(2), Some(3)] {
         let file = |number: usize| format!("disk{number}.raw");
         let there = (0..4).filter(|number| Some(*number) != lost);
-        let disks: Vec<DeviceRef> = there
-            .map(|number| fixtures::device(&images.path().join(file(number)), &file(number)))
-            .collect();
+        let disks: Vec<DeviceRef> =
+            there.map(|number| fixtures::device(&images.path().join(file(number)))).collect();
         let size = fixtures::number(&manifest["array"]["size"]);
         let expected = manifest["array"]["sha256"].as_str().expect("a digest").to_owned();
         let runtime = runtime();

@@ -23,12 +23,12 @@ use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::show;
 use zfs::spa::health::{self, Cause, Health, VdevHealth};
-use zfs::spa::space::Class;
 use zfs::spa::state::State;
 use zfs::spa::{FoundPool, OpenError, PoolState};
 use zfs_format::features::Feature;
 use zfs_format::uberblock::{VERSION_BEFORE_FEATURES, VERSION_FEATURES};
 use zfs_format::vdev::{Vdev, VdevKind};
+use zfs_store::alloc::Class;
 
 /// The names' column is at least so wide.
 const NAME_MIN: usize = 10;

@@ -18,8 +18,9 @@ use zfs::show;
 use zfs::spa::FoundPool;
 use zfs::spa::health::{Health, VdevHealth};
 use zfs::spa::property::{PoolProperty, is_known_name};
-use zfs::spa::space::{Class, VdevSpace};
+use zfs::spa::space::VdevSpace;
 use zfs_format::vdev::{Vdev, VdevKind};
+use zfs_store::alloc::Class;
 
 /// The properties that are shown where none are asked for.
 const DEFAULT: &str = "name,size,allocated,free,checkpoint,expandsize,fragmentation,capacity,dedupratio,health,altroot";

@@ -20,9 +20,9 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 use zfs::show;
 use zfs::spa::health::{Health, VdevHealth};
-use zfs::spa::space::Class;
 use zfs_format::dsl::scan::Scan;
 use zfs_format::vdev::{Rebuild, VdevKind};
+use zfs_store::alloc::Class;
 
 /// The names' column is at least so wide.
 const NAME_MIN: usize = 10;

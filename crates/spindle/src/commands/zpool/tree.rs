@@ -9,8 +9,9 @@
 use crate::foreign;
 use std::collections::BTreeMap;
 use zfs::spa::health::VdevHealth;
-use zfs::spa::space::{Class, other_number};
+use zfs::spa::space::other_number;
 use zfs_format::vdev::{Vdev, VdevKind};
+use zfs_store::alloc::Class;
 
 /// How vdevs are named.
 #[derive(Clone, Copy, Default)]

@@ -35,6 +35,39 @@ fn leaf(numbers: bool) -> impl Strategy<Value = Leaf> {
     })
 }
 
+/// Looking up each of these keys in the block gives what all of it, decoded, has first in the key's bucket; where it can't
+/// be decoded, anything but a panic.
+fn agree(keys: &Leaf, block: &[u8], endian: Endian, flags: u64) {
+    let Ok(view) = LeafView::of(block, endian, flags) else { return };
+    let decoded = Leaf::decode(block, endian, flags);
+    for LeafEntry { key, hash, .. } in &keys.entries {
+        let found = view.get(*hash, key.as_ref());
+        let found = found.map(|found| found.map(|value| (value.to_value(), value.number())));
+        let Ok(decoded) = &decoded else { continue };
+        let bucket = |hash| view.shape.bucket(hash, view.prefix_bits);
+        let mut first = 0;
+        let mut chains = vec![first; view.shape.buckets];
+        // Entries are listed chain by chain: one stands in the bucket whose chain has it.
+        for (at, chain) in chains.iter_mut().enumerate() {
+            let mut many = 0;
+            view.each_of_bucket(at, |_, _| {
+                many += 1;
+                Ok(true)
+            })
+            .expect("it was decoded");
+            *chain = first;
+            first += many;
+        }
+        let start = chains[bucket(*hash)];
+        let end = chains.get(bucket(*hash) + 1).copied().unwrap_or(decoded.entries.len());
+        let chain = &decoded.entries[start..end];
+        let is_it = |entry: &&LeafEntry| entry.hash == *hash && entry.key == *key;
+        let expected = chain.iter().find(is_it).map(|entry| &entry.value);
+        let expected = expected.map(|value| (Ok(value.clone()), Ok(value.number())));
+        assert_eq!(found, Ok(expected));
+    }
+}
+
 fn sorted(mut leaf: Leaf) -> Leaf {
     leaf.entries.sort_by(|a, b| format!("{a:?}").cmp(&format!("{b:?}")));
     leaf
@@ -53,13 +86,16 @@ proptest! {
             prop_assert_eq!(block.len(), 1 << 14);
             let decoded = Leaf::decode(&block, endian, flags).expect("it was written by us");
             prop_assert_eq!(sorted(decoded), sorted(leaf.clone()));
+            agree(&leaf, &block, endian, flags);
             prop_assert!(Leaf::decode(&block[..block.len() - 1], endian, flags).is_err());
             for bit in &bits {
                 // The front of the block, where something stands.
                 let bit = bit.index(6000 * 8);
                 block[bit / 8] ^= 1 << (bit % 8);
             }
+            agree(&leaf, &block, endian, flags);
             if let Ok(flipped) = Leaf::decode(&block, endian, flags) {
+                agree(&flipped, &block, endian, flags);
                 let _ = flipped.encode(endian);
             }
         }

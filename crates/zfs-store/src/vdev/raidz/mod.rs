@@ -54,6 +54,11 @@ impl Raidz {
         }
     }
 
+    /// Whether a child is being added right now.
+    pub(crate) fn is_expanding(&self) -> bool {
+        self.expanding
+    }
+
     /// How many columns blocks were written with in this transaction group.
     fn width(&self, birth: u64) -> usize {
         let later = self.widths.iter().rev().find(|(txg, _)| *txg <= birth);

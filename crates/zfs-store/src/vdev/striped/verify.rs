@@ -74,7 +74,7 @@ impl Reading<'_> {
                 let (fresh, _) = child.candidates(column.at, self.ask.birth);
                 for leaf in fresh.iter().filter(|leaf| leaf.guid != read.guid) {
                     let at = on_device(column.at);
-                    let twin = leaf.read(at, column.len, self.ask.priority).await;
+                    let twin = leaf.read(at, column.len, self.ask.class).await;
                     if twin.is_ok_and(|twin| twin != *bytes) {
                         self.ask.blame(leaf);
                     }

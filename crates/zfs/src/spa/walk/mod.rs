@@ -323,10 +323,10 @@ impl Walk {
     }
 
     fn add_pointers(&mut self, todo: &Todo, bytes: &Buf) -> Result<(), ZfsError> {
-        let pointers = block_pointer::indirect(bytes.bytes(), todo.pointer.endian());
+        let pointers = block_pointer::Pointers::of(bytes.bytes(), todo.pointer.endian());
         let pointers = pointers.map_err(|error| wrong(&todo.tree, error))?;
         let below = todo.block.saturating_mul(1 << todo.tree.shift);
-        for (index, pointer) in pointers.into_iter().enumerate().rev() {
+        for (index, pointer) in pointers.iter().enumerate().rev() {
             let block = below.saturating_add(index as u64);
             self.push(Rc::clone(&todo.tree), pointer, todo.level - 1, block);
         }

@@ -78,7 +78,7 @@ fn as_text(census: &Census, parsable: bool) -> String {
     let Census { count, claims, .. } = census;
     let mut out = String::new();
     let total = count.total();
-    let left: u64 = claims.left().map(|(_, left)| left.bytes()).sum();
+    let left: u64 = claims.left().map(|(_, left)| left.allocated()).sum();
     if left == 0 && claims.fault_count == 0 && census.problem_count == 0 {
         let _ = writeln!(out, "\tNo leaks (block sum matches space maps exactly)\n");
     }
@@ -157,7 +157,7 @@ pub fn run(name: &str, parsable: bool, place: &PoolPlace<'_>) -> Result<(), Fail
     let census = pools.wait(async move { take(&pool).await });
     let census = census.map_err(|error| Failure::failed(format!("{name}: {error}")))?;
     print(&as_text(&census, parsable))?;
-    let left: u64 = census.claims.left().map(|(_, left)| left.bytes()).sum();
+    let left: u64 = census.claims.left().map(|(_, left)| left.allocated()).sum();
     match (census.problem_count, census.claims.fault_count, left) {
         (0, 0, 0) => Ok(()),
         (0, 0, left) => Err(Failure::failed(format!("pool '{name}': {left} bytes are leaked"))),
@@ -175,7 +175,7 @@ pub fn spacemap(name: &str, verbose: bool, place: &PoolPlace<'_>) -> Result<(), 
     let claims = claims.map_err(|error| Failure::failed(format!("{name}: {error}")))?;
     let mut out = String::new();
     for (vdev, stretches) in claims.left() {
-        let (bytes, many) = (stretches.bytes(), stretches.iter().count());
+        let (bytes, many) = (stretches.allocated(), stretches.iter().count());
         let _ = writeln!(out, "vdev {vdev}: {bytes} bytes allocated in {many} stretches");
         if verbose {
             for range in stretches.iter() {

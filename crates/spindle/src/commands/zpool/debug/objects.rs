@@ -189,10 +189,10 @@ async fn below(
     let at =
         Bookmark { objset: objset.number(), object: object.number(), level: level.into(), block };
     let bytes = objset.blocks().read(objset.request(one, at)).await?;
-    let found = block_pointer::indirect(bytes.bytes(), one.endian());
+    let found = block_pointer::Pointers::of(bytes.bytes(), one.endian());
     let found = found.map_err(|error| object.wrong(error))?;
     let first = block.saturating_mul(found.len() as u64);
-    let numbered = found.into_iter().enumerate();
+    let numbered = found.iter().enumerate();
     Ok(numbered.map(|(n, one)| (level - 1, first.saturating_add(n as u64), one)).collect())
 }
 

@@ -1,7 +1,7 @@
-//! The same bytes on several leaves: mirrors, and what stands in for a device (`replacing`, `spare`).
+//! Mirrors: the same bytes on several leaves. What stands in for a device (`replacing`, `spare`) is one, too.
 //!
 //! However these nest, below them are leaves that hold the same bytes at the same place; so they are flattened to one
-//! list. A plain leaf is a list of one. The spare space of a dRAID is on another leaf at
+//! list. A plain leaf is a mirror of one. The spare space of a dRAID is on another leaf at
 //! each place, and is looked up for each read.
 //!
 //! **Which one first.** Of those that should know the block, the one with the fewest requests; among equals
@@ -20,7 +20,7 @@ const TURN_SHIFT: u32 = 20;
 
 /// Leaves that hold the same bytes.
 #[derive(Default)]
-pub(crate) struct Copies {
+pub(crate) struct Mirror {
     pub(crate) leaves: Vec<Rc<Leaf>>,
     /// Spare space in the place of one of them.
     pub(crate) spares: Vec<Rc<SpareSpace>>,
@@ -43,7 +43,7 @@ pub(crate) struct Part {
 /// Leaves in the order in which they are to be asked.
 pub(crate) type Candidates = SmallVec<[Rc<Leaf>; 4]>;
 
-impl Copies {
+impl Mirror {
     /// Leaves that should have the block, and then those that may have it nevertheless.
     pub(crate) fn candidates(&self, offset: u64, birth: u64) -> (Candidates, Candidates) {
         let (mut fresh, mut stale) = (Candidates::new(), Candidates::new());
@@ -75,7 +75,7 @@ impl Copies {
         let (fresh, stale) = self.candidates(offset, ask.birth);
         let mut failure = Failure::Missing;
         for leaf in fresh.into_iter().chain(stale) {
-            match leaf.read(on_device(offset), size, ask.priority).await {
+            match leaf.read(on_device(offset), size, ask.class).await {
                 Ok(bytes) if ask.holds(&bytes).await => return Ok(bytes),
                 Ok(_) => {
                     ask.blame(&leaf);
@@ -98,9 +98,9 @@ impl Copies {
         let mut failure = None;
         for leaf in if part.stale { old } else { fresh } {
             let result = if part.joined {
-                leaf.read_uncounted(part.at, part.len, ask.priority).await
+                leaf.read_uncounted(part.at, part.len, ask.class).await
             } else {
-                leaf.read(part.at, part.len, ask.priority).await
+                leaf.read(part.at, part.len, ask.class).await
             };
             match result {
                 Ok(bytes) => return Ok((bytes, leaf)),

@@ -1,0 +1,31 @@
+//! What a top-level vdev's space is for.
+
+use zfs_format::vdev::Vdev;
+
+/// What a top-level vdev's space is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Everything.
+    Normal,
+    /// The intent log.
+    Log,
+    /// Metadata and small blocks.
+    Special,
+    /// Deduplication tables.
+    Dedup,
+}
+
+impl Class {
+    /// The class of a top-level vdev.
+    pub fn of(vdev: &Vdev) -> Class {
+        if vdev.is_log.unwrap_or(0) != 0 {
+            return Class::Log;
+        }
+        match vdev.allocation_bias.as_ref().and_then(|bias| bias.as_str()) {
+            Some("special") => Class::Special,
+            Some("dedup") => Class::Dedup,
+            Some("log") => Class::Log,
+            _ => Class::Normal,
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! What of a pool's space is allocated.
+//!
+//! ```text
+//!   class        what a top-level vdev's space is for
+//!   metaslab     the equal parts of a top-level vdev, each with the set of what is allocated in it
+//!   space_maps   how such a set is written down: the log of its changes, read once, here
+//! ```
+//!
+//! A top-level vdev is divided into metaslabs of 2^shift bytes, and no block crosses their bounds. Each has a space map in
+//! the MOS, whole up to a transaction group; what changed after it stands in logs of space maps, one a group, for all
+//! metaslabs of the pool. So what is allocated is: each metaslab's map, then of each log, in the order of the groups,
+//! what concerns metaslabs whose maps don't have it yet ([`Metaslabs::logged`]).
+//!
+//! Space maps are objects, of which nobody here knows anything: who has them implements [`SpaceMapStore`].
+//!
+//! Here space is loaded and held; nothing is allocated yet.
+//!
+//! Source: OpenZFS, `metaslab.c`, `space_map.c`, `spa_log_spacemap.c`.
+
+pub mod class;
+pub mod metaslab;
+pub mod space_maps;
+
+pub use class::Class;
+pub use metaslab::{Metaslab, Metaslabs};
+pub use space_maps::{SECTOR_SHIFT, SpaceMapStore, Stretch, each_stretch};
