@@ -18,7 +18,7 @@
 use super::open::Spa;
 use super::space::other_number;
 use super::walk::Visited;
-use crate::dmu::Object;
+use crate::dmu::Dnode;
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use std::collections::BTreeMap;
@@ -323,7 +323,7 @@ impl Spa {
                 let width = draid.data.saturating_add(draid.parity).clamp(1, 255);
                 start = start.next_multiple_of(width << unit);
             }
-            let object = self.mos().object(map).await?;
+            let object = self.mos().dnode(map).await?;
             each_entry(&object, |entry| {
                 if let Entry::Short { change, offset, run }
                 | Entry::Long { change, offset, run, .. } = entry
@@ -338,20 +338,20 @@ impl Spa {
     }
 
     async fn load_logs(&self, claims: &mut Claims) -> Result<(), ZfsError> {
-        let directory = Zap::open(self.mos().object(pool_directory::OBJECT).await?).await?;
+        let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;
         let Some(table) = directory.number(pool_directory::LOG_SPACE_MAPS).await? else {
             return Ok(());
         };
-        let table = Zap::open(self.mos().object(table).await?).await?;
+        let table = Zap::open(self.mos().dnode(table).await?).await?;
         let mut logs = BTreeMap::new();
         for entry in table.entries().await? {
-            let wrong = || table.object().problem(Problem::Entry("of a log"));
+            let wrong = || table.dnode().problem(Problem::Entry("of a log"));
             // The name is the transaction group's number, in hexadecimal.
             let txg = u64::from_str_radix(&entry.text(), 16).map_err(|_| wrong())?;
             logs.insert(txg, entry.number().ok_or_else(wrong)?);
         }
         for (txg, log) in logs {
-            let object = self.mos().object(log).await?;
+            let object = self.mos().dnode(log).await?;
             each_entry(&object, |entry| {
                 let Entry::Long { change, vdev, offset, run } = entry else { return };
                 let (offset, len) = (scaled(offset, SECTOR_SHIFT), scaled(run, SECTOR_SHIFT));
@@ -372,7 +372,7 @@ impl Spa {
         let Some(map) = zap.number(top_vdev::CHECKPOINT).await? else { return Ok(()) };
         let Ok(id) = u32::try_from(vdev.id) else { return Ok(()) };
         let unit = vdev.ashift.unwrap_or(SECTOR_SHIFT.into()).min(63) as u32;
-        let object = self.mos().object(map).await?;
+        let object = self.mos().dnode(map).await?;
         each_entry(&object, |entry| {
             if let Entry::Short { offset, run, .. } | Entry::Long { offset, run, .. } = entry {
                 let (offset, len) = (scaled(offset, unit), scaled(run, unit));
@@ -385,14 +385,14 @@ impl Spa {
 
     async fn top_zap(&self, vdev: &Vdev) -> Result<Option<Zap>, ZfsError> {
         match other_number(vdev, "com.delphix:vdev_zap_top").filter(|zap| *zap != 0) {
-            Some(zap) => Zap::open(self.mos().object(zap).await?).await.map(Some),
+            Some(zap) => Zap::open(self.mos().dnode(zap).await?).await.map(Some),
             None => Ok(None),
         }
     }
 
     /// So many numbers of an object, zeros where it is shorter.
     async fn row(&self, number: u64, many: usize) -> Result<Vec<u64>, ZfsError> {
-        let object = self.mos().object(number).await?;
+        let object = self.mos().dnode(number).await?;
         let bytes = object.read(0, many * 8).await?.to_vec();
         let mut from = Reader::new("numbers", &bytes, object.endian());
         let numbers = (0..many).map(|_| from.u64("number"));
@@ -406,10 +406,10 @@ fn scaled(number: u64, shift: u32) -> u64 {
 
 /// Goes through the entries of a space map, or of a log of them.
 pub(crate) async fn each_entry(
-    object: &Object,
+    object: &Dnode,
     mut take: impl FnMut(Entry),
 ) -> Result<(), ZfsError> {
-    let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian());
+    let header = SpaceMapHeader::decode(&object.phys().bonus, object.endian());
     let length = header.map_err(|error| object.wrong(error))?.length.min(object.capacity());
     if length > MAP_BYTES_MAX {
         let (what, limit) = ("bytes of a space map", MAP_BYTES_MAX);

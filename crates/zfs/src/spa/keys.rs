@@ -41,13 +41,13 @@ impl Spa {
     /// It can't be had.
     pub async fn stored_key(&self, directory: &Directory) -> Result<Option<CryptoKey>, ZfsError> {
         let Some(number) = self.dsl().crypto_key(directory).await? else { return Ok(None) };
-        let zap = Zap::open(self.mos().object(number).await?).await?;
+        let zap = Zap::open(self.mos().dnode(number).await?).await?;
         let entries = zap.entries().await?;
         let find = |name: &'static str| {
             let found = entries.iter().find(|entry| entry.name == name.as_bytes());
             found.map(|entry| entry.value.clone())
         };
-        CryptoKey::from_values(find).map(Some).map_err(|error| zap.object().wrong(error))
+        CryptoKey::from_values(find).map(Some).map_err(|error| zap.dnode().wrong(error))
     }
 
     /// Loads the key of a directory's encryption root from what the user gave: a passphrase, hex digits, or raw bytes.

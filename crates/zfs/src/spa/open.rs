@@ -213,7 +213,7 @@ impl Opening<'_> {
             let value = directory.get(pool_directory::CHECKPOINT.as_bytes()).await.map_err(zfs)?;
             let none = || OpenError::NoCheckpoint { pool: self.pool.to_owned() };
             let value = value.ok_or_else(none)?;
-            let wrong = |error| zfs(directory.object().wrong(error));
+            let wrong = |error| zfs(directory.dnode().wrong(error));
             let checkpoint = Uberblock::from_numbers(&value.numbers).map_err(wrong)?;
             let options = OpenOptions { checkpoint: false, ..self.options };
             let opening = Opening { options, ..*self };
@@ -300,9 +300,9 @@ impl Opening<'_> {
 
 /// The mapping of a removed vdev.
 async fn mapping(mos: &Objset, number: u64) -> Result<Vec<MappingEntry>, ZfsError> {
-    let object = mos.object(number).await?;
+    let object = mos.dnode(number).await?;
     let wrong = |error| object.wrong(error);
-    let header = Mapping::from_bonus(&object.dnode().bonus, object.endian()).map_err(wrong)?;
+    let header = Mapping::from_bonus(&object.phys().bonus, object.endian()).map_err(wrong)?;
     if header.entries > MAPPING_ENTRIES_MAX {
         let (what, limit) = ("entries of a mapping", MAPPING_ENTRIES_MAX);
         return Err(object.problem(Problem::Limit { what, limit }));
@@ -315,9 +315,9 @@ async fn mapping(mos: &Objset, number: u64) -> Result<Vec<MappingEntry>, ZfsErro
 
 /// Which transaction groups a leaf misses: its dirty time log, a space map of groups.
 async fn missing(mos: &Objset, number: u64) -> Result<Vec<Range<u64>>, ZfsError> {
-    let object = mos.object(number).await?;
+    let object = mos.dnode(number).await?;
     let wrong = |error| object.wrong(error);
-    let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian()).map_err(wrong)?;
+    let header = SpaceMapHeader::decode(&object.phys().bonus, object.endian()).map_err(wrong)?;
     let len = header.length.min(DTL_BYTES_MAX).min(object.capacity());
     let bytes = object.read(0, len as usize).await?.to_vec();
     let mut missing: Vec<Range<u64>> = Vec::new();
@@ -338,7 +338,7 @@ async fn missing(mos: &Objset, number: u64) -> Result<Vec<Range<u64>>, ZfsError>
 
 impl Layers {
     async fn directory(&self) -> Result<Zap, ZfsError> {
-        Zap::open(self.mos.object(pool_directory::OBJECT).await?).await
+        Zap::open(self.mos.dnode(pool_directory::OBJECT).await?).await
     }
 }
 
@@ -347,9 +347,9 @@ impl Layers {
 /// # Errors
 /// The object can't be had, or holds none.
 pub async fn packed_list(mos: &Objset, number: u64) -> Result<NvList, ZfsError> {
-    let object = mos.object(number).await?;
+    let object = mos.dnode(number).await?;
     let wrong = |error| object.wrong(error);
-    let bonus = &object.dnode().bonus;
+    let bonus = &object.phys().bonus;
     let size = Reader::new("packed nvlist", bonus, object.endian()).u64("size").map_err(wrong)?;
     let size = size.min(CONFIG_BYTES_MAX).min(object.capacity());
     let bytes = object.read(0, size as usize).await?.to_vec();

@@ -215,14 +215,14 @@ impl Spa {
     pub async fn view(&self, health: String, expandable: u64) -> Result<PoolView, ZfsError> {
         let space = self.space().await?;
         let (dedup, cloned) = (self.dedup().await?, self.cloned().await?);
-        let directory = Zap::open(self.mos().object(pool_directory::OBJECT).await?).await?;
+        let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;
         let (mut set, mut user) = (BTreeMap::new(), Vec::new());
         let mut texts = BTreeMap::new();
         if let Some(table) = directory.number(pool_directory::PROPERTIES).await? {
-            let zap = Zap::open(self.mos().object(table).await?).await?;
+            let zap = Zap::open(self.mos().dnode(table).await?).await?;
             for entry in zap.entries_by_hash().await? {
                 let value = PropertyValue::from_value(&entry.value);
-                let value = value.map_err(|error| zap.object().wrong(error))?;
+                let value = value.map_err(|error| zap.dnode().wrong(error))?;
                 if is_user(&entry.text()) {
                     let text = crate::dsl::property::view::value_text(&value);
                     user.push((entry.text(), text));

@@ -268,8 +268,8 @@ impl Spa {
             if map == 0 {
                 continue;
             }
-            let object = self.mos().object(map).await?;
-            let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian());
+            let object = self.mos().dnode(map).await?;
+            let header = SpaceMapHeader::decode(&object.phys().bonus, object.endian());
             let header = header.map_err(|error| object.wrong(error))?;
             metaslab.allocated = header.allocated;
             let fragmentation = header.histogram.map(|histogram| fragmentation(&histogram, unit));
@@ -288,14 +288,14 @@ impl Spa {
 
     async fn vdev_zap(&self, vdev: &Vdev) -> Result<Option<Zap>, ZfsError> {
         match other_number(vdev, "com.delphix:vdev_zap_top") {
-            Some(zap) => Zap::open(self.mos().object(zap).await?).await.map(Some),
+            Some(zap) => Zap::open(self.mos().dnode(zap).await?).await.map(Some),
             None => Ok(None),
         }
     }
 
     /// So many numbers of an object, zeros where it is shorter.
     async fn numbers(&self, number: u64, many: usize) -> Result<Vec<u64>, ZfsError> {
-        let object = self.mos().object(number).await?;
+        let object = self.mos().dnode(number).await?;
         let bytes = object.read(0, many * 8).await?.to_vec();
         let mut from = Reader::new("numbers", &bytes, object.endian());
         let numbers = (0..many).map(|_| from.u64("number"));
@@ -303,16 +303,16 @@ impl Spa {
     }
 
     async fn apply_logs(&self, tops: &mut BTreeMap<u64, Top<'_>>) -> Result<(), ZfsError> {
-        let directory = Zap::open(self.mos().object(pool_directory::OBJECT).await?).await?;
+        let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;
         let Some(logs) = directory.number(pool_directory::LOG_SPACE_MAPS).await? else {
             return Ok(());
         };
-        let logs = Zap::open(self.mos().object(logs).await?).await?;
+        let logs = Zap::open(self.mos().dnode(logs).await?).await?;
         for entry in logs.entries().await? {
-            let wrong = || logs.object().problem(Problem::Entry("of a log"));
+            let wrong = || logs.dnode().problem(Problem::Entry("of a log"));
             let txg = name_number(&entry.name).ok_or_else(wrong)?;
-            let object = self.mos().object(entry.number().ok_or_else(wrong)?).await?;
-            let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian());
+            let object = self.mos().dnode(entry.number().ok_or_else(wrong)?).await?;
+            let header = SpaceMapHeader::decode(&object.phys().bonus, object.endian());
             let length = header.map_err(|error| object.wrong(error))?.length;
             if length > LOG_BYTES_MAX {
                 let (what, limit) = ("bytes of a log of space maps", LOG_BYTES_MAX);
@@ -345,8 +345,8 @@ impl Spa {
         if let Some(zap) = self.vdev_zap(top.vdev).await?
             && let Some(map) = zap.number(top_vdev::CHECKPOINT).await?
         {
-            let object = self.mos().object(map).await?;
-            let header = SpaceMapHeader::decode(&object.dnode().bonus, object.endian());
+            let object = self.mos().dnode(map).await?;
+            let header = SpaceMapHeader::decode(&object.phys().bonus, object.endian());
             // It lists what was freed.
             checkpoint = header.map_err(|error| object.wrong(error))?.allocated.unsigned_abs();
         }
@@ -374,10 +374,10 @@ impl Spa {
     /// Bytes that wait in the list of what is to be freed.
     async fn deferred_frees(&self) -> Result<u64, ZfsError> {
         use zfs_format::dsl::bpobj::BpObj;
-        let directory = Zap::open(self.mos().object(pool_directory::OBJECT).await?).await?;
+        let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;
         let Some(list) = directory.number(pool_directory::SYNC_BPOBJ).await? else { return Ok(0) };
-        let object = self.mos().object(list).await?;
-        let list = BpObj::decode(&object.dnode().bonus, object.endian());
+        let object = self.mos().dnode(list).await?;
+        let list = BpObj::decode(&object.phys().bonus, object.endian());
         Ok(list.map_err(|error| object.wrong(error))?.bytes)
     }
 }

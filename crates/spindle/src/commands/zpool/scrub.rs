@@ -142,7 +142,7 @@ async fn file_system(spa: &Spa, name: &str) -> Option<FileSystem> {
 }
 
 async fn block_bytes(system: &FileSystem, object: u64) -> Option<u64> {
-    Some(system.objset().object(object).await.ok()?.dnode().data_block_bytes())
+    Some(system.objset().dnode(object).await.ok()?.block_bytes())
 }
 
 impl Named {

@@ -163,7 +163,7 @@ impl PoolWalk<'_> {
     }
 
     async fn listed(&self, name: &'static str) -> Result<Option<u64>, ZfsError> {
-        let directory = Zap::open(self.spa.mos().object(names::OBJECT).await?).await?;
+        let directory = Zap::open(self.spa.mos().dnode(names::OBJECT).await?).await?;
         Ok(directory.number(name).await?.filter(|number| *number != 0))
     }
 
@@ -205,10 +205,10 @@ impl PoolWalk<'_> {
             Stage::Datasets(from) => {
                 // Who can't read a block of the MOS goes on behind it.
                 let behind = (from / OBJECTS_PER_BLOCK + 1).saturating_mul(OBJECTS_PER_BLOCK);
-                let last = mos.meta()?.dnode().block_id_max;
+                let last = mos.meta()?.phys().block_id_max;
                 let more = from / OBJECTS_PER_BLOCK <= last && self.unreadable < UNREADABLE_MAX;
                 self.stage = if more { Stage::Datasets(behind) } else { Stage::Done };
-                let found = mos.objects_from(from).await;
+                let found = mos.dnodes_from(from).await;
                 self.unreadable += u64::from(found.is_err());
                 let Some((objects, next)) = found? else {
                     self.stage = Stage::Done;

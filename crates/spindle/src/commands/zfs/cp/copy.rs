@@ -38,7 +38,7 @@ pub(super) fn stem(source: &Source, node: &Node) -> String {
     let a = &node.attributes;
     let words = [
         source.of.spa.guid,
-        node.object().objset(),
+        node.dnode().objset(),
         a.generation,
         a.size,
         a.modified.seconds as u64,
@@ -129,7 +129,7 @@ impl Copier {
         from: u64,
         until: u64,
     ) -> Result<(), Trouble> {
-        let mut pieces = Pieces::new(&self.rt, node.object(), from, until);
+        let mut pieces = Pieces::new(&self.rt, node.dnode(), from, until);
         let mut durable = from;
         file.seek(SeekFrom::Start(from))?;
         while let Some((at, piece)) = pieces.next().await {
