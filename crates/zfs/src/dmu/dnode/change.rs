@@ -93,9 +93,13 @@ impl Dnode {
     pub fn edit(&self, tx: &Tx, number: u64, how: impl FnOnce(&mut [u8])) {
         self.reach(tx, number);
         let at = At::data(number);
-        let clean = match self.0.dbufs.borrow().get(at) {
+        let above = self.0.dbufs.borrow().get(at);
+        let clean = match above {
             // The dbuf has it; a second reference would only make a copy of it.
-            Some(Content::Block(_)) => None,
+            Some(Content::Block(block)) => {
+                drop(block);
+                None
+            }
             Some(Content::Hole) => Some(self.zeros()),
             None => self.resident(number).ok(),
         };
