@@ -18,6 +18,7 @@ use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 use zfs_format::objset::ObjsetKind;
 use zfs_format::zil::record::Body;
+use zfs_store::{BlockError, BlockErrorKind};
 
 /// The object with the bytes.
 const DATA: u64 = 1;
@@ -26,7 +27,7 @@ const PROPERTIES: u64 = 2;
 /// The name of the size.
 const SIZE: &str = "size";
 
-/// A volume that is open for reading.
+/// A volume that is open.
 pub struct Volume {
     name: Rc<str>,
     objset: Objset,
@@ -161,7 +162,10 @@ impl Device for Volume {
         }
         let data = self.data.clone();
         let error = IoError::of(&request, self, IoErrorKind::Medium);
-        IoFuture::new(async move { data.read(offset, len).await.map_err(|_| error) })
+        IoFuture::new(async move {
+            let read = data.read(offset, len).await;
+            read.map_err(|why| IoError { kind: kind_of(&why), ..error })
+        })
     }
 
     fn extents(&self, offset: Offset, len: ByteCount, count_max: usize) -> ExtentsFuture {
@@ -171,7 +175,7 @@ impl Device for Volume {
         Box::pin(async move {
             let mut extents = Vec::new();
             while at < end && extents.len() < count_max.max(1) {
-                let broken = |_| IoErrorKind::Medium;
+                let broken = |why| kind_of(&why);
                 let next = data.next_data(at).await.map_err(broken)?.unwrap_or(end).min(end);
                 let (to, kind) = match next > at {
                     true => (next, ExtentKind::Hole),
@@ -184,5 +188,36 @@ impl Device for Volume {
             }
             Ok(extents)
         })
+    }
+}
+
+/// What an error of the pool is in the words of devices.
+fn kind_of(error: &ZfsError) -> IoErrorKind {
+    let ZfsError::Block(BlockError { kind, .. }) = error else { return IoErrorKind::Medium };
+    match kind {
+        BlockErrorKind::Io(kind) => *kind,
+        BlockErrorKind::Missing(_) | BlockErrorKind::NoVdev(_) => IoErrorKind::TooFewMembers,
+        BlockErrorKind::NoKey => IoErrorKind::Locked,
+        BlockErrorKind::Unsupported(_) => IoErrorKind::NotSupported,
+        BlockErrorKind::Format(_)
+        | BlockErrorKind::Checksum
+        | BlockErrorKind::Decompress(_)
+        | BlockErrorKind::Authentication => IoErrorKind::Medium,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What could break: who serves a volume tells its user of a broken disk where a key is missing, or a device was unplugged.
+    #[test]
+    fn a_missing_key_or_device_is_no_broken_medium() {
+        let of = |kind| kind_of(&ZfsError::Block(BlockError { at: Default::default(), kind }));
+        assert_eq!(of(BlockErrorKind::NoKey), IoErrorKind::Locked);
+        assert_eq!(of(BlockErrorKind::Missing(1)), IoErrorKind::TooFewMembers);
+        assert_eq!(of(BlockErrorKind::Io(IoErrorKind::Gone)), IoErrorKind::Gone);
+        assert_eq!(of(BlockErrorKind::Unsupported("x")), IoErrorKind::NotSupported);
+        assert_eq!(of(BlockErrorKind::Checksum), IoErrorKind::Medium);
     }
 }

@@ -10,7 +10,7 @@ use zfs::ZfsError;
 use zfs::dmu::{Dnode, Objset};
 use zfs::zap::{Cursor, Zap};
 use zfs_format::block_pointer::{self, BlockPointer, Kind};
-use zfs_format::dnode::Dnode;
+use zfs_format::dnode::Dnode as DnodePhys;
 use zfs_format::object_type::ObjectType;
 use zfs_format::zpl::directory::DirectoryEntry;
 use zfs_store::Bookmark;
@@ -64,7 +64,7 @@ pub fn pointer(pointer: &BlockPointer) -> String {
     )
 }
 
-fn head(number: u64, dnode: &Dnode) -> String {
+fn head(number: u64, dnode: &DnodePhys) -> String {
     let (levels, block) = (dnode.levels, dnode.data_block_bytes());
     let (used, kind) = (dnode.used_bytes(), dnode.object_type);
     let size = dnode.block_id_max.saturating_add(1).saturating_mul(block);
@@ -121,7 +121,7 @@ pub fn object(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let text = with(&args.dataset, args.mos, place, async move |objset: Objset| {
         let object = objset.dnode(number).await?;
         let dnode = object.phys();
-        let mut out = format!("{HEAD}\n{}\n", head(number, dnode));
+        let mut out = format!("{HEAD}\n{}\n", head(number, &dnode));
         let _ = writeln!(out, "    indirect blocks of 2^{} bytes", dnode.indirect_shift);
         let (bytes, kind) = (dnode.bonus.len(), dnode.bonus_type);
         let _ = writeln!(out, "    bonus: {bytes} bytes, {kind}");
