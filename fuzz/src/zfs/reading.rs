@@ -74,7 +74,7 @@ pub async fn read_pool(spa: &Spa, look: Look, steps: &Steps) {
     }
     if look == Look::Blocks {
         let claims = spa.claims().await;
-        let (mut walk, mut count) = (spa.walk(), zfs::spa::count::BlockCount::default());
+        let (mut walk, mut count) = (spa.walk(), zfs::inspect::count::BlockCount::default());
         let mut claims = claims.ok();
         while let Some(met) = walk.next().await {
             if let Ok(visited) = met {
@@ -217,7 +217,7 @@ async fn files(files: &FileSystem, steps: &Steps) {
         let _ = files.extended_attributes(&node).await;
         let _ = files.access_list(&node).await;
         let _ = (node.attributes.mode(), node.attributes.device_numbers());
-        let _ = zfs::spa::scrub::path_of(files, node.number()).await;
+        let _ = zfs::inspect::scrub::path_of(files, node.number()).await;
         if !node.is_directory() {
             let _ = files.link_target(&node).await;
             for at in [0, node.attributes.size.saturating_sub(4096), 1 << 62] {

@@ -223,7 +223,8 @@ impl Dbufs {
             Some(Content::Block(block)) => Some(block.clone()),
             Some(Content::Hole) | None => clean,
         };
-        let Block { bytes, endian } = block.expect("what is changed was planned, so it is resident");
+        let Block { bytes, endian } =
+            block.expect("what is changed was planned, so it is resident");
         let bytes = edited(bytes, how);
         self.put(tx, at, Content::Block(Block { bytes, endian }));
     }

@@ -287,7 +287,8 @@ impl Objset {
         let block = meta.resident(at)?;
         let base = number - slot as u64;
         let mut used = [false; dnode::OBJECTS_PER_BLOCK as usize];
-        let mut mark = |at: usize, slots: usize| used.iter_mut().skip(at).take(slots).for_each(|u| *u = true);
+        let mut mark =
+            |at: usize, slots: usize| used.iter_mut().skip(at).take(slots).for_each(|u| *u = true);
         let changed = self.0.changed.borrow();
         for (at, phys) in self.dnodes(&block)? {
             if !changed.dnodes.contains_key(&(base + at as u64)) {
@@ -299,7 +300,11 @@ impl Objset {
                 mark((other - base) as usize, dnode.phys().slots());
             }
         }
-        if used.iter().skip(slot).take(slots).any(|used| *used) { Err(taken()) } else { Ok(block.endian) }
+        if used.iter().skip(slot).take(slots).any(|used| *used) {
+            Err(taken())
+        } else {
+            Ok(block.endian)
+        }
     }
 
     /// Makes an object at a number that [`Objset::plan_allocate`] found free.

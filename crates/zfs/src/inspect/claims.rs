@@ -15,11 +15,10 @@
 //!
 //! Source: OpenZFS, `zdb.c` (leak checking), `spa_log_spacemap.c`, `space_map.c`.
 
-use super::open::Spa;
-use super::space::other_number;
 use super::walk::Visited;
 use crate::dmu::Dnode;
 use crate::error::{Problem, ZfsError};
+use crate::spa::Spa;
 use crate::zap::Zap;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -276,11 +275,11 @@ impl Spa {
             fault_count: 0,
             clones: self.has_feature("com.fudosecurity:block_cloning"),
         };
-        for vdev in &self.vdevs.children {
+        for vdev in &self.vdevs().children {
             self.load_vdev(vdev, &mut claims).await?;
         }
         self.load_logs(&mut claims).await?;
-        for vdev in &self.vdevs.children {
+        for vdev in &self.vdevs().children {
             self.exclude_checkpoint(vdev, &mut claims).await?;
         }
         for top in claims.tops.values_mut() {
@@ -384,7 +383,7 @@ impl Spa {
     }
 
     async fn top_zap(&self, vdev: &Vdev) -> Result<Option<Zap>, ZfsError> {
-        match other_number(vdev, "com.delphix:vdev_zap_top").filter(|zap| *zap != 0) {
+        match vdev.other_number("com.delphix:vdev_zap_top").filter(|zap| *zap != 0) {
             Some(zap) => Zap::open(self.mos().dnode(zap).await?).await.map(Some),
             None => Ok(None),
         }

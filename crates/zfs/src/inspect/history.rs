@@ -4,8 +4,8 @@
 //!
 //! Source: OpenZFS, `spa_history.c`.
 
-use super::open::Spa;
 use crate::error::{Problem, ZfsError};
+use crate::spa::Spa;
 use crate::zap::Zap;
 use zfs_format::history::{self, History};
 use zfs_format::nvlist::NvList;

@@ -8,14 +8,14 @@
 //!
 //! Source: OpenZFS 2.3, `zpool_prop.c`, `libzfs_pool.c`, `spa.c`.
 
-use super::features;
-use super::open::Spa;
 use super::space::Space;
 use crate::dsl::catalog::Catalog;
 use crate::dsl::property::set::{Origin, is_user};
 use crate::dsl::property::words::{Words, word};
 use crate::error::ZfsError;
 use crate::show;
+use crate::spa::Spa;
+use crate::spa::features;
 use crate::zap::Zap;
 use std::collections::BTreeMap;
 use zfs_format::dsl::dir::RESERVED;
@@ -236,7 +236,8 @@ impl Spa {
             texts.insert("bootfs", catalog.dataset_name(*dataset).await?);
         }
         for name in ["comment", "compatibility"] {
-            let text = self.config.text(name).ok().flatten();
+            let config = self.config();
+            let text = config.text(name).ok().flatten();
             texts.extend(text.map(|text| (name, text.to_string())));
         }
         let (mut freeing, mut leaked) = (0, 0);
@@ -257,8 +258,8 @@ impl Spa {
         let numbers = BTreeMap::from([
             ("size", space.size),
             ("capacity", share.unwrap_or(0) as u64),
-            ("guid", self.guid),
-            ("version", self.uberblock.version),
+            ("guid", self.guid()),
+            ("version", self.uberblock().version),
             ("dedupratio", dedup.ratio()),
             ("free", space.size.saturating_sub(space.allocated)),
             ("allocated", space.allocated),
@@ -275,8 +276,8 @@ impl Spa {
             ("dedup_table_size", dedup.table),
             ("last_scrubbed_txg", scrubbed),
         ]);
-        let (name, guid, version) = (self.name.clone(), self.guid, self.uberblock.version);
-        let features = self.features.clone();
+        let (name, guid, version) = (self.name().to_owned(), self.guid(), self.uberblock().version);
+        let features = self.features().to_vec();
         Ok(PoolView { name, guid, version, health, space, user, numbers, set, texts, features })
     }
 

@@ -6,10 +6,10 @@
 //!
 //! Source: OpenZFS 2.3, `ddt.c`, `ddt_stats.c`, `ddt_log.c`, `brt.c`.
 
-use super::open::Spa;
 use super::space::deflated;
 use crate::dmu::Dnode;
 use crate::error::{Problem, ZfsError};
+use crate::spa::Spa;
 use crate::zap::Zap;
 use std::collections::BTreeMap;
 use zfs_format::block_pointer::Dva;
@@ -121,7 +121,7 @@ impl Spa {
     pub async fn cloned(&self) -> Result<Cloned, ZfsError> {
         let directory = self.directory_zap().await?;
         let mut sum = Cloned::default();
-        for vdev in &self.vdevs.children {
+        for vdev in &self.vdevs().children {
             let name = pool_directory::brt_vdev(vdev.id);
             let Some(number) = directory.get(name.as_bytes()).await?.and_then(|v| v.number())
             else {
@@ -171,7 +171,8 @@ impl Spa {
     /// What places take on disk, without parity.
     fn on_disk(&self, places: &[Dva]) -> u64 {
         let one = |place: &Dva| {
-            let vdev = self.vdevs.children.iter().find(|vdev| vdev.id == place.vdev().into());
+            let vdevs = self.vdevs();
+            let vdev = vdevs.children.iter().find(|vdev| vdev.id == place.vdev().into());
             vdev.map_or(0, |vdev| deflated(vdev, place.allocated()))
         };
         places.iter().map(one).fold(0, u64::saturating_add)

@@ -17,12 +17,12 @@
 //!
 //! Source: OpenZFS 2.3, `spa_misc.c`, `vdev.c`, `vdev_raidz.c`, `vdev_draid.c`, `metaslab.c`, `spa_log_spacemap.c`.
 
-use super::open::Spa;
 use crate::error::{Problem, ZfsError};
+use crate::spa::Spa;
 use crate::zap::Zap;
 use std::collections::BTreeMap;
 use zfs_format::dsl::name_number;
-use zfs_format::nvlist::{Text, Value};
+use zfs_format::nvlist::Text;
 use zfs_format::pool_directory::{self, top_vdev};
 use zfs_format::space_map::{Change, Entries, Entry, SpaceMapHeader};
 use zfs_format::vdev::{Vdev, VdevKind};
@@ -111,15 +111,6 @@ pub struct Space {
     pub vdevs: BTreeMap<u64, VdevSpace>,
 }
 
-/// A number among a vdev's other names.
-pub fn other_number(vdev: &Vdev, name: &str) -> Option<u64> {
-    let found = vdev.other.iter().find(|(known, _)| *known == *name);
-    match found.map(|(_, value)| value) {
-        Some(Value::Uint64(number)) => Some(*number),
-        _ => None,
-    }
-}
-
 /// Bytes that a block of 128 KiB takes on a top-level vdev.
 fn allocated_for_block(vdev: &Vdev) -> u64 {
     let shift = vdev.ashift.unwrap_or(0).clamp(SECTOR_SHIFT.into(), 17) as u32;
@@ -204,7 +195,7 @@ impl Spa {
         };
         let normal = in_class(Class::Normal).map(|one| one.deflated).fold(0, u64::saturating_add);
         let embedded = in_class(Class::Normal).map(|one| one.embedded_log).sum::<u64>();
-        let stay = tops.values().filter(|top| other_number(top.vdev, "non_allocating") == Some(1));
+        let stay = tops.values().filter(|top| top.vdev.other_number("non_allocating") == Some(1));
         let stay: u64 = stay.map(|top| deflated(top.vdev, top.size())).sum();
         let deflated = normal.saturating_sub(embedded).saturating_sub(stay);
         let weighted: Option<u64> =
@@ -225,7 +216,7 @@ impl Spa {
     /// # Errors
     /// A table can't be had.
     pub async fn classified(&self) -> Result<Vdev, ZfsError> {
-        let mut root = self.vdevs.clone();
+        let mut root = (*self.vdevs()).clone();
         for top in &mut root.children {
             if top.allocation_bias.is_some() {
                 continue;
@@ -242,7 +233,7 @@ impl Spa {
 
     /// Whether a feature is enabled.
     pub fn has_feature(&self, guid: &str) -> bool {
-        self.features.iter().any(|feature| feature.guid == guid)
+        self.features().iter().any(|feature| feature.guid == guid)
     }
 
     async fn top<'a>(&self, vdev: &'a Vdev, histograms: bool) -> Result<Option<Top<'a>>, ZfsError> {
@@ -287,7 +278,7 @@ impl Spa {
     }
 
     async fn vdev_zap(&self, vdev: &Vdev) -> Result<Option<Zap>, ZfsError> {
-        match other_number(vdev, "com.delphix:vdev_zap_top") {
+        match vdev.other_number("com.delphix:vdev_zap_top") {
             Some(zap) => Zap::open(self.mos().dnode(zap).await?).await.map(Some),
             None => Ok(None),
         }

@@ -2,9 +2,8 @@
 //!
 //! Source: OpenZFS 2.3, `dsl_scan.c`, `vdev_removal.c`, `vdev_raidz.c`, `spa_checkpoint.c`, `spa_errlog.c`.
 
-use super::open::{Spa, packed_list};
-use super::space::other_number;
 use crate::error::ZfsError;
+use crate::spa::{Spa, packed_list};
 use crate::zap::Zap;
 use std::collections::BTreeSet;
 use zfs_format::dsl::name_number;
@@ -90,7 +89,7 @@ impl Spa {
             let uberblock = Uberblock::from_numbers(&value.numbers).map_err(wrong)?;
             state.checkpoint_time = Some(uberblock.timestamp);
         }
-        for vdev in &self.vdevs.children {
+        for vdev in &self.vdevs().children {
             self.add_vdev(&mut state, vdev).await?;
         }
         for log in [pool_directory::ERROR_LOG_LAST, pool_directory::ERROR_LOG_SCRUB] {
@@ -112,7 +111,7 @@ impl Spa {
             let bytes = entries.saturating_mul(MappingEntry::BYTES as u64);
             state.mapping_bytes = state.mapping_bytes.saturating_add(bytes);
         }
-        let Some(number) = other_number(vdev, "com.delphix:vdev_zap_top") else { return Ok(()) };
+        let Some(number) = vdev.other_number("com.delphix:vdev_zap_top") else { return Ok(()) };
         let zap = Zap::open(self.mos().dnode(number).await?).await?;
         if let Some(value) = zap.get(top_vdev::REBUILD.as_bytes()).await? {
             let rebuild = Rebuild::from_numbers(&value.numbers);

@@ -5,7 +5,7 @@
 //!
 //! Source: OpenZFS, `zfeature.c`.
 
-use super::open::OpenError;
+use super::error::OpenError;
 use crate::dmu::Objset;
 use crate::error::ZfsError;
 use crate::zap::Zap;

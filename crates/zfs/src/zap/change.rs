@@ -224,8 +224,13 @@ impl Plan {
             embedded: vec![1; 1 << shift],
         };
         let flags = if table.normalization == 0 { 0 } else { FLAG_SORTED };
-        let leaf =
-            Leaf { block_shift: FAT_BLOCK_SHIFT, prefix: 0, prefix_bits: 0, flags, entries: Vec::new() };
+        let leaf = Leaf {
+            block_shift: FAT_BLOCK_SHIFT,
+            prefix: 0,
+            prefix_bits: 0,
+            flags,
+            entries: Vec::new(),
+        };
         self.form = Form::Fat(Box::new(header));
         self.is_new = true;
         self.put_leaf(1, &leaf).map_err(|unfit| self.unfit(unfit))?;
@@ -276,7 +281,10 @@ impl Plan {
         // Of the hash only the highest bits count.
         let hash_bits = u64::from(hash_name(&[], u64::MAX, header.flags).leading_ones());
         if bits >= hash_bits - 1 {
-            return Err(self.dnode.problem(Problem::NoRoom("a name that collides with too many")).into());
+            return Err(self
+                .dnode
+                .problem(Problem::NoRoom("a name that collides with too many"))
+                .into());
         }
         if bits >= header.table.shift {
             self.double(&mut header)?;
@@ -344,7 +352,8 @@ impl Plan {
         let blocks = doubled.len().div_ceil(per_block) as u64;
         let block = header.free_block;
         header.free_block += blocks;
-        header.table = Table { block, blocks, shift: old.shift + 1, next_block: 0, blocks_copied: 0 };
+        header.table =
+            Table { block, blocks, shift: old.shift + 1, next_block: 0, blocks_copied: 0 };
         for (number, numbers) in (block..).zip(doubled.chunks(per_block)) {
             self.put_table(number, numbers);
         }
@@ -420,7 +429,10 @@ impl Plan {
         let first = first.map_err(|error| dnode.wrong(error))?;
         let bytes = first.len() as u64;
         if bytes != dnode.block_bytes() {
-            assert!(is_new || matches!(form, Form::Micro(_)), "blocks of a fat table keep their length");
+            assert!(
+                is_new || matches!(form, Form::Micro(_)),
+                "blocks of a fat table keep their length"
+            );
             dnode.plan_block_bytes(bytes)?;
         }
         blocks.insert(0, Block { bytes: Buf::copy_of(&first), endian });

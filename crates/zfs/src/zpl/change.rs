@@ -293,7 +293,10 @@ impl<'a> Work<'a> {
 }
 
 impl FileSystem {
-    async fn change(&self, mut plan: impl FnMut(&mut Work<'_>) -> Step<()>) -> Result<(), ZfsError> {
+    async fn change(
+        &self,
+        mut plan: impl FnMut(&mut Work<'_>) -> Step<()>,
+    ) -> Result<(), ZfsError> {
         self.objset()
             .change(|tx| {
                 let mut work = Work::new(self);
@@ -307,12 +310,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The name or the number is taken, or what is needed can't be had.
-    pub async fn create(
-        &self,
-        directory: u64,
-        name: &[u8],
-        new: &NewFile,
-    ) -> Result<(), ZfsError> {
+    pub async fn create(&self, directory: u64, name: &[u8], new: &NewFile) -> Result<(), ZfsError> {
         self.change(|work| {
             if work.entry(directory, name)?.is_some() {
                 return Err(work.wrong(directory, Problem::Exists).into());
@@ -589,7 +587,8 @@ impl Work<'_> {
         let mut edit = Edit::new(kind, &self.known, endian, room);
         let is_directory = new.is_directory();
         let target = new.target.as_deref();
-        let size = if is_directory { EMPTY_DIRECTORY } else { target.map_or(0, <[u8]>::len) as u64 };
+        let size =
+            if is_directory { EMPTY_DIRECTORY } else { target.map_or(0, <[u8]>::len) as u64 };
         edit.set(names::MODE, new.mode)?;
         edit.set(names::SIZE, size)?;
         edit.set(names::GENERATION, new.generation)?;

@@ -15,7 +15,6 @@ pub mod attributes;
 pub mod change;
 pub mod difference;
 mod extended;
-pub mod mounted;
 pub mod replay;
 
 pub use extended::ExtendedAttribute;

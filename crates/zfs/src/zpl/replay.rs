@@ -265,11 +265,7 @@ pub(crate) async fn written(
 }
 
 /// A block that a log points to.
-async fn read_logged(
-    objset: &Objset,
-    object: u64,
-    pointer: BlockPointer,
-) -> Result<Buf, ZfsError> {
+async fn read_logged(objset: &Objset, object: u64, pointer: BlockPointer) -> Result<Buf, ZfsError> {
     let at = zfs_store::Bookmark { objset: objset.number(), object, level: -2, block: 0 };
     Ok(objset.blocks().read(objset.request(pointer, at)).await?)
 }

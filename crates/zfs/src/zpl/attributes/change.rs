@@ -133,8 +133,7 @@ impl Edit {
                 let bonus = SystemAttributes::decode(&phys.bonus, endian, layouts);
                 let mut values = bonus.map_err(wrong)?.values;
                 if let Some(spill) = dnode.resident_spill()? {
-                    let more =
-                        SystemAttributes::decode(spill.bytes.bytes(), spill.endian, layouts);
+                    let more = SystemAttributes::decode(spill.bytes.bytes(), spill.endian, layouts);
                     for (number, value) in more.map_err(wrong)?.values {
                         let value = turned(layouts, number, value, spill.endian, endian);
                         values.push((number, value.map_err(wrong)?));

@@ -26,8 +26,7 @@ pub(in crate::zpl) fn entries(permissions: u32, is_directory: bool) -> Vec<AclEn
         let of = |bit: u32, mask: u32| if bits & bit != 0 { mask } else { 0 };
         of(4, READ) | of(2, write) | of(1, EXECUTE)
     };
-    let (owner, group, everyone) =
-        (permissions >> 6 & 7, permissions >> 3 & 7, permissions & 7);
+    let (owner, group, everyone) = (permissions >> 6 & 7, permissions >> 3 & 7, permissions & 7);
     let group_id = GROUP | IDENTIFIER_GROUP;
     let made = [
         (ALLOW, OWNER, mask(owner & !group & everyone)),
@@ -37,7 +36,8 @@ pub(in crate::zpl) fn entries(permissions: u32, is_directory: bool) -> Vec<AclEn
         (ALLOW, group_id, mask(group) | ALWAYS),
         (ALLOW, EVERYONE, mask(everyone) | ALWAYS),
     ];
-    let entry = |(kind, flags, mask)| AclEntry { kind, flags, mask, who: Who::InFlags, objects: None };
+    let entry =
+        |(kind, flags, mask)| AclEntry { kind, flags, mask, who: Who::InFlags, objects: None };
     made.into_iter().filter(|(.., mask)| *mask != 0).map(entry).collect()
 }
 

@@ -37,7 +37,7 @@ pub(super) fn times(attributes: &Attributes) -> FileTimes {
 pub(super) fn stem(source: &Source, node: &Node) -> String {
     let a = &node.attributes;
     let words = [
-        source.of.spa.guid,
+        source.of.spa.guid(),
         node.dnode().objset(),
         a.generation,
         a.size,
