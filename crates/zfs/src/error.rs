@@ -74,6 +74,9 @@ pub enum Problem {
     /// A file, where a directory was meant.
     #[error("it is not a directory")]
     NotDirectory,
+    /// A directory, where a file was meant.
+    #[error("it is a directory")]
+    IsDirectory,
     /// No symbolic link.
     #[error("it is not a symbolic link")]
     NotLink,

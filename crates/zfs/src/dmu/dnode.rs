@@ -17,6 +17,8 @@
 
 mod change;
 mod read;
+#[cfg(test)]
+mod tests;
 
 use super::dbuf::{At, Block, Content, Dbufs};
 use super::prefetch::Prefetch;

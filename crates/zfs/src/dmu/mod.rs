@@ -14,6 +14,8 @@
 //!
 //! `docs/theory/pools.md` says how this becomes writing.
 
+#[cfg(test)]
+pub(crate) mod blank;
 mod change;
 mod dbuf;
 mod dnode;

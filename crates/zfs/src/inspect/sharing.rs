@@ -172,7 +172,7 @@ impl Spa {
     fn on_disk(&self, places: &[Dva]) -> u64 {
         let one = |place: &Dva| {
             let vdevs = self.vdevs();
-            let vdev = vdevs.children.iter().find(|vdev| vdev.id == place.vdev().into());
+            let vdev = vdevs.children.iter().find(|vdev| vdev.id == u64::from(place.vdev()));
             vdev.map_or(0, |vdev| deflated(vdev, place.allocated()))
         };
         places.iter().map(one).fold(0, u64::saturating_add)

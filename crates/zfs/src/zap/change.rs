@@ -499,3 +499,6 @@ fn set_in_micro(table: &mut MicroZap, name: &[u8], value: u64) -> bool {
     table.entries.insert(place, MicroEntry { place, name, value, differentiator });
     true
 }
+
+#[cfg(test)]
+mod tests;

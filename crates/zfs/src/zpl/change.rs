@@ -386,6 +386,15 @@ impl FileSystem {
                 if old.object == entry.object {
                     return Ok(());
                 }
+                let is_directory = work.file(entry.object)?.attributes.kind == FileKind::Directory;
+                let problem = match work.file(old.object)?.attributes.kind == FileKind::Directory {
+                    true if !is_directory => Some(Problem::IsDirectory),
+                    false if is_directory => Some(Problem::NotDirectory),
+                    _ => None,
+                };
+                if let Some(problem) = problem {
+                    return Err(work.wrong(old.object, problem).into());
+                }
                 work.unlink(to.0, to.1, old)?;
             }
             let a = &work.file(entry.object)?.attributes;
