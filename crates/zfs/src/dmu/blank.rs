@@ -8,8 +8,8 @@ use std::rc::Rc;
 use zfs_format::Endian;
 use zfs_format::block_pointer::{BlockPointer, Dva};
 use zfs_format::dnode::Dnode as DnodePhys;
-use zfs_format::objset::{self, ObjsetKind, ObjsetSize};
 use zfs_format::object_type::ObjectType;
+use zfs_format::objset::{self, ObjsetKind, ObjsetSize};
 use zfs_format::wire::{Record, Wire};
 use zfs_format::zil::ZilHeader;
 use zfs_store::{BlockFuture, BlockRequest, ReadBlocks};
@@ -56,7 +56,8 @@ pub(crate) fn with<T: 'static>(work: impl AsyncFnOnce(Objset, TxGroups) -> T + '
         let root = objset::Objset {
             size: ObjsetSize::V1,
             meta_dnode: Some(DnodePhys { levels: 2, ..phys(ObjectType::DNODE, 32) }),
-            zil: ZilHeader::decode(&[0; ZilHeader::BYTES], Endian::Little).expect("any bytes are one"),
+            zil: ZilHeader::decode(&[0; ZilHeader::BYTES], Endian::Little)
+                .expect("any bytes are one"),
             kind: ObjsetKind::Other(5),
             flags: 0,
             portable_mac: [0; 32],
@@ -77,7 +78,12 @@ pub(crate) fn with<T: 'static>(work: impl AsyncFnOnce(Objset, TxGroups) -> T + '
 }
 
 /// Makes an object with one block, or none.
-pub(crate) async fn make(objset: &Objset, number: u64, phys: DnodePhys, first: Option<Buf>) -> Dnode {
+pub(crate) async fn make(
+    objset: &Objset,
+    number: u64,
+    phys: DnodePhys,
+    first: Option<Buf>,
+) -> Dnode {
     let made = objset.change(|tx: &Tx| {
         let endian = objset.plan_allocate(number, 1)?;
         let dnode = objset.allocate(tx, number, phys.clone(), endian);

@@ -43,13 +43,14 @@ pub(super) trait Holds {
 pub struct Need {
     of: Rc<dyn Holds>,
     at: At,
-    pointer: BlockPointer,
+    /// Boxed, so that what a step gives stays small.
+    pointer: Box<BlockPointer>,
 }
 
 impl Need {
     pub(super) fn new(of: Rc<dyn Holds>, at: At, pointer: BlockPointer) -> Need {
         assert!(!pointer.is_hole(), "nobody waits for a hole");
-        Need { of, at, pointer }
+        Need { of, at, pointer: Box::new(pointer) }
     }
 
     /// Reads it. It stays in memory until what is returned is dropped.
@@ -57,7 +58,7 @@ impl Need {
     /// # Errors
     /// It can't be had.
     pub(super) async fn read(self) -> Result<Hold, ZfsError> {
-        self.of.fetch(self.at, self.pointer).await?;
+        self.of.fetch(self.at, *self.pointer).await?;
         Ok(Hold { of: self.of, at: self.at })
     }
 }

@@ -97,9 +97,14 @@ fn a_number_is_used_again_only_when_it_is_free() {
         assert_eq!(taken, Err(objset.wrong(70, Problem::Taken)));
         let across = objset.look(|| objset.plan_allocate(69, 2).map(|_| ())).await;
         assert_eq!(across, Err(objset.wrong(70 - 1, Problem::Taken)), "its second slot is taken");
-        let freed = objset.change(|tx| Ok(objset.free(tx, &first))).await;
+        let freed = objset.change(|tx| {
+            objset.free(tx, &first);
+            Ok(())
+        });
+        let freed = freed.await;
         assert!(freed.is_ok());
-        let gone = |result: Result<_, ZfsError>| result.err() == Some(objset.wrong(70, Problem::Absent));
+        let gone =
+            |result: Result<_, ZfsError>| result.err() == Some(objset.wrong(70, Problem::Absent));
         assert!(gone(objset.dnode(70).await.map(|_| ())));
         assert!(gone(first.block(0).await.map(|_| ())), "who still holds it finds nothing");
         let second = blank::make(&objset, 70, phys(), None).await;

@@ -7,8 +7,8 @@ use super::*;
 use crate::dmu::{Objset, blank};
 use crate::zap::Zap;
 use proptest::prelude::*;
-use zfs_format::object_type::ObjectType;
 use std::collections::BTreeMap as Map;
+use zfs_format::object_type::ObjectType;
 
 async fn apply(
     objset: &Objset,
@@ -114,7 +114,8 @@ fn names_whose_hashes_begin_alike_double_the_table() {
         let hash = Zap::open(dnode.clone()).await.expect("a table");
         let mut model = Map::new();
         // One name of 4096: leaves are split by bits behind the first 12, and the table gets blocks of its own.
-        let alike = (0u64..).map(|n| format!("{n:x}")).filter(|name| hash.hash(name.as_bytes()) >> 52 == 0);
+        let alike =
+            (0u64..).map(|n| format!("{n:x}")).filter(|name| hash.hash(name.as_bytes()) >> 52 == 0);
         for name in alike.take(700) {
             let value = super::super::number_value(name.len() as u64);
             let name = [name.as_bytes(), b""].concat();
