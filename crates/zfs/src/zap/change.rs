@@ -45,6 +45,11 @@ const NAME_BYTES_MAX: usize = 1024;
 /// Bytes of a value: OpenZFS's bound.
 const VALUE_BYTES_MAX: usize = 8192;
 
+/// Blocks of a table: what a damaged header says beyond is not believed.
+const BLOCKS_MAX: u64 = 1 << 40;
+/// Blocks of a table of pointers that is doubled: at 16 KiB each for some 500 million names.
+const TABLE_BLOCKS_MAX: u64 = 2048;
+
 /// A planned change of one table.
 pub struct Plan {
     dnode: Dnode,
@@ -264,7 +269,7 @@ impl Plan {
             match self.put_leaf(number, &leaf) {
                 Ok(()) => {
                     if let Form::Fat(header) = &mut self.form {
-                        header.entries += u64::from(is_new);
+                        header.entries = header.entries.saturating_add(is_new.into());
                     }
                     return Ok(());
                 }
@@ -280,7 +285,7 @@ impl Plan {
         let bits = u64::from(leaf.prefix_bits);
         // Of the hash only the highest bits count.
         let hash_bits = u64::from(hash_name(&[], u64::MAX, header.flags).leading_ones());
-        if bits >= hash_bits - 1 {
+        if bits >= hash_bits - 1 || header.free_block >= BLOCKS_MAX {
             return Err(self
                 .dnode
                 .problem(Problem::NoRoom("a name that collides with too many"))
@@ -291,7 +296,7 @@ impl Plan {
         }
         let (new, shift) = (header.free_block, header.table.shift);
         header.free_block += 1;
-        header.leaves += 1;
+        header.leaves = header.leaves.saturating_add(1);
         let is_upper = |entry: &LeafEntry| entry.hash >> (63 - bits) & 1 == 1;
         let (upper, lower) = leaf.entries.into_iter().partition(is_upper);
         leaf.entries = lower;
@@ -319,7 +324,7 @@ impl Plan {
         // A copy that was begun would be outdated.
         self.give_up_copy(header);
         let per_block = 1u64 << (header.block_shift - 3);
-        let number = header.table.block + index / per_block;
+        let number = header.table.block.saturating_add(index / per_block);
         let mut numbers = self.table(number)?;
         let slot = numbers.get_mut((index % per_block) as usize);
         *slot.expect("a block of the table is full of entries") = leaf;
@@ -330,13 +335,17 @@ impl Plan {
     fn give_up_copy(&mut self, header: &mut FatHeader) {
         let table = &mut header.table;
         if table.next_block != 0 {
-            self.freed.push(table.next_block..table.next_block.saturating_add(2 * table.blocks));
+            let many = table.blocks.saturating_mul(2);
+            self.freed.push(table.next_block..table.next_block.saturating_add(many));
             (table.next_block, table.blocks_copied) = (0, 0);
         }
     }
 
     /// Doubles the table of pointers.
     fn double(&mut self, header: &mut FatHeader) -> Step<()> {
+        if header.table.blocks > TABLE_BLOCKS_MAX || header.table.block >= BLOCKS_MAX {
+            return Err(self.dnode.problem(Problem::NoRoom("a longer table of pointers")).into());
+        }
         self.give_up_copy(header);
         let (per_block, old) = (1usize << (header.block_shift - 3), header.table.clone());
         let mut numbers = Vec::new();
@@ -394,7 +403,13 @@ impl Plan {
         };
         let block = self.block(number)?;
         let leaf = Leaf::decode(block.bytes.bytes(), block.endian, header.flags);
-        Ok((number, leaf.map_err(|error| self.dnode.wrong(error))?))
+        let leaf = leaf.map_err(|error| self.dnode.wrong(error))?;
+        // A leaf of other hashes would take what nobody finds there.
+        let prefix = hash.checked_shr(64 - u32::from(leaf.prefix_bits)).unwrap_or(0);
+        if leaf.prefix != prefix || u64::from(leaf.prefix_bits) > header.table.shift {
+            return Err(self.dnode.problem(Problem::Entry("of a leaf")).into());
+        }
+        Ok((number, leaf))
     }
 
     fn put_leaf(&mut self, number: u64, leaf: &Leaf) -> Result<(), Unfit> {

@@ -278,12 +278,12 @@ fn as_text(
         scrubbed.damaged_count
     );
     let naming = Naming { missing_by_guid: true, ..Naming::default() };
-    let width = tree::width(health, Some(&spa.name()), 0, devices, naming).max(NAME_MIN);
+    let width = tree::width(health, Some(spa.name()), 0, devices, naming).max(NAME_MIN);
     let mut table = Table { width, errors: BTreeMap::new(), devices, naming };
     errors_of(report, &mut table.errors);
     out.push_str("config:\n\n");
     table.line(&mut out, "NAME", "STATE", 0, ["READ", "WRITE", "CKSUM"]);
-    table.line(&mut out, &spa.name(), health.health.name(), 0, ["0", "0", "0"]);
+    table.line(&mut out, spa.name(), health.health.name(), 0, ["0", "0", "0"]);
     health.children.iter().for_each(|top| table.vdev(&mut out, top, 2));
     out.push('\n');
     if scrubbed.is_whole() {
