@@ -286,6 +286,9 @@ pub enum IoErrorKind {
     /// The device is open for reading only.
     #[error("the device is read-only")]
     ReadOnly,
+    /// What lies there is encrypted, and its key is not loaded.
+    #[error("it is encrypted, and the key is not loaded")]
+    Locked,
     /// The file system below is full.
     #[error("no space left")]
     NoSpace,

@@ -74,9 +74,33 @@ pub enum Problem {
     /// A file, where a directory was meant.
     #[error("it is not a directory")]
     NotDirectory,
+    /// A directory, where a file was meant.
+    #[error("it is a directory")]
+    IsDirectory,
     /// No symbolic link.
     #[error("it is not a symbolic link")]
     NotLink,
+    /// A number that another object has, or that none can have.
+    #[error("its number is taken")]
+    Taken,
+    /// Another size of its blocks.
+    #[error("its blocks can't become {0} bytes long")]
+    BlockSize(u64),
+    /// What is to be put into it is too long.
+    #[error("{0} does not fit into it")]
+    NoRoom(&'static str),
+    /// A name that it has already.
+    #[error("it has an entry of that name already")]
+    Exists,
+    /// A name that it doesn't have.
+    #[error("it has no entry of that name")]
+    NoName,
+    /// A directory that is to go, and has names.
+    #[error("it is not empty")]
+    NotEmpty,
+    /// Nobody said how it would be changed.
+    #[error("it is open for reading only")]
+    ReadOnly,
     /// An intent log of which nobody knows what it holds.
     #[error("its intent log lies on a device that is missing")]
     LogCut,

@@ -1,5 +1,8 @@
 //! Tables of names and values, over an object.
 //!
+//! Here tables are read; [`change`] puts names in and takes them out. What is decoded of a table's first block is kept with
+//! the version of the object that it is from, and decoded again when the object was changed.
+//!
 //! A micro ZAP is read whole. In a fat one a name's hash leads through the table to one leaf. Entries are listed in the
 //! order of their hashes, leaf by leaf, so that a [`Cursor`] can go on later without holding anything.
 //!
@@ -8,8 +11,12 @@
 //! directories, and right. Normalising is Unicode's (crate `unicode-normalization`) and `to_uppercase`; OpenZFS's tables
 //! are of an older Unicode, and differ for letters that came later.
 
-use crate::dmu::{Block, Object};
+pub mod change;
+
+use crate::dmu::{Block, Dnode};
 use crate::error::ZfsError;
+use std::cell::RefCell;
+use std::rc::Rc;
 use unicode_normalization::UnicodeNormalization;
 use zfs_format::zap::fat::{self, FatHeader, LeafPlace};
 use zfs_format::zap::leaf::view::{KeyRef, LeafView};
@@ -23,13 +30,42 @@ const ENTRY_BITS: u32 = 12;
 
 /// An open table.
 pub struct Zap {
-    object: Object,
-    form: Form,
+    dnode: Dnode,
+    /// What its first block says, and at which version of the object.
+    form: RefCell<(u64, Rc<Form>)>,
 }
 
+#[derive(Clone)]
 enum Form {
     Micro(MicroZap),
     Fat(Box<FatHeader>),
+}
+
+impl Form {
+    fn of(dnode: &Dnode, block: &Block) -> Result<Form, ZfsError> {
+        let (bytes, endian) = (block.bytes.bytes(), block.endian);
+        let form = match BlockKind::of(bytes, endian) {
+            BlockKind::Micro => MicroZap::decode(bytes, endian).map(Form::Micro),
+            // A wrong first word is named by the decoder.
+            _ => FatHeader::decode(bytes, endian).map(|header| Form::Fat(Box::new(header))),
+        };
+        form.map_err(|error| dnode.wrong(error))
+    }
+
+    fn normalization(&self) -> u64 {
+        match self {
+            Form::Micro(zap) => zap.normalization,
+            Form::Fat(header) => header.normalization,
+        }
+    }
+
+    /// The hash of a name that is normalised already.
+    fn hash(&self, name: &[u8]) -> u64 {
+        match self {
+            Form::Micro(zap) => hash_name(name, zap.salt, 0),
+            Form::Fat(header) => hash_name(name, header.salt, header.flags),
+        }
+    }
 }
 
 /// Where listing goes on. The default is the beginning.
@@ -68,27 +104,34 @@ impl Zap {
     ///
     /// # Errors
     /// Its first block can't be had, or is none of a table.
-    pub async fn open(object: Object) -> Result<Zap, ZfsError> {
-        let Block { bytes, endian } = object.block(0).await?;
-        let wrong = |error| object.wrong(error);
-        let form = match BlockKind::of(bytes.bytes(), endian) {
-            BlockKind::Micro => {
-                Form::Micro(MicroZap::decode(bytes.bytes(), endian).map_err(wrong)?)
+    pub async fn open(dnode: Dnode) -> Result<Zap, ZfsError> {
+        let version = dnode.version();
+        let form = Form::of(&dnode, &dnode.block(0).await?)?;
+        Ok(Zap { dnode, form: RefCell::new((version, Rc::new(form))) })
+    }
+
+    /// What its first block says now.
+    async fn form(&self) -> Result<Rc<Form>, ZfsError> {
+        let version = self.dnode.version();
+        {
+            let (known, form) = &*self.form.borrow();
+            if *known == version {
+                return Ok(Rc::clone(form));
             }
-            // A wrong first word is named by the decoder.
-            _ => Form::Fat(Box::new(FatHeader::decode(bytes.bytes(), endian).map_err(wrong)?)),
-        };
-        Ok(Zap { object, form })
+        }
+        let form = Rc::new(Form::of(&self.dnode, &self.dnode.block(0).await?)?);
+        *self.form.borrow_mut() = (version, Rc::clone(&form));
+        Ok(form)
     }
 
     /// The object.
-    pub fn object(&self) -> &Object {
-        &self.object
+    pub fn dnode(&self) -> &Dnode {
+        &self.dnode
     }
 
-    /// How many entries it has.
+    /// How many entries it had when it was last looked at.
     pub fn len(&self) -> u64 {
-        match &self.form {
+        match &*self.form.borrow().1 {
             Form::Micro(zap) => zap.entries.len() as u64,
             Form::Fat(header) => header.entries,
         }
@@ -101,17 +144,7 @@ impl Zap {
 
     /// The hash of a name: OpenZFS lists entries in its order, of small tables too.
     pub fn hash(&self, name: &[u8]) -> u64 {
-        match &self.form {
-            Form::Micro(zap) => hash_name(name, zap.salt, 0),
-            Form::Fat(header) => hash_name(name, header.salt, header.flags),
-        }
-    }
-
-    fn normalization(&self) -> u64 {
-        match &self.form {
-            Form::Micro(zap) => zap.normalization,
-            Form::Fat(header) => header.normalization,
-        }
+        self.form.borrow().1.hash(name)
     }
 
     /// The value of a name.
@@ -119,7 +152,8 @@ impl Zap {
     /// # Errors
     /// A block that it needs can't be had, or is none.
     pub async fn get(&self, name: &[u8]) -> Result<Option<LeafValue>, ZfsError> {
-        match &self.form {
+        let form = self.form().await?;
+        match &*form {
             Form::Micro(zap) => {
                 let found = zap.entries.iter().find(|entry| entry.name.as_bytes() == name);
                 if let Some(entry) = found {
@@ -132,11 +166,14 @@ impl Zap {
             }
             Form::Fat(_) => {}
         }
-        if self.normalization() == 0 { Ok(None) } else { self.get_normalized(name).await }
+        match form.normalization() {
+            0 => Ok(None),
+            how => self.get_normalized(name, how).await,
+        }
     }
 
-    async fn get_normalized(&self, name: &[u8]) -> Result<Option<LeafValue>, ZfsError> {
-        let wanted = normalized(name, self.normalization());
+    async fn get_normalized(&self, name: &[u8], how: u64) -> Result<Option<LeafValue>, ZfsError> {
+        let wanted = normalized(name, how);
         let mut like = None;
         let mut cursor = Cursor::default();
         loop {
@@ -147,7 +184,7 @@ impl Zap {
                 if entry.name == name {
                     return Ok(Some(entry.value));
                 }
-                if like.is_none() && normalized(&entry.name, self.normalization()) == wanted {
+                if like.is_none() && normalized(&entry.name, how) == wanted {
                     like = Some(entry.value);
                 }
             }
@@ -162,7 +199,7 @@ impl Zap {
         let Some(value) = self.get(name.as_bytes()).await? else { return Ok(None) };
         let problem = Problem::Type;
         let error = FormatError { structure: "ZAP", field: name, offset: 0, problem };
-        value.number().map(Some).ok_or_else(|| self.object.wrong(error))
+        value.number().map(Some).ok_or_else(|| self.dnode.wrong(error))
     }
 
     /// The number that a name must have.
@@ -172,7 +209,7 @@ impl Zap {
     pub async fn needed(&self, name: &'static str) -> Result<u64, ZfsError> {
         let problem = Problem::Missing;
         let error = FormatError { structure: "ZAP", field: name, offset: 0, problem };
-        self.number(name).await?.ok_or_else(|| self.object.wrong(error))
+        self.number(name).await?.ok_or_else(|| self.dnode.wrong(error))
     }
 
     /// The value of a key of numbers.
@@ -180,7 +217,8 @@ impl Zap {
     /// # Errors
     /// A block that it needs can't be had, or is none.
     pub async fn get_key(&self, key: &[u64]) -> Result<Option<LeafValue>, ZfsError> {
-        let Form::Fat(header) = &self.form else { return Ok(None) };
+        let form = self.form().await?;
+        let Form::Fat(header) = &*form else { return Ok(None) };
         let hash = hash_key(key, header.salt, header.flags);
         self.get_in_leaf(header, hash, KeyRef::Numbers(key)).await
     }
@@ -190,7 +228,7 @@ impl Zap {
     /// # Errors
     /// A block can't be had, or is none.
     pub async fn list(&self, from: Cursor) -> Result<Vec<Entry>, ZfsError> {
-        match &self.form {
+        match &*self.form().await? {
             Form::Micro(zap) => {
                 let entries = zap.entries.iter().filter(|entry| entry.place as u64 >= from.0);
                 let entry = |entry: &zfs_format::zap::micro::MicroEntry| Entry {
@@ -255,12 +293,9 @@ impl Zap {
     /// As of [`Zap::list`].
     pub async fn entries_by_hash(&self) -> Result<Vec<Entry>, ZfsError> {
         let mut all = self.entries().await?;
-        let (salt, flags) = match &self.form {
-            Form::Micro(zap) => (zap.salt, 0),
-            Form::Fat(header) => (header.salt, header.flags),
-        };
+        let form = self.form().await?;
         // Names of the same hash stay in the order of their places.
-        all.sort_by_key(|entry| hash_name(&entry.name, salt, flags));
+        all.sort_by_key(|entry| form.hash(&entry.name));
         Ok(all)
     }
 
@@ -274,26 +309,26 @@ impl Zap {
         let block = self.leaf_block(header, hash).await?;
         let leaf = LeafView::of(block.bytes.bytes(), block.endian, header.flags);
         let found = leaf.and_then(|leaf| leaf.get(hash, key)?.map(|v| v.to_value()).transpose());
-        found.map_err(|error| self.object.wrong(error))
+        found.map_err(|error| self.dnode.wrong(error))
     }
 
     async fn leaf(&self, header: &FatHeader, hash: u64) -> Result<Leaf, ZfsError> {
         let block = self.leaf_block(header, hash).await?;
         let leaf = Leaf::decode(block.bytes.bytes(), block.endian, header.flags);
-        leaf.map_err(|error| self.object.wrong(error))
+        leaf.map_err(|error| self.dnode.wrong(error))
     }
 
     async fn leaf_block(&self, header: &FatHeader, hash: u64) -> Result<Block, ZfsError> {
-        let wrong = |error| self.object.wrong(error);
+        let wrong = |error| self.dnode.wrong(error);
         let number = match header.leaf_of(hash) {
             LeafPlace::Block(number) => number,
             LeafPlace::InTable { block, index } => {
-                let table = self.object.block(block).await?;
+                let table = self.dnode.block(block).await?;
                 let numbers = fat::table_block(table.bytes.bytes(), table.endian).map_err(wrong)?;
                 numbers.get(index).copied().unwrap_or(0)
             }
         };
-        self.object.block(number).await
+        self.dnode.block(number).await
     }
 }
 

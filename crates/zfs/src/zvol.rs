@@ -5,20 +5,20 @@
 //!
 //! Source: OpenZFS, `zvol.h`, `zvol.c`.
 
-use crate::dmu::overlay::Overlay;
-use crate::dmu::{Object, Objset};
+use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use crate::zil::Logged;
-use crate::zpl::replay::write_bytes;
+use crate::zpl::replay::{Written, in_memory, written};
 use rt::{
-    Device, Extent, ExtentKind, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op,
+    Buf, Device, Extent, ExtentKind, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op,
     Request,
 };
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 use zfs_format::objset::ObjsetKind;
 use zfs_format::zil::record::Body;
+use zfs_store::{BlockError, BlockErrorKind};
 
 /// The object with the bytes.
 const DATA: u64 = 1;
@@ -27,10 +27,11 @@ const PROPERTIES: u64 = 2;
 /// The name of the size.
 const SIZE: &str = "size";
 
-/// A volume that is open for reading.
+/// A volume that is open.
 pub struct Volume {
     name: Rc<str>,
-    data: Object,
+    objset: Objset,
+    data: Dnode,
     size: u64,
 }
 
@@ -43,10 +44,10 @@ impl Volume {
         if objset.root().kind != ObjsetKind::Volume {
             return Err(objset.wrong(0, Problem::NotVolume));
         }
-        let properties = Zap::open(objset.object(PROPERTIES).await?).await?;
+        let properties = Zap::open(objset.dnode(PROPERTIES).await?).await?;
         let size = properties.needed(SIZE).await?;
-        let data = objset.object(DATA).await?;
-        Ok(Volume { name: name.into(), data, size })
+        let data = objset.dnode(DATA).await?;
+        Ok(Volume { name: name.into(), objset: objset.clone(), data, size })
     }
 
     /// Opens it as it would be after a replay of its intent log.
@@ -58,20 +59,56 @@ impl Volume {
         name: &str,
         records: &[Logged],
     ) -> Result<Volume, ZfsError> {
-        let overlay = Rc::new(Overlay::default());
+        in_memory(objset, records);
+        let volume = Volume::open(objset, name).await?;
         for Logged { record, .. } in records {
             match &record.body {
-                Body::Write(write) => write_bytes(objset, &overlay, write, record).await?,
-                Body::Truncate(truncate) => {
-                    let end = truncate.offset.saturating_add(truncate.length);
-                    overlay.zero(truncate.object, truncate.offset..end);
-                }
+                Body::Write(write) => match written(objset, write, record).await? {
+                    Written::Bytes(at, bytes) => volume.write(at, &bytes).await?,
+                    Written::Zeros(at, len) => volume.zero(at, len).await?,
+                },
+                Body::Truncate(truncate) => volume.zero(truncate.offset, truncate.length).await?,
                 // Nothing else is logged of a volume.
                 _ => {}
             }
         }
-        objset.lay_over(overlay);
-        Volume::open(objset, name).await
+        Ok(volume)
+    }
+
+    /// Writes bytes, a change for each block. What lies beyond its end is left out.
+    ///
+    /// # Errors
+    /// A block that is covered in part can't be had.
+    pub async fn write(&self, at: u64, bytes: &Buf) -> Result<(), ZfsError> {
+        let block = self.block().bytes().max(1);
+        let end = at.saturating_add(bytes.len() as u64).min(self.size);
+        let mut from = at;
+        while from < end {
+            let to = (from - from % block).saturating_add(block).min(end);
+            let piece = bytes.slice((from - at) as usize..(to - at) as usize);
+            let change = self.objset.change(|tx| {
+                self.data.plan_write(from..to)?;
+                self.data.write(tx, from, &piece);
+                Ok(())
+            });
+            change.await?;
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Zeros a stretch.
+    ///
+    /// # Errors
+    /// A block at its ends can't be had.
+    pub async fn zero(&self, at: u64, len: u64) -> Result<(), ZfsError> {
+        let range = at..at.saturating_add(len).min(self.size);
+        let change = self.objset.change(|tx| {
+            self.data.plan_zero(range.clone())?;
+            self.data.zero(tx, range.clone());
+            Ok(())
+        });
+        change.await
     }
 
     /// Bytes.
@@ -80,13 +117,13 @@ impl Volume {
     }
 
     /// The object with the bytes.
-    pub fn data(&self) -> &Object {
+    pub fn data(&self) -> &Dnode {
         &self.data
     }
 
     /// Bytes of a block.
     pub fn block(&self) -> ByteCount {
-        ByteCount(self.data.dnode().data_block_bytes())
+        ByteCount(self.data.block_bytes())
     }
 }
 
@@ -115,7 +152,7 @@ impl Device for Volume {
             }
         }
         // One block in memory: no task.
-        let size = self.data.dnode().data_block_bytes().max(1);
+        let size = self.data.block_bytes().max(1);
         let start = (offset % size) as usize;
         if start + len <= size as usize
             && let Some(block) = self.data.cached(offset / size)
@@ -125,7 +162,10 @@ impl Device for Volume {
         }
         let data = self.data.clone();
         let error = IoError::of(&request, self, IoErrorKind::Medium);
-        IoFuture::new(async move { data.read(offset, len).await.map_err(|_| error) })
+        IoFuture::new(async move {
+            let read = data.read(offset, len).await;
+            read.map_err(|why| IoError { kind: kind_of(&why), ..error })
+        })
     }
 
     fn extents(&self, offset: Offset, len: ByteCount, count_max: usize) -> ExtentsFuture {
@@ -135,7 +175,7 @@ impl Device for Volume {
         Box::pin(async move {
             let mut extents = Vec::new();
             while at < end && extents.len() < count_max.max(1) {
-                let broken = |_| IoErrorKind::Medium;
+                let broken = |why| kind_of(&why);
                 let next = data.next_data(at).await.map_err(broken)?.unwrap_or(end).min(end);
                 let (to, kind) = match next > at {
                     true => (next, ExtentKind::Hole),
@@ -148,5 +188,36 @@ impl Device for Volume {
             }
             Ok(extents)
         })
+    }
+}
+
+/// What an error of the pool is in the words of devices.
+fn kind_of(error: &ZfsError) -> IoErrorKind {
+    let ZfsError::Block(BlockError { kind, .. }) = error else { return IoErrorKind::Medium };
+    match kind {
+        BlockErrorKind::Io(kind) => *kind,
+        BlockErrorKind::Missing(_) | BlockErrorKind::NoVdev(_) => IoErrorKind::TooFewMembers,
+        BlockErrorKind::NoKey => IoErrorKind::Locked,
+        BlockErrorKind::Unsupported(_) => IoErrorKind::NotSupported,
+        BlockErrorKind::Format(_)
+        | BlockErrorKind::Checksum
+        | BlockErrorKind::Decompress(_)
+        | BlockErrorKind::Authentication => IoErrorKind::Medium,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What could break: who serves a volume tells its user of a broken disk where a key is missing, or a device was unplugged.
+    #[test]
+    fn a_missing_key_or_device_is_no_broken_medium() {
+        let of = |kind| kind_of(&ZfsError::Block(BlockError { at: Default::default(), kind }));
+        assert_eq!(of(BlockErrorKind::NoKey), IoErrorKind::Locked);
+        assert_eq!(of(BlockErrorKind::Missing(1)), IoErrorKind::TooFewMembers);
+        assert_eq!(of(BlockErrorKind::Io(IoErrorKind::Gone)), IoErrorKind::Gone);
+        assert_eq!(of(BlockErrorKind::Unsupported("x")), IoErrorKind::NotSupported);
+        assert_eq!(of(BlockErrorKind::Checksum), IoErrorKind::Medium);
     }
 }

@@ -63,9 +63,9 @@ pub struct Nowhere;
 impl Forge {
     /// Changes the pool that is open on this disk, which has zeros in this stretch.
     pub fn new(disk: &Rc<MemoryDevice>, capacity: u64, spa: &Rc<Spa>, gap: Range<u64>) -> Forge {
-        let mut uberblock = spa.uberblock.clone();
+        let mut uberblock = spa.uberblock().clone();
         uberblock.txg += 1;
-        let ashift = spa.vdevs.children.first().and_then(|top| top.ashift).unwrap_or(9);
+        let ashift = spa.vdevs().children.first().and_then(|top| top.ashift).unwrap_or(9);
         let gap = gap.start.max(DATA_START).next_multiple_of(SECTOR)..gap.end / SECTOR * SECTOR;
         Forge {
             disk: Rc::clone(disk),

@@ -74,7 +74,7 @@ pub async fn read_pool(spa: &Spa, look: Look, steps: &Steps) {
     }
     if look == Look::Blocks {
         let claims = spa.claims().await;
-        let (mut walk, mut count) = (spa.walk(), zfs::spa::count::BlockCount::default());
+        let (mut walk, mut count) = (spa.walk(), zfs::inspect::count::BlockCount::default());
         let mut claims = claims.ok();
         while let Some(met) = walk.next().await {
             if let Ok(visited) = met {
@@ -102,11 +102,11 @@ pub async fn read_pool(spa: &Spa, look: Look, steps: &Steps) {
 /// Every object of the MOS, and of tables each entry.
 async fn every_object(spa: &Spa, steps: &Steps) {
     let mut from = 0;
-    while let Ok(Some((objects, next))) = spa.mos().objects_from(from).await {
+    while let Ok(Some((objects, next))) = spa.mos().dnodes_from(from).await {
         assert!(next > from, "objects go on");
         from = next;
         for (number, dnode, endian) in objects {
-            let object = spa.mos().object_of(number, dnode, endian);
+            let object = spa.mos().detached(number, dnode, endian);
             let _ = object.spill().await;
             if let Ok(zap) = Zap::open(object).await {
                 let mut cursor = Cursor::default();
@@ -217,12 +217,12 @@ async fn files(files: &FileSystem, steps: &Steps) {
         let _ = files.extended_attributes(&node).await;
         let _ = files.access_list(&node).await;
         let _ = (node.attributes.mode(), node.attributes.device_numbers());
-        let _ = zfs::spa::scrub::path_of(files, node.number()).await;
+        let _ = zfs::inspect::scrub::path_of(files, node.number()).await;
         if !node.is_directory() {
             let _ = files.link_target(&node).await;
             for at in [0, node.attributes.size.saturating_sub(4096), 1 << 62] {
                 let _ = files.read(&node, at, READ_BYTES).await;
-                let object = node.object();
+                let object = node.dnode();
                 let _ = (object.next_data(at).await, object.next_hole(at).await);
             }
             continue;

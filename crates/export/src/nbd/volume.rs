@@ -108,7 +108,7 @@ impl From<IoError> for Refusal {
 fn errno_of(kind: IoErrorKind) -> Errno {
     match kind {
         IoErrorKind::NoSpace => Errno::NoSpace,
-        IoErrorKind::ReadOnly => Errno::NotPermitted,
+        IoErrorKind::ReadOnly | IoErrorKind::Locked => Errno::NotPermitted,
         IoErrorKind::Invalid | IoErrorKind::NotSupported => Errno::Invalid,
         IoErrorKind::Os(ENOMEM) => Errno::NoMemory,
         _ => Errno::Io,

@@ -8,7 +8,7 @@ use super::zfs::source::{Session, ViewArgs, log_is_cut};
 use crate::commands::{Failure, print, say};
 use crate::pools::{PoolArgs, PoolPlace};
 use crate::serve::Told;
-use ::zfs::zpl::mounted::{MountOptions, Mounted, Notice};
+use ::zfs::mounted::{MountOptions, Mounted, Notice};
 use clap::{Args, ValueEnum};
 use export::fuse::Server;
 use futures_util::future::{Either, select};

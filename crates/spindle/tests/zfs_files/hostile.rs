@@ -150,7 +150,7 @@ fn nothing_in_a_pool_reaches_the_terminal_raw() {
             assert!(forge.mos(Place::Data(a.head.properties, block), &mut edit).await.is_ok());
         }
         assert!(changed > 0, "the property is there");
-        let directory = spa.mos().object(1).await.expect("the directory of the pool");
+        let directory = spa.mos().dnode(1).await.expect("the directory of the pool");
         let directory = zfs::zap::Zap::open(directory).await.expect("a table");
         let history = directory.number("history").await.expect("read").expect("there");
         let mut changed = 0;

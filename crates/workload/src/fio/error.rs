@@ -334,6 +334,7 @@ pub(super) fn io_number(kind: rt::IoErrorKind) -> i32 {
         Kind::ReadOnly => 30,
         Kind::NoSpace => 28,
         Kind::Os(number) => number,
+        Kind::Locked => 126,
         Kind::Medium | Kind::CutShort | Kind::PowerCut | Kind::TooFewMembers => 5,
     }
 }

@@ -154,6 +154,15 @@ record! {
 }
 
 impl Vdev {
+    /// A number among its other names.
+    pub fn other_number(&self, name: &str) -> Option<u64> {
+        let found = self.other.iter().find(|(known, _)| *known == *name);
+        match found.map(|(_, value)| value) {
+            Some(Value::Uint64(number)) => Some(*number),
+            _ => None,
+        }
+    }
+
     /// Takes a tree from its list.
     ///
     /// # Errors

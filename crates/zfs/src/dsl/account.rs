@@ -92,14 +92,14 @@ impl Catalog {
         }
         let hex = format!("{id:x}");
         if account.is_quota {
-            let zap = Zap::open(objset.object_without_bonus(master::OBJECT).await?).await?;
+            let zap = Zap::open(objset.dnode_without_bonus(master::OBJECT).await?).await?;
             let Some(table) = zap.number(account.table()).await? else { return Ok(Some(0)) };
-            let zap = Zap::open(objset.object(table).await?).await?;
+            let zap = Zap::open(objset.dnode(table).await?).await?;
             return Ok(Some(zap.get(hex.as_bytes()).await?.and_then(|v| v.number()).unwrap_or(0)));
         }
         let Some(dnode) = &objset.root().used[account.whose as usize] else { return Ok(None) };
         let number = u64::MAX - account.whose as u64;
-        let object = objset.object_of(number, dnode.clone(), node.head.head.pointer.endian());
+        let object = objset.detached(number, dnode.clone(), node.head.head.pointer.endian());
         let zap = Zap::open(object).await?;
         let key = if account.is_objects { format!("obj-{hex}") } else { hex };
         Ok(Some(zap.get(key.as_bytes()).await?.and_then(|value| value.number()).unwrap_or(0)))

@@ -123,7 +123,7 @@ impl Catalog {
             if depth >= DEPTH_MAX || table == 0 || RESERVED.contains(&part) {
                 return Ok(None);
             }
-            let zap = Zap::open(self.dsl.mos().object(table).await?).await?;
+            let zap = Zap::open(self.dsl.mos().dnode(table).await?).await?;
             let Some(value) = zap.get(part.as_bytes()).await? else { return Ok(None) };
             let wrong = || self.dsl.mos().wrong(table, Problem::Entry("of a child"));
             let number = value.number().ok_or_else(wrong)?;
@@ -308,11 +308,11 @@ impl Catalog {
         let Some(table) = fields.number(dataset_fields::BOOKMARKS).await? else {
             return Ok(Vec::new());
         };
-        let zap = Zap::open(self.dsl.mos().object(table).await?).await?;
+        let zap = Zap::open(self.dsl.mos().dnode(table).await?).await?;
         let mut views = Vec::new();
         for entry in zap.entries().await? {
             let found = Bookmark::from_numbers(&entry.value.numbers);
-            let found = found.map_err(|error| zap.object().wrong(error))?;
+            let found = found.map_err(|error| zap.dnode().wrong(error))?;
             let mut numbers = BTreeMap::from([
                 ("guid", found.guid),
                 ("createtxg", found.creation_txg),
@@ -348,7 +348,7 @@ impl Catalog {
         let head = &dataset.head;
         let references = match head.user_references {
             0 => 0,
-            table => Zap::open(self.dsl.mos().object(table).await?).await?.len(),
+            table => Zap::open(self.dsl.mos().dnode(table).await?).await?.len(),
         };
         view.numbers.extend([
             ("refcompressratio", ratio(head.uncompressed_bytes, head.compressed_bytes)),
@@ -376,7 +376,7 @@ impl Catalog {
 
     async fn add_key(&self, view: &mut View, dataset: &Dataset, key: u64) -> Result<(), ZfsError> {
         use zfs_format::dsl::crypto_key::names;
-        let zap = Zap::open(self.dsl.mos().object(key).await?).await?;
+        let zap = Zap::open(self.dsl.mos().dnode(key).await?).await?;
         // The key is not loaded by who only lists.
         view.numbers.insert("keystatus", 1);
         for (property, field) in [
@@ -402,7 +402,7 @@ impl Catalog {
     async fn add_content(&self, view: &mut View, objset: &Objset) -> Result<(), ZfsError> {
         match objset.root().kind {
             ObjsetKind::FileSystem => {
-                let zap = Zap::open(objset.object_without_bonus(master::OBJECT).await?).await?;
+                let zap = Zap::open(objset.dnode_without_bonus(master::OBJECT).await?).await?;
                 view.file_system.extend(zap.number(master::VERSION).await?.map(|n| ("version", n)));
                 for name in ["normalization", "utf8only", "casesensitivity"] {
                     let number = zap.number(name).await?.unwrap_or(0);
@@ -410,11 +410,11 @@ impl Catalog {
                 }
             }
             ObjsetKind::Volume => {
-                let zap = Zap::open(objset.object_without_bonus(VOLUME_PROPERTIES).await?).await?;
+                let zap = Zap::open(objset.dnode_without_bonus(VOLUME_PROPERTIES).await?).await?;
                 view.numbers.extend(zap.number("size").await?.map(|size| ("volsize", size)));
                 if view.kind == Kind::Volume {
-                    let data = objset.object_without_bonus(VOLUME_DATA).await?;
-                    view.numbers.insert("volblocksize", data.dnode().data_block_bytes());
+                    let data = objset.dnode_without_bonus(VOLUME_DATA).await?;
+                    view.numbers.insert("volblocksize", data.block_bytes());
                 }
             }
             _ => {}
@@ -427,7 +427,7 @@ impl Catalog {
         if head.next_clones == 0 {
             return Ok(None);
         }
-        let zap = Zap::open(self.dsl.mos().object(head.next_clones).await?).await?;
+        let zap = Zap::open(self.dsl.mos().dnode(head.next_clones).await?).await?;
         // Old pools lack entries; then nothing is said.
         if zap.is_empty() || Some(zap.len()) != head.children.checked_sub(1) {
             return Ok(None);

@@ -16,7 +16,7 @@ pub mod catalog;
 pub mod property;
 mod written;
 
-use crate::dmu::{Object, Objset};
+use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use property::Stored;
@@ -80,7 +80,7 @@ impl Dsl {
     /// # Errors
     /// The pool's directory can't be had, or names no root.
     pub async fn open(mos: &Objset, pool: &str) -> Result<Dsl, ZfsError> {
-        let directory = Zap::open(mos.object(pool_directory::OBJECT).await?).await?;
+        let directory = Zap::open(mos.dnode(pool_directory::OBJECT).await?).await?;
         let root = directory.needed(pool_directory::ROOT_DATASET).await?;
         Ok(Dsl { mos: mos.clone(), pool: pool.into(), root })
     }
@@ -108,9 +108,9 @@ impl Dsl {
     /// # Errors
     /// It can't be had, or is none.
     pub async fn directory(&self, number: u64, name: String) -> Result<Directory, ZfsError> {
-        let object = self.mos.object(number).await?;
+        let object = self.mos.dnode(number).await?;
         self.check_type(&object, ObjectType::DSL_DIR, "a DSL directory")?;
-        let head = DslDir::decode(&object.dnode().bonus, object.endian());
+        let head = DslDir::decode(&object.phys().bonus, object.endian());
         let head = head.map_err(|error| object.wrong(error))?;
         Ok(Directory { number, name, head, fields: self.fields(object).await? })
     }
@@ -140,28 +140,28 @@ impl Dsl {
     /// # Errors
     /// It can't be had, or is none.
     pub async fn dataset(&self, number: u64, name: String) -> Result<Dataset, ZfsError> {
-        let object = self.mos.object(number).await?;
+        let object = self.mos.dnode(number).await?;
         self.check_type(&object, ObjectType::DSL_DATASET, "a DSL dataset")?;
-        let head = DslDataset::decode(&object.dnode().bonus, object.endian());
+        let head = DslDataset::decode(&object.phys().bonus, object.endian());
         let head = head.map_err(|error| object.wrong(error))?;
         Ok(Dataset { number, name, head, fields: self.fields(object).await? })
     }
 
     fn check_type(
         &self,
-        object: &Object,
+        object: &Dnode,
         bonus: ObjectType,
         expected: &'static str,
     ) -> Result<(), ZfsError> {
-        let found = object.dnode().bonus_type;
+        let found = object.phys().bonus_type;
         if found == bonus {
             return Ok(());
         }
         Err(self.mos.wrong(object.number(), Problem::Type { found, expected }))
     }
 
-    async fn fields(&self, object: Object) -> Result<Option<Zap>, ZfsError> {
-        match object.dnode().object_type == ZAP_METADATA {
+    async fn fields(&self, object: Dnode) -> Result<Option<Zap>, ZfsError> {
+        match object.phys().object_type == ZAP_METADATA {
             true => Zap::open(object).await.map(Some),
             false => Ok(None),
         }
@@ -215,7 +215,7 @@ impl Dsl {
         if table == 0 {
             return Ok(Vec::new());
         }
-        let zap = Zap::open(self.mos.object(table).await?).await?;
+        let zap = Zap::open(self.mos.dnode(table).await?).await?;
         let mut names = Vec::new();
         for entry in zap.entries().await? {
             let wrong = || self.mos.wrong(table, Problem::Entry("of a name"));
@@ -239,7 +239,7 @@ impl Dsl {
             if found.head.children == 0 || RESERVED.contains(&part) {
                 return Ok(None);
             }
-            let zap = Zap::open(self.mos.object(found.head.children).await?).await?;
+            let zap = Zap::open(self.mos.dnode(found.head.children).await?).await?;
             let Some(value) = zap.get(part.as_bytes()).await? else { return Ok(None) };
             let wrong = || self.mos.wrong(found.head.children, Problem::Entry("of a child"));
             let number = value.number().ok_or_else(wrong)?;
@@ -263,7 +263,7 @@ impl Dsl {
         if head.head.snapshot_names == 0 {
             return Ok(None);
         }
-        let zap = Zap::open(self.mos.object(head.head.snapshot_names).await?).await?;
+        let zap = Zap::open(self.mos.dnode(head.head.snapshot_names).await?).await?;
         let Some(value) = zap.get(snapshot.as_bytes()).await? else { return Ok(None) };
         let wrong = || self.mos.wrong(head.head.snapshot_names, Problem::Entry("of a snapshot"));
         let number = value.number().ok_or_else(wrong)?;
@@ -310,9 +310,9 @@ impl Dsl {
         if table == 0 {
             return Ok(Vec::new());
         }
-        let zap = Zap::open(self.mos.object(table).await?).await?;
+        let zap = Zap::open(self.mos.dnode(table).await?).await?;
         let entries = zap.entries_by_hash().await?;
-        let wrong = |error| zap.object().wrong(error);
+        let wrong = |error| zap.dnode().wrong(error);
         entries.iter().map(|entry| Stored::of(entry).map_err(wrong)).collect()
     }
 

@@ -41,8 +41,8 @@ impl Catalog {
         if deadlist == 0 {
             return Ok(0);
         }
-        let object = self.dsl.mos().object(deadlist).await?;
-        let dnode = object.dnode();
+        let object = self.dsl.mos().dnode(deadlist).await?;
+        let dnode = object.phys();
         let found = Deadlist::decode(dnode.object_type, &dnode.bonus, object.endian());
         let header = match found.map_err(|error| object.wrong(error))? {
             // Pools before version 26: only the sum can be told without reading every pointer.
@@ -55,8 +55,8 @@ impl Catalog {
         for entry in zap.entries().await? {
             let is_older = name_number(&entry.name).is_some_and(|from| from < until);
             let Some(number) = entry.number().filter(|_| is_older) else { continue };
-            let list = self.dsl.mos().object(number).await?;
-            let list = BpObj::decode(&list.dnode().bonus, list.endian())
+            let list = self.dsl.mos().dnode(number).await?;
+            let list = BpObj::decode(&list.phys().bonus, list.endian())
                 .map_err(|error| list.wrong(error))?;
             bytes = bytes.wrapping_add(list.bytes);
         }
@@ -76,7 +76,7 @@ impl Catalog {
         if table == 0 {
             return Ok(None);
         }
-        let zap = Zap::open(self.dsl.mos().object(table).await?).await?;
+        let zap = Zap::open(self.dsl.mos().dnode(table).await?).await?;
         let Some(number) = zap.get(snapshot.as_bytes()).await?.and_then(|value| value.number())
         else {
             return Ok(None);
@@ -96,10 +96,10 @@ impl Catalog {
     ) -> Result<Option<u64>, ZfsError> {
         let Some(fields) = &node.head.fields else { return Ok(None) };
         let Some(table) = fields.number(dataset_fields::BOOKMARKS).await? else { return Ok(None) };
-        let zap = Zap::open(self.dsl.mos().object(table).await?).await?;
+        let zap = Zap::open(self.dsl.mos().dnode(table).await?).await?;
         let Some(value) = zap.get(name.as_bytes()).await? else { return Ok(None) };
         let mark = Bookmark::from_numbers(&value.numbers);
-        let mark = mark.map_err(|error| zap.object().wrong(error))?;
+        let mark = mark.map_err(|error| zap.dnode().wrong(error))?;
         if mark.flags & bookmark::FLAG_HAS_FREED == 0 {
             return Ok(None);
         }

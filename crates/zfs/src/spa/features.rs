@@ -5,7 +5,7 @@
 //!
 //! Source: OpenZFS, `zfeature.c`.
 
-use super::open::OpenError;
+use super::error::OpenError;
 use crate::dmu::Objset;
 use crate::error::ZfsError;
 use crate::zap::Zap;
@@ -42,14 +42,14 @@ pub(super) fn check_label(pool: &str, config: &NvList) -> Result<(), OpenError> 
 /// # Errors
 /// A table can't be had.
 pub async fn in_use(mos: &Objset) -> Result<Vec<InUse>, ZfsError> {
-    let directory = Zap::open(mos.object(pool_directory::OBJECT).await?).await?;
+    let directory = Zap::open(mos.dnode(pool_directory::OBJECT).await?).await?;
     let mut found = Vec::new();
     let tables =
         [(pool_directory::FEATURES_FOR_READ, true), (pool_directory::FEATURES_FOR_WRITE, false)];
     for (table, for_reading) in tables {
         // Pools before version 5000 have none.
         let Some(number) = directory.number(table).await? else { continue };
-        let zap = Zap::open(mos.object(number).await?).await?;
+        let zap = Zap::open(mos.dnode(number).await?).await?;
         for entry in zap.entries().await? {
             let count = entry.number().unwrap_or(0);
             found.push(InUse { guid: entry.text(), count, for_reading });

@@ -13,7 +13,7 @@
 //!
 //! Source: OpenZFS, `zutil_import.c`, `spa.c`, `vdev_label.c`.
 
-use super::health::{self, Health};
+use crate::health::{self, Health};
 use rt::DeviceRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

@@ -9,25 +9,17 @@
 //!
 //! `Spa` owns vdevs, cache and MOS, and hands the layers below what they need.
 //!
-//! What a pool says of itself beyond that is read when it is asked for: history, properties, the error log, all blocks
-//! ([`walk`]).
+//! What one can ask of an open pool is [`inspect`](crate::inspect).
 
-pub mod claims;
-pub mod count;
+mod dataset;
+mod error;
 pub mod features;
 pub mod found;
-pub mod health;
-pub mod history;
-pub mod keys;
+mod keys;
 mod open;
-pub mod property;
-pub mod scrub;
-pub mod sharing;
-pub mod space;
 mod space_maps;
-pub mod state;
-pub mod walk;
 
+pub use error::{LoadKeyError, OpenError};
 pub use found::{Found, FoundPool, Member, PoolState, find};
-pub use keys::LoadKeyError;
-pub use open::{OpenError, OpenOptions, Spa, packed_list};
+pub(crate) use open::mapping;
+pub use open::{OpenOptions, Spa, packed_list};

@@ -1,5 +1,6 @@
 //! Opening a pool that was found, for reading.
 
+use super::error::OpenError;
 use super::features::{self, InUse};
 use super::found::{FoundPool, PoolState};
 use super::keys::Keys;
@@ -30,31 +31,6 @@ const MAPPING_ENTRIES_MAX: u64 = 1 << 24;
 /// How often the root block is tried at an older uberblock, when the newest doesn't lead to a MOS.
 const REWINDS_MAX: usize = 8;
 
-/// Why a pool can't be opened.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the fields are what the texts name")]
-pub enum OpenError {
-    #[error("pool {pool}: no device of it has a valid uberblock")]
-    NoUberblock { pool: String },
-    #[error(
-        "pool {pool}: no uberblock of transaction group {txg} is left on its devices; spindle zpool debug uberblock {pool} \
-         lists those that are"
-    )]
-    NoSuchUberblock { pool: String, txg: u64 },
-    #[error("pool {pool} has no checkpoint")]
-    NoCheckpoint { pool: String },
-    #[error("pool {pool} is of version {version}, which is not known")]
-    Version { pool: String, version: u64 },
-    #[error("pool {pool} uses what is not supported: {}", .features.join(", "))]
-    Features { pool: String, features: Vec<String> },
-    #[error("pool {pool}: {what} missing: see spindle zpool import, with the same -d")]
-    Missing { pool: String, what: String },
-    #[error("pool {pool}: {error}")]
-    Tree { pool: String, error: TreeError },
-    #[error("pool {pool}: {error}")]
-    Zfs { pool: String, error: ZfsError },
-}
-
 /// How a pool is to be opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
@@ -69,26 +45,24 @@ pub struct OpenOptions {
 /// An open pool.
 pub struct Spa {
     rt: Rt,
-    /// Its name.
-    pub name: String,
-    /// Its GUID.
-    pub guid: u64,
-    /// What it was opened at.
-    pub uberblock: Uberblock,
-    /// Whether it is open as it was left when it was closed: its intent logs hold nothing then.
-    pub was_closed: bool,
-    /// Its configuration, from the MOS.
-    pub config: NvList,
-    /// Its vdevs as configured: a root.
-    pub vdevs: Vdev,
-    /// Its features.
-    pub features: Vec<InUse>,
+    guid: u64,
+    was_closed: bool,
+    synced: Synced,
     tree: Rc<Tree>,
     store: Rc<Store>,
     arc: Rc<Arc>,
     mos: Objset,
     dsl: Dsl,
     pub(super) keys: Keys,
+}
+
+/// A pool as its last transaction group left it.
+struct Synced {
+    name: String,
+    uberblock: Uberblock,
+    config: Rc<NvList>,
+    vdevs: Rc<Vdev>,
+    features: Rc<[InUse]>,
 }
 
 impl Spa {
@@ -122,6 +96,41 @@ impl Spa {
             }
         }
         Err(first.unwrap_or(OpenError::NoUberblock { pool }))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.synced.name
+    }
+
+    /// Its GUID.
+    pub fn guid(&self) -> u64 {
+        self.guid
+    }
+
+    /// Whether it is open as it was left when it was closed: its intent logs hold nothing then.
+    pub fn was_closed(&self) -> bool {
+        self.was_closed
+    }
+
+    /// The root of what is synced.
+    pub fn uberblock(&self) -> &Uberblock {
+        &self.synced.uberblock
+    }
+
+    /// Its configuration, from the MOS.
+    pub fn config(&self) -> Rc<NvList> {
+        Rc::clone(&self.synced.config)
+    }
+
+    /// Its vdevs as configured: a root.
+    pub fn vdevs(&self) -> Rc<Vdev> {
+        Rc::clone(&self.synced.vdevs)
+    }
+
+    /// Its features.
+    pub fn features(&self) -> Rc<[InUse]> {
+        Rc::clone(&self.synced.features)
     }
 
     /// The executor.
@@ -212,7 +221,7 @@ impl Opening<'_> {
             let value = directory.get(pool_directory::CHECKPOINT.as_bytes()).await.map_err(zfs)?;
             let none = || OpenError::NoCheckpoint { pool: self.pool.to_owned() };
             let value = value.ok_or_else(none)?;
-            let wrong = |error| zfs(directory.object().wrong(error));
+            let wrong = |error| zfs(directory.dnode().wrong(error));
             let checkpoint = Uberblock::from_numbers(&value.numbers).map_err(wrong)?;
             let options = OpenOptions { checkpoint: false, ..self.options };
             let opening = Opening { options, ..*self };
@@ -248,13 +257,15 @@ impl Opening<'_> {
         let Layers { tree, store, arc, mos } = layers;
         Ok(Spa {
             rt: self.rt.clone(),
-            name,
             guid: found.guid,
-            uberblock,
             was_closed,
-            config,
-            vdevs,
-            features: in_use,
+            synced: Synced {
+                name,
+                uberblock,
+                config: Rc::new(config),
+                vdevs: Rc::new(vdevs),
+                features: in_use.into(),
+            },
             tree,
             store,
             arc,
@@ -298,10 +309,10 @@ impl Opening<'_> {
 }
 
 /// The mapping of a removed vdev.
-pub(super) async fn mapping(mos: &Objset, number: u64) -> Result<Vec<MappingEntry>, ZfsError> {
-    let object = mos.object(number).await?;
+pub(crate) async fn mapping(mos: &Objset, number: u64) -> Result<Vec<MappingEntry>, ZfsError> {
+    let object = mos.dnode(number).await?;
     let wrong = |error| object.wrong(error);
-    let header = Mapping::from_bonus(&object.dnode().bonus, object.endian()).map_err(wrong)?;
+    let header = Mapping::from_bonus(&object.phys().bonus, object.endian()).map_err(wrong)?;
     if header.entries > MAPPING_ENTRIES_MAX {
         let (what, limit) = ("entries of a mapping", MAPPING_ENTRIES_MAX);
         return Err(object.problem(Problem::Limit { what, limit }));
@@ -328,7 +339,7 @@ async fn missing(mos: &Objset, number: u64) -> Result<RangeSet, ZfsError> {
 
 impl Layers {
     async fn directory(&self) -> Result<Zap, ZfsError> {
-        Zap::open(self.mos.object(pool_directory::OBJECT).await?).await
+        Zap::open(self.mos.dnode(pool_directory::OBJECT).await?).await
     }
 }
 
@@ -337,9 +348,9 @@ impl Layers {
 /// # Errors
 /// The object can't be had, or holds none.
 pub async fn packed_list(mos: &Objset, number: u64) -> Result<NvList, ZfsError> {
-    let object = mos.object(number).await?;
+    let object = mos.dnode(number).await?;
     let wrong = |error| object.wrong(error);
-    let bonus = &object.dnode().bonus;
+    let bonus = &object.phys().bonus;
     let size = Reader::new("packed nvlist", bonus, object.endian()).u64("size").map_err(wrong)?;
     let size = size.min(CONFIG_BYTES_MAX).min(object.capacity());
     let bytes = object.read(0, size as usize).await?.to_vec();

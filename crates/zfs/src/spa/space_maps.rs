@@ -5,8 +5,7 @@
 //! What the maps say is loaded by [`zfs_store::alloc`].
 
 use super::open::Spa;
-use super::space::other_number;
-use crate::dmu::{Object, Objset};
+use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use zfs_format::pool_directory::{self, top_vdev};
@@ -16,22 +15,22 @@ use zfs_format::{Endian, FormatError};
 use zfs_store::alloc::{Metaslabs, SpaceMapStore};
 
 impl SpaceMapStore for Objset {
-    type Map = Object;
+    type Map = Dnode;
     type Error = ZfsError;
 
-    async fn open(&self, number: u64) -> Result<Object, ZfsError> {
-        self.object(number).await
+    async fn open(&self, number: u64) -> Result<Dnode, ZfsError> {
+        self.dnode(number).await
     }
 
-    fn header(&self, map: &Object) -> (Vec<u8>, Endian, u64) {
-        (map.dnode().bonus.clone(), map.endian(), map.capacity())
+    fn header(&self, map: &Dnode) -> (Vec<u8>, Endian, u64) {
+        (map.phys().bonus.clone(), map.endian(), map.capacity())
     }
 
-    async fn read(&self, map: &Object, at: u64, len: usize) -> Result<Vec<u8>, ZfsError> {
+    async fn read(&self, map: &Dnode, at: u64, len: usize) -> Result<Vec<u8>, ZfsError> {
         Ok(map.read(at, len).await?.to_vec())
     }
 
-    fn wrong(&self, map: &Object, error: FormatError) -> ZfsError {
+    fn wrong(&self, map: &Dnode, error: FormatError) -> ZfsError {
         map.wrong(error)
     }
 }
@@ -41,7 +40,7 @@ impl Spa {
     ///
     /// # Errors
     /// A table can't be had, or there are too many.
-    pub(super) async fn metaslabs(&self, vdev: &Vdev) -> Result<Option<Metaslabs>, ZfsError> {
+    pub(crate) async fn metaslabs(&self, vdev: &Vdev) -> Result<Option<Metaslabs>, ZfsError> {
         let Some(array) = vdev.metaslab_array else { return Ok(None) };
         let wrong = |error| ZfsError::Format { objset: self.mos().number(), object: array, error };
         let Some(mut slabs) = Metaslabs::of(vdev).map_err(wrong)? else { return Ok(None) };
@@ -64,15 +63,15 @@ impl Spa {
     ///
     /// # Errors
     /// A table can't be had, or names something else.
-    pub(super) async fn space_map_logs(&self) -> Result<Vec<(u64, u64)>, ZfsError> {
-        let directory = Zap::open(self.mos().object(pool_directory::OBJECT).await?).await?;
+    pub(crate) async fn space_map_logs(&self) -> Result<Vec<(u64, u64)>, ZfsError> {
+        let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;
         let Some(table) = directory.number(pool_directory::LOG_SPACE_MAPS).await? else {
             return Ok(Vec::new());
         };
-        let table = Zap::open(self.mos().object(table).await?).await?;
+        let table = Zap::open(self.mos().dnode(table).await?).await?;
         let mut logs = Vec::new();
         for entry in table.entries().await? {
-            let wrong = || table.object().problem(Problem::Entry("of a log"));
+            let wrong = || table.dnode().problem(Problem::Entry("of a log"));
             // The name is the transaction group's number, in hexadecimal.
             let txg = u64::from_str_radix(&entry.text(), 16).map_err(|_| wrong())?;
             logs.push((txg, entry.number().ok_or_else(wrong)?));
@@ -85,7 +84,7 @@ impl Spa {
     ///
     /// # Errors
     /// A table can't be had.
-    pub(super) async fn checkpoint_map(&self, vdev: &Vdev) -> Result<Option<u64>, ZfsError> {
+    pub(crate) async fn checkpoint_map(&self, vdev: &Vdev) -> Result<Option<u64>, ZfsError> {
         match self.top_zap(vdev).await? {
             Some(zap) => zap.number(top_vdev::CHECKPOINT).await,
             None => Ok(None),
@@ -96,16 +95,16 @@ impl Spa {
     ///
     /// # Errors
     /// It can't be had.
-    pub(super) async fn top_zap(&self, vdev: &Vdev) -> Result<Option<Zap>, ZfsError> {
-        match other_number(vdev, "com.delphix:vdev_zap_top").filter(|zap| *zap != 0) {
-            Some(zap) => Zap::open(self.mos().object(zap).await?).await.map(Some),
+    pub(crate) async fn top_zap(&self, vdev: &Vdev) -> Result<Option<Zap>, ZfsError> {
+        match vdev.other_number("com.delphix:vdev_zap_top").filter(|zap| *zap != 0) {
+            Some(zap) => Zap::open(self.mos().dnode(zap).await?).await.map(Some),
             None => Ok(None),
         }
     }
 
     /// So many numbers of an object, zeros where it is shorter.
     async fn numbers(&self, number: u64, many: usize) -> Result<Vec<u64>, ZfsError> {
-        let object = self.mos().object(number).await?;
+        let object = self.mos().dnode(number).await?;
         let bytes = object.read(0, many * 8).await?.to_vec();
         let mut from = Reader::new("numbers", &bytes, object.endian());
         let numbers = (0..many).map(|_| from.u64("number"));

@@ -1,6 +1,9 @@
-//! What is known of a file, whichever way it is stored.
+//! What is known of a file, whichever way it is stored. Changing it is in [`change`].
 
-use crate::dmu::Object;
+pub(super) mod change;
+pub(super) mod trivial;
+
+use crate::dmu::{Block, Dnode, Step};
 use crate::error::{Problem, ZfsError};
 use std::collections::BTreeMap;
 use zfs_format::object_type::ObjectType;
@@ -24,6 +27,11 @@ pub struct Moment {
 impl Moment {
     pub(super) fn of(words: [u64; 2]) -> Moment {
         Moment { seconds: words[0] as i64, nanoseconds: words[1] as u32 }
+    }
+
+    /// As it is stored.
+    pub(super) fn words(self) -> [u64; 2] {
+        [self.seconds as u64, self.nanoseconds.into()]
     }
 
     /// Nanoseconds since 1970.
@@ -91,40 +99,64 @@ fn split_mode(mode: u64) -> Option<(FileKind, u32)> {
     FileKind::from_code((mode >> 12) as u8 & 0xf).map(|kind| (kind, mode as u32 & 0o7777))
 }
 
+/// The bytes of a file's system attributes.
+pub(super) type Values = BTreeMap<u16, Vec<u8>>;
+
 /// Reads a file's attributes, and the bytes of those that are system attributes.
 pub(super) async fn read(
-    object: &Object,
+    dnode: &Dnode,
     layouts: &Layouts,
-) -> Result<(Attributes, BTreeMap<u16, Vec<u8>>), ZfsError> {
-    let dnode = object.dnode();
-    let endian = object.endian();
-    let wrong = |error| object.wrong(error);
-    if dnode.bonus_type == ObjectType::ZNODE {
-        let znode = Znode::decode(&dnode.bonus, endian).map_err(wrong)?;
-        return Ok((of_znode(object, znode)?, BTreeMap::new()));
+) -> Result<(Attributes, Values), ZfsError> {
+    loop {
+        let version = dnode.version();
+        let spill = dnode.spill().await?;
+        // Bonus and spill block are to be of one moment.
+        if version == dnode.version() {
+            return decode(dnode, spill, layouts);
+        }
     }
-    if dnode.bonus_type != ObjectType::SA {
-        let (found, expected) = (dnode.bonus_type, "a file's attributes");
-        return Err(object.problem(Problem::Type { found, expected }));
+}
+
+/// The same without waiting.
+pub(super) fn resident(dnode: &Dnode, layouts: &Layouts) -> Step<(Attributes, Values)> {
+    let spill = dnode.resident_spill()?;
+    Ok(decode(dnode, spill, layouts)?)
+}
+
+fn decode(
+    dnode: &Dnode,
+    spill: Option<Block>,
+    layouts: &Layouts,
+) -> Result<(Attributes, Values), ZfsError> {
+    let phys = dnode.phys();
+    let endian = dnode.endian();
+    let wrong = |error| dnode.wrong(error);
+    if phys.bonus_type == ObjectType::ZNODE {
+        let znode = Znode::decode(&phys.bonus, endian).map_err(wrong)?;
+        return Ok((of_znode(dnode, znode)?, BTreeMap::new()));
+    }
+    if phys.bonus_type != ObjectType::SA {
+        let (found, expected) = (phys.bonus_type, "a file's attributes");
+        return Err(dnode.problem(Problem::Type { found, expected }));
     }
     let mut values = BTreeMap::new();
-    let bonus = SystemAttributes::decode(&dnode.bonus, endian, layouts).map_err(wrong)?;
+    let bonus = SystemAttributes::decode(&phys.bonus, endian, layouts).map_err(wrong)?;
     values.extend(bonus.values);
     let mut orders = BTreeMap::new();
-    if let Some(spill) = object.spill().await? {
+    if let Some(spill) = spill {
         let more = SystemAttributes::decode(spill.bytes.bytes(), spill.endian, layouts);
         for (number, value) in more.map_err(wrong)?.values {
             orders.insert(number, spill.endian);
             values.insert(number, value);
         }
     }
-    let found = Found { object, layouts, values: &values, orders: &orders };
+    let found = Found { object: dnode, layouts, values: &values, orders: &orders };
     let attributes = of_system(&found)?;
     Ok((attributes, values))
 }
 
 struct Found<'a> {
-    object: &'a Object,
+    object: &'a Dnode,
     layouts: &'a Layouts,
     values: &'a BTreeMap<u16, Vec<u8>>,
     /// The byte order of what stands in the spill block.
@@ -173,7 +205,7 @@ fn of_system(found: &Found<'_>) -> Result<Attributes, ZfsError> {
     })
 }
 
-fn of_znode(object: &Object, znode: Znode) -> Result<Attributes, ZfsError> {
+fn of_znode(object: &Dnode, znode: Znode) -> Result<Attributes, ZfsError> {
     let (kind, permissions) = split_mode(znode.mode).ok_or_else(|| bad_mode(object, znode.mode))?;
     Ok(Attributes {
         kind,
@@ -196,17 +228,17 @@ fn of_znode(object: &Object, znode: Znode) -> Result<Attributes, ZfsError> {
     })
 }
 
-fn bad_mode(object: &Object, mode: u64) -> ZfsError {
+fn bad_mode(object: &Dnode, mode: u64) -> ZfsError {
     let problem = zfs_format::Problem::Value(mode);
     object.wrong(FormatError { structure: "attributes", field: "mode", offset: 0, problem })
 }
 
 /// The text of a link that stands behind a znode, in the bonus.
-pub(super) fn link_in_bonus(object: &Object, size: u64) -> Option<Vec<u8>> {
-    let dnode = object.dnode();
-    if dnode.bonus_type != ObjectType::ZNODE {
+pub(super) fn link_in_bonus(object: &Dnode, size: u64) -> Option<Vec<u8>> {
+    let phys = object.phys();
+    if phys.bonus_type != ObjectType::ZNODE {
         return None;
     }
     let end = usize::try_from(size).ok()?.checked_add(Znode::BYTES)?;
-    dnode.bonus.get(Znode::BYTES..end).map(<[u8]>::to_vec)
+    phys.bonus.get(Znode::BYTES..end).map(<[u8]>::to_vec)
 }

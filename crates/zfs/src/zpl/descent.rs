@@ -41,7 +41,7 @@ impl Descent {
         belongs(child, self.here, self.top)?;
         match self.entered.insert(child.number()) {
             true => Ok(()),
-            false => Err(child.object().problem(Problem::Twice)),
+            false => Err(child.dnode().problem(Problem::Twice)),
         }
     }
 }
@@ -51,7 +51,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// It is not to be.
-    pub(super) fn belongs(&self, child: &Node, here: &Node) -> Result<(), ZfsError> {
+    pub(crate) fn belongs(&self, child: &Node, here: &Node) -> Result<(), ZfsError> {
         match child.is_directory() {
             true => belongs(child, here.number(), self.root_number()),
             false => Ok(()),
@@ -62,10 +62,10 @@ impl FileSystem {
 fn belongs(child: &Node, here: u64, top: u64) -> Result<(), ZfsError> {
     let (number, parent) = (child.number(), child.attributes.parent);
     if number == top || number == here {
-        return Err(child.object().problem(Problem::Circle));
+        return Err(child.dnode().problem(Problem::Circle));
     }
     match parent == here {
         true => Ok(()),
-        false => Err(child.object().problem(Problem::Elsewhere { parent })),
+        false => Err(child.dnode().problem(Problem::Elsewhere { parent })),
     }
 }

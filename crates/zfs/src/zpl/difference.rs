@@ -78,8 +78,8 @@ impl Differences {
     /// # Errors
     /// A state can't be had.
     pub async fn new(from: FileSystem, to: FileSystem) -> Result<Differences, ZfsError> {
-        let last = from.objset().meta()?.dnode().block_id_max;
-        let blocks = last.max(to.objset().meta()?.dnode().block_id_max).saturating_add(1);
+        let last = from.objset().meta()?.phys().block_id_max;
+        let blocks = last.max(to.objset().meta()?.phys().block_id_max).saturating_add(1);
         let (from, to) = (Side::new(from).await?, Side::new(to).await?);
         Ok(Differences { from, to, block: 0, blocks })
     }
@@ -183,7 +183,7 @@ struct Side {
 
 impl Side {
     async fn new(files: FileSystem) -> Result<Side, ZfsError> {
-        let master = Zap::open(files.objset().object(master::OBJECT).await?).await?;
+        let master = Zap::open(files.objset().dnode(master::OBJECT).await?).await?;
         let shares = master.number(master::SHARES).await?.unwrap_or(0);
         let (paths, names) = Default::default();
         Ok(Side { files, shares, paths, names })
@@ -192,7 +192,7 @@ impl Side {
     /// The first block of dnodes from this one on.
     async fn next_block(&self, from: u64) -> Result<Option<u64>, ZfsError> {
         let meta = self.files.objset().meta()?;
-        let bytes = meta.dnode().data_block_bytes();
+        let bytes = meta.block_bytes();
         let found = meta.next_data(from.saturating_mul(bytes)).await?;
         Ok(found.map(|at| at / bytes))
     }
@@ -207,7 +207,7 @@ impl Side {
 
     async fn dnodes(&self, block: u64) -> Result<BTreeMap<u64, Dnode>, ZfsError> {
         let first = block.saturating_mul(OBJECTS_PER_BLOCK);
-        let found = self.files.objset().objects_from(first).await?;
+        let found = self.files.objset().dnodes_from(first).await?;
         let objects = found.map(|(objects, _)| objects).unwrap_or_default();
         let within = first..first.saturating_add(OBJECTS_PER_BLOCK);
         let objects = objects.into_iter().filter(|(number, ..)| within.contains(number));
@@ -224,7 +224,7 @@ impl Side {
             Err(error) => return Err(error),
         };
         let is_file = matches!(
-            node.object().dnode().object_type,
+            node.dnode().phys().object_type,
             ObjectType::PLAIN_FILE_CONTENTS | ObjectType::DIRECTORY_CONTENTS
         );
         if !is_file {
@@ -242,7 +242,7 @@ impl Side {
         let mut above = BTreeSet::new();
         for _ in 0..DEPTH_MAX {
             if !above.insert(at.number()) {
-                return Err(at.object().problem(Problem::Circle));
+                return Err(at.dnode().problem(Problem::Circle));
             }
             if at.number() == self.files.root_number() {
                 return Ok(Some(self.joined(node, &base, parts)));
@@ -300,7 +300,7 @@ impl Side {
             None => {
                 let mut by_object = BTreeMap::new();
                 // Of several names in one directory OpenZFS finds the one of the lowest hash.
-                let table = Zap::open(parent.object().clone()).await?;
+                let table = Zap::open(parent.dnode().clone()).await?;
                 let mut names = self.files.names(parent).await?;
                 names.sort_by_cached_key(|name| table.hash(&name.name));
                 for name in names {

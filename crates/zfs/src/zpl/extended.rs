@@ -56,9 +56,6 @@ impl FileSystem {
                 }
             }
         }
-        if let Some(replayed) = self.replayed() {
-            replayed.extend(node.number(), &mut found);
-        }
         found.sort();
         Ok(found)
     }
@@ -69,7 +66,7 @@ impl FileSystem {
         if bytes.is_empty() {
             return Ok(Vec::new());
         }
-        let (list, _, _) = NvList::decode(bytes).map_err(|error| node.object().wrong(error))?;
+        let (list, _, _) = NvList::decode(bytes).map_err(|error| node.dnode().wrong(error))?;
         let pair = |(name, value): (zfs_format::nvlist::Text, Value)| match value {
             Value::ByteArray(value) => Some((name.as_bytes().to_vec(), value)),
             Value::Uint8Array(value) => Some((name.as_bytes().to_vec(), value)),

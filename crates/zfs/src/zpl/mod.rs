@@ -5,28 +5,27 @@
 //!   Node         a file, directory, link or device node: an object and its attributes
 //! ```
 //!
+//! Here they are read; [`change`] changes them, and [`replay`] carries out what an intent log says by such changes.
+//!
 //! Attributes stand in the object's bonus, since version 5 as system attributes ([`attributes`]), which may go on in a
 //! spill block. A directory is a table of names; a link's text stands with its attributes or, when long, in
 //! its data. Extended attributes are a list among the attributes, or a hidden directory, or both.
 
 pub mod attributes;
+pub mod change;
 pub mod descent;
 pub mod difference;
 mod extended;
-pub mod mounted;
-pub(crate) mod replay;
+pub mod replay;
 
 pub use extended::ExtendedAttribute;
 
-use crate::dmu::overlay::Overlay;
-use crate::dmu::{Object, Objset};
+use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Cursor, Zap};
-use crate::zil::Logged;
-use attributes::Attributes;
-use replay::{Replay, Replayed};
+use attributes::{Attributes, Values};
 use rt::SgList;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
 use std::rc::Rc;
 use zfs_format::FormatError;
 use zfs_format::objset::ObjsetKind;
@@ -43,8 +42,8 @@ const VERSION_SYSTEM_ATTRIBUTES: u64 = 5;
 const LINK_BYTES_MAX: u64 = 4096;
 /// Symbolic links that one path may lead through: Linux's bound.
 const LINKS_MAX: usize = 40;
-/// Where cursors of names begin that only the intent log has: beyond those of any table.
-const LOGGED: Cursor = Cursor(1 << 62);
+/// Bytes of a block of files that are made, where nobody says otherwise: the default of `recordsize`.
+const RECORD_BYTES: u64 = 128 << 10;
 /// Entries of a list of access that are read: OpenZFS's own bound is 1024.
 const ACL_BYTES_MAX: u64 = 64 << 10;
 
@@ -56,29 +55,29 @@ struct Inner {
     objset: Objset,
     root: u64,
     version: u64,
-    layouts: Layouts,
-    /// What the intent log would change, where it is laid over.
-    replayed: Option<Replayed>,
+    /// The known layouts of attributes, and the table that has them.
+    layouts: RefCell<Rc<Layouts>>,
+    layouts_table: Option<u64>,
 }
 
-/// An object of a file system, with its attributes.
+/// An object of a file system, with its attributes as they were when it was asked for.
 #[derive(Clone)]
 pub struct Node {
-    object: Object,
+    dnode: Dnode,
     /// What is known of it.
     pub attributes: Attributes,
-    system: Rc<BTreeMap<u16, Vec<u8>>>,
+    system: Rc<Values>,
 }
 
 impl Node {
     /// Its object's number: the inode number.
     pub fn number(&self) -> u64 {
-        self.object.number()
+        self.dnode.number()
     }
 
     /// Its object.
-    pub fn object(&self) -> &Object {
-        &self.object
+    pub fn dnode(&self) -> &Dnode {
+        &self.dnode
     }
 
     /// Whether it is a directory.
@@ -104,45 +103,38 @@ impl FileSystem {
     /// # Errors
     /// The objset holds something else, or its master node can't be had.
     pub async fn open(objset: &Objset) -> Result<FileSystem, ZfsError> {
-        Self::open_as(objset, None).await
-    }
-
-    /// Opens it as it would be after a replay of its intent log.
-    ///
-    /// # Errors
-    /// As of [`FileSystem::open`]; or a record can't be applied.
-    pub async fn open_with_log(
-        objset: &Objset,
-        records: &[Logged],
-    ) -> Result<FileSystem, ZfsError> {
-        let overlay = Rc::new(Overlay::default());
-        objset.lay_over(Rc::clone(&overlay));
-        let files = Self::open_as(objset, Some(Replayed::default())).await?;
-        if let Some(replayed) = &files.0.replayed {
-            let replay = Replay { files: &files, overlay: &overlay, replayed };
-            for logged in records {
-                replay.apply(logged).await?;
-            }
-        }
-        Ok(files)
-    }
-
-    async fn open_as(objset: &Objset, replayed: Option<Replayed>) -> Result<FileSystem, ZfsError> {
         if objset.root().kind != ObjsetKind::FileSystem {
             return Err(objset.wrong(0, Problem::NotFileSystem));
         }
-        let master = Zap::open(objset.object(master::OBJECT).await?).await?;
+        let master = Zap::open(objset.dnode(master::OBJECT).await?).await?;
         let version = master.needed(master::VERSION).await?;
         if version > VERSION_MAX {
             return Err(objset.wrong(master::OBJECT, Problem::Version(version)));
         }
         let root = master.needed(master::ROOT).await?;
-        let layouts = match version >= VERSION_SYSTEM_ATTRIBUTES {
+        let (layouts, layouts_table) = match version >= VERSION_SYSTEM_ATTRIBUTES {
             true => layouts(objset, master.needed(master::SA_ATTRIBUTES).await?).await?,
-            false => Layouts::default(),
+            false => Default::default(),
         };
-        let objset = objset.clone();
-        Ok(FileSystem(Rc::new(Inner { objset, root, version, layouts, replayed })))
+        let (objset, layouts) = (objset.clone(), RefCell::new(Rc::new(layouts)));
+        Ok(FileSystem(Rc::new(Inner { objset, root, version, layouts, layouts_table })))
+    }
+
+    fn layouts(&self) -> Rc<Layouts> {
+        Rc::clone(&self.0.layouts.borrow())
+    }
+
+    fn set_layouts(&self, layouts: Rc<Layouts>) {
+        *self.0.layouts.borrow_mut() = layouts;
+    }
+
+    fn layouts_table(&self) -> Option<u64> {
+        self.0.layouts_table
+    }
+
+    /// Bytes of a block of a file of several.
+    fn record_bytes(&self) -> u64 {
+        RECORD_BYTES
     }
 
     /// Its objset.
@@ -173,15 +165,10 @@ impl FileSystem {
     /// # Errors
     /// There is none, or it can't be had.
     pub async fn node(&self, number: u64) -> Result<Node, ZfsError> {
-        let object = self.0.objset.object(number).await?;
-        let replayed = self.replayed().and_then(|replayed| replayed.attributes(number));
-        let (attributes, system) = match replayed {
-            // An object that the log made has none of its own.
-            Some(attributes) if object.dnode().bonus.is_empty() => (attributes, BTreeMap::new()),
-            Some(attributes) => (attributes, attributes::read(&object, &self.0.layouts).await?.1),
-            None => attributes::read(&object, &self.0.layouts).await?,
-        };
-        Ok(Node { object, attributes, system: Rc::new(system) })
+        let dnode = self.0.objset.dnode(number).await?;
+        let layouts = self.layouts();
+        let (attributes, system) = attributes::read(&dnode, &layouts).await?;
+        Ok(Node { dnode, attributes, system: Rc::new(system) })
     }
 
     /// What a name in a directory leads to; nothing where there is none.
@@ -193,11 +180,7 @@ impl FileSystem {
         directory: &Node,
         name: &[u8],
     ) -> Result<Option<DirectoryEntry>, ZfsError> {
-        let replayed = self.replayed();
-        if let Some(found) = replayed.and_then(|log| log.name(directory.number(), name)) {
-            return Ok(found);
-        }
-        let Some(zap) = self.table(directory).await? else { return Ok(None) };
+        let zap = self.table(directory).await?;
         let Some(value) = zap.get(name).await? else { return Ok(None) };
         let wrong = || self.0.objset.wrong(directory.number(), Problem::Entry("of a file"));
         value.number().map(|value| Some(DirectoryEntry::from_value(value))).ok_or_else(wrong)
@@ -209,7 +192,7 @@ impl FileSystem {
     /// The directory can't be had, or is none.
     pub async fn list(&self, directory: &Node, from: Cursor) -> Result<Vec<Name>, ZfsError> {
         let zap = self.table(directory).await?;
-        self.list_in(directory, zap.as_ref(), from).await
+        self.list_in(directory, &zap, from).await
     }
 
     /// All names of a directory.
@@ -220,7 +203,7 @@ impl FileSystem {
         let zap = self.table(directory).await?;
         let (mut all, mut cursor) = (Vec::new(), Cursor::default());
         loop {
-            let names = self.list_in(directory, zap.as_ref(), cursor).await?;
+            let names = self.list_in(directory, &zap, cursor).await?;
             let Some(last) = names.last() else { return Ok(all) };
             cursor = last.next;
             all.extend(names);
@@ -230,47 +213,24 @@ impl FileSystem {
     async fn list_in(
         &self,
         directory: &Node,
-        zap: Option<&Zap>,
+        zap: &Zap,
         from: Cursor,
     ) -> Result<Vec<Name>, ZfsError> {
-        let number = directory.number();
-        let wrong = || self.0.objset.wrong(number, Problem::Entry("of a file"));
-        let mut from = from;
-        while let Some(zap) = zap.filter(|_| from < LOGGED) {
-            let entries = zap.list(from).await?;
-            let Some(last) = entries.last() else { break };
-            from = last.next;
-            let mut names = Vec::with_capacity(entries.len());
-            for entry in entries {
-                let replayed = self.replayed();
-                if replayed.is_some_and(|log| log.name(number, &entry.name).is_some()) {
-                    continue;
-                }
-                let value = entry.number().ok_or_else(wrong)?;
-                let (name, next) = (entry.name, entry.next);
-                names.push(Name { name, entry: DirectoryEntry::from_value(value), next });
-            }
-            if !names.is_empty() {
-                return Ok(names);
-            }
-        }
-        // Behind those of the table, the names that the log made.
-        let Some(replayed) = &self.0.replayed else { return Ok(Vec::new()) };
-        let skip = usize::try_from(from.0.saturating_sub(LOGGED.0)).unwrap_or(usize::MAX);
-        let made = replayed.made(number).into_iter().zip(1..).skip(skip);
-        let name = |((name, entry), at)| Name { name, entry, next: Cursor(LOGGED.0 + at) };
-        Ok(made.map(name).collect())
+        let wrong = || self.0.objset.wrong(directory.number(), Problem::Entry("of a file"));
+        let entries = zap.list(from).await?.into_iter().map(|entry| {
+            let value = entry.number().ok_or_else(wrong)?;
+            let (name, next) = (entry.name, entry.next);
+            Ok(Name { name, entry: DirectoryEntry::from_value(value), next })
+        });
+        entries.collect()
     }
 
-    /// The table of a directory; nothing for one that only the log has.
-    async fn table(&self, directory: &Node) -> Result<Option<Zap>, ZfsError> {
+    /// The table of a directory.
+    async fn table(&self, directory: &Node) -> Result<Zap, ZfsError> {
         if !directory.is_directory() {
             return Err(self.0.objset.wrong(directory.number(), Problem::NotDirectory));
         }
-        if self.0.replayed.is_some() && directory.object.dnode().bonus.is_empty() {
-            return Ok(None);
-        }
-        Zap::open(directory.object.clone()).await.map(Some)
+        Zap::open(directory.dnode.clone()).await
     }
 
     /// The file at a path from the root, names divided by `/`; nothing where there is none. Links on the way are
@@ -317,7 +277,7 @@ impl FileSystem {
     pub async fn read(&self, node: &Node, offset: u64, len: usize) -> Result<SgList, ZfsError> {
         let left = node.attributes.size.saturating_sub(offset);
         let len = len.min(usize::try_from(left).unwrap_or(usize::MAX));
-        node.object.read(offset, len).await
+        node.dnode.read(offset, len).await
     }
 
     /// The text of a symbolic link.
@@ -329,9 +289,6 @@ impl FileSystem {
         if node.attributes.kind != FileKind::SymbolicLink {
             return Err(wrong(Problem::NotLink));
         }
-        if let Some(text) = self.replayed().and_then(|log| log.link(node.number())) {
-            return Ok(text);
-        }
         if let Some(text) = self.system(node, system::names::SYMBOLIC_LINK) {
             return Ok(text.to_vec());
         }
@@ -340,10 +297,10 @@ impl FileSystem {
             let (what, limit) = ("bytes of a link", LINK_BYTES_MAX);
             return Err(wrong(Problem::Limit { what, limit }));
         }
-        if let Some(text) = attributes::link_in_bonus(&node.object, size) {
+        if let Some(text) = attributes::link_in_bonus(&node.dnode, size) {
             return Ok(text);
         }
-        Ok(node.object.read(0, size as usize).await?.to_vec())
+        Ok(node.dnode.read(0, size as usize).await?.to_vec())
     }
 
     /// The list of access (NFSv4's) as stored; nothing where there is none.
@@ -351,31 +308,27 @@ impl FileSystem {
     /// # Errors
     /// It can't be had, or is none.
     pub async fn access_list(&self, node: &Node) -> Result<Option<Vec<AclEntry>>, ZfsError> {
-        let wrong = |error| node.object.wrong(error);
+        let wrong = |error| node.dnode.wrong(error);
         if let Some(list) = self.system(node, system::names::ACL) {
-            return acl::decode(list, 1, node.object.endian()).map(Some).map_err(wrong);
+            return acl::decode(list, 1, node.dnode.endian()).map(Some).map_err(wrong);
         }
         let Some(stored) = &node.attributes.acl else { return Ok(None) };
         if stored.object == 0 {
-            return stored.entries(node.object.endian()).map(Some).map_err(wrong);
+            return stored.entries(node.dnode.endian()).map(Some).map_err(wrong);
         }
         let bytes = stored.list_bytes();
         if bytes > ACL_BYTES_MAX {
             let (what, limit) = ("bytes of a list of access", ACL_BYTES_MAX);
             return Err(self.0.objset.wrong(node.number(), Problem::Limit { what, limit }));
         }
-        let list = self.0.objset.object(stored.object).await?;
+        let list = self.0.objset.dnode(stored.object).await?;
         let block = list.read(0, bytes as usize).await?.to_vec();
         acl::decode(&block, stored.version, list.endian()).map(Some).map_err(wrong)
     }
 
-    fn replayed(&self) -> Option<&Replayed> {
-        self.0.replayed.as_ref()
-    }
-
     /// The bytes of a system attribute.
     fn system<'a>(&self, node: &'a Node, name: &str) -> Option<&'a [u8]> {
-        let number = self.0.layouts.number(name)?;
+        let number = self.layouts().number(name)?;
         node.system.get(&number).map(Vec::as_slice)
     }
 }
@@ -389,24 +342,25 @@ fn split(path: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Reads the registry of attributes and their layouts.
-async fn layouts(objset: &Objset, number: u64) -> Result<Layouts, ZfsError> {
-    let master = Zap::open(objset.object(number).await?).await?;
+async fn layouts(objset: &Objset, number: u64) -> Result<(Layouts, Option<u64>), ZfsError> {
+    let master = Zap::open(objset.dnode(number).await?).await?;
     let mut layouts = Layouts::default();
     // A file system without files has neither yet.
     if let Some(registry) = master.number(system::REGISTRY).await? {
-        let zap = Zap::open(objset.object(registry).await?).await?;
+        let zap = Zap::open(objset.dnode(registry).await?).await?;
         for entry in zap.entries().await? {
             let wrong = || objset.wrong(registry, Problem::Entry("of an attribute"));
             let value = entry.number().ok_or_else(wrong)?;
             layouts.registry.insert(entry.text(), Registered::from_value(value));
         }
     }
-    if let Some(number) = master.number(system::LAYOUTS).await? {
-        let zap = Zap::open(objset.object(number).await?).await?;
+    let table = master.number(system::LAYOUTS).await?;
+    if let Some(number) = table {
+        let zap = Zap::open(objset.dnode(number).await?).await?;
         for entry in zap.entries().await? {
-            let wrong = |error: FormatError| zap.object().wrong(error);
+            let wrong = |error: FormatError| zap.dnode().wrong(error);
             layouts.add_layout(&entry.text(), &entry.value.numbers).map_err(wrong)?;
         }
     }
-    Ok(layouts)
+    Ok((layouts, table))
 }

@@ -69,7 +69,7 @@ fn write_out(session: &Session, source: Source, out: &mut File) -> Result<bool, 
     let mut out =
         out.try_clone().map_err(|error| Failure::failed(format!("standard output: {error}")))?;
     session.wait(async move {
-        let mut pieces = Pieces::new(&rt, node.object(), 0, node.attributes.size);
+        let mut pieces = Pieces::new(&rt, node.dnode(), 0, node.attributes.size);
         while let Some((at, piece)) = pieces.next().await {
             let written = match piece {
                 Piece::Data(data) => {

@@ -5,7 +5,7 @@
 //! only the blocks that are damaged are missing.
 
 use ::zfs::ZfsError;
-use ::zfs::dmu::Object;
+use ::zfs::dmu::Dnode;
 use rt::{Rt, SgList, Task};
 
 /// Bytes that are read at once. More hides more of a disk's latency and holds more memory: two such pieces.
@@ -34,7 +34,7 @@ impl Piece {
 /// See the [module](self).
 pub struct Pieces {
     rt: Rt,
-    object: Object,
+    object: Dnode,
     size: u64,
     at: u64,
     /// Until where it is known what is data.
@@ -52,7 +52,7 @@ struct Ahead {
 
 impl Pieces {
     /// The content of an object, `size` bytes of it, from `at` on.
-    pub fn new(rt: &Rt, object: &Object, at: u64, size: u64) -> Pieces {
+    pub fn new(rt: &Rt, object: &Dnode, at: u64, size: u64) -> Pieces {
         let (rt, object) = (rt.clone(), object.clone());
         Pieces { rt, object, size, at, data_end: at, careful_end: 0, ahead: None }
     }
@@ -69,7 +69,7 @@ impl Pieces {
     }
 
     async fn piece(&mut self) -> Piece {
-        let block = self.object.dnode().data_block_bytes().max(1);
+        let block = self.object.block_bytes().max(1);
         if self.at >= self.data_end && self.at >= self.careful_end {
             match self.look().await {
                 Ok(Some(hole)) => return Piece::Hole(hole),
@@ -110,7 +110,7 @@ impl Pieces {
     }
 
     fn start(&self, at: u64) -> Ahead {
-        let block = self.object.dnode().data_block_bytes().max(1);
+        let block = self.object.block_bytes().max(1);
         let len = self.round(at, block).min(self.data_end) - at;
         let object = self.object.clone();
         let read = self.rt.spawn(async move { object.read_once(at, len as usize).await });

@@ -19,8 +19,8 @@ use zfs::ZfsError;
 use zfs::dsl::catalog::{Catalog, Node};
 use zfs::dsl::property::table::Kinds;
 use zfs::dsl::property::view::{Kind, View};
+use zfs::inspect::property::PoolProperty;
 use zfs::spa::Spa;
-use zfs::spa::property::PoolProperty;
 
 /// What is asked for.
 #[derive(Clone, Copy)]
@@ -134,7 +134,7 @@ impl Selection {
     ) -> Result<Vec<Chosen>, Failure> {
         check_name(name)?;
         let Some(found) = pools.named(pool_of(name))? else { return Err(no_dataset(name)) };
-        let at = match open.iter().position(|one| one.spa.guid == found.guid) {
+        let at = match open.iter().position(|one| one.spa.guid() == found.guid) {
             Some(at) => at,
             None => {
                 let spa = pools.open_found(found)?;
@@ -150,7 +150,7 @@ impl Selection {
         };
         // Asked for by the GUID where several pools have the name.
         let full = match name.split_at(pool_of(name).len()) {
-            (pool, rest) if pool != one.spa.name => format!("{}{rest}", one.spa.name),
+            (pool, rest) if pool != one.spa.name() => format!("{}{rest}", one.spa.name()),
             _ => name.to_owned(),
         };
         let allowed = match wanted.recursive {
@@ -162,7 +162,7 @@ impl Selection {
         };
         let walk = Walk {
             catalog: Rc::clone(&one.catalog),
-            pool: one.spa.name.clone(),
+            pool: one.spa.name().to_owned(),
             kinds,
             allowed,
             depth: wanted.depth.unwrap_or(u64::MAX),
@@ -215,7 +215,8 @@ fn opened(pools: &Pools, spa: Rc<Spa>) -> Result<Open, Failure> {
         let listsnapshots = property.is_some_and(|property| view.is_on(property));
         Ok((Rc::new(pool.catalog(view.space.capacity).await?), listsnapshots))
     });
-    let failed = |error: ZfsError| Failure::failed(format!("cannot open '{}': {error}", spa.name));
+    let failed =
+        |error: ZfsError| Failure::failed(format!("cannot open '{}': {error}", spa.name()));
     let (catalog, listsnapshots) = done.map_err(failed)?;
     Ok(Open { spa, catalog, listsnapshots })
 }

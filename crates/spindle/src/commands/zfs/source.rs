@@ -139,7 +139,7 @@ impl Session {
     pub fn dataset(&self, name: &str) -> Result<OpenDataset, Failure> {
         let spa = self.spa(name)?;
         // A pool that was called by its GUID bears another name.
-        let name = format!("{}{}", spa.name, &name[pools::pool_of(name).len()..]);
+        let name = format!("{}{}", spa.name(), &name[pools::pool_of(name).len()..]);
         let (directory, dataset) = self.pools.dataset(&spa, &name)?;
         let directory = Rc::new(directory);
         self.load_key(&spa, &directory)?;
@@ -202,10 +202,10 @@ impl Session {
         if of.dataset.snapshot_name().is_some() {
             return Ok(None);
         }
-        let (objset, synced) = (of.objset.clone(), of.spa.uberblock.txg);
+        let (objset, synced) = (of.objset.clone(), of.spa.uberblock().txg);
         let log = self.wait(async move { zil::unreplayed(&objset, synced).await });
         let Unreplayed { records, is_cut } = log.map_err(|error| of.failed(error))?;
-        if is_cut && !of.spa.was_closed {
+        if is_cut && !of.spa.was_closed() {
             if self.view.replay_view {
                 let text = "attach the device, or leave --replay-view out";
                 return Err(Failure::failed(format!("{}; {text}", log_is_cut(of.name()))));

@@ -83,12 +83,12 @@ async fn known(files: &FileSystem, node: &Node) -> Result<Known, ZfsError> {
     if node.attributes.kind == FileKind::File {
         let size = node.attributes.size;
         let mut at = 0;
-        while let Some(from) = node.object().next_data(at).await?.filter(|from| *from < size) {
+        while let Some(from) = node.dnode().next_data(at).await?.filter(|from| *from < size) {
             if data.len() == STRETCHES_MAX {
                 more = true;
                 break;
             }
-            let until = node.object().next_hole(from).await?.min(size);
+            let until = node.dnode().next_hole(from).await?.min(size);
             data.push((from, until));
             if until <= from {
                 break;
@@ -101,7 +101,7 @@ async fn known(files: &FileSystem, node: &Node) -> Result<Known, ZfsError> {
 
 fn text_of(source: &Source, node: &Node, known: &Known) -> String {
     let a = &node.attributes;
-    let dnode = node.object().dnode();
+    let dnode = node.dnode().phys();
     let mut text = String::new();
     let mut line = |label: &str, value: String| {
         // Writing to a string can't fail.
@@ -151,7 +151,7 @@ fn text_of(source: &Source, node: &Node, known: &Known) -> String {
 
 fn json_of(source: &Source, node: &Node, known: &Known) -> Value {
     let a = &node.attributes;
-    let dnode = node.object().dnode();
+    let dnode = node.dnode().phys();
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let named = |name: &[u8]| match std::str::from_utf8(name) {
         Ok(name) => name.to_owned(),

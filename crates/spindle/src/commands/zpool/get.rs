@@ -10,7 +10,7 @@ use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
 use zfs::dsl::property::set::Origin;
-use zfs::spa::property::{POOL_PROPERTIES, PoolProperty, PoolView, is_known_name};
+use zfs::inspect::property::{POOL_PROPERTIES, PoolProperty, PoolView, is_known_name};
 
 #[derive(Args)]
 pub struct GetArgs {

@@ -21,9 +21,9 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::rc::Rc;
 use zfs::ZfsError;
+use zfs::health::{self, Cause, Health, VdevHealth};
+use zfs::inspect::state::State;
 use zfs::show;
-use zfs::spa::health::{self, Cause, Health, VdevHealth};
-use zfs::spa::state::State;
 use zfs::spa::{FoundPool, OpenError, PoolState};
 use zfs_format::features::Feature;
 use zfs_format::uberblock::{VERSION_BEFORE_FEATURES, VERSION_FEATURES};
@@ -168,7 +168,7 @@ fn import(
     let failed = |error: OpenError| Failure::failed(format!("cannot import '{name}': {error}"));
     let spa = pools.try_open(found).map_err(failed)?;
     let present: BTreeSet<u64> = found.members.keys().copied().collect();
-    let health = health::of_pool(&spa.vdevs, &present, false);
+    let health = health::of_pool(&spa.vdevs(), &present, false);
     if !args.without_log {
         refuse_without_log(pools, found, &health)?;
     }
@@ -179,8 +179,8 @@ fn import(
     };
     let text = format!(
         "pool '{}' opens for reading{but}, at transaction group {}",
-        foreign::word(&spa.name),
-        spa.uberblock.txg
+        foreign::word(spa.name()),
+        spa.uberblock().txg
     );
     let next = "there is no daemon that keeps it open: give the same -d to `spindle zfs`, `zpool` and `mount`";
     print(&format!("{text}; {next}\n"))
@@ -262,10 +262,10 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         });
         let (lacks_features, state, root) = match done {
             Ok((lacks, state, root)) => (Some(lacks), Some(state), root),
-            Err(_) => (None, None, spa.vdevs.clone()),
+            Err(_) => (None, None, (*spa.vdevs()).clone()),
         };
         let health = health::of_pool(&root, &present, false);
-        let (version, features) = (spa.uberblock.version, Vec::new());
+        let (version, features) = (spa.uberblock().version, Vec::new());
         return Listed { health, state, devices, version, lacks_features, barred, features };
     }
     let tops_missing = (found.tops.len() as u64) < found.tops_expected;

@@ -14,11 +14,11 @@ use clap::Args;
 use serde_json::{Map, Value};
 use std::rc::Rc;
 use zfs::dsl::property::set::Origin;
+use zfs::health::{Health, VdevHealth};
+use zfs::inspect::property::{PoolProperty, is_known_name};
+use zfs::inspect::space::VdevSpace;
 use zfs::show;
 use zfs::spa::FoundPool;
-use zfs::spa::health::{Health, VdevHealth};
-use zfs::spa::property::{PoolProperty, is_known_name};
-use zfs::spa::space::VdevSpace;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::alloc::Class;
 
@@ -168,7 +168,7 @@ fn cells(
     let vdev = &node.vdev;
     let space = one.view.space.vdevs.get(&vdev.id);
     // A leaf that is a top-level vdev itself has space too; one below, or a spare, has none.
-    let is_top = one.spa.vdevs.children.iter().any(|top| top.guid == vdev.guid);
+    let is_top = one.spa.vdevs().children.iter().any(|top| top.guid == vdev.guid);
     let none = VdevSpace::default();
     let cache = cache_space(one, node);
     let space = cache.as_ref().or(space.filter(|_| is_top));
@@ -185,7 +185,8 @@ fn cells(
     };
     let share =
         (u128::from(space.allocated) * 10_000).checked_div(space.size.into()).unwrap_or(0) as u64;
-    let more = one.spa.vdevs.children.iter().find(|top| top.guid == vdev.guid);
+    let vdevs = one.spa.vdevs();
+    let more = vdevs.children.iter().find(|top| top.guid == vdev.guid);
     let more = more.map_or(0, |top| expandable(top, &one.sizes));
     let fragmentation = space.fragmentation.filter(|_| has_space);
     vec![
@@ -206,7 +207,8 @@ fn physical_size(one: &Opened, vdev: &Vdev) -> Option<u64> {
     if vdev.kind != VdevKind::DraidSpare {
         return one.sizes.get(&vdev.guid).copied();
     }
-    let draids = one.spa.vdevs.children.iter();
+    let vdevs = one.spa.vdevs();
+    let draids = vdevs.children.iter();
     let draids = draids.filter(|top| matches!(top.kind, VdevKind::Draid(_)));
     draids.flat_map(Vdev::leaves).filter_map(|leaf| one.sizes.get(&leaf.guid).copied()).min()
 }
@@ -264,12 +266,12 @@ fn vdevs(text: &mut String, one: &Opened, form: &Form) {
 /// A spare or cache device, which no tree has.
 pub fn auxiliary(one: &Opened, device: &Vdev) -> VdevHealth {
     let present = one.devices.keys().copied().collect();
-    zfs::spa::health::of_vdev(device, &present)
+    zfs::health::of_vdev(device, &present)
 }
 
 /// How a spare is.
 pub fn spare_state(one: &Opened, spare: &VdevHealth) -> &'static str {
-    let in_use = one.spa.vdevs.leaves().iter().any(|leaf| leaf.guid == spare.vdev.guid);
+    let in_use = one.spa.vdevs().leaves().iter().any(|leaf| leaf.guid == spare.vdev.guid);
     match spare.health {
         _ if in_use => "INUSE",
         Health::Online => "AVAIL",

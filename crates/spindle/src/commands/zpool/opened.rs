@@ -6,9 +6,9 @@ use crate::pools::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use zfs::ZfsError;
-use zfs::spa::health::{self, VdevHealth};
-use zfs::spa::property::PoolView;
-use zfs::spa::state::State;
+use zfs::health::{self, VdevHealth};
+use zfs::inspect::property::PoolView;
+use zfs::inspect::state::State;
 use zfs::spa::{FoundPool, Spa};
 use zfs_format::label;
 use zfs_format::vdev::{Vdev, VdevKind};
@@ -89,7 +89,7 @@ impl Opened {
         let spa = pools.open_found(found)?;
         let (devices, sizes) = devices(pools, found);
         let present: BTreeSet<u64> = found.members.keys().copied().collect();
-        let more = spa.vdevs.children.iter().map(|top| expandable(top, &sizes)).sum();
+        let more = spa.vdevs().children.iter().map(|top| expandable(top, &sizes)).sum();
         let pool = Rc::clone(&spa);
         let done = pools.wait(async move {
             let root = pool.classified().await?;

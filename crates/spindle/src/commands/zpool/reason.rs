@@ -6,8 +6,8 @@
 //! Source: OpenZFS 2.3, `libzfs_status.c`, `zpool_main.c`.
 
 use super::opened::Opened;
+use zfs::health::{Cause, Health, VdevHealth};
 use zfs::spa::PoolState;
-use zfs::spa::health::{Cause, Health, VdevHealth};
 use zfs_format::uberblock::VERSION_FEATURES;
 
 /// What can be the matter.
@@ -94,8 +94,8 @@ pub fn of_open(opened: &Opened) -> Reason {
     if let Some(reason) = of_devices(&opened.health) {
         return reason;
     }
-    let version = opened.spa.uberblock.version;
-    let property = zfs::spa::property::PoolProperty::find("compatibility");
+    let version = opened.spa.uberblock().version;
+    let property = zfs::inspect::property::PoolProperty::find("compatibility");
     let compatibility = property.map(|property| opened.view.get(property, true).0);
     let compatibility = compatibility.as_deref().unwrap_or("off");
     match version {

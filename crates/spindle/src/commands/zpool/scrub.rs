@@ -20,10 +20,10 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::rc::Rc;
+use zfs::health::{self, VdevHealth as PoolHealth};
+use zfs::inspect::scrub::{Scrubbed, path_of};
 use zfs::show;
 use zfs::spa::Spa;
-use zfs::spa::health::{self, VdevHealth as PoolHealth};
-use zfs::spa::scrub::{Scrubbed, path_of};
 use zfs::zpl::FileSystem;
 use zfs_format::vdev::VdevKind;
 use zfs_store::{Bookmark, VdevHealth, VdevReport};
@@ -64,7 +64,7 @@ pub fn run(args: &ScrubArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let (scrubbed, took) = pools.wait(async move {
         // Only a measure of how far it is: without it the bar ends early or late.
         let total = pool.space().await.map_or(0, |space| space.allocated);
-        let mut bar = BytesProgress::new(&pool.name, total);
+        let mut bar = BytesProgress::new(pool.name(), total);
         let scrubbed = pool.scrub(|progress| bar.at(progress.allocated)).await;
         (scrubbed, bar.finish())
     });
@@ -75,7 +75,7 @@ pub fn run(args: &ScrubArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let health = pool.classified().await.map(|root| health::of_pool(&root, &present, false));
         (scrubbed, named, is_cut, health)
     });
-    let health = health.map_err(|error| Failure::failed(format!("'{}': {error}", spa.name)))?;
+    let health = health.map_err(|error| Failure::failed(format!("'{}': {error}", spa.name())))?;
     let report = spa.tree().report();
     let whole = scrubbed.is_whole();
     if args.json {
@@ -86,7 +86,7 @@ pub fn run(args: &ScrubArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     match whole {
         true => Ok(()),
-        false => Err(Failure::failed(format!("pool '{}' has damaged blocks", spa.name))),
+        false => Err(Failure::failed(format!("pool '{}' has damaged blocks", spa.name()))),
     }
 }
 
@@ -143,7 +143,7 @@ async fn file_system(spa: &Spa, name: &str) -> Option<FileSystem> {
 }
 
 async fn block_bytes(system: &FileSystem, object: u64) -> Option<u64> {
-    Some(system.objset().object(object).await.ok()?.dnode().data_block_bytes())
+    Some(system.objset().dnode(object).await.ok()?.block_bytes())
 }
 
 impl Named {
@@ -260,7 +260,8 @@ fn as_text(
     let seconds = took.as_secs_f64();
     let rate = show::bytes((progress.allocated as f64 / seconds.max(0.001)) as u64);
     let mut out = String::new();
-    let _ = writeln!(out, "  pool: {}\n state: {}", foreign::word(&spa.name), health.health.name());
+    let _ =
+        writeln!(out, "  pool: {}\n state: {}", foreign::word(spa.name()), health.health.name());
     let wrong = wrong_leaves(report);
     if scrubbed.is_whole() && wrong > 0 {
         let devices = if wrong == 1 { "1 device".to_owned() } else { format!("{wrong} devices") };
@@ -268,7 +269,7 @@ fn as_text(
             out,
             "action: {devices} returned wrong data or none, and all of it was rebuilt from the others: replace what is failing, \
              or run 'zpool scrub {}' where the pool is in use, which mends it",
-            foreign::word(&spa.name)
+            foreign::word(spa.name())
         );
     }
     let _ = writeln!(
@@ -279,12 +280,12 @@ fn as_text(
         scrubbed.damaged_count
     );
     let naming = Naming { missing_by_guid: true, ..Naming::default() };
-    let width = tree::width(health, Some(&spa.name), 0, devices, naming).max(NAME_MIN);
+    let width = tree::width(health, Some(spa.name()), 0, devices, naming).max(NAME_MIN);
     let mut table = Table { width, errors: BTreeMap::new(), devices, naming };
     errors_of(report, &mut table.errors);
     out.push_str("config:\n\n");
     table.line(&mut out, "NAME", "STATE", 0, ["READ", "WRITE", "CKSUM"]);
-    table.line(&mut out, &foreign::word(&spa.name), health.health.name(), 0, ["0", "0", "0"]);
+    table.line(&mut out, &foreign::word(spa.name()), health.health.name(), 0, ["0", "0", "0"]);
     health.children.iter().for_each(|top| table.vdev(&mut out, top, 2));
     out.push('\n');
     if scrubbed.is_whole() {
@@ -351,7 +352,7 @@ fn as_json(
         .collect();
     let hidden: Vec<String> = scrubbed.hidden.iter().map(ToString::to_string).collect();
     let value = json!({
-        "pool": spa.name,
+        "pool": spa.name(),
         "blocks": scrubbed.progress.blocks,
         "allocated_bytes": scrubbed.progress.allocated,
         "seconds": took.as_secs_f64(),

@@ -18,8 +18,8 @@ use crate::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
 use std::fmt::Write;
+use zfs::health::{Health, VdevHealth};
 use zfs::show;
-use zfs::spa::health::{Health, VdevHealth};
 use zfs_format::dsl::scan::Scan;
 use zfs_format::vdev::{Rebuild, VdevKind};
 use zfs_store::alloc::Class;
@@ -224,7 +224,7 @@ fn vdev(
         }
         _ => {}
     }
-    let says = |name| zfs::spa::space::other_number(&node.vdev, name) == Some(1);
+    let says = |name| node.vdev.other_number(name) == Some(1);
     if says("removing") {
         out.push_str("  (removing)");
     } else if says("non_allocating") {
@@ -499,7 +499,8 @@ fn node_json(
         None => tree::name(&node.vdev, node.children.len(), &one.devices, form.naming),
     };
     let mut object = vdev_info(one, node, &name, class, form.numbers);
-    let space = one.spa.vdevs.children.iter().find(|top| top.guid == node.vdev.guid);
+    let vdevs = one.spa.vdevs();
+    let space = vdevs.children.iter().find(|top| top.guid == node.vdev.guid);
     let space = space.and_then(|top| one.view.space.vdevs.get(&top.id));
     let (allocated, size, deflated) = match (pool, space) {
         (Some(_), _) => {

@@ -8,8 +8,7 @@
 
 use crate::foreign;
 use std::collections::BTreeMap;
-use zfs::spa::health::VdevHealth;
-use zfs::spa::space::other_number;
+use zfs::health::VdevHealth;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::alloc::Class;
 
@@ -89,7 +88,7 @@ pub fn shown(vdev: &Vdev, children: usize, devices: &Devices, naming: Naming) ->
 fn last_part(vdev: &Vdev, path: &str) -> String {
     let last = path.rsplit('/').next().unwrap_or(path).to_owned();
     // A disk that ZFS divided into partitions itself is known by the disk.
-    let is_whole = other_number(vdev, "whole_disk") == Some(1);
+    let is_whole = vdev.other_number("whole_disk") == Some(1);
     let digits = last.trim_end_matches(|c: char| c.is_ascii_digit());
     let stem = digits.strip_suffix("-part").or_else(|| {
         let disk =

@@ -45,8 +45,8 @@ pub(super) fn times(attributes: &Attributes) -> FileTimes {
 pub(super) fn stem(source: &Source, node: &Node, taken: &OwnNames) -> String {
     let a = &node.attributes;
     let words = [
-        source.of.spa.guid,
-        node.object().objset(),
+        source.of.spa.guid(),
+        node.dnode().objset(),
         a.generation,
         a.size,
         a.modified.seconds as u64,
@@ -143,7 +143,7 @@ impl Copier {
         from: u64,
         until: u64,
     ) -> Result<(), Trouble> {
-        let mut pieces = Pieces::new(&self.rt, node.object(), from, until);
+        let mut pieces = Pieces::new(&self.rt, node.dnode(), from, until);
         let mut durable = from;
         file.seek(SeekFrom::Start(from))?;
         while let Some((at, piece)) = pieces.next().await {

@@ -4,10 +4,10 @@ use crate::commands::{Failure, print};
 use crate::pools::{PoolPlace, Pools};
 use std::fmt::Write;
 use std::rc::Rc;
+use zfs::inspect::claims::{Claims, FaultKind};
+use zfs::inspect::count::{BlockCount, Sum};
 use zfs::show;
 use zfs::spa::Spa;
-use zfs::spa::claims::{Claims, FaultKind};
-use zfs::spa::count::{BlockCount, Sum};
 
 /// Problems that are printed; the rest is counted.
 const TOLD_MAX: usize = 100;

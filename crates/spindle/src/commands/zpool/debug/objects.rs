@@ -7,10 +7,10 @@ use clap::Args;
 use std::fmt::Write;
 use std::rc::Rc;
 use zfs::ZfsError;
-use zfs::dmu::{Object, Objset};
+use zfs::dmu::{Dnode, Objset};
 use zfs::zap::{Cursor, Zap};
 use zfs_format::block_pointer::{self, BlockPointer, Kind};
-use zfs_format::dnode::Dnode;
+use zfs_format::dnode::Dnode as DnodePhys;
 use zfs_format::object_type::ObjectType;
 use zfs_format::zpl::directory::DirectoryEntry;
 use zfs_store::Bookmark;
@@ -64,7 +64,7 @@ pub fn pointer(pointer: &BlockPointer) -> String {
     )
 }
 
-fn head(number: u64, dnode: &Dnode) -> String {
+fn head(number: u64, dnode: &DnodePhys) -> String {
     let (levels, block) = (dnode.levels, dnode.data_block_bytes());
     let (used, kind) = (dnode.used_bytes(), dnode.object_type);
     let size = dnode.block_id_max.saturating_add(1).saturating_mul(block);
@@ -105,7 +105,7 @@ where
 pub fn mos(pool: &str, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let text = with(pool, true, place, async |mos: Objset| {
         let (mut out, mut from) = (format!("{HEAD}\n"), 0);
-        while let Some((objects, next)) = mos.objects_from(from).await? {
+        while let Some((objects, next)) = mos.dnodes_from(from).await? {
             for (number, dnode, _) in objects {
                 let _ = writeln!(out, "{}", head(number, &dnode));
             }
@@ -119,9 +119,9 @@ pub fn mos(pool: &str, place: &PoolPlace<'_>) -> Result<(), Failure> {
 pub fn object(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let number = args.object;
     let text = with(&args.dataset, args.mos, place, async move |objset: Objset| {
-        let object = objset.object(number).await?;
-        let dnode = object.dnode();
-        let mut out = format!("{HEAD}\n{}\n", head(number, dnode));
+        let object = objset.dnode(number).await?;
+        let dnode = object.phys();
+        let mut out = format!("{HEAD}\n{}\n", head(number, &dnode));
         let _ = writeln!(out, "    indirect blocks of 2^{} bytes", dnode.indirect_shift);
         let (bytes, kind) = (dnode.bonus.len(), dnode.bonus_type);
         let _ = writeln!(out, "    bonus: {bytes} bytes, {kind}");
@@ -148,9 +148,9 @@ pub fn object(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 pub fn pointers(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let number = args.object;
     let text = with(&args.dataset, args.mos, place, async move |objset: Objset| {
-        let object = objset.object(number).await?;
+        let object = objset.dnode(number).await?;
         let (mut out, mut printed) = (String::new(), 0);
-        let dnode = object.dnode();
+        let dnode = object.phys();
         let top = dnode.levels.saturating_sub(1);
         let mut open: Vec<(u8, u64, BlockPointer)> = Vec::new();
         let firsts = dnode.pointers.iter().enumerate().rev();
@@ -181,7 +181,7 @@ pub fn pointers(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure>
 /// The pointers of an indirect block.
 async fn below(
     objset: &Objset,
-    object: &Object,
+    object: &Dnode,
     level: u8,
     block: u64,
     one: BlockPointer,
@@ -199,8 +199,8 @@ async fn below(
 pub fn zap(args: &ObjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let number = args.object;
     let text = with(&args.dataset, args.mos, place, async move |objset: Objset| {
-        let object = objset.object(number).await?;
-        let is_directory = object.dnode().object_type == ObjectType::DIRECTORY_CONTENTS;
+        let object = objset.dnode(number).await?;
+        let is_directory = object.phys().object_type == ObjectType::DIRECTORY_CONTENTS;
         let zap = Zap::open(object).await?;
         let mut out = format!("{} entries\n", zap.len());
         let mut cursor = Cursor::default();

@@ -73,7 +73,7 @@ impl<'a> Sharing<'a> {
         }
         let objset = self.open.get(&objset)?.as_ref()?;
         // No key is needed: pointers are not encrypted.
-        objset.object_without_bonus(object).await.ok()?.pointer(block).await.ok()?
+        objset.dnode_without_bonus(object).await.ok()?.pointer(block).await.ok()?
     }
 
     async fn objset(&self, number: u64) -> Option<Objset> {

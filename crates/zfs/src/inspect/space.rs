@@ -16,11 +16,11 @@
 //!
 //! Source: OpenZFS 2.3, `spa_misc.c`, `vdev.c`, `vdev_raidz.c`, `vdev_draid.c`, `metaslab.c`, `spa_log_spacemap.c`.
 
-use super::open::Spa;
 use crate::error::ZfsError;
+use crate::spa::Spa;
 use crate::zap::Zap;
 use std::collections::BTreeMap;
-use zfs_format::nvlist::{Text, Value};
+use zfs_format::nvlist::Text;
 use zfs_format::pool_directory::{self, top_vdev};
 use zfs_format::space_map::Change;
 use zfs_format::vdev::{Vdev, VdevKind};
@@ -73,15 +73,6 @@ pub struct Space {
     pub capacity: u64,
     /// Top-level vdevs by number.
     pub vdevs: BTreeMap<u64, VdevSpace>,
-}
-
-/// A number among a vdev's other names.
-pub fn other_number(vdev: &Vdev, name: &str) -> Option<u64> {
-    let found = vdev.other.iter().find(|(known, _)| *known == *name);
-    match found.map(|(_, value)| value) {
-        Some(Value::Uint64(number)) => Some(*number),
-        _ => None,
-    }
 }
 
 /// Bytes that a block of 128 KiB takes on a top-level vdev.
@@ -156,7 +147,7 @@ impl Spa {
         };
         let normal = in_class(Class::Normal).map(|one| one.deflated).fold(0, u64::saturating_add);
         let embedded = in_class(Class::Normal).map(|one| one.embedded_log).sum::<u64>();
-        let stay = tops.values().filter(|top| other_number(top.vdev, "non_allocating") == Some(1));
+        let stay = tops.values().filter(|top| top.vdev.other_number("non_allocating") == Some(1));
         let stay: u64 = stay.map(|top| deflated(top.vdev, top.slabs.size())).sum();
         let deflated = normal.saturating_sub(embedded).saturating_sub(stay);
         let weighted: Option<u64> =
@@ -177,7 +168,7 @@ impl Spa {
     /// # Errors
     /// A table can't be had.
     pub async fn classified(&self) -> Result<Vdev, ZfsError> {
-        let mut root = self.vdevs.clone();
+        let mut root = (*self.vdevs()).clone();
         for top in &mut root.children {
             if top.allocation_bias.is_some() {
                 continue;
@@ -194,7 +185,7 @@ impl Spa {
 
     /// Whether a feature is enabled.
     pub fn has_feature(&self, guid: &str) -> bool {
-        self.features.iter().any(|feature| feature.guid == guid)
+        self.features().iter().any(|feature| feature.guid == guid)
     }
 
     async fn top<'a>(&self, vdev: &'a Vdev, histograms: bool) -> Result<Option<Top<'a>>, ZfsError> {
@@ -206,7 +197,7 @@ impl Spa {
             if slab.map == 0 {
                 continue;
             }
-            let header = header(self.mos(), &self.mos().object(slab.map).await?)?;
+            let header = header(self.mos(), &self.mos().dnode(slab.map).await?)?;
             sum.allocated = header.allocated;
             let unit = slabs.unit();
             let fragmentation = header.histogram.map(|histogram| fragmentation(&histogram, unit));
@@ -239,7 +230,7 @@ impl Spa {
         let mut checkpoint = 0;
         if let Some(map) = self.checkpoint_map(top.vdev).await? {
             // It lists what was freed.
-            let header = header(self.mos(), &self.mos().object(map).await?)?;
+            let header = header(self.mos(), &self.mos().dnode(map).await?)?;
             checkpoint = header.allocated.unsigned_abs();
         }
         Ok(VdevSpace {
@@ -266,10 +257,10 @@ impl Spa {
     /// Bytes that wait in the list of what is to be freed.
     async fn deferred_frees(&self) -> Result<u64, ZfsError> {
         use zfs_format::dsl::bpobj::BpObj;
-        let directory = Zap::open(self.mos().object(pool_directory::OBJECT).await?).await?;
+        let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;
         let Some(list) = directory.number(pool_directory::SYNC_BPOBJ).await? else { return Ok(0) };
-        let object = self.mos().object(list).await?;
-        let list = BpObj::decode(&object.dnode().bonus, object.endian());
+        let object = self.mos().dnode(list).await?;
+        let list = BpObj::decode(&object.phys().bonus, object.endian());
         Ok(list.map_err(|error| object.wrong(error))?.bytes)
     }
 }

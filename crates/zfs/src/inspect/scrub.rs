@@ -11,10 +11,10 @@
 //! 3. What can't be visited, because a block above it is damaged, is named by that block.
 //! 4. A deduplicated or cloned block is checked as often as it is met.
 
-use super::Spa;
 use super::walk::{Reached, Visited};
 use crate::dsl::Dataset;
 use crate::error::ZfsError;
+use crate::spa::Spa;
 use crate::zap::Cursor;
 use crate::zpl::FileSystem;
 use futures_util::stream::{FuturesUnordered, StreamExt};

@@ -6,7 +6,7 @@
 //! and not freed is what is to be freed with the clone. Frees are matched by the first place; of a block that stands there
 //! several times (deduplicated, cloned) as many are taken off as were freed.
 
-use crate::dmu::{Object, Objset};
+use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ pub(super) struct BpList {
     waiting: Vec<u64>,
     seen: BTreeSet<u64>,
     /// The one at hand: its object, where to go on and where it ends, in bytes.
-    open: Option<(Object, u64, u64)>,
+    open: Option<(Dnode, u64, u64)>,
 }
 
 impl BpList {
@@ -59,15 +59,15 @@ impl BpList {
     }
 
     async fn enter(&mut self, mos: &Objset, number: u64) -> Result<(), ZfsError> {
-        let object = mos.object(number).await?;
-        let list = BpObj::decode(&object.dnode().bonus, object.endian());
+        let object = mos.dnode(number).await?;
+        let list = BpObj::decode(&object.phys().bonus, object.endian());
         let list = list.map_err(|error| object.wrong(error))?;
         if list.sub_objects != 0 {
             if list.sub_object_count > LISTS_MAX {
                 let (what, limit) = ("lists in a list", LISTS_MAX);
                 return Err(object.problem(Problem::Limit { what, limit }));
             }
-            let inner = mos.object(list.sub_objects).await?;
+            let inner = mos.dnode(list.sub_objects).await?;
             let len = list.sub_object_count.saturating_mul(8).min(inner.capacity());
             let bytes = inner.read(0, len as usize).await?.to_vec();
             let mut from = Reader::new("lists of a bpobj", &bytes, inner.endian());
@@ -82,7 +82,7 @@ impl BpList {
     }
 }
 
-async fn pointers(object: &Object, at: u64, len: u64) -> Result<Vec<BlockPointer>, ZfsError> {
+async fn pointers(object: &Dnode, at: u64, len: u64) -> Result<Vec<BlockPointer>, ZfsError> {
     let bytes = object.read(at, len as usize).await?.to_vec();
     let mut from = Reader::new("bpobj", &bytes, object.endian());
     let pointers = (0..len / BlockPointer::BYTES as u64).map(|_| from.get("pointer"));
@@ -91,9 +91,9 @@ async fn pointers(object: &Object, at: u64, len: u64) -> Result<Vec<BlockPointer
 
 /// The datasets that are being destroyed: their roots, the groups after which blocks are theirs, how far it came.
 pub(super) async fn destroyed(mos: &Objset, number: u64) -> Result<Vec<BpTreeEntry>, ZfsError> {
-    let object = mos.object(number).await?;
+    let object = mos.dnode(number).await?;
     let wrong = |error| object.wrong(error);
-    let header = BpTree::decode(&object.dnode().bonus, object.endian()).map_err(wrong)?;
+    let header = BpTree::decode(&object.phys().bonus, object.endian()).map_err(wrong)?;
     let mut found = Vec::new();
     let bytes = BpTreeEntry::BYTES as u64;
     let end = header.end.min(object.capacity() / bytes);
@@ -115,7 +115,7 @@ pub(super) async fn livelists(mos: &Objset, number: u64) -> Result<Vec<u64>, Zfs
 
 /// A table whose names are numbers, in hexadecimal.
 async fn numbers(mos: &Objset, number: u64) -> Result<Vec<(u64, u64)>, ZfsError> {
-    let zap = Zap::open(mos.object(number).await?).await?;
+    let zap = Zap::open(mos.dnode(number).await?).await?;
     let wrong = || mos.wrong(number, Problem::Entry("of a number"));
     let mut found = Vec::new();
     for entry in zap.entries().await? {

@@ -2,9 +2,8 @@
 //!
 //! Source: OpenZFS 2.3, `dsl_scan.c`, `vdev_removal.c`, `vdev_raidz.c`, `spa_checkpoint.c`, `spa_errlog.c`.
 
-use super::open::{Spa, packed_list};
-use super::space::other_number;
 use crate::error::ZfsError;
+use crate::spa::{Spa, packed_list};
 use crate::zap::Zap;
 use std::collections::BTreeSet;
 use zfs_format::dsl::name_number;
@@ -78,8 +77,8 @@ impl Spa {
     /// A table or list can't be had.
     pub async fn state(&self) -> Result<State, ZfsError> {
         let mut state = State::default();
-        let directory = Zap::open(self.mos().object(pool_directory::OBJECT).await?).await?;
-        let wrong = |error| directory.object().wrong(error);
+        let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;
+        let wrong = |error| directory.dnode().wrong(error);
         if let Some(value) = directory.get(pool_directory::SCAN.as_bytes()).await? {
             state.scan = Some(Scan::from_numbers(&value.numbers).map_err(wrong)?);
         }
@@ -90,7 +89,7 @@ impl Spa {
             let uberblock = Uberblock::from_numbers(&value.numbers).map_err(wrong)?;
             state.checkpoint_time = Some(uberblock.timestamp);
         }
-        for vdev in &self.vdevs.children {
+        for vdev in &self.vdevs().children {
             self.add_vdev(&mut state, vdev).await?;
         }
         for log in [pool_directory::ERROR_LOG_LAST, pool_directory::ERROR_LOG_SCRUB] {
@@ -106,17 +105,17 @@ impl Spa {
 
     async fn add_vdev(&self, state: &mut State, vdev: &Vdev) -> Result<(), ZfsError> {
         if let VdevKind::Indirect(indirect) = &vdev.kind {
-            let object = self.mos().object(indirect.mapping).await?;
-            let header = Mapping::from_bonus(&object.dnode().bonus, object.endian());
+            let object = self.mos().dnode(indirect.mapping).await?;
+            let header = Mapping::from_bonus(&object.phys().bonus, object.endian());
             let entries = header.map_err(|error| object.wrong(error))?.entries;
             let bytes = entries.saturating_mul(MappingEntry::BYTES as u64);
             state.mapping_bytes = state.mapping_bytes.saturating_add(bytes);
         }
-        let Some(number) = other_number(vdev, "com.delphix:vdev_zap_top") else { return Ok(()) };
-        let zap = Zap::open(self.mos().object(number).await?).await?;
+        let Some(number) = vdev.other_number("com.delphix:vdev_zap_top") else { return Ok(()) };
+        let zap = Zap::open(self.mos().dnode(number).await?).await?;
         if let Some(value) = zap.get(top_vdev::REBUILD.as_bytes()).await? {
             let rebuild = Rebuild::from_numbers(&value.numbers);
-            state.rebuilds.push((vdev.id, rebuild.map_err(|error| zap.object().wrong(error))?));
+            state.rebuilds.push((vdev.id, rebuild.map_err(|error| zap.dnode().wrong(error))?));
         }
         if let Some(code) = zap.number(top_vdev::EXPAND_STATE).await?.filter(|code| *code != 0) {
             state.expansion = Some(Expansion {
@@ -131,7 +130,7 @@ impl Spa {
     }
 
     async fn add_errors(&self, state: &mut State, log: u64) -> Result<(), ZfsError> {
-        let zap = Zap::open(self.mos().object(log).await?).await?;
+        let zap = Zap::open(self.mos().dnode(log).await?).await?;
         if !self.has_feature(HEAD_ERROR_LOG) {
             for entry in zap.entries().await? {
                 let place = error_log::parse(&entry.text());
@@ -142,7 +141,7 @@ impl Spa {
         for entry in zap.entries().await? {
             let Some(number) = entry.number() else { continue };
             let dataset = name_number(&entry.name);
-            let of_head = Zap::open(self.mos().object(number).await?).await?;
+            let of_head = Zap::open(self.mos().dnode(number).await?).await?;
             for entry in of_head.entries().await? {
                 let error = HeadError::parse(&entry.text());
                 state.add_error(dataset.zip(error.map(|error| error.object)));

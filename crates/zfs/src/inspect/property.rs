@@ -8,14 +8,14 @@
 //!
 //! Source: OpenZFS 2.3, `zpool_prop.c`, `libzfs_pool.c`, `spa.c`.
 
-use super::features;
-use super::open::Spa;
 use super::space::Space;
 use crate::dsl::catalog::Catalog;
 use crate::dsl::property::set::{Origin, is_user};
 use crate::dsl::property::words::{Words, word};
 use crate::error::ZfsError;
 use crate::show;
+use crate::spa::Spa;
+use crate::spa::features;
 use crate::zap::Zap;
 use std::collections::BTreeMap;
 use zfs_format::dsl::dir::RESERVED;
@@ -215,14 +215,14 @@ impl Spa {
     pub async fn view(&self, health: String, expandable: u64) -> Result<PoolView, ZfsError> {
         let space = self.space().await?;
         let (dedup, cloned) = (self.dedup().await?, self.cloned().await?);
-        let directory = Zap::open(self.mos().object(pool_directory::OBJECT).await?).await?;
+        let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;
         let (mut set, mut user) = (BTreeMap::new(), Vec::new());
         let mut texts = BTreeMap::new();
         if let Some(table) = directory.number(pool_directory::PROPERTIES).await? {
-            let zap = Zap::open(self.mos().object(table).await?).await?;
+            let zap = Zap::open(self.mos().dnode(table).await?).await?;
             for entry in zap.entries_by_hash().await? {
                 let value = PropertyValue::from_value(&entry.value);
-                let value = value.map_err(|error| zap.object().wrong(error))?;
+                let value = value.map_err(|error| zap.dnode().wrong(error))?;
                 if is_user(&entry.text()) {
                     let text = crate::dsl::property::view::value_text(&value);
                     user.push((entry.text(), text));
@@ -236,7 +236,8 @@ impl Spa {
             texts.insert("bootfs", catalog.dataset_name(*dataset).await?);
         }
         for name in ["comment", "compatibility"] {
-            let text = self.config.text(name).ok().flatten();
+            let config = self.config();
+            let text = config.text(name).ok().flatten();
             texts.extend(text.map(|text| (name, text.to_string())));
         }
         let (mut freeing, mut leaked) = (0, 0);
@@ -257,8 +258,8 @@ impl Spa {
         let numbers = BTreeMap::from([
             ("size", space.size),
             ("capacity", share.unwrap_or(0) as u64),
-            ("guid", self.guid),
-            ("version", self.uberblock.version),
+            ("guid", self.guid()),
+            ("version", self.uberblock().version),
             ("dedupratio", dedup.ratio()),
             ("free", space.size.saturating_sub(space.allocated)),
             ("allocated", space.allocated),
@@ -275,8 +276,8 @@ impl Spa {
             ("dedup_table_size", dedup.table),
             ("last_scrubbed_txg", scrubbed),
         ]);
-        let (name, guid, version) = (self.name.clone(), self.guid, self.uberblock.version);
-        let features = self.features.clone();
+        let (name, guid, version) = (self.name().to_owned(), self.guid(), self.uberblock().version);
+        let features = self.features().to_vec();
         Ok(PoolView { name, guid, version, health, space, user, numbers, set, texts, features })
     }
 

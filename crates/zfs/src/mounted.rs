@@ -23,12 +23,12 @@
 
 mod answer;
 
-use super::{FileSystem, Node as FileNode};
 use crate::dsl::{Dataset, Directory};
 use crate::error::{Problem, ZfsError};
 use crate::spa::Spa;
 use crate::zap::Cursor;
 use crate::zil::{self, Unreplayed};
+use crate::zpl::{FileSystem, Node as FileNode};
 use answer::{attributes, kind_of, wrong};
 use rt::SgList;
 use rt::inodes::{
@@ -204,9 +204,9 @@ impl Shared {
         // What was logged is of the head. Whose key is missing says so when it is opened.
         let log = match is_snapshot {
             true => Ok(Unreplayed::default()),
-            false => zil::unreplayed(&objset, self.spa.uberblock.txg).await,
+            false => zil::unreplayed(&objset, self.spa.uberblock().txg).await,
         };
-        let is_cut = !self.spa.was_closed && log.as_ref().is_ok_and(|log| log.is_cut);
+        let is_cut = !self.spa.was_closed() && log.as_ref().is_ok_and(|log| log.is_cut);
         let files = match self.how.with_log {
             true if is_cut => return Err(objset.wrong(0, Problem::LogCut)),
             true => FileSystem::open_with_log(&objset, &log?.records).await?,

@@ -18,10 +18,9 @@
 //!
 //! Source: OpenZFS, `zdb.c` (leak checking).
 
-use super::open::Spa;
-use super::space::other_number;
 use super::walk::Visited;
 use crate::error::ZfsError;
+use crate::spa::Spa;
 use std::collections::BTreeMap;
 use stdx::RangeSet;
 use zfs_format::block_pointer::{BlockPointer, Kind};
@@ -225,7 +224,7 @@ impl Spa {
             fault_count: 0,
             clones: self.has_feature("com.fudosecurity:block_cloning"),
         };
-        for vdev in &self.vdevs.children {
+        for vdev in &self.vdevs().children {
             self.load_vdev(vdev, &mut claims).await?;
         }
         for (txg, log) in self.space_map_logs().await? {
@@ -237,16 +236,16 @@ impl Spa {
             })
             .await?;
         }
-        for vdev in &self.vdevs.children {
+        for vdev in &self.vdevs().children {
             self.exclude_checkpoint(vdev, &mut claims).await?;
         }
         for top in claims.tops.values_mut() {
             top.left = top.allocated.clone();
         }
-        for vdev in &self.vdevs.children {
-            let mapping = other_number(vdev, MAPPING).filter(|mapping| *mapping != 0);
+        for vdev in &self.vdevs().children {
+            let mapping = vdev.other_number(MAPPING).filter(|mapping| *mapping != 0);
             if let (Some(mapping), Ok(id)) = (mapping, u32::try_from(vdev.id)) {
-                let moved = super::open::mapping(self.mos(), mapping).await?;
+                let moved = crate::spa::mapping(self.mos(), mapping).await?;
                 claims.claim_copies(id, &moved);
             }
         }

@@ -4,8 +4,8 @@
 //!
 //! Source: OpenZFS, `spa_history.c`.
 
-use super::open::Spa;
 use crate::error::{Problem, ZfsError};
+use crate::spa::Spa;
 use crate::zap::Zap;
 use zfs_format::history::{self, History};
 use zfs_format::nvlist::NvList;
@@ -21,13 +21,13 @@ impl Spa {
     /// # Errors
     /// The object can't be had, or a record is none.
     pub async fn history(&self) -> Result<Vec<NvList>, ZfsError> {
-        let directory = Zap::open(self.mos().object(pool_directory::OBJECT).await?).await?;
+        let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;
         let Some(number) = directory.number(pool_directory::HISTORY).await? else {
             return Ok(Vec::new());
         };
-        let object = self.mos().object(number).await?;
+        let object = self.mos().dnode(number).await?;
         let wrong = |error| object.wrong(error);
-        let header = History::decode(&object.dnode().bonus, object.endian()).map_err(wrong)?;
+        let header = History::decode(&object.phys().bonus, object.endian()).map_err(wrong)?;
         let limit = |what| object.problem(Problem::Limit { what, limit: BYTES_MAX });
         let ring = header.bytes_max.saturating_sub(header.create_bytes);
         let length = header.end.saturating_sub(header.begin);

@@ -6,10 +6,10 @@
 //!
 //! Source: OpenZFS 2.3, `ddt.c`, `ddt_stats.c`, `ddt_log.c`, `brt.c`.
 
-use super::open::Spa;
 use super::space::deflated;
-use crate::dmu::Object;
+use crate::dmu::Dnode;
 use crate::error::{Problem, ZfsError};
+use crate::spa::Spa;
 use crate::zap::Zap;
 use std::collections::BTreeMap;
 use zfs_format::block_pointer::Dva;
@@ -67,7 +67,7 @@ fn hundredths(of: u64, to: u64) -> u64 {
 
 impl Spa {
     async fn directory_zap(&self) -> Result<Zap, ZfsError> {
-        Zap::open(self.mos().object(pool_directory::OBJECT).await?).await
+        Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await
     }
 
     /// What deduplication comes to.
@@ -78,10 +78,10 @@ impl Spa {
         let directory = self.directory_zap().await?;
         let mut sum = Dedup::default();
         if let Some(statistics) = directory.number(pool_directory::DDT_STATISTICS).await? {
-            let zap = Zap::open(self.mos().object(statistics).await?).await?;
+            let zap = Zap::open(self.mos().dnode(statistics).await?).await?;
             for entry in zap.entries().await? {
                 let histogram = DdtHistogram::from_numbers(&entry.value.numbers);
-                let histogram = histogram.map_err(|error| zap.object().wrong(error))?;
+                let histogram = histogram.map_err(|error| zap.dnode().wrong(error))?;
                 for bucket in &histogram.buckets {
                     sum.stored = sum.stored.saturating_add(bucket.disk_bytes);
                     let [.., referenced] = bucket.referenced;
@@ -92,21 +92,21 @@ impl Spa {
         for function in ChecksumFunction::ALL {
             let own = directory.get(pool_directory::ddt_directory(function).as_bytes()).await?;
             let own = match own.and_then(|value| value.number()) {
-                Some(number) => Some(Zap::open(self.mos().object(number).await?).await?),
+                Some(number) => Some(Zap::open(self.mos().dnode(number).await?).await?),
                 None => None,
             };
             let place = own.as_ref().unwrap_or(&directory);
             for unique in [false, true] {
                 let name = pool_directory::ddt_table(function, unique);
                 if let Some(number) = place.get(name.as_bytes()).await?.and_then(|v| v.number()) {
-                    sum.table += self.mos().object(number).await?.dnode().used_bytes();
+                    sum.table += self.mos().dnode(number).await?.phys().used_bytes();
                 }
             }
             for log in 0..2 {
                 let name = pool_directory::ddt_log(function, log);
                 if let Some(number) = place.get(name.as_bytes()).await?.and_then(|v| v.number()) {
-                    let object = self.mos().object(number).await?;
-                    sum.table += object.dnode().used_bytes();
+                    let object = self.mos().dnode(number).await?;
+                    sum.table += object.phys().used_bytes();
                     self.add_log(&object, &mut sum).await?;
                 }
             }
@@ -121,14 +121,14 @@ impl Spa {
     pub async fn cloned(&self) -> Result<Cloned, ZfsError> {
         let directory = self.directory_zap().await?;
         let mut sum = Cloned::default();
-        for vdev in &self.vdevs.children {
+        for vdev in &self.vdevs().children {
             let name = pool_directory::brt_vdev(vdev.id);
             let Some(number) = directory.get(name.as_bytes()).await?.and_then(|v| v.number())
             else {
                 continue;
             };
-            let object = self.mos().object(number).await?;
-            let header = BrtVdev::decode(&object.dnode().bonus, object.endian());
+            let object = self.mos().dnode(number).await?;
+            let header = BrtVdev::decode(&object.phys().bonus, object.endian());
             let header = header.map_err(|error| object.wrong(error))?;
             sum.used = sum.used.saturating_add(header.used_bytes);
             sum.saved = sum.saved.saturating_add(header.saved_bytes);
@@ -137,15 +137,15 @@ impl Spa {
     }
 
     /// Entries of a log: the last one of a key counts.
-    async fn add_log(&self, object: &Object, sum: &mut Dedup) -> Result<(), ZfsError> {
-        let header = DdtLogHeader::decode(&object.dnode().bonus, object.endian());
+    async fn add_log(&self, object: &Dnode, sum: &mut Dedup) -> Result<(), ZfsError> {
+        let header = DdtLogHeader::decode(&object.phys().bonus, object.endian());
         let length = header.map_err(|error| object.wrong(error))?.length;
         if length > LOG_BYTES_MAX {
             let (what, limit) = ("bytes of a deduplication log", LOG_BYTES_MAX);
             return Err(object.problem(Problem::Limit { what, limit }));
         }
         let mut last = BTreeMap::new();
-        let size = object.dnode().data_block_bytes().max(1);
+        let size = object.block_bytes().max(1);
         for number in 0..length.div_ceil(size) {
             let block = object.block(number).await?;
             let records = log_records(block.bytes.bytes(), block.endian);
@@ -171,7 +171,8 @@ impl Spa {
     /// What places take on disk, without parity.
     fn on_disk(&self, places: &[Dva]) -> u64 {
         let one = |place: &Dva| {
-            let vdev = self.vdevs.children.iter().find(|vdev| vdev.id == place.vdev().into());
+            let vdevs = self.vdevs();
+            let vdev = vdevs.children.iter().find(|vdev| vdev.id == u64::from(place.vdev()));
             vdev.map_or(0, |vdev| deflated(vdev, place.allocated()))
         };
         places.iter().map(one).fold(0, u64::saturating_add)

@@ -10,7 +10,6 @@
 //!
 //! Source: OpenZFS 2.3, `vdev.c`, `vdev_mirror.c`, `vdev_raidz.c`, `libzfs_pool.c`.
 
-use super::space::other_number;
 use std::collections::BTreeSet;
 use zfs_format::vdev::{Vdev, VdevKind};
 
@@ -137,7 +136,7 @@ pub fn of_vdev(config: &Vdev, present: &BTreeSet<u64>) -> VdevHealth {
 }
 
 fn leaf(config: &Vdev, present: &BTreeSet<u64>) -> (Health, Option<Cause>) {
-    let says = |name| other_number(config, name).unwrap_or(0) != 0;
+    let says = |name| config.other_number(name).unwrap_or(0) != 0;
     if says("faulted") {
         return (Health::Faulted, Some(Cause::External));
     }

@@ -65,7 +65,8 @@ impl Spa {
 
     /// The same, with what leads on read from elsewhere: for tests that put something between.
     pub fn walk_over(&self, blocks: Rc<dyn ReadBlocks>) -> PoolWalk<'_> {
-        let sizes = self.vdevs.children.iter().map(|vdev| vdev.asize.unwrap_or(0));
+        let vdevs = self.vdevs();
+        let sizes = vdevs.children.iter().map(|vdev| vdev.asize.unwrap_or(0));
         // A block takes a sector at the least.
         let limit = sizes.fold(0, u64::saturating_add) >> SECTOR_SHIFT;
         PoolWalk {
@@ -145,7 +146,7 @@ impl PoolWalk<'_> {
 
     /// The first transaction group that is not the pool's yet.
     fn first_open(&self) -> u64 {
-        let uberblock = &self.spa.uberblock;
+        let uberblock = &self.spa.uberblock();
         match uberblock.checkpoint_txg {
             0 => uberblock.txg.saturating_add(1),
             checkpoint => checkpoint.saturating_add(1),
@@ -163,7 +164,7 @@ impl PoolWalk<'_> {
     }
 
     async fn listed(&self, name: &'static str) -> Result<Option<u64>, ZfsError> {
-        let directory = Zap::open(self.spa.mos().object(names::OBJECT).await?).await?;
+        let directory = Zap::open(self.spa.mos().dnode(names::OBJECT).await?).await?;
         Ok(directory.number(name).await?.filter(|number| *number != 0))
     }
 
@@ -201,14 +202,14 @@ impl PoolWalk<'_> {
                     self.livelists = lists::livelists(mos, number).await?;
                 }
             }
-            Stage::Mos => self.walk.add(tree(0, self.spa.uberblock.root, 0)),
+            Stage::Mos => self.walk.add(tree(0, self.spa.uberblock().root, 0)),
             Stage::Datasets(from) => {
                 // Who can't read a block of the MOS goes on behind it.
                 let behind = (from / OBJECTS_PER_BLOCK + 1).saturating_mul(OBJECTS_PER_BLOCK);
-                let last = mos.meta()?.dnode().block_id_max;
+                let last = mos.meta()?.phys().block_id_max;
                 let more = from / OBJECTS_PER_BLOCK <= last && self.unreadable < UNREADABLE_MAX;
                 self.stage = if more { Stage::Datasets(behind) } else { Stage::Done };
-                let found = mos.objects_from(from).await;
+                let found = mos.dnodes_from(from).await;
                 self.unreadable += u64::from(found.is_err());
                 let Some((objects, next)) = found? else {
                     self.stage = Stage::Done;

@@ -1,0 +1,77 @@
+//! A change of objects: planned and carried out without waiting.
+//!
+//! A change must see one state and carry out all of it or nothing, and what it needs to look at may have to be read. So it is
+//! a function that doesn't wait. It looks at blocks that are in memory; where one isn't, it ends with [`Blocked::Need`] before
+//! it has changed anything, the block is read and held, and the function runs again. Once all is there it plans and
+//! applies in one go: nothing else ran in between, so what it saw is what it changes.
+//!
+//! ```text
+//!   objset.change(|tx| {
+//!       let directory = objset.resident(number)?;     plan: may need a block
+//!       let place = zap.plan_insert(name)?;
+//!       zap.insert(tx, place);                        apply: can't fail
+//!       Ok(())
+//!   }).await
+//! ```
+//!
+//! [`Objset::look`] runs the same for who only wants to see one state.
+//!
+//! Each round holds one block more, and a change looks at few: [`HOLDS_MAX`] bounds the rounds.
+//!
+//! Source: `docs/theory/pools.md`; OpenZFS's way is `dmu_tx.c`.
+
+use super::objset::Objset;
+use super::step::{Blocked, Hold, Step};
+use super::txg::Tx;
+use crate::error::{Problem, ZfsError};
+
+/// Blocks that one change looks at, at the most: indirect ones, leaves of a table, the blocks of a table of pointers that is
+/// doubled. More than the largest directory's table has (2^20 leaves in blocks of 16 KiB: 512).
+const HOLDS_MAX: usize = 4096;
+
+impl Objset {
+    /// Carries out a change. See the [module](self).
+    ///
+    /// # Errors
+    /// What it needs can't be had; or more is changed already than is held.
+    pub async fn change<T>(&self, mut how: impl FnMut(&Tx) -> Step<T>) -> Result<T, ZfsError> {
+        let mut held = Vec::new();
+        loop {
+            let tx = self.join()?;
+            let blocked = match how(&tx) {
+                Ok(done) => return Ok(done),
+                Err(blocked) => blocked,
+            };
+            assert!(tx.changes() == 0, "what changes something has planned all of it before");
+            drop(tx);
+            self.unblock(blocked, &mut held).await?;
+        }
+    }
+
+    /// Looks at one state.
+    ///
+    /// # Errors
+    /// What is looked at can't be had.
+    pub async fn look<T>(&self, mut how: impl FnMut() -> Step<T>) -> Result<T, ZfsError> {
+        let mut held = Vec::new();
+        loop {
+            match how() {
+                Ok(seen) => return Ok(seen),
+                Err(blocked) => self.unblock(blocked, &mut held).await?,
+            }
+        }
+    }
+
+    async fn unblock(&self, blocked: Blocked, held: &mut Vec<Hold>) -> Result<(), ZfsError> {
+        let need = match blocked {
+            Blocked::Wrong(error) => return Err(error),
+            Blocked::Need(need) => need,
+        };
+        if held.len() >= HOLDS_MAX {
+            let (what, limit) = ("blocks that one change looks at", HOLDS_MAX as u64);
+            return Err(self.wrong(0, Problem::Limit { what, limit }));
+        }
+        held.push(need.read().await?);
+        Ok(())
+    }
+}

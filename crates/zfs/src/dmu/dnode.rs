@@ -1,0 +1,347 @@
+//! A dnode: the one handle of an object, whoever has it open.
+//!
+//! ```text
+//!   phys      the dnode as the open context sees it, shared with readers, who keep a consistent one; the tree in it
+//!             (levels, pointers, spill pointer) is as it was synced last, the rest as it was changed last
+//!   frozen    the same as the syncing group left it, where the open one changed it since
+//!   dbufs     blocks that were changed, or that a change looks at
+//! ```
+//!
+//! Reading is in [`read`], changing in [`change`]. What is derived from an object's blocks and kept (a decoded table) asks
+//! for its [`Dnode::version`] before it believes itself.
+//!
+//! A handle is *detached* if it is not registered in its objset: it shows what a block of dnodes has, for walks over what
+//! is stored, and can't be changed.
+//!
+//! Source: OpenZFS, `dnode.c`; `docs/theory/pools.md` for what is otherwise here.
+
+mod change;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use super::dbuf::{At, Block, Content, Dbufs};
+use super::prefetch::Prefetch;
+use super::step::{Blocked, Fetch, Holds, Need, Step};
+use super::txg::Txg;
+use crate::error::{Problem, ZfsError};
+use rt::{Buf, Rt};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+use zfs_format::block_pointer::BlockPointer;
+use zfs_format::dnode::Dnode as DnodePhys;
+use zfs_format::wire::{Record, Wire};
+use zfs_format::{Endian, FormatError};
+use zfs_store::crypt::DatasetKey;
+use zfs_store::{BlockRequest, Bookmark, ReadBlocks};
+
+/// What a dnode needs of its objset.
+#[derive(Clone)]
+pub(super) struct Context {
+    pub(super) rt: Rt,
+    pub(super) blocks: Rc<dyn ReadBlocks>,
+    pub(super) objset: u64,
+    pub(super) key: Option<Rc<DatasetKey>>,
+    /// Where it notes that it was changed.
+    pub(super) changed: Weak<RefCell<Changed>>,
+}
+
+/// Dnodes of an objset that were changed and stand in no block yet.
+#[derive(Default)]
+pub(super) struct Changed {
+    /// Nothing where the number is free.
+    pub(super) dnodes: BTreeMap<u64, Option<Dnode>>,
+    /// Trees of dnodes that were freed, by group: what is to be freed with them.
+    pub(super) buried: Vec<(Txg, u64, Rc<DnodePhys>)>,
+}
+
+/// A dnode. Clones are handles of the same.
+#[derive(Clone)]
+pub struct Dnode(Rc<Inner>);
+
+/// A handle that doesn't keep it open.
+pub(super) struct WeakDnode(Weak<Inner>);
+
+struct Inner {
+    context: Context,
+    number: u64,
+    endian: Endian,
+    phys: RefCell<Rc<DnodePhys>>,
+    /// The group that changed it last.
+    dirty: Cell<Option<Txg>>,
+    frozen: RefCell<Option<(Txg, Rc<DnodePhys>)>>,
+    dbufs: RefCell<Dbufs>,
+    version: Cell<u64>,
+    is_free: Cell<bool>,
+    prefetch: Prefetch,
+}
+
+/// Where a block is.
+enum Place {
+    /// Here.
+    Block(Block),
+    /// Nowhere: zeros.
+    Hole,
+    /// Behind this pointer, which may be a hole's.
+    Pointer(BlockPointer),
+}
+
+impl WeakDnode {
+    pub(super) fn upgrade(&self) -> Option<Dnode> {
+        self.0.upgrade().map(Dnode)
+    }
+}
+
+impl Dnode {
+    pub(super) fn new(context: Context, number: u64, phys: DnodePhys, endian: Endian) -> Dnode {
+        Dnode(Rc::new(Inner {
+            context,
+            number,
+            endian,
+            phys: RefCell::new(Rc::new(phys)),
+            dirty: Cell::default(),
+            frozen: RefCell::default(),
+            dbufs: RefCell::default(),
+            version: Cell::default(),
+            is_free: Cell::default(),
+            prefetch: Prefetch::default(),
+        }))
+    }
+
+    pub(super) fn downgrade(&self) -> WeakDnode {
+        WeakDnode(Rc::downgrade(&self.0))
+    }
+
+    /// Its object's number.
+    pub fn number(&self) -> u64 {
+        self.0.number
+    }
+
+    /// The number of its objset.
+    pub fn objset(&self) -> u64 {
+        self.0.context.objset
+    }
+
+    /// The dnode as it is now. What is returned stays as it is.
+    pub fn phys(&self) -> Rc<DnodePhys> {
+        Rc::clone(&self.0.phys.borrow())
+    }
+
+    /// The byte order of its bonus, and of the block that it stands in.
+    pub fn endian(&self) -> Endian {
+        self.0.endian
+    }
+
+    /// Bytes of a data block.
+    pub fn block_bytes(&self) -> u64 {
+        self.0.phys.borrow().data_block_bytes()
+    }
+
+    /// Counts its changes.
+    pub fn version(&self) -> u64 {
+        self.0.version.get()
+    }
+
+    /// Bytes that its blocks can hold, the last one whole.
+    pub fn capacity(&self) -> u64 {
+        let phys = self.0.phys.borrow();
+        phys.block_id_max.saturating_add(1).saturating_mul(phys.data_block_bytes())
+    }
+
+    /// An error about its bytes.
+    pub fn wrong(&self, error: FormatError) -> ZfsError {
+        self.0.wrong(error)
+    }
+
+    /// An error about what it is.
+    pub fn problem(&self, problem: Problem) -> ZfsError {
+        ZfsError::Object { objset: self.0.context.objset, object: self.0.number, problem }
+    }
+
+    /// Where a block of this object stands.
+    pub fn bookmark(&self, level: i64, block: u64) -> Bookmark {
+        self.0.bookmark(level, block)
+    }
+
+    fn zeros(&self) -> Block {
+        let bytes = Buf::zeros(self.block_bytes() as usize);
+        Block { bytes, endian: self.0.endian }
+    }
+
+    /// The pointer in an indirect block, where that is in memory above the cache.
+    fn pointer_above(&self, at: At, index: usize) -> Option<Result<BlockPointer, ZfsError>> {
+        let dbufs = self.0.dbufs.borrow();
+        let found = match dbufs.get(at) {
+            Some(Content::Block(block)) => self.pointer_in(&block, index),
+            Some(Content::Hole) => Ok(BlockPointer::HOLE),
+            None => self.pointer_in(dbufs.last(at)?, index),
+        };
+        Some(found)
+    }
+
+    /// One pointer of an indirect block; a hole's where it has fewer.
+    fn pointer_in(&self, block: &Block, index: usize) -> Result<BlockPointer, ZfsError> {
+        let at = index.saturating_mul(BlockPointer::BYTES);
+        let bytes = block.bytes.bytes().get(at..at.saturating_add(BlockPointer::BYTES));
+        let Some(bytes) = bytes else { return Ok(BlockPointer::HOLE) };
+        BlockPointer::decode(bytes, block.endian).map_err(|error| self.wrong(error))
+    }
+
+    /// Where a block is, as far as that can be known from memory.
+    fn place(&self, at: At) -> Step<Place> {
+        match self.0.dbufs.borrow().get(at) {
+            _ if self.0.is_free.get() => return Err(self.problem(Problem::Absent).into()),
+            Some(Content::Block(block)) => return Ok(Place::Block(block)),
+            Some(Content::Hole) => return Ok(Place::Hole),
+            None => {}
+        }
+        let phys = self.0.phys.borrow();
+        if at == At::SPILL {
+            return Ok(phys.spill.map_or(Place::Hole, Place::Pointer));
+        }
+        if at.level == 0 && at.block > phys.block_id_max {
+            return Ok(Place::Hole);
+        }
+        let (pointer, level) = self.walk(&phys, at)?;
+        Ok(if level == at.level { Place::Pointer(pointer) } else { Place::Hole })
+    }
+
+    /// The pointer that the tree has for a block, and its level; or a hole's of a higher level, which stands for all below it.
+    fn walk(&self, phys: &DnodePhys, at: At) -> Step<(BlockPointer, u8)> {
+        const BEYOND: (BlockPointer, u8) = (BlockPointer::HOLE, u8::MAX);
+        let Some(above) = phys.levels.checked_sub(at.level.saturating_add(1)) else {
+            return Ok(BEYOND);
+        };
+        let shift = phys.blocks_below(2).trailing_zeros();
+        let up = |levels: u8| at.block.checked_shr(u32::from(levels) * shift).unwrap_or(0);
+        let index = |levels: u8| (up(levels) & ((1 << shift) - 1)) as usize;
+        // Reading on in one object finds the lowest indirect block here.
+        if above > 0 {
+            let parent = At { level: at.level + 1, block: up(1) };
+            if let Some(pointer) = self.pointer_above(parent, index(0)) {
+                return Ok((pointer?, at.level));
+            }
+        }
+        let top = usize::try_from(up(above)).ok().and_then(|top| phys.pointers.get(top));
+        let Some(mut pointer) = top.copied() else { return Ok(BEYOND) };
+        for levels in (1..=above).rev() {
+            let parent = At { level: at.level + levels, block: up(levels) };
+            let child = index(levels - 1);
+            if let Some(found) = self.pointer_above(parent, child) {
+                pointer = found?;
+                continue;
+            }
+            if pointer.is_hole() {
+                return Ok((pointer, parent.level));
+            }
+            let Some(bytes) = self.0.context.blocks.cached(&pointer) else {
+                return Err(Blocked::Need(self.need(parent, pointer)));
+            };
+            let block = Block { bytes, endian: pointer.endian() };
+            pointer = self.pointer_in(&block, child)?;
+            if parent.level == 1 {
+                self.0.dbufs.borrow_mut().set_last(parent, block);
+            }
+        }
+        Ok((pointer, at.level))
+    }
+
+    /// Whether a block is a hole, and the first number after it at which that may be otherwise.
+    fn kind_of(&self, phys: &DnodePhys, number: u64) -> Step<(bool, Option<u64>)> {
+        let (content, other, hole_end) = {
+            let dbufs = self.0.dbufs.borrow();
+            let at = At::data(number);
+            (dbufs.get(at), dbufs.next_after(number), dbufs.hole_end(number))
+        };
+        match content {
+            Some(Content::Block(_)) => return Ok((false, number.checked_add(1))),
+            Some(Content::Hole) => return Ok((true, Some(hole_end).filter(|end| *end > number))),
+            None => {}
+        }
+        let (pointer, level) = self.walk(phys, At::data(number))?;
+        let covers = phys.blocks_below(level.saturating_add(1)).max(1);
+        let next = (number / covers).checked_add(1).and_then(|next| next.checked_mul(covers));
+        Ok((pointer.is_hole(), [next, other].into_iter().flatten().min()))
+    }
+
+    fn need(&self, at: At, pointer: BlockPointer) -> Need {
+        Need::new(Rc::clone(&self.0) as Rc<dyn Holds>, at, pointer)
+    }
+
+    /// A block that is in memory; nothing where it is a hole.
+    fn resident_at(&self, at: At) -> Step<Option<Block>> {
+        let pointer = match self.place(at)? {
+            Place::Block(block) => return Ok(Some(block)),
+            Place::Hole => return Ok(None),
+            Place::Pointer(pointer) if pointer.is_hole() => return Ok(None),
+            Place::Pointer(pointer) => pointer,
+        };
+        let Some(bytes) = self.0.context.blocks.cached(&pointer) else {
+            return Err(Blocked::Need(self.need(at, pointer)));
+        };
+        self.0.check_length(at, bytes.len())?;
+        Ok(Some(Block { bytes, endian: pointer.endian() }))
+    }
+
+    /// A data block that is in memory: zeros for a hole, and beyond the last.
+    ///
+    /// # Errors
+    /// It, or an indirect block on the way, is not in memory.
+    pub fn resident(&self, number: u64) -> Step<Block> {
+        Ok(self.resident_at(At::data(number))?.unwrap_or_else(|| self.zeros()))
+    }
+
+    /// The continuation of its bonus, if it has one and that is in memory.
+    ///
+    /// # Errors
+    /// It is not in memory.
+    pub fn resident_spill(&self) -> Step<Option<Block>> {
+        self.resident_at(At::SPILL)
+    }
+}
+
+impl Inner {
+    fn wrong(&self, error: FormatError) -> ZfsError {
+        ZfsError::Format { objset: self.context.objset, object: self.number, error }
+    }
+
+    fn bookmark(&self, level: i64, block: u64) -> Bookmark {
+        Bookmark { objset: self.context.objset, object: self.number, level, block }
+    }
+
+    fn request(&self, pointer: BlockPointer, at: At) -> BlockRequest {
+        let at = match at {
+            // How OpenZFS numbers it: level 0, and a block number that no block has.
+            At::SPILL => self.bookmark(0, u64::MAX),
+            At { level, block } => self.bookmark(level.into(), block),
+        };
+        BlockRequest::new(pointer, at).with_key(self.context.key.clone())
+    }
+
+    /// A block of another length than the dnode says would put all that follows it at another place.
+    fn check_length(&self, at: At, found: usize) -> Result<(), ZfsError> {
+        if at.level != 0 || found as u64 == self.phys.borrow().data_block_bytes() {
+            return Ok(());
+        }
+        let (structure, field) = (BlockPointer::NAME, "logical size");
+        let problem = zfs_format::Problem::Value(found as u64);
+        Err(self.wrong(FormatError { structure, field, offset: 0, problem }))
+    }
+}
+
+impl Holds for Inner {
+    fn fetch(&self, at: At, pointer: BlockPointer) -> Fetch<'_> {
+        let request = self.request(pointer, at);
+        Box::pin(async move {
+            let bytes = self.context.blocks.read(request).await?;
+            self.check_length(at, bytes.len())?;
+            self.dbufs.borrow_mut().hold(at, Block { bytes, endian: pointer.endian() });
+            Ok(())
+        })
+    }
+
+    fn release(&self, at: At) {
+        self.dbufs.borrow_mut().release(at);
+    }
+}

@@ -1,0 +1,142 @@
+//! Transaction groups: which of them live, and how much is changed in them.
+//!
+//! ```text
+//!   open      changes join it
+//!   syncing   closed: its changes are being written. There may be none
+//! ```
+//!
+//! A change joins the open group and ends before anybody waits ([`change`](super::change)), so when [`TxGroups::rotate`]
+//! runs, no transaction is under way, and a group needs no time to quiesce.
+//!
+//! **Never synced.** Groups may be declared never to be synced: their changes stay in memory, for who looks at what would
+//! be. How much that may be is bounded; beyond it a change is refused.
+//!
+//! Source: OpenZFS, `txg.c`, `dmu_tx.c`; `docs/theory/pools.md` for what is otherwise here.
+
+use crate::error::Problem;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Bytes of changes that are held in memory where nothing is synced: the memory of a machine, not the length of a log, is
+/// the bound.
+pub const DIRTY_BYTES_MAX: u64 = 1 << 30;
+
+/// The number of a transaction group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Txg(pub u64);
+
+/// The groups of a pool that live. Clones are handles of the same.
+#[derive(Clone)]
+pub struct TxGroups(Rc<Inner>);
+
+struct Inner {
+    open: Cell<Txg>,
+    syncing: Cell<Option<Txg>>,
+    /// Changed in the open and in the syncing group, in bytes.
+    dirty: [Cell<u64>; 2],
+    dirty_max: u64,
+}
+
+impl TxGroups {
+    /// Groups after `synced`, which are never synced.
+    pub fn never_synced(synced: Txg, dirty_max: u64) -> TxGroups {
+        let open = Cell::new(Txg(synced.0.saturating_add(1)));
+        let inner = Inner { open, syncing: Cell::new(None), dirty: Default::default(), dirty_max };
+        TxGroups(Rc::new(inner))
+    }
+
+    /// The group that changes join.
+    pub fn open(&self) -> Txg {
+        self.0.open.get()
+    }
+
+    /// Joins the open group.
+    ///
+    /// # Errors
+    /// More is changed than is held.
+    pub(super) fn join(&self) -> Result<Tx, Problem> {
+        let dirty: u64 = self.0.dirty.iter().map(Cell::get).sum();
+        if dirty >= self.0.dirty_max {
+            let (what, limit) = ("bytes of changes in memory", self.0.dirty_max);
+            return Err(Problem::Limit { what, limit });
+        }
+        Ok(Tx { groups: self.clone(), txg: self.open(), changes: Cell::new(0) })
+    }
+
+    /// Closes the open group and opens the next.
+    ///
+    /// # Panics
+    /// The group before is not synced yet: that is a bug of ours.
+    pub fn rotate(&self) {
+        assert!(self.0.syncing.get().is_none(), "one group syncs at a time");
+        let closed = self.open();
+        self.0.syncing.set(Some(closed));
+        self.0.dirty[1].set(self.0.dirty[0].replace(0));
+        self.0.open.set(Txg(closed.0 + 1));
+    }
+
+    /// The group that is being synced.
+    pub fn syncing(&self) -> Option<Txg> {
+        self.0.syncing.get()
+    }
+}
+
+/// A transaction: a place in the open group, for as long as nobody waits.
+pub struct Tx {
+    groups: TxGroups,
+    txg: Txg,
+    changes: Cell<u64>,
+}
+
+impl Tx {
+    /// The group that it joined.
+    pub fn txg(&self) -> Txg {
+        self.txg
+    }
+
+    /// Something was changed, and takes so many bytes more than before.
+    pub(super) fn changed(&self, bytes: u64) {
+        assert!(self.txg == self.groups.open(), "a transaction ends before its group closes");
+        self.changes.set(self.changes.get() + 1);
+        let dirty = &self.groups.0.dirty[0];
+        dirty.set(dirty.get().saturating_add(bytes));
+    }
+
+    /// How often something was changed in it.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.get()
+    }
+
+    /// What was frozen by a group is of the one that syncs.
+    pub(super) fn check_frozen(&self, frozen: Txg) {
+        let known = Some(frozen) == self.groups.syncing();
+        assert!(known && frozen < self.txg, "what a group froze is its own until it is synced");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_changed_is_bounded_over_both_groups() {
+        let groups = TxGroups::never_synced(Txg(7), 100);
+        let tx = groups.join().expect("there is room");
+        assert_eq!((tx.txg(), groups.syncing()), (Txg(8), None));
+        tx.changed(60);
+        groups.rotate();
+        assert_eq!((groups.open(), groups.syncing()), (Txg(9), Some(Txg(8))));
+        let tx = groups.join().expect("there is room");
+        tx.changed(40);
+        assert!(groups.join().is_err() && tx.changes() == 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "ends before its group closes")]
+    fn a_transaction_that_outlives_its_group_is_a_bug() {
+        let groups = TxGroups::never_synced(Txg(7), 100);
+        let tx = groups.join().expect("there is room");
+        groups.rotate();
+        tx.changed(1);
+    }
+}

@@ -1,0 +1,519 @@
+//! Names put into tables and taken out.
+//!
+//! A change of a table is planned on copies of the blocks that it concerns, in steps that don't wait
+//! ([`Blocked`](crate::dmu::Blocked)), and is then carried out by putting the blocks in their places. Several names of one table are changed
+//! by one plan, since a second one would not see the first. What was planned for a table that was changed since is a bug
+//! of ours, and asserted.
+//!
+//! ```text
+//!   micro       a name of up to 49 bytes with one number gets the first free place
+//!   full        the block grows by a sector, up to 128 KiB
+//!   too small   … or for what it can't hold: a fat table of blocks of 16 KiB takes its place, with one leaf
+//!   fat         the leaf of the name's hash; a leaf that is full is split by the next bit of the hash
+//!   table       has an entry for each value of the hash's first bits; where a leaf has as many bits as the table,
+//!               the table is doubled, into new blocks
+//! ```
+//!
+//! OpenZFS doubles a long table in steps, and says in the header how far it came; here it is done at once. A copy that was
+//! begun so is given up: the table that counts is whole.
+//!
+//! Leaves that become empty stay, as in OpenZFS before 2.3.
+//!
+//! Source: OpenZFS, `zap_micro.c`, `zap.c`, `zap_leaf.c`.
+
+use super::{Form, normalized};
+use crate::dmu::{Block, Dnode, Step, Tx};
+use crate::error::{Problem, ZfsError};
+use rt::Buf;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use zfs_format::nvlist::Text;
+use zfs_format::zap::fat::{FatHeader, LeafPlace, Table, table_block};
+use zfs_format::zap::hash_name;
+use zfs_format::zap::leaf::{FLAG_SORTED, Key, Leaf, LeafEntry, LeafValue};
+use zfs_format::zap::micro::{ENTRY_BYTES, MicroEntry, MicroZap, NAME_BYTES};
+use zfs_format::{Endian, FormatError};
+
+/// Bytes of the largest micro table that is made.
+const MICRO_BYTES_MAX: usize = 128 << 10;
+/// Bytes by which a micro table grows.
+const SECTOR: usize = 512;
+/// Bytes of a new fat table's blocks, as a power of two.
+const FAT_BLOCK_SHIFT: u32 = 14;
+/// Bytes of a name: OpenZFS's bound, with its zero.
+const NAME_BYTES_MAX: usize = 1024;
+/// Bytes of a value: OpenZFS's bound.
+const VALUE_BYTES_MAX: usize = 8192;
+
+/// Blocks of a table: what a damaged header says beyond is not believed.
+const BLOCKS_MAX: u64 = 1 << 40;
+/// Blocks of a table of pointers that is doubled: at 16 KiB each for some 500 million names.
+const TABLE_BLOCKS_MAX: u64 = 2048;
+
+/// A planned change of one table.
+pub struct Plan {
+    dnode: Dnode,
+    version: u64,
+    endian: Endian,
+    form: Form,
+    /// Blocks of a fat table that are to be other than they are; the header is in `form`.
+    blocks: BTreeMap<u64, Block>,
+    freed: Vec<Range<u64>>,
+    /// Blocks that the table had when it was planned are of another length.
+    is_new: bool,
+}
+
+/// Why a leaf is not written.
+enum Unfit {
+    /// It is full.
+    Full,
+    /// The entries can't be.
+    Wrong(FormatError),
+}
+
+/// A table without names in one block, for a new object.
+pub fn empty(salt: u64, normalization: u64, endian: Endian) -> Buf {
+    let table = MicroZap { salt, normalization, block_bytes: SECTOR, entries: Vec::new() };
+    let block = table.encode(endian).expect("an empty table fits");
+    Buf::copy_of(&block)
+}
+
+impl Plan {
+    /// Begins a plan.
+    ///
+    /// # Errors
+    /// The object is none of a table, or its first block is not in memory.
+    pub fn of(dnode: &Dnode) -> Step<Plan> {
+        let block = dnode.resident(0)?;
+        let form = Form::of(dnode, &block)?;
+        Ok(Plan {
+            dnode: dnode.clone(),
+            version: dnode.version(),
+            endian: block.endian,
+            form,
+            blocks: BTreeMap::new(),
+            freed: Vec::new(),
+            is_new: false,
+        })
+    }
+
+    /// The value of a name. Where the table normalises names, of one that is the same but for that.
+    ///
+    /// # Errors
+    /// A block is not in memory, or is none of a table.
+    pub fn get(&self, name: &[u8]) -> Step<Option<LeafValue>> {
+        Ok(self.find(name)?.map(|(_, value)| value))
+    }
+
+    /// How a name stands in the table, and its value.
+    fn find(&self, name: &[u8]) -> Step<Option<(Vec<u8>, LeafValue)>> {
+        let how = self.form.normalization();
+        let alike = |known: &[u8]| how != 0 && normalized(known, how) == normalized(name, how);
+        match &self.form {
+            Form::Micro(table) => {
+                let names = || table.entries.iter();
+                let exact = names().find(|entry| entry.name.as_bytes() == name);
+                let found = exact.or_else(|| names().find(|entry| alike(entry.name.as_bytes())));
+                Ok(found.map(|e| (e.name.as_bytes().to_vec(), super::number_value(e.value))))
+            }
+            Form::Fat(header) => {
+                let (_, leaf) = self.leaf(header, self.hash(name))?;
+                let names = || {
+                    leaf.entries.iter().filter_map(|entry| match &entry.key {
+                        Key::Name(known) => Some((known, &entry.value)),
+                        Key::Numbers(_) => None,
+                    })
+                };
+                let exact = names().find(|(known, _)| *known == name);
+                let found = exact.or_else(|| names().find(|(known, _)| alike(known)));
+                Ok(found.map(|(name, value)| (name.clone(), value.clone())))
+            }
+        }
+    }
+
+    /// How the table normalises names.
+    pub fn normalization(&self) -> u64 {
+        self.form.normalization()
+    }
+
+    /// The values that are one number, of all names.
+    ///
+    /// # Errors
+    /// There are more than that, or a block is not in memory.
+    pub fn numbers(&self, count_max: usize) -> Step<Vec<u64>> {
+        let header = match &self.form {
+            Form::Micro(table) => return Ok(table.entries.iter().map(|e| e.value).collect()),
+            Form::Fat(header) => header,
+        };
+        let (mut found, mut index) = (Vec::new(), 0u64);
+        while index < 1 << header.table.shift {
+            let (_, leaf) = self.leaf(header, index << (64 - header.table.shift))?;
+            found.extend(leaf.entries.iter().filter_map(|entry| entry.value.number()));
+            if found.len() > count_max {
+                let (what, limit) = ("names", count_max as u64);
+                return Err(self.dnode.problem(Problem::Limit { what, limit }).into());
+            }
+            // A leaf with a shorter prefix stands at several places of the table.
+            let bits = u64::from(leaf.prefix_bits).min(header.table.shift);
+            index = ((index >> (header.table.shift - bits)) + 1) << (header.table.shift - bits);
+        }
+        Ok(found)
+    }
+
+    fn hash(&self, name: &[u8]) -> u64 {
+        match self.form.normalization() {
+            0 => self.form.hash(name),
+            how => self.form.hash(&normalized(name, how)),
+        }
+    }
+
+    /// Puts a name in, or gives it another value.
+    ///
+    /// # Errors
+    /// A block is not in memory; name or value are too long; the table can't grow.
+    pub fn set(&mut self, name: &[u8], value: LeafValue) -> Step<()> {
+        let bytes = value.numbers.len() * usize::from(value.number_bytes);
+        let fits = (1..NAME_BYTES_MAX).contains(&name.len()) && !name.contains(&0);
+        if !fits || bytes > VALUE_BYTES_MAX {
+            return Err(self.dnode.problem(Problem::NoRoom("a name or value")).into());
+        }
+        let known = self.find(name)?.map(|(name, _)| name);
+        let stands = known.as_deref().unwrap_or(name);
+        if let Form::Micro(table) = &mut self.form {
+            let number = value.number().filter(|_| value.number_bytes == 8);
+            if let Some(number) = number.filter(|_| stands.len() < NAME_BYTES)
+                && set_in_micro(table, stands, number)
+            {
+                return Ok(());
+            }
+            self.become_fat()?;
+        }
+        self.set_in_fat(stands, value)
+    }
+
+    /// Takes a name out; says whether it was there.
+    ///
+    /// # Errors
+    /// A block is not in memory, or is none of a table.
+    pub fn remove(&mut self, name: &[u8]) -> Step<bool> {
+        let Some((stands, _)) = self.find(name)? else { return Ok(false) };
+        let hash = self.hash(&stands);
+        match &mut self.form {
+            Form::Micro(table) => table.entries.retain(|entry| entry.name.as_bytes() != stands),
+            Form::Fat(header) => {
+                header.entries = header.entries.saturating_sub(1);
+                let header = header.clone();
+                let (number, mut leaf) = self.leaf(&header, hash)?;
+                leaf.entries.retain(|entry| entry.key != Key::Name(stands.clone()));
+                self.put_leaf(number, &leaf).map_err(|unfit| self.unfit(unfit))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// A table of leaves takes the place of the micro one.
+    fn become_fat(&mut self) -> Step<()> {
+        let Form::Micro(table) = &self.form else { return Ok(()) };
+        self.dnode.plan_block_bytes(1 << FAT_BLOCK_SHIFT)?;
+        let entries = table.entries.clone();
+        let shift = FAT_BLOCK_SHIFT - 4;
+        let header = FatHeader {
+            block_shift: FAT_BLOCK_SHIFT,
+            table: Table { shift: shift.into(), ..Table::default() },
+            free_block: 2,
+            leaves: 1,
+            entries: 0,
+            salt: table.salt,
+            normalization: table.normalization,
+            flags: 0,
+            embedded: vec![1; 1 << shift],
+        };
+        let flags = if table.normalization == 0 { 0 } else { FLAG_SORTED };
+        let leaf = Leaf {
+            block_shift: FAT_BLOCK_SHIFT,
+            prefix: 0,
+            prefix_bits: 0,
+            flags,
+            entries: Vec::new(),
+        };
+        self.form = Form::Fat(Box::new(header));
+        self.is_new = true;
+        self.put_leaf(1, &leaf).map_err(|unfit| self.unfit(unfit))?;
+        for entry in entries {
+            self.set_in_fat(entry.name.as_bytes(), super::number_value(entry.value))?;
+        }
+        Ok(())
+    }
+
+    fn set_in_fat(&mut self, name: &[u8], value: LeafValue) -> Step<()> {
+        let hash = self.hash(name);
+        let key = Key::Name(name.to_vec());
+        loop {
+            let Form::Fat(header) = &self.form else { unreachable!("the table became fat") };
+            let header = header.clone();
+            let (number, mut leaf) = self.leaf(&header, hash)?;
+            let is_new = match leaf.entries.iter_mut().find(|entry| entry.key == key) {
+                Some(entry) => {
+                    entry.value = value.clone();
+                    false
+                }
+                None => {
+                    let same = leaf.entries.iter().filter(|entry| entry.hash == hash);
+                    let taken: Vec<u32> = same.map(|entry| entry.differentiator).collect();
+                    let differentiator = (0..).find(|n| !taken.contains(n)).unwrap_or(u32::MAX);
+                    let (key, value) = (key.clone(), value.clone());
+                    leaf.entries.push(LeafEntry { key, hash, differentiator, value });
+                    true
+                }
+            };
+            match self.put_leaf(number, &leaf) {
+                Ok(()) => {
+                    if let Form::Fat(header) = &mut self.form {
+                        header.entries = header.entries.saturating_add(is_new.into());
+                    }
+                    return Ok(());
+                }
+                Err(Unfit::Full) => self.split(header, hash)?,
+                Err(unfit) => return Err(self.unfit(unfit).into()),
+            }
+        }
+    }
+
+    /// Divides the leaf of a hash into two.
+    fn split(&mut self, mut header: Box<FatHeader>, hash: u64) -> Step<()> {
+        let (number, mut leaf) = self.leaf(&header, hash)?;
+        let bits = u64::from(leaf.prefix_bits);
+        // Of the hash only the highest bits count.
+        let hash_bits = u64::from(hash_name(&[], u64::MAX, header.flags).leading_ones());
+        if bits >= hash_bits - 1 || header.free_block >= BLOCKS_MAX {
+            return Err(self
+                .dnode
+                .problem(Problem::NoRoom("a name that collides with too many"))
+                .into());
+        }
+        if bits >= header.table.shift {
+            self.double(&mut header)?;
+        }
+        let (new, shift) = (header.free_block, header.table.shift);
+        header.free_block += 1;
+        header.leaves = header.leaves.saturating_add(1);
+        let is_upper = |entry: &LeafEntry| entry.hash >> (63 - bits) & 1 == 1;
+        let (upper, lower) = leaf.entries.into_iter().partition(is_upper);
+        leaf.entries = lower;
+        leaf.prefix <<= 1;
+        leaf.prefix_bits += 1;
+        let sibling = Leaf { entries: upper, prefix: leaf.prefix | 1, ..leaf.clone() };
+        self.put_leaf(number, &leaf).map_err(|unfit| self.unfit(unfit))?;
+        self.put_leaf(new, &sibling).map_err(|unfit| self.unfit(unfit))?;
+        let many = 1u64 << (shift - bits - 1);
+        let first = sibling.prefix * many;
+        for index in first..first + many {
+            self.point(&mut header, index, new)?;
+        }
+        self.form = Form::Fat(header);
+        Ok(())
+    }
+
+    /// An entry of the table of pointers leads to this leaf.
+    fn point(&mut self, header: &mut FatHeader, index: u64, leaf: u64) -> Step<()> {
+        if header.table.blocks == 0 {
+            let slot = usize::try_from(index).ok().and_then(|at| header.embedded.get_mut(at));
+            *slot.expect("the table has an entry for each value of its bits") = leaf;
+            return Ok(());
+        }
+        // A copy that was begun would be outdated.
+        self.give_up_copy(header);
+        let per_block = 1u64 << (header.block_shift - 3);
+        let number = header.table.block.saturating_add(index / per_block);
+        let mut numbers = self.table(number)?;
+        let slot = numbers.get_mut((index % per_block) as usize);
+        *slot.expect("a block of the table is full of entries") = leaf;
+        self.put_table(number, &numbers);
+        Ok(())
+    }
+
+    fn give_up_copy(&mut self, header: &mut FatHeader) {
+        let table = &mut header.table;
+        if table.next_block != 0 {
+            let many = table.blocks.saturating_mul(2);
+            self.freed.push(table.next_block..table.next_block.saturating_add(many));
+            (table.next_block, table.blocks_copied) = (0, 0);
+        }
+    }
+
+    /// Doubles the table of pointers.
+    fn double(&mut self, header: &mut FatHeader) -> Step<()> {
+        if header.table.blocks > TABLE_BLOCKS_MAX || header.table.block >= BLOCKS_MAX {
+            return Err(self.dnode.problem(Problem::NoRoom("a longer table of pointers")).into());
+        }
+        self.give_up_copy(header);
+        let (per_block, old) = (1usize << (header.block_shift - 3), header.table.clone());
+        let mut numbers = Vec::new();
+        match old.blocks {
+            0 => numbers = header.embedded.clone(),
+            blocks => {
+                for number in old.block..old.block.saturating_add(blocks) {
+                    numbers.extend(self.table(number)?);
+                }
+            }
+        }
+        let doubled: Vec<u64> = numbers.iter().flat_map(|number| [*number; 2]).collect();
+        let blocks = doubled.len().div_ceil(per_block) as u64;
+        let block = header.free_block;
+        header.free_block += blocks;
+        header.table =
+            Table { block, blocks, shift: old.shift + 1, next_block: 0, blocks_copied: 0 };
+        for (number, numbers) in (block..).zip(doubled.chunks(per_block)) {
+            self.put_table(number, numbers);
+        }
+        if old.blocks > 0 {
+            self.freed.push(old.block..old.block.saturating_add(old.blocks));
+            self.blocks.retain(|number, _| !(old.block..old.block + old.blocks).contains(number));
+        }
+        // What is left in the header is not read any more.
+        header.embedded.fill(0);
+        Ok(())
+    }
+
+    fn block(&self, number: u64) -> Step<Block> {
+        match self.blocks.get(&number) {
+            Some(block) => Ok(block.clone()),
+            None => self.dnode.resident(number),
+        }
+    }
+
+    fn table(&self, number: u64) -> Step<Vec<u64>> {
+        let block = self.block(number)?;
+        let numbers = table_block(block.bytes.bytes(), block.endian);
+        Ok(numbers.map_err(|error| self.dnode.wrong(error))?)
+    }
+
+    fn put_table(&mut self, number: u64, numbers: &[u64]) {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n| self.endian.bytes(*n)).collect();
+        let block = Block { bytes: Buf::copy_of(&bytes), endian: self.endian };
+        self.blocks.insert(number, block);
+    }
+
+    fn leaf(&self, header: &FatHeader, hash: u64) -> Step<(u64, Leaf)> {
+        let number = match header.leaf_of(hash) {
+            LeafPlace::Block(number) => number,
+            LeafPlace::InTable { block, index } => {
+                self.table(block)?.get(index).copied().unwrap_or(0)
+            }
+        };
+        let block = self.block(number)?;
+        let leaf = Leaf::decode(block.bytes.bytes(), block.endian, header.flags);
+        let leaf = leaf.map_err(|error| self.dnode.wrong(error))?;
+        // A leaf of other hashes would take what nobody finds there.
+        let prefix = hash.checked_shr(64 - u32::from(leaf.prefix_bits)).unwrap_or(0);
+        if leaf.prefix != prefix || u64::from(leaf.prefix_bits) > header.table.shift {
+            return Err(self.dnode.problem(Problem::Entry("of a leaf")).into());
+        }
+        Ok((number, leaf))
+    }
+
+    fn put_leaf(&mut self, number: u64, leaf: &Leaf) -> Result<(), Unfit> {
+        use zfs_format::Problem::{Limit, Short};
+        let bytes = leaf.encode(self.endian).map_err(|error| match error.problem {
+            Short | Limit { .. } => Unfit::Full,
+            _ => Unfit::Wrong(error),
+        })?;
+        let block = Block { bytes: Buf::copy_of(&bytes), endian: self.endian };
+        self.blocks.insert(number, block);
+        Ok(())
+    }
+
+    fn unfit(&self, unfit: Unfit) -> ZfsError {
+        match unfit {
+            Unfit::Wrong(error) => self.dnode.wrong(error),
+            // A leaf of fewer entries than one that was there.
+            Unfit::Full => self.dnode.problem(Problem::NoRoom("an entry")),
+        }
+    }
+
+    /// Whether its blocks can be put down: plan, the last step of it.
+    ///
+    /// # Errors
+    /// The table can't be encoded, or its block can't grow.
+    pub fn ready(self) -> Step<Ready> {
+        let Plan { dnode, version, endian, form, mut blocks, freed, is_new } = self;
+        let first = match &form {
+            Form::Micro(table) => table.encode(endian),
+            Form::Fat(header) => header.encode(endian),
+        };
+        let first = first.map_err(|error| dnode.wrong(error))?;
+        let bytes = first.len() as u64;
+        if bytes != dnode.block_bytes() {
+            assert!(
+                is_new || matches!(form, Form::Micro(_)),
+                "blocks of a fat table keep their length"
+            );
+            dnode.plan_block_bytes(bytes)?;
+        }
+        blocks.insert(0, Block { bytes: Buf::copy_of(&first), endian });
+        Ok(Ready { dnode, version, blocks, freed })
+    }
+}
+
+/// A planned change of one table that can be carried out.
+pub struct Ready {
+    dnode: Dnode,
+    version: u64,
+    blocks: BTreeMap<u64, Block>,
+    freed: Vec<Range<u64>>,
+}
+
+impl Ready {
+    /// Carries it out.
+    pub fn carry_out(self, tx: &Tx) {
+        assert!(self.dnode.version() == self.version, "a table is as it was when this was planned");
+        let mut size = self.dnode.block_bytes();
+        for (number, block) in self.blocks {
+            match block.bytes.len() as u64 == size {
+                true => self.dnode.put(tx, number, block),
+                false => {
+                    assert!(number == 0, "the first block says how long all are");
+                    size = block.bytes.len() as u64;
+                    self.dnode.put_only(tx, block);
+                }
+            }
+        }
+        for range in self.freed {
+            let bytes = range.start.saturating_mul(size)..range.end.saturating_mul(size);
+            self.dnode.zero(tx, bytes);
+        }
+    }
+}
+
+/// Puts a name into a micro table, which grows where it is full; says whether it fits.
+fn set_in_micro(table: &mut MicroZap, name: &[u8], value: u64) -> bool {
+    if let Some(entry) = table.entries.iter_mut().find(|entry| entry.name.as_bytes() == name) {
+        entry.value = value;
+        return true;
+    }
+    // Entries stand in the order of their places.
+    let taken = table.entries.iter().zip(0..).take_while(|(entry, at)| entry.place == *at);
+    let place = taken.count();
+    let needed = (place + 2) * ENTRY_BYTES;
+    if needed > table.block_bytes {
+        if needed > MICRO_BYTES_MAX {
+            return false;
+        }
+        table.block_bytes = needed.next_multiple_of(SECTOR);
+    }
+    let how = table.normalization;
+    let hash = |name: &[u8]| match how {
+        0 => hash_name(name, table.salt, 0),
+        how => hash_name(&normalized(name, how), table.salt, 0),
+    };
+    let wanted = hash(name);
+    let same = table.entries.iter().filter(|entry| hash(entry.name.as_bytes()) == wanted);
+    let taken: Vec<u32> = same.map(|entry| entry.differentiator).collect();
+    let differentiator = (0..).find(|n| !taken.contains(n)).unwrap_or(u32::MAX);
+    let name = Text::from_bytes(name);
+    table.entries.insert(place, MicroEntry { place, name, value, differentiator });
+    true
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Tables against a map of names.
+//!
+//! What could break: a name that is lost when a table becomes fat, a leaf is split, or the table of pointers is doubled; a
+//! name that is there twice; a listing that leaves a leaf out.
+
+use super::*;
+use crate::dmu::{Objset, blank};
+use crate::zap::Zap;
+use proptest::prelude::*;
+use std::collections::BTreeMap as Map;
+use zfs_format::object_type::ObjectType;
+
+async fn apply(
+    objset: &Objset,
+    dnode: &Dnode,
+    name: &[u8],
+    value: Option<LeafValue>,
+) -> Result<bool, ZfsError> {
+    let change = objset.change(|tx| {
+        let mut plan = Plan::of(dnode)?;
+        let there = match &value {
+            Some(value) => {
+                plan.set(name, value.clone())?;
+                true
+            }
+            None => plan.remove(name)?,
+        };
+        plan.ready()?.carry_out(tx);
+        Ok(there)
+    });
+    change.await
+}
+
+async fn table(objset: &Objset, endian: Endian) -> Dnode {
+    let phys = blank::phys(ObjectType::DIRECTORY_CONTENTS, 1);
+    blank::make(objset, 5, phys, Some(empty(0x1234_5679, 0, endian))).await
+}
+
+async fn check(dnode: &Dnode, model: &Map<Vec<u8>, LeafValue>) {
+    let zap = Zap::open(dnode.clone()).await.expect("it is a table");
+    assert_eq!(zap.len(), model.len() as u64);
+    let listed = zap.entries().await.expect("it is listed");
+    assert_eq!(listed.len(), model.len());
+    for entry in listed {
+        assert_eq!(model.get(&entry.name), Some(&entry.value), "{}", entry.text());
+    }
+    for (name, value) in model {
+        assert_eq!(zap.get(name).await.expect("it is read").as_ref(), Some(value));
+    }
+}
+
+fn value() -> impl Strategy<Value = LeafValue> {
+    prop_oneof![
+        8 => any::<u64>().prop_map(super::super::number_value),
+        1 => proptest::collection::vec(any::<u8>().prop_map(u64::from), 0..90)
+            .prop_map(|numbers| LeafValue { number_bytes: 1, numbers }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_table_has_the_names_that_were_put_in(
+        acts in proptest::collection::vec((0u16..400, proptest::option::weighted(0.8, value())), 1..300),
+        long in any::<bool>(),
+    ) {
+        blank::with(async move |objset, _| {
+            let dnode = table(&objset, Endian::Little).await;
+            let mut model = Map::new();
+            for (name, value) in acts {
+                let tail = if long && name % 5 == 0 { "x".repeat(60) } else { String::new() };
+                let name = format!("name {name}{tail}").into_bytes();
+                let there = apply(&objset, &dnode, &name, value.clone()).await.expect("it is changed");
+                let was = match value {
+                    Some(value) => {
+                        model.insert(name, value);
+                        true
+                    }
+                    None => model.remove(&name).is_some(),
+                };
+                assert_eq!(there, was);
+            }
+            check(&dnode, &model).await;
+        });
+    }
+}
+
+#[test]
+fn a_micro_table_grows_and_becomes_fat_at_its_bound() {
+    blank::with(async |objset, _| {
+        let dnode = table(&objset, Endian::Little).await;
+        let mut model = Map::new();
+        // 128 KiB have place for 2047 names.
+        for n in 0..2047u64 {
+            let (name, value) = (format!("{n}").into_bytes(), super::super::number_value(n));
+            apply(&objset, &dnode, &name, Some(value.clone())).await.expect("it fits");
+            model.insert(name, value);
+        }
+        assert_eq!((dnode.block_bytes(), dnode.phys().block_id_max), (128 << 10, 0));
+        let (name, value) = (b"one more".to_vec(), super::super::number_value(7));
+        apply(&objset, &dnode, &name, Some(value.clone())).await.expect("it fits");
+        model.insert(name, value);
+        assert_eq!(dnode.block_bytes(), 1 << FAT_BLOCK_SHIFT);
+        assert!(dnode.phys().block_id_max > 8, "leaves were split");
+        check(&dnode, &model).await;
+    });
+}
+
+#[test]
+fn names_whose_hashes_begin_alike_double_the_table() {
+    blank::with(async |objset, _| {
+        let dnode = table(&objset, Endian::Little).await;
+        let hash = Zap::open(dnode.clone()).await.expect("a table");
+        let mut model = Map::new();
+        // One name of 4096: leaves are split by bits behind the first 12, and the table gets blocks of its own.
+        let alike =
+            (0u64..).map(|n| format!("{n:x}")).filter(|name| hash.hash(name.as_bytes()) >> 52 == 0);
+        for name in alike.take(700) {
+            let value = super::super::number_value(name.len() as u64);
+            let name = [name.as_bytes(), b""].concat();
+            apply(&objset, &dnode, &name, Some(value.clone())).await.expect("it fits");
+            model.insert(name, value);
+            if model.len() == 1 {
+                // What a micro table can't hold makes a fat one.
+                let long = LeafValue { number_bytes: 1, numbers: vec![1; 9] };
+                apply(&objset, &dnode, b"long", Some(long.clone())).await.expect("it fits");
+                model.insert(b"long".to_vec(), long);
+            }
+        }
+        let header = dnode.block(0).await.expect("it is read");
+        let header = FatHeader::decode(header.bytes.bytes(), header.endian).expect("a header");
+        assert!(header.table.blocks >= 2, "the table was doubled twice: {:?}", header.table);
+        check(&dnode, &model).await;
+        for name in model.keys() {
+            assert_eq!(apply(&objset, &dnode, name, None).await, Ok(true));
+        }
+        check(&dnode, &Map::new()).await;
+    });
+}
+
+#[test]
+#[should_panic(expected = "as it was when this was planned")]
+fn two_plans_for_one_table_are_a_bug() {
+    blank::with(async |objset, _| {
+        let dnode = table(&objset, Endian::Little).await;
+        let _ = objset
+            .change(|tx| {
+                let (mut one, mut other) = (Plan::of(&dnode)?, Plan::of(&dnode)?);
+                one.set(b"a", super::super::number_value(1))?;
+                other.set(b"b", super::super::number_value(2))?;
+                let (one, other) = (one.ready()?, other.ready()?);
+                one.carry_out(tx);
+                other.carry_out(tx);
+                Ok(())
+            })
+            .await;
+    });
+}

@@ -1,0 +1,328 @@
+//! Attributes of a file changed.
+//!
+//! An [`Edit`] takes a file's attributes apart, gets new values, and is laid out anew. A znode keeps its shape. System
+//! attributes that no longer fit the bonus go on in a spill block:
+//!
+//! ```text
+//!   all fit        bonus: layout, all attributes
+//!   else           bonus: as many from the front on as leave room for the pointer; spill block: the rest
+//! ```
+//!
+//! Each of both has a layout, which is one of those that the file system knows or becomes one of them: a step that changes
+//! files has one [`NewLayouts`] for all of them.
+//!
+//! What is written is in the byte order of the dnode; values from a spill block of the other order are turned.
+//!
+//! Source: OpenZFS, `sa.c`.
+
+use crate::dmu::{Block, Dnode, Objset, Step, Tx};
+use crate::error::Problem;
+use crate::zap::change::{Plan, Ready as TableReady};
+use rt::Buf;
+use std::rc::Rc;
+use zfs_format::object_type::ObjectType;
+use zfs_format::wire::{Record, Wire, Writer};
+use zfs_format::zap::leaf::LeafValue;
+use zfs_format::zpl::acl;
+use zfs_format::zpl::attributes::{Layouts, SystemAttributes, names};
+use zfs_format::zpl::znode::Znode;
+use zfs_format::{Endian, FormatError};
+
+/// Bytes of a block pointer, which a spill block takes from the bonus.
+const POINTER_BYTES: usize = 128;
+/// Bytes of the longest spill block.
+const SPILL_BYTES_MAX: usize = 128 << 10;
+/// Bytes by which spill blocks are long.
+const SECTOR: usize = 512;
+/// The highest number of a layout: it has 10 bits.
+const LAYOUT_MAX: u16 = 0x3ff;
+/// How an attribute that is a list of access is turned.
+const SWAP_ACL: u8 = 4;
+
+/// The layouts that a step needs, and may have to add.
+pub(in crate::zpl) struct NewLayouts {
+    known: Rc<Layouts>,
+    new: Vec<u16>,
+}
+
+impl NewLayouts {
+    pub(in crate::zpl) fn of(known: Rc<Layouts>) -> NewLayouts {
+        NewLayouts { known, new: Vec::new() }
+    }
+
+    /// The number of the layout of these attributes.
+    fn number(&mut self, list: &[u16]) -> Result<u16, Problem> {
+        let found = self.known.layouts.iter().find(|(_, known)| known.as_slice() == list);
+        if let Some((number, _)) = found {
+            return Ok(*number);
+        }
+        // OpenZFS keeps 0 and 1 for what has no attributes.
+        let next = self.known.layouts.last_key_value().map_or(2, |(last, _)| (last + 1).max(2));
+        if next > LAYOUT_MAX {
+            return Err(Problem::NoRoom("another layout of attributes"));
+        }
+        Rc::make_mut(&mut self.known).layouts.insert(next, list.to_vec());
+        self.new.push(next);
+        Ok(next)
+    }
+
+    /// Plans to add what is new to the table of layouts; nothing where nothing is.
+    ///
+    /// # Errors
+    /// The table is not there, or not in memory.
+    pub(in crate::zpl) fn ready(
+        self,
+        objset: &Objset,
+        table: Option<u64>,
+    ) -> Step<Option<(Rc<Layouts>, TableReady)>> {
+        if self.new.is_empty() {
+            return Ok(None);
+        }
+        let missing = || objset.wrong(0, Problem::NoEntry("of layouts of attributes"));
+        let mut plan = Plan::of(&objset.resident(table.ok_or_else(missing)?)?)?;
+        for number in &self.new {
+            let list = self.known.layouts.get(number).into_iter().flatten();
+            let numbers = list.map(|attribute| u64::from(*attribute)).collect();
+            plan.set(number.to_string().as_bytes(), LeafValue { number_bytes: 2, numbers })?;
+        }
+        Ok(Some((self.known, plan.ready()?)))
+    }
+}
+
+enum Form {
+    /// Before version 5; what follows it is a link's text.
+    Znode(Box<Znode>, Vec<u8>),
+    /// Number and bytes, in order.
+    System(Vec<(u16, Vec<u8>)>),
+}
+
+/// A file's attributes, being changed.
+pub(in crate::zpl) struct Edit {
+    form: Form,
+    endian: Endian,
+    layouts: Rc<Layouts>,
+    /// Bytes that the bonus may have if there is no spill block.
+    room: usize,
+    /// Whether there is a spill block, or was one in this group.
+    has_spill: bool,
+}
+
+/// Attributes laid out.
+pub(in crate::zpl) struct Laid {
+    pub(in crate::zpl) bonus: Vec<u8>,
+    pub(in crate::zpl) spill: Option<Block>,
+}
+
+impl Edit {
+    /// The attributes of a file that is there.
+    ///
+    /// # Errors
+    /// They are not in memory, or are none.
+    pub(in crate::zpl) fn of(dnode: &Dnode, layouts: &Rc<Layouts>) -> Step<Edit> {
+        let (phys, endian) = (dnode.phys(), dnode.endian());
+        let wrong = |error: FormatError| dnode.wrong(error);
+        let has_spill = phys.spill.is_some();
+        let room = dnode.bonus_bytes_max() + if has_spill { POINTER_BYTES } else { 0 };
+        let form = match phys.bonus_type {
+            ObjectType::ZNODE => {
+                let znode = Znode::decode(&phys.bonus, endian).map_err(wrong)?;
+                let text = phys.bonus.get(Znode::BYTES..).unwrap_or_default().to_vec();
+                Form::Znode(Box::new(znode), text)
+            }
+            _ => {
+                let bonus = SystemAttributes::decode(&phys.bonus, endian, layouts);
+                let mut values = bonus.map_err(wrong)?.values;
+                if let Some(spill) = dnode.resident_spill()? {
+                    let more = SystemAttributes::decode(spill.bytes.bytes(), spill.endian, layouts);
+                    for (number, value) in more.map_err(wrong)?.values {
+                        let value = turned(layouts, number, value, spill.endian, endian);
+                        values.push((number, value.map_err(wrong)?));
+                    }
+                }
+                Form::System(values)
+            }
+        };
+        Ok(Edit { form, endian, layouts: Rc::clone(layouts), room, has_spill })
+    }
+
+    /// The attributes of a file that is to be.
+    pub(in crate::zpl) fn new(
+        kind: ObjectType,
+        layouts: &Rc<Layouts>,
+        endian: Endian,
+        room: usize,
+    ) -> Edit {
+        let form = match kind {
+            ObjectType::ZNODE => {
+                let zeros = Znode::decode(&[0; Znode::BYTES], endian);
+                Form::Znode(Box::new(zeros.expect("any bytes are a znode")), Vec::new())
+            }
+            _ => Form::System(Vec::new()),
+        };
+        Edit { form, endian, layouts: Rc::clone(layouts), room, has_spill: false }
+    }
+
+    /// Sets an attribute.
+    ///
+    /// # Errors
+    /// The file system doesn't know it.
+    pub(in crate::zpl) fn set<T: Wire>(
+        &mut self,
+        name: &'static str,
+        value: T,
+    ) -> Result<(), Problem> {
+        let mut to = Writer::new(self.endian);
+        to.put(value);
+        self.set_bytes(name, to.into_bytes())
+    }
+
+    /// Sets an attribute to these bytes.
+    ///
+    /// # Errors
+    /// The file system doesn't know it.
+    pub(in crate::zpl) fn set_bytes(
+        &mut self,
+        name: &'static str,
+        value: Vec<u8>,
+    ) -> Result<(), Problem> {
+        let endian = self.endian;
+        match &mut self.form {
+            Form::Znode(znode, text) => set_in_znode(znode, text, name, &value, endian),
+            Form::System(values) => {
+                let number = self.layouts.number(name).ok_or(Problem::NoEntry(name))?;
+                match values.iter_mut().find(|(known, _)| *known == number) {
+                    Some((_, known)) => *known = value,
+                    None => values.push((number, value)),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Lays them out.
+    ///
+    /// # Errors
+    /// They don't fit.
+    pub(in crate::zpl) fn lay_out(self, layouts: &mut NewLayouts) -> Result<Laid, Problem> {
+        let values = match self.form {
+            Form::Znode(znode, text) => {
+                let bonus = [znode.encode(self.endian), text].concat();
+                let fits = bonus.len() <= self.room;
+                let laid = Laid { bonus, spill: None };
+                return if fits { Ok(laid) } else { Err(Problem::NoRoom("a link's text")) };
+            }
+            Form::System(values) => values,
+        };
+        let room = self.room - if self.has_spill { POINTER_BYTES } else { 0 };
+        if encoded_len(&values, &self.layouts) <= room {
+            let bonus = encoded(values, self.endian, layouts)?;
+            assert!(bonus.len() <= room, "attributes are as long as was counted");
+            return Ok(Laid { bonus, spill: None });
+        }
+        let mut front = values;
+        let mut back = Vec::new();
+        loop {
+            let Some(last) = front.pop() else { return Err(Problem::NoRoom("attributes")) };
+            back.insert(0, last);
+            let size = encoded_len(&front, &self.layouts);
+            if size + POINTER_BYTES <= self.room {
+                break;
+            }
+        }
+        let bonus = encoded(front, self.endian, layouts)?;
+        let mut spill = encoded(back, self.endian, layouts)?;
+        if spill.len() > SPILL_BYTES_MAX {
+            return Err(Problem::NoRoom("attributes"));
+        }
+        spill.resize(spill.len().next_multiple_of(SECTOR), 0);
+        let spill = Block { bytes: Buf::copy_of(&spill), endian: self.endian };
+        Ok(Laid { bonus, spill: Some(spill) })
+    }
+}
+
+impl Laid {
+    /// Gives them to a file that is there.
+    pub(in crate::zpl) fn carry_out(self, dnode: &Dnode, tx: &Tx) {
+        match self.spill {
+            Some(spill) => dnode.add_spill(tx, spill),
+            None if dnode.phys().spill.is_some() => dnode.remove_spill(tx),
+            None => {}
+        }
+        dnode.set_bonus(tx, self.bonus);
+    }
+}
+
+/// Bytes that attributes take: a header with the lengths of those that vary, then each from a multiple of 8 on.
+fn encoded_len(values: &[(u16, Vec<u8>)], layouts: &Layouts) -> usize {
+    let varies = |number: u16| {
+        layouts.registry.values().any(|known| known.number == number && known.bytes == 0)
+    };
+    let lengths = values.iter().filter(|(number, _)| varies(*number)).count();
+    let bytes: usize = values.iter().map(|(_, value)| value.len().next_multiple_of(8)).sum();
+    (6 + 2 * lengths).next_multiple_of(8) + bytes
+}
+
+fn encoded(
+    values: Vec<(u16, Vec<u8>)>,
+    endian: Endian,
+    layouts: &mut NewLayouts,
+) -> Result<Vec<u8>, Problem> {
+    let list: Vec<u16> = values.iter().map(|(number, _)| *number).collect();
+    let layout = layouts.number(&list)?;
+    let attributes = SystemAttributes { layout, values };
+    attributes.encode(endian, &layouts.known).map_err(|_| Problem::NoRoom("an attribute"))
+}
+
+/// An attribute's bytes in another order.
+fn turned(
+    layouts: &Layouts,
+    number: u16,
+    mut value: Vec<u8>,
+    from: Endian,
+    to: Endian,
+) -> Result<Vec<u8>, FormatError> {
+    if from == to {
+        return Ok(value);
+    }
+    let mut all = layouts.registry.values();
+    let swap = all.find(|known| known.number == number).map_or(3, |known| known.swap);
+    if swap == SWAP_ACL {
+        return acl::encode(&acl::decode(&value, 1, from)?, to);
+    }
+    let unit = 8usize >> swap.min(3);
+    value.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
+    Ok(value)
+}
+
+fn set_in_znode(
+    znode: &mut Znode,
+    text: &mut Vec<u8>,
+    name: &'static str,
+    value: &[u8],
+    endian: Endian,
+) -> Result<(), Problem> {
+    let word = |at: usize| {
+        let bytes = value.get(8 * at..).and_then(|rest| rest.first_chunk::<8>());
+        bytes.map_or(0, |bytes| endian.u64(*bytes))
+    };
+    let (one, two) = (word(0), [word(0), word(1)]);
+    match name {
+        names::ACCESSED => znode.accessed = two,
+        names::MODIFIED => znode.modified = two,
+        names::CHANGED => znode.changed = two,
+        names::CREATED => znode.created = two,
+        names::GENERATION => znode.generation = one,
+        names::MODE => znode.mode = one,
+        names::SIZE => znode.size = one,
+        names::PARENT => znode.parent = one,
+        names::LINKS => znode.links = one,
+        names::EXTENDED_ATTRIBUTES => znode.extended_attributes = one,
+        names::DEVICE => znode.device = one,
+        names::FLAGS => znode.flags = one,
+        names::USER => znode.uid = one,
+        names::GROUP => znode.gid = one,
+        names::SYMBOLIC_LINK => *text = value.to_vec(),
+        other => return Err(Problem::NoEntry(other)),
+    }
+    Ok(())
+}

@@ -1,0 +1,470 @@
+//! One change of files, as far as it is planned.
+//!
+//! ```text
+//!   Work       edits of attributes by file, of tables by directory, and what else is to be done
+//!   plan       Work grows; each part looks at memory only, and may need a block
+//!   carry out  tables first, then attributes, then the rest; nothing of it can fail
+//! ```
+
+use super::super::attributes::change::{Edit, Laid, NewLayouts};
+use super::super::attributes::{self, Attributes, Moment, trivial};
+use super::super::{FileSystem, VERSION_SYSTEM_ATTRIBUTES};
+use crate::dmu::{Dnode, Step, Tx};
+use crate::error::{Problem, ZfsError};
+use crate::zap::change::{self as zap, Plan};
+use rt::Buf;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use zfs_format::block_pointer::BlockPointer;
+use zfs_format::dnode::Dnode as DnodePhys;
+use zfs_format::object_type::ObjectType;
+use zfs_format::zap::leaf::LeafValue;
+use zfs_format::zpl::acl;
+use zfs_format::zpl::attributes::{Layouts, names};
+use zfs_format::zpl::directory::{DirectoryEntry, FileKind};
+use zfs_format::{Endian, FormatError};
+
+/// Bytes of a dnode before its pointers, and of a pointer.
+const DNODE_HEAD_BYTES: usize = 64 + 128;
+/// Bytes of a sector.
+const SECTOR: u64 = 512;
+/// The first version whose directories say what their files are.
+const VERSION_KINDS: u64 = 2;
+/// Entries of a directory that has no names: `.` and `..`, which OpenZFS counts.
+const EMPTY_DIRECTORY: u64 = 2;
+/// Files that are attributes of one file.
+const ATTRIBUTE_FILES_MAX: usize = 1 << 16;
+
+/// Flags of files ([`Attributes::flags`]).
+pub(super) mod flags {
+    /// It is an attribute, or the directory of them.
+    pub(in super::super) const ATTRIBUTE: u64 = 1;
+    /// Its list of access says what the mode says.
+    pub(in super::super) const TRIVIAL: u64 = 4;
+    /// To be archived, and changed since a scan: of all new files.
+    pub(in super::super) const NEW: u64 = 0x0000_0408_0000_0000;
+}
+
+/// A file that is to be made.
+#[derive(Clone, Debug)]
+pub struct NewFile {
+    /// Its object.
+    pub number: u64,
+    /// Slots of its dnode.
+    pub slots: usize,
+    /// Kind of file and permissions.
+    pub mode: u64,
+    /// The owner.
+    pub user: u64,
+    /// The group.
+    pub group: u64,
+    /// The transaction group that made it.
+    pub generation: u64,
+    /// When.
+    pub created: Moment,
+    /// The number of a device node.
+    pub device: u64,
+    /// The text of a symbolic link.
+    pub target: Option<Vec<u8>>,
+}
+
+/// Attributes that are to be set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NewAttributes {
+    /// Permissions.
+    pub permissions: Option<u32>,
+    /// The owner.
+    pub user: Option<u64>,
+    /// The group.
+    pub group: Option<u64>,
+    /// Last read.
+    pub accessed: Option<Moment>,
+    /// Last written.
+    pub modified: Option<Moment>,
+}
+
+impl NewFile {
+    pub(super) fn is_directory(&self) -> bool {
+        FileKind::of_mode(self.mode) == Some(FileKind::Directory)
+    }
+}
+
+/// What is done once all is planned.
+type Act<'a> = Box<dyn FnOnce(&Tx) + 'a>;
+
+/// What one change has planned so far.
+pub(super) struct Work<'a> {
+    files: &'a FileSystem,
+    pub(super) known: Rc<Layouts>,
+    layouts: NewLayouts,
+    open: BTreeMap<u64, Open>,
+    then: Vec<Act<'a>>,
+}
+
+/// A file that a change deals with.
+pub(super) struct Open {
+    pub(super) dnode: Dnode,
+    pub(super) attributes: Attributes,
+    pub(super) edit: Edit,
+    table: Option<Plan>,
+    pub(super) is_changed: bool,
+    is_freed: bool,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(files: &'a FileSystem) -> Work<'a> {
+        let known = files.layouts();
+        let layouts = NewLayouts::of(Rc::clone(&known));
+        Work { files, known, layouts, open: BTreeMap::new(), then: Vec::new() }
+    }
+
+    pub(super) fn wrong(&self, number: u64, problem: Problem) -> ZfsError {
+        self.files.objset().wrong(number, problem)
+    }
+
+    pub(super) fn file(&mut self, number: u64) -> Step<&mut Open> {
+        if !self.open.contains_key(&number) {
+            let dnode = self.files.objset().resident(number)?;
+            let (attributes, _) = attributes::resident(&dnode, &self.known)?;
+            let edit = Edit::of(&dnode, &self.known)?;
+            let (table, is_changed, is_freed) = (None, false, false);
+            let open = Open { dnode, attributes, edit, table, is_changed, is_freed };
+            self.open.insert(number, open);
+        }
+        let absent = self.files.objset().wrong(number, Problem::Absent);
+        let open = self.open.get_mut(&number).filter(|open| !open.is_freed);
+        Ok(open.ok_or(absent)?)
+    }
+
+    fn table(&mut self, directory: u64) -> Step<&mut Plan> {
+        let problem = self.wrong(directory, Problem::NotDirectory);
+        let open = self.file(directory)?;
+        if open.attributes.kind != FileKind::Directory {
+            return Err(problem.into());
+        }
+        if open.table.is_none() {
+            open.table = Some(Plan::of(&open.dnode)?);
+        }
+        Ok(open.table.as_mut().ok_or(problem)?)
+    }
+
+    pub(super) fn entry(&mut self, directory: u64, name: &[u8]) -> Step<Option<DirectoryEntry>> {
+        let problem = self.wrong(directory, Problem::Entry("of a file"));
+        let Some(value) = self.table(directory)?.get(name)? else { return Ok(None) };
+        Ok(Some(DirectoryEntry::from_value(value.number().ok_or(problem)?)))
+    }
+
+    /// Sets numbers of a file.
+    pub(super) fn set(&mut self, number: u64, values: &[(&'static str, u64)]) -> Step<()> {
+        let objset = self.files.objset();
+        let open = self.file(number)?;
+        open.is_changed = true;
+        for (name, value) in values {
+            open.edit.set(name, *value).map_err(|problem| objset.wrong(number, problem))?;
+        }
+        Ok(())
+    }
+
+    /// Sets times of a file, where they come after what they are.
+    pub(super) fn touch(&mut self, number: u64, when: Moment, modified: bool) -> Step<()> {
+        let objset = self.files.objset();
+        let open = self.file(number)?;
+        open.is_changed = true;
+        let wrong = |problem| objset.wrong(number, problem);
+        let a = &mut open.attributes;
+        a.changed = a.changed.max(when);
+        open.edit.set(names::CHANGED, a.changed.words()).map_err(wrong)?;
+        if modified {
+            a.modified = a.modified.max(when);
+            open.edit.set(names::MODIFIED, a.modified.words()).map_err(wrong)?;
+        }
+        Ok(())
+    }
+
+    /// A directory has so many names, and so many directories, more than before.
+    pub(super) fn count(&mut self, directory: u64, names_more: i64, links_more: i64) -> Step<()> {
+        let a = &mut self.file(directory)?.attributes;
+        a.size = a.size.saturating_add_signed(names_more);
+        a.links = a.links.saturating_add_signed(links_more);
+        let (size, links) = (a.size, a.links);
+        self.set(directory, &[(names::SIZE, size), (names::LINKS, links)])
+    }
+
+    /// A name leads to a file.
+    pub(super) fn put(&mut self, directory: u64, name: &[u8], entry: DirectoryEntry) -> Step<()> {
+        let knows_kinds = self.files.version() >= VERSION_KINDS;
+        let entry = DirectoryEntry { kind: entry.kind.filter(|_| knows_kinds), ..entry };
+        let value = LeafValue { number_bytes: 8, numbers: vec![entry.to_value()] };
+        self.table(directory)?.set(name, value)
+    }
+
+    /// A name that is there goes.
+    pub(super) fn take(&mut self, directory: u64, name: &[u8]) -> Step<()> {
+        let problem = self.wrong(directory, Problem::NoName);
+        if self.table(directory)?.remove(name)? { Ok(()) } else { Err(problem.into()) }
+    }
+
+    /// A name goes, and with the last one the file.
+    pub(super) fn unlink(
+        &mut self,
+        directory: u64,
+        name: &[u8],
+        entry: DirectoryEntry,
+    ) -> Step<()> {
+        let number = entry.object;
+        let a = &mut self.file(number)?.attributes;
+        let is_directory = a.kind == FileKind::Directory;
+        if is_directory && a.size > EMPTY_DIRECTORY {
+            return Err(self.wrong(number, Problem::NotEmpty).into());
+        }
+        // A directory has two names of its own.
+        a.links = if is_directory { 0 } else { a.links.saturating_sub(1) };
+        let (links, hidden) = (a.links, a.extended_attributes);
+        self.take(directory, name)?;
+        self.count(directory, -1, if is_directory { -1 } else { 0 })?;
+        if links > 0 {
+            return self.set(number, &[(names::LINKS, links)]);
+        }
+        if hidden != 0 {
+            self.free_attributes(hidden)?;
+        }
+        self.free(number)
+    }
+
+    fn free(&mut self, number: u64) -> Step<()> {
+        let objset = self.files.objset();
+        let open = self.file(number)?;
+        open.is_freed = true;
+        let dnode = open.dnode.clone();
+        self.then.push(Box::new(move |tx| objset.free(tx, &dnode)));
+        Ok(())
+    }
+
+    /// Frees a hidden directory, and the files in it.
+    fn free_attributes(&mut self, hidden: u64) -> Step<()> {
+        let listed = self.table(hidden)?.numbers(ATTRIBUTE_FILES_MAX)?;
+        for value in listed {
+            self.free(DirectoryEntry::from_value(value).object)?;
+        }
+        self.free(hidden)
+    }
+
+    /// Carries out what was planned.
+    pub(super) fn carry_out(self, tx: &Tx) -> Step<()> {
+        let Work { files, mut layouts, open, then, .. } = self;
+        let objset = files.objset();
+        let mut tables: Vec<zap::Ready> = Vec::new();
+        let mut edits: Vec<(Dnode, Laid)> = Vec::new();
+        for (number, open) in open {
+            if open.is_freed {
+                continue;
+            }
+            if let Some(table) = open.table {
+                tables.push(table.ready()?);
+            }
+            if open.is_changed {
+                let laid = open.edit.lay_out(&mut layouts);
+                let laid = laid.map_err(|problem| objset.wrong(number, problem))?;
+                edits.push((open.dnode, laid));
+            }
+        }
+        let layouts = layouts.ready(objset, files.layouts_table())?;
+        // From here on nothing fails.
+        if let Some((known, table)) = layouts {
+            table.carry_out(tx);
+            files.set_layouts(known);
+        }
+        for table in tables {
+            table.carry_out(tx);
+        }
+        for (dnode, laid) in edits {
+            laid.carry_out(&dnode, tx);
+        }
+        for act in then {
+            act(tx);
+        }
+        Ok(())
+    }
+}
+
+impl Work<'_> {
+    /// Makes a file's object.
+    pub(super) fn make(&mut self, parent: u64, new: &NewFile, marks: u64) -> Step<()> {
+        let objset = self.files.objset();
+        let endian = objset.plan_allocate(new.number, new.slots)?;
+        let laid = self.first_attributes(parent, new, marks, endian);
+        let laid = laid.map_err(|problem| objset.wrong(new.number, problem))?;
+        let is_directory = new.is_directory();
+        let number = new.number;
+        let object_type = match is_directory {
+            true => ObjectType::DIRECTORY_CONTENTS,
+            false => ObjectType::PLAIN_FILE_CONTENTS,
+        };
+        let bonus_type = self.bonus_type();
+        let phys = DnodePhys {
+            object_type,
+            indirect_shift: 17,
+            levels: 1,
+            bonus_type,
+            checksum: 0,
+            compression: 0,
+            flags: 0,
+            data_block_sectors: 1,
+            extra_slots: (new.slots - 1) as u8,
+            block_id_max: 0,
+            used: 0,
+            pointers: vec![BlockPointer::HOLE],
+            bonus: Vec::new(),
+            spill: None,
+        };
+        // OpenZFS salts a table by its place in memory and the object; any number does.
+        let salt = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        // All directories of a file system normalise alike.
+        let root = objset.resident(self.files.root_number())?;
+        let normalization = Plan::of(&root)?.normalization();
+        self.then.push(Box::new(move |tx| {
+            let dnode = objset.allocate(tx, number, phys, endian);
+            laid.carry_out(&dnode, tx);
+            if is_directory {
+                let bytes = zap::empty(salt, normalization, endian);
+                dnode.put(tx, 0, crate::dmu::Block { bytes, endian });
+            }
+        }));
+        Ok(())
+    }
+
+    fn bonus_type(&self) -> ObjectType {
+        match self.files.version() >= VERSION_SYSTEM_ATTRIBUTES {
+            true => ObjectType::SA,
+            false => ObjectType::ZNODE,
+        }
+    }
+
+    /// The attributes of a new file, in OpenZFS's order.
+    fn first_attributes(
+        &mut self,
+        parent: u64,
+        new: &NewFile,
+        marks: u64,
+        endian: Endian,
+    ) -> Result<Laid, Problem> {
+        let room = (new.slots * SECTOR as usize).saturating_sub(DNODE_HEAD_BYTES);
+        let kind = self.bonus_type();
+        let mut edit = Edit::new(kind, &self.known, endian, room);
+        let is_directory = new.is_directory();
+        let target = new.target.as_deref();
+        let size =
+            if is_directory { EMPTY_DIRECTORY } else { target.map_or(0, <[u8]>::len) as u64 };
+        edit.set(names::MODE, new.mode)?;
+        edit.set(names::SIZE, size)?;
+        edit.set(names::GENERATION, new.generation)?;
+        edit.set(names::USER, new.user)?;
+        edit.set(names::GROUP, new.group)?;
+        edit.set(names::PARENT, parent)?;
+        edit.set(names::FLAGS, marks | flags::TRIVIAL | flags::NEW)?;
+        for name in [names::ACCESSED, names::MODIFIED, names::CHANGED, names::CREATED] {
+            edit.set(name, new.created.words())?;
+        }
+        edit.set(names::LINKS, if is_directory { 2u64 } else { 1 })?;
+        let is_device = matches!(
+            FileKind::of_mode(new.mode),
+            Some(FileKind::BlockDevice | FileKind::CharacterDevice)
+        );
+        if is_device || kind == ObjectType::ZNODE {
+            edit.set(names::DEVICE, new.device)?;
+        }
+        if kind == ObjectType::SA {
+            set_trivial_list(&mut edit, new.mode as u32, is_directory, endian)?;
+        }
+        if let Some(target) = target {
+            edit.set_bytes(names::SYMBOLIC_LINK, target.to_vec())?;
+        }
+        edit.lay_out(&mut self.layouts)
+    }
+
+    pub(super) fn write(&mut self, file: u64, at: u64, bytes: &Buf, end: u64) -> Step<()> {
+        let record = self.files.record_bytes();
+        let open = self.file(file)?;
+        let (dnode, size) = (open.dnode.clone(), open.attributes.size);
+        let covers = at.checked_add(bytes.len() as u64);
+        let covers = covers.ok_or_else(|| dnode.problem(Problem::NoRoom("what is written")))?;
+        // A file of one block has a block as long as itself, up to the record size.
+        let block = dnode.block_bytes();
+        let is_small = dnode.phys().block_id_max == 0 && size <= block && block < record;
+        let grown = match is_small && covers > block {
+            false => None,
+            true => {
+                let bytes = covers.min(record).next_multiple_of(SECTOR);
+                dnode.plan_block_bytes(bytes)?;
+                Some(dnode.resident(0)?.grown(bytes as usize))
+            }
+        };
+        // A first block that grows is put down whole before.
+        if grown.is_none() {
+            dnode.plan_write(at..covers)?;
+        }
+        if size < end {
+            self.set(file, &[(names::SIZE, end)])?;
+        }
+        let bytes = bytes.clone();
+        self.then.push(Box::new(move |tx| {
+            if let Some(block) = grown {
+                dnode.put_only(tx, block);
+            }
+            dnode.write(tx, at, &bytes);
+        }));
+        Ok(())
+    }
+
+    pub(super) fn zero(&mut self, file: u64, from: u64, to: u64) -> Step<()> {
+        let dnode = self.file(file)?.dnode.clone();
+        dnode.plan_zero(from..to)?;
+        self.then.push(Box::new(move |tx| dnode.zero(tx, from..to)));
+        Ok(())
+    }
+
+    pub(super) fn set_attributes(&mut self, file: u64, new: NewAttributes) -> Step<()> {
+        let files = self.files;
+        let open = self.file(file)?;
+        open.is_changed = true;
+        let wrong = |problem| files.objset().wrong(file, problem);
+        let mut set = || -> Result<(), Problem> {
+            if let Some(permissions) = new.permissions {
+                let a = &open.attributes;
+                let mode = u32::from(a.kind.code()) << 12 | permissions & 0o7777;
+                open.edit.set(names::MODE, u64::from(mode))?;
+                // A list that somebody gave stays.
+                if a.flags & flags::TRIVIAL != 0 && open.dnode.phys().bonus_type == ObjectType::SA {
+                    let is_directory = a.kind == FileKind::Directory;
+                    set_trivial_list(&mut open.edit, mode, is_directory, open.dnode.endian())?;
+                }
+            }
+            for (name, value) in [(names::USER, new.user), (names::GROUP, new.group)] {
+                if let Some(value) = value {
+                    open.edit.set(name, value)?;
+                }
+            }
+            let times = [(names::ACCESSED, new.accessed), (names::MODIFIED, new.modified)];
+            for (name, moment) in times {
+                if let Some(moment) = moment {
+                    open.edit.set(name, moment.words())?;
+                }
+            }
+            Ok(())
+        };
+        Ok(set().map_err(wrong)?)
+    }
+}
+
+fn set_trivial_list(
+    edit: &mut Edit,
+    mode: u32,
+    is_directory: bool,
+    endian: Endian,
+) -> Result<(), Problem> {
+    let entries = trivial::entries(mode, is_directory);
+    let list = acl::encode(&entries, endian);
+    let list = list.map_err(|_: FormatError| Problem::Entry("of a list of access"))?;
+    edit.set(names::ACL_COUNT, entries.len() as u64)?;
+    edit.set_bytes(names::ACL, list)
+}
