@@ -10,7 +10,7 @@ use crate::array::Engine;
 use crate::loss::Loss;
 use crate::member::MemberState;
 use crate::sync::Operation;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A device of a set that is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct DeviceReport {
     /// Its number, by which superblocks list its role.
     pub number: usize,
     /// Its name.
-    pub name: Rc<str>,
+    pub name: Arc<str>,
     /// What it is; a device that failed is listed until it is removed.
     pub state: MemberState,
     /// The slot that it holds or is to take over.

@@ -63,10 +63,10 @@ impl Device for Late {
     fn geometry(&self) -> Geometry {
         self.below.geometry()
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let mut prng = self.prng.borrow_mut();
         let mut span = || Duration::from_nanos(prng.below(LATE_NANOS_MAX));
         let (before, after) = (span(), span());

@@ -13,6 +13,7 @@ use md::superblock::{Stamp, Uuid};
 use rt::filter::PowerCut;
 use rt::{Buf, Device, DeviceRef, Geometry, IoFuture, MemoryDevice, Request, Rt};
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset, Prng};
 
 mod apart;
@@ -158,10 +159,10 @@ impl Device for OneMains {
     fn geometry(&self) -> Geometry {
         self.disks[self.number].geometry()
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.disks[self.number].name()
     }
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let disk = &self.disks[self.number];
         if self.disks[self.first].is_cut() && !disk.is_cut() {
             disk.cut(Prng::for_part(self.number as u64, "cut"));
