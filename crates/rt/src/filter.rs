@@ -11,6 +11,8 @@
 //! | [`Delay`] | takes longer: latency, bandwidth |
 //! | [`Fault`] | misbehaves by rules: errors, latency, corruption, lost, torn and misdirected writes |
 //! | [`PowerCut`] | a write cache that can lose its power |
+//! | [`Overlap`] | asserts that no two writes in flight overlap; under the engine in every test |
+//! | [`Overlay`] | copy-on-write in memory over a device that stays as it is |
 //!
 //! One stands over a tree of files: [`CountedTree`] counts what a load asks of it.
 //!
@@ -25,6 +27,8 @@ pub mod counted_tree;
 pub mod delay;
 pub mod fault;
 pub mod linear;
+pub mod overlap;
+pub mod overlay;
 pub mod power_cut;
 pub mod slice;
 pub mod stats;
@@ -34,6 +38,8 @@ pub use counted_tree::{CountedTree, Touched, Traffic};
 pub use delay::{Delay, Slowness};
 pub use fault::{Effect, Fault, Misdirection, Rule, RuleId};
 pub use linear::Linear;
+pub use overlap::Overlap;
+pub use overlay::Overlay;
 pub use power_cut::PowerCut;
 pub use slice::Slice;
 pub use stats::{ClassCounters, Counters, Stats, StatsSnapshot};
