@@ -98,7 +98,7 @@ impl HostReadAhead {
             Some(stream) => self.read_stream(&stream, range, request).await?,
             None => self.below.submit(request).await?,
         };
-        self.rt.charge(Work::new(WorkKind::Io, len)).await;
+        self.rt.charge(Work::new(WorkKind::Io, len).anywhere()).await;
         Ok(data)
     }
 

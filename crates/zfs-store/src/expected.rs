@@ -18,6 +18,8 @@
 
 use crate::block::BlockErrorKind;
 use codec::checksum::{self, Fletcher4, Sum};
+use rt::{SumKind, Work, WorkKind};
+use stdx::ByteCount;
 use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::checksum::{Checksum, ChecksumFunction};
@@ -111,6 +113,24 @@ impl Expected {
             }
             _ => self.holds(&pieces.concat()),
         }
+    }
+
+    /// The work of looking whether so many bytes are right.
+    pub(crate) fn work(&self, bytes: ByteCount) -> Work {
+        let kind = match self {
+            Expected::Sum(expected) => match expected.function {
+                SumFunction::Fletcher2 | SumFunction::Fletcher4 => SumKind::Fletcher,
+                SumFunction::Sha256 => SumKind::Sha256,
+                SumFunction::Sha512 => SumKind::Sha512,
+                SumFunction::Blake3(_) => SumKind::Blake3,
+                SumFunction::Skein(_) => SumKind::Skein,
+                SumFunction::Edonr(_) => SumKind::Edonr,
+            },
+            Expected::GangHeader(_) => SumKind::Sha256,
+            Expected::Anything | Expected::LogBlock(_) => SumKind::Fletcher,
+        };
+        let bytes = if matches!(self, Expected::Anything) { ByteCount::ZERO } else { bytes };
+        Work::new(WorkKind::Checksum(kind), bytes)
     }
 
     /// Whether these are the bytes.

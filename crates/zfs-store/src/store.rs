@@ -21,7 +21,7 @@ use crate::expected::{Expected, Salt};
 use crate::vdev::{ReadAt, Tree};
 use codec::compress::Form;
 use futures_util::future::join_all;
-use rt::{Buf, BufMut, Priority, Rt, SgList, Work, WorkKind};
+use rt::{Buf, BufMut, CompressKind, Priority, Rt, SgList, Work, WorkKind};
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -134,7 +134,7 @@ impl Shared {
         stored: Buf,
     ) -> Result<Buf, BlockErrorKind> {
         let (key, pointer) = (key.block_key(pointer), *pointer);
-        let work = Work::new(WorkKind::Decrypt, ByteCount(stored.len() as u64));
+        let work = key.work(ByteCount(stored.len() as u64));
         let mut block = stored.try_into_mut().unwrap_or_else(|buf| BufMut::copy_of(buf.bytes()));
         let job = move || key.open(&pointer, &mut block).map(|()| block.freeze());
         self.rt.compute(work, job).await
@@ -185,7 +185,7 @@ impl Shared {
 
     async fn holds(&self, expected: Expected, bytes: &Buf) -> bool {
         let bytes = bytes.clone();
-        let work = Work::new(WorkKind::Checksum, ByteCount(bytes.len() as u64));
+        let work = expected.work(ByteCount(bytes.len() as u64));
         self.rt.compute(work, move || expected.holds(bytes.bytes())).await
     }
 
@@ -221,29 +221,26 @@ impl Shared {
         let size = pointer.logical_size() as usize;
         let compression = pointer.compression();
         let name = compression.map_or("none that is known", Compression::name);
-        let form = match compression {
+        let (form, kind) = match compression {
             Some(Compression::Off) if stored.len() == size => return Ok(stored),
             Some(Compression::Off) if stored.len() > size => return Ok(stored.slice(0..size)),
             Some(Compression::Off) => return Err(BlockErrorKind::Decompress(name)),
-            Some(Compression::Lzjb) => Form::Lzjb,
-            Some(Compression::Gzip(level)) => Form::Gzip(level.into()),
-            Some(Compression::Zle) => Form::Zle,
-            Some(Compression::Lz4) => Form::Lz4,
+            Some(Compression::Lzjb) => (Form::Lzjb, CompressKind::Lzjb),
+            Some(Compression::Gzip(level)) => (Form::Gzip(level.into()), CompressKind::Gzip),
+            Some(Compression::Zle) => (Form::Zle, CompressKind::Zle),
+            Some(Compression::Lz4) => (Form::Lz4, CompressKind::Lz4),
             // The level matters for writing only.
-            Some(Compression::Zstd) => Form::Zstd(1),
+            Some(Compression::Zstd) => (Form::Zstd(1), CompressKind::Zstd),
             Some(Compression::Inherit | Compression::On | Compression::Empty) | None => {
                 return Err(BlockErrorKind::Unsupported("its compression"));
             }
         };
-        let work = Work::new(WorkKind::Decompress, ByteCount(size as u64));
-        // Both buffers are of this thread's pool, and go back to it: the job gives back what it took.
+        let work = Work::new(WorkKind::Decompress(kind), ByteCount(size as u64));
+        // Here, so that the pool of this thread gets its memory back.
         let mut block = BufMut::for_overwrite(size);
-        let job = move || {
-            let is_right = form.decompress(stored.bytes(), &mut block).is_ok();
-            (is_right, block, stored)
-        };
-        let (is_right, block, _stored) = self.rt.compute(work, job).await;
-        is_right.then(|| block.freeze()).ok_or(BlockErrorKind::Decompress(name))
+        let job =
+            move || form.decompress(stored.bytes(), &mut block).is_ok().then(|| block.freeze());
+        self.rt.compute(work, job).await.ok_or(BlockErrorKind::Decompress(name))
     }
 }
 

@@ -32,9 +32,11 @@ pub use wrapping::{
 
 use crate::block::BlockErrorKind;
 use codec::cipher::{Cipher, MacKey, Mode, derived_key, same_code};
+use rt::{CipherKind, Work, WorkKind};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stdx::ByteCount;
 use zeroize::Zeroizing;
 use zfs_format::block_pointer::{BlockPointer, Protection};
 use zfs_format::dsl::crypto_key::{CryptoKey, Suite};
@@ -135,7 +137,11 @@ impl DatasetKey {
     /// What the block of this pointer needs to be opened, on whatever thread.
     pub fn block_key(&self, pointer: &BlockPointer) -> BlockKey {
         let cipher = pointer.salt().map(|salt| self.session(salt));
-        BlockKey { version: self.version, codes: self.codes.clone(), cipher }
+        let kind = match mode(self.suite) {
+            Mode::Gcm => CipherKind::Gcm,
+            Mode::Ccm => CipherKind::Ccm,
+        };
+        BlockKey { version: self.version, codes: self.codes.clone(), cipher, kind }
     }
 
     fn session(&self, salt: [u8; 8]) -> Arc<Cipher> {
@@ -175,9 +181,15 @@ pub struct BlockKey {
     version: u64,
     codes: Arc<MacKey>,
     cipher: Option<Arc<Cipher>>,
+    kind: CipherKind,
 }
 
 impl BlockKey {
+    /// The work of opening so many bytes.
+    pub(crate) fn work(&self, bytes: ByteCount) -> Work {
+        Work::new(WorkKind::Decrypt(self.kind), bytes)
+    }
+
     /// [`DatasetKey::open`], for the pointer that it was made for.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ use indirect::Indirect;
 use leaf::{Leaf, Missing};
 use raidz::Raidz;
 use raidz::map::OFFSET_MAX;
-use rt::{Buf, DeviceRef, IoErrorKind, Priority, Rt, Work, WorkKind};
+use rt::{Buf, DeviceRef, IoErrorKind, Priority, Rt};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
@@ -174,7 +174,7 @@ impl Ask<'_> {
             return true;
         }
         let (expected, bytes) = (self.expected.clone(), bytes.slice(0..self.size));
-        let work = Work::new(WorkKind::Checksum, ByteCount(bytes.len() as u64));
+        let work = expected.work(ByteCount(bytes.len() as u64));
         self.rt.compute(work, move || expected.holds(bytes.bytes())).await
     }
 }
