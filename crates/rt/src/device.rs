@@ -50,12 +50,12 @@ pub trait Device {
     /// The door: has a request carried out that keeps rule 1 of the contract, and answers others itself. It is
     /// the same for every device; none has a door of its own.
     fn submit(&self, request: Request) -> IoFuture {
-        match request.check(self) {
-            Ok(()) if request.kind() != OpKind::Flush && request.is_empty() => {
-                IoFuture::ready(Ok(SgList::new()))
+        match request.at_door(self) {
+            AtDoor::Begins => self.begin(request),
+            AtDoor::Done => IoFuture::ready(Ok(SgList::new())),
+            AtDoor::Refused => {
+                IoFuture::ready(Err(IoError::of(&request, self, IoErrorKind::Invalid)))
             }
-            Ok(()) => self.begin(request),
-            Err(error) => IoFuture::ready(Err(error)),
         }
     }
 
@@ -258,25 +258,51 @@ impl Request {
         self.len().is_zero()
     }
 
-    /// Whether it keeps the first rule of the contract on `device`; if not, the error to answer with.
-    /// [`Device::submit`] calls it.
+    /// Whether it keeps the first rule of the contract on `device`; if not, the error to answer with. For who wants
+    /// to know before there is a request to submit.
+    ///
+    /// # Errors
+    /// [`IoErrorKind::Invalid`].
+    pub fn check<D: Device + ?Sized>(&self, device: &D) -> Result<(), IoError> {
+        match self.at_door(device) {
+            AtDoor::Begins | AtDoor::Done => Ok(()),
+            AtDoor::Refused => Err(IoError::of(self, device, IoErrorKind::Invalid)),
+        }
+    }
+
+    /// What becomes of it at the door of `device`.
     ///
     /// # Panics
     /// If the device's logical block is no power of two.
-    pub fn check<D: Device + ?Sized>(&self, device: &D) -> Result<(), IoError> {
-        if self.kind() == OpKind::Flush {
-            return Ok(());
-        }
+    #[inline]
+    fn at_door<D: Device + ?Sized>(&self, device: &D) -> AtDoor {
+        let len = match &self.op {
+            Op::Read(len) | Op::Discard(len) | Op::WriteZeroes(len) => *len,
+            Op::Write { data, .. } => ByteCount(data.len() as u64),
+            Op::Flush => return AtDoor::Begins,
+        };
         let Geometry { capacity, logical_block, .. } = device.geometry();
-        assert!(logical_block.bytes().is_power_of_two(), "a logical block is a power of two");
-        let len = self.len();
-        let off_grid = (self.offset.bytes() | len.bytes()) & (logical_block.bytes() - 1);
-        let within = self.offset.checked_add(len).is_some_and(|end| end.from_start() <= capacity);
-        if off_grid == 0 && within {
-            return Ok(());
+        let block = logical_block.bytes();
+        assert!(block & block.wrapping_sub(1) == 0 && block > 0, "a block is a power of two");
+        let (at, len) = (self.offset.bytes(), len.bytes());
+        let on_grid = (at | len) & (block - 1) == 0;
+        let within = at.checked_add(len).is_some_and(|end| end <= capacity.bytes());
+        match (on_grid && within, len) {
+            (false, _) => AtDoor::Refused,
+            (true, 0) => AtDoor::Done,
+            (true, _) => AtDoor::Begins,
         }
-        Err(IoError::of(self, device, IoErrorKind::Invalid))
     }
+}
+
+/// What becomes of a request at a device's door.
+enum AtDoor {
+    /// It is the device's.
+    Begins,
+    /// There is nothing to do.
+    Done,
+    /// It is off the grid, or beyond the end.
+    Refused,
 }
 
 /// What went wrong with a request.
