@@ -218,6 +218,16 @@ impl Disks {
         Disks::open_where(paths, &writing)
     }
 
+    /// The sets, and the files that are no members, that a volume lies on; none for one that is not there.
+    ///
+    /// # Errors
+    /// Where several are called so.
+    pub fn lies_on(&self, volume: &str) -> Result<BTreeSet<Whole>, Failure> {
+        let below = self.below(volume)?;
+        let files = below.files.into_iter().map(Whole::File);
+        Ok(files.chain(below.arrays.into_iter().map(Whole::Array)).collect())
+    }
+
     fn open_where(paths: &[PathBuf], writing: &Writing) -> Result<Disks, Failure> {
         let mut disks = Disks::none(sources::runtime()?);
         let paths = &named(paths);
