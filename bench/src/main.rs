@@ -11,6 +11,7 @@
 )]
 
 mod codec;
+mod cores;
 mod executor;
 mod lab_load;
 mod nbd;
@@ -31,6 +32,7 @@ const BENCHES: &[Bench] = &[
         "checksums, compression and ciphers, beside OpenZFS's and the C libraries'",
         codec::run,
     ),
+    ("cores", "RAID 6 sets on one executor and on several", cores::run),
     ("executor", "4 KiB reads through Device and io_uring, beside fio", executor::run),
     ("lab-load", "a fio job in the lab, beside fio, by processor time", lab_load::run),
     ("nbd", "I/Os through the NBD server, beside qemu-nbd and nbdkit", nbd::run),

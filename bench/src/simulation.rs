@@ -20,6 +20,7 @@ use sim::{NullDisk, RamDisk, SimReactor};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 use stdx::{ByteCount, Offset, Prng};
 
@@ -142,14 +143,11 @@ impl Device for EventDisk {
         Geometry::plain(CAPACITY)
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         "event".into()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         let data = match request.op {
             Op::Read(len) => SgList::zeros(len.as_usize()),
             _ => SgList::new(),

@@ -18,6 +18,7 @@ use md::superblock::{MAGIC, Role, SUPERBLOCK_BYTES, Stamp, Uuid, bad_blocks};
 use md::{Level, SyncPriority};
 use rt::{Device, DeviceRef, Geometry, IoFuture, MemoryDevice, OpKind, Request};
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 const DISK: ByteCount = ByteCount::mib(4);
@@ -269,11 +270,11 @@ impl Device for ReadOnly {
         self.0.geometry()
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.0.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         assert_eq!(request.kind(), OpKind::Read, "{}: nothing is written", self.0.name());
         self.0.submit(request)
     }

@@ -30,6 +30,7 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// What a disk is to its group.
@@ -75,7 +76,7 @@ impl DiskState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskReport {
     /// Its device's name; "missing" where there is none.
-    pub name: Rc<str>,
+    pub name: Arc<str>,
     /// Its state.
     pub state: DiskState,
     /// Its failure group.
@@ -114,7 +115,7 @@ pub(crate) struct Table {
 /// See the [module](self).
 pub struct DiskGroup {
     pub(crate) rt: Rt,
-    pub(crate) name: Rc<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) id: u64,
     pub(crate) au: u64,
     pub(crate) redundancy: Redundancy,
@@ -227,7 +228,7 @@ impl DiskGroup {
     pub(crate) fn shown(&self, op: OpKind, at: u64, len: u64) -> IoError {
         let kind = IoErrorKind::TooFewMembers;
         let (offset, len) = (Offset(at), ByteCount(len));
-        IoError { kind, op, offset, len, device: Rc::clone(&self.name) }
+        IoError { kind, op, offset, len, device: Arc::clone(&self.name) }
     }
 
     fn error(&self, shown: &IoError, kind: IoErrorKind) -> IoError {
@@ -561,17 +562,11 @@ impl Device for DiskGroup {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
-        if request.is_empty() && request.kind() != OpKind::Flush {
-            return IoFuture::ready(Ok(SgList::new()));
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         let Some(this) = self.this.upgrade() else {
             return IoFuture::ready(Err(IoError::of(&request, self, IoErrorKind::Gone)));
         };

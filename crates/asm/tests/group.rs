@@ -7,7 +7,7 @@ use asm::{
     RebalanceError, Redundancy, SpecError, Striping,
 };
 use proptest::prelude::*;
-use rt::filter::{PowerCut, Slice};
+use rt::filter::{Overlap, PowerCut, Slice};
 use rt::memory::MemoryDevice;
 use rt::{Buf, Device, DeviceRef, IoErrorKind, Request, Rt, Runtime};
 use std::collections::BTreeMap;
@@ -260,7 +260,7 @@ fn cut_in_a_rebalance(redundancy: Redundancy, cut_at: u64, seed: u64) -> bool {
             (0..count).map(|n| slice(n) as DeviceRef).collect::<Vec<DeviceRef>>()
         };
         let cut = PowerCut::new(whole, &rt);
-        let mut devices = slices(&(Rc::clone(&cut) as DeviceRef));
+        let mut devices = slices(&(Overlap::new(Rc::clone(&cut) as DeviceRef, &rt) as DeviceRef));
         let late = devices.pop().expect("five");
         let spec = GroupSpec { volume: Some(ByteCount(12 * AU)), ..spec(devices, redundancy) };
         let group = DiskGroup::create(&rt, "group", spec).await.expect("created");

@@ -8,7 +8,7 @@
 
 use rt::{IoCompletion, IoError, IoErrorKind, IoFuture, IoResult, OpKind, Request, SgList};
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// Answers given at once between two looks at the outside. More saves turns of the executor's loop;
@@ -17,16 +17,16 @@ const AT_ONCE_MAX: u32 = 16;
 
 /// What a request was, for the error that it may end with.
 pub(crate) struct What {
-    device: Rc<str>,
+    device: Arc<str>,
     op: OpKind,
     offset: Offset,
     len: ByteCount,
 }
 
 impl What {
-    pub(crate) fn of(request: &Request, device: &Rc<str>) -> What {
+    pub(crate) fn of(request: &Request, device: &Arc<str>) -> What {
         What {
-            device: Rc::clone(device),
+            device: Arc::clone(device),
             op: request.kind(),
             offset: request.offset,
             len: request.len(),

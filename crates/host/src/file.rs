@@ -42,7 +42,6 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
@@ -153,7 +152,7 @@ impl Alignment {
 pub struct FileDevice {
     host: Host,
     file: Arc<OpenFile>,
-    name: Rc<str>,
+    name: Arc<str>,
     geometry: Geometry,
     /// Of memory; `None` for buffered I/O.
     alignment: Option<Alignment>,
@@ -357,14 +356,11 @@ impl Device for FileDevice {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         let reads = matches!(request.op, Op::Read(_) | Op::Flush);
         if self.read_only && !reads {
             let error = IoError::of(&request, self, IoErrorKind::ReadOnly);
@@ -374,7 +370,6 @@ impl Device for FileDevice {
         let at = request.offset.bytes();
         let operation = match request.op {
             Op::Flush => Operation::flush(),
-            _ if request.is_empty() => return IoFuture::ready(Ok(SgList::new())),
             Op::Read(len) => match BufMut::try_for_overwrite(len.as_usize()) {
                 Ok(into) => Operation::read(at, into),
                 Err(NoMemory) => return IoFuture::ready(what.result(Err(NO_MEMORY))),

@@ -9,20 +9,11 @@
 //! holds in memory. Dropping a pool lets its threads finish all jobs, and waits for them.
 
 use rt::reactor::Job;
-use rt::{ComputePlan, Work, WorkKind};
+use rt::{ComputePlan, Work};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use stdx::ByteCount;
-
-/// Work over fewer bytes is done on the executor's thread. Handing work to another thread and taking
-/// its answer costs about 20 µs (measured on two processors, Linux 6.18 in a virtual machine); parity
-/// at 10 to 20 GB/s does 200 to 400 KB in that time. Less hands over at a loss; more leaves processors
-/// idle, and timers waiting.
-const OFFLOAD_BYTES_MIN: ByteCount = ByteCount::kib(512);
-/// The same for ciphers and decompression, which do 0.5 to 4 GB/s: 20 to 80 KB in that time.
-const OFFLOAD_SLOW_BYTES_MIN: ByteCount = ByteCount::kib(64);
 
 /// Calls on file trees (open, remove, list, ...) under way at the most, of all runtimes together. More
 /// keeps a network file system busier; each is a thread.
@@ -135,15 +126,7 @@ impl Drop for Pool {
 
 /// What becomes of a piece of work: small work is done at once, large work by a worker.
 pub(crate) fn plan(work: Work, processors: usize) -> ComputePlan {
-    let bytes_min = match work.kind {
-        WorkKind::Decompress | WorkKind::Decrypt => OFFLOAD_SLOW_BYTES_MIN,
-        _ => OFFLOAD_BYTES_MIN,
-    };
-    if work.bytes < bytes_min || processors == 1 || work.kind == WorkKind::Io {
-        ComputePlan::Inline
-    } else {
-        ComputePlan::Offload
-    }
+    if work.is_large() && processors > 1 { ComputePlan::Offload } else { ComputePlan::Inline }
 }
 
 /// Processors that this process may use, as its affinity stands now.

@@ -131,7 +131,7 @@ impl FileTree for HostTree {
         let ask_memory = self.host.kind() != ReactorKind::Blocking;
         let opened = self.call(op, path, move |full| open(full, how, ask_memory));
         let host = self.host.clone();
-        let name: Rc<str> = self.root.join(path).display().to_string().into();
+        let name: Arc<str> = self.root.join(path).display().to_string().into();
         Box::pin(async move {
             let (file, alignment) = opened.await?;
             Ok(Rc::new(HostFile { host, file: Arc::new(file), name, alignment, how }) as FileRef)
@@ -249,7 +249,7 @@ fn open(path: &Path, how: OpenHow, ask_memory: bool) -> io::Result<(OpenFile, Op
 struct HostFile {
     host: Host,
     file: Arc<OpenFile>,
-    name: Rc<str>,
+    name: Arc<str>,
     alignment: Option<Alignment>,
     how: OpenHow,
 }
@@ -261,7 +261,7 @@ impl HostFile {
     }
 
     fn at_once_error(&self, op: OpKind, offset: Offset, len: usize, kind: IoErrorKind) -> IoError {
-        IoError { kind, op, offset, len: ByteCount(len as u64), device: Rc::clone(&self.name) }
+        IoError { kind, op, offset, len: ByteCount(len as u64), device: Arc::clone(&self.name) }
     }
 
     fn call<T: Send + 'static>(
@@ -276,8 +276,8 @@ impl HostFile {
 }
 
 impl File for HostFile {
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
     fn alignment(&self) -> ByteCount {
@@ -300,7 +300,7 @@ impl File for HostFile {
                 op: request.kind(),
                 offset: request.offset,
                 len: request.len(),
-                device: Rc::clone(&self.name),
+                device: Arc::clone(&self.name),
             }));
         }
         let what = What::of(&request, &self.name);

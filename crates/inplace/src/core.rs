@@ -106,14 +106,14 @@ impl Core {
         Tx { core: self }
     }
 
-    /// The processor time of one call.
+    /// The processor time of one call. It is spent on the caller's core: callers are threads of a program.
     pub(crate) async fn charge_call(&self) {
-        self.rt.charge(Work::new(WorkKind::Io, ByteCount::ZERO)).await;
+        self.rt.charge(Work::new(WorkKind::Io, ByteCount::ZERO).anywhere()).await;
     }
 
     /// The processor time of copying between cache and caller.
     pub(crate) async fn charge_copy(&self, bytes: u64) {
-        self.rt.charge(Work::new(WorkKind::Copy, ByteCount(bytes))).await;
+        self.rt.charge(Work::new(WorkKind::Copy, ByteCount(bytes)).anywhere()).await;
     }
 
     /// Now, as inodes note it: in nanoseconds, by the granularity of the clock.

@@ -17,19 +17,20 @@ use std::cell::Cell;
 use std::future::Future;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::ByteCount;
 
 /// A handle.
 pub(crate) struct OpenFile {
     core: Rc<Core>,
     inode: Rc<Inode>,
-    name: Rc<str>,
+    name: Arc<str>,
     how: OpenHow,
     read_ahead: Rc<Cell<ReadAhead>>,
 }
 
 impl OpenFile {
-    pub(crate) fn new(core: &Rc<Core>, inode: Rc<Inode>, name: Rc<str>, how: OpenHow) -> OpenFile {
+    pub(crate) fn new(core: &Rc<Core>, inode: Rc<Inode>, name: Arc<str>, how: OpenHow) -> OpenFile {
         inode.opens.set(inode.opens.get() + 1);
         OpenFile { core: Rc::clone(core), inode, name, how, read_ahead: Rc::default() }
     }
@@ -163,8 +164,8 @@ async fn write(
 }
 
 impl File for OpenFile {
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
     fn alignment(&self) -> ByteCount {
@@ -173,7 +174,7 @@ impl File for OpenFile {
 
     fn submit(&self, request: Request) -> IoFuture {
         let (op, offset, len) = (request.kind(), request.offset, request.len());
-        let device = Rc::clone(&self.name);
+        let device = Arc::clone(&self.name);
         let failed = move |kind| IoError { kind, op, offset, len, device };
         if let Err(kind) = self.check(&request) {
             return IoFuture::ready(Err(failed(kind)));
@@ -186,7 +187,7 @@ impl File for OpenFile {
         let lease = OpenFile {
             core: Rc::clone(&core),
             inode: Rc::clone(&inode),
-            name: Rc::clone(&self.name),
+            name: Arc::clone(&self.name),
             how,
             read_ahead: Rc::clone(&ahead),
         };

@@ -262,7 +262,7 @@ fn build(
     Rc::new(Core {
         rt: rt.clone(),
         device: Rc::clone(device),
-        name: device.name(),
+        name: (*device.name()).into(),
         settings,
         options,
         shape,

@@ -5,7 +5,7 @@
 mod world;
 
 use inplace::{FileSystem, MountOptions, Settings};
-use rt::filter::PowerCut;
+use rt::filter::{Overlap, PowerCut};
 use rt::{Buf, FileTree, MemoryDevice, OpenHow, Request, Rt, TreeError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -198,7 +198,8 @@ fn cut_at(settings: Settings, options: MountOptions, write: u64, when: &str) -> 
         FileSystem::format(&rt, memory.clone(), &settings).await.expect("made");
         let device = PowerCut::new(memory, &rt);
         device.cut_at_write(write, Prng::new(write));
-        let mounted = FileSystem::mount(&rt, device.clone(), options).await;
+        let watched = Overlap::new(device.clone(), &rt);
+        let mounted = FileSystem::mount(&rt, watched, options).await;
         let mut ledger = Ledger::default();
         if let Ok(tree) = mounted {
             let prng = Prng::new(1);
@@ -220,7 +221,7 @@ fn cut_at(settings: Settings, options: MountOptions, write: u64, when: &str) -> 
         // A second cut, in the middle of the replay, changes nothing.
         let again = PowerCut::new(Rc::clone(&below), &rt);
         again.cut_at_write(1 + write % 7, Prng::new(write + 1));
-        let _ = FileSystem::mount(&rt, again.clone(), options).await;
+        let _ = FileSystem::mount(&rt, Overlap::new(again.clone(), &rt), options).await;
         again.cut(Prng::new(write + 2));
         let below = again.power_on().await.expect("power");
         let tree = FileSystem::mount(&rt, below, options).await;
@@ -257,7 +258,8 @@ async fn cut_after(
     let memory = MemoryDevice::new("m", CAPACITY);
     FileSystem::format(rt, memory.clone(), settings).await.expect("made");
     let device = PowerCut::new(memory, rt);
-    let tree = FileSystem::mount(rt, device.clone(), options).await.expect("mounted");
+    let watched = Overlap::new(device.clone(), rt);
+    let tree = FileSystem::mount(rt, watched, options).await.expect("mounted");
     steps(&tree).await;
     device.cut(keeps_all());
     let below = device.power_on().await.expect("power");

@@ -22,6 +22,7 @@ use scripted::{options, set, study_with};
 use sim::Machine;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use stdx::{ByteCount, Offset, Prng};
 use workload::content::ContentSpec;
@@ -206,10 +207,10 @@ impl Device for Records {
     fn geometry(&self) -> Geometry {
         self.below.geometry()
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let (below, record) = (Rc::clone(&self.below), self.record);
         if !matches!(request.kind(), OpKind::Read | OpKind::Write) {
             return below.submit(request);
@@ -269,10 +270,10 @@ impl Device for Slowing {
     fn geometry(&self) -> Geometry {
         self.below.geometry()
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let (below, rt) = (Rc::clone(&self.below), self.rt.clone());
         IoFuture::new(async move {
             rt.sleep(rt.now().since(stdx::Instant::START) / 100).await;
@@ -319,10 +320,10 @@ impl Device for Costly {
     fn geometry(&self) -> Geometry {
         self.below.geometry()
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let (below, rt) = (Rc::clone(&self.below), self.rt.clone());
         IoFuture::new(async move {
             rt.charge(Work::new(WorkKind::Copy, ByteCount::mib(2))).await;

@@ -21,6 +21,7 @@ use rt::{Device, DeviceRef, Geometry, IoErrorKind, IoFuture, OpKind, Request, Rt
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::ByteCount;
 
 /// How a level does I/O.
@@ -187,14 +188,11 @@ impl Device for Array {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.set.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.set.name)
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         let recorder = self.recorder.borrow().clone();
         if let Some(recorder) = recorder
             && request.kind() != OpKind::Read

@@ -11,7 +11,7 @@ use rt::{IoErrorKind, OpKind};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// So many losses are kept. A set has failed long before that many of its devices are lost without anybody looking.
 pub const LOSSES_KEPT_MAX: usize = 64;
@@ -84,7 +84,7 @@ pub struct Loss {
     /// What it was before.
     pub was: MemberState,
     /// Its name.
-    pub device: Rc<str>,
+    pub device: Arc<str>,
     /// Why.
     pub cause: Cause,
 }
@@ -102,7 +102,7 @@ impl Losses {
         &self,
         slot: Option<usize>,
         was: MemberState,
-        device: Rc<str>,
+        device: Arc<str>,
         cause: Cause,
     ) {
         let number = self.count.get() + 1;

@@ -34,6 +34,7 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// So many spares are kept: as many devices as a superblock can list, so that every set that can be written down can
@@ -65,7 +66,7 @@ pub struct MemberReport {
     /// State.
     pub state: MemberState,
     /// The device's name, where there is one.
-    pub name: Option<Rc<str>>,
+    pub name: Option<Arc<str>>,
     /// How much of it is right; the whole for an active one.
     pub recovered: ByteCount,
     /// Reads that ended with an error.
@@ -294,14 +295,14 @@ impl Members {
     }
 
     /// Takes a spare away, by its very name: the string itself, not its text.
-    pub(crate) fn take_spare(&self, name: &Rc<str>) -> Option<DeviceRef> {
+    pub(crate) fn take_spare(&self, name: &Arc<str>) -> Option<DeviceRef> {
         let mut spares = self.spares.borrow_mut();
-        let place = spares.iter().position(|spare| Rc::ptr_eq(&spare.name(), name));
+        let place = spares.iter().position(|spare| Arc::ptr_eq(&spare.name(), name));
         place.map(|place| spares.remove(place))
     }
 
     /// A spare is not used any more.
-    pub(crate) fn lose_spare(&self, name: &Rc<str>, cause: Cause) {
+    pub(crate) fn lose_spare(&self, name: &Arc<str>, cause: Cause) {
         if let Some(spare) = self.take_spare(name) {
             self.losses.note(None, MemberState::Spare, spare.name(), cause);
             self.count_change();

@@ -7,6 +7,7 @@ use rt::{IoCompletion, IoError, IoErrorKind, OpKind, Request, Rt, SgList};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Instant, Offset};
 
 /// What an array has done since it was made.
@@ -52,7 +53,7 @@ pub(crate) type Unreadable = Rc<dyn Fn(usize, bool, Range<u64>) -> bool>;
 /// See the [module](self).
 pub(crate) struct Set {
     pub(crate) rt: Rt,
-    pub(crate) name: Rc<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) level: Level,
     pub(crate) members: Members,
     pub(crate) stats: RefCell<Stats>,
@@ -148,7 +149,7 @@ impl Set {
 
     /// The error that the host sees.
     pub(crate) fn error(&self, kind: IoErrorKind, op: OpKind, offset: u64, len: u64) -> IoError {
-        let device = Rc::clone(&self.name);
+        let device = Arc::clone(&self.name);
         IoError { kind, op, offset: Offset(offset), len: ByteCount(len), device }
     }
 }

@@ -9,13 +9,13 @@
 //! repeated, and cost neither memory nor time. Who asks for [`Buf::bytes`] always gets real bytes: a
 //! fill is written out at that moment. Who can do better with the word asks [`Buf::fill_word`] first.
 //!
-//! **The pool.** Memory comes from and returns to a per-thread pool in power-of-two classes, because
-//! the operating system's page faults cost more than the I/O on fast devices. Memory from the pool
-//! holds stale bytes of this process: [`BufMut::for_overwrite`] is for whoever writes all of it,
-//! [`BufMut::zeroed`] for everyone else.
+//! **The pool.** Memory comes from a pool of the thread that takes it, and goes back there on whatever thread it
+//! is dropped. Memory from the pool holds stale bytes of this process: [`BufMut::for_overwrite`] is for whoever
+//! writes all of it, [`BufMut::zeroed`] for everyone else.
 
-use bytemuck::{Pod, Zeroable};
-use std::cell::RefCell;
+mod pool;
+
+use pool::Block;
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, OnceLock};
@@ -23,86 +23,10 @@ use std::sync::{Arc, OnceLock};
 /// Bytes in a page; memory starts on a multiple of it, as direct I/O demands.
 pub const PAGE: usize = 4096;
 
-/// Size classes that the pool keeps: 1, 2, 4 … 2¹¹ pages (8 MiB). Larger memory is not pooled.
-const POOL_CLASSES: usize = 12;
-/// Bytes that one class of one thread keeps at the most. More helps bursts; it is memory that stays
-/// with the process.
-const POOL_CLASS_BYTES_MAX: usize = 32 << 20;
-
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(4096))]
-struct Page([u8; PAGE]);
-
-thread_local! {
-    static POOL: RefCell<[Vec<Box<[Page]>>; POOL_CLASSES]> = const { RefCell::new([const { Vec::new() }; POOL_CLASSES]) };
-}
-
-/// Pages that memory of this length takes: a power of two where the pool keeps such.
-fn pages_of(len: usize) -> usize {
-    let pages = len.div_ceil(PAGE).max(1);
-    let pooled = pages.next_power_of_two();
-    if (pooled.trailing_zeros() as usize) < POOL_CLASSES { pooled } else { pages }
-}
-
 /// The system has no memory left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no memory left")]
 pub struct NoMemory;
-
-/// A piece of memory; returns to the pool when dropped.
-struct Block {
-    pages: Box<[Page]>,
-}
-
-impl Block {
-    /// Memory of at least `len` bytes. The flag tells whether it is fresh (all zeros).
-    fn take(len: usize) -> (Block, bool) {
-        Block::try_take(len).unwrap_or_else(|NoMemory| {
-            // As std's own collections: a message and an abort.
-            let layout = std::alloc::Layout::array::<Page>(pages_of(len));
-            std::alloc::handle_alloc_error(layout.unwrap_or(std::alloc::Layout::new::<Page>()))
-        })
-    }
-
-    /// The same, or an error where the system has none left.
-    fn try_take(len: usize) -> Result<(Block, bool), NoMemory> {
-        let pages = pages_of(len);
-        let class = pages.trailing_zeros() as usize;
-        if pages.is_power_of_two()
-            && class < POOL_CLASSES
-            && let Ok(Some(pages)) = POOL.try_with(|pool| pool.borrow_mut()[class].pop())
-        {
-            return Ok((Block { pages }, false));
-        }
-        let fresh = bytemuck::allocation::try_zeroed_slice_box(pages);
-        fresh.map(|pages| (Block { pages }, true)).map_err(|()| NoMemory)
-    }
-
-    fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.pages)
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(&mut self.pages)
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        let pages = std::mem::take(&mut self.pages);
-        let (count, class) = (pages.len(), pages.len().trailing_zeros() as usize);
-        if !count.is_power_of_two() || class >= POOL_CLASSES {
-            return;
-        }
-        // At the end of a thread the pool is gone already: then the memory is freed here.
-        let _ = POOL.try_with(|pool| {
-            let class = &mut pool.borrow_mut()[class];
-            if (class.len() + 1) * count * PAGE <= POOL_CLASS_BYTES_MAX {
-                class.push(pages);
-            }
-        });
-    }
-}
 
 /// Memory with one owner, who may write it. See the [module](self).
 pub struct BufMut {
@@ -127,7 +51,7 @@ impl BufMut {
     /// Bytes that memory of this length really takes, for who keeps count: more than the length, since the pool has
     /// its classes.
     pub fn taken_by(len: usize) -> usize {
-        pages_of(len) * PAGE
+        pool::pages_of(len) * PAGE
     }
 
     /// `len` zero bytes.

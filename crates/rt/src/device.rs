@@ -6,8 +6,9 @@
 //! **The contract.**
 //!
 //! 1. Offsets and lengths of reads, writes, discards and write-zeroes are multiples of the logical
-//!    block, and lie within the capacity. [`Request::check`] tests it; every device that is not a
-//!    mere filter calls it and answers [`IoErrorKind::Invalid`], so bad requests never reach hardware.
+//!    block, a power of two, and lie within the capacity. The door, [`Device::submit`], tests it once for
+//!    every device: others are answered with [`IoErrorKind::Invalid`], and one of no bytes (other than a
+//!    flush) with success, before the device sees them. So [`Device::begin`] takes what comes as it is.
 //! 2. A request begins at [`Device::submit`] or when its future is first polled, whichever the device
 //!    likes; so poll it at once. Requests in flight together may be done in any order. Who needs an
 //!    order awaits the first before submitting the second.
@@ -24,6 +25,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use stdx::{ByteCount, Offset};
 
@@ -39,10 +41,23 @@ pub trait Device {
     fn geometry(&self) -> Geometry;
 
     /// The name that errors and tables show.
-    fn name(&self) -> Rc<str>;
+    fn name(&self) -> Arc<str>;
 
-    /// Carries out a request.
-    fn submit(&self, request: Request) -> IoFuture;
+    /// Carries out a request that came through the door: a flush, or some bytes on the grid and within the
+    /// capacity. Who has a request calls [`submit`](Device::submit).
+    fn begin(&self, request: Request) -> IoFuture;
+
+    /// The door: has a request carried out that keeps rule 1 of the contract, and answers others itself. It is
+    /// the same for every device; none has a door of its own.
+    fn submit(&self, request: Request) -> IoFuture {
+        match request.at_door(self) {
+            AtDoor::Begins => self.begin(request),
+            AtDoor::Done => IoFuture::ready(Ok(SgList::new())),
+            AtDoor::Refused => {
+                IoFuture::ready(Err(IoError::of(&request, self, IoErrorKind::Invalid)))
+            }
+        }
+    }
 
     /// What is known of how a range is stored: extents that follow one another from `offset` on, the first
     /// not empty. They may end before the range does, where there are more than `count_max`; never after.
@@ -244,19 +259,51 @@ impl Request {
         self.len().is_zero()
     }
 
-    /// Whether it keeps the first rule of the contract on `device`; if not, the error to answer with.
-    pub fn check(&self, device: &dyn Device) -> Result<(), IoError> {
-        let geometry = device.geometry();
-        let len = self.len();
-        let aligned = self.offset.is_multiple_of(geometry.logical_block)
-            && len.is_multiple_of(geometry.logical_block);
-        let within =
-            self.offset.checked_add(len).is_some_and(|end| end.from_start() <= geometry.capacity);
-        if self.kind() == OpKind::Flush || aligned && within {
-            return Ok(());
+    /// Whether it keeps the first rule of the contract on `device`; if not, the error to answer with. For who wants
+    /// to know before there is a request to submit.
+    ///
+    /// # Errors
+    /// [`IoErrorKind::Invalid`].
+    pub fn check<D: Device + ?Sized>(&self, device: &D) -> Result<(), IoError> {
+        match self.at_door(device) {
+            AtDoor::Begins | AtDoor::Done => Ok(()),
+            AtDoor::Refused => Err(IoError::of(self, device, IoErrorKind::Invalid)),
         }
-        Err(IoError::of(self, device, IoErrorKind::Invalid))
     }
+
+    /// What becomes of it at the door of `device`.
+    ///
+    /// # Panics
+    /// If the device's logical block is no power of two.
+    #[inline]
+    fn at_door<D: Device + ?Sized>(&self, device: &D) -> AtDoor {
+        let len = match &self.op {
+            Op::Read(len) | Op::Discard(len) | Op::WriteZeroes(len) => *len,
+            Op::Write { data, .. } => ByteCount(data.len() as u64),
+            Op::Flush => return AtDoor::Begins,
+        };
+        let Geometry { capacity, logical_block, .. } = device.geometry();
+        let block = logical_block.bytes();
+        assert!(block & block.wrapping_sub(1) == 0 && block > 0, "a block is a power of two");
+        let (at, len) = (self.offset.bytes(), len.bytes());
+        let on_grid = (at | len) & (block - 1) == 0;
+        let within = at.checked_add(len).is_some_and(|end| end <= capacity.bytes());
+        match (on_grid && within, len) {
+            (false, _) => AtDoor::Refused,
+            (true, 0) => AtDoor::Done,
+            (true, _) => AtDoor::Begins,
+        }
+    }
+}
+
+/// What becomes of a request at a device's door.
+enum AtDoor {
+    /// It is the device's.
+    Begins,
+    /// There is nothing to do.
+    Done,
+    /// It is off the grid, or beyond the end.
+    Refused,
 }
 
 /// What went wrong with a request.
@@ -310,12 +357,12 @@ pub struct IoError {
     /// How much.
     pub len: ByteCount,
     /// On which device.
-    pub device: Rc<str>,
+    pub device: Arc<str>,
 }
 
 impl IoError {
     /// The error of `request` on `device`.
-    pub fn of(request: &Request, device: &dyn Device, kind: IoErrorKind) -> IoError {
+    pub fn of<D: Device + ?Sized>(request: &Request, device: &D, kind: IoErrorKind) -> IoError {
         IoError {
             kind,
             op: request.kind(),
@@ -416,33 +463,72 @@ impl Drop for IoCompletion {
 
 #[cfg(test)]
 mod tests {
+    //! What could break: a request that no device should see gets past the door, or one that it should is
+    //! stopped there; an answer that can't be carried to another thread.
+
     use super::*;
 
-    struct Nothing;
-    impl Device for Nothing {
+    /// Counts what comes through its door.
+    #[derive(Default)]
+    struct Counting {
+        seen: std::cell::Cell<usize>,
+    }
+
+    impl Device for Counting {
         fn geometry(&self) -> Geometry {
-            Geometry::plain(ByteCount::mib(1))
+            let block = ByteCount(4096);
+            Geometry { logical_block: block, ..Geometry::plain(ByteCount::mib(1)) }
         }
-        fn name(&self) -> Rc<str> {
-            "nothing".into()
+        fn name(&self) -> Arc<str> {
+            "counting".into()
         }
-        fn submit(&self, request: Request) -> IoFuture {
-            IoFuture::ready(request.check(self).map(|()| SgList::new()))
+        fn begin(&self, _: Request) -> IoFuture {
+            self.seen.set(self.seen.get() + 1);
+            IoFuture::ready(Ok(SgList::new()))
         }
     }
 
+    fn answer(device: &Counting, request: Request) -> IoResult {
+        futures_util::FutureExt::now_or_never(device.submit(request)).expect("answered at once")
+    }
+
     #[test]
-    fn requests_off_the_grid_or_beyond_the_end_are_named_and_refused() {
-        let check = |offset, len| Request::read(Offset(offset), ByteCount(len)).check(&Nothing);
-        assert!(check(0, 1 << 20).is_ok());
-        for (offset, len) in [(1, 512), (0, 511), (1 << 20, 512), (u64::MAX - 511, 512)] {
-            let error = check(offset, len).expect_err("refused");
-            assert_eq!(error.kind, IoErrorKind::Invalid);
+    fn requests_off_the_grid_or_beyond_the_end_are_named_and_never_seen() {
+        let device = Counting::default();
+        let read = |offset, len| Request::read(Offset(offset), ByteCount(len));
+        for (offset, len) in [(512, 4096), (0, 512), (1 << 20, 4096), (u64::MAX - 4095, 4096)] {
+            for request in [
+                read(offset, len),
+                Request::discard(Offset(offset), ByteCount(len)),
+                Request::write_fua(Offset(offset), SgList::zeros(len as usize)),
+            ] {
+                let error = answer(&device, request).expect_err("refused");
+                assert_eq!(error.kind, IoErrorKind::Invalid);
+            }
         }
-        let text = check(1 << 20, 4096).expect_err("refused").to_string();
+        assert_eq!(device.seen.get(), 0);
+        let text = answer(&device, read(1 << 20, 4096)).expect_err("refused").to_string();
         assert_eq!(
             text,
-            "nothing: read of 4 KiB at byte 1048576: misaligned or beyond the end of the device"
+            "counting: read of 4 KiB at byte 1048576: misaligned or beyond the end of the device"
         );
+    }
+
+    #[test]
+    fn a_request_of_no_bytes_does_nothing_and_a_flush_is_none_of_those() {
+        let device = Counting::default();
+        answer(&device, Request::write(Offset(1 << 20), SgList::new())).expect("done");
+        assert_eq!(device.seen.get(), 0);
+        answer(&device, Request { offset: Offset(7), ..Request::flush() }).expect("done");
+        answer(&device, Request::read(Offset::ZERO, ByteCount::mib(1))).expect("done");
+        assert_eq!(device.seen.get(), 2);
+    }
+
+    /// Compiles only while requests and their answers may go to another thread.
+    #[test]
+    fn requests_and_answers_may_cross_threads() {
+        fn crosses<T: Send + Sync + 'static>() {}
+        crosses::<Request>();
+        crosses::<IoResult>();
     }
 }

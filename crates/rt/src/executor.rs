@@ -16,8 +16,9 @@
 //! never finish: `block_on` returns [`Stalled`].
 
 use crate::guarded::{Panicked, catching_panics};
-use crate::reactor::{ComputePlan, Parked, Reactor, Unpark, Work};
+use crate::reactor::{ComputePlan, Parked, Reactor, Unpark};
 use crate::timers::{TimerKey, Timers};
+use crate::work::Work;
 use async_task::Runnable;
 pub use async_task::Task;
 use slab::Slab;
@@ -51,7 +52,7 @@ pub struct Runtime {
 pub struct Rt(Rc<Inner>, Option<Watch>);
 
 /// What tasks are called, and who hears of one that panicked. See [`Rt::watched`].
-type Watch = (Rc<str>, Rc<dyn Fn(Panicked)>);
+type Watch = (Arc<str>, Rc<dyn Fn(Panicked)>);
 
 struct Inner {
     reactor: Rc<dyn Reactor>,
@@ -141,10 +142,7 @@ impl Runtime {
         let inner = &self.rt.0;
         let mut batch = VecDeque::new();
         loop {
-            inner.queue.take(&mut batch);
-            for runnable in batch.drain(..) {
-                runnable.run();
-            }
+            self.run_ready(&mut batch);
             if main.is_finished() {
                 let output = result.borrow_mut().take();
                 return Ok(output.expect("a task that ended left its result"));
@@ -170,6 +168,33 @@ impl Runtime {
             }
             self.fire_timers();
         }
+    }
+
+    /// Runs the tasks that are ready, some at the most, takes what there is from outside and fires the timers that are
+    /// due, without waiting. False where there was nothing to do: then who turns several executors waits until
+    /// the [next timer](Runtime::next_deadline) or whatever comes from outside.
+    pub fn turn(&self) -> bool {
+        let inner = &self.rt.0;
+        let mut batch = VecDeque::new();
+        let has_run = self.run_ready(&mut batch);
+        inner.reactor.poll();
+        self.fire_timers();
+        has_run || !inner.queue.is_empty()
+    }
+
+    /// When the next timer is due.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.rt.0.timers.borrow_mut().next_deadline()
+    }
+
+    /// Runs a batch of what is ready; whether there was any.
+    fn run_ready(&self, batch: &mut VecDeque<Runnable>) -> bool {
+        self.rt.0.queue.take(batch);
+        let has_run = !batch.is_empty();
+        for runnable in batch.drain(..) {
+            runnable.run();
+        }
+        has_run
     }
 
     fn fire_timers(&self) {
@@ -299,8 +324,9 @@ impl Rt {
         })
     }
 
-    /// Does work that burns processor time. Really: small work at once, large work on another thread.
-    /// Simulated: at once, and the task goes on when a modelled core would be done.
+    /// Does work that burns processor time. Really: small work at once, [large](Work::is_large) work on another
+    /// thread. Simulated: at once, and the task goes on when a modelled core would be done: the executor's own,
+    /// or another, as it would be really.
     ///
     /// What the work needs it owns ([`Buf`](crate::Buf)s are cheap to clone), and it gives back what
     /// it made.
@@ -327,11 +353,21 @@ impl Rt {
         }
     }
 
-    /// Books processor time for work that is not done here (the host's share of an I/O), and waits
-    /// for it in a simulated run. Nothing in a real one, where the time is measured.
+    /// Books processor time for work that is not done through [`compute`](Rt::compute) (the host's share of an
+    /// I/O), and waits for it in a simulated run. Nothing in a real one, where the time is measured. It is this
+    /// executor's core that is busy with it, unless the work may be done [anywhere](Work::anywhere).
     pub async fn charge(&self, work: Work) {
-        if let ComputePlan::InlineUntil(done) = self.0.reactor.plan(work) {
+        if let Some(done) = self.book(work) {
             self.sleep_until(done).await;
+        }
+    }
+
+    /// Books processor time as [`charge`](Rt::charge) does, and says when the core will be done; nothing in a
+    /// real run.
+    pub fn book(&self, work: Work) -> Option<Instant> {
+        match self.0.reactor.plan(work.here()) {
+            ComputePlan::InlineUntil(done) => Some(done),
+            ComputePlan::Inline | ComputePlan::Offload => None,
         }
     }
 }

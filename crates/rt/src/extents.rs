@@ -123,6 +123,17 @@ impl Extents {
         self.0.iter().map(|(start, extent)| (Offset(*start), extent))
     }
 
+    /// How many extents there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether one extent lies on both sides of a place.
+    pub(crate) fn crosses(&self, at: Offset) -> bool {
+        let left = self.0.range(..at.bytes()).next_back();
+        left.is_some_and(|(start, extent)| start + extent.len() as u64 > at.bytes())
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.0.clear();

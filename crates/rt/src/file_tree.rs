@@ -28,6 +28,7 @@ use std::future::Future;
 use std::path::{Component, Path, PathBuf};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// A shared tree.
@@ -87,7 +88,7 @@ pub trait FileTree {
 /// An open file. The contract stands in the [module](self).
 pub trait File {
     /// The name that errors show: the tree's and the path.
-    fn name(&self) -> Rc<str>;
+    fn name(&self) -> Arc<str>;
 
     /// The multiple that places and lengths of reads and writes must keep to: 1 for buffered files.
     fn alignment(&self) -> ByteCount;

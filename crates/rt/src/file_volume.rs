@@ -6,7 +6,7 @@
 use crate::device::{Device, Geometry, IoErrorKind, IoFuture, Request};
 use crate::file_tree::{FileRef, TreeError};
 use crate::{IoError, Op};
-use std::rc::Rc;
+use std::sync::Arc;
 use stdx::ByteCount;
 
 /// The logical block where the file asks for no other.
@@ -42,14 +42,11 @@ impl Device for FileVolume {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.file.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         let Op::Read(len) = request.op else { return self.file.submit(request) };
         let short = IoError::of(&request, self, IoErrorKind::Medium);
         let read = self.file.submit(request);
@@ -67,6 +64,7 @@ mod tests {
     use crate::virtual_time::{run, runtime};
     use crate::{Buf, FileTree, MemoryTree, OpenHow};
     use std::path::Path;
+    use std::rc::Rc;
     use stdx::Offset;
 
     #[test]

@@ -11,6 +11,9 @@
 //! | [`Delay`] | takes longer: latency, bandwidth |
 //! | [`Fault`] | misbehaves by rules: errors, latency, corruption, lost, torn and misdirected writes |
 //! | [`PowerCut`] | a write cache that can lose its power |
+//! | [`Elsewhere`] | a device whose engine runs on another executor |
+//! | [`Overlap`] | asserts that no two writes in flight overlap; under the engine in every test |
+//! | [`Overlay`] | copy-on-write in memory over a device that stays as it is |
 //!
 //! One stands over a tree of files: [`CountedTree`] counts what a load asks of it.
 //!
@@ -23,8 +26,11 @@
 
 pub mod counted_tree;
 pub mod delay;
+pub mod elsewhere;
 pub mod fault;
 pub mod linear;
+pub mod overlap;
+pub mod overlay;
 pub mod power_cut;
 pub mod slice;
 pub mod stats;
@@ -32,8 +38,11 @@ pub mod trace;
 
 pub use counted_tree::{CountedTree, Touched, Traffic};
 pub use delay::{Delay, Slowness};
+pub use elsewhere::{Elsewhere, Gate};
 pub use fault::{Effect, Fault, Misdirection, Rule, RuleId};
 pub use linear::Linear;
+pub use overlap::Overlap;
+pub use overlay::Overlay;
 pub use power_cut::PowerCut;
 pub use slice::Slice;
 pub use stats::{ClassCounters, Counters, Stats, StatsSnapshot};

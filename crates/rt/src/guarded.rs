@@ -25,7 +25,7 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// What is kept of a panic's message, which may quote anything.
@@ -36,13 +36,13 @@ const MESSAGE_CHARS_MAX: usize = 300;
 #[error("{task} hit a bug in spindle and was ended: {message}")]
 pub struct Panicked {
     /// Which, in words for a sentence: `the connection of 127.0.0.1:4711`.
-    pub task: Rc<str>,
+    pub task: Arc<str>,
     /// What the panic said, on one line.
     pub message: String,
 }
 
 /// Carries a future out; a panic of it is [`Panicked`]. See the [module](self) for where that may be gone on from.
-pub fn catching_panics<F: Future + Unpin>(task: impl Into<Rc<str>>, future: F) -> Guarded<F> {
+pub fn catching_panics<F: Future + Unpin>(task: impl Into<Arc<str>>, future: F) -> Guarded<F> {
     Guarded { task: task.into(), future: Some(future) }
 }
 
@@ -50,7 +50,7 @@ impl Rt {
     /// Starts a task whose panic is its own. See the [module](self) for where that may be gone on from.
     pub fn spawn_guarded<F>(
         &self,
-        task: impl Into<Rc<str>>,
+        task: impl Into<Arc<str>>,
         future: F,
     ) -> Task<Result<F::Output, Panicked>>
     where
@@ -63,7 +63,7 @@ impl Rt {
 
 /// See [`catching_panics`].
 pub struct Guarded<F> {
-    task: Rc<str>,
+    task: Arc<str>,
     /// `None` once it has ended.
     future: Option<F>,
 }
@@ -86,7 +86,7 @@ impl<F: Future + Unpin> Future for Guarded<F> {
         let future = self.future.take();
         // What it owns may assert when it is dropped; the first panic is the one to tell.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
-        let task = Rc::clone(&self.task);
+        let task = Arc::clone(&self.task);
         Poll::Ready(Err(Panicked { task, message: message_of(&*panic) }))
     }
 }
@@ -106,9 +106,9 @@ mod tests {
     //! What could break: a panic that reaches the executor all the same, tasks beside it that end too, what the
     //! future owned kept or dropped twice.
 
-    use super::*;
     use crate::virtual_time::{run, runtime};
     use std::cell::Cell;
+    use std::rc::Rc;
     use std::time::Duration;
 
     /// Counts that it was dropped.

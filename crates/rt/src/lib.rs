@@ -9,6 +9,7 @@
 //! * [`reactor`]: the trait behind which the worlds differ. It tells the time, waits, and says what
 //!   becomes of work that burns processor time. `host` implements it with `io_uring` or threads, `sim`
 //!   with a clock that jumps.
+//! * [`work`]: [`Work`] that burns processor time, what it costs, and on which core it is done.
 //! * [`device`]: [`Device`], whatever stores blocks, and the requests it takes.
 //! * [`file_tree`]: [`FileTree`], whatever stores files, and [`File`], one that is open.
 //! * [`file_volume`]: [`FileVolume`], a file of a tree as a device.
@@ -46,6 +47,7 @@ pub mod sync;
 mod timers;
 #[cfg(test)]
 mod virtual_time;
+pub mod work;
 
 pub use buf::{Buf, BufMut, NoMemory, PAGE};
 pub use device::{
@@ -67,6 +69,7 @@ pub use inodes::{
 pub use memory::MemoryDevice;
 pub use memory_tree::MemoryTree;
 pub use pipe::pipe;
-pub use reactor::{ComputePlan, Parked, Reactor, Work, WorkKind};
+pub use reactor::{ComputePlan, Parked, Reactor};
 pub use sg::SgList;
 pub use stream::{HungUp, Listener, Stream, StreamError, StreamFuture, StreamRef};
+pub use work::{CipherKind, CompressKind, SumKind, Work, WorkKind};

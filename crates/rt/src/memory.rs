@@ -15,11 +15,12 @@ use crate::extents::{Extents, Stretch};
 use crate::sg::SgList;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// See the [module](self).
 pub struct MemoryDevice {
-    name: Rc<str>,
+    name: Arc<str>,
     geometry: Geometry,
     extents: RefCell<Extents>,
 }
@@ -64,14 +65,11 @@ impl Device for MemoryDevice {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         let at = request.offset;
         match request.op {
             Op::Read(len) => return IoFuture::ready(Ok(self.peek(at, len))),

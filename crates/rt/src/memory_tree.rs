@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// What direct I/O asks for.
@@ -310,7 +311,7 @@ impl Content {
 }
 
 struct MemoryFile {
-    name: Rc<str>,
+    name: Arc<str>,
     content: Rc<Content>,
     how: OpenHow,
 }
@@ -374,8 +375,8 @@ impl MemoryFile {
 }
 
 impl File for MemoryFile {
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
     fn alignment(&self) -> ByteCount {
@@ -385,7 +386,7 @@ impl File for MemoryFile {
     fn submit(&self, request: Request) -> IoFuture {
         let (op, offset, len) = (request.kind(), request.offset, request.len());
         let result = self.carry_out(request);
-        let device = || Rc::clone(&self.name);
+        let device = || Arc::clone(&self.name);
         IoFuture::ready(result.map_err(|kind| IoError { kind, op, offset, len, device: device() }))
     }
 

@@ -7,9 +7,10 @@
 //! The loop of the executor calls it so: run ready tasks, fire timers that are due, [`Reactor::poll`];
 //! when nothing is ready, [`Reactor::park`] until the next timer.
 
+use crate::work::Work;
 use std::sync::Arc;
 use std::time::Duration;
-use stdx::{ByteCount, Instant};
+use stdx::Instant;
 
 /// What waiting brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,50 +19,6 @@ pub enum Parked {
     LookAgain,
     /// Nothing is under way outside and there is no deadline: waiting would never end.
     Stalled,
-}
-
-/// A kind of work that burns processor time. Simulated hosts have a cost for each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WorkKind {
-    /// Submitting one I/O to the operating system and taking its completion; bytes count for copies
-    /// that the system makes.
-    Io,
-    /// Copying bytes.
-    Copy,
-    /// XOR parity over the given bytes of data.
-    ParityP,
-    /// P and Q parity over the given bytes of data.
-    ParityPq,
-    /// P, Q and R parity over the given bytes of data.
-    ParityPqr,
-    /// Computing lost members from the given bytes of survivors.
-    Reconstruct,
-    /// Comparing bytes.
-    Compare,
-    /// Taking the checksum of bytes.
-    Checksum,
-    /// Decompressing to the given bytes.
-    Decompress,
-    /// Decrypting and authenticating the given bytes.
-    Decrypt,
-    /// Making up data: the lab's own cost, kept apart from the engine's.
-    Generate,
-}
-
-/// A piece of work: its kind and how many bytes go through it.
-#[derive(Clone, Copy, Debug)]
-pub struct Work {
-    /// Kind.
-    pub kind: WorkKind,
-    /// Bytes read by it.
-    pub bytes: ByteCount,
-}
-
-impl Work {
-    /// Work of this kind over so many bytes.
-    pub fn new(kind: WorkKind, bytes: ByteCount) -> Work {
-        Work { kind, bytes }
-    }
 }
 
 /// What is to become of a piece of work.
@@ -94,7 +51,7 @@ pub trait Reactor {
     /// What ends a [`park`](Reactor::park) from another thread.
     fn unparker(&self) -> Arc<dyn Unpark>;
 
-    /// What becomes of this work. A simulated reactor books it on a core.
+    /// What becomes of this work, by its [place](crate::work::Place). A simulated reactor books it on a core.
     fn plan(&self, work: Work) -> ComputePlan;
 
     /// Runs a job on a worker thread. Called only after [`ComputePlan::Offload`].

@@ -6,7 +6,8 @@
 //! fires.
 
 use crate::executor::Runtime;
-use crate::reactor::{ComputePlan, Job, Parked, Reactor, Unpark, Work};
+use crate::reactor::{ComputePlan, Job, Parked, Reactor, Unpark};
+use crate::work::Work;
 use std::cell::Cell;
 use std::future::Future;
 use std::rc::Rc;
@@ -57,7 +58,7 @@ impl Reactor for JumpingClock {
         if self.offloads {
             ComputePlan::Offload
         } else {
-            ComputePlan::InlineUntil(self.now() + Duration::from_nanos(work.bytes.bytes()))
+            ComputePlan::InlineUntil(self.now() + Duration::from_nanos(work.bytes().bytes()))
         }
     }
     #[allow(clippy::disallowed_methods, reason = "tests of wakers that come from another thread")]

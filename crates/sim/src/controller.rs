@@ -26,6 +26,7 @@ use crate::profile::ControllerProfile;
 use rt::{Device, DeviceRef, Geometry, IoFuture, Request, Rt};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Duration, Instant};
 
 /// Whether a cache answers writes, or only keeps them for reads.
@@ -166,11 +167,11 @@ impl Device for AttachedDevice {
         self.device.geometry()
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.device.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let (controller, device) = (Rc::clone(&self.controller), Rc::clone(&self.device));
         IoFuture::new(async move {
             // The data streams through while the device is at work; only the command comes first.

@@ -39,6 +39,7 @@ pub mod read_ahead;
 pub mod service;
 pub mod ssd;
 pub mod store;
+pub mod world;
 
 pub use controller::{CachePolicy, CachedDevice, Controller, ControllerOptions, FlushPolicy};
 pub use disk::Disk;
@@ -49,3 +50,4 @@ pub use ram::{NullDisk, RamDisk};
 pub use reactor::SimReactor;
 pub use read_ahead::HostReadAhead;
 pub use ssd::Ssd;
+pub use world::World;

@@ -16,6 +16,7 @@ use rt::sync::Semaphore;
 use rt::{Device, DeviceRef, Geometry, IoFuture, OpKind, Request, Rt};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Duration, Instant};
 
 /// What travels as one: a SATA frame, four FC frames, some Ethernet frames.
@@ -91,11 +92,11 @@ impl Device for LinkedDevice {
         self.device.geometry()
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.device.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let (link, device) = (Rc::clone(&self.link), Rc::clone(&self.device));
         IoFuture::new(async move {
             let _slot = link.commands.acquire().await.expect("nobody closes the semaphore");

@@ -25,6 +25,7 @@ use crate::profile::{
 use crate::reactor::SimReactor;
 use crate::service::ServicedDevice;
 use crate::ssd::Ssd;
+use crate::world::World;
 use rt::{DeviceRef, Rt, Runtime, Stalled};
 use std::future::Future;
 use std::rc::Rc;
@@ -210,9 +211,27 @@ impl MachineBuilder {
 
     /// Puts the machine together.
     pub fn build(self) -> Machine {
-        let processor = self.host.as_ref().map_or_else(Processor::infinite, Processor::of_host);
-        let reactor = SimReactor::new(processor);
+        let reactor = SimReactor::new(self.processor());
         let runtime = Runtime::new(Rc::clone(&reactor) as Rc<dyn rt::Reactor>);
+        self.build_on(Rc::new(runtime), reactor)
+    }
+
+    /// Puts the machine together for one executor of a world, whose processor it has, whatever
+    /// [`host`](MachineBuilder::host) says. The [world](World::run) runs it.
+    ///
+    /// # Panics
+    /// Where the world has no such executor.
+    pub fn build_in(self, world: &World, executor: usize) -> Machine {
+        let (runtime, reactor) = world.executor(executor);
+        self.build_on(runtime, reactor)
+    }
+
+    /// The processor of the host.
+    pub fn processor(&self) -> Processor {
+        self.host.as_ref().map_or_else(Processor::infinite, Processor::of_host)
+    }
+
+    fn build_on(self, runtime: Rc<Runtime>, reactor: Rc<SimReactor>) -> Machine {
         let rt = runtime.handle();
         let raid = self.has_raid_controller();
         let service = self.controller.as_ref().and_then(ControllerProfile::service);
@@ -264,7 +283,7 @@ impl MachineBuilder {
 
 /// A machine. See the [module](self).
 pub struct Machine {
-    runtime: Runtime,
+    runtime: Rc<Runtime>,
     reactor: Rc<SimReactor>,
     drives: Vec<Drive>,
     devices: Vec<DeviceRef>,

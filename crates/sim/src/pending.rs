@@ -1,6 +1,6 @@
 //! The requests that a simulated device has taken and not yet answered.
 
-use rt::{Device, IoCompletion, IoError, IoErrorKind, IoFuture, IoResult, OpKind, Request, SgList};
+use rt::{Device, IoCompletion, IoError, IoErrorKind, IoFuture, IoResult, Request};
 
 /// Requests by number; numbers are used again.
 #[derive(Default)]
@@ -41,16 +41,4 @@ impl Pending {
             completion.complete(Err(IoError::of(&request, device, kind)));
         }
     }
-}
-
-/// The answer to a request that never reaches the model: refused, or about no bytes.
-pub(crate) fn refuse(device: &dyn Device, request: &Request, powered: bool) -> Option<IoFuture> {
-    if !powered {
-        return Some(IoFuture::ready(Err(IoError::of(request, device, IoErrorKind::PowerCut))));
-    }
-    if let Err(error) = request.check(device) {
-        return Some(IoFuture::ready(Err(error)));
-    }
-    (request.is_empty() && request.kind() != OpKind::Flush)
-        .then(|| IoFuture::ready(Ok(SgList::new())))
 }

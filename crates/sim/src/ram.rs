@@ -7,26 +7,26 @@ use crate::content;
 use crate::store::Store;
 use rt::{Device, Geometry, IoFuture, Op, Request, SgList};
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::Arc;
 use stdx::ByteCount;
 
 /// A device that holds bytes and takes no time. Never loses anything.
 pub struct RamDisk {
-    name: Rc<str>,
+    name: Arc<str>,
     geometry: Geometry,
     store: RefCell<Store>,
 }
 
 impl RamDisk {
     /// A device of this size, all zeros.
-    pub fn new(name: impl Into<Rc<str>>, capacity: ByteCount) -> RamDisk {
+    pub fn new(name: impl Into<Arc<str>>, capacity: ByteCount) -> RamDisk {
         let geometry = Geometry::plain(capacity);
         let store = RefCell::new(Store::new(geometry.capacity));
         RamDisk { name: name.into(), geometry, store }
     }
 
     /// A device of this size with logical blocks of 512 B or 4 KiB.
-    pub fn with_block(name: impl Into<Rc<str>>, capacity: ByteCount, block: ByteCount) -> RamDisk {
+    pub fn with_block(name: impl Into<Arc<str>>, capacity: ByteCount, block: ByteCount) -> RamDisk {
         let mut disk = RamDisk::new(name, capacity.round_down(block));
         disk.geometry.logical_block = block;
         disk.geometry.physical_block = block;
@@ -44,14 +44,11 @@ impl Device for RamDisk {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Some(refused) = crate::pending::refuse(self, &request, true) {
-            return refused;
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         let mut out = SgList::new();
         let store = &mut *self.store.borrow_mut();
         match &request.op {
@@ -66,13 +63,13 @@ impl Device for RamDisk {
 
 /// A device that forgets writes and reads zeros, in no time.
 pub struct NullDisk {
-    name: Rc<str>,
+    name: Arc<str>,
     geometry: Geometry,
 }
 
 impl NullDisk {
     /// A device of this size.
-    pub fn new(name: impl Into<Rc<str>>, capacity: ByteCount) -> NullDisk {
+    pub fn new(name: impl Into<Arc<str>>, capacity: ByteCount) -> NullDisk {
         NullDisk { name: name.into(), geometry: Geometry::plain(capacity) }
     }
 }
@@ -82,14 +79,11 @@ impl Device for NullDisk {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Some(refused) = crate::pending::refuse(self, &request, true) {
-            return refused;
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         IoFuture::ready(Ok(match request.op {
             Op::Read(len) => SgList::zeros(len.as_usize()),
             _ => SgList::new(),

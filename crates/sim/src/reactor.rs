@@ -34,11 +34,16 @@ pub struct TimedKey(usize);
 
 /// The reactor. See the [module](self).
 pub struct SimReactor {
-    now: Cell<Instant>,
+    /// Shared by the reactors of one [world](crate::World).
+    now: Rc<Cell<Instant>>,
     events: RefCell<BinaryHeap<Reverse<(Instant, u64, TimedKey)>>>,
     announced: Cell<u64>,
     timed: RefCell<Vec<Weak<dyn Timed>>>,
-    processor: RefCell<Processor>,
+    processor: Rc<RefCell<Processor>>,
+    /// Which of its cores is the executor's.
+    core: usize,
+    /// A world moves the clock, and parking would move it alone.
+    in_world: bool,
     /// The processor of a RAID controller, which does what is not [`WorkKind::Io`].
     engine: RefCell<Option<Processor>>,
 }
@@ -46,12 +51,24 @@ pub struct SimReactor {
 impl SimReactor {
     /// A clock at its start, and a host with this processor.
     pub fn new(processor: Processor) -> Rc<SimReactor> {
+        SimReactor::with(Rc::default(), Rc::new(RefCell::new(processor)), 0, false)
+    }
+
+    /// One of several with one clock and one processor, of which it has this core.
+    pub(crate) fn with(
+        now: Rc<Cell<Instant>>,
+        processor: Rc<RefCell<Processor>>,
+        core: usize,
+        in_world: bool,
+    ) -> Rc<SimReactor> {
         Rc::new(SimReactor {
-            now: Cell::new(Instant::START),
+            now,
             events: RefCell::default(),
             announced: Cell::new(0),
             timed: RefCell::default(),
-            processor: RefCell::new(processor),
+            processor,
+            core,
+            in_world,
             engine: RefCell::new(None),
         })
     }
@@ -74,6 +91,11 @@ impl SimReactor {
         let number = self.announced.get();
         self.announced.set(number + 1);
         self.events.borrow_mut().push(Reverse((at, number, key)));
+    }
+
+    /// When the next event is due.
+    pub(crate) fn next_event(&self) -> Option<Instant> {
+        self.events.borrow().peek().map(|Reverse((at, ..))| *at)
     }
 
     /// Calls the devices whose moment has come.
@@ -109,8 +131,8 @@ impl Reactor for SimReactor {
     }
 
     fn park(&self, deadline: Option<Instant>) -> Parked {
-        let event = self.events.borrow().peek().map(|Reverse((at, ..))| *at);
-        let Some(next) = [deadline, event].into_iter().flatten().min() else {
+        assert!(!self.in_world, "the executors of a world are run by the world");
+        let Some(next) = [deadline, self.next_event()].into_iter().flatten().min() else {
             return Parked::Stalled;
         };
         self.now.set(self.now.get().max(next));
@@ -124,9 +146,10 @@ impl Reactor for SimReactor {
 
     fn plan(&self, work: Work) -> ComputePlan {
         let now = self.now.get();
+        let is_io = work.parts().iter().any(|(kind, _)| *kind == WorkKind::Io);
         let done = match &mut *self.engine.borrow_mut() {
-            Some(engine) if work.kind != WorkKind::Io => engine.book(now, work),
-            _ => self.processor.borrow_mut().book(now, work),
+            Some(engine) if !is_io => engine.book(now, 0, work),
+            _ => self.processor.borrow_mut().book(now, self.core, work),
         };
         if done > now { ComputePlan::InlineUntil(done) } else { ComputePlan::Inline }
     }

@@ -30,6 +30,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// Streams that are followed; the one that was longest idle makes room. As many as the largest
@@ -97,7 +98,7 @@ impl HostReadAhead {
             Some(stream) => self.read_stream(&stream, range, request).await?,
             None => self.below.submit(request).await?,
         };
-        self.rt.charge(Work::new(WorkKind::Io, len)).await;
+        self.rt.charge(Work::new(WorkKind::Io, len).anywhere()).await;
         Ok(data)
     }
 
@@ -228,17 +229,14 @@ impl Device for HostReadAhead {
         self.below.geometry()
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         let Some(this) = self.this.upgrade() else { return self.below.submit(request) };
         match &request.op {
-            Op::Read(_) if !request.is_empty() => IoFuture::new(this.read(request)),
+            Op::Read(_) => IoFuture::new(this.read(request)),
             _ if request.kind() == OpKind::Flush => self.below.submit(request),
             _ => IoFuture::new(async move {
                 let range = request.offset.bytes()..request.offset.bytes() + request.len().bytes();

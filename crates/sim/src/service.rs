@@ -17,6 +17,7 @@ use crate::profile::ServiceRate;
 use rt::{Device, DeviceRef, Geometry, IoFuture, Priority, Request, Rt};
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use stdx::{ByteCount, Duration, Instant, Offset, Prng};
 
 /// Without a request for so long, the service pauses.
@@ -92,11 +93,11 @@ impl Device for ServicedDevice {
         self.device.geometry()
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.device.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         self.wake();
         self.device.submit(request)
     }

@@ -31,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use volume::gpt;
 use volume::lvm::{Group, find_groups};
 
@@ -88,7 +89,7 @@ pub struct Written {
 #[derive(Default)]
 struct Writing {
     /// Files and block devices that are no members, by their names.
-    files: BTreeSet<Rc<str>>,
+    files: BTreeSet<Arc<str>>,
     /// Sets, each with whether it is opened with fewer members too.
     sets: BTreeMap<Uuid, bool>,
 }
@@ -217,6 +218,16 @@ impl Disks {
         Disks::open_where(paths, &writing)
     }
 
+    /// The sets, and the files that are no members, that a volume lies on; none for one that is not there.
+    ///
+    /// # Errors
+    /// Where several are called so.
+    pub fn lies_on(&self, volume: &str) -> Result<BTreeSet<Whole>, Failure> {
+        let below = self.below(volume)?;
+        let files = below.files.into_iter().map(Whole::File);
+        Ok(files.chain(below.arrays.into_iter().map(Whole::Array)).collect())
+    }
+
     fn open_where(paths: &[PathBuf], writing: &Writing) -> Result<Disks, Failure> {
         let mut disks = Disks::none(sources::runtime()?);
         let paths = &named(paths);
@@ -259,7 +270,7 @@ impl Disks {
     }
 
     /// Opens the sets that files are members of. Returns those files' names.
-    fn find_arrays(&mut self, writing: &Writing) -> BTreeSet<Rc<str>> {
+    fn find_arrays(&mut self, writing: &Writing) -> BTreeSet<Arc<str>> {
         let files = self.files.clone();
         let (found, complaints) = self.wait(async move {
             let (mut found, mut complaints) = (Vec::new(), Vec::new());
@@ -280,7 +291,7 @@ impl Disks {
     }
 
     /// Looks for partitions and volume groups on all but the members of sets.
-    fn find_parts_and_groups(&mut self, members: &BTreeSet<Rc<str>>) {
+    fn find_parts_and_groups(&mut self, members: &BTreeSet<Arc<str>>) {
         let files = self.files.iter().enumerate();
         let files = files.filter(|(_, file)| !members.contains(&file.name()));
         let arrays = self.arrays.iter().enumerate();

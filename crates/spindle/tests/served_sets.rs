@@ -334,6 +334,62 @@ fn two_exports_of_one_set_are_written_killed_resynchronised_and_right() {
     assert_eq!(done(dir, &["-d", "disks", "md", "check", "r"]), "mismatch_cnt = 0\n");
 }
 
+/// What could break: a set that two threads open, an answer that never comes from another thread, a set that is not
+/// stopped when its thread is told so, a command that doesn't find it.
+#[test]
+fn sets_on_executors_of_their_own_are_written_killed_and_stopped_as_one() {
+    let folder = set_with_volume();
+    let dir = folder.path();
+    disks(dir, &["x", "y", "z"]);
+    let make = ["md", "create", "q", "-l", "1", "-n", "2", "--assume-clean", "disks/x", "disks/y"];
+    done(dir, &make);
+    let config = |executors: u32| {
+        let text = format!(
+            "listen = ['unix:s']\ndevices = ['disks']\nexecutors = {executors}\n\
+             [[export]]\nname = 'data'\nvolume = 'vg/data'\n\
+             [[export]]\nname = 'whole'\nvolume = 'r'\nreadonly = true\n\
+             [[export]]\nname = 'q'\nvolume = 'q'\n\
+             [[export]]\nname = 'file'\npath = 'disks/z'\n"
+        );
+        fs::write(dir.join("spindle.toml"), text).expect("written");
+    };
+    let serve = ["serve", "--config", "spindle.toml"];
+    config(65);
+    refused(dir, &serve, "64 is the limit");
+    let (mut data, mut q, mut file) = (vec![0; VOLUME], vec![0; 8 << 20], vec![0; 8 << 20]);
+    for (round, executors) in [1, 2, 3].into_iter().enumerate() {
+        config(executors);
+        let serving = Serving::start(dir, &serve);
+        let seed = 10 * round as u64;
+        let was = std::mem::take(&mut data);
+        data = client(dir, "data", false, async move |client| {
+            assert!(read(&client, 0, VOLUME).await == was, "what was answered is there");
+            change(&client, seed, was).await
+        });
+        let expected = data.clone();
+        client(dir, "whole", true, async move |client| {
+            assert!(read(&client, EXTENTS_AT, VOLUME).await == expected, "one set for both");
+        });
+        for (name, model) in [("q", &mut q), ("file", &mut file)] {
+            let was = std::mem::take(model);
+            *model = client(dir, name, false, async move |client| {
+                assert!(read(&client, 0, was.len()).await == was, "what was answered is there");
+                change(&client, seed + 1, was).await
+            });
+        }
+        assert!(!said_in(dir).contains("another process"), "{}", said_in(dir));
+        assert_eq!(done(dir, &["-d", "disks", "md", "check", "q"]), "mismatch_cnt = 0\n");
+        refused(dir, &["-d", "disks", "md", "stop", "r"], "serves other things too");
+        match round {
+            0 => serving.kill(),
+            _ => serving.stop(),
+        }
+    }
+    assert_eq!(state(dir), "clean");
+    assert!(content(dir)[EXTENTS_AT..EXTENTS_AT + VOLUME] == data);
+    assert_eq!(done(dir, &["-d", "disks", "md", "check", "r"]), "mismatch_cnt = 0\n");
+}
+
 #[test]
 fn a_set_that_lacks_a_member_is_written_only_when_it_is_said() {
     let folder = set_with_volume();

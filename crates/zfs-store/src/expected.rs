@@ -19,6 +19,8 @@
 use crate::block::BlockErrorKind;
 use crate::transform::{Salt, SumFunction, halved, is_halved, log_sum};
 use codec::checksum::{Fletcher4, Sum};
+use rt::{SumKind, Work, WorkKind};
+use stdx::ByteCount;
 use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::checksum::{Checksum, ChecksumFunction};
@@ -81,6 +83,17 @@ impl Expected {
             }
             _ => self.holds(&pieces.concat()),
         }
+    }
+
+    /// The work of looking whether so many bytes are right.
+    pub(crate) fn work(&self, bytes: ByteCount) -> Work {
+        let kind = match self {
+            Expected::Sum(expected) => expected.function.kind(),
+            Expected::GangHeader(_) => SumKind::Sha256,
+            Expected::Anything | Expected::LogBlock(_) => SumKind::Fletcher,
+        };
+        let bytes = if matches!(self, Expected::Anything) { ByteCount::ZERO } else { bytes };
+        Work::new(WorkKind::Checksum(kind), bytes)
     }
 
     /// Whether these are the bytes.

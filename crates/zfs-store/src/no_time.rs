@@ -1,6 +1,7 @@
 //! A reactor for the tests of this crate: no time passes but by sleeping, and all work is done at once.
 
-use rt::reactor::{ComputePlan, Job, Parked, Reactor, Unpark, Work};
+use rt::Work;
+use rt::reactor::{ComputePlan, Job, Parked, Reactor, Unpark};
 use rt::{Rt, Runtime};
 use std::cell::Cell;
 use std::future::Future;

@@ -20,7 +20,7 @@ use crate::expected::Expected;
 use crate::transform::{self, Salt};
 use crate::vdev::{IoClass, ReadAt, Tree};
 use futures_util::future::join_all;
-use rt::{Buf, Rt, SgList, Work, WorkKind};
+use rt::{Buf, Rt, SgList};
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -146,7 +146,7 @@ impl Shared {
 
     async fn holds(&self, expected: Expected, bytes: &Buf) -> bool {
         let bytes = bytes.clone();
-        let work = Work::new(WorkKind::Checksum, ByteCount(bytes.len() as u64));
+        let work = expected.work(ByteCount(bytes.len() as u64));
         self.rt.compute(work, move || expected.holds(bytes.bytes())).await
     }
 

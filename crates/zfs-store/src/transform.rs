@@ -25,7 +25,7 @@ use crate::block::BlockErrorKind;
 use crate::crypt::{self, BlockKey, DatasetKey};
 use codec::checksum::{self, Fletcher4, Sum};
 use codec::compress::Form;
-use rt::{Buf, BufMut, Rt, Work, WorkKind};
+use rt::{Buf, BufMut, CompressKind, Rt, SumKind, Work, WorkKind};
 use stdx::ByteCount;
 use zfs_format::Endian;
 use zfs_format::block_pointer::{BLOCK_BYTES_MAX, BlockPointer, EMBEDDED_BYTES_MAX, Protection};
@@ -49,6 +49,18 @@ pub(crate) enum SumFunction {
 }
 
 impl SumFunction {
+    /// The kind of work that it is.
+    pub(crate) fn kind(&self) -> SumKind {
+        match self {
+            SumFunction::Fletcher2 | SumFunction::Fletcher4 => SumKind::Fletcher,
+            SumFunction::Sha256 => SumKind::Sha256,
+            SumFunction::Sha512 => SumKind::Sha512,
+            SumFunction::Blake3(_) => SumKind::Blake3,
+            SumFunction::Skein(_) => SumKind::Skein,
+            SumFunction::Edonr(_) => SumKind::Edonr,
+        }
+    }
+
     /// The function of a block that carries no checksum within; nothing for those that have none.
     pub(crate) fn of(
         function: Option<ChecksumFunction>,
@@ -141,6 +153,17 @@ fn form(compression: Option<Compression>, zstd_level: i32) -> Result<Option<Form
     }))
 }
 
+/// The kind of work that a compression is.
+fn compress_kind(form: Form) -> CompressKind {
+    match form {
+        Form::Lzjb => CompressKind::Lzjb,
+        Form::Gzip(_) => CompressKind::Gzip,
+        Form::Zle => CompressKind::Zle,
+        Form::Lz4 => CompressKind::Lz4,
+        Form::Zstd(_) => CompressKind::Zstd,
+    }
+}
+
 /// How space is allocated: what is stored has one of these lengths, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rounding {
@@ -213,15 +236,20 @@ pub async fn store(rt: &Rt, props: Props, block: Buf) -> Result<Stored, BlockErr
     let len = block.len() as u64;
     assert!(len > 0 && len.is_multiple_of(512) && len <= BLOCK_BYTES_MAX, "a block of {len} bytes");
     let form = form(Some(props.compression), props.zstd_level)?;
-    let kind = match (&props.crypt, form) {
-        (Some(_), _) => WorkKind::Decrypt,
-        (None, Some(_)) => WorkKind::Decompress,
-        (None, None) => WorkKind::Checksum,
+    let bytes = ByteCount(len);
+    let sum = SumFunction::of(Some(props.checksum), props.salt)?;
+    let summed = if sum.is_some() { bytes } else { ByteCount::ZERO };
+    let sum = sum.map_or(SumKind::Fletcher, |sum| sum.kind());
+    let work = Work::new(WorkKind::Checksum(sum), summed);
+    let work = form.map_or(work, |form| work.and(WorkKind::Compress(compress_kind(form)), bytes));
+    let work = match &props.crypt {
+        Some(crypt) => work.and(WorkKind::Encrypt(crypt.key.kind()), bytes),
+        None => work,
     };
     // All buffers are of this thread's pool, and go back to it: the job gives back what it took.
     let place = form.map(|_| BufMut::for_overwrite(block.len()));
     let job = move || stored(&props, form, block, place);
-    let (result, _kept) = rt.compute(Work::new(kind, ByteCount(len)), job).await;
+    let (result, _kept) = rt.compute(work, job).await;
     result
 }
 
@@ -351,13 +379,17 @@ pub(crate) async fn logical(
     // The level matters for writing only.
     let form = form(pointer.compression(), 1)?;
     let size = pointer.logical_size() as usize;
-    let kind = match (&key, form) {
-        (Some(_), _) => WorkKind::Decrypt,
-        (None, Some(_)) => WorkKind::Decompress,
-        (None, None) if protection == Protection::IndirectMac => WorkKind::Checksum,
+    let (stored_bytes, bytes) = (ByteCount(stored.len() as u64), ByteCount(size as u64));
+    let decompress = |form| WorkKind::Decompress(compress_kind(form));
+    let work = match (&key, form) {
+        (Some(key), None) => key.work(stored_bytes),
+        (Some(key), Some(form)) => key.work(stored_bytes).and(decompress(form), bytes),
+        (None, Some(form)) => Work::new(decompress(form), bytes),
+        (None, None) if protection == Protection::IndirectMac => {
+            Work::new(WorkKind::Checksum(SumKind::Sha512), bytes)
+        }
         (None, None) => return plain(pointer, stored),
     };
-    let work = Work::new(kind, ByteCount(size.max(stored.len()) as u64));
     // All buffers are of this thread's pool, and go back to it: the job gives back what it took.
     let mut place = form.map(|_| BufMut::for_overwrite(size));
     let pointer = *pointer;

@@ -14,7 +14,7 @@ use rt::{
     Buf, Device, Extent, ExtentKind, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op,
     Request,
 };
-use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 use zfs_format::objset::ObjsetKind;
 use zfs_format::zil::record::Body;
@@ -29,7 +29,7 @@ const SIZE: &str = "size";
 
 /// A volume that is open.
 pub struct Volume {
-    name: Rc<str>,
+    name: Arc<str>,
     objset: Objset,
     data: Dnode,
     size: u64,
@@ -134,14 +134,11 @@ impl Device for Volume {
         geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         let (offset, len) = (request.offset.bytes(), request.len().bytes() as usize);
         match request.op {
             Op::Read { .. } => {}

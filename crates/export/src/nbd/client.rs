@@ -42,6 +42,7 @@ use rt::{
 };
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// Bytes of one request that carries no data, at the most: lengths have 32 bits, and what is shorter is
@@ -161,7 +162,7 @@ pub enum MalformedOption {
 pub struct Client {
     connection: Rc<Connection>,
     geometry: Geometry,
-    name: Rc<str>,
+    name: Arc<str>,
     read_only: bool,
 }
 
@@ -285,7 +286,7 @@ async fn in_parts(connection: User, request: Request, step: u64) -> Result<SgLis
 /// The error of a request, whose data is not kept for that.
 #[derive(Clone)]
 struct Asked {
-    device: Rc<str>,
+    device: Arc<str>,
     op: rt::OpKind,
     offset: Offset,
     len: ByteCount,
@@ -303,16 +304,13 @@ impl Device for Client {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         let asked = Asked {
-            device: Rc::clone(&self.name),
+            device: Arc::clone(&self.name),
             op: request.kind(),
             offset: request.offset,
             len: request.len(),
@@ -323,9 +321,6 @@ impl Device for Client {
         }
         if self.connection.is_over() {
             return IoFuture::ready(asked.result(Err(IoErrorKind::Gone)));
-        }
-        if request.is_empty() && request.kind() != rt::OpKind::Flush {
-            return IoFuture::ready(Ok(SgList::new()));
         }
         let (terms, len) = (&self.connection.terms, request.len().bytes());
         let step = self.step(&request);

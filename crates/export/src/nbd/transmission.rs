@@ -366,7 +366,7 @@ impl Connection {
             Box::pin(
                 async move { export.volume.carry_out(request, payload, &connection.asker).await },
             );
-        let mut work = catching_panics(Rc::clone(&self.name), work);
+        let mut work = catching_panics(&*self.name, work);
         // What has to wait is polled again by its own task, whose waker takes this one's place.
         let mut nobody = std::task::Context::from_waker(Waker::noop());
         if let Poll::Ready(end) = Pin::new(&mut work).poll(&mut nobody) {

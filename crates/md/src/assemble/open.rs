@@ -17,6 +17,7 @@ use crate::superblock::journal::BLOCK_BYTES;
 use crate::superblock::{ALL_SECTORS, Features, SECTOR};
 use rt::{Device, DeviceRef, Geometry, IoError, IoErrorKind, IoFuture, Op, Request, Rt, SgList};
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// What a person may ask for beyond the rules.
@@ -30,7 +31,7 @@ pub struct OpenOptions {
 
 /// A set that is open for reading.
 pub struct OpenArray {
-    name: Rc<str>,
+    name: Arc<str>,
     geometry: Geometry,
     /// The engines, each up to a byte of the array, in order.
     parts: Vec<(u64, Rc<Array>)>,
@@ -332,14 +333,11 @@ impl Device for OpenArray {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         match request.op {
             Op::Flush => return IoFuture::ready(Ok(SgList::new())),
             Op::Read(_) => {}

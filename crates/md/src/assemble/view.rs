@@ -12,6 +12,7 @@ use rt::{Device, DeviceRef, Geometry, IoError, IoErrorKind, IoFuture, Op, Reques
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// Bytes that one view keeps of writes. A PPL has some hundred KiB; an array whose bad places or journal come to
@@ -109,14 +110,11 @@ impl Device for View {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         match &request.op {
             Op::Read(_) => self.read(request),
             Op::Write { data, .. } => self.keep(&request, data.clone()),

@@ -15,6 +15,7 @@ use rt::{Device, DeviceRef, Geometry, IoError, IoErrorKind, IoFuture, Op, Reques
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// See the [module](self).
@@ -22,7 +23,7 @@ pub(super) struct Area {
     below: DeviceRef,
     start: Offset,
     geometry: Geometry,
-    name: Rc<str>,
+    name: Arc<str>,
     log: Rc<Log>,
 }
 
@@ -47,7 +48,7 @@ impl Area {
         }
         let geometry = Geometry { capacity: len, ..below.geometry() };
         // A copy of its own: see above.
-        let name = Rc::from(&*below.name());
+        let name = Arc::from(&*below.name());
         Rc::new(Area { below, start, geometry, name, log })
     }
 
@@ -119,14 +120,11 @@ impl Device for Area {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, mut request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, mut request: Request) -> IoFuture {
         let at = request.offset.bytes();
         let range = self.on_device(&(at..at + request.len().bytes()));
         let is_bad = !request.is_empty() && self.log.touches(&range);

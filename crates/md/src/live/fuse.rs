@@ -31,6 +31,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use stdx::{ByteCount, Offset};
 
@@ -113,11 +114,11 @@ impl Device for Below {
         self.device.geometry()
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.device.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         if self.fuse.is_blown.get() {
             return IoFuture::ready(Err(IoError::of(&request, self, IoErrorKind::Gone)));
         }
@@ -133,7 +134,7 @@ impl Device for Below {
 pub(super) struct Above {
     array: DeviceRef,
     fuse: Rc<Fuse>,
-    task: Rc<str>,
+    task: Arc<str>,
 }
 
 impl Above {
@@ -147,11 +148,11 @@ impl Device for Above {
         self.array.geometry()
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.array.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let gone = IoError::of(&request, self, IoErrorKind::Gone);
         if self.fuse.is_blown.get() {
             return IoFuture::ready(Err(gone));
@@ -162,10 +163,10 @@ impl Device for Above {
         let begin = std::future::poll_fn(move |_| {
             Poll::Ready(request.take().map(|request| array.submit(request)))
         });
-        let begun = catching_panics(Rc::clone(&self.task), begin).now_or_never();
+        let begun = catching_panics(Arc::clone(&self.task), begin).now_or_never();
         match begun {
             Some(Ok(Some(future))) => {
-                let answer = catching_panics(Rc::clone(&self.task), future);
+                let answer = catching_panics(Arc::clone(&self.task), future);
                 IoFuture::new(Answer { answer, waiting: self.fuse.wait(), gone })
             }
             Some(Err(panicked)) => {

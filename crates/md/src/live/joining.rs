@@ -26,6 +26,7 @@ use crate::superblock::{Features, Role, SECTOR, SUPERBLOCK_BYTES, Uuid, bad_bloc
 use crate::write_log::lost::LostJournal;
 use rt::{Buf, DeviceRef, Request};
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// What a device became that was added.
@@ -296,7 +297,7 @@ impl LiveArray {
                 return self.keeper.write().await.map_err(|kind| self.superblocks(kind));
             };
             let name = rt::Device::name(&**area);
-            let is_it = |other: &Rc<str>| Rc::ptr_eq(other, &name);
+            let is_it = |other: &Arc<str>| Arc::ptr_eq(other, &name);
             let mut members = self.array.members().into_iter();
             let stands = members.find(|report| report.name.as_ref().is_some_and(is_it));
             if let Some(slot) = stands.as_ref().and_then(|report| report.slot) {

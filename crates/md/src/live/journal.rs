@@ -22,13 +22,14 @@ use crate::superblock::{ALL_SECTORS, Features, Role, SECTOR, Uuid, bad_blocks};
 use crate::write_log::journal::{Journal, Start};
 use rt::{DeviceRef, IoErrorKind};
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// The journal of a set that is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalReport {
     /// Its device.
-    pub device: Rc<str>,
+    pub device: Arc<str>,
     /// Whether it has failed: nothing can be written then.
     pub failed: bool,
 }

@@ -26,12 +26,13 @@ use rt::{Buf, DeviceRef, IoError, IoErrorKind, IoFuture, Request, Rt};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use stdx::{ByteCount, Instant, Offset};
 
 /// A device of the set, as it is listed.
 pub(super) struct Listed {
     pub(super) number: usize,
-    pub(super) name: Rc<str>,
+    pub(super) name: Arc<str>,
     /// Its data area; none of a journal.
     pub(super) area: Option<Rc<Area>>,
     /// It is a member, a replacement, a spare or the journal; else it failed.
@@ -188,7 +189,7 @@ impl Keeper {
     }
 
     /// The same, with what each is to the engine; the journal's is not among them.
-    pub(super) fn stands(&self) -> Vec<(usize, Rc<str>, Standing)> {
+    pub(super) fn stands(&self) -> Vec<(usize, Arc<str>, Standing)> {
         let Some(array) = self.array.upgrade() else { return Vec::new() };
         let each = self.all_standing(&array).into_iter();
         each.map(|(kept, standing)| (kept.number, kept.device.name(), standing)).collect()

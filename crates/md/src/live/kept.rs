@@ -17,6 +17,7 @@ use crate::write_log::journal::Journal;
 use rt::DeviceRef;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// A device of the set.
@@ -100,8 +101,8 @@ impl Kept {
     }
 
     /// Whether the engine's device of this name is the data area of this one.
-    fn is_called(&self, name: &Rc<str>) -> bool {
-        Rc::ptr_eq(&rt::Device::name(&*self.area), name)
+    fn is_called(&self, name: &Arc<str>) -> bool {
+        Arc::ptr_eq(&rt::Device::name(&*self.area), name)
     }
 
     pub(super) fn standing(&self, members: &[MemberReport]) -> Standing {

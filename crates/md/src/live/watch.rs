@@ -12,7 +12,7 @@ use crate::member::MemberState;
 use crate::sync::Operation;
 use futures_util::FutureExt;
 use futures_util::future::select;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A device of a set that is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct DeviceReport {
     /// Its number, by which superblocks list its role.
     pub number: usize,
     /// Its name.
-    pub name: Rc<str>,
+    pub name: Arc<str>,
     /// What it is; a device that failed is listed until it is removed.
     pub state: MemberState,
     /// The slot that it holds or is to take over.

@@ -35,7 +35,7 @@ use crate::superblock::SECTOR;
 use crate::superblock::journal::{BLOCK_BYTES, BLOCK_SECTORS, MetaBlock, Payload, checksum};
 use crate::together::all;
 use rt::sync::oneshot::{self, error::TryRecvError};
-use rt::{Buf, IoErrorKind, IoFuture, Request, SgList, Work, WorkKind};
+use rt::{Buf, IoErrorKind, IoFuture, Request, SgList, SumKind, Work, WorkKind};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -338,7 +338,7 @@ impl Journal {
         };
         let blocks: Vec<SgList> = stripes.flat_map(of).collect();
         let (seed, bytes) = (self.seed, ByteCount((blocks.len() * BLOCK_BYTES) as u64));
-        let work = Work::new(WorkKind::Checksum, bytes);
+        let work = Work::new(WorkKind::Checksum(SumKind::Crc32c), bytes);
         let sum = move || blocks.iter().map(|block| checksum(seed, &block.to_vec())).collect();
         self.set.rt.compute(work, sum).await
     }

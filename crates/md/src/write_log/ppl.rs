@@ -40,6 +40,7 @@ use rt::{Buf, DeviceRef, IoError, Request, SgList};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// Partial parity of one record, where a space holds several: md's number.
@@ -91,7 +92,7 @@ pub(crate) struct PartialParityLog {
     map: ParityMap,
     signature: u32,
     /// By the name of the device's data area, which is one shared piece of memory.
-    spaces: RefCell<Vec<(Rc<str>, Space)>>,
+    spaces: RefCell<Vec<(Arc<str>, Space)>>,
     partial_max: u64,
     logs: Vec<MemberLog>,
     myself: Weak<PartialParityLog>,
@@ -137,7 +138,7 @@ impl PartialParityLog {
         set: &Rc<Set>,
         map: &ParityMap,
         signature: u32,
-        spaces: Vec<(Rc<str>, Space)>,
+        spaces: Vec<(Arc<str>, Space)>,
     ) -> Rc<PartialParityLog> {
         let partial_max =
             spaces.iter().map(|(_, space)| space.partial_max()).min().unwrap_or(PARTIAL_BYTES);
@@ -153,23 +154,23 @@ impl PartialParityLog {
     }
 
     /// Notes the space of a device that was added.
-    pub(crate) fn add(&self, area: Rc<str>, space: Space) {
+    pub(crate) fn add(&self, area: Arc<str>, space: Space) {
         self.spaces.borrow_mut().push((area, space));
     }
 
     /// Forgets the space of a device that left the set, and with it the device.
-    pub(crate) fn forget(&self, area: &Rc<str>) {
-        self.spaces.borrow_mut().retain(|(name, _)| !Rc::ptr_eq(name, area));
+    pub(crate) fn forget(&self, area: &Arc<str>) {
+        self.spaces.borrow_mut().retain(|(name, _)| !Arc::ptr_eq(name, area));
     }
 
     /// Empties the logs of devices that hold nothing of the array.
     pub(crate) async fn empty_spares(&self) -> Result<(), IoError> {
-        let members: Vec<Rc<str>> =
+        let members: Vec<Arc<str>> =
             self.set.members.devices().map(|(_, _, device)| device.name()).collect();
-        let spares: Vec<Rc<str>> =
+        let spares: Vec<Arc<str>> =
             self.set.members.spares().into_iter().map(|device| device.name()).collect();
-        let is_spare = |name: &Rc<str>| {
-            let same = |other: &Rc<str>| Rc::ptr_eq(other, name);
+        let is_spare = |name: &Arc<str>| {
+            let same = |other: &Arc<str>| Arc::ptr_eq(other, name);
             spares.iter().any(same) && !members.iter().any(same)
         };
         let mut empty = Vec::new();
@@ -193,7 +194,7 @@ impl PartialParityLog {
         let id = members.id(slot);
         let (_, _, device) = members.devices().find(|(_, other, _)| *other == id)?;
         let (spaces, name) = (self.spaces.borrow(), device.name());
-        let (_, space) = spaces.iter().find(|(area, _)| Rc::ptr_eq(area, &name))?;
+        let (_, space) = spaces.iter().find(|(area, _)| Arc::ptr_eq(area, &name))?;
         Some((id, space.clone()))
     }
 

@@ -28,9 +28,10 @@ use md::superblock::place::Version;
 use md::superblock::v1::SuperblockV1;
 use md::superblock::{Role, Stamp, Uuid};
 use md::{Level, SyncPriority};
-use rt::filter::PowerCut;
+use rt::filter::{Overlap, PowerCut};
 use rt::{Buf, Device, DeviceRef, Geometry, IoFuture, MemoryDevice, Request, Rt, SgList};
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset, Prng};
 
 const DISK: ByteCount = ByteCount::mib(8);
@@ -263,10 +264,10 @@ impl Device for OneMains {
     fn geometry(&self) -> Geometry {
         self.disks[self.number].geometry()
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.disks[self.number].name()
     }
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let disk = &self.disks[self.number];
         if self.disks[self.first].is_cut() && !disk.is_cut() {
             disk.cut(Prng::for_part(self.number as u64, "cut"));
@@ -323,7 +324,10 @@ impl Run {
         let first = if journal { self.case.slots + 1 } else { member };
         cut[first].cut_at_write(self.at, Prng::for_part(self.seed ^ self.at << 20, "first cut"));
         let behind: Vec<DeviceRef> = (0..cut.len())
-            .map(|number| Rc::new(OneMains { disks: cut.clone(), first, number }) as DeviceRef)
+            .map(|number| {
+                let disk = OneMains { disks: cut.clone(), first, number };
+                Overlap::new(Rc::new(disk), rt) as DeviceRef
+            })
             .collect();
         let ended = self.work(rt, &behind, &cut[first], &mut expected).await;
         for (number, disk) in cut.iter().enumerate() {

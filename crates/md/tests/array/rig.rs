@@ -2,8 +2,9 @@
 //! any order, and the arrays to be tried.
 
 use md::{Array, ArraySpec, Layout, Level};
-use rt::filter::{Fault, Trace};
-use rt::reactor::{ComputePlan, Job, Parked, Reactor, Unpark, Work};
+use rt::Work;
+use rt::filter::{Fault, Overlap, Trace};
+use rt::reactor::{ComputePlan, Job, Parked, Reactor, Unpark};
 use rt::{Device, DeviceRef, Geometry, IoFuture, MemoryDevice, Request, Rt, Runtime};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -33,7 +34,7 @@ impl Reactor for JumpingClock {
         Arc::new(NoOne)
     }
     fn plan(&self, work: Work) -> ComputePlan {
-        ComputePlan::InlineUntil(self.now() + Duration::from_nanos(work.bytes.bytes()))
+        ComputePlan::InlineUntil(self.now() + Duration::from_nanos(work.bytes().bytes()))
     }
     fn offload(&self, _: Job) {
         unreachable!("this reactor never asks for it")
@@ -69,10 +70,10 @@ impl Device for Late {
     fn geometry(&self) -> Geometry {
         self.below.geometry()
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let mut prng = self.prng.borrow_mut();
         let mut span = || Duration::from_nanos(prng.below(LATE_NANOS_MAX));
         let (before, after) = (span(), span());
@@ -86,12 +87,13 @@ impl Device for Late {
     }
 }
 
-/// A member: memory below, what a test can do to it, and what it was asked.
+/// A member: memory below, what a test can do to it, what it was asked, and whether that could be done in any order.
 #[derive(Clone)]
 pub struct Disk {
     pub memory: Rc<MemoryDevice>,
     pub fault: Rc<Fault>,
     pub trace: Rc<Trace>,
+    watched: Rc<Overlap>,
 }
 
 impl Disk {
@@ -108,11 +110,12 @@ impl Disk {
         let late = Late::new(memory.clone(), rt, prng.fork());
         let fault = Fault::new(late, rt, prng.fork());
         let trace = Trace::new(fault.clone(), rt);
-        Disk { memory, fault, trace }
+        let watched = Overlap::new(trace.clone(), rt);
+        Disk { memory, fault, trace, watched }
     }
 
     pub fn device(&self) -> DeviceRef {
-        self.trace.clone()
+        self.watched.clone()
     }
 }
 

@@ -2,8 +2,8 @@
 //! hangs, and wakers that come from other threads.
 
 use super::*;
-use crate::reactor::WorkKind;
 use crate::virtual_time::{runtime, runtime_with_threads};
+use crate::work::WorkKind;
 use stdx::ByteCount;
 
 #[test]

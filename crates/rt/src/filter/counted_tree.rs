@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// Files whose extents are kept; each takes some hundred bytes.
@@ -235,7 +236,7 @@ impl Drop for CountedFile {
 }
 
 impl File for CountedFile {
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
 

@@ -13,6 +13,7 @@ use crate::executor::Rt;
 use std::cell::Cell;
 use std::num::NonZeroU64;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use stdx::{ByteCount, Instant};
 
@@ -73,11 +74,11 @@ impl Device for Delay {
         self.below.geometry()
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let at = self.book(&request);
         if at <= self.rt.now() {
             return self.below.submit(request);

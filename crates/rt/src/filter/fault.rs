@@ -31,6 +31,7 @@ use rule::Armed;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use stdx::{ByteCount, Offset, Prng};
 
@@ -240,14 +241,11 @@ impl Device for Fault {
         self.below.geometry()
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, request: Request) -> IoFuture {
         let failed = IoError::of(&request, self, IoErrorKind::Gone);
         if self.rules.is_gone(&self.rt) {
             return IoFuture::ready(Err(failed));

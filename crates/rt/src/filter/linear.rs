@@ -12,6 +12,7 @@ use crate::device::{Device, DeviceRef, Geometry, IoFuture, Op, OpKind, Request};
 use crate::sg::SgList;
 use futures_util::future::join_all;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// See the [module](self).
@@ -19,7 +20,7 @@ pub struct Linear {
     /// Each member with the place where it begins, in order.
     members: Vec<(Offset, DeviceRef)>,
     geometry: Geometry,
-    name: Rc<str>,
+    name: Arc<str>,
 }
 
 impl Linear {
@@ -67,14 +68,11 @@ impl Device for Linear {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, mut request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, mut request: Request) -> IoFuture {
         if request.kind() == OpKind::Flush {
             return joined(self.members.iter().map(|(_, member)| member.submit(request.clone())));
         }

@@ -38,6 +38,7 @@ use futures_util::{StreamExt, stream};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset, Prng};
 
 /// Memory for unflushed writes. More lets a cut reach further back. A word repeated takes little of it.
@@ -417,14 +418,13 @@ impl Device for PowerCut {
         self.cache.geometry
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.cache.below.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let failed = IoError::of(&request, self, IoErrorKind::PowerCut);
-        let checked = self.cache.check_power(failed.clone()).and_then(|()| request.check(self));
-        if let Err(error) = checked {
+        if let Err(error) = self.cache.check_power(failed.clone()) {
             return IoFuture::ready(Err(error));
         }
         let (at, len) = (request.offset, request.len());

@@ -5,6 +5,7 @@
 
 use crate::device::{Device, DeviceRef, ExtentsFuture, Geometry, IoFuture, OpKind, Request};
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 
 /// See the [module](self).
@@ -12,7 +13,7 @@ pub struct Slice {
     below: DeviceRef,
     start: Offset,
     geometry: Geometry,
-    name: Rc<str>,
+    name: Arc<str>,
 }
 
 impl Slice {
@@ -36,14 +37,11 @@ impl Device for Slice {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, mut request: Request) -> IoFuture {
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
+    fn begin(&self, mut request: Request) -> IoFuture {
         if request.kind() != OpKind::Flush {
             request.offset = self.start + request.offset.from_start();
         }

@@ -20,6 +20,7 @@ use hdrhistogram::Histogram;
 use std::cell::RefCell;
 use std::ops::Sub;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use stdx::{ByteCount, Instant};
 
@@ -293,11 +294,11 @@ impl Device for Stats {
         self.below.geometry()
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let since = self.meter.rt.now();
         {
             let mut state = self.meter.state.borrow_mut();

@@ -22,6 +22,13 @@ fn harmless(which: u8, below: DeviceRef, rt: &Rt) -> DeviceRef {
         3 => Trace::new(below, rt),
         4 => Fault::new(below, rt, Prng::new(1)),
         5 => PowerCut::with_memory(below, rt, ByteCount::kib(4)),
+        6 => Overlap::new(below, rt),
+        7 => Overlay::new(below, ByteCount::mib(1)),
+        8 => {
+            let (gate, task) = Gate::open(rt, below);
+            task.detach();
+            Elsewhere::new(rt, gate)
+        }
         _ => {
             let slowness = Slowness { latency: Duration::from_micros(3), ..Slowness::default() };
             Delay::new(below, rt, slowness)
@@ -33,7 +40,7 @@ proptest! {
     /// Any tower of filters that do no harm is a plain array of bytes.
     #[test]
     fn a_tower_of_harmless_filters_behaves_as_plain_bytes(
-        tower in proptest::collection::vec(0_u8..7, 0..6),
+        tower in proptest::collection::vec(0_u8..10, 0..6),
         steps in proptest::collection::vec((0..SECTORS, 0..SECTORS, 0_u8..6), 1..30),
     ) {
         let runtime = runtime();
@@ -71,11 +78,11 @@ proptest! {
 
     /// What a request says beside its bytes reaches the bottom of any tower without a cache in it.
     #[test]
-    fn priority_and_fua_reach_the_bottom(tower in proptest::collection::vec(0_u8..7, 0..6), background: bool, fua: bool) {
+    fn priority_and_fua_reach_the_bottom(tower in proptest::collection::vec(0_u8..10, 0..6), background: bool, fua: bool) {
         let runtime = runtime();
         let rt = runtime.handle();
         let trace = Trace::new(MemoryDevice::new("m", ByteCount(4096)), &rt);
-        let tower = tower.into_iter().filter(|which| *which != 5);
+        let tower = tower.into_iter().filter(|which| ![5, 7].contains(which));
         let device = tower.fold(Rc::clone(&trace) as DeviceRef, |below, which| harmless(which, below, &rt));
         let priority = if background { Priority::Background } else { Priority::Foreground };
         run(&runtime, async move {

@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use stdx::{ByteCount, Instant, Offset};
 
@@ -92,11 +93,11 @@ impl Device for Trace {
         self.below.geometry()
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let at = self.rt.now();
         let mut record = TraceRecord {
             at,
@@ -128,27 +129,29 @@ impl Device for Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filter::{Delay, Slowness};
+    use crate::filter::{Delay, Fault, Slowness};
     use crate::virtual_time::{run, runtime};
     use crate::{Buf, MemoryDevice};
+    use stdx::Prng;
 
     #[test]
     fn records_say_what_when_where_and_with_what_result() {
         let runtime = runtime();
         let rt = runtime.handle();
         let slowness = Slowness { latency: Duration::from_micros(5), ..Slowness::default() };
-        let delay = Delay::new(MemoryDevice::new("m", ByteCount(4096)), &rt, slowness);
-        let trace = Trace::new(delay, &rt);
+        let fault = Fault::new(MemoryDevice::new("m", ByteCount(4096)), &rt, Prng::new(1));
+        let trace = Trace::new(Delay::new(fault.clone(), &rt, slowness), &rt);
         run(&runtime, async move {
             let write = Request::write_fua(Offset(512), Buf::zeros(1024));
             trace.submit(write).await.expect("written");
-            trace.submit(Request::read(Offset(4096), ByteCount(512))).await.expect_err("beyond");
+            fault.go_away();
+            trace.submit(Request::read(Offset(0), ByteCount(512))).await.expect_err("gone");
             let lines: Vec<String> = trace.records().iter().map(TraceRecord::to_string).collect();
             assert_eq!(
                 lines,
                 [
                     "0.000000 s write fua 512 +1024 5000 ns",
-                    "0.000005 s read 4096 +512 5000 ns failed: misaligned or beyond the end of the device",
+                    "0.000005 s read 0 +512 5000 ns failed: the device is gone",
                 ]
             );
         });

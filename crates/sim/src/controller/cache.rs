@@ -29,14 +29,15 @@ use crate::store::Store;
 use futures_util::future::select;
 use rt::sync::Notify;
 use rt::{
-    Device, DeviceRef, Geometry, IoError, IoErrorKind, IoFuture, IoResult, Op, OpKind, Priority,
-    Request, SgList,
+    Device, DeviceRef, Geometry, IoError, IoErrorKind, IoFuture, IoResult, Op, Priority, Request,
+    SgList,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Duration, Instant, Offset, RangeSet};
 
 /// Without a write for so long, the controller writes back what it has.
@@ -56,7 +57,7 @@ pub struct CachedDevice {
     volume: RefCell<DeviceRef>,
     /// As the volume had it when the cache was put before it.
     geometry: Geometry,
-    name: Rc<str>,
+    name: Arc<str>,
     powered: Cell<bool>,
     /// Power cuts so far: what began before one does not go on after it.
     epoch: Cell<u64>,
@@ -598,19 +599,13 @@ impl Device for CachedDevice {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         if !self.powered.get() {
             return IoFuture::ready(Err(self.power_cut(&request)));
-        }
-        if let Err(error) = request.check(self) {
-            return IoFuture::ready(Err(error));
-        }
-        if request.is_empty() && request.kind() != OpKind::Flush {
-            return IoFuture::ready(Ok(SgList::new()));
         }
         let this = self.this.upgrade().expect("a device that is called is alive");
         IoFuture::new(this.serve(request))

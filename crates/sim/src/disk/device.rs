@@ -14,15 +14,18 @@ use crate::pending::Pending;
 use crate::profile::DiskProfile;
 use crate::reactor::{SimReactor, Timed, TimedKey};
 use crate::store::Store;
-use rt::{Device, Geometry, IoErrorKind, IoFuture, IoResult, Op, Reactor, Request, SgList};
+use rt::{
+    Device, Geometry, IoError, IoErrorKind, IoFuture, IoResult, Op, Reactor, Request, SgList,
+};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use stdx::{ByteCount, Instant, Offset, Prng};
 
 /// A simulated hard disk. See the [module](self).
 pub struct Disk {
-    name: Rc<str>,
+    name: Arc<str>,
     geometry: Cell<Geometry>,
     block: u64,
     reactor: Rc<SimReactor>,
@@ -44,7 +47,7 @@ impl Disk {
     /// A disk of this profile, all zeros, in a random phase.
     pub fn new(
         reactor: &Rc<SimReactor>,
-        name: impl Into<Rc<str>>,
+        name: impl Into<Arc<str>>,
         profile: &DiskProfile,
         prng: &mut Prng,
     ) -> Rc<Disk> {
@@ -214,13 +217,13 @@ impl Device for Disk {
         self.geometry.get()
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Some(refused) = crate::pending::refuse(self, &request, self.powered.get()) {
-            return refused;
+    fn begin(&self, request: Request) -> IoFuture {
+        if !self.powered.get() {
+            return IoFuture::ready(Err(IoError::of(&request, self, IoErrorKind::PowerCut)));
         }
         let action = match &request.op {
             Op::Read(_) => Action::Read,

@@ -7,20 +7,21 @@
 
 use super::model::{SsdModel, UnitNumber};
 use crate::content;
-use crate::pending::{Pending, refuse};
+use crate::pending::Pending;
 use crate::profile::{SheetState, SsdProfile};
 use crate::reactor::{SimReactor, Timed, TimedKey};
 use crate::store::Store;
-use rt::{Device, Geometry, IoErrorKind, IoFuture, Op, Reactor, Request, SgList};
+use rt::{Device, Geometry, IoError, IoErrorKind, IoFuture, Op, Reactor, Request, SgList};
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use stdx::{ByteCount, Instant, Offset};
 
 /// A simulated solid-state drive. See the [module](self).
 pub struct Ssd {
-    name: Rc<str>,
+    name: Arc<str>,
     geometry: Geometry,
     reactor: Rc<SimReactor>,
     key: TimedKey,
@@ -44,7 +45,7 @@ impl Ssd {
     /// A drive of this profile in this state, all zeros to read.
     pub fn new(
         reactor: &Rc<SimReactor>,
-        name: impl Into<Rc<str>>,
+        name: impl Into<Arc<str>>,
         profile: &SsdProfile,
         state: SheetState,
     ) -> Rc<Ssd> {
@@ -164,13 +165,13 @@ impl Device for Ssd {
         self.geometry
     }
 
-    fn name(&self) -> Rc<str> {
-        Rc::clone(&self.name)
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
-        if let Some(refused) = refuse(self, &request, self.powered.get()) {
-            return refused;
+    fn begin(&self, request: Request) -> IoFuture {
+        if !self.powered.get() {
+            return IoFuture::ready(Err(IoError::of(&request, self, IoErrorKind::PowerCut)));
         }
         let now = self.reactor.now();
         let inner = &mut *self.inner.borrow_mut();

@@ -6,6 +6,7 @@
 //! ```toml
 //! listen = ["unix:/run/spindle.sock", "127.0.0.1:10809"]    # the default is 127.0.0.1:10809
 //! devices = ["/srv/disks"]                                  # where the volumes below lie
+//! executors = 2                                             # threads that RAID sets are dealt out to; the default is none
 //! tls = { mode = "require", certificates = "/etc/spindle/pki", clients = "required" }
 //! memory = "512 MiB"                                        # of all clients' requests; the default is 2 GiB
 //!
@@ -28,8 +29,13 @@
 //! resynchronised and rebuilt beside the serving where they need that, and stopped cleanly at the end. All else is
 //! opened for reading.
 //!
+//! **Several cores.** With `executors` the sets that are written run on as many threads of their own ([`apart`]), beside the
+//! one of the connections.
+//!
 //! **Who is kept off.** What is written has the writer's lock. What is only read has the readers' lock, which many may
 //! have and which keeps writers off: a client would never hear of what they change.
+
+mod apart;
 
 use crate::commands::md::running::RunningSet;
 use crate::commands::zfs::source::{Session, ViewArgs};
@@ -37,6 +43,8 @@ use crate::commands::{Failure, say};
 use crate::disks::{Disks, Written, identity, is_written};
 use crate::pools::{PoolArgs, Pools, pool_of};
 use crate::serve::{self, Told};
+use ::md::live::LiveArray;
+use apart::Apart;
 use clap::Args;
 use export::nbd::{CLIENT_MEMORY, Export};
 use export::tls::{Certificates, ClientCertificates, Tls, TlsMode};
@@ -102,6 +110,8 @@ struct Configuration {
     #[serde(default)]
     devices: Vec<PathBuf>,
     #[serde(default)]
+    executors: usize,
+    #[serde(default)]
     export: Vec<ExportSettings>,
 }
 
@@ -162,6 +172,7 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
             tls: None,
             memory,
             devices: devices.to_vec(),
+            executors: 0,
             export: vec![ExportSettings {
                 name,
                 path: file,
@@ -178,35 +189,86 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     let tls = configuration.tls.map_or_else(|| Ok(Tls::off()), tls)?;
     let clients = serve::Clients { tls, memory: configuration.memory.unwrap_or(CLIENT_MEMORY) };
     configuration.export.iter().try_for_each(ExportSettings::check)?;
-    let wants_volumes = configuration.export.iter().any(|settings| settings.volume.is_some());
+    if configuration.executors > apart::EXECUTORS_MAX {
+        let (wanted, most) = (configuration.executors, apart::EXECUTORS_MAX);
+        return Err(Failure::usage(format!("executors = {wanted}: {most} is the limit")));
+    }
+    let (stay, elsewhere) = match configuration.executors {
+        0 => (configuration.export, Vec::new()),
+        executors => apart::divided(&configuration.devices, configuration.export, executors)?,
+    };
+    let is_one = elsewhere.is_empty();
+    let (served, live) = open(&configuration.devices, stay, pools, &view, is_one)?;
+    let Served { session, mut exports, read: _read, .. } = served;
+    let runtime = session.pools.disks().runtime();
+    let told = Told::by_signals()?;
+    let (mut others, mut outcome) = (Vec::new(), Ok(()));
+    for (number, settings) in elsewhere.into_iter().enumerate() {
+        let (devices, view) = (configuration.devices.clone(), view.clone());
+        match Apart::start(&runtime.rt(), number, devices, settings, pools, view) {
+            Ok((other, its)) => {
+                others.push(other);
+                exports.extend(its);
+            }
+            Err(failure) => outcome = Err(failure),
+        }
+    }
+    // What a set's stop ends is the server: only where that serves nothing else.
+    let ends = is_one_shot.then_some(&told);
+    let running: Vec<RunningSet> =
+        live.into_iter().map(|set| RunningSet::start(runtime, set, ends)).collect();
+    if outcome.is_ok() {
+        outcome = serve::until(&told, runtime, exports, &addresses, clients);
+    } else {
+        drop(exports);
+    }
+    for set in running {
+        outcome = outcome.and(set.stop(runtime));
+    }
+    // Its executor goes with it, and with that whoever could ask the others.
+    drop(session);
+    for other in others {
+        outcome = outcome.and(other.end());
+    }
+    outcome
+}
+
+fn say_notes(disks: &Disks) {
+    disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
+}
+
+/// Opens what is to be served, and the sets below it. Where several executors of this process do so, each sees what the
+/// others write to as if another process did: they say no notes.
+///
+/// # Errors
+/// With the line to print.
+fn open(
+    devices: &[PathBuf],
+    exports: Vec<ExportSettings>,
+    pools: PoolArgs,
+    view: &ViewArgs,
+    says_notes: bool,
+) -> Result<(Served, Vec<LiveArray>), Failure> {
+    let wants_volumes = exports.iter().any(|settings| settings.volume.is_some());
     let mut disks = match wants_volumes {
         true => {
             let written: Vec<Written> =
-                configuration.export.iter().filter_map(ExportSettings::written).collect();
-            let disks = Disks::open_for(&configuration.devices, &written)?;
-            disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
+                exports.iter().filter_map(ExportSettings::written).collect();
+            let disks = Disks::open_for(devices, &written)?;
+            if says_notes {
+                say_notes(&disks);
+            }
             disks
         }
         false => Disks::open_files(&[], true)?,
     };
     let live = disks.take_live();
-    let session = Session::over(Pools::over(disks, pools), &view);
-    let (exports, read, written) = Default::default();
-    let mut served = Served { session, exports, read, written };
-    configuration.export.into_iter().try_for_each(|settings| served.open(settings))?;
+    let session = Session::over(Pools::over(disks, pools), view);
+    let (exports_open, read, written) = Default::default();
+    let mut served = Served { session, exports: exports_open, read, written };
+    exports.into_iter().try_for_each(|settings| served.open(settings))?;
     served.keep_writers_off()?;
-    let Served { session, exports, read: _read, .. } = served;
-    let runtime = session.pools.disks().runtime();
-    let told = Told::by_signals()?;
-    // What a set's stop ends is the server: only where that serves nothing else.
-    let ends = is_one_shot.then_some(&told);
-    let running: Vec<RunningSet> =
-        live.into_iter().map(|set| RunningSet::start(runtime, set, ends)).collect();
-    let mut outcome = serve::until(&told, runtime, exports, &addresses, clients);
-    for set in running {
-        outcome = outcome.and(set.stop(runtime));
-    }
-    outcome
+    Ok((served, live))
 }
 
 fn memory<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<ByteCount>, D::Error> {

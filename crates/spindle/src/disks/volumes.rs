@@ -300,7 +300,7 @@ impl Disks {
 }
 
 /// What can have partitions, by its place among the disks'.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Whole {
     /// A file or block device.
     File(usize),

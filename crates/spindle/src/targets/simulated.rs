@@ -18,6 +18,7 @@ use rt::{Device, DeviceRef, Geometry, IoFuture, Request, Rt, Work, WorkKind};
 use sim::HostReadAhead;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Prng};
 
 /// The most disks of a simulated machine: more than any array of the studies, and each takes memory.
@@ -256,11 +257,11 @@ impl Device for HostIo {
         self.below.geometry()
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
 
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let (rt, below) = (self.rt.clone(), Rc::clone(&self.below));
         IoFuture::new(async move {
             rt.charge(Work::new(WorkKind::Io, ByteCount::ZERO)).await;

@@ -6,6 +6,7 @@ use rt::{
 };
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use stdx::ByteCount;
 
@@ -87,7 +88,7 @@ impl SlowFile {
 }
 
 impl File for SlowFile {
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
     fn alignment(&self) -> ByteCount {

@@ -9,6 +9,7 @@ use sim::host::Processor;
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use stdx::{ByteCount, Instant};
 use workload::crew::OneRuntime;
@@ -124,7 +125,7 @@ impl FileTree for SlowTree {
 }
 
 impl File for SlowFile {
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.inner.name()
     }
     fn alignment(&self) -> ByteCount {

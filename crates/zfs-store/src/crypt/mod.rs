@@ -32,9 +32,11 @@ pub use wrapping::{
 
 use crate::block::BlockErrorKind;
 use codec::cipher::{Cipher, MacKey, Mode, derived_key, same_code};
+use rt::{CipherKind, Work, WorkKind};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stdx::ByteCount;
 use zeroize::Zeroizing;
 use zfs_format::Endian;
 use zfs_format::block_pointer::{BlockPointer, Protection};
@@ -136,13 +138,20 @@ impl DatasetKey {
     /// What the block of this pointer needs to be opened, on whatever thread.
     pub fn block_key(&self, pointer: &BlockPointer) -> BlockKey {
         let cipher = pointer.salt().map(|salt| self.session(salt));
-        BlockKey { version: self.version, codes: self.codes.clone(), cipher }
+        self.key_of(cipher)
+    }
+
+    fn key_of(&self, cipher: Option<Arc<Cipher>>) -> BlockKey {
+        let kind = match mode(self.suite) {
+            Mode::Gcm => CipherKind::Gcm,
+            Mode::Ccm => CipherKind::Ccm,
+        };
+        BlockKey { version: self.version, codes: self.codes.clone(), cipher, kind }
     }
 
     /// What a block that is written with this salt needs, on whatever thread.
     pub fn writing_key(&self, salt: [u8; 8]) -> BlockKey {
-        let cipher = Some(self.session(salt));
-        BlockKey { version: self.version, codes: self.codes.clone(), cipher }
+        self.key_of(Some(self.session(salt)))
     }
 
     fn session(&self, salt: [u8; 8]) -> Arc<Cipher> {
@@ -182,9 +191,20 @@ pub struct BlockKey {
     version: u64,
     codes: Arc<MacKey>,
     cipher: Option<Arc<Cipher>>,
+    kind: CipherKind,
 }
 
 impl BlockKey {
+    /// The work of opening so many bytes.
+    pub(crate) fn work(&self, bytes: ByteCount) -> Work {
+        Work::new(WorkKind::Decrypt(self.kind), bytes)
+    }
+
+    /// The mode that it encrypts in.
+    pub(crate) fn kind(&self) -> CipherKind {
+        self.kind
+    }
+
     /// [`DatasetKey::open`], for the pointer that it was made for.
     ///
     /// # Errors

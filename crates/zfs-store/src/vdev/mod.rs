@@ -51,7 +51,7 @@ use leaf::{Dtl, Leaf};
 use mirror::Mirror;
 use raidz::Raidz;
 use raidz::map::OFFSET_MAX;
-use rt::{Buf, DeviceRef, IoErrorKind, Rt, Work, WorkKind};
+use rt::{Buf, DeviceRef, IoErrorKind, Rt};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
@@ -185,7 +185,7 @@ impl Ask<'_> {
             return true;
         }
         let (expected, bytes) = (self.expected.clone(), bytes.slice(0..self.size));
-        let work = Work::new(WorkKind::Checksum, ByteCount(bytes.len() as u64));
+        let work = expected.work(ByteCount(bytes.len() as u64));
         self.rt.compute(work, move || expected.holds(bytes.bytes())).await
     }
 }

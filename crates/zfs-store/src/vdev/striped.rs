@@ -296,18 +296,18 @@ impl<'a> Reading<'a> {
         if !changes {
             return None;
         }
-        let kind = if lost_any { WorkKind::Reconstruct } else { WorkKind::Checksum };
-        let work = Work::new(kind, ByteCount(self.map.size as u64));
+        let bytes = ByteCount(self.map.size as u64);
+        let work = self.ask.expected.work(bytes);
+        let work = if lost_any { work.and(WorkKind::Reconstruct, bytes) } else { work };
         let (map, expected, size) =
             (Arc::clone(&self.map), self.ask.expected.clone(), self.ask.size);
-        // A worker gives back what it took: buffers belong to the pool of this thread.
+        // Here, so that the pool of this thread gets its memory back.
         let mut block = BufMut::for_overwrite(map.size);
         let job = move || {
             assemble(&map, &pieces, &mut block);
-            (expected.holds(block.get(..size).unwrap_or_default()), block, pieces)
+            expected.holds(block.get(..size).unwrap_or_default()).then(|| block.freeze())
         };
-        let (is_right, block, _pieces) = self.ask.rt.compute(work, job).await;
-        is_right.then(|| block.freeze())
+        self.ask.rt.compute(work, job).await
     }
 
     /// Takes each combination of suspects, so many at least, for missing, until the rest gives the right bytes.

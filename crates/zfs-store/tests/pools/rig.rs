@@ -2,7 +2,8 @@
 
 use crate::walk;
 use ::fixtures::Vdev as Image;
-use rt::reactor::{ComputePlan, Job, Parked, Reactor, Unpark, Work};
+use rt::Work;
+use rt::reactor::{ComputePlan, Job, Parked, Reactor, Unpark};
 use rt::{DeviceRef, Rt, Runtime};
 use std::collections::BTreeMap;
 use std::future::Future;

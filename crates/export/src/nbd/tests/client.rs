@@ -14,6 +14,7 @@ use sim::host::Processor;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use stdx::Prng;
 
@@ -234,11 +235,11 @@ impl Device for Moody {
         self.below.geometry()
     }
 
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.below.name()
     }
 
-    fn submit(&self, request: IoRequest) -> IoFuture {
+    fn begin(&self, request: IoRequest) -> IoFuture {
         if request.kind() == rt::OpKind::Flush {
             self.flushes.set(self.flushes.get() + 1);
         }

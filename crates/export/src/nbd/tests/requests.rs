@@ -12,6 +12,7 @@ use crate::tls::Tls;
 use rt::{Device, Geometry, IoFuture, MemoryDevice, Request as IoRequest, SgList};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use stdx::ByteCount;
 
@@ -134,10 +135,10 @@ impl Device for Stuck {
     fn geometry(&self) -> Geometry {
         Geometry::plain(ByteCount::gib(1))
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         "stuck".into()
     }
-    fn submit(&self, request: IoRequest) -> IoFuture {
+    fn begin(&self, request: IoRequest) -> IoFuture {
         self.requests.set(self.requests.get() + 1);
         self.bytes.set(self.bytes.get() + request.len().as_usize());
         IoFuture::new(std::future::pending())
@@ -384,10 +385,10 @@ impl Device for Buggy {
     fn geometry(&self) -> Geometry {
         self.0.geometry()
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         "buggy".into()
     }
-    fn submit(&self, request: IoRequest) -> IoFuture {
+    fn begin(&self, request: IoRequest) -> IoFuture {
         assert!(request.offset.bytes() != self.1, "an assertion of the device's");
         self.0.submit(request)
     }

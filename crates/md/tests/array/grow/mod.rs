@@ -23,9 +23,10 @@ use md::live::{LiveArray, LiveError, LiveOptions};
 use md::superblock::place::Version;
 use md::superblock::{Stamp, Uuid};
 use md::{Level, SyncPriority};
-use rt::filter::PowerCut;
+use rt::filter::{Overlap, PowerCut};
 use rt::{Buf, Device, DeviceRef, Geometry, IoFuture, MemoryDevice, Request, Rt, SgList};
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset, Prng};
 
 const DISK: ByteCount = ByteCount::mib(2);
@@ -85,10 +86,10 @@ impl Device for OneMains {
     fn geometry(&self) -> Geometry {
         self.disks[self.number].geometry()
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.disks[self.number].name()
     }
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let disk = &self.disks[self.number];
         if self.disks[self.first].is_cut() && !disk.is_cut() {
             disk.cut(Prng::for_part(self.number as u64, "cut"));
@@ -217,8 +218,10 @@ async fn cut_at<F: Future<Output = bool>>(
     // The same at each write, so that it ends where this disk's writes end.
     let first = (seed % disks.len() as u64) as usize;
     cut[first].cut_at_write(at, prng.fork());
-    let behind = (0..disks.len())
-        .map(|number| Rc::new(OneMains { disks: cut.clone(), first, number }) as DeviceRef);
+    let behind = (0..disks.len()).map(|number| {
+        let disk = OneMains { disks: cut.clone(), first, number };
+        Overlap::new(Rc::new(disk), rt) as DeviceRef
+    });
     let ended = script(behind.collect()).await;
     let was_cut = cut[first].is_cut();
     assert!(ended || was_cut, "it fails for no other reason");

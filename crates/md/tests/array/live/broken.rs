@@ -22,10 +22,10 @@ impl Device for Buggy {
     fn geometry(&self) -> Geometry {
         self.disk.geometry()
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> std::sync::Arc<str> {
         self.disk.name()
     }
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         // Superblocks are written as they should be.
         let is_data = request.offset >= Offset(1 << 20);
         if self.armed.get() && is_data {

@@ -19,10 +19,10 @@ impl Device for Dies {
     fn geometry(&self) -> Geometry {
         self.disk.geometry()
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> std::sync::Arc<str> {
         self.disk.name()
     }
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         if matches!(request.kind(), OpKind::Write | OpKind::WriteZeroes) {
             let left = self.writes_left.get();
             if left == 0 {

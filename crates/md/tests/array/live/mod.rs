@@ -10,9 +10,10 @@ use md::create::{NewArray, NewDevice, Policy};
 use md::live::{LiveArray, LiveError, LiveOptions};
 use md::superblock::place::Version;
 use md::superblock::{Stamp, Uuid};
-use rt::filter::PowerCut;
+use rt::filter::{Overlap, PowerCut};
 use rt::{Buf, Device, DeviceRef, Geometry, IoFuture, MemoryDevice, Request, Rt};
 use std::rc::Rc;
+use std::sync::Arc;
 use stdx::{ByteCount, Offset, Prng};
 
 mod apart;
@@ -117,6 +118,7 @@ struct OneMains {
 
 /// Disks with volatile caches that lose their power together.
 struct Machine {
+    rt: Rt,
     disks: Vec<Rc<PowerCut>>,
     first: usize,
 }
@@ -124,7 +126,7 @@ struct Machine {
 impl Machine {
     fn new(rt: &Rt, disks: &[Rc<MemoryDevice>]) -> Machine {
         let disks = devices(disks).into_iter().map(|disk| PowerCut::new(disk, rt)).collect();
-        Machine { disks, first: 0 }
+        Machine { rt: rt.clone(), disks, first: 0 }
     }
 
     /// Cuts the power when the `at`-th write of the disk `first` comes.
@@ -136,7 +138,8 @@ impl Machine {
     /// Its disks, as it sees them.
     fn devices(&self) -> Vec<DeviceRef> {
         let disk = |number| OneMains { disks: self.disks.clone(), first: self.first, number };
-        (0..self.disks.len()).map(|number| Rc::new(disk(number)) as DeviceRef).collect()
+        let watched = |number| Overlap::new(Rc::new(disk(number)), &self.rt) as DeviceRef;
+        (0..self.disks.len()).map(watched).collect()
     }
 
     fn is_off(&self) -> bool {
@@ -162,10 +165,10 @@ impl Device for OneMains {
     fn geometry(&self) -> Geometry {
         self.disks[self.number].geometry()
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         self.disks[self.number].name()
     }
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let disk = &self.disks[self.number];
         if self.disks[self.first].is_cut() && !disk.is_cut() {
             disk.cut(Prng::for_part(self.number as u64, "cut"));

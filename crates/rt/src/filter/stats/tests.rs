@@ -20,11 +20,12 @@ proptest! {
     /// Each request is counted once, in its class, with its bytes, wherever it fails; and a snapshot
     /// later minus a snapshot earlier counts what came between.
     #[test]
-    fn counts_equal_the_requests(steps in proptest::collection::vec((0_usize..5, any::<bool>(), 0_u64..12), 0..60), cut in 0_usize..60) {
+    fn counts_equal_the_requests(steps in proptest::collection::vec((0_usize..5, any::<bool>(), 1_u64..12), 0..60), cut in 0_usize..60) {
         let runtime = runtime();
         let rt = runtime.handle();
-        let memory = MemoryDevice::new("m", ByteCount(512 * 8));
-        let stats = Stats::new(Delay::new(memory, &rt, slow(3)), &rt);
+        let fault = Fault::new(MemoryDevice::new("m", ByteCount(512 * 12)), &rt, Prng::new(1));
+        fault.add(Rule::new(Effect::Fail(IoErrorKind::Medium)).within(Offset(4096), ByteCount(512)));
+        let stats = Stats::new(Delay::new(fault, &rt, slow(3)), &rt);
         let cut = cut.min(steps.len());
         run(&runtime, async move {
             let mut expected = [[[ClassCounters::default(); 2]; 5]; 2];

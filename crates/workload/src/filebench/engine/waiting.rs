@@ -86,7 +86,7 @@ impl Worker {
                 *black_box(&mut memory) = 1;
             }
             let bytes = ByteCount(now.saturating_mul(HOG_BYTES));
-            self.place.rt.charge(Work::new(WorkKind::Copy, bytes)).await;
+            self.place.rt.charge(Work::new(WorkKind::Copy, bytes).anywhere()).await;
             loops -= now;
         }
         self.count(flowop, begin, Duration::ZERO, 0);

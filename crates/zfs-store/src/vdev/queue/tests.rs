@@ -6,6 +6,7 @@ use crate::no_time::run;
 use futures_util::future::join_all;
 use rt::{Device, Geometry, IoCompletion, IoError, IoFuture, Op, SgList};
 use std::cell::Cell;
+use std::sync::Arc;
 
 /// Answers when it is told to. Each 512 bytes hold their number; those of [`BAD`] can't be read.
 #[derive(Default)]
@@ -21,10 +22,10 @@ impl Device for Slow {
     fn geometry(&self) -> Geometry {
         Geometry::plain(ByteCount::mib(64))
     }
-    fn name(&self) -> Rc<str> {
+    fn name(&self) -> Arc<str> {
         "slow".into()
     }
-    fn submit(&self, request: Request) -> IoFuture {
+    fn begin(&self, request: Request) -> IoFuture {
         let (completion, future) = IoFuture::pending();
         self.seen.borrow_mut().push((request.offset.bytes() / 512, request.len().bytes() / 512));
         self.open.borrow_mut().push((request, completion));

@@ -9,7 +9,7 @@ use crate::expected::Expected;
 use crate::vdev::leaf::on_device;
 use crate::vdev::raidz::map::Map;
 use crate::vdev::{Ask, Failure};
-use rt::{SgList, Work, WorkKind};
+use rt::{SgList, WorkKind};
 use std::sync::Arc;
 use stdx::ByteCount;
 
@@ -49,9 +49,13 @@ impl Reading<'_> {
             (Arc::clone(&self.map), self.ask.expected.clone(), self.ask.size);
         let bytes = ByteCount(self.map.size as u64);
         let job = move || (is_right(&map, &pieces, &expected, size), pieces);
-        let work = Work::new(WorkKind::Checksum, bytes);
+        let parity = match self.map.parity {
+            1 => WorkKind::ParityP,
+            2 => WorkKind::ParityPq,
+            _ => WorkKind::ParityPqr,
+        };
+        let work = self.ask.expected.work(bytes).and(parity, bytes);
         let (is_right, pieces) = self.ask.rt.compute(work, job).await;
-        self.ask.rt.charge(Work::new(WorkKind::ParityP, bytes)).await;
         if !is_right {
             return None;
         }

@@ -14,6 +14,7 @@ use rt::sync::{Mutex, Notify};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// So often something is tried that fails each time, though something changed in between. More rewrites superblocks
 /// for nothing; less gives up where the next spare would have done.
@@ -37,7 +38,7 @@ struct Failed {
 /// See the [module](self).
 pub struct Caretaker {
     set: Rc<LiveArray>,
-    name: Rc<str>,
+    name: Arc<str>,
     failed: RefCell<BTreeMap<Work, Failed>>,
     /// Counts what may help.
     changes: Cell<u64>,
@@ -52,10 +53,10 @@ pub struct Caretaker {
 
 impl Caretaker {
     /// Of a set with this name.
-    pub fn new(set: &Rc<LiveArray>, name: &Rc<str>) -> Rc<Caretaker> {
+    pub fn new(set: &Rc<LiveArray>, name: &Arc<str>) -> Rc<Caretaker> {
         Rc::new(Caretaker {
             set: Rc::clone(set),
-            name: Rc::clone(name),
+            name: Arc::clone(name),
             failed: RefCell::default(),
             changes: Cell::new(0),
             devices: Mutex::default(),

@@ -8,11 +8,12 @@ use ::md::live::{DeviceReport, LiveArray};
 use ::md::{Loss, MemberState};
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What was told of a set.
 struct Watch {
     set: Rc<LiveArray>,
-    name: Rc<str>,
+    name: Arc<str>,
     /// The number of the last loss that was told.
     told: u64,
     /// The numbers of the devices that stand whole in a slot.
@@ -22,7 +23,7 @@ struct Watch {
 }
 
 /// Says what happens to a set, until this is dropped or a bug of ours broke the set.
-pub async fn watch(set: Rc<LiveArray>, name: Rc<str>) {
+pub async fn watch(set: Rc<LiveArray>, name: Arc<str>) {
     let (told, active) = (0, active(&set.devices()).map(|(device, _)| device.number).collect());
     let mut watch =
         Watch { set: Rc::clone(&set), name, told, active, journal_failed: false, failed: false };

@@ -32,7 +32,7 @@ use std::sync::Arc;
 /// A device of the set, and the file that it is.
 #[derive(Clone)]
 struct Known {
-    name: Rc<str>,
+    name: Arc<str>,
     path: PathBuf,
     identity: Option<Identity>,
 }
@@ -51,7 +51,7 @@ pub struct Served {
     /// The set.
     pub set: Rc<LiveArray>,
     /// Its name, for messages.
-    pub name: Rc<str>,
+    pub name: Arc<str>,
     /// Where it runs.
     pub rt: Rt,
     /// Who makes it whole.
@@ -163,7 +163,7 @@ impl Served {
         // Another file may lie there now.
         let was_there = |one: &&Known| one.path == path;
         let own = known.iter().find(is_file).or_else(|| known.iter().find(was_there))?;
-        let name = Rc::clone(&own.name);
+        let name = Arc::clone(&own.name);
         self.set.devices().into_iter().find(|device| device.name == name)
     }
 
@@ -367,7 +367,7 @@ impl Served {
 
 impl Known {
     /// The device of this name, which is a path.
-    fn at(name: Rc<str>) -> Known {
+    fn at(name: Arc<str>) -> Known {
         let path = Path::new(&*name);
         let resolved = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
         let resolved = resolved.unwrap_or_else(|_| path.to_owned());

@@ -1,0 +1,244 @@
+//! Where memory for I/O comes from, and where it goes back to: the pool of the thread that took it.
+//!
+//! The operating system's page faults cost more than the I/O on fast devices, so memory is kept, in
+//! power-of-two classes, by each thread for itself. A [`Block`] knows its **home**, the pool that it was taken
+//! from, and goes there when it is dropped, on whatever thread that is:
+//!
+//! ```text
+//!   its own thread drops it      ──▶ kept:      the thread's own lists, which no other touches
+//!   another thread drops it      ──▶ returned:  lists behind a lock, emptied into `kept` when that has none left
+//! ```
+//!
+//! So an executor whose blocks are dropped by workers, or by another executor that they were sent to, does not
+//! run dry while the others fill up with memory that they never take.
+//!
+//! **Homes** live as long as the process: a thread that ends leaves its own to the next that begins, so there are as
+//! many as there were threads at one time. What a dead thread's blocks return in between waits there, within the
+//! same limit.
+
+use super::{NoMemory, PAGE};
+use bytemuck::{Pod, Zeroable};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Size classes that the pool keeps: 1, 2, 4 … 2¹¹ pages (8 MiB). Larger memory is not pooled.
+const CLASSES: usize = 12;
+/// Bytes that one class of one thread keeps at the most; others may have returned as much again. More helps bursts; it
+/// is memory that stays with the process.
+const CLASS_BYTES_MAX: usize = 32 << 20;
+
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(4096))]
+struct Page([u8; PAGE]);
+
+/// Pages that memory of this length takes: a power of two where the pool keeps such.
+pub(super) fn pages_of(len: usize) -> usize {
+    let pages = len.div_ceil(PAGE).max(1);
+    let pooled = pages.next_power_of_two();
+    if (pooled.trailing_zeros() as usize) < CLASSES { pooled } else { pages }
+}
+
+type Classes = [Vec<Box<[Page]>>; CLASSES];
+
+const EMPTY: Classes = [const { Vec::new() }; CLASSES];
+
+/// What other threads return to a thread.
+struct Home {
+    returned: Mutex<Classes>,
+    /// There may be some.
+    has_returned: AtomicBool,
+}
+
+/// Homes without a thread.
+static VACANT: Mutex<Vec<&'static Home>> = Mutex::new(Vec::new());
+
+impl Home {
+    /// A home that no thread has.
+    fn vacant() -> &'static Home {
+        // Nothing under these locks can leave a list half changed.
+        let vacant = VACANT.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        vacant.unwrap_or_else(|| {
+            let (returned, has_returned) = (Mutex::new(EMPTY), AtomicBool::new(false));
+            Box::leak(Box::new(Home { returned, has_returned }))
+        })
+    }
+
+    fn put_back(&self, class: usize, pages: Box<[Page]>) {
+        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        keep(&mut returned[class], pages);
+        self.has_returned.store(true, Ordering::Release);
+    }
+
+    /// All that was returned.
+    fn take_back(&self) -> Option<Classes> {
+        if !self.has_returned.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_returned.store(false, Ordering::Release);
+        Some(std::mem::replace(&mut *returned, EMPTY))
+    }
+}
+
+/// Adds to a class, within its limit.
+fn keep(class: &mut Vec<Box<[Page]>>, pages: Box<[Page]>) {
+    if (class.len() + 1) * pages.len() * PAGE <= CLASS_BYTES_MAX {
+        class.push(pages);
+    }
+}
+
+/// A thread's own lists.
+struct Kept {
+    home: Option<&'static Home>,
+    classes: Classes,
+}
+
+thread_local! {
+    static KEPT: RefCell<Kept> = const { RefCell::new(Kept { home: None, classes: EMPTY }) };
+}
+
+impl Kept {
+    fn take(&mut self, class: usize) -> Option<Box<[Page]>> {
+        if let Some(pages) = self.classes[class].pop() {
+            return Some(pages);
+        }
+        let returned = self.home?.take_back()?;
+        for (class, returned) in self.classes.iter_mut().zip(returned) {
+            returned.into_iter().for_each(|pages| keep(class, pages));
+        }
+        self.classes[class].pop()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let vacant = self.home.take();
+        VACANT.lock().unwrap_or_else(PoisonError::into_inner).extend(vacant);
+    }
+}
+
+/// A piece of memory; goes home when dropped.
+pub(super) struct Block {
+    pages: Box<[Page]>,
+    /// None where it is too large to be kept, or its thread was ending.
+    home: Option<&'static Home>,
+}
+
+impl Block {
+    /// Memory of at least `len` bytes. The flag tells whether it is fresh (all zeros).
+    pub(super) fn take(len: usize) -> (Block, bool) {
+        Block::try_take(len).unwrap_or_else(|NoMemory| {
+            // As std's own collections: a message and an abort.
+            let layout = std::alloc::Layout::array::<Page>(pages_of(len));
+            std::alloc::handle_alloc_error(layout.unwrap_or(std::alloc::Layout::new::<Page>()))
+        })
+    }
+
+    /// The same, or an error where the system has none left.
+    pub(super) fn try_take(len: usize) -> Result<(Block, bool), NoMemory> {
+        let count = pages_of(len);
+        let class = count.trailing_zeros() as usize;
+        let fresh = |home| {
+            let pages = bytemuck::allocation::try_zeroed_slice_box(count);
+            pages.map(|pages| (Block { pages, home }, true)).map_err(|()| NoMemory)
+        };
+        if !count.is_power_of_two() || class >= CLASSES {
+            return fresh(None);
+        }
+        // At the end of a thread its lists are gone already.
+        let kept = KEPT.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            let home = *kept.home.get_or_insert_with(Home::vacant);
+            (kept.take(class), home)
+        });
+        let (pages, home) = kept.map_or((None, None), |(pages, home)| (pages, Some(home)));
+        match pages {
+            Some(pages) => Ok((Block { pages, home }, false)),
+            None => fresh(home),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.pages)
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(&mut self.pages)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let Some(home) = self.home else { return };
+        let pages = std::mem::take(&mut self.pages);
+        let class = pages.len().trailing_zeros() as usize;
+        let mut pages = Some(pages);
+        let _ = KEPT.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            if kept.home.is_some_and(|own| std::ptr::eq(own, home))
+                && let Some(pages) = pages.take()
+            {
+                keep(&mut kept.classes[class], pages);
+            }
+        });
+        if let Some(pages) = pages {
+            home.put_back(class, pages);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "memory that goes from thread to thread")]
+mod tests {
+    //! What could break: memory that collects where nobody takes it, while who took it asks the system for more.
+
+    use super::*;
+
+    fn place(block: &Block) -> usize {
+        block.bytes().as_ptr() as usize
+    }
+
+    /// In a thread of its own, so that no other test's memory is in its lists.
+    fn alone<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
+        std::thread::spawn(test).join().expect("it held")
+    }
+
+    #[test]
+    fn what_another_thread_drops_comes_back_to_who_took_it() {
+        alone(|| {
+            let (block, _) = Block::take(3 * PAGE);
+            let taken = place(&block);
+            let elsewhere = alone(move || {
+                drop(block);
+                place(&Block::take(3 * PAGE).0)
+            });
+            assert_ne!(elsewhere, taken, "the other thread did not keep it");
+            let (again, fresh) = Block::take(4 * PAGE);
+            assert_eq!((place(&again), fresh), (taken, false));
+        });
+    }
+
+    #[test]
+    fn a_stream_of_blocks_to_another_thread_takes_no_new_memory_for_ever() {
+        let fresh = alone(|| {
+            let mut fresh = 0;
+            for _ in 0..200 {
+                let blocks: Vec<(Block, bool)> = (0..8).map(|_| Block::take(PAGE)).collect();
+                fresh += blocks.iter().filter(|(_, fresh)| *fresh).count();
+                alone(move || drop(blocks));
+            }
+            fresh
+        });
+        // A home may come with what a dead thread left, so fewer are possible.
+        assert!(fresh <= 8, "{fresh} blocks of 1600 were new");
+    }
+
+    #[test]
+    fn memory_too_large_for_a_class_is_freed_and_not_kept() {
+        let (large, fresh) = Block::take((PAGE << CLASSES) - PAGE);
+        assert!(fresh && large.home.is_none());
+        let (odd, _) = Block::take(PAGE << CLASSES);
+        assert!(odd.home.is_none());
+    }
+}
