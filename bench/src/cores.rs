@@ -16,6 +16,8 @@
 //!
 //! Sides alternate; ratios are medians over the rounds. More executors than free processors measure the scheduler.
 
+#![allow(clippy::disallowed_types, reason = "the threads that begin a round wait for one another")]
+
 use futures_util::future::join_all;
 use host::{Clock, FileDevice, FileOptions, HostRuntime, ReactorKind};
 use md::{Array, ArraySpec, Level};
