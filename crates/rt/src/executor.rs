@@ -247,6 +247,11 @@ impl Rt {
         self.0.reactor.processor_time()
     }
 
+    /// Processor time used so far on this executor's own core, where that is known apart from the rest.
+    pub fn executor_time(&self) -> Option<Duration> {
+        self.0.reactor.executor_time()
+    }
+
     /// The same executor for an engine of which each task may end by a panic, and nothing outside it with it: `watch`
     /// hears of each. The module [`guarded`](crate::guarded) says what that leaves behind, and what `watch` has to see
     /// to. Who waits for a task that ended so waits for ever, so engines detach theirs.

@@ -59,6 +59,11 @@ pub trait Reactor {
 
     /// Processor time used so far by everything that this reactor runs: measured or modelled.
     fn processor_time(&self) -> Duration;
+
+    /// Processor time used so far on the executor's own core, where that is known apart from the rest.
+    fn executor_time(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Ends a [`Reactor::park`] from any thread.

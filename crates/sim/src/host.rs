@@ -41,7 +41,8 @@ struct Costs {
 pub struct Processor {
     costs: Costs,
     free: Vec<Instant>,
-    busy: Duration,
+    /// Time for which each core was busy.
+    busy: Vec<Duration>,
 }
 
 /// ns a byte from 10⁶ bytes a second.
@@ -82,7 +83,11 @@ impl Costs {
 impl Processor {
     /// A processor that does everything in no time.
     pub fn infinite() -> Processor {
-        Processor { costs: Costs::default(), free: vec![Instant::START], busy: Duration::ZERO }
+        Processor::with(Costs::default(), 1)
+    }
+
+    fn with(costs: Costs, cores: usize) -> Processor {
+        Processor { costs, free: vec![Instant::START; cores], busy: vec![Duration::ZERO; cores] }
     }
 
     /// The processor of a host.
@@ -97,8 +102,7 @@ impl Processor {
             compare: ns_per_byte(profile.compare_mb_s.value),
             slower: slower(profile.compare_mb_s.value),
         };
-        let free = vec![Instant::START; profile.cores.value as usize];
-        Processor { costs, free, busy: Duration::ZERO }
+        Processor::with(costs, profile.cores.value as usize)
     }
 
     /// The processor of a RAID controller, which does the parity of its sets with one engine; `None`
@@ -121,7 +125,7 @@ impl Processor {
             compare: throughput,
             slower: slower(profile.throughput_mb_s.value),
         };
-        Some(Processor { costs, free: vec![Instant::START], busy: Duration::ZERO })
+        Some(Processor::with(costs, 1))
     }
 
     /// How many cores it has.
@@ -140,7 +144,6 @@ impl Processor {
         if span.is_zero() {
             return now;
         }
-        self.busy += span;
         let is_large = work.is_large() && self.free.len() > 1;
         let first_free = |cores: &[Instant]| {
             let free = cores.iter().enumerate().map(|(at, free)| (now.max(*free), at == own, at));
@@ -151,6 +154,7 @@ impl Processor {
             Place::Planned if is_large => first_free(&self.free),
             Place::Planned | Place::Here => own,
         };
+        self.busy[core] += span;
         let free = &mut self.free[core];
         *free = now.max(*free) + span;
         if is_large { *free + HAND_OVER } else { *free }
@@ -158,7 +162,12 @@ impl Processor {
 
     /// Modelled time for which cores were busy.
     pub fn busy(&self) -> Duration {
-        self.busy
+        self.busy.iter().sum()
+    }
+
+    /// Modelled time for which one core was busy.
+    pub fn busy_of(&self, core: usize) -> Duration {
+        self.busy.get(core).copied().unwrap_or_default()
     }
 }
 

@@ -161,6 +161,10 @@ impl Reactor for SimReactor {
     fn processor_time(&self) -> Duration {
         self.processor.borrow().busy()
     }
+
+    fn executor_time(&self) -> Option<Duration> {
+        Some(self.processor.borrow().busy_of(self.core))
+    }
 }
 
 /// Parking in virtual time takes no time, so there is nothing to end.

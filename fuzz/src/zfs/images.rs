@@ -46,7 +46,7 @@ impl Image {
         let (mut best, mut end) = (0..0, 0);
         for (at, bytes) in self.0.parts() {
             if at - end > best.end - best.start {
-                best = end..*at;
+                best = end..at;
             }
             end = at + bytes.len() as u64;
         }
@@ -68,9 +68,9 @@ thread_local! {
 pub fn pool(number: usize) -> Option<Rc<Image>> {
     let number = number % POOLS.len();
     UNPACKED.with_borrow_mut(|unpacked| {
-        let image = unpacked.entry(number).or_insert_with(|| {
-            folder("zfs").map(|folder| Rc::new(unpack(&folder, POOLS[number])))
-        });
+        let image = unpacked
+            .entry(number)
+            .or_insert_with(|| folder("zfs").map(|folder| Rc::new(unpack(&folder, POOLS[number]))));
         image.clone()
     })
 }

@@ -149,11 +149,14 @@ pub struct Mark {
 impl Mark {
     /// The counters now.
     pub fn take(rt: &Rt, disks: &[Rc<dyn DiskView>], host: Option<&dyn HostView>) -> Mark {
+        let mut host = host.map(HostView::sample).unwrap_or_default();
+        // A simulated executor has a core of its own, and makes the load there.
+        host.load_thread = host.load_thread.or_else(|| rt.executor_time());
         Mark {
             time: rt.now(),
             processor: rt.processor_time(),
             disks: disks.iter().map(|disk| disk.sample()).collect(),
-            host: host.map(HostView::sample).unwrap_or_default(),
+            host,
         }
     }
 
