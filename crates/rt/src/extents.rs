@@ -15,7 +15,7 @@ use crate::sg::SgList;
 use std::collections::BTreeMap;
 use stdx::{ByteCount, Offset};
 
-/// See the [module](self).
+/// Stretches of bytes, each at its place: the head of this file says how they lie.
 #[derive(Clone, Debug, Default)]
 pub struct Extents(BTreeMap<u64, Buf>);
 

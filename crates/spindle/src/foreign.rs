@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | [`word`], [`bytes`] | a word in a line or table, with `-H` too | everything but [unsafe](is_unsafe) characters |
 //! | [`name`] | names of files that a script may read back (`ls`, `cp -v`, `diff -h`) | in a pipe also bytes that are no UTF-8 |
-//! | [`guard`], [`line`] | a whole text that the program composed | also line breaks and tabs, which are the program's own |
+//! | [`guard`], [`line()`] | a whole text that the program composed | also line breaks and tabs, which are the program's own |
 //! | [`json`] | a text that is JSON | everything, in JSON's own escapes: it stays exact |
 //!
 //! **The form.** A word without unsafe characters goes out byte for byte, backslashes too: what OpenZFS, mdadm and LVM print
@@ -21,7 +21,7 @@
 //! bytes alone, and no terminal that takes UTF-8 reads commands in them. In JSON, whose strings can't have it, a name is
 //! said once more in hexadecimal digits.
 //!
-//! [`print`](crate::commands::print), [`say`](crate::commands::say) and failures pass [`guard`] or [`line`] whatever was
+//! [`print`](crate::commands::print), [`say`](crate::commands::say) and failures pass [`guard`] or [`line()`] whatever was
 //! given to them, so a word that was forgotten elsewhere can still not steer a terminal. What a file or volume holds (`zfs cat`,
 //! `zfs dump`, `md dump`) is no text of ours and goes out as it is.
 

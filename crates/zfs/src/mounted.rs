@@ -15,7 +15,7 @@
 //! snapshots. A snapshot has none.
 //!
 //! **Forged directories.** A directory is found only in the one that it names as its parent, never is the root, and
-//! has one name there, the first that was asked for ([`descent`](super::descent)). Elsewhere it is an entry that can't be looked up:
+//! has one name there, the first that was asked for ([`descent`](crate::zpl::descent)). Elsewhere it is an entry that can't be looked up:
 //! `ELOOP`, at which `find`, `du` and `cp` go on with the next one.
 //!
 //! **Children** are by the names of datasets; where their mountpoints say otherwise is not looked at. Volumes are none. A

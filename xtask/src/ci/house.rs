@@ -5,7 +5,7 @@
 //! 2. `unsafe` lives in `codec` and `host`; every other crate forbids it at its root.
 //! 3. Each source file opens with its theory (`//!`), or is the test file of one that does.
 //! 4. Nothing is called `util`, `common`, `helpers` or `manager`.
-//! 5. Within a crate no two files use each other, directly or around ([`modules`](crate::modules) says what counts).
+//! 5. Within a crate no two files use each other, directly or around ([`modules`] says what counts).
 //!    Circles that are older than this rule are counted in [`CIRCLES`]; a count may only fall.
 //! 6. What is believed is asserted, on in release: each crate keeps as many assertions as [`ASSERTIONS`] says, which may
 //!    only rise.

@@ -27,7 +27,7 @@
 //!
 //! **A power cut** between the writes of two members' superblocks leaves some one event behind: they count
 //! as up to date, which they are, since nothing was written to the array in between. Before the next start counts
-//! on it makes them [level](crate::level), so that no number of cuts puts anybody further behind. A superblock is
+//! on it makes them level (`level`), so that no number of cuts puts anybody further behind. A superblock is
 //! written in one piece of 4 KiB at the most; one that is torn has a wrong checksum, and its member
 //! is left out, as a lost one.
 //!
@@ -38,7 +38,7 @@
 //! **A partial parity log** (`write_log::ppl`) closes the write hole of RAID 5, **a journal** (`write_log::journal`)
 //! that of RAID 4, 5 and 6; `opening` says how they are read back.
 //!
-//! **A panic** in all of this ends the set and not the program, and nothing more is written ([`fuse`]).
+//! **A panic** in all of this ends the set and not the program, and nothing more is written (`fuse`).
 //!
 //! **Not done here**: sets with superblocks 0.90, or in a reshape: they are refused by name, and can be read.
 //! A journal is written through; md's write-back mode, which answers before the members have anything, is not.

@@ -13,7 +13,7 @@
 //! reconstruction with each combination of columns taken for wrong, as far as the parity reaches. What is returned
 //! is right, or it is an error.
 //!
-//! **A write** ([`write`]) goes to all of them that should hold it.
+//! **A write** (`write`) goes to all of them that should hold it.
 //!
 //! **Rules.**
 //!

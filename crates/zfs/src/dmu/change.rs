@@ -30,7 +30,7 @@ use crate::error::{Problem, ZfsError};
 const HOLDS_MAX: usize = 4096;
 
 impl Objset {
-    /// Carries out a change. See the [module](self).
+    /// Carries out a change.
     ///
     /// # Errors
     /// What it needs can't be had; or more is changed already than is held.

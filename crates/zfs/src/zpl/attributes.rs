@@ -1,4 +1,4 @@
-//! What is known of a file, whichever way it is stored. Changing it is in [`change`].
+//! What is known of a file, whichever way it is stored. Changing it is in `change`.
 
 pub(super) mod change;
 pub(super) mod trivial;

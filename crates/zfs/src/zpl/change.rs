@@ -2,9 +2,9 @@
 //!
 //! Each function here is one change ([`crate::dmu`]): it plans all that it does on one state, then carries it out; so a rename
 //! is there or isn't, and no name leads to a file that is none. Writing much is a change for each stretch of
-//! [`WRITE_BYTES_MAX`].
+//! `WRITE_BYTES_MAX`.
 //!
-//! What a change is made of is in [`work`].
+//! What a change is made of is in `work`.
 //!
 //! Times are the caller's. One that would go back stays.
 //!
