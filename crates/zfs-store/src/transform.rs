@@ -239,29 +239,25 @@ pub async fn store(rt: &Rt, props: Props, block: Buf) -> Result<Stored, BlockErr
     let bytes = ByteCount(len);
     let sum = SumFunction::of(Some(props.checksum), props.salt)?;
     let summed = if sum.is_some() { bytes } else { ByteCount::ZERO };
-    let sum = sum.map_or(SumKind::Fletcher, |sum| sum.kind());
-    let work = Work::new(WorkKind::Checksum(sum), summed);
+    let kind = sum.as_ref().map_or(SumKind::Fletcher, SumFunction::kind);
+    let work = Work::new(WorkKind::Checksum(kind), summed);
     let work = form.map_or(work, |form| work.and(WorkKind::Compress(compress_kind(form)), bytes));
     let work = match &props.crypt {
         Some(crypt) => work.and(WorkKind::Encrypt(crypt.key.kind()), bytes),
         None => work,
     };
-    // All buffers are of this thread's pool, and go back to it: the job gives back what it took.
+    // Taken here, so that the pool of this thread gets its memory back.
     let place = form.map(|_| BufMut::for_overwrite(block.len()));
-    let job = move || stored(&props, form, block, place);
-    let (result, _kept) = rt.compute(work, job).await;
-    result
+    rt.compute(work, move || stored(&props, form, sum, block, place)).await
 }
-
-/// What is left of the buffers of a job.
-type Kept = (Option<Buf>, Option<BufMut>);
 
 fn stored(
     props: &Props,
     form: Option<Form>,
+    sum: Option<SumFunction>,
     mut block: Buf,
     place: Option<BufMut>,
-) -> (Result<Stored, BlockErrorKind>, Kept) {
+) -> Result<Stored, BlockErrorKind> {
     let logical = block.len() as u64;
     let mut pointer = BlockPointer::HOLE;
     pointer.set_object_type(props.object_type);
@@ -273,16 +269,11 @@ fn stored(
     match (&props.crypt, pointer.protection()) {
         (Some(crypt), Protection::Authenticated) if props.object_type == ObjectType::OBJSET => {
             let mut signed = block.try_into_mut().unwrap_or_else(|b| BufMut::copy_of(b.bytes()));
-            if let Err(error) = crypt.key.seal_objset(Endian::Little, &mut signed) {
-                return (Err(error), (None, place));
-            }
+            crypt.key.seal_objset(Endian::Little, &mut signed)?;
             block = signed.freeze();
         }
         (Some(crypt), Protection::IndirectMac) => {
-            match crypt.key.indirect_mac(Endian::Little, block.bytes()) {
-                Ok(mac) => indirect_mac = Some(mac),
-                Err(error) => return (Err(error), (Some(block), place)),
-            }
+            indirect_mac = Some(crypt.key.indirect_mac(Endian::Little, block.bytes())?);
         }
         _ => {}
     }
@@ -291,9 +282,8 @@ fn stored(
         None => block.bytes().iter().all(|byte| *byte == 0),
     };
     if form.is_some() && is_zeros() {
-        return (Ok(Stored::Hole), (Some(block), place));
+        return Ok(Stored::Hole);
     }
-    let mut kept = (None, None);
     let (mut bytes, compression) = match (form, place) {
         (Some(form), Some(mut place)) => {
             // It has to save an eighth.
@@ -303,26 +293,19 @@ fn stored(
             if let Some(len) = len.filter(|len| may_embed && *len <= EMBEDDED_BYTES_MAX) {
                 let mut embedded = BlockPointer::embed(&place[..len], logical, props.compression);
                 embedded.set_object_type(props.object_type);
-                return (Ok(Stored::Embedded(embedded)), (Some(block), Some(place)));
+                return Ok(Stored::Embedded(embedded));
             }
             let rounded = len.map(|len| (len, props.rounding.up(len as u64)));
             match rounded.filter(|(_, rounded)| *rounded < logical) {
                 Some((len, rounded)) => {
                     place[len..rounded as usize].fill(0);
                     place.truncate(rounded as usize);
-                    kept.0 = Some(block);
                     (place.freeze(), props.compression)
                 }
-                None => {
-                    kept.1 = Some(place);
-                    (block, Compression::Off)
-                }
+                None => (block, Compression::Off),
             }
         }
-        (_, place) => {
-            kept.1 = place;
-            (block, Compression::Off)
-        }
+        _ => (block, Compression::Off),
     };
     pointer.set_sizes(logical, bytes.len() as u64);
     pointer.set_compression(compression);
@@ -335,28 +318,21 @@ fn stored(
             pointer.set_salt_and_iv(crypt.salt, crypt.iv);
         }
         let mut text = bytes.try_into_mut().unwrap_or_else(|b| BufMut::copy_of(b.bytes()));
-        match crypt.key.seal(&pointer, &mut text) {
-            Ok(code) => mac = Some(code),
-            Err(error) => return (Err(error), kept),
-        }
+        mac = Some(crypt.key.seal(&pointer, &mut text)?);
         bytes = text.freeze();
     }
-    match SumFunction::of(Some(props.checksum), props.salt) {
-        Err(error) => return (Err(error), kept),
-        Ok(None) => {}
-        Ok(Some(function)) => {
-            let mut sum = function.sum(Endian::Little, bytes.bytes());
-            if is_halved(&pointer) {
-                let [a, b] = halved(sum, Some(props.checksum));
-                sum = Sum([a, b, 0, 0]);
-            }
-            pointer.set_checksum(Checksum { words: sum.0 });
+    if let Some(function) = sum {
+        let mut sum = function.sum(Endian::Little, bytes.bytes());
+        if is_halved(&pointer) {
+            let [a, b] = halved(sum, Some(props.checksum));
+            sum = Sum([a, b, 0, 0]);
         }
+        pointer.set_checksum(Checksum { words: sum.0 });
     }
     if let Some(mac) = mac {
         pointer.set_mac(mac);
     }
-    (Ok(Stored::Bytes(pointer, bytes)), kept)
+    Ok(Stored::Bytes(pointer, bytes))
 }
 
 /// Makes of what is stored of a block, and was found right, its bytes.
@@ -390,16 +366,10 @@ pub(crate) async fn logical(
         }
         (None, None) => return plain(pointer, stored),
     };
-    // All buffers are of this thread's pool, and go back to it: the job gives back what it took.
-    let mut place = form.map(|_| BufMut::for_overwrite(size));
+    // Taken here, so that the pool of this thread gets its memory back.
+    let place = form.map(|_| BufMut::for_overwrite(size));
     let pointer = *pointer;
-    let job = move || {
-        let mut kept = None;
-        let result = loaded(&pointer, key.as_ref(), form, stored, &mut place, &mut kept);
-        (result, kept, place)
-    };
-    let (result, _kept, _place) = rt.compute(work, job).await;
-    result
+    rt.compute(work, move || loaded(&pointer, key.as_ref(), form, stored, place)).await
 }
 
 fn loaded(
@@ -407,8 +377,7 @@ fn loaded(
     key: Option<&BlockKey>,
     form: Option<Form>,
     mut stored: Buf,
-    place: &mut Option<BufMut>,
-    kept: &mut Option<Buf>,
+    place: Option<BufMut>,
 ) -> Result<Buf, BlockErrorKind> {
     let open = |key: &BlockKey, buf: Buf| {
         let mut text = buf.try_into_mut().unwrap_or_else(|buf| BufMut::copy_of(buf.bytes()));
@@ -419,19 +388,13 @@ fn loaded(
     if let Some(key) = key.filter(|_| !is_objset) {
         stored = open(key, stored)?;
     }
-    let block = match (form, place.take()) {
+    let block = match (form, place) {
         (Some(form), Some(mut into)) => {
-            let done = form.decompress(stored.bytes(), &mut into);
-            *kept = Some(stored);
-            match done {
-                Ok(()) => into.freeze(),
-                Err(_) => {
-                    *place = Some(into);
-                    let name =
-                        pointer.compression().map_or("none that is known", Compression::name);
-                    return Err(BlockErrorKind::Decompress(name));
-                }
-            }
+            form.decompress(stored.bytes(), &mut into).map_err(|_| {
+                let name = pointer.compression().map_or("none that is known", Compression::name);
+                BlockErrorKind::Decompress(name)
+            })?;
+            into.freeze()
         }
         _ => plain(pointer, stored)?,
     };
