@@ -123,6 +123,11 @@ impl Leaf {
         self.queue.as_ref().filter(|_| self.is_there()).ok_or(IoErrorKind::Gone)
     }
 
+    /// Bytes of the device; none where it isn't there.
+    pub(crate) fn device_bytes(&self) -> u64 {
+        self.queue.as_ref().map_or(0, Queue::device_bytes)
+    }
+
     /// Requests under way or waiting.
     pub(crate) fn load(&self) -> usize {
         self.queue.as_ref().map_or(0, Queue::load)

@@ -28,15 +28,18 @@
 
 pub mod draid;
 pub(crate) mod indirect;
+pub mod label_io;
 pub(crate) mod leaf;
 pub(crate) mod mirror;
 pub(crate) mod queue;
 pub mod raidz;
 pub mod report;
+mod space;
 pub(crate) mod striped;
 mod verify;
 pub mod write;
 
+pub use label_io::{LABEL_PAIRS, LabelsWritten};
 pub use leaf::{Errors, LeafState};
 pub use queue::IoClass;
 pub use report::{VdevHealth, VdevReport};

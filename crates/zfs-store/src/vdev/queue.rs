@@ -164,6 +164,11 @@ impl Queue {
         Queue { shared: Rc::new(Shared { rt, device, classes: RefCell::default(), dirty }) }
     }
 
+    /// Bytes of the device.
+    pub(crate) fn device_bytes(&self) -> u64 {
+        self.shared.device.geometry().capacity.bytes()
+    }
+
     /// Requests under way and waiting.
     pub(crate) fn load(&self) -> usize {
         let classes = self.shared.classes.borrow();

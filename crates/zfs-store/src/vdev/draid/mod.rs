@@ -84,6 +84,11 @@ impl Layout {
         Some(Layout { children, data, parity, groups, disks, permutations })
     }
 
+    /// Columns of data and of parity in a group.
+    pub(crate) fn group(&self) -> (u64, u64) {
+        (self.data, self.parity)
+    }
+
     /// Columns of a group.
     fn width(&self) -> u64 {
         self.data + self.parity

@@ -60,7 +60,7 @@ impl Raidz {
     }
 
     /// How many columns blocks were written with in this transaction group.
-    fn width(&self, birth: u64) -> usize {
+    pub(crate) fn width(&self, birth: u64) -> usize {
         let later = self.widths.iter().rev().find(|(txg, _)| *txg <= birth);
         later.map_or(self.original, |(_, width)| *width)
     }

@@ -1,0 +1,508 @@
+//! Which space a block gets, and when space that was freed may be used again.
+//!
+//! ```text
+//!   free ──allocate(N)──▶ allocating[N] ──written down──▶ allocated ──free(N)──▶ freeing ──written down──▶ freed
+//!    ▲                         │ freed before it was written down: no word of it                            │ N is done
+//!    └──────── N+2 is done ◀── deferred ◀────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! **Rules.**
+//!
+//! 1. Space that N freed is not used again before N+3: until then the pool may have to be opened as of N−1, N or N+1, whose
+//!    trees reach what was there. So it is with what N itself allocated and dropped again: two contents of one place and
+//!    one birth would be one key in the cache.
+//! 2. Nothing is in two of these states at once: each step asserts it.
+//! 3. What a space map says and what stands here are the same once a group's changes are written down.
+//!
+//! **Which vdev.** Of those of a class each gets blocks in proportion to what is free on it: the next goes to where least was
+//! allocated in this group for what is free. Copies go to different vdevs as long as there are enough, and to different metaslabs.
+//!
+//! **Which metaslab.** The one that was used last as long as it has room, so that blocks that are written together lie together;
+//! then the one with the most free space. Within one [`FreeSpace`] chooses.
+//!
+//! Source: OpenZFS, `metaslab.c`; what is chosen where is ours.
+
+use super::class::Class;
+use super::free::FreeSpace;
+use super::metaslab::Metaslabs;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use stdx::RangeSet;
+use zfs_format::block_pointer::Dva;
+
+/// Transaction groups for which freed space waits.
+const DEFERRED: usize = 2;
+
+/// The space of a pool.
+#[derive(Default)]
+pub struct Allocator {
+    tops: BTreeMap<u32, Space>,
+}
+
+/// The space of one top-level vdev.
+struct Space {
+    class: Class,
+    slabs: Metaslabs,
+    states: Vec<State>,
+    /// The metaslab that was used last.
+    active: usize,
+    /// Allocated since the last group was done.
+    taken: u64,
+    /// Bytes that are free, of all metaslabs.
+    free: u64,
+}
+
+/// What of a metaslab is in which state; the rest is allocated.
+#[derive(Default)]
+struct State {
+    free: FreeSpace,
+    /// Taken in a group, and not written down.
+    allocating: BTreeMap<u64, RangeSet>,
+    /// Freed, and not written down.
+    freeing: RangeSet,
+    /// Freed by the group that syncs, and written down.
+    freed: RangeSet,
+    deferred: [RangeSet; DEFERRED],
+}
+
+/// There is no room in one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no room in one piece")]
+pub struct NoRoom;
+
+/// What changed in a metaslab since it was last written down.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Taken.
+    pub allocated: RangeSet,
+    /// Given back.
+    pub freed: RangeSet,
+}
+
+/// How much of the space of a class is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes in all.
+    pub size: u64,
+    /// Bytes that are allocated, with what was freed and waits.
+    pub taken: u64,
+    /// Of these, bytes that were freed and wait.
+    pub waiting: u64,
+}
+
+impl Allocator {
+    /// Takes a top-level vdev in, whose metaslabs hold what is allocated.
+    pub fn add(&mut self, vdev: u32, class: Class, slabs: Metaslabs) {
+        let states = slabs.slabs().iter().enumerate().map(|(number, slab)| {
+            let all = slabs.start(number)..slabs.start(number) + slabs.bytes(number);
+            let mut free = FreeSpace::default();
+            let mut at = all.start;
+            while let Some(gap) = slab.allocated.gap(at, all.end) {
+                at = gap.end;
+                free.insert(gap);
+            }
+            State { free, ..State::default() }
+        });
+        let states: Vec<State> = states.collect();
+        let free = states.iter().map(|state| state.free.total()).sum();
+        let space = Space { class, slabs, states, active: 0, taken: 0, free };
+        let before = self.tops.insert(vdev, space);
+        assert!(before.is_none(), "vdev {vdev} is known already");
+    }
+
+    /// The vdevs that it knows.
+    pub fn vdevs(&self) -> impl Iterator<Item = u32> + '_ {
+        self.tops.keys().copied()
+    }
+
+    /// The metaslabs of a vdev, as they were written down.
+    pub fn metaslabs(&self, vdev: u32) -> Option<&Metaslabs> {
+        self.tops.get(&vdev).map(|space| &space.slabs)
+    }
+
+    /// The same, for who writes down where their maps are.
+    pub fn metaslabs_mut(&mut self, vdev: u32) -> Option<&mut Metaslabs> {
+        self.tops.get_mut(&vdev).map(|space| &mut space.slabs)
+    }
+
+    /// Whether there is a vdev of a class.
+    pub fn has(&self, class: Class) -> bool {
+        self.tops.values().any(|space| space.class == class)
+    }
+
+    /// How much of a class is in use.
+    pub fn usage(&self, class: Class) -> Usage {
+        let of_class = self.tops.values().filter(|space| space.class == class);
+        of_class.fold(Usage::default(), |sum, space| sum.plus(space.usage()))
+    }
+
+    /// How much of one vdev is in use.
+    pub fn usage_of(&self, vdev: u32) -> Usage {
+        self.tops.get(&vdev).map_or(Usage::default(), Space::usage)
+    }
+
+    /// Allocates so many copies of a block in a transaction group: `bytes` says how much one takes on a vdev. Those that find
+    /// no place of their own share a vdev.
+    ///
+    /// # Errors
+    /// There is no room for one copy; nothing is allocated then.
+    pub fn allocate(
+        &mut self,
+        txg: u64,
+        class: Class,
+        copies: usize,
+        bytes: impl Fn(u32) -> Option<u64>,
+    ) -> Result<Vec<Dva>, NoRoom> {
+        let mut found: Vec<Dva> = Vec::with_capacity(copies);
+        for _ in 0..copies {
+            let mut order: Vec<(bool, u128, u32)> = self
+                .tops
+                .iter()
+                .filter(|(_, space)| space.class == class)
+                .map(|(vdev, space)| {
+                    let used = found.iter().any(|dva| dva.vdev() == *vdev);
+                    (used, space.pressure(), *vdev)
+                })
+                .collect();
+            order.sort_unstable();
+            let place = order.into_iter().find_map(|(_, _, vdev)| {
+                let len = bytes(vdev)?;
+                let used = found.iter().filter(|dva| dva.vdev() == vdev).map(|dva| dva.offset());
+                let used: Vec<u64> = used.collect();
+                let space = self.tops.get_mut(&vdev)?;
+                space.take(txg, len, &used).map(|at| Dva::new(vdev, at, len, false))
+            });
+            match place {
+                Some(dva) => found.push(dva),
+                None => {
+                    found.iter().for_each(|dva| self.give_back(txg, dva));
+                    return Err(NoRoom);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Space that was allocated just now, and that nothing was written to, is as it was.
+    fn give_back(&mut self, txg: u64, dva: &Dva) {
+        let space = self.tops.get_mut(&dva.vdev()).expect("it was allocated there");
+        let range = dva.offset()..dva.offset() + dva.allocated();
+        let state = space.state_at(range.start);
+        let allocating = state.allocating.get_mut(&txg).expect("it was allocated now");
+        let removed = allocating.remove(range.clone());
+        assert_eq!(removed, dva.allocated(), "it was allocated now");
+        state.free.insert(range);
+        space.taken -= dva.allocated();
+        space.free += dva.allocated();
+    }
+
+    /// Takes a place that is known to be in use though no map says so: a block of an intent log. False where it is not
+    /// free: then it is said already.
+    pub fn claim(&mut self, txg: u64, dva: &Dva) -> bool {
+        let Some(space) = self.tops.get_mut(&dva.vdev()) else { return false };
+        let range = dva.offset()..dva.offset().saturating_add(dva.allocated());
+        let Some(state) = space.find_state(range.start) else { return false };
+        let claimed = state.free.take_at(range.clone());
+        if claimed {
+            state.allocating.entry(txg).or_default().insert(range);
+            space.free -= dva.allocated();
+        }
+        claimed
+    }
+
+    /// Whether all of a place is allocated.
+    pub fn holds(&self, dva: &Dva) -> bool {
+        let range = dva.offset()..dva.offset().saturating_add(dva.allocated());
+        self.tops.get(&dva.vdev()).is_some_and(|space| {
+            let Some(number) = space.number_at(range.start) else { return false };
+            let state = &space.states[number];
+            let waits = state.freeing.touches(&range)
+                || state.freed.touches(&range)
+                || state.deferred.iter().any(|set| set.touches(&range));
+            !waits && !state.free.touches(&range) && space.bounds(number).end >= range.end
+        })
+    }
+
+    /// Frees a place.
+    ///
+    /// # Panics
+    /// It is not allocated: a bug of ours; who frees what a damaged pool says asks [`Allocator::holds`] before.
+    pub fn free(&mut self, dva: &Dva) {
+        assert!(self.holds(dva), "{dva} is freed and is not allocated");
+        let space = self.tops.get_mut(&dva.vdev()).expect("it is held there");
+        let range = dva.offset()..dva.offset() + dva.allocated();
+        let state = space.state_at(range.start);
+        let fresh = state.allocating.values_mut().find(|set| set.covers(&range));
+        match fresh {
+            Some(set) => {
+                set.remove(range.clone());
+                state.freed.insert(range);
+            }
+            None => {
+                assert!(
+                    !state.allocating.values().any(|set| set.touches(&range)),
+                    "{dva} is written down in part"
+                );
+                state.freeing.insert(range);
+            }
+        }
+    }
+
+    /// The metaslabs of a vdev that have changes to be written down.
+    pub fn changed(&self, vdev: u32, txg: u64) -> Vec<usize> {
+        let Some(space) = self.tops.get(&vdev) else { return Vec::new() };
+        let is_changed = |state: &State| {
+            !state.freeing.is_empty()
+                || state.allocating.get(&txg).is_some_and(|set| !set.is_empty())
+        };
+        (0..space.states.len()).filter(|number| is_changed(&space.states[*number])).collect()
+    }
+
+    /// The changes of a metaslab in a transaction group, which whoever asks writes down.
+    pub fn take_changes(&mut self, vdev: u32, number: usize, txg: u64) -> Changes {
+        let space = self.tops.get_mut(&vdev).expect("a vdev that is known");
+        let state = &mut space.states[number];
+        let allocated = state.allocating.remove(&txg).unwrap_or_default();
+        let freed = std::mem::take(&mut state.freeing);
+        state.freed.extend(freed.iter());
+        let slab = &mut space.slabs.slabs_mut()[number];
+        for range in allocated.iter() {
+            let new = slab.allocated.insert(range.clone());
+            assert_eq!(new, range.end - range.start, "what is allocated was not");
+        }
+        for range in freed.iter() {
+            let old = slab.allocated.remove(range.clone());
+            assert_eq!(old, range.end - range.start, "what is freed was allocated");
+        }
+        Changes { allocated, freed }
+    }
+
+    /// A transaction group is in the pool: what it freed waits, and what has waited is free.
+    pub fn done(&mut self, txg: u64) {
+        for space in self.tops.values_mut() {
+            space.taken = 0;
+            for state in &mut space.states {
+                assert!(state.freeing.is_empty(), "what was freed is written down");
+                assert!(!state.allocating.contains_key(&txg) || state.allocating[&txg].is_empty());
+                state.allocating.remove(&txg);
+                let freed = std::mem::take(&mut state.freed);
+                let waited =
+                    std::mem::replace(&mut state.deferred[(txg % DEFERRED as u64) as usize], freed);
+                space.free += waited.total();
+                waited.iter().for_each(|range| state.free.insert(range));
+            }
+        }
+    }
+}
+
+impl Usage {
+    fn plus(self, other: Usage) -> Usage {
+        Usage {
+            size: self.size + other.size,
+            taken: self.taken + other.taken,
+            waiting: self.waiting + other.waiting,
+        }
+    }
+
+    /// Bytes that can be allocated.
+    pub fn free(self) -> u64 {
+        self.size.saturating_sub(self.taken)
+    }
+}
+
+impl Space {
+    fn usage(&self) -> Usage {
+        let size = self.slabs.size();
+        let waits = |state: &State| {
+            state.freeing.total()
+                + state.freed.total()
+                + state.deferred.iter().map(RangeSet::total).sum::<u64>()
+        };
+        Usage { size, taken: size - self.free, waiting: self.states.iter().map(waits).sum() }
+    }
+
+    /// How much was taken in this group for what is free; the least goes first.
+    fn pressure(&self) -> u128 {
+        (u128::from(self.taken) << 32) / u128::from(self.free.max(1))
+    }
+
+    fn bounds(&self, number: usize) -> Range<u64> {
+        let start = self.slabs.start(number);
+        start..start + self.slabs.bytes(number)
+    }
+
+    fn number_at(&self, offset: u64) -> Option<usize> {
+        let number = usize::try_from(offset / self.slabs.stride()).ok()?;
+        (number < self.states.len()).then_some(number)
+    }
+
+    fn find_state(&mut self, offset: u64) -> Option<&mut State> {
+        let number = self.number_at(offset)?;
+        self.states.get_mut(number)
+    }
+
+    fn state_at(&mut self, offset: u64) -> &mut State {
+        self.find_state(offset).expect("what was allocated lies in a metaslab")
+    }
+
+    /// Takes so many bytes, not in a metaslab that holds one of these places if there is another.
+    fn take(&mut self, txg: u64, len: u64, not_beside: &[u64]) -> Option<u64> {
+        let avoided: Vec<usize> = not_beside.iter().filter_map(|at| self.number_at(*at)).collect();
+        let at = self.take_from(self.active, txg, len, &avoided);
+        if at.is_some() {
+            return at;
+        }
+        let mut order: Vec<usize> = (0..self.states.len()).collect();
+        order.sort_by_key(|number| {
+            let state = &self.states[*number];
+            (avoided.contains(number), std::cmp::Reverse(state.free.total()), *number)
+        });
+        order.into_iter().find_map(|number| {
+            self.take_from(number, txg, len, &[]).inspect(|_| {
+                if avoided.is_empty() {
+                    self.active = number;
+                }
+            })
+        })
+    }
+
+    fn take_from(&mut self, number: usize, txg: u64, len: u64, avoided: &[usize]) -> Option<u64> {
+        if avoided.contains(&number) {
+            return None;
+        }
+        let state = self.states.get_mut(number)?;
+        let at = state.free.take(len)?;
+        let new = state.allocating.entry(txg).or_default().insert(at..at + len);
+        assert_eq!(new, len, "what was free was not allocated");
+        self.taken += len;
+        self.free -= len;
+        Some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stdx::Prng;
+    use zfs_format::space_map::Change;
+    use zfs_format::vdev::{Vdev, VdevKind};
+
+    fn slabs(asize: u64, shift: u64) -> Metaslabs {
+        let vdev = Vdev {
+            kind: VdevKind::Mirror,
+            id: 0,
+            guid: 1,
+            path: None,
+            ashift: Some(9),
+            asize: Some(asize),
+            metaslab_array: None,
+            metaslab_shift: Some(shift),
+            is_log: None,
+            allocation_bias: None,
+            dtl: None,
+            create_txg: None,
+            children: Vec::new(),
+            other: Vec::new(),
+        };
+        Metaslabs::of(&vdev).expect("few").expect("some")
+    }
+
+    /// The shadow of WRITER-TRAPS 12: a plain list of what is allocated, by group, beside what the maps say. What could break:
+    /// a place that two blocks get, one that is used again too early, one that is never free again, a map that says otherwise.
+    #[test]
+    fn space_is_given_once_and_comes_back_three_groups_later() {
+        let mut random = Prng::new(42);
+        let mut allocator = Allocator::default();
+        allocator.add(0, Class::Normal, slabs(1 << 16, 13));
+        allocator.add(1, Class::Normal, slabs(1 << 16, 13));
+        allocator.add(2, Class::Log, slabs(1 << 14, 13));
+        let mut written = [slabs(1 << 16, 13), slabs(1 << 16, 13), slabs(1 << 14, 13)];
+        let mut held: Vec<Dva> = Vec::new();
+        let mut freed: Vec<(u64, Dva)> = Vec::new();
+        for txg in 5..400 {
+            for _ in 0..random.next_u64() % 30 {
+                if random.chance(0.55) {
+                    let class = if random.chance(0.1) { Class::Log } else { Class::Normal };
+                    let len = 512 * (1 + random.next_u64() % 8);
+                    let copies = 1 + (random.next_u64() % 3) as usize;
+                    let Ok(found) = allocator.allocate(txg, class, copies, |_| Some(len)) else {
+                        continue;
+                    };
+                    assert_eq!(found.len(), copies);
+                    for dva in found {
+                        let over = |other: &Dva| {
+                            other.vdev() == dva.vdev()
+                                && other.offset() < dva.offset() + len
+                                && dva.offset() < other.offset() + other.allocated()
+                        };
+                        assert!(!held.iter().any(over), "txg {txg}: {dva} is another's");
+                        let early = freed.iter().find(|(when, old)| txg < when + 3 && over(old));
+                        assert!(early.is_none(), "txg {txg}: {dva} was freed too late: {early:?}");
+                        held.push(dva);
+                    }
+                } else if !held.is_empty() {
+                    let dva = held.swap_remove((random.next_u64() % held.len() as u64) as usize);
+                    allocator.free(&dva);
+                    assert!(!allocator.holds(&dva));
+                    freed.push((txg, dva));
+                }
+            }
+            for vdev in 0..3 {
+                for number in allocator.changed(vdev, txg) {
+                    let Changes { allocated, freed } = allocator.take_changes(vdev, number, txg);
+                    let map = &mut written[vdev as usize];
+                    for (change, set) in [(Change::Allocate, allocated), (Change::Free, freed)] {
+                        for range in set.iter() {
+                            assert!(map.change(change, range.start, range.end - range.start));
+                        }
+                    }
+                }
+            }
+            allocator.done(txg);
+            let sum: u64 = held.iter().map(Dva::allocated).sum();
+            assert_eq!(written.iter().map(Metaslabs::allocated).sum::<u64>(), sum, "txg {txg}");
+            assert!(held.iter().all(|dva| allocator.holds(dva)));
+            let usage = allocator.usage(Class::Normal);
+            assert!(usage.taken - usage.waiting + usage.free() + usage.waiting == usage.size);
+        }
+        held.iter().for_each(|dva| allocator.free(dva));
+        for txg in 400..403 {
+            for vdev in 0..3 {
+                for number in allocator.changed(vdev, txg) {
+                    allocator.take_changes(vdev, number, txg);
+                }
+            }
+            allocator.done(txg);
+        }
+        assert_eq!(allocator.usage(Class::Normal).free(), 1 << 17, "all of it is free again");
+    }
+
+    #[test]
+    fn copies_lie_apart_and_vdevs_fill_evenly() {
+        let mut allocator = Allocator::default();
+        allocator.add(0, Class::Normal, slabs(1 << 16, 13));
+        allocator.add(1, Class::Normal, slabs(1 << 17, 13));
+        let three = allocator.allocate(5, Class::Normal, 3, |_| Some(512)).expect("there is room");
+        assert_ne!(three[0].vdev(), three[1].vdev());
+        let (a, b) =
+            (three[2], three.iter().find(|dva| dva.vdev() == three[2].vdev()).expect("one"));
+        assert_ne!(a.offset() >> 13, b.offset() >> 13, "another metaslab");
+        for _ in 0..90 {
+            allocator.allocate(5, Class::Normal, 1, |_| Some(1024)).expect("there is room");
+        }
+        let (small, large) = (allocator.usage_of(0).taken, allocator.usage_of(1).taken);
+        assert!(large > small * 3 / 2 && large < small * 3, "{small} and {large}");
+        assert!(allocator.allocate(5, Class::Normal, 2, |_| Some(1 << 14)).is_err());
+        assert!(allocator.allocate(5, Class::Dedup, 1, |_| Some(512)).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "is not allocated")]
+    fn what_is_freed_twice_is_a_bug() {
+        let mut allocator = Allocator::default();
+        allocator.add(0, Class::Normal, slabs(1 << 16, 13));
+        let dva = allocator.allocate(5, Class::Normal, 1, |_| Some(512)).expect("there is room")[0];
+        allocator.free(&dva);
+        allocator.free(&dva);
+    }
+}
