@@ -377,6 +377,21 @@ impl BlockPointer {
         self.words[PHYSICAL_BIRTH] = if physical == logical { 0 } else { physical };
     }
 
+    /// Sets the birth of a pointer without a place: of a hole, or of embedded data, whose other birth is data.
+    pub fn set_logical_birth(&mut self, birth: u64) {
+        self.words[LOGICAL_BIRTH] = birth;
+    }
+
+    /// A hole that was punched in this transaction group, where a block of this type, level and length was.
+    pub fn hole(object_type: ObjectType, level: u8, logical: u64, birth: u64) -> BlockPointer {
+        let mut hole = BlockPointer::HOLE;
+        hole.set_object_type(object_type);
+        hole.set_level(level);
+        hole.set_property(0, 16, (logical >> SECTOR_SHIFT) - 1);
+        hole.set_logical_birth(birth);
+        hole
+    }
+
     /// How many blocks below, itself counted, are no holes; for dnodes, how many are in use. An encrypted
     /// pointer has only 32 bits for it.
     pub fn fill(&self) -> u64 {

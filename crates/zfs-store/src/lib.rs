@@ -21,6 +21,7 @@ pub mod scrub;
 pub mod store;
 pub mod transform;
 pub mod vdev;
+pub mod write;
 
 pub use arc::{Arc, ArcOptions, ArcStatistics};
 pub use block::{BlockError, BlockErrorKind, BlockFuture, BlockRequest, Bookmark, ReadBlocks};
@@ -29,5 +30,7 @@ pub use scrub::Verified;
 pub use store::Store;
 pub use transform::Salt;
 pub use vdev::{
-    Errors, IoClass, ReadAt, Tree, TreeError, VdevHealth, VdevReport, WriteAt, WriteError,
+    Errors, IoClass, LABEL_PAIRS, LabelsWritten, ReadAt, Tree, TreeError, VdevHealth, VdevReport,
+    WriteAt, WriteError,
 };
+pub use write::{WriteBlock, WriteBlockError, Writer};
