@@ -96,6 +96,17 @@ impl RangeSet {
         self.stretches.range(..=number).next_back().is_some_and(|(_, end)| *end > number)
     }
 
+    /// The stretch that a number lies in.
+    pub fn stretch_of(&self, number: u64) -> Option<Range<u64>> {
+        let (at, end) = self.stretches.range(..=number).next_back()?;
+        (*end > number).then_some(*at..*end)
+    }
+
+    /// Where the first stretch behind a number begins.
+    pub fn next_start(&self, number: u64) -> Option<u64> {
+        self.stretches.range(number.checked_add(1)?..).next().map(|(at, _)| *at)
+    }
+
     /// Whether it holds all of a range.
     pub fn covers(&self, range: &Range<u64>) -> bool {
         let before = self.stretches.range(..=range.start).next_back();
@@ -234,6 +245,12 @@ mod tests {
         assert_eq!(set.prefix(), flags.iter().take_while(|flag| **flag).count() as u64);
         assert!((0..NUMBERS).all(|number| set.contains(number) == flags[number as usize]));
         assert_eq!(set.near(30, 1000).count(), set.len());
+        for number in 0..NUMBERS {
+            let held = set.iter().find(|stretch| stretch.contains(&number));
+            assert_eq!(set.stretch_of(number), held);
+            let next = set.iter().map(|stretch| stretch.start).find(|start| *start > number);
+            assert_eq!(set.next_start(number), next);
+        }
         let rest = set.complement(NUMBERS);
         assert_eq!(rest.total() + set.total(), NUMBERS);
         assert!(rest.iter().all(|range| !set.touches(&range)));

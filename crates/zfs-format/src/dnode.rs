@@ -26,6 +26,7 @@
 use crate::block_pointer::BlockPointer;
 use crate::object_type::ObjectType;
 use crate::wire::{Endian, Reader, Wire, Writer};
+use std::ops::Range;
 use stdx::bytes::{FormatError, Problem};
 
 /// Bytes of a slot.
@@ -394,6 +395,22 @@ pub fn put(
     new.copy_from_slice(&bytes);
     rest.fill(0);
     Ok(())
+}
+
+/// The slots that each dnode of a block of the meta-dnode takes, in order. No dnode is decoded.
+///
+/// # Errors
+/// The block is no multiple of a slot, or a dnode claims more slots than there can be.
+pub fn taken(block: &[u8]) -> Result<Vec<Range<usize>>, FormatError> {
+    let (mut taken, mut slot) = (Vec::new(), 0);
+    while slot * SLOT_BYTES < block.len() {
+        let slots = slots_at(block, slot)?;
+        if block[slot * SLOT_BYTES] != 0 {
+            taken.push(slot..slot + slots);
+        }
+        slot += slots;
+    }
+    Ok(taken)
 }
 
 /// The dnodes of a block of the meta-dnode, with their slots.

@@ -324,8 +324,7 @@ impl Zap {
             LeafPlace::Block(number) => number,
             LeafPlace::InTable { block, index } => {
                 let table = self.dnode.block(block).await?;
-                let numbers = fat::table_block(table.bytes.bytes(), table.endian).map_err(wrong)?;
-                numbers.get(index).copied().unwrap_or(0)
+                fat::table_at(table.bytes.bytes(), index, table.endian).map_err(wrong)?
             }
         };
         self.dnode.block(number).await

@@ -14,7 +14,7 @@
 //! Source: OpenZFS, `zap_impl.h`, `zap.c`.
 
 use super::HEADER_WORD;
-use crate::wire::{Endian, Reader, Wire, Writer, record};
+use crate::wire::{Endian, Number, Reader, Wire, Writer, record};
 use stdx::bytes::{FormatError, Problem};
 
 /// The second word of the header.
@@ -190,6 +190,22 @@ pub fn table_block(block: &[u8], endian: Endian) -> Result<Vec<u64>, FormatError
     (0..block.len().div_ceil(8)).map(|_| from.get("block number")).collect()
 }
 
+/// One of the block numbers of a block of the table.
+///
+/// # Errors
+/// The block ends before it.
+pub fn table_at(block: &[u8], index: usize, endian: Endian) -> Result<u64, FormatError> {
+    Reader::new("ZAP table", block, endian).get_at("block number", index.saturating_mul(8))
+}
+
+/// Puts a block number into a block of the table.
+///
+/// # Panics
+/// The block has no such place.
+pub fn put_table_at(block: &mut [u8], index: usize, number: u64, endian: Endian) {
+    number.put(block, index * 8, endian);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +245,14 @@ mod tests {
         assert!(wrong.encode(Endian::Little).is_err());
         assert_eq!(table_block(&[1, 0, 0, 0, 0, 0, 0, 0], Endian::Little), Ok(vec![1]));
         assert!(table_block(&[1, 0], Endian::Little).is_err());
+        for endian in [Endian::Little, Endian::Big] {
+            let mut block = [0; 24];
+            put_table_at(&mut block, 1, 7, endian);
+            assert_eq!(table_block(&block, endian), Ok(vec![0, 7, 0]));
+            assert_eq!(table_at(&block, 1, endian), Ok(7));
+            assert!(table_at(&block, 3, endian).is_err());
+            assert!(table_at(&block, usize::MAX, endian).is_err());
+        }
     }
 
     proptest! {

@@ -151,12 +151,22 @@ impl Shape {
     }
 }
 
+/// Whether the first bits of a hash are these.
+fn has_prefix(hash: u64, prefix: u64, bits: u16) -> bool {
+    hash.checked_shr(64u32.saturating_sub(bits.into())).unwrap_or(0) == prefix
+}
+
 fn numbers(bytes: &[u8], unit: usize) -> Vec<u64> {
     let number = |part: &[u8]| part.iter().fold(0, |n: u64, byte| n << 8 | u64::from(*byte));
     bytes.chunks(unit).map(number).collect()
 }
 
 impl Leaf {
+    /// Whether a key of this hash would stand here.
+    pub fn is_of(&self, hash: u64) -> bool {
+        has_prefix(hash, self.prefix, self.prefix_bits)
+    }
+
     /// Decodes a leaf of a ZAP with these [flags](super::flags).
     ///
     /// # Errors

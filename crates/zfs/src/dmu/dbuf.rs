@@ -21,6 +21,7 @@ use super::txg::{Tx, Txg};
 use rt::{Buf, BufMut};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use stdx::RangeSet;
 use zfs_format::Endian;
 
 /// A block's bytes and their order.
@@ -84,34 +85,8 @@ struct Dbuf {
 #[derive(Default)]
 pub(super) struct Dbufs {
     blocks: BTreeMap<At, Dbuf>,
-    freed: BTreeMap<Txg, Ranges>,
+    freed: BTreeMap<Txg, RangeSet>,
     last: Option<(At, Block)>,
-}
-
-/// Ends of ranges by where they begin; none touches another.
-#[derive(Default)]
-struct Ranges(BTreeMap<u64, u64>);
-
-impl Ranges {
-    fn insert(&mut self, range: Range<u64>) {
-        let Range { mut start, mut end } = range;
-        while let Some((&at, &stop)) = self.0.range(..=end).next_back().filter(|r| *r.1 >= start) {
-            self.0.remove(&at);
-            (start, end) = (start.min(at), end.max(stop));
-        }
-        self.0.insert(start, end);
-    }
-
-    /// The end of the range that a number is in.
-    fn end_of(&self, number: u64) -> Option<u64> {
-        let (_, end) = self.0.range(..=number).next_back()?;
-        (number < *end).then_some(*end)
-    }
-
-    /// Where the first range after a number begins.
-    fn next_after(&self, number: u64) -> Option<u64> {
-        self.0.range(number.checked_add(1)?..).next().map(|(start, _)| *start)
-    }
 }
 
 impl Dbufs {
@@ -124,7 +99,7 @@ impl Dbufs {
         if let Some(dbuf) = self.blocks.get(&at) {
             return Some(dbuf.content.clone());
         }
-        let freed = || self.freed.values().any(|ranges| ranges.end_of(at.block).is_some());
+        let freed = || self.freed.values().any(|ranges| ranges.contains(at.block));
         (at.level == 0 && freed()).then_some(Content::Hole)
     }
 
@@ -143,13 +118,17 @@ impl Dbufs {
     pub(super) fn next_after(&self, number: u64) -> Option<u64> {
         let from = At::data(number.checked_add(1)?);
         let dbuf = self.blocks.range(from..At { level: 1, block: 0 }).next();
-        let freed = self.freed.values().filter_map(|ranges| ranges.next_after(number));
+        let freed = self.freed.values().filter_map(|ranges| ranges.next_start(number));
         freed.chain(dbuf.map(|(at, _)| at.block)).min()
     }
 
     /// The end of what is known from a number on to be a hole: of the freed range, up to the next dbuf.
     pub(super) fn hole_end(&self, number: u64) -> u64 {
-        let ends = self.freed.values().filter_map(|ranges| ranges.end_of(number));
+        let ends = self
+            .freed
+            .values()
+            .filter_map(|ranges| ranges.stretch_of(number))
+            .map(|stretch| stretch.end);
         let Some(end) = ends.max() else { return number.saturating_add(1) };
         let from = At::data(number.saturating_add(1));
         let next = self.blocks.range(from..At { level: 1, block: 0 }).next();
@@ -352,7 +331,7 @@ mod tests {
                     let at = At::data(number as u64);
                     let found = dbufs.as_of(Txg(4), at);
                     let freed = dbufs.freed.get(&Txg(4));
-                    let hole = freed.is_some_and(|ranges| ranges.end_of(at.block).is_some());
+                    let hole = freed.is_some_and(|ranges| ranges.contains(at.block));
                     let pointer = if hole { vec![0; LEN] } else { vec![7; LEN] };
                     prop_assert_eq!(&bytes(found).unwrap_or(pointer), expected);
                 }

@@ -29,9 +29,9 @@ use rt::{Buf, Rt};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
-use zfs_format::block_pointer::BlockPointer;
+use zfs_format::block_pointer::{BlockPointer, Pointers};
 use zfs_format::dnode::Dnode as DnodePhys;
-use zfs_format::wire::{Record, Wire};
+use zfs_format::wire::Record;
 use zfs_format::{Endian, FormatError};
 use zfs_store::crypt::DatasetKey;
 use zfs_store::{BlockRequest, Bookmark, ReadBlocks};
@@ -182,10 +182,9 @@ impl Dnode {
 
     /// One pointer of an indirect block; a hole's where it has fewer.
     fn pointer_in(&self, block: &Block, index: usize) -> Result<BlockPointer, ZfsError> {
-        let at = index.saturating_mul(BlockPointer::BYTES);
-        let bytes = block.bytes.bytes().get(at..at.saturating_add(BlockPointer::BYTES));
-        let Some(bytes) = bytes else { return Ok(BlockPointer::HOLE) };
-        BlockPointer::decode(bytes, block.endian).map_err(|error| self.wrong(error))
+        let pointers = Pointers::of(block.bytes.bytes(), block.endian);
+        let pointers = pointers.map_err(|error| self.wrong(error))?;
+        Ok(pointers.get(index).unwrap_or(BlockPointer::HOLE))
     }
 
     /// Where a block is, as far as that can be known from memory.

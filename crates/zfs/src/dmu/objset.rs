@@ -198,9 +198,8 @@ impl Objset {
     /// What a block has in an object's slot.
     fn stored(&self, number: u64, block: &Block) -> Result<Option<DnodePhys>, ZfsError> {
         let (_, slot) = dnode::place_of(number);
-        // A slot within a dnode of several slots looks like anything; only walking the block tells.
-        let found = self.dnodes(block)?.into_iter().find(|(at, _)| *at == slot);
-        Ok(found.map(|(_, phys)| phys))
+        let found = dnode::find(block.bytes.bytes(), slot, block.endian);
+        found.map_err(|error| self.format_wrong(error))
     }
 
     /// A dnode by its number, of an encrypted dataset without its key: only the bonus of a dnode is encrypted, so that
@@ -267,9 +266,13 @@ impl Objset {
     }
 
     fn dnodes(&self, block: &Block) -> Result<Vec<(usize, DnodePhys)>, ZfsError> {
-        let wrong =
-            |error| ZfsError::Format { objset: self.0.context.objset, object: META_DNODE, error };
-        dnode::dnodes(block.bytes.bytes(), block.endian).map_err(wrong)
+        let found = dnode::dnodes(block.bytes.bytes(), block.endian);
+        found.map_err(|error| self.format_wrong(error))
+    }
+
+    /// An error about a block of dnodes.
+    fn format_wrong(&self, error: FormatError) -> ZfsError {
+        ZfsError::Format { objset: self.0.context.objset, object: META_DNODE, error }
     }
 
     /// Whether an object can be made at a number, in so many slots: plan. Says in which byte order it would stand.
@@ -290,9 +293,10 @@ impl Objset {
         let mut mark =
             |at: usize, slots: usize| used.iter_mut().skip(at).take(slots).for_each(|u| *u = true);
         let changed = self.0.changed.borrow();
-        for (at, phys) in self.dnodes(&block)? {
-            if !changed.dnodes.contains_key(&(base + at as u64)) {
-                mark(at, phys.slots());
+        let taken_slots = dnode::taken(block.bytes.bytes());
+        for slots in taken_slots.map_err(|error| self.format_wrong(error))? {
+            if !changed.dnodes.contains_key(&(base + slots.start as u64)) {
+                mark(slots.start, slots.len());
             }
         }
         for (other, dnode) in changed.dnodes.range(base..base + dnode::OBJECTS_PER_BLOCK) {

@@ -1,6 +1,6 @@
 //! Names put into tables and taken out.
 //!
-//! A change of a table is planned on copies of the blocks that it concerns, in steps that don't wait
+//! A change of a table is planned on copies of the blocks that it concerns, each changed in place, in steps that don't wait
 //! ([`Blocked`](crate::dmu::Blocked)), and is then carried out by putting the blocks in their places. Several names of one table are changed
 //! by one plan, since a second one would not see the first. What was planned for a table that was changed since is a bug
 //! of ours, and asserted.
@@ -24,14 +24,16 @@
 use super::{Form, normalized};
 use crate::dmu::{Block, Dnode, Step, Tx};
 use crate::error::{Problem, ZfsError};
-use rt::Buf;
+use rt::{Buf, BufMut};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use zfs_format::nvlist::Text;
-use zfs_format::zap::fat::{FatHeader, LeafPlace, Table, table_block};
-use zfs_format::zap::hash_name;
+use zfs_format::zap::fat::{self, FatHeader, LeafPlace, Table};
+use zfs_format::zap::leaf::change::{LeafMut, Outcome};
+use zfs_format::zap::leaf::view::{KeyRef, LeafView};
 use zfs_format::zap::leaf::{FLAG_SORTED, Key, Leaf, LeafEntry, LeafValue};
 use zfs_format::zap::micro::{ENTRY_BYTES, MicroEntry, MicroZap, NAME_BYTES};
+use zfs_format::zap::{flags, hash_name};
 use zfs_format::{Endian, FormatError};
 
 /// Bytes of the largest micro table that is made.
@@ -63,12 +65,12 @@ pub struct Plan {
     is_new: bool,
 }
 
-/// Why a leaf is not written.
-enum Unfit {
-    /// It is full.
-    Full,
-    /// The entries can't be.
-    Wrong(FormatError),
+/// A name as it stands in the table.
+struct Found {
+    name: Vec<u8>,
+    /// As it stands in its entry: of a name that was normalised by another Unicode it may be another than ours.
+    hash: u64,
+    value: LeafValue,
 }
 
 /// A table without names in one block, for a new object.
@@ -86,6 +88,13 @@ impl Plan {
     pub fn of(dnode: &Dnode) -> Step<Plan> {
         let block = dnode.resident(0)?;
         let form = Form::of(dnode, &block)?;
+        if let Form::Fat(header) = &form
+            && header.flags & flags::UINT64_KEY != 0
+        {
+            let (structure, field) = ("fat ZAP header", "flags");
+            let problem = zfs_format::Problem::Value(header.flags);
+            return Err(dnode.wrong(FormatError { structure, field, offset: 0, problem }).into());
+        }
         Ok(Plan {
             dnode: dnode.clone(),
             version: dnode.version(),
@@ -102,11 +111,11 @@ impl Plan {
     /// # Errors
     /// A block is not in memory, or is none of a table.
     pub fn get(&self, name: &[u8]) -> Step<Option<LeafValue>> {
-        Ok(self.find(name)?.map(|(_, value)| value))
+        Ok(self.find(name)?.map(|found| found.value))
     }
 
-    /// How a name stands in the table, and its value.
-    fn find(&self, name: &[u8]) -> Step<Option<(Vec<u8>, LeafValue)>> {
+    /// How a name stands in the table.
+    fn find(&self, name: &[u8]) -> Step<Option<Found>> {
         let how = self.form.normalization();
         let alike = |known: &[u8]| how != 0 && normalized(known, how) == normalized(name, how);
         match &self.form {
@@ -114,19 +123,36 @@ impl Plan {
                 let names = || table.entries.iter();
                 let exact = names().find(|entry| entry.name.as_bytes() == name);
                 let found = exact.or_else(|| names().find(|entry| alike(entry.name.as_bytes())));
-                Ok(found.map(|e| (e.name.as_bytes().to_vec(), super::number_value(e.value))))
+                Ok(found.map(|entry| {
+                    let (name, value) = (entry.name.as_bytes().to_vec(), entry.value);
+                    Found { name, hash: 0, value: super::number_value(value) }
+                }))
             }
             Form::Fat(header) => {
-                let (_, leaf) = self.leaf(header, self.hash(name))?;
+                let hash = self.hash(name);
+                let (_, block) = self.leaf_block(hash)?;
+                let value = self.leaf_view(header, &block)?.get(hash, KeyRef::Name(name));
+                let value = value.and_then(|value| value.map(|v| v.to_value()).transpose());
+                if let Some(value) = value.map_err(|error| self.dnode.wrong(error))? {
+                    return Ok(Some(Found { name: name.to_vec(), hash, value }));
+                }
+                if how == 0 {
+                    return Ok(None);
+                }
+                let leaf = self.decoded(header, &block)?;
                 let names = || {
-                    leaf.entries.iter().filter_map(|entry| match &entry.key {
-                        Key::Name(known) => Some((known, &entry.value)),
+                    let own = leaf.entries.iter().filter(|entry| leaf.is_of(entry.hash));
+                    own.filter_map(|entry| match &entry.key {
+                        Key::Name(known) => Some((known, entry)),
                         Key::Numbers(_) => None,
                     })
                 };
                 let exact = names().find(|(known, _)| *known == name);
                 let found = exact.or_else(|| names().find(|(known, _)| alike(known)));
-                Ok(found.map(|(name, value)| (name.clone(), value.clone())))
+                Ok(found.map(|(name, entry)| {
+                    let (hash, value) = (entry.hash, entry.value.clone());
+                    Found { name: name.clone(), hash, value }
+                }))
             }
         }
     }
@@ -147,7 +173,8 @@ impl Plan {
         };
         let (mut found, mut index) = (Vec::new(), 0u64);
         while index < 1 << header.table.shift {
-            let (_, leaf) = self.leaf(header, index << (64 - header.table.shift))?;
+            let (_, block) = self.leaf_block(index << (64 - header.table.shift))?;
+            let leaf = self.decoded(header, &block)?;
             found.extend(leaf.entries.iter().filter_map(|entry| entry.value.number()));
             if found.len() > count_max {
                 let (what, limit) = ("names", count_max as u64);
@@ -177,8 +204,8 @@ impl Plan {
         if !fits || bytes > VALUE_BYTES_MAX {
             return Err(self.dnode.problem(Problem::NoRoom("a name or value")).into());
         }
-        let known = self.find(name)?.map(|(name, _)| name);
-        let stands = known.as_deref().unwrap_or(name);
+        let known = self.find(name)?;
+        let stands = known.as_ref().map_or(name, |found| &found.name);
         if let Form::Micro(table) = &mut self.form {
             let number = value.number().filter(|_| value.number_bytes == 8);
             if let Some(number) = number.filter(|_| stands.len() < NAME_BYTES)
@@ -187,8 +214,10 @@ impl Plan {
                 return Ok(());
             }
             self.become_fat()?;
+            return self.set_in_fat(stands, self.hash(stands), &value);
         }
-        self.set_in_fat(stands, value)
+        let hash = known.as_ref().map_or_else(|| self.hash(name), |found| found.hash);
+        self.set_in_fat(stands, hash, &value)
     }
 
     /// Takes a name out; says whether it was there.
@@ -196,19 +225,22 @@ impl Plan {
     /// # Errors
     /// A block is not in memory, or is none of a table.
     pub fn remove(&mut self, name: &[u8]) -> Step<bool> {
-        let Some((stands, _)) = self.find(name)? else { return Ok(false) };
-        let hash = self.hash(&stands);
-        match &mut self.form {
-            Form::Micro(table) => table.entries.retain(|entry| entry.name.as_bytes() != stands),
-            Form::Fat(header) => {
-                header.entries = header.entries.saturating_sub(1);
-                let header = header.clone();
-                let (number, mut leaf) = self.leaf(&header, hash)?;
-                leaf.entries.retain(|entry| entry.key != Key::Name(stands.clone()));
-                self.put_leaf(number, &leaf).map_err(|unfit| self.unfit(unfit))?;
-            }
+        let Some(Found { name: stands, hash, .. }) = self.find(name)? else { return Ok(false) };
+        if let Form::Micro(table) = &mut self.form {
+            table.entries.retain(|entry| entry.name.as_bytes() != stands);
+            return Ok(true);
         }
+        let outcome = self.edit_leaf(hash, |leaf| leaf.remove(hash, KeyRef::Name(&stands)))?;
+        assert_eq!(outcome, Outcome::Done, "a name that was found is taken out");
+        self.count(|entries| entries.saturating_sub(1));
         Ok(true)
+    }
+
+    /// The header counts entries anew.
+    fn count(&mut self, how: impl FnOnce(u64) -> u64) {
+        if let Form::Fat(header) = &mut self.form {
+            header.entries = how(header.entries);
+        }
     }
 
     /// A table of leaves takes the place of the micro one.
@@ -238,50 +270,42 @@ impl Plan {
         };
         self.form = Form::Fat(Box::new(header));
         self.is_new = true;
-        self.put_leaf(1, &leaf).map_err(|unfit| self.unfit(unfit))?;
+        self.put_leaf(1, &leaf)?;
         for entry in entries {
-            self.set_in_fat(entry.name.as_bytes(), super::number_value(entry.value))?;
+            let name = entry.name.as_bytes();
+            self.set_in_fat(name, self.hash(name), &super::number_value(entry.value))?;
         }
         Ok(())
     }
 
-    fn set_in_fat(&mut self, name: &[u8], value: LeafValue) -> Step<()> {
-        let hash = self.hash(name);
-        let key = Key::Name(name.to_vec());
+    fn set_in_fat(&mut self, name: &[u8], hash: u64, value: &LeafValue) -> Step<()> {
+        let key = KeyRef::Name(name);
         loop {
-            let Form::Fat(header) = &self.form else { unreachable!("the table became fat") };
-            let header = header.clone();
-            let (number, mut leaf) = self.leaf(&header, hash)?;
-            let is_new = match leaf.entries.iter_mut().find(|entry| entry.key == key) {
-                Some(entry) => {
-                    entry.value = value.clone();
-                    false
+            let mut is_new = false;
+            let outcome = self.edit_leaf(hash, |leaf| match leaf.update(hash, key, value)? {
+                Outcome::Absent => {
+                    is_new = true;
+                    leaf.insert(hash, key, None, value)
                 }
-                None => {
-                    let same = leaf.entries.iter().filter(|entry| entry.hash == hash);
-                    let taken: Vec<u32> = same.map(|entry| entry.differentiator).collect();
-                    let differentiator = (0..).find(|n| !taken.contains(n)).unwrap_or(u32::MAX);
-                    let (key, value) = (key.clone(), value.clone());
-                    leaf.entries.push(LeafEntry { key, hash, differentiator, value });
-                    true
-                }
-            };
-            match self.put_leaf(number, &leaf) {
-                Ok(()) => {
-                    if let Form::Fat(header) = &mut self.form {
-                        header.entries = header.entries.saturating_add(is_new.into());
-                    }
+                other => Ok(other),
+            })?;
+            match outcome {
+                Outcome::NoRoom => self.split(hash)?,
+                outcome => {
+                    assert_eq!(outcome, Outcome::Done, "a name is there, or is put in");
+                    self.count(|entries| entries.saturating_add(is_new.into()));
                     return Ok(());
                 }
-                Err(Unfit::Full) => self.split(header, hash)?,
-                Err(unfit) => return Err(self.unfit(unfit).into()),
             }
         }
     }
 
     /// Divides the leaf of a hash into two.
-    fn split(&mut self, mut header: Box<FatHeader>, hash: u64) -> Step<()> {
-        let (number, mut leaf) = self.leaf(&header, hash)?;
+    fn split(&mut self, hash: u64) -> Step<()> {
+        let Form::Fat(header) = &self.form else { unreachable!("only a fat table has leaves") };
+        let mut header = header.clone();
+        let (number, block) = self.leaf_block(hash)?;
+        let mut leaf = self.decoded(&header, &block)?;
         let bits = u64::from(leaf.prefix_bits);
         // Of the hash only the highest bits count.
         let hash_bits = u64::from(hash_name(&[], u64::MAX, header.flags).leading_ones());
@@ -303,8 +327,12 @@ impl Plan {
         leaf.prefix <<= 1;
         leaf.prefix_bits += 1;
         let sibling = Leaf { entries: upper, prefix: leaf.prefix | 1, ..leaf.clone() };
-        self.put_leaf(number, &leaf).map_err(|unfit| self.unfit(unfit))?;
-        self.put_leaf(new, &sibling).map_err(|unfit| self.unfit(unfit))?;
+        let all = leaf.entries.iter().all(|entry| leaf.is_of(entry.hash));
+        if !all || !sibling.entries.iter().all(|entry| sibling.is_of(entry.hash)) {
+            return Err(self.dnode.problem(Problem::Entry("of a leaf")).into());
+        }
+        self.put_leaf(number, &leaf)?;
+        self.put_leaf(new, &sibling)?;
         let many = 1u64 << (shift - bits - 1);
         let first = sibling.prefix * many;
         for index in first..first + many {
@@ -325,10 +353,10 @@ impl Plan {
         self.give_up_copy(header);
         let per_block = 1u64 << (header.block_shift - 3);
         let number = header.table.block.saturating_add(index / per_block);
-        let mut numbers = self.table(number)?;
-        let slot = numbers.get_mut((index % per_block) as usize);
-        *slot.expect("a block of the table is full of entries") = leaf;
-        self.put_table(number, &numbers);
+        let Block { bytes, endian } = self.own_block(number)?;
+        let mut bytes = bytes_mut(bytes);
+        fat::put_table_at(&mut bytes, (index % per_block) as usize, leaf, endian);
+        self.blocks.insert(number, Block { bytes: bytes.freeze(), endian });
         Ok(())
     }
 
@@ -384,7 +412,7 @@ impl Plan {
 
     fn table(&self, number: u64) -> Step<Vec<u64>> {
         let block = self.block(number)?;
-        let numbers = table_block(block.bytes.bytes(), block.endian);
+        let numbers = fat::table_block(block.bytes.bytes(), block.endian);
         Ok(numbers.map_err(|error| self.dnode.wrong(error))?)
     }
 
@@ -394,41 +422,77 @@ impl Plan {
         self.blocks.insert(number, block);
     }
 
-    fn leaf(&self, header: &FatHeader, hash: u64) -> Step<(u64, Leaf)> {
+    /// A block to be changed: the plan's own, or the object's, which others may hold.
+    fn own_block(&mut self, number: u64) -> Step<Block> {
+        match self.blocks.remove(&number) {
+            Some(block) => Ok(block),
+            None => self.dnode.resident(number),
+        }
+    }
+
+    /// The number of the block of a hash's leaf, and the block.
+    fn leaf_block(&self, hash: u64) -> Step<(u64, Block)> {
+        let Form::Fat(header) = &self.form else { unreachable!("only a fat table has leaves") };
         let number = match header.leaf_of(hash) {
             LeafPlace::Block(number) => number,
             LeafPlace::InTable { block, index } => {
-                self.table(block)?.get(index).copied().unwrap_or(0)
+                let table = self.block(block)?;
+                let number = fat::table_at(table.bytes.bytes(), index, table.endian);
+                number.map_err(|error| self.dnode.wrong(error))?
             }
         };
         let block = self.block(number)?;
-        let leaf = Leaf::decode(block.bytes.bytes(), block.endian, header.flags);
-        let leaf = leaf.map_err(|error| self.dnode.wrong(error))?;
+        let leaf = self.leaf_view(header, &block)?;
         // A leaf of other hashes would take what nobody finds there.
-        let prefix = hash.checked_shr(64 - u32::from(leaf.prefix_bits)).unwrap_or(0);
-        if leaf.prefix != prefix || u64::from(leaf.prefix_bits) > header.table.shift {
+        if !leaf.is_of(hash) || u64::from(leaf.prefix_bits) > header.table.shift {
             return Err(self.dnode.problem(Problem::Entry("of a leaf")).into());
         }
-        Ok((number, leaf))
+        Ok((number, block))
     }
 
-    fn put_leaf(&mut self, number: u64, leaf: &Leaf) -> Result<(), Unfit> {
+    fn leaf_view<'a>(
+        &self,
+        header: &FatHeader,
+        block: &'a Block,
+    ) -> Result<LeafView<'a>, ZfsError> {
+        let leaf = LeafView::of(block.bytes.bytes(), block.endian, header.flags);
+        leaf.map_err(|error| self.dnode.wrong(error))
+    }
+
+    /// A leaf with all its entries.
+    fn decoded(&self, header: &FatHeader, block: &Block) -> Result<Leaf, ZfsError> {
+        let leaf = Leaf::decode(block.bytes.bytes(), block.endian, header.flags);
+        leaf.map_err(|error| self.dnode.wrong(error))
+    }
+
+    /// Changes the leaf of a hash where it lies in its block, of which the plan has a copy of its own from then on.
+    fn edit_leaf(
+        &mut self,
+        hash: u64,
+        how: impl FnOnce(&mut LeafMut<'_>) -> Result<Outcome, FormatError>,
+    ) -> Step<Outcome> {
+        let (number, block) = self.leaf_block(hash)?;
+        let Form::Fat(header) = &self.form else { unreachable!("only a fat table has leaves") };
+        let flags = header.flags;
+        // It is the only reference to what is the plan's own already.
+        self.blocks.remove(&number);
+        let (mut bytes, endian) = (bytes_mut(block.bytes), block.endian);
+        let outcome = LeafMut::of(&mut bytes, endian, flags).and_then(|mut leaf| how(&mut leaf));
+        self.blocks.insert(number, Block { bytes: bytes.freeze(), endian });
+        Ok(outcome.map_err(|error| self.dnode.wrong(error))?)
+    }
+
+    /// Lays a leaf out anew.
+    fn put_leaf(&mut self, number: u64, leaf: &Leaf) -> Result<(), ZfsError> {
         use zfs_format::Problem::{Limit, Short};
         let bytes = leaf.encode(self.endian).map_err(|error| match error.problem {
-            Short | Limit { .. } => Unfit::Full,
-            _ => Unfit::Wrong(error),
+            // It has fewer entries than one that was there.
+            Short | Limit { .. } => self.dnode.problem(Problem::NoRoom("an entry")),
+            _ => self.dnode.wrong(error),
         })?;
         let block = Block { bytes: Buf::copy_of(&bytes), endian: self.endian };
         self.blocks.insert(number, block);
         Ok(())
-    }
-
-    fn unfit(&self, unfit: Unfit) -> ZfsError {
-        match unfit {
-            Unfit::Wrong(error) => self.dnode.wrong(error),
-            // A leaf of fewer entries than one that was there.
-            Unfit::Full => self.dnode.problem(Problem::NoRoom("an entry")),
-        }
     }
 
     /// Whether its blocks can be put down: plan, the last step of it.
@@ -483,6 +547,11 @@ impl Ready {
             self.dnode.zero(tx, bytes);
         }
     }
+}
+
+/// The bytes to be changed: the same where nobody else holds them, else a copy.
+fn bytes_mut(bytes: Buf) -> BufMut {
+    bytes.try_into_mut().unwrap_or_else(|bytes| BufMut::copy_of(bytes.bytes()))
 }
 
 /// Puts a name into a micro table, which grows where it is full; says whether it fits.

@@ -9,7 +9,7 @@
 
 use super::{
     ARRAY, ARRAY_BYTES, CHAIN_END, ENTRY, HEADER_BYTES, Key, LeafEntry, LeafValue, MAGIC, NAME,
-    Shape, numbers,
+    Shape, has_prefix, numbers,
 };
 use crate::wire::{Endian, Reader};
 use crate::zap::{LEAF_WORD, flags};
@@ -194,6 +194,11 @@ impl<'a> LeafView<'a> {
             entries: from.get_at("entries", 30)?,
             first_free: from.get_at("first free chunk", 34)?,
         })
+    }
+
+    /// Whether a key of this hash would stand here.
+    pub fn is_of(&self, hash: u64) -> bool {
+        has_prefix(hash, self.prefix, self.prefix_bits)
     }
 
     /// The value of a key whose hash this is.
