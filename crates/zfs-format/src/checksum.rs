@@ -76,6 +76,20 @@ impl ChecksumFunction {
         self as u8
     }
 
+    /// What it means: `on` is fletcher4.
+    pub fn effective(self) -> ChecksumFunction {
+        if self == ChecksumFunction::On { ChecksumFunction::Fletcher4 } else { self }
+    }
+
+    /// What metadata has where data has this: no less than fletcher4.
+    pub fn for_metadata(self) -> ChecksumFunction {
+        use ChecksumFunction::{Blake3, Edonr, Fletcher4, Sha256, Sha512, Skein};
+        match self {
+            Sha256 | Sha512 | Skein | Edonr | Blake3 => self,
+            _ => Fletcher4,
+        }
+    }
+
     /// Its name in OpenZFS's words.
     pub fn name(self) -> &'static str {
         match self {

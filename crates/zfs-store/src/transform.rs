@@ -199,6 +199,8 @@ pub struct Props {
     pub embed: bool,
     /// How space is allocated.
     pub rounding: Rounding,
+    /// The order of the numbers in it.
+    pub endian: Endian,
     /// Of a block in an encrypted dataset.
     pub crypt: Option<Crypt>,
 }
@@ -262,18 +264,18 @@ fn stored(
     let mut pointer = BlockPointer::HOLE;
     pointer.set_object_type(props.object_type);
     pointer.set_level(props.level);
-    pointer.set_endian(Endian::Little);
+    pointer.set_endian(props.endian);
     pointer.set_checksum_function(props.checksum);
     pointer.set_uses_crypt(props.crypt.is_some());
     let mut indirect_mac = None;
     match (&props.crypt, pointer.protection()) {
         (Some(crypt), Protection::Authenticated) if props.object_type == ObjectType::OBJSET => {
             let mut signed = block.try_into_mut().unwrap_or_else(|b| BufMut::copy_of(b.bytes()));
-            crypt.key.seal_objset(Endian::Little, &mut signed)?;
+            crypt.key.seal_objset(props.endian, &mut signed)?;
             block = signed.freeze();
         }
         (Some(crypt), Protection::IndirectMac) => {
-            indirect_mac = Some(crypt.key.indirect_mac(Endian::Little, block.bytes())?);
+            indirect_mac = Some(crypt.key.indirect_mac(props.endian, block.bytes())?);
         }
         _ => {}
     }
@@ -322,7 +324,7 @@ fn stored(
         bytes = text.freeze();
     }
     if let Some(function) = sum {
-        let mut sum = function.sum(Endian::Little, bytes.bytes());
+        let mut sum = function.sum(props.endian, bytes.bytes());
         if is_halved(&pointer) {
             let [a, b] = halved(sum, Some(props.checksum));
             sum = Sum([a, b, 0, 0]);

@@ -24,7 +24,6 @@ use futures_util::future::join_all;
 use rt::{Buf, Rt};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use zfs_format::Endian;
 use zfs_format::block_pointer::{BlockPointer, Dva};
 
 /// Copies of a block at the most.
@@ -127,7 +126,6 @@ impl Writer {
             }
             Stored::Bytes(pointer, bytes) => (pointer, bytes),
         };
-        pointer.set_endian(Endian::Little);
         pointer.set_births(txg, txg);
         let size = bytes.len() as u64;
         let again = rewrites.filter(|old| {

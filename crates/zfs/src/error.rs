@@ -1,7 +1,7 @@
 //! What can be wrong with a pool, or with what is asked of it.
 
 use zfs_format::FormatError;
-use zfs_store::{BlockError, Bookmark};
+use zfs_store::{BlockError, Bookmark, WriteBlockError};
 
 /// Something in a pool can't be had. The text says what; who shows it adds the pool and the dataset.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -9,6 +9,16 @@ pub enum ZfsError {
     /// A block.
     #[error(transparent)]
     Block(#[from] BlockError),
+    /// A block can't be written.
+    #[error("objset {objset} object {object}: {error}")]
+    Write {
+        /// The objset's number.
+        objset: u64,
+        /// The object.
+        object: u64,
+        /// Why.
+        error: WriteBlockError,
+    },
     /// An object is there, and its bytes are none of what it should hold.
     #[error("objset {objset} object {object}: {error}")]
     Format {
@@ -134,7 +144,9 @@ impl ZfsError {
     pub fn place(&self) -> Bookmark {
         match self {
             ZfsError::Block(error) => error.at,
-            ZfsError::Format { objset, object, .. } | ZfsError::Object { objset, object, .. } => {
+            ZfsError::Write { objset, object, .. }
+            | ZfsError::Format { objset, object, .. }
+            | ZfsError::Object { objset, object, .. } => {
                 Bookmark { objset: *objset, object: *object, level: 0, block: 0 }
             }
         }

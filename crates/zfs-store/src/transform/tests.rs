@@ -39,6 +39,7 @@ fn props(object_type: ObjectType, level: u8, compression: Compression) -> Props 
         salt: Some(SALT),
         embed: false,
         rounding: Rounding { least: 512, unit: 512 },
+        endian: Endian::Little,
         crypt: None,
     }
 }

@@ -37,6 +37,7 @@ impl Objset {
     pub async fn change<T>(&self, mut how: impl FnMut(&Tx) -> Step<T>) -> Result<T, ZfsError> {
         let mut held = Vec::new();
         loop {
+            self.throttle().await;
             let tx = self.join()?;
             let blocked = match how(&tx) {
                 Ok(done) => return Ok(done),

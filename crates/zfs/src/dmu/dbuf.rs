@@ -79,6 +79,9 @@ struct Dbuf {
     /// As the syncing group left it, where the open one changed it since.
     frozen: Option<(Txg, Content)>,
     holds: u32,
+    /// It was written by the group that syncs, and stays until that is in the pool: the pointer to it leads to what may
+    /// yet be written again.
+    kept: bool,
 }
 
 /// The dbufs of one object. See the [module](self).
@@ -137,7 +140,13 @@ impl Dbufs {
 
     /// Holds a block that was read, if nobody changed it meanwhile.
     pub(super) fn hold(&mut self, at: At, block: Block) {
-        let clean = || Dbuf { content: Content::Block(block), dirty: None, frozen: None, holds: 0 };
+        let clean = || Dbuf {
+            content: Content::Block(block),
+            dirty: None,
+            frozen: None,
+            holds: 0,
+            kept: false,
+        };
         let dbuf = match self.get(at) {
             // Freed while it was read: there is nothing to hold.
             Some(Content::Hole) => return,
@@ -150,7 +159,7 @@ impl Dbufs {
     pub(super) fn release(&mut self, at: At) {
         let Some(dbuf) = self.blocks.get_mut(&at) else { return };
         dbuf.holds = dbuf.holds.saturating_sub(1);
-        if dbuf.holds == 0 && dbuf.dirty.is_none() {
+        if dbuf.holds == 0 && dbuf.dirty.is_none() && !dbuf.kept {
             self.blocks.remove(&at);
         }
     }
@@ -163,7 +172,7 @@ impl Dbufs {
         };
         let new = len(&content);
         let Some(dbuf) = self.blocks.get_mut(&at) else {
-            let dbuf = Dbuf { content, dirty: Some(tx.txg()), frozen: None, holds: 0 };
+            let dbuf = Dbuf { content, dirty: Some(tx.txg()), frozen: None, holds: 0, kept: false };
             self.blocks.insert(at, dbuf);
             return tx.changed(new);
         };
@@ -228,8 +237,54 @@ impl Dbufs {
         tx.changed(0);
     }
 
+    /// The blocks that a group changed, as it left them: data, and the spill block.
+    pub(super) fn changed_in(&self, txg: Txg) -> Vec<(At, Content)> {
+        let changed = |at: &At| Some((*at, self.as_of(txg, *at)?));
+        self.blocks.keys().filter_map(changed).collect()
+    }
+
+    /// Whether a block was changed after a group.
+    pub(super) fn is_dirty_after(&self, txg: Txg, at: At) -> bool {
+        self.blocks.get(&at).and_then(|dbuf| dbuf.dirty).is_some_and(|dirty| dirty > txg)
+    }
+
+    /// The ranges that a group freed.
+    pub(super) fn freed_in(&self, txg: Txg) -> Vec<Range<u64>> {
+        self.freed.get(&txg).map(|ranges| ranges.iter().collect()).unwrap_or_default()
+    }
+
+    /// What a group changed is written, and the tree leads to it. The indirect blocks on the way are as they were
+    /// written.
+    pub(super) fn written(&mut self, txg: Txg, indirect: Vec<(At, Content)>) {
+        self.freed.remove(&txg);
+        self.last = None;
+        for dbuf in self.blocks.values_mut() {
+            if dbuf.frozen.as_ref().is_some_and(|(frozen, _)| *frozen == txg) {
+                dbuf.frozen = None;
+            }
+            if dbuf.dirty == Some(txg) {
+                (dbuf.dirty, dbuf.kept) = (None, true);
+            }
+        }
+        for (at, content) in indirect {
+            let dbuf = Dbuf { content, dirty: None, frozen: None, holds: 0, kept: true };
+            let holds = self.blocks.insert(at, dbuf).map_or(0, |before| {
+                assert!(before.dirty.is_none(), "indirect blocks change by being written only");
+                before.holds
+            });
+            self.blocks.get_mut(&at).expect("it was put there").holds = holds;
+        }
+    }
+
+    /// The group that was written is in the pool: what it changed is found by its pointers.
+    pub(super) fn committed(&mut self) {
+        self.blocks.retain(|_, dbuf| {
+            dbuf.kept = false;
+            dbuf.dirty.is_some() || dbuf.holds > 0
+        });
+    }
+
     /// What a group left there.
-    #[cfg(test)]
     fn as_of(&self, txg: Txg, at: At) -> Option<Content> {
         let dbuf = self.blocks.get(&at)?;
         match &dbuf.frozen {

@@ -17,6 +17,7 @@
 
 mod change;
 mod read;
+mod sync;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ use crate::error::{Problem, ZfsError};
 use rt::{Buf, Rt};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::RangeBounds;
 use std::rc::{Rc, Weak};
 use zfs_format::block_pointer::{BlockPointer, Pointers};
 use zfs_format::dnode::Dnode as DnodePhys;
@@ -50,10 +52,35 @@ pub(super) struct Context {
 /// Dnodes of an objset that were changed and stand in no block yet.
 #[derive(Default)]
 pub(super) struct Changed {
-    /// Nothing where the number is free.
+    /// In the open group; nothing where the number is free.
     pub(super) dnodes: BTreeMap<u64, Option<Dnode>>,
-    /// Trees of dnodes that were freed, by group: what is to be freed with them.
-    pub(super) buried: Vec<(Txg, u64, Rc<DnodePhys>)>,
+    /// In the group that syncs, until that is in the pool.
+    pub(super) syncing: BTreeMap<u64, Option<Dnode>>,
+    /// Dnodes that were freed, by group, with the trees that are to be freed.
+    pub(super) buried: Vec<(Txg, Dnode)>,
+}
+
+impl Changed {
+    /// What became of a number; nothing where it is as its block says.
+    pub(super) fn get(&self, number: u64) -> Option<&Option<Dnode>> {
+        self.dnodes.get(&number).or_else(|| self.syncing.get(&number))
+    }
+
+    /// The first number from one on of which something became.
+    pub(super) fn first(&self, from: u64) -> Option<u64> {
+        let first = |map: &BTreeMap<u64, Option<Dnode>>| map.range(from..).next().map(|(n, _)| *n);
+        [first(&self.dnodes), first(&self.syncing)].into_iter().flatten().min()
+    }
+
+    /// The numbers in a range of which something became, in order.
+    pub(super) fn range(
+        &self,
+        range: impl RangeBounds<u64> + Clone,
+    ) -> BTreeMap<u64, Option<Dnode>> {
+        let syncing = self.syncing.range(range.clone());
+        let all = syncing.chain(self.dnodes.range(range));
+        all.map(|(number, dnode)| (*number, dnode.clone())).collect()
+    }
 }
 
 /// A dnode. Clones are handles of the same.

@@ -1,6 +1,8 @@
 //! Objects: the dnodes of an objset, and the blocks below each; reading them, and changing them in memory.
 //!
 //! ```text
+//!   sync     what a group changed in an objset is written, from the leaves up
+//!   policy   how blocks are stored: checksum, compression, copies
 //!   objset   the root block of a dataset (or of the MOS), its key, and the meta-dnode: the array of dnodes
 //!   change   a change: planned and carried out without waiting
 //!   dnode    the one handle of an object: its tree of blocks, its bonus, its spill block
@@ -20,12 +22,16 @@ mod change;
 mod dbuf;
 mod dnode;
 mod objset;
+mod policy;
 mod prefetch;
 mod step;
+mod sync;
 mod txg;
 
 pub use dbuf::Block;
 pub use dnode::Dnode;
 pub use objset::Objset;
+pub use policy::{BlockPolicy, Policy};
 pub use step::{Blocked, Need, Step};
+pub use sync::{Books, SyncContext};
 pub use txg::{DIRTY_BYTES_MAX, Tx, TxGroups, Txg};

@@ -36,11 +36,18 @@ pub struct Objset(Rc<Inner>);
 
 struct Inner {
     context: Context,
-    root: ObjsetPhys,
+    root: RefCell<Rc<ObjsetPhys>>,
     meta: Option<Dnode>,
     open: RefCell<Registry>,
     changed: Rc<RefCell<Changed>>,
-    groups: RefCell<Option<TxGroups>>,
+    groups: RefCell<Option<Changing>>,
+}
+
+/// In which groups an objset is changed.
+struct Changing {
+    groups: TxGroups,
+    /// In the one that syncs, by who syncs it; else in the open one.
+    by_sync: bool,
 }
 
 /// Dnodes that somebody holds.
@@ -82,14 +89,26 @@ impl Objset {
         let block = blocks.read(request).await?;
         let wrong = |error: FormatError| ZfsError::Format { objset: number, object: 0, error };
         let root = ObjsetPhys::decode(block.bytes(), pointer.endian()).map_err(wrong)?;
+        Ok(Objset::of(rt, blocks, number, root, pointer.endian(), key))
+    }
+
+    /// An objset of which nothing is stored yet, or whose root block was read.
+    pub fn of(
+        rt: &Rt,
+        blocks: &Rc<dyn ReadBlocks>,
+        number: u64,
+        root: ObjsetPhys,
+        endian: Endian,
+        key: Option<Rc<DatasetKey>>,
+    ) -> Objset {
         let (rt, blocks) = (rt.clone(), Rc::clone(blocks));
         let changed = Rc::<RefCell<Changed>>::default();
         let context = Context { rt, blocks, objset: number, key, changed: Rc::downgrade(&changed) };
-        let endian = pointer.endian();
         let meta = root.meta_dnode.clone();
         let meta = meta.map(|phys| Dnode::new(context.clone(), META_DNODE, phys, endian));
-        let (open, groups) = Default::default();
-        Ok(Objset(Rc::new(Inner { context, root, meta, open, changed, groups })))
+        let (open, groups, root) =
+            (Default::default(), Default::default(), RefCell::new(Rc::new(root)));
+        Objset(Rc::new(Inner { context, root, meta, open, changed, groups }))
     }
 
     /// The object of its dataset in the MOS; 0 for the MOS.
@@ -98,8 +117,8 @@ impl Objset {
     }
 
     /// Its root block.
-    pub fn root(&self) -> &ObjsetPhys {
-        &self.0.root
+    pub fn root(&self) -> Rc<ObjsetPhys> {
+        Rc::clone(&self.0.root.borrow())
     }
 
     /// Its key, if it is encrypted and the key is loaded.
@@ -132,13 +151,36 @@ impl Objset {
 
     /// Lets it be changed, in these groups.
     pub fn change_in(&self, groups: TxGroups) {
-        *self.0.groups.borrow_mut() = Some(groups);
+        *self.0.groups.borrow_mut() = Some(Changing { groups, by_sync: false });
+    }
+
+    /// Lets it be changed by who syncs these groups, and nobody else.
+    pub fn change_by_sync(&self, groups: TxGroups) {
+        *self.0.groups.borrow_mut() = Some(Changing { groups, by_sync: true });
     }
 
     pub(super) fn join(&self) -> Result<Tx, ZfsError> {
         let groups = self.0.groups.borrow();
-        let groups = groups.as_ref().ok_or_else(|| self.wrong(META_DNODE, Problem::ReadOnly))?;
-        groups.join().map_err(|problem| self.wrong(META_DNODE, problem))
+        let changing = groups.as_ref().ok_or_else(|| self.wrong(META_DNODE, Problem::ReadOnly))?;
+        match changing.by_sync {
+            true => Ok(changing.groups.join_syncing()),
+            false => changing.groups.join().map_err(|problem| self.wrong(META_DNODE, problem)),
+        }
+    }
+
+    pub(super) async fn throttle(&self) {
+        let groups = self.0.groups.borrow().as_ref().map(|changing| changing.groups.clone());
+        if let Some(groups) = groups {
+            groups.throttle().await;
+        }
+    }
+
+    pub(super) fn set_root(&self, root: ObjsetPhys) {
+        *self.0.root.borrow_mut() = Rc::new(root);
+    }
+
+    pub(super) fn changed(&self) -> &RefCell<Changed> {
+        &self.0.changed
     }
 
     /// A dnode by its number.
@@ -179,7 +221,7 @@ impl Objset {
         if let Some(dnode) = self.0.open.borrow().get(number) {
             return Ok(Some(dnode));
         }
-        if let Some(changed) = self.0.changed.borrow().dnodes.get(&number) {
+        if let Some(changed) = self.0.changed.borrow().get(number) {
             assert!(changed.is_none(), "a changed dnode is registered");
             return Err(absent());
         }
@@ -239,7 +281,7 @@ impl Objset {
         let bytes = meta.phys().data_block_bytes().max(1);
         let stored = meta.next_data(first.saturating_mul(bytes)).await?.map(|at| at / bytes);
         let stored = stored.filter(|number| *number <= meta.phys().block_id_max);
-        let changed = self.0.changed.borrow().dnodes.range(from..).next().map(|(n, _)| *n);
+        let changed = self.0.changed.borrow().first(from);
         let changed = changed.map(|number| dnode::place_of(number).0);
         let Some(number) = [stored, changed].into_iter().flatten().min() else { return Ok(None) };
         let block = meta.block(number).await?;
@@ -248,7 +290,7 @@ impl Objset {
         let found = self.dnodes(&block)?.into_iter();
         let mut found: BTreeMap<u64, (DnodePhys, Endian)> =
             found.map(|(at, phys)| (base + at as u64, (phys, block.endian))).collect();
-        for (number, changed) in self.0.changed.borrow().dnodes.range(base..next) {
+        for (number, changed) in &self.0.changed.borrow().range(base..next) {
             match changed {
                 Some(dnode) => found.insert(*number, ((*dnode.phys()).clone(), dnode.endian())),
                 None => found.remove(number),
@@ -292,14 +334,14 @@ impl Objset {
         let mut used = [false; dnode::OBJECTS_PER_BLOCK as usize];
         let mut mark =
             |at: usize, slots: usize| used.iter_mut().skip(at).take(slots).for_each(|u| *u = true);
-        let changed = self.0.changed.borrow();
+        let changed = self.0.changed.borrow().range(base..base + dnode::OBJECTS_PER_BLOCK);
         let taken_slots = dnode::taken(block.bytes.bytes());
         for slots in taken_slots.map_err(|error| self.format_wrong(error))? {
-            if !changed.dnodes.contains_key(&(base + slots.start as u64)) {
+            if !changed.contains_key(&(base + slots.start as u64)) {
                 mark(slots.start, slots.len());
             }
         }
-        for (other, dnode) in changed.dnodes.range(base..base + dnode::OBJECTS_PER_BLOCK) {
+        for (other, dnode) in &changed {
             if let Some(dnode) = dnode {
                 mark((other - base) as usize, dnode.phys().slots());
             }
@@ -322,10 +364,7 @@ impl Objset {
         let before = changed.dnodes.insert(number, Some(dnode.clone()));
         assert!(before.flatten().is_none(), "the number was planned to be free");
         self.0.open.borrow_mut().insert(&dnode);
-        tx.changed(dnode.phys().slots() as u64 * dnode::SLOT_BYTES as u64);
-        if let Some(meta) = &self.0.meta {
-            meta.reach(tx, dnode::place_of(number).0);
-        }
+        dnode.was_made(tx);
         dnode
     }
 
@@ -334,7 +373,7 @@ impl Objset {
         let number = dnode.number();
         let mut changed = self.0.changed.borrow_mut();
         changed.dnodes.insert(number, None);
-        changed.buried.push((tx.txg(), number, dnode.phys()));
+        changed.buried.push((tx.txg(), dnode.clone()));
         dnode.bury();
         self.0.open.borrow_mut().dnodes.remove(&number);
         tx.changed(0);

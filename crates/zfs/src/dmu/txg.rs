@@ -16,6 +16,7 @@
 use crate::error::Problem;
 use std::cell::Cell;
 use std::rc::Rc;
+use tokio::sync::Notify;
 
 /// Bytes of changes that are held in memory where nothing is synced: the memory of a machine, not the length of a log, is
 /// the bound.
@@ -35,14 +36,55 @@ struct Inner {
     /// Changed in the open and in the syncing group, in bytes.
     dirty: [Cell<u64>; 2],
     dirty_max: u64,
+    is_synced: bool,
+    /// Wakes who waits until less is dirty.
+    done: Notify,
 }
 
 impl TxGroups {
     /// Groups after `synced`, which are never synced.
     pub fn never_synced(synced: Txg, dirty_max: u64) -> TxGroups {
+        TxGroups::new(synced, dirty_max, false)
+    }
+
+    /// Groups after `synced`, which whoever made them [closes](TxGroups::rotate) and syncs.
+    pub fn synced(synced: Txg, dirty_max: u64) -> TxGroups {
+        TxGroups::new(synced, dirty_max, true)
+    }
+
+    fn new(synced: Txg, dirty_max: u64, is_synced: bool) -> TxGroups {
         let open = Cell::new(Txg(synced.0.saturating_add(1)));
-        let inner = Inner { open, syncing: Cell::new(None), dirty: Default::default(), dirty_max };
-        TxGroups(Rc::new(inner))
+        let (syncing, dirty, done) = Default::default();
+        TxGroups(Rc::new(Inner { open, syncing, dirty, dirty_max, is_synced, done }))
+    }
+
+    /// Waits while too much is dirty, where syncing makes it less.
+    pub(super) async fn throttle(&self) {
+        while self.0.is_synced && self.dirty_bytes() >= self.0.dirty_max {
+            self.0.done.notified().await;
+        }
+    }
+
+    /// Bytes that are changed and not in the pool.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.0.dirty.iter().map(Cell::get).sum()
+    }
+
+    /// Joins the group that is being synced: only who syncs it may.
+    pub fn join_syncing(&self) -> Tx {
+        let txg = self.syncing().expect("a group is being synced");
+        Tx { groups: self.clone(), txg, changes: Cell::new(0) }
+    }
+
+    /// The group that was being synced is in the pool.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn done(&self) {
+        let done = self.0.syncing.take();
+        assert!(done.is_some(), "a group was being synced");
+        self.0.dirty[1].set(0);
+        self.0.done.notify_waiters();
     }
 
     /// The group that changes join.
@@ -55,8 +97,8 @@ impl TxGroups {
     /// # Errors
     /// More is changed than is held.
     pub(super) fn join(&self) -> Result<Tx, Problem> {
-        let dirty: u64 = self.0.dirty.iter().map(Cell::get).sum();
-        if dirty >= self.0.dirty_max {
+        // Who syncs makes others wait; one change may go beyond.
+        if !self.0.is_synced && self.dirty_bytes() >= self.0.dirty_max {
             let (what, limit) = ("bytes of changes in memory", self.0.dirty_max);
             return Err(Problem::Limit { what, limit });
         }
@@ -96,9 +138,13 @@ impl Tx {
 
     /// Something was changed, and takes so many bytes more than before.
     pub(super) fn changed(&self, bytes: u64) {
-        assert!(self.txg == self.groups.open(), "a transaction ends before its group closes");
+        let is_open = self.txg == self.groups.open();
+        assert!(
+            is_open || Some(self.txg) == self.groups.syncing(),
+            "a transaction ends before its group closes"
+        );
         self.changes.set(self.changes.get() + 1);
-        let dirty = &self.groups.0.dirty[0];
+        let dirty = &self.groups.0.dirty[usize::from(!is_open)];
         dirty.set(dirty.get().saturating_add(bytes));
     }
 
@@ -137,6 +183,7 @@ mod tests {
         let groups = TxGroups::never_synced(Txg(7), 100);
         let tx = groups.join().expect("there is room");
         groups.rotate();
+        groups.done();
         tx.changed(1);
     }
 }

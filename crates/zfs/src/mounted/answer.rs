@@ -64,6 +64,6 @@ pub(super) fn wrong(error: &ZfsError) -> InodeError {
             Problem::Circle | Problem::Elsewhere { .. } => InodeError::Loop,
             _ => InodeError::Damaged,
         },
-        ZfsError::Format { .. } => InodeError::Damaged,
+        ZfsError::Format { .. } | ZfsError::Write { .. } => InodeError::Damaged,
     }
 }

@@ -63,7 +63,7 @@ pub struct Unreplayed {
 /// The dataset is encrypted, and its key is not loaded.
 pub async fn chain(objset: &Objset) -> Result<Log, ZfsError> {
     let mut log = Log::default();
-    let header = &objset.root().zil;
+    let header = objset.root().zil.clone();
     let mut pointer = header.log;
     while !pointer.is_hole() && log.links.len() < BLOCKS_MAX {
         let block = pointer.checksum().words[SEQUENCE_WORD];

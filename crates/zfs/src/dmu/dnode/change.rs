@@ -168,10 +168,28 @@ impl Dnode {
         }
     }
 
+    /// The object was made in this group.
+    pub(in super::super) fn was_made(&self, tx: &Tx) {
+        self.0.dirty.set(Some(tx.txg()));
+        tx.changed((self.0.phys.borrow().slots() * SLOT_BYTES) as u64);
+    }
+
     /// The object was freed: what holders of it find is nothing.
     pub(in super::super) fn bury(&self) {
         self.0.is_free.set(true);
         self.0.version.set(self.0.version.get() + 1);
+    }
+
+    /// Changes a block that was read: what a syncing group does, which nobody else changes it in.
+    pub(in super::super) fn edit_read(
+        &self,
+        tx: &Tx,
+        number: u64,
+        block: Block,
+        how: impl FnOnce(&mut [u8]),
+    ) {
+        self.reach(tx, number);
+        self.0.dbufs.borrow_mut().edit(tx, At::data(number), Some(block), how);
     }
 
     fn edit_phys(&self, tx: &Tx, how: impl FnOnce(&mut DnodePhys)) {
@@ -196,6 +214,7 @@ impl Dnode {
         // The meta-dnode is its objset's, and in no block.
         if self.0.number != 0 {
             let mut changed = changed.borrow_mut();
+            // Of an object that changes in the syncing group alone the handle is kept there too, once it is written.
             let slot = changed.dnodes.entry(self.0.number).or_insert_with(|| Some(self.clone()));
             let is_it = slot.as_ref().is_some_and(|known| Rc::ptr_eq(&known.0, &self.0));
             assert!(is_it, "an object has one handle that is changed");
