@@ -12,6 +12,7 @@
 //! are of an older Unicode, and differ for letters that came later.
 
 pub mod change;
+pub mod table;
 
 use crate::dmu::{Block, Dnode};
 use crate::error::ZfsError;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   sync     what a group changed in an objset is written, from the leaves up
+//!   make     new objects: a free number, a dnode without blocks
 //!   policy   how blocks are stored: checksum, compression, copies
 //!   objset   the root block of a dataset (or of the MOS), its key, and the meta-dnode: the array of dnodes
 //!   change   a change: planned and carried out without waiting
@@ -21,6 +22,7 @@ pub(crate) mod blank;
 mod change;
 mod dbuf;
 mod dnode;
+mod make;
 mod objset;
 mod policy;
 mod prefetch;
@@ -30,6 +32,7 @@ mod txg;
 
 pub use dbuf::Block;
 pub use dnode::Dnode;
+pub use make::{NewObject, new_meta};
 pub use objset::Objset;
 pub use policy::{BlockPolicy, Policy};
 pub use step::{Blocked, Need, Step};

@@ -13,7 +13,7 @@ use super::step::{Blocked, Step};
 use super::txg::{Tx, TxGroups};
 use crate::error::{Problem, ZfsError};
 use rt::{Priority, Rt};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use zfs_format::block_pointer::{BlockPointer, Protection};
@@ -41,6 +41,8 @@ struct Inner {
     open: RefCell<Registry>,
     changed: Rc<RefCell<Changed>>,
     groups: RefCell<Option<Changing>>,
+    /// Below it no free number is looked for.
+    next_number: Cell<u64>,
 }
 
 /// In which groups an objset is changed.
@@ -108,7 +110,10 @@ impl Objset {
         let meta = meta.map(|phys| Dnode::new(context.clone(), META_DNODE, phys, endian));
         let (open, groups, root) =
             (Default::default(), Default::default(), RefCell::new(Rc::new(root)));
-        Objset(Rc::new(Inner { context, root, meta, open, changed, groups }))
+        // What was freed before the last block of dnodes is left alone.
+        let last = meta.as_ref().map_or(0, |meta: &Dnode| meta.phys().block_id_max);
+        let next_number = Cell::new((last * dnode::OBJECTS_PER_BLOCK).max(1));
+        Objset(Rc::new(Inner { context, root, meta, open, changed, groups, next_number }))
     }
 
     /// The object of its dataset in the MOS; 0 for the MOS.
@@ -173,6 +178,14 @@ impl Objset {
         if let Some(groups) = groups {
             groups.throttle().await;
         }
+    }
+
+    pub(super) fn next_number(&self) -> u64 {
+        self.0.next_number.get()
+    }
+
+    pub(super) fn set_next_number(&self, number: u64) {
+        self.0.next_number.set(self.0.next_number.get().max(number));
     }
 
     pub(super) fn set_root(&self, root: ObjsetPhys) {

@@ -12,7 +12,10 @@
 //! below another only where it says so itself ([`Dsl::child`]), and by one name; depth is bounded by [`DEPTH_MAX`].
 
 pub mod account;
+pub mod books;
+pub mod bpobj;
 pub mod catalog;
+pub mod make;
 pub mod property;
 mod written;
 

@@ -11,11 +11,15 @@
 //!
 //! What one can ask of an open pool is [`inspect`](crate::inspect).
 
+pub mod commit;
+pub mod config;
+pub mod create;
 mod dataset;
 mod error;
 pub mod features;
 pub mod found;
 mod keys;
+pub mod maps;
 mod open;
 mod space_maps;
 

@@ -44,6 +44,11 @@ impl FileSystem {
             .await
     }
 
+    /// Makes the root directory of a new file system.
+    pub(super) async fn make_root(&self, new: &NewFile) -> Result<(), ZfsError> {
+        self.change(|work| work.make(new.number, new, 0)).await
+    }
+
     /// Makes a file with a name in a directory.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ pub mod change;
 pub mod descent;
 pub mod difference;
 mod extended;
+pub mod make;
 pub mod replay;
 
 pub use extended::ExtendedAttribute;
@@ -116,8 +117,18 @@ impl FileSystem {
             true => layouts(objset, master.needed(master::SA_ATTRIBUTES).await?).await?,
             false => Default::default(),
         };
+        Ok(FileSystem::new(objset, root, version, layouts, layouts_table))
+    }
+
+    fn new(
+        objset: &Objset,
+        root: u64,
+        version: u64,
+        layouts: Layouts,
+        layouts_table: Option<u64>,
+    ) -> FileSystem {
         let (objset, layouts) = (objset.clone(), RefCell::new(Rc::new(layouts)));
-        Ok(FileSystem(Rc::new(Inner { objset, root, version, layouts, layouts_table })))
+        FileSystem(Rc::new(Inner { objset, root, version, layouts, layouts_table }))
     }
 
     fn layouts(&self) -> Rc<Layouts> {

@@ -320,8 +320,10 @@ impl Work<'_> {
         // OpenZFS salts a table by its place in memory and the object; any number does.
         let salt = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         // All directories of a file system normalise alike.
-        let root = objset.resident(self.files.root_number())?;
-        let normalization = Plan::of(&root)?.normalization();
+        let normalization = match number == self.files.root_number() {
+            true => 0,
+            false => Plan::of(&objset.resident(self.files.root_number())?)?.normalization(),
+        };
         self.then.push(Box::new(move |tx| {
             let dnode = objset.allocate(tx, number, phys, endian);
             laid.carry_out(&dnode, tx);

@@ -1,0 +1,210 @@
+//! The books of a dataset: what its blocks take, and which of them die or go onto its deadlist.
+//!
+//! A block that is replaced dies at once if it was born after the newest snapshot; nobody else reaches it. Else a snapshot does,
+//! and the block goes onto the dataset's deadlist, by its birth.
+//!
+//! While an objset is written the books are kept in memory; [`DatasetBooks::settle`] puts the sums into the dataset, its
+//! directory, and all directories above.
+//!
+//! Source: OpenZFS, `dsl_dataset.c` (`dsl_dataset_block_born`, `dsl_dataset_block_kill`), `dsl_dir.c` (`dsl_dir_diduse_space`),
+//! `dsl_deadlist.c`.
+
+use super::bpobj::{Sums, append_pointers};
+use super::make::Maker;
+use crate::dmu::{Books, Dnode};
+use crate::error::{Problem, ZfsError};
+use crate::zap::{Zap, table};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use zfs_format::block_pointer::BlockPointer;
+use zfs_format::dsl::dataset::DslDataset;
+use zfs_format::dsl::deadlist::DeadlistHeader;
+use zfs_format::dsl::dir::DslDir;
+use zfs_format::dsl::{name_number, number_name};
+use zfs_format::pool_directory;
+use zfs_store::Writer;
+
+/// Directories above each other, as a bound on damaged pools.
+const DEPTH_MAX: usize = super::DEPTH_MAX;
+/// The parts of a directory's space.
+const HEAD: usize = 0;
+const SNAPSHOTS: usize = 1;
+const CHILDREN: usize = 2;
+
+/// The books of a dataset while its objset is written.
+pub struct DatasetBooks {
+    writer: Writer,
+    /// Blocks born up to it are reached by a snapshot.
+    snapshot_txg: u64,
+    /// What it reaches.
+    referenced: Cell<Sums>,
+    /// What only it reaches.
+    unique: Cell<Sums>,
+    dead: RefCell<Vec<BlockPointer>>,
+}
+
+impl DatasetBooks {
+    /// Empty books.
+    pub fn new(writer: Writer, snapshot_txg: u64) -> DatasetBooks {
+        let (referenced, unique, dead) = Default::default();
+        DatasetBooks { writer, snapshot_txg, referenced, unique, dead }
+    }
+
+    fn count(&self, pointer: &BlockPointer, sign: i64, is_unique: bool) {
+        let sums = Sums::of(self.writer.tree(), pointer);
+        for (book, counts) in [(&self.referenced, true), (&self.unique, is_unique)] {
+            if counts {
+                let mut book_sums = book.get();
+                book_sums.add(sums, sign);
+                book.set(book_sums);
+            }
+        }
+    }
+
+    /// Puts the sums into the dataset and the directories above it, and the dead onto its deadlist; the dataset's pointer is
+    /// this from here on.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn settle(
+        &self,
+        maker: &Maker<'_>,
+        dataset: &Dnode,
+        pointer: BlockPointer,
+    ) -> Result<(), ZfsError> {
+        let (referenced, unique) = (self.referenced.take(), self.unique.take());
+        maker
+            .edit::<DslDataset>(dataset, |head| {
+                head.pointer = pointer;
+                add(&mut head.referenced_bytes, referenced.used);
+                add(&mut head.compressed_bytes, referenced.compressed);
+                add(&mut head.uncompressed_bytes, referenced.uncompressed);
+                add(&mut head.unique_bytes, unique.used);
+            })
+            .await?;
+        let head = maker.bonus::<DslDataset>(dataset)?;
+        let dead = self.dead.take();
+        let mut kept = 0;
+        if !dead.is_empty() {
+            kept = self.bury(maker, &head, &dead).await?;
+        }
+        // What the head gave up and a snapshot keeps changes its part only.
+        let directory = maker.mos.dnode(head.dir).await?;
+        maker
+            .edit::<DslDir>(&directory, |dir| {
+                add(&mut dir.used_breakdown[HEAD], unique.used - kept);
+                add(&mut dir.used_breakdown[SNAPSHOTS], kept);
+            })
+            .await?;
+        let mut at = directory;
+        for depth in 0..=DEPTH_MAX {
+            if depth == DEPTH_MAX {
+                let (what, limit) = ("directories in directories", DEPTH_MAX as u64);
+                return Err(at.problem(Problem::Limit { what, limit }));
+            }
+            maker
+                .edit::<DslDir>(&at, |dir| {
+                    add(&mut dir.used_bytes, unique.used);
+                    add(&mut dir.compressed_bytes, unique.compressed);
+                    add(&mut dir.uncompressed_bytes, unique.uncompressed);
+                    if depth > 0 {
+                        add(&mut dir.used_breakdown[CHILDREN], unique.used);
+                    }
+                })
+                .await?;
+            match maker.bonus::<DslDir>(&at)?.parent {
+                0 => break,
+                parent => at = maker.mos.dnode(parent).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts blocks onto the deadlist; says how many bytes they are.
+    async fn bury(
+        &self,
+        maker: &Maker<'_>,
+        head: &DslDataset,
+        dead: &[BlockPointer],
+    ) -> Result<i64, ZfsError> {
+        let mos = maker.mos;
+        let deadlist = mos.dnode(head.deadlist).await?;
+        let zap = Zap::open(deadlist.clone()).await?;
+        let mut lists: BTreeMap<u64, u64> = BTreeMap::new();
+        for entry in zap.entries().await? {
+            let wrong = || deadlist.problem(Problem::Entry("of a deadlist"));
+            let from = name_number(&entry.name).ok_or_else(wrong)?;
+            lists.insert(from, entry.number().ok_or_else(wrong)?);
+        }
+        let mut by_list: BTreeMap<u64, Vec<BlockPointer>> = BTreeMap::new();
+        for pointer in dead {
+            let birth = pointer.logical_birth();
+            let list = lists.range(..birth).next_back();
+            let (from, _) =
+                list.ok_or_else(|| deadlist.problem(Problem::Entry("of a deadlist")))?;
+            by_list.entry(*from).or_default().push(*pointer);
+        }
+        let directory = Zap::open(mos.dnode(pool_directory::OBJECT).await?).await?;
+        let empty = directory.number(pool_directory::EMPTY_BPOBJ).await?;
+        let mut sums = Sums::default();
+        for (from, pointers) in by_list {
+            let mut number = lists[&from];
+            if Some(number) == empty {
+                number = maker.long_bpobj().await?.number();
+                table::set(mos, &deadlist, &number_name(from), table::number(number)).await?;
+            }
+            let list = mos.dnode(number).await?;
+            append_pointers(mos, &list, &pointers, self.writer.tree()).await?;
+            pointers.iter().for_each(|p| sums.add(Sums::of(self.writer.tree(), p), 1));
+        }
+        maker
+            .edit::<DeadlistHeader>(&deadlist, |header| {
+                add(&mut header.used, sums.used);
+                add(&mut header.compressed, sums.compressed);
+                add(&mut header.uncompressed, sums.uncompressed);
+            })
+            .await?;
+        self.keep_for_snapshot(maker, head, dead).await?;
+        Ok(sums.used)
+    }
+
+    /// What only the newest snapshot reaches from here on is its own.
+    async fn keep_for_snapshot(
+        &self,
+        maker: &Maker<'_>,
+        head: &DslDataset,
+        dead: &[BlockPointer],
+    ) -> Result<(), ZfsError> {
+        if head.previous_snapshot == 0 {
+            return Ok(());
+        }
+        let snapshot = maker.mos.dnode(head.previous_snapshot).await?;
+        let before = maker.bonus::<DslDataset>(&snapshot)?;
+        // A clone's origin is others' too.
+        if before.dir != head.dir {
+            return Ok(());
+        }
+        let own = dead.iter().filter(|p| p.logical_birth() > before.previous_snapshot_txg);
+        let used: i64 = own.map(|p| Sums::of(self.writer.tree(), p).used).sum();
+        maker.edit::<DslDataset>(&snapshot, |before| add(&mut before.unique_bytes, used)).await
+    }
+}
+
+fn add(to: &mut u64, change: i64) {
+    *to = to.wrapping_add_signed(change);
+}
+
+impl Books for DatasetBooks {
+    fn born(&self, pointer: &BlockPointer) {
+        self.count(pointer, 1, true);
+    }
+
+    fn killed(&self, pointer: &BlockPointer) {
+        let is_own = pointer.logical_birth() > self.snapshot_txg;
+        self.count(pointer, -1, is_own);
+        match is_own {
+            true => self.writer.free(pointer),
+            false => self.dead.borrow_mut().push(*pointer),
+        }
+    }
+}

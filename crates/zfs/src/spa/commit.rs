@@ -1,0 +1,459 @@
+//! The sync of a transaction group, from the closed group to the uberblock.
+//!
+//! ```text
+//!   pass 1   what waited to be freed; datasets; configuration
+//!   pass n   frees that came late onto the list of those that wait; space maps; the MOS
+//!            … until the MOS is clean
+//!   commit   flush all ── labels 0, 2 ── flush ── uberblock ── flush ── labels 1, 3 ── flush
+//! ```
+//!
+//! **Passes come to rest.** Writing the MOS takes and frees space, which the space maps must say, which are in the MOS. From pass 2 on
+//! a block that was born in this group is written where it is, and what is freed of older groups waits on a list for the next one
+//! ([`pool_directory::SYNC_BPOBJ`]). From pass 8 on nothing new is compressed, so that sizes hold still. Each pass so
+//! dirties only blocks that the one before has not written yet, of which there are few; [`PASSES_MAX`] is our bug.
+//!
+//! **The crash argument.** Until one copy of the uberblock of N is whole, the pool is as N−1 left it: an import takes the best
+//! uberblock whose checksum fits. Nothing that N−1 reaches was touched: N wrote to space that was free in N−1 and two groups
+//! before ([`zfs_store::alloc::allocator`]), or where N itself had written. All that N reaches is durable before its uberblock is
+//! written: that is the first flush, and where it fails nothing more is written. Labels are written two and two with a flush
+//! between, so that each device has two whole ones at any moment, and both the old and the new configuration lead to the vdevs on
+//! which N lies.
+//!
+//! What it doesn't do yet: snapshots' deadlists, DDT and BRT, scan, async destroy.
+//!
+//! Source: OpenZFS, `spa.c` (`spa_sync`), `dsl_pool.c` (`dsl_pool_sync`), `vdev_label.c` (`vdev_config_sync`).
+
+use super::config::PoolConfig;
+use super::maps::{self, MapForm, MapPlace};
+use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups};
+use crate::dsl::bpobj::{Sums, append_pointers};
+use crate::error::ZfsError;
+use crate::zap::{Zap, table};
+use rt::Buf;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use zfs_format::block_pointer::BlockPointer;
+use zfs_format::compression::Compression;
+use zfs_format::dsl::bpobj::BpObj;
+use zfs_format::dsl::dir::DslDir;
+use zfs_format::nvlist::Encoding;
+use zfs_format::pool_directory;
+use zfs_format::uberblock::{MAGIC, MMP_MAGIC, Uberblock, VERSION_FEATURES};
+use zfs_format::wire::{Record, Wire};
+use zfs_format::{Endian, FormatError};
+use zfs_store::{LABEL_PAIRS, WriteError, Writer};
+
+/// Passes that a sync may take.
+const PASSES_MAX: u32 = 20;
+/// The pass from which on frees wait for the next group, and blocks are written where they are.
+const PASS_DEFER_FREES: u32 = 2;
+/// The pass from which on nothing new is compressed.
+const PASS_DONT_COMPRESS: u32 = 8;
+/// The pass after which the space of the MOS is not written down any more: what is left is in the next group's.
+const PASS_COUNT_MOS: u32 = 4;
+
+/// Why a transaction group is not in the pool.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// Something of it can't be written, or what is needed can't be read.
+    #[error(transparent)]
+    Zfs(#[from] ZfsError),
+    /// What was written can't be made durable.
+    #[error(transparent)]
+    Flush(#[from] WriteError),
+    /// No device took the uberblock.
+    #[error("no device of the pool took the uberblock")]
+    NoUberblock,
+    /// The configuration does not fit into the labels.
+    #[error(transparent)]
+    Label(#[from] FormatError),
+}
+
+/// The books of the MOS.
+struct MosBooks {
+    writer: Writer,
+    txg: Cell<u64>,
+    pass: Cell<u32>,
+    sums: Cell<Sums>,
+    /// Freed late: they wait for the next group.
+    late: RefCell<Vec<BlockPointer>>,
+}
+
+impl Books for MosBooks {
+    fn born(&self, pointer: &BlockPointer) {
+        self.count(pointer, 1);
+    }
+
+    fn killed(&self, pointer: &BlockPointer) {
+        self.count(pointer, -1);
+        self.free(pointer);
+    }
+}
+
+impl MosBooks {
+    fn count(&self, pointer: &BlockPointer, sign: i64) {
+        let mut sums = self.sums.get();
+        sums.add(Sums::of(self.writer.tree(), pointer), sign);
+        self.sums.set(sums);
+    }
+
+    fn free(&self, pointer: &BlockPointer) {
+        if pointer.is_embedded() {
+            return;
+        }
+        let is_fresh = pointer.physical_birth() == self.txg.get();
+        match self.pass.get() < PASS_DEFER_FREES || is_fresh {
+            true => self.writer.free(pointer),
+            false => self.late.borrow_mut().push(*pointer),
+        }
+    }
+}
+
+/// What syncs a pool.
+pub struct Syncer {
+    writer: Writer,
+    groups: TxGroups,
+    mos: Objset,
+    root: Cell<BlockPointer>,
+    policy: RefCell<Rc<Policy>>,
+    books: Rc<MosBooks>,
+    config: RefCell<PoolConfig>,
+    config_changed: Cell<bool>,
+    maps: Cell<MapForm>,
+    /// Seconds since 1970.
+    now: Rc<dyn Fn() -> u64>,
+}
+
+impl Syncer {
+    /// Syncs a pool whose MOS has this root block.
+    pub fn new(
+        writer: Writer,
+        groups: TxGroups,
+        mos: Objset,
+        root: BlockPointer,
+        policy: Policy,
+        config: PoolConfig,
+        now: Rc<dyn Fn() -> u64>,
+    ) -> Syncer {
+        mos.change_by_sync(groups.clone());
+        let books = MosBooks {
+            writer: writer.clone(),
+            txg: Cell::new(0),
+            pass: Cell::new(1),
+            sums: Cell::default(),
+            late: RefCell::default(),
+        };
+        Syncer {
+            writer,
+            groups,
+            mos,
+            root: Cell::new(root),
+            policy: RefCell::new(Rc::new(policy)),
+            books: Rc::new(books),
+            config: RefCell::new(config),
+            config_changed: Cell::new(false),
+            maps: Cell::new(MapForm { long_entries: false, histogram: false }),
+            now,
+        }
+    }
+
+    /// The MOS.
+    pub fn mos(&self) -> &Objset {
+        &self.mos
+    }
+
+    /// The groups.
+    pub fn groups(&self) -> &TxGroups {
+        &self.groups
+    }
+
+    /// What writes blocks.
+    pub fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    /// How blocks of the MOS are stored.
+    pub fn policy(&self) -> Rc<Policy> {
+        Rc::clone(&self.policy.borrow())
+    }
+
+    /// What the pool lets its space maps have.
+    pub fn set_map_form(&self, form: MapForm) {
+        self.maps.set(form);
+    }
+
+    /// Looks at the configuration.
+    pub fn config(&self) -> PoolConfig {
+        self.config.borrow().clone()
+    }
+
+    /// Changes the configuration: it is written with the group that syncs, or the next.
+    pub fn change_config(&self, how: impl FnOnce(&mut PoolConfig)) {
+        how(&mut self.config.borrow_mut());
+        self.config_changed.set(true);
+    }
+
+    /// Syncs the open group: `work` is what is done in it by who syncs, and whatever it needs of objects it changes in the MOS.
+    /// What it gives comes back once the group is in the pool.
+    ///
+    /// # Errors
+    /// The group is not in the pool, and the pool can't be written any more: open it again.
+    pub async fn sync<T>(
+        &self,
+        work: impl AsyncFnOnce(&Syncer, u64) -> Result<T, ZfsError>,
+    ) -> Result<T, CommitError> {
+        self.groups.rotate();
+        let txg = self.groups.syncing().expect("it was closed just now").0;
+        self.books.txg.set(txg);
+        self.books.pass.set(1);
+        // A pool that is new has no list of what waits.
+        if !self.root.get().is_hole() {
+            self.free_waiting().await?;
+        }
+        let given = work(self, txg).await?;
+        for pass in 1.. {
+            assert!(pass <= PASSES_MAX, "the passes of a sync come to rest");
+            self.books.pass.set(pass);
+            if pass == 1 && self.config_changed.get() {
+                self.write_config(txg).await?;
+            }
+            if pass <= PASS_COUNT_MOS {
+                self.count_mos().await?;
+            }
+            self.write_late().await?;
+            self.write_maps(txg, pass).await?;
+            if !self.mos.is_dirty() {
+                break;
+            }
+            self.mos.close();
+            let cx = self.context(pass);
+            self.root.set(self.mos.sync(&cx, self.root.get()).await?);
+        }
+        self.commit(txg).await?;
+        self.mos.committed();
+        self.writer.space(|space| space.done(txg));
+        self.groups.done();
+        Ok(given)
+    }
+
+    /// The uberblock of a group.
+    pub fn uberblock(&self, txg: u64) -> Uberblock {
+        let config = self.config.borrow();
+        Uberblock {
+            magic: MAGIC,
+            version: VERSION_FEATURES,
+            txg,
+            guid_sum: config.guid_sum(),
+            timestamp: (self.now)(),
+            root: self.root.get(),
+            software_version: VERSION_FEATURES,
+            mmp_magic: MMP_MAGIC,
+            mmp_delay: 0,
+            mmp_config: 0,
+            checkpoint_txg: 0,
+            raidz_reflow_info: 0,
+        }
+    }
+
+    fn context(&self, pass: u32) -> SyncContext {
+        let mut policy = self.policy();
+        if pass >= PASS_DONT_COMPRESS {
+            let still = Policy { metadata_compression: Compression::Off, ..(*policy).clone() };
+            policy = Rc::new(still);
+        }
+        let (writer, groups) = (self.writer.clone(), self.groups.clone());
+        SyncContext { writer, groups, policy, books: Rc::clone(&self.books) as Rc<dyn Books> }
+    }
+
+    async fn commit(&self, txg: u64) -> Result<(), CommitError> {
+        let tree = self.writer.tree();
+        tree.flush(txg..txg + 1).await?;
+        let [first, second] = LABEL_PAIRS;
+        let changed = self.config_changed.take();
+        let of = |top, leaf| self.config.borrow().for_label(txg, top, leaf);
+        if changed {
+            tree.write_configurations(&first, of).await?;
+            tree.flush_leaves().await;
+        }
+        let all: Vec<usize> = first.into_iter().chain(second).collect();
+        let written = tree.write_uberblock(&all, &self.uberblock(txg), 0).await;
+        let flushed = tree.flush_leaves().await;
+        if written.leaves == 0 || flushed.leaves == 0 {
+            return Err(CommitError::NoUberblock);
+        }
+        if changed {
+            tree.write_configurations(&second, of).await?;
+            tree.flush_leaves().await;
+        }
+        Ok(())
+    }
+
+    /// The pool's directory.
+    ///
+    /// # Errors
+    /// It can't be had.
+    pub async fn directory(&self) -> Result<Dnode, ZfsError> {
+        self.mos.dnode(pool_directory::OBJECT).await
+    }
+
+    async fn number(&self, name: &str) -> Result<Option<u64>, ZfsError> {
+        let directory = Zap::open(self.directory().await?).await?;
+        Ok(directory.get(name.as_bytes()).await?.and_then(|value| value.number()))
+    }
+
+    async fn write_config(&self, txg: u64) -> Result<(), ZfsError> {
+        let list = self.config.borrow().for_mos(txg);
+        let bytes = Buf::copy_of(&list.encode(Encoding::Xdr(Endian::Little)));
+        let Some(number) = self.number(pool_directory::CONFIG).await? else { return Ok(()) };
+        let object = self.mos.dnode(number).await?;
+        let bonus = object.endian().bytes(bytes.len() as u64).to_vec();
+        self.mos
+            .change(|tx| {
+                object.plan_write(0..bytes.len() as u64)?;
+                object.write(tx, 0, &bytes);
+                object.set_bonus(tx, bonus.clone());
+                Ok(())
+            })
+            .await
+    }
+
+    /// What of the MOS's own space changed is counted in its directory, and in the root above.
+    async fn count_mos(&self) -> Result<(), ZfsError> {
+        let sums = self.books.sums.take();
+        if sums == Sums::default() {
+            return Ok(());
+        }
+        let Some(root) = self.number(pool_directory::ROOT_DATASET).await? else { return Ok(()) };
+        let root = self.mos.dnode(root).await?;
+        let head = DslDir::decode(&root.phys().bonus, root.endian()).map_err(|e| root.wrong(e))?;
+        let children = Zap::open(self.mos.dnode(head.children).await?).await?;
+        let Some(own) = children.get(b"$MOS").await?.and_then(|value| value.number()) else {
+            return Ok(());
+        };
+        const HEAD: usize = 0;
+        const CHILD: usize = 2;
+        let own = self.mos.dnode(own).await?;
+        for (directory, part) in [(own, HEAD), (root, CHILD)] {
+            self.add_used(&directory, sums, part).await?;
+        }
+        Ok(())
+    }
+
+    async fn add_used(&self, directory: &Dnode, sums: Sums, part: usize) -> Result<(), ZfsError> {
+        self.mos
+            .change(|tx| {
+                let head = DslDir::decode(&directory.phys().bonus, directory.endian());
+                let mut head = head.map_err(|error| directory.wrong(error))?;
+                head.used_bytes = head.used_bytes.wrapping_add_signed(sums.used);
+                head.compressed_bytes = head.compressed_bytes.wrapping_add_signed(sums.compressed);
+                head.uncompressed_bytes =
+                    head.uncompressed_bytes.wrapping_add_signed(sums.uncompressed);
+                head.used_breakdown[part] =
+                    head.used_breakdown[part].wrapping_add_signed(sums.used);
+                directory.set_bonus(tx, head.encode(directory.endian()));
+                Ok(())
+            })
+            .await
+    }
+
+    /// Frees what waited for this group.
+    async fn free_waiting(&self) -> Result<(), ZfsError> {
+        let Some(number) = self.number(pool_directory::SYNC_BPOBJ).await? else { return Ok(()) };
+        let object = self.mos.dnode(number).await?;
+        let wrong = |error| object.wrong(error);
+        let mut list = BpObj::decode(&object.phys().bonus, object.endian()).map_err(wrong)?;
+        if list.pointers == 0 {
+            return Ok(());
+        }
+        let len = list.pointers as usize * BlockPointer::BYTES;
+        let bytes = object.read(0, len).await?.into_contiguous();
+        let (pointers, _) = bytes.bytes().as_chunks::<{ BlockPointer::BYTES }>();
+        for pointer in pointers {
+            self.writer.free(&BlockPointer::of_bytes(pointer, object.endian()));
+        }
+        (list.pointers, list.bytes, list.compressed, list.uncompressed) = (0, 0, 0, 0);
+        let bonus = list.encode(object.endian());
+        self.mos
+            .change(|tx| {
+                object.plan_zero(0..len as u64)?;
+                object.zero(tx, 0..len as u64);
+                object.set_bonus(tx, bonus.clone());
+                Ok(())
+            })
+            .await
+    }
+
+    /// What was freed late goes onto the list of what waits.
+    async fn write_late(&self) -> Result<(), ZfsError> {
+        let late = self.books.late.take();
+        if late.is_empty() {
+            return Ok(());
+        }
+        let number = self.number(pool_directory::SYNC_BPOBJ).await?;
+        let object = self.mos.dnode(number.unwrap_or(0)).await?;
+        append_pointers(&self.mos, &object, &late, self.writer.tree()).await
+    }
+
+    /// Writes down what the group took and gave back.
+    async fn write_maps(&self, txg: u64, pass: u32) -> Result<(), ZfsError> {
+        let vdevs: Vec<u32> = self.writer.space(|space| space.vdevs().collect());
+        for vdev in vdevs {
+            for number in self.writer.space(|space| space.changed(vdev, txg)) {
+                self.write_map(vdev, number, txg, pass).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_map(
+        &self,
+        vdev: u32,
+        number: usize,
+        txg: u64,
+        pass: u32,
+    ) -> Result<(), ZfsError> {
+        let form = self.maps.get();
+        let (map, place) = self.writer.space(|space| {
+            let slabs = space.metaslabs(vdev).expect("a vdev that is known");
+            let place = MapPlace { start: slabs.start(number), unit: slabs.unit() };
+            (slabs.slabs()[number].map, place)
+        });
+        let map = match map {
+            0 => {
+                let map = maps::make(&self.mos, form).await?;
+                let array = self.array(vdev).await?;
+                maps::set_number(&self.mos, &array, number, map.number()).await?;
+                self.writer.space(|space| {
+                    let slabs = space.metaslabs_mut(vdev).expect("a vdev that is known");
+                    slabs.slabs_mut()[number].map = map.number();
+                });
+                map
+            }
+            map => self.mos.dnode(map).await?,
+        };
+        // Whoever made the map took no space yet, so all is in these.
+        let changes = self.writer.space(|space| space.take_changes(vdev, number, txg));
+        let free: Vec<_> = self.writer.space(|space| space.free_in(vdev, number));
+        let group = (txg, pass as u16);
+        maps::append(&self.mos, &map, form, place, group, &changes, free.into_iter()).await
+    }
+
+    /// The array of the maps of a vdev.
+    async fn array(&self, vdev: u32) -> Result<Dnode, ZfsError> {
+        let number = {
+            let config = self.config.borrow();
+            let top = config.root.children.iter().find(|top| top.id == u64::from(vdev));
+            top.and_then(|top| top.metaslab_array).unwrap_or(0)
+        };
+        self.mos.dnode(number).await
+    }
+}
+
+/// A number put into the pool's directory.
+///
+/// # Errors
+/// What is needed can't be had.
+pub(crate) async fn enter(mos: &Objset, name: &str, number: u64) -> Result<(), ZfsError> {
+    let directory = mos.dnode(pool_directory::OBJECT).await?;
+    table::set(mos, &directory, name, table::number(number)).await
+}

@@ -1,0 +1,203 @@
+//! Space maps written: what a transaction group took and gave back, put behind what the maps say.
+//!
+//! A metaslab's map is made when it is first used; the array of its vdev names it. What is appended are entries of one word, or of
+//! two where a stretch is long and the pool may have such; a long one never lies across two blocks. A note says before them
+//! which group and pass they are of.
+//!
+//! Source: OpenZFS, `space_map.c` (`space_map_write_impl`), `metaslab.c` (`metaslab_sync`).
+
+use crate::dmu::{Dnode, NewObject, Objset};
+use crate::error::ZfsError;
+use rt::Buf;
+use std::ops::Range;
+use stdx::RangeSet;
+use zfs_format::Endian;
+use zfs_format::object_type::ObjectType;
+use zfs_format::space_map::{
+    self, Change, Entry, FILLER, HISTOGRAM_BUCKETS, LONG_BYTES, SHORT_BYTES, SpaceMapHeader,
+};
+use zfs_store::alloc::Changes;
+
+/// Bytes of a map's blocks: OpenZFS's, where there are no logs of maps.
+const BLOCK_BYTES: u64 = 4096;
+/// The longest run of an entry of one word, in units, and the first offset that it can't have.
+const SHORT_RUN_MAX: u64 = 1 << 15;
+const SHORT_OFFSET_END: u64 = 1 << 47;
+/// The longest run of an entry of two words, in units.
+const LONG_RUN_MAX: u64 = 1 << 36;
+
+/// What a pool lets its space maps have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapForm {
+    /// Entries of two words (`spacemap_v2`).
+    pub long_entries: bool,
+    /// A histogram (`spacemap_histogram`).
+    pub histogram: bool,
+}
+
+/// Which metaslab's map.
+#[derive(Clone, Copy, Debug)]
+pub struct MapPlace {
+    /// Where the metaslab begins, in bytes.
+    pub start: u64,
+    /// The map's unit, as a power of two.
+    pub unit: u32,
+}
+
+/// Makes a map.
+///
+/// # Errors
+/// What is needed can't be had.
+pub async fn make(mos: &Objset, form: MapForm) -> Result<Dnode, ZfsError> {
+    let len = if form.histogram { LONG_BYTES } else { SHORT_BYTES };
+    let new = NewObject::of(ObjectType::SPACE_MAP, BLOCK_BYTES);
+    let map = mos.make(&new.with_bonus(ObjectType::SPACE_MAP_HEADER, vec![0; len])).await?;
+    let header = SpaceMapHeader {
+        object: map.number(),
+        length: 0,
+        allocated: 0,
+        histogram: form.histogram.then_some([0; HISTOGRAM_BUCKETS]),
+    };
+    set_header(mos, &map, &header).await?;
+    Ok(map)
+}
+
+/// Puts changes behind what a map says. `free` are the metaslab's free stretches, for the histogram.
+///
+/// # Errors
+/// What is needed can't be had.
+pub async fn append(
+    mos: &Objset,
+    map: &Dnode,
+    form: MapForm,
+    place: MapPlace,
+    group: (u64, u16),
+    changes: &Changes,
+    free: impl Iterator<Item = Range<u64>>,
+) -> Result<(), ZfsError> {
+    let wrong = |error| map.wrong(error);
+    let endian = map.endian();
+    let mut header = SpaceMapHeader::decode(&map.phys().bonus, endian).map_err(wrong)?;
+    let block = map.block_bytes();
+    let mut entries = Entries { form, place, at: header.length, block, words: Vec::new() };
+    for (change, set) in [(Change::Allocate, &changes.allocated), (Change::Free, &changes.freed)] {
+        if !set.is_empty() {
+            entries.note(change, group);
+            entries.stretches(change, set);
+        }
+    }
+    let bytes = space_map::encode(&entries.words, endian).map_err(wrong)?;
+    let at = header.length;
+    let bytes = Buf::copy_of(&bytes);
+    mos.change(|tx| {
+        map.plan_write(at..at + bytes.len() as u64)?;
+        map.write(tx, at, &bytes);
+        Ok(())
+    })
+    .await?;
+    header.length += bytes.len() as u64;
+    header.allocated += changes.allocated.total() as i64 - changes.freed.total() as i64;
+    if let Some(histogram) = &mut header.histogram {
+        *histogram = histogram_of(free, place.unit);
+    }
+    set_header(mos, map, &header).await
+}
+
+/// How many stretches are of 2^(n + unit) bytes and more, and less than twice that.
+fn histogram_of(free: impl Iterator<Item = Range<u64>>, unit: u32) -> [u64; HISTOGRAM_BUCKETS] {
+    let mut histogram = [0; HISTOGRAM_BUCKETS];
+    for range in free {
+        let units = (range.end - range.start) >> unit;
+        let bucket = units.checked_ilog2().unwrap_or(0) as usize;
+        histogram[bucket.min(HISTOGRAM_BUCKETS - 1)] += 1;
+    }
+    histogram
+}
+
+async fn set_header(mos: &Objset, map: &Dnode, header: &SpaceMapHeader) -> Result<(), ZfsError> {
+    let bonus = header.encode(map.endian());
+    mos.change(|tx| {
+        map.set_bonus(tx, bonus.clone());
+        Ok(())
+    })
+    .await
+}
+
+/// Entries in the making.
+struct Entries {
+    form: MapForm,
+    place: MapPlace,
+    /// Where the next goes, in bytes of the object.
+    at: u64,
+    block: u64,
+    words: Vec<Entry>,
+}
+
+impl Entries {
+    fn push(&mut self, entry: Entry) {
+        let bytes = if matches!(entry, Entry::Long { .. }) { 16 } else { 8 };
+        if self.at % self.block + bytes > self.block {
+            self.words.push(FILLER);
+            self.at += 8;
+        }
+        self.words.push(entry);
+        self.at += bytes;
+    }
+
+    fn note(&mut self, change: Change, (txg, pass): (u64, u16)) {
+        let action = if change == Change::Allocate { 0 } else { 1 };
+        self.push(Entry::Note { action, pass, txg });
+    }
+
+    fn stretches(&mut self, change: Change, set: &RangeSet) {
+        let unit = self.place.unit;
+        for range in set.iter() {
+            let offset =
+                range.start.checked_sub(self.place.start).expect("it lies in the metaslab");
+            assert!(
+                offset.is_multiple_of(1 << unit)
+                    && (range.end - range.start).is_multiple_of(1 << unit),
+                "space is allocated in whole sectors"
+            );
+            let (mut offset, mut left) = (offset >> unit, (range.end - range.start) >> unit);
+            while left > 0 {
+                let is_short = left <= SHORT_RUN_MAX || !self.form.long_entries;
+                let run = if is_short && offset < SHORT_OFFSET_END {
+                    let run = left.min(SHORT_RUN_MAX);
+                    self.push(Entry::Short { change, offset, run });
+                    run
+                } else {
+                    let run = left.min(LONG_RUN_MAX);
+                    self.push(Entry::Long { change, vdev: NO_VDEV, offset, run });
+                    run
+                };
+                offset += run;
+                left -= run;
+            }
+        }
+    }
+}
+
+/// Entries of a metaslab's own map name no vdev.
+const NO_VDEV: u32 = (1 << 24) - 1;
+
+/// The array of numbers that an object is, changed at one place.
+///
+/// # Errors
+/// What is needed can't be had.
+pub async fn set_number(
+    mos: &Objset,
+    array: &Dnode,
+    index: usize,
+    number: u64,
+) -> Result<(), ZfsError> {
+    let at = index as u64 * 8;
+    let endian: Endian = array.endian();
+    let bytes = Buf::copy_of(&endian.bytes(number));
+    mos.change(|tx| {
+        array.plan_write(at..at + 8)?;
+        array.write(tx, at, &bytes);
+        Ok(())
+    })
+    .await
+}
