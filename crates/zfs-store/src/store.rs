@@ -58,7 +58,7 @@ impl Store {
     }
 
     /// The salt, if it is known.
-    pub(crate) fn salt(&self) -> Option<Salt> {
+    pub fn salt(&self) -> Option<Salt> {
         self.shared.salt.get()
     }
 

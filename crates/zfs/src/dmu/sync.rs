@@ -145,11 +145,13 @@ impl Objset {
         !self.changed().borrow().dnodes.is_empty()
     }
 
-    /// The open group closes: what was changed in it is the syncing one's from here on.
-    pub fn close(&self) {
+    /// The open group closes: what was changed in it is the syncing one's from here on. Says whether anything was.
+    pub fn close(&self) -> bool {
         let mut changed = self.changed().borrow_mut();
         let closed = std::mem::take(&mut changed.dnodes);
+        let any = !closed.is_empty();
         changed.syncing.extend(closed);
+        any
     }
 
     /// Writes what the syncing group changed. `old` is the pointer to the root block, the new one comes back.

@@ -8,7 +8,6 @@ use rt::Buf;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::checksum::Checksum;
 use zfs_format::dsl::bpobj::BpObj;
-use zfs_format::object_type::ObjectType;
 use zfs_format::wire::Wire;
 use zfs_store::Tree;
 
@@ -62,8 +61,10 @@ pub async fn append_pointers(
     for pointer in pointers {
         let mut kept = *pointer;
         // What only who reads the block needs is left out.
-        if !kept.is_embedded() && kept.object_type() != ObjectType::NONE {
+        if !kept.is_embedded() {
             kept.set_checksum(Checksum::default());
+            // In a list its lowest bit says that the block was freed.
+            kept.set_fill(0);
         }
         bytes.extend(kept.words.iter().flat_map(|word| endian.bytes(*word)));
         let sums = Sums::of(tree, pointer);

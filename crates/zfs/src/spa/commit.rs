@@ -193,16 +193,18 @@ impl Syncer {
         self.config_changed.set(true);
     }
 
-    /// Syncs the open group: `work` is what is done in it by who syncs, and whatever it needs of objects it changes in the MOS.
+    /// Syncs the open group. `close` is called at the moment when it closes, and puts what was changed in it aside; `work` is what is done in it by who syncs, and whatever it needs of objects it changes in the MOS.
     /// What it gives comes back once the group is in the pool.
     ///
     /// # Errors
     /// The group is not in the pool, and the pool can't be written any more: open it again.
     pub async fn sync<T>(
         &self,
+        close: impl FnOnce(),
         work: impl AsyncFnOnce(&Syncer, u64) -> Result<T, ZfsError>,
     ) -> Result<T, CommitError> {
         self.groups.rotate();
+        close();
         let txg = self.groups.syncing().expect("it was closed just now").0;
         self.books.txg.set(txg);
         self.books.pass.set(1);

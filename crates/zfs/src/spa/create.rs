@@ -176,7 +176,7 @@ pub async fn create(
     let syncer = Syncer::new(writer, groups, mos, BlockPointer::HOLE, policy, config, now);
     syncer.set_map_form(MapForm { long_entries: has("com.delphix:spacemap_v2"), histogram: false });
     let work = First { rt, new: &new, blocks: &blocks, fresh: &**fresh };
-    syncer.sync(async |syncer, txg| work.make(syncer, txg).await).await?;
+    syncer.sync(|| (), async |syncer, txg| work.make(syncer, txg).await).await?;
     Ok(())
 }
 

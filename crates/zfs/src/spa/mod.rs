@@ -19,6 +19,7 @@ mod error;
 pub mod features;
 pub mod found;
 mod keys;
+pub mod live;
 pub mod maps;
 mod open;
 mod space_maps;

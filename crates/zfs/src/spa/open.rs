@@ -9,6 +9,7 @@ use crate::dsl::Dsl;
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use rt::{DeviceRef, Rt};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use stdx::RangeSet;
@@ -47,7 +48,8 @@ pub struct Spa {
     rt: Rt,
     guid: u64,
     was_closed: bool,
-    synced: Synced,
+    name: String,
+    synced: RefCell<Synced>,
     tree: Rc<Tree>,
     store: Rc<Store>,
     arc: Rc<Arc>,
@@ -58,7 +60,6 @@ pub struct Spa {
 
 /// A pool as its last transaction group left it.
 struct Synced {
-    name: String,
     uberblock: Uberblock,
     config: Rc<NvList>,
     vdevs: Rc<Vdev>,
@@ -100,7 +101,7 @@ impl Spa {
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.synced.name
+        &self.name
     }
 
     /// Its GUID.
@@ -114,23 +115,30 @@ impl Spa {
     }
 
     /// The root of what is synced.
-    pub fn uberblock(&self) -> &Uberblock {
-        &self.synced.uberblock
+    pub fn uberblock(&self) -> Uberblock {
+        self.synced.borrow().uberblock.clone()
+    }
+
+    /// Another group is in the pool: this is its root, and the vdevs as they are configured.
+    pub(super) fn set_synced(&self, uberblock: Uberblock, vdevs: Vdev) {
+        let mut synced = self.synced.borrow_mut();
+        synced.uberblock = uberblock;
+        synced.vdevs = Rc::new(vdevs);
     }
 
     /// Its configuration, from the MOS.
     pub fn config(&self) -> Rc<NvList> {
-        Rc::clone(&self.synced.config)
+        Rc::clone(&self.synced.borrow().config)
     }
 
     /// Its vdevs as configured: a root.
     pub fn vdevs(&self) -> Rc<Vdev> {
-        Rc::clone(&self.synced.vdevs)
+        Rc::clone(&self.synced.borrow().vdevs)
     }
 
     /// Its features.
     pub fn features(&self) -> Rc<[InUse]> {
-        Rc::clone(&self.synced.features)
+        Rc::clone(&self.synced.borrow().features)
     }
 
     /// The executor.
@@ -259,13 +267,13 @@ impl Opening<'_> {
             rt: self.rt.clone(),
             guid: found.guid,
             was_closed,
-            synced: Synced {
-                name,
+            name,
+            synced: RefCell::new(Synced {
                 uberblock,
                 config: Rc::new(config),
                 vdevs: Rc::new(vdevs),
                 features: in_use.into(),
-            },
+            }),
             tree,
             store,
             arc,

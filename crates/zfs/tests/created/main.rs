@@ -3,19 +3,24 @@
 //! What could break: a structure that OpenZFS reads otherwise, space that is taken and not reached, or reached and not taken.
 //! Where `zdb` is not there the case says so and is skipped.
 
-use rt::{DeviceRef, MemoryDevice, Reactor, Runtime};
+use rt::{Buf, DeviceRef, MemoryDevice, Reactor, Runtime};
 use sim::SimReactor;
 use sim::host::Processor;
-use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
 use zfs::dsl::make::Fresh;
+use zfs::spa::config::LabelState;
 use zfs::spa::create::{NewPool, blank, create, root_of};
+use zfs::spa::live::Live;
 use zfs::spa::{OpenOptions, Spa, find};
+use zfs::zpl::FileSystem;
+use zfs::zpl::attributes::Moment;
+use zfs::zpl::change::NewFile;
 use zfs_format::features::FEATURES;
 use zfs_format::nvlist::Text;
 use zfs_format::vdev::{Raidz, Vdev, VdevKind};
@@ -98,54 +103,90 @@ fn zdb(folder: &Path, arguments: &[&str]) -> Option<String> {
     Some(text + &errors)
 }
 
-fn judged(tops: Vec<Vdev>) {
-    let runtime = Runtime::new(SimReactor::new(Processor::infinite()) as Rc<dyn Reactor>);
-    let rt = runtime.handle();
-    let guids: Vec<u64> =
-        tops.iter().flat_map(|top| top.leaves().into_iter().map(|l| l.guid)).collect();
-    let disks: Vec<(u64, Rc<MemoryDevice>)> = guids
-        .iter()
-        .map(|guid| (*guid, MemoryDevice::new(&guid.to_string(), ByteCount(DEVICE))))
-        .collect();
-    let devices: BTreeMap<u64, DeviceRef> =
-        disks.iter().map(|(guid, disk)| (*guid, Rc::clone(disk) as DeviceRef)).collect();
-    let new = NewPool {
-        name: "tank".to_owned(),
-        root: root_of(77, tops),
-        features: features(),
-        host: None,
-        comment: None,
-        compatibility: None,
-        owner: (0, 0),
-        properties: Vec::new(),
-    };
-    let fresh: Rc<dyn Fresh> = Rc::new(Seeded(Cell::new(Prng::new(3))));
-    let all: Vec<DeviceRef> = devices.values().cloned().collect();
-    runtime
-        .block_on(async move {
-            create(&rt, new, &devices, &fresh).await.expect("it is made");
+/// A pool in memory: its disks by GUID, and the executor.
+struct Rig {
+    disks: Vec<(u64, Rc<MemoryDevice>)>,
+    runtime: Runtime,
+    fresh: Rc<dyn Fresh>,
+}
+
+impl Rig {
+    /// Makes the pool.
+    fn new(tops: Vec<Vdev>) -> Rig {
+        let runtime = Runtime::new(SimReactor::new(Processor::infinite()) as Rc<dyn Reactor>);
+        let guids = tops.iter().flat_map(|top| top.leaves().into_iter().map(|leaf| leaf.guid));
+        let disk = |guid: u64| (guid, MemoryDevice::new(&guid.to_string(), ByteCount(DEVICE)));
+        let disks = guids.map(disk).collect();
+        let fresh: Rc<dyn Fresh> = Rc::new(Seeded(Cell::new(Prng::new(3))));
+        let rig = Rig { disks, runtime, fresh };
+        let new = NewPool {
+            name: "tank".to_owned(),
+            root: root_of(77, tops),
+            features: features(),
+            host: None,
+            comment: None,
+            compatibility: None,
+            owner: (0, 0),
+            properties: Vec::new(),
+        };
+        let (rt, devices, fresh) = (rig.runtime.handle(), rig.devices(), Rc::clone(&rig.fresh));
+        let made = async move { create(&rt, new, &devices, &fresh).await.expect("it is made") };
+        rig.runtime.block_on(made).expect("it ends");
+        rig
+    }
+
+    fn devices(&self) -> BTreeMap<u64, DeviceRef> {
+        self.disks.iter().map(|(guid, disk)| (*guid, Rc::clone(disk) as DeviceRef)).collect()
+    }
+
+    /// Runs work on the pool, opened for reading.
+    fn with<T: 'static>(&self, work: impl AsyncFnOnce(Rc<Spa>, Rc<dyn Fresh>) -> T + 'static) -> T {
+        let (rt, fresh) = (self.runtime.handle(), Rc::clone(&self.fresh));
+        let all: Vec<DeviceRef> = self.devices().into_values().collect();
+        let run = async move {
             let found = find(&all).await;
-            let spa =
-                Spa::open(&rt, &found.pools[0], OpenOptions::default()).await.expect("it opens");
-            assert_eq!((spa.name(), spa.uberblock().txg), ("tank", 4));
-            let root = spa.dsl().find("tank").await.expect("it is read").expect("it is there");
-            let objset = spa.objset(&root.0, &root.1).await.expect("it opens");
-            let files = zfs::zpl::FileSystem::open(&objset).await.expect("it is one");
-            let directory = files.root().await.expect("it is read");
-            assert!(directory.is_directory() && directory.attributes.mode() & 0o777 == 0o755);
-            assert!(files.names(&directory).await.expect("it is read").is_empty());
-        })
-        .expect("it ends");
-    let folder = tempfile::tempdir().expect("a folder");
-    for (guid, disk) in &disks {
-        dump(disk, &folder.path().join(format!("d{guid}")));
+            let spa = Spa::open(&rt, &found.pools[0], OpenOptions::default()).await;
+            work(Rc::new(spa.expect("it opens")), fresh).await
+        };
+        self.runtime.block_on(run).expect("it ends")
     }
-    if let Ok(keep) = std::env::var("KEEP_POOL") {
-        let _ = Command::new("cp").arg("-r").arg(folder.path()).arg(keep).status();
+
+    /// What `zdb` says of all of it.
+    fn judge(&self) {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (guid, disk) in &self.disks {
+            dump(disk, &folder.path().join(format!("d{guid}")));
+        }
+        if let Ok(keep) = std::env::var("KEEP_POOL") {
+            let _ = Command::new("cp").arg("-r").arg(folder.path()).arg(keep).status();
+        }
+        let Some(text) = zdb(folder.path(), &["-bcc", "tank"]) else { return };
+        assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
+        zdb(folder.path(), &["-dddd", "tank"]);
     }
-    let Some(text) = zdb(folder.path(), &["-bcc", "tank"]) else { return };
-    assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
-    zdb(folder.path(), &["-dddd", "tank"]);
+}
+
+fn raidz(parity: u64) -> VdevKind {
+    VdevKind::Raidz(Raidz { parity, expanding: false, expand_txgs: Vec::new() })
+}
+
+/// A new pool, and what lies in it.
+fn judged(tops: Vec<Vdev>) {
+    let rig = Rig::new(tops);
+    rig.with(async |spa: Rc<Spa>, _| {
+        assert_eq!((spa.name(), spa.uberblock().txg), ("tank", 4));
+        let files = root_files(&spa).await;
+        let directory = files.root().await.expect("it is read");
+        assert!(directory.is_directory() && directory.attributes.mode() & 0o777 == 0o755);
+        assert!(files.names(&directory).await.expect("it is read").is_empty());
+    });
+    rig.judge();
+}
+
+async fn root_files(spa: &Spa) -> FileSystem {
+    let root = spa.dsl().find("tank").await.expect("it is read").expect("it is there");
+    let objset = spa.objset(&root.0, &root.1).await.expect("it opens");
+    FileSystem::open(&objset).await.expect("it is one")
 }
 
 #[test]
@@ -160,8 +201,114 @@ fn a_pool_of_mirrors_is_one_of_zdbs() {
 
 #[test]
 fn a_pool_of_a_raidz_is_one_of_zdbs() {
-    let raidz =
-        |parity| VdevKind::Raidz(Raidz { parity, expanding: false, expand_txgs: Vec::new() });
     judged(vec![top(0, raidz(1), 3)]);
     judged(vec![top(0, raidz(2), 5), top(1, raidz(3), 6)]);
+}
+
+/// What a file holds, by its number.
+type Model = BTreeMap<u64, Vec<u8>>;
+
+/// Random changes of files over many groups, beside a model; the pool is opened anew in between. What could break: a block
+/// that is written and not reached, one freed that is reached, a change of a later group in an earlier one, one that is lost.
+fn files_over_groups(seed: u64, tops: Vec<Vdev>) {
+    let rig = Rig::new(tops);
+    let model: Rc<RefCell<Model>> = Rc::default();
+    let random = Rc::new(RefCell::new(Prng::new(seed)));
+    for _ in 0..3 {
+        let (kept, random) = (Rc::clone(&model), Rc::clone(&random));
+        rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+            let live = Live::open(spa, &fresh).await.expect("it opens for writing");
+            let catalog = live.spa().catalog(0).await.expect("it is read");
+            let node = catalog.root().await.expect("it is there");
+            let objset = live.objset(&node).await.expect("it opens");
+            let files = FileSystem::open(&objset).await.expect("it is one");
+            for _ in 0..6 {
+                for _ in 0..20 {
+                    change(&files, &mut kept.borrow_mut(), &mut random.borrow_mut()).await;
+                }
+                live.sync(async |_| Ok(())).await.expect("it is written");
+                compare(&files, &kept.borrow()).await;
+            }
+            live.close(LabelState::Exported).await.expect("it is closed");
+        });
+        let kept = Rc::clone(&model);
+        rig.with(async move |spa: Rc<Spa>, _| {
+            compare(&root_files(&spa).await, &kept.borrow()).await;
+        });
+    }
+    rig.judge();
+}
+
+async fn change(files: &FileSystem, model: &mut Model, random: &mut Prng) {
+    let root = files.root_number();
+    let name = |number: u64| format!("file {number}").into_bytes();
+    let known: Vec<u64> = model.keys().copied().collect();
+    if known.is_empty() || random.chance(0.3) {
+        let (number, _) =
+            files.objset().change(|_| files.objset().plan_number(1)).await.expect("one is free");
+        let new = NewFile {
+            number,
+            slots: 1,
+            mode: 0o100_644,
+            user: 1,
+            group: 2,
+            generation: 7,
+            created: Moment { seconds: 5, nanoseconds: 6 },
+            device: 0,
+            target: None,
+        };
+        files.create(root, &name(number), &new).await.expect("it is made");
+        model.insert(number, Vec::new());
+        return;
+    }
+    let number = known[random.below(known.len() as u64) as usize];
+    let content = model.get_mut(&number).expect("it is known");
+    match random.below(10) {
+        0 => {
+            files.unlink(root, &name(number)).await.expect("it goes");
+            model.remove(&number);
+        }
+        1 | 2 => {
+            let len = random.below(content.len() as u64 + 100_000);
+            files.truncate(number, len).await.expect("it is cut");
+            content.resize(len as usize, 0);
+        }
+        _ => {
+            let at = random.below(content.len() as u64 + 300_000) as usize;
+            let len = 1 + random.below(400_000) as usize;
+            let word = random.next_u64();
+            let bytes: Vec<u8> = match random.below(3) {
+                0 => vec![word as u8; len],
+                1 => (0..len).map(|n| (n as u64 / 64).wrapping_mul(word) as u8).collect(),
+                _ => (0..len).map(|_| random.next_u64() as u8).collect(),
+            };
+            let end = at + len;
+            let now = content.len().max(end);
+            files
+                .write(number, at as u64, &Buf::copy_of(&bytes), end as u64)
+                .await
+                .expect("it is written");
+            content.resize(now, 0);
+            content[at..end].copy_from_slice(&bytes);
+        }
+    }
+}
+
+async fn compare(files: &FileSystem, model: &Model) {
+    let root = files.root().await.expect("it is read");
+    let names = files.names(&root).await.expect("they are read");
+    let there: BTreeSet<u64> = names.iter().map(|name| name.entry.object).collect();
+    assert_eq!(there, model.keys().copied().collect::<BTreeSet<_>>());
+    for (number, content) in model {
+        let node = files.node(*number).await.expect("it is there");
+        assert_eq!(node.attributes.size, content.len() as u64);
+        let read = node.dnode().read(0, content.len()).await.expect("it is read").to_vec();
+        assert!(read == *content, "file {number}");
+    }
+}
+
+#[test]
+fn files_that_change_over_many_groups_are_what_was_written() {
+    files_over_groups(1, vec![top(0, VdevKind::Mirror, 2)]);
+    files_over_groups(2, vec![top(0, raidz(1), 3), top(1, raidz(1), 3)]);
 }

@@ -91,7 +91,6 @@ impl Dnode {
 
     /// Changes bytes of a block, which was planned.
     pub fn edit(&self, tx: &Tx, number: u64, how: impl FnOnce(&mut [u8])) {
-        self.reach(tx, number);
         let at = At::data(number);
         let above = self.0.dbufs.borrow().get(at);
         let clean = match above {
@@ -103,6 +102,8 @@ impl Dnode {
             Some(Content::Hole) => Some(self.zeros()),
             None => self.resident(number).ok(),
         };
+        // Only now: a block beyond the end is a hole, whatever the indirect block says that would lead to it.
+        self.reach(tx, number);
         self.0.dbufs.borrow_mut().edit(tx, at, clean, how);
     }
 

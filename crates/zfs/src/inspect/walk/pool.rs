@@ -146,7 +146,7 @@ impl PoolWalk<'_> {
 
     /// The first transaction group that is not the pool's yet.
     fn first_open(&self) -> u64 {
-        let uberblock = &self.spa.uberblock();
+        let uberblock = self.spa.uberblock();
         match uberblock.checkpoint_txg {
             0 => uberblock.txg.saturating_add(1),
             checkpoint => checkpoint.saturating_add(1),

@@ -1,0 +1,364 @@
+//! A pool that is open for writing.
+//!
+//! ```text
+//!   open      as for reading; then space maps are loaded, and intent logs' blocks are claimed
+//!   run       datasets are opened once, and shared; changes join the open group
+//!   sync      the open group closes, its datasets are written, what is asked of the pool itself is done, the group is committed
+//!   export    a last group whose labels say so
+//! ```
+//!
+//! What concerns the pool as a whole (a new dataset, a snapshot, a property) is a *task*: it is done by who syncs, within a group,
+//! and its answer comes when that group is in the pool.
+//!
+//! When a group can't be committed nothing more is written ([`LiveError::Stopped`]): what is on the devices is the group before.
+//!
+//! Source: OpenZFS, `spa.c`, `dsl_synctask.c`.
+
+use super::commit::{CommitError, Syncer};
+use super::config::{LabelState, PoolConfig};
+use super::maps::MapForm;
+use super::open::Spa;
+use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups, Txg};
+use crate::dsl::books::DatasetBooks;
+use crate::dsl::catalog::Node;
+use crate::dsl::make::{Fresh, Maker};
+use crate::error::ZfsError;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tokio::sync::Mutex;
+use zfs_format::block_pointer::BlockPointer;
+use zfs_format::checksum::ChecksumFunction;
+use zfs_format::compression::Compression;
+use zfs_format::dsl::dataset::DslDataset;
+use zfs_format::dsl::property::PropertyValue;
+use zfs_format::vdev::{Vdev, VdevKind};
+use zfs_store::Writer;
+use zfs_store::alloc::{Allocator, Class, Stretch, each_stretch};
+
+/// Bytes of changes in memory before who changes waits.
+const DIRTY_BYTES_MAX: u64 = 256 << 20;
+
+/// Why a pool is not written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LiveError {
+    /// Something can't be had.
+    #[error(transparent)]
+    Zfs(#[from] ZfsError),
+    /// A group is not in the pool.
+    #[error("the pool is not written any more: {0}")]
+    Stopped(CommitError),
+    /// The pool uses what is not written.
+    #[error("it uses {0}, and such pools are only read")]
+    Feature(String),
+    /// The pool has what is not written.
+    #[error("it has {0}, and such pools are only read")]
+    Unsupported(&'static str),
+}
+
+/// A dataset that is open for writing.
+struct OpenDataset {
+    objset: Objset,
+    /// Its object in the MOS.
+    dataset: Dnode,
+    policy: Rc<Policy>,
+    pointer: Cell<BlockPointer>,
+    /// It was changed in the group that syncs.
+    closed: Cell<bool>,
+}
+
+/// A pool that is open for writing. See the [module](self).
+pub struct Live {
+    spa: Rc<Spa>,
+    syncer: Syncer,
+    fresh: Rc<dyn Fresh>,
+    open: RefCell<BTreeMap<u64, Rc<OpenDataset>>>,
+    stopped: RefCell<Option<CommitError>>,
+    /// One group syncs at a time.
+    syncing: Mutex<()>,
+}
+
+/// Features of pools that are written, besides those that need nothing of who writes.
+const WRITTEN: [&str; 24] = [
+    "async_destroy",
+    "empty_bpobj",
+    "lz4_compress",
+    "multi_vdev_crash_dump",
+    "enabled_txg",
+    "hole_birth",
+    "spacemap_v2",
+    "extensible_dataset",
+    "bookmarks",
+    "embedded_data",
+    "large_blocks",
+    "large_dnode",
+    "sha512",
+    "skein",
+    "edonr",
+    "bookmark_v2",
+    "allocation_classes",
+    "resilver_defer",
+    "device_rebuild",
+    "zstd_compress",
+    "draid",
+    "zilsaxattr",
+    "blake3",
+    "spacemap_histogram",
+];
+
+impl Live {
+    /// Opens for writing what is open for reading.
+    ///
+    /// # Errors
+    /// The pool uses what is not written, or its space maps can't be had.
+    pub async fn open(spa: Rc<Spa>, fresh: &Rc<dyn Fresh>) -> Result<Live, LiveError> {
+        let features = spa.features();
+        for feature in features.iter().filter(|feature| feature.count > 0) {
+            let known = zfs_format::features::Feature::find(&feature.guid);
+            if !known.is_some_and(|known| WRITTEN.contains(&known.name)) {
+                return Err(LiveError::Feature(feature.guid.clone()));
+            }
+        }
+        let in_use = |name: &str| {
+            let guid = zfs_format::features::Feature::named(name).map(|feature| feature.guid);
+            features.iter().any(|one| Some(one.guid.as_str()) == guid && one.count > 0)
+        };
+        if !spa.was_closed() {
+            check_logs(&spa).await?;
+        }
+        let allocator = load(&spa).await?;
+        let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.store().salt());
+        let uberblock = spa.uberblock();
+        let groups = TxGroups::synced(Txg(uberblock.txg), DIRTY_BYTES_MAX);
+        let policy = Policy {
+            checksum: ChecksumFunction::Fletcher4,
+            compression: Compression::Lz4,
+            zstd_level: 0,
+            copies: zfs_store::write::COPIES_MAX,
+            special_small: 0,
+            metadata_compression: match in_use("lz4_compress") {
+                true => Compression::Lz4,
+                false => Compression::Lzjb,
+            },
+            hole_birth: in_use("hole_birth"),
+            embed: in_use("embedded_data"),
+            special: writer.space(|space| space.has(Class::Special)),
+            rounding: writer.rounding(),
+            salt: spa.store().salt(),
+        };
+        let config = config(&spa);
+        let clock = Rc::clone(fresh);
+        let now: Rc<dyn Fn() -> u64> = Rc::new(move || clock.now());
+        let mos = spa.mos().clone();
+        let syncer = Syncer::new(writer, groups, mos, uberblock.root, policy, config, now);
+        syncer.set_map_form(MapForm { long_entries: in_use("spacemap_v2"), histogram: false });
+        let (open, stopped, syncing) = Default::default();
+        Ok(Live { spa, syncer, fresh: Rc::clone(fresh), open, stopped, syncing })
+    }
+
+    /// The pool as it is read.
+    pub fn spa(&self) -> &Rc<Spa> {
+        &self.spa
+    }
+
+    /// What syncs it.
+    pub fn syncer(&self) -> &Syncer {
+        &self.syncer
+    }
+
+    /// New numbers, and the time.
+    pub fn fresh(&self) -> &dyn Fresh {
+        &*self.fresh
+    }
+
+    /// The objset of a dataset, open for writing; whoever asks has the same.
+    ///
+    /// # Errors
+    /// It can't be had.
+    pub async fn objset(&self, node: &Node) -> Result<Objset, ZfsError> {
+        let number = node.head.number;
+        if let Some(open) = self.open.borrow().get(&number) {
+            return Ok(open.objset.clone());
+        }
+        let objset = self.spa.objset(&node.directory, &node.head).await?;
+        let dataset = self.spa.mos().dnode(number).await?;
+        objset.change_in(self.syncer.groups().clone());
+        let policy = Rc::new(self.policy(node));
+        let (pointer, closed) = (Cell::new(node.head.head.pointer), Cell::new(false));
+        let open = OpenDataset { objset, dataset, policy, pointer, closed };
+        // Another may have opened it meanwhile.
+        let mut all = self.open.borrow_mut();
+        let open = all.entry(number).or_insert_with(|| Rc::new(open));
+        Ok(open.objset.clone())
+    }
+
+    /// How a dataset's blocks are stored, by its properties.
+    fn policy(&self, node: &Node) -> Policy {
+        let number = |name: &str| {
+            let set = node.set.iter().find(|set| set.name == name)?;
+            match set.value {
+                PropertyValue::Number(number) => Some(number),
+                PropertyValue::Text(_) => None,
+            }
+        };
+        let of = self.syncer.policy();
+        let code = |name, otherwise: u64| number(name).unwrap_or(otherwise);
+        let checksum = ChecksumFunction::from_code(code("checksum", 1) as u8);
+        // zstd's level stands above the function's number.
+        let compression = code("compression", Compression::On.code().into());
+        let (function, level) = (compression & 0x7f, compression >> 7);
+        let function = Compression::from_code(function as u8).unwrap_or(Compression::Off);
+        let compression = match function {
+            Compression::On => of.metadata_compression,
+            other => other,
+        };
+        Policy {
+            checksum: checksum.unwrap_or(ChecksumFunction::On).effective(),
+            compression,
+            zstd_level: level as i32,
+            copies: code("copies", 1).clamp(1, 3) as usize,
+            special_small: code("special_small_blocks", 0),
+            ..(*of).clone()
+        }
+    }
+
+    /// Whether there is anything that is not in the pool.
+    pub fn is_dirty(&self) -> bool {
+        self.open.borrow().values().any(|open| open.objset.is_dirty())
+    }
+
+    /// Syncs the open group, and does a task in it.
+    ///
+    /// # Errors
+    /// The task's own, where nothing was changed by it; else the pool is stopped.
+    pub async fn sync<T>(
+        &self,
+        task: impl AsyncFnOnce(&Maker<'_>) -> Result<T, ZfsError>,
+    ) -> Result<T, LiveError> {
+        if let Some(error) = &*self.stopped.borrow() {
+            return Err(LiveError::Stopped(error.clone()));
+        }
+        let _one = self.syncing.lock().await;
+        let open: Vec<Rc<OpenDataset>> = self.open.borrow().values().cloned().collect();
+        let close = || open.iter().for_each(|open| open.closed.set(open.objset.close()));
+        let work = async |syncer: &Syncer, txg: u64| {
+            let maker = Maker { mos: syncer.mos(), fresh: &*self.fresh, txg, counts_freed: false };
+            for open in open.iter().filter(|open| open.closed.get()) {
+                self.sync_dataset(&maker, open).await?;
+            }
+            task(&maker).await
+        };
+        let done = self.syncer.sync(close, work).await;
+        match done {
+            Ok(given) => {
+                open.iter().for_each(|open| open.objset.committed());
+                let txg = self.syncer.groups().open().0 - 1;
+                let config = self.syncer.config();
+                self.spa.set_synced(self.syncer.uberblock(txg), config.root);
+                Ok(given)
+            }
+            Err(error) => {
+                *self.stopped.borrow_mut() = Some(error.clone());
+                Err(LiveError::Stopped(error))
+            }
+        }
+    }
+
+    async fn sync_dataset(&self, maker: &Maker<'_>, open: &OpenDataset) -> Result<(), ZfsError> {
+        let head = maker.bonus::<DslDataset>(&open.dataset)?;
+        let writer = self.syncer.writer();
+        let books = Rc::new(DatasetBooks::new(writer.clone(), head.previous_snapshot_txg));
+        let cx = SyncContext {
+            writer: writer.clone(),
+            groups: self.syncer.groups().clone(),
+            policy: Rc::clone(&open.policy),
+            books: Rc::clone(&books) as Rc<dyn Books>,
+        };
+        let pointer = open.objset.sync(&cx, open.pointer.get()).await?;
+        open.pointer.set(pointer);
+        open.closed.set(false);
+        books.settle(maker, &open.dataset, pointer).await
+    }
+
+    /// Closes the pool: what is open is written, and its labels say how it was left.
+    ///
+    /// # Errors
+    /// The last group can't be committed.
+    pub async fn close(self, state: LabelState) -> Result<(), LiveError> {
+        if self.is_dirty() {
+            self.sync(async |_| Ok(())).await?;
+        }
+        self.syncer.change_config(|config| config.state = state);
+        self.sync(async |_| Ok(())).await
+    }
+}
+
+/// Blocks of intent logs stand in no space map until somebody claims them, which nobody here does yet.
+async fn check_logs(spa: &Spa) -> Result<(), LiveError> {
+    let dsl = spa.dsl();
+    for directory in dsl.below(dsl.root().await?).await? {
+        let Some(head) = dsl.head(&directory).await? else { continue };
+        let objset = spa.objset(&directory, &head).await?;
+        if !objset.root().zil.log.is_hole() {
+            return Err(LiveError::Unsupported("an intent log that was not replayed"));
+        }
+    }
+    Ok(())
+}
+
+/// What a pool's configuration says, as it is to be written.
+fn config(spa: &Spa) -> PoolConfig {
+    let list = spa.config();
+    let text = |name| list.text(name).ok().flatten().map(ToString::to_string);
+    let number = |name| list.u64(name).ok().flatten();
+    let features = list.list("features_for_read").ok().flatten();
+    let features = features.map(|list| list.pairs.iter().map(|(name, _)| name.to_string()));
+    PoolConfig {
+        name: spa.name().to_owned(),
+        guid: spa.guid(),
+        state: LabelState::Active,
+        host: number("hostid").map(|id| (id, text("hostname").unwrap_or_default())),
+        comment: text("comment"),
+        compatibility: text("compatibility"),
+        root: (*spa.vdevs()).clone(),
+        features_for_read: features.map(Iterator::collect).unwrap_or_default(),
+    }
+}
+
+/// Loads what is allocated.
+async fn load(spa: &Spa) -> Result<Allocator, LiveError> {
+    let mut allocator = Allocator::default();
+    if !spa.space_map_logs().await?.is_empty() {
+        return Err(LiveError::Unsupported("logs of space maps"));
+    }
+    for vdev in &spa.vdevs().children {
+        if matches!(vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing) {
+            return Err(LiveError::Unsupported("a removed vdev"));
+        }
+        if spa.checkpoint_map(vdev).await?.is_some() {
+            return Err(LiveError::Unsupported("a checkpoint"));
+        }
+        load_vdev(spa, vdev, &mut allocator).await?;
+    }
+    Ok(allocator)
+}
+
+async fn load_vdev(spa: &Spa, vdev: &Vdev, allocator: &mut Allocator) -> Result<(), ZfsError> {
+    let Some(mut slabs) = spa.metaslabs(vdev).await? else { return Ok(()) };
+    let unit = slabs.unit();
+    let maps: Vec<_> =
+        slabs.slabs().iter().enumerate().map(|(n, slab)| (slabs.start(n), slab.map)).collect();
+    let mut wrong = false;
+    for (start, map) in maps.into_iter().filter(|(_, map)| *map != 0) {
+        each_stretch(spa.mos(), map, unit, |Stretch { change, offset, len, .. }| {
+            let fits = slabs.change(change, start.saturating_add(offset), len);
+            wrong |= !fits;
+        })
+        .await?;
+        if wrong {
+            return Err(spa.mos().wrong(map, crate::Problem::Entry("of a space map")));
+        }
+    }
+    allocator.add(vdev.id as u32, Class::of(vdev), slabs);
+    Ok(())
+}
