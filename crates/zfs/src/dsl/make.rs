@@ -202,7 +202,11 @@ impl Maker<'_> {
         table::set(self.mos, &set, &number_name(number), table::number(number)).await
     }
 
-    async fn deadlist(&self) -> Result<Dnode, ZfsError> {
+    /// A deadlist without a list.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn deadlist(&self) -> Result<Dnode, ZfsError> {
         let new = table::new(ObjectType::DEADLIST, self.fresh.number());
         let bonus = zeros::<DeadlistHeader>().encode(Endian::Little);
         self.mos.make(&new.with_bonus(ObjectType::DEADLIST_HDR, bonus)).await

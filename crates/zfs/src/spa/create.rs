@@ -10,14 +10,13 @@
 
 use super::commit::{CommitError, Syncer, enter};
 use super::config::{LabelState, PoolConfig};
+use super::datasets::{NewDataset, Tasks};
 use super::maps::MapForm;
-use crate::dmu::{NewObject, Objset, Policy, SyncContext, TxGroups, Txg};
-use crate::dsl::books::DatasetBooks;
+use crate::dmu::{NewObject, Objset, Policy, TxGroups, Txg};
 use crate::dsl::make::{Fresh, Maker};
 use crate::error::ZfsError;
 use crate::zap::table;
-use crate::zpl::attributes::Moment;
-use crate::zpl::make::{NewFileSystem, make as make_files, new_root};
+use crate::zpl::make::new_root;
 use rt::{DeviceRef, Rt};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -25,7 +24,6 @@ use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::checksum::ChecksumFunction;
 use zfs_format::compression::Compression;
-use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::features::Feature;
 use zfs_format::nvlist::Value;
 use zfs_format::object_type::{ByteSwap, ObjectType};
@@ -291,42 +289,13 @@ impl First<'_> {
         let free = maker.long_bpobj().await?;
         enter(mos, pool_directory::FREE_BPOBJ, free.number()).await?;
         let origin = maker.origin(&root, "$ORIGIN").await?;
-        let dataset = maker.dataset(&root, Some(&origin)).await?;
-        let head = maker.bonus::<zfs_format::dsl::dir::DslDir>(&root)?;
-        let properties = mos.dnode(head.properties).await?;
-        for (name, value) in &self.new.properties {
-            table::set(mos, &properties, name, value.clone()).await?;
-        }
-        let objset = Objset::of(
-            self.rt,
-            self.blocks,
-            dataset.number(),
-            new_root(ObjsetKind::FileSystem),
-            Endian::Little,
-            None,
-        );
-        objset.change_by_sync(syncer.groups().clone());
-        let created = Moment { seconds: self.fresh.now() as i64, nanoseconds: 0 };
-        let seed = self.fresh.number();
-        let new = NewFileSystem { created, txg: maker.txg, owner: self.new.owner, seed };
-        make_files(&objset, new).await?;
-        let head = maker.bonus::<DslDataset>(&dataset)?;
-        let books = DatasetBooks::new(syncer.writer().clone(), head.previous_snapshot_txg);
-        let books = Rc::new(books);
-        let cx = SyncContext {
-            writer: syncer.writer().clone(),
-            groups: syncer.groups().clone(),
-            policy: Rc::new(Policy {
-                copies: 1,
-                compression: Compression::Off,
-                ..(*syncer.policy()).clone()
-            }),
-            books: Rc::clone(&books) as Rc<dyn crate::dmu::Books>,
+        let new = NewDataset {
+            name: String::new(),
+            owner: self.new.owner,
+            properties: self.new.properties.clone(),
         };
-        objset.close();
-        let pointer = objset.sync(&cx, head.pointer).await?;
-        objset.committed();
-        books.settle(maker, &dataset, pointer).await
+        let tasks = Tasks { maker, syncer, rt: self.rt, blocks: self.blocks };
+        tasks.file_system(&root, &origin, &new).await.map(|_| ())
     }
 }
 

@@ -16,6 +16,7 @@
 
 use super::commit::{CommitError, Syncer};
 use super::config::{LabelState, PoolConfig};
+use super::datasets::{TaskError, Tasks};
 use super::maps::MapForm;
 use super::open::Spa;
 use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups, Txg};
@@ -262,6 +263,21 @@ impl Live {
                 Err(LiveError::Stopped(error))
             }
         }
+    }
+
+    /// Does a task on datasets, in a group of its own.
+    ///
+    /// # Errors
+    /// The outer one: the pool is stopped. The inner one: it was not done.
+    pub async fn task<T>(
+        &self,
+        task: impl AsyncFnOnce(&Tasks<'_>) -> Result<Result<T, TaskError>, ZfsError>,
+    ) -> Result<Result<T, TaskError>, LiveError> {
+        let (rt, blocks) = (self.spa.rt(), self.spa.blocks());
+        self.sync(async |maker| {
+            task(&Tasks { maker, syncer: &self.syncer, rt, blocks: &blocks }).await
+        })
+        .await
     }
 
     async fn sync_dataset(&self, maker: &Maker<'_>, open: &OpenDataset) -> Result<(), ZfsError> {

@@ -3,6 +3,10 @@
 //! Importing is a row of plain steps:
 //!
 //! ```text
+//!   create           a pool is made
+//!   live             a pool is open for writing: its datasets, what is asked of it (`datasets`), its end
+//!   commit           a transaction group: passes, space maps (`maps`), labels (`config`), uberblock
+//!
 //!   find (found)     labels → which pools, their trees, the best uberblock
 //!   open (open)      vdev tree → MOS → features → the configuration in the MOS → the tree again → salt, removed vdevs → DSL
 //! ```
@@ -15,6 +19,7 @@ pub mod commit;
 pub mod config;
 pub mod create;
 mod dataset;
+pub mod datasets;
 mod error;
 pub mod features;
 pub mod found;

@@ -16,6 +16,7 @@ use stdx::{ByteCount, Offset, Prng};
 use zfs::dsl::make::Fresh;
 use zfs::spa::config::LabelState;
 use zfs::spa::create::{NewPool, blank, create, root_of};
+use zfs::spa::datasets::{NewDataset, TaskError};
 use zfs::spa::live::Live;
 use zfs::spa::{OpenOptions, Spa, find};
 use zfs::zpl::FileSystem;
@@ -184,7 +185,11 @@ fn judged(tops: Vec<Vdev>) {
 }
 
 async fn root_files(spa: &Spa) -> FileSystem {
-    let root = spa.dsl().find("tank").await.expect("it is read").expect("it is there");
+    files_of(spa, "tank").await
+}
+
+async fn files_of(spa: &Spa, name: &str) -> FileSystem {
+    let root = spa.dsl().find(name).await.expect("it is read").expect("it is there");
     let objset = spa.objset(&root.0, &root.1).await.expect("it opens");
     FileSystem::open(&objset).await.expect("it is one")
 }
@@ -213,27 +218,50 @@ type Model = BTreeMap<u64, Vec<u8>>;
 fn files_over_groups(seed: u64, tops: Vec<Vdev>) {
     let rig = Rig::new(tops);
     let model: Rc<RefCell<Model>> = Rc::default();
+    let snapshots: Rc<RefCell<BTreeMap<String, Model>>> = Rc::default();
     let random = Rc::new(RefCell::new(Prng::new(seed)));
     for _ in 0..3 {
         let (kept, random) = (Rc::clone(&model), Rc::clone(&random));
+        let taken = Rc::clone(&snapshots);
         rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
             let live = Live::open(spa, &fresh).await.expect("it opens for writing");
             let catalog = live.spa().catalog(0).await.expect("it is read");
             let node = catalog.root().await.expect("it is there");
             let objset = live.objset(&node).await.expect("it opens");
             let files = FileSystem::open(&objset).await.expect("it is one");
-            for _ in 0..6 {
+            for round in 0..6 {
                 for _ in 0..20 {
                     change(&files, &mut kept.borrow_mut(), &mut random.borrow_mut()).await;
                 }
-                live.sync(async |_| Ok(())).await.expect("it is written");
+                if round % 3 == 1 {
+                    let name = format!("s{}", taken.borrow().len());
+                    let number = node.head.number;
+                    let done = live.task(async |tasks| tasks.snapshot(number, &name).await).await;
+                    done.expect("it is written").expect("it is taken");
+                    let again = live.task(async |tasks| tasks.snapshot(number, &name).await).await;
+                    assert_eq!(again.expect("it goes on"), Err(TaskError::Exists));
+                    taken.borrow_mut().insert(name, kept.borrow().clone());
+                } else {
+                    live.sync(async |_| Ok(())).await.expect("it is written");
+                }
                 compare(&files, &kept.borrow()).await;
             }
+            let name = format!("child{}", taken.borrow().len());
+            let new = NewDataset { name, owner: (3, 4), properties: Vec::new() };
+            let above = node.directory.number;
+            let done = live.task(async |tasks| tasks.create(above, &new).await).await;
+            done.expect("it is written").expect("it is made");
             live.close(LabelState::Exported).await.expect("it is closed");
         });
-        let kept = Rc::clone(&model);
+        let (kept, taken) = (Rc::clone(&model), Rc::clone(&snapshots));
         rig.with(async move |spa: Rc<Spa>, _| {
             compare(&root_files(&spa).await, &kept.borrow()).await;
+            for (name, model) in &*taken.borrow() {
+                compare(&files_of(&spa, &format!("tank@{name}")).await, model).await;
+            }
+            let child = format!("tank/child{}", taken.borrow().len());
+            let root = files_of(&spa, &child).await.root().await.expect("it is read");
+            assert_eq!((root.attributes.user.0, root.attributes.group.0), (3, 4));
         });
     }
     rig.judge();
