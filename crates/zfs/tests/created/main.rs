@@ -3,6 +3,8 @@
 //! What could break: a structure that OpenZFS reads otherwise, space that is taken and not reached, or reached and not taken.
 //! Where `zdb` is not there the case says so and is skipped.
 
+mod cuts;
+
 use rt::{Buf, DeviceRef, MemoryDevice, Reactor, Runtime};
 use sim::SimReactor;
 use sim::host::Processor;
@@ -142,8 +144,17 @@ impl Rig {
 
     /// Runs work on the pool, opened for reading.
     fn with<T: 'static>(&self, work: impl AsyncFnOnce(Rc<Spa>, Rc<dyn Fresh>) -> T + 'static) -> T {
+        let all = self.devices().into_values().collect();
+        self.with_devices(all, work)
+    }
+
+    /// The same by other devices, which stand on the disks.
+    fn with_devices<T: 'static>(
+        &self,
+        all: Vec<DeviceRef>,
+        work: impl AsyncFnOnce(Rc<Spa>, Rc<dyn Fresh>) -> T + 'static,
+    ) -> T {
         let (rt, fresh) = (self.runtime.handle(), Rc::clone(&self.fresh));
-        let all: Vec<DeviceRef> = self.devices().into_values().collect();
         let run = async move {
             let found = find(&all).await;
             let spa = Spa::open(&rt, &found.pools[0], OpenOptions::default()).await;
