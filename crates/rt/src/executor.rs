@@ -279,6 +279,19 @@ impl Rt {
         })
     }
 
+    /// Starts a task whose panic is its own. See [`guarded`](crate::guarded) for where that may be gone on from.
+    pub fn spawn_guarded<F>(
+        &self,
+        task: impl Into<Arc<str>>,
+        future: F,
+    ) -> Task<Result<F::Output, Panicked>>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.spawn(catching_panics(task, Box::pin(future)))
+    }
+
     fn spawn_bare<F>(&self, future: F) -> Task<F::Output>
     where
         F: Future + 'static,

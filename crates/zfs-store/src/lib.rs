@@ -13,6 +13,7 @@ pub mod alloc;
 pub mod arc;
 pub mod block;
 pub mod crypt;
+pub mod error;
 pub mod expected;
 pub mod label;
 #[cfg(test)]

@@ -20,11 +20,11 @@
 
 mod verify;
 
-use super::draid::ROW_BYTES;
+use super::ask::{Ask, Failure};
+use super::draid::layout::ROW_BYTES;
 use super::leaf::{Leaf, on_device};
-use super::mirror::Mirror;
+use super::mirror::{self, Mirror};
 use super::raidz::map::{Column, Map};
-use super::{Ask, Failure, mirror};
 use crate::expected::Expected;
 use codec::parity::{self, Member};
 use futures_util::future::join_all;

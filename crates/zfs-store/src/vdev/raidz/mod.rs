@@ -7,8 +7,8 @@
 
 pub mod map;
 
+use super::ask::{Ask, Failure};
 use super::striped::{Striped, Suspects};
-use super::{Ask, Failure};
 use map::{Map, Reflow};
 use rt::Buf;
 use std::cell::Cell;

@@ -5,7 +5,7 @@
 
 use super::lists::{self, BpList};
 use super::log::LogWalk;
-use super::{DESTROYED, Reached, Start, Visited, Walk};
+use super::tree::{DESTROYED, Reached, Start, Visited, Walk};
 use crate::error::ZfsError;
 use crate::spa::Spa;
 use crate::zap::Zap;
