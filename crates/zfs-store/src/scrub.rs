@@ -1,16 +1,16 @@
 //! Checking every copy of a block, as a scrub does.
 //!
-//! [`Store::verify`] reads each place of a pointer with all the redundancy there ([`Tree::verify`](crate::Tree::verify)),
+//! [`Zio::verify`] reads each place of a pointer with all the redundancy there ([`Tree::verify`](crate::Tree::verify)),
 //! and of a gang each copy of its headers and every piece. Nothing is decrypted or decompressed: the checksum is of what
 //! is stored. Errors are counted on the leaves; the answer says whether the block can be had at all, and how
 //! many of its places can't give it.
 //!
-//! [`Store::gang_pieces`] says what a gang is made of, to who counts space.
+//! [`Zio::gang_pieces`] says what a gang is made of, to who counts space.
 
 use crate::block::{BlockErrorKind, BlockRequest};
 use crate::expected::Expected;
-use crate::store::{GANG_DEPTH_MAX, Store};
 use crate::vdev::{IoClass, ReadAt};
+use crate::zio::{GANG_DEPTH_MAX, Zio};
 use rt::{Buf, SgList};
 use std::pin::Pin;
 use zfs_format::block_pointer::{BlockPointer, Kind};
@@ -47,7 +47,7 @@ impl Verified {
     }
 }
 
-impl Store {
+impl Zio {
     /// Reads and checks every copy of a block.
     pub async fn verify(&self, request: &BlockRequest) -> Verified {
         self.verify_block(&request.pointer, IoClass::of_read(request.priority, false), 0).await

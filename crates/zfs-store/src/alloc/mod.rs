@@ -1,6 +1,7 @@
 //! What of a pool's space is allocated.
 //!
 //! ```text
+//!   allocator    where a block's copies are put, and when freed space may be used again
 //!   class        what a top-level vdev's space is for
 //!   metaslab     the equal parts of a top-level vdev, each with the set of what is allocated in it
 //!   space_maps   how such a set is written down: the log of its changes, read once, here
@@ -13,14 +14,14 @@
 //!
 //! Space maps are objects, of which nobody here knows anything: who has them implements [`SpaceMapStore`].
 //!
-//! Here space is loaded and held; nothing is allocated yet.
-//!
 //! Source: OpenZFS, `metaslab.c`, `space_map.c`, `spa_log_spacemap.c`.
 
+pub mod allocator;
 pub mod class;
 pub mod metaslab;
 pub mod space_maps;
 
+pub use allocator::{Allocator, Dvas, NoSpace, NotAllocated};
 pub use class::Class;
 pub use metaslab::{Metaslab, Metaslabs};
 pub use space_maps::{SECTOR_SHIFT, SpaceMapStore, Stretch, each_stretch};

@@ -1,7 +1,7 @@
 //! Reading every copy of every block, and saying what is wrong: a scrub that writes nothing.
 //!
 //! The walk gives blocks, and each is checked on all of its places with all their redundancy
-//! ([`Store::verify`](zfs_store::Store::verify)), many side by side: up to [`BYTES_MAX`] and [`BLOCKS_MAX`]. Errors are counted
+//! ([`Zio::verify`](zfs_store::Zio::verify)), many side by side: up to [`BYTES_MAX`] and [`BLOCKS_MAX`]. Errors are counted
 //! where they belong, on the leaves; a block is *damaged* only if no place gives it.
 //!
 //! **Rules.**
@@ -120,11 +120,11 @@ impl Spa {
                         continue;
                     }
                     bytes += visited.pointer.physical_size();
-                    let store = Rc::clone(self.store());
+                    let zio = Rc::clone(self.zio());
                     let check = async move {
                         let mut request = BlockRequest::new(visited.pointer, visited.at);
                         request.priority = Priority::Background;
-                        let verified = store.verify(&request).await;
+                        let verified = zio.verify(&request).await;
                         (visited, verified)
                     };
                     under_way.push(self.rt().spawn(check));

@@ -118,6 +118,11 @@ impl Layout {
         Place { slice, start: first % self.disks, at: row * ROW_BYTES + (sector << ashift) }
     }
 
+    /// Bytes that a block takes: whole rows of sectors of its group.
+    pub fn allocated(&self, size: usize, ashift: u32) -> u64 {
+        (size as u64).div_ceil(self.data << ashift) * self.width() << ashift
+    }
+
     /// The map of a block; nothing where the offset is none at which a block can begin.
     pub fn map(&self, offset: u64, size: usize, ashift: u32) -> Option<Map> {
         if !offset.is_multiple_of(self.width() << ashift) {

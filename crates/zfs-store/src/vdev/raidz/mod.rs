@@ -77,6 +77,14 @@ impl Raidz {
         map::map_expanded(offset, size, ashift, (physical, logical), parity, reflow)
     }
 
+    /// Bytes that a block takes which is written in this transaction group: with parity, and with what is left over, so that
+    /// no hole remains that is too short for any block.
+    pub(crate) fn allocated(&self, size: usize, txg: u64) -> u64 {
+        let (data, parity) = ((size as u64).div_ceil(1 << self.ashift), self.striped.parity as u64);
+        let rows = data.div_ceil(self.width(txg) as u64 - parity);
+        (data + rows * parity).next_multiple_of(parity + 1) << self.ashift
+    }
+
     /// Where a block lies, and who is suspect when it is wrong.
     pub(crate) fn plan(&self, offset: u64, size: usize, birth: u64) -> (Map, Suspects) {
         let map = self.map(offset, size, birth);
