@@ -116,6 +116,12 @@ impl Mirror {
         self.leaves.len() == 1 && self.spares.is_empty()
     }
 
+    /// Its leaves, if all of them are there and miss nothing.
+    pub(crate) fn whole(&self) -> Option<&[Rc<Leaf>]> {
+        let is_whole = |leaf: &Rc<Leaf>| leaf.state() == LeafState::Online && leaf.dtl.is_empty();
+        (self.spares.is_empty() && self.leaves.iter().all(is_whole)).then_some(&self.leaves)
+    }
+
     /// Requests under way on the copy that is the least busy.
     pub(crate) fn load(&self) -> usize {
         let leaves = self.leaves.iter().filter(|leaf| leaf.is_there()).map(|leaf| leaf.load());

@@ -77,12 +77,23 @@ impl Raidz {
         map::map_expanded(offset, size, ashift, (physical, logical), parity, reflow)
     }
 
-    /// Bytes that a block takes which is written in this transaction group: with parity, and with what is left over, so that
-    /// no hole remains that is too short for any block.
+    /// Bytes that a block takes which is written in this transaction group.
     pub(crate) fn allocated(&self, size: usize, txg: u64) -> u64 {
-        let (data, parity) = ((size as u64).div_ceil(1 << self.ashift), self.striped.parity as u64);
-        let rows = data.div_ceil(self.width(txg) as u64 - parity);
-        (data + rows * parity).next_multiple_of(parity + 1) << self.ashift
+        map::allocated(size as u64, self.ashift, self.width(txg), self.striped.parity)
+    }
+
+    /// Adds the columns of a block to a list, where it lies in one row; nothing where an expansion divided it.
+    pub(crate) fn add_columns(
+        &self,
+        to: &mut Vec<map::Column>,
+        offset: u64,
+        size: usize,
+        birth: u64,
+    ) -> Option<usize> {
+        let children = self.striped.children.len();
+        let is_whole = !self.expanding && self.width(birth) == children;
+        let (ashift, parity) = (self.ashift, self.striped.parity);
+        is_whole.then(|| map::add_columns(to, offset, size, ashift, children, parity))
     }
 
     /// Where a block lies, and who is suspect when it is wrong.
