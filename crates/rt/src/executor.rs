@@ -348,25 +348,29 @@ impl Rt {
     ///
     /// What the work needs it owns ([`Buf`](crate::Buf)s are cheap to clone), and it gives back what
     /// it made.
-    pub async fn compute<T, F>(&self, work: Work, job: F) -> T
+    pub fn compute<T, F>(&self, work: Work, job: F) -> impl Future<Output = T>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        match self.0.reactor.plan(work) {
-            ComputePlan::Inline => job(),
-            ComputePlan::InlineUntil(done) => {
-                let output = job();
-                self.sleep_until(done).await;
-                output
-            }
-            ComputePlan::Offload => {
-                let (sender, receiver) = tokio::sync::oneshot::channel();
-                self.0.reactor.offload(Box::new(move || {
-                    // Nobody waits any more where the task was cancelled.
-                    let _ = sender.send(job());
-                }));
-                receiver.await.expect("a worker finishes each job it took")
+        // Here and not when it is polled first: so the future doesn't carry the work.
+        let plan = self.0.reactor.plan(work);
+        async move {
+            match plan {
+                ComputePlan::Inline => job(),
+                ComputePlan::InlineUntil(done) => {
+                    let output = job();
+                    self.sleep_until(done).await;
+                    output
+                }
+                ComputePlan::Offload => {
+                    let (sender, receiver) = tokio::sync::oneshot::channel();
+                    self.0.reactor.offload(Box::new(move || {
+                        // Nobody waits any more where the task was cancelled.
+                        let _ = sender.send(job());
+                    }));
+                    receiver.await.expect("a worker finishes each job it took")
+                }
             }
         }
     }

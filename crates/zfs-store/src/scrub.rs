@@ -82,6 +82,7 @@ impl Zio {
             }
             verified.push(Verified { bytes, ..Verified::whole() });
         }
+        assert_eq!(verified.len(), requests.len(), "each block has an answer");
         let in_order = places.into_iter().map(|(vdev, of)| self.tree().verify_in_order(vdev, of));
         doubtful.extend(join_all(in_order).await.into_iter().flatten());
         let alone = doubtful

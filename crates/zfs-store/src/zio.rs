@@ -103,7 +103,13 @@ impl Shared {
         if request.raw {
             return Ok(stored);
         }
-        transform::logical(&self.rt, pointer, request.key.as_deref(), stored).await
+        let block = transform::logical(&self.rt, pointer, request.key.as_deref(), stored).await?;
+        assert_eq!(
+            block.len() as u64,
+            pointer.logical_size(),
+            "a block that is handed out is as long as its pointer says"
+        );
+        Ok(block)
     }
 
     /// The bytes as they are stored, of the physical size.
@@ -167,7 +173,10 @@ impl Shared {
         for dva in places {
             let read = ReadAt { dva, size, birth, expected: expected.clone(), class };
             match self.tree.read(&read).await {
-                Ok(bytes) => return Ok(bytes),
+                Ok(bytes) => {
+                    assert_eq!(bytes.len() as u64, size, "a vdev gives what was asked for");
+                    return Ok(bytes);
+                }
                 Err(kind) => failure = Some(worse(failure, kind)),
             }
         }

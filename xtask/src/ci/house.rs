@@ -73,13 +73,13 @@ const ASSERTIONS: &[(&str, usize)] = &[
     ("inplace", 6),
     ("lab", 3),
     ("md", 10),
-    ("rt", 12),
+    ("rt", 13),
     ("sim", 6),
     ("stdx", 1),
     ("workload", 1),
-    ("zfs", 23),
+    ("zfs", 30),
     ("zfs-format", 15),
-    ("zfs-store", 10),
+    ("zfs-store", 36),
 ];
 
 pub(super) fn check(workspace: &Workspace) -> Result<(), String> {

@@ -60,6 +60,7 @@ impl Indirect {
             at += len;
             number += 1;
         }
+        assert_eq!(parts.iter().map(|part| part.len).sum::<u64>(), len, "the parts are the whole");
         Some(parts)
     }
 }

@@ -191,6 +191,7 @@ impl Walk {
         loop {
             let todo = self.todo.pop()?;
             if todo.ahead.is_some() {
+                assert!(self.ahead > 0, "what was read ahead was counted");
                 self.ahead -= 1;
             }
             if todo.is_own() {
