@@ -18,10 +18,10 @@ use zfs_format::object_type::ObjectType;
 use zfs_format::vdev::{Draid, Vdev, VdevKind};
 use zfs_store::alloc::{Allocator, Class, Metaslabs};
 use zfs_store::transform::{Props, Rounding};
-use zfs_store::vdev::LeafState;
+use zfs_store::vdev::{LeafState, Place};
 use zfs_store::{
-    BlockRequest, Bookmark, IoClass, ReadBlocks, Tree, WriteBlockErrorKind, WriteBlocks,
-    WriteRequest, Writer, Zio,
+    BlockRequest, Bookmark, Errors, Expected, IoClass, ReadBlocks, Tree, WriteBlockErrorKind,
+    WriteBlocks, WriteRequest, Writer, Zio,
 };
 
 const SLAB_SHIFT: u64 = 20;
@@ -174,6 +174,66 @@ proptest! {
             for (pointer, bytes) in named {
                 assert_eq!(content(&pool.zio, pointer).await.as_ref(), Some(bytes));
             }
+        });
+    }
+}
+
+/// What could break: a wrong byte that long reads look past, a right block that they doubt, an error that is counted on
+/// another leaf than the one that lied, or twice.
+#[test]
+fn blocks_checked_in_the_order_of_their_places_are_judged_as_each_by_itself() {
+    for seed in 0..6 {
+        let devices = Devices::new(12, ByteCount::mib(32));
+        run(|rt| async move {
+            let mut numbers = Prng::new(seed);
+            let pool = pool(&rt, &configs(), open(&rt, &configs(), &devices));
+            let mut requests = Vec::new();
+            for _ in 0..150 {
+                let copies = 1 + numbers.below(2) as usize;
+                let write = request(block(&mut numbers), 100, copies);
+                let pointer = pool.writer.write(write).await.expect("room");
+                requests.push(BlockRequest::new(pointer, Bookmark::default()));
+            }
+            numbers.shuffle(&mut requests);
+            let mut places = vec![Vec::new(); 3];
+            for (block, of) in requests.iter().enumerate() {
+                let pointer = &of.pointer;
+                for dva in pointer.dvas().filter(|_| pointer.kind() == Kind::Block) {
+                    let expected = Expected::of(pointer, None).expect("a known function");
+                    let (size, birth) = (pointer.physical_size(), pointer.physical_birth());
+                    let place = Place { offset: dva.offset(), size, birth, expected, block };
+                    places[dva.vdev() as usize].push(place);
+                }
+            }
+            for (vdev, places) in places.into_iter().enumerate().take(2) {
+                assert!(places.len() > 20, "the test has blocks on vdev {vdev}");
+                let doubtful = pool.zio.tree().verify_in_order(vdev as u32, places).await;
+                assert_eq!(doubtful, [], "all is well on vdev {vdev}");
+            }
+            // A leaf of each vdev has a mebibyte of other bytes.
+            let liars = [1 + numbers.below(4), 5 + numbers.below(4), 9 + numbers.below(4)];
+            for liar in liars {
+                let at = stdx::Offset(zfs_format::label::DATA_START + (numbers.below(8) << 17));
+                devices.0[&liar].poke(at, &Buf::copy_of(&random(1 << 20, seed)).into());
+            }
+            let together = pool.zio.verify_all(&requests).await;
+            let counted = |tree: &Tree| -> Vec<Errors> {
+                let report = tree.report();
+                report.iter().flat_map(|top| top.children.iter().map(|leaf| leaf.errors)).collect()
+            };
+            let first = counted(pool.zio.tree());
+            let mut alone = Vec::new();
+            for request in &requests {
+                alone.push(pool.zio.verify(request).await);
+            }
+            assert_eq!(together, alone);
+            assert!(together.iter().all(|verified| verified.damage.is_none()), "one can be borne");
+            let second = counted(pool.zio.tree());
+            for (leaf, (first, second)) in (1..).zip(first.iter().zip(&second)) {
+                assert_eq!(2 * first.checksum, second.checksum, "leaf {leaf} was found twice");
+                assert!(liars.contains(&leaf) || second.checksum == 0, "leaf {leaf} is honest");
+            }
+            assert!(second.iter().any(|errors| errors.checksum > 0), "{liars:?}");
         });
     }
 }
