@@ -120,7 +120,8 @@ impl Layout {
 
     /// Bytes that a block takes: whole rows of sectors of its group.
     pub fn allocated(&self, size: usize, ashift: u32) -> u64 {
-        (size as u64).div_ceil(self.data << ashift) * self.width() << ashift
+        let rows = (size as u64).div_ceil(self.data << ashift);
+        (rows * self.width()) << ashift
     }
 
     /// The map of a block; nothing where the offset is none at which a block can begin.
