@@ -66,7 +66,7 @@ fn of_pool(number: usize) -> Vec<(&'static str, Vec<u8>)> {
                     continue;
                 }
                 let request = BlockRequest::new(visited.pointer, visited.at);
-                let Ok(block) = spa.store().read(request).await else { continue };
+                let Ok(block) = spa.zio().read(request).await else { continue };
                 *count += 1;
                 let first = match (target, block.len()) {
                     ("zfs_objset", 2048) => 2,

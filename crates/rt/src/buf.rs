@@ -15,18 +15,12 @@
 
 mod pool;
 
+pub use pool::{NoMemory, PAGE};
+
 use pool::Block;
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, OnceLock};
-
-/// Bytes in a page; memory starts on a multiple of it, as direct I/O demands.
-pub const PAGE: usize = 4096;
-
-/// The system has no memory left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no memory left")]
-pub struct NoMemory;
 
 /// Memory with one owner, who may write it. See the [module](self).
 pub struct BufMut {

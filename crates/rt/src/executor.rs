@@ -279,6 +279,19 @@ impl Rt {
         })
     }
 
+    /// Starts a task whose panic is its own. See [`guarded`](crate::guarded) for where that may be gone on from.
+    pub fn spawn_guarded<F>(
+        &self,
+        task: impl Into<Arc<str>>,
+        future: F,
+    ) -> Task<Result<F::Output, Panicked>>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        self.spawn(catching_panics(task, Box::pin(future)))
+    }
+
     fn spawn_bare<F>(&self, future: F) -> Task<F::Output>
     where
         F: Future + 'static,
@@ -335,25 +348,29 @@ impl Rt {
     ///
     /// What the work needs it owns ([`Buf`](crate::Buf)s are cheap to clone), and it gives back what
     /// it made.
-    pub async fn compute<T, F>(&self, work: Work, job: F) -> T
+    pub fn compute<T, F>(&self, work: Work, job: F) -> impl Future<Output = T>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        match self.0.reactor.plan(work) {
-            ComputePlan::Inline => job(),
-            ComputePlan::InlineUntil(done) => {
-                let output = job();
-                self.sleep_until(done).await;
-                output
-            }
-            ComputePlan::Offload => {
-                let (sender, receiver) = tokio::sync::oneshot::channel();
-                self.0.reactor.offload(Box::new(move || {
-                    // Nobody waits any more where the task was cancelled.
-                    let _ = sender.send(job());
-                }));
-                receiver.await.expect("a worker finishes each job it took")
+        // Here and not when it is polled first: so the future doesn't carry the work.
+        let plan = self.0.reactor.plan(work);
+        async move {
+            match plan {
+                ComputePlan::Inline => job(),
+                ComputePlan::InlineUntil(done) => {
+                    let output = job();
+                    self.sleep_until(done).await;
+                    output
+                }
+                ComputePlan::Offload => {
+                    let (sender, receiver) = tokio::sync::oneshot::channel();
+                    self.0.reactor.offload(Box::new(move || {
+                        // Nobody waits any more where the task was cancelled.
+                        let _ = sender.send(job());
+                    }));
+                    receiver.await.expect("a worker finishes each job it took")
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 //! A panic is a bug of ours that an assertion found. The executor lets it through to whoever called
 //! [`Runtime::block_on`](crate::Runtime::block_on), and in a server of several sets and many clients that ends all of
 //! them. Who can say which part of a program a panic leaves unfit asks for it as a value:
-//! [`catching_panics`] around a future, or [`Rt::spawn_guarded`] for a task. The hook has printed where it
+//! [`catching_panics`] around a future, or [`Rt::spawn_guarded`](crate::Rt::spawn_guarded) for a task. The hook has printed where it
 //! happened by then, as always.
 //!
 //! **Where it is safe.** The future is dropped, so its locks are let go, its own requests abandoned (the devices below
@@ -20,7 +20,6 @@
 //! It catches nothing where panics abort (`panic = "abort"`), no stack that overflows, and no second panic: a destructor
 //! that asserts while the first unwinds ends the program, as everywhere in Rust, so destructors don't assert.
 
-use crate::executor::{Rt, Task};
 use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,21 +43,6 @@ pub struct Panicked {
 /// Carries a future out; a panic of it is [`Panicked`]. See the [module](self) for where that may be gone on from.
 pub fn catching_panics<F: Future + Unpin>(task: impl Into<Arc<str>>, future: F) -> Guarded<F> {
     Guarded { task: task.into(), future: Some(future) }
-}
-
-impl Rt {
-    /// Starts a task whose panic is its own. See the [module](self) for where that may be gone on from.
-    pub fn spawn_guarded<F>(
-        &self,
-        task: impl Into<Arc<str>>,
-        future: F,
-    ) -> Task<Result<F::Output, Panicked>>
-    where
-        F: Future + 'static,
-        F::Output: 'static,
-    {
-        self.spawn(catching_panics(task, Box::pin(future)))
-    }
 }
 
 /// See [`catching_panics`].

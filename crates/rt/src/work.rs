@@ -27,8 +27,8 @@ use stdx::ByteCount;
 /// timers and other tasks waiting; less hands over at a loss.
 pub const HAND_OVER: Duration = Duration::from_micros(20);
 
-/// Kinds of work in one piece at the most: compress, encrypt, checksum, parity.
-const PARTS_MAX: usize = 4;
+/// Kinds of work in one piece at the most: compress, encrypt, checksum.
+const PARTS_MAX: usize = 3;
 
 /// A function that sums bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -175,6 +175,12 @@ impl WorkKind {
         Rate { fixed_ns, byte_ps }
     }
 
+    /// Picoseconds for so many bytes.
+    const fn cost_ps(self, bytes: ByteCount) -> u64 {
+        let Rate { fixed_ns, byte_ps } = self.rate();
+        (fixed_ns as u64 * 1000).saturating_add(bytes.bytes().saturating_mul(byte_ps as u64))
+    }
+
     /// Whether it is the host's own work for an I/O, which no other thread can do.
     const fn is_bound(self) -> bool {
         matches!(self, WorkKind::Io | WorkKind::Crossing)
@@ -194,27 +200,45 @@ pub enum Place {
 }
 
 /// A piece of work: of each kind how many bytes go through it.
+///
+/// It goes with every job, most of which are small: so it is small itself, and knows what it costs from when it was made.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    parts: [(WorkKind, ByteCount); PARTS_MAX],
-    count: usize,
+    bytes: [ByteCount; PARTS_MAX],
+    cost_ps: u64,
+    kinds: [WorkKind; PARTS_MAX],
+    count: u8,
     place: Place,
+    /// One of its kinds is the host's own work, which no other thread can do.
+    is_bound: bool,
 }
+
+const _: () = assert!(size_of::<Work>() <= 48, "a piece of work is small");
 
 impl Work {
     /// Work of this kind over so many bytes.
     pub const fn new(kind: WorkKind, bytes: ByteCount) -> Work {
-        Work { parts: [(kind, bytes); PARTS_MAX], count: 1, place: Place::Planned }
+        Work {
+            bytes: [bytes; PARTS_MAX],
+            cost_ps: kind.cost_ps(bytes),
+            kinds: [kind; PARTS_MAX],
+            count: 1,
+            place: Place::Planned,
+            is_bound: kind.is_bound(),
+        }
     }
 
     /// The same, and this after it, in one go.
     ///
     /// # Panics
-    /// With more than four kinds.
+    /// With more than three kinds.
     pub const fn and(mut self, kind: WorkKind, bytes: ByteCount) -> Work {
-        assert!(self.count < PARTS_MAX, "a piece of work has at most four kinds");
-        self.parts[self.count] = (kind, bytes);
+        assert!((self.count as usize) < PARTS_MAX, "a piece of work has at most three kinds");
+        self.kinds[self.count as usize] = kind;
+        self.bytes[self.count as usize] = bytes;
         self.count += 1;
+        self.cost_ps = self.cost_ps.saturating_add(kind.cost_ps(bytes));
+        self.is_bound |= kind.is_bound();
         self
     }
 
@@ -238,29 +262,25 @@ impl Work {
     }
 
     /// Its kinds, each with its bytes.
-    pub fn parts(&self) -> &[(WorkKind, ByteCount)] {
-        &self.parts[..self.count]
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = (WorkKind, ByteCount)> {
+        self.kinds.into_iter().zip(self.bytes).take(self.count.into())
     }
 
     /// The bytes that go through all of its kinds.
     pub fn bytes(&self) -> ByteCount {
-        ByteCount(self.parts().iter().map(|(_, bytes)| bytes.bytes()).sum())
+        ByteCount(self.parts().map(|(_, bytes)| bytes.bytes()).sum())
     }
 
     /// What it costs by the rates of its kinds.
     pub fn cost(&self) -> Duration {
-        let cost_ps = self.parts().iter().map(|(kind, bytes)| {
-            let Rate { fixed_ns, byte_ps } = kind.rate();
-            u64::from(fixed_ns) * 1000 + bytes.bytes().saturating_mul(byte_ps.into())
-        });
-        Duration::from_nanos(cost_ps.fold(0, u64::saturating_add) / 1000)
+        Duration::from_nanos(self.cost_ps / 1000)
     }
 
     /// Whether another core does it, where there is one: it is planned, and costs as much as handing it over.
     pub fn is_large(&self) -> bool {
-        self.place == Place::Planned
-            && !self.parts().iter().any(|(kind, _)| kind.is_bound())
-            && self.cost() >= HAND_OVER
+        self.cost_ps / 1000 >= HAND_OVER.as_nanos() as u64
+            && self.place == Place::Planned
+            && !self.is_bound
     }
 }
 

@@ -139,8 +139,8 @@ impl Processor {
     /// Where there is no such core.
     pub fn book(&mut self, now: Instant, own: usize, work: Work) -> Instant {
         let cost =
-            |(kind, bytes): &(WorkKind, ByteCount)| self.costs.ns_of(*kind, bytes.bytes() as f64);
-        let span = Duration::from_nanos(work.parts().iter().map(cost).sum::<f64>() as u64);
+            |(kind, bytes): (WorkKind, ByteCount)| self.costs.ns_of(kind, bytes.bytes() as f64);
+        let span = Duration::from_nanos(work.parts().map(cost).sum::<f64>() as u64);
         if span.is_zero() {
             return now;
         }

@@ -146,7 +146,7 @@ impl Reactor for SimReactor {
 
     fn plan(&self, work: Work) -> ComputePlan {
         let now = self.now.get();
-        let is_io = work.parts().iter().any(|(kind, _)| *kind == WorkKind::Io);
+        let is_io = work.parts().any(|(kind, _)| kind == WorkKind::Io);
         let done = match &mut *self.engine.borrow_mut() {
             Some(engine) if !is_io => engine.book(now, 0, work),
             _ => self.processor.borrow_mut().book(now, self.core, work),

@@ -371,10 +371,12 @@ impl BlockPointer {
         }
     }
 
-    /// Sets both births, the second of which is stored only where it differs.
+    /// Sets both births, the second of which is stored only where it differs; embedded data has the first only.
     pub fn set_births(&mut self, logical: u64, physical: u64) {
         self.words[LOGICAL_BIRTH] = logical;
-        self.words[PHYSICAL_BIRTH] = if physical == logical { 0 } else { physical };
+        if !self.is_embedded() {
+            self.words[PHYSICAL_BIRTH] = if physical == logical { 0 } else { physical };
+        }
     }
 
     /// Sets the birth of a pointer without a place: of a hole, or of embedded data, whose other birth is data.

@@ -3,8 +3,9 @@
 //! What an object or a dataset is, nobody here knows. A block is named by its pointer, and by a [`Bookmark`] that
 //! errors show.
 //!
-//! From the top: [`arc`] keeps blocks; [`store`] follows a pointer and checks ([`expected`]); [`transform`] decrypts
-//! ([`crypt`]) and decompresses, and the reverse; [`vdev`] makes the bytes of a place from the devices; [`alloc`] holds what space is taken; [`label`] finds out which devices belong to
+//! From the top: [`arc`] keeps blocks; [`zio`] follows a pointer and checks ([`expected`]); [`transform`] decrypts
+//! ([`crypt`]) and decompresses, and the reverse; [`vdev`] makes the bytes of a place from the devices; [`alloc`] holds what space is taken, and gives it;
+//! [`write`] is the way down, to a new pointer; [`label`] finds out which devices belong to
 //! which pool. What asks and what is asked meet in [`block`].
 
 #![forbid(unsafe_code)]
@@ -13,24 +14,25 @@ pub mod alloc;
 pub mod arc;
 pub mod block;
 pub mod crypt;
+pub mod error;
 pub mod expected;
 pub mod label;
 #[cfg(test)]
 mod no_time;
 pub mod scrub;
-pub mod store;
 pub mod transform;
 pub mod vdev;
 pub mod write;
+pub mod zio;
 
 pub use arc::{Arc, ArcOptions, ArcStatistics};
 pub use block::{BlockError, BlockErrorKind, BlockFuture, BlockRequest, Bookmark, ReadBlocks};
 pub use expected::Expected;
 pub use scrub::Verified;
-pub use store::Store;
 pub use transform::Salt;
 pub use vdev::{
     Errors, IoClass, LABEL_PAIRS, LabelsWritten, ReadAt, Tree, TreeError, VdevHealth, VdevReport,
     WriteAt, WriteError,
 };
 pub use write::{WriteBlock, WriteBlockError, Writer};
+pub use zio::Zio;

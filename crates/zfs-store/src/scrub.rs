@@ -1,20 +1,29 @@
 //! Checking every copy of a block, as a scrub does.
 //!
-//! [`Store::verify`] reads each place of a pointer with all the redundancy there ([`Tree::verify`](crate::Tree::verify)),
+//! [`Zio::verify`] reads each place of a pointer with all the redundancy there ([`Tree::verify`](crate::Tree::verify)),
 //! and of a gang each copy of its headers and every piece. Nothing is decrypted or decompressed: the checksum is of what
 //! is stored. Errors are counted on the leaves; the answer says whether the block can be had at all, and how
 //! many of its places can't give it.
 //!
-//! [`Store::gang_pieces`] says what a gang is made of, to who counts space.
+//! [`Zio::verify_all`] does it for many at a time: in the order of their places, with long reads, where the vdevs are whole
+//! ([`Tree::verify_in_order`](crate::Tree::verify_in_order)); and by itself each block that is doubtful there.
+//!
+//! [`Zio::gang_pieces`] says what a gang is made of, to who counts space.
 
 use crate::block::{BlockErrorKind, BlockRequest};
 use crate::expected::Expected;
-use crate::store::{GANG_DEPTH_MAX, Store};
-use crate::vdev::{IoClass, ReadAt};
+use crate::vdev::{IoClass, Place, ReadAt};
+use crate::zio::{GANG_DEPTH_MAX, Zio};
+use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use rt::{Buf, SgList};
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use zfs_format::block_pointer::{BlockPointer, Kind};
 use zfs_format::gang::{self, GangHeader};
+
+/// Blocks that are verified by themselves at a time: what keeps a few dozen disks busy.
+const ALONE_MAX: usize = 256;
 
 /// What became of a block that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +56,45 @@ impl Verified {
     }
 }
 
-impl Store {
+impl Zio {
+    /// Reads and checks every copy of these blocks: what became of each, in their order.
+    pub async fn verify_all(&self, requests: &[BlockRequest]) -> Vec<Verified> {
+        let mut places: BTreeMap<u32, Vec<Place>> = BTreeMap::new();
+        let mut verified = Vec::with_capacity(requests.len());
+        let mut doubtful = BTreeSet::new();
+        for (block, request) in requests.iter().enumerate() {
+            let pointer = &request.pointer;
+            let plain = pointer.kind() == Kind::Block && pointer.check().is_ok();
+            let expected = plain.then(|| Expected::of(pointer, self.salt()).ok()).flatten();
+            let mut bytes = 0;
+            match expected {
+                // It compares with itself only, which is another matter.
+                None | Some(Expected::Anything) => drop(doubtful.insert(block)),
+                Some(expected) => {
+                    let (size, birth) = (pointer.physical_size(), pointer.physical_birth());
+                    for dva in pointer.dvas() {
+                        bytes += size;
+                        let (offset, expected) = (dva.offset(), expected.clone());
+                        let place = Place { offset, size, birth, expected, block };
+                        places.entry(dva.vdev()).or_default().push(place);
+                    }
+                }
+            }
+            verified.push(Verified { bytes, ..Verified::whole() });
+        }
+        assert_eq!(verified.len(), requests.len(), "each block has an answer");
+        let in_order = places.into_iter().map(|(vdev, of)| self.tree().verify_in_order(vdev, of));
+        doubtful.extend(join_all(in_order).await.into_iter().flatten());
+        let alone = doubtful
+            .into_iter()
+            .map(|block| async move { (block, self.verify(&requests[block]).await) });
+        let mut alone = stream::iter(alone).buffer_unordered(ALONE_MAX);
+        while let Some((block, found)) = alone.next().await {
+            verified[block] = found;
+        }
+        verified
+    }
+
     /// Reads and checks every copy of a block.
     pub async fn verify(&self, request: &BlockRequest) -> Verified {
         self.verify_block(&request.pointer, IoClass::of_read(request.priority, false), 0).await

@@ -309,6 +309,7 @@ fn stored(
         }
         _ => (block, Compression::Off),
     };
+    assert!(bytes.len() as u64 <= logical, "what is stored is not longer than what was given");
     pointer.set_sizes(logical, bytes.len() as u64);
     pointer.set_compression(compression);
     let mut mac = indirect_mac;

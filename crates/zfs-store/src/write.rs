@@ -17,7 +17,7 @@
 //! Source: OpenZFS, `zio.c` (`zio_write_compress`, `zio_dva_allocate`).
 
 use crate::alloc::{Allocator, Class};
-use crate::block::BlockErrorKind;
+use crate::error::BlockErrorKind;
 use crate::transform::{self, Props, Rounding, Salt, Stored};
 use crate::vdev::{IoClass, Tree, WriteAt, WriteError};
 use futures_util::future::join_all;
@@ -157,11 +157,11 @@ impl Writer {
         size: u64,
     ) -> Result<Vec<Dva>, WriteBlockError> {
         let tree = &self.0.tree;
-        let bytes = |vdev| tree.allocated_for(vdev, size, txg);
+        let bytes = |vdev| tree.allocated_on(vdev, size, txg);
         let mut allocator = self.0.allocator.borrow_mut();
         // What has no vdev of its own class, or no room there, goes where everything goes.
-        for class in [class, Class::Normal] {
-            if let Ok(places) = allocator.allocate(txg, class, copies, bytes) {
+        for class in class.instead() {
+            if let Ok(places) = allocator.allocate(txg, *class, copies, bytes) {
                 return Ok(places);
             }
         }

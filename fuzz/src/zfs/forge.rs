@@ -79,7 +79,7 @@ impl Forge {
 
     async fn read(&self, pointer: &BlockPointer) -> Result<Vec<u8>, Nowhere> {
         let request = BlockRequest::new(*pointer, Bookmark::default());
-        let block = self.spa.store().read(request).await.map_err(|_| Nowhere)?;
+        let block = self.spa.zio().read(request).await.map_err(|_| Nowhere)?;
         Ok(block.bytes().to_vec())
     }
 

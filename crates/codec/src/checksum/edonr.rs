@@ -14,7 +14,7 @@
 //! **Source**: Gligoroski and others, Cryptographic Hash Function Edon-R (submission to NIST, 2008, and its tweak of
 //! 2009); what ZFS does with the salt as in OpenZFS.
 
-use super::Sum;
+use super::sum::Sum;
 
 const BLOCK_BYTES: usize = 128;
 const DIGEST_BYTES: usize = 64;

@@ -12,7 +12,7 @@
 //!
 //! **fletcher 2**: the same with two orders, over 64-bit words, even and odd ones apart.
 
-use super::Sum;
+use super::sum::Sum;
 
 /// How many lanes a form has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

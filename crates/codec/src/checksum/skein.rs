@@ -11,7 +11,7 @@
 //!
 //! **Source**: The Skein Hash Function Family, version 1.3, sections 3.3 to 3.5.
 
-use super::Sum;
+use super::sum::Sum;
 
 /// Of the chaining value and of a block.
 const BLOCK_BYTES: usize = 64;

@@ -11,7 +11,7 @@
 //!
 //! **Source**: NIST SP 800-38C.
 
-use super::{IV_BYTES, Iv, MAC_BYTES, NotAuthentic, TooLong, same_code};
+use super::mac::{IV_BYTES, Iv, MAC_BYTES, NotAuthentic, TooLong, same_code};
 use aes::cipher::consts::U16;
 use aes::cipher::{
     Block, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser,

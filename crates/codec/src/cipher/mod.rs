@@ -24,23 +24,17 @@
 
 mod ccm;
 mod derive;
+mod mac;
 
 pub use ccm::CCM_BYTES_MAX;
 pub use derive::{Mac, MacKey, derived_key, key_of_passphrase};
+pub use mac::{IV_BYTES, Iv, MAC_BYTES, NotAuthentic, TooLong, same_code};
 
 use aes::{Aes128, Aes192, Aes256};
 use aes_gcm::AesGcm;
 use aes_gcm::aead::{AeadInOut, KeyInit, consts::U12};
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, Tag, UnboundKey};
 use std::fmt;
-
-/// Bytes of an initialisation vector.
-pub const IV_BYTES: usize = 12;
-/// Bytes of a message authentication code.
-pub const MAC_BYTES: usize = 16;
-
-/// An initialisation vector; never twice with one key.
-pub type Iv = [u8; IV_BYTES];
 
 /// How blocks of AES are chained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,16 +44,6 @@ pub enum Mode {
     /// Galois/counter mode.
     Gcm,
 }
-
-/// A text that was not sealed with this key, IV and associated data; or too long a one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the message authentication code is another")]
-pub struct NotAuthentic;
-
-/// A text longer than the mode can take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} bytes are more than the cipher's mode takes")]
-pub struct TooLong(pub usize);
 
 /// AES with a key, in a mode.
 pub struct Cipher(Inner);
@@ -151,12 +135,6 @@ impl fmt::Debug for Cipher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Cipher")
     }
-}
-
-/// Whether two codes are the same, in a time that does not tell where they differ.
-pub fn same_code<const N: usize>(one: &[u8; N], other: &[u8; N]) -> bool {
-    let differ = one.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b));
-    std::hint::black_box(differ) == 0
 }
 
 #[cfg(test)]

@@ -69,15 +69,14 @@ pub use words::{generate_words, reconstruct_words, update_words};
 use kernel::Pass;
 use list::List;
 use pass::ROWS_MAX;
+pub use solve::PARITY_MEMBERS_MAX;
+
 use solve::Equations;
 
 use crate::gf256;
 
 /// The most data members in a stripe: the coefficients 2ⁱ repeat after so many.
 pub const DATA_MEMBERS_MAX: usize = gf256::ORDER;
-
-/// The most parity members in a stripe: P, Q and R.
-pub const PARITY_MEMBERS_MAX: usize = 3;
 
 /// So many inputs of a pass are listed without an allocation: more than most stripes are wide.
 const STACK_INPUTS_MAX: usize = 16;

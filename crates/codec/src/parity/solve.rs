@@ -20,8 +20,10 @@
 
 use crate::gf256::{NIBBLES, inverse, power_of_two};
 
-use super::PARITY_MEMBERS_MAX;
 use super::pass::ROWS_MAX;
+
+/// The most parity members in a stripe: P, Q and R.
+pub const PARITY_MEMBERS_MAX: usize = 3;
 
 /// A square matrix of as many rows as there are unknowns.
 type Matrix = [[u8; PARITY_MEMBERS_MAX]; PARITY_MEMBERS_MAX];

@@ -16,11 +16,18 @@
 //! many as there were threads at one time. What a dead thread's blocks return in between waits there, within the
 //! same limit.
 
-use super::{NoMemory, PAGE};
 use bytemuck::{Pod, Zeroable};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+/// Bytes in a page; memory starts on a multiple of it, as direct I/O demands.
+pub const PAGE: usize = 4096;
+
+/// The system has no memory left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no memory left")]
+pub struct NoMemory;
 
 /// Size classes that the pool keeps: 1, 2, 4 … 2¹¹ pages (8 MiB). Larger memory is not pooled.
 const CLASSES: usize = 12;

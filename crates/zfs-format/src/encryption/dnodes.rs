@@ -3,7 +3,7 @@
 //! An encrypted bonus goes from the last block pointer to the spill pointer or the end of the dnode's slots, whatever
 //! length the dnode says it has. Free slots, and bonuses of other types, are associated data.
 
-use super::{Parts, add_pointer};
+use super::message::{Parts, add_pointer};
 use crate::block_pointer::BlockPointer;
 use crate::dnode::{SLOT_BYTES, flags};
 use crate::object_type::ObjectType;

@@ -4,7 +4,7 @@
 //! of each record, and the pointers in records of writes and clones are associated data; the rest of each record is
 //! encrypted.
 
-use super::Parts;
+use super::message::Parts;
 use crate::wire::{Endian, Reader, Wire};
 use crate::zil::Chain;
 use stdx::bytes::{FormatError, Problem};

@@ -7,8 +7,8 @@
 //!
 //! Whatever order the block has, the messages have their numbers little-endian; but the kind, which is big-endian.
 
-use super::add_pointer;
 use super::dnodes::Shape;
+use super::message::add_pointer;
 use crate::object_type::ObjectType;
 use crate::objset::flags;
 use crate::wire::{Endian, Reader};

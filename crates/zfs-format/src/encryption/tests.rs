@@ -2,9 +2,12 @@
 //! panic. Whether the messages are OpenZFS's is shown by its pools, where the keys are: in `zfs-store`.
 
 use super::*;
+use crate::block_pointer::BlockPointer;
 use crate::block_pointer::Dva;
 use crate::dnode::{BLOCK_BYTES, Dnode};
+use crate::object_type::ObjectType;
 use crate::objset::{Objset, ObjsetKind, ObjsetSize, flags};
+use crate::wire::Endian;
 use crate::wire::{Record, Wire};
 use crate::zil::Chain;
 use proptest::prelude::*;

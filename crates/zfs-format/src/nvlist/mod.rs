@@ -24,27 +24,18 @@ pub mod native;
 mod value;
 pub mod xdr;
 
-pub use value::{Text, Value};
+pub use value::{DEPTH_MAX, NvList, Text, Value};
 
 use crate::wire::{Endian, Reader, Writer};
 use stdx::bytes::{FormatError, Problem};
+use value::NAME;
 
-/// How deep lists may lie in lists: the bound of OpenZFS's kernel side.
-pub const DEPTH_MAX: usize = 20;
 /// Bytes of one packed list that are taken: 16 MiB. The largest that pools hold are configurations with
 /// thousands of devices, some megabytes.
 pub const BYTES_MAX: usize = 16 << 20;
 
-pub(crate) const NAME: &str = "nvlist";
-/// The only version of lists.
-pub(crate) const VERSION: i32 = 0;
 /// Bytes of the header of a packed list.
 const HEADER_BYTES: usize = 4;
-/// A pair's fixed part in memory, in bytes.
-pub(crate) const PAIR_BYTES: usize = 16;
-/// A list's own part in memory, in bytes.
-pub(crate) const LIST_BYTES: usize = 24;
-
 /// How a list is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
@@ -54,25 +45,7 @@ pub enum Encoding {
     Xdr(Endian),
 }
 
-/// A list of names and values.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NvList {
-    /// 1: names are unique, 2: pairs of name and type are; 0: neither.
-    pub flags: u32,
-    /// The pairs in their order.
-    pub pairs: Vec<(Text, Value)>,
-}
-
-impl Default for NvList {
-    fn default() -> NvList {
-        NvList { flags: NvList::UNIQUE_NAMES, pairs: Vec::new() }
-    }
-}
-
 impl NvList {
-    /// The flag of lists whose names are unique, which nearly all are.
-    pub const UNIQUE_NAMES: u32 = 1;
-
     /// Decodes a packed list, and says how it was packed and how many bytes it took.
     ///
     /// # Errors
@@ -114,102 +87,6 @@ impl NvList {
             Encoding::Xdr(_) => xdr::write(self, &mut to),
         }
         to.into_bytes()
-    }
-
-    /// The first value of this name.
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        self.pairs.iter().find(|(known, _)| known.as_bytes() == name.as_bytes()).map(|(_, v)| v)
-    }
-
-    /// Puts a value under a name, in place of one that is there.
-    pub fn set(&mut self, name: &str, value: Value) {
-        let found = self.pairs.iter_mut().find(|(known, _)| known.as_bytes() == name.as_bytes());
-        match found {
-            Some((_, old)) => *old = value,
-            None => self.pairs.push((Text::from(name), value)),
-        }
-    }
-
-    /// Takes a name away, and says what it held.
-    pub fn remove(&mut self, name: &str) -> Option<Value> {
-        let at = self.pairs.iter().position(|(known, _)| known.as_bytes() == name.as_bytes())?;
-        Some(self.pairs.remove(at).1)
-    }
-
-    /// Whether the name is there, whatever it holds: how flags are written.
-    pub fn has(&self, name: &str) -> bool {
-        self.get(name).is_some()
-    }
-
-    fn typed<'a, T>(
-        &'a self,
-        name: &'static str,
-        of: impl Fn(&'a Value) -> Option<T>,
-    ) -> Result<Option<T>, FormatError> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(value) => of(value).map(Some).ok_or(FormatError {
-                structure: NAME,
-                field: name,
-                offset: 0,
-                problem: Problem::Type,
-            }),
-        }
-    }
-
-    /// The number of this name, if it is there.
-    ///
-    /// # Errors
-    /// It is something else than a number of 64 bits.
-    pub fn u64(&self, name: &'static str) -> Result<Option<u64>, FormatError> {
-        self.typed(name, |value| match value {
-            Value::Uint64(number) => Some(*number),
-            _ => None,
-        })
-    }
-
-    /// The text of this name, if it is there.
-    ///
-    /// # Errors
-    /// It is something else.
-    pub fn text(&self, name: &'static str) -> Result<Option<&Text>, FormatError> {
-        self.typed(name, |value| match value {
-            Value::String(text) => Some(text),
-            _ => None,
-        })
-    }
-
-    /// The list of this name, if it is there.
-    ///
-    /// # Errors
-    /// It is something else.
-    pub fn list(&self, name: &'static str) -> Result<Option<&NvList>, FormatError> {
-        self.typed(name, |value| match value {
-            Value::NvList(list) => Some(list),
-            _ => None,
-        })
-    }
-
-    /// The lists of this name, if they are there.
-    ///
-    /// # Errors
-    /// It is something else.
-    pub fn lists(&self, name: &'static str) -> Result<Option<&[NvList]>, FormatError> {
-        self.typed(name, |value| match value {
-            Value::NvListArray(lists) => Some(lists.as_slice()),
-            _ => None,
-        })
-    }
-
-    /// The numbers of this name, if they are there.
-    ///
-    /// # Errors
-    /// It is something else.
-    pub fn u64s(&self, name: &'static str) -> Result<Option<&[u64]>, FormatError> {
-        self.typed(name, |value| match value {
-            Value::Uint64Array(numbers) => Some(numbers.as_slice()),
-            _ => None,
-        })
     }
 }
 

@@ -11,8 +11,9 @@
 //! (version, flags, a pointer, and two unused) in the pair; its own pairs follow after the pair, up to
 //! 4 zero bytes, and so do those of each list of an array, one after another.
 
-use super::value::pair_memory_bytes;
-use super::{DEPTH_MAX, LIST_BYTES, NAME, NvList, PAIR_BYTES, Text, VERSION, Value};
+use super::value::{
+    DEPTH_MAX, LIST_BYTES, NAME, NvList, PAIR_BYTES, Text, VERSION, Value, pair_memory_bytes,
+};
 use crate::wire::{Reader, Wire, Writer};
 use stdx::bytes::{FormatError, Problem};
 

@@ -11,15 +11,14 @@
 //! elements has no value at all, though the pair's size counts the 4 bytes of the number that is left out:
 //! so sizes are written as OpenZFS writes them, and not used to find the next pair.
 
-use super::value::pair_memory_bytes;
-use super::{NvList, Text, VERSION, Value};
+use super::value::{DEPTH_MAX, NvList, Text, VERSION, Value, pair_memory_bytes};
 use crate::wire::{Reader, Wire, Writer};
 use stdx::bytes::{FormatError, Problem};
 
 /// Reads a list; it may hold lists to this depth.
 pub(super) fn read(from: &mut Reader<'_>, depth: usize) -> Result<NvList, FormatError> {
     let Some(depth) = depth.checked_sub(1) else {
-        let limit = super::DEPTH_MAX as u64;
+        let limit = DEPTH_MAX as u64;
         return Err(from.wrong("depth", Problem::Limit { found: limit + 1, limit }));
     };
     let version: i32 = from.get("version")?;

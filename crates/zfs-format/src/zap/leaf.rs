@@ -26,76 +26,17 @@
 //! Source: OpenZFS, `zap_leaf.h`, `zap_leaf.c`.
 
 pub mod change;
+mod chunk;
 pub mod view;
+
+pub use chunk::{ARRAY_BYTES, CHUNK_BYTES, FLAG_SORTED, Key, LeafEntry, LeafValue, MAGIC};
 
 use super::LEAF_WORD;
 use super::fat::BLOCK_SHIFTS;
 use crate::wire::{Endian, Writer};
+use chunk::{ARRAY, CHAIN_END, ENTRY, FREE, HEADER_BYTES, NAME, Shape, has_prefix};
 use stdx::bytes::{FormatError, Problem};
 use view::LeafView;
-
-/// The magic number.
-pub const MAGIC: u32 = 0x02ab_1eaf;
-/// Bytes of a chunk.
-pub const CHUNK_BYTES: usize = 24;
-/// Bytes of an array in a chunk.
-pub const ARRAY_BYTES: usize = 21;
-/// Bytes before the hash table.
-const HEADER_BYTES: usize = 48;
-const CHAIN_END: u16 = 0xffff;
-const ENTRY: u8 = 252;
-const ARRAY: u8 = 251;
-const FREE: u8 = 253;
-const NAME: &str = "ZAP leaf";
-
-/// Entries of a chain are sorted by their differentiators.
-pub const FLAG_SORTED: u8 = 1;
-
-/// What the numbers of a value are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeafValue {
-    /// Bytes of a number: 1, 2, 4 or 8.
-    pub number_bytes: u8,
-    /// The numbers.
-    pub numbers: Vec<u64>,
-}
-
-impl LeafValue {
-    /// The numbers as bytes, where they are bytes.
-    pub fn bytes(&self) -> Option<Vec<u8>> {
-        (self.number_bytes == 1).then(|| self.numbers.iter().map(|number| *number as u8).collect())
-    }
-
-    /// The only number, if there is just one.
-    pub fn number(&self) -> Option<u64> {
-        match self.numbers.as_slice() {
-            [number] => Some(*number),
-            _ => None,
-        }
-    }
-}
-
-/// What an entry is found by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Key {
-    /// A name, without its zero.
-    Name(Vec<u8>),
-    /// Numbers, where the ZAP's flags say so.
-    Numbers(Vec<u64>),
-}
-
-/// An entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeafEntry {
-    /// What it is found by.
-    pub key: Key,
-    /// The hash of the key.
-    pub hash: u64,
-    /// Tells keys of the same hash apart.
-    pub differentiator: u32,
-    /// What it holds.
-    pub value: LeafValue,
-}
 
 /// A leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,55 +51,6 @@ pub struct Leaf {
     pub flags: u8,
     /// The entries, chain by chain.
     pub entries: Vec<LeafEntry>,
-}
-
-/// Where things stand in a block.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    buckets: usize,
-    chunks: usize,
-}
-
-impl Shape {
-    fn of(block_shift: u32) -> Shape {
-        let buckets = 1usize << (block_shift - 5);
-        let chunks = ((1usize << block_shift) - 2 * buckets) / CHUNK_BYTES - 2;
-        Shape { buckets, chunks }
-    }
-
-    /// The shape of a block that a leaf can have.
-    fn of_block(block: &[u8]) -> Option<Shape> {
-        let shift = block.len().trailing_zeros();
-        (block.len().is_power_of_two() && BLOCK_SHIFTS.contains(&shift)).then(|| Shape::of(shift))
-    }
-
-    fn block_shift(&self) -> u32 {
-        self.buckets.trailing_zeros() + 5
-    }
-
-    fn bucket_at(&self, bucket: usize) -> usize {
-        HEADER_BYTES + 2 * bucket
-    }
-
-    fn chunk_at(&self, chunk: usize) -> usize {
-        HEADER_BYTES + 2 * self.buckets + chunk * CHUNK_BYTES
-    }
-
-    fn bucket(&self, hash: u64, prefix_bits: u16) -> usize {
-        let bits = self.buckets.trailing_zeros() + u32::from(prefix_bits);
-        let shifted = if bits > 64 { 0 } else { hash >> (64 - bits) };
-        shifted as usize & (self.buckets - 1)
-    }
-}
-
-/// Whether the first bits of a hash are these.
-fn has_prefix(hash: u64, prefix: u64, bits: u16) -> bool {
-    hash.checked_shr(64u32.saturating_sub(bits.into())).unwrap_or(0) == prefix
-}
-
-fn numbers(bytes: &[u8], unit: usize) -> Vec<u64> {
-    let number = |part: &[u8]| part.iter().fold(0, |n: u64, byte| n << 8 | u64::from(*byte));
-    bytes.chunks(unit).map(number).collect()
 }
 
 impl Leaf {

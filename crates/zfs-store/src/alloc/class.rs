@@ -28,4 +28,14 @@ impl Class {
             _ => Class::Normal,
         }
     }
+
+    /// The classes whose vdevs take what is of this class, those first that are tried first.
+    pub fn instead(self) -> &'static [Class] {
+        match self {
+            Class::Normal => &[Class::Normal],
+            Class::Log => &[Class::Log, Class::Normal],
+            Class::Special => &[Class::Special, Class::Normal],
+            Class::Dedup => &[Class::Dedup, Class::Special, Class::Normal],
+        }
+    }
 }

@@ -206,6 +206,10 @@ impl Cache {
             self.remove(number);
         }
         self.make_room(charge);
+        assert!(
+            self.live_bytes() + charge <= self.bytes_max,
+            "what is kept has room, or was refused"
+        );
         let (age, newer, older, referenced) = (0, NONE, NONE, false);
         let entry = Entry {
             key,
@@ -358,6 +362,7 @@ impl Cache {
         let entry = &self.entries[number as usize];
         let (newer, older, charge) = (entry.newer, entry.older, entry.charge);
         let list = &mut self.lists[entry.place as usize][usize::from(entry.metadata)];
+        assert!(list.bytes >= charge, "a list has the bytes of its entries");
         list.bytes -= charge;
         match newer {
             NONE => list.newest = older,

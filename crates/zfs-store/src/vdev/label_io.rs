@@ -8,9 +8,10 @@
 //!
 //! Source: OpenZFS, `vdev_label.c` (`vdev_config_sync`, `vdev_uberblock_sync`).
 
-use super::Tree;
 use super::leaf::{Leaf, LeafState};
 use super::queue::IoClass;
+use super::top::Top;
+use super::tree::Tree;
 use futures_util::future::join_all;
 use rt::Buf;
 use std::rc::Rc;
@@ -35,7 +36,7 @@ impl Tree {
     /// The GUIDs of the leaves, with the number of their top-level vdev.
     pub fn leaf_guids(&self) -> Vec<(u32, u64)> {
         let tops = self.tops.borrow();
-        let of = |(id, top): (&u32, &Rc<super::Top>)| -> Vec<(u32, u64)> {
+        let of = |(id, top): (&u32, &Rc<Top>)| -> Vec<(u32, u64)> {
             top.leaves.iter().map(|leaf| (*id, leaf.guid)).collect()
         };
         tops.iter().flat_map(of).collect()

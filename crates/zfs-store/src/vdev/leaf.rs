@@ -68,6 +68,10 @@ impl Dtl {
         self.0.borrow().contains(txg)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
     pub(crate) fn txgs(&self) -> RangeSet {
         self.0.borrow().clone()
     }

@@ -293,6 +293,7 @@ async fn carry_out_joined(
         let answer = match (&done, &part.deed) {
             (Ok(_), Deed::Write(_) | Deed::Trim(_)) => Ok(Buf::empty()),
             (Ok(bytes), Deed::Read(len)) => {
+                assert!(at >= start && at + len <= end, "what was joined lies within the whole");
                 let from = (at - start) as usize;
                 let range = from..from + *len as usize;
                 match class {
@@ -376,7 +377,9 @@ impl Shared {
 
     /// A request of this class is under way no more.
     fn end(&self, class: IoClass) {
-        self.classes.borrow_mut()[class as usize].under_way -= 1;
+        let under_way = &mut self.classes.borrow_mut()[class as usize].under_way;
+        assert!(*under_way > 0, "what ends was begun");
+        *under_way -= 1;
     }
 
     async fn carry_out(&self, at: u64, deed: Deed, class: IoClass) -> Answer {

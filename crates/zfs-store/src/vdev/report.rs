@@ -1,7 +1,8 @@
 //! What a tree comes to: the state of each vdev and its errors, as `zpool status -v` shows them.
 
 use super::leaf::{Errors, Leaf, LeafState};
-use super::{Node, Top, Tree};
+use super::top::{Node, Top};
+use super::tree::Tree;
 use std::collections::BTreeMap;
 use zfs_format::nvlist::Text;
 use zfs_format::vdev::{Vdev, VdevKind};
@@ -94,19 +95,5 @@ fn of(config: &Vdev, leaves: &BTreeMap<u64, &Leaf>) -> VdevReport {
         health,
         errors: leaf.map_or(Errors::default(), |leaf| leaf.errors.get()),
         children,
-    }
-}
-
-/// The name of a kind as configurations have it.
-pub(super) fn kind_name(kind: &VdevKind) -> String {
-    match kind {
-        VdevKind::Other(other) => other.to_string(),
-        VdevKind::Root => "root".into(),
-        VdevKind::Raidz(_) => "raidz".into(),
-        VdevKind::Draid(_) => "draid".into(),
-        VdevKind::DraidSpare => "dspare".into(),
-        VdevKind::Indirect(_) => "indirect".into(),
-        VdevKind::L2cache => "l2cache".into(),
-        other => format!("{other:?}").to_lowercase(),
     }
 }

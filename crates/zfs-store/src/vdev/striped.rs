@@ -20,11 +20,11 @@
 
 mod verify;
 
-use super::draid::ROW_BYTES;
+use super::ask::{Ask, Failure};
+use super::draid::layout::ROW_BYTES;
 use super::leaf::{Leaf, on_device};
-use super::mirror::Mirror;
+use super::mirror::{self, Mirror};
 use super::raidz::map::{Column, Map};
-use super::{Ask, Failure, mirror};
 use crate::expected::Expected;
 use codec::parity::{self, Member};
 use futures_util::future::join_all;
@@ -104,6 +104,9 @@ impl Striped {
 
 impl<'a> Reading<'a> {
     fn new(striped: &'a Striped, map: Map, ask: &'a Ask<'a>) -> Reading<'a> {
+        let data = map.rows.iter().flat_map(|row| row.columns.iter().skip(map.parity));
+        let bytes: usize = data.map(|column| column.len).sum();
+        assert!(bytes == map.size && ask.size <= bytes, "the data columns of a map are its block");
         let unread = |column: &Column| {
             if column.len == 0 {
                 return Cell::Bytes(Buf::empty(), None);

@@ -6,11 +6,13 @@
 //!
 //! A block without a checksum is compared with itself only: parity with data, in raidz.
 
+use super::ask::{Ask, Failure, ReadAt};
 use super::indirect::Indirect;
 use super::leaf::on_device;
 use super::mirror::Mirror;
 use super::striped::Suspects;
-use super::{Ask, Failure, Node, ReadAt, Tree};
+use super::top::Node;
+use super::tree::Tree;
 use crate::block::BlockErrorKind;
 use crate::expected::Expected;
 use futures_util::future::join_all;

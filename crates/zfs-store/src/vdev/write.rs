@@ -23,7 +23,8 @@ use super::mirror::Mirror;
 use super::queue::IoClass;
 use super::raidz::map::{Map, OFFSET_MAX};
 use super::striped::{Striped, parities_of};
-use super::{Node, Tree};
+use super::top::Node;
+use super::tree::Tree;
 use futures_util::future::join_all;
 use rt::{Buf, BufMut, IoErrorKind, Rt, SgList, Work, WorkKind};
 use std::collections::BTreeSet;
@@ -125,6 +126,18 @@ impl Tree {
             top.errors.set(errors);
             why(vdev, lost)
         })
+    }
+
+    /// Bytes that a block of this physical size takes on a top-level vdev when it is written in this transaction group;
+    /// nothing where there is no such vdev, or it takes no blocks.
+    pub fn allocated_on(&self, vdev: u32, size: u64, txg: u64) -> Option<u64> {
+        let (top, len) = (self.top(vdev)?, usize::try_from(size).ok()?);
+        match &top.node {
+            Node::Mirror(_) | Node::Sides(_) => Some(size.next_multiple_of(1 << top.ashift)),
+            Node::Raidz(raidz) => Some(raidz.allocated(len, txg)),
+            Node::Draid(draid) => Some(draid.layout.allocated(len, draid.ashift)),
+            Node::Indirect(_) | Node::Nothing => None,
+        }
     }
 
     /// Makes durable what was written before. A leaf that fails misses these transaction groups from here on.

@@ -79,7 +79,7 @@ pub fn read(
         }
         let pool = Pool::open(&rt, &images).await;
         spoil(&mut images, &victims, harm, &mut prng);
-        let walk = walk(&pool.store, &pool.uberblock.root).await;
+        let walk = walk(&pool.zio, &pool.uberblock.root).await;
         (walk, pool.errors())
     })
 }

@@ -29,7 +29,7 @@ fn read(first: usize) {
         let (walk, errors) = run(|rt| async move {
             let images: Vec<_> = disks.iter().map(Disk::vdev).collect();
             let pool = Pool::open(&rt, &images).await;
-            let walk = walk(&pool.store, &pool.uberblock.root).await;
+            let walk = walk(&pool.zio, &pool.uberblock.root).await;
             (walk, pool.errors())
         });
         println!("{name}: {} blocks, {} of data, {errors:?}", walk.blocks, walk.data);

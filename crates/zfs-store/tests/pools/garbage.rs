@@ -38,7 +38,7 @@ fn pointers_that_nobody_wrote_give_errors_and_blame_nobody_for_what_lies_outside
             for _ in 0..1000 {
                 let pointer = pointer(&mut prng);
                 let request = BlockRequest::new(pointer, Bookmark::default());
-                match pool.store.read(request).await {
+                match pool.zio.read(request).await {
                     Ok(block) => assert_eq!(block.len() as u64, pointer.logical_size()),
                     Err(_) => refused += 1,
                 }

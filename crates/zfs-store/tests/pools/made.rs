@@ -26,8 +26,8 @@ use zfs_format::vdev::{Draid, Indirect, Raidz, Vdev, VdevKind};
 use zfs_store::vdev::draid::Layout;
 use zfs_store::vdev::raidz::map::{self, Map, Reflow};
 use zfs_store::{
-    BlockErrorKind, BlockRequest, Bookmark, Errors, Expected, IoClass, ReadAt, ReadBlocks, Store,
-    Tree, VdevReport,
+    BlockErrorKind, BlockRequest, Bookmark, Errors, Expected, IoClass, ReadAt, ReadBlocks, Tree,
+    VdevReport, Zio,
 };
 
 /// The transaction group in which blocks are born, unless a test says otherwise.
@@ -510,9 +510,9 @@ fn gangs_are_put_together_and_forged_ones_refused() {
     run(|rt| async move {
         let mut alone = leaf(1);
         alone.ashift = Some(9);
-        let store = Store::new(&rt, Rc::new(open(&rt, &[alone], &devices)));
+        let zio = Zio::new(&rt, Rc::new(open(&rt, &[alone], &devices)));
         let read = async |pointer: BlockPointer| {
-            store.read(BlockRequest::new(pointer, Bookmark::default())).await.map_err(|e| e.kind)
+            zio.read(BlockRequest::new(pointer, Bookmark::default())).await.map_err(|e| e.kind)
         };
         assert_eq!(read(outer).await, Ok(Buf::copy_of(&block)));
         for forged in [circle, long, odd] {

@@ -16,7 +16,7 @@ use zfs_format::uberblock::Uberblock;
 use zfs_format::vdev::indirect::{self, Mapping};
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::label::{self, Labels};
-use zfs_store::{Errors, Store, Tree, VdevReport};
+use zfs_store::{Errors, Tree, VdevReport, Zio};
 
 struct NoTime;
 
@@ -59,7 +59,7 @@ where
 
 /// A pool that was opened.
 pub struct Pool {
-    pub store: Store,
+    pub zio: Zio,
     pub uberblock: Uberblock,
     /// The number of the image of each leaf, by GUID.
     numbers: BTreeMap<u64, usize>,
@@ -104,34 +104,34 @@ impl Pool {
                     tree.set_dtl(*guid, std::iter::once(*txg..u64::MAX).collect());
                 }
             }
-            Store::new(rt, Rc::new(tree))
+            Zio::new(rt, Rc::new(tree))
         };
         let first = open(&configs);
         let Some(config) = walk::configuration(&first, &uberblock.root).await else {
-            return Pool { store: first, uberblock, numbers };
+            return Pool { zio: first, uberblock, numbers };
         };
         let tree = Vdev::from_list(config.list("vdev_tree").expect("a list").expect("a tree"));
         let tree = tree.expect("a tree");
         assert_eq!(tree.kind, VdevKind::Root);
-        let store = open(&tree.children);
+        let zio = open(&tree.children);
         let mos = walk::objset(&first, &uberblock.root).await.expect("it was read before");
-        for (vdev, objects) in store.tree().unmapped() {
+        for (vdev, objects) in zio.tree().unmapped() {
             let dnode = walk::object(&first, &mos, objects.mapping).await.expect("a mapping");
             let header = Mapping::from_bonus(&dnode.bonus, mos.1).expect("a header");
             let bytes = walk::content(&first, &dnode, header.entries * 24, mos.1).await;
             let entries = indirect::entries(&bytes.expect("it is read"), mos.1).expect("entries");
-            store.tree().set_indirect(vdev, &entries).expect("in order");
+            zio.tree().set_indirect(vdev, &entries).expect("in order");
         }
-        if let Some(salt) = walk::salt(&store, &uberblock.root).await {
-            store.set_salt(salt);
+        if let Some(salt) = walk::salt(&zio, &uberblock.root).await {
+            zio.set_salt(salt);
         }
-        Pool { store, uberblock, numbers }
+        Pool { zio, uberblock, numbers }
     }
 
     /// Errors of the leaves, where there are any, by the number of the image.
     pub fn errors(&self) -> BTreeMap<usize, Errors> {
         let mut found = BTreeMap::new();
-        for report in self.store.tree().report() {
+        for report in self.zio.tree().report() {
             self.leaves(&report, &mut found);
         }
         found

@@ -10,7 +10,7 @@ use zfs_format::object_type::ObjectType;
 use zfs_format::objset::Objset;
 use zfs_format::zap::{BlockKind, fat, leaf};
 use zfs_format::{Endian, Record};
-use zfs_store::{BlockError, BlockRequest, Bookmark, ReadBlocks, Store};
+use zfs_store::{BlockError, BlockRequest, Bookmark, ReadBlocks, Zio};
 
 /// What a walk came to.
 #[derive(Debug, Default, PartialEq)]
@@ -25,14 +25,14 @@ pub struct Walk {
     pub errors: Vec<BlockError>,
 }
 
-async fn read(store: &Store, pointer: &BlockPointer, raw: bool) -> Result<Buf, BlockError> {
+async fn read(zio: &Zio, pointer: &BlockPointer, raw: bool) -> Result<Buf, BlockError> {
     let mut request = BlockRequest::new(*pointer, Bookmark::default());
     request.raw = raw;
-    store.read(request).await
+    zio.read(request).await
 }
 
 /// Reads every block that can be reached from here, once.
-pub async fn walk(store: &Store, root: &BlockPointer) -> Walk {
+pub async fn walk(zio: &Zio, root: &BlockPointer) -> Walk {
     let (mut walk, mut seen, mut open) = (Walk::default(), BTreeSet::new(), vec![*root]);
     while let Some(pointer) = open.pop() {
         if pointer.is_hole() || !seen.insert(pointer.words) {
@@ -41,7 +41,7 @@ pub async fn walk(store: &Store, root: &BlockPointer) -> Walk {
         let encrypted = pointer.uses_crypt()
             && pointer.level() == 0
             && pointer.object_type() != ObjectType::OBJSET;
-        let block = match read(store, &pointer, encrypted).await {
+        let block = match read(zio, &pointer, encrypted).await {
             Ok(block) => block,
             Err(error) => {
                 walk.errors.push(error);
@@ -49,6 +49,11 @@ pub async fn walk(store: &Store, root: &BlockPointer) -> Walk {
             }
         };
         walk.blocks += 1;
+        for dva in pointer.dvas().filter(|dva| !pointer.is_embedded() && !dva.is_gang()) {
+            let (size, birth) = (pointer.physical_size(), pointer.physical_birth());
+            let allocated = zio.tree().allocated_on(dva.vdev(), size, birth);
+            assert_eq!(allocated.unwrap_or(dva.allocated()), dva.allocated(), "{dva:?}");
+        }
         walk.bytes += block.len() as u64;
         if encrypted {
             continue;
@@ -83,63 +88,63 @@ pub async fn walk(store: &Store, root: &BlockPointer) -> Walk {
     walk
 }
 
-pub async fn objset(store: &Store, root: &BlockPointer) -> Option<(Objset, Endian)> {
-    let block = read(store, root, false).await.ok()?;
+pub async fn objset(zio: &Zio, root: &BlockPointer) -> Option<(Objset, Endian)> {
+    let block = read(zio, root, false).await.ok()?;
     Some((Objset::decode(block.bytes(), root.endian()).expect("an objset"), root.endian()))
 }
 
 /// A block of an object.
-async fn block(store: &Store, dnode: &Dnode, number: u64) -> Option<Buf> {
+async fn block(zio: &Zio, dnode: &Dnode, number: u64) -> Option<Buf> {
     let path = dnode.path(number)?;
     let mut pointer = *dnode.pointers.get(path.pointer)?;
     for index in path.indirect {
-        let block = read(store, &pointer, false).await.ok()?;
+        let block = read(zio, &pointer, false).await.ok()?;
         pointer = Pointers::of(block.bytes(), pointer.endian()).ok()?.get(index)?;
     }
-    read(store, &pointer, false).await.ok()
+    read(zio, &pointer, false).await.ok()
 }
 
-pub async fn object(store: &Store, mos: &(Objset, Endian), number: u64) -> Option<Dnode> {
+pub async fn object(zio: &Zio, mos: &(Objset, Endian), number: u64) -> Option<Dnode> {
     let (number, slot) = dnode::place_of(number);
-    let block = block(store, mos.0.meta_dnode.as_ref()?, number).await?;
+    let block = block(zio, mos.0.meta_dnode.as_ref()?, number).await?;
     let found = dnode::dnodes(block.bytes(), mos.1).ok()?;
     found.into_iter().find(|(known, _)| *known == slot).map(|(_, dnode)| dnode)
 }
 
-pub async fn content(store: &Store, dnode: &Dnode, len: u64, _: Endian) -> Option<Vec<u8>> {
+pub async fn content(zio: &Zio, dnode: &Dnode, len: u64, _: Endian) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for number in 0..len.div_ceil(dnode.data_block_bytes().max(1)) {
-        bytes.extend_from_slice(block(store, dnode, number).await?.bytes());
+        bytes.extend_from_slice(block(zio, dnode, number).await?.bytes());
     }
     bytes.truncate(len as usize);
     Some(bytes)
 }
 
 /// The pool's configuration in its MOS.
-pub async fn configuration(store: &Store, root: &BlockPointer) -> Option<NvList> {
-    let mos = objset(store, root).await?;
-    let [number] = value(store, &mos, b"config").await?.try_into().ok()?;
-    let dnode = object(store, &mos, number).await?;
+pub async fn configuration(zio: &Zio, root: &BlockPointer) -> Option<NvList> {
+    let mos = objset(zio, root).await?;
+    let [number] = value(zio, &mos, b"config").await?.try_into().ok()?;
+    let dnode = object(zio, &mos, number).await?;
     let len = u64::from_le_bytes(dnode.bonus.get(..8)?.try_into().ok()?);
-    let bytes = content(store, &dnode, len, mos.1).await?;
+    let bytes = content(zio, &dnode, len, mos.1).await?;
     NvList::decode(&bytes).ok().map(|(list, ..)| list)
 }
 
 /// The salt of the pool's checksums.
-pub async fn salt(store: &Store, root: &BlockPointer) -> Option<[u8; 32]> {
-    let mos = objset(store, root).await?;
-    let bytes = value(store, &mos, b"org.illumos:checksum_salt").await?;
+pub async fn salt(zio: &Zio, root: &BlockPointer) -> Option<[u8; 32]> {
+    let mos = objset(zio, root).await?;
+    let bytes = value(zio, &mos, b"org.illumos:checksum_salt").await?;
     let bytes: Vec<u8> = bytes.into_iter().map(|byte| byte as u8).collect();
     bytes.try_into().ok()
 }
 
 /// A value of the MOS's directory, which is a fat ZAP.
-async fn value(store: &Store, mos: &(Objset, Endian), name: &[u8]) -> Option<Vec<u64>> {
-    let directory = object(store, mos, 1).await?;
-    let first = block(store, &directory, 0).await?;
+async fn value(zio: &Zio, mos: &(Objset, Endian), name: &[u8]) -> Option<Vec<u64>> {
+    let directory = object(zio, mos, 1).await?;
+    let first = block(zio, &directory, 0).await?;
     let header = fat::FatHeader::decode(first.bytes(), mos.1).ok()?;
     for number in 1..=directory.block_id_max {
-        let bytes = block(store, &directory, number).await?;
+        let bytes = block(zio, &directory, number).await?;
         if BlockKind::of(bytes.bytes(), mos.1) != BlockKind::Leaf {
             continue;
         }

@@ -113,7 +113,7 @@ impl Dbufs {
 
     /// Remembers the indirect block that was used last.
     pub(super) fn set_last(&mut self, at: At, block: Block) {
-        debug_assert!(at.level > 0 && at != At::SPILL, "data is not remembered here");
+        assert!(at.level > 0 && at != At::SPILL, "data is not remembered here");
         self.last = Some((at, block));
     }
 

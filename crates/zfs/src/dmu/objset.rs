@@ -384,6 +384,7 @@ impl Objset {
     /// Frees an object with all that it holds.
     pub fn free(&self, tx: &Tx, dnode: &Dnode) {
         let number = dnode.number();
+        assert_eq!(dnode.objset(), self.number(), "an objset frees objects of its own");
         let mut changed = self.0.changed.borrow_mut();
         changed.dnodes.insert(number, None);
         changed.buried.push((tx.txg(), dnode.clone()));

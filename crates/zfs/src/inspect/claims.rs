@@ -131,7 +131,7 @@ impl Claims {
             let wrong = |kind| zfs_store::BlockError { at: visited.at, kind };
             let pieces = match pointer.kind() {
                 Kind::Gang if depth < GANG_DEPTH_MAX => {
-                    spa.store().gang_pieces(&pointer).await.map_err(wrong)?
+                    spa.zio().gang_pieces(&pointer).await.map_err(wrong)?
                 }
                 _ => Vec::new(),
             };

@@ -1,8 +1,9 @@
 //! Reading every copy of every block, and saying what is wrong: a scrub that writes nothing.
 //!
-//! The walk gives blocks, and each is checked on all of its places with all their redundancy
-//! ([`Store::verify`](zfs_store::Store::verify)), many side by side: up to [`BYTES_MAX`] and [`BLOCKS_MAX`]. Errors are counted
-//! where they belong, on the leaves; a block is *damaged* only if no place gives it.
+//! The walk gives blocks, and each is checked on all of its places with all their redundancy. They are checked in batches
+//! ([`Zio::verify_all`](zfs_store::Zio::verify_all)) of up to [`BYTES_MAX`] and [`BLOCKS_MAX`], each in the order of places on the
+//! vdevs, while the walk gathers the next. Errors are counted where they belong, on the leaves; a block is *damaged* only if no
+//! place gives it.
 //!
 //! **Rules.**
 //!
@@ -24,10 +25,13 @@ use std::rc::Rc;
 use zfs_format::checksum::ChecksumFunction;
 use zfs_store::{BlockErrorKind, BlockRequest, Bookmark, Verified};
 
-/// Bytes that are being checked at a time, one copy of each.
-pub const BYTES_MAX: u64 = 32 << 20;
-/// Blocks that are being checked at a time: what keeps a few dozen disks busy.
-pub const BLOCKS_MAX: usize = 256;
+/// Bytes of a batch, one copy of each block. The longer a batch, the longer the stretches that are read; this much of it is
+/// never in memory at once.
+pub const BYTES_MAX: u64 = 64 << 20;
+/// Blocks of a batch: what is known of each takes some 400 bytes.
+pub const BLOCKS_MAX: usize = 8192;
+/// Batches that are being checked at a time, while the next is gathered.
+const BATCHES_MAX: usize = 2;
 /// Damaged blocks that are told in full; the rest is counted.
 pub const TOLD_MAX: usize = 10_000;
 /// Directories above a file at the most, when its path is looked for.
@@ -74,14 +78,14 @@ impl Scrubbed {
         self.damaged_count == 0 && self.hidden.is_empty()
     }
 
-    fn add(&mut self, visited: &Visited, verified: Verified) {
+    fn add(&mut self, request: &BlockRequest, verified: Verified) {
         self.progress.blocks += 1;
-        self.progress.allocated += visited.pointer.allocated();
+        self.progress.allocated += request.pointer.allocated();
         self.lost_places += u64::from(verified.lost_places);
         if let Some(kind) = verified.damage {
             self.damaged_count += 1;
             if self.damaged.len() < TOLD_MAX {
-                let (at, logical) = (visited.at, visited.pointer.logical_size());
+                let (at, logical) = (request.at, request.pointer.logical_size());
                 self.damaged.push(Damaged { at, logical, kind });
             }
         }
@@ -95,45 +99,49 @@ impl Scrubbed {
 }
 
 impl Spa {
-    /// Checks every copy of every block; says how far it is after each block.
+    /// Checks every copy of every block; says how far it is after each batch.
     pub async fn scrub(&self, mut progress: impl FnMut(Progress)) -> Scrubbed {
         let mut found = Scrubbed::default();
         let mut walk = self.walk();
         let mut under_way = FuturesUnordered::new();
-        let mut bytes = 0;
+        let (mut batch, mut bytes) = (Vec::new(), 0);
         loop {
-            while bytes >= BYTES_MAX || under_way.len() >= BLOCKS_MAX {
-                let Some((visited, verified)) = under_way.next().await else { break };
-                let visited: Visited = visited;
-                bytes -= visited.pointer.physical_size();
-                found.add(&visited, verified);
-                progress(found.progress);
-            }
-            match walk.next().await {
-                None => break,
+            let next = walk.next().await;
+            let is_last = next.is_none();
+            match next {
+                None => {}
                 Some(Err(error)) => found.hide(error),
                 Some(Ok(mut visited)) => {
                     if let Some(problem) = visited.problem.take() {
                         found.hide(problem);
                     }
-                    if !is_checked(&visited) {
-                        continue;
-                    }
-                    bytes += visited.pointer.physical_size();
-                    let store = Rc::clone(self.store());
-                    let check = async move {
+                    if is_checked(&visited) {
+                        bytes += visited.pointer.physical_size();
                         let mut request = BlockRequest::new(visited.pointer, visited.at);
                         request.priority = Priority::Background;
-                        let verified = store.verify(&request).await;
-                        (visited, verified)
-                    };
-                    under_way.push(self.rt().spawn(check));
+                        batch.push(request);
+                    }
                 }
             }
-        }
-        while let Some((visited, verified)) = under_way.next().await {
-            found.add(&visited, verified);
-            progress(found.progress);
+            if is_last || bytes >= BYTES_MAX || batch.len() >= BLOCKS_MAX {
+                bytes = 0;
+                let (zio, batch) = (Rc::clone(self.zio()), std::mem::take(&mut batch));
+                under_way.push(self.rt().spawn(async move {
+                    let verified = zio.verify_all(&batch).await;
+                    (batch, verified)
+                }));
+            }
+            while is_last || under_way.len() > BATCHES_MAX {
+                let Some((batch, verified)) = under_way.next().await else { break };
+                assert_eq!(batch.len(), verified.len(), "each block of a batch was checked");
+                for (request, verified) in batch.iter().zip(verified) {
+                    found.add(request, verified);
+                }
+                progress(found.progress);
+            }
+            if is_last {
+                break;
+            }
         }
         found.damaged.sort_by_key(|damaged| damaged.at);
         found

@@ -33,7 +33,7 @@ use zfs_format::uberblock::VERSION_FEATURES;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::alloc::{Allocator, Class, Metaslabs};
 use zfs_store::arc::{Arc, ArcOptions};
-use zfs_store::{ReadBlocks, Store, Tree, TreeError, Writer};
+use zfs_store::{ReadBlocks, Tree, TreeError, Writer, Zio};
 
 /// The transaction group of a pool's creation.
 const TXG_FIRST: u64 = 4;
@@ -129,7 +129,7 @@ pub async fn create(
     }
     tree.clear_labels().await;
     let writer = Writer::new(rt, Rc::clone(&tree), allocator, None);
-    let store: Rc<dyn ReadBlocks> = Rc::new(Store::new(rt, tree));
+    let store: Rc<dyn ReadBlocks> = Rc::new(Zio::new(rt, tree));
     let blocks: Rc<dyn ReadBlocks> = Rc::new(Arc::new(rt, store, ArcOptions::default()));
     let groups = TxGroups::synced(Txg(TXG_FIRST - 1), DIRTY_BYTES_MAX);
     let mos = Objset::of(rt, &blocks, 0, new_root(ObjsetKind::Meta), Endian::Little, None);

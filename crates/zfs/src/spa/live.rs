@@ -128,7 +128,7 @@ impl Live {
             check_logs(&spa).await?;
         }
         let allocator = load(&spa).await?;
-        let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.store().salt());
+        let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
         let uberblock = spa.uberblock();
         let groups = TxGroups::synced(Txg(uberblock.txg), DIRTY_BYTES_MAX);
         let policy = Policy {
@@ -145,7 +145,7 @@ impl Live {
             embed: in_use("embedded_data"),
             special: writer.space(|space| space.has(Class::Special)),
             rounding: writer.rounding(),
-            salt: spa.store().salt(),
+            salt: spa.zio().salt(),
         };
         let config = config(&spa);
         let clock = Rc::clone(fresh);

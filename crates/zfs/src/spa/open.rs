@@ -23,7 +23,7 @@ use zfs_format::wire::{Reader, Record, Wire};
 use zfs_store::ReadBlocks;
 use zfs_store::alloc::{Stretch, each_stretch};
 use zfs_store::arc::{Arc, ArcOptions};
-use zfs_store::{Store, Tree, TreeError};
+use zfs_store::{Tree, TreeError, Zio};
 
 /// Bytes of the configuration in the MOS that are read: the bound of an nvlist.
 const CONFIG_BYTES_MAX: u64 = zfs_format::nvlist::BYTES_MAX as u64;
@@ -51,7 +51,7 @@ pub struct Spa {
     name: String,
     synced: RefCell<Synced>,
     tree: Rc<Tree>,
-    store: Rc<Store>,
+    zio: Rc<Zio>,
     arc: Rc<Arc>,
     mos: Objset,
     dsl: Dsl,
@@ -162,8 +162,8 @@ impl Spa {
     }
 
     /// The blocks, past the cache.
-    pub fn store(&self) -> &Rc<Store> {
-        &self.store
+    pub fn zio(&self) -> &Rc<Zio> {
+        &self.zio
     }
 
     /// The cache.
@@ -202,7 +202,7 @@ struct Opening<'a> {
 /// The layers up to the MOS.
 struct Layers {
     tree: Rc<Tree>,
-    store: Rc<Store>,
+    zio: Rc<Zio>,
     arc: Rc<Arc>,
     mos: Objset,
 }
@@ -247,7 +247,7 @@ impl Opening<'_> {
         let directory = layers.directory().await.map_err(zfs)?;
         let salt = directory.get(pool_directory::CHECKSUM_SALT.as_bytes()).await.map_err(zfs)?;
         if let Some(salt) = salt.and_then(|value| value.bytes()?.try_into().ok()) {
-            layers.store.set_salt(salt);
+            layers.zio.set_salt(salt);
         }
         self.open_removed(&layers).await?;
         for leaf in vdevs.leaves() {
@@ -262,7 +262,7 @@ impl Opening<'_> {
         let dsl = Dsl::open(&layers.mos, &name).await.map_err(zfs)?;
         let is_newest = found.uberblocks().first().is_some_and(|best| best.txg == uberblock.txg);
         let was_closed = found.state != PoolState::Active && is_newest;
-        let Layers { tree, store, arc, mos } = layers;
+        let Layers { tree, zio, arc, mos } = layers;
         Ok(Spa {
             rt: self.rt.clone(),
             guid: found.guid,
@@ -275,7 +275,7 @@ impl Opening<'_> {
                 features: in_use.into(),
             }),
             tree,
-            store,
+            zio,
             arc,
             mos,
             dsl,
@@ -287,13 +287,13 @@ impl Opening<'_> {
         let tree = Tree::open(self.rt, tops, self.devices).map_err(|error| self.tree(error))?;
         tree.set_reflow(uberblock.raidz_reflow());
         let tree = Rc::new(tree);
-        let store = Rc::new(Store::new(self.rt, Rc::clone(&tree)));
-        let below: Rc<dyn ReadBlocks> = Rc::clone(&store) as _;
+        let zio = Rc::new(Zio::new(self.rt, Rc::clone(&tree)));
+        let below: Rc<dyn ReadBlocks> = Rc::clone(&zio) as _;
         let arc = Rc::new(Arc::new(self.rt, below, self.options.arc));
         let blocks: Rc<dyn ReadBlocks> = Rc::clone(&arc) as _;
         let mos = Objset::open(self.rt, &blocks, 0, &uberblock.root, None).await;
         let mos = mos.map_err(|error| self.zfs(error))?;
-        Ok(Layers { tree, store, arc, mos })
+        Ok(Layers { tree, zio, arc, mos })
     }
 
     /// Reads the mappings of removed vdevs, the one that was removed last first: a mapping's own blocks lie on vdevs that

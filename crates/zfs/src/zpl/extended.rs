@@ -5,14 +5,11 @@
 //!
 //! Source: OpenZFS, `zpl_xattr.c`, `zfs_sa.c`.
 
-use super::{FileSystem, Node};
+use super::{ExtendedAttribute, FileSystem, Node};
 use crate::error::{Problem, ZfsError};
 use zfs_format::nvlist::{NvList, Value};
 use zfs_format::zpl::attributes::names;
 use zfs_format::zpl::directory::FileKind;
-
-/// A name and a value.
-pub type ExtendedAttribute = (Vec<u8>, Vec<u8>);
 
 /// Namespaces of Linux.
 const NAMESPACES: [&str; 4] = ["user.", "system.", "security.", "trusted."];

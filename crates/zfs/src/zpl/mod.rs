@@ -19,8 +19,6 @@ mod extended;
 pub mod make;
 pub mod replay;
 
-pub use extended::ExtendedAttribute;
-
 use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Cursor, Zap};
@@ -47,6 +45,9 @@ const LINKS_MAX: usize = 40;
 const RECORD_BYTES: u64 = 128 << 10;
 /// Entries of a list of access that are read: OpenZFS's own bound is 1024.
 const ACL_BYTES_MAX: u64 = 64 << 10;
+
+/// An extended attribute: name and value.
+pub type ExtendedAttribute = (Vec<u8>, Vec<u8>);
 
 /// An open file system. Clones are handles of the same.
 #[derive(Clone)]

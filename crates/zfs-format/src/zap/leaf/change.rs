@@ -10,8 +10,8 @@
 //!
 //! Source: OpenZFS, `zap_leaf.c` (`zap_entry_create`, `zap_entry_update`, `zap_entry_remove`).
 
+use super::chunk::{ARRAY, ARRAY_BYTES, CHAIN_END, CHUNK_BYTES, ENTRY, FREE, LeafValue, Shape};
 use super::view::{Array, EntryChunk, KeyRef, LeafView};
-use super::{ARRAY, ARRAY_BYTES, CHAIN_END, CHUNK_BYTES, ENTRY, FREE, LeafValue, Shape};
 use crate::wire::{Endian, Number};
 use stdx::bytes::{FormatError, Problem};
 

@@ -7,7 +7,7 @@
 //! A chain of entries has at most as many steps as there are chunks, and an array as many as its length needs; so no bytes
 //! make a lookup go round for ever.
 
-use super::{
+use super::chunk::{
     ARRAY, ARRAY_BYTES, CHAIN_END, ENTRY, HEADER_BYTES, Key, LeafEntry, LeafValue, MAGIC, NAME,
     Shape, has_prefix, numbers,
 };

@@ -120,26 +120,39 @@ pub fn allocated(size: u64, ashift: u32, width: usize, parity: usize) -> u64 {
 
 /// The map of a block on a raidz of so many children.
 pub fn map(offset: u64, size: usize, ashift: u32, children: usize, parity: usize) -> Map {
+    let mut columns = Vec::with_capacity(children);
+    add_columns(&mut columns, offset, size, ashift, children, parity);
+    Map { parity, size, rows: vec![Row { scratch: false, columns }] }
+}
+
+/// Adds the columns of the only row of [`map`] to a list, and says how many they are.
+pub(crate) fn add_columns(
+    to: &mut Vec<Column>,
+    offset: u64,
+    size: usize,
+    ashift: u32,
+    children: usize,
+    parity: usize,
+) -> usize {
     let (width, parities) = (children as u64, parity as u64);
     let (first, division) = (offset >> ashift, divide(size as u64 >> ashift, width, parities));
     let columns = if division.quotient == 0 { division.big } else { width };
     let mut block_at = 0;
-    let mut columns: Vec<Column> = (0..columns)
-        .map(|number| {
-            let sector = first + number;
-            let len = (division.quotient + u64::from(number < division.big)) << ashift;
-            let child = (sector % width) as usize;
-            let at = (sector / width) << ashift;
-            let len = len as usize;
-            let column = Column { child, at, len, block_at, sector };
-            if number >= parities {
-                block_at += len;
-            }
-            column
-        })
-        .collect();
-    swap(&mut columns, offset, parity);
-    Map { parity, size, rows: vec![Row { scratch: false, columns }] }
+    let before = to.len();
+    to.extend((0..columns).map(|number| {
+        let sector = first + number;
+        let len = (division.quotient + u64::from(number < division.big)) << ashift;
+        let child = (sector % width) as usize;
+        let at = (sector / width) << ashift;
+        let len = len as usize;
+        let column = Column { child, at, len, block_at, sector };
+        if number >= parities {
+            block_at += len;
+        }
+        column
+    }));
+    swap(&mut to[before..], offset, parity);
+    to.len() - before
 }
 
 /// The map of a block whose logical width is not that of the raidz: it was written before an expansion.

@@ -7,8 +7,8 @@
 
 pub mod map;
 
+use super::ask::{Ask, Failure};
 use super::striped::{Striped, Suspects};
-use super::{Ask, Failure};
 use map::{Map, Reflow};
 use rt::Buf;
 use std::cell::Cell;
@@ -75,6 +75,25 @@ impl Raidz {
         let start = Reflow { synced: 0, scratch: false };
         let reflow = self.expanding.then(|| self.reflow.get().unwrap_or(start));
         map::map_expanded(offset, size, ashift, (physical, logical), parity, reflow)
+    }
+
+    /// Bytes that a block takes which is written in this transaction group.
+    pub(crate) fn allocated(&self, size: usize, txg: u64) -> u64 {
+        map::allocated(size as u64, self.ashift, self.width(txg), self.striped.parity)
+    }
+
+    /// Adds the columns of a block to a list, where it lies in one row; nothing where an expansion divided it.
+    pub(crate) fn add_columns(
+        &self,
+        to: &mut Vec<map::Column>,
+        offset: u64,
+        size: usize,
+        birth: u64,
+    ) -> Option<usize> {
+        let children = self.striped.children.len();
+        let is_whole = !self.expanding && self.width(birth) == children;
+        let (ashift, parity) = (self.ashift, self.striped.parity);
+        is_whole.then(|| map::add_columns(to, offset, size, ashift, children, parity))
     }
 
     /// Where a block lies, and who is suspect when it is wrong.

@@ -6,9 +6,9 @@
 
 use super::{Cell, Pieces, Reading, Striped, Suspects, parities_of};
 use crate::expected::Expected;
+use crate::vdev::ask::{Ask, Failure};
 use crate::vdev::leaf::on_device;
 use crate::vdev::raidz::map::Map;
-use crate::vdev::{Ask, Failure};
 use rt::{SgList, WorkKind};
 use std::sync::Arc;
 use stdx::ByteCount;

@@ -177,7 +177,7 @@ impl Dnode {
 
     /// The object was freed: what holders of it find is nothing.
     pub(in super::super) fn bury(&self) {
-        self.0.is_free.set(true);
+        assert!(!self.0.is_free.replace(true), "an object is freed once");
         self.0.version.set(self.0.version.get() + 1);
     }
 

@@ -164,8 +164,10 @@ impl Dnode {
             }
             let Some((number, block)) = under_way.next().await else { break };
             list.push(part(number, block?.bytes));
+            assert_eq!(number, done, "blocks come in order");
             done = number + 1;
         }
+        assert!(list.len() <= len, "a read gives no more than was asked for");
         Ok(list)
     }
 

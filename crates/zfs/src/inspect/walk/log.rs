@@ -10,7 +10,7 @@
 //!
 //! Records stand in the clear as far as they are needed here, also in encrypted datasets.
 
-use super::{Reached, Visited};
+use super::tree::{Reached, Visited};
 use crate::zil::BLOCKS_MAX;
 use rt::Priority;
 use std::collections::BTreeSet;

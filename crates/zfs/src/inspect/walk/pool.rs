@@ -5,7 +5,7 @@
 
 use super::lists::{self, BpList};
 use super::log::LogWalk;
-use super::{DESTROYED, Reached, Start, Visited, Walk};
+use super::tree::{DESTROYED, Reached, Start, Visited, Walk};
 use crate::error::ZfsError;
 use crate::spa::Spa;
 use crate::zap::Zap;
@@ -60,7 +60,7 @@ enum Stage {
 impl Spa {
     /// Goes over all blocks of the pool. Nothing is read through the cache.
     pub fn walk(&self) -> PoolWalk<'_> {
-        self.walk_over(Rc::clone(self.store()) as Rc<dyn ReadBlocks>)
+        self.walk_over(Rc::clone(self.zio()) as Rc<dyn ReadBlocks>)
     }
 
     /// The same, with what leads on read from elsewhere: for tests that put something between.

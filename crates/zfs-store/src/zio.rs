@@ -35,7 +35,7 @@ pub(crate) const GANG_DEPTH_MAX: usize = 12;
 
 /// Reads blocks from the vdevs of a pool.
 #[derive(Clone)]
-pub struct Store {
+pub struct Zio {
     shared: Rc<Shared>,
 }
 
@@ -45,10 +45,10 @@ struct Shared {
     salt: Cell<Option<Salt>>,
 }
 
-impl Store {
+impl Zio {
     /// The blocks on these vdevs.
-    pub fn new(rt: &Rt, tree: Rc<Tree>) -> Store {
-        Store { shared: Rc::new(Shared { rt: rt.clone(), tree, salt: Cell::new(None) }) }
+    pub fn new(rt: &Rt, tree: Rc<Tree>) -> Zio {
+        Zio { shared: Rc::new(Shared { rt: rt.clone(), tree, salt: Cell::new(None) }) }
     }
 
     /// Gives the salt of the pool's salted checksums, when it was read from the MOS. Until then such blocks are
@@ -68,7 +68,7 @@ impl Store {
     }
 }
 
-impl ReadBlocks for Store {
+impl ReadBlocks for Zio {
     fn cached(&self, pointer: &BlockPointer) -> Option<Buf> {
         pointer.is_hole().then(|| Buf::zeros(pointer.logical_size() as usize))
     }
@@ -103,7 +103,13 @@ impl Shared {
         if request.raw {
             return Ok(stored);
         }
-        transform::logical(&self.rt, pointer, request.key.as_deref(), stored).await
+        let block = transform::logical(&self.rt, pointer, request.key.as_deref(), stored).await?;
+        assert_eq!(
+            block.len() as u64,
+            pointer.logical_size(),
+            "a block that is handed out is as long as its pointer says"
+        );
+        Ok(block)
     }
 
     /// The bytes as they are stored, of the physical size.
@@ -167,7 +173,10 @@ impl Shared {
         for dva in places {
             let read = ReadAt { dva, size, birth, expected: expected.clone(), class };
             match self.tree.read(&read).await {
-                Ok(bytes) => return Ok(bytes),
+                Ok(bytes) => {
+                    assert_eq!(bytes.len() as u64, size, "a vdev gives what was asked for");
+                    return Ok(bytes);
+                }
                 Err(kind) => failure = Some(worse(failure, kind)),
             }
         }
