@@ -54,6 +54,20 @@ impl InodeKind {
             InodeKind::Socket => 12,
         }
     }
+
+    /// The kind of this number.
+    pub fn of_code(code: u32) -> Option<InodeKind> {
+        Some(match code {
+            1 => InodeKind::Pipe,
+            2 => InodeKind::CharacterDevice,
+            4 => InodeKind::Directory,
+            6 => InodeKind::BlockDevice,
+            8 => InodeKind::File,
+            10 => InodeKind::Link,
+            12 => InodeKind::Socket,
+            _ => return None,
+        })
+    }
 }
 
 /// A moment by the calendar's clock, since 1970.
