@@ -27,7 +27,9 @@
 //!   themselves, once.
 //! * **Privileges** (`HANDLE_KILLPRIV_V2`): who writes takes the set-user bit away in the same step, and the kernel asks for no
 //!   capabilities before each write. **Masks** (`DONT_MASK`): a directory's default list takes the umask's place, so the file
-//!   system gets both. Emptying is part of opening (`ATOMIC_O_TRUNC`).
+//!   system gets both.
+//! * **Emptying is not part of opening** (`ATOMIC_O_TRUNC`): the kernel would not look whether the file is a program that runs, and
+//!   a request is saved only where a file is emptied.
 //!
 //! **Permissions** are the kernel's business: it has owners, modes and POSIX lists of access, and checks them. What follows from
 //! a change is the file system's: [`rt::inodes::rules`]. Locks are the kernel's.

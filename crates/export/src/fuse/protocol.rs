@@ -10,7 +10,6 @@ pub(super) const MINOR: u32 = 45;
 /// What the kernel can do, and we may want.
 mod offers {
     pub(super) const ASYNC_READ: u32 = 1 << 0;
-    pub(super) const ATOMIC_O_TRUNC: u32 = 1 << 3;
     pub(super) const BIG_WRITES: u32 = 1 << 5;
     pub(super) const DONT_MASK: u32 = 1 << 6;
     pub(super) const AUTO_INVAL_DATA: u32 = 1 << 12;
@@ -40,11 +39,8 @@ const WANTED: u32 = offers::ASYNC_READ
 const WANTED_STILL: u32 =
     offers::NO_OPEN_SUPPORT | offers::NO_OPENDIR_SUPPORT | offers::CACHE_SYMLINKS;
 /// What besides where something may.
-const WANTED_CHANGING: u32 = offers::ATOMIC_O_TRUNC
-    | offers::BIG_WRITES
-    | offers::DONT_MASK
-    | offers::HANDLE_KILLPRIV_V2
-    | offers::SETXATTR_EXT;
+const WANTED_CHANGING: u32 =
+    offers::BIG_WRITES | offers::DONT_MASK | offers::HANDLE_KILLPRIV_V2 | offers::SETXATTR_EXT;
 
 /// How a file system changes under the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
