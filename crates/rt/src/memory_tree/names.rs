@@ -233,8 +233,10 @@ impl Store {
             return Ok(());
         };
         let is_directory = self.is_directory(there);
+        // What is moved lies in what it is to replace.
+        let leads_up = is_directory && self.is_below(from.0, there)?;
         if how == RenameHow::Exchange {
-            if is_directory && self.is_below(from.0, there)? {
+            if leads_up {
                 return Err(InodeError::Invalid);
             }
             self.set_entry(to.0, to.1, Some(node));
@@ -244,6 +246,7 @@ impl Store {
             return Ok(());
         }
         match (moves_directory, is_directory) {
+            _ if leads_up => return Err(InodeError::NotEmpty),
             (true, false) => return Err(InodeError::NotDirectory),
             (false, true) => return Err(InodeError::IsDirectory),
             (true, true) if self.get(there)?.directory()?.len() > 0 => {
