@@ -390,3 +390,78 @@ impl File for InodeFile {
         Box::pin(ready(Ok(())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! What could break: a link that leads out of the tree, a file of a read-only file system that seems to be written.
+
+    use super::*;
+    use crate::buf::Buf;
+    use crate::inodes::{Inodes, ListEntry, Usage};
+    use crate::memory_tree::MemoryTree;
+    use crate::virtual_time::{run, runtime};
+    use stdx::Offset;
+
+    /// Only what has no default: what a file system that is read implements.
+    struct Still(Rc<MemoryTree>);
+
+    impl Inodes for Still {
+        fn name(&self) -> Rc<str> {
+            "still".into()
+        }
+        fn lookup(&self, directory: Node, name: &[u8]) -> InodeFuture<Attributes> {
+            self.0.lookup(directory, name)
+        }
+        fn attributes(&self, node: Node) -> InodeFuture<Attributes> {
+            self.0.attributes(node)
+        }
+        fn parent(&self, directory: Node) -> InodeFuture<Node> {
+            self.0.parent(directory)
+        }
+        fn read(&self, file: Node, at: Offset, len: ByteCount) -> InodeFuture<SgList> {
+            self.0.read(file, at, len)
+        }
+        fn list(&self, at: Node, after: Cookie, max: usize) -> InodeFuture<Vec<ListEntry>> {
+            Inodes::list(&*self.0, at, after, max)
+        }
+        fn link_target(&self, link: Node) -> InodeFuture<Vec<u8>> {
+            self.0.link_target(link)
+        }
+        fn extended_attribute(&self, node: Node, name: &[u8]) -> InodeFuture<Vec<u8>> {
+            self.0.extended_attribute(node, name)
+        }
+        fn extended_attributes(&self, node: Node) -> InodeFuture<Vec<Vec<u8>>> {
+            self.0.extended_attributes(node)
+        }
+        fn usage(&self) -> InodeFuture<Usage> {
+            self.0.usage()
+        }
+    }
+
+    #[test]
+    fn a_file_system_that_is_read_is_a_tree_that_refuses_to_be_written() {
+        run(&runtime(), async {
+            let memory = MemoryTree::new("m");
+            let made = memory.create(call(), Node::ROOT, b"f", FILE).await.expect("made");
+            let (at, data) = (WriteAt::End, Buf::copy_of(b"what it holds"));
+            memory.write(call(), made.node, at, data.into(), false).await.expect("written");
+            memory.symlink(call(), Node::ROOT, b"out", b"/etc").await.expect("made");
+            let tree = InodeTree::new(Rc::new(Still(memory)));
+            let file = tree.open(Path::new("f"), OpenHow::read()).await.expect("opened");
+            let read = file.submit(Request::read(Offset(5), ByteCount(100))).await.expect("read");
+            assert_eq!(read.to_vec(), b"it holds");
+            let write = Request::write(Offset(0), Buf::copy_of(b"x"));
+            assert_eq!(file.submit(write).await.expect_err("no").kind, IoErrorKind::ReadOnly);
+            let kind = |error: TreeError| error.kind;
+            let opened = tree.open(Path::new("f"), OpenHow::write()).await.map(drop);
+            assert_eq!(opened.map_err(kind), Err(TreeErrorKind::ReadOnly));
+            let made = tree.create_directory(Path::new("d")).await;
+            assert_eq!(made.map_err(kind), Err(TreeErrorKind::ReadOnly));
+            let out = tree.status(Path::new("out/passwd")).await.map(drop);
+            assert_eq!(out.map_err(kind), Err(TreeErrorKind::Link));
+            assert_eq!(tree.check_no_link(Path::new("f")).await, Ok(()));
+            let link = tree.check_no_link(Path::new("out")).await;
+            assert_eq!(link.map_err(kind), Err(TreeErrorKind::Link));
+        });
+    }
+}

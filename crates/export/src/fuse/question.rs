@@ -176,16 +176,15 @@ impl Numbers<'_> {
         self.text().filter(|name| !name.contains(&b'/') && name != b"." && name != b"..")
     }
 
-    /// A mode and the bits to take from it: what kind, and what else.
-    fn new(&mut self) -> Option<(u32, New)> {
+    /// A mode, and the bits to take from it.
+    fn mode(&mut self) -> Option<New> {
         let (mode, umask) = (self.u32()?, self.u32()?);
-        let new = New { permissions: (mode & 0o7777) as u16, umask: (umask & 0o777) as u16 };
-        Some((mode >> 12, new))
+        Some(New { permissions: (mode & 0o7777) as u16, umask: (umask & 0o777) as u16 })
     }
 
     fn create(&mut self) -> Option<Change> {
         let flags = self.u32()?;
-        let (_, new) = self.new()?;
+        let new = self.mode()?;
         let drops = self.u32()? & 1 != 0;
         let exclusive = flags & O_EXCL != 0;
         Some(Change::Create { name: self.name()?, new, exclusive, open: open(flags), drops })
@@ -316,7 +315,7 @@ impl Head {
             6 => Change::Symlink { name: numbers.name()?, target: numbers.text()? },
             8 => numbers.mknod()?,
             9 => {
-                let (_, new) = numbers.new()?;
+                let new = numbers.mode()?;
                 Change::Mkdir(numbers.name()?, new)
             }
             10 => Change::Unlink(numbers.name()?),
@@ -332,7 +331,7 @@ impl Head {
             47 => numbers.copy(false)?,
             51 => {
                 numbers.u32()?;
-                Change::CreateUnnamed(numbers.new()?.1)
+                Change::CreateUnnamed(numbers.mode()?)
             }
             53 => numbers.copy(true)?,
             _ => return self.other_question(numbers),

@@ -82,3 +82,69 @@ impl Content {
         self.data.gap(at, end).map_or(end, |gap| gap.start)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! What could break: a hole where something was written, space that is counted twice or never given back.
+
+    use super::*;
+    use proptest::prelude::*;
+
+    const LEN: u64 = 48;
+
+    /// What a byte is: nothing, space, or written.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Byte {
+        Hole,
+        Space,
+        Data(u8),
+    }
+
+    proptest! {
+        #[test]
+        fn content_behaves_as_bytes_of_three_kinds(
+            steps in proptest::collection::vec((0..LEN, 0..LEN, 0_u8..3), 0..40),
+        ) {
+            let mut content = Content::default();
+            let mut bytes = [Byte::Hole; LEN as usize];
+            for (number, (a, b, what)) in steps.into_iter().enumerate() {
+                let range = a.min(b)..a.max(b);
+                let part = &mut bytes[range.start as usize..range.end as usize];
+                let lacks = part.iter().filter(|byte| **byte == Byte::Hole).count() as u64;
+                prop_assert_eq!(content.lacks(range.clone()), lacks);
+                match what {
+                    0 => {
+                        content.punch(range);
+                        part.fill(Byte::Hole);
+                    }
+                    1 => {
+                        content.reserve(range);
+                        for byte in part.iter_mut().filter(|byte| **byte == Byte::Hole) {
+                            *byte = Byte::Space;
+                        }
+                    }
+                    _ => {
+                        let data = vec![number as u8 + 1; part.len()];
+                        content.write(range.start, &Buf::copy_of(&data).into());
+                        part.fill(Byte::Data(number as u8 + 1));
+                    }
+                }
+            }
+            let is_data = |byte: &Byte| matches!(byte, Byte::Data(_));
+            let space = bytes.iter().filter(|byte| **byte != Byte::Hole).count() as u64;
+            prop_assert_eq!(content.space(), space);
+            let read: Vec<u8> = bytes.iter().map(|byte| match byte {
+                Byte::Data(byte) => *byte,
+                _ => 0,
+            }).collect();
+            prop_assert_eq!(content.read(0..LEN).to_vec(), read);
+            for at in 0..LEN {
+                let from = &bytes[at as usize..];
+                let data = from.iter().position(is_data).map(|n| at + n as u64);
+                prop_assert_eq!(content.data_from(at, LEN), data);
+                let hole = from.iter().position(|byte| !is_data(byte)).map_or(LEN, |n| at + n as u64);
+                prop_assert_eq!(content.hole_from(at, LEN), hole);
+            }
+        }
+    }
+}
