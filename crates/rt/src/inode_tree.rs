@@ -1,4 +1,4 @@
-//! Any file system by node ([`Inodes`]) as a [`FileTree`]: by call, without a kernel between.
+//! Any file system by node ([`Inodes`](crate::Inodes)) as a [`FileTree`]: by call, without a kernel between.
 //!
 //! So the lab's workloads run on whatever is mounted, and what they measure is the file system. Paths are looked up name by
 //! name; nothing is remembered, since others may change the file system too. What is made belongs to user and group 0,
