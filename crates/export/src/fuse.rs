@@ -42,7 +42,9 @@
 //! its length can be, serving ends. What goes wrong below becomes an error number: [`rt::InodeError::errno`].
 //!
 //! What it doesn't do: `ioctl`, polls, FUSE over io_uring, `statx`'s time of birth. Data that programs wrote into mapped memory
-//! is known here when the kernel writes it out, at `msync`, `munmap` or later; until then `SEEK_HOLE` may call it a hole.
+//! is known here when the kernel writes it out, at `msync`, `munmap` or later; until then `SEEK_HOLE` may call it a hole. The
+//! kernel places what programs append itself, where it knows the end to be: an append by call at the same moment may be
+//! written over ([`WriteAt::End`](rt::inodes::WriteAt) is for callers).
 //!
 //! **Source**: Linux, `include/uapi/linux/fuse.h`, protocol 7.31 to 7.45, and `fs/fuse`.
 

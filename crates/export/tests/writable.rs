@@ -388,7 +388,7 @@ fn fsx_finds_no_byte_that_should_be_another() {
     let artefacts = tempfile::tempdir().expect("a folder");
     for seed in ["1", "2", "3"] {
         let mut command = Command::new(&fsx);
-        command.args(["-q", "-N", "4000", "-S", seed, "-P"]).arg(artefacts.path());
+        command.args(["-q", "-N", "10000", "-S", seed, "-P"]).arg(artefacts.path());
         command.arg("-f").arg(config.path()).arg(mounted.path(seed));
         judged(&mut command, Duration::from_secs(120));
     }
