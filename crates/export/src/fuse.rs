@@ -1,57 +1,67 @@
-//! A server of FUSE: a file system that is read by node ([`rt::Inodes`]), mounted.
+//! A server of FUSE: a file system by node ([`rt::Inodes`]), mounted.
 //!
 //! ```text
 //!   kernel ──requests──► Inbox ──► requests, up to REQUESTS_MAX under way ──► Inodes
 //!      ▲                                                                        │
-//!      └──────────────────────── a reply, in one write ◄────────────────────────┘
+//!      ├──────────────────────── a reply, in one write ◄────────────────────────┤
+//!      └──────────────── a notice, by a stream of its own ◄── what others change ┘
 //! ```
 //!
 //! **Why our own.** The protocol is spoken over an [`rt::Stream`], on the engine's executor, so a request goes
 //! from the kernel to the block cache and back without a hop between threads, and data is the cache's memory, not
 //! copied. The crate `fuser` has a synchronous trait and threads of its own: each request would cross to
-//! the engine's thread and back. What it would save is the encoding here, some two hundred lines.
+//! the engine's thread and back. What it would save is the encoding here, some six hundred lines.
 //!
-//! **Reading only.** What would change something is answered with `EROFS`; the mount is read-only besides, so the kernel
-//! rarely asks. Nothing changes while it is served (rule 3 of [`rt::inodes`]), so the kernel is told to keep what it
-//! knows, names that are not there as well, for [`VALID`], and pages of files as long as it likes. Opening a file
-//! costs no request.
+//! **What nothing can change** ([`Changes::Never`](rt::inodes::Changes)): what would is answered with `EROFS`; the mount is
+//! read-only besides, so the kernel rarely asks. It is told to keep what it knows, names that are not there as well, for
+//! [`VALID`], and pages of files as long as it likes. Opening a file costs no request.
 //!
-//! **Permissions** are the kernel's business: it has owners, modes and POSIX lists of access, and checks them.
+//! **What can be written**: the kernel knows what its own requests change. Of what others change (calls from within the
+//! program, another mount) it is told ([`Server::with_notices`]), and so may keep what it knows as long; or it is not
+//! ([`Server::new`]), and believes it for [`UNTOLD_VALID`] and drops a file's pages when it is opened or has another time.
+//! Opening is asked, since an open file outlives its name.
 //!
-//! **Limits.** [`REQUESTS_MAX`] under way, [`READ_BYTES_MAX`] for each answer, [`REQUEST_BYTES_MAX`] for each request.
-//! Where a limit is reached the server reads no further, and the kernel waits. A program that is interrupted while it
-//! waits goes on waiting until its request is answered.
+//! * **No write-back in the kernel** (`WRITEBACK_CACHE`): each write is a request when it is made, up to 1 MiB, and is done when
+//!   the program goes on. With it, the kernel would collect small writes; but it would keep times and sizes of its own, say
+//!   "no space" only after the write, and hold data that who reads by call doesn't see. Our file systems collect writes
+//!   themselves, once.
+//! * **Privileges** (`HANDLE_KILLPRIV_V2`): who writes takes the set-user bit away in the same step, and the kernel asks for no
+//!   capabilities before each write. **Masks** (`DONT_MASK`): a directory's default list takes the umask's place, so the file
+//!   system gets both.
+//! * **Emptying is not part of opening** (`ATOMIC_O_TRUNC`): the kernel would not look whether the file is a program that runs, and
+//!   a request is saved only where a file is emptied.
+//!
+//! **Permissions** are the kernel's business: it has owners, modes and POSIX lists of access, and checks them. What follows from
+//! a change is the file system's: [`rt::inodes::rules`]. Locks are the kernel's.
+//!
+//! **Limits.** [`REQUESTS_MAX`] under way, [`READ_BYTES_MAX`] for each answer, [`REQUEST_BYTES_MAX`] for each request, or
+//! [`WRITING_REQUEST_BYTES_MAX`]. Where a limit is reached the server reads no further, and the kernel waits. A program that is
+//! interrupted while it waits goes on waiting until its request is answered.
 //!
 //! **A request that makes no sense** is answered with `EINVAL`, one of an unknown kind with `ENOSYS`; where not even
-//! its length can be, serving ends. What goes wrong below becomes an error number: see `errno` in `protocol`.
+//! its length can be, serving ends. What goes wrong below becomes an error number: [`rt::InodeError::errno`].
 //!
-//! What it doesn't do: writing, locks (the kernel has them, on this machine), `ioctl`, polls, FUSE over io_uring,
-//! `statx`'s time of birth.
+//! What it doesn't do: `ioctl`, polls, FUSE over io_uring, `statx`'s time of birth. Data that programs wrote into mapped memory
+//! is known here when the kernel writes it out, at `msync`, `munmap` or later; until then `SEEK_HOLE` may call it a hole. The
+//! kernel places what programs append itself, where it knows the end to be: an append by call at the same moment may be
+//! written over ([`WriteAt::End`](rt::inodes::WriteAt) is for callers).
 //!
 //! **Source**: Linux, `include/uapi/linux/fuse.h`, protocol 7.31 to 7.45, and `fs/fuse`.
 
+mod answer;
+mod change;
+mod holds;
 mod inbox;
+mod limits;
+mod notices;
 mod protocol;
+mod question;
 mod server;
 #[cfg(test)]
 mod tests;
 
+pub use limits::{
+    ENTRIES_MAX, READ_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, UNTOLD_VALID, VALID,
+    WRITE_BYTES_MAX, WRITING_REQUEST_BYTES_MAX,
+};
 pub use server::{FuseError, Server};
-
-use std::time::Duration;
-
-/// Requests under way at a time. More serves more programs at once; each may hold [`READ_BYTES_MAX`] of memory that
-/// is not the cache's.
-pub const REQUESTS_MAX: usize = 64;
-
-/// Bytes of an answer at the most: 256 pages, what the kernel asks for at the most.
-pub const READ_BYTES_MAX: u32 = 1 << 20;
-
-/// Bytes of a request at the most. Those of reading are names and numbers; the kernel wants room for 8 KiB.
-pub const REQUEST_BYTES_MAX: usize = 64 << 10;
-
-/// How long the kernel may believe an answer. What is served doesn't change, so more than a day would do as well.
-pub const VALID: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Entries of a directory that are asked for at a time.
-pub const ENTRIES_MAX: usize = 1024;

@@ -1,4 +1,4 @@
-//! The real clock, and the processor time of this process.
+//! The real clock, the calendar, and the processor time of this process.
 //!
 //! An [`Instant`] counts from the moment the runtime was made, by the system's
 //! monotonic clock, which neither the administrator nor a leap second moves.
@@ -33,5 +33,18 @@ impl Clock {
     /// Processor time that the process has used since it began.
     pub fn processor_time(&self) -> Duration {
         sys::process_cpu_time()
+    }
+}
+
+/// What o'clock it is by the calendar, as the system has it: the administrator may set it, back as well.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CalendarClock;
+
+impl rt::WallClock for CalendarClock {
+    fn now(&self) -> rt::Timestamp {
+        // Before 1970 no clock is set that a file system should believe.
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let since = since.unwrap_or_default();
+        rt::Timestamp { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
     }
 }

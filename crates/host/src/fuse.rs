@@ -1,8 +1,8 @@
 //! A mounted file system that this process serves: the kernel's requests as a byte stream ([`rt::Stream`]).
 //!
 //! [`FuseMount::new`] opens `/dev/fuse` and mounts it, by the system call, so it takes the right to mount
-//! (`CAP_SYS_ADMIN`): unprivileged mounts by the set-user program `fusermount3` are not made. Always for reading only,
-//! without devices and set-user bits, and with the kernel checking permissions.
+//! (`CAP_SYS_ADMIN`): unprivileged mounts by the set-user program `fusermount3` are not made. For reading only, or
+//! [for writing](FuseMount::writable); always without devices and set-user bits, and with the kernel checking permissions.
 //!
 //! **The stream.** Each read brings one request, each write must be one whole reply; both begin with their length,
 //! so that who reads them need not rely on it. The stream ends when the file system is unmounted. A reply to a request
@@ -12,8 +12,12 @@
 //! requests that wait cost one wait. FUSE over io_uring (Linux 6.14) would save the copy of headers and a call a
 //! request; it needs a module parameter that no distribution sets, so it is left out.
 //!
+//! **Notices** ([`FuseMount::notices`]) are written by a thread of the pool: the kernel takes one only when it has the locks
+//! that it needs, which a program may hold whose request waits for an answer from this thread.
+//!
 //! **Unmounting**: dropping the mount unmounts it, at once for who looks it up. Who has files open there gets
-//! errors (`ENOTCONN`) as soon as the stream is dropped too. Where the process dies, the mount remains and answers
+//! errors (`ENOTCONN`) as soon as the stream is dropped too. What programs wrote into mapped memory would be lost:
+//! [`FuseMount::unmount_served`] has the kernel write it out first, to whoever serves the stream meanwhile. Where the process dies, the mount remains and answers
 //! everything with that error, until someone says `umount`.
 
 use crate::runtime::{Driver, Host};
@@ -76,16 +80,34 @@ pub enum MountError {
 pub struct FuseMount {
     directory: PathBuf,
     target: CString,
+    is_writable: bool,
     stream: Rc<FuseStream>,
 }
 
 impl FuseMount {
-    /// Mounts on a directory; `source` is what `mount` and `df` show. What looks into the directory from now on
+    /// Mounts on a directory for reading; `source` is what `mount` and `df` show. What looks into the directory from now on
     /// waits for whoever serves the [stream](FuseMount::stream): on this thread nothing may.
     ///
     /// # Errors
     /// [`MountError`].
     pub fn new(host: &Host, directory: &Path, source: &str) -> Result<FuseMount, MountError> {
+        FuseMount::with(host, directory, source, libc::MS_RDONLY)
+    }
+
+    /// The same for reading and writing.
+    ///
+    /// # Errors
+    /// [`MountError`].
+    pub fn writable(host: &Host, directory: &Path, source: &str) -> Result<FuseMount, MountError> {
+        FuseMount::with(host, directory, source, 0)
+    }
+
+    fn with(
+        host: &Host,
+        directory: &Path,
+        source: &str,
+        flags: libc::c_ulong,
+    ) -> Result<FuseMount, MountError> {
         if matches!(host.0, Driver::Blocking(_)) {
             return Err(MountError::Blocking(directory.into()));
         }
@@ -109,7 +131,8 @@ impl FuseMount {
             device.as_raw_fd()
         );
         let options = CString::new(options).map_err(zero_byte)?;
-        let flags = libc::MS_RDONLY | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOATIME;
+        let is_writable = flags & libc::MS_RDONLY == 0;
+        let flags = flags | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOATIME;
         sys::mount(&source, &target, KIND, flags, &options).map_err(|errno| match errno.0 {
             libc::EPERM | libc::EACCES => MountError::Denied(directory.clone()),
             _ => at(errno.into()),
@@ -117,15 +140,40 @@ impl FuseMount {
         let stream = Rc::new(FuseStream {
             host: host.clone(),
             waiting: Arc::new(OwnedFd::from(device.try_clone().map_err(MountError::Device)?)),
-            device: Rc::new(device),
+            device: Arc::new(device),
             ended: Rc::new(Cell::new(false)),
         });
-        Ok(FuseMount { directory, target, stream })
+        Ok(FuseMount { directory, target, is_writable, stream })
     }
 
     /// Requests and replies. See the [module](self).
     pub fn stream(&self) -> StreamRef {
         Rc::clone(&self.stream) as StreamRef
+    }
+
+    /// Where the kernel is told what is no longer so: each write is one message that answers no request, and
+    /// is answered when the kernel has taken it. It ends when nothing is mounted any more; nothing is read from it.
+    pub fn notices(&self) -> StreamRef {
+        let (host, device) = (self.stream.host.clone(), Arc::clone(&self.stream.device));
+        Rc::new(NoticeStream { host, device })
+    }
+
+    /// Unmounts by another thread, while this one goes on serving: the kernel writes out what it holds, unless files are
+    /// open; then the mount is gone at once, and the stream ends when they are closed.
+    ///
+    /// # Errors
+    /// [`MountError::Unmount`].
+    pub async fn unmount_served(&self) -> Result<(), MountError> {
+        if self.stream.ended.get() {
+            return Ok(());
+        }
+        let target = self.target.clone();
+        let unmounted = self.stream.host.call(move || sys::unmount(&target, false)).await;
+        self.stream.ended.set(true);
+        unmounted.map_err(|errno| MountError::Unmount {
+            directory: self.directory.clone(),
+            error: errno.into(),
+        })
     }
 
     /// Where it is mounted.
@@ -147,7 +195,11 @@ impl FuseMount {
 
     fn end(&self) -> Result<(), Errno> {
         // What someone else unmounted is not ours to unmount again: another may be there by now.
-        if self.stream.ended.replace(true) { Ok(()) } else { sys::unmount(&self.target) }
+        if self.stream.ended.replace(true) {
+            return Ok(());
+        }
+        // Nobody serves any more: who waits for an answer, and holds what a notice waits for, is told so now.
+        sys::unmount(&self.target, self.is_writable)
     }
 }
 
@@ -161,7 +213,7 @@ impl Drop for FuseMount {
 /// See the [module](self).
 struct FuseStream {
     host: Host,
-    device: Rc<File>,
+    device: Arc<File>,
     /// The same, for waiting.
     waiting: Arc<OwnedFd>,
     /// Whether it is unmounted.
@@ -172,7 +224,7 @@ impl Stream for FuseStream {
     fn read(&self, into: BufMut, from: usize) -> StreamFuture<(BufMut, usize)> {
         assert!(from < into.len(), "a read has room for a byte");
         let (host, device, waiting) =
-            (self.host.clone(), Rc::clone(&self.device), Arc::clone(&self.waiting));
+            (self.host.clone(), Arc::clone(&self.device), Arc::clone(&self.waiting));
         let ended = Rc::clone(&self.ended);
         Box::pin(async move {
             let mut into = into;
@@ -196,7 +248,7 @@ impl Stream for FuseStream {
     }
 
     fn write(&self, data: SgList) -> StreamFuture<()> {
-        let device = Rc::clone(&self.device);
+        let device = Arc::clone(&self.device);
         Box::pin(async move {
             // A reply is one call.
             let whole =
@@ -217,6 +269,47 @@ impl Stream for FuseStream {
                     libc::ENODEV => return Err(StreamError::Gone),
                     errno => return Err(error_of(Errno(errno))),
                 }
+            }
+        })
+    }
+
+    fn shutdown(&self) -> StreamFuture<()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn peer(&self) -> Rc<str> {
+        "the kernel".into()
+    }
+}
+
+/// See [`FuseMount::notices`].
+struct NoticeStream {
+    host: Host,
+    device: Arc<File>,
+}
+
+impl Stream for NoticeStream {
+    fn read(&self, into: BufMut, _from: usize) -> StreamFuture<(BufMut, usize)> {
+        Box::pin(std::future::ready(Ok((into, 0))))
+    }
+
+    fn write(&self, data: SgList) -> StreamFuture<()> {
+        let (device, message) = (Arc::clone(&self.device), data.to_vec());
+        let written = self.host.call(move || {
+            loop {
+                match (&*device).write(&message).map_err(|error| error.raw_os_error()) {
+                    Err(Some(libc::EINTR)) => {}
+                    done => return done.map(drop),
+                }
+            }
+        });
+        Box::pin(async move {
+            match written.await {
+                // ENOENT: the kernel does not know it, so there is nothing to forget.
+                Ok(()) | Err(Some(libc::ENOENT)) => Ok(()),
+                // EPERM: not mounted yet, or no more.
+                Err(Some(libc::ENODEV | libc::EPERM)) => Err(StreamError::Gone),
+                Err(errno) => Err(error_of(Errno(errno.unwrap_or(libc::EIO)))),
             }
         })
     }

@@ -11,7 +11,7 @@
 //! * [`directory`]: a directory to copy into, which nothing leads out of.
 //! * [`fuse`]: [`FuseMount`], a file system that this process serves, as a stream of the kernel's requests.
 //! * [`probe`]: what lies on a device already, so that nothing is overwritten by mistake.
-//! * [`clock`]: monotonic time, and processor time.
+//! * [`clock`]: monotonic time, the calendar, and processor time.
 //!
 //! Inside: `operation` is one request and how far it is, the same for both reactors; `answer` tells
 //! the waiting task; `bell` wakes a thread from others; `readiness` waits for
@@ -45,7 +45,7 @@ pub mod threads;
 pub mod tree;
 pub mod uring;
 
-pub use clock::Clock;
+pub use clock::{CalendarClock, Clock};
 pub use file::{FileDevice, FileOptions, OpenError};
 pub use fuse::{FuseMount, MountError};
 pub use probe::{Content, ProbeError};

@@ -330,11 +330,13 @@ pub(crate) fn mount(
     count(result as isize).map(drop)
 }
 
-/// Unmounts what is mounted there, at once for who looks it up, later for who has files of it open.
-pub(crate) fn unmount(target: &CStr) -> Result<(), Errno> {
+/// Unmounts what is mounted there, at once for who looks it up, later for who has files of it open. With `give_up`, requests that
+/// wait for an answer are given up.
+pub(crate) fn unmount(target: &CStr, give_up: bool) -> Result<(), Errno> {
+    let force = if give_up { libc::MNT_FORCE } else { 0 };
+    let flags = force | libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW;
     // SAFETY: the string ends with a zero and is borrowed for the call, which reads it only.
-    let result =
-        unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) };
+    let result = unsafe { libc::umount2(target.as_ptr(), flags) };
     count(result as isize).map(drop)
 }
 

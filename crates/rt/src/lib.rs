@@ -13,13 +13,14 @@
 //! * [`device`]: [`Device`], whatever stores blocks, and the requests it takes.
 //! * [`file_tree`]: [`FileTree`], whatever stores files, and [`File`], one that is open.
 //! * [`file_volume`]: [`FileVolume`], a file of a tree as a device.
-//! * [`inodes`]: [`Inodes`], a file system that is read by node, as a kernel does that has mounted it.
+//! * [`inodes`]: [`Inodes`], a file system by node, as a kernel asks that has mounted it; [`inode_tree`]: [`InodeTree`],
+//!   the same as a [`FileTree`].
 //! * [`buf`] and [`sg`]: page-aligned, reference-counted memory ([`Buf`]) and lists of it
 //!   ([`SgList`]), sliced and joined without copying.
 //! * [`stream`]: [`Stream`], a connection with a peer, and [`Listener`], where such come from; [`mod@pipe`]:
 //!   two of them joined in memory, for tests.
 //! * [`sync`]: channels, locks and semaphores between tasks.
-//! * [`memory`] and [`memory_tree`]: a device and a file tree in memory, for tests.
+//! * [`memory`] and [`memory_tree`]: a device and a file system in memory, for tests.
 //! * [`guarded`]: a panic that ends one task and not the program.
 //! * [`filter`]: devices over devices: slice, linear, stats, trace, fault, delay, power cut.
 //!
@@ -36,6 +37,7 @@ pub mod file_tree;
 pub mod file_volume;
 pub mod filter;
 pub mod guarded;
+pub mod inode_tree;
 pub mod inodes;
 pub mod memory;
 pub mod memory_tree;
@@ -62,9 +64,10 @@ pub use file_tree::{
 };
 pub use file_volume::FileVolume;
 pub use guarded::{Panicked, catching_panics};
+pub use inode_tree::InodeTree;
 pub use inodes::{
     Attributes, Cookie, InodeError, InodeFuture, InodeKind, Inodes, InodesRef, ListEntry, Node,
-    Timestamp, Usage,
+    Timestamp, Usage, WallClock,
 };
 pub use memory::MemoryDevice;
 pub use memory_tree::MemoryTree;

@@ -1,44 +1,62 @@
-//! A file tree in memory, for tests of everything that stands on trees.
+//! A file system in memory: for tests of everything that stands on files, and of whoever serves them.
 //!
-//! It answers each request at once, keeps every rule of the contract of
-//! [`FileTree`](trait@crate::FileTree), and models no hardware: no time passes. It counts what was asked of
+//! It is an [`Inodes`] that keeps every rule of the contract, and so a [`FileTree`](trait@crate::FileTree), by
+//! [`InodeTree`]. It answers each request at once and models no hardware: no time passes. It counts what was asked of
 //! it ([`MemoryTree::counts`]), and can be [given a size](MemoryTree::with_capacity), beyond which
-//! there is no space left. Direct I/O asks for blocks of 512 B, so that a load that forgets about
-//! alignment is found out.
+//! there is no space left: a byte of a file takes a byte; names and attributes take nothing. Its times are by the clock that
+//! it is [given](MemoryTree::with), or else by one that goes on a microsecond whenever it is asked.
+//!
+//! Nothing of it outlives the program, so all is as durable as it can be when it is answered.
 
-use crate::buf::Buf;
-use crate::device::{IoError, IoErrorKind, IoFuture, Op, OpKind, Request};
-use crate::extents::{Extents, Stretch};
-use crate::file_tree::{
-    DirectoryEntry, File, FileKind, FileRef, FileStatus, FileTree, OpenHow, Space, TreeError,
-    TreeErrorKind, TreeFuture, TreeOp, plain_names,
+mod content;
+mod directory;
+mod names;
+mod store;
+
+use crate::device::OpKind;
+use crate::file_tree::{DirectoryEntry, FileRef, FileStatus, FileTree, OpenHow, Space, TreeFuture};
+use crate::inode_tree::InodeTree;
+use crate::inodes::{
+    Attributes, Caller, Changes, Cookie, Fallocate, Fsync, InodeError, InodeFuture, InodeKind,
+    Inodes, ListEntry, MountId, New, Node, OpenNode, RenameHow, Seek, SetAttributes, SetHow,
+    Timestamp, Usage, WallClock, Watcher, WriteAt,
 };
 use crate::sg::SgList;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::future::ready;
+use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
 use stdx::{ByteCount, Offset};
-
-/// What direct I/O asks for.
-const DIRECT_BLOCK: ByteCount = ByteCount(512);
+use store::{Body, Done, NAME_BYTES_MAX, Store};
 
 /// Memory that there is, where nobody says otherwise: no test fills it.
 const CAPACITY_DEFAULT: ByteCount = ByteCount::gib(1024);
+/// Files that there can be, where nobody says otherwise.
+const FILES_MAX_DEFAULT: u64 = 1 << 32;
 
 /// See the [module](self).
-pub struct MemoryTree {
-    shared: Rc<Shared>,
-    root: RefCell<Directory>,
-}
+pub struct MemoryTree(Rc<Shared>);
 
 struct Shared {
     name: Rc<str>,
-    capacity: ByteCount,
-    used: Cell<ByteCount>,
+    store: RefCell<Store>,
     counts: RefCell<Counts>,
+    watchers: RefCell<BTreeMap<MountId, Rc<dyn Watcher>>>,
+    mounts: Cell<u64>,
+}
+
+/// Goes on a microsecond whenever it is asked, from 2020 on.
+#[derive(Default)]
+struct Steps(Cell<u64>);
+
+impl WallClock for Steps {
+    fn now(&self) -> Timestamp {
+        let step = self.0.get() + 1;
+        self.0.set(step);
+        let seconds = 1_577_836_800 + (step / 1_000_000) as i64;
+        Timestamp { seconds, nanoseconds: (step % 1_000_000) as u32 * 1000 }
+    }
 }
 
 /// How often each thing was done.
@@ -54,46 +72,8 @@ pub struct Counts {
     pub created: u64,
     /// Files removed.
     pub removed: u64,
-    /// [`File::sync`]s.
+    /// `fsync`s.
     pub synced: u64,
-}
-
-#[derive(Default)]
-struct Directory(BTreeMap<OsString, Node>);
-
-enum Node {
-    Directory(Directory),
-    File(Rc<Content>),
-}
-
-/// A file's bytes; shared by its directory and its handles.
-struct Content {
-    extents: RefCell<Extents>,
-    size: Cell<ByteCount>,
-    shared: Rc<Shared>,
-}
-
-impl Drop for Content {
-    fn drop(&mut self) {
-        self.shared.used.set(self.shared.used.get() - self.size.get());
-    }
-}
-
-impl Content {
-    fn resize(&self, size: ByteCount) -> Result<(), TreeErrorKind> {
-        let others = self.shared.used.get() - self.size.get();
-        let used = others + size;
-        if used > self.shared.capacity {
-            return Err(TreeErrorKind::NoSpace);
-        }
-        if size < self.size.get() {
-            let cut = self.size.get() - size;
-            self.extents.borrow_mut().remove(Offset(size.bytes()), cut);
-        }
-        self.shared.used.set(used);
-        self.size.set(size);
-        Ok(())
-    }
 }
 
 impl MemoryTree {
@@ -104,393 +84,375 @@ impl MemoryTree {
 
     /// An empty tree for so many bytes of files.
     pub fn with_capacity(name: &str, capacity: ByteCount) -> Rc<MemoryTree> {
-        let shared = Rc::new(Shared {
-            name: name.into(),
-            capacity,
-            used: Cell::default(),
-            counts: RefCell::default(),
-        });
-        Rc::new(MemoryTree { shared, root: RefCell::default() })
+        MemoryTree::with(name, capacity, FILES_MAX_DEFAULT, Rc::new(Steps::default()))
+    }
+
+    /// An empty tree for so many bytes in so many files (directories and all, its top as well), whose times are this clock's.
+    pub fn with(
+        name: &str,
+        capacity: ByteCount,
+        files_max: u64,
+        clock: Rc<dyn WallClock>,
+    ) -> Rc<MemoryTree> {
+        let store = RefCell::new(Store::new(capacity, files_max, clock));
+        let (counts, watchers, mounts) = Default::default();
+        Rc::new(MemoryTree(Rc::new(Shared { name: name.into(), store, counts, watchers, mounts })))
     }
 
     /// What was done so far.
     pub fn counts(&self) -> Counts {
-        self.shared.counts.borrow().clone()
+        self.0.counts.borrow().clone()
     }
 
-    fn error(&self, op: TreeOp, path: &Path, kind: TreeErrorKind) -> TreeError {
-        TreeError { op, path: Path::new(&*self.shared.name).join(path), kind }
+    /// The same, by path.
+    fn files(&self) -> InodeTree {
+        InodeTree::new(Rc::new(MemoryTree(Rc::clone(&self.0))))
     }
 
-    fn answer<T: 'static>(
+    fn count(&self, count: impl FnOnce(&mut Counts)) {
+        count(&mut self.0.counts.borrow_mut());
+    }
+
+    fn count_request(&self, kind: OpKind, bytes: u64) {
+        self.count(|counts| {
+            *counts.requests.entry(kind).or_default() += 1;
+            *counts.bytes.entry(kind).or_default() += bytes;
+        });
+    }
+
+    /// Carries something out, and tells all that watch but the one that asked.
+    fn act<T: 'static>(
         &self,
-        op: TreeOp,
-        path: &Path,
-        result: Result<T, TreeErrorKind>,
-    ) -> TreeFuture<T> {
-        let result = result.map_err(|kind| self.error(op, path, kind));
-        Box::pin(std::future::ready(result))
+        by: MountId,
+        act: impl FnOnce(&mut Store) -> Done<T>,
+    ) -> InodeFuture<T> {
+        let (done, notices) = {
+            let mut store = self.0.store.borrow_mut();
+            let done = act(&mut store);
+            (done, std::mem::take(&mut store.notices))
+        };
+        if !notices.is_empty() {
+            let watchers = self.0.watchers.borrow().clone();
+            for (_, watcher) in watchers.into_iter().filter(|(mount, _)| *mount != by) {
+                notices.iter().for_each(|notice| watcher.changed(notice.clone()));
+            }
+        }
+        Box::pin(ready(done))
     }
 
-    /// Calls `act` with the directory that holds the path's last name, and that name.
-    fn in_parent<T>(
-        &self,
-        path: &Path,
-        act: impl FnOnce(&mut Directory, OsString) -> Result<T, TreeErrorKind>,
-    ) -> Result<T, TreeErrorKind> {
-        let mut names = plain_names(path)?;
-        let last = names.pop().ok_or(TreeErrorKind::IsDirectory)?.to_owned();
-        let mut root = self.root.borrow_mut();
-        act(root.walk(&names)?, last)
-    }
-
-    fn open_now(&self, path: &Path, how: OpenHow) -> Result<FileRef, TreeErrorKind> {
-        let content = self.in_parent(path, |parent, name| match parent.0.get(&name) {
-            Some(Node::Directory(_)) => Err(TreeErrorKind::IsDirectory),
-            Some(Node::File(_)) if how.create && how.exclusive => Err(TreeErrorKind::Exists),
-            Some(Node::File(content)) => {
-                if how.truncate && how.write {
-                    content.resize(ByteCount::ZERO)?;
-                }
-                Ok(Rc::clone(content))
-            }
-            None if how.create => {
-                let content = Rc::new(Content {
-                    extents: RefCell::default(),
-                    size: Cell::default(),
-                    shared: Rc::clone(&self.shared),
-                });
-                parent.0.insert(name, Node::File(Rc::clone(&content)));
-                self.shared.counts.borrow_mut().created += 1;
-                Ok(content)
-            }
-            None => Err(TreeErrorKind::NotFound),
-        })?;
-        self.shared.counts.borrow_mut().opened += 1;
-        let name = Path::new(&*self.shared.name).join(path).display().to_string().into();
-        Ok(Rc::new(MemoryFile { name, content, how }))
+    /// Asks what changes nothing, but perhaps a time of access.
+    fn ask<T: 'static>(&self, act: impl FnOnce(&mut Store) -> Done<T>) -> InodeFuture<T> {
+        self.act(MountId::NONE, act)
     }
 }
 
-impl Directory {
-    fn walk(&mut self, names: &[&std::ffi::OsStr]) -> Result<&mut Directory, TreeErrorKind> {
-        let mut directory = self;
-        for name in names {
-            directory = match directory.0.get_mut(*name) {
-                Some(Node::Directory(below)) => below,
-                Some(Node::File(_)) => return Err(TreeErrorKind::NotDirectory),
-                None => return Err(TreeErrorKind::NotFound),
+impl Inodes for MemoryTree {
+    fn name(&self) -> Rc<str> {
+        Rc::clone(&self.0.name)
+    }
+
+    fn changes(&self) -> Changes {
+        Changes::Told
+    }
+
+    fn name_bytes_max(&self) -> usize {
+        NAME_BYTES_MAX
+    }
+
+    fn watch(&self, watcher: Rc<dyn Watcher>) -> MountId {
+        let mount = MountId(self.0.mounts.get() + 1);
+        self.0.mounts.set(mount.0);
+        self.0.watchers.borrow_mut().insert(mount, watcher);
+        mount
+    }
+
+    fn unwatch(&self, mount: MountId) {
+        self.0.watchers.borrow_mut().remove(&mount);
+    }
+
+    fn lookup(&self, directory: Node, name: &[u8]) -> InodeFuture<Attributes> {
+        self.ask(|store| store.lookup(directory, name))
+    }
+
+    fn attributes(&self, node: Node) -> InodeFuture<Attributes> {
+        self.ask(|store| store.attributes(node))
+    }
+
+    fn parent(&self, directory: Node) -> InodeFuture<Node> {
+        self.ask(|store| Ok(store.get(directory)?.directory()?.parent))
+    }
+
+    fn read(&self, file: Node, at: Offset, len: ByteCount) -> InodeFuture<SgList> {
+        self.count_request(OpKind::Read, len.bytes());
+        self.ask(|store| store.read(file, at, len))
+    }
+
+    fn list(
+        &self,
+        directory: Node,
+        after: Cookie,
+        entries_max: usize,
+    ) -> InodeFuture<Vec<ListEntry>> {
+        self.ask(|store| store.list(directory, after, entries_max))
+    }
+
+    fn link_target(&self, link: Node) -> InodeFuture<Vec<u8>> {
+        self.ask(|store| {
+            let target = match &store.get(link)?.body {
+                Body::Link(target) => target.clone(),
+                _ => return Err(InodeError::WrongKind),
             };
+            store.touch(link);
+            Ok(target)
+        })
+    }
+
+    fn extended_attribute(&self, node: Node, name: &[u8]) -> InodeFuture<Vec<u8>> {
+        self.ask(|store| {
+            let value = store.get(node)?.values.get(name).cloned();
+            value.ok_or(InodeError::NoAttribute)
+        })
+    }
+
+    fn extended_attributes(&self, node: Node) -> InodeFuture<Vec<Vec<u8>>> {
+        self.ask(|store| Ok(store.get(node)?.values.keys().cloned().collect()))
+    }
+
+    fn usage(&self) -> InodeFuture<Usage> {
+        self.ask(|store| Ok(store.usage()))
+    }
+
+    fn seek(&self, file: Node, at: Offset, what: Seek) -> InodeFuture<Offset> {
+        self.ask(|store| store.seek(file, at, what))
+    }
+
+    fn open(&self, by: Caller, node: Node, how: OpenNode) -> InodeFuture<()> {
+        self.act(by.mount, |store| {
+            let kind = store.get(node)?.attributes.kind;
+            if how.truncate {
+                let size = Some(ByteCount::ZERO);
+                store.setattr(by, node, &SetAttributes { size, ..SetAttributes::default() })?;
+            }
+            store.hold(node)?;
+            if kind != InodeKind::Directory {
+                self.count(|counts| counts.opened += 1);
+            }
+            Ok(())
+        })
+    }
+
+    fn release(&self, node: Node) {
+        self.0.store.borrow_mut().release(node);
+    }
+
+    fn create(
+        &self,
+        by: Caller,
+        directory: Node,
+        name: &[u8],
+        new: New,
+    ) -> InodeFuture<Attributes> {
+        self.act(by.mount, |store| {
+            let file = (InodeKind::File, (0, 0));
+            let made = store.make(by, directory, Some(name), new, file, None)?;
+            store.hold(made.node)?;
+            self.count(|counts| {
+                counts.created += 1;
+                counts.opened += 1;
+            });
+            Ok(made)
+        })
+    }
+
+    fn create_unnamed(&self, by: Caller, directory: Node, new: New) -> InodeFuture<Attributes> {
+        self.act(by.mount, |store| {
+            let made = store.make(by, directory, None, new, (InodeKind::File, (0, 0)), None)?;
+            store.hold(made.node)?;
+            Ok(made)
+        })
+    }
+
+    fn mkdir(&self, by: Caller, directory: Node, name: &[u8], new: New) -> InodeFuture<Attributes> {
+        let what = (InodeKind::Directory, (0, 0));
+        self.act(by.mount, |store| store.make(by, directory, Some(name), new, what, None))
+    }
+
+    fn mknod(
+        &self,
+        by: Caller,
+        directory: Node,
+        name: &[u8],
+        new: New,
+        kind: InodeKind,
+        device: (u32, u32),
+    ) -> InodeFuture<Attributes> {
+        self.act(by.mount, |store| match kind {
+            InodeKind::Directory | InodeKind::Link => Err(InodeError::WrongKind),
+            kind => store.make(by, directory, Some(name), new, (kind, device), None),
+        })
+    }
+
+    fn symlink(
+        &self,
+        by: Caller,
+        directory: Node,
+        name: &[u8],
+        target: &[u8],
+    ) -> InodeFuture<Attributes> {
+        self.act(by.mount, |store| store.symlink(by, directory, name, target))
+    }
+
+    fn link(
+        &self,
+        by: Caller,
+        node: Node,
+        directory: Node,
+        name: &[u8],
+    ) -> InodeFuture<Attributes> {
+        self.act(by.mount, |store| store.link(node, directory, name))
+    }
+
+    fn unlink(&self, by: Caller, directory: Node, name: &[u8]) -> InodeFuture<()> {
+        self.act(by.mount, |store| {
+            if store.unlink(directory, name)? == InodeKind::File {
+                self.count(|counts| counts.removed += 1);
+            }
+            Ok(())
+        })
+    }
+
+    fn rmdir(&self, by: Caller, directory: Node, name: &[u8]) -> InodeFuture<()> {
+        self.act(by.mount, |store| store.rmdir(directory, name))
+    }
+
+    fn rename(
+        &self,
+        by: Caller,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+        how: RenameHow,
+    ) -> InodeFuture<()> {
+        self.act(by.mount, |store| store.rename(from, to, how))
+    }
+
+    fn setattr(&self, by: Caller, node: Node, set: SetAttributes) -> InodeFuture<Attributes> {
+        self.act(by.mount, |store| store.setattr(by, node, &set))
+    }
+
+    fn write(
+        &self,
+        by: Caller,
+        file: Node,
+        at: WriteAt,
+        data: SgList,
+        _durable: bool,
+    ) -> InodeFuture<Offset> {
+        self.count_request(OpKind::Write, data.len() as u64);
+        self.act(by.mount, |store| store.write(by, file, at, &data))
+    }
+
+    fn fallocate(
+        &self,
+        by: Caller,
+        file: Node,
+        at: Offset,
+        len: ByteCount,
+        what: Fallocate,
+    ) -> InodeFuture<()> {
+        match what {
+            Fallocate::PunchHole => self.count_request(OpKind::Discard, len.bytes()),
+            Fallocate::ZeroRange { .. } => self.count_request(OpKind::WriteZeroes, len.bytes()),
+            Fallocate::Allocate { .. } => {}
         }
-        Ok(directory)
+        self.act(by.mount, |store| store.fallocate(by, file, at, len, what))
+    }
+
+    fn copy_range(
+        &self,
+        by: Caller,
+        from: (Node, Offset),
+        to: (Node, Offset),
+        len: ByteCount,
+    ) -> InodeFuture<ByteCount> {
+        self.act(by.mount, |store| store.copy_range(by, from, to, len))
+    }
+
+    fn fsync(&self, node: Node, what: Fsync) -> InodeFuture<()> {
+        self.ask(|store| {
+            match store.get(node)?.attributes.kind {
+                InodeKind::Directory => {}
+                _ if what == Fsync::Data => self.count_request(OpKind::Flush, 0),
+                _ => self.count(|counts| counts.synced += 1),
+            }
+            Ok(())
+        })
+    }
+
+    fn set_extended_attribute(
+        &self,
+        by: Caller,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        how: SetHow,
+    ) -> InodeFuture<()> {
+        self.act(by.mount, |store| store.set_value(by, node, name, value, how))
+    }
+
+    fn remove_extended_attribute(&self, by: Caller, node: Node, name: &[u8]) -> InodeFuture<()> {
+        self.act(by.mount, |store| store.remove_value(node, name))
     }
 }
 
 impl FileTree for MemoryTree {
     fn name(&self) -> Rc<str> {
-        Rc::clone(&self.shared.name)
+        Rc::clone(&self.0.name)
     }
 
     fn open(&self, path: &Path, how: OpenHow) -> TreeFuture<FileRef> {
-        let op = if how.create { TreeOp::Create } else { TreeOp::Open };
-        self.answer(op, path, self.open_now(path, how))
+        self.files().open(path, how)
     }
 
     fn create_directory(&self, path: &Path) -> TreeFuture<()> {
-        let made = self.in_parent(path, |parent, name| match parent.0.get(&name) {
-            Some(_) => Err(TreeErrorKind::Exists),
-            None => {
-                parent.0.insert(name, Node::Directory(Directory::default()));
-                Ok(())
-            }
-        });
-        self.answer(TreeOp::CreateDirectory, path, made)
+        self.files().create_directory(path)
     }
 
     fn remove_directory(&self, path: &Path) -> TreeFuture<()> {
-        let removed = self.in_parent(path, |parent, name| match parent.0.get(&name) {
-            Some(Node::Directory(below)) if !below.0.is_empty() => Err(TreeErrorKind::NotEmpty),
-            Some(Node::Directory(_)) => {
-                parent.0.remove(&name);
-                Ok(())
-            }
-            Some(Node::File(_)) => Err(TreeErrorKind::NotDirectory),
-            None => Err(TreeErrorKind::NotFound),
-        });
-        self.answer(TreeOp::RemoveDirectory, path, removed)
+        self.files().remove_directory(path)
     }
 
     fn remove_file(&self, path: &Path) -> TreeFuture<()> {
-        let removed = self.in_parent(path, |parent, name| match parent.0.get(&name) {
-            Some(Node::File(_)) => {
-                parent.0.remove(&name);
-                self.shared.counts.borrow_mut().removed += 1;
-                Ok(())
-            }
-            Some(Node::Directory(_)) => Err(TreeErrorKind::IsDirectory),
-            None => Err(TreeErrorKind::NotFound),
-        });
-        self.answer(TreeOp::RemoveFile, path, removed)
+        self.files().remove_file(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> TreeFuture<()> {
-        let rename = || {
-            if to.starts_with(from) && to != from {
-                return Err(TreeErrorKind::NotSupported);
-            }
-            let is_file = self.in_parent(from, |parent, name| match parent.0.get(&name) {
-                Some(node) => Ok(matches!(node, Node::File(_))),
-                None => Err(TreeErrorKind::NotFound),
-            })?;
-            self.in_parent(to, |parent, name| match parent.0.get(&name) {
-                Some(Node::Directory(_)) if is_file => Err(TreeErrorKind::IsDirectory),
-                Some(Node::Directory(below)) if !below.0.is_empty() => Err(TreeErrorKind::NotEmpty),
-                Some(Node::File(_)) if !is_file => Err(TreeErrorKind::NotDirectory),
-                _ => Ok(()),
-            })?;
-            let node = self.in_parent(from, |parent, name| {
-                parent.0.remove(&name).ok_or(TreeErrorKind::NotFound)
-            })?;
-            self.in_parent(to, |parent, name| {
-                parent.0.insert(name, node);
-                Ok(())
-            })
-        };
-        self.answer(TreeOp::Rename, from, rename())
+        self.files().rename(from, to)
     }
 
     fn list(&self, path: &Path) -> TreeFuture<Vec<DirectoryEntry>> {
-        let list = || {
-            let names = plain_names(path)?;
-            let mut root = self.root.borrow_mut();
-            let entries = root.walk(&names)?.0.iter().map(|(name, node)| DirectoryEntry {
-                name: PathBuf::from(name),
-                kind: match node {
-                    Node::Directory(_) => FileKind::Directory,
-                    Node::File(_) => FileKind::File,
-                },
-            });
-            Ok(entries.collect())
-        };
-        self.answer(TreeOp::List, path, list())
+        self.files().list(path)
     }
 
     fn status(&self, path: &Path) -> TreeFuture<FileStatus> {
-        let directory = FileStatus {
-            kind: FileKind::Directory,
-            size: ByteCount::ZERO,
-            allocated: ByteCount::ZERO,
-        };
-        let status = match plain_names(path) {
-            Ok(names) if names.is_empty() => Ok(directory),
-            _ => self.in_parent(path, |parent, name| match parent.0.get(&name) {
-                Some(Node::File(content)) => Ok(content.status()),
-                Some(Node::Directory(_)) => Ok(directory),
-                None => Err(TreeErrorKind::NotFound),
-            }),
-        };
-        self.answer(TreeOp::Status, path, status)
+        self.files().status(path)
+    }
+
+    fn check_no_link(&self, path: &Path) -> TreeFuture<()> {
+        self.files().check_no_link(path)
     }
 
     fn sync(&self) -> TreeFuture<()> {
-        Box::pin(std::future::ready(Ok(())))
+        FileTree::sync(&self.files())
+    }
+
+    fn sync_directory(&self, path: &Path) -> TreeFuture<()> {
+        self.files().sync_directory(path)
     }
 
     fn space(&self) -> TreeFuture<Space> {
-        let total = self.shared.capacity;
-        let space = Space { total, free: total - self.shared.used.get() };
-        Box::pin(std::future::ready(Ok(space)))
-    }
-}
-
-impl Content {
-    fn status(&self) -> FileStatus {
-        let size = self.size.get();
-        FileStatus { kind: FileKind::File, size, allocated: size }
-    }
-}
-
-struct MemoryFile {
-    name: Arc<str>,
-    content: Rc<Content>,
-    how: OpenHow,
-}
-
-impl MemoryFile {
-    fn carry_out(&self, request: Request) -> Result<SgList, IoErrorKind> {
-        let (at, len) = (request.offset, request.len());
-        let unit = self.alignment();
-        if !at.is_multiple_of(unit) || !len.is_multiple_of(unit) {
-            return Err(IoErrorKind::Invalid);
-        }
-        let end = at.checked_add(len).ok_or(IoErrorKind::Invalid)?.from_start();
-        if !self.how.write && !matches!(request.op, Op::Read(_) | Op::Flush) {
-            return Err(IoErrorKind::ReadOnly);
-        }
-        let size = self.content.size.get();
-        {
-            let mut counts = self.content.shared.counts.borrow_mut();
-            *counts.requests.entry(request.kind()).or_default() += 1;
-            *counts.bytes.entry(request.kind()).or_default() += len.bytes();
-        }
-        let grow = |end: ByteCount| match end > size {
-            true => self.content.resize(end).map_err(|_| IoErrorKind::NoSpace),
-            false => Ok(()),
-        };
-        let extents = || self.content.extents.borrow_mut();
-        match request.op {
-            Op::Read(len) => {
-                let there = len.min(size - size.min(at.from_start()));
-                let mut data = SgList::new();
-                for stretch in extents().read(at, there) {
-                    data.push(match stretch {
-                        Stretch::Held(buf) => buf,
-                        Stretch::Gap(_, len) => Buf::zeros(len.as_usize()),
-                    });
-                }
-                return Ok(data);
-            }
-            Op::Write { data, .. } => {
-                grow(end)?;
-                extents().insert(at, &data);
-            }
-            Op::WriteZeroes(len) => {
-                grow(end)?;
-                extents().remove(at, len);
-            }
-            Op::Discard(len) => extents().remove(at, len),
-            Op::Flush => {}
-        }
-        Ok(SgList::new())
-    }
-
-    fn resize(&self, op: TreeOp, size: ByteCount) -> TreeFuture<()> {
-        let resized = match self.how.write {
-            true => self.content.resize(size),
-            false => Err(TreeErrorKind::ReadOnly),
-        };
-        let path = PathBuf::from(&*self.name);
-        Box::pin(std::future::ready(resized.map_err(|kind| TreeError { op, path, kind })))
-    }
-}
-
-impl File for MemoryFile {
-    fn name(&self) -> Arc<str> {
-        Arc::clone(&self.name)
-    }
-
-    fn alignment(&self) -> ByteCount {
-        if self.how.direct { DIRECT_BLOCK } else { ByteCount(1) }
-    }
-
-    fn submit(&self, request: Request) -> IoFuture {
-        let (op, offset, len) = (request.kind(), request.offset, request.len());
-        let result = self.carry_out(request);
-        let device = || Arc::clone(&self.name);
-        IoFuture::ready(result.map_err(|kind| IoError { kind, op, offset, len, device: device() }))
-    }
-
-    fn status(&self) -> TreeFuture<FileStatus> {
-        Box::pin(std::future::ready(Ok(self.content.status())))
-    }
-
-    fn set_size(&self, size: ByteCount) -> TreeFuture<()> {
-        self.resize(TreeOp::SetSize, size)
-    }
-
-    fn allocate(&self, size: ByteCount) -> TreeFuture<()> {
-        self.resize(TreeOp::Allocate, size.max(self.content.size.get()))
-    }
-
-    fn sync(&self) -> TreeFuture<()> {
-        self.content.shared.counts.borrow_mut().synced += 1;
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn drop_cache(&self) -> TreeFuture<()> {
-        Box::pin(std::future::ready(Ok(())))
+        self.files().space()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    //! What could break: bytes beyond the end that come back after a file was cut and grew again,
-    //! space that is never given back, a file that dies with its name while a handle is open.
-
-    use super::*;
-    use crate::virtual_time::{run, runtime};
-
-    fn path(text: &str) -> &Path {
-        Path::new(text)
-    }
-
-    #[test]
-    fn a_read_beyond_the_end_is_short_and_a_gap_reads_as_zeros() {
-        let tree = MemoryTree::new("m");
-        run(&runtime(), async move {
-            let file = tree.open(path("a"), OpenHow::create()).await.expect("created");
-            file.submit(Request::write(Offset(3), Buf::copy_of(b"xyz"))).await.expect("written");
-            let read = file.submit(Request::read(Offset(1), ByteCount(100))).await.expect("read");
-            assert_eq!(read.to_vec(), b"\0\0xyz");
-            file.set_size(ByteCount(4)).await.expect("cut");
-            file.set_size(ByteCount(6)).await.expect("grown");
-            let read = file.submit(Request::read(Offset(0), ByteCount(100))).await.expect("read");
-            assert_eq!(read.to_vec(), b"\0\0\0x\0\0");
-        });
-    }
-
-    #[test]
-    fn space_is_given_back_when_the_last_handle_of_a_removed_file_goes() {
-        let tree = MemoryTree::with_capacity("m", ByteCount(1000));
-        run(&runtime(), async move {
-            let file = tree.open(path("a"), OpenHow::create()).await.expect("created");
-            file.submit(Request::write(Offset(0), Buf::fill(1, 900))).await.expect("written");
-            let full = file.submit(Request::write(Offset(900), Buf::fill(1, 101))).await;
-            assert_eq!(full.expect_err("full").kind, IoErrorKind::NoSpace);
-            tree.remove_file(path("a")).await.expect("removed");
-            let read = file.submit(Request::read(Offset(0), ByteCount(900))).await.expect("read");
-            assert_eq!(read.len(), 900);
-            assert_eq!(tree.space().await.expect("known").free, ByteCount(100));
-            drop(file);
-            assert_eq!(tree.space().await.expect("known").free, ByteCount(1000));
-        });
-    }
-
-    #[test]
-    fn directories_hold_names_and_refuse_what_does_not_fit() {
-        let tree = MemoryTree::new("m");
-        run(&runtime(), async move {
-            tree.create_directory(path("d")).await.expect("made");
-            tree.open(path("d/f"), OpenHow::create()).await.expect("created");
-            let kind = |error: TreeError| error.kind;
-            let not_empty = tree.remove_directory(path("d")).await.map_err(kind);
-            assert_eq!(not_empty, Err(TreeErrorKind::NotEmpty));
-            let below_a_file = tree.open(path("d/f/g"), OpenHow::create()).await.map(|_| ());
-            assert_eq!(below_a_file.map_err(kind), Err(TreeErrorKind::NotDirectory));
-            let missing = tree.open(path("x"), OpenHow::read()).await.map(|_| ());
-            assert_eq!(
-                missing.expect_err("missing").to_string(),
-                "opening m/x: there is no such file or directory"
-            );
-            tree.rename(path("d/f"), path("g")).await.expect("renamed");
-            let names: Vec<_> = tree.list(path("")).await.expect("listed");
-            assert_eq!(names.len(), 2);
-            assert_eq!(
-                tree.rename(path("d"), path("d/e")).await.map_err(kind),
-                Err(TreeErrorKind::NotSupported)
-            );
-            tree.remove_directory(path("d")).await.expect("removed");
-        });
-    }
-
-    #[test]
-    fn direct_files_refuse_what_is_off_the_grid() {
-        let tree = MemoryTree::new("m");
-        run(&runtime(), async move {
-            let how = OpenHow::create().with_direct(true);
-            let file = tree.open(path("a"), how).await.expect("created");
-            let off = file.submit(Request::write(Offset(0), Buf::fill(1, 100))).await;
-            assert_eq!(off.expect_err("refused").kind, IoErrorKind::Invalid);
-        });
-    }
-}
+mod tests;

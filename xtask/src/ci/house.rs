@@ -51,7 +51,7 @@ const LINES_MAX: usize = 600;
 const CIRCLES: &[(&str, usize)] = &[
     ("asm", 4),
     ("bench", 2),
-    ("export", 8),
+    ("export", 6),
     ("host", 2),
     ("inplace", 13),
     ("lab", 18),
@@ -73,7 +73,7 @@ const ASSERTIONS: &[(&str, usize)] = &[
     ("inplace", 6),
     ("lab", 3),
     ("md", 10),
-    ("rt", 13),
+    ("rt", 16),
     ("sim", 6),
     ("stdx", 1),
     ("workload", 1),

@@ -1,13 +1,21 @@
 //! Requests, cut from the stream: each begins with its length.
 
-use super::REQUEST_BYTES_MAX;
-use super::protocol::REQUEST_HEAD_BYTES;
-use super::server::FuseError;
-use rt::{BufMut, StreamRef};
+use super::question::REQUEST_HEAD_BYTES;
+use rt::{Buf, BufMut, StreamError, StreamRef};
+
+/// Why there are no more requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InboxError {
+    /// The stream failed.
+    Stream(StreamError),
+    /// A request whose length can't be.
+    Length(usize),
+}
 
 /// See the [module](self).
 pub(super) struct Inbox {
     stream: StreamRef,
+    request_bytes_max: usize,
     /// Away while a read is under way.
     buf: Option<BufMut>,
     /// Bytes that were read and not yet taken.
@@ -15,35 +23,50 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn new(stream: StreamRef) -> Inbox {
-        Inbox { stream, buf: Some(BufMut::for_overwrite(REQUEST_BYTES_MAX)), len: 0 }
+    pub(super) fn new(stream: StreamRef, request_bytes_max: usize) -> Inbox {
+        let buf = Some(BufMut::for_overwrite(request_bytes_max));
+        Inbox { stream, request_bytes_max, buf, len: 0 }
     }
 
     /// The next request, whole; nothing at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, FuseError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Buf>, InboxError> {
         loop {
             let Some(buf) = self.buf.take() else { return Ok(None) };
             if let Some((length, _)) = buf[..self.len].split_first_chunk() {
                 let length = u32::from_ne_bytes(*length) as usize;
-                if !(REQUEST_HEAD_BYTES..=REQUEST_BYTES_MAX).contains(&length) {
-                    return Err(FuseError::Length(length));
+                if !(REQUEST_HEAD_BYTES..=self.request_bytes_max).contains(&length) {
+                    return Err(InboxError::Length(length));
                 }
                 if length <= self.len {
-                    let request = buf[..length].to_vec();
-                    let mut buf = buf;
-                    buf.copy_within(length..self.len, 0);
-                    self.len -= length;
-                    self.buf = Some(buf);
-                    return Ok(Some(request));
+                    return Ok(Some(self.take(buf, length)));
                 }
             }
             // The kernel gives no request to who has room for less than a whole one: it comes first, in an empty buffer.
-            let (buf, count) = self.stream.read(buf, self.len).await?;
+            let read = self.stream.read(buf, self.len).await;
+            let (buf, count) = read.map_err(InboxError::Stream)?;
             if count == 0 {
                 return Ok(None);
             }
             self.len += count;
             self.buf = Some(buf);
         }
+    }
+
+    /// Takes the first bytes. A request that fills more than half of the memory goes with it, so that what is written is not
+    /// copied and no less than half of what is held is used; others are copied.
+    fn take(&mut self, mut buf: BufMut, length: usize) -> Buf {
+        let left = length..self.len;
+        self.len = left.len();
+        if length * 2 <= self.request_bytes_max {
+            let request = Buf::copy_of(&buf[..length]);
+            buf.copy_within(left, 0);
+            self.buf = Some(buf);
+            return request;
+        }
+        let mut next = BufMut::for_overwrite(self.request_bytes_max);
+        next[..left.len()].copy_from_slice(&buf[left]);
+        self.buf = Some(next);
+        buf.truncate(length);
+        buf.freeze()
     }
 }

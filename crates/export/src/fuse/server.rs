@@ -1,20 +1,28 @@
 //! The server: requests under way, and what answers each.
 
-use super::inbox::Inbox;
-use super::protocol::{Answer, Errno, Head, MINOR_MIN, Question, dot, opens_alone};
-use super::{ENTRIES_MAX, READ_BYTES_MAX};
+use super::answer::{Answer, dot};
+use super::change::Changer;
+use super::holds::Holds;
+use super::inbox::{Inbox, InboxError};
+use super::limits::{
+    ENTRIES_MAX, READ_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, UNTOLD_VALID, VALID,
+    WRITING_REQUEST_BYTES_MAX,
+};
+use super::notices::Notices;
+use super::protocol::{Agreed, Errno, MINOR_MIN, Service};
+use super::question::{Head, Question};
+use futures_util::future::{Either, select};
 use futures_util::stream::{TryStreamExt, unfold};
-use rt::inodes::{Attributes, InodeKind, ListEntry};
+use rt::inodes::{Attributes, Changes, InodeKind, ListEntry, MountId, OpenNode};
 use rt::sync::Semaphore;
 use rt::{Buf, Cookie, InodesRef, Node, SgList, StreamError, StreamRef};
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
-use stdx::{ByteCount, Offset};
+use stdx::ByteCount;
 
 /// The unit in which `df` is answered, in bytes.
 const USAGE_UNIT: u64 = 4096;
-/// Bytes of a name at the most: what the kernel passes on. File systems of ZFS have 255, or 1023 with `longname`.
-const NAME_BYTES_MAX: usize = 1023;
 
 /// Why serving ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,8 +45,20 @@ pub enum FuseError {
     },
 }
 
+impl From<InboxError> for FuseError {
+    fn from(error: InboxError) -> FuseError {
+        match error {
+            InboxError::Stream(error) => FuseError::Stream(error),
+            InboxError::Length(length) => FuseError::Length(length),
+        }
+    }
+}
+
 /// A server of a mount. See the [module](super).
-pub struct Server(Rc<Shared>);
+pub struct Server {
+    shared: Rc<Shared>,
+    notices: Option<Notices>,
+}
 
 /// What requests share.
 struct Shared {
@@ -46,10 +66,11 @@ struct Shared {
     stream: StreamRef,
     /// A reply is one write, and one at a time.
     writing: Semaphore,
-    /// Whether the kernel opens files and directories without asking, once it has been told so.
-    opens_alone: Cell<(bool, bool)>,
-    /// The protocol was agreed on.
-    begun: Cell<bool>,
+    holds: Holds,
+    service: Service,
+    mount: MountId,
+    /// Nothing until the protocol was agreed on.
+    agreed: Cell<Option<Agreed>>,
 }
 
 /// What an answer consists of behind its head.
@@ -66,27 +87,54 @@ impl From<Answer> for Rest {
 }
 
 impl Server {
-    /// A server of this file system over the kernel's requests.
+    /// A server of this file system over the kernel's requests. What the file system changes otherwise, the kernel learns
+    /// when it asks again.
     pub fn new(inodes: InodesRef, stream: StreamRef) -> Server {
-        let (writing, opens_alone) = (Semaphore::new(1), Cell::new((false, false)));
-        Server(Rc::new(Shared { inodes, stream, writing, opens_alone, begun: Cell::new(false) }))
+        Server::with(inodes, stream, None)
     }
 
-    /// Answers until the file system is unmounted. Dropping it gives up what is under way.
+    /// The same, and the kernel is told at once, by another stream to it: one whose writes may wait until requests are answered.
+    pub fn with_notices(inodes: InodesRef, stream: StreamRef, notices: StreamRef) -> Server {
+        Server::with(inodes, stream, Some(notices))
+    }
+
+    fn with(inodes: InodesRef, stream: StreamRef, notices: Option<StreamRef>) -> Server {
+        let (service, notices) = match (inodes.changes(), notices) {
+            (Changes::Never, _) => (Service::Still, None),
+            (Changes::Told, None) => (Service::Untold, None),
+            (Changes::Told, Some(notices)) => (Service::Told, Some(Notices::new(&inodes, notices))),
+        };
+        let mount = notices.as_ref().map_or(MountId::NONE, |notices| notices.mount);
+        let (writing, holds, agreed) = (Semaphore::new(1), Holds::new(&inodes), Cell::default());
+        let shared = Shared { inodes, stream, writing, holds, service, mount, agreed };
+        Server { shared: Rc::new(shared), notices }
+    }
+
+    /// Answers until the file system is unmounted. Dropping it gives up what is under way, and closes what is open.
     ///
     /// # Errors
     /// [`FuseError`].
     pub async fn serve(self) -> Result<(), FuseError> {
-        let inbox = Inbox::new(Rc::clone(&self.0.stream));
+        let request_bytes_max = self.shared.request_bytes_max();
+        let inbox = Inbox::new(Rc::clone(&self.shared.stream), request_bytes_max);
         let requests = unfold(inbox, async |mut inbox| {
-            let next = inbox.next().await.transpose()?;
+            let next = inbox.next().await.map_err(FuseError::from).transpose()?;
             Some((next, inbox))
         });
-        let answered = requests.try_for_each_concurrent(super::REQUESTS_MAX, |request| {
-            let shared = Rc::clone(&self.0);
+        let answered = requests.try_for_each_concurrent(REQUESTS_MAX, |request| {
+            let shared = Rc::clone(&self.shared);
             async move { shared.request(&request).await }
         });
-        match answered.await {
+        let told = async {
+            if let Some(notices) = &self.notices {
+                notices.pass_on().await;
+            }
+            std::future::pending().await
+        };
+        let ended = match select(pin!(answered), pin!(told)).await {
+            Either::Left((ended, _)) | Either::Right((ended, _)) => ended,
+        };
+        match ended {
             // Who unmounts while a reply is under way meant it.
             Err(FuseError::Stream(StreamError::Gone)) => Ok(()),
             other => other,
@@ -95,11 +143,33 @@ impl Server {
 }
 
 impl Shared {
-    async fn request(&self, request: &[u8]) -> Result<(), FuseError> {
-        let Some((head, bytes)) = Head::decode(request) else {
+    /// How long the kernel may believe an answer.
+    fn valid(&self) -> std::time::Duration {
+        match self.service {
+            Service::Still | Service::Told => VALID,
+            Service::Untold => UNTOLD_VALID,
+        }
+    }
+
+    fn request_bytes_max(&self) -> usize {
+        match self.service {
+            Service::Still => REQUEST_BYTES_MAX,
+            Service::Told | Service::Untold => WRITING_REQUEST_BYTES_MAX,
+        }
+    }
+
+    fn changer(&self) -> Changer<'_> {
+        let (inodes, holds) = (&self.inodes, &self.holds);
+        let (mount, service, valid) = (self.mount, self.service, self.valid());
+        Changer { inodes, holds, mount, service, valid }
+    }
+
+    async fn request(&self, request: &Buf) -> Result<(), FuseError> {
+        let Some(head) = Head::decode(request.bytes()) else {
             return Err(FuseError::Length(request.len()));
         };
-        let rest = match head.question(bytes) {
+        let agreed = self.agreed.get();
+        let rest = match head.question(request, agreed.unwrap_or_default()) {
             None => Err(Errno::INVALID),
             Some(Question::Remark) => return Ok(()),
             Some(Question::Begin { major, minor, read_ahead, offers }) => {
@@ -110,43 +180,60 @@ impl Shared {
                 Ok(if major > 7 {
                     Answer::begin_again().into()
                 } else {
-                    self.begun.set(true);
-                    self.opens_alone.set(opens_alone(offers));
-                    Answer::begin(minor, read_ahead, offers).into()
+                    let agreed = Agreed::on(offers, self.service);
+                    self.agreed.set(Some(agreed));
+                    Answer::begin(minor, read_ahead, agreed, self.request_bytes_max()).into()
                 })
             }
-            Some(_) if !self.begun.get() => Err(Errno::PROTOCOL),
-            Some(question) => self.answer(head.node, question).await,
+            Some(question) => match agreed {
+                Some(agreed) => self.answer(head, question, agreed).await,
+                None => Err(Errno::PROTOCOL),
+            },
         };
         self.reply(head, rest).await
     }
 
-    async fn answer(&self, node: Node, question: Question) -> Result<Rest, Errno> {
-        let inodes = &self.inodes;
+    async fn answer(&self, head: Head, question: Question, agreed: Agreed) -> Result<Rest, Errno> {
+        let (inodes, node, valid) = (&self.inodes, head.node, self.valid());
         Ok(match question {
-            Question::Lookup(name) if name.len() > NAME_BYTES_MAX => {
+            Question::Lookup(name) if name.len() > inodes.name_bytes_max() => {
                 return Err(Errno::NAME_TOO_LONG);
             }
             Question::Lookup(name) => match inodes.lookup(node, &name).await {
-                Ok(found) => Answer::looked_up(Some(&found)).into(),
+                Ok(found) => Answer::looked_up(Some(&found), valid).into(),
                 // That there is none may be kept too.
-                Err(rt::InodeError::NotFound) => Answer::looked_up(None).into(),
+                Err(rt::InodeError::NotFound) => Answer::looked_up(None, valid).into(),
                 Err(error) => return Err(error.into()),
             },
-            Question::Attributes => Answer::attributes(&inodes.attributes(node).await?).into(),
+            Question::Attributes => {
+                Answer::attributes(&inodes.attributes(node).await?, valid).into()
+            }
             Question::LinkTarget => {
                 let target = inodes.link_target(node).await?;
                 Answer(target).into()
             }
             // An error tells the kernel to open without asking from now on.
-            Question::Open if self.opens_alone.get().0 => return Err(Errno::UNKNOWN),
-            Question::OpenDirectory if self.opens_alone.get().1 => return Err(Errno::UNKNOWN),
-            Question::Open => Answer::opened(false).into(),
-            Question::OpenDirectory => Answer::opened(true).into(),
-            Question::Close | Question::End => Rest::Nothing,
+            Question::Open(..) if agreed.opens_alone() => return Err(Errno::UNKNOWN),
+            Question::OpenDirectory if agreed.opens_directories_alone() => {
+                return Err(Errno::UNKNOWN);
+            }
+            Question::Open(how, drops) => {
+                self.changer().open(head, node, how, drops).await?;
+                Answer::opened(self.changer().keeps_pages(), false).into()
+            }
+            Question::OpenDirectory => {
+                self.changer().open(head, node, OpenNode::default(), false).await?;
+                Answer::opened(self.service == Service::Still, self.service == Service::Still)
+                    .into()
+            }
+            Question::Close if self.holds.release(node) => Rest::Nothing,
+            Question::Close => return Err(Errno::INVALID),
+            // A write that was answered is done: there is nothing to say at the end, nor ever again.
+            Question::Flush => return Err(Errno::UNKNOWN),
+            Question::End => Rest::Nothing,
             Question::Read { at, len } => {
                 let len = ByteCount(len.into());
-                let data = inodes.read(node, Offset(at), len).await?;
+                let data = inodes.read(node, at, len).await?;
                 assert!(
                     data.len() as u64 <= len.bytes(),
                     "a read gives what was asked for at the most"
@@ -158,7 +245,7 @@ impl Shared {
             }
             Question::Usage => {
                 let usage = inodes.usage().await?;
-                Answer::usage(&usage, USAGE_UNIT, NAME_BYTES_MAX as u32).into()
+                Answer::usage(&usage, USAGE_UNIT, inodes.name_bytes_max() as u32).into()
             }
             Question::Value { len, name } => {
                 let value = inodes.extended_attribute(node, &name).await?;
@@ -172,7 +259,21 @@ impl Shared {
                 }
                 sized(names, len)?
             }
-            Question::Change => return Err(Errno::READ_ONLY),
+            Question::Seek(at, what) => {
+                Answer::place(inodes.seek(node, at, what).await?.bytes()).into()
+            }
+            Question::Fsync(what) => {
+                inodes.fsync(node, what).await?;
+                Rest::Nothing
+            }
+            Question::Sync => {
+                inodes.sync().await?;
+                Rest::Nothing
+            }
+            Question::Change(_) if self.service == Service::Still => return Err(Errno::READ_ONLY),
+            Question::Change(change) => {
+                self.changer().change(head, change).await?.map_or(Rest::Nothing, Rest::Built)
+            }
             Question::Unknown => return Err(Errno::UNKNOWN),
             Question::Begin { .. } | Question::Remark => unreachable!("they were answered before"),
         })
@@ -209,7 +310,7 @@ impl Shared {
                 true => Some(None),
                 false => None,
             };
-            list.add_entry(&entry, known.as_ref().map(Option::as_ref));
+            list.add_entry(&entry, known.as_ref().map(Option::as_ref), self.valid());
         }
         Ok(list)
     }

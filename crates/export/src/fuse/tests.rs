@@ -3,6 +3,8 @@
 //! What could break: a request that makes no sense and is taken for one that does, more under way than the limit, an
 //! answer without its number, a list that is cut within an entry. What the real kernel makes of it: `tests/fuse.rs`.
 
+mod changing;
+
 use super::{FuseError, REQUESTS_MAX, Server};
 use proptest::prelude::*;
 use rt::sync::Notify;
@@ -192,7 +194,15 @@ impl Kernel {
 /// A server, begun, and the kernel's end.
 async fn begun(rt: &Rt, waiting: &Rc<Waiting>) -> (rt::Task<Result<(), FuseError>>, Kernel) {
     let (server, kernel) = rt::pipe(1 << 20);
-    let task = rt.spawn(Server::new(Rc::new(Tree(Rc::clone(waiting))), server).serve());
+    begun_by(rt, Server::new(Rc::new(Tree(Rc::clone(waiting))), server), kernel).await
+}
+
+async fn begun_by(
+    rt: &Rt,
+    server: Server,
+    kernel: StreamRef,
+) -> (rt::Task<Result<(), FuseError>>, Kernel) {
+    let task = rt.spawn(server.serve());
     let mut kernel = Kernel { stream: kernel, read: Vec::new(), number: 100 };
     let (error, rest) = kernel.ask(3, 1, &[0; 16]).await;
     assert_eq!((error, rest.len()), (71, 0), "nothing before the beginning");
@@ -219,7 +229,7 @@ fn questions_are_answered_and_what_makes_no_sense_is_refused() {
             (14, &[0; 8], 38),
             (15, &[0; 19], 22),
             (16, &[0; 100], 30),
-            (9, b"a name\0", 30),
+            (9, b"12345678a name\0", 30),
             (17, b"", 126),
             (22, &[4, 0, 0, 0, 0, 0, 0, 0, b'a', 0], 34),
             (999, b"", 38),

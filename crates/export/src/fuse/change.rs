@@ -1,0 +1,166 @@
+//! Requests that change something, as calls of the file system.
+
+use super::answer::Answer;
+use super::holds::Holds;
+use super::limits::READ_BYTES_MAX;
+use super::protocol::{Errno, Service};
+use super::question::{Change, Head};
+use rt::inodes::{InodeError, InodeKind, InodesRef, MountId, New, OpenNode, WriteAt};
+use rt::{Attributes, Node};
+use std::time::Duration;
+use stdx::ByteCount;
+
+/// Bytes that one request copies at the most: what is copied by reading must not take the server for itself.
+const COPY_BYTES_MAX: ByteCount = ByteCount(READ_BYTES_MAX as u64 * 64);
+
+/// Who changes what.
+pub(super) struct Changer<'a> {
+    pub(super) inodes: &'a InodesRef,
+    pub(super) holds: &'a Holds,
+    pub(super) mount: MountId,
+    pub(super) service: Service,
+    pub(super) valid: Duration,
+}
+
+impl Changer<'_> {
+    /// Carries a change out; what the kernel learns of it, beside that it was done.
+    pub(super) async fn change(&self, head: Head, change: Change) -> Result<Option<Answer>, Errno> {
+        let (inodes, node) = (self.inodes, head.node);
+        let by = head.caller(self.mount, false);
+        let made = |made: Attributes| Some(Answer::looked_up(Some(&made), self.valid));
+        Ok(match change {
+            Change::Create { name, new, exclusive, open, drops } => {
+                self.fits(&name)?;
+                let by = (head, drops);
+                let created = self.create(by, &name, new, exclusive, open).await?;
+                self.holds.add(created.node);
+                Some(Answer::created(&created, self.valid, self.keeps_pages()))
+            }
+            Change::CreateUnnamed(new) => {
+                let created = inodes.create_unnamed(by, node, new).await?;
+                self.holds.add(created.node);
+                Some(Answer::created(&created, self.valid, self.keeps_pages()))
+            }
+            Change::Mkdir(name, new) => {
+                self.fits(&name)?;
+                made(inodes.mkdir(by, node, &name, new).await?)
+            }
+            Change::Mknod { name, new, kind, device } => {
+                self.fits(&name)?;
+                made(inodes.mknod(by, node, &name, new, kind, device).await?)
+            }
+            Change::Symlink { name, target } => {
+                self.fits(&name)?;
+                made(inodes.symlink(by, node, &name, &target).await?)
+            }
+            Change::Link(of, name) => {
+                self.fits(&name)?;
+                made(inodes.link(by, of, node, &name).await?)
+            }
+            Change::Unlink(name) => {
+                self.fits(&name)?;
+                inodes.unlink(by, node, &name).await?;
+                None
+            }
+            Change::Rmdir(name) => {
+                self.fits(&name)?;
+                inodes.rmdir(by, node, &name).await?;
+                None
+            }
+            Change::Rename { name, to, to_name, how } => {
+                self.fits(&name)?;
+                self.fits(&to_name)?;
+                inodes.rename(by, (node, &name), (to, &to_name), how).await?;
+                None
+            }
+            Change::Attributes(set, drops) => {
+                let by = head.caller(self.mount, drops);
+                Some(Answer::attributes(&inodes.setattr(by, node, set).await?, self.valid))
+            }
+            Change::Write { at, data, drops } => {
+                let by = head.caller(self.mount, drops);
+                let len = data.len() as u32;
+                // The kernel places what is appended itself: it knows where the file ends, or is told.
+                inodes.write(by, node, WriteAt::Offset(at), data, false).await?;
+                Some(Answer::length(len))
+            }
+            Change::Fallocate { at, len, what } => {
+                let by = head.caller_by_user(self.mount);
+                inodes.fallocate(by, node, at, len, what).await?;
+                None
+            }
+            Change::Copy { at, to, len, is_wide } => {
+                let by = head.caller_by_user(self.mount);
+                let copied = inodes.copy_range(by, (node, at), to, len.min(COPY_BYTES_MAX)).await;
+                let copied = match copied {
+                    // The kernel reads and writes instead, from now on.
+                    Err(InodeError::NotSupported) => return Err(Errno::UNKNOWN),
+                    copied => copied?.bytes(),
+                };
+                Some(if is_wide { Answer::place(copied) } else { Answer::length(copied as u32) })
+            }
+            Change::SetValue { name, value, how, drops } => {
+                let by = head.caller(self.mount, drops);
+                inodes.set_extended_attribute(by, node, &name, &value, how).await?;
+                None
+            }
+            Change::RemoveValue(name) => {
+                inodes.remove_extended_attribute(by, node, &name).await?;
+                None
+            }
+            Change::Unheard => return Err(Errno::NOT_SUPPORTED),
+        })
+    }
+
+    /// Makes and opens a file; opens the one that another made meanwhile, unless it must be a new one.
+    async fn create(
+        &self,
+        (head, drops): (Head, bool),
+        name: &[u8],
+        new: New,
+        exclusive: bool,
+        open: OpenNode,
+    ) -> Result<Attributes, Errno> {
+        let (inodes, by) = (self.inodes, head.caller(self.mount, drops));
+        match inodes.create(by, head.node, name, new).await {
+            Err(InodeError::Exists) if !exclusive => {}
+            created => return Ok(created?),
+        }
+        let found = inodes.lookup(head.node, name).await?;
+        match found.kind {
+            InodeKind::File => {}
+            InodeKind::Directory => return Err(InodeError::IsDirectory.into()),
+            _ => return Err(InodeError::Exists.into()),
+        }
+        inodes.open(by, found.node, open).await?;
+        inodes.attributes(found.node).await.map_err(|error| {
+            inodes.release(found.node);
+            error.into()
+        })
+    }
+
+    fn fits(&self, name: &[u8]) -> Result<(), Errno> {
+        match name.len() > self.inodes.name_bytes_max() {
+            true => Err(Errno::NAME_TOO_LONG),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether pages of a file that is opened again are still what they were.
+    pub(super) fn keeps_pages(&self) -> bool {
+        self.service != Service::Untold
+    }
+
+    /// Opens a file or directory.
+    pub(super) async fn open(
+        &self,
+        head: Head,
+        node: Node,
+        how: OpenNode,
+        drops: bool,
+    ) -> Result<(), Errno> {
+        self.inodes.open(head.caller(self.mount, drops), node, how).await?;
+        self.holds.add(node);
+        Ok(())
+    }
+}
