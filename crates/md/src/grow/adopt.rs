@@ -5,7 +5,7 @@
 //! spare of the set, which no reader takes data from, and which the command that was cut off here takes when it is given
 //! again. Then an empty bad-block log. (No log is read where the superblock does not say that it has entries.)
 
-use super::GrowError;
+use super::error::GrowError;
 use super::pages::Pages;
 use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{ALL_SECTORS, Features, MAGIC, SECTOR, SUPERBLOCK_BYTES, Uuid};
@@ -57,7 +57,7 @@ pub(super) async fn adopt(pages: &mut Pages, new: &NewMember) -> Result<(), Grow
         resync_offset: ALL_SECTORS,
         ..template
     };
-    new.device.submit(Request::write_fua(at, Buf::copy_of(&superblock.encode()))).await?;
+    new.device.submit(Request::write_fua(at, Buf::copy_of(&superblock.written()))).await?;
     wipe_others(&new.device, version).await?;
     let log = &superblock.bad_blocks;
     if log.sectors > 0

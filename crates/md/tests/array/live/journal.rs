@@ -395,7 +395,7 @@ fn no_flipped_bit_at_the_tail_is_taken_for_an_empty_journal_and_the_error_names_
             let error = opened(&rt, choice.clone(), false).await.map(|_| ()).unwrap_err();
             let text = error.to_string();
             assert!(matches!(error, AssembleError::Format { .. }), "bit {bit}: {text}");
-            assert!(text.starts_with("disk4.: journal meta block, field "), "bit {bit}: {text}");
+            assert!(text.starts_with("disk4.: journal meta block: "), "bit {bit}: {text}");
         }
         // A tail that leads nowhere.
         let mut found = choice.journal.clone().expect("a journal");
