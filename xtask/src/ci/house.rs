@@ -56,7 +56,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("host", 2),
     ("inplace", 13),
     ("lab", 18),
-    ("md", 25),
     ("rt", 4),
     ("sim", 8),
     ("spindle", 92),

@@ -259,7 +259,6 @@ impl SuperblockV1 {
     /// counts devices first.
     pub fn encode(&self) -> Vec<u8> {
         assert!(self.roles.len() <= DEVICES_MAX, "the roles fit a superblock");
-        assert!(self.events <= EVENTS_MAX, "no set comes to so many events");
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         let end = ROLES_AT + self.roles.len() * 2;
         let out = &mut bytes[..];
