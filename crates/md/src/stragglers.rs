@@ -21,7 +21,7 @@
 //!
 //! The journal is written last in each pass, and is levelled like a member.
 
-use crate::assemble::{Choice, Found, Superblock, agree};
+use crate::assemble::{AssembleError, Choice, Found, Superblock, agree};
 use crate::superblock::Features;
 use crate::superblock::v1::SuperblockV1;
 use rt::{Buf, DeviceRef, IoError, Request};
@@ -33,14 +33,15 @@ pub(crate) struct Straggler {
     /// Its number in the set.
     pub(crate) number: usize,
     at: Offset,
-    superblock: SuperblockV1,
+    /// Its superblock, with the events of the freshest.
+    bytes: Vec<u8>,
 }
 
 impl Straggler {
-    fn of(found: &Found, facts: &SuperblockV1) -> Option<Straggler> {
+    fn of(found: &Found, facts: &SuperblockV1) -> Result<Option<Straggler>, AssembleError> {
         let mut levelled = found.clone();
         agree(&mut levelled, facts);
-        let Superblock::V1(mut superblock) = levelled.superblock else { return None };
+        let Superblock::V1(mut superblock) = levelled.superblock else { return Ok(None) };
         for of_set in [Features::JOURNAL, Features::PPL, Features::MULTIPLE_PPLS] {
             superblock.features = superblock.features.with(of_set, facts.features.has(of_set));
         }
@@ -48,27 +49,27 @@ impl Straggler {
         superblock.updated = facts.updated;
         superblock.roles.clone_from(&facts.roles);
         let number = superblock.device_number as usize;
-        Some(Straggler {
-            device: found.device.clone(),
-            number,
-            at: found.at,
-            superblock: *superblock,
-        })
+        let sealed = superblock.sealed();
+        let bytes = sealed.map_err(|error| AssembleError::format(&found.name(), error))?;
+        Ok(Some(Straggler { device: found.device.clone(), number, at: found.at, bytes }))
     }
 
     /// Writes the superblock that makes it level, durably.
     pub(crate) async fn level(&self) -> Result<(), IoError> {
-        let bytes = Buf::copy_of(&self.superblock.written());
+        let bytes = Buf::copy_of(&self.bytes);
         self.device.submit(Request::write_fua(self.at, bytes)).await.map(|_| ())
     }
 }
 
 /// Who takes part and is to be levelled before the next pass.
-pub(crate) fn stragglers(choice: &Choice) -> Vec<Straggler> {
-    let Superblock::V1(facts) = &choice.facts else { return Vec::new() };
+///
+/// # Errors
+/// Where what the freshest says of the set does not fit what a device says of itself.
+pub(crate) fn stragglers(choice: &Choice) -> Result<Vec<Straggler>, AssembleError> {
+    let Superblock::V1(facts) = &choice.facts else { return Ok(Vec::new()) };
     let replacements = choice.replacements.iter().map(|(_, found)| found);
     let all = choice.slots.iter().flatten().chain(replacements).chain(&choice.journal);
     let behind = all
         .filter(|found| found.superblock.events() < facts.events && choice.missed_nothing(found));
-    behind.filter_map(|found| Straggler::of(found, facts)).collect()
+    behind.filter_map(|found| Straggler::of(found, facts).transpose()).collect()
 }

@@ -95,7 +95,7 @@ impl Pages {
                 return Err(AssembleError::BitmapSpace { device }.into());
             }
         }
-        let behind = stragglers(choice);
+        let behind = stragglers(choice)?;
         let mut pages = Pages { rt, set, pages, bitmap, behind, events, opened, unix_s };
         pages.give_spares_numbers()?;
         Ok(pages)
@@ -204,7 +204,10 @@ impl Pages {
             }
             page.superblock.events = self.events;
             page.superblock.updated = Stamp::from_seconds(seconds);
-            let bytes = Buf::copy_of(&page.superblock.written());
+            let sealed = page.superblock.sealed();
+            let bytes =
+                sealed.map_err(|error| AssembleError::format(&page.device.name(), error))?;
+            let bytes = Buf::copy_of(&bytes);
             writes.push((n, page.device.submit(Request::write_fua(page.at, bytes))));
         }
         for (n, write) in writes {

@@ -17,7 +17,7 @@ use super::keeper::Listed;
 use super::kept::Kept;
 use super::live_array::LiveArray;
 use crate::array::Engine;
-use crate::assemble::{EVENTS_OF_CUTS, Found, Superblock, is_same_shape};
+use crate::assemble::{AssembleError, EVENTS_OF_CUTS, Found, Superblock, is_same_shape};
 use crate::journal::lost::LostJournal;
 use crate::loss::Cause;
 use crate::member::MemberState;
@@ -130,7 +130,9 @@ impl LiveArray {
             pieces.extend(intent.whole(block).into_iter().map(page));
         }
         // From here on it is not what it was.
-        self.write_to(&device, at, superblock.written()).await?;
+        let sealed = superblock.sealed();
+        let bytes = sealed.map_err(|error| AssembleError::format(&device.name(), error))?;
+        self.write_to(&device, at, bytes).await?;
         for (sectors, bytes) in pieces {
             let at = Offset(at.bytes().saturating_add_signed(sectors * SECTOR as i64));
             self.write_to(&device, at, bytes).await?;

@@ -136,7 +136,9 @@ impl LiveArray {
         self.write_to(&device, Offset(template.data_offset * SECTOR), first).await?;
         // Before any member names it: whoever finds the set in between has the journal, or does not need it.
         superblock.events = self.keeper.events();
-        self.write_to(&device, at, superblock.written()).await?;
+        let sealed = superblock.sealed();
+        let bytes = sealed.map_err(|error| AssembleError::format(&device.name(), error))?;
+        self.write_to(&device, at, bytes).await?;
         let superblock = Superblock::V1(Box::new(superblock));
         let found = Found { device: Rc::clone(&device), superblock, at };
         self.forget_lost(&device);

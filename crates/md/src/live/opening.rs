@@ -21,7 +21,7 @@ use super::kept::{JournalState, Kept, KeptJournal};
 use super::options::LiveOptions;
 use super::write_intent::Intent;
 use crate::array::{Array, Engine};
-use crate::assemble::{Choice, Found};
+use crate::assemble::{AssembleError, Choice, Found};
 use crate::journal::log::{Journal, Start};
 use crate::journal::lost::LostJournal;
 use crate::journal::replay::Replayed;
@@ -69,7 +69,13 @@ impl Devices {
         if set.has_ppl {
             self.spaces.push((rt::Device::name(&**area), space(found)?));
         }
-        self.kept.push(Kept::of(found, Rc::clone(area)));
+        let kept = Kept::of(found, Rc::clone(area));
+        // What the freshest says of the set is going to stand beside what this device says of itself.
+        let mut superblock = kept.superblock.borrow().clone();
+        superblock.features = superblock.features.with(Features::JOURNAL, set.has_journal);
+        let sealed = superblock.sealed();
+        sealed.map_err(|error| AssembleError::format(&found.name(), error))?;
+        self.kept.push(kept);
         Ok(())
     }
 }
@@ -110,7 +116,7 @@ pub(super) async fn open(
         Beginning {
             kept: devices.kept,
             intent,
-            behind: stragglers(choice),
+            behind: stragglers(choice)?,
             events: choice.facts.events(),
             resynced: if opened.was_dirty { opened.resync_offset } else { ALL_SECTORS },
             unix_s: options.unix_s,

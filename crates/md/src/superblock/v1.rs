@@ -302,15 +302,19 @@ impl SuperblockV1 {
         bytes
     }
 
-    /// The same to be written to a device: what reads back as something else, or not at all, is never written.
+    /// The same to be written to a device. What would not read back is never written: of devices whose superblocks
+    /// were read one by one, what one says of the whole set may not fit what another says of itself.
+    ///
+    /// # Errors
+    /// Which field nobody would read back.
     ///
     /// # Panics
-    /// Where it does not read back: whoever changed it last is wrong.
-    pub(crate) fn written(&self) -> Vec<u8> {
+    /// Where it reads back as something else.
+    pub(crate) fn sealed(&self) -> Result<Vec<u8>, FormatError> {
         let bytes = self.encode();
-        let read = SuperblockV1::decode(&bytes);
-        assert_eq!(read.as_ref(), Ok(self), "a superblock reads back as what was meant");
-        bytes
+        let read = SuperblockV1::decode(&bytes)?;
+        assert_eq!(read, *self, "a superblock reads back as what was meant");
+        Ok(bytes)
     }
 
     /// The checksum that [`encode`](Self::encode) writes, which is the one that was read.

@@ -60,6 +60,7 @@ impl Keeper {
 
     /// What every superblock says of the set.
     fn say_of_the_set(&self, superblock: &mut SuperblockV1, all: &[(Rc<Kept>, Standing)]) {
+        let stood = superblock.role().is_some_and(|role| role.slot().is_some());
         let state = self.journal.borrow();
         let mut roles: Vec<(usize, Role)> = Vec::new();
         for (other, its_standing) in all {
@@ -95,9 +96,8 @@ impl Keeper {
         let logged = has_journal && self.resynced.get() == ALL_SECTORS;
         superblock.resync_offset =
             if self.dirty.get() && !logged { 0 } else { self.resynced.get() };
-        let stands = superblock.role().is_some_and(|role| role.slot().is_some());
         assert!(
-            !stands || superblock.events <= self.events.get(),
+            !stood || superblock.events <= self.events.get(),
             "the events of a member never fall"
         );
         superblock.events = self.events.get();

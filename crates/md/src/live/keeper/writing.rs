@@ -5,6 +5,7 @@ use crate::array::Array;
 use crate::live::kept::{Kept, Standing};
 use crate::loss::{Cause, Metadata};
 use crate::member::MemberState;
+use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{Features, SECTOR, bad_blocks};
 use rt::sync::oneshot;
 use rt::{Buf, IoError, IoErrorKind, Request};
@@ -46,7 +47,7 @@ impl Keeper {
             let there = all.iter().filter(|(_, standing)| *standing != Standing::Nobody);
             let mut writes = Vec::new();
             for (kept, standing) in there.filter(|_| !failed) {
-                let bytes = self.superblock_of(kept, *standing, &all).written();
+                let bytes = sealed(&self.superblock_of(kept, *standing, &all));
                 let write = Request::write_fua(kept.at, Buf::copy_of(&bytes));
                 writes.push((kept, kept.device.submit(write)));
             }
@@ -59,7 +60,7 @@ impl Keeper {
             // Its tail leaves behind what the members' superblocks must not need any more.
             let state = self.journal();
             if let Some(journal) = state.working().filter(|_| !failed) {
-                let bytes = self.superblock_of_journal(journal, &all).written();
+                let bytes = sealed(&self.superblock_of_journal(journal, &all));
                 let write = Request::write_fua(journal.at, Buf::copy_of(&bytes));
                 if let Err(error) = journal.device.submit(write).await {
                     journal.log.fail(error.kind);
@@ -218,4 +219,9 @@ impl Keeper {
 
 fn unwritten(what: Metadata, error: &IoError) -> Cause {
     Cause::Metadata { what, kind: error.kind }
+}
+
+/// What is written to a device of an open set. That it reads back was asked when the set was opened, or the device came.
+fn sealed(superblock: &SuperblockV1) -> Vec<u8> {
+    superblock.sealed().expect("the superblock of an open set reads back")
 }
