@@ -75,7 +75,7 @@ const ASSERTIONS: &[(&str, usize)] = &[
     ("host", 5),
     ("inplace", 6),
     ("lab", 3),
-    ("md", 56),
+    ("md", 54),
     ("rt", 12),
     ("sim", 6),
     ("stdx", 1),

@@ -1,14 +1,14 @@
 //! An assembled set that is open for writing: the engine, with md's superblocks kept true.
 //!
 //! ```text
-//!   LiveArray (live_array) fails and replaces members, runs resync and rebuild, stops
-//!     │                    (opening: from a choice of members; joining: devices that come and go;
-//!     │                    watch: what somebody sees who looks on)
-//!     ├─ Array             the engine; asks the keeper before it writes and before it answers
-//!     │    └─ Area (window) a member's data area, without its bad blocks
-//!     └─ Keeper (keeper)   the metadata: what it says now, and when it must say something else
-//!          ├─ Intent (write_intent)  the write-intent bitmap
-//!          └─ Kept (kept)       a device, and where it stands
+//!   LiveArray (live_array)  fails and replaces members, runs resync and rebuild, stops
+//!     │                     (opening: from a choice of members; joining: devices that come and go;
+//!     │                     journal_device: a journal that does; watch: what somebody sees who looks on)
+//!     ├─ Array              the engine; asks the keeper before it writes and before it answers
+//!     │    └─ Window        a member's data area, without its bad blocks
+//!     └─ Keeper (keeper)    the metadata: what it says now, and when it must say something else
+//!          ├─ Intent (write_intent)   the write-intent bitmap
+//!          └─ Kept (kept)             a device, and where it stands
 //! ```
 //!
 //! **Clean and dirty.** Superblocks say "clean" while nothing is being written. The first write waits until

@@ -157,7 +157,6 @@ impl BitmapSuperblock {
     /// Writes the superblock: [`SUPERBLOCK_BYTES`] bytes.
     pub fn encode(&self) -> Vec<u8> {
         assert!(self.chunk_bytes.is_power_of_two(), "a bit stands for a power of two");
-        assert!(self.events_cleared <= self.events, "no bit was cleared in times to come");
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         put(&mut bytes, 0, &MAGIC.to_le_bytes());
         put(&mut bytes, 4, &VERSION.to_le_bytes());

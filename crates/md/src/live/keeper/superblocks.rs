@@ -32,10 +32,6 @@ impl Keeper {
             Standing::Spare | Standing::Nobody => None,
         };
         let is_replacement = matches!(standing, Standing::Replacement { .. });
-        assert!(
-            standing != Standing::Spare || recovered.is_none(),
-            "a spare holds nothing, and says so"
-        );
         let by_bitmap = recovered.is_some() && !is_replacement && kept.by_bitmap.get();
         superblock.features = superblock
             .features
