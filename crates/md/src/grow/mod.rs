@@ -7,7 +7,7 @@
 //! | [`add_bitmap`], [`remove_bitmap`] | a write-intent bitmap comes, or goes |
 //! | [`Reshape`] | RAID 4, 5, 6: more slots, all data moved to its new place |
 //!
-//! All of it works on a set that is not running: superblocks (`pages`) are read from a [`Choice`], changed and
+//! All of it works on a set that is not running: superblocks (`pages`) are read from a [`Choice`](crate::assemble::Choice), changed and
 //! written, and no host reads or writes the set meanwhile. Whoever opens it afterwards for writing resynchronises
 //! and rebuilds, by what the superblocks say. At any moment, also after a power cut at any write, the superblocks
 //! describe a set that is whole, in the words of md: the real md could go on.

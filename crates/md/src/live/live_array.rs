@@ -27,7 +27,7 @@ const CHECKPOINTS: u64 = 16;
 /// And after this much at the latest.
 const CHECKPOINT_MAX: ByteCount = ByteCount::gib(1);
 
-/// See the [module](self).
+/// A set that is open for writing: see [`live`](crate::live).
 pub struct LiveArray {
     pub(super) set: Uuid,
     pub(super) rt: Rt,
