@@ -25,7 +25,8 @@ use ::md::assemble;
 use ::md::live::LiveArray;
 use ::md::superblock::Uuid;
 use arrays::{Arrays, Refused};
-use host::{FileDevice, FileOptions, HostRuntime};
+use host::identity::overlap;
+use host::{FileDevice, FileOptions, HostRuntime, Identity};
 use rt::DeviceRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -94,19 +95,6 @@ struct Writing {
     sets: BTreeMap<Uuid, bool>,
 }
 
-/// What tells a file or block device from all others, whatever name it goes by; nothing where none is there. Hard links
-/// are one file, and nodes of one block device one device.
-pub fn identity(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::{FileTypeExt, MetadataExt};
-    // No file has this number of a device.
-    const BLOCK_DEVICE: u64 = u64::MAX;
-    let metadata = std::fs::metadata(path).ok()?;
-    Some(match metadata.file_type().is_block_device() {
-        true => (BLOCK_DEVICE, metadata.rdev()),
-        false => (metadata.dev(), metadata.ino()),
-    })
-}
-
 /// Bytes of the smallest file of a folder that may be a disk: less has no room for what marks one, and lies there
 /// for another reason (a list of checksums, a key).
 const DISK_BYTES_MIN: u64 = 64 << 10;
@@ -143,9 +131,14 @@ fn folders_in(path: &Path) -> Vec<PathBuf> {
 }
 
 impl Disks {
-    /// The files and block devices themselves, as [`identity`] tells them: nothing may be written over them.
-    pub fn identities(&self) -> BTreeSet<(u64, u64)> {
-        self.files.iter().filter_map(|file| identity(Path::new(&*file.name()))).collect()
+    /// The files and block devices themselves: nothing may be written over them.
+    pub fn identities(&self) -> BTreeSet<Identity> {
+        self.files.iter().filter_map(|file| Identity::of(Path::new(&*file.name())).ok()).collect()
+    }
+
+    /// Whether a write to what lies at this path would change one of the files or block devices.
+    pub fn lies_under(&self, path: &Path) -> bool {
+        self.files.iter().any(|file| overlap(Path::new(&*file.name()), path))
     }
 
     /// The files alone, not looked at.
@@ -246,7 +239,7 @@ impl Disks {
         let (mut notes, mut known) = (Vec::new(), BTreeSet::new());
         for path in sources::expand(paths)? {
             // One that was named twice is one device all the same.
-            if identity(&path).is_some_and(|identity| !known.insert(identity)) {
+            if Identity::of(&path).is_ok_and(|identity| !known.insert(identity)) {
                 continue;
             }
             if !paths.contains(&path) && is_too_small(&path) {

@@ -8,6 +8,7 @@ use crate::commands::{Failure, print, print_json, say};
 use crate::disks::{Disks, Written};
 use crate::foreign;
 use clap::{Args, Subcommand};
+use host::identity::{NotExpendable, Unseen, check_expendable};
 use rt::{DeviceRef, Request};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -278,9 +279,12 @@ fn holds(device: &str, what: impl std::fmt::Display) -> Failure {
 /// Files and block devices for a group.
 fn on_files(args: &VgcreateArgs) -> Result<(Disks, Vec<DeviceRef>), Failure> {
     for path in &args.devices {
-        let content = host::probe::content(path).map_err(Failure::usage)?;
-        if let (Some(content), false) = (content, args.force) {
-            return Err(holds(&path.display().to_string(), content));
+        match check_expendable(path, Unseen::Nothing) {
+            Err(NotExpendable::Probe(error)) => return Err(Failure::usage(error)),
+            Err(NotExpendable::Holds { content, .. }) if !args.force => {
+                return Err(holds(&path.display().to_string(), content));
+            }
+            _ => {}
         }
     }
     let disks = Disks::open_files(&args.devices, false)?;

@@ -40,7 +40,7 @@ mod apart;
 use crate::commands::md::running::RunningSet;
 use crate::commands::zfs::source::{Session, ViewArgs};
 use crate::commands::{Failure, say};
-use crate::disks::{Disks, Written, identity, is_written};
+use crate::disks::{Disks, Written, is_written};
 use crate::pools::{PoolArgs, Pools, pool_of};
 use crate::serve::{self, Told};
 use ::md::live::LiveArray;
@@ -48,7 +48,7 @@ use apart::Apart;
 use clap::Args;
 use export::nbd::{CLIENT_MEMORY, Export};
 use export::tls::{Certificates, ClientCertificates, Tls, TlsMode};
-use host::{Address, FileDevice};
+use host::{Address, FileDevice, Identity};
 use rt::{Device, DeviceRef};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -317,8 +317,8 @@ struct Served {
     exports: Vec<Export>,
     /// What is only read.
     read: Vec<OnlyRead>,
-    /// Files that are written, as [`identity`] tells them.
-    written: BTreeSet<(u64, u64)>,
+    /// Files that are written.
+    written: BTreeSet<Identity>,
 }
 
 /// What is only read, for writers to be kept off.
@@ -354,7 +354,7 @@ impl Served {
         }
         match read_only {
             true => self.read.push(OnlyRead::File(Rc::clone(&device))),
-            false => self.written.extend(identity(path)),
+            false => self.written.extend(Identity::of(path)),
         }
         Ok(device)
     }
@@ -391,7 +391,7 @@ impl Served {
     fn keep_off_file(&self, file: &FileDevice) {
         let name = file.name();
         let path = Path::new(&*name);
-        let is_own = identity(path).is_some_and(|identity| self.written.contains(&identity));
+        let is_own = Identity::of(path).is_ok_and(|identity| self.written.contains(&identity));
         if !is_own && !self.session.pools.disks().is_writing(path) && !file.keep_writers_off() {
             say(&format!("note: {}", is_written(path)));
         }

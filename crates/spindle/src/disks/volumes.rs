@@ -16,8 +16,9 @@
 //! **Readers' locks.** What is read for long keeps writers off the devices below, by the lock that many readers may
 //! have. Devices that are written by this process have the writer's lock, and keep it.
 
-use super::{Array, Disks, Part, identity};
+use super::{Array, Disks, Part};
 use crate::commands::Failure;
+use host::identity::same;
 use rt::DeviceRef;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -56,8 +57,7 @@ pub(super) struct Below {
 
 fn is_same_file(device: &DeviceRef, path: &Path) -> bool {
     let name = device.name();
-    Path::new(&*name) == path
-        || identity(path).is_some_and(|wanted| identity(Path::new(&*name)) == Some(wanted))
+    Path::new(&*name) == path || same(Path::new(&*name), path)
 }
 
 impl Disks {

@@ -17,6 +17,7 @@ use super::surroundings::HostFacts;
 use super::surroundings::counters::HostCounters;
 use super::views::FilterView;
 use super::{MachineError, directory, measure, mixed_kinds, tools};
+use host::identity::{self, NotExpendable, Unseen, overlap};
 use host::{FileDevice, FileOptions, HostRuntime, OpenError, ReactorKind};
 use lab::design::{self, CellSpec};
 use lab::measure::{DataSource, DiskView, Volume};
@@ -26,7 +27,7 @@ use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
 use rt::filter::stats::Stats;
 use rt::{DeviceRef, Request};
 use std::collections::BTreeMap;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
@@ -204,25 +205,6 @@ fn workload_writes(workload: &Workload) -> bool {
     }
 }
 
-/// What lies below a path: the number of the block device, or file system and inode. A loop device is
-/// the file behind it.
-fn identity(path: &Path) -> Result<(u64, u64), MachineError> {
-    let metadata = look_at(path)?;
-    if !metadata.file_type().is_block_device() {
-        return Ok((metadata.dev(), metadata.ino()));
-    }
-    let name = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let backing = name.file_name().and_then(|name| {
-        let file = Path::new("/sys/block").join(name).join("loop/backing_file");
-        std::fs::read_to_string(file).ok()
-    });
-    match backing.and_then(|file| std::fs::metadata(file.trim_end()).ok()) {
-        Some(file) => Ok((file.dev(), file.ino())),
-        // No file system has this number, so no file is mistaken for a block device.
-        None => Ok((u64::MAX, metadata.rdev())),
-    }
-}
-
 fn look_at(path: &Path) -> Result<std::fs::Metadata, MachineError> {
     let metadata = std::fs::metadata(path).map_err(|error| {
         MachineError(format!(
@@ -240,11 +222,11 @@ fn look_at(path: &Path) -> Result<std::fs::Metadata, MachineError> {
     )))
 }
 
-/// Whether each device is another one: a set of a disk and itself measures nothing.
+/// Whether each device is another one: a set of a disk and itself, or a part of it, measures nothing.
 fn check_distinct(devices: &[PathBuf]) -> Result<(), MachineError> {
-    let mut seen: BTreeMap<(u64, u64), &PathBuf> = BTreeMap::new();
-    for device in devices {
-        if let Some(other) = seen.insert(identity(device)?, device) {
+    for (n, device) in devices.iter().enumerate() {
+        look_at(device)?;
+        if let Some(other) = devices[..n].iter().find(|other| overlap(other, device)) {
             return Err(MachineError(format!(
                 "'{}' and '{}' are the same storage; name each device once",
                 other.display(),
@@ -255,19 +237,15 @@ fn check_distinct(devices: &[PathBuf]) -> Result<(), MachineError> {
     Ok(())
 }
 
-/// Whether nobody would miss what is on a device.
+/// Whether nobody would miss what is on a device. A study writes all over it, so one that was not looked at whole needs leave.
 fn check_expendable(path: &Path) -> Result<(), MachineError> {
-    let kind = look_at(path)?.file_type();
-    let content = host::probe::content(path).map_err(refuse)?;
-    let holds = match (content, kind.is_block_device()) {
-        (Some(content), _) => format!("it holds {content}"),
-        (None, true) => "it is a block device".to_owned(),
-        (None, false) => return Ok(()),
-    };
-    Err(MachineError(format!(
-        "{}: {holds}, and the study writes; name another, or destroy its content with --destructive",
-        path.display()
-    )))
+    look_at(path)?;
+    identity::check_expendable(path, Unseen::Something).map_err(|error| match error {
+        NotExpendable::Probe(error) => refuse(error),
+        _ => MachineError(format!(
+            "{error}, and the study writes; name another, or destroy its content with --destructive"
+        )),
+    })
 }
 
 impl Target for HostTarget {

@@ -14,6 +14,9 @@ use ::md::superblock::place::Version;
 use ::md::superblock::{MAGIC, SUPERBLOCK_BYTES, Stamp, Uuid};
 use ::md::{ArraySpec, CHUNK_DEFAULT, Layout, Level};
 use clap::Args;
+use host::identity::{
+    NotExpendable, Unseen, check_expendable as check_expendable_by, overlap, same,
+};
 use host::{FileDevice, FileOptions, HostRuntime};
 use rt::{Buf, DeviceRef, IoError, Request};
 use std::io::Read;
@@ -98,11 +101,7 @@ pub fn run(args: CreateArgs) -> Result<(), Failure> {
             continue;
         }
         check_expendable(path, args.force)?;
-        let twice = paths[..n].iter().any(|other| same(other, path));
-        if twice {
-            let text = format!("'{}' is given twice: name each device once", path.display());
-            return Err(Failure::usage(text));
-        }
+        check_distinct(path, paths[..n].iter().map(|other| other.as_path()))?;
         let options = FileOptions { direct: false, read_only: false };
         let device = FileDevice::open(&runtime.host(), path, options).map_err(Failure::usage)?;
         devices.push(Some(Rc::new(device) as DeviceRef));
@@ -232,10 +231,6 @@ pub fn random() -> Result<Uuid, Failure> {
     Ok(Uuid(bytes))
 }
 
-fn same(a: &Path, b: &Path) -> bool {
-    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
-}
-
 /// Whether a device may be overwritten.
 ///
 /// # Errors
@@ -244,13 +239,30 @@ pub fn check_expendable(path: &Path, force: bool) -> Result<(), Failure> {
     if force {
         return Ok(());
     }
-    match host::probe::content(path).map_err(Failure::usage)? {
-        None => Ok(()),
-        Some(content) => Err(Failure::usage(format!(
-            "{}: it holds {content}; name another, or destroy its content with --force",
+    check_expendable_by(path, Unseen::Nothing).map_err(|error| match error {
+        NotExpendable::Probe(error) => Failure::usage(error),
+        _ => Failure::usage(format!("{error}; name another, or destroy its content with --force")),
+    })
+}
+
+/// Whether a device shares nothing with the others.
+///
+/// # Errors
+/// Where it is one of them, or a part of one, or one is a part of it.
+pub fn check_distinct<'a>(
+    path: &Path,
+    mut others: impl Iterator<Item = &'a Path>,
+) -> Result<(), Failure> {
+    let Some(other) = others.find(|other| overlap(other, path)) else { return Ok(()) };
+    let text = match same(other, path) {
+        true => format!("'{}' is given twice: name each device once", path.display()),
+        false => format!(
+            "'{}' and '{}' share storage: name one of them",
+            other.display(),
             path.display()
-        ))),
-    }
+        ),
+    };
+    Err(Failure::usage(text))
 }
 
 /// Whether the engine could run such an array: what is wrong with levels, layouts, counts and chunks.

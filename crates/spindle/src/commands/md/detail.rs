@@ -9,10 +9,10 @@ use super::running::protocol::{Doing, Picture, Pictured, State};
 use super::{sources, words};
 use crate::commands::workloads::calendar::ctime;
 use crate::commands::{Failure, print, say};
-use crate::disks::identity;
 use ::md::assemble::{Accepted, Choice, Found, OpenArray, OpenOptions, Superblock, Why};
 use ::md::superblock::{ALL_SECTORS, Features};
 use clap::Args;
+use host::Identity;
 use rt::Device;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -290,7 +290,8 @@ impl<'a> Detail<'a> {
         let there = there.chain(self.choice.left_out.iter().map(|left| &left.found));
         let mut names = there.map(Found::name);
         let same = |name: &String| {
-            device.identity.is_some() && identity(Path::new(name)) == device.identity
+            let own = Identity::of(Path::new(name)).map(Identity::numbers);
+            device.identity.is_some() && own.ok() == device.identity
         };
         names.find(same).unwrap_or_else(|| device.path.display().to_string())
     }

@@ -10,10 +10,10 @@ pub use sink::Sink;
 use super::assemble::{OpeningArgs, open};
 use super::sources;
 use crate::commands::{Failure, say};
-use crate::disks::identity;
 use ::md::assemble::OpenArray;
 use clap::Args;
 use host::HostRuntime;
+use host::identity::overlap;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rt::{Device, Request};
 use std::io::IsTerminal;
@@ -52,7 +52,7 @@ pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let taking_part = choice.slots.iter().flatten().chain(&choice.spares).chain(&choice.journal);
     let taking_part = taking_part.chain(choice.replacements.iter().map(|(_, found)| found));
     let mut all = taking_part.chain(choice.left_out.iter().map(|left| &left.found));
-    if all.any(|found| is_same(Path::new(&found.name()), &args.file)) {
+    if all.any(|found| overlap(Path::new(&found.name()), &args.file)) {
         let text = format!("{} is a device of the set: name another file", args.file.display());
         return Err(Failure::usage(text));
     }
@@ -62,10 +62,6 @@ pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         false => Sink::open(&args.file, args.overwrite)?,
     };
     copy(&runtime, &array, sink, &args.file)
-}
-
-fn is_same(a: &Path, b: &Path) -> bool {
-    identity(a).is_some_and(|a| identity(b) == Some(a))
 }
 
 fn copy(

@@ -12,6 +12,7 @@ use ::md::assemble::{self, AssembleError, Choice, Found, Superblock};
 use ::md::grow::{self, GrowError, NewMember, Reshape, SizeWish};
 use clap::{ArgGroup, Args};
 use host::HostRuntime;
+use host::identity::same;
 use rt::DeviceRef;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -199,7 +200,7 @@ async fn reshape(begun: Reshape, slots: usize) -> Result<(), GrowError> {
 fn settle(runtime: &HostRuntime, args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let mut paths = sources::expand(paths).unwrap_or_default();
     for path in &args.add {
-        if !paths.iter().any(|other| sources::same(other, path)) {
+        if !paths.iter().any(|other| same(other, path)) {
             paths.push(path.clone());
         }
     }
@@ -237,7 +238,7 @@ fn added(
 ) -> Result<Vec<NewMember>, Failure> {
     let mut added = Vec::new();
     for (n, path) in args.add.iter().enumerate() {
-        let is_it = |found: &&Found| sources::same(Path::new(&found.name()), path);
+        let is_it = |found: &&Found| same(Path::new(&found.name()), path);
         if choice.spares.iter().any(|found| is_it(&found)) {
             continue;
         }
@@ -245,10 +246,7 @@ fn added(
             let text = "it is a member of the set already: name another";
             return Err(Failure::usage(format!("{}: {text}", path.display())));
         }
-        if args.add[..n].iter().any(|other| sources::same(other, path)) {
-            let text = format!("'{}' is given twice: name each device once", path.display());
-            return Err(Failure::usage(text));
-        }
+        create::check_distinct(path, args.add[..n].iter().map(|other| other.as_path()))?;
         let device = live::for_writing(runtime, path)?;
         // What an earlier attempt left on it is no reason to ask.
         let probed = device.clone();

@@ -14,15 +14,15 @@
 //! Nothing that holds something is made a spare without `--force`, unless it is an old member of the set.
 
 use super::running::client::{self, absolute};
-use super::running::protocol::{Ask, Failed, Identity, Joined, Left, Marked};
+use super::running::protocol::{Ask, Failed, Joined, Left, Marked, Numbers};
 use super::{create, live, sources};
 use crate::commands::{Failure, print};
-use crate::disks::identity;
 use ::md::SyncPriority;
 use ::md::assemble::{self, Choice, Found};
 use ::md::superblock::Uuid;
 use clap::Args;
-use host::HostRuntime;
+use host::identity::same;
+use host::{HostRuntime, Identity};
 use rt::DeviceRef;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -89,11 +89,6 @@ pub struct ReplaceArgs {
     /// As JSON
     #[arg(short, long)]
     json: bool,
-}
-
-/// Whether two paths lead to one file.
-fn same(a: &Path, b: &Path) -> bool {
-    identity(a).is_some_and(|file| identity(b) == Some(file))
 }
 
 /// The slot of the member at a path.
@@ -328,8 +323,10 @@ fn names_of(args: &RemoveArgs, choice: &Choice, left: &Left) -> Vec<String> {
     let found = choice.left_out.iter().map(|left| PathBuf::from(left.found.name()));
     let named = args.devices.iter().filter(|path| !is_word(path)).cloned();
     let here: Vec<PathBuf> = named.chain(found).collect();
-    let name = |(path, file): &(PathBuf, Option<Identity>)| {
-        let own = here.iter().find(|own| file.is_some() && identity(own) == *file);
+    let name = |(path, file): &(PathBuf, Option<Numbers>)| {
+        let own = here.iter().find(|own| {
+            file.is_some_and(|file| Identity::of(own).is_ok_and(|own| own.numbers() == file))
+        });
         own.unwrap_or(path).display().to_string()
     };
     left.devices.iter().map(name).collect()

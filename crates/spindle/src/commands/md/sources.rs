@@ -6,6 +6,7 @@
 
 use crate::commands::{Failure, say};
 use ::md::assemble::{self, AssembleError, Choice, Found};
+use host::identity::same;
 use host::{FileDevice, FileOptions, Host, HostRuntime, OpenError, ReactorKind};
 use rt::DeviceRef;
 use std::os::unix::fs::FileTypeExt;
@@ -142,10 +143,8 @@ pub fn choice(runtime: &HostRuntime, paths: &[PathBuf], called: &str) -> Result<
     let path = PathBuf::from(called);
     if path.exists() && !path.is_dir() {
         let known = expand(&paths).unwrap_or_default();
-        let same = |other: &PathBuf| {
-            std::fs::canonicalize(other).ok() == std::fs::canonicalize(&path).ok()
-        };
-        if !known.iter().any(same) {
+        let is_it = |other: &&PathBuf| same(other, &path);
+        if !known.iter().any(|other| is_it(&other)) {
             // Some file of that name is not meant, where nothing of md is on it.
             let device = open(&runtime.host(), &path);
             let is_member = device.and_then(|device| {
@@ -155,7 +154,7 @@ pub fn choice(runtime: &HostRuntime, paths: &[PathBuf], called: &str) -> Result<
             if known.is_empty() || is_member.unwrap_or(false) {
                 paths.push(path.clone());
             }
-        } else if let Some(other) = known.iter().find(|other| same(other)) {
+        } else if let Some(other) = known.iter().find(is_it) {
             return named(runtime, &paths, &other.to_string_lossy());
         }
     }
@@ -225,9 +224,4 @@ fn members(
 pub fn keep_writers_off(runtime: &HostRuntime, choice: &Choice) -> Vec<FileDevice> {
     let devices = members(runtime, choice).filter_map(|(_, device)| device.ok());
     devices.filter(FileDevice::keep_writers_off).collect()
-}
-
-/// Whether two paths lead to one file.
-pub fn same(a: &Path, b: &Path) -> bool {
-    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }

@@ -43,6 +43,7 @@ mod tree;
 use super::source::{Session, Source, ViewArgs};
 use crate::commands::{Failure, say};
 use crate::pools::PoolPlace;
+use ::host::Identity;
 use ::host::directory::{self, Directory};
 use ::zfs::zpl::{Name, Node};
 use children::Children;
@@ -171,7 +172,9 @@ pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let CpArgs { force, skip_damaged, verbose, children, no_devices, no_setuid, .. } = *args;
     let rules = Rules { force, skip_damaged, verbose, children, no_devices, no_setuid };
     let many = args.sources.len() > 1;
-    let copier = Rc::new(Copier::new(&session.rt(), rules, session.pools.disks().identities()));
+    let devices = session.pools.disks().identities();
+    let devices = devices.into_iter().map(Identity::numbers).collect();
+    let copier = Rc::new(Copier::new(&session.rt(), rules, devices));
     if !directory::is_root() {
         say("note: owners and devices are not kept: only root can give files away");
     }

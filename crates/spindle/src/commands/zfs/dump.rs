@@ -9,7 +9,6 @@ use super::pieces::{Piece, Pieces};
 use super::source::{Session, ViewArgs};
 use crate::commands::md::{Progress, Sink, told};
 use crate::commands::{Failure, say};
-use crate::disks::identity;
 use crate::pools::PoolPlace;
 use clap::Args;
 use std::path::PathBuf;
@@ -46,8 +45,7 @@ pub fn run(args: &DumpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{}: {text}", of.name())));
     }
     let (_, volume) = session.volume(&args.volume)?;
-    let devices = session.pools.disks().identities();
-    if identity(&args.file).is_some_and(|target| devices.contains(&target)) {
+    if session.pools.disks().lies_under(&args.file) {
         let text = format!("{} is one of the devices: name another file", args.file.display());
         return Err(Failure::usage(text));
     }

@@ -7,11 +7,10 @@
 //! The command blocks while it waits: it has nothing else to do.
 
 use super::folder::socket_of;
-use super::protocol::{Answer, Ask, Identity, LINE_BYTES_MAX, Picture, Request};
+use super::protocol::{Answer, Ask, LINE_BYTES_MAX, Numbers, Picture, Request};
 use crate::commands::{Failure, say};
-use crate::disks::identity;
 use ::md::assemble::{Choice, Found};
-use host::{FileDevice, FileOptions, HostRuntime};
+use host::{FileDevice, FileOptions, HostRuntime, Identity};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -94,7 +93,8 @@ fn is_held(runtime: &HostRuntime, path: &Path) -> bool {
 fn reach(runtime: &HostRuntime, choice: &Choice, ask: Ask) -> Result<Option<Server>, Failure> {
     let paths = choice.taking_part().map(Found::name).map(PathBuf::from);
     let held: Vec<PathBuf> = paths.filter(|path| is_held(runtime, path)).collect();
-    let devices: Vec<Identity> = held.iter().filter_map(|path| identity(path)).collect();
+    let numbers = |path: &PathBuf| Identity::of(path).ok().map(Identity::numbers);
+    let devices: Vec<Numbers> = held.iter().filter_map(numbers).collect();
     if devices.is_empty() {
         return Ok(None);
     }

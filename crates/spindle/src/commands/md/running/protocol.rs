@@ -10,7 +10,7 @@
 //!   ← {"result":{"slot":1}}
 //! ```
 //!
-//! `devices` are the files of the set that the client found in use, as [`identity`](crate::disks::identity) tells them:
+//! `devices` are the files of the set that the client found in use, by their [numbers](host::Identity::numbers):
 //! copies of a set have its UUID too, and their servers must not be taken for one another.
 //!
 //! Both ends are of one program; there is no version in it, and what is not known is refused.
@@ -27,15 +27,15 @@ pub const LINE_BYTES_MAX: usize = 1 << 20;
 /// Mismatches that are listed; all are counted.
 pub const LISTED_MAX: usize = 20;
 
-/// What tells a file from all others.
-pub type Identity = (u64, u64);
+/// What tells a file from all others: the numbers of a [`host::Identity`].
+pub type Numbers = (u64, u64);
 
 /// A request.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// The set's devices that the client found in use.
-    pub devices: Vec<Identity>,
+    pub devices: Vec<Numbers>,
     /// What is wanted.
     pub ask: Ask,
 }
@@ -145,7 +145,7 @@ pub struct Pictured {
     /// Where it lies; by the name that the server was given where that leads nowhere any more.
     pub path: PathBuf,
     /// The file, where there was one.
-    pub identity: Option<Identity>,
+    pub identity: Option<Numbers>,
     /// What it is.
     pub state: State,
     /// The slot that it holds or is to take over.
@@ -156,7 +156,7 @@ pub struct Pictured {
 
 impl Pictured {
     /// Of what the engine reports.
-    pub fn of(report: &DeviceReport, path: PathBuf, identity: Option<Identity>) -> Pictured {
+    pub fn of(report: &DeviceReport, path: PathBuf, identity: Option<Numbers>) -> Pictured {
         let state = match report.state {
             MemberState::Active => State::Active,
             MemberState::Rebuilding => State::Rebuilding,
@@ -218,7 +218,7 @@ impl From<Added> for JoinedAs {
 #[derive(Serialize, Deserialize)]
 pub struct Left {
     /// Paths, and the files where there were some.
-    pub devices: Vec<(PathBuf, Option<Identity>)>,
+    pub devices: Vec<(PathBuf, Option<Numbers>)>,
 }
 
 /// A member is being replaced.

@@ -10,16 +10,15 @@ use super::super::{create, members};
 use super::caretaker::Caretaker;
 use super::control::Said;
 use super::protocol::{
-    Ask, Failed, Findings, Identity, Joined, Left, Marked, Picture, Pictured, doing,
+    Ask, Failed, Findings, Joined, Left, Marked, Numbers, Picture, Pictured, doing,
 };
 use crate::commands::Failure;
-use crate::disks::identity;
 use crate::serve::Told;
 use ::md::assemble::{self, Found};
 use ::md::live::{DeviceReport, LiveArray, LiveError};
 use ::md::superblock::Uuid;
 use ::md::{MemberState, SyncPriority};
-use host::{FileDevice, FileOptions, Host, OpenError};
+use host::{FileDevice, FileOptions, Host, Identity, OpenError};
 use rt::sync::oneshot;
 use rt::{DeviceRef, Rt, Task};
 use serde::Serialize;
@@ -34,7 +33,7 @@ use std::sync::Arc;
 struct Known {
     name: Arc<str>,
     path: PathBuf,
-    identity: Option<Identity>,
+    identity: Option<Numbers>,
 }
 
 /// A device that is to join.
@@ -92,9 +91,9 @@ impl Served {
     }
 
     /// Whether these are devices of the set.
-    pub fn has(&self, devices: &[Identity]) -> bool {
+    pub fn has(&self, devices: &[Numbers]) -> bool {
         let known = self.known.borrow();
-        let is_ours = |device: &Identity| known.iter().any(|one| one.identity == Some(*device));
+        let is_ours = |device: &Numbers| known.iter().any(|one| one.identity == Some(*device));
         !devices.is_empty() && devices.iter().all(is_ours)
     }
 
@@ -158,7 +157,7 @@ impl Served {
 
     /// The device of the set that a path leads to.
     fn device_at(&self, path: &Path) -> Option<DeviceReport> {
-        let (file, known) = (identity(path), self.known.borrow());
+        let (file, known) = (numbers(path), self.known.borrow());
         let is_file = |one: &&Known| file.is_some() && one.identity == file;
         // Another file may lie there now.
         let was_there = |one: &&Known| one.path == path;
@@ -187,10 +186,7 @@ impl Served {
         let _alone = self.caretaker.devices.lock().await;
         // All of them before the first one joins.
         for (n, path) in paths.iter().enumerate() {
-            if paths[..n].iter().any(|other| other == path || identity(other) == identity(path)) {
-                let text = format!("'{}' is given twice: name each device once", path.display());
-                return Err(Failure::usage(text));
-            }
+            create::check_distinct(path, paths[..n].iter().map(|other| other.as_path()))?;
             self.look_at(path, force).await?;
         }
         let mut devices = Vec::new();
@@ -371,7 +367,7 @@ impl Known {
         let path = Path::new(&*name);
         let resolved = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
         let resolved = resolved.unwrap_or_else(|_| path.to_owned());
-        Known { identity: identity(path), path: resolved, name }
+        Known { identity: numbers(path), path: resolved, name }
     }
 }
 
@@ -382,6 +378,11 @@ impl Drop for Checks<'_> {
     fn drop(&mut self) {
         self.0.set(false);
     }
+}
+
+/// What tells the file at a path from others; none where none is there.
+fn numbers(path: &Path) -> Option<Numbers> {
+    Identity::of(path).ok().map(Identity::numbers)
 }
 
 fn told(result: &impl Serialize) -> Result<Value, Failure> {
