@@ -15,8 +15,8 @@ pub mod zpool;
 
 use crate::foreign;
 use clap::Subcommand;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 
 /// The command groups.
 #[derive(Subcommand)]
@@ -67,20 +67,9 @@ impl Failure {
     }
 }
 
-/// Bytes of an input that a person wrote (a job file, a configuration) at the most; what is larger was
-/// named by mistake.
-const INPUT_BYTES_MAX: u64 = 16 << 20;
-
-/// Reads a file that a person wrote.
-///
-/// # Errors
-/// The system's, and where it is larger than such a file can be.
-pub fn read_input(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > INPUT_BYTES_MAX {
-        true => Err(std::io::Error::other("it has more than 16 MiB: no such file is that large")),
-        false => Ok(bytes),
+impl From<attach::Error> for Failure {
+    fn from(error: attach::Error) -> Failure {
+        Failure { message: foreign::line(&error.to_string()), status: error.status() }
     }
 }
 

@@ -3,10 +3,9 @@
 //!
 //! * [`commands`]: one file a command group.
 //! * [`foreign`]: names and texts of others, on their way out.
-//! * [`pools`]: ZFS pools on the devices that were named.
-//! * [`serve`]: devices served to clients until the program is told to stop.
+//! * [`events`]: what happens to what is attached, printed.
+//! * [`pools`]: how pools are opened.
 //! * [`signals`]: what ends the program before its time.
-//! * [`targets`]: what the lab measures: simulated machines and this host.
 //! * [`usage`]: what is said of a wrong call.
 
 #![forbid(unsafe_code)]
@@ -17,12 +16,10 @@
 )]
 
 mod commands;
-mod disks;
+mod events;
 mod foreign;
 mod pools;
-mod serve;
 mod signals;
-mod targets;
 mod usage;
 
 use clap::Parser;

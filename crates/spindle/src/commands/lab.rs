@@ -2,7 +2,6 @@
 
 use crate::commands::progress::ProgressBar;
 use crate::commands::{Failure, print, print_bytes, print_json, say, workloads};
-use crate::targets::{self, Leave};
 use clap::{Args, Subcommand, ValueEnum};
 use lab::output::{check_output, read_results, to_json, write_results};
 use lab::report::{self, TextOptions};
@@ -12,6 +11,7 @@ use lab::study::{Options, Study};
 use lab::target::StopFlag;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use targets::Leave;
 
 /// Where results go unless told otherwise: a folder a study, in here.
 const RESULTS_DIR: &str = "spindle-results";
@@ -203,7 +203,9 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
     say(&page);
     // Here its commands put things back.
     drop(target);
-    if targets::put_back_failed() {
+    let not_put_back = targets::not_put_back();
+    not_put_back.iter().for_each(|error| say(&format!("spindle: {error}")));
+    if !not_put_back.is_empty() {
         return Err(Failure::failed(
             "the figures are good, but a command that puts things back failed, as said above: put them \
              back by hand",

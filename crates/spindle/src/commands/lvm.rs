@@ -5,8 +5,9 @@
 //! it is done.
 
 use crate::commands::{Failure, print, print_json, say};
-use crate::disks::{Disks, Written};
+use crate::events::events;
 use crate::foreign;
+use attach::disks::{Disks, Written};
 use clap::{Args, Subcommand};
 use host::identity::{NotExpendable, Unseen, check_expendable};
 use rt::{DeviceRef, Request};
@@ -110,14 +111,14 @@ pub fn run(args: LvmArgs, devices: &[PathBuf]) -> Result<(), Failure> {
 }
 
 fn opened_for(devices: &[PathBuf], written: &[Written]) -> Result<Disks, Failure> {
-    let disks = Disks::open_for(devices, written)?;
-    disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
+    let disks = Disks::open_for(&events(), devices, written)?;
+    disks.tell_complaints();
     Ok(disks)
 }
 
 fn looked(devices: &[PathBuf]) -> Result<Disks, Failure> {
-    let disks = Disks::open(devices)?;
-    disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
+    let disks = Disks::open(&events(), devices)?;
+    disks.tell_complaints();
     Ok(disks)
 }
 
@@ -287,7 +288,7 @@ fn on_files(args: &VgcreateArgs) -> Result<(Disks, Vec<DeviceRef>), Failure> {
             _ => {}
         }
     }
-    let disks = Disks::open_files(&args.devices, false)?;
+    let disks = Disks::open_files(&events(), &args.devices, false)?;
     let devices = disks.files.clone();
     Ok((disks, devices))
 }
@@ -382,7 +383,9 @@ fn lvcreate(args: &LvcreateArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     };
     let (origin, mut prng) = (origin(), random()?);
     let made = disks.wait(async move { group.create_volume(&wanted, &origin, &mut prng).await });
-    made.map_err(Failure::failed).and(disks.stop())
+    let stopped = disks.stop();
+    made.map_err(Failure::failed)?;
+    Ok(stopped?)
 }
 
 fn lvremove(args: &LvremoveArgs, devices: &[PathBuf]) -> Result<(), Failure> {
@@ -399,5 +402,7 @@ fn lvremove(args: &LvremoveArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let mut group = group_of(&disks, group)?;
     let (volume, origin) = (volume.to_owned(), origin());
     let removed = disks.wait(async move { group.remove_volume(&volume, &origin).await });
-    removed.map_err(Failure::failed).and(disks.stop())
+    let stopped = disks.stop();
+    removed.map_err(Failure::failed)?;
+    Ok(stopped?)
 }

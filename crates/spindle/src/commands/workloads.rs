@@ -12,7 +12,6 @@ pub mod probe;
 pub mod session;
 pub mod slob;
 pub mod smallfiles;
-mod this_machine;
 pub mod tiobench;
 
 use crate::commands::Failure;

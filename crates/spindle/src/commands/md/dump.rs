@@ -7,12 +7,13 @@ mod sink;
 
 pub use sink::Sink;
 
-use super::assemble::{OpeningArgs, open};
-use super::sources;
+use super::assemble::OpeningArgs;
 use crate::commands::{Failure, say};
+use crate::events::context;
 use ::md::assemble::OpenArray;
+use attach::Context;
+use attach::sets::{reading, sources};
 use clap::Args;
-use host::HostRuntime;
 use host::identity::overlap;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rt::{Device, Request};
@@ -47,7 +48,7 @@ pub struct DumpArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     let taking_part = choice.slots.iter().flatten().chain(&choice.spares).chain(&choice.journal);
     let taking_part = taking_part.chain(choice.replacements.iter().map(|(_, found)| found));
@@ -56,7 +57,7 @@ pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         let text = format!("{} is a device of the set: name another file", args.file.display());
         return Err(Failure::usage(text));
     }
-    let array = open(&runtime, choice, args.opening.options())?;
+    let array = reading::open(&runtime, choice, args.opening.options())?;
     let sink = match args.file.as_os_str() == "-" {
         true => Sink::stream()?,
         false => Sink::open(&args.file, args.overwrite)?,
@@ -65,7 +66,7 @@ pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
 }
 
 fn copy(
-    runtime: &HostRuntime,
+    runtime: &Context,
     array: &Rc<OpenArray>,
     mut sink: Sink,
     path: &Path,

@@ -11,18 +11,28 @@
 //! Where the set is served its server does all this, and goes on serving: `add` and `replace` return when the device has
 //! joined, and the server rebuilds beside its clients.
 //!
+//! Where it is not, `add` and `replace` start it, and as with `assemble` one that had more members when it was used last is
+//! not started without `--run`.
+//!
 //! Nothing that holds something is made a spare without `--force`, unless it is an old member of the set.
 
-use super::running::client::{self, absolute};
-use super::running::protocol::{Ask, Failed, Joined, Left, Marked, Numbers};
-use super::{create, live, sources};
+use super::assemble::told;
 use crate::commands::{Failure, print};
+use crate::events::context;
 use ::md::SyncPriority;
 use ::md::assemble::{self, Choice, Found};
+use ::md::live::LiveError;
 use ::md::superblock::Uuid;
+use attach::event::Work;
+use attach::paths::absolute;
+use attach::sets::missing::refuse_lacking;
+use attach::sets::running::client;
+use attach::sets::running::protocol::{Ask, Failed, Joined, Left, Marked};
+use attach::sets::{joining, live, sources};
+use attach::{Context, Error};
 use clap::Args;
+use host::Identity;
 use host::identity::same;
-use host::{HostRuntime, Identity};
 use rt::DeviceRef;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -46,6 +56,9 @@ pub struct AddArgs {
     /// Overwrite what the devices hold
     #[arg(short, long)]
     force: bool,
+    /// Start a set too that lacks members it had when it was used last
+    #[arg(short = 'R', long)]
+    run: bool,
     /// As JSON
     #[arg(short, long)]
     json: bool,
@@ -86,6 +99,9 @@ pub struct ReplaceArgs {
     /// The spare to copy it to; by default the first
     #[arg(long, value_name = "SPARE")]
     with: Option<PathBuf>,
+    /// Start a set too that lacks members it had when it was used last
+    #[arg(short = 'R', long)]
+    run: bool,
     /// As JSON
     #[arg(short, long)]
     json: bool,
@@ -105,7 +121,7 @@ fn slot_of(choice: &Choice, member: &Path) -> Result<usize, Failure> {
 /// # Errors
 /// With the line to print.
 pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     if args.journal && client::picture(&runtime, &choice)?.is_some() {
         let text = "it is served, and a journal joins a set that nobody writes: stop its server first (spindle md stop)";
@@ -118,6 +134,9 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     {
         return tell_joined(args, &joined, &[]);
     }
+    if !args.run {
+        refuse_lacking(&choice)?;
+    }
     let set_uuid = choice.set;
     let mut joining = Vec::new();
     for path in &args.devices {
@@ -128,19 +147,20 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         let device = live::for_writing(&runtime, path)?;
         let looked_at = Rc::clone(&device);
         // What can't be read as a member is none; whether it may be overwritten is asked next.
-        let found = sources::wait(&runtime, async move { assemble::find(&looked_at).await });
+        let found = runtime.finish(async move { assemble::find(&looked_at).await });
         let found = found.ok().flatten().filter(|one| one.superblock.set_uuid() == set_uuid);
         if found.is_none() {
-            create::check_expendable(path, args.force)?;
+            joining::check_expendable(path, args.force)?;
         }
-        joining.push((device, found, create::random()?));
+        joining.push((device, found, joining::random()?));
     }
     if args.journal {
         return add_journal(&runtime, args, choice, joining);
     }
     let set = live::open_choice(&runtime, choice, false)?;
     let (re_add, force) = (args.re_add, args.force);
-    let (devices, done) = live::wait(&runtime, async move {
+    let events = runtime.events().clone();
+    let (devices, done) = runtime.finish::<_, LiveError>(async move {
         // All of them before the first one joins.
         let gone_on = |(_, found, _): &&(_, Option<Found>, _)| {
             found.as_ref().is_some_and(|found| set.has_gone_on(found))
@@ -157,23 +177,16 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
                 _ => Some(set.add(device, found, uuid).await?.into()),
             });
         }
-        let done = live::make_whole(&set, SyncPriority::High).await?;
+        let done = live::make_whole(&events, &set, SyncPriority::High).await?;
         set.stop().await?;
         Ok((Ok(devices), done))
     })?;
-    let devices = devices.map_err(|name| gone_on(&name))?;
+    let devices = devices.map_err(|name| Error::GoneOn { device: name.to_string() })?;
     tell_joined(args, &Joined { devices }, &done)
 }
 
-/// The refusal of a device that may hold what the set lacks.
-pub fn gone_on(name: &str) -> Failure {
-    Failure::failed(format!(
-        "{name}: it went on without the members that are here, and may hold newer data than they: open the set with it alone (-d {name}) and look, or overwrite it with --force"
-    ))
-}
-
 /// Tells what became of the devices that were to be added.
-fn tell_joined(args: &AddArgs, joined: &Joined, done: &[String]) -> Result<(), Failure> {
+fn tell_joined(args: &AddArgs, joined: &Joined, done: &[Work]) -> Result<(), Failure> {
     let (mut text, mut values, mut refused) = (String::new(), Vec::new(), None);
     for (path, joined) in args.devices.iter().zip(&joined.devices) {
         let name = path.display().to_string();
@@ -188,7 +201,10 @@ fn tell_joined(args: &AddArgs, joined: &Joined, done: &[String]) -> Result<(), F
         }));
     }
     if args.json {
-        text = format!("{:#}\n", json!({ "array": args.array, "devices": values, "done": done }));
+        text = format!(
+            "{:#}\n",
+            json!({ "array": args.array, "devices": values, "done": told(done) })
+        );
     }
     print(&text)?;
     match refused {
@@ -201,7 +217,7 @@ fn tell_joined(args: &AddArgs, joined: &Joined, done: &[String]) -> Result<(), F
 
 /// Makes a device the journal.
 fn add_journal(
-    runtime: &HostRuntime,
+    runtime: &Context,
     args: &AddArgs,
     choice: Choice,
     joining: Vec<(DeviceRef, Option<Found>, Uuid)>,
@@ -216,14 +232,15 @@ fn add_journal(
     }
     let set = live::open_choice(runtime, choice, lost)?;
     let name = device.name();
-    let done = live::wait(runtime, async move {
-        let done = live::make_whole(&set, SyncPriority::High).await?;
+    let events = runtime.events().clone();
+    let done = runtime.finish::<_, LiveError>(async move {
+        let done = live::make_whole(&events, &set, SyncPriority::High).await?;
         set.add_journal(device, uuid).await?;
         set.stop().await?;
         Ok(done)
     })?;
     if args.json {
-        let value = json!({ "array": args.array, "journal": &*name, "done": done });
+        let value = json!({ "array": args.array, "journal": &*name, "done": told(&done) });
         return crate::commands::print_json(&format!("{value:#}\n"));
     }
     print(&format!("added {name} as journal\n"))
@@ -234,7 +251,7 @@ fn add_journal(
 /// # Errors
 /// With the line to print.
 pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     let ask = Ask::Fail { device: absolute(&args.member) };
     if let Some(Failed { slot }) = client::ask(&runtime, &choice, ask)? {
@@ -255,7 +272,7 @@ pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let (found, slot) = own.ok_or_else(none)?;
     let number = found.superblock.device_number() as usize;
     let set = live::open_for_devices(&runtime, choice)?;
-    live::wait(&runtime, async move {
+    runtime.finish(async move {
         set.fail_number(number).await?;
         set.stop().await
     })?;
@@ -276,7 +293,7 @@ fn tell_failed(args: &FailArgs, slot: Option<usize>) -> Result<(), Failure> {
 /// # Errors
 /// With the line to print.
 pub fn remove(args: &RemoveArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     if let Some(left) = client::ask::<Left>(&runtime, &choice, ask_to_remove(args, &choice))? {
         return tell_removed(args, &names_of(args, &choice, &left));
@@ -295,7 +312,7 @@ pub fn remove(args: &RemoveArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     }
     let set = live::open_for_devices(&runtime, choice)?;
     let names: Vec<String> = going.iter().map(Found::name).collect();
-    live::wait(&runtime, async move {
+    runtime.finish(async move {
         for found in &going {
             set.remove(found).await?;
         }
@@ -323,7 +340,7 @@ fn names_of(args: &RemoveArgs, choice: &Choice, left: &Left) -> Vec<String> {
     let found = choice.left_out.iter().map(|left| PathBuf::from(left.found.name()));
     let named = args.devices.iter().filter(|path| !is_word(path)).cloned();
     let here: Vec<PathBuf> = named.chain(found).collect();
-    let name = |(path, file): &(PathBuf, Option<Numbers>)| {
+    let name = |(path, file): &(PathBuf, Option<(u64, u64)>)| {
         let own = here.iter().find(|own| {
             file.is_some_and(|file| Identity::of(own).is_ok_and(|own| own.numbers() == file))
         });
@@ -346,7 +363,7 @@ fn tell_removed(args: &RemoveArgs, names: &[String]) -> Result<(), Failure> {
 /// # Errors
 /// With the line to print.
 pub fn replace(args: &ReplaceArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     let with = args.with.as_ref().map(|path| absolute(path));
     let ask = Ask::Replace { device: absolute(&args.member), with };
@@ -357,6 +374,9 @@ pub fn replace(args: &ReplaceArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         }
         let (member, array) = (args.member.display(), &args.array);
         return print(&format!("marked {member} (slot {slot} in {array}) for replacement\n"));
+    }
+    if !args.run {
+        refuse_lacking(&choice)?;
     }
     let slot = slot_of(&choice, &args.member)?;
     let with = match &args.with {
@@ -369,14 +389,15 @@ pub fn replace(args: &ReplaceArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         }
     };
     let set = live::open_choice(&runtime, choice, false)?;
-    let done = live::wait(&runtime, async move {
+    let events = runtime.events().clone();
+    let done = runtime.finish::<_, LiveError>(async move {
         set.begin_replace(slot, with.as_deref()).await?;
-        let done = live::make_whole(&set, SyncPriority::High).await?;
+        let done = live::make_whole(&events, &set, SyncPriority::High).await?;
         set.stop().await?;
         Ok(done)
     })?;
     if args.json {
-        let value = json!({ "array": args.array, "slot": slot, "done": done });
+        let value = json!({ "array": args.array, "slot": slot, "done": told(&done) });
         return crate::commands::print_json(&format!("{value:#}\n"));
     }
     let member = args.member.display();

@@ -2,7 +2,7 @@
 
 use super::calendar;
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, read_input, say};
+use crate::commands::{Failure, print, say};
 use clap::{Args, ValueEnum};
 use lab::study::ToolKind;
 use std::cell::RefCell;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use stdx::ByteCount;
+use targets::inputs::read_input;
 use workload::iometer::icf::DataPattern;
 use workload::iometer::output::{Stamps, Table, results_csv};
 use workload::iometer::{self, Options, Plan, TestOutcome};

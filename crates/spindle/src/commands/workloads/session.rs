@@ -3,9 +3,6 @@
 
 use crate::commands::lab::raise_on_interrupt;
 use crate::commands::{Failure, print, say};
-use crate::targets::crew::ThreadCrew;
-use crate::targets::surroundings::HostFacts;
-use crate::targets::surroundings::counters::HostCounters;
 use clap::{Args, ValueEnum};
 use host::{Clock, HostRuntime, ReactorKind};
 use lab::measure::files::{Ends, tool_run};
@@ -21,6 +18,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use stdx::Prng;
+use targets::crew::ThreadCrew;
+use targets::surroundings::HostFacts;
+use targets::surroundings::counters::HostCounters;
 use workload::content::{Content, ContentSpec};
 use workload::crew::Crew;
 use workload::outcome::Outcome;
@@ -212,7 +212,7 @@ impl Session {
             };
             whole.pitfalls.retain(|pitfall| !of_cache(pitfall));
         }
-        lines.extend(crate::targets::host_lines(&self.measured));
+        lines.extend(targets::host_lines(&self.measured));
         let single = Single {
             study: run.tool.word(),
             title: run.title,

@@ -40,12 +40,13 @@ mod copy;
 mod lost;
 mod tree;
 
-use super::source::{Session, Source, ViewArgs};
+use super::source::{Source, ViewArgs};
 use crate::commands::{Failure, say};
-use crate::pools::PoolPlace;
 use ::host::Identity;
 use ::host::directory::{self, Directory};
 use ::zfs::zpl::{Name, Node};
+use attach::pools::PoolPlace;
+use attach::pools::Session;
 use children::Children;
 use clap::Args;
 use copier::{Copier, Stop};
@@ -168,7 +169,7 @@ impl Mark {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let session = Session::open(place, &args.view)?;
+    let session = Session::open(place, &args.view.view())?;
     let CpArgs { force, skip_damaged, verbose, children, no_devices, no_setuid, .. } = *args;
     let rules = Rules { force, skip_damaged, verbose, children, no_devices, no_setuid };
     let many = args.sources.len() > 1;
@@ -179,8 +180,8 @@ pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         say("note: owners and devices are not kept: only root can give files away");
     }
     for argument in &args.sources {
-        let source = Rc::new(session.source(argument)?);
-        let node = session.node(&source, source.content)?;
+        let source = Rc::new(Source::find(&session, argument)?);
+        let node = source.node(&session, source.content)?;
         if node.is_directory() && !args.recursive {
             let failure = source.failed(&source.path, "it is a directory: -r copies those");
             copier.complain(&failure.message);

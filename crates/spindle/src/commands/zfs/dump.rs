@@ -6,10 +6,11 @@
 
 use super::cat::write_zeros;
 use super::pieces::{Piece, Pieces};
-use super::source::{Session, ViewArgs};
+use super::source::ViewArgs;
 use crate::commands::md::{Progress, Sink, told};
 use crate::commands::{Failure, say};
-use crate::pools::PoolPlace;
+use attach::pools::PoolPlace;
+use attach::pools::Session;
 use clap::Args;
 use std::path::PathBuf;
 use zfs_format::objset::ObjsetKind;
@@ -38,7 +39,7 @@ pub struct DumpArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &DumpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let session = Session::open(place, &args.view)?;
+    let session = Session::open(place, &args.view.view())?;
     let of = session.dataset(&args.volume)?;
     if of.objset.root().kind != ObjsetKind::Volume {
         let text = "it is a file system: spindle zfs cp -r copies its files";

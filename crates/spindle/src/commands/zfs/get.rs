@@ -8,7 +8,7 @@ use crate::commands::clock::Zone;
 use crate::commands::form::FormArgs;
 use crate::commands::{Failure, print, print_json};
 use crate::foreign;
-use crate::pools::PoolPlace;
+use attach::pools::PoolPlace;
 use clap::Args;
 use serde_json::{Map, Value};
 use zfs::dsl::property::set::Origin;

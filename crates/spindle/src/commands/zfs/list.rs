@@ -7,7 +7,7 @@ use crate::commands::clock::Zone;
 use crate::commands::form::FormArgs;
 use crate::commands::{Failure, print, print_json, say};
 use crate::foreign;
-use crate::pools::PoolPlace;
+use attach::pools::PoolPlace;
 use clap::Args;
 use serde_json::{Map, Value, json as object};
 use zfs::dsl::property::table::{Kinds, PROPERTIES};

@@ -19,8 +19,9 @@ mod log;
 mod objects;
 
 use crate::commands::{Failure, print};
-use crate::disks::Disks;
-use crate::pools::{PoolPlace, Pools};
+use crate::events::events;
+use attach::disks::Disks;
+use attach::pools::{PoolPlace, Pools};
 use clap::Subcommand;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -88,7 +89,7 @@ pub fn run(command: DebugCommand, place: &PoolPlace<'_>) -> Result<(), Failure> 
 }
 
 fn label(path: &PathBuf) -> Result<(), Failure> {
-    let disks = Disks::open(std::slice::from_ref(path))?;
+    let disks = Disks::open(&events(), std::slice::from_ref(path))?;
     let parts = disks.parts.iter().map(|part| Rc::clone(&part.device));
     let devices: Vec<_> = disks.files.iter().cloned().chain(parts).collect();
     let labels = disks.wait(async move {

@@ -6,7 +6,7 @@ use crate::commands::zfs::get::{Column, Row, Sources, Widths, pair, table};
 use crate::commands::zfs::json;
 use crate::commands::{Failure, print, print_json, say};
 use crate::foreign;
-use crate::pools::{PoolPlace, Pools};
+use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
 use zfs::dsl::property::set::Origin;

@@ -4,11 +4,11 @@
 //!
 //! Source: OpenZFS 2.3, `zpool_main.c` (`print_history_records`), `libnvpair.c` (`dump_nvlist`).
 
-use super::opened::no_pool;
+use super::opened::{no_pool, say_missing};
 use crate::commands::clock::Zone;
 use crate::commands::{Failure, print, say};
 use crate::foreign;
-use crate::pools::{PoolPlace, Pools};
+use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use std::fmt::Write;
 use std::rc::Rc;
@@ -74,7 +74,8 @@ const OLD_EVENTS: [&str; 41] = [
 
 pub fn run(args: &HistoryArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let pools = Pools::find(place)?;
-    let (chosen, failed) = pools.chosen(&args.names, no_pool)?;
+    let (chosen, without) = pools.chosen(&args.names)?;
+    let failed = say_missing(&without, no_pool);
     if chosen.is_empty() && !failed {
         say("no pools available");
     }

@@ -14,7 +14,7 @@ use super::tree::{self, CLASSES, Devices, Naming};
 use crate::commands::clock::Zone;
 use crate::commands::{Failure, print, say};
 use crate::foreign;
-use crate::pools::{PoolPlace, Pools};
+use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -99,7 +99,11 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         return Err(Failure::usage(text));
     }
     let devices = [place.devices, &args.devices[..]].concat();
-    let pools = Pools::find(&PoolPlace { devices: &devices, args: place.args })?;
+    let pools = Pools::find(&PoolPlace {
+        devices: &devices,
+        options: place.options,
+        events: place.events.clone(),
+    })?;
     let wanted = |pool: &&Rc<FoundPool>| (pool.state == PoolState::Destroyed) == args.destroyed;
     match &args.pool {
         None if !args.all => {

@@ -9,7 +9,7 @@ use crate::commands::form::FormArgs;
 use crate::commands::zfs::json;
 use crate::commands::{Failure, print, print_json};
 use crate::foreign;
-use crate::pools::{PoolPlace, Pools};
+use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
 use std::rc::Rc;

@@ -12,7 +12,7 @@ use crate::commands::progress::BytesProgress;
 use crate::commands::zfs::json::put_bytes;
 use crate::commands::{Failure, print, print_json};
 use crate::foreign;
-use crate::pools::{PoolPlace, Pools};
+use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Value, json};
 use sharing::Sharing;

@@ -14,7 +14,7 @@ use crate::commands::clock::Zone;
 use crate::commands::zfs::json;
 use crate::commands::{Failure, print, print_json};
 use crate::foreign;
-use crate::pools::{PoolPlace, Pools};
+use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
 use std::fmt::Write;

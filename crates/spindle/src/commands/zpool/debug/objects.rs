@@ -2,7 +2,7 @@
 
 use crate::commands::zfs::show;
 use crate::commands::{Failure, print};
-use crate::pools::{PoolPlace, Pools, pool_of};
+use attach::pools::{PoolPlace, Pools, pool_of};
 use clap::Args;
 use std::fmt::Write;
 use std::rc::Rc;
