@@ -7,8 +7,8 @@
 //!               └─ volume groups on any of them
 //! ```
 //!
-//! * [`open`]: they are looked for, and opened. [`arrays`]: RAID sets among them.
-//! * [`volumes`]: what is found is called by names, and what lies below a name.
+//! * [`open`]: they are looked for, and opened. `arrays`: RAID sets among them.
+//! * `volumes`: what is found is called by names, and what lies below a name.
 
 mod arrays;
 pub mod open;

@@ -1,6 +1,6 @@
 //! What happens to what is attached, printed: results on standard output, all else on standard error.
 
-use crate::commands::{print, say};
+use crate::output::{print, say};
 use attach::event::Tone;
 use attach::{Context, Event, Events};
 

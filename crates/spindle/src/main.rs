@@ -4,6 +4,7 @@
 //! * [`commands`]: one file a command group.
 //! * [`foreign`]: names and texts of others, on their way out.
 //! * [`events`]: what happens to what is attached, printed.
+//! * [`output`]: what it says, and what a command fails with.
 //! * [`pools`]: how pools are opened.
 //! * [`signals`]: what ends the program before its time.
 //! * [`usage`]: what is said of a wrong call.
@@ -18,6 +19,7 @@
 mod commands;
 mod events;
 mod foreign;
+mod output;
 mod pools;
 mod signals;
 mod usage;
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.message.is_empty() {
-                commands::say(&format!("spindle: {}", failure.message));
+                output::say(&format!("spindle: {}", failure.message));
             }
             ExitCode::from(failure.status)
         }
@@ -67,7 +69,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         }
         _ => {
             let arguments: Vec<_> = std::env::args_os().collect();
-            commands::say(&format!("spindle: {}", usage::line(error, &arguments)));
+            output::say(&format!("spindle: {}", usage::line(error, &arguments)));
             ExitCode::from(2)
         }
     }

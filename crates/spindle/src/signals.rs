@@ -2,7 +2,7 @@
 //!
 //! Before the first action the signals do what they do by themselves: they end the program.
 
-use crate::commands::Failure;
+use crate::output::Failure;
 use attach::ending::Told;
 use std::sync::{Arc, Mutex};
 

@@ -242,7 +242,7 @@ fn what_would_lose_data_is_refused_and_what_was_removed_stays_away() {
     let away = elsewhere.path().join("disk0.raw");
     std::fs::rename(&disks[0], &away).expect("away");
     set.text(&["assemble", "--run", "new"]);
-    set.text(&["add", "new", &disks[2]]);
+    set.text(&["add", "new", &disks[2], "--run"]);
     set.text(&["fail", "new", &disks[2]]);
     set.text(&["remove", "new", &disks[2]]);
     let older = Set { folder: elsewhere, name: "new".to_owned() };

@@ -552,8 +552,8 @@ fn junk_on_the_socket_is_answered_and_the_server_goes_on() {
     let mut junk: Vec<Vec<u8>> = [
         "\n",
         "GET / HTTP/1.1\r\n",
-        "{\"devices\":[],\"ask\":\"detonate\"}\n",
-        "{\"devices\":[[0,0]],\"ask\":\"check\"}\nand more\n",
+        "{\"version\":1,\"devices\":[],\"ask\":\"detonate\"}\n",
+        "{\"version\":1,\"devices\":[[0,0]],\"ask\":\"check\"}\nand more\n",
         "null\n",
     ]
     .map(|text| text.as_bytes().to_vec())
@@ -568,7 +568,10 @@ fn junk_on_the_socket_is_answered_and_the_server_goes_on() {
     // More than a line may have: it may be closed before the answer was read.
     let long = answer_to(&socket, &vec![b' '; 4 << 20]);
     assert!(long.is_none_or(|answer| answer.starts_with("{\"error\":")));
-    let elsewhere = answer_to(&socket, b"{\"devices\":[[0,0]],\"ask\":\"stop\"}\n");
+    let elsewhere = answer_to(
+        &socket,
+        b"{\"version\":1,\"devices\":[[0,0]],\"ask\":{\"stop\":{\"force\":false}}}\n",
+    );
     assert_eq!(elsewhere.as_deref(), Some("\"elsewhere\""));
     // As many as are taken at a time, and more; then they go.
     let idle: Vec<UnixStream> =

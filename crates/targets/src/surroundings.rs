@@ -3,7 +3,7 @@
 //!
 //! The path is a directory or a file on a mounted file system, or a block device. From it:
 //!
-//! 1. [`mounts`]: which file system it lies on, with which options;
+//! 1. `mounts`: which file system it lies on, with which options;
 //! 2. [`stack`]: which block devices lie below that, through partitions, volume managers and software
 //!    RAID down to the disks, as `/sys` has them;
 //! 3. from the disks: physical blocks, write caches, whether they turn, what their links can carry; from

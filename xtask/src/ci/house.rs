@@ -69,7 +69,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("md", 25),
     ("rt", 4),
     ("sim", 8),
-    ("spindle", 92),
     ("workload", 38),
     ("zfs", 7),
     ("zfs-format", 9),

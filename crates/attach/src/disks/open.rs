@@ -3,7 +3,7 @@
 //! What can't be read or put together is a complaint, and the rest is there all the same.
 //!
 //! **Writing.** All is opened for reading, but what lies below the volumes that are to be written ([`Disks::open_for`]):
-//! that is found by a first look, and then opened for writing, files and [sets](super::arrays) alike.
+//! that is found by a first look, and then opened for writing, files and sets alike.
 
 use super::arrays::{self, Array, Arrays, Refused};
 use super::whole::Whole;

@@ -5,12 +5,12 @@
 //!   sockets, TLS, protocol ─▶ Elsewhere ══▶ Gate ─▶ volumes ─▶ sets, their caretakers and control sockets
 //! ```
 //!
-//! Exports that lie on one set belong together ([`divided`]): they go to one executor, which opens the set as if it
+//! Exports that lie on one set belong together (`divided`): they go to one executor, which opens the set as if it
 //! served alone. Exports that touch no set, and such as are only read, stay with the connections.
 //!
 //! **The end.** An executor of sets runs until nobody can ask for its devices any more; then it stops its sets cleanly.
 //! So who has started one drops all its devices, and the executor that they are on, and then awaits
-//! [`Apart::end`]. Where such a thread panics, its exports answer that the device is gone, and the end is a failure.
+//! `Apart::end`. Where such a thread panics, its exports answer that the device is gone, and the end is a failure.
 
 use super::exports::{ExportSettings, open};
 use crate::disks::{Disks, Whole};

@@ -43,11 +43,19 @@ pub fn tell_apart(events: &Events, choice: &Choice) {
 /// # Errors
 /// Says how many are there.
 pub fn refuse_lacking(choice: &Choice) -> Result<(), Error> {
+    refuse_lacking_beside(choice, 0)
+}
+
+/// The same, where so many members are just being brought.
+///
+/// # Errors
+/// As [`refuse_lacking`].
+pub fn refuse_lacking_beside(choice: &Choice, brought: usize) -> Result<(), Error> {
     let named = |error| Error::from(error).naming(choice.set, &name::shown(choice));
     choice.check_enough().map_err(named)?;
     let expected = choice.expected();
     let there = (0..choice.slots.len()).filter(|slot| choice.member(*slot).is_some()).count();
-    if there >= expected {
+    if there + brought >= expected {
         return Ok(());
     }
     Err(Error::Lacking { set: name::shown(choice), there, expected })

@@ -4,9 +4,9 @@
 //! sets of which they are members. RAID sets below what is changed are opened for writing, and stopped cleanly when
 //! it is done.
 
-use crate::commands::{Failure, print, print_json, say};
 use crate::events::events;
 use crate::foreign;
+use crate::output::{Failure, print, print_json, say};
 use attach::disks::{Disks, Written};
 use clap::{Args, Subcommand};
 use host::identity::{NotExpendable, Unseen, check_expendable};

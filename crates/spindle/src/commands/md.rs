@@ -28,7 +28,7 @@ mod words;
 
 pub use dump::{Progress, Sink, told};
 
-use crate::commands::Failure;
+use crate::output::Failure;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 

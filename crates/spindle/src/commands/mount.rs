@@ -5,8 +5,8 @@
 //! stops gets errors; the pool is only read, so nothing is lost.
 
 use super::zfs::source::ViewArgs;
-use crate::commands::{Failure, print, say};
 use crate::events::events;
+use crate::output::{Failure, print, say};
 use crate::pools::PoolArgs;
 use crate::signals::told_by_signals;
 use ::zfs::mounted::{MountOptions, Mounted, Notice};

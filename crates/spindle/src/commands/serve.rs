@@ -36,8 +36,8 @@
 //! have and which keeps writers off: a client would never hear of what they change.
 
 use super::zfs::source::ViewArgs;
-use crate::commands::Failure;
 use crate::events::events;
+use crate::output::Failure;
 use crate::pools::PoolArgs;
 use crate::signals::told_by_signals;
 use attach::serve::apart::EXECUTORS_MAX;

@@ -4,7 +4,6 @@
 //! directory, the crew of workers, the content that is written, repeats, and the results.
 
 pub mod bonnie;
-pub mod calendar;
 pub mod filebench;
 pub mod fio;
 pub mod iometer;
@@ -14,7 +13,7 @@ pub mod slob;
 pub mod smallfiles;
 pub mod tiobench;
 
-use crate::commands::Failure;
+use crate::output::Failure;
 use clap::Subcommand;
 
 /// The tools.

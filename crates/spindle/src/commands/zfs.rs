@@ -33,8 +33,8 @@ pub mod source;
 mod stat;
 pub mod version;
 
-use crate::commands::Failure;
 use crate::events::events;
+use crate::output::Failure;
 use crate::pools::PoolArgs;
 use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};

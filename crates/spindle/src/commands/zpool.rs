@@ -20,9 +20,9 @@ mod scrub;
 mod status;
 mod tree;
 
-use crate::commands::Failure;
 use crate::commands::zfs::version::{self, VersionArgs};
 use crate::events::events;
+use crate::output::Failure;
 use crate::pools::PoolArgs;
 use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};

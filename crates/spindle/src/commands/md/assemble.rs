@@ -9,8 +9,8 @@
 //! As with mdadm a set that had more members when it was used last is not started without `--run`. Where too few are
 //! left, `--force` takes back the freshest of those that failed. What is told is how the set stands when all was done.
 
-use crate::commands::{Failure, print, say};
 use crate::events::context;
+use crate::output::{Failure, print, say};
 use ::md::assemble::{Choice, OpenOptions};
 use ::md::live::{LiveArray, LiveError};
 use ::md::{MemberState, SyncPriority};
@@ -101,7 +101,7 @@ pub fn run(args: AssembleArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         }
     }
     if args.json {
-        crate::commands::print_json(&format!("{:#}\n", Value::from(values)))?;
+        crate::output::print_json(&format!("{:#}\n", Value::from(values)))?;
     }
     failed.map_or(Ok(()), Err)
 }

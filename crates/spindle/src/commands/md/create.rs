@@ -8,8 +8,8 @@
 //! things at once.
 
 use super::words;
-use crate::commands::{Failure, print};
 use crate::events::context;
+use crate::output::{Failure, print};
 use ::md::create::{NewArray, NewDevice, Plan, Policy};
 use ::md::superblock::place::Version;
 use ::md::superblock::{MAGIC, SUPERBLOCK_BYTES, Stamp};

@@ -5,9 +5,9 @@
 //! names them. Of a set that is served its server tells who its members are, which failed, and how far it is. Source of the form: mdadm 4.2, `Detail.c`.
 
 use super::words;
-use crate::commands::workloads::calendar::ctime;
-use crate::commands::{Failure, print, say};
+use crate::commands::clock::ctime;
 use crate::events::context;
+use crate::output::{Failure, print, say};
 use ::md::assemble::{Choice, Found, OpenArray, OpenOptions, Superblock};
 use ::md::superblock::{ALL_SECTORS, Features};
 use attach::sets::missing::{take_back, tell_left_out};
@@ -74,7 +74,7 @@ pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     };
     let detail = Detail::of(&choice, size, picture);
     if args.json {
-        return crate::commands::print_json(&format!("{:#}\n", detail.json()));
+        return crate::output::print_json(&format!("{:#}\n", detail.json()));
     }
     print(&detail.text())
 }

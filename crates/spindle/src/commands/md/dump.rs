@@ -8,8 +8,8 @@ mod sink;
 pub use sink::Sink;
 
 use super::assemble::OpeningArgs;
-use crate::commands::{Failure, say};
 use crate::events::context;
+use crate::output::{Failure, say};
 use ::md::assemble::OpenArray;
 use attach::Context;
 use attach::sets::{reading, sources};

@@ -4,9 +4,9 @@
 //! mdadm 4.2, `super1.c` and `super0.c` (`examine_super1`, `examine_super0`).
 
 use super::{logs, words};
-use crate::commands::workloads::calendar::ctime;
-use crate::commands::{Failure, print, say};
+use crate::commands::clock::ctime;
 use crate::events::context;
+use crate::output::{Failure, print, say};
 use ::md::assemble::{self, AssembleError, Choice, Found, Superblock};
 use ::md::superblock::bitmap::BitmapSuperblock;
 use ::md::superblock::place::Version;
@@ -110,7 +110,7 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     }
     tell_apart(&runtime, seen);
     if args.json {
-        return crate::commands::print_json(&format!("{:#}\n", Value::from(values)));
+        return crate::output::print_json(&format!("{:#}\n", Value::from(values)));
     }
     print(&text)
 }
@@ -179,7 +179,7 @@ fn brief(found: &[Found], verbose: bool, json: bool) -> Result<(), Failure> {
         }
     }
     if json {
-        crate::commands::print_json(&format!("{:#}\n", Value::from(values)))
+        crate::output::print_json(&format!("{:#}\n", Value::from(values)))
     } else {
         print(&text)
     }

@@ -5,8 +5,8 @@
 //! It may be stopped at any moment, also by a power cut: the set is whole then, and `--continue` goes on with a
 //! reshape, `spindle md repair` with a resync or rebuild.
 
-use crate::commands::{Failure, print, say};
 use crate::events::context;
+use crate::output::{Failure, print, say};
 use ::md::SyncPriority;
 use ::md::assemble::{self, AssembleError, Choice, Found, Superblock};
 use ::md::grow::{self, GrowError, NewMember, Reshape, SizeWish};

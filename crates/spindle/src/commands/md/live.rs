@@ -8,8 +8,8 @@
 //! ends the server.
 
 use super::assemble::OpeningArgs;
-use crate::commands::{Failure, print};
 use crate::events::context;
+use crate::output::{Failure, print};
 use ::md::SyncPriority;
 use ::md::live::LiveError;
 use attach::sets::live::{make_whole, open_choice};

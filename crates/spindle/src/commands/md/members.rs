@@ -17,15 +17,15 @@
 //! Nothing that holds something is made a spare without `--force`, unless it is an old member of the set.
 
 use super::assemble::told;
-use crate::commands::{Failure, print};
 use crate::events::context;
+use crate::output::{Failure, print};
 use ::md::SyncPriority;
 use ::md::assemble::{self, Choice, Found};
 use ::md::live::LiveError;
 use ::md::superblock::Uuid;
 use attach::event::Work;
 use attach::paths::absolute;
-use attach::sets::missing::refuse_lacking;
+use attach::sets::missing::{refuse_lacking, refuse_lacking_beside};
 use attach::sets::running::client;
 use attach::sets::running::protocol::{Ask, Failed, Joined, Left, Marked};
 use attach::sets::{joining, live, sources};
@@ -134,9 +134,6 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     {
         return tell_joined(args, &joined, &[]);
     }
-    if !args.run {
-        refuse_lacking(&choice)?;
-    }
     let set_uuid = choice.set;
     let mut joining = Vec::new();
     for path in &args.devices {
@@ -153,6 +150,11 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             joining::check_expendable(path, args.force)?;
         }
         joining.push((device, found, joining::random()?));
+    }
+    // Without its journal such a set asks for more than that.
+    if !args.run && !(args.journal && choice.lacks_journal()) {
+        let brought = joining.iter().filter(|(_, found, _)| found.is_some()).count();
+        refuse_lacking_beside(&choice, brought)?;
     }
     if args.journal {
         return add_journal(&runtime, args, choice, joining);
@@ -241,7 +243,7 @@ fn add_journal(
     })?;
     if args.json {
         let value = json!({ "array": args.array, "journal": &*name, "done": told(&done) });
-        return crate::commands::print_json(&format!("{value:#}\n"));
+        return crate::output::print_json(&format!("{value:#}\n"));
     }
     print(&format!("added {name} as journal\n"))
 }
@@ -283,7 +285,7 @@ fn tell_failed(args: &FailArgs, slot: Option<usize>) -> Result<(), Failure> {
     if args.json {
         let member = args.member.display().to_string();
         let value = json!({ "array": args.array, "faulty": member, "slot": slot });
-        return crate::commands::print_json(&format!("{value:#}\n"));
+        return crate::output::print_json(&format!("{value:#}\n"));
     }
     print(&format!("set {} faulty in {}\n", args.member.display(), args.array))
 }
@@ -352,7 +354,7 @@ fn names_of(args: &RemoveArgs, choice: &Choice, left: &Left) -> Vec<String> {
 fn tell_removed(args: &RemoveArgs, names: &[String]) -> Result<(), Failure> {
     if args.json {
         let value = json!({ "array": args.array, "removed": names });
-        return crate::commands::print_json(&format!("{value:#}\n"));
+        return crate::output::print_json(&format!("{value:#}\n"));
     }
     let line = |name: &String| format!("hot removed {name} from {}\n", args.array);
     print(&names.iter().map(line).collect::<String>())
@@ -370,7 +372,7 @@ pub fn replace(args: &ReplaceArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     if let Some(Marked { slot }) = client::ask(&runtime, &choice, ask)? {
         if args.json {
             let value = json!({ "array": args.array, "slot": slot, "done": [] });
-            return crate::commands::print_json(&format!("{value:#}\n"));
+            return crate::output::print_json(&format!("{value:#}\n"));
         }
         let (member, array) = (args.member.display(), &args.array);
         return print(&format!("marked {member} (slot {slot} in {array}) for replacement\n"));
@@ -398,7 +400,7 @@ pub fn replace(args: &ReplaceArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     })?;
     if args.json {
         let value = json!({ "array": args.array, "slot": slot, "done": told(&done) });
-        return crate::commands::print_json(&format!("{value:#}\n"));
+        return crate::output::print_json(&format!("{value:#}\n"));
     }
     let member = args.member.display();
     print(&format!("replaced {member} (slot {slot} in {}); it is faulty now\n", args.array))

@@ -5,8 +5,8 @@
 //! with `assemble`, a set that had more members when it was used last is not started without `--run`.
 
 use super::assemble::OpeningArgs;
-use crate::commands::Failure;
 use crate::events::context;
+use crate::output::Failure;
 use crate::signals::told_by_signals;
 use attach::ending::Ending;
 use attach::serve::{self, Clients};

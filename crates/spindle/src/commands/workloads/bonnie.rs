@@ -6,7 +6,7 @@
 //! (`-u`, `-g`): a program that can change its user is a risk that a benchmark need not be.
 
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, say};
+use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
 use lab::study::ToolKind;
 use std::os::unix::fs::MetadataExt;

@@ -1,7 +1,7 @@
 //! `spindle lab filebench`: a workload in filebench's language, on a directory.
 
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, say};
+use crate::output::{Failure, print, say};
 use clap::Args;
 use lab::study::ToolKind;
 use std::cell::Cell;

@@ -3,9 +3,9 @@
 //! The options of fio's command line that go with a job file have their names here (`--section`,
 //! `--output`, `--output-format`, `--parse-only`); what describes a job stands in the file.
 
-use super::calendar::ctime;
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, say};
+use crate::commands::clock::ctime;
+use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
 use lab::study::ToolKind;
 use std::path::{Path, PathBuf};

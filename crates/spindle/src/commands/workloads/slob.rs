@@ -1,7 +1,7 @@
 //! `spindle lab slob`: SLOB's sessions on a file, by its parameters.
 
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, say};
+use crate::output::{Failure, print, say};
 use clap::Args;
 use lab::study::ToolKind;
 use std::path::PathBuf;

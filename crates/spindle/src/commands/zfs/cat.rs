@@ -5,7 +5,7 @@
 
 use super::pieces::{Piece, Pieces};
 use super::source::{Source, ViewArgs};
-use crate::commands::{Failure, say};
+use crate::output::{Failure, say};
 use attach::pools::PoolPlace;
 use attach::pools::Session;
 use clap::Args;

@@ -6,8 +6,8 @@
 
 use super::keys::KeyArgs;
 use super::source::{ViewArgs, failed};
-use crate::commands::{Failure, print};
 use crate::foreign;
+use crate::output::{Failure, print};
 use ::zfs::dsl::Directory;
 use ::zfs::spa::Spa;
 use ::zfs::zpl::difference::{Change, Difference, Differences};

@@ -8,7 +8,7 @@ use super::cat::write_zeros;
 use super::pieces::{Piece, Pieces};
 use super::source::ViewArgs;
 use crate::commands::md::{Progress, Sink, told};
-use crate::commands::{Failure, say};
+use crate::output::{Failure, say};
 use attach::pools::PoolPlace;
 use attach::pools::Session;
 use clap::Args;

@@ -2,8 +2,8 @@
 //!
 //! While a key is typed the terminal does not show it. A signal that ends the program there sets it right first.
 
-use crate::commands::Failure;
 use crate::foreign;
+use crate::output::Failure;
 use crate::signals;
 use attach::pools::keys::KeyBytes;
 use clap::Args;

@@ -5,8 +5,8 @@
 
 use super::source::{Source, ViewArgs, complain};
 use super::{json, show};
-use crate::commands::{Failure, print_bytes, print_json, say};
 use crate::foreign;
+use crate::output::{Failure, print_bytes, print_json, say};
 use ::zfs::ZfsError;
 use ::zfs::show as zfs_show;
 use ::zfs::zpl::descent::Descent;

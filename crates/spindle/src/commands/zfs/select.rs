@@ -10,7 +10,7 @@
 //! Source: OpenZFS 2.3, `zfs_iter.c`.
 
 use super::shown::Field;
-use crate::commands::{Failure, say};
+use crate::output::{Failure, say};
 use attach::Error;
 use attach::pools::{PoolPlace, Pools, check_name, pool_of};
 use std::cmp::Ordering;

@@ -4,8 +4,8 @@
 //! divides the two. A path is bytes, from the root of the dataset, whether it begins with `/` or not.
 
 use super::keys::{self, KeyArgs};
-use crate::commands::{Failure, say};
 use crate::foreign;
+use crate::output::{Failure, say};
 use ::zfs::zpl::{FileSystem, Node};
 use attach::pools::{OpenDataset, Session, View};
 use clap::Args;

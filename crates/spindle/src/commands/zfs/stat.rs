@@ -6,8 +6,8 @@
 
 use super::source::{Source, ViewArgs};
 use super::{json, show};
-use crate::commands::{Failure, print, print_json};
 use crate::foreign;
+use crate::output::{Failure, print, print_json};
 use ::zfs::ZfsError;
 use ::zfs::zpl::{FileSystem, Node};
 use attach::pools::PoolPlace;

@@ -18,8 +18,8 @@ mod blocks;
 mod log;
 mod objects;
 
-use crate::commands::{Failure, print};
 use crate::events::events;
+use crate::output::{Failure, print};
 use attach::disks::Disks;
 use attach::pools::{PoolPlace, Pools};
 use clap::Subcommand;
@@ -135,7 +135,7 @@ fn uberblock(pool: &str, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let found = found.ok_or_else(|| Failure::failed(super::opened::no_pool(pool)))?;
     let mut out = String::new();
     for uberblock in Rc::clone(found).uberblocks() {
-        let when = zfs::show::date(uberblock.timestamp, &zfs::show::utc);
+        let when = zfs::show::date(uberblock.timestamp, &zfs::show::UTC);
         let _ = writeln!(out, "uberblock of group {}", uberblock.txg);
         let _ = writeln!(out, "    version          {}", uberblock.version);
         let _ = writeln!(out, "    guid_sum         {}", uberblock.guid_sum);

@@ -1,7 +1,7 @@
 //! A pool with all that the commands show of it.
 
 use super::tree::Devices;
-use crate::commands::{Failure, say};
+use crate::output::{Failure, say};
 use attach::pools::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

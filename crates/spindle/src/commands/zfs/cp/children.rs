@@ -7,8 +7,8 @@
 
 use super::super::source::Source;
 use super::copier::Copier;
-use crate::commands::say;
 use crate::foreign;
+use crate::output::say;
 use ::zfs::ZfsError;
 use ::zfs::zpl::Node;
 use attach::pools::Session;
@@ -169,7 +169,7 @@ fn below(session: &Session, source: &Source) -> Result<Vec<Below>, ZfsError> {
 
 /// Opens a child; one that can't be opened is told.
 fn open(session: &Session, one: &Below, copier: &Rc<Copier>) -> Option<Child> {
-    let dataset = session.dataset(&one.name).map_err(crate::commands::Failure::from);
+    let dataset = session.dataset(&one.name).map_err(crate::output::Failure::from);
     let opened = dataset.and_then(|of| {
         let files = session.files(&of)?;
         let source = Source { of, files, path: Vec::new(), content: true };

@@ -1,7 +1,7 @@
 //! `zpool debug mos|object|bp|zap`: objects, their pointers and tables.
 
 use crate::commands::zfs::show;
-use crate::commands::{Failure, print};
+use crate::output::{Failure, print};
 use attach::pools::{PoolPlace, Pools, pool_of};
 use clap::Args;
 use std::fmt::Write;
