@@ -39,6 +39,16 @@ const ARROWS: &[Arrow] = &[
     ("inplace", &["stdx", "codec", "rt"], &["sim"]),
     ("workload", &["stdx", "codec", "rt"], &["sim"]),
     ("lab", &["stdx", "codec", "rt", "workload"], &["sim"]),
+    (
+        "attach",
+        &["stdx", "rt", "host", "md", "volume", "zfs-format", "zfs-store", "zfs", "export"],
+        &[],
+    ),
+    (
+        "targets",
+        &["stdx", "rt", "host", "sim", "md", "asm", "inplace", "export", "workload", "lab"],
+        &[],
+    ),
 ];
 const ON_TOP: [&str; 3] = ["spindle", "bench", "xtask"];
 /// Those that are tools of the project, beside `crates/`.
@@ -56,7 +66,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("inplace", 13),
     ("lab", 18),
     ("sim", 8),
-    ("spindle", 92),
     ("workload", 38),
     ("zfs", 2),
 ];

@@ -4,11 +4,15 @@
 //! SIGTERM) or the directory is unmounted from outside (`umount DIR`). Who still has files open there when it
 //! stops gets errors; the pool is only read, so nothing is lost.
 
-use super::zfs::source::{Session, ViewArgs, log_is_cut};
-use crate::commands::{Failure, print, say};
-use crate::pools::{PoolArgs, PoolPlace};
-use crate::serve::Told;
+use super::zfs::source::ViewArgs;
+use crate::events::events;
+use crate::output::{Failure, print, say};
+use crate::pools::PoolArgs;
+use crate::signals::told_by_signals;
 use ::zfs::mounted::{MountOptions, Mounted, Notice};
+use attach::error::log_is_cut;
+use attach::pools::PoolPlace;
+use attach::pools::Session;
 use clap::{Args, ValueEnum};
 use export::fuse::Server;
 use futures_util::future::{Either, select};
@@ -100,7 +104,10 @@ fn tell(itself: String, damage: Rc<Cell<u64>>) -> impl Fn(&Notice) {
 pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     // What they ask for every mount is.
     let _ = &args.options;
-    let session = Session::open(&PoolPlace { devices, args: args.pools }, &args.view)?;
+    let session = {
+        let place = PoolPlace { devices, options: args.pools.options(), events: events() };
+        Session::open(&place, &args.view.view())?
+    };
     let of = session.dataset(&args.dataset)?;
     let name = of.name().to_owned();
     // Says what to do with a volume.
@@ -117,8 +124,8 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         session.wait(async move { Mounted::open(&spa, directory, dataset, how, tell).await });
     let failed = |error| Failure::failed(format!("mounting {name}: {error}"));
     let mounted = opened.map_err(failed)?;
-    let runtime = session.pools.disks().runtime();
-    let told = Told::by_signals()?;
+    let runtime = session.pools.disks().context();
+    let told = told_by_signals()?;
     let mount = FuseMount::new(&runtime.host(), &args.directory, &name).map_err(not_mounted)?;
     print(&format!("spindle: {name} is mounted on {}\n", mount.directory().display()))?;
     let server = Server::new(Rc::new(mounted), mount.stream());

@@ -33,8 +33,10 @@ pub mod source;
 mod stat;
 pub mod version;
 
-use crate::commands::Failure;
-use crate::pools::{PoolArgs, PoolPlace};
+use crate::events::events;
+use crate::output::Failure;
+use crate::pools::PoolArgs;
+use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -74,7 +76,7 @@ enum ZfsCommand {
 /// # Errors
 /// With the line to print.
 pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let place = &PoolPlace { devices, args: args.pools };
+    let place = &PoolPlace { devices, options: args.pools.options(), events: events() };
     match args.command {
         ZfsCommand::List(args) => list::run(&args, place),
         ZfsCommand::Get(args) => get::run(&args, place),

@@ -20,9 +20,11 @@ mod scrub;
 mod status;
 mod tree;
 
-use crate::commands::Failure;
 use crate::commands::zfs::version::{self, VersionArgs};
-use crate::pools::{PoolArgs, PoolPlace};
+use crate::events::events;
+use crate::output::Failure;
+use crate::pools::PoolArgs;
+use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -61,7 +63,7 @@ enum ZpoolCommand {
 /// # Errors
 /// With the line to print.
 pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let place = &PoolPlace { devices, args: args.pools };
+    let place = &PoolPlace { devices, options: args.pools.options(), events: events() };
     match args.command {
         ZpoolCommand::Import(args) => import::run(&args, place),
         ZpoolCommand::List(args) => list::run(&args, place),

@@ -7,7 +7,7 @@
 mod read_ahead;
 
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, say};
+use crate::output::{Failure, print, say};
 use clap::{Args, Subcommand};
 use lab::study::ToolKind;
 use read_ahead::ReadAhead;

@@ -1,7 +1,7 @@
 //! `spindle lab smallfiles`: create, stat, read, copy and delete many small files.
 
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, say};
+use crate::output::{Failure, print, say};
 use clap::Args;
 use lab::study::ToolKind;
 use std::path::PathBuf;
