@@ -38,6 +38,9 @@ const ARROWS: &[Arrow] = &[
     ("export", &["stdx", "codec", "rt"], &["sim", "host"]),
     ("inplace", &["stdx", "codec", "rt"], &["sim"]),
     ("workload", &["stdx", "codec", "rt"], &["sim"]),
+    ("filebench", &["stdx", "codec", "rt", "workload"], &["sim"]),
+    ("fio", &["stdx", "codec", "rt", "workload"], &["sim"]),
+    ("tools", &["stdx", "codec", "rt", "workload"], &["sim"]),
     ("lab", &["stdx", "codec", "rt", "workload"], &["sim"]),
 ];
 const ON_TOP: [&str; 3] = ["spindle", "bench", "xtask"];
@@ -53,6 +56,8 @@ const CIRCLES: &[(&str, usize)] = &[
     ("bench", 2),
     ("codec", 7),
     ("export", 8),
+    ("filebench", 16),
+    ("fio", 8),
     ("host", 2),
     ("inplace", 13),
     ("lab", 18),
@@ -60,7 +65,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("rt", 4),
     ("sim", 8),
     ("spindle", 92),
-    ("workload", 38),
+    ("tools", 14),
     ("zfs", 7),
     ("zfs-format", 9),
     ("zfs-store", 10),

@@ -8,12 +8,12 @@ use super::session::{Common, Session, ToolRun};
 use super::this_machine;
 use crate::commands::{Failure, print, read_input, say};
 use clap::{Args, ValueEnum};
+use fio::{FioOutcome, Machine, Plan, Setup, Sources, Stamp};
 use lab::study::ToolKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use workload::content::Form;
-use workload::fio::{self, FioOutcome, Machine, Plan, Setup, Sources, Stamp};
 use workload::outcome::Outcome;
 
 /// Bytes in a page, for `$pagesize`.

@@ -7,9 +7,9 @@ use lab::study::ToolKind;
 use std::path::PathBuf;
 use std::time::Duration;
 use stdx::ByteCount;
-use workload::slob::conf::{Conf, scale_of};
-use workload::slob::output::{parameters, report};
-use workload::slob::{self, Options, Plan};
+use tools::slob::conf::{Conf, scale_of};
+use tools::slob::output::{parameters, report};
+use tools::slob::{self, Options, Plan};
 
 /// SLOB's parameters.
 #[derive(Args)]

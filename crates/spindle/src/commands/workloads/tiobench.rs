@@ -7,7 +7,7 @@ use clap::Args;
 use lab::study::ToolKind;
 use std::path::PathBuf;
 use stdx::{ByteCount, units::MIB};
-use workload::tiobench::{self, Case, Plan, table};
+use tools::tiobench::{self, Case, Plan, table};
 
 /// tiobench's options.
 #[derive(Args)]
