@@ -1,10 +1,10 @@
 //! Files that a person wrote: job files, workloads, access specifications.
 
 use crate::this_machine::{self, MemoryError};
+use filebench::library;
+use fio::{self, Machine, Plan, Sources};
 use std::io::Read;
 use std::path::Path;
-use workload::filebench::library;
-use workload::fio::{self, Machine, Plan, Sources};
 
 /// Bytes in a page, for `$pagesize`.
 const PAGE_BYTES: u64 = rt::PAGE as u64;

@@ -15,10 +15,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use stdx::ByteCount;
 use toml::{Table, Value};
+use tools::{bonnie, iometer, smallfiles, tiobench};
 use workload::content::{Content, ContentSpec};
 use workload::crew::Crew;
 use workload::outcome::Outcome;
-use workload::{bonnie, filebench, fio, iometer, smallfiles, tiobench};
 
 /// What `$dir` is in a study's filebench workloads: the root of the tree.
 const FILEBENCH_DIRECTORY: &str = "/work";

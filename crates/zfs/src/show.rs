@@ -136,7 +136,10 @@ mod tests {
         assert_eq!(second(0, &UTC), "Thu Jan  1  0:00:00 1970");
         assert_eq!(date(951_782_400, &UTC), "Tue Feb 29 00:00:00 2000");
         assert_eq!(stamp(1_795_292_239, &UTC), "2026-11-21.20:17:19");
-        assert_eq!(stamp(0, &jiff::tz::TimeZone::fixed(jiff::tz::offset(-1))), "1969-12-31.23:00:00");
+        assert_eq!(
+            stamp(0, &jiff::tz::TimeZone::fixed(jiff::tz::offset(-1))),
+            "1969-12-31.23:00:00"
+        );
         let _ = date(u64::MAX, &UTC);
         assert_eq!((span(2).as_str(), span(90_061).as_str()), ("00:00:02", "1 days 01:01:01"));
     }

@@ -38,6 +38,9 @@ const ARROWS: &[Arrow] = &[
     ("export", &["stdx", "codec", "rt"], &["sim", "host"]),
     ("inplace", &["stdx", "codec", "rt"], &["sim"]),
     ("workload", &["stdx", "codec", "rt"], &["sim"]),
+    ("filebench", &["stdx", "codec", "rt", "workload"], &["sim"]),
+    ("fio", &["stdx", "codec", "rt", "workload"], &["sim"]),
+    ("tools", &["stdx", "codec", "rt", "workload"], &["sim"]),
     ("lab", &["stdx", "codec", "rt", "workload"], &["sim"]),
     (
         "attach",
@@ -46,7 +49,21 @@ const ARROWS: &[Arrow] = &[
     ),
     (
         "targets",
-        &["stdx", "rt", "host", "sim", "md", "asm", "inplace", "export", "workload", "lab"],
+        &[
+            "stdx",
+            "rt",
+            "host",
+            "sim",
+            "md",
+            "asm",
+            "inplace",
+            "export",
+            "workload",
+            "filebench",
+            "fio",
+            "tools",
+            "lab",
+        ],
         &[],
     ),
 ];
@@ -62,11 +79,13 @@ const CIRCLES: &[(&str, usize)] = &[
     ("asm", 4),
     ("bench", 2),
     ("export", 6),
+    ("filebench", 16),
+    ("fio", 8),
     ("host", 2),
     ("inplace", 13),
     ("lab", 18),
     ("sim", 8),
-    ("workload", 38),
+    ("tools", 14),
     ("zfs", 2),
 ];
 

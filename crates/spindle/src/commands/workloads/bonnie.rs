@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use stdx::ByteCount;
 use targets::this_machine;
-use workload::bonnie::{self, Listener, Phase, Plan, Written, csv, options, plan, table};
+use tools::bonnie::{self, Listener, Phase, Plan, Written, csv, options, plan, table};
 
 /// Runs of `-x` at the most, as of `--repeats`.
 const RUNS_MAX: i64 = 1000;

@@ -3,6 +3,9 @@
 use super::session::{Common, Session, ToolRun};
 use crate::output::{Failure, print, say};
 use clap::Args;
+use filebench::engine::Preparation;
+use filebench::plan::Step;
+use filebench::{Console, Plan, PlanOptions, library, output, run as run_filebench};
 use lab::study::ToolKind;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -11,9 +14,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use stdx::ByteCount;
 use targets::inputs::filebench_text;
-use workload::filebench::engine::Preparation;
-use workload::filebench::plan::Step;
-use workload::filebench::{Console, Plan, PlanOptions, library, output, run as run_filebench};
 
 /// Time between two lines about the preparation. Shorter fills logs, longer looks dead.
 const LINE_EVERY: Duration = Duration::from_secs(10);

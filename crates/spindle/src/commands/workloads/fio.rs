@@ -7,13 +7,13 @@ use super::session::{Common, Session, ToolRun};
 use crate::commands::clock::ctime;
 use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
+use fio::{FioOutcome, Plan, Setup, Stamp};
 use lab::study::ToolKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use targets::inputs::{InputError, fio_plan};
 use workload::content::Form;
-use workload::fio::{self, FioOutcome, Plan, Setup, Stamp};
 use workload::outcome::Outcome;
 
 /// The version of fio whose forms the output has.

@@ -13,9 +13,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use stdx::ByteCount;
 use targets::inputs::read_input;
-use workload::iometer::icf::DataPattern;
-use workload::iometer::output::{Stamps, Table, results_csv};
-use workload::iometer::{self, Options, Plan, TestOutcome};
+use tools::iometer::icf::DataPattern;
+use tools::iometer::output::{Stamps, Table, results_csv};
+use tools::iometer::{self, Options, Plan, TestOutcome};
 
 /// A configuration and what is told of it.
 #[derive(Args)]

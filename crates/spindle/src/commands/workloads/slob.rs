@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use stdx::ByteCount;
 use targets::inputs::read_input;
-use workload::slob::conf::{Conf, scale_of};
-use workload::slob::output::{parameters, report};
-use workload::slob::{self, Options, Plan};
+use tools::slob::conf::{Conf, scale_of};
+use tools::slob::output::{parameters, report};
+use tools::slob::{self, Options, Plan};
 
 /// SLOB's parameters.
 #[derive(Args)]

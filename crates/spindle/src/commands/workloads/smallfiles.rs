@@ -6,7 +6,7 @@ use clap::Args;
 use lab::study::ToolKind;
 use std::path::PathBuf;
 use stdx::ByteCount;
-use workload::smallfiles::{self, Phase, Plan, Sizes, table};
+use tools::smallfiles::{self, Phase, Plan, Sizes, table};
 
 /// What is done to how many files.
 #[derive(Args)]

@@ -7,7 +7,7 @@ use lab::study::ToolKind;
 use std::path::PathBuf;
 use stdx::{ByteCount, units::MIB};
 use targets::this_machine;
-use workload::tiobench::{self, Case, Plan, table};
+use tools::tiobench::{self, Case, Plan, table};
 
 /// tiobench's options.
 #[derive(Args)]
