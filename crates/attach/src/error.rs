@@ -157,6 +157,20 @@ pub enum Error {
     NoPool { name: String },
     #[error(transparent)]
     Pool(#[from] spa::OpenError),
+    #[error("cannot create '{name}': {error}")]
+    NotCreated { name: String, error: spa::create::CreateError },
+    #[error("pool {name} can't be written: {error}")]
+    NotWritten { name: String, error: spa::live::LiveError },
+    #[error(
+        "pool {name} was not exported: another host may have it in use. If none has, say so with -f"
+    )]
+    PoolInUse { name: String },
+    #[error(
+        "pool {name} lies on {device}, and pools are written on files, disks and partitions only"
+    )]
+    NotWritableMember { name: String, device: String },
+    #[error("{name}: a pool as it stood is only read: leave -T and --rewind-to-checkpoint out")]
+    OldAndWritten { name: String },
     #[error(transparent)]
     LoadKey(#[from] spa::LoadKeyError),
     #[error("cannot open '{name}': dataset does not exist")]

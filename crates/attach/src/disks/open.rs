@@ -189,6 +189,31 @@ impl Disks {
         Disks::open_where(events, paths, &writing)
     }
 
+    /// The same, for writing to these files and to nothing else.
+    ///
+    /// # Errors
+    /// As [`Disks::open`], and where one of them can't be written, or another process writes to it.
+    pub fn open_files_for(
+        events: &Events,
+        paths: &[PathBuf],
+        files: &[Arc<str>],
+    ) -> Result<Disks, Error> {
+        let writing = Writing { files: files.iter().cloned().collect(), sets: BTreeMap::default() };
+        Disks::open_where(events, paths, &writing)
+    }
+
+    /// The file or block device that a device is, or is a partition of; nothing where it lies on a set or volume group.
+    pub fn file_below(&self, device: &DeviceRef) -> Option<Arc<str>> {
+        if self.files.iter().any(|file| Rc::ptr_eq(file, device)) {
+            return Some(device.name());
+        }
+        let part = self.parts.iter().find(|part| Rc::ptr_eq(&part.device, device))?;
+        match part.on {
+            Whole::File(at) => Some(self.files[at].name()),
+            Whole::Array(_) => None,
+        }
+    }
+
     /// The sets, and the files that are no members, that a volume lies on; none for one that is not there.
     ///
     /// # Errors

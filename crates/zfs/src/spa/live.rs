@@ -300,7 +300,7 @@ impl Live {
     ///
     /// # Errors
     /// The last group can't be committed.
-    pub async fn close(self, state: LabelState) -> Result<(), LiveError> {
+    pub async fn close(&self, state: LabelState) -> Result<(), LiveError> {
         if self.is_dirty() {
             self.sync(async |_| Ok(())).await?;
         }
