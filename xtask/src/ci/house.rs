@@ -52,21 +52,14 @@ const LINES_MAX: usize = 600;
 
 /// Files that stand in circles, by crate, where there were any when the rule came. Mend one, and lower its count.
 const CIRCLES: &[(&str, usize)] = &[
-    ("asm", 4),
     ("bench", 2),
     ("codec", 7),
     ("export", 8),
-    ("filebench", 16),
-    ("fio", 8),
-    ("host", 2),
     ("inplace", 13),
-    ("lab", 18),
-    ("md", 25),
+    ("md", 22),
     ("rt", 4),
-    ("sim", 8),
     ("spindle", 92),
-    ("tools", 14),
-    ("zfs", 7),
+    ("zfs", 2),
     ("zfs-format", 9),
     ("zfs-store", 10),
 ];

@@ -14,6 +14,7 @@ mod charts;
 mod curves;
 mod disks;
 mod effects;
+mod panels;
 mod tables;
 
 use super::figures::{capitalised, factor_label, percent};
