@@ -52,7 +52,6 @@ const LINES_MAX: usize = 600;
 
 /// Files that stand in circles, by crate, where there were any when the rule came. Mend one, and lower its count.
 const CIRCLES: &[(&str, usize)] = &[
-    ("bench", 2),
     ("codec", 7),
     ("export", 8),
     ("inplace", 13),
