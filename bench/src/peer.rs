@@ -195,7 +195,12 @@ pub(super) fn three_digits(figure: f64) -> f64 {
 pub(super) fn built_spindle() -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--release", "--package", "spindle"]);
+    build.args(["build", "--quiet", "--release", "--bin", "spindle"]);
+    // What `cargo run` said of this package would make cargo build ring anew, and all above it.
+    let of_this = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(of_this)) {
+        build.env_remove(name);
+    }
     let status = build.status().map_err(|error| format!("starting cargo: {error}"))?;
     if !status.success() {
         return Err("spindle does not build".into());

@@ -54,7 +54,6 @@ const LINES_MAX: usize = 600;
 const CIRCLES: &[(&str, usize)] = &[
     ("codec", 7),
     ("export", 8),
-    ("inplace", 13),
     ("md", 22),
     ("rt", 4),
     ("spindle", 92),
