@@ -17,15 +17,17 @@ mod shared;
 mod waiting;
 mod worker;
 
-use self::shared::{Block, Ending, Events, Messages, Named, Semaphore, Totals};
+use self::shared::{
+    Block, Ending, Events, Messages, Named, RunShared, Semaphore, Totals, WorkerPlan,
+};
 use self::worker::{End, Worker};
-use super::distribution::RandomVariable;
 use super::error::FilebenchError;
 use super::fileset::Fileset;
 pub use super::fileset::prepare::Preparation;
 use super::fileset::prepare::Say;
+pub use super::limits::IO_BYTES_MAX;
 use super::output;
-use super::plan::{Flowop, FlowopKind, Number, Plan, ProcessPlan, QuitMode, RunPlan, Step, Target};
+use super::plan::{Flowop, FlowopKind, Plan, ProcessPlan, QuitMode, RunPlan, Step, Target};
 use super::statistics::{Figures, WorkerStatistics};
 use futures_util::future::LocalBoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -40,9 +42,6 @@ use stdx::Instant;
 use workload::content::Content;
 use workload::crew::{Calls, Crew, WorkerLost, start};
 use workload::outcome::Outcome;
-
-/// Bytes of one read or write at the most: what is held in memory for it.
-pub const IO_BYTES_MAX: u64 = 1 << 30;
 
 /// How often the conductor looks for Ctrl-C and for lines of threads.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -79,36 +78,6 @@ impl FilebenchOutcome {
             None => Outcome { warnings: self.warnings.clone(), ..Outcome::default() },
         }
     }
-}
-
-/// What the workers of a run share. See [`shared`].
-struct RunShared {
-    filesets: Vec<Arc<Fileset>>,
-    variables: Arc<[RandomVariable]>,
-    content: Content,
-    ending: Ending,
-    event_rate: Option<Number>,
-    events: Events,
-    blocks: Named<Block>,
-    semaphores: Named<Semaphore>,
-    messages: Messages,
-}
-
-/// One thread of a run.
-struct WorkerPlan {
-    /// For messages: process and thread with their instances.
-    name: Arc<str>,
-    /// No other worker has it.
-    number: u64,
-    flowops: Vec<Flowop>,
-    slots: usize,
-    needs_totals: bool,
-    queued: bool,
-    /// The thread's own, by slot.
-    blocks: Vec<(usize, Arc<Block>)>,
-    semaphores: Vec<(usize, Arc<Semaphore>)>,
-    /// Its `testrandvar`s.
-    tested: Vec<(usize, Arc<str>)>,
 }
 
 /// Carries out a workload, whose files come to lie in the crew's tree.

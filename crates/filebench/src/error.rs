@@ -305,7 +305,7 @@ pub enum FlowopError {
     #[error("iosize is zero; give it an iosize")]
     ZeroSize,
     /// More bytes than can be held in memory at once.
-    #[error("iosize is {0} bytes; {max} at the most", max = super::engine::IO_BYTES_MAX)]
+    #[error("iosize is {0} bytes; {max} at the most", max = super::limits::IO_BYTES_MAX)]
     HugeSize(u64),
     /// A random place for more bytes than there are.
     #[error(

@@ -21,6 +21,7 @@ mod error;
 mod fileset;
 mod lexer;
 pub mod library;
+mod limits;
 pub mod output;
 mod parser;
 pub mod plan;

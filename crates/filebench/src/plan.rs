@@ -14,8 +14,7 @@ mod flowops;
 mod values;
 
 use super::distribution::RandomVariable;
-use super::error::WmlError;
-use super::parser;
+pub use super::limits::{DESCRIPTORS, ENTRIES_MAX, FLOWOPS_MAX, SECONDS_MAX, STEPS_MAX};
 pub use super::syntax::QuitMode;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,19 +24,6 @@ use std::time::Duration;
 pub const RUN_SECONDS_DEFAULT: u64 = 60;
 /// Seconds between figures where `psrun` says none: filebench's.
 pub const PERIOD_SECONDS_DEFAULT: u64 = 10;
-/// The longest time that is waited for: a year.
-pub const SECONDS_MAX: u64 = 366 * 86_400;
-/// Files, leaf directories and directories of a fileset at the most: each takes some 60 bytes of
-/// memory for as long as the workload runs. filebench has room for a million.
-pub const ENTRIES_MAX: u64 = 4 << 20;
-/// Descriptors of a thread: filebench's.
-pub const DESCRIPTORS: usize = 129;
-/// Flowops of all threads together, composites unfolded: a composite of composites could else ask for
-/// any number.
-pub const FLOWOPS_MAX: usize = 1 << 16;
-/// Steps of a workload, `foreach` unfolded.
-pub const STEPS_MAX: usize = 10_000;
-
 /// How a file is to be read.
 #[derive(Clone, Debug, Default)]
 pub struct PlanOptions {
@@ -426,16 +412,6 @@ pub enum Target {
     Named(Arc<str>),
     /// The flowop of the same thread with this slot.
     Slot(usize),
-}
-
-impl Plan {
-    /// Reads a workload and looks everything up.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, with file, line and column.
-    pub fn read(file: &str, text: &str, options: &PlanOptions) -> Result<Plan, WmlError> {
-        build::build(&parser::parse(file, text)?, options)
-    }
 }
 
 #[cfg(test)]

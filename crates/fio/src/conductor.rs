@@ -9,7 +9,7 @@ use super::data::{Filler, content_spec};
 use super::error::FioError;
 use super::figures::Figures;
 use super::files::{self, Files, LaidOut};
-use super::output::{FioOutcome, Row};
+use super::outcome::{FioOutcome, Row};
 use super::plan::{Job, Plan, largest_block};
 use super::shared::{FlowGroup, FlowShare, JobState};
 use super::spec::{Bytes, Engine, ExitWhat};

@@ -5,19 +5,9 @@
 //! because a runtime does not know which part of it the system used. `disk_util` is empty.
 
 use super::figures::{Depths, Direction, Flow, Latency, Spread, Summary};
-use super::output::{FioOutcome, Group, Row};
+use super::outcome::{FioOutcome, Group, Row, Stamp};
 use super::spec::{Kept, Steady, SteadyFigure};
 use serde_json::{Map, Value, json};
-
-/// What the file says of itself.
-pub struct Stamp {
-    /// Seconds and milliseconds since 1970.
-    pub unix_ms: u64,
-    /// The same in words, as `ctime` has it.
-    pub text: String,
-    /// The name and version of this program.
-    pub version: String,
-}
 
 /// The whole document. With `bins`, fio's `json+`.
 pub(super) fn document(outcome: &FioOutcome, stamp: &Stamp, bins: bool) -> Value {

@@ -8,8 +8,8 @@
 //! typed `spec`), `plan` (sections to jobs); `conductor` (which job when), `files` (names, sizes,
 //! layout), `worker` (one job's loop) with `aim` (where the next I/O goes; `map`, `skew`), `pace` (when),
 //! `queue` (what is under way), `data` and `verify` (what is written and checked), `figures` and `series`
-//! (what is counted), `search` and `steady` (jobs that look for a state); `output` with `json`, `text`
-//! and `terse`.
+//! (what is counted), `search` and `steady` (jobs that look for a state); `outcome` (what a run gave), `output` with `json`,
+//! `text` and `terse`.
 //!
 //! Rules:
 //!
@@ -32,6 +32,7 @@ mod json;
 mod map;
 mod names;
 mod open;
+mod outcome;
 mod output;
 mod pace;
 mod plan;
@@ -53,7 +54,7 @@ pub use conductor::{Setup, run};
 pub use error::{FioError, JobError, Place};
 pub use figures::Direction;
 pub use ini::Sources;
-pub use output::{FioOutcome, Stamp};
+pub use outcome::{FioOutcome, Stamp};
 pub use plan::{Plan, read};
 pub use value::Machine;
 

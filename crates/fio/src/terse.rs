@@ -2,7 +2,7 @@
 //! output").
 
 use super::figures::{Depths, Direction, Flow, Latency, Spread};
-use super::output::{FioOutcome, Group, Row, Stamp};
+use super::outcome::{FioOutcome, Group, Row, Stamp};
 use super::spec::Kept;
 use std::fmt::Write as _;
 

@@ -2,7 +2,7 @@
 //! `show_group_stats`).
 
 use super::figures::{Depths, Direction, Flow, Latency, Spread, Summary};
-use super::output::{FioOutcome, Group, Row, Stamp};
+use super::outcome::{FioOutcome, Group, Row, Stamp};
 use super::plan::Plan;
 use super::spec::{Engine, Kept, SteadyFigure};
 use std::fmt::Write as _;

@@ -14,11 +14,11 @@
 //!
 //! What filebench overlooks and we don't: a failing fsync or stat is an error and ends the run.
 
-use super::IO_BYTES_MAX;
 use super::worker::{Called, End, Worker};
 use crate::error::FlowopError;
 use crate::fileset::prepare::{is_missing, make_directories};
 use crate::fileset::{Entry, EntryKind, Fileset, Picked, Release, Want, Which};
+use crate::limits::IO_BYTES_MAX;
 use crate::plan::{DESCRIPTORS, Flowop, FlowopKind, Number};
 use rt::file_tree::TreeErrorKind;
 use rt::{Buf, BufMut, FileRef, OpenHow, Request};

@@ -4,7 +4,9 @@
 //! at the state, so that no change between the look and the wait is missed; and every wait ends with
 //! the run.
 
-use crate::plan::FlowopKind;
+use crate::distribution::RandomVariable;
+use crate::fileset::Fileset;
+use crate::plan::{Flowop, FlowopKind, Number};
 use futures_util::future::{Either, select};
 use rt::Rt;
 use rt::sync::Notify;
@@ -15,6 +17,37 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use stdx::Instant;
+use workload::content::Content;
+
+/// What the workers of a run share.
+pub(super) struct RunShared {
+    pub(super) filesets: Vec<Arc<Fileset>>,
+    pub(super) variables: Arc<[RandomVariable]>,
+    pub(super) content: Content,
+    pub(super) ending: Ending,
+    pub(super) event_rate: Option<Number>,
+    pub(super) events: Events,
+    pub(super) blocks: Named<Block>,
+    pub(super) semaphores: Named<Semaphore>,
+    pub(super) messages: Messages,
+}
+
+/// One thread of a run.
+pub(super) struct WorkerPlan {
+    /// For messages: process and thread with their instances.
+    pub(super) name: Arc<str>,
+    /// No other worker has it.
+    pub(super) number: u64,
+    pub(super) flowops: Vec<Flowop>,
+    pub(super) slots: usize,
+    pub(super) needs_totals: bool,
+    pub(super) queued: bool,
+    /// The thread's own, by slot.
+    pub(super) blocks: Vec<(usize, Arc<Block>)>,
+    pub(super) semaphores: Vec<(usize, Arc<Semaphore>)>,
+    /// Its `testrandvar`s.
+    pub(super) tested: Vec<(usize, Arc<str>)>,
+}
 
 /// How long a semaphore is waited for at the most; then the thread goes on, as in filebench.
 const SEMAPHORE_WAIT_MAX: Duration = Duration::from_secs(600);

@@ -1,7 +1,6 @@
 //! One thread of a workload: its flowops, over and over, until the run ends or nothing is left to do.
 
-use super::shared::{Account, Block, Ending, Semaphore, Totals};
-use super::{RunShared, WorkerPlan};
+use super::shared::{Account, Block, Ending, RunShared, Semaphore, Totals, WorkerPlan};
 use crate::error::{FilebenchError, FlowopError};
 use crate::fileset::{Entry, EntryKind, Fileset, Release, Rotor};
 use crate::plan::{DESCRIPTORS, Direction, Flowop, FlowopClass, FlowopKind, Number};

@@ -1,6 +1,5 @@
 //! From commands to steps, in the order of the file.
 
-use super::flowops::Composite;
 use super::values::{Variable, Variables};
 use super::{
     ENTRIES_MAX, FilesetPlan, FlowopKind, Number, PERIOD_SECONDS_DEFAULT, Period, Plan,
@@ -11,14 +10,24 @@ use crate::error::{Position, WmlError, WmlErrorKind};
 use crate::lexer::Piece;
 use crate::parser;
 use crate::syntax::{
-    Attributes, Command, CommandKind, FlowopUse, Script, ThreadDefinition, Value, ValueKind,
+    Attributes, Command, CommandKind, FlowopUse, Local, Script, ThreadDefinition, Value, ValueKind,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+impl Plan {
+    /// Reads a workload and looks everything up.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with file, line and column.
+    pub fn read(file: &str, text: &str, options: &PlanOptions) -> Result<Plan, WmlError> {
+        build(&parser::parse(file, text)?, options)
+    }
+}
+
 /// Looks everything up. See the [module](super).
-pub(super) fn build(script: &Script, options: &PlanOptions) -> Result<Plan, WmlError> {
+fn build(script: &Script, options: &PlanOptions) -> Result<Plan, WmlError> {
     let mut builder = Builder::new(script, options)?;
     builder.commands(&script.commands)?;
     builder.end(script)
@@ -45,6 +54,14 @@ pub(super) struct Builder<'a> {
     pub(super) rows: Vec<Row>,
     /// Flowops of all threads so far.
     pub(super) flowops: usize,
+}
+
+/// A composite as it is defined.
+#[derive(Clone)]
+pub(super) struct Composite {
+    pub(super) attributes: Attributes,
+    pub(super) locals: Vec<Local>,
+    pub(super) flowops: Vec<FlowopUse>,
 }
 
 impl<'a> Builder<'a> {

@@ -3,13 +3,13 @@
 //! A composite is unfolded where it is used, with its own variables set to what the use says, as
 //! filebench 1.4 does and 1.5 means to. A flowop within one has the composite's name before its own.
 
-use super::build::Builder;
+use super::build::{Builder, Composite};
 use super::values::Variable;
 use super::{
     DESCRIPTORS, FLOWOPS_MAX, Flowop, FlowopKind, Number, ProcessPlan, Row, Target, ThreadPlan,
 };
 use crate::error::{Position, WmlError, WmlErrorKind};
-use crate::syntax::{Attributes, FlowopUse, Local, ThreadDefinition};
+use crate::syntax::{Attributes, FlowopUse, ThreadDefinition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use workload::crew::WORKERS_MAX;
@@ -17,14 +17,6 @@ use workload::crew::WORKERS_MAX;
 /// Composites within one another, at the most: a longer chain is a mistake, and each level is a call
 /// of ours.
 const COMPOSITE_DEPTH_MAX: usize = 32;
-
-/// A composite as it is defined.
-#[derive(Clone)]
-pub(super) struct Composite {
-    pub(super) attributes: Attributes,
-    pub(super) locals: Vec<Local>,
-    pub(super) flowops: Vec<FlowopUse>,
-}
 
 /// What is looked up after all flowops are known.
 #[derive(Default)]

@@ -2,6 +2,7 @@
 //! path that leads out of the directory.
 
 use super::*;
+use crate::error::WmlError;
 
 fn plan(text: &str) -> Plan {
     read(text, &[]).unwrap_or_else(|error| panic!("{error}"))

@@ -1,6 +1,6 @@
 //! Options that say what is written, how it is checked, and which figures are kept.
 
-use super::{Trouble, Value};
+use super::given::{Trouble, Value};
 use crate::figures::Each;
 use crate::spec::{Checksum, PERCENTILES, Spec};
 use crate::value::{TimeUnit, Wanted, fraction, pattern};

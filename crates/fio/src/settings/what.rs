@@ -1,6 +1,6 @@
 //! Options that say what is done, where, in blocks of which size, on which files.
 
-use super::{Trouble, Value};
+use super::given::{Trouble, Value};
 use crate::figures::Each;
 use crate::spec::{
     Distribution, Engine, Extent, Fallocate, FileService, Generator, Mode, Sequencer, Spec, Zones,

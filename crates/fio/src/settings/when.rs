@@ -1,6 +1,6 @@
 //! Options that say in which order jobs run, for how long and how fast, and when they end.
 
-use super::{Trouble, Value};
+use super::given::{Trouble, Value};
 use crate::spec::{ExitWhat, LatencyTarget, RateProcess, Spec, Steady, SteadyFigure};
 use crate::value::{TimeUnit, Wanted, fraction};
 use std::time::Duration;

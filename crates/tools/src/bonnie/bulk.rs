@@ -10,8 +10,8 @@
 //! terabytes of words into real memory, and no disk model looks at them.
 
 use super::figures::{Figure, Phase};
+use super::job::{BonnieError, Job};
 use super::plan::{File, Written};
-use super::{BonnieError, Job};
 use rt::{Buf, BufMut, FileRef, OpenHow, Rt};
 use std::hint::black_box;
 use std::time::Duration;

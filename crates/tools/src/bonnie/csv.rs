@@ -43,7 +43,7 @@ pub fn line(outcome: &BonnieOutcome) -> String {
     let plan = &outcome.plan;
     let mut fields = vec![
         FORMAT.to_owned(),
-        super::table::version(),
+        version(),
         // A name with a comma would move all fields.
         plan.machine.replace(',', " "),
         plan.concurrency.to_string(),
@@ -91,6 +91,11 @@ fn rate_and_processor(phase: Phase, figure: Option<Figure>) -> [String; 2] {
             [rate, format!("{}", figure.processor_percent() as u64)]
         }
     }
+}
+
+/// What stands for bonnie++'s version: whose figures these are.
+pub(super) fn version() -> String {
+    format!("spindle-{}", env!("CARGO_PKG_VERSION"))
 }
 
 /// Seeks a second: with a decimal where they are few.

@@ -14,8 +14,8 @@
 use super::bulk::{Watch, Why};
 use super::figures::{Figure, Phase};
 use super::glibc_rand::GlibcRand;
+use super::job::{BonnieError, Job};
 use super::plan::{Creation, Written};
-use super::{BonnieError, Job};
 use rt::{BufMut, OpenHow};
 use std::path::{Path, PathBuf};
 use stdx::{ByteCount, Offset};

@@ -23,6 +23,7 @@ pub mod csv;
 mod directory;
 pub mod figures;
 mod glibc_rand;
+mod job;
 pub mod options;
 pub mod plan;
 mod seeks;
@@ -31,73 +32,16 @@ pub mod table;
 mod tests;
 
 pub use figures::{BonnieOutcome, Figure, Phase};
+pub use job::{BonnieError, Listener};
 pub use options::OptionError;
 pub use plan::{Creation, File, Plan, PlanError, Written};
 
 use glibc_rand::GlibcRand;
-use std::path::PathBuf;
+use job::Job;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use workload::content::Content;
-use workload::crew::{Calls, Crew, WorkerLost, start};
-use workload::io_failure::IoFailure;
-
-/// What a listener hears: a phase begins (`true`) or has ended. It is called on workers' threads.
-pub type Listener = Arc<dyn Fn(Phase, bool) + Send + Sync>;
-
-/// Why a run ended before its end.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BonnieError {
-    /// An I/O failed.
-    #[error("{phase}: {failure}")]
-    Io {
-        /// In which phase.
-        phase: Phase,
-        /// What failed.
-        failure: IoFailure,
-    },
-    /// The directory did not hold the files that were made in it.
-    #[error("{phase}: {made} files were made, {found} are there; does somebody else work in it?")]
-    Count {
-        /// In which phase.
-        phase: Phase,
-        /// How many there should be.
-        made: u64,
-        /// How many there are.
-        found: u64,
-    },
-    /// A worker was lost.
-    #[error(transparent)]
-    Lost(#[from] WorkerLost),
-    /// Someone asked it to stop.
-    #[error("stopped before its end")]
-    Stopped,
-}
-
-/// What all phases share. Cheap to clone.
-#[derive(Clone)]
-struct Job {
-    plan: Arc<Plan>,
-    content: Content,
-    stop: Arc<AtomicBool>,
-    listener: Listener,
-}
-
-impl Job {
-    /// # Errors
-    /// [`BonnieError::Stopped`].
-    fn go_on(&self) -> Result<(), BonnieError> {
-        match self.stop.load(Ordering::Relaxed) {
-            true => Err(BonnieError::Stopped),
-            false => Ok(()),
-        }
-    }
-
-    /// The name that the file, and later the directory, have in the tree.
-    fn path(&self) -> PathBuf {
-        PathBuf::from(format!("Bonnie.{}", self.plan.number))
-    }
-}
+use workload::crew::{Calls, Crew, start};
 
 /// Runs the phases of the plan, in order.
 ///

@@ -12,8 +12,8 @@
 use super::bulk::{Rewriter, Why, close};
 use super::figures::{Figure, Phase};
 use super::glibc_rand::GlibcRand;
+use super::job::{BonnieError, Job};
 use super::plan::{File, UPDATE_ONE_IN};
-use super::{BonnieError, Job};
 use rt::{FileRef, OpenHow};
 use std::sync::Arc;
 use std::time::Duration;

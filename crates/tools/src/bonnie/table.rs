@@ -6,18 +6,13 @@
 //! Where bonnie++ 2.00 prints the rates of small files, it hands a floating-point number to `%d`, and
 //! what appears is chance; here the rate stands there.
 
-use super::csv::{latency, mebibytes, places_of_seeks, unless_default};
+use super::csv::{latency, mebibytes, places_of_seeks, unless_default, version};
 use super::figures::{BonnieOutcome, Figure, Phase, SHOWN_MIN};
 use super::plan::{Creation, File, Plan, SEEKERS_DEFAULT, SEEKS_DEFAULT};
 use std::fmt::Write;
 
 /// Places of the first column, and of a machine's name in it.
 const FIRST_COLUMN: usize = 19;
-
-/// What stands for bonnie++'s version: whose figures these are.
-pub(super) fn version() -> String {
-    format!("spindle-{}", env!("CARGO_PKG_VERSION"))
-}
 
 /// The table of a run.
 pub fn text(outcome: &BonnieOutcome) -> String {

@@ -8,6 +8,7 @@ use sim::SimReactor;
 use sim::host::Processor;
 use std::rc::Rc;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use stdx::ByteCount;
 use workload::content::{ContentSpec, Form};
@@ -182,7 +183,7 @@ fn the_line_has_the_fields_of_bonnie() {
             Figure { latency_max: Duration::from_millis(123), ..figure(1024, 500) },
         ),
     ]);
-    let version = table::version();
+    let version = csv::version();
     assert_eq!(
         csv::line(&outcome),
         format!(

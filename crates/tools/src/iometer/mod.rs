@@ -13,6 +13,7 @@
 //! numbers: a fixed seed repeats a run of Spindle, not one of IOMeter.
 
 pub mod engine;
+mod error;
 pub mod icf;
 pub mod output;
 pub mod parse;
@@ -22,6 +23,7 @@ mod prepare;
 pub mod tally;
 mod worker;
 
-pub use engine::{IometerError, IometerOutcome, TestOutcome, run};
+pub use engine::{IometerOutcome, TestOutcome, run};
+pub use error::IometerError;
 pub use parse::{IcfError, parse};
 pub use plan::{Options, Plan, PlanError, plan};

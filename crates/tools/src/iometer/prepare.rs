@@ -6,7 +6,7 @@
 //! used as it is; one that is too small is written on from its end, where IOMeter would use it as it
 //! is: a file that an interrupted run left would make every figure too good.
 
-use super::engine::IometerError;
+use super::error::IometerError;
 use super::plan::TargetFile;
 use rt::{FileKind, OpenHow, TreeError, TreeErrorKind, TreeOp};
 use std::sync::Arc;

@@ -13,7 +13,7 @@
 //! 3. What began in the ramp-up time is not recorded. Recording begins when all of that is answered.
 //!    What is answered after the run time is not recorded either.
 
-use super::engine::IometerError;
+use super::error::IometerError;
 use super::icf::{AccessLine, DataPattern, SECTOR};
 use super::places::Places;
 use super::plan::TestWorker;
