@@ -111,6 +111,9 @@ pub enum Problem {
     /// Nobody said how it would be changed.
     #[error("it is open for reading only")]
     ReadOnly,
+    /// A group could not be synced.
+    #[error("the pool is not written any more")]
+    Stopped,
     /// An intent log of which nobody knows what it holds.
     #[error("its intent log lies on a device that is missing")]
     LogCut,

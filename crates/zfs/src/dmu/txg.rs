@@ -39,6 +39,10 @@ struct Inner {
     is_synced: bool,
     /// Wakes who waits until less is dirty.
     done: Notify,
+    /// Wakes who syncs, when half of what may be dirty is.
+    filled: Notify,
+    /// Nothing is synced any more.
+    is_stopped: Cell<bool>,
 }
 
 impl TxGroups {
@@ -54,15 +58,38 @@ impl TxGroups {
 
     fn new(synced: Txg, dirty_max: u64, is_synced: bool) -> TxGroups {
         let open = Cell::new(Txg(synced.0.saturating_add(1)));
-        let (syncing, dirty, done) = Default::default();
-        TxGroups(Rc::new(Inner { open, syncing, dirty, dirty_max, is_synced, done }))
+        let (syncing, dirty, done, filled, is_stopped) = Default::default();
+        TxGroups(Rc::new(Inner {
+            open,
+            syncing,
+            dirty,
+            dirty_max,
+            is_synced,
+            done,
+            filled,
+            is_stopped,
+        }))
     }
 
     /// Waits while too much is dirty, where syncing makes it less.
     pub(super) async fn throttle(&self) {
-        while self.0.is_synced && self.dirty_bytes() >= self.0.dirty_max {
+        let waits = || self.0.is_synced && !self.0.is_stopped.get();
+        while waits() && self.dirty_bytes() >= self.0.dirty_max {
             self.0.done.notified().await;
         }
+    }
+
+    /// Waits until half of what may be dirty is, in the open group.
+    pub async fn filled(&self) {
+        while self.0.dirty[0].get() < self.0.dirty_max / 2 {
+            self.0.filled.notified().await;
+        }
+    }
+
+    /// Nothing is synced any more: what would be changed is refused.
+    pub fn stop(&self) {
+        self.0.is_stopped.set(true);
+        self.0.done.notify_waiters();
     }
 
     /// Bytes that are changed and not in the pool.
@@ -97,6 +124,9 @@ impl TxGroups {
     /// # Errors
     /// More is changed than is held.
     pub(super) fn join(&self) -> Result<Tx, Problem> {
+        if self.0.is_stopped.get() {
+            return Err(Problem::Stopped);
+        }
         // Who syncs makes others wait; one change may go beyond.
         if !self.0.is_synced && self.dirty_bytes() >= self.0.dirty_max {
             let (what, limit) = ("bytes of changes in memory", self.0.dirty_max);
@@ -145,7 +175,11 @@ impl Tx {
         );
         self.changes.set(self.changes.get() + 1);
         let dirty = &self.groups.0.dirty[usize::from(!is_open)];
-        dirty.set(dirty.get().saturating_add(bytes));
+        let (before, half) = (dirty.get(), self.groups.0.dirty_max / 2);
+        dirty.set(before.saturating_add(bytes));
+        if is_open && before < half && dirty.get() >= half {
+            self.groups.0.filled.notify_waiters();
+        }
     }
 
     /// How often something was changed in it.

@@ -1,9 +1,11 @@
 //! What files and errors of ZFS are in the words of [`rt::inodes`].
 
-use super::Served;
+use super::shared::Served;
+use crate::dmu::Dnode;
 use crate::error::{Problem, ZfsError};
+use crate::spa::live::LiveError;
 use crate::zpl::Node as FileNode;
-use crate::zpl::attributes::Moment;
+use crate::zpl::attributes::{Attributes as FileAttributes, Moment};
 use rt::inodes::{Attributes, InodeError, InodeKind, Timestamp};
 use stdx::ByteCount;
 use zfs_format::zpl::directory::FileKind;
@@ -22,12 +24,19 @@ pub(super) fn kind_of(kind: FileKind) -> InodeKind {
 }
 
 pub(super) fn attributes(served: &Served, node: &FileNode) -> Attributes {
-    let a = &node.attributes;
+    attributes_of(served, node.dnode(), &node.attributes)
+}
+
+pub(super) fn moment_of(time: Timestamp) -> Moment {
+    Moment { seconds: time.seconds, nanoseconds: time.nanoseconds }
+}
+
+pub(super) fn attributes_of(served: &Served, dnode: &Dnode, a: &FileAttributes) -> Attributes {
     let moment = |moment: Moment| Timestamp {
         seconds: moment.seconds,
         nanoseconds: moment.nanoseconds.min(999_999_999),
     };
-    let object = node.number();
+    let object = dnode.number();
     Attributes {
         node: served.node(object),
         inode: served.inode(object),
@@ -39,8 +48,8 @@ pub(super) fn attributes(served: &Served, node: &FileNode) -> Attributes {
         group: a.group.id(),
         device: a.device_numbers(),
         size: ByteCount(a.size),
-        allocated: ByteCount(node.dnode().phys().used_bytes()),
-        block_size: ByteCount(node.dnode().block_bytes()),
+        allocated: ByteCount(dnode.phys().used_bytes()),
+        block_size: ByteCount(dnode.block_bytes()),
         accessed: moment(a.accessed),
         modified: moment(a.modified),
         changed: moment(a.changed),
@@ -62,8 +71,21 @@ pub(super) fn wrong(error: &ZfsError) -> InodeError {
             Problem::NotDirectory => InodeError::NotDirectory,
             Problem::NotLink => InodeError::WrongKind,
             Problem::Circle | Problem::Elsewhere { .. } => InodeError::Loop,
+            Problem::IsDirectory => InodeError::IsDirectory,
+            Problem::Exists => InodeError::Exists,
+            Problem::NoName => InodeError::NotFound,
+            Problem::NotEmpty => InodeError::NotEmpty,
+            Problem::NoRoom(_) => InodeError::NoSpace,
+            Problem::ReadOnly => InodeError::ReadOnly,
+            Problem::Stopped => InodeError::Io,
             _ => InodeError::Damaged,
         },
-        ZfsError::Format { .. } | ZfsError::Write { .. } => InodeError::Damaged,
+        ZfsError::Write { .. } => InodeError::Io,
+        ZfsError::Format { .. } => InodeError::Damaged,
     }
+}
+
+/// A pool that is not written any more can't do it, for whatever reason.
+pub(super) fn stopped(_: LiveError) -> InodeError {
+    InodeError::Io
 }

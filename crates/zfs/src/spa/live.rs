@@ -24,10 +24,11 @@ use crate::dsl::books::DatasetBooks;
 use crate::dsl::catalog::Node;
 use crate::dsl::make::{Fresh, Maker};
 use crate::error::ZfsError;
+use crate::zpl::FileSystem;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::checksum::ChecksumFunction;
 use zfs_format::compression::Compression;
@@ -66,6 +67,8 @@ struct OpenDataset {
     pointer: Cell<BlockPointer>,
     /// It was changed in the group that syncs.
     closed: Cell<bool>,
+    /// Its files, if somebody asked for them.
+    files: RefCell<Option<FileSystem>>,
 }
 
 /// A pool that is open for writing. See the [module](self).
@@ -177,33 +180,45 @@ impl Live {
     /// # Errors
     /// It can't be had.
     pub async fn objset(&self, node: &Node) -> Result<Objset, ZfsError> {
+        Ok(self.dataset(node).await?.objset.clone())
+    }
+
+    /// The file system of a dataset, open for writing; whoever asks has the same.
+    ///
+    /// # Errors
+    /// It can't be had, or is none.
+    pub async fn files(&self, node: &Node) -> Result<FileSystem, ZfsError> {
+        let open = self.dataset(node).await?;
+        if let Some(files) = &*open.files.borrow() {
+            return Ok(files.clone());
+        }
+        let files = FileSystem::open(&open.objset).await?;
+        files.set_record_bytes(set_number(node, "recordsize").unwrap_or(u64::MAX));
+        // Another may have opened it meanwhile: what it learns of layouts is to be known to all.
+        Ok(open.files.borrow_mut().get_or_insert(files).clone())
+    }
+
+    async fn dataset(&self, node: &Node) -> Result<Rc<OpenDataset>, ZfsError> {
         let number = node.head.number;
         if let Some(open) = self.open.borrow().get(&number) {
-            return Ok(open.objset.clone());
+            return Ok(Rc::clone(open));
         }
         let objset = self.spa.objset(&node.directory, &node.head).await?;
         let dataset = self.spa.mos().dnode(number).await?;
         objset.change_in(self.syncer.groups().clone());
         let policy = Rc::new(self.policy(node));
         let (pointer, closed) = (Cell::new(node.head.head.pointer), Cell::new(false));
-        let open = OpenDataset { objset, dataset, policy, pointer, closed };
+        let files = RefCell::default();
+        let open = OpenDataset { objset, dataset, policy, pointer, closed, files };
         // Another may have opened it meanwhile.
         let mut all = self.open.borrow_mut();
-        let open = all.entry(number).or_insert_with(|| Rc::new(open));
-        Ok(open.objset.clone())
+        Ok(Rc::clone(all.entry(number).or_insert_with(|| Rc::new(open))))
     }
 
     /// How a dataset's blocks are stored, by its properties.
     fn policy(&self, node: &Node) -> Policy {
-        let number = |name: &str| {
-            let set = node.set.iter().find(|set| set.name == name)?;
-            match set.value {
-                PropertyValue::Number(number) => Some(number),
-                PropertyValue::Text(_) => None,
-            }
-        };
         let of = self.syncer.policy();
-        let code = |name, otherwise: u64| number(name).unwrap_or(otherwise);
+        let code = |name, otherwise: u64| set_number(node, name).unwrap_or(otherwise);
         let checksum = ChecksumFunction::from_code(code("checksum", 1) as u8);
         // zstd's level stands above the function's number.
         let compression = code("compression", Compression::On.code().into());
@@ -236,10 +251,41 @@ impl Live {
         &self,
         task: impl AsyncFnOnce(&Maker<'_>) -> Result<T, ZfsError>,
     ) -> Result<T, LiveError> {
-        if let Some(error) = &*self.stopped.borrow() {
-            return Err(LiveError::Stopped(error.clone()));
+        let one = self.syncing.lock().await;
+        self.sync_alone(&one, task).await
+    }
+
+    /// Waits until all that was changed before is in the pool. Who asks while another group is under way shares the next one with
+    /// all others who do.
+    ///
+    /// # Errors
+    /// The pool is stopped.
+    pub async fn make_durable(&self) -> Result<(), LiveError> {
+        let wanted = self.syncer.groups().open();
+        let one = self.syncing.lock().await;
+        self.check_stopped()?;
+        // It was synced by whoever held the lock.
+        let is_done = self.syncer.groups().open() > wanted;
+        match is_done || !self.is_dirty() {
+            true => Ok(()),
+            false => self.sync_alone(&one, async |_| Ok(())).await,
         }
-        let _one = self.syncing.lock().await;
+    }
+
+    fn check_stopped(&self) -> Result<(), LiveError> {
+        match &*self.stopped.borrow() {
+            Some(error) => Err(LiveError::Stopped(error.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// The same for who holds the lock.
+    async fn sync_alone<T>(
+        &self,
+        _one: &MutexGuard<'_, ()>,
+        task: impl AsyncFnOnce(&Maker<'_>) -> Result<T, ZfsError>,
+    ) -> Result<T, LiveError> {
+        self.check_stopped()?;
         let open: Vec<Rc<OpenDataset>> = self.open.borrow().values().cloned().collect();
         let close = || open.iter().for_each(|open| open.closed.set(open.objset.close()));
         let work = async |syncer: &Syncer, txg: u64| {
@@ -260,6 +306,7 @@ impl Live {
             }
             Err(error) => {
                 *self.stopped.borrow_mut() = Some(error.clone());
+                self.syncer.groups().stop();
                 Err(LiveError::Stopped(error))
             }
         }
@@ -296,7 +343,8 @@ impl Live {
         books.settle(maker, &open.dataset, pointer).await
     }
 
-    /// Closes the pool: what is open is written, and its labels say how it was left.
+    /// Closes the pool: what is open is written, and its labels say how it was left. Whoever goes on to change it afterwards
+    /// changes a pool that says it is closed: nobody may.
     ///
     /// # Errors
     /// The last group can't be committed.
@@ -306,6 +354,15 @@ impl Live {
         }
         self.syncer.change_config(|config| config.state = state);
         self.sync(async |_| Ok(())).await
+    }
+}
+
+/// A property that is a number, where it is set.
+pub(crate) fn set_number(node: &Node, name: &str) -> Option<u64> {
+    let set = node.set.iter().find(|set| set.name == name)?;
+    match set.value {
+        PropertyValue::Number(number) => Some(number),
+        PropertyValue::Text(_) => None,
     }
 }
 

@@ -5,6 +5,7 @@
 //! ```text
 //!   create           a pool is made
 //!   live             a pool is open for writing: its datasets, what is asked of it (`datasets`), its end
+//!   beat             when its groups are committed, and how much room it has
 //!   commit           a transaction group: passes, space maps (`maps`), labels (`config`), uberblock
 //!
 //!   find (found)     labels → which pools, their trees, the best uberblock
@@ -15,6 +16,7 @@
 //!
 //! What one can ask of an open pool is [`inspect`](crate::inspect).
 
+mod beat;
 pub mod commit;
 pub mod config;
 pub mod create;

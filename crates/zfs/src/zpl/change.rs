@@ -8,23 +8,23 @@
 //!
 //! Times are the caller's. One that would go back stays.
 //!
-//! A file without a name goes at once, with its directory of attributes. Files that are open and have no name
-//! will need the table of them (`DELETE_QUEUE`).
+//! A file without a name goes at once, with its directory of attributes, or is put down until nobody holds it (`unlinked`).
 //!
 //! Source: OpenZFS, `zfs_vnops.c`, `zfs_dir.c`, `zfs_znode_os.c`.
 
+pub(crate) mod listed;
+mod unlinked;
 mod work;
 
+pub(crate) use work::{EMPTY_DIRECTORY, With, Work};
 pub use work::{NewAttributes, NewFile};
 
 use super::FileSystem;
-use super::attributes;
 use crate::dmu::Step;
 use crate::error::{Problem, ZfsError};
 use rt::Buf;
-use work::{Work, flags};
-use zfs_format::Endian;
-use zfs_format::nvlist::{Encoding, NvList, Text, Value};
+use std::convert::Infallible;
+use work::flags;
 use zfs_format::zpl::attributes::names;
 use zfs_format::zpl::directory::{DirectoryEntry, FileKind};
 
@@ -35,13 +35,40 @@ impl FileSystem {
         &self,
         mut plan: impl FnMut(&mut Work<'_>) -> Step<()>,
     ) -> Result<(), ZfsError> {
+        let done = self.change_if(|work| plan(work).map(Ok::<(), Infallible>)).await?;
+        done.map_err(|never| match never {})
+    }
+
+    /// Carries out what is planned, unless the plan says otherwise: then nothing is changed.
+    ///
+    /// # Errors
+    /// What is needed can't be had. The inner one is the plan's.
+    pub(crate) async fn change_if<T, E>(
+        &self,
+        mut plan: impl FnMut(&mut Work<'_>) -> Step<Result<T, E>>,
+    ) -> Result<Result<T, E>, ZfsError> {
         self.objset()
             .change(|tx| {
-                let mut work = Work::new(self);
-                plan(&mut work)?;
-                work.carry_out(tx)
+                let mut work = Work::new(self, tx.txg().0);
+                let planned = match plan(&mut work)? {
+                    Ok(planned) => planned,
+                    Err(error) => return Ok(Err(error)),
+                };
+                work.carry_out(tx)?;
+                Ok(Ok(planned))
             })
             .await
+    }
+
+    /// How many of so many bytes one change writes at a place: whole blocks, where they reach so far.
+    ///
+    /// # Errors
+    /// The file can't be had.
+    pub(crate) async fn stretch(&self, file: u64, at: u64, len: usize) -> Result<usize, ZfsError> {
+        let block = self.objset().dnode(file).await?.block_bytes().max(1);
+        let until = at.saturating_add(WRITE_BYTES_MAX.max(block));
+        let whole = (until - until % block).max(at.saturating_add(1)) - at;
+        Ok(usize::try_from(whole).unwrap_or(usize::MAX).min(len))
     }
 
     /// Makes the root directory of a new file system.
@@ -111,7 +138,7 @@ impl FileSystem {
         self.change(|work| {
             let none = work.wrong(directory, Problem::NoName);
             let entry = work.entry(directory, name)?.ok_or(none)?;
-            work.unlink(directory, name, entry)
+            work.unlink(directory, name, entry, false).map(drop)
         })
         .await
     }
@@ -138,7 +165,7 @@ impl FileSystem {
                 if let Some(problem) = problem {
                     return Err(work.wrong(old.object, problem).into());
                 }
-                work.unlink(to.0, to.1, old)?;
+                work.unlink(to.0, to.1, old, false)?;
             }
             let a = &work.file(entry.object)?.attributes;
             let (kind, when) = (a.kind, a.changed);
@@ -185,10 +212,7 @@ impl FileSystem {
         while done < bytes.len() {
             let at = at.saturating_add(done as u64);
             // Blocks that are covered are covered whole.
-            let block = self.objset().dnode(file).await?.block_bytes().max(1);
-            let until = at.saturating_add(WRITE_BYTES_MAX.max(block));
-            let len = (until - until % block).max(at + 1) - at;
-            let len = usize::try_from(len).unwrap_or(usize::MAX).min(bytes.len() - done);
+            let len = self.stretch(file, at, bytes.len() - done).await?;
             let piece = bytes.slice(done..done + len);
             let covers = at.saturating_add(len as u64);
             self.change(|work| work.write(file, at, &piece, end.min(covers))).await?;
@@ -214,13 +238,7 @@ impl FileSystem {
     /// # Errors
     /// What is needed can't be had.
     pub async fn truncate(&self, file: u64, size: u64) -> Result<(), ZfsError> {
-        self.change(|work| {
-            if size < work.file(file)?.attributes.size {
-                work.zero(file, size, u64::MAX)?;
-            }
-            work.set(file, &[(names::SIZE, size)])
-        })
-        .await
+        self.change(|work| work.resize(file, size)).await
     }
 
     /// Zeros a stretch of a file, which keeps its length.
@@ -249,26 +267,15 @@ impl FileSystem {
         name: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), ZfsError> {
-        self.change(|work| {
-            let dnode = work.file(file)?.dnode.clone();
-            let (_, values) = attributes::resident(&dnode, &work.known)?;
-            let number = work.known.number(names::EXTENDED_ATTRIBUTE_LIST);
-            let known = number.and_then(|number| values.get(&number));
-            let mut list = match known.filter(|bytes| !bytes.is_empty()) {
-                Some(bytes) => NvList::decode(bytes).map_err(|error| dnode.wrong(error))?.0,
-                None => NvList::default(),
-            };
-            list.pairs.retain(|(known, _)| known.as_bytes() != name);
-            if let Some(value) = value {
-                list.pairs.push((Text::from_bytes(name), Value::ByteArray(value.to_vec())));
-            }
-            let bytes = list.encode(Encoding::Xdr(Endian::Little));
-            let wrong = |problem| dnode.problem(problem);
-            let open = work.file(file)?;
-            open.is_changed = true;
-            let set = open.edit.set_bytes(names::EXTENDED_ATTRIBUTE_LIST, bytes);
-            Ok(set.map_err(wrong)?)
-        })
-        .await
+        self.change(|work| work.set_extended(file, name, value).map(drop)).await
+    }
+
+    /// Frees a file that was put down as one without a name, and that nobody holds any more. One that has a name again is only
+    /// taken off.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub(crate) async fn drain(&self, file: u64) -> Result<(), ZfsError> {
+        self.change(|work| work.drain(file)).await
     }
 }

@@ -104,7 +104,13 @@ pub async fn make(objset: &Objset, new: NewFileSystem) -> Result<(), ZfsError> {
         known.registry.insert(name.to_owned(), registered);
     }
     let root = objset.change(|_| Ok(objset.plan_number(1)?.0)).await?;
-    let files = FileSystem::new(objset, root, VERSION_MAX, known, Some(layouts.number()));
+    let files = FileSystem::new(
+        objset,
+        root,
+        VERSION_MAX,
+        known,
+        (Some(layouts.number()), Some(queue.number())),
+    );
     let directory = NewFile {
         number: root,
         slots: 1,

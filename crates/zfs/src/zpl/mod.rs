@@ -24,7 +24,7 @@ use crate::error::{Problem, ZfsError};
 use crate::zap::{Cursor, Zap};
 use attributes::{Attributes, Values};
 use rt::SgList;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use zfs_format::FormatError;
 use zfs_format::objset::ObjsetKind;
@@ -43,6 +43,8 @@ const LINK_BYTES_MAX: u64 = 4096;
 const LINKS_MAX: usize = 40;
 /// Bytes of a block of files that are made, where nobody says otherwise: the default of `recordsize`.
 const RECORD_BYTES: u64 = 128 << 10;
+/// Bytes of the shortest block.
+const RECORD_BYTES_MIN: u64 = 512;
 /// Entries of a list of access that are read: OpenZFS's own bound is 1024.
 const ACL_BYTES_MAX: u64 = 64 << 10;
 
@@ -60,6 +62,9 @@ struct Inner {
     /// The known layouts of attributes, and the table that has them.
     layouts: RefCell<Rc<Layouts>>,
     layouts_table: Option<u64>,
+    /// The table of files without a name.
+    queue: Option<u64>,
+    record_bytes: Cell<u64>,
 }
 
 /// An object of a file system, with its attributes as they were when it was asked for.
@@ -118,7 +123,8 @@ impl FileSystem {
             true => layouts(objset, master.needed(master::SA_ATTRIBUTES).await?).await?,
             false => Default::default(),
         };
-        Ok(FileSystem::new(objset, root, version, layouts, layouts_table))
+        let queue = master.number(master::DELETE_QUEUE).await?;
+        Ok(FileSystem::new(objset, root, version, layouts, (layouts_table, queue)))
     }
 
     fn new(
@@ -126,10 +132,12 @@ impl FileSystem {
         root: u64,
         version: u64,
         layouts: Layouts,
-        layouts_table: Option<u64>,
+        (layouts_table, queue): (Option<u64>, Option<u64>),
     ) -> FileSystem {
         let (objset, layouts) = (objset.clone(), RefCell::new(Rc::new(layouts)));
-        FileSystem(Rc::new(Inner { objset, root, version, layouts, layouts_table }))
+        let record_bytes = Cell::new(RECORD_BYTES);
+        let inner = Inner { objset, root, version, layouts, layouts_table, queue, record_bytes };
+        FileSystem(Rc::new(inner))
     }
 
     fn layouts(&self) -> Rc<Layouts> {
@@ -146,7 +154,29 @@ impl FileSystem {
 
     /// Bytes of a block of a file of several.
     fn record_bytes(&self) -> u64 {
-        RECORD_BYTES
+        self.0.record_bytes.get()
+    }
+
+    /// Lets blocks of files that get more than one from here on be so long, as the property `recordsize` says. Longer ones than
+    /// 128 KiB are not made.
+    pub fn set_record_bytes(&self, bytes: u64) {
+        let bytes = bytes.clamp(RECORD_BYTES_MIN, RECORD_BYTES);
+        self.0.record_bytes.set(bytes.next_power_of_two());
+    }
+
+    /// The table of files without a name.
+    fn queue(&self) -> Option<u64> {
+        self.0.queue
+    }
+
+    /// Files without a name that somebody held when the file system was last in use, or holds.
+    ///
+    /// # Errors
+    /// The table of them can't be had.
+    pub async fn unlinked(&self) -> Result<Vec<u64>, ZfsError> {
+        let Some(queue) = self.queue() else { return Ok(Vec::new()) };
+        let entries = Zap::open(self.0.objset.dnode(queue).await?).await?.entries().await?;
+        Ok(entries.iter().filter_map(crate::zap::Entry::number).collect())
     }
 
     /// Its objset.

@@ -209,6 +209,7 @@ impl FileSystem {
         }
         let if_set = |mark: u64| new.mask & mark != 0;
         let attributes = NewAttributes {
+            changed: None,
             permissions: if_set(set::MODE).then_some(new.mode as u32),
             user: if_set(set::USER).then_some(new.uid),
             group: if_set(set::GROUP).then_some(new.gid),

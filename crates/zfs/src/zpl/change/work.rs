@@ -9,7 +9,7 @@
 use super::super::attributes::change::{Edit, Laid, NewLayouts};
 use super::super::attributes::{self, Attributes, Moment, trivial};
 use super::super::{FileSystem, VERSION_SYSTEM_ATTRIBUTES};
-use crate::dmu::{Dnode, Step, Tx};
+use crate::dmu::{Block, Dnode, Step, Tx};
 use crate::error::{Problem, ZfsError};
 use crate::zap::change::{self as zap, Plan};
 use rt::Buf;
@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::dnode::Dnode as DnodePhys;
+use zfs_format::nvlist::NvList;
 use zfs_format::object_type::ObjectType;
 use zfs_format::zap::leaf::LeafValue;
 use zfs_format::zpl::acl;
@@ -31,9 +32,7 @@ const SECTOR: u64 = 512;
 /// The first version whose directories say what their files are.
 const VERSION_KINDS: u64 = 2;
 /// Entries of a directory that has no names: `.` and `..`, which OpenZFS counts.
-const EMPTY_DIRECTORY: u64 = 2;
-/// Files that are attributes of one file.
-const ATTRIBUTE_FILES_MAX: usize = 1 << 16;
+pub(crate) const EMPTY_DIRECTORY: u64 = 2;
 
 /// Flags of files ([`Attributes::flags`]).
 pub(super) mod flags {
@@ -81,6 +80,17 @@ pub struct NewAttributes {
     pub accessed: Option<Moment>,
     /// Last written.
     pub modified: Option<Moment>,
+    /// Last changed in any way.
+    pub changed: Option<Moment>,
+}
+
+/// What else a file that is to be made has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct With {
+    /// Extended attributes, as they are stored.
+    pub(crate) list: Option<Vec<u8>>,
+    /// It has no name.
+    pub(crate) no_name: bool,
 }
 
 impl NewFile {
@@ -93,42 +103,60 @@ impl NewFile {
 type Act<'a> = Box<dyn FnOnce(&Tx) + 'a>;
 
 /// What one change has planned so far.
-pub(super) struct Work<'a> {
-    files: &'a FileSystem,
+pub(crate) struct Work<'a> {
+    pub(super) files: &'a FileSystem,
     pub(super) known: Rc<Layouts>,
     layouts: NewLayouts,
     open: BTreeMap<u64, Open>,
-    then: Vec<Act<'a>>,
+    /// The table of files that have no name any more.
+    pub(super) queue: Option<Plan>,
+    pub(super) then: Vec<Act<'a>>,
+    /// The group that the change joins.
+    txg: u64,
 }
 
 /// A file that a change deals with.
-pub(super) struct Open {
-    pub(super) dnode: Dnode,
-    pub(super) attributes: Attributes,
+pub(crate) struct Open {
+    pub(crate) dnode: Dnode,
+    /// What is known of it, as far as the change set it.
+    pub(crate) attributes: Attributes,
     pub(super) edit: Edit,
+    /// Its list of extended attributes, where the change looked at it.
+    pub(super) list: Option<NvList>,
     table: Option<Plan>,
     pub(super) is_changed: bool,
-    is_freed: bool,
+    pub(super) is_freed: bool,
 }
 
 impl<'a> Work<'a> {
-    pub(super) fn new(files: &'a FileSystem) -> Work<'a> {
+    pub(super) fn new(files: &'a FileSystem, txg: u64) -> Work<'a> {
         let known = files.layouts();
         let layouts = NewLayouts::of(Rc::clone(&known));
-        Work { files, known, layouts, open: BTreeMap::new(), then: Vec::new() }
+        let (open, then) = Default::default();
+        Work { files, known, layouts, open, queue: None, then, txg }
     }
 
-    pub(super) fn wrong(&self, number: u64, problem: Problem) -> ZfsError {
+    /// The group that the change joins: the generation of what it makes.
+    pub(crate) fn txg(&self) -> u64 {
+        self.txg
+    }
+
+    /// A number for a file that is to be made.
+    pub(crate) fn number(&self) -> Step<u64> {
+        Ok(self.files.objset().plan_number(1)?.0)
+    }
+
+    pub(crate) fn wrong(&self, number: u64, problem: Problem) -> ZfsError {
         self.files.objset().wrong(number, problem)
     }
 
-    pub(super) fn file(&mut self, number: u64) -> Step<&mut Open> {
+    pub(crate) fn file(&mut self, number: u64) -> Step<&mut Open> {
         if !self.open.contains_key(&number) {
             let dnode = self.files.objset().resident(number)?;
             let (attributes, _) = attributes::resident(&dnode, &self.known)?;
             let edit = Edit::of(&dnode, &self.known)?;
-            let (table, is_changed, is_freed) = (None, false, false);
-            let open = Open { dnode, attributes, edit, table, is_changed, is_freed };
+            let (list, table, is_changed, is_freed) = (None, None, false, false);
+            let open = Open { dnode, attributes, edit, list, table, is_changed, is_freed };
             self.open.insert(number, open);
         }
         let absent = self.files.objset().wrong(number, Problem::Absent);
@@ -136,7 +164,7 @@ impl<'a> Work<'a> {
         Ok(open.ok_or(absent)?)
     }
 
-    fn table(&mut self, directory: u64) -> Step<&mut Plan> {
+    pub(super) fn table(&mut self, directory: u64) -> Step<&mut Plan> {
         let problem = self.wrong(directory, Problem::NotDirectory);
         let open = self.file(directory)?;
         if open.attributes.kind != FileKind::Directory {
@@ -148,14 +176,14 @@ impl<'a> Work<'a> {
         Ok(open.table.as_mut().ok_or(problem)?)
     }
 
-    pub(super) fn entry(&mut self, directory: u64, name: &[u8]) -> Step<Option<DirectoryEntry>> {
+    pub(crate) fn entry(&mut self, directory: u64, name: &[u8]) -> Step<Option<DirectoryEntry>> {
         let problem = self.wrong(directory, Problem::Entry("of a file"));
         let Some(value) = self.table(directory)?.get(name)? else { return Ok(None) };
         Ok(Some(DirectoryEntry::from_value(value.number().ok_or(problem)?)))
     }
 
     /// Sets numbers of a file.
-    pub(super) fn set(&mut self, number: u64, values: &[(&'static str, u64)]) -> Step<()> {
+    pub(crate) fn set(&mut self, number: u64, values: &[(&'static str, u64)]) -> Step<()> {
         let objset = self.files.objset();
         let open = self.file(number)?;
         open.is_changed = true;
@@ -166,7 +194,7 @@ impl<'a> Work<'a> {
     }
 
     /// Sets times of a file, where they come after what they are.
-    pub(super) fn touch(&mut self, number: u64, when: Moment, modified: bool) -> Step<()> {
+    pub(crate) fn touch(&mut self, number: u64, when: Moment, modified: bool) -> Step<()> {
         let objset = self.files.objset();
         let open = self.file(number)?;
         open.is_changed = true;
@@ -182,7 +210,7 @@ impl<'a> Work<'a> {
     }
 
     /// A directory has so many names, and so many directories, more than before.
-    pub(super) fn count(&mut self, directory: u64, names_more: i64, links_more: i64) -> Step<()> {
+    pub(crate) fn count(&mut self, directory: u64, names_more: i64, links_more: i64) -> Step<()> {
         let a = &mut self.file(directory)?.attributes;
         a.size = a.size.saturating_add_signed(names_more);
         a.links = a.links.saturating_add_signed(links_more);
@@ -191,7 +219,7 @@ impl<'a> Work<'a> {
     }
 
     /// A name leads to a file.
-    pub(super) fn put(&mut self, directory: u64, name: &[u8], entry: DirectoryEntry) -> Step<()> {
+    pub(crate) fn put(&mut self, directory: u64, name: &[u8], entry: DirectoryEntry) -> Step<()> {
         let knows_kinds = self.files.version() >= VERSION_KINDS;
         let entry = DirectoryEntry { kind: entry.kind.filter(|_| knows_kinds), ..entry };
         let value = LeafValue { number_bytes: 8, numbers: vec![entry.to_value()] };
@@ -199,61 +227,19 @@ impl<'a> Work<'a> {
     }
 
     /// A name that is there goes.
-    pub(super) fn take(&mut self, directory: u64, name: &[u8]) -> Step<()> {
+    pub(crate) fn take(&mut self, directory: u64, name: &[u8]) -> Step<()> {
         let problem = self.wrong(directory, Problem::NoName);
         if self.table(directory)?.remove(name)? { Ok(()) } else { Err(problem.into()) }
     }
 
-    /// A name goes, and with the last one the file.
-    pub(super) fn unlink(
-        &mut self,
-        directory: u64,
-        name: &[u8],
-        entry: DirectoryEntry,
-    ) -> Step<()> {
-        let number = entry.object;
-        let a = &mut self.file(number)?.attributes;
-        let is_directory = a.kind == FileKind::Directory;
-        if is_directory && a.size > EMPTY_DIRECTORY {
-            return Err(self.wrong(number, Problem::NotEmpty).into());
-        }
-        // A directory has two names of its own.
-        a.links = if is_directory { 0 } else { a.links.saturating_sub(1) };
-        let (links, hidden) = (a.links, a.extended_attributes);
-        self.take(directory, name)?;
-        self.count(directory, -1, if is_directory { -1 } else { 0 })?;
-        if links > 0 {
-            return self.set(number, &[(names::LINKS, links)]);
-        }
-        if hidden != 0 {
-            self.free_attributes(hidden)?;
-        }
-        self.free(number)
-    }
-
-    fn free(&mut self, number: u64) -> Step<()> {
-        let objset = self.files.objset();
-        let open = self.file(number)?;
-        open.is_freed = true;
-        let dnode = open.dnode.clone();
-        self.then.push(Box::new(move |tx| objset.free(tx, &dnode)));
-        Ok(())
-    }
-
-    /// Frees a hidden directory, and the files in it.
-    fn free_attributes(&mut self, hidden: u64) -> Step<()> {
-        let listed = self.table(hidden)?.numbers(ATTRIBUTE_FILES_MAX)?;
-        for value in listed {
-            self.free(DirectoryEntry::from_value(value).object)?;
-        }
-        self.free(hidden)
-    }
-
     /// Carries out what was planned.
     pub(super) fn carry_out(self, tx: &Tx) -> Step<()> {
-        let Work { files, mut layouts, open, then, .. } = self;
+        let Work { files, mut layouts, open, queue, then, .. } = self;
         let objset = files.objset();
         let mut tables: Vec<zap::Ready> = Vec::new();
+        if let Some(queue) = queue {
+            tables.push(queue.ready()?);
+        }
         let mut edits: Vec<(Dnode, Laid)> = Vec::new();
         for (number, open) in open {
             if open.is_freed {
@@ -289,10 +275,21 @@ impl<'a> Work<'a> {
 
 impl Work<'_> {
     /// Makes a file's object.
-    pub(super) fn make(&mut self, parent: u64, new: &NewFile, marks: u64) -> Step<()> {
+    pub(crate) fn make(&mut self, parent: u64, new: &NewFile, marks: u64) -> Step<()> {
+        self.make_with(parent, new, marks, &With::default())
+    }
+
+    /// The same with more than a new file has.
+    pub(crate) fn make_with(
+        &mut self,
+        parent: u64,
+        new: &NewFile,
+        marks: u64,
+        with: &With,
+    ) -> Step<()> {
         let objset = self.files.objset();
         let endian = objset.plan_allocate(new.number, new.slots)?;
-        let laid = self.first_attributes(parent, new, marks, endian);
+        let laid = self.first_attributes(parent, new, marks, with, endian);
         let laid = laid.map_err(|problem| objset.wrong(new.number, problem))?;
         let is_directory = new.is_directory();
         let number = new.number;
@@ -329,7 +326,7 @@ impl Work<'_> {
             laid.carry_out(&dnode, tx);
             if is_directory {
                 let bytes = zap::empty(salt, normalization, endian);
-                dnode.put(tx, 0, crate::dmu::Block { bytes, endian });
+                dnode.put(tx, 0, Block { bytes, endian });
             }
         }));
         Ok(())
@@ -348,6 +345,7 @@ impl Work<'_> {
         parent: u64,
         new: &NewFile,
         marks: u64,
+        with: &With,
         endian: Endian,
     ) -> Result<Laid, Problem> {
         let room = (new.slots * SECTOR as usize).saturating_sub(DNODE_HEAD_BYTES);
@@ -367,7 +365,8 @@ impl Work<'_> {
         for name in [names::ACCESSED, names::MODIFIED, names::CHANGED, names::CREATED] {
             edit.set(name, new.created.words())?;
         }
-        edit.set(names::LINKS, if is_directory { 2u64 } else { 1 })?;
+        let links = if is_directory { 2u64 } else { 1 };
+        edit.set(names::LINKS, if with.no_name { 0 } else { links })?;
         let is_device = matches!(
             FileKind::of_mode(new.mode),
             Some(FileKind::BlockDevice | FileKind::CharacterDevice)
@@ -381,32 +380,24 @@ impl Work<'_> {
         if let Some(target) = target {
             edit.set_bytes(names::SYMBOLIC_LINK, target.to_vec())?;
         }
+        if let Some(list) = &with.list {
+            edit.set_bytes(names::EXTENDED_ATTRIBUTE_LIST, list.clone())?;
+        }
         edit.lay_out(&mut self.layouts)
     }
 
-    pub(super) fn write(&mut self, file: u64, at: u64, bytes: &Buf, end: u64) -> Step<()> {
-        let record = self.files.record_bytes();
+    pub(crate) fn write(&mut self, file: u64, at: u64, bytes: &Buf, end: u64) -> Step<()> {
         let open = self.file(file)?;
         let (dnode, size) = (open.dnode.clone(), open.attributes.size);
         let covers = at.checked_add(bytes.len() as u64);
         let covers = covers.ok_or_else(|| dnode.problem(Problem::NoRoom("what is written")))?;
-        // A file of one block has a block as long as itself, up to the record size.
-        let block = dnode.block_bytes();
-        let is_small = dnode.phys().block_id_max == 0 && size <= block && block < record;
-        let grown = match is_small && covers > block {
-            false => None,
-            true => {
-                let bytes = covers.min(record).next_multiple_of(SECTOR);
-                dnode.plan_block_bytes(bytes)?;
-                Some(dnode.resident(0)?.grown(bytes as usize))
-            }
-        };
+        let grown = self.grown(file, covers)?;
         // A first block that grows is put down whole before.
         if grown.is_none() {
             dnode.plan_write(at..covers)?;
         }
         if size < end {
-            self.set(file, &[(names::SIZE, end)])?;
+            self.set_size(file, end)?;
         }
         let bytes = bytes.clone();
         self.then.push(Box::new(move |tx| {
@@ -418,14 +409,47 @@ impl Work<'_> {
         Ok(())
     }
 
-    pub(super) fn zero(&mut self, file: u64, from: u64, to: u64) -> Step<()> {
+    /// The first block as it is to be before a file of one block gets so long: such a file has a block as long as itself, up to
+    /// the record size. Nothing where it stays.
+    fn grown(&mut self, file: u64, covers: u64) -> Step<Option<Block>> {
+        let record = self.files.record_bytes();
+        let open = self.file(file)?;
+        let (dnode, size) = (open.dnode.clone(), open.attributes.size);
+        let block = dnode.block_bytes();
+        let is_small = dnode.phys().block_id_max == 0 && size <= block && block < record;
+        if !is_small || covers <= block {
+            return Ok(None);
+        }
+        let bytes = covers.min(record).next_multiple_of(SECTOR);
+        dnode.plan_block_bytes(bytes)?;
+        Ok(Some(dnode.resident(0)?.grown(bytes as usize)))
+    }
+
+    fn set_size(&mut self, file: u64, size: u64) -> Step<()> {
+        self.file(file)?.attributes.size = size;
+        self.set(file, &[(names::SIZE, size)])
+    }
+
+    /// A file is so long: what lies behind is gone.
+    pub(crate) fn resize(&mut self, file: u64, size: u64) -> Step<()> {
+        let known = self.file(file)?.attributes.size;
+        if size < known {
+            self.zero(file, size, u64::MAX)?;
+        } else if let Some(block) = self.grown(file, size)? {
+            let dnode = self.file(file)?.dnode.clone();
+            self.then.push(Box::new(move |tx| dnode.put_only(tx, block)));
+        }
+        self.set_size(file, size)
+    }
+
+    pub(crate) fn zero(&mut self, file: u64, from: u64, to: u64) -> Step<()> {
         let dnode = self.file(file)?.dnode.clone();
         dnode.plan_zero(from..to)?;
         self.then.push(Box::new(move |tx| dnode.zero(tx, from..to)));
         Ok(())
     }
 
-    pub(super) fn set_attributes(&mut self, file: u64, new: NewAttributes) -> Step<()> {
+    pub(crate) fn set_attributes(&mut self, file: u64, new: NewAttributes) -> Step<()> {
         let files = self.files;
         let open = self.file(file)?;
         open.is_changed = true;
@@ -446,7 +470,11 @@ impl Work<'_> {
                     open.edit.set(name, value)?;
                 }
             }
-            let times = [(names::ACCESSED, new.accessed), (names::MODIFIED, new.modified)];
+            let times = [
+                (names::ACCESSED, new.accessed),
+                (names::MODIFIED, new.modified),
+                (names::CHANGED, new.changed),
+            ];
             for (name, moment) in times {
                 if let Some(moment) = moment {
                     open.edit.set(name, moment.words())?;

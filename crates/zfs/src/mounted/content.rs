@@ -1,0 +1,302 @@
+//! Bytes, lengths, attributes and extended attributes changed in a mount.
+
+use super::answer::{attributes, moment_of, wrong};
+use super::names::NAME_BYTES_MAX;
+use super::shared::{Place, Shared};
+use super::writing::{Answer, Planned, known};
+use crate::zpl::change::Work;
+use rt::SgList;
+use rt::inodes::acl::{self, Acl};
+use rt::inodes::rules::{self, CAPABILITIES};
+use rt::inodes::{
+    Attributes, Caller, ChangeNotice, Fallocate, InodeError, InodeKind, Node, Seek, SetAttributes,
+    SetHow, Timestamp, WriteAt,
+};
+use stdx::{ByteCount, Offset};
+
+/// Bytes of a file: what a signed number of 64 bits counts.
+const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+/// Bytes of a value, as in Linux.
+const VALUE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the list of all of a file: OpenZFS's bound (`DXATTR_MAX_SA_SIZE`).
+const LIST_BYTES_MAX: usize = 64 << 10;
+/// The namespaces that files have.
+const NAMESPACES: [&[u8]; 3] = [b"user.", b"security.", b"trusted."];
+
+/// The end of a range that is in a file.
+fn end_of(at: u64, len: u64) -> Answer<u64> {
+    at.checked_add(len).filter(|end| *end <= FILE_BYTES_MAX).ok_or(InodeError::FileTooBig)
+}
+
+/// A plain file.
+fn check_file(kind: InodeKind) -> Answer<()> {
+    match kind {
+        InodeKind::File => Ok(()),
+        InodeKind::Directory => Err(InodeError::IsDirectory),
+        _ => Err(InodeError::WrongKind),
+    }
+}
+
+/// The bytes of a file were changed: times, and the privileges of who may not keep them.
+fn changed(
+    work: &mut Work<'_>,
+    by: Caller,
+    object: u64,
+    of: &Attributes,
+    now: Timestamp,
+) -> Planned<()> {
+    let mut after = Attributes { modified: now, changed: now, ..*of };
+    if by.drops_privileges {
+        after.permissions = rules::without_privileges(of);
+        drop_capabilities(work, object)?;
+    }
+    Shared::plan_set(work, object, of, &after)
+}
+
+fn drop_capabilities(work: &mut Work<'_>, object: u64) -> Planned<()> {
+    if work.extended(object, CAPABILITIES)?.is_some() {
+        work.set_extended(object, CAPABILITIES, None)?;
+    }
+    Ok(())
+}
+
+impl Shared {
+    pub(super) async fn setattr(
+        &self,
+        by: Caller,
+        node: Node,
+        set: SetAttributes,
+    ) -> Answer<Attributes> {
+        let (served, object) = self.writable(node)?;
+        let now = self.now()?;
+        let done = self.plan(&served, |work| {
+            let of = known(work, &served, object)?;
+            if let Some(size) = set.size {
+                check_file(of.kind)?;
+                work.resize(object, end_of(size.bytes(), 0)?)?;
+            }
+            let (after, drops) = rules::set(by, &of, &set, now);
+            Self::plan_set(work, object, &of, &after)?;
+            if drops {
+                drop_capabilities(work, object)?;
+            }
+            if set.permissions.is_some()
+                && let Some(list) = work.extended(object, acl::ACCESS)?
+            {
+                let list = Acl::decode(&list)?.with_mode(after.permissions).encode();
+                work.set_extended(object, acl::ACCESS, Some(&list))?;
+            }
+            Ok(())
+        });
+        done.await?;
+        let notice = match set.size {
+            Some(_) => ChangeNotice::Content(node),
+            None => ChangeNotice::Attributes(node),
+        };
+        self.tell_all(by.mount, &[notice]);
+        let node = self.file(&served, object).await?;
+        Ok(attributes(&served, &node))
+    }
+
+    pub(super) async fn write(
+        &self,
+        by: Caller,
+        file: Node,
+        at: WriteAt,
+        data: SgList,
+        durable: bool,
+    ) -> Answer<Offset> {
+        let (served, object) = self.writable(file)?;
+        let node = self.file(&served, object).await?;
+        let size = node.attributes.size;
+        check_file(super::answer::kind_of(node.attributes.kind))?;
+        let len = data.len() as u64;
+        let mut first = match at {
+            WriteAt::Offset(at) => Some(at.bytes()),
+            WriteAt::End => None,
+        };
+        end_of(first.unwrap_or(size), len)?;
+        let (mut done, mut result) = (0, Ok(()));
+        while done < data.len() {
+            let begin = first.unwrap_or(size).saturating_add(done as u64);
+            let piece = async {
+                let take = served.files.stretch(object, begin, data.len() - done).await;
+                let take = take.map_err(|error| wrong(&error))?;
+                self.has_room(&served, take as u64).await?;
+                let piece = data.slice(done..done + take).into_contiguous();
+                let now = self.now()?;
+                let written = self.plan(&served, |work| {
+                    let of = known(work, &served, object)?;
+                    // Who appends takes all of his range with the first piece.
+                    let base = first.unwrap_or(of.size.bytes());
+                    let at = base + done as u64;
+                    let end = match first {
+                        None => end_of(base, len)?,
+                        Some(_) => at + take as u64,
+                    };
+                    work.write(object, at, &piece, end)?;
+                    changed(work, by, object, &of, now)?;
+                    Ok(base)
+                });
+                Ok((take, written.await?))
+            };
+            match piece.await {
+                Ok((take, base)) => {
+                    done += take;
+                    first = Some(base);
+                }
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        if done > 0 {
+            self.tell_all(by.mount, &[ChangeNotice::Content(file)]);
+        }
+        result?;
+        if durable {
+            self.sync().await?;
+        }
+        Ok(Offset(first.unwrap_or(size)))
+    }
+
+    pub(super) async fn fallocate(
+        &self,
+        by: Caller,
+        file: Node,
+        at: Offset,
+        len: ByteCount,
+        what: Fallocate,
+    ) -> Answer<()> {
+        let (served, object) = self.writable(file)?;
+        let at = at.bytes();
+        if len.is_zero() {
+            return Err(InodeError::Invalid);
+        }
+        let end = match what {
+            Fallocate::PunchHole => at.saturating_add(len.bytes()).min(FILE_BYTES_MAX).max(at),
+            _ => end_of(at, len.bytes())?,
+        };
+        // Written anew each time, a block has no space of its own: that there is enough now is all that can be said.
+        if !matches!(what, Fallocate::PunchHole) {
+            self.has_room(&served, len.bytes()).await?;
+        }
+        let now = self.now()?;
+        let done = self.plan(&served, |work| {
+            let of = known(work, &served, object)?;
+            check_file(of.kind)?;
+            let size = of.size.bytes();
+            let (zeroes, keep_size) = match what {
+                Fallocate::PunchHole => (true, true),
+                Fallocate::ZeroRange { keep_size } => (true, keep_size),
+                Fallocate::Allocate { keep_size } => (false, keep_size),
+            };
+            if zeroes && at < end.min(size) {
+                work.zero(object, at, end.min(size))?;
+            }
+            if !keep_size && end > size {
+                work.resize(object, end)?;
+            }
+            changed(work, by, object, &of, now)
+        });
+        done.await?;
+        self.tell_all(by.mount, &[ChangeNotice::Content(file)]);
+        Ok(())
+    }
+
+    pub(super) async fn seek(&self, file: Node, at: Offset, what: Seek) -> Answer<Offset> {
+        let Place::File(served, object) = self.place(file)? else {
+            return Err(InodeError::IsDirectory);
+        };
+        let node = self.file(&served, object).await?;
+        check_file(super::answer::kind_of(node.attributes.kind))?;
+        let (at, size) = (at.bytes(), node.attributes.size);
+        if at >= size {
+            return Err(InodeError::BeyondEnd);
+        }
+        let found = match what {
+            Seek::Data => node.dnode().next_data(at).await.map_err(|error| wrong(&error))?,
+            Seek::Hole => {
+                let hole = node.dnode().next_hole(at).await.map_err(|error| wrong(&error))?;
+                // Behind the last block all is a hole.
+                Some(hole.max(at).min(size))
+            }
+        };
+        match found {
+            Some(found) if what == Seek::Hole || found < size => Ok(Offset(found)),
+            _ => Err(InodeError::BeyondEnd),
+        }
+    }
+
+    pub(super) async fn set_value(
+        &self,
+        by: Caller,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        how: SetHow,
+    ) -> Answer<()> {
+        let (served, object) = self.writable(node)?;
+        let is_list = name == acl::ACCESS || name == acl::DEFAULT;
+        if !is_list && !NAMESPACES.iter().any(|space| name.starts_with(space)) {
+            return Err(InodeError::NotSupported);
+        }
+        self.has_room(&served, value.len() as u64).await?;
+        let now = self.now()?;
+        let done = self.plan(&served, |work| {
+            let of = known(work, &served, object)?;
+            match (how, work.extended(object, name)?.is_some()) {
+                (SetHow::Create, true) => return Err(InodeError::Exists.into()),
+                (SetHow::Replace, false) => return Err(InodeError::NoAttribute.into()),
+                _ if name.len() > NAME_BYTES_MAX => return Err(InodeError::Invalid.into()),
+                _ if value.len() > VALUE_BYTES_MAX => return Err(InodeError::ValueTooLong.into()),
+                _ => {}
+            }
+            let mut after = Attributes { changed: now, ..of };
+            let mut keeps = true;
+            if is_list {
+                let list = Acl::decode(value)?;
+                match of.kind {
+                    InodeKind::Link => return Err(InodeError::NotSupported.into()),
+                    InodeKind::Directory => {}
+                    _ if name == acl::DEFAULT => return Err(InodeError::Denied.into()),
+                    _ => {}
+                }
+                if name == acl::ACCESS {
+                    after.permissions = of.permissions & !0o777 | list.mode();
+                    if by.drops_privileges {
+                        after.permissions &= !rules::SET_GROUP;
+                    }
+                    keeps = !list.is_mode();
+                }
+            }
+            let len = work.set_extended(object, name, keeps.then_some(value))?;
+            if len > LIST_BYTES_MAX {
+                return Err(InodeError::NoSpace.into());
+            }
+            Self::plan_set(work, object, &of, &after)
+        });
+        done.await?;
+        self.tell_all(by.mount, &[ChangeNotice::Attributes(node)]);
+        Ok(())
+    }
+
+    pub(super) async fn remove_value(&self, by: Caller, node: Node, name: &[u8]) -> Answer<()> {
+        let (served, object) = self.writable(node)?;
+        let is_list = name == acl::ACCESS || name == acl::DEFAULT;
+        let now = moment_of(self.now()?);
+        let done = self.plan(&served, |work| {
+            match work.extended(object, name)? {
+                Some(_) => drop(work.set_extended(object, name, None)?),
+                // Who takes a list of access away that isn't there has what he wants.
+                None if is_list => {}
+                None => return Err(InodeError::NoAttribute.into()),
+            }
+            Ok(work.touch(object, now, false)?)
+        });
+        done.await?;
+        self.tell_all(by.mount, &[ChangeNotice::Attributes(node)]);
+        Ok(())
+    }
+}

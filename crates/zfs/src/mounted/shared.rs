@@ -1,0 +1,351 @@
+//! What one mount knows: its datasets, and the files that are kept open.
+
+use super::answer::wrong;
+use super::holds::Holds;
+use crate::dsl::{Dataset, Directory};
+use crate::error::{Problem, ZfsError};
+use crate::spa::Spa;
+use crate::spa::live::{Live, set_number};
+use crate::zil::{self, Unreplayed};
+use crate::zpl::{FileSystem, Node as FileNode};
+use rt::inodes::{InodeError, MountId, Node, WallClock, Watcher};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use zfs_format::objset::ObjsetKind;
+
+/// Datasets and snapshots that one mount reaches: 16 bits of a node.
+pub(super) const DATASETS_MAX: usize = 1 << 16;
+/// Bits of a node that are the object.
+pub(super) const OBJECT_BITS: u32 = 48;
+/// The object of `.zfs`, as OpenZFS numbers it.
+pub(super) const CONTROL: u64 = (1 << OBJECT_BITS) - 1;
+/// The object of `.zfs/snapshot`.
+pub(super) const SNAPSHOTS: u64 = (1 << OBJECT_BITS) - 3;
+/// The first object of children that can't be opened.
+pub(super) const CLOSED: u64 = 0xffff_0000_0000;
+/// Cookies of children begin here: beyond those of a table of names.
+pub(super) const CHILDREN_FROM: u64 = 1 << 62;
+/// The cookie of `.zfs`, behind all children.
+pub(super) const CONTROL_COOKIE: u64 = (1 << 63) - 1;
+/// Bytes of the smallest dnode: as many files can be made as they have room, as ZFS tells it.
+pub(super) const DNODE_BYTES: u64 = 512;
+/// Directories whose names are remembered, of some 64 bytes each. Beyond, all are forgotten, and a forged directory may once
+/// more be found under a second name.
+pub(super) const NAMES_MAX: usize = 1 << 18;
+/// Files that are kept open: so that reading on in one finds what was read ahead.
+pub(super) const OPEN_MAX: usize = 1024;
+
+/// How a dataset is mounted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Whether `.zfs` is listed.
+    pub shows_control: bool,
+    /// Whether intent logs are laid over datasets.
+    pub with_log: bool,
+}
+
+/// What is found while a mount is served, for whoever serves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The intent log of this dataset lies on a device that is missing: its last synchronous writes are not shown.
+    LogCut {
+        /// The dataset.
+        dataset: String,
+    },
+    /// A program asked for what can't be read.
+    Damage {
+        /// The dataset.
+        dataset: String,
+        /// The file.
+        object: u64,
+        /// Where in it, in bytes.
+        at: u64,
+        /// How many bytes were asked for.
+        len: u64,
+        /// Why.
+        error: ZfsError,
+    },
+}
+
+/// Who is told.
+pub type Tell = Rc<dyn Fn(&Notice)>;
+
+/// What a mount that is written needs.
+#[derive(Clone)]
+pub struct Writing {
+    /// The pool. Whoever has it runs [`Live::keep_synced`] meanwhile.
+    pub live: Rc<Live>,
+    /// Where times come from.
+    pub clock: Rc<dyn WallClock>,
+}
+
+/// Whoever watches, by mount.
+#[derive(Default)]
+pub(super) struct Watchers {
+    pub(super) all: BTreeMap<MountId, Rc<dyn Watcher>>,
+    pub(super) last: u64,
+}
+
+pub(super) struct Shared {
+    pub(super) spa: Rc<Spa>,
+    pub(super) name: Rc<str>,
+    pub(super) how: MountOptions,
+    pub(super) tell: Tell,
+    pub(super) served: RefCell<Vec<Rc<Served>>>,
+    /// Datasets that are served, by their object.
+    pub(super) known: RefCell<BTreeMap<u64, usize>>,
+    /// Names under which directories were found, by their inodes.
+    pub(super) names: RefCell<BTreeMap<u64, Box<[u8]>>>,
+    pub(super) open: RefCell<Open>,
+    /// Nothing where it is only read.
+    pub(super) writing: Option<Writing>,
+    pub(super) holds: Rc<Holds>,
+    pub(super) watchers: RefCell<Watchers>,
+}
+
+/// Files that are kept open, from the one opened first on.
+#[derive(Default)]
+pub(super) struct Open {
+    /// With the version of the object that they are of.
+    pub(super) nodes: BTreeMap<u64, (u64, Rc<FileNode>)>,
+    pub(super) order: VecDeque<u64>,
+}
+
+/// One dataset or snapshot of the mount.
+pub(super) struct Served {
+    pub(super) index: u64,
+    pub(super) files: FileSystem,
+    pub(super) dataset: Dataset,
+    /// The directory in which its root is an entry; itself at the top.
+    pub(super) parent: Node,
+    /// Its children, by name: their directories. Nothing of a snapshot.
+    pub(super) children: Vec<(Vec<u8>, Rc<Directory>)>,
+    pub(super) is_snapshot: bool,
+    /// It can be written, and with how many copies; nothing where it can't.
+    pub(super) copies: Option<u64>,
+    /// Times of access are kept.
+    pub(super) keeps_access: bool,
+}
+
+/// What a node is.
+pub(super) enum Place {
+    /// A file, or the root.
+    File(Rc<Served>, u64),
+    /// `.zfs`.
+    Control(Rc<Served>),
+    /// `.zfs/snapshot`.
+    Snapshots(Rc<Served>),
+}
+
+impl Served {
+    pub(super) fn node(&self, object: u64) -> Node {
+        match (self.index, object == self.files.root_number()) {
+            (0, true) => Node::ROOT,
+            _ => Node(self.index << OBJECT_BITS | object),
+        }
+    }
+
+    pub(super) fn inode(&self, object: u64) -> u64 {
+        self.index << OBJECT_BITS | object
+    }
+
+    pub(super) fn root(&self) -> Node {
+        self.node(self.files.root_number())
+    }
+
+    pub(super) fn is_root(&self, object: u64) -> bool {
+        object == self.files.root_number()
+    }
+}
+
+impl Shared {
+    /// Takes up a dataset, once.
+    pub(super) async fn serve(
+        &self,
+        directory: &Rc<Directory>,
+        dataset: Dataset,
+        parent: Node,
+    ) -> Result<Rc<Served>, ZfsError> {
+        let number = dataset.number;
+        if let Some(served) = self.known(number) {
+            return Ok(served);
+        }
+        let is_snapshot = dataset.snapshot_name().is_some();
+        if let (Some(writing), false) = (&self.writing, is_snapshot) {
+            let (files, how) = open_live(writing, &dataset).await?;
+            let children = self.children(directory).await?;
+            return self.take_up(files, dataset, parent, children, how);
+        }
+        let objset = self.spa.objset(directory, &dataset).await?;
+        // What was logged is of the head. Whose key is missing says so when it is opened.
+        let log = match is_snapshot {
+            true => Ok(Unreplayed::default()),
+            false => zil::unreplayed(&objset, self.spa.uberblock().txg).await,
+        };
+        let is_cut = !self.spa.was_closed() && log.as_ref().is_ok_and(|log| log.is_cut);
+        let files = match self.how.with_log {
+            true if is_cut => return Err(objset.wrong(0, Problem::LogCut)),
+            true => FileSystem::open_with_log(&objset, &log?.records).await?,
+            false => FileSystem::open(&objset).await?,
+        };
+        if is_cut {
+            (self.tell)(&Notice::LogCut { dataset: dataset.name.clone() });
+        }
+        let children = match is_snapshot {
+            true => Vec::new(),
+            false => self.children(directory).await?,
+        };
+        self.take_up(files, dataset, parent, children, (None, false))
+    }
+
+    fn take_up(
+        &self,
+        files: FileSystem,
+        dataset: Dataset,
+        parent: Node,
+        children: Vec<(Vec<u8>, Rc<Directory>)>,
+        (copies, keeps_access): (Option<u64>, bool),
+    ) -> Result<Rc<Served>, ZfsError> {
+        let number = dataset.number;
+        // Another request may have taken it up meanwhile.
+        if let Some(served) = self.known(number) {
+            return Ok(served);
+        }
+        let mut all = self.served.borrow_mut();
+        if all.len() >= DATASETS_MAX {
+            let (what, limit) = ("datasets of a mount", DATASETS_MAX as u64);
+            return Err(files.objset().wrong(0, Problem::Limit { what, limit }));
+        }
+        let is_snapshot = dataset.snapshot_name().is_some();
+        let index = all.len() as u64;
+        let served = Rc::new(Served {
+            index,
+            files,
+            dataset,
+            parent,
+            children,
+            is_snapshot,
+            copies,
+            keeps_access,
+        });
+        all.push(Rc::clone(&served));
+        self.known.borrow_mut().insert(number, index as usize);
+        Ok(served)
+    }
+
+    pub(super) fn known(&self, number: u64) -> Option<Rc<Served>> {
+        let index = *self.known.borrow().get(&number)?;
+        self.served.borrow().get(index).cloned()
+    }
+
+    /// The children that are file systems.
+    pub(super) async fn children(
+        &self,
+        directory: &Directory,
+    ) -> Result<Vec<(Vec<u8>, Rc<Directory>)>, ZfsError> {
+        let dsl = self.spa.dsl();
+        let mut children = Vec::new();
+        for (name, number) in dsl.children(directory).await? {
+            let child = Rc::new(dsl.child(directory, &name, number).await?);
+            let Some(head) = dsl.head(&child).await? else { continue };
+            // What it is stands in its root block, which is never encrypted.
+            let is_files = match self.spa.objset(&child, &head).await {
+                Ok(objset) => objset.root().kind == ObjsetKind::FileSystem,
+                Err(_) => true,
+            };
+            if is_files {
+                children.push((name.into_bytes(), child));
+            }
+        }
+        Ok(children)
+    }
+
+    pub(super) fn place(&self, node: Node) -> Result<Place, InodeError> {
+        let (index, object) = match node {
+            Node::ROOT => (0, None),
+            Node(number) => (number >> OBJECT_BITS, Some(number & CONTROL)),
+        };
+        let served = self.served.borrow().get(index as usize).cloned().ok_or(InodeError::Gone)?;
+        let object = object.unwrap_or(served.files.root_number());
+        Ok(match object {
+            CONTROL => Place::Control(served),
+            SNAPSHOTS => Place::Snapshots(served),
+            CLOSED.. => return Err(InodeError::NoKey),
+            object => Place::File(served, object),
+        })
+    }
+
+    /// A file, from those that are open or opened now.
+    pub(super) async fn file(
+        &self,
+        served: &Served,
+        object: u64,
+    ) -> Result<Rc<FileNode>, InodeError> {
+        let number = served.inode(object);
+        if let Some((version, node)) = self.open.borrow().nodes.get(&number)
+            && *version == node.dnode().version()
+        {
+            return Ok(Rc::clone(node));
+        }
+        let node = Rc::new(served.files.node(object).await.map_err(|error| wrong(&error))?);
+        let mut open = self.open.borrow_mut();
+        let known = (node.dnode().version(), Rc::clone(&node));
+        if open.nodes.insert(number, known).is_none() {
+            open.order.push_back(number);
+        }
+        while open.order.len() > OPEN_MAX {
+            if let Some(first) = open.order.pop_front() {
+                open.nodes.remove(&first);
+            }
+        }
+        Ok(node)
+    }
+
+    pub(super) async fn child(
+        &self,
+        of: &Served,
+        directory: &Rc<Directory>,
+    ) -> Result<Rc<Served>, InodeError> {
+        let dsl = self.spa.dsl();
+        let head = dsl.head(directory).await.map_err(|error| wrong(&error))?;
+        let head = head.ok_or(InodeError::NotFound)?;
+        self.serve(directory, head, of.root()).await.map_err(|error| wrong(&error))
+    }
+
+    pub(super) async fn snapshot(
+        &self,
+        of: &Served,
+        name: &[u8],
+    ) -> Result<Rc<Served>, InodeError> {
+        let name = std::str::from_utf8(name).map_err(|_| InodeError::NotFound)?;
+        let whole = format!("{}@{name}", of.dataset.name);
+        let found = self.spa.dsl().find(&whole).await.map_err(|error| wrong(&error))?;
+        let (directory, dataset) = found.ok_or(InodeError::NotFound)?;
+        let parent = of.node(SNAPSHOTS);
+        let served = self.serve(&Rc::new(directory), dataset, parent).await;
+        served.map_err(|error| wrong(&error))
+    }
+}
+
+/// Opens a dataset of a pool that is written, and says in how many copies it may be, and whether it keeps times of access.
+/// What was open without a name when it was last in use is freed.
+async fn open_live(
+    writing: &Writing,
+    dataset: &Dataset,
+) -> Result<(FileSystem, (Option<u64>, bool)), ZfsError> {
+    let live = &writing.live;
+    let catalog = live.spa().catalog(0).await?;
+    let node = catalog.find(&dataset.name).await?;
+    let node = node.ok_or_else(|| live.spa().mos().wrong(dataset.number, Problem::Absent))?;
+    let files = live.files(&node).await?;
+    let number = |name| set_number(&node, name);
+    if number("readonly").unwrap_or(0) != 0 {
+        return Ok((files, (None, false)));
+    }
+    for unlinked in files.unlinked().await? {
+        files.drain(unlinked).await?;
+    }
+    let copies = number("copies").unwrap_or(1).clamp(1, 3);
+    Ok((files, (Some(copies), number("atime").unwrap_or(1) != 0)))
+}

@@ -1,0 +1,89 @@
+//! When groups of a pool that is open for writing are committed, and how much may still be written to it.
+//!
+//! **When.** [`Live::keep_synced`] commits the open group every [`SPAN`], and earlier when half of what may be dirty is; who wants
+//! durability ([`Live::make_durable`]) doesn't wait for either.
+//!
+//! **How much.** A group that finds no room can't be committed, and the pool stops. So new data is refused before:
+//!
+//! ```text
+//!   room = size − taken − slop − dirty · (the most that a vdev makes of a byte) · copies
+//!   slop = 1/32 of the size; at least 128 MiB, at most half of it
+//! ```
+//!
+//! Metadata, deletions and what is wrong with this estimate live on the slop. What was freed is *taken* for three groups more:
+//! who lacks room commits some before giving up ([`Live::has_room`]).
+//!
+//! Source: OpenZFS, `txg.c`, `spa_misc.c` (`spa_get_slop_space`).
+
+use super::live::{Live, LiveError};
+use futures_util::future::{Either, select};
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+use zfs_format::vdev::VdevKind;
+use zfs_store::alloc::Class;
+
+/// How long changes wait at the most before they are committed: OpenZFS's `zfs_txg_timeout`.
+const SPAN: Duration = Duration::from_secs(5);
+/// The part of a pool that is kept free.
+const SLOP_PART: u64 = 32;
+const SLOP_MIN: u64 = 128 << 20;
+/// Groups after which what was freed can be used again.
+const GROUPS_UNTIL_FREE: usize = 4;
+
+impl Live {
+    /// Commits groups until it is told to end.
+    ///
+    /// # Errors
+    /// The pool is stopped: changes are refused from then on.
+    pub async fn keep_synced(&self, until: impl Future<Output = ()>) -> Result<(), LiveError> {
+        let mut until = pin!(until);
+        loop {
+            let span = pin!(self.spa().rt().sleep(SPAN));
+            let filled = pin!(self.syncer().groups().filled());
+            let due = select(span, filled);
+            if let Either::Left(_) = select(&mut until, due).await {
+                return Ok(());
+            }
+            self.make_durable().await?;
+        }
+    }
+
+    /// Bytes that can still be written in so many copies.
+    pub fn room(&self, copies: u64) -> u64 {
+        let usage = self.syncer().writer().space(|space| space.usage(Class::Normal));
+        let slop = (usage.size / SLOP_PART).max(SLOP_MIN).min(usage.size / 2);
+        let grows = copies.max(1).saturating_mul(self.growth());
+        let dirty = self.syncer().groups().dirty_bytes().saturating_mul(grows);
+        usage.size.saturating_sub(usage.taken).saturating_sub(slop).saturating_sub(dirty) / grows
+    }
+
+    /// What a byte takes on a vdev at the most.
+    fn growth(&self) -> u64 {
+        let vdevs = self.spa().vdevs();
+        let of = |kind: &VdevKind| match kind {
+            VdevKind::Raidz(raidz) => 1 + raidz.parity,
+            VdevKind::Draid(_) => 4,
+            _ => 1,
+        };
+        vdevs.children.iter().map(|top| of(&top.kind)).max().unwrap_or(1)
+    }
+
+    /// Whether so many bytes can still be written in so many copies, if need be after what was freed has become free.
+    ///
+    /// # Errors
+    /// The pool is stopped.
+    pub async fn has_room(&self, bytes: u64, copies: u64) -> Result<bool, LiveError> {
+        for _ in 0..GROUPS_UNTIL_FREE {
+            if bytes <= self.room(copies) {
+                return Ok(true);
+            }
+            let usage = self.syncer().writer().space(|space| space.usage(Class::Normal));
+            if usage.waiting == 0 && !self.is_dirty() {
+                return Ok(false);
+            }
+            self.sync(async |_| Ok(())).await?;
+        }
+        Ok(bytes <= self.room(copies))
+    }
+}

@@ -1,0 +1,552 @@
+//! A mount that is written, beside a file system in memory that keeps the same contract.
+//!
+//! What could break: an answer that is another than the rules say; a change that is lost, or half done, over groups and a new
+//! start; space that is taken and not reached; a file that lives without a name after a crash.
+
+use super::{Rig, raidz, top};
+use rt::inodes::{
+    Attributes, Caller, Cookie, Fallocate, Fsync, InodeError, InodeKind, Inodes, New, Node,
+    OpenNode, RenameHow, Seek, SetAttributes, SetHow, SetTime, Timestamp, WallClock, WriteAt,
+};
+use rt::{Buf, MemoryTree, SgList};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use stdx::{ByteCount, Offset, Prng};
+use zfs::dsl::make::Fresh;
+use zfs::mounted::{MountOptions, Mounted, Writing};
+use zfs::spa::Spa;
+use zfs::spa::config::LabelState;
+use zfs::spa::live::Live;
+use zfs_format::vdev::VdevKind;
+
+/// A clock that goes on when the test says so: both file systems see the same time.
+struct Steps(Cell<i64>);
+
+impl Steps {
+    fn step(&self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+impl WallClock for Steps {
+    fn now(&self) -> Timestamp {
+        Timestamp { seconds: 1_700_000_000 + self.0.get(), nanoseconds: 7 }
+    }
+}
+
+pub(crate) async fn mounted(live: &Rc<Live>, clock: Rc<dyn WallClock>) -> Mounted {
+    let (directory, dataset) =
+        live.spa().dsl().find("tank").await.expect("it is read").expect("it is there");
+    let writing = Writing { live: Rc::clone(live), clock };
+    let (directory, how) = (Rc::new(directory), MountOptions::default());
+    let opened = Mounted::open_for_writing(writing, directory, dataset, how, Rc::new(|_| {})).await;
+    opened.expect("it is mounted")
+}
+
+/// One file by its numbers in both.
+type Pair = (Node, Node);
+
+/// Both file systems, and what is held in both.
+struct Both {
+    real: Mounted,
+    model: Rc<MemoryTree>,
+    clock: Rc<Steps>,
+    held: RefCell<Vec<Pair>>,
+}
+
+const NAMES: [&str; 6] =
+    ["a", "b", "c", "a name that is longer than what a small table takes, by far", "e", "f"];
+
+/// What must be the same of both.
+fn seen(of: &Attributes) -> impl PartialEq + std::fmt::Debug {
+    let size = if of.kind == InodeKind::Directory { 0 } else { of.size.bytes() };
+    (
+        (of.kind, of.permissions, of.links, of.user, of.group, of.device, size),
+        (of.accessed, of.modified, of.changed),
+    )
+}
+
+fn same(
+    what: &str,
+    real: Result<Attributes, InodeError>,
+    model: Result<Attributes, InodeError>,
+) -> Option<Pair> {
+    match (real, model) {
+        (Ok(real), Ok(model)) => {
+            assert_eq!(format!("{:?}", seen(&real)), format!("{:?}", seen(&model)), "{what}");
+            Some((real.node, model.node))
+        }
+        (real, model) => {
+            assert_eq!(real.err(), model.err(), "{what}");
+            None
+        }
+    }
+}
+
+impl Both {
+    /// A directory or file somewhere, by going down at random.
+    async fn somewhere(&self, random: &mut Prng, wants_directory: bool) -> Pair {
+        let mut at = (Node::ROOT, Node::ROOT);
+        for _ in 0..random.below(4) {
+            let name = NAMES[random.below(6) as usize].as_bytes();
+            let found = same(
+                "lookup",
+                self.real.lookup(at.0, name).await,
+                self.model.lookup(at.1, name).await,
+            );
+            let Some(found) = found else { break };
+            let kind = self.model.attributes(found.1).await.expect("it is there").kind;
+            if kind != InodeKind::Directory {
+                return if wants_directory { at } else { found };
+            }
+            at = found;
+        }
+        at
+    }
+
+    async fn change(&self, random: &mut Prng) {
+        self.clock.step();
+        let (real, model) = (&self.real, &self.model);
+        let by = Caller {
+            user: random.below(3) as u32,
+            group: random.below(3) as u32,
+            drops_privileges: random.chance(0.5),
+            ..Caller::default()
+        };
+        let pick = |random: &mut Prng| NAMES[random.below(6) as usize].as_bytes();
+        let (into, name) = (self.somewhere(random, true).await, pick(random));
+        let new = New { permissions: random.below(0o10000) as u16, umask: 0o22 };
+        match random.below(24) {
+            0..=2 => {
+                let (r, m) = (
+                    real.create(by, into.0, name, new).await,
+                    model.create(by, into.1, name, new).await,
+                );
+                self.held.borrow_mut().extend(same("create", r, m));
+            }
+            3 | 4 => {
+                let (r, m) = (
+                    real.mkdir(by, into.0, name, new).await,
+                    model.mkdir(by, into.1, name, new).await,
+                );
+                same("mkdir", r, m);
+            }
+            5 => {
+                let (kind, device) = (InodeKind::BlockDevice, (8, random.below(300) as u32));
+                let (r, m) = (
+                    real.mknod(by, into.0, name, new, kind, device).await,
+                    model.mknod(by, into.1, name, new, kind, device).await,
+                );
+                same("mknod", r, m);
+            }
+            6 => {
+                let target = vec![b'x'; 1 + random.below(600) as usize];
+                let (r, m) = (
+                    real.symlink(by, into.0, name, &target).await,
+                    model.symlink(by, into.1, name, &target).await,
+                );
+                same("symlink", r, m);
+            }
+            7 => {
+                let of = self.somewhere(random, false).await;
+                let (r, m) = (
+                    real.link(by, of.0, into.0, name).await,
+                    model.link(by, of.1, into.1, name).await,
+                );
+                same("link", r, m);
+            }
+            8 | 9 => assert_eq!(
+                real.unlink(by, into.0, name).await,
+                model.unlink(by, into.1, name).await,
+                "unlink"
+            ),
+            10 => assert_eq!(
+                real.rmdir(by, into.0, name).await,
+                model.rmdir(by, into.1, name).await,
+                "rmdir"
+            ),
+            11..=13 => {
+                let (to, other) = (self.somewhere(random, true).await, pick(random));
+                let hows = [RenameHow::Replace, RenameHow::NoReplace, RenameHow::Exchange];
+                let how = hows[random.below(3) as usize];
+                assert_eq!(
+                    real.rename(by, (into.0, name), (to.0, other), how).await,
+                    model.rename(by, (into.1, name), (to.1, other), how).await,
+                    "rename {how:?}"
+                );
+            }
+            14 => {
+                let file = self.somewhere(random, false).await;
+                let maybe = |random: &mut Prng| random.chance(0.3);
+                let set = SetAttributes {
+                    permissions: maybe(random).then(|| random.below(0o10000) as u16),
+                    user: maybe(random).then(|| random.below(5) as u32),
+                    group: maybe(random).then(|| random.below(5) as u32),
+                    size: maybe(random).then(|| ByteCount(random.below(900_000))),
+                    accessed: maybe(random).then_some(SetTime::Now),
+                    modified: maybe(random)
+                        .then(|| SetTime::At(Timestamp { seconds: -5, nanoseconds: 3 })),
+                };
+                same(
+                    "setattr",
+                    real.setattr(by, file.0, set).await,
+                    model.setattr(by, file.1, set).await,
+                );
+            }
+            15 => {
+                let file = self.somewhere(random, false).await;
+                let names: [&[u8]; 3] = [b"user.one", b"user.two", b"security.capability"];
+                let name = names[random.below(3) as usize];
+                let value = vec![random.next_u64() as u8; random.below(3000) as usize];
+                let hows = [SetHow::Any, SetHow::Create, SetHow::Replace];
+                let how = hows[random.below(3) as usize];
+                assert_eq!(
+                    real.set_extended_attribute(by, file.0, name, &value, how).await,
+                    model.set_extended_attribute(by, file.1, name, &value, how).await,
+                    "set {how:?}"
+                );
+                if random.chance(0.3) {
+                    assert_eq!(
+                        real.remove_extended_attribute(by, file.0, name).await,
+                        model.remove_extended_attribute(by, file.1, name).await
+                    );
+                }
+            }
+            16 => {
+                let file = self.somewhere(random, false).await;
+                let name =
+                    [rt::inodes::acl::ACCESS, rt::inodes::acl::DEFAULT][random.below(2) as usize];
+                let list = list(random);
+                assert_eq!(
+                    real.set_extended_attribute(by, file.0, name, &list, SetHow::Any).await,
+                    model.set_extended_attribute(by, file.1, name, &list, SetHow::Any).await,
+                    "a list of access"
+                );
+            }
+            17 => {
+                let released = {
+                    let mut held = self.held.borrow_mut();
+                    match held.is_empty() {
+                        true => None,
+                        false => {
+                            let at = random.below(held.len() as u64) as usize;
+                            Some(held.swap_remove(at))
+                        }
+                    }
+                };
+                if let Some((r, m)) = released {
+                    real.release(r);
+                    model.release(m);
+                }
+            }
+            _ => {
+                let file = {
+                    let held = self.held.borrow();
+                    match held.is_empty() || random.chance(0.5) {
+                        true => None,
+                        false => Some(held[random.below(held.len() as u64) as usize]),
+                    }
+                };
+                let file = match file {
+                    Some(file) => file,
+                    None => self.somewhere(random, false).await,
+                };
+                self.content(random, by, file).await;
+            }
+        }
+    }
+
+    async fn content(&self, random: &mut Prng, by: Caller, (r, m): Pair) {
+        let (real, model) = (&self.real, &self.model);
+        let (at, len) = (random.below(700_000), 1 + random.below(300_000));
+        match random.below(8) {
+            0 => {
+                let whats = [
+                    Fallocate::PunchHole,
+                    Fallocate::ZeroRange { keep_size: false },
+                    Fallocate::ZeroRange { keep_size: true },
+                    Fallocate::Allocate { keep_size: false },
+                    Fallocate::Allocate { keep_size: true },
+                ];
+                let what = whats[random.below(5) as usize];
+                let (at, len) = (Offset(at), ByteCount(len));
+                assert_eq!(
+                    real.fallocate(by, r, at, len, what).await,
+                    model.fallocate(by, m, at, len, what).await,
+                    "{what:?}"
+                );
+            }
+            1 => {
+                let (a, b) = (
+                    real.read(r, Offset(at), ByteCount(len)).await,
+                    model.read(m, Offset(at), ByteCount(len)).await,
+                );
+                assert!(a.map(|a| a.to_vec()) == b.map(|b| b.to_vec()), "read");
+            }
+            2 => {
+                let attributes = model.attributes(m).await.expect("it is held or there");
+                if attributes.kind != InodeKind::File {
+                    return;
+                }
+                // A hole is one in truth.
+                let size = attributes.size.bytes();
+                let hole = real.seek(r, Offset(at), Seek::Hole).await;
+                assert_eq!(hole.is_err(), at >= size);
+                let data = real.seek(r, Offset(at), Seek::Data).await;
+                let until = match data {
+                    Ok(data) => data.bytes(),
+                    Err(error) => {
+                        assert_eq!(error, InodeError::BeyondEnd);
+                        size
+                    }
+                };
+                if at < until {
+                    let len = ByteCount(until - at);
+                    let read = model.read(m, Offset(at), len).await.expect("it is read").to_vec();
+                    let ours = real.read(r, Offset(at), len).await.expect("it is read").to_vec();
+                    assert!(read == ours, "bytes");
+                    assert!(read.iter().all(|byte| *byte == 0), "data in a hole");
+                }
+            }
+            3 => {
+                let how = OpenNode { write: true, truncate: random.chance(0.5) };
+                let (a, b) = (real.open(by, r, how).await, model.open(by, m, how).await);
+                assert_eq!(a, b, "open {how:?}");
+                if a.is_ok() {
+                    self.held.borrow_mut().push((r, m));
+                }
+            }
+            _ => {
+                let word = random.next_u64();
+                let bytes: Vec<u8> = (0..len).map(|n| (n / 50).wrapping_mul(word) as u8).collect();
+                let how =
+                    if random.chance(0.3) { WriteAt::End } else { WriteAt::Offset(Offset(at)) };
+                let data = || SgList::from(Buf::copy_of(&bytes));
+                assert_eq!(
+                    real.write(by, r, how, data(), false).await,
+                    model.write(by, m, how, data(), false).await,
+                    "write {how:?}"
+                );
+            }
+        }
+    }
+
+    /// Both have the same.
+    async fn compare(&self) {
+        let mut below = vec![(Node::ROOT, Node::ROOT)];
+        while let Some((r, m)) = below.pop() {
+            let (a, b) = (self.real.attributes(r).await, self.model.attributes(m).await);
+            let kind = b.as_ref().expect("it is there").kind;
+            same("attributes", a, b);
+            assert_eq!(values(&self.real, r).await, values(&*self.model, m).await);
+            match kind {
+                InodeKind::Directory => {
+                    let (real, model) = (names(&self.real, r).await, names(&*self.model, m).await);
+                    let keys =
+                        |map: &BTreeMap<Vec<u8>, Node>| map.keys().cloned().collect::<Vec<_>>();
+                    assert_eq!(keys(&real), keys(&model));
+                    below.extend(real.values().copied().zip(model.values().copied()));
+                }
+                InodeKind::File => {
+                    let all = ByteCount(4 << 20);
+                    let (a, b) = (
+                        self.real.read(r, Offset(0), all).await.expect("it is read"),
+                        self.model.read(m, Offset(0), all).await.expect("it is read"),
+                    );
+                    assert!(a.to_vec() == b.to_vec(), "bytes");
+                }
+                InodeKind::Link => {
+                    let (a, b) = (self.real.link_target(r).await, self.model.link_target(m).await);
+                    assert_eq!(a, b);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+async fn values(of: &dyn Inodes, node: Node) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for name in of.extended_attributes(node).await.expect("they are read") {
+        let value = of.extended_attribute(node, &name).await.expect("it is read");
+        found.insert(name, value);
+    }
+    found
+}
+
+async fn names(of: &dyn Inodes, node: Node) -> BTreeMap<Vec<u8>, Node> {
+    let (mut found, mut after) = (BTreeMap::new(), Cookie::START);
+    loop {
+        let entries = of.list(node, after, 3).await.expect("it is listed");
+        let Some(last) = entries.last() else { return found };
+        after = last.cookie;
+        for entry in entries {
+            assert!(found.insert(entry.name, entry.node).is_none(), "listed once");
+        }
+    }
+}
+
+fn list(random: &mut Prng) -> Vec<u8> {
+    let mut entry = |tag: u16, id: u32| {
+        let permissions = random.below(8) as u16;
+        [&tag.to_le_bytes()[..], &permissions.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    let none = u32::MAX;
+    let named = [entry(2, 1000), entry(4, none), entry(16, none), entry(32, none)].concat();
+    let plain = [entry(4, none), entry(32, none)].concat();
+    let owner = entry(1, none);
+    let rest = if random.chance(0.5) { named } else { plain };
+    [&[2, 0, 0, 0][..], &owner, &rest].concat()
+}
+
+fn beside_memory(seed: u64, tops: Vec<zfs_format::vdev::Vdev>) {
+    let rig = Rig::new(tops);
+    let clock = Rc::new(Steps(Cell::new(0)));
+    let random = Rc::new(RefCell::new(Prng::new(seed)));
+    let model = MemoryTree::with(
+        "model",
+        ByteCount::gib(1),
+        1 << 20,
+        Rc::clone(&clock) as Rc<dyn WallClock>,
+    );
+    let first = Rc::new(Cell::new(true));
+    for _ in 0..3 {
+        let (clock, random, model) = (Rc::clone(&clock), Rc::clone(&random), Rc::clone(&model));
+        let first = Rc::clone(&first);
+        rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+            let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+            let real = mounted(&live, Rc::clone(&clock) as Rc<dyn WallClock>).await;
+            if first.replace(false) {
+                // The root was made by another clock.
+                let set = SetAttributes {
+                    permissions: Some(0o755),
+                    accessed: Some(SetTime::Now),
+                    modified: Some(SetTime::Now),
+                    ..SetAttributes::default()
+                };
+                for of in [&real as &dyn Inodes, &*model] {
+                    of.setattr(Caller::default(), Node::ROOT, set).await.expect("it is set");
+                }
+            }
+            let both = Both { real, model, clock, held: RefCell::default() };
+            let mut random = random.borrow_mut();
+            for round in 0..12 {
+                for _ in 0..40 {
+                    both.change(&mut random).await;
+                }
+                // A group is synced while the next is changed.
+                let syncing = {
+                    let live = Rc::clone(&live);
+                    live.spa().rt().clone().spawn(async move { live.make_durable().await })
+                };
+                for _ in 0..20 {
+                    both.change(&mut random).await;
+                }
+                syncing.await.expect("it is written");
+                if round % 4 == 3 {
+                    both.compare().await;
+                }
+            }
+            both.real.fsync(Node::ROOT, Fsync::All).await.expect("it is durable");
+            assert!(!live.is_dirty());
+            for (r, m) in both.held.take() {
+                both.real.release(r);
+                both.model.release(m);
+            }
+            both.compare().await;
+            live.close(LabelState::Exported).await.expect("it is closed");
+        });
+    }
+    rig.judge();
+}
+
+#[test]
+fn a_mount_answers_as_a_file_system_in_memory_does() {
+    for seed in 1..=3 {
+        beside_memory(seed, vec![top(0, VdevKind::Mirror, 2)]);
+    }
+    beside_memory(4, vec![top(0, raidz(1), 3), top(1, raidz(1), 3)]);
+}
+
+/// A file that is open and has no name is freed by the next mount, if this one ends before it can.
+#[test]
+fn what_was_held_without_a_name_when_the_power_went_is_freed() {
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    let by = Caller::default();
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        let new = New { permissions: 0o644, umask: 0 };
+        let made = real.create(by, Node::ROOT, b"f", new).await.expect("it is made");
+        let unnamed = real.create_unnamed(by, Node::ROOT, new).await.expect("it is made");
+        let named = real.create_unnamed(by, Node::ROOT, new).await.expect("it is made");
+        real.link(by, named.node, Node::ROOT, b"named").await.expect("it has a name");
+        let directory = real.mkdir(by, Node::ROOT, b"d", new).await.expect("it is made");
+        real.open(by, directory.node, OpenNode::default()).await.expect("it is held");
+        for node in [made.node, unnamed.node, named.node] {
+            let bytes = SgList::from(Buf::copy_of(&[5; 300_000]));
+            real.write(by, node, WriteAt::End, bytes, false).await.expect("it is written");
+        }
+        real.set_extended_attribute(by, made.node, b"user.a", &[7; 2000], SetHow::Any)
+            .await
+            .expect("it is set");
+        real.unlink(by, Node::ROOT, b"f").await.expect("it goes");
+        real.rmdir(by, Node::ROOT, b"d").await.expect("it goes");
+        let lost = real.create(by, directory.node, b"x", new).await;
+        assert_eq!(lost.err(), Some(InodeError::NotFound), "nothing is made in what has no name");
+        real.sync().await.expect("it is durable");
+        let read = real.read(made.node, Offset(299_990), ByteCount(100)).await.expect("it is read");
+        assert_eq!(read.to_vec(), [5; 10]);
+        assert_eq!(real.attributes(made.node).await.expect("it lives").links, 0);
+        // The power goes: nothing is released.
+    });
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let node = live.spa().catalog(0).await.expect("read").root().await.expect("it is there");
+        let files = live.files(&node).await.expect("it is one");
+        assert_eq!(files.unlinked().await.expect("it is read").len(), 3);
+        let real = mounted(&live, Rc::new(Steps(Cell::new(9)))).await;
+        assert!(files.unlinked().await.expect("it is read").is_empty(), "they are freed");
+        assert_eq!(names(&real, Node::ROOT).await.keys().collect::<Vec<_>>(), [b"named"]);
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
+}
+
+/// A pool that is full says so, and space that is freed can be used again.
+#[test]
+fn a_full_pool_refuses_data_and_lets_it_be_removed() {
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    let by = Caller::default();
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        let new = New { permissions: 0o644, umask: 0 };
+        let mut random = Prng::new(1);
+        for _ in 0..2 {
+            let made = real.create(by, Node::ROOT, b"f", new).await.expect("it is made");
+            let mut written = 0;
+            let error = loop {
+                let bytes: Vec<u8> = (0..1 << 20).map(|_| random.next_u64() as u8).collect();
+                let data = SgList::from(Buf::copy_of(&bytes));
+                match real.write(by, made.node, WriteAt::End, data, false).await {
+                    Ok(_) => written += 1,
+                    Err(error) => break error,
+                }
+                assert!(written < 200, "it is full at some time");
+            };
+            assert_eq!(error, InodeError::NoSpace);
+            assert!(written > 30, "{written} MiB found room");
+            let refused = real.mkdir(by, Node::ROOT, b"d", new).await;
+            assert!(matches!(refused, Ok(_) | Err(InodeError::NoSpace)));
+            if refused.is_ok() {
+                real.rmdir(by, Node::ROOT, b"d").await.expect("it goes");
+            }
+            real.unlink(by, Node::ROOT, b"f").await.expect("there is always room to remove");
+            real.release(made.node);
+        }
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
+}
