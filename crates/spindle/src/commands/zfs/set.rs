@@ -2,7 +2,6 @@
 //!
 //! Each opens its pool for writing, does its one thing in a transaction group, and closes the pool as exported.
 
-use crate::commands::zpool::create::split;
 use crate::output::Failure;
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::property::table::{Form, Property};
@@ -79,6 +78,15 @@ pub struct InheritArgs {
     /// The datasets
     #[arg(required = true)]
     datasets: Vec<String>,
+}
+
+/// A property and its value.
+///
+/// # Errors
+/// There is no `=`.
+pub fn split(given: &str) -> Result<(&str, &str), Failure> {
+    let text = || format!("'{given}': missing '=' for property=value argument");
+    given.split_once('=').ok_or_else(|| Failure::usage(text()))
 }
 
 /// A property's name and value as they are stored.

@@ -10,6 +10,7 @@
 //!
 //! A pool that was made is left as exported: whoever opens it next takes it, this program or OpenZFS.
 
+use crate::commands::zfs::set::{split, stored};
 use crate::events::events;
 use crate::output::{Failure, print};
 use ::zfs::spa::config::LabelState;
@@ -277,15 +278,6 @@ fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
     Ok(PoolProperties { ashift, comment, compatibility, features: wanted })
 }
 
-/// A property and its value.
-///
-/// # Errors
-/// There is no `=`.
-pub fn split(given: &str) -> Result<(&str, &str), Failure> {
-    let text = || format!("'{given}': missing '=' for property=value argument");
-    given.split_once('=').ok_or_else(|| Failure::usage(text()))
-}
-
 /// Carries out `create`.
 ///
 /// # Errors
@@ -304,10 +296,10 @@ pub fn run(args: &CreateArgs) -> Result<(), Failure> {
     let mut properties = Vec::new();
     for property in &args.properties {
         let (name, value) = split(property)?;
-        properties.push(crate::commands::zfs::set::stored(name, value)?);
+        properties.push(stored(name, value)?);
     }
     if let Some(directory) = &args.mountpoint {
-        properties.push(crate::commands::zfs::set::stored("mountpoint", directory)?);
+        properties.push(stored("mountpoint", directory)?);
     }
     if !args.force {
         check_redundancy(&all)?;
