@@ -219,6 +219,19 @@ impl LivePool {
         done.map_err(|error| Error::NotWritten { name: self.name.clone(), error })
     }
 
+    /// Says in the labels that it is in use, before something is written for long.
+    ///
+    /// # Errors
+    /// They can't be written.
+    pub fn begin(&self) -> Result<(), Error> {
+        let live = Rc::clone(&self.live);
+        let begun = self.pools.wait(async move {
+            live.syncer().change_config(|config| config.state = LabelState::Active);
+            live.sync(async |_| Ok(())).await
+        });
+        begun.map_err(|error| Error::NotWritten { name: self.name.clone(), error })
+    }
+
     /// Closes it; its labels say how it was left.
     ///
     /// # Errors
