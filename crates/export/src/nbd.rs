@@ -46,6 +46,7 @@ mod memory;
 mod outbox;
 mod protocol;
 mod server;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod transmission;

@@ -17,7 +17,7 @@ use super::inbox::Inbox;
 use super::protocol::{
     self, Fields, OPTION_HEAD, info, option, option_reply, reply, transmission_flag,
 };
-use super::server::{Exported, Place, Shared};
+use super::shared::{Exported, Place, Shared};
 use super::{INPUT_BYTES, OPTION_SKIPPED_BYTES_MAX, OPTIONS_MAX, STRANGER_MAX, volume};
 use crate::tls::{self, TlsMode};
 use futures_util::future::{Either, select};

@@ -9,17 +9,18 @@
 
 use super::handshake::negotiate;
 use super::inbox::Inbox;
-use super::lobby::{Lobby, Seat};
+use super::lobby::Seat;
 use super::memory::Memory;
+use super::shared::{Exported, Shared, Stop};
 use super::transmission::transmit;
 use super::volume::Volume;
 use super::{
     CLIENT_MEMORY, CLIENT_MEMORY_MIN, CONNECTIONS_MAX, DRAIN_MAX, EXPORTS_MAX, HANDSHAKE_MAX,
-    LINGER_MAX, LINGERING_MAX, PLACE_WAIT_MAX, STRING_BYTES_MAX,
+    LINGERING_MAX, STRING_BYTES_MAX,
 };
 use crate::tls::{Tls, Turn};
 use futures_util::future::{Either, select};
-use rt::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use rt::sync::{Notify, Semaphore};
 use rt::{DeviceRef, IoError, IoErrorKind, Listener, Rt, StreamError, StreamRef, catching_panics};
 use std::cell::Cell;
 use std::pin::pin;
@@ -69,78 +70,6 @@ pub enum ServerError {
         "{0} of memory for clients' requests is too little: give {CLIENT_MEMORY_MIN} at the least"
     )]
     LittleMemory(ByteCount),
-}
-
-/// An export and what its connections share.
-pub(crate) struct Exported {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    pub(crate) read_only: bool,
-    pub(crate) volume: Volume,
-}
-
-/// What all connections share.
-pub(crate) struct Shared {
-    pub(crate) rt: Rt,
-    pub(crate) exports: Vec<Rc<Exported>>,
-    pub(crate) tls: Tls,
-    /// Whose TLS handshake goes on.
-    pub(crate) turn: Turn,
-    /// Whose large request begins.
-    pub(crate) begin: Turn,
-    pub(crate) memory: Memory,
-    pub(crate) stop: Stop,
-    lobby: Rc<Lobby>,
-    places: Arc<Semaphore>,
-    lingering: Semaphore,
-    connected: Cell<usize>,
-    left: Notify,
-}
-
-impl Shared {
-    /// The export of this name; the first for the empty name, where none is named so.
-    pub(crate) fn find(&self, name: &str) -> Option<Rc<Exported>> {
-        let named = self.exports.iter().find(|export| export.name == name);
-        named.or_else(|| self.exports.first().filter(|_| name.is_empty())).cloned()
-    }
-}
-
-/// A place among those who are served, until it is dropped.
-pub(crate) type Place = OwnedSemaphorePermit;
-
-impl Shared {
-    /// Waits for a place, not for ever.
-    pub(crate) async fn place(&self) -> Option<Place> {
-        let place = Arc::clone(&self.places).acquire_owned();
-        match select(pin!(place), pin!(self.rt.sleep(PLACE_WAIT_MAX))).await {
-            Either::Left((place, _)) => place.ok(),
-            Either::Right(_) => None,
-        }
-    }
-
-    /// Waits for as long as answers are still written to a client that has ended its part of the stream.
-    pub(crate) async fn linger(&self) {
-        if let Ok(_one) = self.lingering.try_acquire() {
-            select(pin!(self.rt.sleep(LINGER_MAX)), pin!(self.memory.wanted())).await;
-        }
-    }
-}
-
-/// The wish that the server stops.
-#[derive(Default)]
-pub(crate) struct Stop {
-    on: Cell<bool>,
-    notify: Notify,
-}
-
-impl Stop {
-    /// Waits for it.
-    pub(crate) async fn wait(&self) {
-        let notified = self.notify.notified();
-        if !self.on.get() {
-            notified.await;
-        }
-    }
 }
 
 /// An NBD server. Cheap to clone. See the [module](super).

@@ -24,7 +24,7 @@ use super::outbox::{Outbox, Share};
 use super::protocol::{
     BASE_ALLOCATION_ID, Command, Errno, Request, chunk, command_flag, only_chunk, simple_reply,
 };
-use super::server::Shared;
+use super::shared::Shared;
 use super::volume::{Asker, Outcome, Refusal};
 use super::{
     IN_FLIGHT_BYTES_MAX, IN_FLIGHT_REQUESTS_MAX, LINGER_MAX, REQUEST_BYTES_MAX, STALL_MAX,

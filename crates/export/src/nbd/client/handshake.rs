@@ -8,7 +8,7 @@
 //! Nothing that the server says is believed before it was checked: lengths and counts have limits, sizes
 //! must be powers of two and within each other.
 
-use super::{ClientError, MalformedOption};
+use super::error::{ClientError, MalformedOption};
 use crate::nbd::inbox::Inbox;
 use crate::nbd::protocol::{
     self, BASE_ALLOCATION, Fields, OPTION_REPLY_HEAD, info, option, option_request, reply,

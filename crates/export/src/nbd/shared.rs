@@ -1,0 +1,86 @@
+//! What all connections of a server share: its exports, places, memory, and the wish that it stops.
+
+use super::lobby::Lobby;
+use super::memory::Memory;
+use super::volume::Volume;
+use super::{LINGER_MAX, PLACE_WAIT_MAX};
+use crate::tls::{Tls, Turn};
+use futures_util::future::{Either, select};
+use rt::Rt;
+use rt::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use std::cell::Cell;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// An export and what its connections share.
+pub(crate) struct Exported {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) read_only: bool,
+    pub(crate) volume: Volume,
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) rt: Rt,
+    pub(crate) exports: Vec<Rc<Exported>>,
+    pub(crate) tls: Tls,
+    /// Whose TLS handshake goes on.
+    pub(crate) turn: Turn,
+    /// Whose large request begins.
+    pub(crate) begin: Turn,
+    pub(crate) memory: Memory,
+    pub(crate) stop: Stop,
+    pub(super) lobby: Rc<Lobby>,
+    pub(super) places: Arc<Semaphore>,
+    pub(super) lingering: Semaphore,
+    pub(super) connected: Cell<usize>,
+    pub(super) left: Notify,
+}
+
+impl Shared {
+    /// The export of this name; the first for the empty name, where none is named so.
+    pub(crate) fn find(&self, name: &str) -> Option<Rc<Exported>> {
+        let named = self.exports.iter().find(|export| export.name == name);
+        named.or_else(|| self.exports.first().filter(|_| name.is_empty())).cloned()
+    }
+}
+
+/// A place among those who are served, until it is dropped.
+pub(crate) type Place = OwnedSemaphorePermit;
+
+impl Shared {
+    /// Waits for a place, not for ever.
+    pub(crate) async fn place(&self) -> Option<Place> {
+        let place = Arc::clone(&self.places).acquire_owned();
+        match select(pin!(place), pin!(self.rt.sleep(PLACE_WAIT_MAX))).await {
+            Either::Left((place, _)) => place.ok(),
+            Either::Right(_) => None,
+        }
+    }
+
+    /// Waits for as long as answers are still written to a client that has ended its part of the stream.
+    pub(crate) async fn linger(&self) {
+        if let Ok(_one) = self.lingering.try_acquire() {
+            select(pin!(self.rt.sleep(LINGER_MAX)), pin!(self.memory.wanted())).await;
+        }
+    }
+}
+
+/// The wish that the server stops.
+#[derive(Default)]
+pub(crate) struct Stop {
+    pub(super) on: Cell<bool>,
+    pub(super) notify: Notify,
+}
+
+impl Stop {
+    /// Waits for it.
+    pub(crate) async fn wait(&self) {
+        let notified = self.notify.notified();
+        if !self.on.get() {
+            notified.await;
+        }
+    }
+}
