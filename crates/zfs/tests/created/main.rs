@@ -4,6 +4,7 @@
 //! Where `zdb` is not there the case says so and is skipped.
 
 mod cuts;
+mod fuse;
 mod mounted;
 
 use rt::{Buf, DeviceRef, MemoryDevice, Reactor, Runtime};

@@ -186,7 +186,7 @@ impl Both {
                     size: maybe(random).then(|| ByteCount(random.below(900_000))),
                     accessed: maybe(random).then_some(SetTime::Now),
                     modified: maybe(random)
-                        .then(|| SetTime::At(Timestamp { seconds: -5, nanoseconds: 3 })),
+                        .then_some(SetTime::At(Timestamp { seconds: -5, nanoseconds: 3 })),
                 };
                 same(
                     "setattr",
@@ -430,10 +430,10 @@ fn beside_memory(seed: u64, tops: Vec<zfs_format::vdev::Vdev>) {
                 }
             }
             let both = Both { real, model, clock, held: RefCell::default() };
-            let mut random = random.borrow_mut();
+            let mut at_hand = random.replace(Prng::new(0));
             for round in 0..12 {
                 for _ in 0..40 {
-                    both.change(&mut random).await;
+                    both.change(&mut at_hand).await;
                 }
                 // A group is synced while the next is changed.
                 let syncing = {
@@ -441,13 +441,14 @@ fn beside_memory(seed: u64, tops: Vec<zfs_format::vdev::Vdev>) {
                     live.spa().rt().clone().spawn(async move { live.make_durable().await })
                 };
                 for _ in 0..20 {
-                    both.change(&mut random).await;
+                    both.change(&mut at_hand).await;
                 }
                 syncing.await.expect("it is written");
                 if round % 4 == 3 {
                     both.compare().await;
                 }
             }
+            random.replace(at_hand);
             both.real.fsync(Node::ROOT, Fsync::All).await.expect("it is durable");
             assert!(!live.is_dirty());
             for (r, m) in both.held.take() {
