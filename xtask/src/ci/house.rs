@@ -64,7 +64,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("sim", 8),
     ("spindle", 92),
     ("workload", 38),
-    ("zfs", 2),
 ];
 
 /// Assertions outside of tests, by crate, at the least. Where it is none: the crate says why at its root, or is not
