@@ -13,7 +13,7 @@
 //! * Rounds, turns and what is reported as in [`parity`](super::parity). A compressor's ratio counts only beside its
 //!   result's size, which is printed as `stored`: bytes of all records as we compress them.
 
-use super::peer::{PeerProcess, ScratchFolder, compiled, fastest, median, three_digits};
+use super::peer::{PeerProcess, Rounds, ScratchFolder, compiled, fastest};
 use codec::cipher::{Cipher, Mode};
 use codec::compress::Form;
 use std::hint::black_box;
@@ -243,7 +243,7 @@ fn measure(
     ours.check(case.name)?;
     let file = ours.write(folder, case.name)?;
     let peer = peer.filter(|_| case.has_peer);
-    let (mut our_times, mut peer_times, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rounds = Rounds::default();
     let mut peer_name = String::new();
     for _ in 0..ROUNDS {
         // Memory anew too: where pages lie moves these figures.
@@ -276,30 +276,17 @@ fn measure(
                 peer_slices.push(seconds / f64::from(peer_repeats));
             }
         }
-        our_times.push(fastest(&our_slices));
-        if process.is_some() {
-            peer_times.push(fastest(&peer_slices));
-            ratios.push(fastest(&peer_slices) / fastest(&our_slices));
+        let (own, peers) = (fastest(&our_slices), fastest(&peer_slices));
+        match process.is_some() {
+            true => rounds.add(own, peers, peers / own),
+            false => rounds.add_alone(own),
         }
     }
     let mib_per_s = |seconds: f64| (RECORD_BYTES as f64 / f64::from(1 << 20) / seconds).round();
-    let mut line = serde_json::json!({
-        "bench": "codec",
-        "case": format!("{}-128KiB", case.name),
-        "unit": "MiB/s",
-        "ours": mib_per_s(median(&mut our_times)),
-        "runs": ROUNDS,
-    });
+    let name = format!("{}-128KiB", case.name);
+    let mut line = rounds.line("codec", &name, "MiB/s", &peer_name, mib_per_s);
     if matches!(case.work, Work::Compress(_)) {
         line["stored"] = ours.stored.iter().map(Vec::len).sum::<usize>().into();
-    }
-    if !ratios.is_empty() {
-        line["peer"] = mib_per_s(median(&mut peer_times)).into();
-        line["peer_name"] = peer_name.into();
-        line["ratio"] = three_digits(median(&mut ratios)).into();
-        // Sorted by now.
-        line["ratio_min"] = three_digits(ratios[0]).into();
-        line["ratio_max"] = three_digits(ratios[ratios.len() - 1]).into();
     }
     println!("{line}");
     Ok(())

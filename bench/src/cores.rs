@@ -18,6 +18,7 @@
 
 #![allow(clippy::disallowed_types, reason = "the threads that begin a round wait for one another")]
 
+use super::peer::{Rounds, median};
 use futures_util::future::join_all;
 use host::{Clock, FileDevice, FileOptions, HostRuntime, ReactorKind};
 use md::{Array, ArraySpec, Level};
@@ -264,35 +265,20 @@ fn scaling(
     let dir = tempfile::tempdir_in(dir).map_err(|error| error.to_string())?;
     let ours = Side::start(dir.path(), "several", sets, executors)?;
     let peer = Side::start(dir.path(), "one", sets, 1)?;
-    let (mut rates, mut peers, mut ratios, mut ns, mut peers_ns) =
-        (vec![], vec![], vec![], vec![], vec![]);
+    let (mut rounds, mut ns, mut peers_ns) = (Rounds::default(), vec![], vec![]);
     for _ in 0..runs {
         let (one, several) = (peer.round(load)?, ours.round(load)?);
-        rates.push(several.rate);
-        peers.push(one.rate);
-        ratios.push(several.rate / one.rate);
+        rounds.add(several.rate, one.rate, several.rate / one.rate);
         ns.push(several.ns);
         peers_ns.push(one.ns);
     }
     ours.end();
     peer.end();
-    for list in [&mut rates, &mut peers, &mut ratios, &mut ns, &mut peers_ns] {
-        list.sort_by(f64::total_cmp);
-    }
-    let line = serde_json::json!({
-        "bench": "cores",
-        "case": format!("{}-{sets}-sets-on-{executors}", load.name()),
-        "unit": "I/Os a second",
-        "ours": rates[runs / 2].round(),
-        "peer": peers[runs / 2].round(),
-        "peer_name": "the same sets on one executor",
-        "ratio": ratios[runs / 2],
-        "ratio_min": ratios[0],
-        "ratio_max": ratios[runs - 1],
-        "runs": runs,
-        "processor_ns": ns[runs / 2].round(),
-        "peer_processor_ns": peers_ns[runs / 2].round(),
-    });
+    let case = format!("{}-{sets}-sets-on-{executors}", load.name());
+    let peer = "the same sets on one executor";
+    let mut line = rounds.line("cores", &case, "I/Os a second", peer, f64::round);
+    line["processor_ns"] = median(&ns).map(f64::round).into();
+    line["peer_processor_ns"] = median(&peers_ns).map(f64::round).into();
     println!("{line}");
     Ok(())
 }
@@ -326,12 +312,12 @@ fn crossing(depth: u64, runs: usize, dir: &Path) -> Result<(), String> {
     let gate = gates.recv().map_err(|_| "the other executor ended".to_owned())?;
     let rt: Rt = host.rt();
     let elsewhere: DeviceRef = Elsewhere::new(&rt, gate);
-    let (mut more, mut ratios) = (Vec::new(), Vec::new());
+    let mut rounds = Rounds::default();
     for round in 0..runs as u64 {
         let here = reads(&host, &near, depth, round)?;
         let there = reads(&host, &elsewhere, depth, round)?;
-        more.push(there - here);
-        ratios.push(CROSSING_GOAL_NS / (there - here));
+        let more = there - here;
+        rounds.add(more, CROSSING_GOAL_NS, CROSSING_GOAL_NS / more);
     }
     drop(elsewhere);
     // The near end's task ends, and tells the far one.
@@ -341,20 +327,8 @@ fn crossing(depth: u64, runs: usize, dir: &Path) -> Result<(), String> {
         Ok(())
     })?;
     far.join().map_err(|_| "the other executor panicked".to_owned())??;
-    more.sort_by(f64::total_cmp);
-    ratios.sort_by(f64::total_cmp);
-    let line = serde_json::json!({
-        "bench": "cores",
-        "case": format!("crossing-{depth}"),
-        "unit": "ns of processor time a request",
-        "ours": more[runs / 2].round(),
-        "peer": CROSSING_GOAL_NS,
-        "peer_name": "the goal",
-        "ratio": ratios[runs / 2],
-        "ratio_min": ratios[0],
-        "ratio_max": ratios[runs - 1],
-        "runs": runs,
-    });
+    let (case, unit) = (format!("crossing-{depth}"), "ns of processor time a request");
+    let line = rounds.line("cores", &case, unit, "the goal", f64::round);
     println!("{line}");
     Ok(())
 }

@@ -11,6 +11,7 @@
 //! a file in memory by plain system calls where io_uring is the slower way is part of what is measured.
 //! One thread each: a single task for each unit of depth in ours, one job in fio.
 
+use super::peer::Rounds;
 use host::{FileDevice, FileOptions, HostRuntime, ReactorKind};
 use rt::{Buf, Device, DeviceRef, Request, Rt};
 use std::cell::Cell;
@@ -122,45 +123,25 @@ fn fill(path: &Path, direct: bool) -> Result<(), String> {
 }
 
 fn measure(case: &Case, options: &Options, has_fio: bool) -> Result<(), String> {
-    let (mut ours, mut peers, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rounds = Rounds::default();
     for run in 0..options.runs {
         // Who goes second may find the disk warmer, so they take turns.
         let peer_first = has_fio && run % 2 == 1;
         let before = if peer_first { Some(run_fio(case, options.seconds)?) } else { None };
         let own = run_ours(case, options.seconds)?;
-        ours.push(own);
         if has_fio {
             let peer = match before {
                 Some(peer) => peer,
                 None => run_fio(case, options.seconds)?,
             };
-            peers.push(peer);
-            ratios.push(own / peer);
+            rounds.add(own, peer, own / peer);
+        } else {
+            rounds.add_alone(own);
         }
     }
-    ratios.sort_by(f64::total_cmp);
-    let rounded = |value: Option<f64>| value.map(|value| (value * 1000.0).round() / 1000.0);
-    let line = serde_json::json!({
-        "bench": "executor",
-        "case": case.name,
-        "unit": "iops",
-        "ours": median(&mut ours).map(f64::round),
-        "peer": median(&mut peers).map(f64::round),
-        "peer_name": has_fio.then_some("fio io_uring"),
-        "ratio": rounded(median(&mut ratios)),
-        "ratio_min": rounded(ratios.first().copied()),
-        "ratio_max": rounded(ratios.last().copied()),
-        "runs": options.runs,
-    });
+    let line = rounds.line("executor", &case.name, "iops", "fio io_uring", f64::round);
     println!("{line}");
     Ok(())
-}
-
-fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let upper = *values.get(values.len() / 2)?;
-    let lower = values[(values.len() - 1) / 2];
-    Some((lower + upper) / 2.0)
 }
 
 /// A command on the last processor that we may use, the same for both.

@@ -10,15 +10,13 @@
 //! for both. Processor time is what this program's children used, as the kernel tells it (`/proc/self/stat`,
 //! in hundredths of a second); so each is measured to better than 1 %.
 
-use std::path::{Path, PathBuf};
+use super::peer::{Rounds, TICKS_PER_S, built_spindle, children_ticks};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 const USAGE: &str = "usage: bench lab-load [--runs N] [--seconds N]";
 
 const FILE_BYTES: usize = 512 << 20;
-
-/// Ticks of `/proc` a second: `USER_HZ`, which is 100 on every Linux.
-const TICKS_PER_S: f64 = 100.0;
 
 struct Case {
     name: &'static str,
@@ -47,7 +45,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     if !has_fio {
         eprintln!("fio is not installed (Debian package fio): ours runs alone");
     }
-    let spindle = built()?;
+    let spindle = built_spindle()?;
     let scratch = tempfile::tempdir_in("/dev/shm")
         .map_err(|error| format!("making a directory in /dev/shm: {error}"))?;
     let data = scratch.path().join("data");
@@ -86,20 +84,6 @@ fn options(args: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-/// Builds the program, optimised, and says where it is: beside this one.
-fn built() -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--release", "--package", "spindle"]);
-    let status = command.status().map_err(|error| format!("starting cargo: {error}"))?;
-    if !status.success() {
-        return Err("spindle does not build".into());
-    }
-    let exe = std::env::current_exe().map_err(|error| format!("finding this program: {error}"))?;
-    let spindle = exe.with_file_name("spindle");
-    if spindle.exists() { Ok(spindle) } else { Err(format!("{} is not there", spindle.display())) }
-}
-
 fn measure(
     case: &Case,
     job: &Path,
@@ -107,46 +91,27 @@ fn measure(
     options: &Options,
     has_fio: bool,
 ) -> Result<(), String> {
-    let (mut ours, mut peers, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rounds = Rounds::default();
     let own = || ios_per_processor_second(spindle, &["lab", "fio"], job);
     let peer = || ios_per_processor_second(Path::new("fio"), &[], job);
     for run in 0..options.runs {
         // Who goes second may find the machine warmer, so they take turns.
         let before = if has_fio && run % 2 == 1 { Some(peer()?) } else { None };
         let own = own()?;
-        ours.push(own);
         if has_fio {
             let peer = match before {
                 Some(peer) => peer,
                 None => peer()?,
             };
-            peers.push(peer);
-            ratios.push(own / peer);
+            rounds.add(own, peer, own / peer);
+        } else {
+            rounds.add_alone(own);
         }
     }
-    ratios.sort_by(f64::total_cmp);
-    let rounded = |value: Option<f64>| value.map(|value| (value * 1000.0).round() / 1000.0);
-    let line = serde_json::json!({
-        "bench": "lab-load",
-        "case": case.name,
-        "unit": "ios_per_processor_s",
-        "ours": median(&mut ours).map(f64::round),
-        "peer": median(&mut peers).map(f64::round),
-        "peer_name": has_fio.then(|| format!("fio {}", case.engine)),
-        "ratio": rounded(median(&mut ratios)),
-        "ratio_min": rounded(ratios.first().copied()),
-        "ratio_max": rounded(ratios.last().copied()),
-        "runs": options.runs,
-    });
+    let peer_name = format!("fio {}", case.engine);
+    let line = rounds.line("lab-load", case.name, "ios_per_processor_s", &peer_name, f64::round);
     println!("{line}");
     Ok(())
-}
-
-fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let upper = *values.get(values.len() / 2)?;
-    let lower = values[(values.len() - 1) / 2];
-    Some((lower + upper) / 2.0)
 }
 
 /// Runs a job on the last processor that we may use.
@@ -172,18 +137,4 @@ fn ios_per_processor_second(program: &Path, verb: &[&str], job: &Path) -> Result
         .as_f64()
         .ok_or_else(|| format!("{}: the JSON has no jobs[0].read.total_ios", program.display()))?;
     Ok(ios / seconds.max(1.0 / TICKS_PER_S))
-}
-
-/// Processor time of children that ended, user and system, in ticks: fields 16 and 17 (proc(5)).
-fn children_ticks() -> Result<f64, String> {
-    const STAT: &str = "/proc/self/stat";
-    let text = std::fs::read_to_string(STAT).map_err(|error| format!("reading {STAT}: {error}"))?;
-    // The second field is the program's name in brackets, which may hold spaces.
-    let fields: Vec<&str> =
-        text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
-    let field = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
-    match (field(13), field(14)) {
-        (Some(user), Some(system)) => Ok(user + system),
-        _ => Err(format!("{STAT} has no times of children")),
-    }
 }

@@ -13,6 +13,7 @@
 //! for each run. Servers run one at a time, as fresh processes, and take turns; each round gives a ratio,
 //! and the median is the answer. All files were written in full before.
 
+use super::peer::{Rounds, TICKS_PER_S, median, ticks_of};
 use export::nbd::{Export, Server};
 use export::tls::Tls;
 use host::{Address, FileDevice, FileOptions, HostRuntime, ReactorKind, SocketListener};
@@ -27,8 +28,6 @@ use std::time::Duration;
 const USAGE: &str = "usage: bench nbd [--dir DIR] [--runs N] [--seconds N] [--case TEXT]   (DIR on tmpfs; default /dev/shm)";
 /// Bytes that are served.
 const SIZE: u64 = 512 << 20;
-/// Ticks of `/proc` a second: `USER_HZ`, which is 100 on every Linux.
-const TICKS_A_SECOND: f64 = 100.0;
 /// How long a server may take to listen.
 const START_MAX: Duration = Duration::from_secs(10);
 
@@ -131,39 +130,22 @@ fn measure(
             true => figures.ios_a_second,
             false => figures.processor_us,
         };
-        let column = |n: usize| median(rounds.iter().map(|round| figure(&round[n])).collect());
-        let (qemu, nbdkit) = (column(1), column(2));
-        let best = if (qemu > nbdkit) == more_is_better { 1 } else { 2 };
-        let mut ratios: Vec<f64> = rounds
-            .iter()
-            .map(|round| {
-                let (ours, peer) = (figure(&round[0]), figure(&round[best]));
-                if more_is_better { ours / peer } else { peer / ours }
-            })
-            .collect();
-        ratios.sort_by(f64::total_cmp);
+        let column =
+            |n: usize| -> Vec<f64> { rounds.iter().map(|round| figure(&round[n])).collect() };
+        let of = |n: usize| median(&column(n)).unwrap_or(0.0);
+        let best = if (of(1) > of(2)) == more_is_better { 1 } else { 2 };
+        let mut told = Rounds::default();
+        for (ours, peer) in column(0).into_iter().zip(column(best)) {
+            told.add(ours, peer, if more_is_better { ours / peer } else { peer / ours });
+        }
         let tenth = |figure: f64| (figure * 10.0).round() / 10.0;
-        let line = serde_json::json!({
-            "bench": "nbd",
-            "case": case.0,
-            "unit": unit,
-            "ours": tenth(column(0)),
-            "peer": tenth(column(best)),
-            "peer_name": KINDS[best].1,
-            "ratio": median(ratios.clone()),
-            "ratio_min": ratios[0],
-            "ratio_max": ratios[ratios.len() - 1],
-            "runs": runs,
-            "others": { KINDS[3 - best].1: tenth(column(3 - best)), KINDS[3].1: tenth(column(3)) },
+        let mut line = told.line("nbd", case.0, unit, KINDS[best].1, tenth);
+        line["others"] = serde_json::json!({
+            KINDS[3 - best].1: tenth(of(3 - best)), KINDS[3].1: tenth(of(3)),
         });
         println!("{line}");
     }
     Ok(())
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }
 
 /// One server, one run of the client.
@@ -178,7 +160,7 @@ fn one(
     let server = Running(start(kind, &socket, dir)?);
     let uri = format!("nbd+unix:///?socket={}", socket.display());
     let (_, rw, block, depth) = case;
-    let before = processor_seconds(server.0.id())?;
+    let before = ticks_of(server.0.id())?;
     let output = Command::new("fio")
         .args(["--name=bench", "--ioengine=nbd", "--time_based", "--norandommap"])
         .args(["--output-format=json", "--randrepeat=1"])
@@ -191,7 +173,7 @@ fn one(
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("starting fio: {error}"))?;
-    let used = processor_seconds(server.0.id())? - before;
+    let used = (ticks_of(server.0.id())? - before) / TICKS_PER_S;
     let text = String::from_utf8_lossy(&output.stdout);
     let json = text.find('{').map(|at| &text[at..]).unwrap_or_default();
     let found: Value = serde_json::from_str(json).map_err(|e| format!("what fio wrote: {e}"))?;
@@ -263,21 +245,6 @@ fn start(kind: Kind, socket: &Path, dir: &Path) -> Result<Child, String> {
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(child)
-}
-
-/// Processor time of a process so far, with all its threads.
-fn processor_seconds(process: u32) -> Result<f64, String> {
-    let path = format!("/proc/{process}/stat");
-    let text =
-        std::fs::read_to_string(&path).map_err(|error| format!("reading {path}: {error}"))?;
-    // The name, in brackets, may hold spaces; the third field follows it.
-    let fields: Vec<&str> =
-        text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |n: usize| fields.get(n).and_then(|field| field.parse::<f64>().ok());
-    match (ticks(11), ticks(12)) {
-        (Some(user), Some(system)) => Ok((user + system) / TICKS_A_SECOND),
-        _ => Err(format!("{path} has no processor times")),
-    }
 }
 
 /// Our server: a RAID 0 set over these files, until it is killed.

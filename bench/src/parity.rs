@@ -24,7 +24,7 @@
 //!
 //! A peer that can't be compiled is named with its Debian package, and the rest is measured.
 
-use super::peer::{PeerProcess, ScratchFolder, compiled, fastest, median, three_digits};
+use super::peer::{PeerProcess, Rounds, ScratchFolder, compiled, fastest};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -203,28 +203,22 @@ fn report(
     peers: &[(&PeerLibrary, PathBuf)],
 ) {
     let mib_per_s = |seconds: f64| (data_bytes as f64 / f64::from(1 << 20) / seconds).round();
-    let ours = median(&mut rounds.iter().map(|round| round.ours).collect::<Vec<f64>>());
-    let mut line = serde_json::json!({
-        "bench": "parity",
-        "case": format!("{}-{size_name}", case.name),
-        "unit": "MiB/s",
-        "ours": mib_per_s(ours),
-        "runs": rounds.len(),
-    });
+    let name = format!("{}-{size_name}", case.name);
+    let print = |told: &Rounds, peer: &str| {
+        println!("{}", told.line("parity", &name, "MiB/s", peer, mib_per_s));
+    };
     if peers.is_empty() {
-        println!("{line}");
+        let mut told = Rounds::default();
+        rounds.iter().for_each(|round| told.add_alone(round.ours));
+        print(&told, "");
     }
     for (index, (peer, _)) in peers.iter().enumerate() {
-        let mut times: Vec<f64> = rounds.iter().map(|round| round.peers[index].0).collect();
-        let mut ratios: Vec<f64> =
-            rounds.iter().map(|round| round.peers[index].0 / round.ours).collect();
-        line["peer"] = mib_per_s(median(&mut times)).into();
-        line["peer_name"] = format!("{} {}", peer.name, rounds[0].peers[index].1).into();
-        line["ratio"] = three_digits(median(&mut ratios)).into();
-        // Sorted by now.
-        line["ratio_min"] = three_digits(ratios[0]).into();
-        line["ratio_max"] = three_digits(ratios[ratios.len() - 1]).into();
-        println!("{line}");
+        let mut told = Rounds::default();
+        for round in rounds {
+            let theirs = round.peers[index].0;
+            told.add(round.ours, theirs, theirs / round.ours);
+        }
+        print(&told, &format!("{} {}", peer.name, rounds[0].peers[index].1));
     }
 }
 

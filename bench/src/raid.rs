@@ -10,6 +10,7 @@
 //! Requests carry [`ROWS`] stripes, [`DEPTH`] are outstanding. The bytes are random, from a pool. Ours and
 //! the peer alternate; the ratio is the median over the pairs.
 
+use super::peer::Rounds;
 use futures_util::future::join_all;
 use host::{FileDevice, FileOptions, Host, HostRuntime, ReactorKind};
 use md::{Array, ArraySpec, Level};
@@ -74,8 +75,7 @@ fn case(name: &str, level: Level, members: usize, runs: usize, dir: &Path) -> Re
     let total = array.geometry().capacity.round_down(stripe * ROWS);
 
     // The first pass takes the files' memory; the others find it there.
-    let mut ours = Vec::new();
-    let mut limits = Vec::new();
+    let mut rounds = Rounds::default();
     for round in 0..=runs {
         let written =
             seconds(&host, write_array(Rc::clone(&array), pool.clone(), stripe * ROWS, total))?;
@@ -85,26 +85,13 @@ fn case(name: &str, level: Level, members: usize, runs: usize, dir: &Path) -> Re
             let mb = total.bytes() as f64 / 1e6;
             let each_member = total.bytes() as f64 / data_members as f64;
             let scale = each_member / MEMBER.bytes() as f64;
-            ours.push(mb / written);
-            limits.push(mb / (parity_seconds + bare_seconds * scale));
+            let (ours, limit) = (mb / written, mb / (parity_seconds + bare_seconds * scale));
+            rounds.add(ours, limit, ours / limit);
         }
     }
-    let mut ratios: Vec<f64> = ours.iter().zip(&limits).map(|(ours, limit)| ours / limit).collect();
-    for list in [&mut ours, &mut limits, &mut ratios] {
-        list.sort_by(f64::total_cmp);
-    }
-    let line = serde_json::json!({
-        "bench": "raid",
-        "case": format!("{name}-full-stripe-write"),
-        "unit": "MB/s of data",
-        "ours": ours[runs / 2].round(),
-        "peer": limits[runs / 2].round(),
-        "peer_name": "parity, then the same bytes to the bare files",
-        "ratio": ratios[runs / 2],
-        "ratio_min": ratios[0],
-        "ratio_max": ratios[runs - 1],
-        "runs": runs,
-    });
+    let case = format!("{name}-full-stripe-write");
+    let peer = "parity, then the same bytes to the bare files";
+    let line = rounds.line("raid", &case, "MB/s of data", peer, f64::round);
     println!("{line}");
     for kind in ["bare", "array"] {
         for n in 0..members {

@@ -11,6 +11,7 @@
 //!
 //! There is no peer: nobody else simulates these.
 
+use super::peer::Rounds;
 use rt::{
     Buf, Device, DeviceRef, Geometry, IoCompletion, IoError, IoFuture, Op, Request, Runtime, SgList,
 };
@@ -48,25 +49,15 @@ pub fn run(args: &[String]) -> Result<(), String> {
     }
     for disk in ["null", "ram", "event"] {
         for depth in [1, 32] {
-            let mut rates = Vec::new();
+            let (mut rounds, mut rates) = (Rounds::default(), Vec::new());
             for _ in 0..runs {
                 rates.push(rate(disk, depth, ios)?);
             }
-            rates.sort_by(f64::total_cmp);
-            let line = serde_json::json!({
-                "bench": "simulation",
-                "case": format!("{disk}-qd{depth}"),
-                "unit": "simulated iops",
-                "ours": rates[runs / 2].round(),
-                "ours_min": rates[0].round(),
-                "ours_max": rates[runs - 1].round(),
-                "peer": null,
-                "peer_name": null,
-                "ratio": null,
-                "ratio_min": null,
-                "ratio_max": null,
-                "runs": runs,
-            });
+            rates.iter().for_each(|rate| rounds.add_alone(*rate));
+            let case = format!("{disk}-qd{depth}");
+            let mut line = rounds.line("simulation", &case, "simulated iops", "", f64::round);
+            line["ours_min"] = rates.iter().copied().reduce(f64::min).map(f64::round).into();
+            line["ours_max"] = rates.iter().copied().reduce(f64::max).map(f64::round).into();
             println!("{line}");
         }
     }

@@ -16,29 +16,20 @@
 //! Wall time is noisy on a busy machine; processor time (user and system, all threads) is steadier. Ratios are the peer's time
 //! divided by ours: over 1 we are better. Goal: 4.
 
+mod libzpool;
 mod volume;
 
-use super::peer::{PeerProcess, ScratchFolder, compiled, median, three_digits};
+use super::peer::{TICKS_PER_S, built_spindle, children_ticks, ticks_of};
+use libzpool::{Libzpool, POOL, Spent, compare};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use stdx::Prng;
 
 const USAGE: &str = "usage: bench zfs-read [--dir DIR] [--mib N] [--runs N] [--only large|small] [--zfs-fuse DIR]   (DIR on tmpfs; default /dev/shm)";
-const SOURCE: &str = include_str!("zfs_read_peer.c");
-const POOL: &str = "spindlebench";
-/// Ticks of `/proc` a second: `USER_HZ`, which is 100 on every Linux.
-const TICKS_PER_S: f64 = 100.0;
 const MIB: usize = 1 << 20;
 /// How long zfs-fuse may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Seconds of the clock and of processors.
-#[derive(Clone, Copy)]
-struct Spent {
-    wall: f64,
-    processor: f64,
-}
 
 /// Runs it; `args` are those after the benchmark's name.
 ///
@@ -70,7 +61,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     if !large {
         return Ok(());
     }
-    let spindle = built()?;
+    let spindle = built_spindle()?;
     beside_libzpool(&spindle, scratch.path(), &seed, mib, runs)?;
     match fuse {
         Some(fuse) => beside_zfs_fuse(&spindle, &fuse, scratch.path(), &seed, mib, runs),
@@ -80,24 +71,6 @@ pub fn run(args: &[String]) -> Result<(), String> {
             );
             Ok(())
         }
-    }
-}
-
-/// Builds the program as its users have it, and says where it lies.
-fn built() -> Result<PathBuf, String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--release", "--package", "spindle"]);
-    let status = build.status().map_err(|error| format!("starting cargo: {error}"))?;
-    if !status.success() {
-        return Err("bench zfs-read: spindle can't be built".into());
-    }
-    let this = std::env::current_exe().map_err(|error| format!("this program's place: {error}"))?;
-    let program = this.with_file_name("spindle");
-    if program.exists() {
-        Ok(program)
-    } else {
-        Err(format!("bench zfs-read: {} is not there", program.display()))
     }
 }
 
@@ -146,51 +119,6 @@ fn beside_libzpool(
     volume::scrub("scrub-128k", &disks, mib, runs)
 }
 
-/// OpenZFS's own code in a process, with a pool that it made.
-struct Libzpool {
-    peer: PeerProcess,
-    _folder: ScratchFolder,
-}
-
-impl Libzpool {
-    /// Makes a pool in a folder that is not there yet: a volume full of `seed`, in blocks of so many bytes.
-    fn start(
-        disks: &Path,
-        seed: &[u8],
-        mib: usize,
-        block_bytes: usize,
-    ) -> Result<Libzpool, String> {
-        let folder = ScratchFolder::new("zfs-read")?;
-        let program = compiled(SOURCE, &["-lzpool", "-lnvpair"], &folder.0, "zfs_read_peer")
-            .map_err(|why| {
-                format!("bench zfs-read: {why}; libzpool is in Debian's libzfslinux-dev")
-            })?;
-        let seed_file = folder.0.join("seed");
-        std::fs::write(&seed_file, seed)
-            .map_err(|error| format!("{}: {error}", seed_file.display()))?;
-        std::fs::create_dir(disks).map_err(|error| format!("{}: {error}", disks.display()))?;
-        let (mib, block_bytes) = (mib.to_string(), block_bytes.to_string());
-        let arguments = [
-            disks.as_os_str(),
-            POOL.as_ref(),
-            mib.as_ref(),
-            seed_file.as_os_str(),
-            block_bytes.as_ref(),
-        ]
-        .map(|argument| argument.to_owned());
-        let mut peer = PeerProcess::start_with("libzpool", &program, &arguments)?;
-        peer.line()?;
-        Ok(Libzpool { peer, _folder: folder })
-    }
-
-    /// What a request took.
-    fn spent(&mut self, request: &str) -> Result<Spent, String> {
-        let (wall, processor) = self.peer.time(request)?;
-        let processor = processor.parse().map_err(|_| "bench zfs-read: the peer's answer")?;
-        Ok(Spent { wall, processor })
-    }
-}
-
 fn ours(spindle: &Path, disks: &Path, what: &[String]) -> Result<Spent, String> {
     let before = children_ticks()?;
     let start = Instant::now();
@@ -202,52 +130,6 @@ fn ours(spindle: &Path, disks: &Path, what: &[String]) -> Result<Spent, String> 
         return Err(format!("bench zfs-read: spindle zfs {} failed", what.join(" ")));
     }
     Ok(Spent { wall, processor: (children_ticks()? - before) / TICKS_PER_S })
-}
-
-fn compare(
-    case: &str,
-    peer: &str,
-    mib: usize,
-    runs: usize,
-    mut round: impl FnMut() -> Result<(Spent, Spent), String>,
-) -> Result<(), String> {
-    let mut spent = Vec::new();
-    for number in 0..=runs {
-        let pair = round()?;
-        // The first warms up what is not the caches' business: the program's own pages.
-        if number > 0 {
-            spent.push(pair);
-        }
-    }
-    let column = |of: fn(&Spent) -> f64| {
-        let mut ours: Vec<f64> = spent.iter().map(|(ours, _)| of(ours)).collect();
-        let mut theirs: Vec<f64> = spent.iter().map(|(_, theirs)| of(theirs)).collect();
-        let ratios: Vec<f64> = spent
-            .iter()
-            .map(|(ours, theirs)| of(theirs) / of(ours).max(1.0 / TICKS_PER_S))
-            .collect();
-        (median(&mut ours), median(&mut theirs), ratios)
-    };
-    for (unit, (ours, theirs, mut ratios)) in
-        [("wall s", column(|s| s.wall)), ("processor s", column(|s| s.processor))]
-    {
-        ratios.sort_by(f64::total_cmp);
-        let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
-        let line = serde_json::json!({
-            "bench": "zfs-read",
-            "case": format!("{case}-{mib}-mib"),
-            "unit": unit,
-            "ours": three_digits(ours),
-            "peer": three_digits(theirs),
-            "peer_name": peer,
-            "ratio": three_digits(median(&mut ratios)),
-            "ratio_min": three_digits(least),
-            "ratio_max": three_digits(most),
-            "runs": runs,
-        });
-        println!("{line}");
-    }
-    Ok(())
 }
 
 /// zfs-fuse's daemon, ended when dropped.
@@ -343,26 +225,4 @@ fn write_file(path: &Path, seed: &[u8], mib: usize) -> Result<(), String> {
         file.write_all(&piece).map_err(failed)?;
     }
     file.sync_all().map_err(failed)
-}
-
-/// Processor time of children that ended, user and system, in ticks: fields 16 and 17 (proc(5)).
-fn children_ticks() -> Result<f64, String> {
-    ticks("/proc/self/stat", 13)
-}
-
-/// Processor time of a process, user and system, in ticks: fields 14 and 15.
-fn ticks_of(process: u32) -> Result<f64, String> {
-    ticks(&format!("/proc/{process}/stat"), 11)
-}
-
-fn ticks(path: &str, first: usize) -> Result<f64, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("reading {path}: {error}"))?;
-    // The second field is the program's name in brackets, which may hold spaces.
-    let fields: Vec<&str> =
-        text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
-    let field = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
-    match (field(first), field(first + 1)) {
-        (Some(user), Some(system)) => Ok(user + system),
-        _ => Err(format!("{path} has no times")),
-    }
 }

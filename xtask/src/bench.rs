@@ -1,13 +1,13 @@
 //! `cargo xtask bench …`: builds the benchmarks optimised, and starts them.
 
+use crate::cargo;
 use crate::failure::Failure;
-use std::process::Command;
 
 /// `cargo xtask bench list | NAME [ARGUMENT]...`
 pub fn run(args: &[String]) -> Result<(), Failure> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--release", "--package", "bench", "--"]).args(args);
+    // By --bin, so that the features are those of `cargo build --release`, and its artefacts serve.
+    let mut command = cargo::command(&["run", "--quiet", "--release", "--bin", "bench", "--"]);
+    command.args(args);
     let status = command.status().map_err(|error| format!("starting cargo: {error}"))?;
     match status.code() {
         Some(0) => Ok(()),

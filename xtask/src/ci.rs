@@ -34,7 +34,6 @@ const STEPS: &[Step] = &[
     ("clippy", "no lint, on all targets", commands::clippy),
     ("test", "the README's test command passes", commands::test),
     ("fuzz", "fuzz targets hold on their seeds and on changes of them", commands::test_fuzz),
-    ("xtask", "the tests of this tool pass", commands::test_xtask),
     ("readme", "the README's first command, shortened, leaves whole results", commands::readme),
     ("docs", "the documentation builds without a warning", commands::docs),
 ];

@@ -10,6 +10,7 @@
 )]
 
 mod bench;
+mod cargo;
 mod ci;
 mod failure;
 mod map;

@@ -139,11 +139,11 @@ fn used(modules: &[Module], by_path: &BTreeMap<&[String], usize>, own: usize) ->
     let mut paths: Vec<Vec<String>> = Vec::new();
     for one in &module.uses {
         // The name stands in the `use` itself once.
-        if !one.is_door || words(&module.code).filter(|word| *word == one.name).count() > 1 {
+        if !one.is_door || times_named(&module.code, &one.name) > 1 {
             paths.push(one.path.clone());
         }
     }
-    paths.extend(spoken_paths(&module.code));
+    paths.extend(spoken_paths(&without_uses(&module.code)));
     for path in paths {
         let Some(absolute) = absolute(&module.path, &path, by_path) else { continue };
         let end = follow(modules, by_path, absolute, DOORS_MAX);
@@ -231,6 +231,26 @@ fn spoken_paths(code: &str) -> Vec<Vec<String>> {
     paths
 }
 
+/// Without `use`: what those bring in is known from [`uses`], and a door is none.
+fn without_uses(code: &str) -> String {
+    let is_use = |statement: &str| {
+        let statement = statement.trim_start();
+        let behind = match statement.strip_prefix("pub") {
+            Some(rest) => rest.trim_start_matches(|sign| sign != ' '),
+            None => statement,
+        };
+        behind.trim_start().starts_with("use ")
+    };
+    // A statement ends with `;`; what stands before it in the same piece ends with a bracket or an attribute.
+    let mut out = String::with_capacity(code.len());
+    for piece in code.split_inclusive(';') {
+        let start = piece.match_indices('\n').map(|(at, _)| at + 1);
+        let found = std::iter::once(0).chain(start).find(|at| is_use(&piece[*at..]));
+        out.push_str(&piece[..found.unwrap_or(piece.len())]);
+    }
+    out
+}
+
 /// What all `use` of a text bring in.
 fn uses(code: &str) -> Vec<Use> {
     let mut uses = Vec::new();
@@ -303,8 +323,14 @@ fn word_end(bytes: &[u8], from: usize) -> usize {
     bytes[from..].iter().position(|byte| !is_word(*byte)).map_or(bytes.len(), |len| from + len)
 }
 
-fn words(code: &str) -> impl Iterator<Item = &str> {
-    code.split(|sign| !is_word_sign(sign))
+/// How often a text speaks a name; a method of that name is another thing.
+fn times_named(code: &str, name: &str) -> usize {
+    let stands_alone = |at: usize| {
+        let (before, behind) = (&code[..at], &code[at + name.len()..]);
+        !before.ends_with(|sign| is_word_sign(sign) || sign == '.')
+            && !behind.starts_with(is_word_sign)
+    };
+    code.match_indices(name).filter(|(at, _)| stands_alone(*at)).count()
 }
 
 /// The text with blanks for comments, strings and characters: line ends stay.
@@ -479,6 +505,19 @@ mod tests {
             ("a/mod.rs", "//! A.\nmod one;\nmod two;\npub use one::One;\npub use two::Two;\n"),
             ("a/one.rs", "//! One.\npub struct One;\n"),
             ("a/two.rs", "//! Two.\nuse super::One;\npub struct Two(One);\n"),
+        ]);
+        assert!(circles(&modules).is_empty());
+    }
+
+    #[test]
+    fn a_door_to_what_needs_its_parent_is_no_use_either() {
+        let (_folder, modules) = crate_of(&[
+            ("lib.rs", "//! Root.\nmod a;\n"),
+            (
+                "a/mod.rs",
+                "//! A.\nmod one;\npub use one::One;\npub(crate) use one::two;\npub struct A;\nfn f() { x.two() }\n",
+            ),
+            ("a/one.rs", "//! One.\npub struct One(super::A);\npub fn two() {}\n"),
         ]);
         assert!(circles(&modules).is_empty());
     }

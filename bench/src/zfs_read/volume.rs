@@ -7,7 +7,8 @@
 //! * `scrub`: every block of the pool read and checked, parity too; beside reading the same bytes bare, from the same files in
 //!   pieces of 1 MiB by plain system calls into one buffer, with fletcher4 over them. Goal: 0.7 of its speed.
 
-use super::{Libzpool, POOL, Spent, compare, median, three_digits};
+use super::libzpool::{Libzpool, POOL, Spent, compare};
+use crate::peer::{Rounds, three_digits};
 use codec::checksum::fletcher4;
 use host::{Clock, FileDevice, FileOptions, HostRuntime, ReactorKind};
 use rt::{Device, DeviceRef, Request, Rt};
@@ -102,32 +103,18 @@ async fn read_blocks(rt: &Rt, volume: &Volume) -> Result<Spent, String> {
 
 /// A scrub beside bare reading of the pool in a folder.
 pub(super) fn scrub(name: &str, disks: &Path, mib: usize, runs: usize) -> Result<(), String> {
-    let (mut ratios, mut rates, mut bare_rates) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rounds = Rounds::default();
     for number in 0..=runs {
         let bare = bare(disks)?;
         let (bytes, took) = scrubbed(disks)?;
         // The first warms up what is not the caches' business.
         if number > 0 {
             let rate = bytes as f64 / took.as_secs_f64() / 1e9;
-            ratios.push(rate / bare);
-            rates.push(rate);
-            bare_rates.push(bare);
+            rounds.add(rate, bare, rate / bare);
         }
     }
-    ratios.sort_by(f64::total_cmp);
-    let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
-    let line = serde_json::json!({
-        "bench": "zfs-read",
-        "case": format!("{name}-{mib}-mib"),
-        "unit": "GB/s",
-        "ours": three_digits(median(&mut rates)),
-        "peer": three_digits(median(&mut bare_rates)),
-        "peer_name": "reading and fletcher4 alone",
-        "ratio": three_digits(median(&mut ratios)),
-        "ratio_min": three_digits(least),
-        "ratio_max": three_digits(most),
-        "runs": runs,
-    });
+    let (case, peer) = (format!("{name}-{mib}-mib"), "reading and fletcher4 alone");
+    let line = rounds.line("zfs-read", &case, "GB/s", peer, three_digits);
     println!("{line}");
     Ok(())
 }

@@ -13,11 +13,11 @@
 //!
 //! Blocks that were never written have any content, and copies of them need not agree.
 
+use crate::disk_state::{DiskState, Progress};
 use crate::locks::ExtentLocks;
 use crate::map::Map;
 use crate::metadata::{BLOCK, DiskLayout, ENTRIES, Header, TableBlock};
 use crate::pattern::{Copy, Place, Shape};
-use crate::rebalance::Progress;
 use crate::spec::{Redundancy, Striping};
 use crate::striping::{FINE_SET, FINE_STRIPE, Piece, pieces};
 use futures_util::future::join_all;
@@ -32,45 +32,6 @@ use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use stdx::{ByteCount, Offset};
-
-/// What a disk is to its group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiskState {
-    /// In use.
-    Member,
-    /// In use until a rebalance has emptied it.
-    Dropping,
-    /// Empty and not used any more.
-    Dropped,
-    /// Not used any more; what it holds is out of date.
-    Failed,
-}
-
-impl DiskState {
-    pub(crate) fn number(self) -> u8 {
-        match self {
-            DiskState::Member => 1,
-            DiskState::Dropping => 2,
-            DiskState::Dropped => 3,
-            DiskState::Failed => 4,
-        }
-    }
-
-    pub(crate) fn of_number(number: u8) -> Option<DiskState> {
-        match number {
-            1 => Some(DiskState::Member),
-            2 => Some(DiskState::Dropping),
-            3 => Some(DiskState::Dropped),
-            4 => Some(DiskState::Failed),
-            _ => None,
-        }
-    }
-
-    /// Whether what lies on the disk counts.
-    pub(crate) fn works(self) -> bool {
-        matches!(self, DiskState::Member | DiskState::Dropping)
-    }
-}
 
 /// A disk, for showing it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+mod disk_state;
 pub mod group;
 mod locks;
 mod map;
@@ -38,8 +39,9 @@ mod rebalance;
 pub mod spec;
 pub mod striping;
 
-pub use group::{DiskGroup, DiskReport, DiskState};
+pub use disk_state::{DiskState, Progress};
+pub use group::{DiskGroup, DiskReport};
 pub use open::{Missing, OpenError};
 pub use plan::Move;
-pub use rebalance::{POWER_MAX, Progress, RebalanceError};
+pub use rebalance::{POWER_MAX, RebalanceError};
 pub use spec::{GroupDisk, GroupSpec, Redundancy, SpecError, Striping};

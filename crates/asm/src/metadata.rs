@@ -41,7 +41,7 @@
 //! What it does not guard against: opening a group while some of its disks are left out, writing, and opening it
 //! again with only those.
 
-use crate::group::DiskState;
+use crate::disk_state::DiskState;
 use crate::map::Claim;
 use crate::pattern::{Copy, Shape};
 use crate::spec::{DISKS_MAX, Striping};

@@ -6,7 +6,8 @@
 //! dropped is left out, whatever lies on it. Losing claims are freed before anything else happens (see
 //! `metadata`).
 
-use crate::group::{DiskGroup, DiskState, Slot, geometry};
+use crate::disk_state::DiskState;
+use crate::group::{DiskGroup, Slot, geometry};
 use crate::locks::ExtentLocks;
 use crate::map::{Claim, Map};
 use crate::metadata::{BLOCK, DiskLayout, ENTRIES, Header, TableBlock};

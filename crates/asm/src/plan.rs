@@ -15,7 +15,7 @@
 //! placed better stays. With mirrors the plan is greedy: a copy that had to move may lie where it keeps
 //! another from its best place, and then the shares are missed by one or two.
 
-use crate::group::DiskState;
+use crate::disk_state::DiskState;
 use crate::map::Map;
 use crate::pattern::{Copy, Shape};
 use std::collections::BTreeMap;

@@ -7,7 +7,8 @@
 //! A move that turns out to make no sense any more (a disk failed meanwhile) is left out; the next
 //! rebalance sees to it. A dropped disk that is empty afterwards leaves the group.
 
-use crate::group::{DiskGroup, DiskState, Live, Slot};
+use crate::disk_state::{DiskState, Progress};
+use crate::group::{DiskGroup, Live, Slot};
 use crate::metadata::DiskLayout;
 use crate::pattern::{Copy, Place, Shape};
 use crate::plan::{Move, plan};
@@ -15,22 +16,11 @@ use crate::spec::{DISKS_MAX, GroupDisk, Redundancy, SpecError};
 use rt::sync::oneshot;
 use rt::{IoErrorKind, Op, Priority, Request, SgList};
 use std::collections::{BTreeMap, VecDeque};
-use stdx::{ByteCount, Instant};
+use stdx::ByteCount;
 
 /// The highest power: moves under way at once. Oracle's `ASM_POWER_LIMIT` has the same bound since
 /// 11.2.0.2.
 pub const POWER_MAX: usize = 1024;
-
-/// How far a rebalance is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Copies to move.
-    pub moves: u64,
-    /// Copies moved, or found not to need it any more.
-    pub done: u64,
-    /// When it began.
-    pub began: Instant,
-}
 
 /// Why a change of disks or a rebalance is not done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

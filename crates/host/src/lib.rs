@@ -11,6 +11,7 @@
 //! * [`directory`]: a directory to copy into, which nothing leads out of.
 //! * [`fuse`]: [`FuseMount`], a file system that this process serves, as a stream of the kernel's requests.
 //! * [`probe`]: what lies on a device already, so that nothing is overwritten by mistake.
+//! * [`identity`]: whether two paths lead to the same storage, and whether it may be overwritten.
 //! * [`clock`]: monotonic time, the calendar, and processor time.
 //!
 //! Inside: `operation` is one request and how far it is, the same for both reactors; `answer` tells
@@ -32,6 +33,7 @@ pub mod clock;
 pub mod directory;
 pub mod file;
 pub mod fuse;
+pub mod identity;
 mod lock;
 mod operation;
 mod patience;
@@ -40,6 +42,7 @@ pub mod probe;
 mod readiness;
 pub mod runtime;
 pub mod socket;
+mod start_error;
 mod sys;
 pub mod threads;
 pub mod tree;
@@ -48,7 +51,9 @@ pub mod uring;
 pub use clock::{CalendarClock, Clock};
 pub use file::{FileDevice, FileOptions, OpenError};
 pub use fuse::{FuseMount, MountError};
+pub use identity::Identity;
 pub use probe::{Content, ProbeError};
-pub use runtime::{Host, HostRuntime, ReactorKind, StartError};
+pub use runtime::{Host, HostRuntime, ReactorKind};
 pub use socket::{Address, AddressError, ListenError, SocketListener, SocketStream};
+pub use start_error::StartError;
 pub use tree::HostTree;

@@ -8,12 +8,12 @@ use crate::blocking::BlockingReactor;
 use crate::clock::Clock;
 use crate::operation::{OpenFile, Operation};
 use crate::pool::Pool;
+use crate::start_error::StartError;
 use crate::threads::ThreadsReactor;
 use crate::uring::UringReactor;
 use rt::{IoFuture, Reactor, Rt, Runtime};
 use std::fmt;
 use std::future::Future;
-use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -51,24 +51,6 @@ impl fmt::Display for ReactorKind {
             ReactorKind::Blocking => "blocking",
         })
     }
-}
-
-/// Why a reactor can't be made.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The system bars io_uring.
-    #[error(
-        "setting up io_uring: {0}; use the threads reactor, or allow it (sysctl kernel.io_uring_disabled=0, the container's seccomp profile, ulimit -l)"
-    )]
-    UringRefused(#[source] io::Error),
-    /// The kernel's io_uring lacks what is needed.
-    #[error(
-        "setting up io_uring: this kernel's can't wait with a timeout; use the threads reactor, or Linux 5.11 or later"
-    )]
-    UringTooOld,
-    /// No eventfd.
-    #[error("making an eventfd: {0}; raise the limit of open files (ulimit -n)")]
-    EventFd(#[source] io::Error),
 }
 
 /// An executor over real hardware. See the [module](self).

@@ -48,7 +48,7 @@ use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::operation::{OpenFile, Operation, Step, kind_of};
 use crate::pool::{self, Pool};
-use crate::runtime::StartError;
+use crate::start_error::StartError;
 use crate::sys::{self, Errno};
 use io_uring::{IoUring, opcode, squeue, types};
 use rt::reactor::Job;

@@ -12,10 +12,9 @@
 
 use crate::allocate::Space;
 use crate::cache::PageCache;
-use crate::group::RegionHandle;
 use crate::inode::InodeTable;
 use crate::journal::Journal;
-use crate::layout::{Extent, Shape};
+use crate::layout::Shape;
 use crate::meta::{MetaCache, MetaRef};
 use crate::settings::{MountOptions, Settings};
 use rt::sync::{Notify, RwLock};
@@ -126,7 +125,7 @@ impl Core {
 
 /// Changes to metadata that a crash keeps together. See the [module](self).
 pub(crate) struct Tx<'a> {
-    core: &'a Core,
+    pub(crate) core: &'a Core,
 }
 
 impl Tx<'_> {
@@ -148,17 +147,5 @@ impl Tx<'_> {
         if first {
             self.core.bell.notify_waiters();
         }
-    }
-
-    /// Marks blocks as used: those of a grant, which memory holds for the caller already.
-    pub(crate) fn mark_used(&self, region: &RegionHandle, extent: Extent) {
-        region.mark(self, self.core, extent, true);
-    }
-
-    /// Marks blocks as free. They can be granted when the transaction is committed. `metadata` says that
-    /// they held metadata: their records in the journal must not be replayed over what comes after.
-    pub(crate) fn mark_free(&self, region: &RegionHandle, extent: Extent, metadata: bool) {
-        region.mark(self, self.core, extent, false);
-        self.core.journal.free(extent, metadata);
     }
 }

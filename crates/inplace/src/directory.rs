@@ -16,6 +16,10 @@
 //! Directories never shrink, as in the file systems that this is after. The `entries` lock is held from
 //! looking to changing.
 
+mod index;
+
+pub(crate) use index::DirectoryIndex;
+
 use crate::core::{Core, Outcome, Tx};
 use crate::inode::{Inode, Kind};
 
@@ -34,20 +38,6 @@ const INDEX_MAGIC: u32 = 0x4449_5249;
 const LEAF_HEADER: usize = 8;
 const INDEX_HEADER: usize = 16;
 const ENTRY_HEADER: usize = 10;
-
-/// What memory knows of a directory.
-pub(crate) enum DirectoryIndex {
-    Linear {
-        /// (hash of a name, its leaf).
-        names: BTreeSet<(u32, u64)>,
-        /// (bytes in use, leaf).
-        room: BTreeSet<(usize, u64)>,
-    },
-    Hashed {
-        /// Start of a leaf's hashes, and its number.
-        starts: BTreeMap<u32, u64>,
-    },
-}
 
 /// An entry.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -115,6 +115,20 @@ fn set_bits(bytes: &mut [u8], from: u64, to: u64, set: bool) {
     }
 }
 
+impl Tx<'_> {
+    /// Marks blocks as used: those of a grant, which memory holds for the caller already.
+    pub(crate) fn mark_used(&self, region: &RegionHandle, extent: Extent) {
+        region.mark(self, self.core, extent, true);
+    }
+
+    /// Marks blocks as free. They can be granted when the transaction is committed. `metadata` says that
+    /// they held metadata: their records in the journal must not be replayed over what comes after.
+    pub(crate) fn mark_free(&self, region: &RegionHandle, extent: Extent, metadata: bool) {
+        region.mark(self, self.core, extent, false);
+        self.core.journal.free(extent, metadata);
+    }
+}
+
 impl Core {
     /// The descriptor of a region. Descriptors stay in memory.
     pub(crate) fn descriptor(&self, region: u32) -> Descriptor {

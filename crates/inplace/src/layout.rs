@@ -25,6 +25,9 @@
 use crate::settings::{CHUNK_INODES, Inodes, JournalPlace, Mapping, Settings, SettingsError};
 use stdx::{ByteCount, Offset};
 
+/// Where, in an inode's record, the mapping begins.
+pub(crate) const ROOT_AT: usize = 56;
+
 /// Bytes of a descriptor.
 pub(crate) const DESCRIPTOR: u64 = 16;
 /// Blocks of slots for orphans: how many files may be removed while they are open.

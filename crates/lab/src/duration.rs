@@ -78,8 +78,8 @@ pub fn text(seconds: f64) -> String {
         0.0 => "0 s".to_owned(),
         s if s >= 9.995 => format!("{s:.1} s"),
         s if s >= 0.999_5 => format!("{s:.2} s"),
-        s if s >= 0.000_999_5 => format!("{} ms", crate::metrics::figures(s * 1e3)),
-        s => format!("{} µs", crate::metrics::figures(s * 1e6)),
+        s if s >= 0.000_999_5 => format!("{} ms", crate::digits::figures(s * 1e3)),
+        s => format!("{} µs", crate::digits::figures(s * 1e6)),
     }
 }
 

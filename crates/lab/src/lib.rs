@@ -9,6 +9,7 @@
 pub mod claims;
 pub mod compare;
 pub mod design;
+mod digits;
 pub mod duration;
 pub mod measure;
 pub mod metrics;

@@ -4,6 +4,7 @@
 //! `results.json` makes: the quantile follows the unit). A name that is not known here works as
 //! well: it prints as it is, and less of it is taken to be better, as of everything that costs.
 
+pub use crate::digits::figures;
 use crate::duration;
 use crate::results::{Cell, Metric};
 
@@ -110,37 +111,6 @@ pub fn percent(share: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A number with as many digits as matter: three, or all before the point.
-pub fn figures(value: f64) -> String {
-    let size = value.abs();
-    let decimals = match size {
-        s if !s.is_finite() || s == 0.0 || s >= 99.95 => 0,
-        s if s >= 9.995 => 1,
-        s if s >= 0.9995 => 2,
-        s if s >= 0.0995 => 3,
-        _ => 5,
-    };
-    let text = format!("{value:.decimals$}");
-    // Thousands stand apart, as people read them: 24 455.
-    let (whole, fraction) = text.split_once('.').map_or((text.as_str(), ""), |parts| parts);
-    let digits = whole.trim_start_matches('-');
-    if digits.len() < 5 {
-        return text;
-    }
-    let mut grouped = String::from(if whole.starts_with('-') { "-" } else { "" });
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push('\u{202f}');
-        }
-        grouped.push(digit);
-    }
-    if !fraction.is_empty() {
-        grouped.push('.');
-        grouped.push_str(fraction);
-    }
-    grouped
-}
-
 fn is_span(metric: &str) -> bool {
     let is_rate = metric.ends_with("mb_s") || metric.ends_with("per_s");
     metric.contains("latency_us") || (metric.ends_with("_s") && !is_rate)
@@ -159,22 +129,6 @@ fn bare(metric: &str, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_show_three_digits_and_no_more_than_matter() {
-        for (value, text) in [
-            (0.0, "0"),
-            (1.9, "1.90"),
-            (12.34, "12.3"),
-            (412.3, "412"),
-            (4123.0, "4123"),
-            (24_455.0, "24\u{202f}455"),
-            (-24_455.0, "-24\u{202f}455"),
-            (0.25, "0.250"),
-        ] {
-            assert_eq!(figures(value), text);
-        }
-    }
 
     #[test]
     fn quantities_carry_their_unit() {

@@ -24,7 +24,7 @@ pub mod surroundings;
 #[cfg(test)]
 mod tests;
 
-pub use evidence::{Demand, Evidence, HostUse, Moved};
+pub use evidence::{Demand, DiskSample, Evidence, FlushSample, HostUse, Moved};
 pub use finding::find;
 pub use surroundings::{FlushFacts, Grid, Link, LinkSpan, Partition, Surroundings};
 

@@ -11,15 +11,21 @@
 //! What a table means that belongs to the target (`[machine]`, `[layouts.NAME]`) is not known here:
 //! the target reads it.
 
+mod cell;
 mod claim;
+mod definition;
 mod error;
+mod factor;
 mod reader;
 mod settings;
 mod variants;
 mod workload;
 
+pub use cell::CellSpec;
 pub use claim::{Against, Check, Claim, Per, Relation, Selector, Use, VerdictRules};
+pub use definition::{LAYOUT, Study};
 pub use error::{Problem, StudyError};
+pub use factor::{Factor, Level};
 pub use reader::size_text;
 pub use settings::Options;
 pub use variants::{StudyWorkload, VARIANTS_MAX};
@@ -33,89 +39,17 @@ use crate::design;
 use crate::stats::IntervalMethod;
 use crate::steady::SteadyRules;
 use error::{Fault, Path, Problem as P, suggest};
-use reader::Reader;
+use reader::{Reader, check_name};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::Read;
 use std::path::Path as FilePath;
 use std::time::Duration;
 use toml::{Table, Value};
 
-/// The name of the factor whose levels are tables under `[layouts]`.
-pub const LAYOUT: &str = "layout";
 /// The most repeats: beyond it an interval narrows by less than a hundredth for double the time.
 pub const REPEATS_MAX: u32 = 1000;
 /// The longest study file, in bytes; what is larger was named by mistake.
 const STUDY_BYTES_MAX: u64 = 4 << 20;
-
-/// A study, read and checked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Study {
-    /// Its name: that of the file, without `.toml`.
-    pub name: String,
-    /// What it is called in prose.
-    pub title: String,
-    /// The question that it answers, in a sentence.
-    pub question: String,
-    /// More to say, where there is more.
-    pub about: Option<String>,
-    /// How many independent repeats each cell has.
-    pub repeats: u32,
-    /// The confidence level of all intervals, 0.95 for 95 %.
-    pub confidence: f64,
-    /// How intervals are found.
-    pub interval: IntervalMethod,
-    /// What all randomness of the run is derived from.
-    pub seed: u64,
-    /// When a workload counts as steady.
-    pub steady: SteadyRules,
-    /// The machine, for the target to read.
-    pub machine: Table,
-    /// The layouts by name, for the target to read.
-    pub layouts: BTreeMap<String, Table>,
-    /// What is varied.
-    pub factors: Vec<Factor>,
-    /// What is run.
-    pub workloads: Vec<StudyWorkload>,
-    /// Published findings to be checked.
-    pub claims: Vec<Claim>,
-    /// How the answer is found.
-    pub verdict: Option<VerdictRules>,
-    /// Whether `--quick` shortened it.
-    pub quick: bool,
-    /// How the run departs from the file: a line each.
-    pub notes: Vec<String>,
-}
-
-/// One value of a factor.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Level {
-    /// A word.
-    Text(String),
-    /// A whole number.
-    Integer(i64),
-    /// A broken number.
-    Real(f64),
-    /// Yes or no.
-    Switch(bool),
-}
-
-/// Something that the study varies.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Factor {
-    /// Its name.
-    pub name: String,
-    /// Its levels in this run, in the study's order.
-    pub levels: Vec<Level>,
-    /// Its levels in the study's file, of which `--set factor.NAME=...` may take some.
-    pub levels_in_file: Vec<Level>,
-    /// Keys of `[machine]` that a level changes, by the level as text; for the target to read.
-    pub settings: BTreeMap<String, Table>,
-    /// A command of the shell that the target runs before each run of a cell with this level.
-    pub before: BTreeMap<String, String>,
-    /// A command that the target runs when the study is over, to undo what `before` did.
-    pub after: Option<String>,
-}
 
 impl Study {
     /// Reads a study file. Its name without `.toml` is the study's name.
@@ -144,14 +78,19 @@ impl Study {
         text: &str,
         options: &Options,
     ) -> Result<Study, StudyError> {
-        let table: Table = text.parse().map_err(|error| settings::syntax(place, text, &error))?;
+        let mut table: Table =
+            text.parse().map_err(|error| settings::syntax(place, text, &error))?;
         let as_written = Study::read(name, table.clone())
             .and_then(|study| study.check_selectors().map(|()| study))
             .map_err(|fault| settings::locate(place, text, &[], fault))?;
         if options.settings.is_empty() && !options.quick && options.seed.is_none() {
             return Ok(as_written);
         }
-        settings::with_options(&as_written, table, place, text, options)
+        let changes = settings::put_all(&as_written, &mut table, options)?;
+        let mut study = Study::read(&as_written.name, table)
+            .map_err(|fault| settings::locate(place, text, &changes.placed, fault))?;
+        changes.apply(&mut study, options);
+        Ok(study)
     }
 
     /// Reads a study from its table, without looking whether claims match cells.
@@ -269,13 +208,6 @@ impl Study {
             }
         }
         Ok(())
-    }
-
-    /// The layout that a cell runs on: its name and its table; none where the study has no factor
-    /// `layout`.
-    pub fn layout_of(&self, cell: &design::CellSpec) -> Option<(&str, &Table)> {
-        let name = cell.factors.get(LAYOUT)?.to_string();
-        self.layouts.get_key_value(&name).map(|(name, table)| (name.as_str(), table))
     }
 }
 
@@ -464,81 +396,4 @@ fn of_levels(
         }
     }
     Ok(entries)
-}
-
-/// Names stand in the names of cells, where these signs part them, and in file names of plots.
-fn check_name(reader: &Reader, key: &str, name: &str) -> Result<(), Fault> {
-    let barred = |c: char| "/,=*?\"'".contains(c) || c.is_control();
-    if !name.is_empty() && name.trim() == name && !name.contains(barred) {
-        return Ok(());
-    }
-    let value = Value::String(name.to_owned());
-    Err(reader.bad(key, &value, "a name without any of / , = * ? and quotation marks"))
-}
-
-impl Level {
-    /// The level that a TOML value stands for.
-    pub(crate) fn of(value: &Value) -> Option<Level> {
-        match value {
-            Value::String(text) => Some(Level::Text(text.clone())),
-            Value::Integer(number) => Some(Level::Integer(*number)),
-            Value::Float(number) if number.is_finite() => Some(Level::Real(*number)),
-            Value::Boolean(switch) => Some(Level::Switch(*switch)),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Level::Text(text) => f.write_str(text),
-            Level::Integer(number) => number.fmt(f),
-            Level::Real(number) => number.fmt(f),
-            Level::Switch(switch) => switch.fmt(f),
-        }
-    }
-}
-
-impl Factor {
-    /// The level that a value names, or a fault that says which there are.
-    fn level_named(&self, value: &Value, path: &Path, within: &str) -> Result<Level, Fault> {
-        let level = Level::of(value).map(|level| level.to_string());
-        let text = level.unwrap_or_else(|| reader::shown(value));
-        let known = self.levels_in_file.iter().find(|level| level.to_string() == text);
-        known.cloned().ok_or_else(|| {
-            let texts: Vec<String> = self.levels_in_file.iter().map(Level::to_string).collect();
-            Fault::new(
-                path.clone(),
-                P::UnknownName {
-                    what: "level".to_owned(),
-                    mend: suggest(&text, texts.iter().map(String::as_str)),
-                    name: text,
-                    within: within.to_owned(),
-                    scope: format!("factor '{}'", self.name),
-                },
-            )
-        })
-    }
-}
-
-/// The factor of this name, or a fault that says which there are.
-fn factor_named<'a>(
-    factors: &'a [Factor],
-    name: &str,
-    path: &Path,
-    within: &str,
-) -> Result<&'a Factor, Fault> {
-    factors.iter().find(|factor| factor.name == name).ok_or_else(|| {
-        Fault::new(
-            path.clone(),
-            P::UnknownName {
-                what: "factor".to_owned(),
-                name: name.to_owned(),
-                within: within.to_owned(),
-                scope: "the study".to_owned(),
-                mend: suggest(name, factors.iter().map(|factor| factor.name.as_str())),
-            },
-        )
-    })
 }

@@ -1,20 +1,22 @@
 //! An array: one device made of several, and what can be done to it while it runs.
 //!
 //! [`Array`] is a [`Device`], so it is used, traced, sliced and nested as any other. It checks each
-//! request and hands it to one of three engines, by level: `striped`, `mirror`, `stripe`. A flush goes to
+//! request and hands it to one of three engines, by level: `raid0`, `raid1`, `stripe`. A flush goes to
 //! every member. Members come and go through the methods here; background operations stand in
 //! [`sync`](crate::sync).
 
 use crate::locks::RangeLock;
 use crate::loss::Cause;
 use crate::member::{MemberReport, Members};
-use crate::mirror::Mirror;
+use crate::raid0::Striped;
+use crate::raid1::Mirror;
 use crate::record::{Recorder, recorded};
 use crate::set::{Set, Stats};
 use crate::spec::{ArraySpec, Level, Map, STRIPE_CACHE_PER_MEMBER_DEFAULT, SpecError};
 use crate::stripe::Stripes;
-use crate::striped::Striped;
-use crate::sync::Progress;
+
+use crate::superblock::SECTOR;
+use crate::sync::operation::Progress;
 use crate::together::all;
 use rt::sync::Mutex;
 use rt::{Device, DeviceRef, Geometry, IoErrorKind, IoFuture, OpKind, Request, Rt, SgList};
@@ -122,6 +124,28 @@ impl Array {
     /// there are none.
     pub fn grain(&self) -> ByteCount {
         self.grain
+    }
+
+    /// Up to which place of the members parity and copies are right, where a superblock says up to which sector: of the
+    /// members, and in RAID 10 of the array.
+    pub(crate) fn right_until(&self, sectors: u64) -> u64 {
+        let (bytes, extent) = (sectors.saturating_mul(SECTOR), self.component_extent().bytes());
+        match &self.engine {
+            Engine::Mirror(mirror) if self.level() == Level::Raid10 => {
+                mirror.map.primaries_until(bytes)
+            }
+            _ => bytes.min(extent),
+        }
+    }
+
+    /// The same the other way round. `place` lies on the array's grain.
+    pub(crate) fn sectors_until(&self, place: u64) -> u64 {
+        match &self.engine {
+            Engine::Mirror(mirror) if self.level() == Level::Raid10 => {
+                mirror.map.primaries_before(place) / SECTOR
+            }
+            _ => place / SECTOR,
+        }
     }
 
     /// The members: slots in order, each followed by its replacement, then spares.

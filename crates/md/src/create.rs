@@ -12,6 +12,7 @@
 //! `add_internal_bitmap1`). Other than mdadm's, a new RAID 5 has no spare that is rebuilt: its parity is
 //! resynchronised.
 
+use crate::journal::log::bytes_min;
 use crate::spec::{Level, MEMBERS_MAX};
 use crate::superblock::bitmap::{BitmapSuperblock, Bits, chunk_for, sync_sectors};
 use crate::superblock::journal::{BLOCK_BYTES, MetaBlock, seed};
@@ -19,7 +20,6 @@ use crate::superblock::place::Version;
 use crate::superblock::ppl::{Header, signature};
 use crate::superblock::v1::{BadBlockPlace, DEVICES_MAX, ReshapeFields, SuperblockV1};
 use crate::superblock::{ALL_SECTORS, Features, Role, SECTOR, Stamp, Uuid, bad_blocks};
-use crate::write_log::journal::bytes_min;
 use stdx::{ByteCount, Offset};
 
 /// Sectors of a MiB, the grid of data offsets.

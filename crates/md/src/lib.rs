@@ -9,8 +9,8 @@
 //!
 //! ```text
 //!   Array (array)  ──  checks a request, flushes, knows its members' states
-//!     ├─ Striped (striped)   linear, RAID 0          one place a byte, no state
-//!     ├─ Mirror  (mirror)    RAID 1, 10              several places a byte
+//!     ├─ Striped (raid0)     linear, RAID 0          one place a byte, no state
+//!     ├─ Mirror  (raid1)     RAID 1, 10              several places a byte
 //!     └─ Stripes (stripe)    RAID 4, 5, 6            rows with parity
 //!          ├─ plan           full, reconstruct-write, read-modify-write: pure
 //!          ├─ cache          what was read and written lately
@@ -25,6 +25,9 @@
 //! | `spec` | what an array is to be, and what is wrong with that |
 //! | [`superblock`] | md's metadata: bytes and values |
 //! | [`assemble`] | from devices with metadata to an array |
+//! | `opening` | from those who were chosen to an array, to look at it or to live with it: one way, one file a step |
+//! | `window` | a stretch of a member, as a device: its data area, without its bad places |
+//! | [`live`] | a set that is written, with its superblocks kept true |
 //! | [`create`] | what to write on devices to make them an array |
 //! | [`grow`] | larger members, or more of them |
 //! | `layout` | which byte lies where: pure functions |
@@ -34,9 +37,11 @@
 //! | `parity` | parity of scatter-gather lists, on bytes or on the words of fills |
 //! | `locks` | who may touch which rows |
 //! | `loss` | devices that were lost, and why |
-//! | `level` | members whose superblock is one event behind, made level before the count is raised |
-//! | `write_log` | logs that close the write hole: the partial parity log, the journal |
-//! | `pieces`, `ranges` | bytes at places; sets of places |
+//! | `level` | RAID levels |
+//! | `stragglers` | members whose superblock is one event behind, made level before the count is raised |
+//! | `write_log` | what the engine knows of a log that closes the write hole |
+//! | `ppl`, `journal` | the two that there are: format, writing, and the way back |
+//! | `pieces` | bytes at places of a stripe |
 //! | `together` | waiting for several requests |
 //!
 //! **Invariants.** While nobody holds a row's lock, its parity is right (where the array is clean) and its
@@ -48,25 +53,29 @@ mod array;
 pub mod assemble;
 pub mod create;
 pub mod grow;
+mod journal;
 mod layout;
 mod level;
 pub mod live;
 mod locks;
 mod loss;
 mod member;
-mod mirror;
+mod opening;
 mod parity;
 mod pieces;
-mod ranges;
+mod ppl;
+mod raid0;
+mod raid1;
 pub mod record;
 mod set;
 mod spec;
 mod spread;
+mod stragglers;
 mod stripe;
-mod striped;
 pub mod superblock;
 pub mod sync;
 mod together;
+mod window;
 mod write_log;
 
 pub use array::Array;

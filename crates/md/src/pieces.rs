@@ -4,6 +4,9 @@
 //! scatter-gather list, so nothing is copied. Places are bytes of the member's data area. A stripe
 //! being written has one for the new bytes of each member and one for the old; the stripe cache holds
 //! them by row.
+//!
+//! Beside [`rt::Extents`], which holds many buffers in a tree, for devices: here there are one or two stretches, asked
+//! whether they hold a band many times a write, and each goes to its member in one request.
 
 use rt::SgList;
 use smallvec::SmallVec;

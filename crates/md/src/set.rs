@@ -1,13 +1,13 @@
 //! What all parts of one array share: its members, its figures, and whether the host is at work.
 
-use crate::member::Members;
-use crate::ranges::RangeSet;
+use crate::member::{Members, RANGES_MAX};
 use crate::spec::Level;
 use rt::{IoCompletion, IoError, IoErrorKind, OpKind, Request, Rt, SgList};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use stdx::RangeSet;
 use stdx::{ByteCount, Instant, Offset};
 
 /// What an array has done since it was made.
@@ -85,7 +85,7 @@ impl Set {
 
     /// Whether parity and copies in a range of the members are known to be right.
     pub(crate) fn is_clean(&self, range: &Range<u64>) -> bool {
-        self.all_clean.get() || self.clean.borrow().contains(range)
+        self.all_clean.get() || self.clean.borrow().covers(range)
     }
 
     /// How much of the members has parity and copies that are known to be right.
@@ -106,9 +106,12 @@ impl Set {
         if self.all_clean.get() {
             return;
         }
+        assert!(range.end <= self.members.extent(), "what is right lies within the data areas");
         let mut clean = self.clean.borrow_mut();
         clean.insert(range);
-        self.all_clean.set(clean.contains(&(0..self.members.extent())));
+        // Some steps may be under way when no more can be kept apart.
+        assert!(clean.len() <= 2 * RANGES_MAX, "nobody makes more stretches right");
+        self.all_clean.set(clean.covers(&(0..self.members.extent())));
     }
 
     /// See [`Unreadable`]; false where nobody keeps such a log.
@@ -132,7 +135,7 @@ impl Set {
 
     /// Whether so many separate stretches are clean that no more can be kept apart.
     pub(crate) fn clean_is_scattered(&self) -> bool {
-        self.clean.borrow().is_full()
+        self.clean.borrow().len() >= RANGES_MAX
     }
 
     /// Requests of the host under way.
@@ -160,6 +163,7 @@ pub(crate) struct HostIo(Rc<Set>);
 impl Drop for HostIo {
     fn drop(&mut self) {
         let in_flight = &self.0.host_in_flight;
+        assert!(in_flight.get() > 0, "a request that ends was counted when it began");
         in_flight.set(in_flight.get() - 1);
     }
 }
@@ -198,6 +202,7 @@ impl Parts {
         if let Err(kind) = result {
             self.error.set(self.error.get().or(Some(kind)));
         }
+        assert!(self.left.get() > 0, "no part ends twice");
         let left = self.left.get() - 1;
         self.left.set(left);
         if left > 0 {

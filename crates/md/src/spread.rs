@@ -62,6 +62,7 @@ impl Spread {
         if let [answer] = answers {
             return answer.clone();
         }
+        assert_eq!(answers.len(), self.runs.len(), "each run has its answer");
         let mut taken: SmallVec<[u64; 16]> = SmallVec::from_elem(0, answers.len());
         let mut whole = SgList::new();
         for segment in &self.segments {
@@ -85,6 +86,7 @@ impl Spread {
             parts[segment.run as usize].append(data.slice(at..end));
             at = end;
         }
+        assert_eq!(at, data.len(), "all data is scattered");
         parts
     }
 }

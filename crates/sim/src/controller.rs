@@ -133,20 +133,6 @@ impl Controller {
         Rc::new(AttachedDevice { controller: Rc::clone(self), device })
     }
 
-    /// `volume` behind the controller's cache.
-    pub fn cached(self: &Rc<Self>, volume: DeviceRef) -> Rc<CachedDevice> {
-        self.cached_share(volume, 1)
-    }
-
-    /// `volume`, one of so many LUNs, behind its part of the controller's cache.
-    ///
-    /// # Panics
-    /// If `luns` is 0.
-    pub fn cached_share(self: &Rc<Self>, volume: DeviceRef, luns: u64) -> Rc<CachedDevice> {
-        let limits = CacheLimits { bytes: self.cache.bytes / luns, ..self.cache };
-        CachedDevice::new(self, volume, limits)
-    }
-
     /// Occupies the processor and the bus; returns when both are done.
     fn pass(&self, bytes: ByteCount) -> Instant {
         let now = self.rt.now();

@@ -1,4 +1,4 @@
-//! The commands, one file a group, and what they fail with.
+//! The commands, one file a group.
 
 mod clock;
 mod form;
@@ -8,15 +8,15 @@ pub mod lvm;
 pub mod md;
 pub mod mount;
 mod progress;
+mod reports;
 pub mod serve;
 pub mod workloads;
 pub mod zfs;
 pub mod zpool;
 
-use crate::foreign;
+use crate::output::Failure;
 use clap::Subcommand;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The command groups.
 #[derive(Subcommand)]
@@ -41,49 +41,6 @@ pub enum Command {
     Serve(serve::ServeCommand),
 }
 
-/// A command that did not succeed.
-#[derive(Debug)]
-pub struct Failure {
-    /// One line: the thing and the mend. Empty where it was said already.
-    pub message: String,
-    /// 1 failed, 2 wrong usage.
-    pub status: u8,
-}
-
-impl Failure {
-    /// It was asked rightly, and failed.
-    pub fn failed(message: impl ToString) -> Failure {
-        Failure { message: foreign::line(&message.to_string()), status: 1 }
-    }
-
-    /// It failed, and why was said already.
-    pub fn said() -> Failure {
-        Failure { message: String::new(), status: 1 }
-    }
-
-    /// It was asked wrongly: a file, name or value of the user's.
-    pub fn usage(message: impl ToString) -> Failure {
-        Failure { message: foreign::line(&message.to_string()), status: 2 }
-    }
-}
-
-/// Bytes of an input that a person wrote (a job file, a configuration) at the most; what is larger was
-/// named by mistake.
-const INPUT_BYTES_MAX: u64 = 16 << 20;
-
-/// Reads a file that a person wrote.
-///
-/// # Errors
-/// The system's, and where it is larger than such a file can be.
-pub fn read_input(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > INPUT_BYTES_MAX {
-        true => Err(std::io::Error::other("it has more than 16 MiB: no such file is that large")),
-        false => Ok(bytes),
-    }
-}
-
 /// Carries out a command. `devices` is where the disks lie that a command works on.
 ///
 /// # Errors
@@ -99,31 +56,4 @@ pub fn run(command: Command, devices: &[PathBuf]) -> Result<(), Failure> {
         Command::Mount(args) => mount::run(&args, devices),
         Command::Serve(command) => serve::run(command, devices),
     }
-}
-
-/// Text to standard output. Foreign words in it went through [`foreign`]; what did not can still not steer a terminal.
-pub fn print(text: &str) -> Result<(), Failure> {
-    print_bytes(foreign::guard(text).as_bytes())
-}
-
-/// JSON to standard output.
-pub fn print_json(text: &str) -> Result<(), Failure> {
-    print_bytes(foreign::json(text).as_bytes())
-}
-
-/// Bytes to standard output: names that went through [`foreign::name`], or ended with zeros. A reader that has seen enough
-/// (`| head`) is no failure.
-pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::failed(format!("writing to standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// A line on standard error. Nobody may be reading it any more; that is no reason to stop.
-pub fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", foreign::line(line));
 }

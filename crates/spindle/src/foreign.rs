@@ -21,7 +21,7 @@
 //! bytes alone, and no terminal that takes UTF-8 reads commands in them. In JSON, whose strings can't have it, a name is
 //! said once more in hexadecimal digits.
 //!
-//! [`print`](crate::commands::print), [`say`](crate::commands::say) and failures pass [`guard`] or [`line()`] whatever was
+//! [`print`](crate::output::print), [`say`](crate::output::say) and failures pass [`guard`] or [`line()`] whatever was
 //! given to them, so a word that was forgotten elsewhere can still not steer a terminal. What a file or volume holds (`zfs cat`,
 //! `zfs dump`, `md dump`) is no text of ours and goes out as it is.
 

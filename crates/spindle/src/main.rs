@@ -3,10 +3,10 @@
 //!
 //! * [`commands`]: one file a command group.
 //! * [`foreign`]: names and texts of others, on their way out.
-//! * [`pools`]: ZFS pools on the devices that were named.
-//! * [`serve`]: devices served to clients until the program is told to stop.
+//! * [`events`]: what happens to what is attached, printed.
+//! * [`output`]: what it says, and what a command fails with.
+//! * [`pools`]: how pools are opened.
 //! * [`signals`]: what ends the program before its time.
-//! * [`targets`]: what the lab measures: simulated machines and this host.
 //! * [`usage`]: what is said of a wrong call.
 
 #![forbid(unsafe_code)]
@@ -17,12 +17,11 @@
 )]
 
 mod commands;
-mod disks;
+mod events;
 mod foreign;
+mod output;
 mod pools;
-mod serve;
 mod signals;
-mod targets;
 mod usage;
 
 use clap::Parser;
@@ -50,7 +49,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.message.is_empty() {
-                commands::say(&format!("spindle: {}", failure.message));
+                output::say(&format!("spindle: {}", failure.message));
             }
             ExitCode::from(failure.status)
         }
@@ -70,7 +69,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         }
         _ => {
             let arguments: Vec<_> = std::env::args_os().collect();
-            commands::say(&format!("spindle: {}", usage::line(error, &arguments)));
+            output::say(&format!("spindle: {}", usage::line(error, &arguments)));
             ExitCode::from(2)
         }
     }

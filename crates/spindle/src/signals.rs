@@ -2,8 +2,9 @@
 //!
 //! Before the first action the signals do what they do by themselves: they end the program.
 
-use crate::commands::Failure;
-use std::sync::Mutex;
+use crate::output::Failure;
+use attach::ending::Told;
+use std::sync::{Arc, Mutex};
 
 /// The exit status of a program that a signal ended, as shells have it: 128 and SIGINT's number.
 pub const INTERRUPTED: i32 = 130;
@@ -29,4 +30,19 @@ pub fn on_signal(action: impl FnMut() + Send + 'static) -> Result<(), Failure> {
     };
     ctrlc::set_handler(handler)
         .map_err(|error| Failure::failed(format!("waiting for signals: {error}")))
+}
+
+/// The wish to end, made by the first signal from now on; a second one ends the program at once.
+///
+/// # Errors
+/// The system refuses.
+pub fn told_by_signals() -> Result<Arc<Told>, Failure> {
+    let told = Arc::new(Told::default());
+    let handler = Arc::clone(&told);
+    on_signal(move || {
+        if !handler.signalled() {
+            std::process::exit(1);
+        }
+    })?;
+    Ok(told)
 }

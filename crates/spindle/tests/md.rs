@@ -251,5 +251,5 @@ fn what_is_wrong_is_named_in_one_line() {
     bytes[4096..4104].copy_from_slice(&[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0]);
     std::fs::write(&disk, bytes).expect("written");
     let text = refusal(&["md", "examine", path], 1);
-    assert!(text.contains(path) && text.contains("field sb_csum at byte 216"), "{text}");
+    assert!(text.contains(path) && text.contains("sb_csum at byte 216"), "{text}");
 }

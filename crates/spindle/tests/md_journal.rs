@@ -125,7 +125,7 @@ fn a_journal_is_made_shown_failed_removed_added_and_missed() {
     bytes[at as usize] ^= 1;
     std::fs::write(dir.join("k"), bytes).expect("written");
     let damaged = refused(dir, &["assemble", "x"]);
-    assert!(damaged.contains("./k: journal meta block, field checksum"), "{damaged}");
+    assert!(damaged.contains("./k: journal meta block: checksum"), "{damaged}");
     text(dir, &["assemble", "--force", "x"]);
     assert!(text(dir, &["check", "x"]).contains("mismatch_cnt = 0"));
 }

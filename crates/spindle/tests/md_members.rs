@@ -242,7 +242,7 @@ fn what_would_lose_data_is_refused_and_what_was_removed_stays_away() {
     let away = elsewhere.path().join("disk0.raw");
     std::fs::rename(&disks[0], &away).expect("away");
     set.text(&["assemble", "--run", "new"]);
-    set.text(&["add", "new", &disks[2]]);
+    set.text(&["add", "new", &disks[2], "--run"]);
     set.text(&["fail", "new", &disks[2]]);
     set.text(&["remove", "new", &disks[2]]);
     let older = Set { folder: elsewhere, name: "new".to_owned() };
@@ -338,5 +338,61 @@ fn each_change_of_members_is_told_as_json() {
     );
     for arguments in [&["examine", "--json"][..], &["examine", "--scan", "--json"]] {
         assert!(json(arguments).as_array().is_some_and(|all| !all.is_empty()), "{arguments:?}");
+    }
+}
+
+/// Two disks of three, in a folder; the third lies beside it, with all that was written.
+fn without_one() -> (tempfile::TempDir, Set) {
+    let aside = tempfile::tempdir().expect("a folder");
+    let set = Set { folder: tempfile::tempdir().expect("a folder"), name: "data".to_owned() };
+    let disks: Vec<String> = (0..3).map(|number| set.new_disk(number, 24 << 20)).collect();
+    let [a, b, c] = [0, 1, 2].map(|number| disks[number].as_str());
+    set.text(&["create", "data", "-l", "5", "-n", "3", "--assume-clean", a, b, c]);
+    std::fs::rename(c, aside.path().join("disk2.raw")).expect("moved");
+    (aside, set)
+}
+
+/// mdadm starts no set that lacks members which it had, unless told to. What could break: a device that is only
+/// unplugged is taken for lost, and the set goes on without it.
+#[test]
+fn a_set_that_lacks_members_is_not_started_by_add_or_replace_without_run() {
+    for word in ["add", "replace"] {
+        let (aside, set) = without_one();
+        let (first, more) = (set.disk(0), set.new_disk(3, 24 << 20));
+        let before: Vec<Vec<u8>> =
+            [0, 1].map(|number| std::fs::read(set.disk(number)).expect("there")).into();
+        let arguments = match word {
+            "add" => [word, "data", &more],
+            _ => [word, "data", &first],
+        };
+        let refused = set.refusal(&arguments);
+        assert!(refused.contains("/dev/md/data: 2 drives of 3 members that it had"), "{refused}");
+        assert!(refused.contains("--run"), "{refused}");
+        let after: Vec<Vec<u8>> =
+            [0, 1].map(|number| std::fs::read(set.disk(number)).expect("there")).into();
+        assert!(before == after, "nothing was written");
+        std::fs::rename(aside.path().join("disk2.raw"), set.disk(2)).expect("moved back");
+        assert_eq!(set.detail("State"), "clean");
+    }
+    let (_aside, set) = without_one();
+    let more = set.new_disk(3, 24 << 20);
+    set.text(&["add", "data", &more, "--run"]);
+    assert_eq!(set.detail("State"), "clean");
+    // Now it has all that it had: no word is needed.
+    set.text(&["fail", "data", &set.disk(1)]);
+    set.text(&["add", "data", &set.new_disk(4, 24 << 20)]);
+    assert_eq!(set.detail("State"), "clean");
+}
+
+/// What could break: a message speaks of a UUID, and the person who reads it has to look up whose that is.
+#[test]
+fn messages_name_a_set_by_its_name() {
+    let (_aside, set) = without_one();
+    std::fs::remove_file(set.disk(1)).expect("gone");
+    for arguments in
+        [&["assemble", "data"][..], &["assemble", "data", "--readonly"], &["check", "data"]]
+    {
+        let refused = set.refusal(arguments);
+        assert!(refused.contains("set /dev/md/data: 2 of 3 members"), "{refused}");
     }
 }

@@ -333,7 +333,9 @@ fn every_command_works_on_a_set_that_is_served_and_written_and_its_content_stays
     assert!(bench.socket().exists());
     // Somebody is connected, and has not said anything yet.
     let idle = UnixStream::connect(bench.path().join("s")).expect("it listens");
-    assert_eq!(bench.text(&["stop", "data"]), "stopped data\n");
+    let refused = bench.refusal(&["stop", "data"]);
+    assert!(refused.contains("busy: 1 client is connected"), "{refused}");
+    assert_eq!(bench.text(&["stop", "data", "--force"]), "stopped data\n");
     drop(idle);
     // At once: nothing holds the members any more.
     bench.holds(&model);
@@ -550,8 +552,8 @@ fn junk_on_the_socket_is_answered_and_the_server_goes_on() {
     let mut junk: Vec<Vec<u8>> = [
         "\n",
         "GET / HTTP/1.1\r\n",
-        "{\"devices\":[],\"ask\":\"detonate\"}\n",
-        "{\"devices\":[[0,0]],\"ask\":\"check\"}\nand more\n",
+        "{\"version\":1,\"devices\":[],\"ask\":\"detonate\"}\n",
+        "{\"version\":1,\"devices\":[[0,0]],\"ask\":\"check\"}\nand more\n",
         "null\n",
     ]
     .map(|text| text.as_bytes().to_vec())
@@ -566,7 +568,10 @@ fn junk_on_the_socket_is_answered_and_the_server_goes_on() {
     // More than a line may have: it may be closed before the answer was read.
     let long = answer_to(&socket, &vec![b' '; 4 << 20]);
     assert!(long.is_none_or(|answer| answer.starts_with("{\"error\":")));
-    let elsewhere = answer_to(&socket, b"{\"devices\":[[0,0]],\"ask\":\"stop\"}\n");
+    let elsewhere = answer_to(
+        &socket,
+        b"{\"version\":1,\"devices\":[[0,0]],\"ask\":{\"stop\":{\"force\":false}}}\n",
+    );
     assert_eq!(elsewhere.as_deref(), Some("\"elsewhere\""));
     // As many as are taken at a time, and more; then they go.
     let idle: Vec<UnixStream> =
@@ -575,6 +580,47 @@ fn junk_on_the_socket_is_answered_and_the_server_goes_on() {
     bench.text(&["fail", "data", "disks/1"]);
     serving.says(&["Fail: "]);
     assert!(bench.refusal(&["add", "data", "/nowhere"]).contains("/nowhere"));
+    bench.text(&["stop", "data"]);
+    assert_eq!(serving.ended(), Some(0));
+}
+
+/// mdadm refuses to stop what is open. What could break: a client loses its disk by a slip; or a set can't be stopped at all.
+#[test]
+fn a_set_is_not_stopped_under_a_client_that_writes_unless_it_is_forced() {
+    let bench = Bench::with_files(3);
+    bench.create("5", 3, &[]);
+    let serving = bench.serve();
+    let writer = bench.writer();
+    let refused = bench.refusal(&["stop", "data"]);
+    assert!(refused.contains("/dev/md/data: it is busy: 1 client is connected"), "{refused}");
+    assert!(refused.contains("--force"), "{refused}");
+    // It goes on as if nothing had been asked.
+    assert_eq!(bench.detail("State"), "active");
+    let model = writer.model();
+    assert_eq!(bench.text(&["stop", "data"]), "stopped data\n");
+    assert_eq!(serving.ended(), Some(0));
+    bench.holds(&model);
+
+    let serving = bench.serve();
+    let connected = UnixStream::connect(bench.path().join("s")).expect("it listens");
+    assert_eq!(bench.text(&["stop", "data", "--force"]), "stopped data\n");
+    assert_eq!(serving.ended(), Some(0));
+    drop(connected);
+    bench.holds(&model);
+}
+
+/// What could break: the program is exchanged while a server of the old one runs, and each takes the other's words for
+/// something else.
+#[test]
+fn a_command_of_another_version_is_told_so() {
+    let bench = Bench::with_files(2);
+    bench.create("1", 2, &[]);
+    let serving = bench.serve();
+    let mut stream = UnixStream::connect(bench.socket()).expect("it listens");
+    stream.write_all(b"{\"version\":99,\"anything\":true}\n").expect("sent");
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).expect("a line");
+    assert!(answer.contains("version 99") && answer.contains("version 1"), "{answer}");
     bench.text(&["stop", "data"]);
     assert_eq!(serving.ended(), Some(0));
 }
@@ -590,7 +636,8 @@ fn a_client_that_goes_away_does_not_stop_what_it_began() {
     let disk = std::fs::metadata(bench.path().join("disks/0")).expect("there");
     let devices = serde_json::json!([[disk.dev(), disk.ino()]]);
     let ask = |ask: serde_json::Value| {
-        let line = format!("{}\n", serde_json::json!({ "devices": devices, "ask": ask }));
+        let line =
+            format!("{}\n", serde_json::json!({ "version": 1, "devices": devices, "ask": ask }));
         let mut stream = UnixStream::connect(bench.socket()).expect("it listens");
         stream.write_all(line.as_bytes()).expect("sent");
         let mut taken = String::new();

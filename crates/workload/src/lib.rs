@@ -1,7 +1,7 @@
-//! The field's workloads, in the field's languages, over any [`FileTree`](rt::FileTree).
+//! What the field's workloads share, over any [`FileTree`](rt::FileTree).
 //!
-//! Each tool is a folder: its language (a parser that refuses what it does not know by name, file,
-//! line and column), its engine, and the output that its users know. What they share:
+//! The languages stand above, a crate each: `fio`, `filebench`, and `tools` for the smaller ones. This
+//! crate knows none of them. It holds:
 //!
 //! * [`crew`]: who runs the workers of a load. On the host each worker is a thread with a runtime of
 //!   its own, as the tools' processes and threads are; simulated, all are tasks of one simulated host.
@@ -20,19 +20,11 @@
 #![forbid(unsafe_code)]
 
 pub mod blocks;
-pub mod bonnie;
 pub mod content;
 pub mod crew;
-pub mod filebench;
 pub mod filled;
-pub mod fio;
 pub mod gate;
 pub mod io_failure;
-pub mod iometer;
 pub mod one_buffer;
 pub mod outcome;
-pub mod probe;
-pub mod slob;
-pub mod smallfiles;
 pub mod tickets;
-pub mod tiobench;

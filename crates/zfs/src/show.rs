@@ -1,10 +1,12 @@
 //! Numbers and times as ZFS's commands write them.
 //!
 //! Sizes take at most five characters: `1.21M`, `39.3M`, `720K`; whole multiples of their unit no point: `80M`. Times
-//! are in UTC unless an offset is given, since what a time zone says is the world's matter ([`Clock`]).
+//! are in the zone that is given, since which one that is is the world's matter ([`Clock`]).
 //!
 //! Source: OpenZFS, `zutil_nicenum.c`.
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use std::fmt::Write;
 
 /// Units by powers of 1024. What follows a plain number of bytes is `B`.
@@ -58,82 +60,43 @@ pub fn percent(number: u64, literal: bool) -> String {
     if literal { number.to_string() } else { format!("{number}%") }
 }
 
-/// What the clock on the wall says at a moment: the offset from UTC in seconds.
-pub type Clock<'a> = &'a dyn Fn(u64) -> i64;
+/// What the clock on the wall says, as the caller has it: an engine asks no system for its zone.
+pub type Clock<'a> = &'a TimeZone;
 
 /// UTC.
-pub fn utc(_: u64) -> i64 {
-    0
-}
+pub static UTC: TimeZone = TimeZone::UTC;
 
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-const DAY_SECONDS: i64 = 86_400;
+const DAY_SECONDS: u64 = 86_400;
 
-/// A date and a time of day.
-struct Civil {
-    weekday: &'static str,
-    year: i64,
-    /// From 0.
-    month: usize,
-    day: u32,
-    hour: u32,
-    minute: u32,
-    second: u32,
-}
-
-fn civil(unix_s: u64, clock: Clock<'_>) -> Civil {
-    let local = i64::try_from(unix_s).unwrap_or(i64::MAX / 2).saturating_add(clock(unix_s));
-    let (days, within) = (local.div_euclid(DAY_SECONDS), local.rem_euclid(DAY_SECONDS) as u32);
-    // Days since the first of March of year 0, in eras of 400 years.
-    let shifted = days.saturating_add(719_468);
-    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era =
-        (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096).div_euclid(365);
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = (of_year - (153 * from_march + 2) / 5 + 1) as u32;
-    let month = ((from_march + 2) % 12) as usize;
-    let year = year_of_era + era * 400 + i64::from(from_march >= 10);
-    let weekday = DAYS[days.rem_euclid(7) as usize];
-    let (hour, minute, second) = (within / 3600, within / 60 % 60, within % 60);
-    Civil { weekday, year, month, day, hour, minute, second }
+/// A moment by a clock and a form of `strftime`. What lies behind the calendar's end, in the year 9999, is shown as it.
+fn shown(unix_s: u64, clock: Clock<'_>, form: &str) -> String {
+    let moment = i64::try_from(unix_s).ok().and_then(|at| Timestamp::from_second(at).ok());
+    moment.unwrap_or(Timestamp::MAX).to_zoned(clock.clone()).strftime(form).to_string()
 }
 
 /// `Sat Nov 21 20:22 2026`.
 pub fn minute(unix_s: u64, clock: Clock<'_>) -> String {
-    let t = civil(unix_s, clock);
-    let month = MONTHS[t.month];
-    format!("{} {month} {:>2} {:>2}:{:02} {}", t.weekday, t.day, t.hour, t.minute, t.year)
+    shown(unix_s, clock, "%a %b %e %k:%M %Y")
 }
 
 /// `Sat Nov 21  8:22:05 2026`: the hour padded with a space.
 pub fn second(unix_s: u64, clock: Clock<'_>) -> String {
-    let t = civil(unix_s, clock);
-    let (month, of_day) =
-        (MONTHS[t.month], format!("{:>2}:{:02}:{:02}", t.hour, t.minute, t.second));
-    format!("{} {month} {:>2} {of_day} {}", t.weekday, t.day, t.year)
+    shown(unix_s, clock, "%a %b %e %k:%M:%S %Y")
 }
 
 /// `Sat Nov 21 08:22:05 2026`: the hour padded with a zero.
 pub fn date(unix_s: u64, clock: Clock<'_>) -> String {
-    let t = civil(unix_s, clock);
-    let (month, of_day) =
-        (MONTHS[t.month], format!("{:02}:{:02}:{:02}", t.hour, t.minute, t.second));
-    format!("{} {month} {:>2} {of_day} {}", t.weekday, t.day, t.year)
+    shown(unix_s, clock, "%a %b %e %H:%M:%S %Y")
 }
 
 /// `2026-11-21.20:22:05`, as the history has it.
 pub fn stamp(unix_s: u64, clock: Clock<'_>) -> String {
-    let t = civil(unix_s, clock);
-    let day = format!("{}-{:02}-{:02}", t.year, t.month + 1, t.day);
-    format!("{day}.{:02}:{:02}:{:02}", t.hour, t.minute, t.second)
+    shown(unix_s, clock, "%Y-%m-%d.%H:%M:%S")
 }
 
 /// A span: `00:00:02`, `3 days 04:05:06`.
 pub fn span(seconds: u64) -> String {
-    let (days, rest) = (seconds / DAY_SECONDS as u64, seconds % DAY_SECONDS as u64);
+    let (days, rest) = (seconds / DAY_SECONDS, seconds % DAY_SECONDS);
     let mut text = String::new();
     if days > 0 {
         // Writing to a string can't fail.
@@ -169,12 +132,15 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_calendar() {
-        assert_eq!(minute(1_795_292_558, &utc), "Sat Nov 21 20:22 2026");
-        assert_eq!(second(0, &utc), "Thu Jan  1  0:00:00 1970");
-        assert_eq!(date(951_782_400, &utc), "Tue Feb 29 00:00:00 2000");
-        assert_eq!(stamp(1_795_292_239, &utc), "2026-11-21.20:17:19");
-        assert_eq!(stamp(0, &|_| -3600), "1969-12-31.23:00:00");
-        let _ = date(u64::MAX, &utc);
+        assert_eq!(minute(1_795_292_558, &UTC), "Sat Nov 21 20:22 2026");
+        assert_eq!(second(0, &UTC), "Thu Jan  1  0:00:00 1970");
+        assert_eq!(date(951_782_400, &UTC), "Tue Feb 29 00:00:00 2000");
+        assert_eq!(stamp(1_795_292_239, &UTC), "2026-11-21.20:17:19");
+        assert_eq!(
+            stamp(0, &jiff::tz::TimeZone::fixed(jiff::tz::offset(-1))),
+            "1969-12-31.23:00:00"
+        );
+        let _ = date(u64::MAX, &UTC);
         assert_eq!((span(2).as_str(), span(90_061).as_str()), ("00:00:02", "1 days 01:01:01"));
     }
 }

@@ -4,6 +4,7 @@
 //! that what it promises is what is checked.
 
 use super::workspace::Workspace;
+use crate::cargo;
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
@@ -14,9 +15,8 @@ const RESULT_KEYS: [&str; 7] =
 impl Workspace {
     /// A command of cargo in the project, with no terminal to read from.
     pub(super) fn cargo(&self, args: &[&str]) -> Command {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.args(args).current_dir(&self.root).stdin(Stdio::null());
+        let mut command = cargo::command(args);
+        command.current_dir(&self.root).stdin(Stdio::null());
         command
     }
 }
@@ -60,13 +60,6 @@ pub(super) fn test(workspace: &Workspace) -> Result<(), String> {
     println!("ci: test: {command}");
     let args: Vec<&str> = command.split_whitespace().skip(1).collect();
     run(workspace.cargo(&args), "a test failed; its name stands above")
-}
-
-pub(super) fn test_xtask(workspace: &Workspace) -> Result<(), String> {
-    run(
-        workspace.cargo(&["test", "--quiet", "--package", "xtask", "--package", "bench"]),
-        "a test failed",
-    )
 }
 
 /// The fuzz targets, as functions, on the stable compiler: `fuzz` is a workspace of its own, and libFuzzer is left out.

@@ -43,7 +43,34 @@ const ARROWS: &[Arrow] = &[
     ("export", &["stdx", "codec", "rt"], &["sim", "host"]),
     ("inplace", &["stdx", "codec", "rt"], &["sim"]),
     ("workload", &["stdx", "codec", "rt"], &["sim"]),
+    ("filebench", &["stdx", "codec", "rt", "workload"], &["sim"]),
+    ("fio", &["stdx", "codec", "rt", "workload"], &["sim"]),
+    ("tools", &["stdx", "codec", "rt", "workload"], &["sim"]),
     ("lab", &["stdx", "codec", "rt", "workload"], &["sim"]),
+    (
+        "attach",
+        &["stdx", "rt", "host", "md", "volume", "zfs-format", "zfs-store", "zfs", "export"],
+        &[],
+    ),
+    (
+        "targets",
+        &[
+            "stdx",
+            "rt",
+            "host",
+            "sim",
+            "md",
+            "asm",
+            "inplace",
+            "export",
+            "workload",
+            "filebench",
+            "fio",
+            "tools",
+            "lab",
+        ],
+        &[],
+    ),
 ];
 const ON_TOP: [&str; 3] = ["spindle", "bench", "xtask"];
 /// Those that are tools of the project, beside `crates/`.
@@ -53,18 +80,7 @@ const BARRED_NAMES: [&str; 7] = ["util", "utils", "common", "helper", "helpers",
 const LINES_MAX: usize = 600;
 
 /// Files that stand in circles, by crate, where there were any when the rule came. Mend one, and lower its count.
-const CIRCLES: &[(&str, usize)] = &[
-    ("asm", 4),
-    ("bench", 2),
-    ("export", 6),
-    ("host", 2),
-    ("inplace", 13),
-    ("lab", 18),
-    ("md", 25),
-    ("sim", 8),
-    ("spindle", 92),
-    ("workload", 38),
-];
+const CIRCLES: &[(&str, usize)] = &[("export", 6)];
 
 /// Assertions outside of tests, by crate, at the least. Where it is none: the crate says why at its root, or is not
 /// among those that read and write what people keep.
@@ -76,7 +92,7 @@ const ASSERTIONS: &[(&str, usize)] = &[
     ("host", 5),
     ("inplace", 6),
     ("lab", 3),
-    ("md", 10),
+    ("md", 54),
     ("rt", 16),
     ("sim", 6),
     ("stdx", 1),

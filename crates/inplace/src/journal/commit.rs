@@ -10,7 +10,8 @@
 //! `fua`; only the order is left.
 
 use crate::core::{Core, Outcome};
-use crate::journal::{Free, Journal, record};
+use crate::journal::record::Free;
+use crate::journal::{Journal, record};
 use crate::meta::MetaRef;
 use crate::settings::JournalForm;
 use rt::{BufMut, SgList, TreeErrorKind};

@@ -30,7 +30,7 @@ pub(crate) mod replay;
 use crate::layout::{Extent, Shape};
 use crate::meta::{Logging, MetaRef};
 use crate::settings::JournalForm;
-use record::{ENTRY, REVOKE};
+use record::{ENTRY, Free, REVOKE};
 use rt::Rt;
 use rt::sync::Mutex;
 use std::cell::RefCell;
@@ -80,13 +80,6 @@ struct State {
 struct Placed {
     transaction: u64,
     from: u64,
-}
-
-/// Blocks that a transaction frees.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Free {
-    pub(crate) extent: Extent,
-    pub(crate) metadata: bool,
 }
 
 impl Journal {

@@ -14,7 +14,6 @@
 //! payload u32, CRC of the mark u32. A record counts when its checksums agree and its mark, where there
 //! has to be one, is there.
 
-use crate::journal::Free;
 use crate::layout::{Extent, Shape};
 use crate::meta::MetaRef;
 use stdx::Offset;
@@ -24,6 +23,13 @@ const SUPER_MAGIC: u32 = 0x4a53_4250;
 const RECORD_MAGIC: u32 = 0x4a52_4543;
 const COMMIT_MAGIC: u32 = 0x4a43_4d54;
 const WITH_MARK: u32 = 1;
+/// Blocks that a transaction frees.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Free {
+    pub(crate) extent: Extent,
+    pub(crate) metadata: bool,
+}
+
 /// Bytes of a record's header.
 pub(crate) const HEADER: usize = 64;
 /// Bytes of an entry beside its chunks.

@@ -12,20 +12,13 @@ use crate::core::{Core, Outcome, Tx};
 use crate::group::RegionHandle;
 use crate::inode::Inode;
 use crate::layout::Extent;
-use crate::mapping::{POINTERS, Root, Run, What};
+use crate::mapping::{DIRECT, POINTERS, Root, Run, What, pointed_blocks_max};
 use crate::meta::MetaRef;
 use smallvec::SmallVec;
 use std::rc::Rc;
 
-/// Direct pointers of an inode.
-const DIRECT: u64 = 12;
 /// Extents that one step frees at the most, so that it changes few bitmaps.
 const FREED_PER_STEP_MAX: usize = 16;
-
-/// Blocks that a file can have.
-pub(crate) fn file_blocks_max(n: u64) -> u64 {
-    DIRECT + n + n * n + n * n * n
-}
 
 /// The way from the inode to a block of the file.
 #[derive(Clone, Debug)]
@@ -145,7 +138,7 @@ impl Core {
         first: u64,
         most: u64,
     ) -> Outcome<Run> {
-        if first >= file_blocks_max(self.pointers()) {
+        if first >= pointed_blocks_max(self.pointers()) {
             return Ok(Run { what: What::Hole, len: most });
         }
         let walk = self.walk(inode, first).await?;
@@ -281,7 +274,7 @@ impl Core {
         from: u64,
         to: u64,
     ) -> Outcome<u64> {
-        let to = to.min(file_blocks_max(self.pointers()));
+        let to = to.min(pointed_blocks_max(self.pointers()));
         let walk = self.walk(inode, to.saturating_sub(1)).await?;
         if let End::Missing(depth) = walk.end {
             return Ok(walk.way.spans[depth].0.max(from));
@@ -414,7 +407,7 @@ mod tests {
         /// Off-by-one errors at the borders of the levels: the way leads to the block, and ways of
         /// neighbours differ.
         #[test]
-        fn a_way_names_its_block(block in 0..file_blocks_max(16), near in 0_u64..40) {
+        fn a_way_names_its_block(block in 0..pointed_blocks_max(16), near in 0_u64..40) {
             for block in [block, near] {
                 let n = 16;
                 let way = Way::to(n, block);

@@ -9,91 +9,19 @@
 
 pub(crate) mod extents;
 pub(crate) mod indirect;
+mod root;
+mod run;
+
+pub(crate) use root::{DIRECT, POINTERS, Root, file_blocks_max, pointed_blocks_max};
+pub(crate) use run::{Run, What};
 
 use crate::core::{Core, Outcome, Tx};
 use crate::group::RegionHandle;
-use crate::inode::{Inode, Kind, ROOT_AT};
-use crate::layout::{Extent, Shape};
+use crate::inode::{Inode, Kind};
+use crate::layout::Extent;
 use crate::meta::MetaRef;
 use crate::settings::Mapping;
-use extents::ExtentList;
 use std::rc::Rc;
-use stdx::bytes::{FormatError, Reader, put};
-
-/// Pointers in an inode.
-pub(crate) const POINTERS: usize = 15;
-
-/// What an inode's record holds of its mapping.
-#[derive(Clone, Debug)]
-pub(crate) enum Root {
-    /// 12 blocks, then one single, one double, one triple indirect block. 0 is none.
-    Indirect([u32; POINTERS]),
-    Extents(ExtentList),
-}
-
-/// What lies at a place of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
-    /// Nothing: zeros.
-    Hole,
-    /// These blocks.
-    At(u64),
-    /// These blocks, but nothing was written to them: zeros.
-    Unwritten(u64),
-}
-
-/// Blocks of a file that lie alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) what: What,
-    pub(crate) len: u64,
-}
-
-impl Root {
-    /// A mapping of nothing.
-    pub(crate) fn empty(shape: &Shape, mapping: Mapping) -> Root {
-        match mapping {
-            Mapping::Indirect => Root::Indirect([0; POINTERS]),
-            Mapping::Extents => Root::Extents(ExtentList::empty(shape)),
-        }
-    }
-
-    pub(crate) fn decode(
-        fields: &Reader<'_>,
-        shape: &Shape,
-        mapping: Mapping,
-    ) -> Result<Root, FormatError> {
-        if mapping == Mapping::Extents {
-            return ExtentList::decode(fields, shape).map(Root::Extents);
-        }
-        let mut pointers = [0; POINTERS];
-        for (i, pointer) in pointers.iter_mut().enumerate() {
-            *pointer = fields.get_at::<u32>("pointer", ROOT_AT + 4 * i)?;
-            let sound = *pointer == 0 || shape.region_of(u64::from(*pointer)).is_some();
-            fields.require(sound, "pointer")?;
-        }
-        Ok(Root::Indirect(pointers))
-    }
-
-    pub(crate) fn encode(&self, record: &mut [u8]) {
-        match self {
-            Root::Extents(list) => list.encode(record),
-            Root::Indirect(pointers) => {
-                for (i, pointer) in pointers.iter().enumerate() {
-                    put(record, ROOT_AT + 4 * i, &pointer.to_le_bytes());
-                }
-            }
-        }
-    }
-}
-
-/// Blocks that a file can have.
-pub(crate) fn file_blocks_max(shape: &Shape, mapping: Mapping) -> u64 {
-    match mapping {
-        Mapping::Extents => extents::FILE_BLOCKS_MAX,
-        Mapping::Indirect => indirect::file_blocks_max(shape.block / 4),
-    }
-}
 
 /// Everything that is needed to map blocks, loaded.
 pub(crate) struct AttachPlan {

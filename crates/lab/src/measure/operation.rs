@@ -8,45 +8,17 @@
 //! ch. 5): its standard error follows from the spread within the strata, and is reported.
 
 use crate::measure::load::Load;
-use crate::measure::{Mark, MeasureError, Volume};
+use crate::measure::{ArrayOperations, Mark, MeasureError, Volume};
 use crate::pitfalls::{self, Demand, Moved};
 use crate::results::ProgressPoint;
-use crate::study::{self, OperationKind, Priority, Sampling};
+use crate::study::{self, OperationKind, Sampling};
 use crate::target::{CellRun, RepeatPlan, StopFlag};
-use futures_util::future::LocalBoxFuture;
 use rt::Rt;
 use std::time::Duration;
 use stdx::{ByteCount, Offset, Prng};
 
 /// Points of progress that a whole operation leaves: enough for a smooth plot.
 const PROGRESS_POINTS: u64 = 200;
-
-/// What an array can do with itself. The program implements it for its arrays.
-pub trait ArrayOperations {
-    /// How many bytes of each member an operation passes over. For a rebalance: how many bytes it moves
-    /// in all, known once it is [prepared](ArrayOperations::prepare); places are then places in the
-    /// list of moves.
-    fn extent(&self) -> ByteCount;
-
-    /// The grid of places at which a stretch may begin and end (a chunk, a row).
-    fn grain(&self) -> ByteCount;
-
-    /// Brings the array into the state in which the operation makes sense: a failed member and a
-    /// spare for a rebuild, and so on.
-    ///
-    /// # Errors
-    /// Where the layout can't do it: says why and what would mend it.
-    fn prepare(&self, kind: OperationKind) -> Result<(), String>;
-
-    /// Carries the operation out over `from..to` of the members.
-    fn run(
-        &self,
-        kind: OperationKind,
-        priority: Priority,
-        from: Offset,
-        to: Offset,
-    ) -> LocalBoxFuture<'static, Result<(), String>>;
-}
 
 /// Times an operation on a volume.
 ///
@@ -272,6 +244,8 @@ impl Passes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::Priority;
+    use futures_util::future::LocalBoxFuture;
 
     struct Members;
     impl ArrayOperations for Members {

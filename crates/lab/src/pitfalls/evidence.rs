@@ -3,7 +3,6 @@
 //! All of it is of one stretch of time, the measured one. [`crate::measure::Mark`] takes the counters at
 //! both ends and makes the difference.
 
-use crate::measure::DiskSample;
 use std::time::Duration;
 use stdx::ByteCount;
 
@@ -22,6 +21,70 @@ pub struct Evidence {
     pub host: Option<HostUse>,
     /// Processor time of the thread that makes the load, where there is one such thread.
     pub load_thread: Option<Duration>,
+}
+
+/// A disk's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskSample {
+    /// Reads done.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes done.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Flushes done; `None` where they are not counted.
+    pub flushes: Option<FlushSample>,
+    /// Time in which it had something to do.
+    pub busy: Duration,
+}
+
+/// A disk's count of flushes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlushSample {
+    /// How many were done.
+    pub ios: u64,
+    /// Time spent in them, added up.
+    pub time: Duration,
+}
+
+impl DiskSample {
+    /// What was added since `earlier`; nothing where a counter fell, as that of a disk which was taken
+    /// out does.
+    pub fn since(self, earlier: DiskSample) -> DiskSample {
+        let flushes = self.flushes.zip(earlier.flushes).map(|(now, then)| FlushSample {
+            ios: now.ios.saturating_sub(then.ios),
+            time: now.time.saturating_sub(then.time),
+        });
+        DiskSample {
+            reads: self.reads.saturating_sub(earlier.reads),
+            read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
+            writes: self.writes.saturating_sub(earlier.writes),
+            written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
+            flushes,
+            busy: self.busy.saturating_sub(earlier.busy),
+        }
+    }
+
+    /// Both together. The flushes of both are known where those of one are: zero of one disk is not
+    /// all of two.
+    pub fn plus(self, other: DiskSample) -> DiskSample {
+        let flushes = match (self.flushes, other.flushes) {
+            (Some(one), Some(two)) => {
+                Some(FlushSample { ios: one.ios + two.ios, time: one.time + two.time })
+            }
+            (one, two) => one.or(two),
+        };
+        DiskSample {
+            reads: self.reads + other.reads,
+            read_bytes: self.read_bytes + other.read_bytes,
+            writes: self.writes + other.writes,
+            written_bytes: self.written_bytes + other.written_bytes,
+            flushes,
+            busy: self.busy + other.busy,
+        }
+    }
 }
 
 /// What a workload asked of the volume. What is left at its default counts as nothing asked for, and

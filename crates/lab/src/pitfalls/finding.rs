@@ -1,7 +1,8 @@
 //! Finds pitfalls: facts against evidence, by thresholds that each have their reason here.
 
-use super::{Evidence, FlushDoubt, Grid, LinkSpan, Pitfall, ProcessorPart, Surroundings};
-use crate::measure::DiskSample;
+use super::{
+    DiskSample, Evidence, FlushDoubt, Grid, LinkSpan, Pitfall, ProcessorPart, Surroundings,
+};
 use std::time::Duration;
 use stdx::ByteCount;
 

@@ -5,7 +5,6 @@
 //! it takes back the one fact without which the pitfall would be a guess.
 
 use super::*;
-use crate::measure::{DiskSample, FlushSample};
 use std::collections::BTreeSet;
 
 const SECONDS: u64 = 10;

@@ -14,6 +14,7 @@ mod charts;
 mod curves;
 mod disks;
 mod effects;
+mod panels;
 mod tables;
 
 use super::figures::{capitalised, factor_label, percent};
@@ -152,14 +153,14 @@ fn subject(results: &Results) -> Markup {
         section #subject {
             h2 { (subject_title(results)) }
             div.pair {
-                table.facts {
+                (tables::scrolling("Machine", html! { table.facts {
                     tbody {
                         @for (part, what) in &results.machine {
                             tr { th scope="row" { (capitalised(&factor_label(part))) } td { (what) } }
                         }
                     }
-                }
-                table.facts {
+                } }))
+                (tables::scrolling("Run", html! { table.facts {
                     tbody {
                         tr {
                             th scope="row" { "Hardware" }
@@ -170,7 +171,7 @@ fn subject(results: &Results) -> Markup {
                         tr { th scope="row" { "Version" } td { "Spindle " (results.spindle_version) } }
                         tr { th scope="row" { "Study" } td { (results.study) } }
                     }
-                }
+                } }))
             }
             @if !results.notes.is_empty() {
                 p.note { strong { "This run departs from the study:" } }
@@ -191,7 +192,7 @@ fn claims(claims: &[ClaimResult]) -> Markup {
                 "Findings that others published, as statements that this run checks. A claim that \
                  does not hold stays here; no parameter is bent toward it."
             }
-            div.scroll {
+            (tables::scrolling("Published claims", html! {
                 table.claims {
                     thead {
                         tr {
@@ -212,13 +213,14 @@ fn claims(claims: &[ClaimResult]) -> Markup {
                                         p.explanation { strong { "Why: " } (why) }
                                     }
                                 }
-                                td { (claim.published) }
-                                td { (claim.measured) }
+                                // On narrow screens the headings are gone, and these stand before the cells.
+                                td data-label="Published" { (claim.published) }
+                                td data-label="Found here" { (claim.measured) }
                             }
                         }
                     }
                 }
-            }
+            }))
         }
     }
 }

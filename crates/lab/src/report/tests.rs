@@ -330,3 +330,73 @@ fn a_failed_cell_is_named_and_has_no_figure() {
     assert!(out.contains("no such device"));
     assert!(html(&results).contains("could not open &lt;script"));
 }
+
+/// The declarations of the page's style for a selector, on paper or elsewhere; later ones win.
+fn style_of(page: &str, paper: bool, selector: &str) -> BTreeMap<String, String> {
+    let css = page.split("<style>").nth(1).and_then(|rest| rest.split("</style>").next()).unwrap();
+    let mut css = css.to_owned();
+    while let Some(start) = css.find("/*") {
+        let end = start + css[start..].find("*/").expect("comments end") + 2;
+        css.replace_range(start..end, "");
+    }
+    // The last block of the style is that of paper.
+    let (screen, print) = css.split_once("@media print {").expect("a style for paper");
+    let part = if paper { print } else { screen };
+    let mut found = BTreeMap::new();
+    for rule in part.split('}') {
+        let Some((selectors, declarations)) = rule.rsplit_once('{') else { continue };
+        // What stands before is the opening of an @media block.
+        let selectors = selectors.rsplit_once('{').map_or(selectors, |(_, inner)| inner);
+        if selectors.split(',').any(|one| one.trim() == selector) {
+            for declaration in declarations.split(';').filter_map(|text| text.split_once(':')) {
+                let (name, value) = declaration;
+                found.insert(name.trim().to_owned(), value.trim().to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// A table wider than a narrow window is cut where nothing scrolls, and one of limited height hides its rows.
+#[test]
+fn every_table_scrolls_in_a_frame_of_its_own() {
+    for (name, results) in sample::all() {
+        let page = html(&results);
+        for (at, _) in page.match_indices("<table") {
+            let frame = &page[page[..at].rfind('<').unwrap()..at];
+            assert!(frame.starts_with("<div class=\"scroll\" tabindex=\"0\""), "{name}: {frame}");
+        }
+        let scroll = style_of(&page, false, ".scroll");
+        assert_eq!(scroll["overflow-x"], "auto");
+        assert_eq!(scroll["max-width"], "100%");
+        assert!(!scroll.contains_key("max-height") && !page.contains("vh;"));
+    }
+}
+
+/// On paper nothing scrolls, and what is kept whole though it may be larger than half a page leaves pages half-empty.
+#[test]
+fn paper_shows_all_and_breaks_between_plots_and_rows() {
+    let page = html(&sample::raid_layouts());
+    let paper = |selector: &str, name: &str| style_of(&page, true, selector).get(name).cloned();
+    assert_eq!(paper(".scroll", "overflow").as_deref(), Some("visible"));
+    assert_eq!(paper(".figures td.n", "white-space").as_deref(), Some("normal"));
+    for whole in [".panel", "tr", ".legend"] {
+        assert_eq!(paper(whole, "break-inside").as_deref(), Some("avoid"), "{whole}");
+    }
+    for broken in
+        [".plate", "section", ".panels", ".tables", ".tables .scroll", ".figures", "table"]
+    {
+        assert_eq!(paper(broken, "break-inside"), None, "{broken}");
+        assert_eq!(paper(broken, "break-before"), None, "{broken}");
+    }
+    for lines in [".panels", ".tables"] {
+        assert_eq!(paper(lines, "display").as_deref(), Some("block"), "{lines}");
+    }
+    assert_eq!(paper("h3", "break-after").as_deref(), Some("avoid"));
+    assert_eq!(paper("thead", "display").as_deref(), Some("table-header-group"));
+    // No plot is taller than a page.
+    assert_eq!(paper("svg.plot", "max-height").as_deref(), Some("23cm"));
+    for class in ["plate", "panels", "panel", "tables", "scroll", "figures", "legend"] {
+        assert!(page.contains(&format!("class=\"{class}")), "the page has no {class} any more");
+    }
+}

@@ -7,8 +7,7 @@
 
 use super::error::{Fault, Path, Problem, suggest};
 use super::reader::{Reader, as_number};
-use super::{Factor, Level, StudyWorkload};
-use crate::design::CellSpec;
+use super::{CellSpec, Factor, Level, StudyWorkload};
 use crate::duration;
 use crate::metrics::Better;
 use std::collections::{BTreeMap, BTreeSet};
@@ -368,7 +367,7 @@ fn read_value(reader: &Reader, metric: &str, value: &Value) -> Result<f64, Fault
 /// Reads `[verdict]`.
 pub(super) fn read_verdict(mut reader: Reader, names: &Names<'_>) -> Result<VerdictRules, Fault> {
     let by = reader.required_text("by", "write by = the name of the factor that is chosen")?;
-    let factor = super::factor_named(names.factors, &by, &reader.path("by"), "[verdict]")?;
+    let factor = super::factor::factor_named(names.factors, &by, &reader.path("by"), "[verdict]")?;
     let betters = [("higher", Better::Higher), ("lower", Better::Lower)];
     let metric = reader.text("metric")?;
     if let Some(metric) = &metric {

@@ -287,6 +287,16 @@ pub(crate) fn shown(value: &Value) -> String {
     text.chars().take(VALUE_SHOWN_MAX).chain(['…']).collect()
 }
 
+/// Names stand in the names of cells, where these signs part them, and in file names of plots.
+pub(super) fn check_name(reader: &Reader, key: &str, name: &str) -> Result<(), Fault> {
+    let barred = |c: char| "/,=*?\"'".contains(c) || c.is_control();
+    if !name.is_empty() && name.trim() == name && !name.contains(barred) {
+        return Ok(());
+    }
+    let value = Value::String(name.to_owned());
+    Err(reader.bad(key, &value, "a name without any of / , = * ? and quotation marks"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -46,14 +46,20 @@ pub(crate) struct Placed<'a> {
     text: &'a str,
 }
 
-/// Reads the study again, with the options put into its table.
-pub(super) fn with_options(
-    as_written: &Study,
-    mut table: Table,
-    file: &str,
-    text: &str,
-    options: &Options,
-) -> Result<Study, StudyError> {
+/// What the options change.
+pub(super) struct Changes<'a> {
+    /// What stands in the study's table now.
+    pub(super) placed: Vec<Placed<'a>>,
+    /// Factors, and the levels that are left of them.
+    levels: Vec<(&'a str, Vec<Level>)>,
+}
+
+/// Puts the options into the study's table, which is then read again, and says which and where.
+pub(super) fn put_all<'a>(
+    as_written: &'a Study,
+    table: &mut Table,
+    options: &'a Options,
+) -> Result<Changes<'a>, StudyError> {
     let mut placed: Vec<Placed<'_>> = Vec::new();
     let mut levels: Vec<(&str, Vec<Level>)> = Vec::new();
     for setting in &options.settings {
@@ -71,26 +77,30 @@ pub(super) fn with_options(
             let chosen = some_levels(&as_written.factors, &name.join("."), value);
             levels.push(chosen.map_err(|fault| refuse(fault.problem))?);
         } else {
-            let path = put(&mut table, as_written, &keys, value);
+            let path = put(table, as_written, &keys, value);
             let path = path.map_err(|fault| refuse(fault.problem))?;
             placed.push(Placed { path, text: setting });
         }
     }
-    let mut study =
-        Study::read(&as_written.name, table).map_err(|fault| locate(file, text, &placed, fault))?;
-    for (name, chosen) in levels {
-        for factor in study.factors.iter_mut().filter(|factor| factor.name == name) {
-            factor.levels.retain(|level| chosen.contains(level));
+    Ok(Changes { placed, levels })
+}
+
+impl Changes<'_> {
+    /// Changes the study that was read again: levels, seed, length.
+    pub(super) fn apply(self, study: &mut Study, options: &Options) {
+        for (name, chosen) in self.levels {
+            for factor in study.factors.iter_mut().filter(|factor| factor.name == name) {
+                factor.levels.retain(|level| chosen.contains(level));
+            }
+        }
+        study.notes.extend(options.settings.iter().map(|setting| format!("--set {setting}")));
+        if let Some(seed) = options.seed {
+            study.seed = seed;
+        }
+        if options.quick {
+            shorten(study, &self.placed);
         }
     }
-    study.notes.extend(options.settings.iter().map(|setting| format!("--set {setting}")));
-    if let Some(seed) = options.seed {
-        study.seed = seed;
-    }
-    if options.quick {
-        shorten(&mut study, &placed);
-    }
-    Ok(study)
 }
 
 /// `raid5-6,raid10-4` as levels of the factor of this name.
@@ -100,7 +110,7 @@ fn some_levels<'a>(
     value: &str,
 ) -> Result<(&'a str, Vec<Level>), Fault> {
     let path = Path::default();
-    let factor = super::factor_named(factors, name, &path, "the option")?;
+    let factor = super::factor::factor_named(factors, name, &path, "the option")?;
     let mut levels = Vec::new();
     for word in value.split(',') {
         let value = Value::String(word.trim().to_owned());

@@ -141,7 +141,7 @@ impl Head {
     fn read(reader: &mut Reader, factors: &[Factor]) -> Result<Head, Fault> {
         let name =
             reader.required_text("name", "write name = \"...\", as it shall stand in reports")?;
-        super::check_name(reader, "name", &name)?;
+        super::reader::check_name(reader, "name", &name)?;
         if name == IDLE {
             return Err(reader.contradiction(
                 "name",
@@ -276,7 +276,7 @@ fn restriction(
     let mut restriction = BTreeMap::new();
     for (name, value) in reader.table(key)?.unwrap_or_default() {
         let path = path.key(&name);
-        let factor = super::factor_named(factors, &name, &path, &within)?;
+        let factor = super::factor::factor_named(factors, &name, &path, &within)?;
         let mut levels = Vec::new();
         for value in listed(Some(&value)) {
             levels.push(factor.level_named(value, &path, &within)?);

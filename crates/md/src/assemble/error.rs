@@ -178,7 +178,7 @@ fn alone(devices: &[String]) -> String {
 }
 
 impl AssembleError {
-    pub(super) fn format(device: &str, error: FormatError) -> AssembleError {
+    pub(crate) fn format(device: &str, error: FormatError) -> AssembleError {
         AssembleError::Format { device: device.to_owned(), error }
     }
 }

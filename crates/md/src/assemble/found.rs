@@ -176,7 +176,7 @@ pub async fn bad_blocks(found: &Found) -> Result<Vec<BadBlock>, AssembleError> {
 }
 
 /// A place so many sectors from the superblock.
-pub(super) fn moved(
+pub(crate) fn moved(
     found: &Found,
     sectors: i64,
     what: &'static str,
@@ -189,7 +189,7 @@ pub(super) fn moved(
 }
 
 /// Bytes at a sector of a device.
-pub(super) async fn read_at(
+pub(crate) async fn read_at(
     found: &Found,
     at: Offset,
     len: u64,

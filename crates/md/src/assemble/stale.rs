@@ -1,7 +1,7 @@
 //! Whether enough members are there, and members that are taken back where somebody asks for it.
 //!
 //! **Members that nobody recorded as lost**, and that are no more than [`EVENTS_OF_CUTS`] behind: the superblock that
-//! counts still gives them their slots, so they were there when it was written, and missed nothing ([`crate::level`]). Two
+//! counts still gives them their slots, so they were there when it was written, and missed nothing ([`crate::stragglers`]). Two
 //! cuts in a row left them where nothing levels members, in Linux and in Spindle before it did. All of them are taken
 //! back by force, also where the set could do without: it has its whole redundancy then. So is a journal.
 //!
@@ -26,11 +26,11 @@
 //! missed its begin or its end: what was moved without a member is nowhere on it. Whether enough are there for both
 //! geometries is asked when the set is opened. The data that is moved gets its parity anew, so the set is not made dirty.
 
-use super::choice::{Choice, Why};
+use super::choice::{Accepted, Choice, Why};
 use super::error::{AssembleError, Behind};
 use super::facts::{ReshapeFacts, Superblock, level_of};
 use super::found::Found;
-use crate::layout::mirrored::MirroredMap;
+use crate::layout::copies::MirroredMap;
 use crate::spec::{Layout, Level};
 use crate::superblock::{ALL_SECTORS, Features, Role};
 use std::cmp::Reverse;
@@ -41,19 +41,6 @@ const EVENTS_OF_A_LOSS: u64 = 2;
 
 /// So many events two cuts in a row can leave a member behind that missed nothing, where nobody levels.
 pub(crate) const EVENTS_OF_CUTS: u64 = 2;
-
-/// A member that was taken back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Accepted {
-    /// Its slot.
-    pub slot: usize,
-    /// The device's name.
-    pub name: String,
-    /// The events that it knows of.
-    pub events: u64,
-    /// The events that the set counts.
-    pub of: u64,
-}
 
 impl Choice {
     /// Takes back members that nobody recorded as lost, and where too few are there then, those that the others went on
@@ -244,7 +231,7 @@ impl Choice {
     }
 
     /// The error of a set that lacks so many members.
-    pub(super) fn too_few(&self, level: Level, missing: usize) -> AssembleError {
+    pub(crate) fn too_few(&self, level: Level, missing: usize) -> AssembleError {
         let behind = |left: &super::LeftOut| {
             let superblock = &left.found.superblock;
             let events = self.facts.events().saturating_sub(superblock.events());

@@ -5,8 +5,9 @@
 //! spare of the set, which no reader takes data from, and which the command that was cut off here takes when it is given
 //! again. Then an empty bad-block log. (No log is read where the superblock does not say that it has entries.)
 
-use super::GrowError;
+use super::error::GrowError;
 use super::pages::Pages;
+use crate::assemble::AssembleError;
 use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{ALL_SECTORS, Features, MAGIC, SECTOR, SUPERBLOCK_BYTES, Uuid};
 use crate::superblock::{bad_blocks, place::Version};
@@ -57,7 +58,9 @@ pub(super) async fn adopt(pages: &mut Pages, new: &NewMember) -> Result<(), Grow
         resync_offset: ALL_SECTORS,
         ..template
     };
-    new.device.submit(Request::write_fua(at, Buf::copy_of(&superblock.encode()))).await?;
+    let sealed = superblock.sealed();
+    let bytes = sealed.map_err(|error| AssembleError::format(&new.device.name(), error))?;
+    new.device.submit(Request::write_fua(at, Buf::copy_of(&bytes))).await?;
     wipe_others(&new.device, version).await?;
     let log = &superblock.bad_blocks;
     if log.sectors > 0

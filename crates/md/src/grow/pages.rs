@@ -13,19 +13,19 @@
 //! A superblock that can't be written leaves its member behind with old events. [`settle`](Pages::settle) writes
 //! the others so often that it is not believed when it comes back.
 //!
-//! Before the first pass the members are [levelled](crate::level), with what was found, not with what is to be said.
+//! Before the first pass the members are [levelled](crate::stragglers), with what was found, not with what is to be said.
 //!
 //! Each superblock is preceded by the [bitmap](super::bitmap) of its device, where the set has one.
 //!
-//! [`agreed`] is the other side: whoever opens a set for writing takes the fields that describe the whole set
+//! [`agreed`](crate::assemble::agreed) is the other side: whoever opens a set for writing takes the fields that describe the whole set
 //! from the freshest, so that a mixture is not written again with equal events.
 
-use super::GrowError;
 use super::bitmap::Bitmap;
-use crate::assemble::{AssembleError, Choice, Found, Superblock};
-use crate::level::{Straggler, stragglers};
-use crate::superblock::v1::{DEVICES_MAX, ReshapeFields, SuperblockV1};
-use crate::superblock::{Features, Role, SECTOR, Stamp, Uuid};
+use super::error::GrowError;
+use crate::assemble::{AssembleError, Choice, Superblock};
+use crate::stragglers::{Straggler, stragglers};
+use crate::superblock::v1::{DEVICES_MAX, SuperblockV1};
+use crate::superblock::{Role, SECTOR, Stamp, Uuid};
 use rt::{Buf, DeviceRef, IoErrorKind, Request, Rt};
 use stdx::{Instant, Offset};
 
@@ -70,7 +70,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// The members and spares of a set whose superblocks [agree](agreed).
+    /// The members and spares of a set whose superblocks [agree](crate::assemble::agreed).
     pub(super) async fn of(rt: &Rt, choice: &Choice, unix_s: u64) -> Result<Pages, GrowError> {
         let set = choice.set;
         let members = choice.slots.iter().enumerate();
@@ -95,7 +95,7 @@ impl Pages {
                 return Err(AssembleError::BitmapSpace { device }.into());
             }
         }
-        let behind = stragglers(choice);
+        let behind = stragglers(choice)?;
         let mut pages = Pages { rt, set, pages, bitmap, behind, events, opened, unix_s };
         pages.give_spares_numbers()?;
         Ok(pages)
@@ -204,7 +204,10 @@ impl Pages {
             }
             page.superblock.events = self.events;
             page.superblock.updated = Stamp::from_seconds(seconds);
-            let bytes = Buf::copy_of(&page.superblock.encode());
+            let sealed = page.superblock.sealed();
+            let bytes =
+                sealed.map_err(|error| AssembleError::format(&page.device.name(), error))?;
+            let bytes = Buf::copy_of(&bytes);
             writes.push((n, page.device.submit(Request::write_fua(page.at, bytes))));
         }
         for (n, write) in writes {
@@ -265,56 +268,5 @@ impl Pages {
                 }
             }
         }
-    }
-}
-
-/// The choice with superblocks (in memory) that say of the whole set what the freshest says of it.
-pub(crate) fn agreed(mut choice: Choice) -> Choice {
-    let Superblock::V1(facts) = choice.facts.clone() else { return choice };
-    let replacements = choice.replacements.iter_mut().map(|(_, found)| found);
-    let all = choice.slots.iter_mut().flatten().chain(&mut choice.spares).chain(replacements);
-    all.for_each(|found| agree(found, &facts));
-    choice
-}
-
-impl SuperblockV1 {
-    /// The data area where it lies after a reshape: it begins elsewhere, and ends where it did.
-    pub(super) fn end_reshape(&mut self) {
-        let end = self.data_offset.saturating_add(self.data_size);
-        self.data_offset = self.new_data_offset().unwrap_or(self.data_offset);
-        self.data_size = end.saturating_sub(self.data_offset);
-        let reshaping =
-            Features::RESHAPE_ACTIVE | Features::NEW_OFFSET | Features::RESHAPE_BACKWARDS;
-        self.features = self.features.with(reshaping, false);
-        self.reshape = ReshapeFields::default();
-    }
-}
-
-/// What one superblock says of the whole set, as the freshest says it.
-pub(crate) fn agree(found: &mut Found, facts: &SuperblockV1) {
-    let Superblock::V1(own) = &mut found.superblock else { return };
-    own.level = facts.level;
-    own.layout = facts.layout;
-    own.chunk = facts.chunk;
-    own.size = facts.size;
-    own.slots = facts.slots;
-    own.resync_offset = facts.resync_offset;
-    // A bitmap that comes or goes with this pass: its bytes were on every device before.
-    if own.features.has(Features::BITMAP) != facts.features.has(Features::BITMAP) {
-        own.features = own.features.with(Features::BITMAP, facts.features.has(Features::BITMAP));
-        own.bitmap_or_ppl = facts.bitmap_or_ppl;
-    }
-    let (active, offset) = (Features::RESHAPE_ACTIVE, Features::NEW_OFFSET);
-    let moves = own.features.has(active) && own.features.has(offset);
-    let new_offset = if moves { own.reshape.new_offset } else { 0 };
-    if facts.features.has(active) {
-        let backwards = facts.features.has(Features::RESHAPE_BACKWARDS);
-        own.features = own.features.with(Features::RESHAPE_BACKWARDS, backwards);
-        own.features = own.features.with(active, true).with(offset, new_offset != 0);
-        own.reshape = ReshapeFields { new_offset, ..facts.reshape };
-    } else if own.features.has(active) {
-        // At position 0 it was never begun; else this one missed the end, and its data lies in the new place.
-        own.features = own.features.with(offset, own.reshape.position > 0 && moves);
-        own.end_reshape();
     }
 }

@@ -15,7 +15,7 @@
 //!
 //! 1. *The position is durable before anything that it frees is overwritten.* Below it the data lies in the new
 //!    rows, from it on in the old ones. New rows are written only as far as the position recorded last allows
-//!    (`window`); then all members are flushed, and then the position goes into all superblocks. So after a
+//!    (`reach`); then all members are flushed, and then the position goes into all superblocks. So after a
 //!    power cut each byte lies where the position says, and the parity of each row that is read is right: new
 //!    rows below it are written whole, and old rows from its own on are untouched.
 //! 2. *The position is a multiple of new rows*, as md demands of one that it goes on with. Each step covers
@@ -34,18 +34,20 @@
 //! Source: Linux `drivers/md/raid5.c` (`reshape_request`, `raid5_run`, `raid5_finish_reshape`), `md.c`
 //! (`md_finish_reshape`).
 
+use super::adopt::NewMember;
 use super::bitmap::Bitmap;
-use super::mirrors::enlist;
-use super::pages::{Page, Pages, agreed};
-use super::window::Window;
-use super::{GrowError, NewMember, refuse, refuse_unsettled};
+use super::error::GrowError;
+use super::pages::{Page, Pages};
+use super::raid1_slots::enlist;
+use super::reach::Reach;
+use super::refusal::{refuse, refuse_unsettled};
 use crate::array::Array;
-use crate::assemble::{AssembleError, Choice, Found};
+use crate::assemble::{AssembleError, Choice, Found, agreed};
 use crate::spec::{ArraySpec, CHUNK_MIN, Layout, Level, MEMBERS_MAX};
 use crate::superblock::place::Version;
 use crate::superblock::v1::{ReshapeFields, SuperblockV1};
 use crate::superblock::{ALL_SECTORS, Features, SECTOR, Uuid};
-use rt::filter::Slice;
+use crate::window::Window;
 use rt::{Device, DeviceRef, Request, Rt, SgList};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -68,7 +70,7 @@ pub struct Reshape {
     before: Rc<Array>,
     after: Rc<Array>,
     level: Level,
-    window: Window,
+    window: Reach,
     /// Bytes of a chunk.
     chunk: u64,
     /// New rows that are written and recorded.
@@ -105,7 +107,7 @@ impl Reshape {
             let what = "a number of slots or a chunk that its level can't have";
             return Err(GrowError::Unsupported { set, what });
         }
-        let mut window = Window::of(level, before..slots, choice.facts.size() / sectors);
+        let mut window = Reach::of(level, before..slots, choice.facts.size() / sectors);
         refuse_long_rows(set, &window, sectors)?;
         let mut pages = Pages::of(rt, &choice, unix_s).await?;
         let bitmap = pages.bitmap.as_ref().map_or(0, Bitmap::sectors);
@@ -184,7 +186,7 @@ impl Reshape {
         }
         let sectors = facts.chunk().max(1);
         let slots = reshape.slots_before..facts.slots();
-        let mut window = Window::of(level, slots, facts.size() / sectors);
+        let mut window = Reach::of(level, slots, facts.size() / sectors);
         refuse_long_rows(set, &window, sectors)?;
         let row = window.after * sectors;
         if !reshape.position.is_multiple_of(row) || reshape.position / row > window.rows {
@@ -234,7 +236,7 @@ impl Reshape {
     }
 
     /// Engines of both shapes over the members.
-    fn over(rt: &Rt, pages: Pages, level: Level, window: Window) -> Result<Reshape, GrowError> {
+    fn over(rt: &Rt, pages: Pages, level: Level, window: Reach) -> Result<Reshape, GrowError> {
         let set = pages.set;
         let first = pages.pages.iter().find(|page| page.is_member());
         let superblock = first.ok_or(GrowError::TooFew { set })?.superblock.clone();
@@ -392,7 +394,7 @@ impl Reshape {
 }
 
 /// Refuses rows that are too long to be held in memory.
-fn refuse_long_rows(set: Uuid, window: &Window, sectors: u64) -> Result<(), GrowError> {
+fn refuse_long_rows(set: Uuid, window: &Reach, sectors: u64) -> Result<(), GrowError> {
     let row = ByteCount(window.after.saturating_mul(sectors).saturating_mul(SECTOR));
     if row > ROW_MAX { Err(GrowError::RowTooLong { set, row, most: ROW_MAX }) } else { Ok(()) }
 }
@@ -412,15 +414,17 @@ fn area(
     let end = start.checked_add(sectors).and_then(|end| end.checked_mul(SECTOR));
     end.ok_or_else(beyond)?;
     let (start, len) = (Offset(start * SECTOR), ByteCount(sectors * SECTOR));
-    Request::read(start, len).check(&*page.device).map_err(|_| beyond())?;
-    Ok(Slice::new(page.device.clone(), start, len))
+    if !Window::fits(&page.device, start, len) {
+        return Err(beyond().into());
+    }
+    Ok(Window::bare(&page.device, start, len))
 }
 
 /// By how many chunks the data areas move to the start: as many as mdadm moves them, or else as many as there is
 /// room for before the data of each member.
 fn moved<'a>(
     members: impl Iterator<Item = &'a Page>,
-    window: &Window,
+    window: &Reach,
     chunk: u64,
     bitmap: u64,
 ) -> Result<u64, GrowError> {

@@ -15,9 +15,10 @@
 //! Source: Linux `drivers/md/{raid1, raid10, raid5}.c` (`raid1_resize`, `raid10_resize`, `raid5_resize`), `md.c`
 //! (`update_size`).
 
-use super::pages::{Page, Pages, agreed};
-use super::{GrowError, refuse, refuse_unsettled};
-use crate::assemble::{self, AssembleError, Choice, Found};
+use super::error::GrowError;
+use super::pages::{Page, Pages};
+use super::refusal::{refuse, refuse_unsettled};
+use crate::assemble::{self, AssembleError, Choice, Found, agreed};
 use crate::spec::{Layout, Level};
 use crate::superblock::bitmap::sync_sectors;
 use crate::superblock::place::Version;

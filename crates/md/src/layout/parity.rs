@@ -23,7 +23,7 @@
 //! `raid5.h` (the layout numbers).
 
 use super::Place;
-use crate::spec::ParityLayout;
+use super::kinds::ParityLayout;
 
 /// Where one row has its parities, and in which order its data lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,19 +11,21 @@
 //!
 //! **Who goes** keeps its superblock, as with mdadm; the others' tables free its number.
 
+use super::error::LiveError;
 use super::fuse::Below;
 use super::keeper::Listed;
 use super::kept::Kept;
-use super::opening::area_of;
-use super::{LiveArray, LiveError};
+use super::live_array::LiveArray;
 use crate::array::Engine;
-use crate::assemble::{EVENTS_OF_CUTS, Found, Superblock, is_same_shape, ppl};
+use crate::assemble::{AssembleError, EVENTS_OF_CUTS, Found, Superblock, is_same_shape};
+use crate::journal::lost::LostJournal;
 use crate::loss::Cause;
 use crate::member::MemberState;
+use crate::opening::members::window;
+use crate::ppl::space::space;
 use crate::superblock::place::Version;
 use crate::superblock::v1::{BadBlockPlace, DEVICES_MAX, ReshapeFields, SuperblockV1};
 use crate::superblock::{Features, Role, SECTOR, SUPERBLOCK_BYTES, Uuid, bad_blocks};
-use crate::write_log::lost::LostJournal;
 use rt::{Buf, DeviceRef, Request};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -128,7 +130,9 @@ impl LiveArray {
             pieces.extend(intent.whole(block).into_iter().map(page));
         }
         // From here on it is not what it was.
-        self.write_to(&device, at, superblock.encode()).await?;
+        let sealed = superblock.sealed();
+        let bytes = sealed.map_err(|error| AssembleError::format(&device.name(), error))?;
+        self.write_to(&device, at, bytes).await?;
         for (sectors, bytes) in pieces {
             let at = Offset(at.bytes().saturating_add_signed(sectors * SECTOR as i64));
             self.write_to(&device, at, bytes).await?;
@@ -136,9 +140,9 @@ impl LiveArray {
         self.wipe_others(&device, at).await?;
         let superblock = Superblock::V1(Box::new(superblock));
         let found = Found { device: Rc::clone(&device), superblock, at };
-        let area = area_of(&found, true).await?;
+        let area = window(&found, true).await?;
         if let Some(log) = &self.log {
-            log.add(rt::Device::name(&*area), ppl::space(&found)?);
+            log.add(rt::Device::name(&*area), space(&found)?);
         }
         self.array
             .add_spare(Rc::clone(&area) as DeviceRef)
@@ -151,7 +155,7 @@ impl LiveArray {
 
     /// Puts a member that was away into its slot. What it missed is its to be rebuilt.
     async fn come_back(&self, found: Found, slot: usize) -> Result<Added, LiveError> {
-        let area = area_of(&found, true).await?;
+        let area = window(&found, true).await?;
         let extent = self.array.component_extent().bytes();
         let Some(intent) = self.keeper.intent() else { return Err(self.gone()) };
         let missed = intent.missed_by(slot, &self.array);

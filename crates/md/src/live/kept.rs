@@ -6,14 +6,15 @@
 //!
 //! A journal's device is no member: it is here or has failed, which its log knows.
 
-use super::area::Area;
 use crate::array::Array;
-use crate::assemble::{Found, Superblock, ppl};
+use crate::assemble::{Found, Superblock};
+use crate::journal::log::Journal;
 use crate::loss::Cause;
 use crate::member::{MemberReport, MemberState};
+use crate::ppl::space::space;
 use crate::superblock::v1::SuperblockV1;
 use crate::superblock::{Features, SECTOR};
-use crate::write_log::journal::Journal;
+use crate::window::Window;
 use rt::DeviceRef;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -28,7 +29,7 @@ pub(super) struct Kept {
     /// The device's number, by which the superblocks list its role.
     pub(super) number: usize,
     pub(super) superblock: RefCell<SuperblockV1>,
-    pub(super) area: Rc<Area>,
+    pub(super) area: Rc<Window>,
     /// Up to which byte of its data area it is right and that is durable; none where it is whole. A spare
     /// has nothing.
     pub(super) filled: Cell<Option<u64>>,
@@ -59,7 +60,7 @@ impl Standing {
 }
 
 impl Kept {
-    pub(super) fn of(found: &Found, area: Rc<Area>) -> Rc<Kept> {
+    pub(super) fn of(found: &Found, area: Rc<Window>) -> Rc<Kept> {
         let Superblock::V1(superblock) = &found.superblock else {
             unreachable!("superblocks 0.90 were refused")
         };
@@ -68,7 +69,7 @@ impl Kept {
         superblock.data_size = superblock.sectors_there(found.device.geometry().capacity);
         // Before several records are written the superblocks say that there may be several.
         if superblock.features.has(Features::PPL)
-            && ppl::space(found).is_ok_and(|space| space.holds_several())
+            && space(found).is_ok_and(|space| space.holds_several())
         {
             superblock.features = superblock.features.with(Features::PPL, false);
             superblock.features = superblock.features.with(Features::MULTIPLE_PPLS, true);
@@ -92,7 +93,7 @@ impl Kept {
     }
 
     /// The same, of a member that was away. `whole` is one that missed nothing.
-    pub(super) fn come_back(found: &Found, area: Rc<Area>, whole: bool) -> Rc<Kept> {
+    pub(super) fn come_back(found: &Found, area: Rc<Window>, whole: bool) -> Rc<Kept> {
         let kept = Kept::of(found, area);
         kept.by_bitmap.set(true);
         kept.without_bitmap.set(true);

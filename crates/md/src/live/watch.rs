@@ -4,8 +4,8 @@
 //! the look and the wait ends the wait at once, so nothing is missed. Losses are numbered ([`Loss`]), so that each
 //! is told once.
 
-use super::LiveArray;
 use super::kept::{JournalState, Standing};
+use super::live_array::LiveArray;
 use crate::array::Engine;
 use crate::loss::Loss;
 use crate::member::MemberState;

@@ -47,6 +47,7 @@ impl Cache {
     pub(crate) fn put(&mut self, row: u64, slots: Vec<Pieces>) {
         let replaced = self.take(row);
         drop(replaced);
+        assert!(self.bytes <= self.bytes_max, "the cache holds what it may");
         let bytes = slots.iter().map(Pieces::len).sum();
         if bytes == 0 || bytes > self.bytes_max {
             return;

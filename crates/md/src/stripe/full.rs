@@ -55,6 +55,11 @@ impl Stripes {
         data: SgList,
         manner: Manner,
     ) -> Result<(), IoErrorKind> {
+        assert_eq!(
+            data.len() as u64,
+            (rows.end - rows.start) * self.map.row_bytes(),
+            "rows are whole"
+        );
         let _guard = self.locks.exclusive(rows.clone()).await;
         let places = self.places(&rows);
         self.covered(&places)?;
@@ -107,6 +112,9 @@ impl Stripes {
         manner: Manner,
     ) -> Result<(), IoErrorKind> {
         let start = self.places(rows).start;
+        let len = (rows.end - rows.start) * self.map.chunk;
+        let is_whole = |list: &SgList| list.len() as u64 == len;
+        assert!(by_member.iter().all(is_whole), "each member gets its chunk of each row");
         let held = self.log_rows(rows, &by_member).await?;
         let mut writes = Writes::default();
         for (slot, data) in by_member.iter().enumerate() {

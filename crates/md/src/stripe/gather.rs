@@ -15,10 +15,9 @@
 use super::Stripes;
 use crate::layout::parity::Row;
 use crate::member::{DeviceId, Manner, Writes};
-use crate::mirror::RETRY_GRAIN;
 use crate::parity::{Part, Sums};
 use crate::pieces::Pieces;
-use crate::ranges::RangeSet;
+use crate::raid1::RETRY_GRAIN;
 use crate::spec::MEMBERS_MAX;
 use crate::spread::MEMBER_REQUEST_MAX;
 use crate::together::all;
@@ -26,6 +25,7 @@ use rt::{IoErrorKind, IoFuture, Priority};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use stdx::RangeSet;
 
 /// Each round takes away a member or finds bad places on one more; more rounds mean that something is
 /// wrong with us.
@@ -91,7 +91,9 @@ impl Stripes {
             let mut writes = Writes::default();
             for (lost, mut result) in lost.iter().zip(results) {
                 let data = result.pop().expect("a reconstruction gives what is wanted");
-                self.set.stats.borrow_mut().reconstructed_bytes += data.len() as u64;
+                let len = lost.range.end - lost.range.start;
+                assert_eq!(data.len() as u64, len, "what is computed is what was lost");
+                self.set.stats.borrow_mut().reconstructed_bytes += len;
                 if bad.get(&lost.slot).is_some_and(|bad| bad.touches(&lost.range)) {
                     self.set.members.write(
                         lost.slot,
@@ -165,6 +167,7 @@ impl Stripes {
                 Part::Lost
             }
         };
+        assert_eq!(used.len(), self.map.data, "as many are used as there is data in a row");
         let mut data = vec![Part::Hole; self.map.coefficients()];
         for index in 0..self.map.data {
             let slot = self.map.data_slot(row, index);
@@ -214,7 +217,11 @@ impl Stripes {
         let mut failed = Wants::new();
         for (((slot, range), id), result) in reads.into_iter().zip(ids).zip(all(futures).await) {
             match result {
-                Ok(data) => known[slot].insert(range.start, data),
+                Ok(data) => {
+                    let asked = range.end - range.start;
+                    assert_eq!(data.len() as u64, asked, "a member answers what it is asked for");
+                    known[slot].insert(range.start, data);
+                }
                 Err(error) if members.read_failed(slot, id, error.kind, |_| false) => {
                     failed.push((slot, range))
                 }

@@ -15,8 +15,8 @@
 //! partial parities, and nothing needs to go apart.
 
 use super::Stripes;
+use super::pending::PendingWrite;
 use super::plan::{Band, Mode};
-use super::write::PendingWrite;
 use crate::layout::parity::Row;
 use crate::member::{Manner, Writes};
 use crate::parity::Sums;
@@ -139,6 +139,11 @@ impl Stripes {
     ) -> Stretch {
         let all = new.iter().enumerate();
         let there = all.filter_map(|(slot, new)| Some((slot, new.get(&places)?)));
+        let len = (places.end - places.start) as usize;
+        assert!(
+            partial.as_ref().is_none_or(|partial| partial.len() == len),
+            "a partial parity is as long as what is written"
+        );
         let (parity, data): (Vec<_>, Vec<_>) = there.partition(|(slot, _)| row.is_parity(*slot));
         Stretch { row: number, places, data: data.into(), parity: parity.into(), partial }
     }
@@ -149,6 +154,7 @@ impl Stripes {
         round: Vec<Stretch>,
         manner: Manner,
     ) -> Result<(), IoErrorKind> {
+        assert!(round.len() <= STRETCHES_MAX, "a round is what the log takes at once");
         let held = log.begin(&round).await?;
         let mut writes = Writes::default();
         for stretch in &round {

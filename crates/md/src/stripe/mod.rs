@@ -36,6 +36,7 @@ pub(crate) mod cache;
 pub(crate) mod full;
 pub(crate) mod gather;
 pub(crate) mod logged;
+mod pending;
 pub(crate) mod plan;
 pub(crate) mod read;
 pub(crate) mod stream;
@@ -48,6 +49,7 @@ use crate::set::Set;
 use crate::spread::MEMBER_REQUEST_MAX;
 use crate::write_log::WriteLog;
 use cache::Cache;
+use pending::PendingRow;
 use rt::sync::Semaphore;
 use rt::{IoErrorKind, IoFuture, Op, Request, SgList};
 use std::cell::RefCell;
@@ -55,7 +57,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use stream::Streams;
-use write::PendingRow;
 
 /// Rows whose partial writes are carried out at the same time: md's stripe_cache_size. Each holds the
 /// bytes that it read and made.
@@ -77,6 +78,9 @@ pub(crate) struct Stripes {
 
 impl Stripes {
     pub(crate) fn new(set: Rc<Set>, map: ParityMap, cache_bytes: u64) -> Stripes {
+        let extent = set.members.extent();
+        assert!(extent.is_multiple_of(map.chunk), "a data area is whole rows");
+        assert_eq!(set.members.len(), map.disks, "each column of a row has its slot");
         Stripes {
             set,
             map,

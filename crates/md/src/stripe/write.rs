@@ -14,8 +14,8 @@
 //! buffer, and copies otherwise, so that a few kilobytes don't pin a megabyte.
 
 use super::Stripes;
+use super::pending::{PendingRow, PendingWrite};
 use super::plan::{Band, Mode, View};
-use super::stream::StreamWrite;
 use crate::layout::parity::Row;
 use crate::member::{Manner, Writes};
 use crate::parity::Sums;
@@ -34,26 +34,6 @@ const PINNED_SHARE_MIN: usize = 4;
 /// So long at the most a stream's last part waits for its row to fill: a disk's answer or two, which is
 /// what it takes the writer to send more.
 const STREAM_WAIT_MAX: Duration = Duration::from_millis(10);
-
-/// What is put down at a row.
-pub(crate) struct PendingRow {
-    writes: Vec<PendingWrite>,
-    bytes: u64,
-    /// Ends the wait for more.
-    fill: Option<oneshot::Sender<()>>,
-}
-
-/// A write, or a part of one, within a row.
-pub(crate) struct PendingWrite {
-    /// Byte of the array.
-    at: u64,
-    data: SgList,
-    manner: Manner,
-    /// Whether keeping `data` would pin much more.
-    pins_much: bool,
-    parts: Rc<Parts>,
-    stream: Rc<StreamWrite>,
-}
 
 impl Stripes {
     pub(super) fn write(self: &Rc<Self>, request: Request) -> IoFuture {
@@ -111,6 +91,11 @@ impl Stripes {
     /// Puts a partial write down at its row.
     fn put_down(self: &Rc<Self>, write: PendingWrite) {
         let row = write.at / self.map.row_bytes();
+        let end = write.at + write.data.len() as u64;
+        assert!(
+            write.at < end && end <= (row + 1) * self.map.row_bytes(),
+            "a part lies in one row"
+        );
         match self.pending.borrow_mut().entry(row) {
             Entry::Occupied(mut waiting) => {
                 self.set.stats.borrow_mut().batched_writes += 1;
@@ -211,6 +196,11 @@ impl Stripes {
             let mut writes = Writes::default();
             for (slot, pieces) in new.iter().enumerate() {
                 for (at, data) in pieces.iter() {
+                    let end = at + data.len() as u64;
+                    assert!(
+                        places.start <= at && end <= places.end,
+                        "a row is written in its places"
+                    );
                     members.write(slot, at, data, manner, &mut writes);
                 }
             }
@@ -316,6 +306,8 @@ impl Stripes {
         for ((range, p, q), made) in targets.into_iter().zip(sums.compute(&self.set.rt).await) {
             let slots = [p, q].into_iter().flatten();
             for (slot, parity) in slots.zip(made) {
+                let len = range.end - range.start;
+                assert_eq!(parity.len() as u64, len, "parity is as long as its band");
                 new[slot].insert(range.start, parity);
             }
         }

@@ -6,8 +6,10 @@
 //!
 //! Source: Linux `drivers/md/md.c` (`super_1_load`, `super_1_sync`).
 
-use super::error::{FormatError, Problem, Structure};
-use super::fields::Fields;
+use stdx::bytes::{FormatError, Problem, Reader};
+
+/// What errors call it.
+const STRUCTURE: &str = "bad-block log";
 
 /// The most entries: what md's page of memory holds.
 pub const ENTRIES_MAX: usize = 512;
@@ -31,18 +33,18 @@ pub struct BadBlock {
 /// # Errors
 /// Where an entry is empty or lies beyond any device, or the shift is absurd.
 pub fn decode(bytes: &[u8], shift: u8) -> Result<Vec<BadBlock>, FormatError> {
-    let fields = Fields::new(Structure::BadBlockLog, bytes);
-    fields.within("bblog_shift", 0, u64::from(shift), 0..=22)?;
+    let fields = Reader::little(STRUCTURE, bytes);
+    fields.within("bblog_shift", 0, u64::from(shift), 0, 22)?;
     let mut list = Vec::new();
     for at in (0..bytes.len()).step_by(8).take(ENTRIES_MAX) {
-        let entry = fields.u64("entry", at)?;
+        let entry = fields.get_at::<u64>("entry", at)?;
         if entry == END {
             break;
         }
         let (place, len) = (entry >> 10, entry & LEN_MAX);
         // An entry of no sectors is what an unused page of zeros looks like.
-        fields.within("entry's length", at, len, 1..=LEN_MAX)?;
-        fields.within("entry's sector", at, place, 0..=(u64::MAX >> 10 >> shift))?;
+        fields.within("entry's length", at, len, 1, LEN_MAX)?;
+        fields.within("entry's sector", at, place, 0, u64::MAX >> 10 >> shift)?;
         list.push(BadBlock { sector: place << shift, sectors: len << shift });
     }
     Ok(list)
@@ -62,8 +64,12 @@ pub fn encode(list: &[BadBlock], sectors: u16) -> Result<Vec<u8>, FormatError> {
             let Some(place) = bytes.get_mut(at..at + 8) else {
                 let (found, most) = (list.len() as u64, u64::from(sectors) * 64);
                 let problem = Problem::Range { found, least: 0, most };
-                let structure = Structure::BadBlockLog;
-                return Err(FormatError { structure, field: "entry", offset: at, problem });
+                return Err(FormatError {
+                    structure: STRUCTURE,
+                    field: "entry",
+                    offset: at,
+                    problem,
+                });
             };
             place.copy_from_slice(&(sector << 10 | len).to_le_bytes());
             (sector, left, at) = (sector + len, left - len, at + 8);

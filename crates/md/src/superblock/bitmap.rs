@@ -17,11 +17,13 @@
 //! lockless bitmap (a byte a stretch): all refused by name. No checksum covers any of it, so a decoder checks ranges,
 //! and the reader the UUID. Source: Linux `drivers/md/md-bitmap.h`, `md-bitmap.c`.
 
-use super::error::{FormatError, Problem, Structure};
-use super::fields::{Fields, put};
 use super::uuid::Uuid;
 use crate::spec::Level;
 use stdx::ByteCount;
+use stdx::bytes::{FormatError, Problem, Reader, put};
+
+/// What errors call it.
+const STRUCTURE: &str = "write-intent bitmap";
 
 /// Bytes of the superblock; the bits follow.
 pub const SUPERBLOCK_BYTES: usize = 256;
@@ -33,7 +35,7 @@ pub const STATE_STALE: u32 = 2;
 /// A write of the bitmap failed.
 pub const STATE_WRITE_ERROR: u32 = 4;
 /// The smallest stretch: a sector, which is what md's own limit comes to.
-const CHUNK_MIN: u64 = 512;
+const CHUNK_MIN: u32 = 512;
 /// The stretch of a new bitmap's bit where nobody wishes for another: mdadm's.
 const CHUNK_DEFAULT: u64 = 64 << 20;
 /// The smallest stretch of a new bitmap's bit: a page, as mdadm takes it.
@@ -110,50 +112,51 @@ impl BitmapSuperblock {
     /// # Errors
     /// Which field is wrong, and how.
     pub fn decode(bytes: &[u8]) -> Result<BitmapSuperblock, FormatError> {
-        let fields = Fields::new(Structure::Bitmap, bytes);
-        fields.magic("magic", 0, MAGIC)?;
-        let version = fields.u32("version", 4)?;
-        let refuse = |name| Err(fields.error("version", 4, Problem::Unsupported(name)));
+        let fields = Reader::little(STRUCTURE, bytes);
+        fields.magic_at("magic", 0, &MAGIC.to_le_bytes())?;
+        let version = fields.get_at::<u32>("version", 4)?;
+        let refuse = |name| Err(fields.wrong_at("version", 4, Problem::Unsupported(name)));
         match version {
             VERSION => {}
             3 => return refuse("a bitmap in the writer's byte order (version 3)"),
             5 => return refuse("a clustered bitmap (version 5)"),
             6 => return refuse("a lockless bitmap, llbitmap (version 6)"),
-            other => fields.within("version", 4, u64::from(other), 4..=4)?,
+            other => fields.within("version", 4, u64::from(other), 4, 4)?,
         }
-        let nodes = fields.u32("nodes", 68)?;
+        let nodes = fields.get_at::<u32>("nodes", 68)?;
         if nodes != 0 {
-            return Err(fields.error("nodes", 68, Problem::Unsupported("a clustered bitmap")));
+            return Err(fields.wrong_at("nodes", 68, Problem::Unsupported("a clustered bitmap")));
         }
-        let chunk_bytes = fields.u32("chunksize", 52)?;
-        fields.within("chunksize", 52, u64::from(chunk_bytes), CHUNK_MIN..=1 << 31)?;
+        let chunk_bytes = fields.get_at::<u32>("chunksize", 52)?;
+        fields.within("chunksize", 52, u64::from(chunk_bytes), CHUNK_MIN, 1 << 31)?;
         if !chunk_bytes.is_power_of_two() {
             let problem = Problem::Contradiction("not a power of two");
-            return Err(fields.error("chunksize", 52, problem));
+            return Err(fields.wrong_at("chunksize", 52, problem));
         }
-        let state = fields.u32("state", 48)?;
+        let state = fields.get_at::<u32>("state", 48)?;
         let unknown = state & !(STATE_STALE | STATE_WRITE_ERROR);
         if unknown != 0 {
-            return Err(fields.error("state", 48, Problem::UnknownBits(unknown)));
+            return Err(fields.wrong_at("state", 48, Problem::UnknownBits(u64::from(unknown))));
         }
         let superblock = BitmapSuperblock {
-            set_uuid: Uuid(fields.array("uuid", 8)?),
-            events: fields.u64("events", 24)?,
-            events_cleared: fields.u64("events_cleared", 32)?,
-            sync_sectors: fields.u64("sync_size", 40)?,
+            set_uuid: Uuid(fields.array_at("uuid", 8)?),
+            events: fields.get_at::<u64>("events", 24)?,
+            events_cleared: fields.get_at::<u64>("events_cleared", 32)?,
+            sync_sectors: fields.get_at::<u64>("sync_size", 40)?,
             state,
             chunk_bytes,
-            daemon_sleep_s: fields.u32("daemon_sleep", 56)?,
-            write_behind: fields.u32("write_behind", 60)?,
-            sectors_reserved: fields.u32("sectors_reserved", 64)?,
+            daemon_sleep_s: fields.get_at::<u32>("daemon_sleep", 56)?,
+            write_behind: fields.get_at::<u32>("write_behind", 60)?,
+            sectors_reserved: fields.get_at::<u32>("sectors_reserved", 64)?,
         };
         let most = BITS_MAX * u64::from(chunk_bytes / 512);
-        fields.within("sync_size", 40, superblock.sync_sectors, 0..=most)?;
+        fields.within("sync_size", 40, superblock.sync_sectors, 0, most)?;
         Ok(superblock)
     }
 
     /// Writes the superblock: [`SUPERBLOCK_BYTES`] bytes.
     pub fn encode(&self) -> Vec<u8> {
+        assert!(self.chunk_bytes.is_power_of_two(), "a bit stands for a power of two");
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         put(&mut bytes, 0, &MAGIC.to_le_bytes());
         put(&mut bytes, 4, &VERSION.to_le_bytes());
@@ -205,10 +208,10 @@ impl Bits {
         let count = superblock.bits();
         let needed = count.div_ceil(8) as usize;
         let bytes = behind.get(..needed).ok_or(FormatError {
-            structure: Structure::Bitmap,
+            structure: STRUCTURE,
             field: "bits",
             offset: SUPERBLOCK_BYTES + behind.len(),
-            problem: Problem::Truncated,
+            problem: Problem::Short,
         })?;
         Ok(Bits { bytes: bytes.to_vec(), count })
     }

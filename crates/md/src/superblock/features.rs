@@ -4,9 +4,9 @@
 //! honour, by name, and bits that nobody knows, by number. (The lockless bitmap, llbitmap, has no bit of
 //! its own: it is refused by the version of the bitmap's superblock.)
 
-use super::error::Problem;
 use std::fmt;
 use std::ops::BitOr;
+use stdx::bytes::Problem;
 
 /// A set of feature bits.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Features {
     pub(super) fn decode(bits: u32) -> Result<Features, Problem> {
         let known = Features::NAMES.iter().fold(0, |known, (bit, _)| known | bit.0);
         if bits & !known != 0 {
-            return Err(Problem::UnknownBits(bits & !known));
+            return Err(Problem::UnknownBits(u64::from(bits & !known)));
         }
         let features = Features(bits);
         if features.has(Features::CLUSTERED) {

@@ -14,36 +14,34 @@
 //! | `role` | what a device is to the array |
 //! | `bitmap` | internal write-intent bitmap: its superblock and its bits |
 //! | `bad_blocks` | the bad-block log |
-//! | `ppl` | header of the partial parity log |
-//! | `journal` | meta blocks of a write journal |
+//! | [`ppl`] | header of the partial parity log; lies in `ppl/format` |
+//! | [`journal`] | meta blocks of a write journal; lies in `journal/format` |
 //! | `uuid`, `stamp` | identities and moments as md writes and prints them |
-//! | `fields`, `crc32c` | reading fields of a byte slice; the checksum of PPL and journal |
+//! | `word_sum` | the sum with which superblocks are checked |
 //!
 //! **Invariants.** No input panics. `decode(encode(x)) == x`, and `encode(decode(b))` gives the bytes of
 //! `b` that the structure owns. The formats in words: `docs/formats/md.md`.
 
 pub mod bad_blocks;
 pub mod bitmap;
-mod crc32c;
-mod error;
 mod features;
-mod fields;
-pub mod journal;
 pub mod place;
-pub mod ppl;
 mod role;
 mod stamp;
 mod uuid;
 pub mod v090;
 pub mod v1;
+mod word_sum;
 
 #[cfg(test)]
 mod tests;
 
-pub use error::{FormatError, Problem, Structure};
+pub use crate::journal::format as journal;
+pub use crate::ppl::format as ppl;
 pub use features::Features;
 pub use role::Role;
 pub use stamp::Stamp;
+pub use stdx::bytes::{FormatError, Problem};
 pub use uuid::Uuid;
 
 /// The unit of all of md's places and lengths, in bytes.

@@ -1,6 +1,6 @@
 //! What a device is to an array, as superblock 1.x writes it: a slot's number, or one of three words.
 
-use super::error::Problem;
+use stdx::bytes::Problem;
 
 /// The most slots: greater numbers are words.
 pub const SLOT_MAX: u16 = 0xff00;

@@ -16,11 +16,14 @@
 //! and its number stand for one. Source: Linux `include/uapi/linux/raid/md_p.h`, `drivers/md/md.c`
 //! (`super_90_load`, `super_90_validate`).
 
-use super::error::{FormatError, Problem, Structure};
-use super::fields::{Fields, put, word_sum};
 use super::role::Role;
 use super::uuid::Uuid;
+use super::word_sum::word_sum;
 use super::{ALL_SECTORS, MAGIC, SUPERBLOCK_BYTES};
+use stdx::bytes::{FormatError, Problem, Reader, put};
+
+/// What errors call it.
+const STRUCTURE: &str = "md superblock 0.90";
 
 /// Descriptors of devices.
 pub const DEVICES_MAX: usize = 27;
@@ -126,37 +129,37 @@ impl SuperblockV090 {
     /// # Errors
     /// Which field is wrong, and how; [`FormatError::is_absence`] where there is none.
     pub fn decode(bytes: &[u8]) -> Result<SuperblockV090, FormatError> {
-        let fields = Fields::new(Structure::SuperblockV090, bytes);
-        if fields.u32("md_magic", 0)? == MAGIC.swap_bytes() {
+        let fields = Reader::little(STRUCTURE, bytes);
+        if fields.get_at::<u32>("md_magic", 0)? == MAGIC.swap_bytes() {
             let problem = Problem::Unsupported("a superblock of a big-endian machine");
-            return Err(fields.error("md_magic", 0, problem));
+            return Err(fields.wrong_at("md_magic", 0, problem));
         }
-        fields.magic("md_magic", 0, MAGIC)?;
-        let major = fields.u32("major_version", 4)?;
-        fields.within("major_version", 4, u64::from(major), 0..=0)?;
-        let mut covered: [u8; SUPERBLOCK_BYTES] = fields.array("superblock", 0)?;
-        let found = fields.u32("sb_csum", CHECKSUM_AT)?;
+        fields.magic_at("md_magic", 0, &MAGIC.to_le_bytes())?;
+        let major = fields.get_at::<u32>("major_version", 4)?;
+        fields.within("major_version", 4, u64::from(major), 0, 0)?;
+        let mut covered: [u8; SUPERBLOCK_BYTES] = fields.array_at("superblock", 0)?;
+        let found = fields.get_at::<u32>("sb_csum", CHECKSUM_AT)?;
         put(&mut covered, CHECKSUM_AT, &[0; 4]);
         let computed = word_sum(&covered);
         if found != computed {
-            let problem = Problem::Checksum { found, computed };
-            return Err(fields.error("sb_csum", CHECKSUM_AT, problem));
+            let problem = Problem::Sum { found, computed };
+            return Err(fields.wrong_at("sb_csum", CHECKSUM_AT, problem));
         }
-        let minor_version = fields.u32("minor_version", 8)?;
-        fields.within("minor_version", 8, u64::from(minor_version), 90..=91)?;
-        let slots = fields.u32("raid_disks", 40)?;
-        fields.within("raid_disks", 40, u64::from(slots), 1..=DEVICES_MAX as u64)?;
+        let minor_version = fields.get_at::<u32>("minor_version", 8)?;
+        fields.within("minor_version", 8, u64::from(minor_version), 90, 91)?;
+        let slots = fields.get_at::<u32>("raid_disks", 40)?;
+        fields.within("raid_disks", 40, u64::from(slots), 1, DEVICES_MAX as u64)?;
         let mut uuid = [0; 16];
         for (n, at) in [20, 52, 56, 60].into_iter().enumerate() {
-            put(&mut uuid, n * 4, &fields.u32("set_uuid", at)?.to_be_bytes());
+            put(&mut uuid, n * 4, &fields.get_at::<u32>("set_uuid", at)?.to_be_bytes());
         }
         let descriptor = |at| -> Result<Descriptor, FormatError> {
             Ok(Descriptor {
-                number: fields.u32("number", at)?,
-                major: fields.u32("major", at + 4)?,
-                minor: fields.u32("minor", at + 8)?,
-                slot: fields.u32("raid_disk", at + 12)?,
-                state: fields.u32("state", at + 16)?,
+                number: fields.get_at::<u32>("number", at)?,
+                major: fields.get_at::<u32>("major", at + 4)?,
+                minor: fields.get_at::<u32>("minor", at + 8)?,
+                slot: fields.get_at::<u32>("raid_disk", at + 12)?,
+                state: fields.get_at::<u32>("state", at + 16)?,
             })
         };
         let mut descriptors = Vec::new();
@@ -165,42 +168,44 @@ impl SuperblockV090 {
         }
         let reshape = match minor_version {
             91 => {
-                let position = fields.u64("reshape_position", 176)?;
-                fields.within("reshape_position", 176, position, 0..=super::v1::SECTORS_MAX)?;
-                let delta = fields.i32("delta_disks", 188)?;
+                let position = fields.get_at::<u64>("reshape_position", 176)?;
+                fields.within("reshape_position", 176, position, 0, super::v1::SECTORS_MAX)?;
+                let delta = fields.get_at::<i32>("delta_disks", 188)?;
                 let before = i64::from(slots) - i64::from(delta);
                 let before = before.try_into().unwrap_or(0);
-                fields.within("delta_disks", 188, before, 1..=DEVICES_MAX as u64)?;
-                let (level, layout) =
-                    (fields.i32("new_level", 184)?, fields.u32("new_layout", 192)?);
-                Some((position, level, delta, layout, fields.u32("new_chunk", 196)?))
+                fields.within("delta_disks", 188, before, 1, DEVICES_MAX as u64)?;
+                let (level, layout) = (
+                    fields.get_at::<i32>("new_level", 184)?,
+                    fields.get_at::<u32>("new_layout", 192)?,
+                );
+                Some((position, level, delta, layout, fields.get_at::<u32>("new_chunk", 196)?))
             }
             _ => None,
         };
-        let state = fields.u32("state", 132)?;
+        let state = fields.get_at::<u32>("state", 132)?;
         Ok(SuperblockV090 {
             minor_version,
-            patch_version: fields.u32("patch_version", 12)?,
+            patch_version: fields.get_at::<u32>("patch_version", 12)?,
             set_uuid: Uuid(uuid),
-            created_s: fields.u32("ctime", 24)?,
-            level: fields.i32("level", 28)?,
-            size_kib: fields.u32("size", 32)?,
-            devices: fields.u32("nr_disks", 36)?,
+            created_s: fields.get_at::<u32>("ctime", 24)?,
+            level: fields.get_at::<i32>("level", 28)?,
+            size_kib: fields.get_at::<u32>("size", 32)?,
+            devices: fields.get_at::<u32>("nr_disks", 36)?,
             slots,
-            preferred_minor: fields.u32("md_minor", 44)?,
-            updated_s: fields.u32("utime", 128)?,
+            preferred_minor: fields.get_at::<u32>("md_minor", 44)?,
+            updated_s: fields.get_at::<u32>("utime", 128)?,
             clean: state & STATE_CLEAN != 0,
             bitmap: state & STATE_BITMAP != 0,
-            active: fields.u32("active_disks", 136)?,
-            working: fields.u32("working_disks", 140)?,
-            failed: fields.u32("failed_disks", 144)?,
-            spares: fields.u32("spare_disks", 148)?,
-            events: fields.u64("events", 156)?,
-            checkpoint_events: fields.u64("cp_events", 164)?,
-            resync_checkpoint: fields.u32("recovery_cp", 172)?,
+            active: fields.get_at::<u32>("active_disks", 136)?,
+            working: fields.get_at::<u32>("working_disks", 140)?,
+            failed: fields.get_at::<u32>("failed_disks", 144)?,
+            spares: fields.get_at::<u32>("spare_disks", 148)?,
+            events: fields.get_at::<u64>("events", 156)?,
+            checkpoint_events: fields.get_at::<u64>("cp_events", 164)?,
+            resync_checkpoint: fields.get_at::<u32>("recovery_cp", 172)?,
             reshape,
-            layout: fields.u32("layout", 256)?,
-            chunk_bytes: fields.u32("chunk_size", 260)?,
+            layout: fields.get_at::<u32>("layout", 256)?,
+            chunk_bytes: fields.get_at::<u32>("chunk_size", 260)?,
             descriptors,
             this: descriptor(THIS_AT)?,
             checksum: found,

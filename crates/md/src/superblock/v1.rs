@@ -21,15 +21,18 @@
 //!
 //! Source: Linux `include/uapi/linux/raid/md_p.h`, `drivers/md/md.c` (`super_1_load`, `super_1_sync`).
 
-use super::error::{FormatError, Problem, Structure};
 use super::features::Features;
-use super::fields::{Fields, put, word_sum};
 use super::place::Version;
 use super::role::Role;
 use super::stamp::Stamp;
 use super::uuid::Uuid;
+use super::word_sum::word_sum;
 use super::{ALL_SECTORS, MAGIC, SECTOR, SUPERBLOCK_BYTES};
 use stdx::ByteCount;
+use stdx::bytes::{FormatError, Problem, Reader, put};
+
+/// What errors call it.
+const STRUCTURE: &str = "md superblock 1.x";
 
 /// Where the roles begin.
 const ROLES_AT: usize = 256;
@@ -136,70 +139,70 @@ impl SuperblockV1 {
     /// # Errors
     /// Which field is wrong, and how; [`FormatError::is_absence`] where there is none.
     pub fn decode(bytes: &[u8]) -> Result<SuperblockV1, FormatError> {
-        let fields = Fields::new(Structure::SuperblockV1, bytes);
-        fields.magic("magic", 0, MAGIC)?;
-        let major = fields.u32("major_version", 4)?;
-        fields.within("major_version", 4, u64::from(major), 1..=1)?;
-        let count = fields.u32("max_dev", 220)?;
-        fields.within("max_dev", 220, u64::from(count), 0..=DEVICES_MAX as u64)?;
+        let fields = Reader::little(STRUCTURE, bytes);
+        fields.magic_at("magic", 0, &MAGIC.to_le_bytes())?;
+        let major = fields.get_at::<u32>("major_version", 4)?;
+        fields.within("major_version", 4, u64::from(major), 1, 1)?;
+        let count = fields.get_at::<u32>("max_dev", 220)?;
+        fields.within("max_dev", 220, u64::from(count), 0, DEVICES_MAX as u64)?;
         let end = ROLES_AT + count as usize * 2;
         let covered = bytes.get(..end).ok_or_else(|| {
-            fields.error("dev_roles", bytes.len().max(ROLES_AT), Problem::Truncated)
+            fields.wrong_at("dev_roles", bytes.len().max(ROLES_AT), Problem::Short)
         })?;
-        let found = fields.u32("sb_csum", CHECKSUM_AT)?;
+        let found = fields.get_at::<u32>("sb_csum", CHECKSUM_AT)?;
         let computed = checksum(covered);
         if found != computed {
-            let problem = Problem::Checksum { found, computed };
-            return Err(fields.error("sb_csum", CHECKSUM_AT, problem));
+            let problem = Problem::Sum { found, computed };
+            return Err(fields.wrong_at("sb_csum", CHECKSUM_AT, problem));
         }
-        let unused: [u8; 32] = fields.array("pad3", 224)?;
-        if unused.iter().any(|byte| *byte != 0) || fields.u32("pad0", 12)? != 0 {
+        let unused: [u8; 32] = fields.array_at("pad3", 224)?;
+        if unused.iter().any(|byte| *byte != 0) || fields.get_at::<u32>("pad0", 12)? != 0 {
             let name = "a field that was reserved (a logical block size, or newer)";
-            return Err(fields.error("pad3", 224, Problem::Unsupported(name)));
+            return Err(fields.wrong_at("pad3", 224, Problem::Unsupported(name)));
         }
-        let features = fields.u32("feature_map", 8)?;
+        let features = fields.get_at::<u32>("feature_map", 8)?;
         let features = Features::decode(features)
-            .map_err(|problem| fields.error("feature_map", 8, problem))?;
+            .map_err(|problem| fields.wrong_at("feature_map", 8, problem))?;
         let mut roles = Vec::new();
         for at in (ROLES_AT..end).step_by(2) {
-            let role = Role::decode(fields.u16("dev_roles", at)?);
-            roles.push(role.map_err(|problem| fields.error("dev_roles", at, problem))?);
+            let role = Role::decode(fields.get_at::<u16>("dev_roles", at)?);
+            roles.push(role.map_err(|problem| fields.wrong_at("dev_roles", at, problem))?);
         }
         let superblock = SuperblockV1 {
             features,
-            set_uuid: Uuid(fields.array("set_uuid", 16)?),
-            set_name: fields.array("set_name", 32)?,
-            created: Stamp(fields.u64("ctime", 64)?),
-            level: fields.i32("level", 72)?,
-            layout: fields.u32("layout", 76)?,
-            size: fields.u64("size", 80)?,
-            chunk: fields.u32("chunksize", 88)?,
-            slots: fields.u32("raid_disks", 92)?,
-            bitmap_or_ppl: fields.array("bitmap_offset", 96)?,
+            set_uuid: Uuid(fields.array_at("set_uuid", 16)?),
+            set_name: fields.array_at("set_name", 32)?,
+            created: Stamp(fields.get_at::<u64>("ctime", 64)?),
+            level: fields.get_at::<i32>("level", 72)?,
+            layout: fields.get_at::<u32>("layout", 76)?,
+            size: fields.get_at::<u64>("size", 80)?,
+            chunk: fields.get_at::<u32>("chunksize", 88)?,
+            slots: fields.get_at::<u32>("raid_disks", 92)?,
+            bitmap_or_ppl: fields.array_at("bitmap_offset", 96)?,
             reshape: ReshapeFields {
-                new_level: fields.i32("new_level", 100)?,
-                position: fields.u64("reshape_position", 104)?,
-                delta_slots: fields.i32("delta_disks", 112)?,
-                new_layout: fields.u32("new_layout", 116)?,
-                new_chunk: fields.u32("new_chunk", 120)?,
-                new_offset: fields.i32("new_offset", 124)?,
+                new_level: fields.get_at::<i32>("new_level", 100)?,
+                position: fields.get_at::<u64>("reshape_position", 104)?,
+                delta_slots: fields.get_at::<i32>("delta_disks", 112)?,
+                new_layout: fields.get_at::<u32>("new_layout", 116)?,
+                new_chunk: fields.get_at::<u32>("new_chunk", 120)?,
+                new_offset: fields.get_at::<i32>("new_offset", 124)?,
             },
-            data_offset: fields.u64("data_offset", 128)?,
-            data_size: fields.u64("data_size", 136)?,
-            super_offset: fields.u64("super_offset", 144)?,
-            recovery_offset: fields.u64("recovery_offset", 152)?,
-            device_number: fields.u32("dev_number", 160)?,
-            corrected_reads: fields.u32("cnt_corrected_read", 164)?,
-            device_uuid: Uuid(fields.array("device_uuid", 168)?),
-            flags: fields.u8("devflags", 184)?,
+            data_offset: fields.get_at::<u64>("data_offset", 128)?,
+            data_size: fields.get_at::<u64>("data_size", 136)?,
+            super_offset: fields.get_at::<u64>("super_offset", 144)?,
+            recovery_offset: fields.get_at::<u64>("recovery_offset", 152)?,
+            device_number: fields.get_at::<u32>("dev_number", 160)?,
+            corrected_reads: fields.get_at::<u32>("cnt_corrected_read", 164)?,
+            device_uuid: Uuid(fields.array_at("device_uuid", 168)?),
+            flags: fields.get_at::<u8>("devflags", 184)?,
             bad_blocks: BadBlockPlace {
-                shift: fields.u8("bblog_shift", 185)?,
-                sectors: fields.u16("bblog_size", 186)?,
-                offset: fields.i32("bblog_offset", 188)?,
+                shift: fields.get_at::<u8>("bblog_shift", 185)?,
+                sectors: fields.get_at::<u16>("bblog_size", 186)?,
+                offset: fields.get_at::<i32>("bblog_offset", 188)?,
             },
-            updated: Stamp(fields.u64("utime", 192)?),
-            events: fields.u64("events", 200)?,
-            resync_offset: fields.u64("resync_offset", 208)?,
+            updated: Stamp(fields.get_at::<u64>("utime", 192)?),
+            events: fields.get_at::<u64>("events", 200)?,
+            resync_offset: fields.get_at::<u64>("resync_offset", 208)?,
             roles,
         };
         superblock.check(&fields)?;
@@ -207,44 +210,44 @@ impl SuperblockV1 {
     }
 
     /// What no array can be.
-    fn check(&self, fields: &Fields<'_>) -> Result<(), FormatError> {
+    fn check(&self, fields: &Reader<'_>) -> Result<(), FormatError> {
         let slots = DEVICES_MAX as u64;
-        fields.within("raid_disks", 92, u64::from(self.slots), 1..=slots)?;
+        fields.within("raid_disks", 92, u64::from(self.slots), 1, slots)?;
         // Linux takes a device with a greater number for a spare without one. Nothing writes such a number, so what
         // else this superblock says is not believed either.
-        fields.within("dev_number", 160, u64::from(self.device_number), 0..=slots - 1)?;
-        fields.within("size", 80, self.size, 0..=SECTORS_MAX)?;
-        fields.within("data_offset", 128, self.data_offset, 0..=SECTORS_MAX)?;
-        fields.within("data_size", 136, self.data_size, 0..=SECTORS_MAX)?;
-        fields.within("super_offset", 144, self.super_offset, 0..=SECTORS_MAX)?;
-        fields.within("events", 200, self.events, 0..=EVENTS_MAX)?;
+        fields.within("dev_number", 160, u64::from(self.device_number), 0, slots - 1)?;
+        fields.within("size", 80, self.size, 0, SECTORS_MAX)?;
+        fields.within("data_offset", 128, self.data_offset, 0, SECTORS_MAX)?;
+        fields.within("data_size", 136, self.data_size, 0, SECTORS_MAX)?;
+        fields.within("super_offset", 144, self.super_offset, 0, SECTORS_MAX)?;
+        fields.within("events", 200, self.events, 0, EVENTS_MAX)?;
         let at = self.bitmap_offset().map(i64::from);
         if at.is_some_and(|at| !self.is_beside(at, 1)) {
             let problem = Problem::Contradiction("a bitmap within the superblock or the data");
-            return Err(fields.error("bitmap_offset", 96, problem));
+            return Err(fields.wrong_at("bitmap_offset", 96, problem));
         }
         let BadBlockPlace { sectors, offset, .. } = self.bad_blocks;
         if sectors > 0 && !self.is_beside(i64::from(offset), u64::from(sectors)) {
             let problem =
                 Problem::Contradiction("a bad-block log within the superblock or the data");
-            return Err(fields.error("bblog_offset", 188, problem));
+            return Err(fields.wrong_at("bblog_offset", 188, problem));
         }
         let unknown = self.flags & !(FLAG_WRITE_MOSTLY | FLAG_FAIL_FAST);
         if unknown != 0 {
-            return Err(fields.error("devflags", 184, Problem::UnknownBits(u32::from(unknown))));
+            return Err(fields.wrong_at("devflags", 184, Problem::UnknownBits(u64::from(unknown))));
         }
         if self.features.has(Features::RAID0_LAYOUT) && self.level != 0 {
             let problem = Problem::Contradiction("a RAID 0 layout at another level");
-            return Err(fields.error("feature_map", 8, problem));
+            return Err(fields.wrong_at("feature_map", 8, problem));
         }
         if self.features.has(Features::RESHAPE_ACTIVE) {
             let reshape = &self.reshape;
-            fields.within("reshape_position", 104, reshape.position, 0..=SECTORS_MAX)?;
+            fields.within("reshape_position", 104, reshape.position, 0, SECTORS_MAX)?;
             let before = i64::from(self.slots) - i64::from(reshape.delta_slots);
-            fields.within("delta_disks", 112, before.try_into().unwrap_or(0), 1..=slots)?;
+            fields.within("delta_disks", 112, before.try_into().unwrap_or(0), 1, slots)?;
         }
         if let Some(offset) = self.new_data_offset() {
-            fields.within("new_offset", 124, offset, 0..=SECTORS_MAX)?;
+            fields.within("new_offset", 124, offset, 0, SECTORS_MAX)?;
         }
         Ok(())
     }
@@ -297,6 +300,21 @@ impl SuperblockV1 {
         let sum = checksum(&out[..end]);
         put(out, CHECKSUM_AT, &sum.to_le_bytes());
         bytes
+    }
+
+    /// The same to be written to a device. What would not read back is never written: of devices whose superblocks
+    /// were read one by one, what one says of the whole set may not fit what another says of itself.
+    ///
+    /// # Errors
+    /// Which field nobody would read back.
+    ///
+    /// # Panics
+    /// Where it reads back as something else.
+    pub(crate) fn sealed(&self) -> Result<Vec<u8>, FormatError> {
+        let bytes = self.encode();
+        let read = SuperblockV1::decode(&bytes)?;
+        assert_eq!(read, *self, "a superblock reads back as what was meant");
+        Ok(bytes)
     }
 
     /// The checksum that [`encode`](Self::encode) writes, which is the one that was read.

@@ -31,8 +31,11 @@
 //! `speed_limit_max` (200 MB/s by default) has no counterpart: an idle array rebuilds as fast as it can.
 
 mod compare;
-mod mirror;
-mod stripe;
+mod copies;
+pub(crate) mod operation;
+mod rows;
+
+pub use operation::{Initialise, Operation, Progress};
 
 use crate::array::{Array, Engine};
 use crate::layout::Place;
@@ -44,7 +47,7 @@ use rt::sync::oneshot;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
-use stdx::{ByteCount, Duration, Instant, Offset};
+use stdx::{ByteCount, Duration, Offset};
 
 /// What a step asks of each member: long enough to stream from a disk.
 pub const STEP: ByteCount = ByteCount::mib(1);
@@ -72,44 +75,6 @@ pub enum SyncPriority {
     Normal,
     /// Does not yield.
     High,
-}
-
-/// Where the content of a new array's redundancy comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Initialise {
-    /// From the data that is there: md's resync.
-    #[default]
-    FromData,
-    /// Zeros everywhere; the data is lost.
-    Zeros,
-}
-
-/// A background operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// Makes redundancy right.
-    Initialise(Initialise),
-    /// Fills a slot from the others.
-    Rebuild(usize),
-    /// Fills a slot's replacement from the slot.
-    Replace(usize),
-    /// Compares.
-    Check,
-    /// Compares and makes right.
-    Repair,
-}
-
-/// How far an operation is.
-#[derive(Clone, Debug)]
-pub struct Progress {
-    /// Which.
-    pub operation: Operation,
-    /// Over which places of the members' data areas.
-    pub range: Range<Offset>,
-    /// How much of it is done.
-    pub done: ByteCount,
-    /// When it began.
-    pub began: Instant,
 }
 
 /// Why an operation ended before its end.

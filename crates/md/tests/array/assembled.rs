@@ -222,7 +222,7 @@ fn a_damaged_superblock_is_an_error_that_names_device_and_field() {
             match assemble::find(&below).await {
                 Err(error) => {
                     let text = error.to_string();
-                    assert!(text.starts_with("spoilt: md superblock 1.x, field "), "{text}");
+                    assert!(text.starts_with("spoilt: md superblock 1.x: "), "{text}");
                 }
                 Ok(found) => assert!(found.is_none() && bit < 64, "bit {bit}"),
             }

@@ -61,7 +61,7 @@ fn no_flipped_bit_of_a_superblock_is_believed_and_the_error_names_device_and_fie
             Ok(found) => assert!(found.is_none() && bit < 64, "bit {bit} was believed"),
             Err(error) => {
                 let text = error.to_string();
-                assert!(text.starts_with("sdx: ") && text.contains("field "), "{text}");
+                assert!(text.starts_with("sdx: ") && text.contains(" at byte "), "{text}");
                 assert!(matches!(error, AssembleError::Format { .. }), "{text}");
             }
         }

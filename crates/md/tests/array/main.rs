@@ -6,6 +6,7 @@ mod damage;
 mod fixtures;
 mod grow;
 mod live;
+mod mains;
 mod power_cuts;
 mod redundancy;
 mod rig;

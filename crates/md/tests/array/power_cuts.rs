@@ -20,6 +20,7 @@
 
 mod repeated;
 
+use crate::mains::OneMains;
 use crate::rig::runtime;
 use md::assemble::{self, Choice, OpenArray, OpenOptions};
 use md::create::{NewArray, NewDevice, Piece, Policy};
@@ -29,9 +30,8 @@ use md::superblock::v1::SuperblockV1;
 use md::superblock::{Role, Stamp, Uuid};
 use md::{Level, SyncPriority};
 use rt::filter::{Overlap, PowerCut};
-use rt::{Buf, Device, DeviceRef, Geometry, IoFuture, MemoryDevice, Request, Rt, SgList};
+use rt::{Buf, Device, DeviceRef, MemoryDevice, Request, Rt, SgList};
 use std::rc::Rc;
-use std::sync::Arc;
 use stdx::{ByteCount, Offset, Prng};
 
 const DISK: ByteCount = ByteCount::mib(8);
@@ -253,29 +253,6 @@ fn script(case: &Case, seed: u64) -> Vec<Step> {
     steps
 }
 
-/// A disk of a machine whose power goes for all disks at once.
-struct OneMains {
-    disks: Vec<Rc<PowerCut>>,
-    first: usize,
-    number: usize,
-}
-
-impl Device for OneMains {
-    fn geometry(&self) -> Geometry {
-        self.disks[self.number].geometry()
-    }
-    fn name(&self) -> Arc<str> {
-        self.disks[self.number].name()
-    }
-    fn begin(&self, request: Request) -> IoFuture {
-        let disk = &self.disks[self.number];
-        if self.disks[self.first].is_cut() && !disk.is_cut() {
-            disk.cut(Prng::for_part(self.number as u64, "cut"));
-        }
-        disk.submit(request)
-    }
-}
-
 /// What may stand in a sector.
 #[derive(Clone, Default)]
 struct Expected {
@@ -325,7 +302,7 @@ impl Run {
         cut[first].cut_at_write(self.at, Prng::for_part(self.seed ^ self.at << 20, "first cut"));
         let behind: Vec<DeviceRef> = (0..cut.len())
             .map(|number| {
-                let disk = OneMains { disks: cut.clone(), first, number };
+                let disk = OneMains::new(&cut, first, number);
                 Overlap::new(Rc::new(disk), rt) as DeviceRef
             })
             .collect();

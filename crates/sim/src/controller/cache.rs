@@ -50,6 +50,22 @@ const STREAMS_MAX: usize = 16;
 /// Arrivals of clean data that are remembered before those are weeded out whose data came again.
 const ARRIVALS_MAX: usize = 1 << 16;
 
+impl Controller {
+    /// `volume` behind the controller's cache.
+    pub fn cached(self: &Rc<Self>, volume: DeviceRef) -> Rc<CachedDevice> {
+        self.cached_share(volume, 1)
+    }
+
+    /// `volume`, one of so many LUNs, behind its part of the controller's cache.
+    ///
+    /// # Panics
+    /// If `luns` is 0.
+    pub fn cached_share(self: &Rc<Self>, volume: DeviceRef, luns: u64) -> Rc<CachedDevice> {
+        let limits = CacheLimits { bytes: self.cache.bytes / luns, ..self.cache };
+        CachedDevice::new(self, volume, limits)
+    }
+}
+
 /// A volume behind a controller's cache. How it works stands at the top of this file.
 pub struct CachedDevice {
     controller: Rc<Controller>,

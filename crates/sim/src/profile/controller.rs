@@ -12,7 +12,7 @@
 //! background_service_kb = { value = 512, guessed = "a long read of the class" }
 //! ```
 
-use super::{Entry, Field, Flaw, Given, profile};
+use super::given::{Entry, Field, Flaw, Given, profile};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

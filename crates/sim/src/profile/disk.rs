@@ -1,7 +1,7 @@
 //! The profile of a hard disk: the parameters that DiskSim's specifications of disks have, as far as
 //! data sheets give them (CMU-PDL-08-101, "The DiskSim Simulation Environment", chapter on disks).
 
-use super::{Flaw, Given, profile};
+use super::given::{Flaw, Given, profile};
 
 profile! {
     /// A hard disk.

@@ -1,6 +1,6 @@
 //! The profile of a host: its cores, and what each kind of work costs one of them.
 
-use super::{Flaw, Given, profile};
+use super::given::{Flaw, Given, profile};
 
 profile! {
     /// A computer.

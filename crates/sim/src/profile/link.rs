@@ -1,6 +1,6 @@
 //! The profile of a link: what lies between a host and its devices.
 
-use super::{Flaw, Given, profile};
+use super::given::{Flaw, Given, profile};
 
 profile! {
     /// A link, of one or several paths.

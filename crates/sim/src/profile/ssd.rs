@@ -2,7 +2,7 @@
 //! its controller adds. The keys that begin with `sheet_` are what its maker promises; no model reads
 //! them, the tests compare the model with them.
 
-use super::{Flaw, Given, profile};
+use super::given::{Flaw, Given, profile};
 use serde::Deserialize;
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! `spindle hw`: the hardware that can be simulated.
 
-use crate::commands::{Failure, print, print_json};
+use crate::output::{Failure, print, print_json};
 use clap::Subcommand;
 use sim::profile::{self, Origin, Profile};
 

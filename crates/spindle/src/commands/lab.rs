@@ -1,17 +1,17 @@
 //! `spindle lab`: runs studies, and reads and compares what runs left.
 
 use crate::commands::progress::ProgressBar;
-use crate::commands::{Failure, print, print_bytes, print_json, say, workloads};
-use crate::targets::{self, Leave};
+use crate::commands::reports::{raise_on_interrupt, text, write_report};
+use crate::commands::workloads;
+use crate::output::{Failure, print, print_bytes, print_json, say};
 use clap::{Args, Subcommand, ValueEnum};
-use lab::output::{check_output, read_results, to_json, write_results};
-use lab::report::{self, TextOptions};
-use lab::results::Results;
+use lab::output::{check_output, read_results, to_json};
+use lab::report;
 use lab::run::{self, RunOptions};
 use lab::study::{Options, Study};
 use lab::target::StopFlag;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use targets::Leave;
 
 /// Where results go unless told otherwise: a folder a study, in here.
 const RESULTS_DIR: &str = "spindle-results";
@@ -203,7 +203,9 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
     say(&page);
     // Here its commands put things back.
     drop(target);
-    if targets::put_back_failed() {
+    let not_put_back = targets::not_put_back();
+    not_put_back.iter().for_each(|error| say(&format!("spindle: {error}")));
+    if !not_put_back.is_empty() {
         return Err(Failure::failed(
             "the figures are good, but a command that puts things back failed, as said above: put them \
              back by hand",
@@ -217,15 +219,6 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
             results.cells.len()
         ))),
     }
-}
-
-/// Writes results and report into a folder. Returns the line that says where.
-pub(super) fn write_report(dir: &Path, results: &Results, force: bool) -> Result<String, Failure> {
-    let (csv, html) = (report::csv(results), report::html(results));
-    let files = [("results.csv", csv.as_bytes()), ("report.html", html.as_bytes())];
-    write_results(dir, results, &files, force).map_err(Failure::failed)?;
-    let page = dir.join("report.html").display().to_string();
-    Ok(format!("report: {}", report::printable(&page).replace('\n', " ")))
 }
 
 /// Whether an earlier result in the folder is of the same study on the same kind of machine: a new run
@@ -247,18 +240,6 @@ fn check_same_study(dir: &Path, study: &Study, simulated: bool) -> Result<(), Fa
 
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// The first Ctrl-C asks the run to end; a second one ends the program.
-pub(super) fn raise_on_interrupt(stop: &StopFlag) -> Result<(), Failure> {
-    let stop = stop.clone();
-    ctrlc::set_handler(move || {
-        if stop.is_raised() {
-            std::process::exit(1);
-        }
-        stop.raise();
-    })
-    .map_err(|error| Failure::failed(format!("listening for Ctrl-C: {error}")))
 }
 
 /// The folder of an earlier run, or of the study of this name where runs are left by default.
@@ -361,17 +342,4 @@ fn compare(dir_a: &Path, dir_b: &Path, json: bool) -> Result<(), Failure> {
         return print_json(&format!("{value:#}\n"));
     }
     print(&format!("{}\n", report::printable(comparison.to_string().trim_end())))
-}
-
-pub(super) fn text(results: &Results, full: bool) -> String {
-    let terminal = std::io::stdout().is_terminal();
-    let width = if terminal { terminal_width() } else { 100 };
-    let colour = terminal && std::env::var_os("NO_COLOR").is_none();
-    report::text(results, TextOptions { width, colour, full })
-}
-
-fn terminal_width() -> usize {
-    let (columns, _) = terminal_size::terminal_size()
-        .unwrap_or((terminal_size::Width(100), terminal_size::Height(24)));
-    usize::from(columns.0)
 }

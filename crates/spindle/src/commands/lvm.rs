@@ -4,10 +4,12 @@
 //! sets of which they are members. RAID sets below what is changed are opened for writing, and stopped cleanly when
 //! it is done.
 
-use crate::commands::{Failure, print, print_json, say};
-use crate::disks::{Disks, Written};
+use crate::events::events;
 use crate::foreign;
+use crate::output::{Failure, print, print_json, say};
+use attach::disks::{Disks, Written};
 use clap::{Args, Subcommand};
+use host::identity::{NotExpendable, Unseen, check_expendable};
 use rt::{DeviceRef, Request};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -109,14 +111,14 @@ pub fn run(args: LvmArgs, devices: &[PathBuf]) -> Result<(), Failure> {
 }
 
 fn opened_for(devices: &[PathBuf], written: &[Written]) -> Result<Disks, Failure> {
-    let disks = Disks::open_for(devices, written)?;
-    disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
+    let disks = Disks::open_for(&events(), devices, written)?;
+    disks.tell_complaints();
     Ok(disks)
 }
 
 fn looked(devices: &[PathBuf]) -> Result<Disks, Failure> {
-    let disks = Disks::open(devices)?;
-    disks.complaints.iter().for_each(|complaint| say(&format!("note: {complaint}")));
+    let disks = Disks::open(&events(), devices)?;
+    disks.tell_complaints();
     Ok(disks)
 }
 
@@ -278,12 +280,15 @@ fn holds(device: &str, what: impl std::fmt::Display) -> Failure {
 /// Files and block devices for a group.
 fn on_files(args: &VgcreateArgs) -> Result<(Disks, Vec<DeviceRef>), Failure> {
     for path in &args.devices {
-        let content = host::probe::content(path).map_err(Failure::usage)?;
-        if let (Some(content), false) = (content, args.force) {
-            return Err(holds(&path.display().to_string(), content));
+        match check_expendable(path, Unseen::Nothing) {
+            Err(NotExpendable::Probe(error)) => return Err(Failure::usage(error)),
+            Err(NotExpendable::Holds { content, .. }) if !args.force => {
+                return Err(holds(&path.display().to_string(), content));
+            }
+            _ => {}
         }
     }
-    let disks = Disks::open_files(&args.devices, false)?;
+    let disks = Disks::open_files(&events(), &args.devices, false)?;
     let devices = disks.files.clone();
     Ok((disks, devices))
 }
@@ -378,7 +383,9 @@ fn lvcreate(args: &LvcreateArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     };
     let (origin, mut prng) = (origin(), random()?);
     let made = disks.wait(async move { group.create_volume(&wanted, &origin, &mut prng).await });
-    made.map_err(Failure::failed).and(disks.stop())
+    let stopped = disks.stop();
+    made.map_err(Failure::failed)?;
+    Ok(stopped?)
 }
 
 fn lvremove(args: &LvremoveArgs, devices: &[PathBuf]) -> Result<(), Failure> {
@@ -395,5 +402,7 @@ fn lvremove(args: &LvremoveArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let mut group = group_of(&disks, group)?;
     let (volume, origin) = (volume.to_owned(), origin());
     let removed = disks.wait(async move { group.remove_volume(&volume, &origin).await });
-    removed.map_err(Failure::failed).and(disks.stop())
+    let stopped = disks.stop();
+    removed.map_err(Failure::failed)?;
+    Ok(stopped?)
 }

@@ -1,13 +1,11 @@
 //! `spindle md`: RAID sets as Linux md keeps them, with mdadm's words and mdadm's output.
 //!
-//! * [`sources`]: which devices, and the sets on them.
 //! * `examine`: what lies on each device.
 //! * `logs`: its bitmap and bad-block log.
 //! * `detail`: what a set comes to.
 //! * `dump`: a set's content, written out.
 //! * `assemble`: sets opened: for reading, or for writing, which makes right what needs it.
 //! * `serve`: a set over NBD.
-//! * [`running`]: a set that is served for writing, and what runs beside it.
 //! * `live`: sets open for writing: check, repair, stop.
 //! * `members`: devices that come and go: add, fail, remove, replace.
 //! * `create`: makes devices members of a new set.
@@ -16,23 +14,21 @@
 //!
 //! Commands that only read never write a byte: devices are opened for reading alone.
 
-pub mod assemble;
+mod assemble;
 mod create;
 mod detail;
 mod dump;
 mod examine;
 mod grow;
-pub mod live;
+mod live;
 mod logs;
 mod members;
-pub mod running;
 mod serve;
-pub mod sources;
 mod words;
 
 pub use dump::{Progress, Sink, told};
 
-use crate::commands::Failure;
+use crate::output::Failure;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 

@@ -1,18 +1,27 @@
-//! `spindle mount`: a dataset or snapshot as a directory of this host, for reading, through FUSE.
+//! `spindle mount`: a dataset or snapshot as a directory of this host through FUSE, for reading; with `-o rw` for writing.
 //!
 //! Children are mounted below it, snapshots are in `.zfs/snapshot`. The command stays until it is told to stop (Ctrl-C,
 //! SIGTERM) or the directory is unmounted from outside (`umount DIR`). Who still has files open there when it
-//! stops gets errors; the pool is only read, so nothing is lost.
+//! stops gets errors; what is read only loses nothing by that.
+//!
+//! **Writing.** The pool's labels say that it is in use from before the first write until the end. Groups are committed every few
+//! seconds, and where a program asks for durability. At the end the kernel writes out what it holds, the last group is
+//! committed, and the pool is exported. A kill or a power cut costs what was not made durable, and the pool is
+//! then opened for writing with `-f`.
 
-use super::zfs::source::{Session, ViewArgs, log_is_cut};
-use crate::commands::{Failure, print, say};
-use crate::pools::{PoolArgs, PoolPlace};
-use crate::serve::Told;
-use ::zfs::mounted::{MountOptions, Mounted, Notice};
+use super::zfs::source::ViewArgs;
+use crate::events::events;
+use crate::output::{Failure, print, say};
+use crate::pools::PoolArgs;
+use crate::signals::told_by_signals;
+use ::zfs::mounted::{MountOptions, Mounted, Notice, Writing};
+use ::zfs::spa::config::LabelState;
+use attach::error::log_is_cut;
+use attach::pools::{LivePool, PoolPlace, Session};
 use clap::{Args, ValueEnum};
 use export::fuse::Server;
 use futures_util::future::{Either, select};
-use host::{FuseMount, MountError};
+use host::{CalendarClock, FuseMount, MountError};
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -30,22 +39,26 @@ pub struct MountArgs {
     /// The directory to mount it on
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Options, as mount(8) has them: ro, nosuid and nodev, which hold without them too
+    /// Options, as mount(8) has them: rw to write; ro, nosuid and nodev, which hold without them too
     #[arg(short = 'o', value_name = "OPTION,...", value_delimiter = ',')]
     options: Vec<MountOption>,
     /// Whether .zfs is listed. It is found by its name either way
     #[arg(long, value_enum, default_value_t = SnapshotDirectory::Hidden)]
     snapdir: SnapshotDirectory,
+    /// With -o rw: though the pool was not exported, and another host may have it in use
+    #[arg(short, long)]
+    force: bool,
     #[command(flatten)]
     view: ViewArgs,
     #[command(flatten)]
     pools: PoolArgs,
 }
 
-/// What every mount is.
-#[derive(Clone, Copy, ValueEnum)]
+/// What a mount is.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MountOption {
     Ro,
+    Rw,
     Nosuid,
     Nodev,
 }
@@ -98,9 +111,13 @@ fn tell(itself: String, damage: Rc<Cell<u64>>) -> impl Fn(&Notice) {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    // What they ask for every mount is.
-    let _ = &args.options;
-    let session = Session::open(&PoolPlace { devices, args: args.pools }, &args.view)?;
+    let place = PoolPlace { devices, options: args.pools.options(), events: events() };
+    // Of several the last one counts, as with mount(8).
+    let is_way = |option: &&MountOption| matches!(option, MountOption::Ro | MountOption::Rw);
+    if args.options.iter().rfind(is_way) == Some(&MountOption::Rw) {
+        return run_writable(args, &place);
+    }
+    let session = { Session::open(&place, &args.view.view())? };
     let of = session.dataset(&args.dataset)?;
     let name = of.name().to_owned();
     // Says what to do with a volume.
@@ -117,8 +134,8 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         session.wait(async move { Mounted::open(&spa, directory, dataset, how, tell).await });
     let failed = |error| Failure::failed(format!("mounting {name}: {error}"));
     let mounted = opened.map_err(failed)?;
-    let runtime = session.pools.disks().runtime();
-    let told = Told::by_signals()?;
+    let runtime = session.pools.disks().context();
+    let told = told_by_signals()?;
     let mount = FuseMount::new(&runtime.host(), &args.directory, &name).map_err(not_mounted)?;
     print(&format!("spindle: {name} is mounted on {}\n", mount.directory().display()))?;
     let server = Server::new(Rc::new(mounted), mount.stream());
@@ -132,4 +149,62 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         say(&format!("spindle: {name}: {} reads failed", damage.get()));
     }
     served.and(mount.unmount().map_err(Failure::failed))
+}
+
+/// The same for writing.
+fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    if args.dataset.contains('@') {
+        let text = format!("{}: a snapshot is only read: leave -o rw out", args.dataset);
+        return Err(Failure::usage(text));
+    }
+    let pool = LivePool::of_dataset(place, &args.dataset, args.force)?;
+    let name = args.dataset.clone();
+    let (directory, dataset) = pool.pools.dataset(pool.live.spa(), &name)?;
+    let how =
+        MountOptions { shows_control: args.snapdir == SnapshotDirectory::Visible, with_log: false };
+    let damage = Rc::new(Cell::new(0));
+    let tell = Rc::new(tell(name.clone(), Rc::clone(&damage)));
+    let told = told_by_signals()?;
+    let context = pool.pools.disks().context();
+    let mount = FuseMount::writable(&context.host(), &args.directory, &name);
+    let mount = Rc::new(mount.map_err(not_mounted)?);
+    // From here on the labels say that somebody has it.
+    pool.begin()?;
+    let writing = Writing { live: Rc::clone(&pool.live), clock: Rc::new(CalendarClock) };
+    let opened = pool.pools.wait(async move {
+        Mounted::open_for_writing(writing, Rc::new(directory), dataset, how, tell).await
+    });
+    let failed = |error| Failure::failed(format!("mounting {name}: {error}"));
+    let served = opened.map_err(failed).and_then(|mounted| {
+        print(&format!(
+            "spindle: {name} is mounted on {} for writing\n",
+            mount.directory().display()
+        ))?;
+        let server = Server::with_notices(Rc::new(mounted), mount.stream(), mount.notices());
+        let (live, mount) = (Rc::clone(&pool.live), Rc::clone(&mount));
+        pool.pools.wait(async move {
+            let until = async {
+                told.wait().await;
+                mount.unmount_served().await
+            };
+            let mut serving = pin!(server.serve());
+            let served = async {
+                match select(&mut serving, pin!(until)).await {
+                    Either::Left((served, _)) => served.map_err(Failure::failed),
+                    Either::Right((Ok(()), _)) => serving.await.map_err(Failure::failed),
+                    Either::Right((Err(error), _)) => Err(Failure::failed(error)),
+                }
+            };
+            // It ends only where the pool can't be written any more.
+            let synced = live.keep_synced(std::future::pending());
+            match select(pin!(served), pin!(synced)).await {
+                Either::Left((served, _)) => served,
+                Either::Right((Err(error), _)) => Err(Failure::failed(error)),
+                Either::Right((Ok(()), _)) => Ok(()),
+            }
+        })
+    });
+    drop(mount);
+    let closed = pool.close(LabelState::Exported).map_err(Failure::from);
+    served.and(closed)
 }

@@ -1,7 +1,7 @@
 //! How far a run is: a bar with the time left on a terminal, a line now and then elsewhere.
 
-use crate::commands::say;
 use crate::foreign;
+use crate::output::say;
 use indicatif::{ProgressDrawTarget, ProgressStyle};
 use lab::run::{Observer, Progress};
 use std::io::IsTerminal;

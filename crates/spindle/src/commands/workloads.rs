@@ -4,7 +4,6 @@
 //! directory, the crew of workers, the content that is written, repeats, and the results.
 
 pub mod bonnie;
-pub mod calendar;
 pub mod filebench;
 pub mod fio;
 pub mod iometer;
@@ -12,10 +11,9 @@ pub mod probe;
 pub mod session;
 pub mod slob;
 pub mod smallfiles;
-mod this_machine;
 pub mod tiobench;
 
-use crate::commands::Failure;
+use crate::output::Failure;
 use clap::Subcommand;
 
 /// The tools.

@@ -1,5 +1,6 @@
 //! `spindle zfs`: datasets of ZFS pools, in OpenZFS's words and forms; and what is in them, read out.
 //!
+//! * [`set`]: `create`, `snapshot`, `set`, `inherit`: datasets made and changed.
 //! * `list`: datasets, one a line, with chosen properties.
 //! * `get`: properties, one a line.
 //! * `ls`, `cat`, `stat`: files of a dataset or snapshot, looked at.
@@ -14,7 +15,7 @@
 //! * [`pieces`]: a file's content: data, holes, damaged blocks.
 //! * [`show`]: names, modes and times as text.
 //!
-//! Each command opens the pools on the devices for reading, does its one thing, and closes them.
+//! All but those of [`set`] open the pools on the devices for reading, do their one thing, and close them.
 
 mod cat;
 mod cp;
@@ -27,14 +28,17 @@ mod list;
 mod ls;
 pub mod pieces;
 mod select;
+pub mod set;
 pub mod show;
 mod shown;
 pub mod source;
 mod stat;
 pub mod version;
 
-use crate::commands::Failure;
-use crate::pools::{PoolArgs, PoolPlace};
+use crate::events::events;
+use crate::output::Failure;
+use crate::pools::PoolArgs;
+use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -49,6 +53,15 @@ pub struct ZfsArgs {
 
 #[derive(Subcommand)]
 enum ZfsCommand {
+    /// Make a file system, as zfs create does
+    Create(set::CreateArgs),
+    /// Take snapshots, as zfs snapshot does
+    #[command(alias = "snap")]
+    Snapshot(set::SnapshotArgs),
+    /// Set properties, as zfs set does
+    Set(set::SetArgs),
+    /// Take a property as the dataset above has it, as zfs inherit does
+    Inherit(set::InheritArgs),
     /// List datasets, as zfs list does
     List(list::ListArgs),
     /// Print properties, as zfs get does
@@ -74,8 +87,12 @@ enum ZfsCommand {
 /// # Errors
 /// With the line to print.
 pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let place = &PoolPlace { devices, args: args.pools };
+    let place = &PoolPlace { devices, options: args.pools.options(), events: events() };
     match args.command {
+        ZfsCommand::Create(args) => set::create(&args, place),
+        ZfsCommand::Snapshot(args) => set::snapshot(&args, place),
+        ZfsCommand::Set(args) => set::set(&args, place),
+        ZfsCommand::Inherit(args) => set::inherit(&args, place),
         ZfsCommand::List(args) => list::run(&args, place),
         ZfsCommand::Get(args) => get::run(&args, place),
         ZfsCommand::Ls(args) => ls::run(&args, place),

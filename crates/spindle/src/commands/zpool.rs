@@ -1,5 +1,6 @@
 //! `spindle zpool`: ZFS pools, in OpenZFS's words and forms.
 //!
+//! * `create`, `export`, `destroy`: a pool is made, closed, given up.
 //! * `import`: what could be imported, and whether a pool opens.
 //! * `list`, `status`, `get`, `history`: a pool's size, devices, properties, past.
 //! * `scrub`: every copy of every block, checked; `debug`: what lies on the devices; `version`.
@@ -7,8 +8,9 @@
 //! * [`tree`]: names of vdevs, and how they are grouped.
 //! * [`reason`]: what is the matter with a pool, and what to do.
 //!
-//! Each command opens the pools on the devices for reading, does its one thing, and closes them.
+//! All others open the pools on the devices for reading, do their one thing, and close them.
 
+pub mod create;
 mod debug;
 mod get;
 mod history;
@@ -20,9 +22,11 @@ mod scrub;
 mod status;
 mod tree;
 
-use crate::commands::Failure;
 use crate::commands::zfs::version::{self, VersionArgs};
-use crate::pools::{PoolArgs, PoolPlace};
+use crate::events::events;
+use crate::output::Failure;
+use crate::pools::PoolArgs;
+use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -37,6 +41,12 @@ pub struct ZpoolArgs {
 
 #[derive(Subcommand)]
 enum ZpoolCommand {
+    /// Make a pool of devices, as zpool create does
+    Create(create::CreateArgs),
+    /// Close a pool that was left open, so that another host may open it
+    Export(create::EndArgs),
+    /// Destroy a pool: its devices are free
+    Destroy(create::EndArgs),
     /// List pools that can be imported, or check that one opens, as zpool import does
     Import(import::ImportArgs),
     /// List pools with their sizes, as zpool list does
@@ -61,8 +71,11 @@ enum ZpoolCommand {
 /// # Errors
 /// With the line to print.
 pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let place = &PoolPlace { devices, args: args.pools };
+    let place = &PoolPlace { devices, options: args.pools.options(), events: events() };
     match args.command {
+        ZpoolCommand::Create(args) => create::run(&args),
+        ZpoolCommand::Export(args) => create::export(&args, place),
+        ZpoolCommand::Destroy(args) => create::destroy(&args, place),
         ZpoolCommand::Import(args) => import::run(&args, place),
         ZpoolCommand::List(args) => list::run(&args, place),
         ZpoolCommand::Status(args) => status::run(&args, place),

@@ -57,6 +57,8 @@ pub struct NewPool {
     pub root: Vdev,
     /// Features that are enabled, by their names on disk.
     pub features: Vec<&'static str>,
+    /// How it is left: exported, where nobody goes on with it.
+    pub state: LabelState,
     /// The host that makes it.
     pub host: Option<(u64, String)>,
     /// A remark.
@@ -157,7 +159,7 @@ pub async fn create(
     let config = PoolConfig {
         name: new.name.clone(),
         guid: new.root.guid,
-        state: LabelState::Active,
+        state: new.state,
         host: new.host.clone(),
         comment: new.comment.clone(),
         compatibility: new.compatibility.clone(),

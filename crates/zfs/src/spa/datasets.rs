@@ -193,6 +193,25 @@ impl Tasks<'_> {
         self.file_system(&directory, &origin, new).await.map(|dataset| Ok(dataset.number()))
     }
 
+    /// Whether a snapshot of this name can be taken of a dataset.
+    ///
+    /// # Errors
+    /// What is needed can't be had. The other error: the name is taken or can't be.
+    pub async fn check_snapshot(
+        &self,
+        dataset: u64,
+        name: &str,
+    ) -> Result<Result<(), TaskError>, ZfsError> {
+        if let Err(error) = check_part(name) {
+            return Ok(Err(TaskError::Name(error)));
+        }
+        let dataset = self.mos().dnode(dataset).await?;
+        let head = self.maker.bonus::<DslDataset>(&dataset)?;
+        let names = Zap::open(self.mos().dnode(head.snapshot_names).await?).await?;
+        let is_taken = names.get(name.as_bytes()).await?.is_some();
+        Ok(if is_taken { Err(TaskError::Exists) } else { Ok(()) })
+    }
+
     /// Takes a snapshot of a dataset, as it is written.
     ///
     /// # Errors
@@ -202,16 +221,13 @@ impl Tasks<'_> {
         dataset: u64,
         name: &str,
     ) -> Result<Result<u64, TaskError>, ZfsError> {
-        if let Err(error) = check_part(name) {
-            return Ok(Err(TaskError::Name(error)));
+        if let Err(error) = self.check_snapshot(dataset, name).await? {
+            return Ok(Err(error));
         }
         let (maker, mos) = (self.maker, self.mos());
         let dataset = mos.dnode(dataset).await?;
         let head = maker.bonus::<DslDataset>(&dataset)?;
         let names = mos.dnode(head.snapshot_names).await?;
-        if Zap::open(names.clone()).await?.get(name.as_bytes()).await?.is_some() {
-            return Ok(Err(TaskError::Exists));
-        }
         let snapshot = DslDataset {
             next_snapshot: dataset.number(),
             snapshot_names: 0,

@@ -131,6 +131,7 @@ impl Rig {
             name: "tank".to_owned(),
             root: root_of(77, tops),
             features: features(),
+            state: LabelState::Active,
             host: None,
             comment: None,
             compatibility: None,

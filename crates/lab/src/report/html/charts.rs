@@ -7,21 +7,17 @@
 //! can be compared; a legend stands above panels that share it. What is averaged over is said, and
 //! every panel behind the average stands behind a fold.
 
+use super::panels::{FOLDED_PANELS_MAX, LINES_MAX, grid, height, legend, too_many};
 use super::{curves, disks, tables};
 use crate::report::estimate::Estimate;
 use crate::report::figures::{Unit, capitalised, factor_label, measure, percent};
 use crate::report::findings::{in_brief, pitfalls};
 use crate::report::plot::axis::Axis;
 use crate::report::plot::bars::{self, BarPlot, Row};
-use crate::report::plot::ink;
 use crate::report::plot::lines::{Line, LinePlot, Point};
 use crate::report::shape::{Group, Levels};
 use maud::{Markup, html};
 
-/// Panels behind one fold: a study with more has them in its table only.
-pub const FOLDED_PANELS_MAX: usize = 64;
-/// Lines in one plot; the rest are in the table.
-pub const LINES_MAX: usize = 14;
 /// Bars of all panels, with a heading each, that are drawn in one plot rather than in panels.
 const GROUPED_ROWS_MAX: usize = 14;
 
@@ -145,20 +141,6 @@ fn panels(group: &Group, metric: &str, at: &[Levels], lines: bool) -> Markup {
     }
 }
 
-/// The class of the grid that suits so many panels, and a panel's width in it.
-pub fn grid(panels: usize) -> (&'static str, f64) {
-    match panels {
-        0 | 1 => ("one", 720.0),
-        2 | 4 => ("two", 500.0),
-        _ => ("many", 345.0),
-    }
-}
-
-/// The height that suits a plot of lines.
-pub fn height(width: f64) -> f64 {
-    150.0 + width * 0.28
-}
-
 fn line_panels(group: &Group, metric: &str, at: &[Levels]) -> Markup {
     let Some(axis) = group.axis else { return html! {} };
     let measure = measure(metric);
@@ -224,23 +206,6 @@ fn interval(estimate: Estimate, unit: Unit) -> Option<(f64, f64)> {
 
 fn rows_name(group: &Group) -> String {
     group.rows.map_or("cells".into(), |f| format!("{}s", factor_label(&group.factors[f].name)))
-}
-
-pub fn legend(group: &Group, rows: &[Levels], markers: bool) -> Markup {
-    if rows.len() < 2 {
-        return html! {};
-    }
-    let series = rows.iter().take(LINES_MAX).enumerate();
-    let series: Vec<_> = series.map(|(number, row)| (number, group.row_label(row))).collect();
-    ink::legend(&series, markers)
-}
-
-pub fn too_many(rows: usize) -> Markup {
-    html! {
-        @if rows > LINES_MAX {
-            p.about { "The first " (LINES_MAX) " of " (rows) "; the others are in the table." }
-        }
-    }
 }
 
 fn bar_panels(group: &Group, metric: &str, at: &[Levels]) -> Markup {

@@ -3,7 +3,7 @@
 //! A mean of distributions is none, so these are of cells at the middle of the axis and of the averaged
 //! factors; all others stand behind a fold. The panels of one fold share their axes.
 
-use super::charts::{FOLDED_PANELS_MAX, LINES_MAX, grid, height, legend, too_many};
+use super::panels::{FOLDED_PANELS_MAX, LINES_MAX, grid, height, legend, too_many};
 use crate::report::estimate::Estimate;
 use crate::report::figures::{Unit, clock_time, measure};
 use crate::report::plot::axis::Axis;

@@ -2,7 +2,7 @@
 //!
 //! A layout that leaves disks idle, or a cache that answers instead of them, shows here at once.
 
-use super::charts::grid;
+use super::panels::grid;
 use crate::report::plot::heat::HeatPlot;
 use crate::report::shape::{Group, Levels};
 use maud::{Markup, html};

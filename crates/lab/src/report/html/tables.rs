@@ -55,7 +55,7 @@ pub fn figures(group: &Group) -> Markup {
     html! {
         div.tables {
             @for (part, columns) in &parts {
-                div.scroll {
+                (scrolling(&format!("Figures: {} {part}", group.title), html! {
                     table.figures {
                         caption {
                             (part)
@@ -88,7 +88,7 @@ pub fn figures(group: &Group) -> Markup {
                             }
                         }
                     }
-                }
+                }))
             }
         }
     }
@@ -131,6 +131,11 @@ fn figure(group: &Group, row: &Levels, column: &Column, best: Option<Estimate>) 
     }
 }
 
+/// A table that may be wider than the window: it scrolls in a frame of its own, by keyboard too.
+pub fn scrolling(label: &str, table: Markup) -> Markup {
+    html! { div.scroll tabindex="0" role="region" aria-label=(label) { (table) } }
+}
+
 /// Every cell, behind a fold.
 pub fn every_cell(results: &Results, groups: &[Group]) -> Markup {
     html! {
@@ -159,7 +164,7 @@ fn cells_of(group: &Group) -> Markup {
         .collect();
     let warned = group.cells.iter().any(|cell| !cell.pitfalls.is_empty());
     html! {
-        div.scroll.tall {
+        (scrolling(&format!("All cells: {}", group.title), html! {
             table.figures.sortable {
                 thead {
                     tr {
@@ -207,7 +212,7 @@ fn cells_of(group: &Group) -> Markup {
                     }
                 }
             }
-        }
+        }))
         @if group.cells.len() > CELLS_MAX {
             p.about { "The first " (CELLS_MAX) " cells; all are in results.csv." }
         }

@@ -3,7 +3,7 @@
 //! | file | what grows |
 //! |---|---|
 //! | `reshape` | the number of members of a set with parity: all data moves |
-//! | `intent` | the write-intent bitmap comes, or goes |
+//! | `bitmap_change` | the write-intent bitmap comes, or goes |
 //! | `repeated` | each of these, with the power cut again and again |
 //! | `size` | the members, or their number in RAID 1: superblocks change, and the rest is synchronised |
 //!
@@ -11,11 +11,12 @@
 //! while superblocks differ, a position that runs ahead of the data, parity that is wrong behind it, a lost member
 //! that is believed again, a new part that is taken to be synchronised.
 
-mod intent;
+mod bitmap_change;
 mod repeated;
 mod reshape;
 mod size;
 
+use crate::mains::OneMains;
 use md::assemble::{self, AssembleError, Choice, OpenArray, OpenOptions};
 use md::create::{NewArray, NewDevice, Policy};
 use md::grow::NewMember;
@@ -24,9 +25,8 @@ use md::superblock::place::Version;
 use md::superblock::{Stamp, Uuid};
 use md::{Level, SyncPriority};
 use rt::filter::{Overlap, PowerCut};
-use rt::{Buf, Device, DeviceRef, Geometry, IoFuture, MemoryDevice, Request, Rt, SgList};
+use rt::{Buf, Device, DeviceRef, MemoryDevice, Request, Rt, SgList};
 use std::rc::Rc;
-use std::sync::Arc;
 use stdx::{ByteCount, Offset, Prng};
 
 const DISK: ByteCount = ByteCount::mib(2);
@@ -73,29 +73,6 @@ async fn choose(devices: &[DeviceRef]) -> Choice {
 async fn live(rt: &Rt, devices: &[DeviceRef]) -> Result<LiveArray, LiveError> {
     let options = LiveOptions { unix_s: NOW_S, ..LiveOptions::default() };
     LiveArray::open(rt, "live", choice_of(devices).await?, options).await
-}
-
-/// A disk of a machine whose power goes for all disks at once.
-struct OneMains {
-    disks: Vec<Rc<PowerCut>>,
-    first: usize,
-    number: usize,
-}
-
-impl Device for OneMains {
-    fn geometry(&self) -> Geometry {
-        self.disks[self.number].geometry()
-    }
-    fn name(&self) -> Arc<str> {
-        self.disks[self.number].name()
-    }
-    fn begin(&self, request: Request) -> IoFuture {
-        let disk = &self.disks[self.number];
-        if self.disks[self.first].is_cut() && !disk.is_cut() {
-            disk.cut(Prng::for_part(self.number as u64, "cut"));
-        }
-        disk.submit(request)
-    }
 }
 
 /// Every second one has a write-intent bitmap.
@@ -219,7 +196,7 @@ async fn cut_at<F: Future<Output = bool>>(
     let first = (seed % disks.len() as u64) as usize;
     cut[first].cut_at_write(at, prng.fork());
     let behind = (0..disks.len()).map(|number| {
-        let disk = OneMains { disks: cut.clone(), first, number };
+        let disk = OneMains::new(&cut, first, number);
         Overlap::new(Rc::new(disk), rt) as DeviceRef
     });
     let ended = script(behind.collect()).await;

@@ -6,6 +6,7 @@
 use super::*;
 use md::superblock::SUPERBLOCK_BYTES;
 use md::superblock::v1::SuperblockV1;
+use rt::{Geometry, IoFuture};
 use std::cell::Cell;
 
 /// A disk whose driver has a bug: from the moment on that it is armed a request of the data panics, when it is handed

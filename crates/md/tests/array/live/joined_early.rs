@@ -6,6 +6,7 @@
 use super::*;
 use md::create::Policy;
 use md::grow::{self, NewMember, Reshape};
+use rt::{Geometry, IoFuture};
 use rt::{IoError, IoErrorKind, OpKind};
 use std::cell::Cell;
 

@@ -395,7 +395,7 @@ fn no_flipped_bit_at_the_tail_is_taken_for_an_empty_journal_and_the_error_names_
             let error = opened(&rt, choice.clone(), false).await.map(|_| ()).unwrap_err();
             let text = error.to_string();
             assert!(matches!(error, AssembleError::Format { .. }), "bit {bit}: {text}");
-            assert!(text.starts_with("disk4.: journal meta block, field "), "bit {bit}: {text}");
+            assert!(text.starts_with("disk4.: journal meta block: "), "bit {bit}: {text}");
         }
         // A tail that leads nowhere.
         let mut found = choice.journal.clone().expect("a journal");
@@ -404,7 +404,7 @@ fn no_flipped_bit_at_the_tail_is_taken_for_an_empty_journal_and_the_error_names_
         }
         let choice = Choice { journal: Some(found), ..choice };
         let text = opened(&rt, choice, false).await.map(|_| ()).unwrap_err().to_string();
-        assert!(text.contains("disk4.") && text.contains("field journal_tail"), "{text}");
+        assert!(text.contains("disk4.") && text.contains("journal_tail at byte 152"), "{text}");
 
         let refused = live(&rt, &all, false).await.map(|_| ()).unwrap_err();
         assert!(refused.to_string().contains("disk4.: journal meta block"), "{refused}");

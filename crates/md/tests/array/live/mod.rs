@@ -4,6 +4,7 @@
 //! that is called clean while copies differ, a resync that begins anew or ends too early, a spare that is
 //! believed before it is filled.
 
+use crate::mains::OneMains;
 use md::Level;
 use md::assemble::{self, Choice};
 use md::create::{NewArray, NewDevice, Policy};
@@ -11,9 +12,8 @@ use md::live::{LiveArray, LiveError, LiveOptions};
 use md::superblock::place::Version;
 use md::superblock::{Stamp, Uuid};
 use rt::filter::{Overlap, PowerCut};
-use rt::{Buf, Device, DeviceRef, Geometry, IoFuture, MemoryDevice, Request, Rt};
+use rt::{Buf, Device, DeviceRef, MemoryDevice, Request, Rt};
 use std::rc::Rc;
-use std::sync::Arc;
 use stdx::{ByteCount, Offset, Prng};
 
 mod apart;
@@ -23,6 +23,7 @@ mod bitmap;
 mod broken;
 mod contradiction;
 mod cut_short;
+mod failed_spare;
 mod forced;
 mod joined_early;
 mod journal;
@@ -109,13 +110,6 @@ const SHAPES: [(Level, usize); 5] = [
     (Level::Raid6, 5),
 ];
 
-/// A disk of a machine whose power goes for all disks at once.
-struct OneMains {
-    disks: Vec<Rc<PowerCut>>,
-    first: usize,
-    number: usize,
-}
-
 /// Disks with volatile caches that lose their power together.
 struct Machine {
     rt: Rt,
@@ -137,7 +131,7 @@ impl Machine {
 
     /// Its disks, as it sees them.
     fn devices(&self) -> Vec<DeviceRef> {
-        let disk = |number| OneMains { disks: self.disks.clone(), first: self.first, number };
+        let disk = |number| OneMains::new(&self.disks, self.first, number);
         let watched = |number| Overlap::new(Rc::new(disk(number)), &self.rt) as DeviceRef;
         (0..self.disks.len()).map(watched).collect()
     }
@@ -158,22 +152,6 @@ impl Machine {
             after.push(disk.power_on().await.expect("whole"));
         }
         after
-    }
-}
-
-impl Device for OneMains {
-    fn geometry(&self) -> Geometry {
-        self.disks[self.number].geometry()
-    }
-    fn name(&self) -> Arc<str> {
-        self.disks[self.number].name()
-    }
-    fn begin(&self, request: Request) -> IoFuture {
-        let disk = &self.disks[self.number];
-        if self.disks[self.first].is_cut() && !disk.is_cut() {
-            disk.cut(Prng::for_part(self.number as u64, "cut"));
-        }
-        disk.submit(request)
     }
 }
 

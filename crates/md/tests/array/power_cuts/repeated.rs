@@ -10,9 +10,8 @@
 //! closes the write hole), all members that nobody failed take part and are whole, and all that was flushed is there.
 //! **After the last** redundancy is made whole and compared.
 
-use super::{
-    CASES, CHUNK_SECTORS, Case, DISK, Expected, OneMains, REGION, Run, SECTOR, choose, read_region,
-};
+use super::{CASES, CHUNK_SECTORS, Case, DISK, Expected, REGION, Run, SECTOR, choose, read_region};
+use crate::mains::OneMains;
 use crate::rig::{Late, runtime};
 use md::SyncPriority;
 use md::assemble::{OpenArray, OpenOptions};
@@ -127,7 +126,7 @@ impl Lives {
         };
         cut[first].cut_at_write(at, prng.fork());
         let late = |number| {
-            let disk = OneMains { disks: cut.clone(), first, number };
+            let disk = OneMains::new(&cut, first, number);
             Late::new(Rc::new(disk), rt, prng.fork()) as DeviceRef
         };
         let behind: Vec<DeviceRef> = (0..cut.len()).map(late).collect();

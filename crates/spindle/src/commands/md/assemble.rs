@@ -9,18 +9,21 @@
 //! As with mdadm a set that had more members when it was used last is not started without `--run`. Where too few are
 //! left, `--force` takes back the freshest of those that failed. What is told is how the set stands when all was done.
 
-use super::running::client;
-use super::running::protocol::State;
-use super::{detail, live, sources, words};
-use crate::commands::{Failure, print, say};
-use ::md::assemble::{Choice, OpenArray, OpenOptions};
-use ::md::live::LiveArray;
+use crate::events::context;
+use crate::output::{Failure, print, say};
+use ::md::assemble::{Choice, OpenOptions};
+use ::md::live::{LiveArray, LiveError};
 use ::md::{MemberState, SyncPriority};
+use attach::Context;
+use attach::event::Work;
+use attach::sets::live::{make_whole, open_choice};
+use attach::sets::missing::refuse_lacking;
+use attach::sets::running::client;
+use attach::sets::running::protocol::State;
+use attach::sets::{name, reading, sources};
 use clap::{Args, ValueEnum};
-use host::HostRuntime;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use std::rc::Rc;
 
 /// The two rules of RAID 0 over members of different sizes.
 #[derive(Clone, Copy, ValueEnum)]
@@ -79,14 +82,14 @@ pub struct AssembleArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: AssembleArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choices = match &args.array {
         Some(array) => vec![sources::choice(&runtime, paths, array)],
         None => sources::choices(&runtime, paths)?,
     };
     let (mut failed, mut values) = (None, Vec::new());
     for choice in choices {
-        match choice.and_then(|choice| assemble(&runtime, choice, &args)) {
+        match choice.map_err(Failure::from).and_then(|choice| assemble(&runtime, choice, &args)) {
             Ok((text, _)) if !args.json => print(&text)?,
             Ok((_, value)) => values.push(value),
             // The last one is told by whoever called.
@@ -98,24 +101,24 @@ pub fn run(args: AssembleArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         }
     }
     if args.json {
-        crate::commands::print_json(&format!("{:#}\n", Value::from(values)))?;
+        crate::output::print_json(&format!("{:#}\n", Value::from(values)))?;
     }
     failed.map_or(Ok(()), Err)
 }
 
 /// Opens one set and closes it. Tells what was done, for people and for machines.
 fn assemble(
-    runtime: &HostRuntime,
+    runtime: &Context,
     choice: Choice,
     args: &AssembleArgs,
 ) -> Result<(String, Value), Failure> {
-    let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
+    let name = name::shown(&choice);
     let mut value = json!({
-        "device": words::device_name(&choice.facts), "uuid": choice.set.to_string(),
+        "device": name::device_name(&choice.facts), "uuid": choice.set.to_string(),
         "raid_devices": choice.slots.len(), "readonly": args.readonly,
     });
     if args.readonly {
-        let array = open(runtime, choice, args.opening.options())?;
+        let array = reading::open(runtime, choice, args.opening.options())?;
         let standing = Standing::of(array.choice());
         value["active_devices"] = json!(standing.whole);
         return Ok((standing.told(&name, "opened read-only"), value));
@@ -139,56 +142,22 @@ fn assemble(
     if !args.run && !args.opening.force {
         refuse_lacking(&choice)?;
     }
-    let set = live::open_choice(runtime, choice, args.opening.force)?;
-    let (done, standing) = live::wait(runtime, async move {
-        let done = live::make_whole(&set, SyncPriority::High).await?;
+    let set = open_choice(runtime, choice, args.opening.force)?;
+    let events = runtime.events().clone();
+    let (done, standing) = runtime.finish::<_, LiveError>(async move {
+        let done = make_whole(&events, &set, SyncPriority::High).await?;
         let standing = Standing::of_live(&set);
         set.stop().await?;
         Ok((done, standing))
     })?;
     value["active_devices"] = json!(standing.whole);
-    value["done"] = json!(done);
+    value["done"] = json!(told(&done));
     Ok((standing.told(&name, "started"), value))
 }
 
-/// Refuses a set that lacks members that it had when it was used last, as mdadm does without `--run`, or lacks more than
-/// it can do without.
-///
-/// # Errors
-/// Says how many are there.
-pub fn refuse_lacking(choice: &Choice) -> Result<(), Failure> {
-    choice.check_enough().map_err(Failure::failed)?;
-    let expected = choice.expected();
-    let there = (0..choice.slots.len()).filter(|slot| choice.member(*slot).is_some()).count();
-    if there >= expected {
-        return Ok(());
-    }
-    let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
-    Err(Failure::failed(format!(
-        "{name}: {} of {expected} members that it had are there: bring the others, or start it without them with --run",
-        drives(there)
-    )))
-}
-
-/// Opens a set for reading, and says who takes no part in it. One that another process is writing is refused
-/// unless forced: what is read of it need not hold together.
-///
-/// # Errors
-/// With the line to print.
-pub fn open(
-    runtime: &HostRuntime,
-    mut choice: Choice,
-    options: OpenOptions,
-) -> Result<Rc<OpenArray>, Failure> {
-    if options.force {
-        detail::take_back(&mut choice);
-    } else {
-        sources::refuse_if_written(runtime, &choice)?;
-    }
-    detail::tell_left_out(&choice);
-    let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
-    let rt = runtime.rt();
-    sources::wait(runtime, async move { OpenArray::open(&rt, &name, choice, options).await })
+/// What was done, in words.
+pub(super) fn told(done: &[Work]) -> Vec<String> {
+    done.iter().map(|work| work.done()).collect()
 }
 
 fn drives(count: usize) -> String {

@@ -7,17 +7,19 @@
 //! after a flush, and superblocks of other versions that lie elsewhere on it are wiped, so that it is never two
 //! things at once.
 
-use super::{sources, words};
-use crate::commands::{Failure, print};
+use super::words;
+use crate::events::context;
+use crate::output::{Failure, print};
 use ::md::create::{NewArray, NewDevice, Plan, Policy};
 use ::md::superblock::place::Version;
-use ::md::superblock::{MAGIC, SUPERBLOCK_BYTES, Stamp, Uuid};
+use ::md::superblock::{MAGIC, SUPERBLOCK_BYTES, Stamp};
 use ::md::{ArraySpec, CHUNK_DEFAULT, Layout, Level};
+use attach::Context;
+use attach::sets::joining;
 use clap::Args;
-use host::{FileDevice, FileOptions, HostRuntime};
+use host::{FileDevice, FileOptions};
 use rt::{Buf, DeviceRef, IoError, Request};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use stdx::{ByteCount, Offset};
 
@@ -89,7 +91,7 @@ pub fn run(args: CreateArgs) -> Result<(), Failure> {
         return Err(Failure::usage(text));
     }
     let name = name(&args.array)?;
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let mut devices = Vec::new();
     let paths: Vec<&PathBuf> = args.devices.iter().chain(&args.write_journal).collect();
     for (n, path) in paths.iter().enumerate() {
@@ -97,12 +99,8 @@ pub fn run(args: CreateArgs) -> Result<(), Failure> {
             devices.push(None);
             continue;
         }
-        check_expendable(path, args.force)?;
-        let twice = paths[..n].iter().any(|other| same(other, path));
-        if twice {
-            let text = format!("'{}' is given twice: name each device once", path.display());
-            return Err(Failure::usage(text));
-        }
+        joining::check_expendable(path, args.force)?;
+        joining::check_distinct(path, paths[..n].iter().map(|other| other.as_path()))?;
         let options = FileOptions { direct: false, read_only: false };
         let device = FileDevice::open(&runtime.host(), path, options).map_err(Failure::usage)?;
         devices.push(Some(Rc::new(device) as DeviceRef));
@@ -111,7 +109,7 @@ pub fn run(args: CreateArgs) -> Result<(), Failure> {
     let mut described = Vec::new();
     for device in &devices {
         let described_one = |device: &DeviceRef| -> Result<NewDevice, Failure> {
-            Ok(NewDevice { capacity: device.geometry().capacity, uuid: random()? })
+            Ok(NewDevice { capacity: device.geometry().capacity, uuid: joining::random()? })
         };
         described.push(device.as_ref().map(described_one).transpose()?);
     }
@@ -179,7 +177,7 @@ fn wished(args: &CreateArgs, name: String) -> Result<NewArray, Failure> {
         policy,
         bitmap_chunk: args.bitmap_chunk.as_deref().map(kib).transpose()?,
         name,
-        set_uuid: random()?,
+        set_uuid: joining::random()?,
         created: Stamp::from_seconds(since.map_err(Failure::failed)?.as_secs()),
         assume_clean: args.assume_clean,
         slots: args.raid_devices,
@@ -221,38 +219,6 @@ fn name(array: &str) -> Result<String, Failure> {
     Ok(if fits { whole } else { short.to_owned() })
 }
 
-/// An identity from the system's randomness.
-///
-/// # Errors
-/// Where there is none.
-pub fn random() -> Result<Uuid, Failure> {
-    let mut bytes = [0; 16];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(|error| Failure::failed(format!("reading /dev/urandom: {error}")))?;
-    Ok(Uuid(bytes))
-}
-
-fn same(a: &Path, b: &Path) -> bool {
-    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
-}
-
-/// Whether a device may be overwritten.
-///
-/// # Errors
-/// Where it holds something, and nobody forces it.
-pub fn check_expendable(path: &Path, force: bool) -> Result<(), Failure> {
-    if force {
-        return Ok(());
-    }
-    match host::probe::content(path).map_err(Failure::usage)? {
-        None => Ok(()),
-        Some(content) => Err(Failure::usage(format!(
-            "{}: it holds {content}; name another, or destroy its content with --force",
-            path.display()
-        ))),
-    }
-}
-
 /// Whether the engine could run such an array: what is wrong with levels, layouts, counts and chunks.
 fn check_spec(
     new: &NewArray,
@@ -270,7 +236,7 @@ fn check_spec(
 }
 
 fn write(
-    runtime: &HostRuntime,
+    runtime: &Context,
     new: &NewArray,
     devices: &[Option<DeviceRef>],
     plan: Plan,

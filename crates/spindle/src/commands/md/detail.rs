@@ -4,15 +4,18 @@
 //! interrupted is shown as one that is under way. Devices that are left out do not count; standard error
 //! names them. Of a set that is served its server tells who its members are, which failed, and how far it is. Source of the form: mdadm 4.2, `Detail.c`.
 
-use super::running::client;
-use super::running::protocol::{Doing, Picture, Pictured, State};
-use super::{sources, words};
-use crate::commands::workloads::calendar::ctime;
-use crate::commands::{Failure, print, say};
-use crate::disks::identity;
-use ::md::assemble::{Accepted, Choice, Found, OpenArray, OpenOptions, Superblock, Why};
+use super::words;
+use crate::commands::clock::ctime;
+use crate::events::context;
+use crate::output::{Failure, print, say};
+use ::md::assemble::{Choice, Found, OpenArray, OpenOptions, Superblock};
 use ::md::superblock::{ALL_SECTORS, Features};
+use attach::sets::missing::{take_back, tell_left_out};
+use attach::sets::running::client;
+use attach::sets::running::protocol::{Doing, Picture, Pictured, State};
+use attach::sets::{name as names, sources};
 use clap::Args;
+use host::Identity;
 use rt::Device;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -37,7 +40,7 @@ pub struct DetailArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let mut choice = sources::choice(&runtime, paths, &args.array)?;
     let picture = client::picture(&runtime, &choice)?;
     let writer = match &picture {
@@ -49,11 +52,11 @@ pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         say(&format!("spindle: {name}: {text}: this is what its superblocks say now"));
     }
     if args.force {
-        take_back(&mut choice);
+        take_back(runtime.events(), &mut choice);
     }
     // A server shows them among its devices.
     if picture.is_none() {
-        tell_left_out(&choice);
+        tell_left_out(runtime.events(), &choice);
     }
     // One that runs, or that somebody writes to, was started, whatever it lacks.
     let force = args.force || writer.is_some() || picture.is_some();
@@ -61,63 +64,19 @@ pub fn run(args: DetailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let opened = choice.clone();
     // A set that can't be opened has no size, and is shown without one.
     let opened =
-        sources::wait(
-            &runtime,
-            async move { OpenArray::open(&rt, "array", opened, options).await },
-        );
+        runtime.finish(async move { OpenArray::open(&rt, "array", opened, options).await });
     let size = match &opened {
         Ok(array) => Some(array.geometry().capacity.bytes()),
-        Err(failure) => {
-            say(&format!("spindle: it can't be opened: {}", failure.message));
+        Err(error) => {
+            say(&format!("spindle: it can't be opened: {error}"));
             None
         }
     };
     let detail = Detail::of(&choice, size, picture);
     if args.json {
-        return crate::commands::print_json(&format!("{:#}\n", detail.json()));
+        return crate::output::print_json(&format!("{:#}\n", detail.json()));
     }
     print(&detail.text())
-}
-
-/// Takes back members that the others went on without, where too few are there, and says so as mdadm does.
-pub fn take_back(choice: &mut Choice) {
-    for one in choice.accept_stale() {
-        let Accepted { name, slot, events, of } = one;
-        say(&format!("spindle: forcing event count in {name}({slot}) from {events} upto {of}"));
-    }
-}
-
-/// Says who takes no part, and why.
-pub fn tell_left_out(choice: &Choice) {
-    tell_apart(choice);
-    let apart: Vec<String> = choice.apart().iter().map(|(left, _)| left.found.name()).collect();
-    for left in choice.left_out.iter().filter(|left| !apart.contains(&left.found.name())) {
-        let why = match left.why {
-            Why::Stale(events) => format!("its content is old, {events} events behind"),
-            Why::Faulty => "the other members recorded that it failed".to_owned(),
-            Why::Removed => "the other members do not count it any more".to_owned(),
-            Why::CutShort(capacity) => {
-                format!("its data area would lie beyond the device's {capacity}: is it cut short?")
-            }
-        };
-        say(&format!("spindle: left out: {}: {why}", left.found.name()));
-    }
-    if choice.lacks_journal() {
-        say(
-            "spindle: the journal is not there: what was being written when the set stopped may be half there or lost",
-        );
-    }
-}
-
-/// Says who went on without those that take part.
-pub fn tell_apart(choice: &Choice) {
-    for (left, member) in choice.apart() {
-        let (device, member) = (left.found.name(), member.name());
-        let behind = choice.facts.events().saturating_sub(left.found.superblock.events());
-        say(&format!(
-            "spindle: left out: {device} went on without {member}, and they differ since; {member} counts {behind} events more: to open the other side, name its devices alone, with -d {device}"
-        ));
-    }
 }
 
 /// A set as it is told.
@@ -290,7 +249,8 @@ impl<'a> Detail<'a> {
         let there = there.chain(self.choice.left_out.iter().map(|left| &left.found));
         let mut names = there.map(Found::name);
         let same = |name: &String| {
-            device.identity.is_some() && identity(Path::new(name)) == device.identity
+            let own = Identity::of(Path::new(name)).map(Identity::numbers);
+            device.identity.is_some() && own.ok() == device.identity
         };
         names.find(same).unwrap_or_else(|| device.path.display().to_string())
     }
@@ -333,7 +293,7 @@ impl<'a> Detail<'a> {
     fn text(&self) -> String {
         let facts = self.facts();
         let mut out = String::new();
-        let name = words::device_name(facts).unwrap_or_else(|| facts.set_uuid().to_string());
+        let name = names::device_name(facts).unwrap_or_else(|| facts.set_uuid().to_string());
         // Writing to a string does not fail.
         let _ = writeln!(out, "{}:", crate::foreign::word(&name));
         let mut line = |label: &str, value: &dyn std::fmt::Display| {
@@ -430,7 +390,7 @@ impl<'a> Detail<'a> {
             .collect();
         let progress = self.progress();
         json!({
-            "device": words::device_name(facts),
+            "device": names::device_name(facts),
             "version": facts.version().to_string(),
             "name": facts.name(),
             "uuid": facts.set_uuid().to_string(),

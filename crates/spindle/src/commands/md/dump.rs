@@ -7,13 +7,14 @@ mod sink;
 
 pub use sink::Sink;
 
-use super::assemble::{OpeningArgs, open};
-use super::sources;
-use crate::commands::{Failure, say};
-use crate::disks::identity;
+use super::assemble::OpeningArgs;
+use crate::events::context;
+use crate::output::{Failure, say};
 use ::md::assemble::OpenArray;
+use attach::Context;
+use attach::sets::{reading, sources};
 use clap::Args;
-use host::HostRuntime;
+use host::identity::overlap;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rt::{Device, Request};
 use std::io::IsTerminal;
@@ -47,16 +48,16 @@ pub struct DumpArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     let taking_part = choice.slots.iter().flatten().chain(&choice.spares).chain(&choice.journal);
     let taking_part = taking_part.chain(choice.replacements.iter().map(|(_, found)| found));
     let mut all = taking_part.chain(choice.left_out.iter().map(|left| &left.found));
-    if all.any(|found| is_same(Path::new(&found.name()), &args.file)) {
+    if all.any(|found| overlap(Path::new(&found.name()), &args.file)) {
         let text = format!("{} is a device of the set: name another file", args.file.display());
         return Err(Failure::usage(text));
     }
-    let array = open(&runtime, choice, args.opening.options())?;
+    let array = reading::open(&runtime, choice, args.opening.options())?;
     let sink = match args.file.as_os_str() == "-" {
         true => Sink::stream()?,
         false => Sink::open(&args.file, args.overwrite)?,
@@ -64,12 +65,8 @@ pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     copy(&runtime, &array, sink, &args.file)
 }
 
-fn is_same(a: &Path, b: &Path) -> bool {
-    identity(a).is_some_and(|a| identity(b) == Some(a))
-}
-
 fn copy(
-    runtime: &HostRuntime,
+    runtime: &Context,
     array: &Rc<OpenArray>,
     mut sink: Sink,
     path: &Path,

@@ -3,15 +3,19 @@
 //! Devices that went on without each other are told on standard error. With `--bitmap` or `--badblocks` what lies beside it ([`logs`]). With `--brief` or `--scan` one ARRAY line a set. Moments are in universal time. Source of the form:
 //! mdadm 4.2, `super1.c` and `super0.c` (`examine_super1`, `examine_super0`).
 
-use super::{detail, logs, sources, words};
-use crate::commands::workloads::calendar::ctime;
-use crate::commands::{Failure, print, say};
+use super::{logs, words};
+use crate::commands::clock::ctime;
+use crate::events::context;
+use crate::output::{Failure, print, say};
 use ::md::assemble::{self, AssembleError, Choice, Found, Superblock};
 use ::md::superblock::bitmap::BitmapSuperblock;
 use ::md::superblock::place::Version;
 use ::md::superblock::v1::SuperblockV1;
 use ::md::superblock::v090::{Descriptor, SuperblockV090};
 use ::md::superblock::{Features, Role};
+use attach::paths::expand;
+use attach::sets::{missing, name as names, sources};
+use attach::{Context, Event};
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -47,7 +51,7 @@ pub struct ExamineArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let named = !args.devices.is_empty();
     let paths = if named { &args.devices } else { paths };
     if args.brief || args.scan {
@@ -56,13 +60,13 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let mut text = String::new();
     let mut values = Vec::new();
     let mut seen = Vec::new();
-    for path in sources::expand(paths)? {
+    for path in expand(paths)? {
         let is_named = paths.contains(&path);
         let device = match sources::open(&runtime.host(), &path) {
             Ok(device) => device,
             // Whatever else lies in a folder of disks; a path that was named is another matter.
             Err(_) if !is_named => continue,
-            Err(failure) => return Err(failure),
+            Err(error) => return Err(error.into()),
         };
         let read = async move {
             let Some(found) = assemble::find(&device).await? else { return Ok(None) };
@@ -71,13 +75,13 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             let log = assemble::bad_blocks(&found).await;
             Ok(Some((found, bitmap, log)))
         };
-        let read = match sources::wait(&runtime, read) {
+        let read = match runtime.finish::<_, AssembleError>(read) {
             Ok(read) => read,
-            Err(failure) if !is_named => {
-                say(&format!("spindle: passed over: {}", failure.message));
+            Err(error) if !is_named => {
+                runtime.tell(Event::PassedOver { error });
                 continue;
             }
-            Err(failure) => return Err(failure),
+            Err(error) => return Err(error.into()),
         };
         seen.extend(read.as_ref().map(|(found, ..)| found.clone()));
         if let Some((found, bitmap, _)) = read.as_ref().filter(|_| args.bitmap) {
@@ -104,18 +108,18 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             None => {}
         }
     }
-    tell_apart(seen);
+    tell_apart(&runtime, seen);
     if args.json {
-        return crate::commands::print_json(&format!("{:#}\n", Value::from(values)));
+        return crate::output::print_json(&format!("{:#}\n", Value::from(values)));
     }
     print(&text)
 }
 
 /// Says which of the devices went on without each other.
-fn tell_apart(found: Vec<Found>) {
+fn tell_apart(runtime: &Context, found: Vec<Found>) {
     for (set, devices) in assemble::sets(found) {
         match Choice::of(set, devices) {
-            Ok(choice) => detail::tell_apart(&choice),
+            Ok(choice) => missing::tell_apart(runtime.events(), &choice),
             Err(error @ AssembleError::Apart { .. }) => say(&format!("spindle: {error}")),
             Err(_) => {}
         }
@@ -128,7 +132,7 @@ fn brief(found: &[Found], verbose: bool, json: bool) -> Result<(), Failure> {
     for (uuid, devices) in assemble::sets(found.to_vec()) {
         let Some(first) = devices.first() else { continue };
         let superblock = &first.superblock;
-        let name = words::device_name(superblock);
+        let name = names::device_name(superblock);
         let level = words::level(superblock.level());
         // mdadm counts a journal as a spare here.
         let spare = |found: &&Found| {
@@ -175,7 +179,7 @@ fn brief(found: &[Found], verbose: bool, json: bool) -> Result<(), Failure> {
         }
     }
     if json {
-        crate::commands::print_json(&format!("{:#}\n", Value::from(values)))
+        crate::output::print_json(&format!("{:#}\n", Value::from(values)))
     } else {
         print(&text)
     }

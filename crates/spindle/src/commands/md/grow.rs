@@ -5,13 +5,16 @@
 //! It may be stopped at any moment, also by a power cut: the set is whole then, and `--continue` goes on with a
 //! reshape, `spindle md repair` with a resync or rebuild.
 
-use super::{create, live, sources};
-use crate::commands::{Failure, print, say};
+use crate::events::context;
+use crate::output::{Failure, print, say};
 use ::md::SyncPriority;
 use ::md::assemble::{self, AssembleError, Choice, Found, Superblock};
 use ::md::grow::{self, GrowError, NewMember, Reshape, SizeWish};
+use attach::Context;
+use attach::paths::expand;
+use attach::sets::{joining, live, missing, sources};
 use clap::{ArgGroup, Args};
-use host::HostRuntime;
+use host::identity::same;
 use rt::DeviceRef;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -62,28 +65,28 @@ pub struct GrowArgs {
 pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let wish = wished(args)?;
     let old_size = args.old_size.as_deref().map(kibibytes).transpose()?;
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let mut found = match old_size {
         None => sources::choice(&runtime, paths, &args.array)?,
         Some(old) => before_enlarging(&runtime, paths, &args.array, old)?,
     };
-    if super::running::client::picture(&runtime, &found)?.is_some() {
+    if attach::sets::running::client::picture(&runtime, &found)?.is_some() {
         let text = "it is served, and only a set that nobody serves is grown: stop its server first (spindle md stop)";
         return Err(Failure::failed(format!("{}: {text}", args.array)));
     }
     let takes_back = args.force && args.resume;
     if takes_back {
-        super::detail::take_back(&mut found);
+        missing::take_back(runtime.events(), &mut found);
     }
-    super::detail::tell_left_out(&found);
+    missing::tell_left_out(runtime.events(), &found);
     let set = found.set;
     if found.facts.reshape().is_some() && !args.resume {
-        return Err(Failure::failed(GrowError::Reshaping { set }));
+        return Err(runtime.naming(GrowError::Reshaping { set }.into()).into());
     }
     let add = added(&runtime, args, &found)?;
     let there = found.slots.iter().flatten().chain(&found.spares);
     let there = there.chain(found.replacements.iter().map(|(_, found)| found));
-    let devices: Result<Vec<DeviceRef>, Failure> =
+    let devices: Result<Vec<DeviceRef>, attach::Error> =
         there.map(|found| live::for_writing(&runtime, Path::new(&found.name()))).collect();
     let devices = devices?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -124,7 +127,7 @@ pub fn run(args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         Ok(None)
     };
     let grown = runtime.runtime().block_on(growing).expect("I/O on a real device ends");
-    match grown.map_err(|error: GrowError| Failure::failed(error))? {
+    match grown.map_err(|error: GrowError| runtime.naming(error.into()))? {
         Some(what) => print(&format!("{} has {what}\n", args.array)),
         None => settle(&runtime, args, paths),
     }
@@ -165,17 +168,17 @@ async fn find(
 
 /// The set that is called so, of members that were enlarged and whose superblocks lie where their ends were.
 fn before_enlarging(
-    runtime: &HostRuntime,
+    runtime: &Context,
     paths: &[PathBuf],
     called: &str,
     old_size: ByteCount,
 ) -> Result<Choice, Failure> {
     let mut found = Vec::new();
-    for path in sources::expand(paths)? {
+    for path in expand(paths)? {
         let Ok(device) = sources::open(&runtime.host(), &path) else { continue };
-        found.extend(sources::wait(runtime, async move { find(&device, Some(old_size)).await })?);
+        found.extend(runtime.finish(async move { find(&device, Some(old_size)).await })?);
     }
-    sources::among(found, called)
+    Ok(sources::among(found, called)?)
 }
 
 /// Runs a reshape to its end, and says how far it is.
@@ -196,18 +199,19 @@ async fn reshape(begun: Reshape, slots: usize) -> Result<(), GrowError> {
 }
 
 /// Resynchronises and rebuilds what was grown, and tells what the set is now.
-fn settle(runtime: &HostRuntime, args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let mut paths = sources::expand(paths).unwrap_or_default();
+fn settle(runtime: &Context, args: &GrowArgs, paths: &[PathBuf]) -> Result<(), Failure> {
+    let mut paths = expand(paths).unwrap_or_default();
     for path in &args.add {
-        if !paths.iter().any(|other| sources::same(other, path)) {
+        if !paths.iter().any(|other| same(other, path)) {
             paths.push(path.clone());
         }
     }
-    let set = live::open(runtime, &paths, &args.array, false)?;
+    let set = live::open_choice(runtime, sources::choice(runtime, &paths, &args.array)?, false)?;
     let capacity = set.device().geometry().capacity;
     let slots = set.array().members().iter().filter(|member| member.slot.is_some()).count();
-    live::wait(runtime, async move {
-        live::make_whole(&set, SyncPriority::High).await?;
+    let events = runtime.events().clone();
+    runtime.finish(async move {
+        live::make_whole(&events, &set, SyncPriority::High).await?;
         set.stop().await
     })?;
     let members = if slots == 1 { "1 member".to_owned() } else { format!("{slots} members") };
@@ -230,14 +234,10 @@ fn kibibytes(text: &str) -> Result<ByteCount, Failure> {
 }
 
 /// The devices to be added: those that are not spares of the set already.
-fn added(
-    runtime: &HostRuntime,
-    args: &GrowArgs,
-    choice: &Choice,
-) -> Result<Vec<NewMember>, Failure> {
+fn added(runtime: &Context, args: &GrowArgs, choice: &Choice) -> Result<Vec<NewMember>, Failure> {
     let mut added = Vec::new();
     for (n, path) in args.add.iter().enumerate() {
-        let is_it = |found: &&Found| sources::same(Path::new(&found.name()), path);
+        let is_it = |found: &&Found| same(Path::new(&found.name()), path);
         if choice.spares.iter().any(|found| is_it(&found)) {
             continue;
         }
@@ -245,10 +245,7 @@ fn added(
             let text = "it is a member of the set already: name another";
             return Err(Failure::usage(format!("{}: {text}", path.display())));
         }
-        if args.add[..n].iter().any(|other| sources::same(other, path)) {
-            let text = format!("'{}' is given twice: name each device once", path.display());
-            return Err(Failure::usage(text));
-        }
+        joining::check_distinct(path, args.add[..n].iter().map(|other| other.as_path()))?;
         let device = live::for_writing(runtime, path)?;
         // What an earlier attempt left on it is no reason to ask.
         let probed = device.clone();
@@ -259,9 +256,9 @@ fn added(
                 && matches!(found.superblock, Superblock::V1(_))
         });
         if !is_left {
-            create::check_expendable(path, args.force)?;
+            joining::check_expendable(path, args.force)?;
         }
-        added.push(NewMember { device, uuid: create::random()? });
+        added.push(NewMember { device, uuid: joining::random()? });
     }
     Ok(added)
 }

@@ -8,19 +8,17 @@
 //! ends the server.
 
 use super::assemble::OpeningArgs;
-use super::running::client;
-use super::running::protocol::{Ask, Findings};
-use super::{assemble as reading, sources, words};
-use crate::commands::{Failure, print, say};
-use ::md::assemble::{self, Choice};
-use ::md::live::{LiveArray, LiveError, LiveOptions};
-use ::md::{SyncError, SyncPriority};
+use crate::events::context;
+use crate::output::{Failure, print};
+use ::md::SyncPriority;
+use ::md::live::LiveError;
+use attach::sets::live::{make_whole, open_choice};
+use attach::sets::missing::refuse_lacking;
+use attach::sets::running::client;
+use attach::sets::running::protocol::{Ask, Findings};
+use attach::sets::{reading, sources};
 use clap::Args;
-use host::{FileDevice, FileOptions, HostRuntime};
-use rt::DeviceRef;
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::PathBuf;
 use stdx::{ByteCount, Offset};
 
 /// What helps where copies or parity differ. Only RAID 6 can tell who is wrong.
@@ -56,124 +54,9 @@ pub struct RepairArgs {
 pub struct StopArgs {
     /// The set: its name, its UUID, or the path of a member
     array: String,
-}
-
-/// Opens a set for writing.
-///
-/// # Errors
-/// With the line to print.
-pub fn open(
-    runtime: &HostRuntime,
-    paths: &[PathBuf],
-    called: &str,
+    /// End its server though clients have it open; what they were writing is written
+    #[arg(short, long)]
     force: bool,
-) -> Result<LiveArray, Failure> {
-    open_choice(runtime, sources::choice(runtime, paths, called)?, force)
-}
-
-/// Opens a chosen set for writing.
-///
-/// # Errors
-/// With the line to print.
-pub fn open_choice(
-    runtime: &HostRuntime,
-    choice: Choice,
-    force: bool,
-) -> Result<LiveArray, Failure> {
-    open_with(runtime, choice, LiveOptions { force, ..LiveOptions::default() })
-}
-
-/// Opens a chosen set so that its devices can come and go, also where its journal is not there.
-///
-/// # Errors
-/// With the line to print.
-pub fn open_for_devices(runtime: &HostRuntime, choice: Choice) -> Result<LiveArray, Failure> {
-    open_with(runtime, choice, LiveOptions { without_journal: true, ..LiveOptions::default() })
-}
-
-fn open_with(
-    runtime: &HostRuntime,
-    mut choice: Choice,
-    options: LiveOptions,
-) -> Result<LiveArray, Failure> {
-    if options.force {
-        super::detail::take_back(&mut choice);
-    }
-    super::detail::tell_left_out(&choice);
-    // Of the devices that are opened for writing nobody can tell who was left out.
-    choice.check_enough().map_err(Failure::failed)?;
-    let name = words::device_name(&choice.facts).unwrap_or_else(|| choice.set.to_string());
-    // The same devices once more, and this time for writing.
-    let mut devices: Vec<DeviceRef> = Vec::new();
-    for found in choice.taking_part() {
-        devices.push(for_writing(runtime, Path::new(&found.name()))?);
-    }
-    let (set, rt) = (choice.set, runtime.rt());
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let unix_s = since.map_or(0, |since| since.as_secs());
-    let options = LiveOptions { unix_s, ..options };
-    wait(runtime, async move {
-        let mut found = Vec::new();
-        for device in &devices {
-            found.extend(assemble::find(device).await?);
-        }
-        let mut choice = Choice::of(set, found)?;
-        if options.force {
-            choice.accept_stale();
-        }
-        LiveArray::open(&rt, &name, choice, options).await
-    })
-}
-
-/// A device for writing.
-///
-/// # Errors
-/// Where it can't be opened.
-pub fn for_writing(runtime: &HostRuntime, path: &Path) -> Result<DeviceRef, Failure> {
-    let options = FileOptions { direct: false, read_only: false };
-    let device = FileDevice::open(&runtime.host(), path, options).map_err(Failure::failed)?;
-    Ok(Rc::new(device))
-}
-
-/// Runs I/O to its end.
-///
-/// # Errors
-/// Those of the I/O.
-pub fn wait<T: 'static>(
-    runtime: &HostRuntime,
-    io: impl Future<Output = Result<T, LiveError>> + 'static,
-) -> Result<T, Failure> {
-    let done = runtime.runtime().block_on(io).expect("I/O on a real device ends");
-    done.map_err(Failure::failed)
-}
-
-/// Makes right what was not stopped cleanly, fills spares and members that came back, and ends replacements.
-/// Says so as it goes, and tells what was done.
-///
-/// # Errors
-/// [`LiveError`]
-pub async fn make_whole(set: &LiveArray, priority: SyncPriority) -> Result<Vec<String>, LiveError> {
-    let mut done = Vec::new();
-    let mut end = |what: String| {
-        say(&what);
-        done.push(what);
-    };
-    if set.needs_resync() {
-        say("resynchronising");
-        set.resync(priority).await?;
-        end("resynchronised".to_owned());
-    }
-    for slot in set.needs_rebuild() {
-        say(&format!("rebuilding slot {slot}"));
-        set.rebuild(slot, priority).await?;
-        end(format!("rebuilt slot {slot}"));
-    }
-    for slot in set.needs_replace() {
-        say(&format!("copying slot {slot} to its replacement"));
-        set.replace(slot, priority).await?;
-        end(format!("replaced slot {slot}"));
-    }
-    Ok(done)
 }
 
 /// Carries out `check`.
@@ -181,7 +64,7 @@ pub async fn make_whole(set: &LiveArray, priority: SyncPriority) -> Result<Vec<S
 /// # Errors
 /// With the line to print; also where something differs.
 pub fn check(args: &CheckArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     if let Some(findings) = client::ask(&runtime, &choice, Ask::Check)? {
         return tell_check(&findings);
@@ -196,7 +79,7 @@ pub fn check(args: &CheckArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let checked = runtime
         .runtime()
         .block_on(async move { engine.check(engine.whole(), SyncPriority::High).await });
-    let report = checked.expect("I/O on a real device ends").map_err(told)?;
+    let report = checked.expect("I/O on a real device ends").map_err(Failure::failed)?;
     tell_check(&Findings::from(&report))
 }
 
@@ -207,10 +90,6 @@ fn tell_check(findings: &Findings) -> Result<(), Failure> {
         1 => Err(Failure::failed(format!("1 sector differs; {MEND}"))),
         count => Err(Failure::failed(format!("{count} sectors differ; {MEND}"))),
     }
-}
-
-fn told(error: SyncError) -> Failure {
-    Failure::failed(error)
 }
 
 /// `verdict` is what is said of a member that alone explains what differs.
@@ -237,17 +116,18 @@ fn tell(findings: &Findings, verdict: &str) -> Result<(), Failure> {
 /// # Errors
 /// With the line to print.
 pub fn repair(args: &RepairArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     if let Some(findings) = client::ask(&runtime, &choice, Ask::Repair)? {
         return tell(&findings, MENDED);
     }
     if !args.run && !args.force {
-        reading::refuse_lacking(&choice)?;
+        refuse_lacking(&choice)?;
     }
     let set = open_choice(&runtime, choice, args.force)?;
-    let report = wait(&runtime, async move {
-        make_whole(&set, SyncPriority::High).await?;
+    let events = runtime.events().clone();
+    let report = runtime.finish::<_, LiveError>(async move {
+        make_whole(&events, &set, SyncPriority::High).await?;
         let report = set.repair(SyncPriority::High).await?;
         set.stop().await?;
         Ok(report)
@@ -260,9 +140,9 @@ pub fn repair(args: &RepairArgs, paths: &[PathBuf]) -> Result<(), Failure> {
 /// # Errors
 /// With the line to print.
 pub fn stop(args: &StopArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
-    if client::stop(&runtime, &choice)? {
+    if client::stop(&runtime, &choice, args.force)? {
         return print(&format!("stopped {}\n", args.array));
     }
     let set = open_choice(&runtime, choice, false)?;
@@ -270,6 +150,6 @@ pub fn stop(args: &StopArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         let text = "it was not stopped cleanly and is to be resynchronised first: spindle md assemble does that";
         return Err(Failure::failed(format!("{}: {text}", args.array)));
     }
-    wait(&runtime, async move { set.stop().await })?;
+    runtime.finish(async move { set.stop().await })?;
     print(&format!("stopped {}\n", args.array))
 }

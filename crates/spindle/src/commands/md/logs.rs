@@ -4,7 +4,7 @@
 //! Source of the form: mdadm 4.2, `bitmap.c` (`ExamineBitmap`) and `super1.c` (`examine_badblocks_super1`).
 
 use super::words;
-use crate::commands::Failure;
+use crate::output::Failure;
 use ::md::assemble::{Found, Superblock};
 use ::md::superblock::bad_blocks::BadBlock;
 use ::md::superblock::bitmap::{BitmapSuperblock, Bits, STATE_STALE, STATE_WRITE_ERROR};

@@ -11,18 +11,28 @@
 //! Where the set is served its server does all this, and goes on serving: `add` and `replace` return when the device has
 //! joined, and the server rebuilds beside its clients.
 //!
+//! Where it is not, `add` and `replace` start it, and as with `assemble` one that had more members when it was used last is
+//! not started without `--run`.
+//!
 //! Nothing that holds something is made a spare without `--force`, unless it is an old member of the set.
 
-use super::running::client::{self, absolute};
-use super::running::protocol::{Ask, Failed, Identity, Joined, Left, Marked};
-use super::{create, live, sources};
-use crate::commands::{Failure, print};
-use crate::disks::identity;
+use super::assemble::told;
+use crate::events::context;
+use crate::output::{Failure, print};
 use ::md::SyncPriority;
 use ::md::assemble::{self, Choice, Found};
+use ::md::live::LiveError;
 use ::md::superblock::Uuid;
+use attach::event::Work;
+use attach::paths::absolute;
+use attach::sets::missing::{refuse_lacking, refuse_lacking_beside};
+use attach::sets::running::client;
+use attach::sets::running::protocol::{Ask, Failed, Joined, Left, Marked};
+use attach::sets::{joining, live, sources};
+use attach::{Context, Error};
 use clap::Args;
-use host::HostRuntime;
+use host::Identity;
+use host::identity::same;
 use rt::DeviceRef;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -46,6 +56,9 @@ pub struct AddArgs {
     /// Overwrite what the devices hold
     #[arg(short, long)]
     force: bool,
+    /// Start a set too that lacks members it had when it was used last
+    #[arg(short = 'R', long)]
+    run: bool,
     /// As JSON
     #[arg(short, long)]
     json: bool,
@@ -86,14 +99,12 @@ pub struct ReplaceArgs {
     /// The spare to copy it to; by default the first
     #[arg(long, value_name = "SPARE")]
     with: Option<PathBuf>,
+    /// Start a set too that lacks members it had when it was used last
+    #[arg(short = 'R', long)]
+    run: bool,
     /// As JSON
     #[arg(short, long)]
     json: bool,
-}
-
-/// Whether two paths lead to one file.
-fn same(a: &Path, b: &Path) -> bool {
-    identity(a).is_some_and(|file| identity(b) == Some(file))
 }
 
 /// The slot of the member at a path.
@@ -110,7 +121,7 @@ fn slot_of(choice: &Choice, member: &Path) -> Result<usize, Failure> {
 /// # Errors
 /// With the line to print.
 pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     if args.journal && client::picture(&runtime, &choice)?.is_some() {
         let text = "it is served, and a journal joins a set that nobody writes: stop its server first (spindle md stop)";
@@ -133,19 +144,25 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         let device = live::for_writing(&runtime, path)?;
         let looked_at = Rc::clone(&device);
         // What can't be read as a member is none; whether it may be overwritten is asked next.
-        let found = sources::wait(&runtime, async move { assemble::find(&looked_at).await });
+        let found = runtime.finish(async move { assemble::find(&looked_at).await });
         let found = found.ok().flatten().filter(|one| one.superblock.set_uuid() == set_uuid);
         if found.is_none() {
-            create::check_expendable(path, args.force)?;
+            joining::check_expendable(path, args.force)?;
         }
-        joining.push((device, found, create::random()?));
+        joining.push((device, found, joining::random()?));
+    }
+    // Without its journal such a set asks for more than that.
+    if !args.run && !(args.journal && choice.lacks_journal()) {
+        let brought = joining.iter().filter(|(_, found, _)| found.is_some()).count();
+        refuse_lacking_beside(&choice, brought)?;
     }
     if args.journal {
         return add_journal(&runtime, args, choice, joining);
     }
     let set = live::open_choice(&runtime, choice, false)?;
     let (re_add, force) = (args.re_add, args.force);
-    let (devices, done) = live::wait(&runtime, async move {
+    let events = runtime.events().clone();
+    let (devices, done) = runtime.finish::<_, LiveError>(async move {
         // All of them before the first one joins.
         let gone_on = |(_, found, _): &&(_, Option<Found>, _)| {
             found.as_ref().is_some_and(|found| set.has_gone_on(found))
@@ -162,23 +179,16 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
                 _ => Some(set.add(device, found, uuid).await?.into()),
             });
         }
-        let done = live::make_whole(&set, SyncPriority::High).await?;
+        let done = live::make_whole(&events, &set, SyncPriority::High).await?;
         set.stop().await?;
         Ok((Ok(devices), done))
     })?;
-    let devices = devices.map_err(|name| gone_on(&name))?;
+    let devices = devices.map_err(|name| Error::GoneOn { device: name.to_string() })?;
     tell_joined(args, &Joined { devices }, &done)
 }
 
-/// The refusal of a device that may hold what the set lacks.
-pub fn gone_on(name: &str) -> Failure {
-    Failure::failed(format!(
-        "{name}: it went on without the members that are here, and may hold newer data than they: open the set with it alone (-d {name}) and look, or overwrite it with --force"
-    ))
-}
-
 /// Tells what became of the devices that were to be added.
-fn tell_joined(args: &AddArgs, joined: &Joined, done: &[String]) -> Result<(), Failure> {
+fn tell_joined(args: &AddArgs, joined: &Joined, done: &[Work]) -> Result<(), Failure> {
     let (mut text, mut values, mut refused) = (String::new(), Vec::new(), None);
     for (path, joined) in args.devices.iter().zip(&joined.devices) {
         let name = path.display().to_string();
@@ -193,7 +203,10 @@ fn tell_joined(args: &AddArgs, joined: &Joined, done: &[String]) -> Result<(), F
         }));
     }
     if args.json {
-        text = format!("{:#}\n", json!({ "array": args.array, "devices": values, "done": done }));
+        text = format!(
+            "{:#}\n",
+            json!({ "array": args.array, "devices": values, "done": told(done) })
+        );
     }
     print(&text)?;
     match refused {
@@ -206,7 +219,7 @@ fn tell_joined(args: &AddArgs, joined: &Joined, done: &[String]) -> Result<(), F
 
 /// Makes a device the journal.
 fn add_journal(
-    runtime: &HostRuntime,
+    runtime: &Context,
     args: &AddArgs,
     choice: Choice,
     joining: Vec<(DeviceRef, Option<Found>, Uuid)>,
@@ -221,15 +234,16 @@ fn add_journal(
     }
     let set = live::open_choice(runtime, choice, lost)?;
     let name = device.name();
-    let done = live::wait(runtime, async move {
-        let done = live::make_whole(&set, SyncPriority::High).await?;
+    let events = runtime.events().clone();
+    let done = runtime.finish::<_, LiveError>(async move {
+        let done = live::make_whole(&events, &set, SyncPriority::High).await?;
         set.add_journal(device, uuid).await?;
         set.stop().await?;
         Ok(done)
     })?;
     if args.json {
-        let value = json!({ "array": args.array, "journal": &*name, "done": done });
-        return crate::commands::print_json(&format!("{value:#}\n"));
+        let value = json!({ "array": args.array, "journal": &*name, "done": told(&done) });
+        return crate::output::print_json(&format!("{value:#}\n"));
     }
     print(&format!("added {name} as journal\n"))
 }
@@ -239,7 +253,7 @@ fn add_journal(
 /// # Errors
 /// With the line to print.
 pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     let ask = Ask::Fail { device: absolute(&args.member) };
     if let Some(Failed { slot }) = client::ask(&runtime, &choice, ask)? {
@@ -260,7 +274,7 @@ pub fn fail(args: &FailArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let (found, slot) = own.ok_or_else(none)?;
     let number = found.superblock.device_number() as usize;
     let set = live::open_for_devices(&runtime, choice)?;
-    live::wait(&runtime, async move {
+    runtime.finish(async move {
         set.fail_number(number).await?;
         set.stop().await
     })?;
@@ -271,7 +285,7 @@ fn tell_failed(args: &FailArgs, slot: Option<usize>) -> Result<(), Failure> {
     if args.json {
         let member = args.member.display().to_string();
         let value = json!({ "array": args.array, "faulty": member, "slot": slot });
-        return crate::commands::print_json(&format!("{value:#}\n"));
+        return crate::output::print_json(&format!("{value:#}\n"));
     }
     print(&format!("set {} faulty in {}\n", args.member.display(), args.array))
 }
@@ -281,7 +295,7 @@ fn tell_failed(args: &FailArgs, slot: Option<usize>) -> Result<(), Failure> {
 /// # Errors
 /// With the line to print.
 pub fn remove(args: &RemoveArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     if let Some(left) = client::ask::<Left>(&runtime, &choice, ask_to_remove(args, &choice))? {
         return tell_removed(args, &names_of(args, &choice, &left));
@@ -300,7 +314,7 @@ pub fn remove(args: &RemoveArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     }
     let set = live::open_for_devices(&runtime, choice)?;
     let names: Vec<String> = going.iter().map(Found::name).collect();
-    live::wait(&runtime, async move {
+    runtime.finish(async move {
         for found in &going {
             set.remove(found).await?;
         }
@@ -328,8 +342,10 @@ fn names_of(args: &RemoveArgs, choice: &Choice, left: &Left) -> Vec<String> {
     let found = choice.left_out.iter().map(|left| PathBuf::from(left.found.name()));
     let named = args.devices.iter().filter(|path| !is_word(path)).cloned();
     let here: Vec<PathBuf> = named.chain(found).collect();
-    let name = |(path, file): &(PathBuf, Option<Identity>)| {
-        let own = here.iter().find(|own| file.is_some() && identity(own) == *file);
+    let name = |(path, file): &(PathBuf, Option<(u64, u64)>)| {
+        let own = here.iter().find(|own| {
+            file.is_some_and(|file| Identity::of(own).is_ok_and(|own| own.numbers() == file))
+        });
         own.unwrap_or(path).display().to_string()
     };
     left.devices.iter().map(name).collect()
@@ -338,7 +354,7 @@ fn names_of(args: &RemoveArgs, choice: &Choice, left: &Left) -> Vec<String> {
 fn tell_removed(args: &RemoveArgs, names: &[String]) -> Result<(), Failure> {
     if args.json {
         let value = json!({ "array": args.array, "removed": names });
-        return crate::commands::print_json(&format!("{value:#}\n"));
+        return crate::output::print_json(&format!("{value:#}\n"));
     }
     let line = |name: &String| format!("hot removed {name} from {}\n", args.array);
     print(&names.iter().map(line).collect::<String>())
@@ -349,17 +365,20 @@ fn tell_removed(args: &RemoveArgs, names: &[String]) -> Result<(), Failure> {
 /// # Errors
 /// With the line to print.
 pub fn replace(args: &ReplaceArgs, paths: &[PathBuf]) -> Result<(), Failure> {
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     let choice = sources::choice(&runtime, paths, &args.array)?;
     let with = args.with.as_ref().map(|path| absolute(path));
     let ask = Ask::Replace { device: absolute(&args.member), with };
     if let Some(Marked { slot }) = client::ask(&runtime, &choice, ask)? {
         if args.json {
             let value = json!({ "array": args.array, "slot": slot, "done": [] });
-            return crate::commands::print_json(&format!("{value:#}\n"));
+            return crate::output::print_json(&format!("{value:#}\n"));
         }
         let (member, array) = (args.member.display(), &args.array);
         return print(&format!("marked {member} (slot {slot} in {array}) for replacement\n"));
+    }
+    if !args.run {
+        refuse_lacking(&choice)?;
     }
     let slot = slot_of(&choice, &args.member)?;
     let with = match &args.with {
@@ -372,15 +391,16 @@ pub fn replace(args: &ReplaceArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         }
     };
     let set = live::open_choice(&runtime, choice, false)?;
-    let done = live::wait(&runtime, async move {
+    let events = runtime.events().clone();
+    let done = runtime.finish::<_, LiveError>(async move {
         set.begin_replace(slot, with.as_deref()).await?;
-        let done = live::make_whole(&set, SyncPriority::High).await?;
+        let done = live::make_whole(&events, &set, SyncPriority::High).await?;
         set.stop().await?;
         Ok(done)
     })?;
     if args.json {
-        let value = json!({ "array": args.array, "slot": slot, "done": done });
-        return crate::commands::print_json(&format!("{value:#}\n"));
+        let value = json!({ "array": args.array, "slot": slot, "done": told(&done) });
+        return crate::output::print_json(&format!("{value:#}\n"));
     }
     let member = args.member.display();
     print(&format!("replaced {member} (slot {slot} in {}); it is faulty now\n", args.array))

@@ -1,18 +1,23 @@
 //! `spindle md serve`: a set over NBD.
 //!
-//! The set is opened for writing, [runs](super::running) while it is served (resynchronised and rebuilt beside the
+//! The set is opened for writing, [runs](attach::sets::running) while it is served (resynchronised and rebuilt beside the
 //! host's I/O where it needs that), and is stopped cleanly at the end; with `--readonly` nothing of it is written. As
 //! with `assemble`, a set that had more members when it was used last is not started without `--run`.
 
-use super::assemble::{OpeningArgs, open, refuse_lacking};
-use super::running::RunningSet;
-use super::{live, sources};
-use crate::commands::Failure;
-use crate::serve::{self, Clients, Told};
+use super::assemble::OpeningArgs;
+use crate::events::context;
+use crate::output::Failure;
+use crate::signals::told_by_signals;
+use attach::ending::Ending;
+use attach::serve::{self, Clients};
+use attach::sets::missing::refuse_lacking;
+use attach::sets::running::RunningSet;
+use attach::sets::{live, reading, sources};
 use clap::Args;
 use export::nbd::Export;
 use host::Address;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// What `serve` takes.
 #[derive(Args)]
@@ -47,25 +52,26 @@ pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let addresses = addresses.map_err(Failure::usage)?;
     let memory = args.memory.unwrap_or(export::nbd::CLIENT_MEMORY);
     let clients = Clients { memory, ..Clients::default() };
-    let runtime = sources::runtime()?;
+    let runtime = context()?;
     if args.readonly {
         let choice = sources::choice(&runtime, paths, &args.array)?;
         let _kept_off = sources::keep_writers_off(&runtime, &choice);
-        let device = open(&runtime, choice, args.opening.options())?;
+        let device = reading::open(&runtime, choice, args.opening.options())?;
         let description = "a RAID set, for reading".to_owned();
         let export = Export { name: args.name, description, device, read_only: true };
-        return serve::until_told_to_stop(&runtime, vec![export], &addresses, clients);
+        let ending = Rc::new(Ending::by(&told_by_signals()?));
+        return Ok(serve::until(&ending, &runtime, vec![export], &addresses, clients)?);
     }
     let choice = sources::choice(&runtime, paths, &args.array)?;
     if !args.run && !args.opening.force {
         refuse_lacking(&choice)?;
     }
     let set = live::open_choice(&runtime, choice, args.opening.force)?;
-    let told = Told::by_signals()?;
-    let running = RunningSet::start(&runtime, set, Some(&told));
+    let ending = Rc::new(Ending::by(&told_by_signals()?));
+    let running = RunningSet::start(&runtime, set, Some(&ending));
     let (device, description) = (running.device(), "a RAID set".to_owned());
     let export = Export { name: args.name, description, device, read_only: false };
-    let served = serve::until(&told, &runtime, vec![export], &addresses, clients);
+    let served = serve::until(&ending, &runtime, vec![export], &addresses, clients);
     let stopped = running.stop(&runtime);
-    served.and(stopped)
+    Ok(served.and(stopped)?)
 }

@@ -4,6 +4,7 @@
 
 use ::md::assemble::{Superblock, level_of};
 use ::md::{Layout, Level};
+use attach::sets::name::device_name;
 
 /// ` (63.00 MiB 66.06 MB)`, from 5000 KiB on.
 pub fn human_size(bytes: u64) -> String {
@@ -89,18 +90,6 @@ pub fn name_with_host(name: &str) -> String {
             format!("{shown}  (local to host {host})")
         }
         _ => shown.into_owned(),
-    }
-}
-
-/// The name below /dev: what stands behind the host's name, or mdN for 0.90.
-pub fn device_name(superblock: &Superblock) -> Option<String> {
-    match superblock {
-        Superblock::V090(sb) => Some(format!("/dev/md{}", sb.preferred_minor)),
-        Superblock::V1(sb) => {
-            let name = sb.name();
-            let short = name.split_once(':').map_or(name.as_str(), |(_, short)| short);
-            (!short.is_empty()).then(|| format!("/dev/md/{short}"))
-        }
     }
 }
 

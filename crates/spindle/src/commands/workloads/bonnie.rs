@@ -6,15 +6,15 @@
 //! (`-u`, `-g`): a program that can change its user is a risk that a benchmark need not be.
 
 use super::session::{Common, Session, ToolRun};
-use super::this_machine;
-use crate::commands::{Failure, print, say};
+use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
 use lab::study::ToolKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use stdx::ByteCount;
-use workload::bonnie::{self, Listener, Phase, Plan, Written, csv, options, plan, table};
+use targets::this_machine;
+use tools::bonnie::{self, Listener, Phase, Plan, Written, csv, options, plan, table};
 
 /// Runs of `-x` at the most, as of `--repeats`.
 const RUNS_MAX: i64 = 1000;
@@ -106,7 +106,7 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
     refuse_what_is_not_there(&args)?;
     let memory = match &args.ram {
         Some(text) => options::memory(text).map_err(Failure::usage)?,
-        None => this_machine::memory()?,
+        None => this_machine::memory().map_err(Failure::failed)?,
     };
     let plan = plan_of(&args, memory)?;
     plan.check(memory).map_err(Failure::usage)?;

@@ -1,8 +1,11 @@
 //! `spindle lab filebench`: a workload in filebench's language, on a directory.
 
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, read_input, say};
+use crate::output::{Failure, print, say};
 use clap::Args;
+use filebench::engine::Preparation;
+use filebench::plan::Step;
+use filebench::{Console, Plan, PlanOptions, library, output, run as run_filebench};
 use lab::study::ToolKind;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -10,9 +13,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use stdx::ByteCount;
-use workload::filebench::engine::Preparation;
-use workload::filebench::plan::Step;
-use workload::filebench::{Console, Plan, PlanOptions, library, output, run as run_filebench};
+use targets::inputs::filebench_text;
 
 /// Time between two lines about the preparation. Shorter fills logs, longer looks dead.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -64,7 +65,7 @@ pub fn run(args: FilebenchArgs) -> Result<(), Failure> {
     let (Some(file), Some(directory)) = (&args.file, &args.directory) else {
         return list();
     };
-    let (name, text) = read(file)?;
+    let (name, text) = filebench_text(file).map_err(Failure::usage)?;
     let absolute = std::fs::canonicalize(directory).map_err(|error| {
         Failure::usage(format!("{}: {error}; name a directory that is there", directory.display()))
     })?;
@@ -120,27 +121,6 @@ fn list() -> Result<(), Failure> {
         text.push_str(&format!("{:<30} {}\n", personality.name, personality.title()));
     }
     print(&text)
-}
-
-/// A file that is there, or a personality: its name and text.
-///
-/// # Errors
-/// Where there is neither.
-pub fn read(name: &str) -> Result<(String, String), Failure> {
-    let path = Path::new(name);
-    if !path.exists() {
-        return match library::find(name) {
-            Some(personality) => {
-                Ok((format!("{}.f", personality.name), personality.text.to_owned()))
-            }
-            None => Err(Failure::usage(format!(
-                "there is no workload file {name}, and no personality of this name; `spindle lab \
-                 filebench --list` shows them"
-            ))),
-        };
-    }
-    let bytes = read_input(path).map_err(|error| Failure::usage(format!("{name}: {error}")))?;
-    Ok((name.to_owned(), String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// filebench's lines to standard output, progress to standard error.

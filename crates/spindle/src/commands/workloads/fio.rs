@@ -3,21 +3,18 @@
 //! The options of fio's command line that go with a job file have their names here (`--section`,
 //! `--output`, `--output-format`, `--parse-only`); what describes a job stands in the file.
 
-use super::calendar::ctime;
 use super::session::{Common, Session, ToolRun};
-use super::this_machine;
-use crate::commands::{Failure, print, read_input, say};
+use crate::commands::clock::ctime;
+use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
+use fio::{FioOutcome, Plan, Setup, Stamp};
 use lab::study::ToolKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use targets::inputs::{InputError, fio_plan};
 use workload::content::Form;
-use workload::fio::{self, FioOutcome, Machine, Plan, Setup, Sources, Stamp};
 use workload::outcome::Outcome;
-
-/// Bytes in a page, for `$pagesize`.
-const PAGE_BYTES: u64 = rt::PAGE as u64;
 
 /// The version of fio whose forms the output has.
 const FIO_VERSION: &str = "fio-3.33";
@@ -70,24 +67,6 @@ enum Format {
     Terse,
 }
 
-/// Files and the environment, for the job file.
-struct Host;
-
-impl Sources for Host {
-    fn text(&self, path: &Path) -> Result<String, String> {
-        let bytes = read_input(path).map_err(|error| error.to_string())?;
-        String::from_utf8(bytes).map_err(|error| {
-            let whole = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = 1 + whole.iter().filter(|byte| **byte == b'\n').count();
-            format!("line {line} is not UTF-8")
-        })
-    }
-
-    fn variable(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok()
-    }
-}
-
 /// Runs the job file.
 ///
 /// # Errors
@@ -98,7 +77,10 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
             "fio's jobs say what they write: put buffer_compress_percentage= or dedupe_percentage= into the job file",
         ));
     }
-    let plan = plan_of(&args.file, &args.section)?;
+    let plan = fio_plan(&args.file, &args.section).map_err(|error| match error {
+        InputError::Memory(error) => Failure::failed(error),
+        error => Failure::usage(error),
+    })?;
     if args.parse_only {
         return print(&plan.describe());
     }
@@ -152,14 +134,6 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
     }
 }
 
-/// A job file's plan: of these sections, of all where none is named.
-///
-/// # Errors
-/// With the line to print.
-pub fn plan_of(file: &Path, sections: &[String]) -> Result<Plan, Failure> {
-    fio::read(file, &Host, &machine()?, sections).map_err(Failure::usage)
-}
-
 fn conclude(args: &FioArgs, session: &Session, outcomes: Vec<Outcome>) -> Result<(), Failure> {
     let name = args.file.file_stem().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     let tool = ToolRun {
@@ -188,14 +162,6 @@ fn below_root(plan: &Plan, dir: &Path) -> Result<Plan, Failure> {
 fn version() -> String {
     // Readers of the JSON look for fio's name and version.
     format!("{FIO_VERSION} (spindle {})", env!("CARGO_PKG_VERSION"))
-}
-
-fn machine() -> Result<Machine, Failure> {
-    Ok(Machine {
-        page_bytes: PAGE_BYTES,
-        processors: std::thread::available_parallelism().map_or(1, |count| count.get() as u64),
-        memory_mib: this_machine::memory()?.bytes() >> 20,
-    })
 }
 
 /// Where the output goes and in which forms.

@@ -1,8 +1,8 @@
 //! `spindle lab iometer`: the tests of an `.icf` file, with IOMeter's figures and results file.
 
-use super::calendar;
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, read_input, say};
+use crate::commands::clock::universal;
+use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
 use lab::study::ToolKind;
 use std::cell::RefCell;
@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use stdx::ByteCount;
-use workload::iometer::icf::DataPattern;
-use workload::iometer::output::{Stamps, Table, results_csv};
-use workload::iometer::{self, Options, Plan, TestOutcome};
+use targets::inputs::read_input;
+use tools::iometer::icf::DataPattern;
+use tools::iometer::output::{Stamps, Table, results_csv};
+use tools::iometer::{self, Options, Plan, TestOutcome};
 
 /// A configuration and what is told of it.
 #[derive(Args)]
@@ -224,16 +225,9 @@ fn numbered(path: &Path, repeat: u32, repeats: u32) -> PathBuf {
 /// Now, in UTC, in the form of IOMeter's results.
 fn stamp() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = since.as_secs();
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = calendar::civil(days);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}:{:03}",
-        second / 3600,
-        second / 60 % 60,
-        second % 60,
-        since.subsec_millis()
-    )
+    let shown =
+        universal(since.as_secs().cast_signed(), since.subsec_nanos(), "%Y-%m-%d %H:%M:%S:%3f");
+    shown.expect("the clock shows a year that has four digits")
 }
 
 #[cfg(test)]

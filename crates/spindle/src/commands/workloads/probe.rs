@@ -7,17 +7,17 @@
 mod read_ahead;
 
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, say};
+use crate::output::{Failure, print, say};
 use clap::{Args, Subcommand};
 use lab::study::ToolKind;
 use read_ahead::ReadAhead;
 use std::path::{Path, PathBuf};
 use stdx::ByteCount;
+use tools::probe::dd::operands::{self, Input, Operands, Output};
+use tools::probe::dd::{self, DdOptions};
+use tools::probe::hdparm::{self, HdparmPlan};
 use workload::content::ContentSpec;
 use workload::outcome::Outcome;
-use workload::probe::dd::operands::{self, Input, Operands, Output};
-use workload::probe::dd::{self, DdOptions};
-use workload::probe::hdparm::{self, HdparmPlan};
 
 /// The file that `hdparm` makes where none is named.
 const PROBE_FILE: &str = "spindle-probe.tst";

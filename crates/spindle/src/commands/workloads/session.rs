@@ -1,11 +1,8 @@
 //! What every tool's command has: where it works, who works, what is written, how often, and what
 //! becomes of the figures.
 
-use crate::commands::lab::raise_on_interrupt;
-use crate::commands::{Failure, print, say};
-use crate::targets::crew::ThreadCrew;
-use crate::targets::surroundings::HostFacts;
-use crate::targets::surroundings::counters::HostCounters;
+use crate::commands::reports::{self, raise_on_interrupt};
+use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
 use host::{Clock, HostRuntime, ReactorKind};
 use lab::measure::files::{Ends, tool_run};
@@ -21,6 +18,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use stdx::Prng;
+use targets::crew::ThreadCrew;
+use targets::surroundings::HostFacts;
+use targets::surroundings::counters::HostCounters;
 use workload::content::{Content, ContentSpec};
 use workload::crew::Crew;
 use workload::outcome::Outcome;
@@ -212,7 +212,7 @@ impl Session {
             };
             whole.pitfalls.retain(|pitfall| !of_cache(pitfall));
         }
-        lines.extend(crate::targets::host_lines(&self.measured));
+        lines.extend(targets::host_lines(&self.measured));
         let single = Single {
             study: run.tool.word(),
             title: run.title,
@@ -230,13 +230,11 @@ impl Session {
         });
         let results = single::results(&single, runs.collect());
         let page = match &self.common.out {
-            Some(out) => {
-                Some(crate::commands::lab::write_report(out, &results, self.common.force)?)
-            }
+            Some(out) => Some(reports::write_report(out, &results, self.common.force)?),
             None => None,
         };
         if self.common.repeats > 1 && run.table {
-            print(&crate::commands::lab::text(&results, true))?;
+            print(&reports::text(&results, true))?;
         } else {
             for pitfall in whole.pitfalls {
                 say(&format!("note: {}; {}", pitfall.what(), pitfall.mend()));

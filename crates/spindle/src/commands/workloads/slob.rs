@@ -1,15 +1,16 @@
 //! `spindle lab slob`: SLOB's sessions on a file, by its parameters.
 
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, read_input, say};
+use crate::output::{Failure, print, say};
 use clap::Args;
 use lab::study::ToolKind;
 use std::path::PathBuf;
 use std::time::Duration;
 use stdx::ByteCount;
-use workload::slob::conf::{Conf, scale_of};
-use workload::slob::output::{parameters, report};
-use workload::slob::{self, Options, Plan};
+use targets::inputs::read_input;
+use tools::slob::conf::{Conf, scale_of};
+use tools::slob::output::{parameters, report};
+use tools::slob::{self, Options, Plan};
 
 /// SLOB's parameters.
 #[derive(Args)]

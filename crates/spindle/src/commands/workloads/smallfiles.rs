@@ -1,12 +1,12 @@
 //! `spindle lab smallfiles`: create, stat, read, copy and delete many small files.
 
 use super::session::{Common, Session, ToolRun};
-use crate::commands::{Failure, print, say};
+use crate::output::{Failure, print, say};
 use clap::Args;
 use lab::study::ToolKind;
 use std::path::PathBuf;
 use stdx::ByteCount;
-use workload::smallfiles::{self, Phase, Plan, Sizes, table};
+use tools::smallfiles::{self, Phase, Plan, Sizes, table};
 
 /// What is done to how many files.
 #[derive(Args)]

@@ -1,13 +1,13 @@
 //! `spindle lab tiobench`: threads × sequential and random reads and writes, by tiobench's options.
 
 use super::session::{Common, Session, ToolRun};
-use super::this_machine;
-use crate::commands::{Failure, print, say};
+use crate::output::{Failure, print, say};
 use clap::Args;
 use lab::study::ToolKind;
 use std::path::PathBuf;
 use stdx::{ByteCount, units::MIB};
-use workload::tiobench::{self, Case, Plan, table};
+use targets::this_machine;
+use tools::tiobench::{self, Case, Plan, table};
 
 /// tiobench's options.
 #[derive(Args)]
@@ -52,7 +52,7 @@ pub struct TiobenchArgs {
 /// With the line to print.
 pub fn run(args: TiobenchArgs) -> Result<(), Failure> {
     let sizes_mib = match args.size.is_empty() {
-        true => vec![this_machine::memory()?.bytes() / MIB * 2],
+        true => vec![this_machine::memory().map_err(Failure::failed)?.bytes() / MIB * 2],
         false => args.size,
     };
     let plan = Plan {

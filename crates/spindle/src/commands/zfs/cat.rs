@@ -4,9 +4,10 @@
 //! is no failure. What can't be read ends a file: what follows it would stand at the wrong place.
 
 use super::pieces::{Piece, Pieces};
-use super::source::{Session, Source, ViewArgs};
-use crate::commands::{Failure, say};
-use crate::pools::PoolPlace;
+use super::source::{Source, ViewArgs};
+use crate::output::{Failure, say};
+use attach::pools::PoolPlace;
+use attach::pools::Session;
 use clap::Args;
 use std::ffi::OsString;
 use std::fs::File;
@@ -32,14 +33,14 @@ pub struct CatArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &CatArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let session = Session::open(place, &args.view)?;
+    let session = Session::open(place, &args.view.view())?;
     let failed = |error| Failure::failed(format!("writing to standard output: {error}"));
     // Not through std's buffer, which would look for the last line end of each piece.
     let out = std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?;
     let mut out = File::from(out);
     let mut worst = None;
     for argument in &args.files {
-        let source = session.source(argument)?;
+        let source = Source::find(&session, argument)?;
         match write_out(&session, source, &mut out) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
@@ -56,7 +57,7 @@ pub fn run(args: &CatArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 
 /// Writes a file out; false where nobody reads any more.
 fn write_out(session: &Session, source: Source, out: &mut File) -> Result<bool, Failure> {
-    let node = session.node(&source, true)?;
+    let node = source.node(&session, true)?;
     match node.attributes.kind {
         FileKind::File => {}
         FileKind::Directory => return Err(source.failed(&source.path, "it is a directory")),

@@ -4,13 +4,15 @@
 //! with the mountpoint. Bytes that are no printable ASCII, spaces and backslashes are written as `\0ooo`, unless
 //! `-h` says otherwise: then only what would make another line of a path is [escaped](foreign::name).
 
-use super::source::{KeyArgs, Session, ViewArgs};
-use crate::commands::{Failure, print};
+use super::keys::KeyArgs;
+use super::source::{ViewArgs, failed};
 use crate::foreign;
-use crate::pools::{PoolPlace, check_name, pool_of};
+use crate::output::{Failure, print};
 use ::zfs::dsl::Directory;
 use ::zfs::spa::Spa;
 use ::zfs::zpl::difference::{Change, Difference, Differences};
+use attach::pools::Session;
+use attach::pools::{PoolPlace, check_name, pool_of};
 use clap::Args;
 use std::io::{IsTerminal, Write};
 use std::rc::Rc;
@@ -70,7 +72,7 @@ pub fn run(args: &DiffArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if pool_of(&later) != pool_of(earlier) {
         return Err(Failure::usage(format!("{} and {later} are of different pools", args.from)));
     }
-    let session = Session::open(place, &ViewArgs::from(args.keys.clone()))?;
+    let session = Session::open(place, &ViewArgs::from(args.keys.clone()).view())?;
     let (from, to) = (session.dataset(&args.from)?, session.dataset(&later)?);
     let (spa, wanted, of) = (Rc::clone(&to.spa), from.dataset.number, Rc::clone(&to.directory));
     let (later_txg, head) = (to.dataset.head.creation_txg, from.directory.number);
@@ -80,13 +82,13 @@ pub fn run(args: &DiffArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let same = of.number == head && (is_head || earlier_txg < later_txg);
         if same { Ok(true) } else { descends(&spa, &of, wanted, head, earlier_txg).await }
     });
-    if !follows.map_err(|error| to.failed(error))? {
+    if !follows.map_err(|error| failed(&to, error))? {
         let text = "is not an earlier snapshot of it, nor of what it is a clone of";
         return Err(Failure::failed(format!("cannot diff {later}: {} {text}", from.name())));
     }
     let (spa, directory) = (Rc::clone(&to.spa), Rc::clone(&to.directory));
     let mountpoint = session.wait(async move { mountpoint(&spa, &directory).await });
-    let mountpoint = mountpoint.map_err(|error| to.failed(error))?;
+    let mountpoint = mountpoint.map_err(|error| failed(&to, error))?;
     let (earlier, later) = (session.files(&from)?, session.files(&to)?);
     let line = Line {
         kinds: args.kinds,
@@ -116,7 +118,7 @@ pub fn run(args: &DiffArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     match done {
         Ok(None) => print(""),
         Ok(Some(error)) => Err(Failure::failed(format!("writing to standard output: {error}"))),
-        Err(error) => Err(to.failed(error)),
+        Err(error) => Err(failed(&to, error)),
     }
 }
 

@@ -6,11 +6,11 @@
 
 use super::cat::write_zeros;
 use super::pieces::{Piece, Pieces};
-use super::source::{Session, ViewArgs};
+use super::source::ViewArgs;
 use crate::commands::md::{Progress, Sink, told};
-use crate::commands::{Failure, say};
-use crate::disks::identity;
-use crate::pools::PoolPlace;
+use crate::output::{Failure, say};
+use attach::pools::PoolPlace;
+use attach::pools::Session;
 use clap::Args;
 use std::path::PathBuf;
 use zfs_format::objset::ObjsetKind;
@@ -39,15 +39,14 @@ pub struct DumpArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &DumpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let session = Session::open(place, &args.view)?;
+    let session = Session::open(place, &args.view.view())?;
     let of = session.dataset(&args.volume)?;
     if of.objset.root().kind != ObjsetKind::Volume {
         let text = "it is a file system: spindle zfs cp -r copies its files";
         return Err(Failure::usage(format!("{}: {text}", of.name())));
     }
     let (_, volume) = session.volume(&args.volume)?;
-    let devices = session.pools.disks().identities();
-    if identity(&args.file).is_some_and(|target| devices.contains(&target)) {
+    if session.pools.disks().lies_under(&args.file) {
         let text = format!("{} is one of the devices: name another file", args.file.display());
         return Err(Failure::usage(text));
     }

@@ -4,11 +4,11 @@ use super::json;
 use super::list::dataset;
 use super::select::{Chosen, Selection, Wanted, kinds};
 use super::shown::Field;
-use crate::commands::clock::Zone;
+use crate::commands::clock;
 use crate::commands::form::FormArgs;
-use crate::commands::{Failure, print, print_json};
 use crate::foreign;
-use crate::pools::PoolPlace;
+use crate::output::{Failure, print, print_json};
+use attach::pools::PoolPlace;
 use clap::Args;
 use serde_json::{Map, Value};
 use zfs::dsl::property::set::Origin;
@@ -220,8 +220,7 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     selection.fill(&pools, &fields)?;
     selection.sort(&[]);
-    let zone = Zone::local();
-    let clock = |at| zone.offset(at);
+    let clock = clock::local();
     let style = Style { literal: args.form.literal || args.form.numbers, clock: &clock };
     let received = columns.contains(&Column::Received);
     let mut widths = Widths::default();

@@ -3,11 +3,11 @@
 use super::json;
 use super::select::{Chosen, Selection, SortColumn, Wanted, kinds};
 use super::shown::Field;
-use crate::commands::clock::Zone;
+use crate::commands::clock;
 use crate::commands::form::FormArgs;
-use crate::commands::{Failure, print, print_json, say};
 use crate::foreign;
-use crate::pools::PoolPlace;
+use crate::output::{Failure, print, print_json, say};
+use attach::pools::PoolPlace;
 use clap::Args;
 use serde_json::{Map, Value, json as object};
 use zfs::dsl::property::table::{Kinds, PROPERTIES};
@@ -105,8 +105,7 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let (pools, mut selection) = Selection::find(place, &args.names, wanted)?;
     selection.fill(&pools, &fields)?;
     selection.sort(&sort);
-    let zone = Zone::local();
-    let clock = |at| zone.offset(at);
+    let clock = clock::local();
     let style = Style { literal: args.form.literal || args.form.numbers, clock: &clock };
     if args.form.json {
         if selection.chosen.is_empty() && !selection.failed {

@@ -3,15 +3,16 @@
 //! Owners are numbers: whose names they are is known by the machine that the pool comes from, not by this one. Names
 //! are in the order of their bytes, and are [shown](foreign) so that none makes two lines; `--zero` gives them exactly. What can't be had is told, and the rest is listed all the same.
 
-use super::source::{Session, Source, ViewArgs, complain};
+use super::source::{Source, ViewArgs, complain};
 use super::{json, show};
-use crate::commands::{Failure, print_bytes, print_json, say};
 use crate::foreign;
-use crate::pools::PoolPlace;
+use crate::output::{Failure, print_bytes, print_json, say};
 use ::zfs::ZfsError;
 use ::zfs::show as zfs_show;
 use ::zfs::zpl::descent::Descent;
 use ::zfs::zpl::{FileSystem, Name, Node};
+use attach::pools::PoolPlace;
+use attach::pools::Session;
 use clap::Args;
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
@@ -74,7 +75,7 @@ struct Line {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &LsArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let session = Session::open(place, &args.view)?;
+    let session = Session::open(place, &args.view.view())?;
     let lister = Lister {
         args,
         session: &session,
@@ -108,9 +109,9 @@ struct Lister<'a> {
 
 impl Lister<'_> {
     fn argument(&self, argument: &OsString, listed: &mut Vec<Value>) -> Result<(), Failure> {
-        let source = self.session.source(argument)?;
+        let source = Source::find(&self.session, argument)?;
         let follows = source.content || !self.args.long && !self.args.itself;
-        let node = self.session.node(&source, follows)?;
+        let node = source.node(&self.session, follows)?;
         if !node.is_directory() || self.args.itself {
             let name = match source.path.is_empty() {
                 true => b"/".to_vec(),

@@ -10,8 +10,9 @@
 //! Source: OpenZFS 2.3, `zfs_iter.c`.
 
 use super::shown::Field;
-use crate::commands::{Failure, say};
-use crate::pools::{PoolPlace, Pools, check_name, no_dataset, pool_of};
+use crate::output::{Failure, say};
+use attach::Error;
+use attach::pools::{PoolPlace, Pools, check_name, pool_of};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -133,7 +134,9 @@ impl Selection {
         wanted: Wanted,
     ) -> Result<Vec<Chosen>, Failure> {
         check_name(name)?;
-        let Some(found) = pools.named(pool_of(name))? else { return Err(no_dataset(name)) };
+        let Some(found) = pools.named(pool_of(name))? else {
+            return Err(Error::NoDataset { name: name.into() }.into());
+        };
         let at = match open.iter().position(|one| one.spa.guid() == found.guid) {
             Some(at) => at,
             None => {
@@ -172,7 +175,7 @@ impl Selection {
         let failed = |error: ZfsError| Failure::failed(format!("cannot open '{full}': {error}"));
         match pools.wait(async move { walk.from(&called).await }).map_err(failed)? {
             Found::These(chosen) => Ok(chosen),
-            Found::Nothing => Err(no_dataset(&full)),
+            Found::Nothing => Err(Error::NoDataset { name: full }.into()),
             Found::OtherKind => Err(Failure::failed(format!(
                 "cannot open '{full}': operation not applicable to datasets of this type"
             ))),

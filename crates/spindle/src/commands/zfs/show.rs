@@ -1,14 +1,8 @@
 //! How kinds, modes and times of files are shown. Times are universal; names go out through [`foreign`](crate::foreign).
 
-use crate::commands::workloads::calendar::civil;
+use crate::commands::clock::universal;
 use ::zfs::zpl::attributes::{Attributes, Moment};
 use zfs_format::zpl::directory::FileKind;
-
-/// Seconds of a day.
-const DAY: i64 = 86_400;
-/// Days from the start of the era that dates are counted in (0000-03-01, 400 years before it) to 1970: a number
-/// of whole eras of 400 years, so that dates before 1970 are found by the same rule.
-const ERA_DAYS: i64 = 146_097;
 
 /// What a file is, in a word.
 pub fn kind(kind: FileKind) -> &'static str {
@@ -52,17 +46,11 @@ pub fn mode(attributes: &Attributes) -> String {
     shown
 }
 
-/// A moment as date and time, with all its digits.
+/// A moment as date and time, with all its digits; as seconds since 1970, `@SECONDS`, where no calendar reaches.
 pub fn moment(moment: Moment) -> String {
-    let days = moment.seconds.div_euclid(DAY);
-    let second = moment.seconds.rem_euclid(DAY);
-    // Far enough back that the count begins before any date that a file can bear in earnest.
-    let eras = days.div_euclid(ERA_DAYS).min(0);
-    let (year, month, day) = civil((days - eras * ERA_DAYS).unsigned_abs());
-    let year = year as i64 + eras * 400;
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let nanoseconds = moment.nanoseconds;
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{nanoseconds:09}")
+    let Moment { seconds, nanoseconds } = moment;
+    let shown = universal(seconds, nanoseconds, "%Y-%m-%d %H:%M:%S.%9f");
+    shown.unwrap_or_else(|| format!("@{seconds}.{nanoseconds:09}"))
 }
 
 /// A moment as date and time with its zone, for programs.
@@ -89,6 +77,7 @@ mod tests {
         let before = Moment { seconds: -1, nanoseconds: 7 };
         assert_eq!(moment_utc(before), "1969-12-31 23:59:59.000000007Z");
         assert_eq!(moment_ns(before), Some(-999_999_993));
+        assert_eq!(at(i64::MAX, 1), "@9223372036854775807.000000001");
         assert_eq!(moment_ns(Moment { seconds: i64::MAX, nanoseconds: 0 }), None);
     }
 }

@@ -1,7 +1,7 @@
 //! A property of a dataset, whatever kind of property it is: ZFS's own, a user's, an account of space, or what was
 //! written since a snapshot.
 
-use crate::commands::Failure;
+use crate::output::Failure;
 use zfs::ZfsError;
 use zfs::dsl::account::{Account, Whose};
 use zfs::dsl::catalog::{Catalog, Node};
@@ -147,7 +147,7 @@ impl Field {
                 Some(Key::Text(view.name.clone()))
             }
             Field::Native(property) if matches!(property.form, Form::Text(_)) => {
-                let style = Style { literal: true, clock: &show::utc };
+                let style = Style { literal: true, clock: &show::UTC };
                 view.get(property, style).map(|(text, _)| Key::Text(text))
             }
             Field::Native(property) => {

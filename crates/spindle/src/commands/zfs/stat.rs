@@ -4,13 +4,14 @@
 //! of access: POSIX ones, which are extended attributes, and NFSv4's, which ZFS keeps with every file, in the words
 //! that `nfs4_getfacl` prints.
 
-use super::source::{Session, Source, ViewArgs};
+use super::source::{Source, ViewArgs};
 use super::{json, show};
-use crate::commands::{Failure, print, print_json};
 use crate::foreign;
-use crate::pools::PoolPlace;
+use crate::output::{Failure, print, print_json};
 use ::zfs::ZfsError;
 use ::zfs::zpl::{FileSystem, Node};
+use attach::pools::PoolPlace;
+use attach::pools::Session;
 use clap::Args;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -52,11 +53,11 @@ struct Known {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &StatArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let session = Session::open(place, &args.view)?;
+    let session = Session::open(place, &args.view.view())?;
     let mut values = Vec::new();
     for argument in &args.files {
-        let source = session.source(argument)?;
-        let node = session.node(&source, source.content)?;
+        let source = Source::find(&session, argument)?;
+        let node = source.node(&session, source.content)?;
         let (files, its) = (source.files.clone(), node.clone());
         let known = session.wait(async move { known(&files, &its).await });
         let known = known.map_err(|error| source.failed(&source.path, error))?;

@@ -4,7 +4,7 @@
 //! reads pools, so its own version is the one line that scripts look at; `-j` has the shape of OpenZFS's.
 
 use super::json;
-use crate::commands::{Failure, print, print_json};
+use crate::output::{Failure, print, print_json};
 use clap::Args;
 use serde_json::json as object;
 use zfs::zpl::VERSION_MAX;

@@ -18,9 +18,10 @@ mod blocks;
 mod log;
 mod objects;
 
-use crate::commands::{Failure, print};
-use crate::disks::Disks;
-use crate::pools::{PoolPlace, Pools};
+use crate::events::events;
+use crate::output::{Failure, print};
+use attach::disks::Disks;
+use attach::pools::{PoolPlace, Pools};
 use clap::Subcommand;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -88,7 +89,7 @@ pub fn run(command: DebugCommand, place: &PoolPlace<'_>) -> Result<(), Failure> 
 }
 
 fn label(path: &PathBuf) -> Result<(), Failure> {
-    let disks = Disks::open(std::slice::from_ref(path))?;
+    let disks = Disks::open(&events(), std::slice::from_ref(path))?;
     let parts = disks.parts.iter().map(|part| Rc::clone(&part.device));
     let devices: Vec<_> = disks.files.iter().cloned().chain(parts).collect();
     let labels = disks.wait(async move {
@@ -134,7 +135,7 @@ fn uberblock(pool: &str, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let found = found.ok_or_else(|| Failure::failed(super::opened::no_pool(pool)))?;
     let mut out = String::new();
     for uberblock in Rc::clone(found).uberblocks() {
-        let when = zfs::show::date(uberblock.timestamp, &zfs::show::utc);
+        let when = zfs::show::date(uberblock.timestamp, &zfs::show::UTC);
         let _ = writeln!(out, "uberblock of group {}", uberblock.txg);
         let _ = writeln!(out, "    version          {}", uberblock.version);
         let _ = writeln!(out, "    guid_sum         {}", uberblock.guid_sum);

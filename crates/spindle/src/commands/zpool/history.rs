@@ -4,11 +4,11 @@
 //!
 //! Source: OpenZFS 2.3, `zpool_main.c` (`print_history_records`), `libnvpair.c` (`dump_nvlist`).
 
-use super::opened::no_pool;
-use crate::commands::clock::Zone;
-use crate::commands::{Failure, print, say};
+use super::opened::{no_pool, say_missing};
+use crate::commands::clock;
 use crate::foreign;
-use crate::pools::{PoolPlace, Pools};
+use crate::output::{Failure, print, say};
+use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use std::fmt::Write;
 use std::rc::Rc;
@@ -74,11 +74,12 @@ const OLD_EVENTS: [&str; 41] = [
 
 pub fn run(args: &HistoryArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let pools = Pools::find(place)?;
-    let (chosen, failed) = pools.chosen(&args.names, no_pool)?;
+    let (chosen, without) = pools.chosen(&args.names)?;
+    let failed = say_missing(&without, no_pool);
     if chosen.is_empty() && !failed {
         say("no pools available");
     }
-    let zone = Zone::local();
+    let zone = clock::local();
     for found in &chosen {
         let spa = pools.open_found(found)?;
         let pool = Rc::clone(&spa);
@@ -86,7 +87,7 @@ pub fn run(args: &HistoryArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let refused = |error| Failure::failed(format!("cannot open '{}': {error}", found.name));
         let mut text = format!("History for '{}':\n", foreign::word(&found.name));
         for record in records.map_err(refused)? {
-            write_record(&mut text, &record, args, &|at| zone.offset(at));
+            write_record(&mut text, &record, args, &zone);
         }
         text.push('\n');
         print(&text)?;

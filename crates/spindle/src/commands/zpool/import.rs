@@ -11,10 +11,10 @@
 use super::opened::devices;
 use super::reason::{Importable, Reason};
 use super::tree::{self, CLASSES, Devices, Naming};
-use crate::commands::clock::Zone;
-use crate::commands::{Failure, print, say};
+use crate::commands::clock;
 use crate::foreign;
-use crate::pools::{PoolPlace, Pools};
+use crate::output::{Failure, print, say};
+use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -99,7 +99,11 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         return Err(Failure::usage(text));
     }
     let devices = [place.devices, &args.devices[..]].concat();
-    let pools = Pools::find(&PoolPlace { devices: &devices, args: place.args })?;
+    let pools = Pools::find(&PoolPlace {
+        devices: &devices,
+        options: place.options,
+        events: place.events.clone(),
+    })?;
     let wanted = |pool: &&Rc<FoundPool>| (pool.state == PoolState::Destroyed) == args.destroyed;
     match &args.pool {
         None if !args.all => {
@@ -155,11 +159,11 @@ fn import(
     }
     let last = found.number("hostid").unwrap_or(0);
     if last != 0 && last != host_id() && found.state == PoolState::Active && !args.force {
-        let zone = Zone::local();
+        let zone = clock::local();
         let host = found.text("hostname").unwrap_or_else(|| "<unknown>".to_owned());
         let (name, host) = (foreign::word(name), foreign::word(&host));
         let when = found.uberblock.as_ref().map_or(0, |uberblock| uberblock.timestamp);
-        let when = show::date(when, &|at| zone.offset(at));
+        let when = show::date(when, &zone);
         say(&format!("cannot import '{name}': pool was previously in use from another system."));
         say(&format!("Last accessed by {host} (hostid={last:x}) at {when}"));
         say("The pool can be imported, use 'zpool import -f' to import the pool.");

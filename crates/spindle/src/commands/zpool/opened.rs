@@ -1,8 +1,8 @@
 //! A pool with all that the commands show of it.
 
 use super::tree::Devices;
-use crate::commands::{Failure, say};
-use crate::pools::Pools;
+use crate::output::{Failure, say};
+use attach::pools::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use zfs::ZfsError;
@@ -128,7 +128,8 @@ impl Opened {
         names: &[String],
         no_pool: impl Fn(&str) -> String,
     ) -> Result<All, Failure> {
-        let (chosen, mut failed) = pools.chosen(names, no_pool)?;
+        let (chosen, without) = pools.chosen(names)?;
+        let mut failed = say_missing(&without, no_pool);
         let (mut opened, mut lost) = (Vec::new(), Vec::new());
         for found in chosen {
             match Opened::open(pools, &found) {
@@ -142,6 +143,12 @@ impl Opened {
         }
         Ok(All { opened, lost, failed })
     }
+}
+
+/// Says of names that they have no pool; whether there are any.
+pub fn say_missing(names: &[String], no_pool: impl Fn(&str) -> String) -> bool {
+    names.iter().for_each(|name| say(&format!("spindle: {}", no_pool(name))));
+    !names.is_empty()
 }
 
 /// What is said of a pool that isn't there.

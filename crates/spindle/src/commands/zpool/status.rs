@@ -10,11 +10,11 @@ use super::list::{auxiliary, class_name, spare_state, vdev_info};
 use super::opened::{All, Opened, no_pool};
 use super::reason::{self, Reason};
 use super::tree::{self, CLASSES, Naming};
-use crate::commands::clock::Zone;
+use crate::commands::clock;
 use crate::commands::zfs::json;
-use crate::commands::{Failure, print, print_json};
 use crate::foreign;
-use crate::pools::{PoolPlace, Pools};
+use crate::output::{Failure, print, print_json};
+use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
 use std::fmt::Write;
@@ -72,8 +72,7 @@ struct Form<'a> {
 pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let pools = Pools::find(place)?;
     let All { opened, lost, failed } = Opened::all(&pools, &args.names, no_pool)?;
-    let zone = Zone::local();
-    let clock = |at| zone.offset(at);
+    let clock = clock::local();
     let naming = Naming { paths: args.paths, guids: args.guids, missing_by_guid: true };
     let (mut text, mut objects) = (String::new(), Map::new());
     let mut shown = 0;

@@ -265,7 +265,7 @@ mod tests {
     }
 
     fn shown(view: &View, name: &str) -> Option<(String, Origin)> {
-        let style = Style { literal: false, clock: &show::utc };
+        let style = Style { literal: false, clock: &show::UTC };
         view.get(Property::find(name).expect("a property"), style)
     }
 

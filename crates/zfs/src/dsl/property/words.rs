@@ -12,6 +12,11 @@ pub fn word(words: Words, number: u64) -> Option<&'static str> {
     words.iter().find(|(_, known)| *known == number).map(|(word, _)| *word)
 }
 
+/// The number of a word.
+pub fn number(words: Words, word: &str) -> Option<u64> {
+    words.iter().find(|(known, _)| *known == word).map(|(_, number)| *number)
+}
+
 /// Where a compression's level begins in its number.
 const LEVEL: u32 = 7;
 /// zstd's number.

@@ -5,7 +5,7 @@
 //! one; and a file that is to be overwritten is there until the new one is. Devices and pipes are written to as they
 //! are.
 
-use crate::commands::Failure;
+use crate::output::Failure;
 use host::directory::Directory;
 use rt::SgList;
 use std::ffi::{OsStr, OsString};

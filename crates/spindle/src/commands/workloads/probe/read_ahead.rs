@@ -4,7 +4,7 @@
 //! over when it is opened. Setting it needs root. It is put back when the probe is over, also when it
 //! failed; a program that is killed leaves what it had set.
 
-use crate::commands::{Failure, say};
+use crate::output::{Failure, say};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};

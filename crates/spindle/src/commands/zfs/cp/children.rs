@@ -5,12 +5,13 @@
 //! the same name. What is not copied is named: children without `--children`, children without that snapshot, and
 //! volumes. A child that can't be opened (its key is missing) is a failure of its own, and the others are copied.
 
-use super::super::source::{Session, Source};
+use super::super::source::Source;
 use super::copier::Copier;
-use crate::commands::say;
 use crate::foreign;
+use crate::output::say;
 use ::zfs::ZfsError;
 use ::zfs::zpl::Node;
+use attach::pools::Session;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -168,10 +169,11 @@ fn below(session: &Session, source: &Source) -> Result<Vec<Below>, ZfsError> {
 
 /// Opens a child; one that can't be opened is told.
 fn open(session: &Session, one: &Below, copier: &Rc<Copier>) -> Option<Child> {
-    let opened = session.dataset(&one.name).and_then(|of| {
+    let dataset = session.dataset(&one.name).map_err(crate::output::Failure::from);
+    let opened = dataset.and_then(|of| {
         let files = session.files(&of)?;
         let source = Source { of, files, path: Vec::new(), content: true };
-        let root = session.node(&source, true)?;
+        let root = source.node(session, true)?;
         Ok(Child { source, root })
     });
     match opened {

@@ -1,10 +1,8 @@
 //! How a copy goes on and how it went: counters, the bar, what is told at the end.
 
 use super::super::source::Source;
-use super::tree::{DEPTH_MAX, LINKS_MAX, content_bytes};
-use super::{Rules, bytes, files};
-use crate::commands::{Failure, say};
 use crate::foreign;
+use crate::output::{Failure, say};
 use ::host::directory::{self, Directory};
 use ::zfs::zpl::descent::Descent;
 use ::zfs::zpl::{FileSystem, Node};
@@ -14,12 +12,30 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
+use stdx::ByteCount;
 use zfs_format::zpl::acl::{AclEntry, Who};
+use zfs_format::zpl::directory::FileKind;
+
+/// Directories in directories that are copied: a descriptor each.
+pub(super) const DEPTH_MAX: usize = 400;
+/// Files with several names whose first name is remembered. Beyond, further names become files of their own.
+pub(super) const LINKS_MAX: usize = 1 << 20;
 
 /// Extended attributes that the target does not take, by name, that are told.
 const LACKS_MAX: usize = 64;
 /// Time between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// How a command is carried out.
+#[derive(Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) force: bool,
+    pub(super) skip_damaged: bool,
+    pub(super) verbose: bool,
+    pub(super) children: bool,
+    pub(super) no_devices: bool,
+    pub(super) no_setuid: bool,
+}
 
 /// Why the command ends.
 pub(super) enum Stop {
@@ -267,4 +283,19 @@ async fn count(files: FileSystem, node: Node, bar: ProgressBar) {
             }
         }
     }
+}
+
+/// Bytes that a file's copy takes.
+pub(super) fn content_bytes(node: &Node) -> u64 {
+    if node.attributes.kind == FileKind::File { node.attributes.size } else { 0 }
+}
+
+/// A number of files, in words.
+fn files(count: u64) -> String {
+    if count == 1 { "1 file".into() } else { format!("{count} files") }
+}
+
+/// Bytes, in words.
+fn bytes(count: u64) -> String {
+    ByteCount(count).to_string()
 }

@@ -15,10 +15,10 @@
 
 use super::super::pieces::{Piece, Pieces};
 use super::super::source::Source;
-use super::OwnNames;
 use super::copier::{Copier, Stop, Trouble};
 use super::lost::Lost;
-use super::tree::Walk;
+use super::place::OwnNames;
+use super::walk::Walk;
 use ::host::directory::{self, Directory, FileTimes};
 use ::zfs::zpl::Node;
 use ::zfs::zpl::attributes::{Attributes, Moment};

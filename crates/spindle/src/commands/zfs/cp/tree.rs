@@ -7,74 +7,25 @@
 
 use super::super::source::Source;
 use super::children::{Child, Children};
-use super::copier::{Copier, Stop, Trouble};
+use super::copier::{Copier, DEPTH_MAX, LINKS_MAX, Stop, Trouble, content_bytes};
 use super::copy::{stem, told_apart};
-use super::{Mark, OwnNames, Place, lost};
+use super::lost;
+use super::place::{Mark, OwnNames, Place};
+use super::walk::{Below, Walk, join};
 use crate::foreign;
 use ::host::directory::{self, Directory, Entry, EntryKind};
 use ::zfs::zpl::attributes::Moment;
 use ::zfs::zpl::descent::Descent;
 use ::zfs::zpl::{Name, Node};
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use zfs_format::zpl::directory::FileKind;
 
-/// Directories in directories that are copied: a descriptor each.
-pub(super) const DEPTH_MAX: usize = 400;
-/// Files with several names whose first name is remembered. Beyond, further names become files of their own.
-pub(super) const LINKS_MAX: usize = 1 << 20;
 /// Names under which a directory is begun. Each that others took is passed over.
 const BEGUN_MAX: u32 = 16;
 /// Bytes of a name in a directory of Linux at the most (`NAME_MAX`); ZFS with the feature `longname` has 1023.
 const NAME_BYTES_MAX: usize = 255;
 /// Units in which file systems keep times: ext4 and XFS, NTFS, some network ones, exFAT, ext3.
 const MOMENT_UNITS_NS: [u32; 5] = [1, 100, 1_000, 10_000_000, 1_000_000_000];
-
-/// A name of a file that was copied, from the directory into which it was copied.
-type Below = Vec<Vec<u8>>;
-
-/// What the walk over one source carries.
-pub(super) struct Walk<'a> {
-    pub(super) source: &'a Source,
-    top: &'a Directory,
-    /// The directory where it began.
-    begun: Node,
-    /// The name of the mark in the top directory, where it has one.
-    mark: Option<Vec<u8>>,
-    /// Names in the directory of the pool that it is in.
-    pub(super) taken: OwnNames,
-    /// First names, with the files that they led to.
-    links: BTreeMap<u64, (Below, (u64, u64))>,
-    /// Files with several names that were copied anew: their further names give way.
-    anew: BTreeSet<u64>,
-    children: &'a Children,
-    /// Where the root of the source's dataset lies below that of the dataset that was named.
-    prefix: Vec<u8>,
-}
-
-impl<'a> Walk<'a> {
-    fn new(
-        source: &'a Source,
-        top: &'a Directory,
-        begun: &Node,
-        children: &'a Children,
-        prefix: Vec<u8>,
-    ) -> Walk<'a> {
-        let (begun, mark, taken) = (begun.clone(), None, OwnNames::default());
-        let (links, anew) = (BTreeMap::new(), BTreeSet::new());
-        Walk { source, top, begun, mark, taken, links, anew, children, prefix }
-    }
-
-    /// A path in the source's dataset, from the root of the dataset that was named.
-    fn whole(&self, path: &[u8]) -> Vec<u8> {
-        join(&self.prefix, path)
-    }
-}
-
-fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
-    let separator: &[u8] = if path.is_empty() || name.is_empty() { b"" } else { b"/" };
-    [path, separator, name].concat()
-}
 
 /// Makes a directory that bears a mark from the first moment that it is seen: without one, the same command would take it
 /// for somebody else's. So it has another name until the mark is whole. What an earlier command left under that name,
@@ -462,10 +413,6 @@ fn is_content(node: &Node, there: &Entry) -> bool {
 fn is_moment((seconds, nanoseconds): (i64, u32), of: Moment) -> bool {
     let kept = |unit: u32| nanoseconds == of.nanoseconds / unit * unit;
     seconds == of.seconds && MOMENT_UNITS_NS.into_iter().any(kept)
-}
-
-pub(super) fn content_bytes(node: &Node) -> u64 {
-    if node.attributes.kind == FileKind::File { node.attributes.size } else { 0 }
 }
 
 fn kind_of(kind: FileKind) -> EntryKind {

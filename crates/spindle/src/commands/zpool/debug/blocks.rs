@@ -1,7 +1,7 @@
 //! `zpool debug blocks`: all blocks by type and level in `zdb`'s table, and whether space is leaked; `spacemap`.
 
-use crate::commands::{Failure, print};
-use crate::pools::{PoolPlace, Pools};
+use crate::output::{Failure, print};
+use attach::pools::{PoolPlace, Pools};
 use std::fmt::Write;
 use std::rc::Rc;
 use zfs::inspect::claims::{Claims, FaultKind};

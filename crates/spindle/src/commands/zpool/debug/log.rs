@@ -5,8 +5,8 @@
 
 use super::objects::{pointer, text, with};
 use crate::commands::zfs::show;
-use crate::commands::{Failure, print};
-use crate::pools::PoolPlace;
+use crate::output::{Failure, print};
+use attach::pools::PoolPlace;
 use std::fmt::Write as _;
 use zfs::dmu::Objset;
 use zfs::zpl::attributes::Moment;

@@ -1,8 +1,8 @@
 //! `zpool debug mos|object|bp|zap`: objects, their pointers and tables.
 
 use crate::commands::zfs::show;
-use crate::commands::{Failure, print};
-use crate::pools::{PoolPlace, Pools, pool_of};
+use crate::output::{Failure, print};
+use attach::pools::{PoolPlace, Pools, pool_of};
 use clap::Args;
 use std::fmt::Write;
 use std::rc::Rc;

@@ -1,0 +1,153 @@
+//! RAID sets on the devices: opened for reading, or for writing where something on them is to be written.
+//!
+//! A set that is opened for writing is one for all that lies on it: volumes that are only read go through it too.
+//! It is not resynchronised or rebuilt here; who serves it does that beside the serving, and who opened it stops it
+//! ([`Disks::take_live`](super::open::Disks::take_live)).
+//!
+//! Where a set can't be opened for writing it is opened for reading, and the reason is kept for whoever wants to
+//! write. One that can't be opened at all is kept by its names, so that the answer to them is the reason.
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::sets::missing::refuse_lacking;
+use crate::sets::{live, sources};
+use ::md::assemble::{self, AssembleError, Choice, Found, OpenArray, OpenOptions};
+use ::md::live::LiveArray;
+use ::md::superblock::Uuid;
+use rt::DeviceRef;
+use std::collections::BTreeMap;
+
+/// A set that is open.
+pub struct Array {
+    /// Its name, with its host's where it has one; its UUID where it has no name.
+    pub name: String,
+    /// The set as a device.
+    pub device: DeviceRef,
+    /// Which set.
+    pub(super) set: Uuid,
+    /// All devices that say they are of it: by them it is called.
+    found: Vec<Found>,
+    /// Those of them that take part in it.
+    pub(super) members: Vec<DeviceRef>,
+    /// Why it can't be written; nothing where it can.
+    pub(super) unwritable: Option<String>,
+}
+
+/// A set that can't be opened.
+pub(super) struct Refused {
+    found: Vec<Found>,
+    /// Why.
+    pub(super) why: String,
+}
+
+/// The sets on some devices.
+#[derive(Default)]
+pub(super) struct Arrays {
+    pub(super) open: Vec<Array>,
+    pub(super) refused: Vec<Refused>,
+    /// Those that are open for writing, to be stopped.
+    pub(super) live: Vec<LiveArray>,
+}
+
+impl Array {
+    /// Whether it answers to a name: its own, with or without its host's, the one below /dev, its UUID, or the path of
+    /// a member.
+    pub(super) fn is_called(&self, called: &str) -> bool {
+        sources::is_called(&self.found, called)
+    }
+
+    /// The name without the host's.
+    pub(super) fn short_name(&self) -> &str {
+        self.name.split_once(':').map_or(&self.name, |(_, short)| short)
+    }
+}
+
+impl Refused {
+    /// As of [`Array::is_called`].
+    pub(super) fn is_called(&self, called: &str) -> bool {
+        sources::is_called(&self.found, called)
+    }
+}
+
+/// Opens the sets that these devices are of: those in `written` for writing, and where the value says so also with
+/// fewer members than they had; all others for reading.
+pub(super) fn open(context: &Context, found: Vec<Found>, written: &BTreeMap<Uuid, bool>) -> Arrays {
+    let mut arrays = Arrays::default();
+    for (set, found) in assemble::sets(found) {
+        let name = found.first().map_or(String::new(), |one| one.superblock.name());
+        let name = if name.is_empty() { set.to_string() } else { name };
+        let opened = match Choice::of(set, found.clone()) {
+            Ok(choice) => open_choice(context, &name, choice, written.get(&set).copied()),
+            Err(error) => Err(error),
+        };
+        match opened {
+            Ok((opened, members)) => {
+                let (device, unwritable) = match opened {
+                    Opened::Live(live) => {
+                        let device = live.device();
+                        arrays.live.push(live);
+                        (device, None)
+                    }
+                    Opened::Reading(device, why) => (device, Some(why)),
+                };
+                arrays.open.push(Array { name, device, set, found, members, unwritable });
+            }
+            Err(error) => arrays
+                .refused
+                .push(Refused { found, why: reason(&error).replace(&set.to_string(), &name) }),
+        }
+    }
+    arrays
+}
+
+enum Opened {
+    Live(LiveArray),
+    /// And why not for writing.
+    Reading(DeviceRef, String),
+}
+
+/// A set, and the devices that take part in it.
+fn open_choice(
+    context: &Context,
+    name: &str,
+    choice: Choice,
+    written: Option<bool>,
+) -> Result<(Opened, Vec<DeviceRef>), AssembleError> {
+    let members = choice.taking_part().map(|found| found.device.clone()).collect();
+    let why = match written {
+        None => "it is open for reading".to_owned(),
+        Some(run) => match for_writing(context, choice.clone(), run) {
+            Ok(live) => return Ok((Opened::Live(live), members)),
+            Err(error) => error.to_string(),
+        },
+    };
+    let (rt, name) = (context.rt(), name.to_owned());
+    let reading = async move { OpenArray::open(&rt, &name, choice, OpenOptions::default()).await };
+    let opened = context.runtime().block_on(reading).expect("I/O on a real device ends");
+    opened.map(|array| (Opened::Reading(array as DeviceRef, why), members))
+}
+
+fn for_writing(context: &Context, choice: Choice, run: bool) -> Result<LiveArray, Error> {
+    // Texts name flags, which not all who come here have.
+    let by = |error: Error, elsewhere| Error::By { error: Box::new(error), elsewhere };
+    if !run {
+        let elsewhere = "in a configuration run = true, else spindle md assemble --run";
+        refuse_lacking(&choice).map_err(|error| by(error, elsewhere))?;
+    }
+    match choice.lacks_journal() {
+        true => live::open_choice(context, choice, false)
+            .map_err(|error| by(error, "spindle md assemble --force")),
+        false => live::open_choice(context, choice, false),
+    }
+}
+
+/// Why a set can't be opened. What the text asks for as a flag is one of another command.
+fn reason(error: &AssembleError) -> String {
+    match error {
+        AssembleError::DirtyDegraded { .. } | AssembleError::NoJournal { .. } => {
+            format!("{error} of spindle md assemble")
+        }
+        AssembleError::Raid0Layout { .. } => format!("{error} to spindle md serve"),
+        _ => error.to_string(),
+    }
+}

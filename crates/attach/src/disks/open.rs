@@ -1,0 +1,378 @@
+//! What lies on the devices, looked for and opened.
+//!
+//! What can't be read or put together is a complaint, and the rest is there all the same.
+//!
+//! **Writing.** All is opened for reading, but what lies below the volumes that are to be written ([`Disks::open_for`]):
+//! that is found by a first look, and then opened for writing, files and sets alike.
+
+use super::arrays::{self, Array, Arrays, Refused};
+use super::whole::Whole;
+use crate::context::Context;
+use crate::error::Error;
+use crate::event::{Event, Events};
+use crate::paths::{expand, named};
+use crate::sets::name;
+use ::md::assemble;
+use ::md::live::LiveArray;
+use ::md::superblock::Uuid;
+use host::identity::overlap;
+use host::{FileDevice, FileOptions, Identity};
+use rt::DeviceRef;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use volume::gpt;
+use volume::lvm::{Group, find_groups};
+
+/// A partition of a device.
+pub struct Part {
+    /// The name of that device.
+    pub of: String,
+    /// Which device that is.
+    pub on: Whole,
+    /// Which partition.
+    pub partition: gpt::Partition,
+    /// The partition as a device.
+    pub device: DeviceRef,
+}
+
+impl Part {
+    /// Whether it lies on a RAID set.
+    pub fn is_on_array(&self) -> bool {
+        matches!(self.on, Whole::Array(_))
+    }
+}
+
+/// See the [module](self).
+pub struct Disks {
+    context: Context,
+    /// The files and block devices themselves.
+    pub files: Vec<DeviceRef>,
+    /// The same, each with whether it is open for writing.
+    pub(super) opened: Vec<(Rc<FileDevice>, bool)>,
+    /// RAID sets.
+    pub arrays: Vec<Array>,
+    /// Sets that can't be opened.
+    pub(super) refused: Vec<Refused>,
+    /// The sets that are open for writing.
+    live: Vec<LiveArray>,
+    /// Partitions.
+    pub parts: Vec<Part>,
+    /// Volume groups.
+    pub groups: Vec<Group>,
+    /// What could not be had, and why.
+    pub complaints: Vec<String>,
+    /// Folders below those that were named: nothing was looked for in them.
+    unsearched: Vec<PathBuf>,
+}
+
+/// A volume that is to be written.
+pub struct Written {
+    /// How it is called; `GROUP/` for a whole group.
+    pub volume: String,
+    /// Whether RAID sets below it are also opened with fewer members than they had when they were used last.
+    pub run: bool,
+}
+
+/// What is to be opened for writing.
+#[derive(Default)]
+struct Writing {
+    /// Files and block devices that are no members, by their names.
+    files: BTreeSet<Arc<str>>,
+    /// Sets, each with whether it is opened with fewer members too.
+    sets: BTreeMap<Uuid, bool>,
+}
+
+/// Bytes of the smallest file of a folder that may be a disk: less has no room for what marks one, and lies there
+/// for another reason (a list of checksums, a key).
+const DISK_BYTES_MIN: u64 = 64 << 10;
+/// Folders that are named as not searched.
+const FOLDERS_MAX: usize = 8;
+
+fn is_too_small(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() < DISK_BYTES_MIN)
+}
+
+/// The folders in a folder, by name; none in a file.
+fn folders_in(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut folders: Vec<PathBuf> =
+        entries.filter(|path| path.is_dir()).take(FOLDERS_MAX).collect();
+    folders.sort_unstable();
+    folders
+}
+
+impl Disks {
+    /// The files and block devices themselves: nothing may be written over them.
+    pub fn identities(&self) -> BTreeSet<Identity> {
+        self.files.iter().filter_map(|file| Identity::of(Path::new(&*file.name())).ok()).collect()
+    }
+
+    /// Whether a write to what lies at this path would change one of the files or block devices.
+    pub fn lies_under(&self, path: &Path) -> bool {
+        self.files.iter().any(|file| overlap(Path::new(&*file.name()), path))
+    }
+
+    /// The files alone, not looked at.
+    ///
+    /// # Errors
+    /// Where one can't be opened.
+    pub fn open_files(events: &Events, paths: &[PathBuf], read_only: bool) -> Result<Disks, Error> {
+        let context = Context::new(events)?;
+        let host = context.host();
+        let mut disks = Disks::none(context);
+        for path in paths {
+            let options = FileOptions { direct: false, read_only };
+            let device = FileDevice::open(&host, path, options).map_err(Error::Named)?;
+            disks.add_file(device, !read_only);
+        }
+        Ok(disks)
+    }
+
+    fn none(context: Context) -> Disks {
+        let (files, opened, arrays, refused, live) = Default::default();
+        let (parts, groups, complaints, unsearched) = Default::default();
+        Disks {
+            context,
+            files,
+            opened,
+            arrays,
+            refused,
+            live,
+            parts,
+            groups,
+            complaints,
+            unsearched,
+        }
+    }
+
+    fn add_file(&mut self, device: FileDevice, is_written: bool) {
+        let device = Rc::new(device);
+        self.files.push(Rc::clone(&device) as DeviceRef);
+        self.opened.push((device, is_written));
+    }
+
+    /// The files, the folders' files, and all that lies on them, for reading.
+    ///
+    /// # Errors
+    /// Where there are none, or one that was named can't be opened.
+    pub fn open(events: &Events, paths: &[PathBuf]) -> Result<Disks, Error> {
+        Disks::open_where(events, paths, &Writing::default())
+    }
+
+    /// The same, for writing to what these volumes lie on and to nothing else: whoever writes to another file of the
+    /// folders keeps it, and it is not kept from anybody. A set that can't be written is opened for reading, and
+    /// [`Disks::volume`] says why.
+    ///
+    /// # Errors
+    /// As [`Disks::open`], and where a file that is to be written can't be.
+    pub fn open_for(
+        events: &Events,
+        paths: &[PathBuf],
+        volumes: &[Written],
+    ) -> Result<Disks, Error> {
+        let found = Disks::open(events, paths)?;
+        let mut writing = Writing::default();
+        for Written { volume, run } in volumes {
+            let below = found.below(volume)?;
+            writing.files.extend(below.files.iter().map(|at| found.files[*at].name()));
+            for at in below.arrays {
+                *writing.sets.entry(found.arrays[at].set).or_default() |= run;
+            }
+        }
+        if writing.files.is_empty() && writing.sets.is_empty() {
+            return Ok(found);
+        }
+        drop(found);
+        Disks::open_where(events, paths, &writing)
+    }
+
+    /// The same, for writing to these files and to nothing else.
+    ///
+    /// # Errors
+    /// As [`Disks::open`], and where one of them can't be written, or another process writes to it.
+    pub fn open_files_for(
+        events: &Events,
+        paths: &[PathBuf],
+        files: &[Arc<str>],
+    ) -> Result<Disks, Error> {
+        let writing = Writing { files: files.iter().cloned().collect(), sets: BTreeMap::default() };
+        Disks::open_where(events, paths, &writing)
+    }
+
+    /// The file or block device that a device is, or is a partition of; nothing where it lies on a set or volume group.
+    pub fn file_below(&self, device: &DeviceRef) -> Option<Arc<str>> {
+        if self.files.iter().any(|file| Rc::ptr_eq(file, device)) {
+            return Some(device.name());
+        }
+        let part = self.parts.iter().find(|part| Rc::ptr_eq(&part.device, device))?;
+        match part.on {
+            Whole::File(at) => Some(self.files[at].name()),
+            Whole::Array(_) => None,
+        }
+    }
+
+    /// The sets, and the files that are no members, that a volume lies on; none for one that is not there.
+    ///
+    /// # Errors
+    /// Where several are called so.
+    pub fn lies_on(&self, volume: &str) -> Result<BTreeSet<Whole>, Error> {
+        let below = self.below(volume)?;
+        let files = below.files.into_iter().map(Whole::File);
+        Ok(files.chain(below.arrays.into_iter().map(Whole::Array)).collect())
+    }
+
+    fn open_where(events: &Events, paths: &[PathBuf], writing: &Writing) -> Result<Disks, Error> {
+        let mut disks = Disks::none(Context::new(events)?);
+        let paths = &named(paths);
+        let notes = disks.open_paths(paths, writing)?;
+        let members = disks.find_arrays(writing);
+        disks.complaints.splice(0..0, notes);
+        disks.find_parts_and_groups(&members);
+        disks.unsearched =
+            paths.iter().flat_map(|path| folders_in(path)).take(FOLDERS_MAX).collect();
+        Ok(disks)
+    }
+
+    /// Opens the files. Returns what is to be noted of them.
+    fn open_paths(&mut self, paths: &[PathBuf], writing: &Writing) -> Result<Vec<String>, Error> {
+        let host = self.context.host();
+        let (mut notes, mut known) = (Vec::new(), BTreeSet::new());
+        for path in expand(paths)? {
+            // One that was named twice is one device all the same.
+            if Identity::of(&path).is_ok_and(|identity| !known.insert(identity)) {
+                continue;
+            }
+            if !paths.contains(&path) && is_too_small(&path) {
+                continue;
+            }
+            let read_only = !writing.files.iter().any(|name| Path::new(&**name) == path);
+            match FileDevice::open(&host, &path, FileOptions { direct: false, read_only }) {
+                Ok(device) => {
+                    if read_only && device.is_written_elsewhere() {
+                        notes.push(Event::WrittenElsewhere { path: path.clone() }.to_string());
+                    }
+                    self.add_file(device, !read_only);
+                }
+                // Whatever else lies in a folder of disks; a path that was named is another matter, and one that
+                // is to be written.
+                Err(error) if read_only && !paths.contains(&path) => notes.push(error.to_string()),
+                Err(error) => return Err(Error::Named(error)),
+            }
+        }
+        Ok(notes)
+    }
+
+    /// Opens the sets that files are members of. Returns those files' names.
+    fn find_arrays(&mut self, writing: &Writing) -> BTreeSet<Arc<str>> {
+        let files = self.files.clone();
+        let (found, complaints) = self.wait(async move {
+            let (mut found, mut complaints) = (Vec::new(), Vec::new());
+            for file in &files {
+                match assemble::find(file).await {
+                    Ok(one) => found.extend(one),
+                    Err(error) => complaints.push(error.to_string()),
+                }
+            }
+            (found, complaints)
+        });
+        for one in &found {
+            self.context.know(one.superblock.set_uuid(), name::shown_by(one));
+        }
+        let members = found.iter().map(|one| one.device.name()).collect();
+        let Arrays { open, refused, live } = arrays::open(&self.context, found, &writing.sets);
+        self.complaints = complaints;
+        self.complaints.extend(refused.iter().map(|one| one.why.clone()));
+        (self.arrays, self.refused, self.live) = (open, refused, live);
+        members
+    }
+
+    /// Looks for partitions and volume groups on all but the members of sets.
+    fn find_parts_and_groups(&mut self, members: &BTreeSet<Arc<str>>) {
+        let files = self.files.iter().enumerate();
+        let files = files.filter(|(_, file)| !members.contains(&file.name()));
+        let arrays = self.arrays.iter().enumerate();
+        let whole: Vec<(DeviceRef, Whole, String)> = files
+            .map(|(at, file)| (Rc::clone(file), Whole::File(at), file.name().to_string()))
+            .chain(arrays.map(|(at, array)| {
+                (Rc::clone(&array.device), Whole::Array(at), array.name.clone())
+            }))
+            .collect();
+        let (parts, groups, complaints) = self.wait(async move {
+            let (mut parts, mut complaints) = (Vec::new(), Vec::new());
+            for (device, on, of) in &whole {
+                match gpt::read_table(device).await {
+                    Ok(None) => {}
+                    Ok(Some(table)) => {
+                        parts.extend(table.partitions.into_iter().map(|partition| Part {
+                            of: of.clone(),
+                            on: *on,
+                            device: partition.device(device),
+                            partition,
+                        }))
+                    }
+                    Err(error) => complaints.push(error.to_string()),
+                }
+            }
+            let mut physical: Vec<DeviceRef> =
+                whole.into_iter().map(|(device, ..)| device).collect();
+            physical.extend(parts.iter().map(|part| Rc::clone(&part.device)));
+            let (groups, errors) = find_groups(&physical).await;
+            complaints.extend(errors.iter().map(ToString::to_string));
+            (parts, groups, complaints)
+        });
+        (self.parts, self.groups) = (parts, groups);
+        self.complaints.extend(complaints);
+    }
+
+    /// The sets that are open for writing. Who takes them stops them, or lets [`Disks::stop`] do it.
+    pub fn take_live(&mut self) -> Vec<LiveArray> {
+        std::mem::take(&mut self.live)
+    }
+
+    /// Stops the sets that are open for writing.
+    ///
+    /// # Errors
+    /// Of the first that could not be stopped; all were tried.
+    pub fn stop(&mut self) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        for live in self.take_live() {
+            outcome = outcome.and(self.context.finish(async move { live.stop().await }));
+        }
+        outcome
+    }
+
+    /// What was looked at, for whoever finds nothing there.
+    pub fn searched(&self) -> String {
+        let files = match self.files.len() {
+            1 => "1 file or device was looked at".to_owned(),
+            many => format!("{many} files and devices were looked at"),
+        };
+        let below: Vec<String> =
+            self.unsearched.iter().map(|path| path.display().to_string()).collect();
+        match below.is_empty() {
+            true => files,
+            false => {
+                format!("{files}; folders below are not searched, name them: {}", below.join(", "))
+            }
+        }
+    }
+
+    /// Runs I/O on the disks to its end.
+    pub fn wait<T: 'static>(&self, io: impl Future<Output = T> + 'static) -> T {
+        self.context.runtime().block_on(io).expect("I/O on a real device ends")
+    }
+
+    /// Where the devices are attached.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Tells what could not be had.
+    pub fn tell_complaints(&self) {
+        let complaints = self.complaints.iter().cloned().map(Event::Complaint);
+        complaints.for_each(|complaint| self.context.tell(complaint));
+    }
+}

@@ -1,0 +1,10 @@
+//! What can have partitions.
+
+/// What can have partitions, by its place among the disks'.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whole {
+    /// A file or block device.
+    File(usize),
+    /// A RAID set.
+    Array(usize),
+}

@@ -1,0 +1,302 @@
+//! Why something could not be attached, opened, asked or served. Its text is one line that names the thing and the mend.
+//!
+//! Some are mistakes of whoever asked ([`Error::is_usage`]): another call would do. The command line tells the two apart by
+//! its exit status.
+
+use crate::control::folder::FolderError;
+use ::md::SyncError;
+use ::md::assemble::AssembleError;
+use ::md::grow::GrowError;
+use ::md::live::LiveError;
+use ::md::superblock::Uuid;
+use ::zfs::ZfsError;
+use ::zfs::spa;
+use export::nbd::ServerError;
+use host::identity::NotExpendable;
+use host::{ListenError, OpenError, ProbeError, StartError};
+use rt::{IoError, Stalled, StreamError};
+use std::io;
+use std::path::PathBuf;
+use volume::lvm::LvmError;
+
+/// See the [module](self).
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the fields are what the texts name")]
+pub enum Error {
+    // Devices.
+    #[error("no devices: name them with -d DIR|FILE, or in SPINDLE_DEVICES")]
+    NoDevices,
+    #[error("reading the folder {}: {error}", .path.display())]
+    Folder { path: PathBuf, error: io::Error },
+    /// Something that was named can't be opened.
+    #[error("{0}")]
+    Named(#[source] OpenError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Io(#[from] IoError),
+    #[error(transparent)]
+    Stalled(#[from] Stalled),
+    #[error("{0}; name another, or destroy its content with --force")]
+    Holds(#[source] NotExpendable),
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    #[error("'{}' is given twice: name each device once", .path.display())]
+    Twice { path: PathBuf },
+    #[error("'{}' and '{}' share storage: name one of them", .one.display(), .other.display())]
+    Shared { one: PathBuf, other: PathBuf },
+    #[error("reading /dev/urandom: {0}")]
+    Random(#[source] io::Error),
+
+    // RAID sets.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    #[error(transparent)]
+    Sync(#[from] SyncError),
+    #[error(transparent)]
+    Grow(#[from] GrowError),
+    #[error("'{called}': no set is called so: spindle md examine --scan lists them")]
+    NoSet { called: String },
+    #[error("'{called}' is both {one} and {other}: give the UUID")]
+    Several { called: String, one: Uuid, other: Uuid },
+    /// What the engine says of a set, which it knows by its UUID.
+    #[error("{}", .error.to_string().replace(&.set.to_string(), .name))]
+    OfSet { set: Uuid, name: String, error: Box<Error> },
+    #[error("{device}: another process is writing to the set: stop that one first")]
+    Written { device: String },
+    #[error(
+        "{set}: {} of {expected} members that it had are there: bring the others, or start it without them with --run",
+        drives(*.there)
+    )]
+    Lacking { set: String, there: usize, expected: usize },
+    #[error("{error} ({elsewhere})")]
+    By { error: Box<Error>, elsewhere: &'static str },
+    #[error(
+        "{device}: it went on without the members that are here, and may hold newer data than they: open the set with it alone (-d {device}) and look, or overwrite it with --force"
+    )]
+    GoneOn { device: String },
+
+    // What a running set is asked for.
+    #[error("{}: it is no working device of the set", .path.display())]
+    NotWorking { path: PathBuf },
+    #[error("{}: it is a device of the set already", .path.display())]
+    AlreadyOfSet { path: PathBuf },
+    #[error("{}: it was the set's journal: stop the server to make it one anew", .path.display())]
+    WasJournal { path: PathBuf },
+    #[error("{}: it is no device of the set", .path.display())]
+    NotOfSet { path: PathBuf },
+    #[error("{}: it holds no slot of the set", .path.display())]
+    NoSlot { path: PathBuf },
+    #[error("{}: it is no spare: add it", .path.display())]
+    NoSpare { path: PathBuf },
+    #[error("{set}: a check or repair is under way: wait for it (spindle md detail)")]
+    CheckUnderWay { set: String },
+    #[error("{set}: its server serves other things too: end it with SIGTERM")]
+    ServesOthers { set: String },
+    #[error(
+        "{set}: it is busy: {} connected: disconnect, or stop it all the same with --force",
+        clients_are(*.clients)
+    )]
+    Busy { set: String, clients: usize },
+    #[error("{0}")]
+    NotStopped(String),
+    #[error("{set}: its server ended")]
+    ServerEnded { set: String },
+
+    // Sockets of what is held.
+    #[error(transparent)]
+    SocketFolder(#[from] FolderError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("the socket {}: {error}", .path.display())]
+    Socket { path: PathBuf, error: io::Error },
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    #[error("this is the socket of a server of spindle: no request: {0}")]
+    NoRequest(#[source] serde_json::Error),
+    #[error(
+        "the command speaks version {theirs} to its server, which speaks version {ours}: stop the server with SIGTERM, and start it with the new program"
+    )]
+    OtherVersion { theirs: u32, ours: u32 },
+    #[error("no request came")]
+    Silent,
+    #[error("one line with one request is read")]
+    MoreThanOne,
+    #[error("a request is a line of JSON")]
+    NoLine,
+    #[error(
+        "the {what}'s server ended or does not answer: look whether it runs, and start it again with {serve}"
+    )]
+    Unheard { what: &'static str, serve: &'static str },
+    #[error("the {what}'s server answers: {error}")]
+    BadAnswer { what: &'static str, error: serde_json::Error },
+    /// The other end says so.
+    #[error("{message}")]
+    Answered { message: String, status: u8 },
+
+    // Volumes.
+    #[error(
+        "'{called}': there is no such volume on the devices ({listed}): name a RAID set, GROUP/VOLUME, SET:N or DEVICE:N for a partition, or a device"
+    )]
+    NoVolume { called: String, listed: String },
+    #[error("{called}: {why}")]
+    Refused { called: String, why: String },
+    #[error(transparent)]
+    Lvm(#[from] LvmError),
+    #[error("{error} ({listed})")]
+    NoLogical { error: LvmError, listed: String },
+
+    // Pools.
+    #[error("'{name}': more than one matching pool: name it by its GUID, {one} or {other}")]
+    SeveralPools { name: String, one: u64, other: u64 },
+    #[error("cannot open '{name}': no such pool")]
+    NoPool { name: String },
+    #[error(transparent)]
+    Pool(#[from] spa::OpenError),
+    #[error("cannot create '{name}': {error}")]
+    NotCreated { name: String, error: spa::create::CreateError },
+    #[error("pool {name} can't be written: {error}")]
+    NotWritten { name: String, error: spa::live::LiveError },
+    #[error(
+        "pool {name} was not exported: another host may have it in use. If none has, say so with -f"
+    )]
+    PoolInUse { name: String },
+    #[error(
+        "pool {name} lies on {device}, and pools are written on files, disks and partitions only"
+    )]
+    NotWritableMember { name: String, device: String },
+    #[error("{name}: a pool as it stood is only read: leave -T and --rewind-to-checkpoint out")]
+    OldAndWritten { name: String },
+    #[error(transparent)]
+    LoadKey(#[from] spa::LoadKeyError),
+    #[error("cannot open '{name}': dataset does not exist")]
+    NoDataset { name: String },
+    #[error("cannot open '{name}': {why}")]
+    BadName { name: String, why: String },
+    #[error("cannot open '{name}': {error}")]
+    CannotOpen { name: String, error: ZfsError },
+    #[error("{dataset}: {error}")]
+    InDataset { dataset: String, error: ZfsError },
+    #[error(
+        "{dataset}: it is a file system: spindle zfs cp -r copies its files, spindle mount mounts it"
+    )]
+    IsFileSystem { dataset: String },
+    #[error("{dataset}: it is a volume: spindle zfs dump writes it out, spindle serve serves it")]
+    IsVolume { dataset: String },
+    #[error(
+        "{}; attach the device, or leave --replay-view out",
+        log_is_cut(.dataset)
+    )]
+    LogCut { dataset: String },
+    #[error("reading the key in {}: {error}", .path.display())]
+    KeyFile { path: PathBuf, error: io::Error },
+    #[error("{} is no key: it is longer than {most} bytes", .path.display())]
+    KeyTooLong { path: PathBuf, most: u64 },
+    #[error(
+        "the key in {} fits no encryption root at or below {top}{}",
+        .path.display(),
+        .dataset.as_ref().map_or(String::new(), |name| format!(" called {name}"))
+    )]
+    KeyUnused { path: PathBuf, top: String, dataset: Option<String> },
+    #[error("asking for the key of {dataset}: {error}")]
+    Asking { dataset: String, error: io::Error },
+    #[error("dataset {dataset} is encrypted and its key is not loaded; give --key-file")]
+    NoKey { dataset: String },
+
+    // Serving.
+    #[error("{count} addresses to listen on; name 1 to {most}")]
+    Addresses { count: usize, most: usize },
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error("accepting on {name}: {error}")]
+    Accepting { name: String, error: StreamError },
+    #[error("export '{name}': {why}")]
+    Export { name: String, why: &'static str },
+    #[error("{volume}: a ZFS volume can only be read: add readonly")]
+    OnlyReadable { volume: String },
+    #[error("{volume} can't be written: {why}; to serve it for reading add readonly")]
+    NotWritable { volume: String, why: String },
+    #[error("starting a thread for RAID sets: {0}")]
+    Thread(#[source] io::Error),
+    #[error("an executor of RAID sets ended before it began")]
+    ExecutorEnded,
+    #[error("an executor of RAID sets panicked; they are not closed")]
+    ExecutorPanicked,
+}
+
+impl Error {
+    /// The same, with a set by its name where it has one.
+    pub fn naming(self, set: Uuid, name: &str) -> Error {
+        let uuid = set.to_string();
+        match name != uuid && self.to_string().contains(&uuid) {
+            // Where two sets have one name only the UUID tells them apart.
+            true if !matches!(self, Error::Several { .. }) => {
+                Error::OfSet { set, name: name.to_owned(), error: Box::new(self) }
+            }
+            _ => self,
+        }
+    }
+
+    /// Whether it was asked wrongly: another call would do.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Error::Answered { status, .. } => *status == 2,
+            Error::OfSet { error, .. } => error.is_usage(),
+            Error::NoDevices
+            | Error::Folder { .. }
+            | Error::Named(_)
+            | Error::Holds(_)
+            | Error::Probe(_)
+            | Error::Twice { .. }
+            | Error::Shared { .. }
+            | Error::NoSet { .. }
+            | Error::Several { .. }
+            | Error::NotWorking { .. }
+            | Error::AlreadyOfSet { .. }
+            | Error::WasJournal { .. }
+            | Error::NotOfSet { .. }
+            | Error::NoSlot { .. }
+            | Error::NoSpare { .. }
+            | Error::NoRequest(_)
+            | Error::OtherVersion { .. }
+            | Error::Silent
+            | Error::MoreThanOne
+            | Error::NoLine
+            | Error::NoVolume { .. }
+            | Error::IsFileSystem { .. }
+            | Error::KeyFile { .. }
+            | Error::KeyTooLong { .. }
+            | Error::Addresses { .. }
+            | Error::Server(_)
+            | Error::Export { .. }
+            | Error::OnlyReadable { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// The exit status of a command that ends with it.
+    pub fn status(&self) -> u8 {
+        if self.is_usage() { 2 } else { 1 }
+    }
+}
+
+/// `1 drive`.
+fn drives(count: usize) -> String {
+    if count == 1 { "1 drive".to_owned() } else { format!("{count} drives") }
+}
+
+/// `1 client is`.
+fn clients_are(count: usize) -> String {
+    if count == 1 { "1 client is".to_owned() } else { format!("{count} clients are") }
+}
+
+/// What is said of a dataset whose intent log can't be read for want of a device.
+pub fn log_is_cut(dataset: &str) -> String {
+    format!(
+        "the intent log of {dataset} lies on a device that is missing: its last synchronous writes are not shown"
+    )
+}

@@ -1,0 +1,396 @@
+//! What happens while something is attached, told to whoever asked for it.
+//!
+//! Each event is a value with its facts; its text is how a person reads it, in one line, and [`Event::tone`] how loud it is.
+//! Executors on other threads tell the same [`Sink`].
+
+use crate::error::{Error, log_is_cut};
+use ::md::Cause;
+use ::md::assemble::Why;
+use ::md::live::LiveError;
+use rt::{Panicked, StreamError};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use stdx::ByteCount;
+
+/// What makes a set whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Work {
+    /// All of it is made to agree.
+    Resync,
+    /// A slot is filled anew.
+    Rebuild(usize),
+    /// A slot's member is copied to its replacement.
+    Replace(usize),
+}
+
+impl Work {
+    /// As it begins: `rebuilding slot 1`.
+    pub fn begun(self) -> String {
+        match self {
+            Work::Resync => "resynchronising".to_owned(),
+            Work::Rebuild(slot) => format!("rebuilding slot {slot}"),
+            Work::Replace(slot) => format!("copying slot {slot} to its replacement"),
+        }
+    }
+
+    /// As it has ended: `rebuilt slot 1`.
+    pub fn done(self) -> String {
+        match self {
+            Work::Resync => "resynchronised".to_owned(),
+            Work::Rebuild(slot) => format!("rebuilt slot {slot}"),
+            Work::Replace(slot) => format!("replaced slot {slot}"),
+        }
+    }
+}
+
+/// Members that are left of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// So many.
+    pub there: usize,
+    /// Of so many.
+    pub slots: usize,
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} members are left", self.there, self.slots)
+    }
+}
+
+/// What a set without all of its members can bear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bears {
+    /// It has failed.
+    Nothing,
+    /// Another loss is survived.
+    Another,
+    /// The next loss is the last.
+    NoOther,
+}
+
+/// What comes after a piece of work that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the texts say it")]
+pub enum Then {
+    SetFailed,
+    LeftAlone,
+    ReplaceAnew,
+    NextSpare,
+    WithTheNextDevice,
+}
+
+/// What happens to a set that runs, by the names that mdadm's monitor has.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the fields are what the texts name")]
+pub enum SetEvent {
+    RebuildStarted { work: Work, on: Option<Arc<str>> },
+    RebuildFinished { work: Work, on: Option<Arc<str>> },
+    RebuildFailed { work: Work, error: LiveError, then: Then },
+    DegradedArray { left: Left, has_spares: bool, bears: Bears },
+    Fail { device: Arc<str>, slot: Option<usize>, cause: Cause, left: Left, bears: Bears },
+    FailSpare { device: Arc<str>, slot: Option<usize>, cause: Cause },
+    JournalFailed { device: Arc<str> },
+    SpareActive { device: Arc<str>, slot: usize },
+    HasFailed { left: Left },
+    Broken { panicked: Panicked },
+}
+
+/// What happened.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "the fields are what the texts name")]
+pub enum Event {
+    PassedOver {
+        error: Error,
+    },
+    TakenBack {
+        device: String,
+        slot: usize,
+        events: u64,
+        of: u64,
+    },
+    LeftOut {
+        device: String,
+        why: Why,
+    },
+    WentOn {
+        device: String,
+        member: String,
+        behind: u64,
+    },
+    NoJournal,
+    Begun(Work),
+    Done(Work),
+    Set {
+        set: Arc<str>,
+        event: SetEvent,
+    },
+    NoSocket {
+        of: Arc<str>,
+        error: Error,
+    },
+    SocketLost {
+        of: Arc<str>,
+        error: StreamError,
+    },
+    /// A server said this to whoever asked it for something.
+    Said(String),
+    /// Something on the devices could not be had.
+    Complaint(String),
+    CutShort {
+        device: String,
+        has: ByteCount,
+        pool: String,
+        needed: ByteCount,
+    },
+    SameDevice {
+        used: String,
+        copy: String,
+        pool: String,
+    },
+    NotExported {
+        pool: String,
+    },
+    LogCut {
+        dataset: String,
+    },
+    LogNotReplayed {
+        dataset: String,
+        records: usize,
+    },
+    Locked {
+        datasets: Vec<String>,
+    },
+    MemberServed {
+        path: PathBuf,
+        what: &'static str,
+    },
+    WrittenElsewhere {
+        path: PathBuf,
+    },
+    Serving {
+        exports: usize,
+        on: Vec<String>,
+    },
+}
+
+/// How loud an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// What was asked for has come about.
+    Result,
+    /// Work goes on.
+    Progress,
+    /// Worth knowing.
+    Note,
+    /// Worth looking into.
+    Warning,
+}
+
+impl Event {
+    /// How loud it is.
+    pub fn tone(&self) -> Tone {
+        match self {
+            Event::Serving { .. } => Tone::Result,
+            Event::Begun(_) | Event::Done(_) | Event::Said(_) => Tone::Progress,
+            Event::PassedOver { .. }
+            | Event::TakenBack { .. }
+            | Event::LeftOut { .. }
+            | Event::WentOn { .. }
+            | Event::NoJournal
+            | Event::Set { .. } => Tone::Warning,
+            _ => Tone::Note,
+        }
+    }
+}
+
+/// ` on DEVICE`.
+fn on(device: &Option<Arc<str>>) -> String {
+    device.as_ref().map_or(String::new(), |device| format!(" on {device}"))
+}
+
+/// ` (slot 1)`.
+fn place(slot: Option<usize>) -> String {
+    slot.map_or(String::new(), |slot| format!(" (slot {slot})"))
+}
+
+impl fmt::Display for Then {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Then::SetFailed => "the set has failed",
+            Then::LeftAlone => "it failed too often, and is left alone until a device is added",
+            Then::ReplaceAnew => "the member stays in use; replace it anew",
+            Then::NextSpare => "the next spare is taken",
+            Then::WithTheNextDevice => "it is tried again when a device comes or goes",
+        })
+    }
+}
+
+impl fmt::Display for SetEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SetEvent::RebuildStarted { work, on: device } => {
+                write!(f, "RebuildStarted: {}{}", work.begun(), on(device))
+            }
+            SetEvent::RebuildFinished { work, on: device } => {
+                write!(f, "RebuildFinished: {}{}", work.done(), on(device))
+            }
+            SetEvent::RebuildFailed { work, error, then } => {
+                let what = match work {
+                    Work::Resync => "resynchronising",
+                    Work::Rebuild(_) => "rebuilding",
+                    Work::Replace(_) => "replacing",
+                };
+                write!(f, "RebuildFailed: {what}: {error}; {then}")
+            }
+            SetEvent::DegradedArray { left, has_spares, bears } => {
+                let then = match bears {
+                    _ if *has_spares => "it is made whole now",
+                    Bears::Another => "another loss is survived; add a device",
+                    _ => "another loss is not survived: add a device",
+                };
+                write!(f, "DegradedArray: {left}; {then}")
+            }
+            SetEvent::Fail { device, slot, cause, left, bears } => {
+                let then = match bears {
+                    Bears::Nothing => "that is too few",
+                    Bears::Another => "another loss is survived",
+                    Bears::NoOther => "another loss is not survived",
+                };
+                write!(f, "Fail: {device}{}: {cause}; {left}; {then}", place(*slot))
+            }
+            SetEvent::FailSpare { device, slot, cause } => {
+                write!(f, "FailSpare: {device}{}: {cause}", place(*slot))
+            }
+            SetEvent::JournalFailed { device } => write!(
+                f,
+                "Fail: {device}: the journal; nothing is written any more: stop the server and add another (spindle md add --journal)"
+            ),
+            SetEvent::SpareActive { device, slot } => {
+                write!(f, "SpareActive: {device} (slot {slot})")
+            }
+            SetEvent::HasFailed { left } => write!(
+                f,
+                "has failed: {left}, more than it can do without: writes are refused, and reads of what is lost; stop the server (spindle md stop), make room or bring members back, and spindle md assemble says what helps"
+            ),
+            SetEvent::Broken { panicked } => write!(
+                f,
+                "{panicked}: nothing more of it is answered or written; end its server, and the next start makes it right"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::PassedOver { error } => write!(f, "passed over: {error}"),
+            Event::TakenBack { device, slot, events, of } => {
+                write!(f, "forcing event count in {device}({slot}) from {events} upto {of}")
+            }
+            Event::LeftOut { device, why } => {
+                write!(f, "left out: {device}: ")?;
+                match why {
+                    Why::Stale(events) => write!(f, "its content is old, {events} events behind"),
+                    Why::Faulty => f.write_str("the other members recorded that it failed"),
+                    Why::Removed => f.write_str("the other members do not count it any more"),
+                    Why::CutShort(capacity) => write!(
+                        f,
+                        "its data area would lie beyond the device's {capacity}: is it cut short?"
+                    ),
+                }
+            }
+            Event::WentOn { device, member, behind } => write!(
+                f,
+                "left out: {device} went on without {member}, and they differ since; {member} counts {behind} events more: to open the other side, name its devices alone, with -d {device}"
+            ),
+            Event::NoJournal => f.write_str(
+                "the journal is not there: what was being written when the set stopped may be half there or lost",
+            ),
+            Event::Begun(work) => f.write_str(&work.begun()),
+            Event::Done(work) => f.write_str(&work.done()),
+            // What broke names the set itself.
+            Event::Set { event: event @ SetEvent::Broken { .. }, .. } => write!(f, "{event}"),
+            Event::Set { set, event } => write!(f, "{set}: {event}"),
+            Event::NoSocket { of, error } => {
+                write!(f, "{of}: {error}; md fail, add and the like need the server stopped")
+            }
+            Event::SocketLost { of, error } => write!(f, "{of}: its socket: {error}"),
+            Event::Said(text) | Event::Complaint(text) => f.write_str(text),
+            Event::CutShort { device, has, pool, needed } => write!(
+                f,
+                "{device} has {has}, and pool '{pool}' goes up to {needed} on it: was it cut short? What lay behind its end can't be read"
+            ),
+            Event::SameDevice { used, copy, pool } => write!(
+                f,
+                "{copy} and {used} both say that they are the same device of pool '{pool}': {used} is read; leave one out"
+            ),
+            Event::NotExported { pool } => write!(
+                f,
+                "pool '{pool}' was not exported: it is read as it stood at its last transaction group"
+            ),
+            Event::LogCut { dataset } => f.write_str(&log_is_cut(dataset)),
+            Event::LogNotReplayed { dataset, records } => write!(
+                f,
+                "{dataset}: {records} records of its intent log were not replayed; --replay-view shows it with them"
+            ),
+            Event::Locked { datasets } => {
+                let first = datasets.first().map_or("", String::as_str);
+                let all = datasets.join(", ");
+                write!(
+                    f,
+                    "locked, since their keys are not given: {all}; --key-file {first}=FILE opens {first}"
+                )
+            }
+            Event::MemberServed { path, what } => write!(
+                f,
+                "{}: it holds {what}: what is written to it alone is not on the others; --volume serves the set",
+                path.display()
+            ),
+            Event::WrittenElsewhere { path } => write!(
+                f,
+                "{}: another process is writing to it: what is read may not hold together",
+                path.display()
+            ),
+            Event::Serving { exports, on } => {
+                let count =
+                    if *exports == 1 { "1 export".into() } else { format!("{exports} exports") };
+                write!(f, "serving {count} over NBD on {}", on.join(", "))
+            }
+        }
+    }
+}
+
+/// Who is told. It is called on the thread where the event is, and must not wait for anything there.
+pub trait Sink: Send + Sync {
+    /// Something happened.
+    fn tell(&self, event: &Event);
+}
+
+impl<F: Fn(&Event) + Send + Sync> Sink for F {
+    fn tell(&self, event: &Event) {
+        self(event);
+    }
+}
+
+/// A way to a sink.
+#[derive(Clone)]
+pub struct Events(Arc<dyn Sink>);
+
+impl Events {
+    /// To this one.
+    pub fn to(sink: impl Sink + 'static) -> Events {
+        Events(Arc::new(sink))
+    }
+
+    /// To nobody.
+    pub fn unheard() -> Events {
+        Events::to(|_: &Event| {})
+    }
+
+    /// Tells it.
+    pub fn tell(&self, event: Event) {
+        self.0.tell(&event);
+    }
+}

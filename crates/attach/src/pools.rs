@@ -1,0 +1,18 @@
+//! ZFS pools of this host: found, opened, and their datasets with the keys that they need.
+//!
+//! * [`find`]: which pools there are, and one of them opened.
+//! * [`names`]: names of datasets.
+//! * [`keys`]: keys of encrypted datasets.
+//! * [`writing`]: pools that are made, and open for writing.
+//! * [`datasets`]: pools that were opened, and what is read of them.
+
+pub mod datasets;
+pub mod find;
+pub mod keys;
+pub mod names;
+pub mod writing;
+
+pub use datasets::{OpenDataset, Session, View};
+pub use find::{PoolPlace, Pools};
+pub use names::{check_name, pool_of};
+pub use writing::{HostFresh, LivePool, NewMembers};

@@ -1,0 +1,217 @@
+//! ZFS pools on the devices that were named: which there are, and one of them opened.
+//!
+//! Labels are looked for on files and block devices, RAID sets, partitions and logical volumes. Where two devices bear
+//! the same label (a member of a RAID set with its superblock at the end shows the set's content), what lies on top
+//! comes first: it is the one with the redundancy.
+//!
+//! Pools are opened for reading alone, so one that another host may have in use does no harm and takes none but
+//! that what it writes meanwhile is missed; that is said once.
+//!
+//! Errors are in OpenZFS's words where scripts may look at them: `cannot open 'tank': no such pool`.
+
+use super::names::{check_name, pool_of};
+use crate::disks::Disks;
+use crate::error::Error;
+use crate::event::{Event, Events};
+use rt::DeviceRef;
+use std::path::PathBuf;
+use std::rc::Rc;
+use zfs::dsl::{Dataset, Directory};
+use zfs::spa::{self, FoundPool, Member, OpenError, OpenOptions, PoolState, Spa};
+
+/// Where pools lie, and how they are opened.
+pub struct PoolPlace<'a> {
+    /// Files, block devices, and folders of them.
+    pub devices: &'a [PathBuf],
+    /// How.
+    pub options: OpenOptions,
+    /// Who is told what is found.
+    pub events: Events,
+}
+
+/// The pools on some devices. See the [module](self).
+pub struct Pools {
+    disks: Disks,
+    options: OpenOptions,
+    /// The pools, by name, then GUID.
+    pub found: Vec<Rc<FoundPool>>,
+    /// Spares and cache devices, by GUID.
+    pub auxiliary: Vec<Member>,
+}
+
+impl Pools {
+    /// Looks for pools on the files, the folders' files, and all that lies on them.
+    ///
+    /// # Errors
+    /// Where there are no devices, or one can't be opened.
+    pub fn find(place: &PoolPlace<'_>) -> Result<Pools, Error> {
+        let disks = Disks::open(&place.events, place.devices)?;
+        disks.tell_complaints();
+        Ok(Pools::over(disks, place.options))
+    }
+
+    /// Looks for pools on disks that are open.
+    pub fn over(disks: Disks, options: OpenOptions) -> Pools {
+        let mut devices: Vec<DeviceRef> = Vec::new();
+        for group in &disks.groups {
+            for volume in &group.group.logical {
+                match group.open(&disks.context().rt(), &volume.name) {
+                    Ok(device) => devices.push(device),
+                    Err(error) => disks.context().tell(Event::Complaint(error.to_string())),
+                }
+            }
+        }
+        devices.extend(disks.parts.iter().map(|part| Rc::clone(&part.device)));
+        devices.extend(disks.arrays.iter().map(|array| Rc::clone(&array.device)));
+        devices.extend(disks.files.iter().cloned());
+        let found = disks.wait(async move { spa::find(&devices).await });
+        let auxiliary = found.auxiliary.into_values().collect();
+        let found = found.pools.into_iter().map(Rc::new).collect();
+        let pools = Pools { disks, options, found, auxiliary };
+        pools.living().for_each(|pool| pools.tell_of_members(pool));
+        pools
+    }
+
+    /// Tells what of a pool's devices looks like a mistake, and is read all the same.
+    fn tell_of_members(&self, pool: &FoundPool) {
+        for (member, needed) in pool.cut_short() {
+            let (name, has) = (self.name_of(&member.device), member.device.geometry().capacity);
+            let (device, pool) = (name, pool.name.clone());
+            self.disks.context().tell(Event::CutShort { device, has, pool, needed });
+        }
+        // What lies on top of a set or volume group shows through on a member of it: that is no copy.
+        let is_plain = |device: &DeviceRef| {
+            let (files, parts) = (self.disks.files.iter(), self.disks.parts.iter());
+            let parts = parts.filter(|part| !part.is_on_array()).map(|part| &part.device);
+            files.chain(parts).any(|plain| Rc::ptr_eq(plain, device))
+        };
+        for copy in &pool.copies {
+            let Some(used) = pool.members.get(&copy.guid) else { continue };
+            if is_plain(&used.device) && is_plain(&copy.device) {
+                let (used, copy) = (self.name_of(&used.device), self.name_of(&copy.device));
+                let pool = pool.name.clone();
+                self.disks.context().tell(Event::SameDevice { used, copy, pool });
+            }
+        }
+    }
+
+    /// The disks.
+    pub fn disks(&self) -> &Disks {
+        &self.disks
+    }
+
+    /// Runs I/O on the devices to its end.
+    pub fn wait<T: 'static>(&self, io: impl Future<Output = T> + 'static) -> T {
+        self.disks.wait(io)
+    }
+
+    /// What a device is called: a partition by its disk and number, all else by its own name.
+    pub fn name_of(&self, device: &DeviceRef) -> String {
+        let name = device.name();
+        let part = self.disks.parts.iter().find(|part| part.device.name() == name);
+        part.map_or(name.to_string(), |part| format!("{}:{}", part.of, part.partition.number))
+    }
+
+    /// The executor of the devices.
+    pub fn rt(&self) -> rt::Rt {
+        self.disks.context().rt()
+    }
+
+    /// The pools that were not destroyed.
+    pub fn living(&self) -> impl Iterator<Item = &Rc<FoundPool>> {
+        self.found.iter().filter(|pool| pool.state != PoolState::Destroyed)
+    }
+
+    /// The pool of this name or GUID; nothing where there is none.
+    ///
+    /// # Errors
+    /// Several have the name.
+    pub fn named(&self, name: &str) -> Result<Option<&Rc<FoundPool>>, Error> {
+        let mut fitting = self.living().filter(|pool| pool.name == name);
+        if let Some(pool) = fitting.next() {
+            let other = fitting.next();
+            return match other {
+                None => Ok(Some(pool)),
+                Some(other) => {
+                    let (one, other) = (pool.guid, other.guid);
+                    Err(Error::SeveralPools { name: name.into(), one, other })
+                }
+            };
+        }
+        let guid: Option<u64> = name.parse().ok();
+        Ok(guid.and_then(|guid| self.found.iter().find(|pool| pool.guid == guid)))
+    }
+
+    /// The pools of these names, or all that were not destroyed; and names that have none.
+    ///
+    /// # Errors
+    /// Several have a name.
+    pub fn chosen(&self, names: &[String]) -> Result<(Vec<Rc<FoundPool>>, Vec<String>), Error> {
+        if names.is_empty() {
+            return Ok((self.living().cloned().collect(), Vec::new()));
+        }
+        let (mut chosen, mut without) = (Vec::new(), Vec::new());
+        for name in names {
+            match self.named(name)? {
+                Some(found) => chosen.push(Rc::clone(found)),
+                None => without.push(name.clone()),
+            }
+        }
+        Ok((chosen, without))
+    }
+
+    /// Opens the pool of this name or GUID for reading.
+    ///
+    /// # Errors
+    /// There is none, or it can't be opened.
+    pub fn open(&self, name: &str) -> Result<Rc<Spa>, Error> {
+        match self.named(name)? {
+            Some(found) => self.open_found(found),
+            None => Err(Error::NoPool { name: name.into() }),
+        }
+    }
+
+    /// Opens a pool for reading, and says so where it was not exported.
+    ///
+    /// # Errors
+    /// It can't be opened.
+    pub fn open_found(&self, found: &Rc<FoundPool>) -> Result<Rc<Spa>, Error> {
+        let is_rewound = self.options.txg.is_some() || self.options.checkpoint;
+        if found.state == PoolState::Active && !is_rewound {
+            self.disks.context().tell(Event::NotExported { pool: found.name.clone() });
+        }
+        Ok(self.try_open(found)?)
+    }
+
+    /// Opens a pool for reading, without a word.
+    ///
+    /// # Errors
+    /// It can't be opened.
+    pub fn try_open(&self, found: &Rc<FoundPool>) -> Result<Rc<Spa>, OpenError> {
+        let (rt, found, options) = (self.rt(), Rc::clone(found), self.options);
+        self.wait(async move { Spa::open(&rt, &found, options).await.map(Rc::new) })
+    }
+
+    /// Opens the pool that a dataset's name begins with.
+    ///
+    /// # Errors
+    /// There is none, or it can't be opened.
+    pub fn open_of_dataset(&self, name: &str) -> Result<Rc<Spa>, Error> {
+        check_name(name)?;
+        match self.named(pool_of(name))? {
+            Some(found) => self.open_found(found),
+            None => Err(Error::NoDataset { name: name.into() }),
+        }
+    }
+
+    /// The dataset of this name (`tank/home`, `tank/home@monday`) in an open pool, with its directory.
+    ///
+    /// # Errors
+    /// There is none, or it can't be had.
+    pub fn dataset(&self, spa: &Rc<Spa>, name: &str) -> Result<(Directory, Dataset), Error> {
+        let (pool, called) = (Rc::clone(spa), name.to_owned());
+        let found = self.wait(async move { pool.dsl().find(&called).await });
+        let failed = |error| Error::CannotOpen { name: name.into(), error };
+        found.map_err(failed)?.ok_or_else(|| Error::NoDataset { name: name.into() })
+    }
+}

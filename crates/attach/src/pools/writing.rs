@@ -1,0 +1,244 @@
+//! Pools that are made, and pools that are open for writing.
+//!
+//! A pool is written where its devices are files, block devices, or partitions of them. Its members are opened for writing, which
+//! keeps every other writer off as long as it is open ([`host::FileDevice`]); whoever reads meanwhile sees the pool as the last
+//! group left it.
+//!
+//! A pool that was not exported may be another host's: it is opened for writing only where that is asked for.
+
+use super::find::{PoolPlace, Pools};
+use super::names::check_name;
+use crate::Context;
+use crate::disks::Disks;
+use crate::error::Error;
+use crate::event::Events;
+use crate::sets::joining;
+use ::zfs::ZfsError;
+use ::zfs::dsl::catalog::{Catalog, Node};
+use ::zfs::dsl::make::Fresh;
+use ::zfs::spa::config::LabelState;
+use ::zfs::spa::create::{self, NewPool};
+use ::zfs::spa::datasets::{TaskError, Tasks};
+use ::zfs::spa::live::Live;
+use ::zfs::spa::{OpenOptions, PoolState};
+use host::{FileDevice, FileOptions};
+use rt::DeviceRef;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use stdx::{ByteCount, Prng};
+
+/// Numbers that nothing else has, from the system's randomness; and the calendar's clock.
+pub struct HostFresh(Cell<Prng>);
+
+impl HostFresh {
+    /// Seeded anew.
+    ///
+    /// # Errors
+    /// The system has no randomness.
+    pub fn new() -> Result<HostFresh, Error> {
+        let [a, b, c, d, e, f, g, h, ..] = joining::random()?.0;
+        Ok(HostFresh(Cell::new(Prng::new(u64::from_le_bytes([a, b, c, d, e, f, g, h])))))
+    }
+}
+
+impl Fresh for HostFresh {
+    fn number(&self) -> u64 {
+        let mut random = self.0.replace(Prng::new(0));
+        // A GUID of 0 is none.
+        let number = random.next_u64() | 1;
+        self.0.set(random);
+        number
+    }
+
+    fn now(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    }
+}
+
+/// A device that is to be a part of a new pool.
+pub struct NewMember {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How long.
+    pub bytes: ByteCount,
+    /// Whether it is a block device.
+    pub is_disk: bool,
+    /// Its number.
+    pub guid: u64,
+    device: DeviceRef,
+}
+
+/// Devices that are to be a pool.
+pub struct NewMembers {
+    context: Context,
+    /// They.
+    pub members: Vec<NewMember>,
+    /// What makes it new.
+    pub fresh: Rc<dyn Fresh>,
+}
+
+impl NewMembers {
+    /// Opens devices for writing, in order, each once.
+    ///
+    /// # Errors
+    /// One holds something and nobody forces it, is given twice, or can't be opened.
+    pub fn open(events: &Events, paths: &[PathBuf], force: bool) -> Result<NewMembers, Error> {
+        let context = Context::new(events)?;
+        let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new()?);
+        let mut members = Vec::new();
+        for (n, path) in paths.iter().enumerate() {
+            joining::check_expendable(path, force)?;
+            joining::check_distinct(path, paths[..n].iter().map(PathBuf::as_path))?;
+            let options = FileOptions { direct: false, read_only: false };
+            let device = FileDevice::open(&context.host(), path, options).map_err(Error::Named)?;
+            let device: DeviceRef = Rc::new(device);
+            let bytes = device.geometry().capacity;
+            let is_disk = std::fs::metadata(path).is_ok_and(|found| !found.is_file());
+            let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            members.push(NewMember { path, bytes, is_disk, guid: fresh.number(), device });
+        }
+        Ok(NewMembers { context, members, fresh })
+    }
+
+    /// Makes a pool of them.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn create(&self, new: NewPool) -> Result<(), Error> {
+        let name = new.name.clone();
+        let all = self.members.iter();
+        let devices: BTreeMap<u64, DeviceRef> =
+            all.map(|member| (member.guid, Rc::clone(&member.device))).collect();
+        let (rt, fresh) = (self.context.rt(), Rc::clone(&self.fresh));
+        let making = async move { create::create(&rt, new, &devices, &fresh).await };
+        let made = self.context.runtime().block_on(making)?;
+        made.map_err(|error| Error::NotCreated { name, error })
+    }
+}
+
+/// A pool that is open for writing. See the [module](self).
+pub struct LivePool {
+    /// The disks it lies on, and whatever else is there.
+    pub pools: Pools,
+    /// It.
+    pub live: Rc<Live>,
+    name: String,
+}
+
+impl LivePool {
+    /// Opens the pool of this name, or that a dataset's name begins with.
+    ///
+    /// # Errors
+    /// There is none, it can't be written, another process writes to it, or it was not exported and nobody forces it.
+    pub fn open(place: &PoolPlace<'_>, name: &str, force: bool) -> Result<LivePool, Error> {
+        if place.options.txg.is_some() || place.options.checkpoint {
+            return Err(Error::OldAndWritten { name: name.into() });
+        }
+        let paths = {
+            let pools = Pools::find(place)?;
+            let found = pools.named(name)?.ok_or_else(|| Error::NoPool { name: name.into() })?;
+            if found.state == PoolState::Active && !force {
+                return Err(Error::PoolInUse { name: found.name.clone() });
+            }
+            let mut paths = Vec::new();
+            for member in found.members.values() {
+                paths.push(pools.disks().file_below(&member.device).ok_or_else(|| {
+                    let device = pools.name_of(&member.device);
+                    Error::NotWritableMember { name: found.name.clone(), device }
+                })?);
+            }
+            paths
+        };
+        let disks = Disks::open_files_for(&place.events, place.devices, &paths)?;
+        disks.tell_complaints();
+        let pools = Pools::over(disks, OpenOptions { ..place.options });
+        let found = pools.named(name)?.ok_or_else(|| Error::NoPool { name: name.into() })?;
+        let name = found.name.clone();
+        let spa = pools.try_open(found)?;
+        let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new()?);
+        let opened = pools.wait(async move { Live::open(spa, &fresh).await });
+        let live = opened.map_err(|error| Error::NotWritten { name: name.clone(), error })?;
+        Ok(LivePool { pools, live: Rc::new(live), name })
+    }
+
+    /// The pool that a dataset's name begins with.
+    ///
+    /// # Errors
+    /// As of [`LivePool::open`], and where no dataset can be called so.
+    pub fn of_dataset(place: &PoolPlace<'_>, name: &str, force: bool) -> Result<LivePool, Error> {
+        check_name(name)?;
+        LivePool::open(place, super::pool_of(name), force)
+    }
+
+    /// The file system or volume of a name; nothing where there is none.
+    ///
+    /// # Errors
+    /// Something on the way can't be had.
+    pub fn node(&self, name: &str) -> Result<Option<Rc<Node>>, Error> {
+        let (live, called) = (Rc::clone(&self.live), name.to_owned());
+        let found = self.pools.wait(async move {
+            let catalog: Catalog = live.spa().catalog(0).await?;
+            catalog.find(&called).await
+        });
+        found.map_err(|error| Error::CannotOpen { name: name.into(), error })
+    }
+
+    /// All file systems and volumes below one.
+    ///
+    /// # Errors
+    /// One can't be had.
+    pub fn below(&self, top: &Rc<Node>) -> Result<Vec<Rc<Node>>, Error> {
+        let (live, of) = (Rc::clone(&self.live), Rc::clone(top));
+        let name = top.directory.name.clone();
+        let found = self.pools.wait(async move {
+            let catalog: Catalog = live.spa().catalog(0).await?;
+            let (mut all, mut waiting) = (Vec::new(), vec![of]);
+            while let Some(node) = waiting.pop() {
+                let children = catalog.children(&node).await?;
+                waiting.extend(children.iter().cloned());
+                all.extend(children);
+            }
+            Ok(all)
+        });
+        found.map_err(|error| Error::CannotOpen { name, error })
+    }
+
+    /// Does a task in a group of its own.
+    ///
+    /// # Errors
+    /// The outer one: the pool is not written any more. The inner one: it was not done.
+    pub fn task<T: 'static>(
+        &self,
+        task: impl AsyncFnOnce(&Tasks<'_>) -> Result<Result<T, TaskError>, ZfsError> + 'static,
+    ) -> Result<Result<T, TaskError>, Error> {
+        let live = Rc::clone(&self.live);
+        let done = self.pools.wait(async move { live.task(task).await });
+        done.map_err(|error| Error::NotWritten { name: self.name.clone(), error })
+    }
+
+    /// Says in the labels that it is in use, before something is written for long.
+    ///
+    /// # Errors
+    /// They can't be written.
+    pub fn begin(&self) -> Result<(), Error> {
+        let live = Rc::clone(&self.live);
+        let begun = self.pools.wait(async move {
+            live.syncer().change_config(|config| config.state = LabelState::Active);
+            live.sync(async |_| Ok(())).await
+        });
+        begun.map_err(|error| Error::NotWritten { name: self.name.clone(), error })
+    }
+
+    /// Closes it; its labels say how it was left.
+    ///
+    /// # Errors
+    /// What is open can't be written.
+    pub fn close(self, state: LabelState) -> Result<(), Error> {
+        let live = Rc::clone(&self.live);
+        let closed = self.pools.wait(async move { live.close(state).await });
+        closed.map_err(|error| Error::NotWritten { name: self.name, error })
+    }
+}

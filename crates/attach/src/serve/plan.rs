@@ -1,0 +1,86 @@
+//! What is served, where, and on how many executors: from opening to the clean end.
+
+use super::apart::{Apart, divided};
+use super::exports::{ExportSettings, Served, open};
+use super::until::{Clients, until};
+use crate::ending::{Ending, Told};
+use crate::error::Error;
+use crate::event::Events;
+use crate::pools::View;
+use crate::sets::running::RunningSet;
+use ::zfs::spa::OpenOptions;
+use host::Address;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// See the [module](self).
+pub struct Plan {
+    /// Where volumes lie.
+    pub devices: Vec<PathBuf>,
+    /// What is served.
+    pub exports: Vec<ExportSettings>,
+    /// Threads that RAID sets are dealt out to; with none they stay with the connections.
+    pub executors: usize,
+    /// How pools are opened.
+    pub options: OpenOptions,
+    /// How datasets are looked at.
+    pub view: View,
+    /// Where clients connect.
+    pub addresses: Vec<Address>,
+    /// What holds for them.
+    pub clients: Clients,
+    /// Whether the stop of a set ends it all: only where nothing else is served.
+    pub ends_with_set: bool,
+}
+
+/// Opens all and serves it until it is told to end. `told` is asked for when all is open: until then a signal ends the
+/// program as it does by itself.
+///
+/// # Errors
+/// What can't be opened or served, and what failed at the end.
+pub fn run<E: From<Error>>(
+    events: &Events,
+    plan: Plan,
+    told: impl FnOnce() -> Result<Arc<Told>, E>,
+) -> Result<(), E> {
+    let Plan { devices, exports, executors, options, view, addresses, clients, ends_with_set } =
+        plan;
+    let (stay, elsewhere) = match executors {
+        0 => (exports, Vec::new()),
+        executors => divided(events, &devices, exports, executors)?,
+    };
+    let is_one = elsewhere.is_empty();
+    let (served, live) = open(events, &devices, stay, options, &view, is_one)?;
+    let Served { session, mut exports, read: _read, .. } = served;
+    let context = session.pools.disks().context();
+    let ending = Rc::new(Ending::by(&told()?));
+    let (mut others, mut outcome) = (Vec::new(), Ok(()));
+    for (number, settings) in elsewhere.into_iter().enumerate() {
+        let (devices, view) = (devices.clone(), view.clone());
+        match Apart::start(&context.rt(), events, number, devices, settings, options, view) {
+            Ok((other, its)) => {
+                others.push(other);
+                exports.extend(its);
+            }
+            Err(error) => outcome = Err(error),
+        }
+    }
+    let ends = ends_with_set.then_some(&ending);
+    let running: Vec<RunningSet> =
+        live.into_iter().map(|set| RunningSet::start(context, set, ends)).collect();
+    if outcome.is_ok() {
+        outcome = until(&ending, context, exports, &addresses, clients);
+    } else {
+        drop(exports);
+    }
+    for set in running {
+        outcome = outcome.and(set.stop(context));
+    }
+    // Its executor goes with it, and with that whoever could ask the others.
+    drop(session);
+    for other in others {
+        outcome = outcome.and(other.end());
+    }
+    Ok(outcome?)
+}

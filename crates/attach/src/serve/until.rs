@@ -1,0 +1,97 @@
+//! Serves devices over NBD until it is told to end.
+//!
+//! Whoever has devices under names (files, arrays) calls [`until`]. It tells where clients find it once it listens
+//! everywhere; when it is [told](Ending) to end nothing more is accepted, what is under way is finished, all is flushed, and
+//! it returns.
+
+use crate::context::Context;
+use crate::ending::Ending;
+use crate::error::Error;
+use crate::event::Event;
+use export::nbd::{CLIENT_MEMORY, CLIENT_MEMORY_MIN, Export, Server};
+use export::tls::Tls;
+use futures_util::future::{Either, select, select_all};
+use host::{Address, SocketListener};
+use rt::Listener;
+use std::pin::pin;
+use std::rc::Rc;
+use std::str::FromStr;
+use stdx::ByteCount;
+
+/// Addresses a server listens on at the most: each is a descriptor and a wait in the reactor.
+pub const ADDRESSES_MAX: usize = 16;
+
+/// What holds for all clients of a server.
+pub struct Clients {
+    /// Whether they may or must encrypt.
+    pub tls: Tls,
+    /// The memory of all their requests together.
+    pub memory: ByteCount,
+}
+
+impl Default for Clients {
+    fn default() -> Clients {
+        Clients { tls: Tls::off(), memory: CLIENT_MEMORY }
+    }
+}
+
+/// Memory for clients' requests, as people write it.
+///
+/// # Errors
+/// Where that is no size, or one with which large requests could not be served.
+pub fn memory(text: &str) -> Result<ByteCount, String> {
+    let memory = ByteCount::from_str(text).map_err(|error| error.to_string())?;
+    match memory < CLIENT_MEMORY_MIN {
+        true => Err(format!("clients' requests need {CLIENT_MEMORY_MIN} at the least")),
+        false => Ok(memory),
+    }
+}
+
+/// Serves `exports` on all of these addresses until it is told to end.
+///
+/// # Errors
+/// What can't be served, where nothing can listen, and a flush that failed.
+pub fn until(
+    ending: &Rc<Ending>,
+    context: &Context,
+    exports: Vec<Export>,
+    addresses: &[Address],
+    clients: Clients,
+) -> Result<(), Error> {
+    if addresses.is_empty() || addresses.len() > ADDRESSES_MAX {
+        return Err(Error::Addresses { count: addresses.len(), most: ADDRESSES_MAX });
+    }
+    let count = exports.len();
+    let Clients { tls, memory } = clients;
+    let server = Server::with_memory(&context.rt(), exports, tls, memory)?;
+    let mut listeners = Vec::new();
+    for address in addresses {
+        let listener = SocketListener::bind(&context.host(), address)?;
+        listeners.push(Rc::new(listener) as Rc<dyn Listener>);
+    }
+    let counted = server.clone();
+    ending.serves(move || counted.connections());
+    let ending = Rc::clone(ending);
+    let names: Vec<Rc<str>> = listeners.iter().map(|listener| listener.name()).collect();
+    let on = names.iter().map(ToString::to_string).collect();
+    context.tell(Event::Serving { exports: count, on });
+
+    let outcome = context.runtime().block_on(async move {
+        let accepting = listeners.into_iter().zip(names).map(|(listener, name)| {
+            let server = server.clone();
+            Box::pin(async move {
+                let ended = server.listen(listener).await;
+                ended.map_err(|error| Error::Accepting { name: name.to_string(), error })
+            })
+        });
+        let accepting = pin!(select_all(accepting));
+        let accepted = match select(accepting, pin!(ending.wait())).await {
+            Either::Left(((ended, ..), _)) => ended,
+            Either::Right(_) => Ok(()),
+        };
+        server.stop();
+        let drained = server.drained().await.map_err(Error::from);
+        accepted.and(drained)
+    });
+    outcome?
+}

@@ -1,0 +1,62 @@
+//! Who takes no part in a set, and whether it is started without them.
+//!
+//! As with mdadm a set that had more members when it was used last is not started unless that is asked for. Where too few
+//! are left, the freshest of those that failed can be taken back.
+
+use super::name;
+use crate::error::Error;
+use crate::event::{Event, Events};
+use ::md::assemble::{Accepted, Choice};
+
+/// Takes back the freshest of the members that failed, where too few are left.
+pub fn take_back(events: &Events, choice: &mut Choice) {
+    for Accepted { name, slot, events: own, of } in choice.accept_stale() {
+        let (device, slot, own, of) = (name.clone(), *slot, *own, *of);
+        events.tell(Event::TakenBack { device, slot, events: own, of });
+    }
+}
+
+/// Tells who takes no part, and why.
+pub fn tell_left_out(events: &Events, choice: &Choice) {
+    tell_apart(events, choice);
+    let apart: Vec<String> = choice.apart().iter().map(|(left, _)| left.found.name()).collect();
+    for left in choice.left_out.iter().filter(|left| !apart.contains(&left.found.name())) {
+        events.tell(Event::LeftOut { device: left.found.name(), why: left.why });
+    }
+    if choice.lacks_journal() {
+        events.tell(Event::NoJournal);
+    }
+}
+
+/// Tells who went on without those that take part.
+pub fn tell_apart(events: &Events, choice: &Choice) {
+    for (left, member) in choice.apart() {
+        let (device, member) = (left.found.name(), member.name());
+        let behind = choice.facts.events().saturating_sub(left.found.superblock.events());
+        events.tell(Event::WentOn { device, member, behind });
+    }
+}
+
+/// Refuses a set that lacks members that it had when it was used last, as mdadm does without `--run`, or lacks more than
+/// it can do without.
+///
+/// # Errors
+/// Says how many are there.
+pub fn refuse_lacking(choice: &Choice) -> Result<(), Error> {
+    refuse_lacking_beside(choice, 0)
+}
+
+/// The same, where so many members are just being brought.
+///
+/// # Errors
+/// As [`refuse_lacking`].
+pub fn refuse_lacking_beside(choice: &Choice, brought: usize) -> Result<(), Error> {
+    let named = |error| Error::from(error).naming(choice.set, &name::shown(choice));
+    choice.check_enough().map_err(named)?;
+    let expected = choice.expected();
+    let there = (0..choice.slots.len()).filter(|slot| choice.member(*slot).is_some()).count();
+    if there + brought >= expected {
+        return Ok(());
+    }
+    Err(Error::Lacking { set: name::shown(choice), there, expected })
+}

@@ -1,0 +1,171 @@
+//! Which devices a command works on, and the sets on them.
+//!
+//! [Paths](crate::paths) are opened for reading alone. What has no superblock is passed over; what has a damaged one is
+//! told, and passed over too, so that the set can be opened without it.
+
+use super::name;
+use crate::context::Context;
+use crate::error::Error;
+use crate::event::Event;
+use crate::paths::expand;
+use ::md::assemble::{self, Choice, Found};
+use host::identity::same;
+use host::{FileDevice, FileOptions, Host, OpenError};
+use rt::DeviceRef;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// Opens a device for reading.
+///
+/// # Errors
+/// Where it can't be opened.
+pub fn open(host: &Host, path: &Path) -> Result<DeviceRef, Error> {
+    let options = FileOptions { direct: false, read_only: true };
+    let device = FileDevice::open(host, path, options).map_err(Error::Named)?;
+    Ok(Rc::new(device))
+}
+
+/// The devices with superblocks among these.
+///
+/// # Errors
+/// Where one can't be opened.
+pub fn scan(context: &Context, paths: &[PathBuf]) -> Result<Vec<Found>, Error> {
+    let mut found = Vec::new();
+    for path in expand(paths)? {
+        let device = match open(&context.host(), &path) {
+            Ok(device) => device,
+            // Whatever else lies in a folder of disks; a path that was named is another matter.
+            Err(_) if !paths.contains(&path) => continue,
+            Err(error) => return Err(error),
+        };
+        match context.finish(async move { assemble::find(&device).await }) {
+            Ok(one) => {
+                let known: Option<&Found> = one.as_ref();
+                known.into_iter().for_each(|one| {
+                    context.know(one.superblock.set_uuid(), name::shown_by(one));
+                });
+                found.extend(one);
+            }
+            Err(error) => context.tell(Event::PassedOver { error }),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a set answers to a name: its UUID, its name with or without the host's, or a member's path.
+pub fn is_called(devices: &[Found], called: &str) -> bool {
+    devices.iter().any(|found| {
+        let superblock = &found.superblock;
+        let name = superblock.name();
+        let short = name.split_once(':').map(|(_, short)| short);
+        let device = name::device_name(superblock);
+        let is_uuid = called.parse().is_ok_and(|uuid| superblock.set_uuid() == uuid);
+        let is_device = device
+            .as_deref()
+            .is_some_and(|device| called == device || device.strip_prefix("/dev/") == Some(called));
+        let is_name = !name.is_empty() && (called == name || short == Some(called));
+        is_uuid || is_name || is_device || *found.device.name() == *called
+    })
+}
+
+/// All sets on the devices, each with what keeps it from being one.
+///
+/// # Errors
+/// Where a device can't be opened.
+pub fn choices(context: &Context, paths: &[PathBuf]) -> Result<Vec<Result<Choice, Error>>, Error> {
+    let sets = assemble::sets(scan(context, paths)?);
+    let choose =
+        |(set, found)| Choice::of(set, found).map_err(|error| context.naming(error.into()));
+    Ok(sets.into_iter().map(choose).collect())
+}
+
+/// The set that is called so. Where ARRAY is a member's path, that member is among the devices, too.
+///
+/// # Errors
+/// Where there is none, or several.
+pub fn choice(context: &Context, paths: &[PathBuf], called: &str) -> Result<Choice, Error> {
+    let mut paths = paths.to_vec();
+    let path = PathBuf::from(called);
+    if path.exists() && !path.is_dir() {
+        let known = expand(&paths).unwrap_or_default();
+        let is_it = |other: &&PathBuf| same(other, &path);
+        if !known.iter().any(|other| is_it(&other)) {
+            // Some file of that name is not meant, where nothing of md is on it.
+            let device = open(&context.host(), &path);
+            let is_member = device.and_then(|device| {
+                // A damaged superblock is told when the devices are looked at.
+                let found = async move { Ok::<_, Error>(assemble::find(&device).await) };
+                Ok(!matches!(context.finish(found)?, Ok(None)))
+            });
+            if known.is_empty() || is_member.unwrap_or(false) {
+                paths.push(path.clone());
+            }
+        } else if let Some(other) = known.iter().find(is_it) {
+            return named(context, &paths, &other.to_string_lossy());
+        }
+    }
+    named(context, &paths, called)
+}
+
+fn named(context: &Context, paths: &[PathBuf], called: &str) -> Result<Choice, Error> {
+    among(scan(context, paths)?, called)
+}
+
+/// The set that is called so, among devices with superblocks.
+///
+/// # Errors
+/// Where there is none, or several.
+pub fn among(found: Vec<Found>, called: &str) -> Result<Choice, Error> {
+    let sets = assemble::sets(found);
+    let mut fitting = sets.into_iter().filter(|(_, devices)| is_called(devices, called));
+    let Some((set, devices)) = fitting.next() else {
+        return Err(Error::NoSet { called: called.into() });
+    };
+    if let Some((other, _)) = fitting.next() {
+        return Err(Error::Several { called: called.into(), one: set, other });
+    }
+    let shown = devices.first().map(name::shown_by).unwrap_or_default();
+    Choice::of(set, devices).map_err(|error| Error::from(error).naming(set, &shown))
+}
+
+/// Refuses a set of which another process is writing a device.
+///
+/// # Errors
+/// Names the device.
+pub fn refuse_if_written(context: &Context, choice: &Choice) -> Result<(), Error> {
+    for (name, device) in members(context, choice) {
+        if device?.is_written_elsewhere() {
+            return Err(Error::Written { device: name });
+        }
+    }
+    Ok(())
+}
+
+/// A member that another process is writing, where there is one.
+pub fn written_elsewhere(context: &Context, choice: &Choice) -> Option<String> {
+    let is_written = |device: &FileDevice| device.is_written_elsewhere();
+    let mut members = members(context, choice);
+    members.find_map(|(name, device)| device.ok().filter(is_written).map(|_| name))
+}
+
+/// The set's members, by their names, each opened once more for reading.
+fn members(
+    context: &Context,
+    choice: &Choice,
+) -> impl Iterator<Item = (String, Result<FileDevice, OpenError>)> {
+    let there = choice.slots.iter().flatten();
+    let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
+    there.map(|found| {
+        let options = FileOptions { direct: false, read_only: true };
+        let name = found.name();
+        let device = FileDevice::open(&context.host(), Path::new(&name), options);
+        (name, device)
+    })
+}
+
+/// Keeps writers off the set's devices for as long as what comes back lives: who serves it would never hear of a change.
+/// Where somebody writes already nothing is kept off.
+pub fn keep_writers_off(context: &Context, choice: &Choice) -> Vec<FileDevice> {
+    let devices = members(context, choice).filter_map(|(_, device)| device.ok());
+    devices.filter(FileDevice::keep_writers_off).collect()
+}

@@ -1,0 +1,158 @@
+//! What a run gave: its jobs' figures, what went wrong, and its figures for a study. `output` tells it in fio's
+//! forms.
+
+use super::error::FioError;
+use super::figures::{Direction, Each, Figures, Flow, Summary};
+use super::plan::{Job, Plan};
+use std::sync::Arc;
+use workload::outcome::{self, Outcome};
+
+/// What fio's forms say of the run besides.
+pub struct Stamp {
+    /// Seconds and milliseconds since 1970.
+    pub unix_ms: u64,
+    /// The same in words, as `ctime` has it.
+    pub text: String,
+    /// The name and version of this program.
+    pub version: String,
+}
+
+/// What a run gave.
+pub struct FioOutcome {
+    pub(super) rows: Vec<Row>,
+    /// What went wrong in jobs, in their order.
+    pub errors: Vec<FioError>,
+    /// Logs that jobs asked for: the name of the file and its text.
+    pub logs: Vec<(String, String)>,
+    pub(super) plan: Arc<Plan>,
+}
+
+/// One job, or jobs that are told together.
+pub(super) struct Row {
+    /// The first of them.
+    pub(super) job: Job,
+    pub(super) figures: Figures,
+    /// Its error's number, 0 for none.
+    pub(super) error: i32,
+}
+
+impl Row {
+    /// Processor time in per cent of the running time.
+    pub(super) fn processor_percent(&self) -> f64 {
+        match self.figures.runtime.as_secs_f64() {
+            0.0 => 0.0,
+            seconds => self.figures.processor.as_secs_f64() / seconds * 100.0,
+        }
+    }
+}
+
+/// The jobs of one group in one direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Together {
+    pub(super) bytes: u64,
+    pub(super) runtime_min_ms: u64,
+    pub(super) runtime_max_ms: u64,
+    pub(super) bytes_per_s_min: u64,
+    pub(super) bytes_per_s_max: u64,
+}
+
+impl Together {
+    pub(super) fn bytes_per_s(&self) -> u64 {
+        self.bytes.saturating_mul(1000).checked_div(self.runtime_max_ms).unwrap_or_default()
+    }
+
+    fn add(&mut self, flow: &Flow) {
+        let (ms, rate) = (flow.runtime_ms(), flow.bytes_per_s());
+        if ms == 0 {
+            return;
+        }
+        let first = self.runtime_max_ms == 0;
+        self.bytes += flow.bytes;
+        self.runtime_max_ms = self.runtime_max_ms.max(ms);
+        self.runtime_min_ms = if first { ms } else { self.runtime_min_ms.min(ms) };
+        self.bytes_per_s_max = self.bytes_per_s_max.max(rate);
+        self.bytes_per_s_min = if first { rate } else { self.bytes_per_s_min.min(rate) };
+    }
+}
+
+/// The jobs of one group.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Group(pub(super) Each<Together>);
+
+impl Group {
+    /// The mean bandwidth of windows as a share of the group's, in per cent.
+    pub(super) fn share_percent(&self, direction: Direction, windows: &Summary) -> f64 {
+        let whole = self.0[direction.index()].bytes_per_s();
+        match windows.count {
+            0 => 0.0,
+            _ if whole > 1024 => {
+                (windows.mean.trunc() * 100.0 / (whole as f64 / 1024.0)).min(100.0)
+            }
+            _ => 100.0,
+        }
+    }
+}
+
+impl FioOutcome {
+    /// All groups' sums.
+    pub(super) fn groups(&self) -> Vec<Group> {
+        let count = self.rows.iter().map(|row| row.job.group + 1).max().unwrap_or_default();
+        let mut groups = vec![Group::default(); count];
+        for row in &self.rows {
+            if let Some(group) = groups.get_mut(row.job.group) {
+                for (together, flow) in group.0.iter_mut().zip(&row.figures.flows) {
+                    together.add(flow);
+                }
+            }
+        }
+        groups
+    }
+
+    /// Figures for a study. With one row they have bare names (`read_iops`); with several each is named
+    /// after its job as well (`JOB_read_iops`). `iops` and `throughput_mb_s` are of all rows: sums
+    /// within a group, means over groups that follow one another.
+    pub fn outcome(&self) -> Outcome {
+        let mut told = Outcome::default();
+        let mut latencies = outcome::latency_histogram();
+        let mut seen_latency = false;
+        let mut groups: std::collections::BTreeMap<usize, (f64, f64)> = Default::default();
+        for row in &self.rows {
+            let prefix = match self.rows.len() {
+                1 => String::new(),
+                _ => format!("{}_", row.job.name),
+            };
+            for (direction, flow) in ["read", "write", "trim"].iter().zip(&row.figures.flows) {
+                if flow.ios == 0 {
+                    continue;
+                }
+                let mb_s = flow.bytes_per_s() as f64 / 1e6;
+                let mut put = |name: &str, value: f64| {
+                    told.metrics.insert(format!("{prefix}{direction}_{name}"), value);
+                };
+                put("iops", flow.ios_per_s());
+                put("throughput_mb_s", mb_s);
+                let lat = if flow.lat.samples.count > 0 { &flow.lat } else { &flow.clat };
+                if lat.samples.count > 0 {
+                    put("latency_us_mean", lat.samples.summary().mean / 1e3);
+                }
+                let sum = groups.entry(row.job.group).or_default();
+                sum.0 += flow.ios_per_s();
+                sum.1 += mb_s;
+                for (value, count) in flow.clat.bins.iter().flat_map(|bins| bins.filled()) {
+                    let value = value.clamp(1, outcome::LATENCY_NS_MAX);
+                    latencies.saturating_record_n(value, count);
+                    seen_latency = true;
+                }
+            }
+        }
+        if !groups.is_empty() {
+            let count = groups.len() as f64;
+            let sum = |pick: fn(&(f64, f64)) -> f64| groups.values().map(pick).sum::<f64>();
+            told.metrics.insert("iops".into(), sum(|sum| sum.0) / count);
+            told.metrics.insert("throughput_mb_s".into(), sum(|sum| sum.1) / count);
+        }
+        told.latency = seen_latency.then_some(latencies);
+        told.warnings = self.errors.iter().map(ToString::to_string).collect();
+        told
+    }
+}

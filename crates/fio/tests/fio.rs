@@ -1,0 +1,230 @@
+//! fio's jobs over a tree in memory, in virtual time.
+//!
+//! What could break: jobs that do more or less than they say, in another order, at another pace; output
+//! that readers of fio's JSON can't read; damage that verification does not see.
+
+use fio::{FioOutcome, Machine, Plan, Setup, Sources, Stamp};
+use rt::{FileTree, MemoryTree, OpenHow, Request, Runtime};
+use sim::SimReactor;
+use sim::host::Processor;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use stdx::{ByteCount, Offset};
+use workload::content::Form;
+use workload::crew::OneRuntime;
+
+struct Text(&'static str);
+
+impl Sources for Text {
+    fn text(&self, _path: &Path) -> Result<String, String> {
+        Ok(self.0.to_owned())
+    }
+    fn variable(&self, _name: &str) -> Option<String> {
+        None
+    }
+}
+
+fn plan(text: &'static str) -> Plan {
+    let machine = Machine { page_bytes: 4096, processors: 2, memory_mib: 1024 };
+    fio::read(Path::new("test.fio"), &Text(text), &machine, &[]).expect("well formed")
+}
+
+struct World {
+    runtime: Runtime,
+    tree: Rc<MemoryTree>,
+}
+
+impl World {
+    fn new() -> World {
+        let runtime = Runtime::new(SimReactor::new(Processor::infinite()));
+        World { runtime, tree: MemoryTree::new("m") }
+    }
+
+    fn run(&self, text: &'static str) -> FioOutcome {
+        let crew = Rc::new(OneRuntime::new(self.runtime.handle(), Rc::clone(&self.tree) as _));
+        let setup =
+            Setup { seed: 1, form: Form::Bytes, destructive: false, say: Rc::new(|_: &str| ()) };
+        let stop = Arc::new(AtomicBool::new(false));
+        let work = fio::run(crew, Arc::new(plan(text)), setup, stop);
+        self.runtime.block_on(work).expect("it ends").expect("jobs can begin")
+    }
+
+    fn seconds(&self) -> f64 {
+        self.runtime.handle().now().as_secs_f64()
+    }
+}
+
+fn stamp() -> Stamp {
+    Stamp { unix_ms: 1_000, text: "Thu Jan  1 00:00:01 1970".into(), version: "fio-3.33".into() }
+}
+
+fn job(outcome: &FioOutcome, at: usize) -> serde_json::Value {
+    outcome.json(&stamp(), false)["jobs"][at].clone()
+}
+
+#[test]
+fn a_job_does_what_it_says_and_counts_it() {
+    let world = World::new();
+    let outcome = world.run("[a]\nrw=randwrite\nsize=1m\nbs=4k\nfsync=64\n");
+    let job = job(&outcome, 0);
+    assert_eq!(job["write"]["total_ios"], 256);
+    assert_eq!(job["write"]["io_bytes"], 1 << 20);
+    // After each 64 writes but the last ones: then the job ends, as in fio.
+    assert_eq!(job["sync"]["total_ios"], 3);
+    assert_eq!(job["read"]["total_ios"], 0);
+    let counts = world.tree.counts();
+    assert_eq!(counts.requests[&rt::OpKind::Write], 256);
+    let status = world.runtime.block_on(world.tree.status(Path::new("a.0.0")));
+    assert_eq!(status.expect("ends").expect("is there").size, ByteCount::mib(1));
+}
+
+#[test]
+fn the_json_has_the_keys_of_fio_in_their_order() {
+    let text = "[a]\nrw=randrw\nsize=4m\nbs=4k\nioengine=libaio\niodepth=4\ndirect=1\n";
+    let json = World::new().run(text).json(&stamp(), false);
+    let mut keys = String::new();
+    walk("", &json, &mut keys);
+    // Made from the output of fio 3.33 for this job; what it says of disks is not compared.
+    let expected = include_str!("fio/json_keys.txt");
+    for (line, (ours, theirs)) in keys.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(ours, theirs, "key {line}");
+    }
+    assert_eq!(keys.lines().count(), expected.lines().count());
+    let plus = World::new().run(text).json(&stamp(), true);
+    assert!(plus["jobs"][0]["read"]["clat_ns"]["bins"].is_object());
+}
+
+fn walk(path: &str, value: &serde_json::Value, keys: &mut String) {
+    if let Some(first) = value.as_array().and_then(|list| list.first()) {
+        walk(&format!("{path}/0"), first, keys);
+    }
+    for (key, value) in value.as_object().into_iter().flatten() {
+        let path = format!("{path}/{key}");
+        keys.push_str(&path);
+        keys.push('\n');
+        if !["job options", "disk_util", "percentile"].contains(&key.as_str()) {
+            walk(&path, value, keys);
+        }
+    }
+}
+
+#[test]
+fn a_rate_and_a_runtime_are_kept() {
+    let world = World::new();
+    let text = "[a]\nrw=randread\nsize=4m\nbs=4k\nrate_iops=100\nruntime=2\ntime_based\n";
+    let job = job(&world.run(text), 0);
+    let ios = job["read"]["total_ios"].as_u64().expect("a number");
+    assert!((199..=201).contains(&ios), "{ios}");
+    assert!((world.seconds() - 2.0).abs() < 0.01, "{}", world.seconds());
+}
+
+#[test]
+fn pauses_delays_and_walls_put_jobs_in_order() {
+    let world = World::new();
+    let text = "[global]\nsize=64k\nbs=4k\nrw=write\n[a]\nthinktime=250ms\nthinktime_blocks=4\n[b]\nstonewall\nthinktime=100ms\nthinktime_blocks=4\n[c]\nwait_for=b\nnew_group\nstartdelay=0\n";
+    let outcome = world.run(text);
+    assert!(outcome.errors.is_empty());
+    // Four pauses of a, then four of b, behind the wall; c takes no time.
+    assert!((world.seconds() - 1.4).abs() < 0.01, "{}", world.seconds());
+    let groups: Vec<_> = (0..3).map(|at| job(&outcome, at)["groupid"].clone()).collect();
+    assert_eq!(groups, [0, 1, 2]);
+}
+
+#[test]
+fn clones_are_told_together_or_apart() {
+    let apart = World::new().run("[a]\nsize=64k\nbs=4k\nrw=write\nnumjobs=3\n");
+    let count =
+        |outcome: &FioOutcome| outcome.json(&stamp(), false)["jobs"].as_array().map_or(0, Vec::len);
+    assert_eq!(count(&apart), 3);
+    let together = World::new().run("[a]\nsize=64k\nbs=4k\nrw=write\nnumjobs=3\ngroup_reporting\n");
+    assert_eq!((count(&together), job(&together, 0)["write"]["total_ios"].clone()), (1, 48.into()));
+    let text = together.text(&stamp());
+    assert!(text.contains("a: (groupid=0, jobs=3): err= 0: pid=0: Thu Jan"), "{text}");
+    assert!(together.terse(&stamp()).starts_with("3;fio-3.33;a;0;0;0;0;0;0;"));
+}
+
+#[test]
+fn verification_reads_back_and_finds_damage() {
+    let world = World::new();
+    let written = world.run("[a]\nrw=randwrite\nsize=256k\nbs=4k\nverify=crc32c\nfilename=f\n");
+    assert!(written.errors.is_empty());
+    assert_eq!(job(&written, 0)["read"]["total_ios"], 64);
+    let tree = Rc::clone(&world.tree);
+    let damaged = world.runtime.block_on(async move {
+        let file = tree.open(Path::new("f"), OpenHow::write()).await.expect("is there");
+        let bytes = rt::Buf::copy_of(&[0xff; 100]);
+        file.submit(Request::write(Offset(40_000), bytes)).await.expect("takes it");
+    });
+    assert_eq!(damaged, Ok(()));
+    let read = world.run("[b]\nrw=read\nsize=256k\nbs=4k\nverify=crc32c\nfilename=f\n");
+    let errors: Vec<String> = read.errors.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        errors,
+        ["job b: verify: f at byte 36864, 4096 B: the checksum does not match the bytes"]
+    );
+}
+
+#[test]
+fn a_backlog_verifies_while_the_job_writes() {
+    let text = "[a]\nrw=write\nsize=128k\nbs=4k\nverify=sha256\nverify_backlog=8\n";
+    let outcome = World::new().run(text);
+    assert_eq!(job(&outcome, 0)["read"]["total_ios"], 32);
+}
+
+#[test]
+fn a_steady_job_ends_before_its_time() {
+    let world = World::new();
+    let text = "[a]\nrw=read\nsize=4m\nbs=4k\nrate_iops=50\nruntime=100\ntime_based\nss=iops:10%\nss_dur=4\n";
+    let outcome = world.run(text);
+    assert_eq!(job(&outcome, 0)["steadystate"]["attained"], 1);
+    assert!(world.seconds() < 10.0, "{}", world.seconds());
+}
+
+#[test]
+fn logs_have_fios_names_and_lines() {
+    let text = "[a]\nrw=write\nsize=16k\nbs=4k\nwrite_lat_log=x\nwrite_bw_log\n";
+    let outcome = World::new().run(text);
+    let names: Vec<&str> = outcome.logs.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["a_bw.1.log", "x_slat.1.log", "x_clat.1.log", "x_lat.1.log"]);
+    let (_, latencies) = &outcome.logs[3];
+    assert_eq!(latencies.lines().count(), 4);
+    assert!(latencies.lines().all(|line| line.split(", ").count() == 5), "{latencies}");
+}
+
+#[test]
+fn flows_share_by_weight_and_an_end_takes_the_others_along() {
+    let text = "[global]\nsize=40k\nbs=4k\nrw=write\nexitall\nthinktime=1ms\n[a]\nflow=1\nfilename=a\n[b]\nflow=4\nsize=4m\nfilename=b\n";
+    let outcome = World::new().run(text);
+    let ios = |at| job(&outcome, at)["write"]["total_ios"].as_u64().unwrap_or_default();
+    assert_eq!(ios(0), 10);
+    assert!((36..=50).contains(&ios(1)), "{}", ios(1));
+}
+
+#[test]
+fn reads_lay_out_their_file_and_a_longer_one_is_kept() {
+    let world = World::new();
+    world.run("[a]\nrw=read\nsize=1m\nbs=64k\nfilename=d/e/f\n");
+    let before = world.tree.counts().requests[&rt::OpKind::Write];
+    assert_eq!(before, 1, "laid out in blocks of 1 MiB");
+    let outcome = world.run("[a]\nrw=read\nsize=512k\nbs=64k\nfilename=d/e/f\n");
+    assert_eq!(world.tree.counts().requests[&rt::OpKind::Write], before);
+    assert_eq!(job(&outcome, 0)["read"]["total_ios"], 8);
+}
+
+#[test]
+fn a_job_without_a_size_and_one_with_too_small_a_file_are_refused() {
+    for (text, said) in [
+        ("[a]\nrw=read\n", "job a: a.0.0 is not there or empty, and no size= is given"),
+        ("[a]\nrw=read\nsize=50%\n", "job a: a.0.0 is not there or empty, and no size= is given"),
+    ] {
+        let world = World::new();
+        let crew = Rc::new(OneRuntime::new(world.runtime.handle(), Rc::clone(&world.tree) as _));
+        let setup =
+            Setup { seed: 1, form: Form::Bytes, destructive: false, say: Rc::new(|_: &str| ()) };
+        let work = fio::run(crew, Arc::new(plan(text)), setup, Arc::default());
+        let error = world.runtime.block_on(work).expect("it ends").err().map(|e| e.to_string());
+        assert_eq!(error.as_deref(), Some(said));
+    }
+}

@@ -1,0 +1,294 @@
+//! `spindle zfs create`, `snapshot`, `set`, `inherit`: datasets made and changed, with OpenZFS's words.
+//!
+//! Each opens its pool for writing, does its one thing in a transaction group, and closes the pool as exported.
+
+use crate::output::Failure;
+use ::zfs::dsl::catalog::Node;
+use ::zfs::dsl::property::table::{Form, Property};
+use ::zfs::dsl::property::{set::is_user, words};
+use ::zfs::spa::config::LabelState;
+use ::zfs::spa::datasets::NewDataset;
+use ::zfs::zap::table;
+use attach::pools::{LivePool, PoolPlace, pool_of};
+use clap::Args;
+use std::rc::Rc;
+use stdx::ByteCount;
+use zfs_format::zap::leaf::LeafValue;
+
+/// Bytes of the largest record that is written.
+const RECORD_BYTES_MAX: u64 = 128 << 10;
+/// Words of properties that change what is on disk in ways that are not written.
+const NOT_WRITTEN: [(&str, &[&str]); 5] = [
+    ("checksum", &["sha512", "skein", "edonr", "blake3"]),
+    ("dedup", &["on", "verify", "sha256", "sha512", "skein", "edonr", "blake3"]),
+    ("dnodesize", &["auto", "1k", "2k", "4k", "8k", "16k"]),
+    ("encryption", &["on"]),
+    ("longname", &["on"]),
+];
+
+/// What `create` takes.
+#[derive(Args)]
+pub struct CreateArgs {
+    /// Make what is missing above it, too
+    #[arg(short, long)]
+    parents: bool,
+    /// Set a property
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
+    properties: Vec<String>,
+    /// Though the pool was not exported, and another host may have it in use
+    #[arg(short, long)]
+    force: bool,
+    /// The file system
+    name: String,
+}
+
+/// What `snapshot` takes.
+#[derive(Args)]
+pub struct SnapshotArgs {
+    /// Of all that is below, too
+    #[arg(short)]
+    recursive: bool,
+    /// Though the pool was not exported, and another host may have it in use
+    #[arg(short, long)]
+    force: bool,
+    /// The snapshots, all of one pool: they are of one moment
+    #[arg(required = true, value_name = "DATASET@SNAPSHOT")]
+    names: Vec<String>,
+}
+
+/// What `set` takes.
+#[derive(Args)]
+pub struct SetArgs {
+    /// Though the pool was not exported, and another host may have it in use
+    #[arg(short, long)]
+    force: bool,
+    /// Properties and their values, then the datasets
+    #[arg(required = true, num_args = 2.., value_name = "PROPERTY=VALUE... DATASET")]
+    words: Vec<String>,
+}
+
+/// What `inherit` takes.
+#[derive(Args)]
+pub struct InheritArgs {
+    /// Though the pool was not exported, and another host may have it in use
+    #[arg(short, long)]
+    force: bool,
+    /// The property
+    property: String,
+    /// The datasets
+    #[arg(required = true)]
+    datasets: Vec<String>,
+}
+
+/// A property and its value.
+///
+/// # Errors
+/// There is no `=`.
+pub fn split(given: &str) -> Result<(&str, &str), Failure> {
+    let text = || format!("'{given}': missing '=' for property=value argument");
+    given.split_once('=').ok_or_else(|| Failure::usage(text()))
+}
+
+/// A property's name and value as they are stored.
+///
+/// # Errors
+/// There is no such property, it can't have that value, or such are not written here.
+pub fn stored(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
+    let wrong = |why: String| Failure::usage(why);
+    if is_user(name) {
+        return Ok((name.to_owned(), table::text(value)));
+    }
+    let property =
+        Property::find(name).ok_or_else(|| wrong(format!("invalid property '{name}'")))?;
+    let name = property.name;
+    if property.is_read_only() && name != "encryption" {
+        return Err(wrong(format!("'{name}' is readonly")));
+    }
+    let base = value.split([',', '-']).next().unwrap_or(value);
+    let refused = NOT_WRITTEN.iter().find(|(known, _)| *known == name);
+    let is_zstd = name == "compression" && base == "zstd";
+    if is_zstd || refused.is_some_and(|(_, words)| words.contains(&base)) {
+        return Err(wrong(format!("{name}={value}: datasets with it are not written here yet")));
+    }
+    let stored = match property.form {
+        Form::Word(known, _) => {
+            let number = words::number(known, value);
+            table::number(number.ok_or_else(|| {
+                let all: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+                wrong(format!("'{name}' must be one of '{}'", all.join(" | ")))
+            })?)
+        }
+        Form::Text(_) => table::text(value),
+        Form::Number(_) if value == "none" => table::number(0),
+        Form::Number(_) => {
+            let size: Result<ByteCount, _> = value.parse();
+            let size = size.map_err(|_| wrong(format!("bad numeric value '{value}'")))?.bytes();
+            if name == "recordsize" && !(512..=RECORD_BYTES_MAX).contains(&size)
+                || name == "recordsize" && !size.is_power_of_two()
+            {
+                return Err(wrong(format!(
+                    "'recordsize' must be power of 2 from 512B to 128KB, and not {value}"
+                )));
+            }
+            table::number(size)
+        }
+    };
+    Ok((name.to_owned(), stored))
+}
+
+fn node(pool: &LivePool, name: &str) -> Result<Rc<Node>, Failure> {
+    let absent = || Failure::failed(format!("cannot open '{name}': dataset does not exist"));
+    pool.node(name)?.ok_or_else(absent)
+}
+
+/// Carries out `create`.
+///
+/// # Errors
+/// With the line to print.
+pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let refuse = |why: &str| Failure::failed(format!("cannot create '{}': {why}", args.name));
+    let mut properties = Vec::new();
+    for property in &args.properties {
+        let (name, value) = split(property)?;
+        properties.push(stored(name, value)?);
+    }
+    let parts: Vec<&str> = args.name.split('/').collect();
+    if parts.len() < 2 {
+        return Err(refuse("missing dataset name: a pool is made with zpool create"));
+    }
+    let pool = LivePool::of_dataset(place, &args.name, args.force)?;
+    let mut above = node(&pool, parts[0])?.directory.number;
+    for (depth, part) in parts.iter().enumerate().skip(1) {
+        let (name, is_last) = (parts[..=depth].join("/"), depth + 1 == parts.len());
+        match pool.node(&name)? {
+            Some(_) if is_last && args.parents => break,
+            Some(_) if is_last => return Err(refuse("dataset already exists")),
+            Some(known) => above = known.directory.number,
+            None if !is_last && !args.parents => return Err(refuse("parent does not exist")),
+            None => {
+                let properties = if is_last { properties.clone() } else { Vec::new() };
+                let new = NewDataset { name: (*part).to_owned(), owner: (0, 0), properties };
+                let made = pool.task(async move |tasks| tasks.create(above, &new).await)?;
+                made.map_err(|error| refuse(&error.to_string()))?;
+                if !is_last {
+                    above = node(&pool, &name)?.directory.number;
+                }
+            }
+        }
+    }
+    Ok(pool.close(LabelState::Exported)?)
+}
+
+/// Carries out `snapshot`.
+///
+/// # Errors
+/// With the line to print.
+pub fn snapshot(args: &SnapshotArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let first = args.names.first().map_or("", String::as_str);
+    let of = |name: &str| name.split_once('@').map(|(of, name)| (of.to_owned(), name.to_owned()));
+    let mut wanted = Vec::new();
+    for name in &args.names {
+        let refuse = |why: &str| Failure::usage(format!("cannot create snapshot '{name}': {why}"));
+        let (dataset, snapshot) =
+            of(name).ok_or_else(|| refuse("missing '@' delimiter in snapshot name"))?;
+        if pool_of(&dataset) != pool_of(first) {
+            return Err(refuse("all snapshots must be of one pool"));
+        }
+        wanted.push((dataset, snapshot));
+    }
+    let (whole, _) = of(first).unwrap_or_default();
+    let pool = LivePool::of_dataset(place, &whole, args.force)?;
+    let mut all = Vec::new();
+    for (dataset, snapshot) in wanted {
+        let top = node(&pool, &dataset)?;
+        all.push((top.head.number, dataset.clone(), snapshot.clone()));
+        if args.recursive {
+            for below in pool.below(&top)? {
+                all.push((below.head.number, below.directory.name.clone(), snapshot.clone()));
+            }
+        }
+    }
+    let names: Vec<String> = all.iter().map(|(_, of, name)| format!("{of}@{name}")).collect();
+    let done = pool.task(async move |tasks| {
+        // All of them or none: each is checked before the first is taken.
+        for (n, (dataset, _, name)) in all.iter().enumerate() {
+            if let Err(error) = tasks.check_snapshot(*dataset, name).await? {
+                return Ok(Ok(Err((n, error))));
+            }
+        }
+        for (n, (dataset, _, name)) in all.iter().enumerate() {
+            if let Err(error) = tasks.snapshot(*dataset, name).await? {
+                return Ok(Ok(Err((n, error))));
+            }
+        }
+        Ok(Ok(Ok(())))
+    })?;
+    let outcome = done.map_err(Failure::failed)?;
+    pool.close(LabelState::Exported)?;
+    outcome.map_err(|(n, error)| {
+        Failure::failed(format!("cannot create snapshot '{}': {error}", names[n]))
+    })
+}
+
+/// Carries out `set`.
+///
+/// # Errors
+/// With the line to print.
+pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let (pairs, datasets): (Vec<&String>, Vec<&String>) =
+        args.words.iter().partition(|word| word.contains('='));
+    if pairs.is_empty() {
+        return Err(Failure::usage("missing property=value argument"));
+    }
+    if datasets.is_empty() {
+        return Err(Failure::usage("missing dataset name"));
+    }
+    let mut values = Vec::new();
+    for pair in pairs {
+        let (name, value) = split(pair)?;
+        let (name, value) = stored(name, value)?;
+        values.push((name, Some(value)));
+    }
+    let datasets: Vec<&str> = datasets.into_iter().map(String::as_str).collect();
+    change(place, &datasets, values, args.force)
+}
+
+/// Carries out `inherit`.
+///
+/// # Errors
+/// With the line to print.
+pub fn inherit(args: &InheritArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let name = match Property::find(&args.property) {
+        Some(property) if !property.is_inherited() => {
+            let text = format!("'{}' property cannot be inherited", property.name);
+            return Err(Failure::usage(text));
+        }
+        Some(property) => property.name.to_owned(),
+        None if is_user(&args.property) => args.property.clone(),
+        None => return Err(Failure::usage(format!("invalid property '{}'", args.property))),
+    };
+    let datasets: Vec<&str> = args.datasets.iter().map(String::as_str).collect();
+    change(place, &datasets, vec![(name, None)], args.force)
+}
+
+fn change(
+    place: &PoolPlace<'_>,
+    datasets: &[&str],
+    values: Vec<(String, Option<LeafValue>)>,
+    force: bool,
+) -> Result<(), Failure> {
+    for dataset in datasets {
+        let pool = LivePool::of_dataset(place, dataset, force)?;
+        let directory = node(&pool, dataset)?.directory.number;
+        let values = values.clone();
+        let done = pool.task(async move |tasks| {
+            for (name, value) in values {
+                tasks.set_property(directory, &name, value).await?;
+            }
+            Ok(Ok(()))
+        })?;
+        done.map_err(Failure::failed)?;
+        pool.close(LabelState::Exported)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! What happens to what is attached, printed: results on standard output, all else on standard error.
+
+use crate::output::{print, say};
+use attach::event::Tone;
+use attach::{Context, Event, Events};
+
+/// Prints what is told.
+pub fn events() -> Events {
+    Events::to(|event: &Event| match event.tone() {
+        Tone::Result => {
+            if let Err(failure) = print(&format!("spindle: {event}\n")) {
+                say(&format!("spindle: {}", failure.message));
+            }
+        }
+        Tone::Progress => say(&event.to_string()),
+        Tone::Note => say(&format!("note: {event}")),
+        Tone::Warning => say(&format!("spindle: {event}")),
+    })
+}
+
+/// Where a command attaches what it works on.
+///
+/// # Errors
+/// Where no executor can be made.
+pub fn context() -> Result<Context, attach::Error> {
+    Context::new(&events())
+}

@@ -1,0 +1,63 @@
+//! What the program says: results on standard output, all else on standard error; and what a command fails with.
+
+use crate::foreign;
+use std::io::Write;
+
+/// A command that did not succeed.
+#[derive(Debug)]
+pub struct Failure {
+    /// One line: the thing and the mend. Empty where it was said already.
+    pub message: String,
+    /// 1 failed, 2 wrong usage.
+    pub status: u8,
+}
+
+impl Failure {
+    /// It was asked rightly, and failed.
+    pub fn failed(message: impl ToString) -> Failure {
+        Failure { message: foreign::line(&message.to_string()), status: 1 }
+    }
+
+    /// It failed, and why was said already.
+    pub fn said() -> Failure {
+        Failure { message: String::new(), status: 1 }
+    }
+
+    /// It was asked wrongly: a file, name or value of the user's.
+    pub fn usage(message: impl ToString) -> Failure {
+        Failure { message: foreign::line(&message.to_string()), status: 2 }
+    }
+}
+
+impl From<attach::Error> for Failure {
+    fn from(error: attach::Error) -> Failure {
+        Failure { message: foreign::line(&error.to_string()), status: error.status() }
+    }
+}
+
+/// Text to standard output. Foreign words in it went through [`foreign`]; what did not can still not steer a terminal.
+pub fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(foreign::guard(text).as_bytes())
+}
+
+/// JSON to standard output.
+pub fn print_json(text: &str) -> Result<(), Failure> {
+    print_bytes(foreign::json(text).as_bytes())
+}
+
+/// Bytes to standard output: names that went through [`foreign::name`], or ended with zeros. A reader that has seen enough
+/// (`| head`) is no failure.
+pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("writing to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A line on standard error. Nobody may be reading it any more; that is no reason to stop.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", foreign::line(line));
+}

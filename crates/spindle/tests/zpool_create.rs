@@ -1,0 +1,218 @@
+//! Pools that `spindle zpool create` makes, with file systems, snapshots and properties in them, from the outside.
+//!
+//! What could break: a pool that OpenZFS's `zdb` finds fault with, something overwritten that was not to be, redundancy mixed up
+//! without a word, a refusal that changes something, words that scripts of OpenZFS's users don't know.
+
+#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const DISK_BYTES: u64 = 128 << 20;
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    command.current_dir(folder).args(["-d", "."]).args(arguments);
+    command.env_remove("SPINDLE_DEVICES").output().expect("the program starts")
+}
+
+#[track_caller]
+fn done(folder: &Path, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[track_caller]
+fn refused(folder: &Path, arguments: &[&str], why: &str) {
+    let output = run(folder, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?}", output.status);
+    assert!(errors.contains(why), "{arguments:?}: {errors}");
+}
+
+/// Empty disks in a folder of their own.
+fn disks(names: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in names {
+        let file = std::fs::File::create(folder.path().join(name)).expect("a disk");
+        file.set_len(DISK_BYTES).expect("a size");
+    }
+    folder
+}
+
+/// What `zdb` says of a pool, where it is installed.
+fn judge(folder: &Path, pool: &str) {
+    let mut zdb = Command::new("zdb");
+    let Ok(said) = zdb.args(["-e", "-p"]).arg(folder).args(["-bcc", pool]).output() else {
+        println!("skipped: zdb is not there (Debian: zfsutils-linux)");
+        return;
+    };
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert!(said.status.success(), "{text}{}", String::from_utf8_lossy(&said.stderr));
+    assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
+}
+
+#[test]
+fn a_pool_with_file_systems_and_snapshots_is_made_and_zdb_finds_nothing() {
+    let folder = disks(&["a", "b", "c", "d", "e"]);
+    let at = folder.path();
+    let create = ["zpool", "create", "-O", "compression=lz4", "-o", "comment=mine", "tank"];
+    done(at, &[&create[..], &["raidz1", "a", "b", "c", "log", "d"]].concat());
+    assert!(done(at, &["zpool", "list", "-H", "-o", "name,health"]).contains("tank\tONLINE"));
+    let status = done(at, &["zpool", "status", "tank"]);
+    assert!(
+        status.contains("raidz1-0")
+            && status.contains("logs")
+            && status.contains("No known data errors")
+    );
+    assert_eq!(done(at, &["zpool", "get", "-Ho", "value", "comment", "tank"]), "mine\n");
+    refused(at, &["zfs", "create", "tank/home/anna"], "parent does not exist");
+    done(at, &["zfs", "create", "-p", "-o", "atime=off", "tank/home/anna"]);
+    refused(at, &["zfs", "create", "tank/home/anna"], "dataset already exists");
+    done(at, &["zfs", "create", "-p", "tank/home/anna"]);
+    done(at, &["zfs", "snapshot", "-r", "tank@monday"]);
+    refused(
+        at,
+        &["zfs", "snapshot", "tank/home@tuesday", "tank@monday"],
+        "tank@monday': dataset already exists",
+    );
+    let all = done(at, &["zfs", "list", "-H", "-o", "name", "-t", "all", "-r", "tank"]);
+    let names: Vec<&str> = all.lines().collect();
+    assert_eq!(
+        names,
+        [
+            "tank",
+            "tank@monday",
+            "tank/home",
+            "tank/home@monday",
+            "tank/home/anna",
+            "tank/home/anna@monday",
+        ],
+        "none of a call that was refused"
+    );
+    done(at, &["zfs", "set", "org.example:note=hello", "recordsize=32K", "tank/home"]);
+    let get = |property: &str| {
+        done(at, &["zfs", "get", "-Hpo", "value,source", property, "tank/home/anna"])
+    };
+    assert_eq!(get("org.example:note"), "hello\tinherited from tank/home\n");
+    assert_eq!(get("recordsize"), "32768\tinherited from tank/home\n");
+    assert_eq!(get("compression"), "lz4\tinherited from tank\n");
+    assert_eq!(get("atime"), "off\tlocal\n");
+    done(at, &["zfs", "inherit", "atime", "tank/home/anna"]);
+    assert_eq!(get("atime"), "on\tdefault\n");
+    judge(at, "tank");
+    done(at, &["zpool", "scrub", "--read-only", "tank"]);
+}
+
+#[test]
+fn what_holds_something_or_does_not_fit_is_refused_and_left_alone() {
+    let folder = disks(&["a", "b", "c", "d"]);
+    let at = folder.path();
+    std::fs::write(at.join("small"), vec![0; 1 << 20]).expect("a disk");
+    let before = || std::fs::read(at.join("a")).expect("it is read");
+    let empty = before();
+    for (arguments, why) in [
+        (&["tank", "mirror", "a"][..], "mirror requires at least 2 devices"),
+        (&["tank", "raidz2", "a", "b"], "raidz2 requires at least 3 devices"),
+        (&["tank", "mirror", "a", "b", "c"], "mismatched"),
+        (&["tank", "mirror", "a", "b", "raidz1", "c", "d"], "mismatched replication level"),
+        (&["tank", "a", "a"], "given twice"),
+        (&["tank", "mirror", "a", "small"], "small"),
+        (&["tank", "a", "gone"], "gone"),
+        (&["mirrors", "a"], "name is reserved"),
+        (&["7up", "a"], "must begin with a letter"),
+        (&["ta/nk", "a"], "invalid character '/'"),
+        (&["tank", "log", "a"], "at least one toplevel vdev"),
+        (&["-o", "ashift=40", "tank", "a"], "only values between 9 and 16"),
+        (&["-o", "nonsense=1", "tank", "a"], "not a valid pool property"),
+        (&["-o", "feature@encryption=enabled", "tank", "a"], "feature@encryption"),
+        (&["-O", "compression=fast", "tank", "a"], "'compression' must be one of"),
+        (&["-O", "recordsize=100K", "tank", "a"], "'recordsize' must be power of 2"),
+        (&["-O", "used=1", "tank", "a"], "'used' is readonly"),
+    ] {
+        // Three in a mirror are no mismatch; with a device beside it they are.
+        let arguments = match why {
+            "mismatched" => [&["zpool", "create"], arguments, &["raidz1", "d", "small"]].concat(),
+            _ => [&["zpool", "create"], arguments].concat(),
+        };
+        refused(at, &arguments, why);
+        assert!(before() == empty, "{arguments:?}");
+    }
+    let shown = done(at, &["zpool", "create", "-n", "tank", "mirror", "a", "b"]);
+    assert_eq!(
+        shown,
+        "would create 'tank' with the following layout:\n\n\ttank\n\t  mirror\n\t    a\n\t    b\n"
+    );
+    assert!(before() == empty);
+    done(at, &["zpool", "create", "tank", "mirror", "a", "b"]);
+    let made = before();
+    refused(at, &["zpool", "create", "other", "mirror", "a", "c"], "it holds a ZFS pool member");
+    refused(at, &["zfs", "create", "other/x"], "dataset does not exist");
+    refused(at, &["zfs", "create", "tank/$MOS"], "invalid character '$'");
+    refused(at, &["zfs", "create", "tank/.."], "reserved name");
+    refused(at, &["zfs", "snapshot", "tank"], "missing '@'");
+    refused(at, &["zfs", "set", "compression", "tank"], "missing property=value");
+    refused(at, &["zfs", "set", "dedup=on", "tank"], "not written");
+    refused(at, &["-T", "4", "zfs", "create", "tank/x"], "");
+    assert!(before() == made);
+    done(at, &["zpool", "destroy", "tank"]);
+    assert_eq!(done(at, &["zpool", "list", "-H"]), "");
+    done(at, &["zpool", "create", "-f", "other", "mirror", "a", "b"]);
+    judge(at, "other");
+}
+
+/// The real OpenZFS goes on with a pool that Spindle made, and Spindle goes on after it.
+#[test]
+#[ignore = "boots a machine: a minute"]
+fn the_kernel_goes_on_with_a_pool_and_gives_it_back() {
+    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/oracle/oracle");
+    let qemu = Command::new("qemu-system-x86_64").arg("--version").output().is_ok();
+    if !oracle.is_file() || !qemu {
+        println!("skipped: {} or qemu-system-x86_64 is not there", oracle.display());
+        return;
+    }
+    let names = ["a", "b", "c", "d"];
+    let folder = disks(&names);
+    let at = folder.path();
+    done(at, &["zpool", "create", "tank", "raidz1", "a", "b", "c", "log", "d"]);
+    done(at, &["zfs", "create", "-p", "tank/home/anna"]);
+    done(at, &["zfs", "snapshot", "-r", "tank@monday"]);
+    let mut script = String::from("set -e\nmkdir /p; mount -t tmpfs -o size=1g none /p\n");
+    for (name, node) in names.iter().zip('a'..) {
+        script += &format!("dd if=/dev/vd{node} of=/p/{name} bs=1M conv=sparse status=none\n");
+    }
+    // Members that are files stay files to OpenZFS.
+    script += "zpool import -d /p tank\n\
+        echo hello > /tank/one; mkdir /tank/home/anna/d\n\
+        dd if=/dev/urandom of=/tank/home/anna/d/big bs=128k count=40 status=none\n\
+        for i in $(seq 200); do echo $i > /tank/home/f$i; done\n\
+        zfs snapshot -r tank@tuesday; zfs destroy tank/home/anna@monday; rm /tank/home/f1*\n\
+        zpool scrub -w tank; zpool status tank\n\
+        echo digest $(sha256sum < /tank/home/anna/d/big)\nzpool export tank\n";
+    for (name, node) in names.iter().zip('a'..) {
+        script += &format!("dd if=/p/{name} of=/dev/vd{node} bs=1M status=none\n");
+    }
+    script += "sync\n";
+    let path = at.join("check.sh");
+    std::fs::write(&path, script).expect("a script");
+    let mut machine = Command::new(&oracle);
+    machine.args(["--mem", "3000", "--cache", "unsafe", "--timeout", "280"]);
+    for name in names {
+        machine.arg("--disk").arg(at.join(name));
+    }
+    let output = machine.arg(&path).output().expect("the machine starts");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("with 0 errors") && said.contains("No known data errors"), "{said}");
+    let content = run(at, &["zfs", "cat", "tank/home/anna:d/big"]).stdout;
+    std::fs::write(at.join("out"), content).expect("a file");
+    let digest = Command::new("sha256sum").arg(at.join("out")).output().expect("it runs").stdout;
+    let digest = String::from_utf8_lossy(&digest).split(' ').next().unwrap_or_default().to_owned();
+    assert!(said.contains(&format!("digest {digest}")), "{said}");
+    assert_eq!(done(at, &["zfs", "cat", "tank:one"]), "hello\n");
+    done(at, &["zfs", "snapshot", "-r", "tank@wednesday"]);
+    done(at, &["zfs", "create", "tank/more"]);
+    judge(at, "tank");
+}

@@ -1,0 +1,215 @@
+//! File systems on simulated volumes: the model of update-in-place file systems, by its presets.
+//!
+//! With `filesystem` in its machine a simulated volume is made and mounted before a cell runs. A tool then
+//! works on its tree. A block workload works on one file of it, as large as the workload's working set,
+//! written from end to end beforehand so that every block has its place and is read from the disks. An
+//! operation of the array has nothing to do with what lies on it, and runs as without.
+
+use super::array;
+use super::layout::{CHUNK_DEFAULT, Layout, Level};
+use super::machine::{Atime, SimulatedMachine};
+use super::measured::measure;
+use super::tools::Plan;
+use inplace::{AccessTimes, FileSystem, MountOptions, Preset, Stripe};
+use lab::measure::files::{Ends, tool_run};
+use lab::measure::{Mark, Volume};
+use lab::study::{Kind, WorkingSet, Workload};
+use lab::target::{CellRun, RepeatPlan, StopFlag, TargetError};
+use rt::filter::CountedTree;
+use rt::{Buf, FileTree, FileVolume, OpenHow, Request, Rt, TreeError};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use stdx::{ByteCount, Offset, Prng};
+use workload::content::{Content, ContentSpec, Form};
+use workload::crew::OneRuntime;
+
+/// Memory for the page cache where the machine does not say: what a host with 4 GiB has left.
+const PAGE_CACHE_DEFAULT: ByteCount = ByteCount::gib(2);
+
+/// The share of a file system that a block workload's file takes where its working set is the whole
+/// volume: some must be left for metadata, and nobody runs one full.
+const FILE_SHARE: f64 = 0.9;
+
+/// The file of a block workload, and the piece in which it is written.
+const FILE: &str = "volume";
+const FILL_STEP: ByteCount = ByteCount::mib(1);
+
+/// A file system that a machine asks for.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    preset: Preset,
+    page_cache: ByteCount,
+    stripe: Option<Stripe>,
+    atime: Option<Atime>,
+    barriers: Option<bool>,
+    direct: bool,
+}
+
+impl Wish {
+    /// What a machine asks for; `None` where it asks for no file system. `stripe` is that of the volume.
+    ///
+    /// # Errors
+    /// A name that is no preset.
+    pub fn of(
+        machine: &SimulatedMachine,
+        stripe: Option<Stripe>,
+    ) -> Result<Option<Wish>, TargetError> {
+        let Some(name) = machine.filesystem.as_deref().filter(|name| *name != "none") else {
+            return Ok(None);
+        };
+        let preset = Preset::parse(name).map_err(|error| TargetError::Unfit {
+            what: "[machine] filesystem".to_owned(),
+            why: error.to_string(),
+            mend: "or \"none\"".to_owned(),
+        })?;
+        Ok(Some(Wish {
+            preset,
+            page_cache: machine.page_cache.unwrap_or(PAGE_CACHE_DEFAULT),
+            stripe: stripe.filter(|_| machine.stripe_aware.unwrap_or(true)),
+            atime: machine.atime,
+            barriers: machine.barriers,
+            direct: machine.direct.unwrap_or(true),
+        }))
+    }
+
+    fn options(&self) -> MountOptions {
+        let usual = self.preset.mount_options(self.page_cache);
+        MountOptions {
+            access_times: match self.atime {
+                None => usual.access_times,
+                Some(Atime::Noatime) => AccessTimes::Never,
+                Some(Atime::Relatime) => AccessTimes::Relative,
+                Some(Atime::Strictatime) => AccessTimes::Always,
+            },
+            barriers: self.barriers.unwrap_or(usual.barriers),
+            ..usual
+        }
+    }
+
+    /// Makes it on the volume and mounts it.
+    async fn mount(&self, rt: &Rt, volume: &Volume) -> Result<Rc<FileSystem>, TargetError> {
+        let capacity = volume.device.geometry().capacity;
+        let settings = self.preset.settings(capacity, self.stripe);
+        let failed = |why: String| TargetError::Failed {
+            doing: format!("making the file system {}", self.preset),
+            why,
+            mend: "give it a larger volume or other disks".to_owned(),
+        };
+        FileSystem::format(rt, Rc::clone(&volume.device), &settings)
+            .await
+            .map_err(|error| failed(error.to_string()))?;
+        FileSystem::mount(rt, Rc::clone(&volume.device), self.options())
+            .await
+            .map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// The stripes of a layout's volume, or of each of its LUNs; `None` where it has none.
+pub fn stripe_of(layout: &Layout) -> Option<Stripe> {
+    if let (Level::Linear | Level::Raid0, Some(of)) = (layout.level, &layout.of) {
+        return stripe_of(of);
+    }
+    let members = layout.members();
+    let width = match layout.level {
+        Level::Raid0 => members,
+        Level::Raid4 | Level::Raid5 => members.saturating_sub(1),
+        Level::Raid6 => members.saturating_sub(2),
+        Level::Raid10 => members / 2,
+        Level::Disk | Level::Linear | Level::Raid1 | Level::Asm => 0,
+    };
+    (width > 1).then(|| Stripe { unit: layout.chunk.unwrap_or(CHUNK_DEFAULT), width })
+}
+
+/// Runs a workload on a file system on a volume.
+///
+/// # Errors
+/// What failed, with the mend.
+pub async fn run(
+    rt: Rt,
+    wish: Wish,
+    mut volume: Volume,
+    workload: Workload,
+    plan: RepeatPlan,
+    stop: StopFlag,
+) -> Result<CellRun, TargetError> {
+    let filesystem = match &workload.kind {
+        Kind::Operation(_) => return measure(rt, volume, workload, plan, stop).await,
+        _ => wish.mount(&rt, &volume).await?,
+    };
+    let known = &mut volume.surroundings;
+    known.memory = Some(wish.page_cache);
+    known.buffered = Some(!wish.direct);
+    known.record = (!wish.direct).then(|| filesystem.settings().block);
+    if !filesystem.options().barriers {
+        known.flush.honoured = Some(false);
+    }
+    let Kind::Tool(tool) = &workload.kind else {
+        let file = block_file(&rt, &filesystem, &wish, &workload, &plan, &stop).await?;
+        volume.device = Rc::new(file);
+        let whole = Workload { working_set: WorkingSet::Whole, ..workload };
+        return measure(rt, volume, whole, plan, stop).await;
+    };
+    let tool = Plan::read(tool).map_err(|error| array::unfit_tool(tool, error.to_string()))?;
+    let content = ContentSpec { form: Form::Words, ..tool.content() };
+    let tree = Rc::new(CountedTree::new(filesystem));
+    let crew = Rc::new(OneRuntime::new(rt.clone(), Rc::clone(&tree) as _));
+    let raised = Arc::new(AtomicBool::new(false));
+    let begin = Mark::take(&rt, &volume.disks, volume.host.as_deref());
+    let outcome = tool.run(crew, Content::new(content, plan.seed), plan.seed, raised).await;
+    let end = Mark::take(&rt, &volume.disks, volume.host.as_deref());
+    if stop.is_raised() {
+        return Err(TargetError::Interrupted);
+    }
+    let outcome = outcome.map_err(|error| TargetError::Failed {
+        doing: format!("running '{}'", workload.name),
+        why: error.to_string(),
+        mend: "give it a larger volume, or leave the cell out".to_owned(),
+    })?;
+    let ends = Ends { begin: &begin, end: &end, disks: &volume.disks };
+    volume.surroundings.content = Some(content);
+    Ok(tool_run(outcome, &ends, (tree.traffic(), tree.touched()), volume.surroundings))
+}
+
+/// The file that stands for a volume: written from end to end, synced, and forgotten by the cache.
+async fn block_file(
+    rt: &Rt,
+    tree: &Rc<FileSystem>,
+    wish: &Wish,
+    workload: &Workload,
+    plan: &RepeatPlan,
+    stop: &StopFlag,
+) -> Result<FileVolume, TargetError> {
+    let failed = |why: String| TargetError::Failed {
+        doing: format!("writing the file for '{}' on {}", workload.name, wish.preset),
+        why,
+        mend: "give the workload a smaller working_set, or the machine larger disks".to_owned(),
+    };
+    let tree_failed = |error: TreeError| failed(error.to_string());
+    let free = tree.space().await.map_err(tree_failed)?.free;
+    let share = ByteCount((free.bytes() as f64 * FILE_SHARE) as u64);
+    let size = match workload.working_set {
+        WorkingSet::Whole => share,
+        set => set.of(free),
+    };
+    let size = size.round_down(FILL_STEP).max(FILL_STEP);
+    let how = OpenHow::create().with_direct(wish.direct);
+    let file = tree.open(Path::new(FILE), how).await.map_err(tree_failed)?;
+    let mut prng = Prng::for_part(plan.seed, "content of the file");
+    let mut at = Offset::ZERO;
+    while at.from_start() < size {
+        if stop.is_raised() {
+            return Err(TargetError::Interrupted);
+        }
+        let step = FILL_STEP.min(size - at.from_start());
+        let data = Buf::fill(prng.next_u64() | 1, step.as_usize());
+        let written = file.submit(Request::write(at, data)).await;
+        written.map_err(|error| failed(error.to_string()))?;
+        at += step;
+    }
+    file.sync().await.map_err(tree_failed)?;
+    file.drop_cache().await.map_err(tree_failed)?;
+    rt.yield_now().await;
+    FileVolume::open(file).await.map_err(tree_failed)
+}

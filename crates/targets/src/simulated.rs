@@ -1,0 +1,272 @@
+//! The target "simulated machine": hardware profiles in virtual time.
+//!
+//! Each repeat of a cell builds a machine of its own from its seed, and drops it; cells share nothing,
+//! so as many run at once as there are processors.
+
+use super::array;
+use super::error::{MachineError, mixed_kinds};
+use super::machine::{Cache, Flush, Machine, SimulatedMachine, enough_disks};
+use super::measured::measure;
+use super::surroundings::modelled;
+use super::views::FilterView;
+use super::{filesystem, tools};
+use lab::design::CellSpec;
+use lab::measure::{DataSource, DiskView, Volume};
+use lab::study::{Kind, Study};
+use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
+use rt::filter::stats::Stats;
+use rt::{Device, DeviceRef, Geometry, IoFuture, Request, Rt, Work, WorkKind};
+use sim::HostReadAhead;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use stdx::{ByteCount, Prng};
+
+/// The most disks of a simulated machine: more than any array of the studies, and each takes memory.
+const DISKS_MAX: u32 = 1024;
+
+/// See the [module](self).
+pub struct SimulatedTarget {
+    study: Study,
+    machine: SimulatedMachine,
+}
+
+impl SimulatedTarget {
+    /// Looks the profiles up.
+    ///
+    /// # Errors
+    /// A profile that there is not, or is of the wrong kind.
+    pub fn new(study: &Study, machine: SimulatedMachine) -> Result<SimulatedTarget, MachineError> {
+        // Once without a run: a misspelt profile is found before anything else.
+        build(&machine, 0).map_err(|error| MachineError(error.to_string()))?;
+        Ok(SimulatedTarget { study: study.clone(), machine })
+    }
+
+    fn machine_of(
+        &self,
+        cell: &CellSpec,
+    ) -> Result<(SimulatedMachine, String, super::layout::Layout), TargetError> {
+        match Machine::of_cell(&self.study, cell)? {
+            (Machine::Simulated(machine), name, layout) => Ok((machine, name, layout)),
+            (Machine::Host(_), ..) => Err(mixed_kinds()),
+        }
+    }
+}
+
+/// Puts a machine together.
+fn build(machine: &SimulatedMachine, seed: u64) -> Result<sim::Machine, sim::ProfileError> {
+    let mut builder = sim::Machine::builder(seed).host(&machine.host)?;
+    if let Some(link) = &machine.link {
+        builder = builder.link(link)?;
+    }
+    if let Some(controller) = &machine.controller {
+        builder = builder.controller(controller)?;
+    }
+    if let Some(firmware) = &machine.firmware {
+        builder = builder.firmware(firmware)?;
+    }
+    if let Some(cache) = machine.cache {
+        builder = builder.cache(cache.into())?;
+    }
+    if let Some(flush) = machine.flush {
+        builder = builder.flush(flush.into());
+    }
+    if let Some(size) = machine.read_ahead {
+        builder = builder.read_ahead(size)?;
+    }
+    if let Some(channels) = machine.channels {
+        builder = builder.channels(channels as usize);
+    }
+    if let Some(on) = machine.write_cache {
+        builder = builder.write_cache(on);
+    }
+    Ok(builder.drives(&machine.disk, machine.disks.min(DISKS_MAX) as usize)?.build())
+}
+
+fn no_profile(error: sim::ProfileError) -> TargetError {
+    TargetError::Unfit {
+        what: "[machine]".to_owned(),
+        why: error.to_string(),
+        mend: "`spindle hw list` names the profiles".to_owned(),
+    }
+}
+
+impl Target for SimulatedTarget {
+    fn machine(&self) -> BTreeMap<String, String> {
+        let title = |name: &str| {
+            sim::profile::load(name).map_or(name.to_owned(), |profile| profile.title().to_owned())
+        };
+        let machine = &self.machine;
+        let mut lines = BTreeMap::new();
+        lines.insert("host".to_owned(), title(&machine.host));
+        lines.insert("disks".to_owned(), format!("{} × {}", machine.disks, title(&machine.disk)));
+        if let Some(link) = &machine.link {
+            lines.insert("link".to_owned(), title(link));
+        }
+        if let Some(controller) = &machine.controller {
+            lines.insert("controller".to_owned(), title(controller));
+        }
+        if let Some(firmware) = &machine.firmware {
+            lines.insert("firmware".to_owned(), firmware.clone());
+        }
+        if let Some(channels) = machine.channels {
+            lines.insert("channels".to_owned(), channels.to_string());
+        }
+        if let Some(cache) = machine.cache {
+            let state = match cache {
+                Cache::WriteBack => "write-back",
+                Cache::WriteThrough => "write-through",
+            };
+            lines.insert("controller's cache".to_owned(), state.to_owned());
+        }
+        if let Some(flush) = machine.flush {
+            let state = match flush {
+                Flush::Honoured => "honoured",
+                Flush::Ignored => "ignored",
+            };
+            lines.insert("flushes".to_owned(), state.to_owned());
+        }
+        if let Some(size) = machine.read_ahead {
+            lines.insert("controller's read-ahead".to_owned(), size.to_string());
+        }
+        if let Some(size) = machine.host_read_ahead {
+            lines.insert("host's read-ahead".to_owned(), size.to_string());
+        }
+        if let Some(name) = &machine.filesystem {
+            let text = format!("{name}, a model of update-in-place file systems");
+            lines.insert("file system".to_owned(), text);
+        }
+        if let Some(on) = machine.write_cache {
+            let state = if on { "on" } else { "off" };
+            lines.insert("disks' write cache".to_owned(), state.to_owned());
+        }
+        lines
+    }
+
+    fn simulated(&self) -> bool {
+        true
+    }
+
+    fn jobs_max(&self) -> usize {
+        usize::MAX
+    }
+
+    fn check(&self, cell: &CellSpec) -> Result<(), TargetError> {
+        let (machine, name, layout) = self.machine_of(cell)?;
+        if machine.disks > DISKS_MAX {
+            return Err(TargetError::Unfit {
+                what: "[machine]".to_owned(),
+                why: format!("disks = {}", machine.disks),
+                mend: format!("{DISKS_MAX} is the limit"),
+            });
+        }
+        build(&machine, 0).map_err(no_profile)?;
+        let disks = machine.disks as usize;
+        let mend = "raise machine.disks, or choose other levels with --set factor.layout=...";
+        enough_disks(&name, &layout, &cell.workload, disks, mend)?;
+        let wish = filesystem::Wish::of(&machine, filesystem::stripe_of(&layout))?;
+        if let Kind::Tool(tool) = &cell.workload.kind {
+            tools::Plan::read(tool).map_err(|error| array::unfit_tool(tool, error.to_string()))?;
+            if wish.is_none() {
+                let why = "it works on files, and the machine has no `filesystem`".to_owned();
+                return Err(array::unfit_tool(tool, why));
+            }
+        }
+        array::check(&name, &layout, &cell.workload)
+    }
+
+    fn run(
+        &self,
+        cell: &CellSpec,
+        plan: &RepeatPlan,
+        stop: &StopFlag,
+    ) -> Result<CellRun, TargetError> {
+        let (spec, name, layout) = self.machine_of(cell)?;
+        let machine = build(&spec, plan.seed).map_err(no_profile)?;
+        let rt = machine.rt();
+        let has_engine = machine.has_raid_controller();
+        let mut disks: Vec<DeviceRef> = Vec::new();
+        let mut views: Vec<Rc<dyn DiskView>> = Vec::new();
+        let count = layout.disks_in_all() as usize + array::spares(&cell.workload);
+        for device in machine.devices().iter().take(count) {
+            let stats = Stats::new(Rc::clone(device), &rt);
+            views.push(Rc::new(FilterView {
+                name: device.name().to_string(),
+                stats: Rc::clone(&stats),
+            }));
+            // Behind a RAID controller the host pays for the commands that it gives to the volume.
+            disks.push(if has_engine { stats } else { HostIo::over(&rt, stats) });
+        }
+        let luns = layout.luns_seen();
+        let front = |volume: DeviceRef, lun: usize| {
+            if !has_engine {
+                return volume;
+            }
+            HostIo::over(&rt, machine.front_of(volume, lun, luns).device)
+        };
+        let disk = machine.devices().first().expect("a machine has a disk at least").geometry();
+        let built = array::build_before(&rt, &name, &layout, disks, &front)?;
+        let mut device = built.device;
+        let surroundings = modelled::facts(&spec, &layout, disk, device.geometry(), has_engine);
+        if let Some(limit) = spec.host_read_ahead {
+            device = HostReadAhead::over(&rt, device, limit);
+        }
+        let data = DataSource::words(Prng::for_part(plan.seed, "data"));
+        let volume = Volume {
+            device,
+            disks: views,
+            operations: built.operations,
+            data,
+            surroundings,
+            host: None,
+        };
+        let (workload, plan, stop) = (cell.workload.clone(), plan.clone(), stop.clone());
+        let wish = filesystem::Wish::of(&spec, filesystem::stripe_of(&layout))?;
+        let measured = machine.run(async move {
+            match wish {
+                Some(wish) => filesystem::run(rt, wish, volume, workload, plan, stop).await,
+                None => measure(rt, volume, workload, plan, stop).await,
+            }
+        });
+        match measured {
+            Ok(measured) => measured,
+            Err(stalled) => Err(TargetError::Failed {
+                doing: format!("simulating {}", cell.id),
+                why: stalled.to_string(),
+                mend: "this is a fault of Spindle; please report it with the study and the seed"
+                    .to_owned(),
+            }),
+        }
+    }
+}
+
+/// The host's share of an I/O: its processor submits it and takes its completion. Direct I/O copies
+/// nothing.
+struct HostIo {
+    rt: Rt,
+    below: DeviceRef,
+}
+
+impl HostIo {
+    fn over(rt: &Rt, below: DeviceRef) -> DeviceRef {
+        Rc::new(HostIo { rt: rt.clone(), below })
+    }
+}
+
+impl Device for HostIo {
+    fn geometry(&self) -> Geometry {
+        self.below.geometry()
+    }
+
+    fn name(&self) -> Arc<str> {
+        self.below.name()
+    }
+
+    fn begin(&self, request: Request) -> IoFuture {
+        let (rt, below) = (self.rt.clone(), Rc::clone(&self.below));
+        IoFuture::new(async move {
+            rt.charge(Work::new(WorkKind::Io, ByteCount::ZERO)).await;
+            below.submit(request).await
+        })
+    }
+}

@@ -1,0 +1,153 @@
+//! What is known of a simulated machine: what its study and its profiles say.
+//!
+//! Nothing is known of its memory (the machine has none that holds files), of content (its devices look
+//! at none) and of space (a volume has no files).
+
+use crate::layout::{CHUNK_DEFAULT, Layout, Level};
+use crate::machine::{Flush, SimulatedMachine};
+use lab::pitfalls::{FlushFacts, Grid, Link, LinkSpan, Partition, Surroundings};
+use rt::Geometry;
+use sim::Profile;
+use stdx::ByteCount;
+
+/// The facts of a machine with a layout on it. `disk` is the shape of each of its disks, `volume` that
+/// of the layout. The engine runs on the host unless `has_raid_controller`.
+pub fn facts(
+    machine: &SimulatedMachine,
+    layout: &Layout,
+    disk: Geometry,
+    volume: Geometry,
+    has_raid_controller: bool,
+) -> Surroundings {
+    let cores = match sim::profile::load(&machine.host) {
+        Ok(Profile::Host(host)) => u32::try_from(host.cores.value).ok(),
+        _ => None,
+    };
+    Surroundings {
+        cores,
+        partitions: partition(layout, disk).into_iter().collect(),
+        link: link(machine, layout, has_raid_controller),
+        flush: FlushFacts {
+            // Where the study does not say, a controller with a battery may ignore them, and safely.
+            honoured: match (machine.flush, has_raid_controller) {
+                (Some(flush), _) => Some(flush == Flush::Honoured),
+                (None, false) => Some(true),
+                (None, true) => None,
+            },
+            volatile_cache: Some(volume.volatile_cache),
+            rotational: Some(disk.rotational),
+            fua: None,
+        },
+        ..Surroundings::default()
+    }
+}
+
+/// The partition of the layout, or the first of those that are all alike.
+fn partition(layout: &Layout, disk: Geometry) -> Option<Partition> {
+    let start = layout.partition_offset?;
+    let mut grids = vec![(Grid::PhysicalBlock, disk.physical_block)];
+    // What the host sees as a disk, and every set within.
+    let seen = if layout.host_sees_members() { layout.of.as_deref() } else { Some(layout) };
+    for set in std::iter::successors(seen, |set| set.of.as_deref()) {
+        let chunk = set.chunk.unwrap_or(CHUNK_DEFAULT);
+        let parity = match set.level {
+            Level::Raid0 | Level::Raid10 => 0,
+            Level::Raid4 | Level::Raid5 => 1,
+            Level::Raid6 => 2,
+            // Nothing is divided, or by units of the disk group's own.
+            Level::Disk | Level::Linear | Level::Raid1 | Level::Asm => continue,
+        };
+        grids.push((Grid::Chunk, chunk));
+        let data = u64::from(set.members().saturating_sub(parity));
+        if parity > 0 && data > 1 {
+            grids.push((Grid::Stripe, chunk * data));
+        }
+    }
+    Some(Partition { name: "the partition".to_owned(), start, origin: ByteCount::ZERO, grids })
+}
+
+/// What the link can carry, as far as the layout uses its channels.
+fn link(machine: &SimulatedMachine, layout: &Layout, has_raid_controller: bool) -> Option<Link> {
+    let Ok(Profile::Link(profile)) = sim::profile::load(machine.link.as_ref()?) else {
+        return None;
+    };
+    let (span, users) = match (has_raid_controller, profile.shared.value) {
+        (true, _) => (LinkSpan::Volume, layout.luns_seen() as u64),
+        (false, true) => (LinkSpan::AllDisks, layout.disks_in_all()),
+        (false, false) => (LinkSpan::EachDisk, 1),
+    };
+    let channels = u64::from(machine.channels.unwrap_or(1)).min(users.max(1));
+    let paths = profile.paths.value.saturating_mul(channels);
+    let limit_mb_s = profile.rate_mb_s.value * paths as f64;
+    Some(Link { limit_mb_s, full_duplex: profile.full_duplex.value, span })
+}
+
+#[cfg(test)]
+mod tests {
+    //! What could break: a grid of a set that the host does not see, a limit of channels that nothing
+    //! uses, a flush held to be ignored where it is honoured.
+
+    use super::*;
+
+    fn machine(more: &str) -> SimulatedMachine {
+        let text = format!("host = 'opteron-2008'\ndisk = 'st3750640as'\ndisks = 12\n{more}");
+        toml::from_str(&text).expect("a machine")
+    }
+
+    fn layout(text: &str) -> Layout {
+        Layout::read(text.parse().expect("TOML")).expect("a layout")
+    }
+
+    fn disk() -> Geometry {
+        let plain = Geometry::plain(ByteCount::gib(1));
+        Geometry { physical_block: ByteCount::kib(4), rotational: true, ..plain }
+    }
+
+    fn facts_of(more: &str, text: &str, raid: bool) -> Surroundings {
+        facts(&machine(more), &layout(text), disk(), disk(), raid)
+    }
+
+    #[test]
+    fn a_partition_lies_on_what_the_host_sees() {
+        let raid5 = "level = 'raid5'\ndisks = 6\nchunk = '128k'";
+        assert_eq!(facts_of("", raid5, false).partitions, [], "there is none");
+        let text = format!("{raid5}\npartition_offset = '31.5k'");
+        let [partition] = &facts_of("", &text, false).partitions[..] else { panic!("one") };
+        assert_eq!(partition.start, ByteCount(63 * 512));
+        let grids = [
+            (Grid::PhysicalBlock, ByteCount::kib(4)),
+            (Grid::Chunk, ByteCount::kib(128)),
+            (Grid::Stripe, ByteCount::kib(640)),
+        ];
+        assert_eq!(partition.grids, grids);
+        let luns = "level = 'raid0'\nsets = 2\nchunk = '1m'\nluns = true\npartition_offset = '1m'\n\
+                    of = { level = 'raid5', disks = 3, chunk = '64k' }";
+        let [partition] = &facts_of("", luns, true).partitions[..] else { panic!("one") };
+        let chunks: Vec<_> = partition.grids.iter().filter(|(g, _)| *g == Grid::Chunk).collect();
+        assert_eq!(chunks, [&(Grid::Chunk, ByteCount::kib(64))], "the host's own set is above it");
+    }
+
+    #[test]
+    fn channels_count_as_far_as_something_goes_over_them() {
+        let raid5 = "level = 'raid5'\ndisks = 6";
+        let luns = "level = 'raid0'\nsets = 3\nluns = true\nof = { level = 'raid5', disks = 3 }";
+        let one = facts_of("link = 'fc-4g'", raid5, true).link.expect("a link");
+        let fc = "link = 'fc-4g'\nchannels = 4";
+        assert_eq!(facts_of(fc, raid5, true).link, Some(one), "one LUN takes one");
+        let three = facts_of(fc, luns, true).link.expect("a link");
+        assert_eq!(three.limit_mb_s, one.limit_mb_s * 3.0);
+        assert_eq!(three.span, LinkSpan::Volume);
+        let sata = facts_of("link = 'sata-3g'", raid5, false).link.expect("a link");
+        assert_eq!(sata.span, LinkSpan::EachDisk);
+        assert_eq!(facts_of("", raid5, false).link, None);
+    }
+
+    #[test]
+    fn flushes_are_what_the_study_says_of_them() {
+        let honoured = |more: &str, raid| facts_of(more, "level = 'disk'", raid).flush.honoured;
+        assert_eq!(honoured("flush = 'ignored'", false), Some(false));
+        assert_eq!(honoured("flush = 'ignored'", true), Some(false));
+        assert_eq!(honoured("flush = 'honoured'", true), Some(true));
+        assert_eq!((honoured("", false), honoured("", true)), (Some(true), None));
+    }
+}

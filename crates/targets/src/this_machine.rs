@@ -1,0 +1,85 @@
+//! What the tools want to know of the machine they run on: its memory, its name, its kernel.
+//!
+//! They choose and check sizes by the memory (a file that fits into it measures the cache), and print
+//! the names in their tables.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use stdx::ByteCount;
+
+/// Where the kernel tells of the memory.
+const MEMORY: &str = "/proc/meminfo";
+
+/// Why the memory's size is not known.
+#[derive(Debug, thiserror::Error)]
+#[error("reading the memory's size from {MEMORY}: {0}; give it with -r, or the sizes")]
+pub struct MemoryError(String);
+
+/// The machine's memory, in whole mebibytes.
+///
+/// # Errors
+/// Where the kernel does not say.
+pub fn memory() -> Result<ByteCount, MemoryError> {
+    let text = fs::read_to_string(MEMORY).map_err(|error| MemoryError(error.to_string()))?;
+    let kib = total_kib(&text).ok_or_else(|| MemoryError("there is no MemTotal".to_owned()))?;
+    Ok(ByteCount::mib(kib / 1024))
+}
+
+fn total_kib(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// The machine's name.
+pub fn name() -> String {
+    first_line("/proc/sys/kernel/hostname").unwrap_or_else(|| "localhost".to_owned())
+}
+
+/// The kernel's release, as `uname -r` prints it.
+pub fn kernel_release() -> String {
+    first_line("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn first_line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    text.lines().next().filter(|line| !line.is_empty()).map(str::to_owned)
+}
+
+/// What is measured below a directory of this host, a line a part.
+pub fn host_lines(directory: &Path) -> BTreeMap<String, String> {
+    let place = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    BTreeMap::from([
+        ("host".to_owned(), host_line()),
+        ("directory".to_owned(), place.display().to_string()),
+    ])
+}
+
+/// The processor and the kernel, as Linux names them.
+pub(crate) fn host_line() -> String {
+    let model = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("model name"))?.to_owned();
+        Some(line.split(':').nth(1)?.trim().to_owned())
+    });
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    format!(
+        "{} × {}, Linux {}",
+        processors,
+        model.as_deref().unwrap_or("an unnamed processor"),
+        kernel.trim()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_is_the_total_and_nonsense_is_none() {
+        assert_eq!(total_kib("MemFree: 1 kB\nMemTotal:       24117416 kB\n"), Some(24_117_416));
+        for text in ["", "MemTotal: x kB", "MemTotal: 5 MB"] {
+            assert_eq!(total_kib(text), None, "{text}");
+        }
+    }
+}

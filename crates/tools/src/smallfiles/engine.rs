@@ -1,0 +1,306 @@
+//! The phases over small files, on all threads.
+
+use super::figures::{Figure, Phase, SmallFilesOutcome};
+use super::plan::Plan;
+use rt::{FileRef, OpenHow};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use stdx::{ByteCount, Instant, Offset, Prng};
+use workload::blocks::Blocks;
+use workload::content::Content;
+use workload::crew::{Calls, Crew, Place, WorkerLost};
+use workload::gate::start_together;
+use workload::io_failure::IoFailure;
+use workload::one_buffer::{self, OneBuffer};
+use workload::outcome::count_latency;
+
+/// Why a run ended before its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SmallFilesError {
+    /// An I/O failed.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
+    /// A worker was lost.
+    #[error(transparent)]
+    Lost(#[from] WorkerLost),
+    /// Someone asked it to stop.
+    #[error("stopped before its end")]
+    Stopped,
+}
+
+/// What all threads share. Cheap to clone.
+#[derive(Clone)]
+struct Job {
+    plan: Arc<Plan>,
+    content: Content,
+    seed: u64,
+    stop: Arc<AtomicBool>,
+}
+
+impl Job {
+    fn root(&self) -> PathBuf {
+        PathBuf::from(format!("smallfiles.{}", self.plan.number))
+    }
+
+    fn directory(&self, number: u64) -> PathBuf {
+        self.root().join(format!("{number:06}"))
+    }
+
+    /// Files go evenly over the directories, consecutive ones into the same.
+    fn path(&self, file: u64) -> PathBuf {
+        let directory = u128::from(file) * u128::from(self.plan.directories);
+        let directory = (directory / u128::from(self.plan.files)) as u64;
+        self.directory(directory).join(format!("{file:09}"))
+    }
+
+    /// The files of a thread.
+    fn part(&self, thread: u64) -> Range<u64> {
+        let threads = u128::from(self.plan.threads);
+        let bound =
+            |thread: u64| (u128::from(self.plan.files) * u128::from(thread) / threads) as u64;
+        bound(thread)..bound(thread + 1)
+    }
+}
+
+/// Runs all phases; `heard` is called before each.
+///
+/// # Errors
+/// [`SmallFilesError`]; the files are removed.
+pub async fn run(
+    crew: &dyn Crew,
+    plan: &Plan,
+    content: &Content,
+    seed: u64,
+    stop: Arc<AtomicBool>,
+    heard: &dyn Fn(Phase),
+) -> Result<SmallFilesOutcome, SmallFilesError> {
+    let job = Job { plan: Arc::new(plan.clone()), content: content.clone(), seed, stop };
+    let mut figures = BTreeMap::new();
+    let done = phases(crew, &job, heard, &mut figures).await;
+    // What went wrong counts more than what comes of tidying up.
+    let removed = remove(&crew.place(), &job).await;
+    done?;
+    removed?;
+    Ok(SmallFilesOutcome { plan: plan.clone(), content: content.spec(), figures })
+}
+
+async fn phases(
+    crew: &dyn Crew,
+    job: &Job,
+    heard: &dyn Fn(Phase),
+    figures: &mut BTreeMap<Phase, Figure>,
+) -> Result<(), SmallFilesError> {
+    let tree = crew.place().tree;
+    tree.create_directory(&job.root()).await.map_err(IoFailure::from)?;
+    for number in 0..job.plan.directories {
+        tree.create_directory(&job.directory(number)).await.map_err(IoFailure::from)?;
+    }
+    for phase in Phase::ALL {
+        heard(phase);
+        figures.insert(phase, on_all_threads(crew, job, phase).await?);
+    }
+    Ok(())
+}
+
+async fn on_all_threads(
+    crew: &dyn Crew,
+    job: &Job,
+    phase: Phase,
+) -> Result<Figure, SmallFilesError> {
+    let place = crew.place();
+    let processor = place.rt.processor_time();
+    let for_workers = job.clone();
+    let (begun, done) = start_together(
+        crew,
+        "smallfiles",
+        job.plan.threads as usize,
+        Calls::Blocking,
+        move |thread, place, gate| {
+            let job = for_workers.clone();
+            async move {
+                let worker = Worker::new(job, phase, thread as u64);
+                match gate.pass().await {
+                    true => worker.work(&place).await.map(Some),
+                    false => Ok(None),
+                }
+            }
+        },
+    )
+    .await?;
+    let mut figure = Figure::default();
+    let mut ended = begun;
+    for done in done {
+        if let Some((end, part)) = done? {
+            figure.add(&part);
+            ended = ended.max(end);
+        }
+    }
+    if phase.changes() {
+        place.tree.sync().await.map_err(IoFailure::from)?;
+        ended = place.rt.now();
+    }
+    figure.elapsed = ended.since(begun);
+    figure.processor = place.rt.processor_time().saturating_sub(processor);
+    Ok(figure)
+}
+
+/// Removes what is there of the directories and files.
+async fn remove(place: &Place, job: &Job) -> Result<(), IoFailure> {
+    let tree = &place.tree;
+    for number in 0..job.plan.directories {
+        let directory = job.directory(number);
+        match tree.list(&directory).await.map_err(IoFailure::from) {
+            Ok(entries) => {
+                for entry in entries {
+                    tree.remove_file(&directory.join(entry.name)).await?;
+                }
+                tree.remove_directory(&directory).await?;
+            }
+            Err(failure) if failure.is_not_found() => {}
+            Err(failure) => return Err(failure),
+        }
+    }
+    match tree.remove_directory(&job.root()).await.map_err(IoFailure::from) {
+        Err(failure) if !failure.is_not_found() => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+/// One file: its number and its size.
+struct SmallFile {
+    number: u64,
+    size: u64,
+}
+
+/// One thread in one phase.
+struct Worker {
+    job: Job,
+    phase: Phase,
+    files: Vec<SmallFile>,
+    /// What is written where files are made; prepared before the time runs.
+    written: Option<Blocks>,
+    buffer: OneBuffer,
+}
+
+impl Worker {
+    fn new(job: Job, phase: Phase, thread: u64) -> Worker {
+        let plan = &job.plan;
+        // The same sizes in every phase.
+        let mut sizes = Prng::for_part(job.seed, &format!("sizes of thread {thread}"));
+        let (min, max) = (plan.sizes.min.bytes(), plan.sizes.max.bytes());
+        let mut files: Vec<SmallFile> = job
+            .part(thread)
+            .map(|number| SmallFile { number, size: min + sizes.below(max - min + 1) })
+            .collect();
+        if phase != Phase::Create {
+            let part = format!("order of {} of thread {thread}", phase.word());
+            Prng::for_part(job.seed, &part).shuffle(&mut files);
+        }
+        let block = plan.block.min(plan.sizes.max).max(ByteCount(1));
+        let written =
+            (phase == Phase::Create).then(|| Blocks::new(&job.content, thread, block.as_usize()));
+        Worker { buffer: OneBuffer::new(block), written, files, phase, job }
+    }
+
+    async fn work(mut self, place: &Place) -> Result<(Instant, Figure), SmallFilesError> {
+        let mut figure = Figure::default();
+        for file in std::mem::take(&mut self.files) {
+            if self.job.stop.load(Ordering::Relaxed) {
+                return Err(SmallFilesError::Stopped);
+            }
+            let path = self.job.path(file.number);
+            if self.job.plan.cold && matches!(self.phase, Phase::Read | Phase::Copy) {
+                // Outside the file's latency; the phase's time has it, and it is small.
+                let opened = place.tree.open(&path, OpenHow::read()).await;
+                opened.map_err(IoFailure::from)?.drop_cache().await.map_err(IoFailure::from)?;
+            }
+            let begun = place.rt.now();
+            let moved = match self.phase {
+                Phase::Create => self.create(place, &path, file.size).await?,
+                Phase::Stat => {
+                    place.tree.status(&path).await.map_err(IoFailure::from)?;
+                    0
+                }
+                Phase::Read => self.read(place, &path, file.size).await?,
+                Phase::Copy => self.copy(place, &path, file.size).await?,
+                Phase::Delete => {
+                    place.tree.remove_file(&path).await.map_err(IoFailure::from)?;
+                    0
+                }
+            };
+            note(&mut figure, place, begun, moved);
+            if self.phase == Phase::Delete {
+                let begun = place.rt.now();
+                place.tree.remove_file(&copy_of(&path)).await.map_err(IoFailure::from)?;
+                note(&mut figure, place, begun, 0);
+            }
+        }
+        Ok((place.rt.now(), figure))
+    }
+
+    async fn new_file(&self, place: &Place, path: &Path) -> Result<FileRef, IoFailure> {
+        let how = OpenHow { write: true, create: true, exclusive: true, ..OpenHow::default() };
+        Ok(place.tree.open(path, how).await?)
+    }
+
+    async fn finish(&self, file: FileRef) -> Result<(), IoFailure> {
+        if self.job.plan.durable {
+            file.sync().await?;
+        }
+        Ok(())
+    }
+
+    async fn create(&mut self, place: &Place, path: &Path, size: u64) -> Result<u64, IoFailure> {
+        let file = self.new_file(place, path).await?;
+        for (at, len) in self.pieces(size) {
+            if let Some(blocks) = &mut self.written {
+                let block = blocks.next().slice(0..len.as_usize());
+                one_buffer::write(&*file, at, block).await?;
+            }
+        }
+        self.finish(file).await?;
+        Ok(size)
+    }
+
+    async fn read(&mut self, place: &Place, path: &Path, size: u64) -> Result<u64, IoFailure> {
+        let file = place.tree.open(path, OpenHow::read()).await?;
+        for (at, len) in self.pieces(size) {
+            let _ = self.buffer.read(&*file, at, len).await?;
+        }
+        Ok(size)
+    }
+
+    async fn copy(&mut self, place: &Place, path: &Path, size: u64) -> Result<u64, IoFailure> {
+        let from = place.tree.open(path, OpenHow::read()).await?;
+        let to = self.new_file(place, &copy_of(path)).await?;
+        for (at, len) in self.pieces(size) {
+            let held = self.buffer.read(&*from, at, len).await?;
+            self.buffer.write(&*to, at, held).await?;
+        }
+        self.finish(to).await?;
+        Ok(size)
+    }
+
+    /// The blocks of a file.
+    fn pieces(&self, size: u64) -> impl Iterator<Item = (Offset, ByteCount)> + use<> {
+        let block = self.job.plan.block.bytes();
+        (0..size.div_ceil(block)).map(move |number| {
+            let at = number * block;
+            (Offset(at), ByteCount((size - at).min(block)))
+        })
+    }
+}
+
+fn copy_of(path: &Path) -> PathBuf {
+    path.with_extension("copy")
+}
+
+/// Counts a file.
+fn note(figure: &mut Figure, place: &Place, begun: Instant, bytes: u64) {
+    figure.files += 1;
+    figure.bytes += bytes;
+    count_latency(&mut figure.latencies, place.rt.now().since(begun));
+}
