@@ -1,7 +1,7 @@
 //! ZFS pools: objects, datasets, files and volumes, over the blocks that `zfs-store` reads.
 //!
 //! ```text
-//!   mounted  a dataset as programs see it: its files, children below it, snapshots in `.zfs`
+//!   mounted  a dataset as programs see and change it: its files, children below it, snapshots in `.zfs`
 //!   inspect  what one can ask of an open pool: all its blocks, its space, its history, a scrub
 //!   spa      the life of a pool: found, opened; owns everything below
 //!   zpl      files and directories of a file system          zvol   a volume as a device

@@ -31,6 +31,7 @@ mod browse;
 mod content;
 mod holds;
 mod names;
+mod refusal;
 mod shared;
 mod writing;
 

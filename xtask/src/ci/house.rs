@@ -34,7 +34,12 @@ const ARROWS: &[Arrow] = &[
     ("volume", &["stdx", "codec", "rt", "md"], &["sim"]),
     ("zfs-format", &["stdx", "codec"], &["fixtures"]),
     ("zfs-store", &["stdx", "codec", "rt", "zfs-format"], &["sim", "fixtures"]),
-    ("zfs", &["stdx", "codec", "rt", "zfs-format", "zfs-store"], &["sim", "fixtures"]),
+    (
+        "zfs",
+        &["stdx", "codec", "rt", "zfs-format", "zfs-store"],
+        // What a mount that is written is worth, a kernel and its judges say.
+        &["sim", "fixtures", "export", "host"],
+    ),
     ("export", &["stdx", "codec", "rt"], &["sim", "host"]),
     ("inplace", &["stdx", "codec", "rt"], &["sim"]),
     ("workload", &["stdx", "codec", "rt"], &["sim"]),
@@ -75,7 +80,7 @@ const BARRED_NAMES: [&str; 7] = ["util", "utils", "common", "helper", "helpers",
 const LINES_MAX: usize = 600;
 
 /// Files that stand in circles, by crate, where there were any when the rule came. Mend one, and lower its count.
-const CIRCLES: &[(&str, usize)] = &[("zfs", 2)];
+const CIRCLES: &[(&str, usize)] = &[];
 
 /// Assertions outside of tests, by crate, at the least. Where it is none: the crate says why at its root, or is not
 /// among those that read and write what people keep.

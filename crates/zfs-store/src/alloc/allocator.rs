@@ -50,6 +50,8 @@ struct Space {
     taken: u64,
     /// Bytes that are free, of all metaslabs.
     free: u64,
+    /// Bytes in all.
+    size: u64,
 }
 
 /// What of a metaslab is in which state; the rest is allocated.
@@ -105,7 +107,8 @@ impl Allocator {
         });
         let states: Vec<State> = states.collect();
         let free = states.iter().map(|state| state.free.total()).sum();
-        let space = Space { class, slabs, states, active: 0, taken: 0, free };
+        let size = slabs.size();
+        let space = Space { class, slabs, states, active: 0, taken: 0, free, size };
         let before = self.tops.insert(vdev, space);
         assert!(before.is_none(), "vdev {vdev} is known already");
     }
@@ -134,6 +137,12 @@ impl Allocator {
     pub fn usage(&self, class: Class) -> Usage {
         let of_class = self.tops.values().filter(|space| space.class == class);
         of_class.fold(Usage::default(), |sum, space| sum.plus(space.usage()))
+    }
+
+    /// Bytes of a class in all, and free: what is asked for at each write.
+    pub fn sizes(&self, class: Class) -> (u64, u64) {
+        let of_class = self.tops.values().filter(|space| space.class == class);
+        of_class.fold((0, 0), |(size, free), space| (size + space.size, free + space.free))
     }
 
     /// How much of one vdev is in use.
@@ -326,7 +335,7 @@ impl Usage {
 
 impl Space {
     fn usage(&self) -> Usage {
-        let size = self.slabs.size();
+        let size = self.size;
         let waits = |state: &State| {
             state.freeing.total()
                 + state.freed.total()

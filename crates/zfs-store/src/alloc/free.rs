@@ -135,7 +135,7 @@ mod tests {
         let mut random = Prng::new(5);
         for _ in 0..50 {
             let mut flags = [true; 256];
-            let mut free: FreeSpace = [0..256].into_iter().collect();
+            let mut free: FreeSpace = std::iter::once(0..256).collect();
             let mut held: Vec<Range<u64>> = Vec::new();
             for _ in 0..200 {
                 if random.chance(0.6) {

@@ -245,7 +245,7 @@ impl Objset {
 pub(super) fn fill_of(object_type: ObjectType, block: &Block) -> u64 {
     match object_type {
         ObjectType::DNODE => {
-            dnode::taken(block.bytes.bytes()).map_or(0, |taken| taken.into_iter().count() as u64)
+            dnode::taken(block.bytes.bytes()).map_or(0, |taken| taken.len() as u64)
         }
         _ => 1,
     }

@@ -271,7 +271,7 @@ impl Maker<'_> {
         self.mos
             .change(|tx| {
                 let mut record = R::decode(&of.phys().bonus, of.endian());
-                let record = record.as_mut().map_err(|error| of.wrong(error.clone()))?;
+                let record = record.as_mut().map_err(|error| of.wrong(*error))?;
                 how(record);
                 of.set_bonus(tx, record.encode(of.endian()));
                 Ok(())

@@ -1,15 +1,12 @@
-//! What files and errors of ZFS are in the words of [`rt::inodes`].
+//! What files of ZFS are in the words of [`rt::inodes`].
 
 use super::shared::Served;
 use crate::dmu::Dnode;
-use crate::error::{Problem, ZfsError};
-use crate::spa::live::LiveError;
 use crate::zpl::Node as FileNode;
 use crate::zpl::attributes::{Attributes as FileAttributes, Moment};
-use rt::inodes::{Attributes, InodeError, InodeKind, Timestamp};
+use rt::inodes::{Attributes, InodeKind, Timestamp};
 use stdx::ByteCount;
 use zfs_format::zpl::directory::FileKind;
-use zfs_store::BlockErrorKind;
 
 pub(super) fn kind_of(kind: FileKind) -> InodeKind {
     match kind {
@@ -54,38 +51,4 @@ pub(super) fn attributes_of(served: &Served, dnode: &Dnode, a: &FileAttributes) 
         modified: moment(a.modified),
         changed: moment(a.changed),
     }
-}
-
-pub(super) fn wrong(error: &ZfsError) -> InodeError {
-    if error.needs_key() {
-        return InodeError::NoKey;
-    }
-    match error {
-        ZfsError::Block(error) => match &error.kind {
-            BlockErrorKind::Io(_) | BlockErrorKind::Missing(_) => InodeError::Io,
-            BlockErrorKind::Unsupported(_) => InodeError::NotSupported,
-            _ => InodeError::Damaged,
-        },
-        ZfsError::Object { problem, .. } => match problem {
-            Problem::Absent => InodeError::Gone,
-            Problem::NotDirectory => InodeError::NotDirectory,
-            Problem::NotLink => InodeError::WrongKind,
-            Problem::Circle | Problem::Elsewhere { .. } => InodeError::Loop,
-            Problem::IsDirectory => InodeError::IsDirectory,
-            Problem::Exists => InodeError::Exists,
-            Problem::NoName => InodeError::NotFound,
-            Problem::NotEmpty => InodeError::NotEmpty,
-            Problem::NoRoom(_) => InodeError::NoSpace,
-            Problem::ReadOnly => InodeError::ReadOnly,
-            Problem::Stopped => InodeError::Io,
-            _ => InodeError::Damaged,
-        },
-        ZfsError::Write { .. } => InodeError::Io,
-        ZfsError::Format { .. } => InodeError::Damaged,
-    }
-}
-
-/// A pool that is not written any more can't do it, for whatever reason.
-pub(super) fn stopped(_: LiveError) -> InodeError {
-    InodeError::Io
 }

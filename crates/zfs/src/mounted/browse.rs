@@ -1,6 +1,7 @@
 //! What is asked of a mount without changing it.
 
-use super::answer::{attributes, kind_of, wrong};
+use super::answer::{attributes, kind_of};
+use super::refusal::wrong;
 use super::shared::{
     CHILDREN_FROM, CLOSED, CONTROL, CONTROL_COOKIE, DNODE_BYTES, NAMES_MAX, Notice, OBJECT_BITS,
     Place, SNAPSHOTS, Served, Shared,
@@ -287,9 +288,13 @@ impl Shared {
         let used = head.referenced_bytes;
         // Who can't be told how much is free is told that nothing is.
         let free = self.available(&name).await.ok().flatten().unwrap_or(0);
-        let free = match (&self.writing, served.copies) {
-            (Some(writing), Some(copies)) => free.min(writing.live.room(copies)),
-            _ => free,
+        let (used, free) = match (&self.writing, served.copies) {
+            (Some(writing), Some(copies)) => {
+                let dirty = writing.live.syncer().groups().dirty_bytes().saturating_mul(copies);
+                let taken = dirty.min(free);
+                (used.saturating_add(taken), free - taken)
+            }
+            _ => (used, free),
         };
         let files_free = free / DNODE_BYTES;
         let files = head.pointer.fill().saturating_add(files_free);

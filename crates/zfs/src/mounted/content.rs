@@ -1,7 +1,8 @@
 //! Bytes, lengths, attributes and extended attributes changed in a mount.
 
-use super::answer::{attributes, moment_of, wrong};
+use super::answer::{attributes, moment_of};
 use super::names::NAME_BYTES_MAX;
+use super::refusal::wrong;
 use super::shared::{Place, Shared};
 use super::writing::{Answer, Planned, known};
 use crate::zpl::change::Work;

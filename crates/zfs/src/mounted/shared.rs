@@ -1,7 +1,7 @@
 //! What one mount knows: its datasets, and the files that are kept open.
 
-use super::answer::wrong;
 use super::holds::Holds;
+use super::refusal::wrong;
 use crate::dsl::{Dataset, Directory};
 use crate::error::{Problem, ZfsError};
 use crate::spa::Spa;

@@ -3,7 +3,8 @@
 //! What a plan sees is what it changes, so two calls under way never mix. What it is needs of the mount itself (who holds a file)
 //! it asks without waiting, and what it leaves there (a file that is doomed) is put down before anything else runs.
 
-use super::answer::{attributes_of, stopped, wrong};
+use super::answer::attributes_of;
+use super::refusal::{stopped, wrong};
 use super::shared::{Place, Served, Shared, Writing};
 use crate::dmu::Blocked;
 use crate::error::ZfsError;

@@ -51,11 +51,11 @@ impl Live {
 
     /// Bytes that can still be written in so many copies.
     pub fn room(&self, copies: u64) -> u64 {
-        let usage = self.syncer().writer().space(|space| space.usage(Class::Normal));
-        let slop = (usage.size / SLOP_PART).max(SLOP_MIN).min(usage.size / 2);
+        let (size, free) = self.syncer().writer().space(|space| space.sizes(Class::Normal));
+        let slop = (size / SLOP_PART).max(SLOP_MIN).min(size / 2);
         let grows = copies.max(1).saturating_mul(self.growth());
         let dirty = self.syncer().groups().dirty_bytes().saturating_mul(grows);
-        usage.size.saturating_sub(usage.taken).saturating_sub(slop).saturating_sub(dirty) / grows
+        free.saturating_sub(slop).saturating_sub(dirty) / grows
     }
 
     /// What a byte takes on a vdev at the most.

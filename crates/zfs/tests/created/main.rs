@@ -3,7 +3,11 @@
 //! What could break: a structure that OpenZFS reads otherwise, space that is taken and not reached, or reached and not taken.
 //! Where `zdb` is not there the case says so and is skipped.
 
+#![allow(clippy::disallowed_methods, reason = "`zdb` is a program, and judges")]
+#![allow(clippy::await_holding_refcell_ref, reason = "nothing else runs that would borrow it")]
+
 mod cuts;
+mod fuse;
 mod mounted;
 
 use rt::{Buf, DeviceRef, MemoryDevice, Reactor, Runtime};

@@ -5,8 +5,9 @@
 
 use super::{Rig, raidz, top};
 use rt::inodes::{
-    Attributes, Caller, Cookie, Fallocate, Fsync, InodeError, InodeKind, Inodes, New, Node,
-    OpenNode, RenameHow, Seek, SetAttributes, SetHow, SetTime, Timestamp, WallClock, WriteAt,
+    Attributes, Caller, ChangeNotice, Cookie, Fallocate, Fsync, InodeError, InodeKind, Inodes, New,
+    Node, OpenNode, RenameHow, Seek, SetAttributes, SetHow, SetTime, Timestamp, WallClock, Watcher,
+    WriteAt,
 };
 use rt::{Buf, MemoryTree, SgList};
 use std::cell::{Cell, RefCell};
@@ -17,8 +18,10 @@ use zfs::dsl::make::Fresh;
 use zfs::mounted::{MountOptions, Mounted, Writing};
 use zfs::spa::Spa;
 use zfs::spa::config::LabelState;
+use zfs::spa::datasets::NewDataset;
 use zfs::spa::live::Live;
 use zfs_format::vdev::VdevKind;
+use zfs_format::zap::leaf::LeafValue;
 
 /// A clock that goes on when the test says so: both file systems see the same time.
 struct Steps(Cell<i64>);
@@ -186,7 +189,7 @@ impl Both {
                     size: maybe(random).then(|| ByteCount(random.below(900_000))),
                     accessed: maybe(random).then_some(SetTime::Now),
                     modified: maybe(random)
-                        .then(|| SetTime::At(Timestamp { seconds: -5, nanoseconds: 3 })),
+                        .then_some(SetTime::At(Timestamp { seconds: -5, nanoseconds: 3 })),
                 };
                 same(
                     "setattr",
@@ -430,10 +433,10 @@ fn beside_memory(seed: u64, tops: Vec<zfs_format::vdev::Vdev>) {
                 }
             }
             let both = Both { real, model, clock, held: RefCell::default() };
-            let mut random = random.borrow_mut();
+            let mut at_hand = random.replace(Prng::new(0));
             for round in 0..12 {
                 for _ in 0..40 {
-                    both.change(&mut random).await;
+                    both.change(&mut at_hand).await;
                 }
                 // A group is synced while the next is changed.
                 let syncing = {
@@ -441,13 +444,14 @@ fn beside_memory(seed: u64, tops: Vec<zfs_format::vdev::Vdev>) {
                     live.spa().rt().clone().spawn(async move { live.make_durable().await })
                 };
                 for _ in 0..20 {
-                    both.change(&mut random).await;
+                    both.change(&mut at_hand).await;
                 }
                 syncing.await.expect("it is written");
                 if round % 4 == 3 {
                     both.compare().await;
                 }
             }
+            random.replace(at_hand);
             both.real.fsync(Node::ROOT, Fsync::All).await.expect("it is durable");
             assert!(!live.is_dirty());
             for (r, m) in both.held.take() {
@@ -546,6 +550,85 @@ fn a_full_pool_refuses_data_and_lets_it_be_removed() {
             real.unlink(by, Node::ROOT, b"f").await.expect("there is always room to remove");
             real.release(made.node);
         }
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
+}
+
+/// Notices, as they came.
+#[derive(Default)]
+struct Told(RefCell<Vec<ChangeNotice>>);
+
+impl Watcher for Told {
+    fn changed(&self, notice: ChangeNotice) {
+        self.0.borrow_mut().push(notice);
+    }
+}
+
+/// Below a mount lie children, which are written by their own properties, and snapshots, which are not.
+#[test]
+fn children_are_written_and_snapshots_are_not() {
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let root = live.spa().catalog(0).await.expect("read").root().await.expect("it is there");
+        let (above, head) = (root.directory.number, root.head.number);
+        let records = LeafValue { number_bytes: 8, numbers: vec![16 << 10] };
+        let properties = vec![("recordsize".to_owned(), records)];
+        let child = NewDataset { name: "child".to_owned(), owner: (0, 0), properties };
+        let made = live.task(async |tasks| tasks.create(above, &child).await).await;
+        made.expect("it is written").expect("it is made");
+        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        let told = Rc::new(Told::default());
+        let mount = real.watch(Rc::clone(&told) as Rc<dyn Watcher>);
+        let (by, own) = (Caller::default(), Caller { mount, ..Caller::default() });
+        let new = New { permissions: 0o644, umask: 0 };
+        let write = async |node: Node, byte: u8| {
+            let bytes = SgList::from(Buf::copy_of(&[byte; 100_000]));
+            real.write(own, node, WriteAt::Offset(Offset(0)), bytes, false).await
+        };
+        let child = real.lookup(Node::ROOT, b"child").await.expect("it is there");
+        let inner = real.create(own, child.node, b"inner", new).await.expect("it is made");
+        write(inner.node, 1).await.expect("it is written");
+        let known = real.attributes(inner.node).await.expect("it is there");
+        assert_eq!(known.block_size, ByteCount::kib(16), "the child's record size");
+        let outer = real.create(own, Node::ROOT, b"outer", new).await.expect("it is made");
+        write(outer.node, 2).await.expect("it is written");
+        let known = real.attributes(outer.node).await.expect("it is there");
+        assert_eq!(known.block_size.bytes(), 100_352, "one block as long as the file");
+        assert!(told.0.borrow().is_empty(), "who made a change knows of it");
+        let moved = (child.node, &b"inner"[..]);
+        let across = real.rename(by, moved, (Node::ROOT, b"x"), RenameHow::Replace).await;
+        assert_eq!(across, Err(InodeError::CrossDevice));
+        let linked = real.link(by, inner.node, Node::ROOT, b"x").await;
+        assert_eq!(linked.err(), Some(InodeError::CrossDevice));
+        for name in [&b"child"[..], b".zfs"] {
+            let made = real.mkdir(by, Node::ROOT, name, new).await;
+            assert_eq!(made.err(), Some(InodeError::Exists));
+            assert_eq!(real.rmdir(by, Node::ROOT, name).await, Err(InodeError::Busy));
+        }
+        let taken = live.task(async |tasks| tasks.snapshot(head, "s").await).await;
+        taken.expect("it is written").expect("it is taken");
+        write(outer.node, 3).await.expect("it is written");
+        real.unlink(by, child.node, b"inner").await.expect("it goes");
+        let entry = ChangeNotice::Entry { directory: child.node, name: b"inner".to_vec() };
+        assert!(told.0.borrow().contains(&entry), "others are told");
+        let mut at = Node::ROOT;
+        for name in [&b".zfs"[..], b"snapshot", b"s"] {
+            at = real.lookup(at, name).await.expect("it is there").node;
+            let made = real.create(by, at, b"new", new).await;
+            assert_eq!(made.err(), Some(InodeError::ReadOnly));
+        }
+        let old = real.lookup(at, b"outer").await.expect("it is there").node;
+        let read = real.read(old, Offset(0), ByteCount(200_000)).await.expect("it is read");
+        assert!(read.to_vec() == [2; 100_000], "as it was");
+        assert_eq!(write(old, 4).await, Err(InodeError::ReadOnly));
+        let read = real.read(outer.node, Offset(0), ByteCount(200_000)).await.expect("it is read");
+        assert!(read.to_vec() == [3; 100_000], "as it is");
+        real.sync().await.expect("it is durable");
+        let usage = real.usage().await.expect("it is known");
+        assert!(usage.free.bytes() > 40 << 20 && usage.total > usage.free, "{usage:?}");
+        real.unwatch(mount);
         live.close(LabelState::Exported).await.expect("it is closed");
     });
     rig.judge();
