@@ -5,8 +5,9 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 const DISK_BYTES: u64 = 128 << 20;
 
@@ -161,6 +162,59 @@ fn what_holds_something_or_does_not_fit_is_refused_and_left_alone() {
     assert_eq!(done(at, &["zpool", "list", "-H"]), "");
     done(at, &["zpool", "create", "-f", "other", "mirror", "a", "b"]);
     judge(at, "other");
+}
+
+/// A pool mounted for writing; nothing, said aloud, where that can't be.
+fn mounted(folder: &Path, directory: &Path, arguments: &[&str]) -> Option<Child> {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        println!("skipped: mounting needs root and /dev/fuse");
+        return None;
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    command.current_dir(folder).args(["-d", ".", "mount", "-o", "rw"]).args(arguments);
+    command.arg("tank").arg(directory).env_remove("SPINDLE_DEVICES").stdout(Stdio::piped());
+    let mut server = command.spawn().expect("it starts");
+    let mut line = String::new();
+    let out = server.stdout.take().expect("its output");
+    BufReader::new(out).read_line(&mut line).expect("it says that it serves");
+    assert!(line.contains("is mounted on") && line.contains("for writing"), "{line}");
+    Some(server)
+}
+
+#[test]
+fn what_is_written_to_a_mount_is_there_afterwards_and_what_was_synced_survives_a_kill() {
+    let folder = disks(&["a", "b"]);
+    let (at, directory) = (folder.path(), tempfile::tempdir().expect("a folder"));
+    done(at, &["zpool", "create", "tank", "mirror", "a", "b"]);
+    let Some(mut server) = mounted(at, directory.path(), &[]) else { return };
+    let inside = |name: &str| directory.path().join(name);
+    std::fs::create_dir(inside("d")).expect("a folder");
+    let content: Vec<u8> = (0..3_000_000_u32).map(|n| (n / 7) as u8).collect();
+    std::fs::write(inside("d/big"), &content).expect("it is written");
+    std::fs::rename(inside("d/big"), inside("moved")).expect("it is renamed");
+    refused(at, &["zfs", "create", "tank/x"], "not exported");
+    refused(at, &["zfs", "create", "-f", "tank/x"], "a");
+    let id = server.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().expect("it runs").success());
+    assert!(server.wait().expect("it ended").success());
+    assert_eq!(std::fs::read_dir(directory.path()).expect("the folder").count(), 0);
+    assert!(run(at, &["zfs", "cat", "tank:moved"]).stdout == content);
+    done(at, &["zfs", "snapshot", "tank@before"]);
+    judge(at, "tank");
+    let mut server = mounted(at, directory.path(), &[]).expect("as before");
+    let mut file = std::fs::File::create(inside("d/kept")).expect("a file");
+    file.write_all(b"synced").expect("it is written");
+    file.sync_all().expect("it is durable");
+    std::fs::remove_file(inside("moved")).expect("it goes");
+    server.kill().expect("it is killed");
+    server.wait().expect("it ended");
+    drop(file);
+    let _ = Command::new("umount").arg("-l").arg(directory.path()).status();
+    assert_eq!(done(at, &["zfs", "cat", "tank:d/kept"]), "synced");
+    assert!(run(at, &["zfs", "cat", "tank@before:moved"]).stdout == content);
+    refused(at, &["zfs", "create", "tank/x"], "not exported");
+    done(at, &["zfs", "create", "-f", "tank/x"]);
+    judge(at, "tank");
 }
 
 /// The real OpenZFS goes on with a pool that Spindle made, and Spindle goes on after it.

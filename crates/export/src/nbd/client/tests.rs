@@ -18,6 +18,7 @@ use crate::tls::Tls;
 use by_hand::{ByHand, Export, at, by_hand, chunk_of, hole};
 use futures_util::future::join_all;
 use proptest::prelude::*;
+use rt::StreamError;
 use rt::{Buf, DeviceRef, MemoryDevice};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
