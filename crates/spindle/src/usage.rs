@@ -2,7 +2,7 @@
 //!
 //! * Devices stand before the command (`spindle -d DIR zpool list`), each with its own `-d`; how pools are opened stands
 //!   behind the command's group (`spindle zfs -T 20 list`).
-//! * What OpenZFS's commands have and these lack is answered by name: pools are only read here.
+//! * What OpenZFS's commands have and these lack is answered by name.
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -78,7 +78,7 @@ fn elsewhere(group: &str, name: &str) -> Option<String> {
         ("zfs", "mount") => "spindle mount DATASET DIR mounts a dataset",
         ("zfs", "unmount" | "umount") => "umount DIR, or Ctrl-C where spindle mount runs",
         ("zfs", "send" | "receive" | "recv" | "holds" | "hold" | "release") => {
-            "pools are only read, without streams and holds: zfs cp -r copies files out, zfs dump volumes"
+            "there are no streams and no holds: zfs cp -r copies files out, zfs dump volumes"
         }
         ("zfs", "userspace" | "groupspace" | "projectspace") => {
             "zfs get userused@NAME, groupused@NAME or projectused@NUMBER tells of one"
@@ -88,20 +88,19 @@ fn elsewhere(group: &str, name: &str) -> Option<String> {
         }
         (
             "zfs",
-            "set" | "inherit" | "create" | "destroy" | "snapshot" | "snap" | "rollback" | "clone"
-            | "promote" | "rename" | "bookmark" | "share" | "unshare" | "allow" | "unallow"
-            | "change-key" | "upgrade" | "redact" | "program" | "project",
-        ) => "pools are only read: zfs list, get, ls, cat, stat, cp, diff and dump are there",
-        ("zpool", "export") => "no pool stays open, so there is none to export",
+            "destroy" | "rollback" | "clone" | "promote" | "rename" | "bookmark" | "share"
+            | "unshare" | "allow" | "unallow" | "change-key" | "upgrade" | "redact" | "program"
+            | "project",
+        ) => "of what changes datasets create, snapshot, set and inherit are there",
         ("zpool", "iostat" | "events" | "wait" | "sync" | "prefetch") => {
             "no pool stays open: zpool status and zpool list tell how one is"
         }
         (
             "zpool",
-            "labelclear" | "create" | "destroy" | "add" | "attach" | "detach" | "replace"
-            | "remove" | "offline" | "online" | "clear" | "set" | "split" | "upgrade" | "trim"
-            | "initialize" | "resilver" | "checkpoint" | "reguid" | "reopen" | "ddtprune",
-        ) => "pools are only read: zpool import, list, status, get, history and scrub are there",
+            "labelclear" | "add" | "attach" | "detach" | "replace" | "remove" | "offline"
+            | "online" | "clear" | "set" | "split" | "upgrade" | "trim" | "initialize" | "resilver"
+            | "checkpoint" | "reguid" | "reopen" | "ddtprune",
+        ) => "of what changes pools create, export and destroy are there",
         ("zpool" | "zfs", "zdb") => "spindle zpool debug shows what lies on the devices",
         _ => return None,
     };
@@ -159,8 +158,12 @@ mod tests {
             (&["spindle", "-d", "X", "-T", "20", "zfs", "list"], "-T stands behind 'zfs'"),
             (&["spindle", "zfs", "mount", "tank"], "spindle mount DATASET DIR"),
             (&["spindle", "zfs", "send", "tank@a"], "zfs cp -r copies files out"),
-            (&["spindle", "zpool", "export", "tank"], "no pool stays open"),
-            (&["spindle", "zpool", "create", "tank"], "pools are only read"),
+            (&["spindle", "zpool", "iostat", "tank"], "no pool stays open"),
+            (&["spindle", "zpool", "add", "tank"], "create, export and destroy are there"),
+            (
+                &["spindle", "zfs", "rename", "tank/a", "tank/b"],
+                "create, snapshot, set and inherit",
+            ),
         ] {
             let line = line(call);
             assert!(line.contains(text), "{call:?}: {line}");
