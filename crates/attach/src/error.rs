@@ -148,7 +148,7 @@ pub enum Error {
     #[error(transparent)]
     Lvm(#[from] LvmError),
     #[error("{error} ({listed})")]
-    NoLogical { error: LvmError, listed: String },
+    NoLogical { error: Box<LvmError>, listed: String },
 
     // Pools.
     #[error("'{name}': more than one matching pool: name it by its GUID, {one} or {other}")]
@@ -156,11 +156,11 @@ pub enum Error {
     #[error("cannot open '{name}': no such pool")]
     NoPool { name: String },
     #[error(transparent)]
-    Pool(#[from] spa::OpenError),
+    Pool(Box<spa::OpenError>),
     #[error("cannot create '{name}': {error}")]
-    NotCreated { name: String, error: spa::create::CreateError },
+    NotCreated { name: String, error: Box<spa::create::CreateError> },
     #[error("pool {name} can't be written: {error}")]
-    NotWritten { name: String, error: spa::live::LiveError },
+    NotWritten { name: String, error: Box<spa::live::LiveError> },
     #[error(
         "pool {name} was not exported: another host may have it in use. If none has, say so with -f"
     )]
@@ -172,15 +172,15 @@ pub enum Error {
     #[error("{name}: a pool as it stood is only read: leave -T and --rewind-to-checkpoint out")]
     OldAndWritten { name: String },
     #[error(transparent)]
-    LoadKey(#[from] spa::LoadKeyError),
+    LoadKey(Box<spa::LoadKeyError>),
     #[error("cannot open '{name}': dataset does not exist")]
     NoDataset { name: String },
     #[error("cannot open '{name}': {why}")]
     BadName { name: String, why: String },
     #[error("cannot open '{name}': {error}")]
-    CannotOpen { name: String, error: ZfsError },
+    CannotOpen { name: String, error: Box<ZfsError> },
     #[error("{dataset}: {error}")]
-    InDataset { dataset: String, error: ZfsError },
+    InDataset { dataset: String, error: Box<ZfsError> },
     #[error(
         "{dataset}: it is a file system: spindle zfs cp -r copies its files, spindle mount mounts it"
     )]
@@ -226,6 +226,18 @@ pub enum Error {
     ExecutorEnded,
     #[error("an executor of RAID sets panicked; they are not closed")]
     ExecutorPanicked,
+}
+
+impl From<spa::OpenError> for Error {
+    fn from(error: spa::OpenError) -> Error {
+        Error::Pool(Box::new(error))
+    }
+}
+
+impl From<spa::LoadKeyError> for Error {
+    fn from(error: spa::LoadKeyError) -> Error {
+        Error::LoadKey(Box::new(error))
+    }
 }
 
 impl Error {

@@ -203,6 +203,10 @@ impl Core {
             None => None,
             Some(target) => Some(self.inode(target.inode).await?),
         };
+        // What holds the source is not empty, whatever the source is.
+        if from.starts_with(&to) && from != to {
+            return Err(TreeErrorKind::NotEmpty);
+        }
         if let (Some(target), Some(inode)) = (&target, &replaced) {
             match (source.kind, target.kind) {
                 (Kind::File, Kind::Directory) => return Err(TreeErrorKind::IsDirectory),

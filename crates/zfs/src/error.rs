@@ -17,7 +17,7 @@ pub enum ZfsError {
         /// The object.
         object: u64,
         /// Why.
-        error: WriteBlockError,
+        error: Box<WriteBlockError>,
     },
     /// An object is there, and its bytes are none of what it should hold.
     #[error("objset {objset} object {object}: {error}")]

@@ -295,6 +295,6 @@ impl Disks {
     }
 
     fn lacks(&self, error: LvmError) -> Error {
-        Error::NoLogical { error, listed: self.listed() }
+        Error::NoLogical { error: Box::new(error), listed: self.listed() }
     }
 }

@@ -63,7 +63,7 @@ impl OpenDataset {
     }
 
     fn failed(&self, error: ZfsError) -> Error {
-        Error::InDataset { dataset: self.dataset.name.clone(), error }
+        Error::InDataset { dataset: self.dataset.name.clone(), error: Box::new(error) }
     }
 }
 
@@ -124,7 +124,7 @@ impl Session {
             let objset = pool.objset(&within, &dataset).await;
             objset.map(|objset| (objset, dataset))
         });
-        let failed = |error| Error::CannotOpen { name: name.clone(), error };
+        let failed = |error| Error::CannotOpen { name: name.clone(), error: Box::new(error) };
         let (objset, dataset) = opened.map_err(failed)?;
         Ok(OpenDataset { spa, directory, dataset, objset })
     }
@@ -205,7 +205,8 @@ impl Session {
         let name = &directory.name;
         let (pool, within) = (Rc::clone(spa), Rc::clone(directory));
         let stored = self.wait(async move { pool.stored_key(&within).await });
-        let stored = stored.map_err(|error| Error::CannotOpen { name: name.clone(), error })?;
+        let stored = stored
+            .map_err(|error| Error::CannotOpen { name: name.clone(), error: Box::new(error) })?;
         let Some(stored) = stored.filter(|stored| !spa.has_key(stored)) else { return Ok(()) };
         let load = |given: KeyBytes| {
             let (pool, within) = (Rc::clone(spa), Rc::clone(directory));

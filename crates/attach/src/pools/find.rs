@@ -211,7 +211,7 @@ impl Pools {
     pub fn dataset(&self, spa: &Rc<Spa>, name: &str) -> Result<(Directory, Dataset), Error> {
         let (pool, called) = (Rc::clone(spa), name.to_owned());
         let found = self.wait(async move { pool.dsl().find(&called).await });
-        let failed = |error| Error::CannotOpen { name: name.into(), error };
+        let failed = |error| Error::CannotOpen { name: name.into(), error: Box::new(error) };
         found.map_err(failed)?.ok_or_else(|| Error::NoDataset { name: name.into() })
     }
 }

@@ -115,7 +115,7 @@ impl NewMembers {
         let (rt, fresh) = (self.context.rt(), Rc::clone(&self.fresh));
         let making = async move { create::create(&rt, new, &devices, &fresh).await };
         let made = self.context.runtime().block_on(making)?;
-        made.map_err(|error| Error::NotCreated { name, error })
+        made.map_err(|error| Error::NotCreated { name, error: Box::new(error) })
     }
 }
 
@@ -160,7 +160,8 @@ impl LivePool {
         let spa = pools.try_open(found)?;
         let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new()?);
         let opened = pools.wait(async move { Live::open(spa, &fresh).await });
-        let live = opened.map_err(|error| Error::NotWritten { name: name.clone(), error })?;
+        let live = opened
+            .map_err(|error| Error::NotWritten { name: name.clone(), error: Box::new(error) })?;
         Ok(LivePool { pools, live: Rc::new(live), name })
     }
 
@@ -183,7 +184,7 @@ impl LivePool {
             let catalog: Catalog = live.spa().catalog(0).await?;
             catalog.find(&called).await
         });
-        found.map_err(|error| Error::CannotOpen { name: name.into(), error })
+        found.map_err(|error| Error::CannotOpen { name: name.into(), error: Box::new(error) })
     }
 
     /// All file systems and volumes below one.
@@ -203,7 +204,7 @@ impl LivePool {
             }
             Ok(all)
         });
-        found.map_err(|error| Error::CannotOpen { name, error })
+        found.map_err(|error| Error::CannotOpen { name, error: Box::new(error) })
     }
 
     /// Does a task in a group of its own.
@@ -216,7 +217,7 @@ impl LivePool {
     ) -> Result<Result<T, TaskError>, Error> {
         let live = Rc::clone(&self.live);
         let done = self.pools.wait(async move { live.task(task).await });
-        done.map_err(|error| Error::NotWritten { name: self.name.clone(), error })
+        done.map_err(|error| Error::NotWritten { name: self.name.clone(), error: Box::new(error) })
     }
 
     /// Says in the labels that it is in use, before something is written for long.
@@ -229,7 +230,7 @@ impl LivePool {
             live.syncer().change_config(|config| config.state = LabelState::Active);
             live.sync(async |_| Ok(())).await
         });
-        begun.map_err(|error| Error::NotWritten { name: self.name.clone(), error })
+        begun.map_err(|error| Error::NotWritten { name: self.name.clone(), error: Box::new(error) })
     }
 
     /// Closes it; its labels say how it was left.
@@ -239,6 +240,6 @@ impl LivePool {
     pub fn close(self, state: LabelState) -> Result<(), Error> {
         let live = Rc::clone(&self.live);
         let closed = self.pools.wait(async move { live.close(state).await });
-        closed.map_err(|error| Error::NotWritten { name: self.name, error })
+        closed.map_err(|error| Error::NotWritten { name: self.name, error: Box::new(error) })
     }
 }

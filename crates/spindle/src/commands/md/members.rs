@@ -152,7 +152,7 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         joining.push((device, found, joining::random()?));
     }
     // Without its journal such a set asks for more than that.
-    if !args.run && !(args.journal && choice.lacks_journal()) {
+    if !(args.run || args.journal && choice.lacks_journal()) {
         let brought = joining.iter().filter(|(_, found, _)| found.is_some()).count();
         refuse_lacking_beside(&choice, brought)?;
     }

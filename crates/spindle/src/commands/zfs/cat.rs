@@ -57,7 +57,7 @@ pub fn run(args: &CatArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 
 /// Writes a file out; false where nobody reads any more.
 fn write_out(session: &Session, source: Source, out: &mut File) -> Result<bool, Failure> {
-    let node = source.node(&session, true)?;
+    let node = source.node(session, true)?;
     match node.attributes.kind {
         FileKind::File => {}
         FileKind::Directory => return Err(source.failed(&source.path, "it is a directory")),

@@ -109,9 +109,9 @@ struct Lister<'a> {
 
 impl Lister<'_> {
     fn argument(&self, argument: &OsString, listed: &mut Vec<Value>) -> Result<(), Failure> {
-        let source = Source::find(&self.session, argument)?;
+        let source = Source::find(self.session, argument)?;
         let follows = source.content || !self.args.long && !self.args.itself;
-        let node = source.node(&self.session, follows)?;
+        let node = source.node(self.session, follows)?;
         if !node.is_directory() || self.args.itself {
             let name = match source.path.is_empty() {
                 true => b"/".to_vec(),

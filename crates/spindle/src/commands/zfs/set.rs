@@ -123,9 +123,8 @@ pub fn stored(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
         Form::Number(_) => {
             let size: Result<ByteCount, _> = value.parse();
             let size = size.map_err(|_| wrong(format!("bad numeric value '{value}'")))?.bytes();
-            if name == "recordsize" && !(512..=RECORD_BYTES_MAX).contains(&size)
-                || name == "recordsize" && !size.is_power_of_two()
-            {
+            let is_record = (512..=RECORD_BYTES_MAX).contains(&size) && size.is_power_of_two();
+            if name == "recordsize" && !is_record {
                 return Err(wrong(format!(
                     "'recordsize' must be power of 2 from 512B to 128KB, and not {value}"
                 )));

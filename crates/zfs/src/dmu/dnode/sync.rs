@@ -62,7 +62,7 @@ impl Dnode {
 
     /// An error about a block that can't be written.
     pub(in super::super) fn write_failed(&self, error: WriteBlockError) -> ZfsError {
-        ZfsError::Write { objset: self.objset(), object: self.number(), error }
+        ZfsError::Write { objset: self.objset(), object: self.number(), error: Box::new(error) }
     }
 
     /// The dnode as a group left it, with the tree as it was synced last.
