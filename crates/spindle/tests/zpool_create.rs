@@ -150,7 +150,7 @@ fn what_holds_something_or_does_not_fit_is_refused_and_left_alone() {
     done(at, &["zpool", "create", "tank", "mirror", "a", "b"]);
     let made = before();
     refused(at, &["zpool", "create", "other", "mirror", "a", "c"], "it holds a ZFS pool member");
-    refused(at, &["zfs", "create", "other/x"], "dataset does not exist");
+    refused(at, &["zfs", "create", "other/x"], "no such pool");
     refused(at, &["zfs", "create", "tank/$MOS"], "invalid character '$'");
     refused(at, &["zfs", "create", "tank/.."], "reserved name");
     refused(at, &["zfs", "snapshot", "tank"], "missing '@'");
