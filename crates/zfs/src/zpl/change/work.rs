@@ -414,9 +414,10 @@ impl Work<'_> {
     fn grown(&mut self, file: u64, covers: u64) -> Step<Option<Block>> {
         let record = self.files.record_bytes();
         let open = self.file(file)?;
-        let (dnode, size) = (open.dnode.clone(), open.attributes.size);
+        let dnode = open.dnode.clone();
         let block = dnode.block_bytes();
-        let is_small = dnode.phys().block_id_max == 0 && size <= block && block < record;
+        // One that was made longer without being written still has its short block.
+        let is_small = dnode.phys().block_id_max == 0 && block < record;
         if !is_small || covers <= block {
             return Ok(None);
         }
@@ -435,9 +436,6 @@ impl Work<'_> {
         let known = self.file(file)?.attributes.size;
         if size < known {
             self.zero(file, size, u64::MAX)?;
-        } else if let Some(block) = self.grown(file, size)? {
-            let dnode = self.file(file)?.dnode.clone();
-            self.then.push(Box::new(move |tx| dnode.put_only(tx, block)));
         }
         self.set_size(file, size)
     }
