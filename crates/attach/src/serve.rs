@@ -1,6 +1,6 @@
 //! Devices served over NBD until somebody wishes that it ends.
 //!
-//! * [`until`]: exports that are open, on addresses, until it is told to end.
+//! * [`mod@until`]: exports that are open, on addresses, until it is told to end.
 //! * [`exports`]: what is to be served, opened: files, block devices, RAID sets, partitions, logical and ZFS volumes.
 //! * [`apart`]: RAID sets on executors of their own.
 //! * [`plan`]: all of that together.

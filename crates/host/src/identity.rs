@@ -9,7 +9,7 @@
 //!   partition, of a file and a loop device over a part of it, and of a device that the kernel has put together
 //!   (device mapper, md) and what it is made of. Who is about to write to several devices asks this.
 //!
-//! [`check_expendable`] tells whether anybody would miss what lies on a device; [`probe`](crate::probe) looks.
+//! [`check_expendable`] tells whether anybody would miss what lies on a device; [`probe`] looks.
 //!
 //! What lies below a block device is read from sysfs. Where that isn't mounted or can't be read, a block device is known by
 //! its number alone. A file on a file system on a disk is not told to be on the disk: the kernel refuses to open a

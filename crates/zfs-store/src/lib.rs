@@ -5,7 +5,7 @@
 //!
 //! From the top: [`arc`] keeps blocks; [`zio`] follows a pointer and checks ([`expected`]); [`transform`] decrypts
 //! ([`crypt`]) and decompresses, and the reverse; [`vdev`] makes the bytes of a place from the devices; [`alloc`] holds what space is taken, and gives it;
-//! [`write`] is the way down, to a new pointer; [`label`] finds out which devices belong to
+//! [`mod@write`] is the way down, to a new pointer; [`label`] finds out which devices belong to
 //! which pool. What asks and what is asked meet in [`block`].
 
 #![forbid(unsafe_code)]

@@ -63,7 +63,7 @@ fn is_same_file(device: &DeviceRef, path: &Path) -> bool {
 }
 
 impl Disks {
-    /// The volume that is called so: see the [module](self).
+    /// The volume that is called so: see the head of the file.
     ///
     /// # Errors
     /// Where there is none, with some of those that there are; and where several are called so.

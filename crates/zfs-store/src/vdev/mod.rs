@@ -8,7 +8,7 @@
 //!                           └─ none                                a hole, or a top-level that nobody described
 //! ```
 //!
-//! **A read.** [`Tree::read`] is given a place, a size and what the bytes should come to ([`Expected`]). A vdev
+//! **A read.** [`Tree::read`] is given a place, a size and what the bytes should come to ([`Expected`](crate::Expected)). A vdev
 //! makes the bytes in the cheapest way; where they are wrong it tries its others: the other copies, or
 //! reconstruction with each combination of columns taken for wrong, as far as the parity reaches. What is returned
 //! is right, or it is an error.

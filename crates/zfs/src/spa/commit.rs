@@ -10,7 +10,7 @@
 //! **Passes come to rest.** Writing the MOS takes and frees space, which the space maps must say, which are in the MOS. From pass 2 on
 //! a block that was born in this group is written where it is, and what is freed of older groups waits on a list for the next one
 //! ([`pool_directory::SYNC_BPOBJ`]). From pass 8 on nothing new is compressed, so that sizes hold still. Each pass so
-//! dirties only blocks that the one before has not written yet, of which there are few; [`PASSES_MAX`] is our bug.
+//! dirties only blocks that the one before has not written yet, of which there are few; more than `PASSES_MAX` passes are our bug.
 //!
 //! **The crash argument.** Until one copy of the uberblock of N is whole, the pool is as N−1 left it: an import takes the best
 //! uberblock whose checksum fits. Nothing that N−1 reaches was touched: N wrote to space that was free in N−1 and two groups

@@ -11,7 +11,7 @@
 //! anew each time. Directories get their times when all in them is there.
 //!
 //! **Staying inside.** Nothing that a pool or the target holds leads out of TARGET
-//! ([`host::directory`](::host::directory)): names with `/`, `.` and `..` are refused, symbolic links are never followed. Who may write the
+//! ([`host::directory`]): names with `/`, `.` and `..` are refused, symbolic links are never followed. Who may write the
 //! target while root copies into it gains nothing by that: what was begun is gone on with only where nobody else can have put
 //! it there, and attributes are set by descriptor.
 //!
