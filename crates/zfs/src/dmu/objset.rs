@@ -112,8 +112,8 @@ impl Objset {
             (Default::default(), Default::default(), RefCell::new(Rc::new(root)));
         // What was freed before the last block of dnodes is left alone.
         let last = meta.as_ref().map_or(0, |meta: &Dnode| meta.phys().block_id_max);
-        let next_number =
-            Cell::new((last.saturating_mul(dnode::OBJECTS_PER_BLOCK).min(OBJECTS_MAX)).max(1));
+        let next_number = last.saturating_mul(dnode::OBJECTS_PER_BLOCK).clamp(1, OBJECTS_MAX);
+        let next_number = Cell::new(next_number);
         Objset(Rc::new(Inner { context, root, meta, open, changed, groups, next_number }))
     }
 
