@@ -7,7 +7,7 @@ use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::property::table::{Form, Property};
 use ::zfs::dsl::property::{set::is_user, words};
 use ::zfs::spa::config::LabelState;
-use ::zfs::spa::datasets::NewDataset;
+use ::zfs::spa::datasets::{NewDataset, TaskError, check_part};
 use ::zfs::zap::table;
 use attach::pools::{LivePool, PoolPlace, pool_of};
 use clap::Args;
@@ -154,6 +154,9 @@ pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let parts: Vec<&str> = args.name.split('/').collect();
     if parts.len() < 2 {
         return Err(refuse("missing dataset name: a pool is made with zpool create"));
+    }
+    for part in &parts[1..] {
+        check_part(part).map_err(|error| refuse(&TaskError::Name(error).to_string()))?;
     }
     let pool = LivePool::of_dataset(place, &args.name, args.force)?;
     let mut above = node(&pool, parts[0])?.directory.number;
