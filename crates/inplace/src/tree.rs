@@ -190,21 +190,26 @@ impl Core {
         self.charge_call().await;
         let namespace = self.namespace.write().await;
         let (from, to) = (names_of(from)?, names_of(to)?);
+        // Both parents come before either name, as in rename(2): a way to the target that leads
+        // through a file is told before a source that isn't there.
+        let old_parent = self.parent_of(&from).await?;
+        let new_parent = self.parent_of(&to).await?;
+        let name = from.last().ok_or(TreeErrorKind::IsDirectory)?;
+        let new_name = to.last().ok_or(TreeErrorKind::IsDirectory)?;
+        let source = self.find_name(&old_parent, name).await?.ok_or(TreeErrorKind::NotFound)?;
         if to.starts_with(&from) && to != from {
             return Err(TreeErrorKind::NotSupported);
         }
-        let old_parent = self.parent_of(&from).await?;
-        let name = from.last().ok_or(TreeErrorKind::IsDirectory)?;
-        let source = self.find_name(&old_parent, name).await?.ok_or(TreeErrorKind::NotFound)?;
-        let new_parent = self.parent_of(&to).await?;
-        let new_name = to.last().ok_or(TreeErrorKind::IsDirectory)?;
         let target = self.find_name(&new_parent, new_name).await?;
         let replaced = match &target {
             None => None,
             Some(target) => Some(self.inode(target.inode).await?),
         };
+        if from == to {
+            return Ok(());
+        }
         // What holds the source is not empty, whatever the source is.
-        if from.starts_with(&to) && from != to {
+        if from.starts_with(&to) {
             return Err(TreeErrorKind::NotEmpty);
         }
         if let (Some(target), Some(inode)) = (&target, &replaced) {
@@ -216,9 +221,6 @@ impl Core {
                 (Kind::Directory, Kind::File) => return Err(TreeErrorKind::NotDirectory),
                 _ => {}
             }
-        }
-        if from == to {
-            return Ok(());
         }
         self.begin().await?;
         let room = match &target {

@@ -204,6 +204,46 @@ proptest! {
     }
 }
 
+/// Which of several things that are wrong is told: first the ways to both names, then the source, then
+/// the target, as rename(2) has it. (A way to the target through a file was told after the source.)
+#[test]
+fn a_wrong_rename_is_told_in_the_order_of_the_model() {
+    for (kind, settings, options) in variants(CAPACITY) {
+        let runtime = runtime();
+        let rt = runtime.handle();
+        run(&runtime, async move {
+            let device = memory(CAPACITY);
+            let ours = fresh(&rt, device, &settings, options).await;
+            let oracle = MemoryTree::new("m");
+            let places = ["gone", "f", "f/x", "f/x/y", "d", "d/gone", "d/f", "d/f/x", "d/d", "gone/x"];
+            for tree in [&*ours as &dyn FileTree, &*oracle] {
+                for directory in ["d", "d/d"] {
+                    tree.create_directory(path(directory)).await.expect("made");
+                }
+                for file in ["f", "d/f"] {
+                    tree.open(path(file), OpenHow::create()).await.expect("made");
+                }
+            }
+            for (from, to) in places.iter().flat_map(|from| places.iter().map(move |to| (from, to))) {
+                let renamed = ours.rename(path(from), path(to)).await;
+                let expected = oracle.rename(path(from), path(to)).await;
+                same(&renamed, &expected, &format!("{kind}: {from} to {to}"));
+                if renamed.is_ok() && from != to {
+                    for tree in [&*ours as &dyn FileTree, &*oracle] {
+                        tree.rename(path(to), path(from)).await.expect("renamed back");
+                        if to.ends_with('f') {
+                            tree.open(path(to), OpenHow::create()).await.expect("made");
+                        }
+                        if *to == "d/d" {
+                            tree.create_directory(path(to)).await.expect("made");
+                        }
+                    }
+                }
+            }
+        });
+    }
+}
+
 #[test]
 fn a_directory_of_thousands_of_names_keeps_each_of_them() {
     for (kind, settings, options) in variants(CAPACITY) {
