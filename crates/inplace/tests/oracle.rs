@@ -215,7 +215,8 @@ fn a_wrong_rename_is_told_in_the_order_of_the_model() {
             let device = memory(CAPACITY);
             let ours = fresh(&rt, device, &settings, options).await;
             let oracle = MemoryTree::new("m");
-            let places = ["gone", "f", "f/x", "f/x/y", "d", "d/gone", "d/f", "d/f/x", "d/d", "gone/x"];
+            let places =
+                ["gone", "f", "f/x", "f/x/y", "d", "d/gone", "d/f", "d/f/x", "d/d", "gone/x"];
             for tree in [&*ours as &dyn FileTree, &*oracle] {
                 for directory in ["d", "d/d"] {
                     tree.create_directory(path(directory)).await.expect("made");
@@ -224,7 +225,8 @@ fn a_wrong_rename_is_told_in_the_order_of_the_model() {
                     tree.open(path(file), OpenHow::create()).await.expect("made");
                 }
             }
-            for (from, to) in places.iter().flat_map(|from| places.iter().map(move |to| (from, to))) {
+            for (from, to) in places.iter().flat_map(|from| places.iter().map(move |to| (from, to)))
+            {
                 let renamed = ours.rename(path(from), path(to)).await;
                 let expected = oracle.rename(path(from), path(to)).await;
                 same(&renamed, &expected, &format!("{kind}: {from} to {to}"));

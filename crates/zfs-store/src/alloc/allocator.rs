@@ -205,20 +205,6 @@ impl Allocator {
         space.free += dva.allocated();
     }
 
-    /// Takes a place that is known to be in use though no map says so: a block of an intent log. False where it is not
-    /// free: then it is said already.
-    pub fn claim(&mut self, txg: u64, dva: &Dva) -> bool {
-        let Some(space) = self.tops.get_mut(&dva.vdev()) else { return false };
-        let range = dva.offset()..dva.offset().saturating_add(dva.allocated());
-        let Some(state) = space.find_state(range.start) else { return false };
-        let claimed = state.free.take_at(range.clone());
-        if claimed {
-            state.allocating.entry(txg).or_default().insert(range);
-            space.free -= dva.allocated();
-        }
-        claimed
-    }
-
     /// Whether all of a place is allocated.
     pub fn holds(&self, dva: &Dva) -> bool {
         let range = dva.offset()..dva.offset().saturating_add(dva.allocated());

@@ -134,34 +134,6 @@ impl Metaslabs {
         changed == len
     }
 
-    /// The metaslab in which a place lies that is before the end of the last.
-    pub fn number_of(&self, offset: u64) -> usize {
-        ((offset >> self.shift) as usize).min(self.slabs.len().saturating_sub(1))
-    }
-
-    /// Bytes of one that are not allocated.
-    pub fn free(&self, number: usize) -> u64 {
-        let allocated = self.slabs.get(number).map_or(0, |slab| slab.allocated.total());
-        self.bytes(number).saturating_sub(allocated)
-    }
-
-    /// The first stretch of so many bytes of one that is not allocated and lies behind `from`, where a block can begin.
-    pub fn room(&self, number: usize, from: u64, bytes: u64) -> Option<u64> {
-        let slab = self.slabs.get(number)?;
-        let unit = self.group.max(1 << self.ashift);
-        assert!(bytes > 0 && bytes.is_multiple_of(unit), "{bytes} bytes in units of {unit}");
-        let end = self.start(number) + self.bytes(number);
-        let mut at = from.max(self.start(number));
-        while let Some(gap) = slab.allocated.gap(at, end) {
-            let begin = gap.start.next_multiple_of(unit);
-            if begin.checked_add(bytes)? <= gap.end {
-                return Some(begin);
-            }
-            at = gap.end;
-        }
-        None
-    }
-
     /// Whether all of a stretch is allocated.
     pub fn holds(&self, offset: u64, len: u64) -> bool {
         let is_held = |(number, part): (usize, Range<u64>)| {

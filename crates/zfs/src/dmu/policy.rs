@@ -13,7 +13,7 @@ use zfs_format::dnode::Dnode as DnodePhys;
 use zfs_format::object_type::ObjectType;
 use zfs_store::alloc::Class;
 use zfs_store::transform::{Props, Rounding, Salt};
-use zfs_store::write::COPIES_MAX;
+use zfs_store::write::{COPIES_MAX, Writer};
 
 /// How an objset's blocks are stored.
 #[derive(Clone, Debug)]
@@ -54,6 +54,26 @@ pub struct BlockPolicy {
 }
 
 impl Policy {
+    /// How the blocks of a pool's MOS are stored; `uses` tells of features by their short names.
+    pub fn of_mos(writer: &Writer, uses: impl Fn(&str) -> bool) -> Policy {
+        Policy {
+            checksum: ChecksumFunction::Fletcher4,
+            compression: Compression::Lz4,
+            zstd_level: 0,
+            copies: COPIES_MAX,
+            special_small: 0,
+            metadata_compression: match uses("lz4_compress") {
+                true => Compression::Lz4,
+                false => Compression::Lzjb,
+            },
+            hole_birth: uses("hole_birth"),
+            embed: uses("embedded_data"),
+            special: writer.space(|space| space.has(Class::Special)),
+            rounding: writer.rounding(),
+            salt: writer.salt(),
+        }
+    }
+
     /// How a block of an object is stored: `len` bytes of it.
     pub fn of(
         &self,

@@ -26,7 +26,9 @@
 use super::config::PoolConfig;
 use super::maps::{self, MapForm, MapPlace};
 use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups};
+use crate::dsl::books::DatasetBooks;
 use crate::dsl::bpobj::{Sums, append_pointers};
+use crate::dsl::make::Maker;
 use crate::error::ZfsError;
 use crate::zap::{Zap, table};
 use rt::Buf;
@@ -35,6 +37,7 @@ use std::rc::Rc;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::compression::Compression;
 use zfs_format::dsl::bpobj::BpObj;
+use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::dsl::dir::DslDir;
 use zfs_format::nvlist::Encoding;
 use zfs_format::pool_directory;
@@ -238,6 +241,26 @@ impl Syncer {
         Ok(given)
     }
 
+    /// Writes what the syncing group changed in a dataset, and settles its books.
+    ///
+    /// # Errors
+    /// What is needed can't be had, or a block can't be written.
+    pub async fn write_dataset(
+        &self,
+        maker: &Maker<'_>,
+        objset: &Objset,
+        dataset: &Dnode,
+        policy: Rc<Policy>,
+    ) -> Result<(), ZfsError> {
+        let head = maker.bonus::<DslDataset>(dataset)?;
+        let (writer, groups) = (self.writer.clone(), self.groups.clone());
+        let books = Rc::new(DatasetBooks::new(writer.clone(), head.previous_snapshot_txg));
+        let kept = Rc::clone(&books) as Rc<dyn Books>;
+        let cx = SyncContext { writer, groups, policy, books: kept };
+        let pointer = objset.sync(&cx, head.pointer).await?;
+        books.settle(maker, dataset, pointer).await
+    }
+
     /// The uberblock of a group.
     pub fn uberblock(&self, txg: u64) -> Uberblock {
         let config = self.config.borrow();
@@ -435,9 +458,9 @@ impl Syncer {
         };
         // Whoever made the map took no space yet, so all is in these.
         let changes = self.writer.space(|space| space.take_changes(vdev, number, txg));
-        let free: Vec<_> = self.writer.space(|space| space.free_in(vdev, number));
+        let free = || self.writer.space(|space| space.free_in(vdev, number));
         let group = (txg, pass as u16);
-        maps::append(&self.mos, &map, form, place, group, &changes, free.into_iter()).await
+        maps::append(&self.mos, &map, form, place, group, &changes, free).await
     }
 
     /// The array of the maps of a vdev.

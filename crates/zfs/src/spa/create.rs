@@ -22,8 +22,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
-use zfs_format::checksum::ChecksumFunction;
-use zfs_format::compression::Compression;
 use zfs_format::features::Feature;
 use zfs_format::nvlist::Value;
 use zfs_format::object_type::{ByteSwap, ObjectType};
@@ -136,22 +134,8 @@ pub async fn create(
     let groups = TxGroups::synced(Txg(TXG_FIRST - 1), DIRTY_BYTES_MAX);
     let mos = Objset::of(rt, &blocks, 0, new_root(ObjsetKind::Meta), Endian::Little, None);
     let has = |guid: &str| new.features.contains(&guid);
-    let policy = Policy {
-        checksum: ChecksumFunction::Fletcher4,
-        compression: Compression::Lz4,
-        zstd_level: 0,
-        copies: zfs_store::write::COPIES_MAX,
-        special_small: 0,
-        metadata_compression: match has("org.illumos:lz4_compress") {
-            true => Compression::Lz4,
-            false => Compression::Lzjb,
-        },
-        hole_birth: has("com.delphix:hole_birth"),
-        embed: has("com.delphix:embedded_data"),
-        special: writer.space(|space| space.has(Class::Special)),
-        rounding: writer.rounding(),
-        salt: None,
-    };
+    let named = |name: &str| Feature::named(name).is_some_and(|feature| has(feature.guid));
+    let policy = Policy::of_mos(&writer, named);
     let used = |guid: &&&'static str| {
         Feature::find(guid)
             .is_some_and(|f| !f.is_read_only_compatible() && f.is_active_when_enabled())

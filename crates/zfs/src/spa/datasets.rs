@@ -5,9 +5,7 @@
 //! Source: OpenZFS, `dsl_dataset.c` (`dsl_dataset_snapshot_sync_impl`), `dsl_dir.c`, `dsl_destroy.c`, `dsl_prop.c`.
 
 use super::commit::Syncer;
-use super::open::Spa;
-use crate::dmu::{Books, Dnode, NewObject, Objset, Policy, SyncContext};
-use crate::dsl::books::DatasetBooks;
+use crate::dmu::{Dnode, NewObject, Objset, Policy};
 use crate::dsl::make::Maker;
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
@@ -26,30 +24,12 @@ use zfs_format::wire::Record;
 use zfs_format::zap::leaf::LeafValue;
 use zfs_store::ReadBlocks;
 
-/// Bytes of a dataset's name, with its zero: OpenZFS's bound.
-pub const NAME_BYTES_MAX: usize = 256;
-
 /// Why a task was not done. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
     /// There is one already.
     #[error("dataset already exists")]
     Exists,
-    /// There is none.
-    #[error("dataset does not exist")]
-    Absent,
-    /// What would be above it is not there.
-    #[error("parent does not exist")]
-    NoParent,
-    /// It has what must go before.
-    #[error("filesystem has children")]
-    HasChildren,
-    /// Snapshots must go before.
-    #[error("filesystem has snapshots")]
-    HasSnapshots,
-    /// Somebody has it open.
-    #[error("dataset is busy")]
-    Busy,
     /// No dataset can be called so.
     #[error("invalid name: {0}")]
     Name(NameError),
@@ -61,9 +41,6 @@ pub enum NameError {
     /// A part of it is empty.
     #[error("empty component or misplaced '@' or '#' delimiter")]
     Empty,
-    /// It is longer than a name may be.
-    #[error("name is too long")]
-    Long,
     /// A character that names don't have.
     #[error("invalid character '{0}'")]
     Character(char),
@@ -137,20 +114,10 @@ impl Tasks<'_> {
         let seed = maker.fresh.number();
         let files = NewFileSystem { created, txg: maker.txg, owner: new.owner, seed };
         make_files(&objset, files).await?;
-        let head = maker.bonus::<DslDataset>(&dataset)?;
-        let writer = self.syncer.writer();
-        let books = Rc::new(DatasetBooks::new(writer.clone(), head.previous_snapshot_txg));
         let policy = Policy { copies: 1, ..(*self.syncer.policy()).clone() };
-        let cx = SyncContext {
-            writer: writer.clone(),
-            groups: self.syncer.groups().clone(),
-            policy: Rc::new(policy),
-            books: Rc::clone(&books) as Rc<dyn Books>,
-        };
         objset.close();
-        let pointer = objset.sync(&cx, head.pointer).await?;
+        self.syncer.write_dataset(maker, &objset, &dataset, Rc::new(policy)).await?;
         objset.committed();
-        books.settle(maker, &dataset, pointer).await?;
         Ok(dataset)
     }
 
@@ -326,12 +293,4 @@ impl Tasks<'_> {
             None => table::remove(mos, &properties, name).await.map(|_| ()),
         }
     }
-}
-
-/// The number of the directory of a name; nothing where there is none.
-///
-/// # Errors
-/// Something on the way can't be had.
-pub async fn directory_of(spa: &Spa, name: &str) -> Result<Option<u64>, ZfsError> {
-    Ok(spa.dsl().find_directory(name).await?.map(|directory| directory.number))
 }

@@ -19,8 +19,7 @@ use super::config::{LabelState, PoolConfig};
 use super::datasets::{TaskError, Tasks};
 use super::maps::MapForm;
 use super::open::Spa;
-use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups, Txg};
-use crate::dsl::books::DatasetBooks;
+use crate::dmu::{Dnode, Objset, Policy, TxGroups, Txg};
 use crate::dsl::catalog::Node;
 use crate::dsl::make::{Fresh, Maker};
 use crate::error::ZfsError;
@@ -29,10 +28,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokio::sync::{Mutex, MutexGuard};
-use zfs_format::block_pointer::BlockPointer;
 use zfs_format::checksum::ChecksumFunction;
 use zfs_format::compression::Compression;
-use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::dsl::property::PropertyValue;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::Writer;
@@ -64,7 +61,6 @@ struct OpenDataset {
     /// Its object in the MOS.
     dataset: Dnode,
     policy: Rc<Policy>,
-    pointer: Cell<BlockPointer>,
     /// It was changed in the group that syncs.
     closed: Cell<bool>,
     /// Its files, if somebody asked for them.
@@ -134,22 +130,7 @@ impl Live {
         let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
         let uberblock = spa.uberblock();
         let groups = TxGroups::synced(Txg(uberblock.txg), DIRTY_BYTES_MAX);
-        let policy = Policy {
-            checksum: ChecksumFunction::Fletcher4,
-            compression: Compression::Lz4,
-            zstd_level: 0,
-            copies: zfs_store::write::COPIES_MAX,
-            special_small: 0,
-            metadata_compression: match in_use("lz4_compress") {
-                true => Compression::Lz4,
-                false => Compression::Lzjb,
-            },
-            hole_birth: in_use("hole_birth"),
-            embed: in_use("embedded_data"),
-            special: writer.space(|space| space.has(Class::Special)),
-            rounding: writer.rounding(),
-            salt: spa.zio().salt(),
-        };
+        let policy = Policy::of_mos(&writer, in_use);
         let config = config(&spa);
         let clock = Rc::clone(fresh);
         let now: Rc<dyn Fn() -> u64> = Rc::new(move || clock.now());
@@ -207,9 +188,8 @@ impl Live {
         let dataset = self.spa.mos().dnode(number).await?;
         objset.change_in(self.syncer.groups().clone());
         let policy = Rc::new(self.policy(node));
-        let (pointer, closed) = (Cell::new(node.head.head.pointer), Cell::new(false));
-        let files = RefCell::default();
-        let open = OpenDataset { objset, dataset, policy, pointer, closed, files };
+        let (closed, files) = (Cell::new(false), RefCell::default());
+        let open = OpenDataset { objset, dataset, policy, closed, files };
         // Another may have opened it meanwhile.
         let mut all = self.open.borrow_mut();
         Ok(Rc::clone(all.entry(number).or_insert_with(|| Rc::new(open))))
@@ -328,19 +308,9 @@ impl Live {
     }
 
     async fn sync_dataset(&self, maker: &Maker<'_>, open: &OpenDataset) -> Result<(), ZfsError> {
-        let head = maker.bonus::<DslDataset>(&open.dataset)?;
-        let writer = self.syncer.writer();
-        let books = Rc::new(DatasetBooks::new(writer.clone(), head.previous_snapshot_txg));
-        let cx = SyncContext {
-            writer: writer.clone(),
-            groups: self.syncer.groups().clone(),
-            policy: Rc::clone(&open.policy),
-            books: Rc::clone(&books) as Rc<dyn Books>,
-        };
-        let pointer = open.objset.sync(&cx, open.pointer.get()).await?;
-        open.pointer.set(pointer);
-        open.closed.set(false);
-        books.settle(maker, &open.dataset, pointer).await
+        let OpenDataset { objset, dataset, policy, closed, .. } = open;
+        closed.set(false);
+        self.syncer.write_dataset(maker, objset, dataset, Rc::clone(policy)).await
     }
 
     /// Closes the pool: what is open is written, and its labels say how it was left. Whoever goes on to change it afterwards

@@ -62,7 +62,8 @@ pub async fn make(mos: &Objset, form: MapForm) -> Result<Dnode, ZfsError> {
     Ok(map)
 }
 
-/// Puts changes behind what a map says. `free` are the metaslab's free stretches, for the histogram.
+/// Puts changes behind what a map says. `free` gives the metaslab's free stretches, where the map has a
+/// histogram.
 ///
 /// # Errors
 /// What is needed can't be had.
@@ -73,7 +74,7 @@ pub async fn append(
     place: MapPlace,
     group: (u64, u16),
     changes: &Changes,
-    free: impl Iterator<Item = Range<u64>>,
+    free: impl FnOnce() -> Vec<Range<u64>>,
 ) -> Result<(), ZfsError> {
     let wrong = |error| map.wrong(error);
     let endian = map.endian();
@@ -98,13 +99,13 @@ pub async fn append(
     header.length += bytes.len() as u64;
     header.allocated += changes.allocated.total() as i64 - changes.freed.total() as i64;
     if let Some(histogram) = &mut header.histogram {
-        *histogram = histogram_of(free, place.unit);
+        *histogram = histogram_of(&free(), place.unit);
     }
     set_header(mos, map, &header).await
 }
 
 /// How many stretches are of 2^(n + unit) bytes and more, and less than twice that.
-fn histogram_of(free: impl Iterator<Item = Range<u64>>, unit: u32) -> [u64; HISTOGRAM_BUCKETS] {
+fn histogram_of(free: &[Range<u64>], unit: u32) -> [u64; HISTOGRAM_BUCKETS] {
     let mut histogram = [0; HISTOGRAM_BUCKETS];
     for range in free {
         let units = (range.end - range.start) >> unit;

@@ -10,6 +10,7 @@
 //!
 //! A pool that was made is left as exported: whoever opens it next takes it, this program or OpenZFS.
 
+use super::opened::usable;
 use crate::commands::zfs::set::{split, stored};
 use crate::events::events;
 use crate::output::{Failure, print};
@@ -20,7 +21,6 @@ use attach::pools::{LivePool, NewMembers, PoolPlace};
 use clap::Args;
 use std::path::PathBuf;
 use zfs_format::features::{FEATURES, Feature};
-use zfs_format::label;
 use zfs_format::nvlist::{Text, Value};
 use zfs_format::vdev::{Raidz, Vdev, VdevKind};
 
@@ -346,7 +346,7 @@ fn tops(
                 );
                 return Err(Failure::failed(text));
             }
-            sizes.push(usable(member.bytes.bytes(), ashift));
+            sizes.push(usable(member.bytes.bytes()) >> ashift << ashift);
             let kind = if member.is_disk { VdevKind::Disk } else { VdevKind::File };
             let mut leaf = blank(kind, number, member.guid);
             leaf.path = Some(Text::from(member.path.display().to_string().as_str()));
@@ -385,12 +385,6 @@ fn tops(
         tops.push(top);
     }
     Ok(tops)
-}
-
-/// Bytes of a device that its vdev can use, in whole sectors.
-fn usable(bytes: u64, ashift: u64) -> u64 {
-    let whole = bytes - bytes % label::LABEL_BYTES;
-    whole.saturating_sub(label::DATA_START + label::DATA_END) >> ashift << ashift
 }
 
 /// The layout, as `-n` shows it.
