@@ -56,8 +56,7 @@ pub(crate) fn with<T: 'static>(work: impl AsyncFnOnce(Objset, TxGroups) -> T + '
         let root = objset::Objset {
             size: ObjsetSize::V1,
             meta_dnode: Some(DnodePhys { levels: 2, ..phys(ObjectType::DNODE, 32) }),
-            zil: ZilHeader::decode(&[0; ZilHeader::BYTES], Endian::Little)
-                .expect("any bytes are one"),
+            zil: ZilHeader::EMPTY,
             kind: ObjsetKind::Other(5),
             flags: 0,
             portable_mac: [0; 32],

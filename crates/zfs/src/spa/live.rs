@@ -17,13 +17,16 @@
 use super::commit::{CommitError, Syncer};
 use super::config::{LabelState, PoolConfig};
 use super::datasets::{TaskError, Tasks};
+use super::logs::{self, FoundLog, Target};
 use super::maps::MapForm;
 use super::open::Spa;
 use crate::dmu::{Dnode, Objset, Policy, TxGroups, Txg};
 use crate::dsl::catalog::Node;
 use crate::dsl::make::{Fresh, Maker};
-use crate::error::ZfsError;
+use crate::error::{Problem, ZfsError};
+use crate::zil::{Committed, IntentLog};
 use crate::zpl::FileSystem;
+use crate::zvol::Volume;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -31,6 +34,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use zfs_format::checksum::ChecksumFunction;
 use zfs_format::compression::Compression;
 use zfs_format::dsl::property::PropertyValue;
+use zfs_format::objset::ObjsetKind;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::Writer;
 use zfs_store::alloc::{Allocator, Class, Stretch, each_stretch};
@@ -65,6 +69,7 @@ struct OpenDataset {
     closed: Cell<bool>,
     /// Its files, if somebody asked for them.
     files: RefCell<Option<FileSystem>>,
+    log: Rc<IntentLog>,
 }
 
 /// A pool that is open for writing. See the [module](self).
@@ -123,12 +128,11 @@ impl Live {
             let guid = zfs_format::features::Feature::named(name).map(|feature| feature.guid);
             features.iter().any(|one| Some(one.guid.as_str()) == guid && one.count > 0)
         };
-        if !spa.was_closed() {
-            check_logs(&spa).await?;
-        }
+        let logs = logs::find(&spa).await?;
         let allocator = load(&spa).await?;
         let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
         let uberblock = spa.uberblock();
+        logs::claim(&logs, &writer, uberblock.txg, spa.mos())?;
         let groups = TxGroups::synced(Txg(uberblock.txg), DIRTY_BYTES_MAX);
         let policy = Policy::of_mos(&writer, in_use);
         let config = config(&spa);
@@ -138,7 +142,9 @@ impl Live {
         let syncer = Syncer::new(writer, groups, mos, uberblock.root, policy, config, now);
         syncer.set_map_form(MapForm { long_entries: in_use("spacemap_v2"), histogram: false });
         let (open, stopped, syncing) = Default::default();
-        Ok(Live { spa, syncer, fresh: Rc::clone(fresh), open, stopped, syncing })
+        let live = Live { spa, syncer, fresh: Rc::clone(fresh), open, stopped, syncing };
+        live.replay(logs).await?;
+        Ok(live)
     }
 
     /// The pool as it is read.
@@ -175,8 +181,45 @@ impl Live {
         }
         let files = FileSystem::open(&open.objset).await?;
         files.set_record_bytes(set_number(node, "recordsize").unwrap_or(u64::MAX));
+        files.set_log(Rc::clone(&open.log));
         // Another may have opened it meanwhile: what it learns of layouts is to be known to all.
         Ok(open.files.borrow_mut().get_or_insert(files).clone())
+    }
+
+    /// Replays logs that are claimed.
+    async fn replay(&self, logs: Vec<FoundLog>) -> Result<(), LiveError> {
+        for found in logs {
+            let node = self.spa.catalog(0).await?.find(&found.name).await?;
+            let node = node.ok_or_else(|| self.spa.mos().wrong(0, Problem::Absent))?;
+            let (objset, log) = (self.objset(&node).await?, self.log_of(&node).await?);
+            let groups = self.syncer.groups();
+            log.claimed(found.claimed_in(groups.open().0), found.blocks.clone());
+            let target = match objset.root().kind {
+                ObjsetKind::Volume => Target::Volume(Volume::open(&objset, &found.name).await?),
+                _ => Target::Files(self.files(&node).await?),
+            };
+            for logged in &found.records {
+                target.replay(logged, self.fresh.now()).await?;
+                log.replayed(logged.record.sequence);
+                // Nobody else syncs yet.
+                if groups.dirty_bytes() >= DIRTY_BYTES_MAX / 2 {
+                    self.sync(async |_| Ok(())).await?;
+                }
+            }
+            log.replay_done();
+        }
+        match self.is_dirty() {
+            true => self.sync(async |_| Ok(())).await,
+            false => Ok(()),
+        }
+    }
+
+    /// The intent log of a dataset that is open for writing.
+    ///
+    /// # Errors
+    /// It can't be had.
+    pub async fn log_of(&self, node: &Node) -> Result<Rc<IntentLog>, ZfsError> {
+        Ok(Rc::clone(&self.dataset(node).await?.log))
     }
 
     async fn dataset(&self, node: &Node) -> Result<Rc<OpenDataset>, ZfsError> {
@@ -189,7 +232,9 @@ impl Live {
         objset.change_in(self.syncer.groups().clone());
         let policy = Rc::new(self.policy(node));
         let (closed, files) = (Cell::new(false), RefCell::default());
-        let open = OpenDataset { objset, dataset, policy, closed, files };
+        let (writer, groups) = (self.syncer.writer().clone(), self.syncer.groups().clone());
+        let log = IntentLog::new(objset.clone(), writer, groups, Rc::clone(&self.fresh));
+        let open = OpenDataset { objset, dataset, policy, closed, files, log: Rc::new(log) };
         // Another may have opened it meanwhile.
         let mut all = self.open.borrow_mut();
         Ok(Rc::clone(all.entry(number).or_insert_with(|| Rc::new(open))))
@@ -220,7 +265,8 @@ impl Live {
 
     /// Whether there is anything that is not in the pool.
     pub fn is_dirty(&self) -> bool {
-        self.open.borrow().values().any(|open| open.objset.is_dirty())
+        let open = self.open.borrow();
+        open.values().any(|open| open.objset.is_dirty() || open.log.is_pending())
     }
 
     /// Syncs the open group, and does a task in it.
@@ -252,6 +298,21 @@ impl Live {
         }
     }
 
+    /// Makes durable what is known of an object of a dataset, or of all of it: by its intent log, or with the group.
+    ///
+    /// # Errors
+    /// The pool is stopped.
+    pub async fn commit(&self, dataset: u64, object: Option<u64>) -> Result<(), LiveError> {
+        self.check_stopped()?;
+        let log = self.open.borrow().get(&dataset).map(|open| Rc::clone(&open.log));
+        match log {
+            Some(log) if log.commit(object).await == Committed::Logged => Ok(()),
+            Some(_) => self.make_durable().await,
+            // What nobody opened was not changed.
+            None => Ok(()),
+        }
+    }
+
     fn check_stopped(&self) -> Result<(), LiveError> {
         match &*self.stopped.borrow() {
             Some(error) => Err(LiveError::Stopped(error.clone())),
@@ -267,7 +328,10 @@ impl Live {
     ) -> Result<T, LiveError> {
         self.check_stopped()?;
         let open: Vec<Rc<OpenDataset>> = self.open.borrow().values().cloned().collect();
-        let close = || open.iter().for_each(|open| open.closed.set(open.objset.close()));
+        let close = || {
+            let is_due = |open: &OpenDataset| open.objset.close() | open.log.is_pending();
+            open.iter().for_each(|open| open.closed.set(is_due(open)));
+        };
         let work = async |syncer: &Syncer, txg: u64| {
             let maker = Maker { mos: syncer.mos(), fresh: &*self.fresh, txg, counts_freed: false };
             for open in open.iter().filter(|open| open.closed.get()) {
@@ -278,8 +342,11 @@ impl Live {
         let done = self.syncer.sync(close, work).await;
         match done {
             Ok(given) => {
-                open.iter().for_each(|open| open.objset.committed());
-                let txg = self.syncer.groups().open().0 - 1;
+                let txg = self.syncer.groups().last_synced().0;
+                open.iter().for_each(|open| {
+                    open.objset.committed();
+                    open.log.committed(txg);
+                });
                 let config = self.syncer.config();
                 self.spa.set_synced(self.syncer.uberblock(txg), config.root);
                 Ok(given)
@@ -308,8 +375,9 @@ impl Live {
     }
 
     async fn sync_dataset(&self, maker: &Maker<'_>, open: &OpenDataset) -> Result<(), ZfsError> {
-        let OpenDataset { objset, dataset, policy, closed, .. } = open;
+        let OpenDataset { objset, dataset, policy, closed, log, .. } = open;
         closed.set(false);
+        objset.set_log_header(log.sync(maker.txg));
         self.syncer.write_dataset(maker, objset, dataset, Rc::clone(policy)).await
     }
 
@@ -319,7 +387,11 @@ impl Live {
     /// # Errors
     /// The last group can't be committed.
     pub async fn close(&self, state: LabelState) -> Result<(), LiveError> {
-        if self.is_dirty() {
+        let logs: Vec<_> = self.open.borrow().values().map(|open| Rc::clone(&open.log)).collect();
+        for log in logs {
+            log.end().await;
+        }
+        while self.is_dirty() {
             self.sync(async |_| Ok(())).await?;
         }
         self.syncer.change_config(|config| config.state = state);
@@ -334,19 +406,6 @@ pub(crate) fn set_number(node: &Node, name: &str) -> Option<u64> {
         PropertyValue::Number(number) => Some(number),
         PropertyValue::Text(_) => None,
     }
-}
-
-/// Blocks of intent logs stand in no space map until somebody claims them, which nobody here does yet.
-async fn check_logs(spa: &Spa) -> Result<(), LiveError> {
-    let dsl = spa.dsl();
-    for directory in dsl.below(dsl.root().await?).await? {
-        let Some(head) = dsl.head(&directory).await? else { continue };
-        let objset = spa.objset(&directory, &head).await?;
-        if !objset.root().zil.log.is_hole() {
-            return Err(LiveError::Unsupported("an intent log that was not replayed"));
-        }
-    }
-    Ok(())
 }
 
 /// What a pool's configuration says, as it is to be written.

@@ -27,6 +27,7 @@ pub mod features;
 pub mod found;
 mod keys;
 pub mod live;
+mod logs;
 pub mod maps;
 mod open;
 mod space_maps;

@@ -3,12 +3,12 @@
 //! What could break: the pool is neither as the last group left it nor as the next would; what is found is of two groups; a
 //! label or an uberblock is believed that is none; space is used again while a group that may be opened needs it.
 
-use super::{DEVICE, Model, Rig, change, compare, files_of, top};
+use super::{Model, Rig, change, compare, files_of, top};
 use rt::filter::PowerCut;
 use rt::{DeviceRef, MemoryDevice};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use stdx::{ByteCount, Offset, Prng};
+use stdx::Prng;
 use zfs::dsl::make::Fresh;
 use zfs::spa::Spa;
 use zfs::spa::live::Live;
@@ -18,23 +18,10 @@ use zfs_format::vdev::VdevKind;
 /// Groups that are written before the power is cut, if it isn't earlier.
 const GROUPS: usize = 3;
 
-/// A copy of a device, so that each cut begins with the same pool.
-fn copy(of: &MemoryDevice) -> Rc<MemoryDevice> {
-    let copy = MemoryDevice::new("copy", ByteCount(DEVICE));
-    let step = 1 << 20;
-    for at in (0..DEVICE).step_by(step) {
-        let bytes = of.peek(Offset(at), ByteCount(step as u64));
-        if bytes.to_vec().iter().any(|byte| *byte != 0) {
-            copy.poke(Offset(at), &bytes);
-        }
-    }
-    copy
-}
-
 /// Cuts the power at a write to one of the disks; says whether it came to that.
 fn cut_at(base: &Rig, disk: usize, write: u64) -> bool {
     let disks: Vec<(u64, Rc<MemoryDevice>)> =
-        base.disks.iter().map(|(guid, disk)| (*guid, copy(disk))).collect();
+        base.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
     let runtime = rt::Runtime::new(
         sim::SimReactor::new(sim::host::Processor::infinite()) as Rc<dyn rt::Reactor>
     );

@@ -8,6 +8,7 @@
 
 mod cuts;
 mod fuse;
+mod logs;
 mod mounted;
 
 use rt::{Buf, DeviceRef, MemoryDevice, Reactor, Runtime};
