@@ -16,6 +16,7 @@ pub mod books;
 pub mod bpobj;
 pub mod catalog;
 pub mod deadlist;
+pub mod dependents;
 pub mod features;
 pub mod make;
 pub mod property;

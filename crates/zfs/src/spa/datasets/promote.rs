@@ -53,7 +53,8 @@ impl Tasks<'_> {
         let (mut at, mut line) = (from, Vec::<Member>::new());
         while at != until && at != 0 {
             let (object, state) = self.dataset(at).await?;
-            if line.last().is_some_and(|last| state.creation_txg > last.state.creation_txg) {
+            let before = |last: &Member| last.state.previous_snapshot_txg;
+            if line.last().is_some_and(|last| state.previous_snapshot_txg >= before(last)) {
                 return Err(self.mos().wrong(at, Problem::Circle));
             }
             at = state.previous_snapshot;
