@@ -3,8 +3,8 @@
 //! A list may hold others. One that joins another brings the lists in it along, so that there is one level of them however often
 //! lists join; a short one is copied. What a list says of bytes is of all that is in it.
 //!
-//! All that would be empty in a pool may be one list, of which is counted how often it is used (feature `empty_bpobj`). Such are
-//! not made here; where one is met it is given back.
+//! All that are empty in a pool are one list, of which is counted how often it is used (feature `empty_bpobj`): a deadlist has one
+//! for each snapshot before it, and most stay empty. Who puts something into it takes a list of its own first.
 //!
 //! Source: OpenZFS, `bpobj.c` (`bpobj_enqueue`, `bpobj_enqueue_subobj`, `bpobj_decr_empty`), `dsl_dataset.c` (what is counted).
 
@@ -23,6 +23,8 @@ use zfs_store::Tree;
 
 /// Pointers of a list that is copied when it joins another: a block of them.
 const COPIED_MAX: u64 = 1024;
+/// The feature of the list that stands for all empty ones.
+const EMPTY: &str = "empty_bpobj";
 /// Lists in a list, as a bound on damaged pools.
 const LISTS_MAX: u64 = 1 << 24;
 /// Bytes of the blocks of an object with the numbers of lists.
@@ -287,13 +289,35 @@ impl Maker<'_> {
         directory.number(pool_directory::EMPTY_BPOBJ).await
     }
 
+    /// A list that is empty, for so many uses: the one that stands for all, or nothing where the pool has no such.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn take_empty_list(&self, uses: usize) -> Result<Option<u64>, ZfsError> {
+        if uses == 0 || self.uses(EMPTY).await?.is_none() {
+            return Ok(None);
+        }
+        let list = match self.empty_list().await? {
+            Some(list) => list,
+            None => {
+                let list = self.long_bpobj().await?.number();
+                let directory = self.mos.dnode(pool_directory::OBJECT).await?;
+                let number = table::number(list);
+                table::set(self.mos, &directory, pool_directory::EMPTY_BPOBJ, number).await?;
+                list
+            }
+        };
+        self.count_use(EMPTY, uses as i64).await?;
+        Ok(Some(list))
+    }
+
     /// That list is used once less; nobody uses it in the end, and it goes.
     ///
     /// # Errors
     /// What is needed can't be had.
     pub async fn drop_empty_list(&self) -> Result<(), ZfsError> {
-        self.count_use("empty_bpobj", -1).await?;
-        if self.uses("empty_bpobj").await? != Some(0) {
+        self.count_use(EMPTY, -1).await?;
+        if self.uses(EMPTY).await? != Some(0) {
             return Ok(());
         }
         let directory = self.mos.dnode(pool_directory::OBJECT).await?;

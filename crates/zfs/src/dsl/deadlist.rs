@@ -56,10 +56,8 @@ impl<'a> Deadlist<'a> {
         keys: impl IntoIterator<Item = u64>,
     ) -> Result<u64, ZfsError> {
         let object = maker.deadlist().await?;
-        for key in keys {
-            let list = maker.long_bpobj().await?.number();
-            table::set(maker.mos, &object, &number_name(key), table::number(list)).await?;
-        }
+        let keys: Vec<u64> = keys.into_iter().collect();
+        maker.add_keys(&object, &keys).await?;
         Ok(object.number())
     }
 

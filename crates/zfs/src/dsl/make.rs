@@ -158,10 +158,7 @@ impl Maker<'_> {
         self.edit::<DslDir>(directory, |dir| dir.head_dataset = dataset.number()).await?;
         if let Some((origin, keys)) = origin {
             self.clone_of(origin, directory, &dataset).await?;
-            for key in keys {
-                let list = self.long_bpobj().await?.number();
-                table::set(self.mos, &deadlist, &number_name(*key), table::number(list)).await?;
-            }
+            self.add_keys(&deadlist, keys).await?;
         }
         Ok(dataset)
     }
@@ -220,6 +217,22 @@ impl Maker<'_> {
         let new = table::new(ObjectType::DEADLIST, self.fresh.number());
         let bonus = zeros::<DeadlistHeader>().encode(Endian::Little);
         self.mos.make(&new.with_bonus(ObjectType::DEADLIST_HDR, bonus)).await
+    }
+
+    /// A deadlist gets empty lists for these keys.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn add_keys(&self, deadlist: &Dnode, keys: &[u64]) -> Result<(), ZfsError> {
+        let empty = self.take_empty_list(keys.len()).await?;
+        for key in keys {
+            let list = match empty {
+                Some(list) => list,
+                None => self.long_bpobj().await?.number(),
+            };
+            table::set(self.mos, deadlist, &number_name(*key), table::number(list)).await?;
+        }
+        Ok(())
     }
 
     /// The origin: the snapshot of a dataset that holds nothing.

@@ -415,7 +415,7 @@ async fn written(live: &Live, fs: &FileSystem, n: u64) -> u64 {
 }
 
 /// Holds the books of all directories against a walk over all blocks.
-async fn check_books(spa: &Spa) {
+pub async fn check_books(spa: &Spa) {
     let mut met: BTreeMap<u64, i64> = BTreeMap::new();
     let (mut freed, mut walk) = (0, spa.walk());
     while let Some(visited) = walk.next().await {
@@ -485,6 +485,17 @@ fn in_random_order(seed: u64, steps: usize) {
 fn datasets_in_random_order_are_as_the_model_and_the_books_as_a_walk() {
     in_random_order(11, 25);
     in_random_order(12, 25);
+}
+
+/// The same for as many seeds as `SEEDS` says.
+#[test]
+#[ignore = "a campaign"]
+fn many_datasets_in_random_order_are_as_the_model() {
+    let seeds = std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(20);
+    for seed in 100..100 + seeds {
+        println!("seed {seed}");
+        in_random_order(seed, 30);
+    }
 }
 
 /// All goes: what is left is the root, and nothing waits.
