@@ -10,7 +10,6 @@ use zfs_format::block_pointer::{BlockPointer, Dva};
 use zfs_format::dnode::Dnode as DnodePhys;
 use zfs_format::object_type::ObjectType;
 use zfs_format::objset::{self, ObjsetKind, ObjsetSize};
-use zfs_format::wire::{Record, Wire};
 use zfs_format::zil::ZilHeader;
 use zfs_store::{BlockFuture, BlockRequest, ReadBlocks};
 

@@ -15,8 +15,12 @@ pub mod account;
 pub mod books;
 pub mod bpobj;
 pub mod catalog;
+pub mod deadlist;
+pub mod dependents;
+pub mod features;
 pub mod make;
 pub mod property;
+pub mod space;
 mod written;
 
 use crate::dmu::{Dnode, Objset};

@@ -41,7 +41,10 @@ impl Live {
             if let Either::Left(_) = select(&mut until, due).await {
                 return Ok(());
             }
-            self.make_durable().await?;
+            match self.freeing().waits() && !self.is_dirty() {
+                true => self.sync(async |_| Ok(())).await?,
+                false => self.make_durable().await?,
+            }
         }
     }
 

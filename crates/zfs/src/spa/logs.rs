@@ -95,14 +95,25 @@ fn blocks_of(log: &Log, header: &ZilHeader, synced: u64) -> Vec<BlockPointer> {
 
 /// Takes the blocks of logs that no space map knows.
 ///
+/// A clone begins with its origin's header, whose log is the origin's: one that leads to what is free is of nobody.
+///
 /// # Errors
 /// One is allocated to something else: the log or the pool is damaged.
 pub(super) fn claim(
-    logs: &[FoundLog],
+    logs: &mut [FoundLog],
     writer: &Writer,
     synced: u64,
     mos: &Objset,
 ) -> Result<(), ZfsError> {
+    let is_stale = |log: &FoundLog| {
+        let first = &log.header.log;
+        let is_known = log.header.claim_txg != 0 || first.logical_birth() <= synced;
+        is_known && !writer.holds(first)
+    };
+    for log in logs.iter_mut().filter(|log| is_stale(log)) {
+        log.blocks.clear();
+        log.records.clear();
+    }
     for log in logs.iter().filter(|log| log.header.claim_txg == 0) {
         for block in log.blocks.iter().filter(|block| block.logical_birth() > synced) {
             if !writer.claim(synced + 1, block) {

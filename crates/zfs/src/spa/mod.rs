@@ -5,6 +5,7 @@
 //! ```text
 //!   create           a pool is made
 //!   live             a pool is open for writing: its datasets, what is asked of it (`datasets`), its end
+//!   freeing          what was destroyed is freed, a part in each group
 //!   beat             when its groups are committed, and how much room it has
 //!   commit           a transaction group: passes, space maps (`maps`), labels (`config`), uberblock
 //!
@@ -25,6 +26,7 @@ pub mod datasets;
 mod error;
 pub mod features;
 pub mod found;
+pub mod freeing;
 mod keys;
 pub mod live;
 mod logs;

@@ -378,6 +378,11 @@ impl IntentLog {
         self.chain.borrow_mut().end();
     }
 
+    /// Whether it has no block.
+    pub fn is_empty(&self) -> bool {
+        self.chain.borrow().stage == Stage::Empty && self.claimed.borrow().is_none()
+    }
+
     /// Whether a group is needed for it, though nothing else was changed.
     pub fn is_pending(&self) -> bool {
         self.chain.borrow().is_pending() || self.claimed.borrow().is_some()

@@ -184,6 +184,11 @@ impl FileSystem {
         self.0.record_bytes.set(bytes.next_power_of_two());
     }
 
+    /// How many handles of it there are.
+    pub fn handles(&self) -> usize {
+        Rc::strong_count(&self.0)
+    }
+
     /// The table of files without a name.
     fn queue(&self) -> Option<u64> {
         self.0.queue
