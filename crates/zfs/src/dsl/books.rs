@@ -11,6 +11,7 @@
 
 use super::bpobj::{Sums, append_pointers};
 use super::make::Maker;
+use super::space::{Part, beyond, kept_for_head, took};
 use crate::dmu::{Books, Dnode};
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
@@ -19,17 +20,9 @@ use std::collections::BTreeMap;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::dsl::deadlist::DeadlistHeader;
-use zfs_format::dsl::dir::DslDir;
 use zfs_format::dsl::{name_number, number_name};
 use zfs_format::pool_directory;
 use zfs_store::Writer;
-
-/// Directories above each other, as a bound on damaged pools.
-const DEPTH_MAX: usize = super::DEPTH_MAX;
-/// The parts of a directory's space.
-const HEAD: usize = 0;
-const SNAPSHOTS: usize = 1;
-const CHILDREN: usize = 2;
 
 /// The books of a dataset while its objset is written.
 pub struct DatasetBooks {
@@ -88,36 +81,18 @@ impl DatasetBooks {
         if !dead.is_empty() {
             kept = self.bury(maker, &head, &dead).await?;
         }
-        // What the head gave up and a snapshot keeps changes its part only.
         let directory = maker.mos.dnode(head.dir).await?;
-        maker
-            .edit::<DslDir>(&directory, |dir| {
-                add(&mut dir.used_breakdown[HEAD], unique.used - kept);
-                add(&mut dir.used_breakdown[SNAPSHOTS], kept);
-            })
-            .await?;
-        let mut at = directory;
-        for depth in 0..=DEPTH_MAX {
-            if depth == DEPTH_MAX {
-                let (what, limit) = ("directories in directories", DEPTH_MAX as u64);
-                return Err(at.problem(Problem::Limit { what, limit }));
-            }
-            maker
-                .edit::<DslDir>(&at, |dir| {
-                    add(&mut dir.used_bytes, unique.used);
-                    add(&mut dir.compressed_bytes, unique.compressed);
-                    add(&mut dir.uncompressed_bytes, unique.uncompressed);
-                    if depth > 0 {
-                        add(&mut dir.used_breakdown[CHILDREN], unique.used);
-                    }
-                })
-                .await?;
-            match maker.bonus::<DslDir>(&at)?.parent {
-                0 => break,
-                parent => at = maker.mos.dnode(parent).await?,
-            }
-        }
-        Ok(())
+        let reserved = kept_for_head(maker.mos, &maker.bonus(&directory)?).await?;
+        // What only it reaches may have been kept free for it.
+        let before = head.unique_bytes.wrapping_add_signed(-unique.used);
+        let taken = beyond(before, unique.used, reserved);
+        // What the head gave up and a snapshot keeps changes its part only.
+        let parts = [
+            (Part::Head, unique.used - kept),
+            (Part::Snapshots, kept),
+            (Part::KeptForHead, taken - unique.used),
+        ];
+        took(maker, directory, Sums { used: taken, ..unique }, &parts).await
     }
 
     /// Puts blocks onto the deadlist; says how many bytes they are.

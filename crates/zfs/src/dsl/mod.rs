@@ -17,6 +17,7 @@ pub mod bpobj;
 pub mod catalog;
 pub mod make;
 pub mod property;
+pub mod space;
 mod written;
 
 use crate::dmu::{Dnode, Objset};

@@ -10,12 +10,15 @@
 //!   slop = 1/32 of the size; at least 128 MiB, at most half of it
 //! ```
 //!
+//! Nor may a dataset take what is kept free for another, or is beyond a quota: [`room`](super::room).
+//!
 //! Metadata, deletions and what is wrong with this estimate live on the slop. What was freed is *taken* for three groups more:
 //! who lacks room commits some before giving up ([`Live::has_room`]).
 //!
 //! Source: OpenZFS, `txg.c`, `spa_misc.c` (`spa_get_slop_space`).
 
 use super::live::{Live, LiveError};
+use crate::error::ZfsError;
 use futures_util::future::{Either, select};
 use std::future::Future;
 use std::pin::pin;
@@ -69,13 +72,24 @@ impl Live {
         vdevs.children.iter().map(|top| of(&top.kind)).max().unwrap_or(1)
     }
 
-    /// Whether so many bytes can still be written in so many copies, if need be after what was freed has become free.
+    /// Bytes that a dataset can still take in so many copies: of what the pool has, and of what is left to it there.
     ///
     /// # Errors
-    /// The pool is stopped.
-    pub async fn has_room(&self, bytes: u64, copies: u64) -> Result<bool, LiveError> {
+    /// What is needed can't be had.
+    async fn room_in(&self, dataset: u64, copies: u64) -> Result<u64, ZfsError> {
+        let left = self.rooms.of(self.syncer(), dataset).await?;
+        let dirty = self.syncer().groups().dirty_bytes().saturating_mul(copies.max(1));
+        Ok(self.room(copies).min(left.saturating_sub(dirty) / copies.max(1)))
+    }
+
+    /// Whether so many bytes can still be written to a dataset in so many copies, if need be after what was freed has become
+    /// free.
+    ///
+    /// # Errors
+    /// The pool is stopped, or what is needed can't be had.
+    pub async fn has_room(&self, dataset: u64, bytes: u64, copies: u64) -> Result<bool, LiveError> {
         for _ in 0..GROUPS_UNTIL_FREE {
-            if bytes <= self.room(copies) {
+            if bytes <= self.room_in(dataset, copies).await? {
                 return Ok(true);
             }
             let usage = self.syncer().writer().space(|space| space.usage(Class::Normal));
@@ -84,6 +98,6 @@ impl Live {
             }
             self.sync(async |_| Ok(())).await?;
         }
-        Ok(bytes <= self.room(copies))
+        Ok(bytes <= self.room_in(dataset, copies).await?)
     }
 }

@@ -19,6 +19,7 @@ use super::config::{LabelState, PoolConfig};
 use super::datasets::{TaskError, Tasks};
 use super::maps::MapForm;
 use super::open::Spa;
+use super::room::Rooms;
 use crate::dmu::{Dnode, Objset, Policy, TxGroups, Txg};
 use crate::dsl::catalog::Node;
 use crate::dsl::make::{Fresh, Maker};
@@ -76,6 +77,7 @@ pub struct Live {
     stopped: RefCell<Option<CommitError>>,
     /// One group syncs at a time.
     syncing: Mutex<()>,
+    pub(super) rooms: Rooms,
 }
 
 /// Features of pools that are written, besides those that need nothing of who writes.
@@ -137,8 +139,8 @@ impl Live {
         let mos = spa.mos().clone();
         let syncer = Syncer::new(writer, groups, mos, uberblock.root, policy, config, now);
         syncer.set_map_form(MapForm { long_entries: in_use("spacemap_v2"), histogram: false });
-        let (open, stopped, syncing) = Default::default();
-        Ok(Live { spa, syncer, fresh: Rc::clone(fresh), open, stopped, syncing })
+        let (open, stopped, syncing, rooms) = Default::default();
+        Ok(Live { spa, syncer, fresh: Rc::clone(fresh), open, stopped, syncing, rooms })
     }
 
     /// The pool as it is read.

@@ -5,7 +5,8 @@
 //! ```text
 //!   create           a pool is made
 //!   live             a pool is open for writing: its datasets, what is asked of it (`datasets`), its end
-//!   beat             when its groups are committed, and how much room it has
+//!   beat             when its groups are committed, and how much room it has; `room`: what of it each dataset may take
+//!   volumes          volumes made, space kept free, quotas
 //!   commit           a transaction group: passes, space maps (`maps`), labels (`config`), uberblock
 //!
 //!   find (found)     labels → which pools, their trees, the best uberblock
@@ -29,9 +30,12 @@ mod keys;
 pub mod live;
 pub mod maps;
 mod open;
+mod room;
 mod space_maps;
+pub mod volumes;
 
 pub use error::{LoadKeyError, OpenError};
 pub use found::{Found, FoundPool, Member, PoolState, find};
 pub(crate) use open::mapping;
 pub use open::{OpenOptions, Spa, packed_list};
+pub(crate) use room::slop;

@@ -19,7 +19,7 @@ use zfs_format::vdev::VdevKind;
 const GROUPS: usize = 3;
 
 /// A copy of a device, so that each cut begins with the same pool.
-fn copy(of: &MemoryDevice) -> Rc<MemoryDevice> {
+pub(crate) fn copy(of: &MemoryDevice) -> Rc<MemoryDevice> {
     let copy = MemoryDevice::new("copy", ByteCount(DEVICE));
     let step = 1 << 20;
     for at in (0..DEVICE).step_by(step) {
@@ -31,14 +31,24 @@ fn copy(of: &MemoryDevice) -> Rc<MemoryDevice> {
     copy
 }
 
+/// Cuts the power of all disks that still have it, and gives what survived.
+pub(crate) fn after_cut(rig: &Rig, cuts: Vec<Rc<PowerCut>>, write: u64) -> Vec<DeviceRef> {
+    cuts.iter().filter(|cut| !cut.is_cut()).for_each(|cut| cut.cut(Prng::new(write ^ 77)));
+    let survivors = async move {
+        let mut all: Vec<DeviceRef> = Vec::new();
+        for cut in cuts {
+            all.push(cut.power_on().await.expect("it comes back"));
+        }
+        all
+    };
+    rig.runtime.block_on(survivors).expect("it ends")
+}
+
 /// Cuts the power at a write to one of the disks; says whether it came to that.
 fn cut_at(base: &Rig, disk: usize, write: u64) -> bool {
     let disks: Vec<(u64, Rc<MemoryDevice>)> =
         base.disks.iter().map(|(guid, disk)| (*guid, copy(disk))).collect();
-    let runtime = rt::Runtime::new(
-        sim::SimReactor::new(sim::host::Processor::infinite()) as Rc<dyn rt::Reactor>
-    );
-    let rig = Rig { disks, runtime, fresh: Rc::clone(&base.fresh) };
+    let rig = Rig::over(disks, Rc::clone(&base.fresh));
     let rt = rig.runtime.handle();
     let covered: Vec<Rc<PowerCut>> = rig
         .disks
@@ -70,20 +80,9 @@ fn cut_at(base: &Rig, disk: usize, write: u64) -> bool {
         }
     });
     let was_cut = covered[disk].is_cut();
-    covered.iter().filter(|cut| !cut.is_cut()).for_each(|cut| cut.cut(Prng::new(write ^ 77)));
     let after = Rc::clone(&states);
     let done = done.get();
-    let powered: Vec<Rc<PowerCut>> = covered;
-    let rt_again = rig.runtime.handle();
-    let survivors = async move {
-        let mut all: Vec<DeviceRef> = Vec::new();
-        for cut in powered {
-            all.push(cut.power_on().await.expect("it comes back"));
-        }
-        drop(rt_again);
-        all
-    };
-    let all = rig.runtime.block_on(survivors).expect("it ends");
+    let all = after_cut(&rig, covered, write);
     rig.with_devices(all, async move |spa: Rc<Spa>, _| {
         let files = files_of(&spa, "tank").await;
         let states = after.borrow().clone();

@@ -1,0 +1,166 @@
+//! A volume that is written, as a device.
+//!
+//! ```text
+//!   read           as of a volume that is only read: what is dirty is found before the cache
+//!   write          one change of all its blocks; those that are covered in part are read first
+//!   write zeroes   whole blocks are freed, the ends zeroed
+//!   discard        whole blocks are freed, the ends stay
+//!   flush, FUA     what was answered is in the pool: [`LiveVolume::make_durable`]
+//! ```
+//!
+//! A write that begins is one change, so two that overlap are carried out one after the other, whole, and a read block by
+//! block. It waits while too much is dirty, and where the pool or what is left to the dataset lacks room for it, it is answered so
+//! before anything is changed. Blocks that are covered whole are taken by reference: nothing is copied until they are
+//! compressed.
+//!
+//! Source: OpenZFS, `zvol.c`, `zvol_os.c` (`zvol_write`, `zvol_discard`).
+
+use super::{Volume, kind_of};
+use crate::dsl::catalog::Node;
+use crate::error::ZfsError;
+use crate::spa::live::{Live, LiveError, set_number};
+use rt::{Device, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op, Request, SgList};
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use stdx::{ByteCount, Offset};
+
+/// A volume that is open for writing. Clones are handles of the same. Whoever has one runs
+/// [`Live::keep_synced`] meanwhile.
+#[derive(Clone)]
+pub struct LiveVolume(Rc<Inner>);
+
+struct Inner {
+    live: Rc<Live>,
+    volume: Volume,
+    dataset: u64,
+    copies: u64,
+}
+
+impl LiveVolume {
+    /// Opens the volume of a name.
+    ///
+    /// # Errors
+    /// It is none, or an object can't be had.
+    pub async fn open(live: &Rc<Live>, node: &Node) -> Result<LiveVolume, ZfsError> {
+        let objset = live.objset(node).await?;
+        let volume = Volume::open(&objset, &node.directory.name).await?;
+        let copies = set_number(node, "copies").unwrap_or(1).clamp(1, 3);
+        let (live, dataset) = (Rc::clone(live), node.head.number);
+        Ok(LiveVolume(Rc::new(Inner { live, volume, dataset, copies })))
+    }
+
+    /// The volume, as it is read.
+    pub fn volume(&self) -> &Volume {
+        &self.0.volume
+    }
+
+    /// Waits until what was answered before is in the pool.
+    ///
+    /// # Errors
+    /// The pool is not written any more.
+    pub async fn make_durable(&self) -> Result<(), IoErrorKind> {
+        self.0.live.make_durable().await.map_err(|error| stopped(&error))
+    }
+
+    async fn check_room(&self, bytes: u64) -> Result<(), IoErrorKind> {
+        let Inner { live, dataset, copies, .. } = &*self.0;
+        match live.has_room(*dataset, bytes, *copies).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(IoErrorKind::NoSpace),
+            Err(error) => Err(stopped(&error)),
+        }
+    }
+
+    async fn write(&self, at: u64, bytes: &SgList) -> Result<(), IoErrorKind> {
+        self.check_room(bytes.len() as u64).await?;
+        let Volume { objset, data, .. } = &self.0.volume;
+        let (range, block) = (at..at + bytes.len() as u64, data.block_bytes());
+        let change = objset.change(|tx| {
+            data.plan_write(range.clone())?;
+            let mut from = range.start;
+            while from < range.end {
+                let to = (from - from % block + block).min(range.end);
+                let piece = bytes.slice((from - range.start) as usize..(to - range.start) as usize);
+                data.write(tx, from, &piece.into_contiguous());
+                from = to;
+            }
+            Ok(())
+        });
+        change.await.map_err(|error| kind_of(&error))
+    }
+
+    /// Zeros a stretch.
+    async fn zero(&self, range: Range<u64>) -> Result<(), IoErrorKind> {
+        let Volume { objset, data, .. } = &self.0.volume;
+        let block = data.block_bytes();
+        if !range.start.is_multiple_of(block) || !range.end.is_multiple_of(block) {
+            // Its ends are written.
+            self.check_room(2 * block).await?;
+        }
+        let change = objset.change(|tx| {
+            data.plan_zero(range.clone())?;
+            data.zero(tx, range.clone());
+            Ok(())
+        });
+        change.await.map_err(|error| kind_of(&error))
+    }
+
+    /// The whole blocks of a stretch.
+    fn whole(&self, range: &Range<u64>) -> Range<u64> {
+        let block = self.0.volume.data.block_bytes();
+        range.start.next_multiple_of(block)..range.end - range.end % block
+    }
+
+    async fn carry_out(&self, op: Op, at: u64, len: u64) -> Result<(), IoErrorKind> {
+        match op {
+            Op::Write { data, fua } => {
+                self.write(at, &data).await?;
+                // A reference to it would make a copy of each change to come.
+                drop(data);
+                if fua { self.make_durable().await } else { Ok(()) }
+            }
+            Op::WriteZeroes(_) => self.zero(at..at + len).await,
+            Op::Discard(_) => {
+                let whole = self.whole(&(at..at + len));
+                if whole.is_empty() { Ok(()) } else { self.zero(whole).await }
+            }
+            Op::Flush => self.make_durable().await,
+            Op::Read(_) => unreachable!("who reads asks the volume"),
+        }
+    }
+}
+
+impl Device for LiveVolume {
+    fn geometry(&self) -> Geometry {
+        Geometry { volatile_cache: true, ..self.0.volume.geometry() }
+    }
+
+    fn name(&self) -> Arc<str> {
+        self.0.volume.name()
+    }
+
+    fn begin(&self, request: Request) -> IoFuture {
+        if matches!(request.op, Op::Read(_)) {
+            return self.0.volume.begin(request);
+        }
+        let (at, len) = (request.offset.bytes(), request.len().bytes());
+        let (volume, error) = (self.clone(), IoError::of(&request, self, IoErrorKind::Medium));
+        IoFuture::new(async move {
+            let done = volume.carry_out(request.op, at, len).await;
+            done.map(|()| SgList::new()).map_err(|kind| IoError { kind, ..error })
+        })
+    }
+
+    fn extents(&self, offset: Offset, len: ByteCount, count_max: usize) -> ExtentsFuture {
+        self.0.volume.extents(offset, len, count_max)
+    }
+}
+
+/// Why a pool is not written, in the words of devices.
+fn stopped(error: &LiveError) -> IoErrorKind {
+    match error {
+        LiveError::Zfs(error) => kind_of(error),
+        _ => IoErrorKind::Gone,
+    }
+}
