@@ -6,7 +6,8 @@
 //! * `ls`, `cat`, `stat`: files of a dataset or snapshot, looked at.
 //! * `cp`: files copied out, with all that is known of them.
 //! * `diff`: what differs between a snapshot and what came after it.
-//! * `dump`: a volume's content, written out.
+//! * `dump`: a volume's content, written out; `load`: one filled.
+//! * [`volume`]: volumes made and given another size, and space that is kept free.
 //! * `version`: the program's.
 //! * [`select`]: which datasets a command is about, and in which order.
 //! * [`shown`]: a property of a dataset, whatever kind of property it is.
@@ -15,7 +16,7 @@
 //! * [`pieces`]: a file's content: data, holes, damaged blocks.
 //! * [`show`]: names, modes and times as text.
 //!
-//! All but those of [`set`] open the pools on the devices for reading, do their one thing, and close them.
+//! All but those of [`set`] and `load` open the pools on the devices for reading, do their one thing, and close them.
 
 mod cat;
 mod cp;
@@ -25,6 +26,7 @@ pub mod get;
 pub mod json;
 mod keys;
 mod list;
+mod load;
 mod ls;
 pub mod pieces;
 mod select;
@@ -34,6 +36,7 @@ mod shown;
 pub mod source;
 mod stat;
 pub mod version;
+mod volume;
 
 use crate::events::events;
 use crate::output::Failure;
@@ -53,7 +56,7 @@ pub struct ZfsArgs {
 
 #[derive(Subcommand)]
 enum ZfsCommand {
-    /// Make a file system, as zfs create does
+    /// Make a file system or volume, as zfs create does
     Create(set::CreateArgs),
     /// Take snapshots, as zfs snapshot does
     #[command(alias = "snap")]
@@ -78,6 +81,8 @@ enum ZfsCommand {
     Diff(diff::DiffArgs),
     /// Write a volume's content to a file
     Dump(dump::DumpArgs),
+    /// Fill a volume from a file or standard input
+    Load(load::LoadArgs),
     /// Print the version
     Version(version::VersionArgs),
 }
@@ -101,6 +106,7 @@ pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         ZfsCommand::Cp(args) => cp::run(&args, place),
         ZfsCommand::Diff(args) => diff::run(&args, place),
         ZfsCommand::Dump(args) => dump::run(&args, place),
+        ZfsCommand::Load(args) => load::run(&args, place),
         ZfsCommand::Version(args) => version::run(&args, "zfs version"),
     }
 }

@@ -78,8 +78,19 @@ impl Live {
     /// What is needed can't be had.
     async fn room_in(&self, dataset: u64, copies: u64) -> Result<u64, ZfsError> {
         let left = self.rooms.of(self.syncer(), dataset).await?;
+        Ok(self.room_of(left, copies))
+    }
+
+    /// The same where so much is left to it.
+    fn room_of(&self, left: u64, copies: u64) -> u64 {
         let dirty = self.syncer().groups().dirty_bytes().saturating_mul(copies.max(1));
-        Ok(self.room(copies).min(left.saturating_sub(dirty) / copies.max(1)))
+        self.room(copies).min(left.saturating_sub(dirty) / copies.max(1))
+    }
+
+    /// Whether it is known that so many bytes can be written to a dataset in so many copies; [`Live::has_room`] says more.
+    pub fn has_room_now(&self, dataset: u64, bytes: u64, copies: u64) -> bool {
+        let left = self.rooms.known(self.syncer(), dataset);
+        left.is_some_and(|left| bytes <= self.room_of(left, copies))
     }
 
     /// Whether so many bytes can still be written to a dataset in so many copies, if need be after what was freed has become

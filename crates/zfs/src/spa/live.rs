@@ -330,7 +330,7 @@ impl Live {
 }
 
 /// A property that is a number, where it is set.
-pub(crate) fn set_number(node: &Node, name: &str) -> Option<u64> {
+pub fn set_number(node: &Node, name: &str) -> Option<u64> {
     let set = node.set.iter().find(|set| set.name == name)?;
     match set.value {
         PropertyValue::Number(number) => Some(number),

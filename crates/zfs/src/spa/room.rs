@@ -66,22 +66,30 @@ pub(super) async fn of_dataset(syncer: &Syncer, dataset: u64) -> Result<u64, Zfs
 /// A moment between two groups: the one that is open, and whether the one before is in the pool.
 type Moment = (u64, bool);
 
+fn now(syncer: &Syncer) -> Moment {
+    (syncer.groups().open().0, syncer.groups().syncing().is_some())
+}
+
 /// What datasets can take, remembered as long as no group changes it.
 #[derive(Default)]
 pub(super) struct Rooms(RefCell<BTreeMap<u64, (Moment, u64)>>);
 
 impl Rooms {
+    /// What a dataset can take beside what is dirty, where that is known.
+    pub(super) fn known(&self, syncer: &Syncer, dataset: u64) -> Option<u64> {
+        let known = self.0.borrow();
+        known.get(&dataset).filter(|(moment, _)| *moment == now(syncer)).map(|(_, bytes)| *bytes)
+    }
+
     /// What a dataset can take beside what is dirty.
     ///
     /// # Errors
     /// What is needed can't be had.
     pub(super) async fn of(&self, syncer: &Syncer, dataset: u64) -> Result<u64, ZfsError> {
-        let now = (syncer.groups().open().0, syncer.groups().syncing().is_some());
-        if let Some((moment, bytes)) = self.0.borrow().get(&dataset)
-            && *moment == now
-        {
-            return Ok(*bytes);
+        if let Some(bytes) = self.known(syncer, dataset) {
+            return Ok(bytes);
         }
+        let now = now(syncer);
         let bytes = of_dataset(syncer, dataset).await?;
         let mut known = self.0.borrow_mut();
         if known.len() >= KNOWN_MAX {

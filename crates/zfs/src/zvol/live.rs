@@ -16,6 +16,7 @@
 //! Source: OpenZFS, `zvol.c`, `zvol_os.c` (`zvol_write`, `zvol_discard`).
 
 use super::{Volume, kind_of};
+use crate::dmu::{Step, Tx};
 use crate::dsl::catalog::Node;
 use crate::error::ZfsError;
 use crate::spa::live::{Live, LiveError, set_number};
@@ -72,21 +73,31 @@ impl LiveVolume {
         }
     }
 
+    /// Writes bytes within a change.
+    fn put(&self, tx: &Tx, at: u64, bytes: &SgList) -> Step<()> {
+        let data = &self.0.volume.data;
+        let (range, block) = (at..at + bytes.len() as u64, data.block_bytes());
+        data.plan_write(range.clone())?;
+        let mut from = range.start;
+        while from < range.end {
+            let to = (from - from % block + block).min(range.end);
+            let piece = bytes.slice((from - range.start) as usize..(to - range.start) as usize);
+            data.write(tx, from, &piece.into_contiguous());
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Writes without waiting; says whether that was possible.
+    fn write_now(&self, at: u64, bytes: &SgList) -> bool {
+        let Inner { live, volume, dataset, copies } = &*self.0;
+        live.has_room_now(*dataset, bytes.len() as u64, *copies)
+            && volume.objset.change_now(|tx| self.put(tx, at, bytes)).is_some()
+    }
+
     async fn write(&self, at: u64, bytes: &SgList) -> Result<(), IoErrorKind> {
         self.check_room(bytes.len() as u64).await?;
-        let Volume { objset, data, .. } = &self.0.volume;
-        let (range, block) = (at..at + bytes.len() as u64, data.block_bytes());
-        let change = objset.change(|tx| {
-            data.plan_write(range.clone())?;
-            let mut from = range.start;
-            while from < range.end {
-                let to = (from - from % block + block).min(range.end);
-                let piece = bytes.slice((from - range.start) as usize..(to - range.start) as usize);
-                data.write(tx, from, &piece.into_contiguous());
-                from = to;
-            }
-            Ok(())
-        });
+        let change = self.0.volume.objset.change(|tx| self.put(tx, at, bytes));
         change.await.map_err(|error| kind_of(&error))
     }
 
@@ -145,11 +156,21 @@ impl Device for LiveVolume {
             return self.0.volume.begin(request);
         }
         let (at, len) = (request.offset.bytes(), request.len().bytes());
+        if let Op::Write { data, fua: false } = &request.op
+            && self.write_now(at, data)
+        {
+            return IoFuture::ready(Ok(SgList::new()));
+        }
         let (volume, error) = (self.clone(), IoError::of(&request, self, IoErrorKind::Medium));
-        IoFuture::new(async move {
+        let (completion, answer) = IoFuture::pending();
+        // A task of its own: a group that is half synced because nobody waits for it any more would be the last.
+        let work = async move {
             let done = volume.carry_out(request.op, at, len).await;
-            done.map(|()| SgList::new()).map_err(|kind| IoError { kind, ..error })
-        })
+            let done = done.map(|()| SgList::new()).map_err(|kind| IoError { kind, ..error });
+            completion.complete(done);
+        };
+        self.0.live.spa().rt().spawn(work).detach();
+        answer
     }
 
     fn extents(&self, offset: Offset, len: ByteCount, count_max: usize) -> ExtentsFuture {
