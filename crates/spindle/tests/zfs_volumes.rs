@@ -42,6 +42,10 @@ fn refused(folder: &Path, arguments: &[&str], why: &str) {
     assert!(errors.contains(why), "{arguments:?}: {errors}");
 }
 
+fn create<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [&["zfs", "create"], arguments].concat()
+}
+
 /// A pool `tank` on empty disks.
 fn pool(names: &[&str], layout: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -134,7 +138,6 @@ impl Drop for Serving {
 fn volumes_are_made_and_resized_in_openzfs_words() {
     let folder = pool(&["a", "b"], &["mirror", "a", "b"]);
     let at = folder.path();
-    let create = |arguments: &[&str]| [&["zfs", "create"], arguments].concat();
     for (arguments, why) in [
         (&["-s", "tank/x"][..], "can only be used when creating a volume"),
         (&["-b", "8K", "tank/x"], "can only be used when creating a volume"),
@@ -152,7 +155,8 @@ fn volumes_are_made_and_resized_in_openzfs_words() {
         (&["-o", "volsize=8M", "tank/x"], "'volsize' does not apply"),
         (&["-V", "1G", "tank/x"], "cannot create 'tank/x': out of space"),
         (&["-V", "1M", "tank/no/x"], "parent does not exist"),
-        (&["-V", "16E", "tank/x"], "volume size exceeds limit"),
+        (&["-V", "9223372036854775808", "tank/x"], "volume size exceeds limit"),
+        (&["-V", "16E", "tank/x"], "bad volume size"),
     ] {
         refused(at, &create(arguments), why);
     }
@@ -291,9 +295,11 @@ fn a_volume_is_served_for_writing_to_real_clients() {
     let steps = "write -P 0x5a 12M 300k; write -f -P 0x77 20M 8k; discard 20M 4k; write -z 12500k 100k; \
                  read -P 0 12500k 100k; read -P 0x5a 12M 212k; flush";
     let mut arguments = vec!["-f", "raw"];
-    let steps: Vec<&str> = steps.split("; ").map(str::trim).collect();
-    steps.iter().for_each(|step| arguments.extend(["-c", step]));
-    let said = client(at, "qemu-io", &[&arguments[..], &["nbd+unix:///?socket=s"]].concat());
+    for step in steps.split("; ") {
+        arguments.extend(["-c", step.trim()]);
+    }
+    arguments.push(uri);
+    let said = client(at, "qemu-io", &arguments);
     assert!(!said.contains("failed"), "{said}");
     // Others are told; a snapshot is taken by who holds the pool.
     refused(at, &["zfs", "create", "-f", "tank/x"], "(spindle serve)");

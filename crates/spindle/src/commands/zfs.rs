@@ -57,6 +57,7 @@ pub struct ZfsArgs {
 #[derive(Subcommand)]
 enum ZfsCommand {
     /// Make a file system or volume, as zfs create does
+    #[command(disable_version_flag = true)]
     Create(set::CreateArgs),
     /// Take snapshots, as zfs snapshot does
     #[command(alias = "snap")]
