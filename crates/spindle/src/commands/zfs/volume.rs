@@ -4,7 +4,6 @@
 //! * A new size changes what is kept free where it was that of the old size.
 //! * What is behind a smaller size is freed.
 
-use super::set::split;
 use crate::output::{Failure, say};
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::property::table::{Kinds, Property};
@@ -71,7 +70,8 @@ impl Asked {
         let mut block_bytes = block.map(|text| size(text, "block size")).transpose()?;
         let mut kept = Vec::new();
         for property in properties.drain(..) {
-            let (name, value) = split(&property)?;
+            // What is no pair at all is refused with the others.
+            let (name, value) = property.split_once('=').unwrap_or((&property, ""));
             match Property::find(name).map_or(name, |property| property.name) {
                 "volblocksize" => block_bytes = Some(size(value, "block size")?),
                 "volsize" => return Err(Failure::usage("give the volume's size with -V")),
