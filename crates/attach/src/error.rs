@@ -166,6 +166,12 @@ pub enum Error {
     )]
     PoolInUse { name: String },
     #[error(
+        "pool {name} is held by process {process} ({what}): end that one with Ctrl-C or SIGTERM first"
+    )]
+    PoolHeld { name: String, process: u32, what: String },
+    #[error("cannot create snapshot '{name}': {error}")]
+    NotTaken { name: String, error: ::zfs::spa::datasets::TaskError },
+    #[error(
         "pool {name} lies on {device}, and pools are written on files, disks and partitions only"
     )]
     NotWritableMember { name: String, device: String },
@@ -216,8 +222,6 @@ pub enum Error {
     Accepting { name: String, error: StreamError },
     #[error("export '{name}': {why}")]
     Export { name: String, why: &'static str },
-    #[error("{volume}: a ZFS volume can only be read: add readonly")]
-    OnlyReadable { volume: String },
     #[error("{volume} can't be written: {why}; to serve it for reading add readonly")]
     NotWritable { volume: String, why: String },
     #[error("starting a thread for RAID sets: {0}")]
@@ -284,8 +288,7 @@ impl Error {
             | Error::KeyTooLong { .. }
             | Error::Addresses { .. }
             | Error::Server(_)
-            | Error::Export { .. }
-            | Error::OnlyReadable { .. } => true,
+            | Error::Export { .. } => true,
             _ => false,
         }
     }

@@ -4,15 +4,20 @@
 //! * [`names`]: names of datasets.
 //! * [`keys`]: keys of encrypted datasets.
 //! * [`writing`]: pools that are made, and open for writing.
+//! * [`running`]: a pool that is held for long, and its socket.
+//! * [`snapshots`]: taken, by whoever has the pool.
 //! * [`datasets`]: pools that were opened, and what is read of them.
 
 pub mod datasets;
 pub mod find;
 pub mod keys;
 pub mod names;
+pub mod running;
+pub mod snapshots;
 pub mod writing;
 
 pub use datasets::{OpenDataset, Session, View};
 pub use find::{PoolPlace, Pools};
 pub use names::{check_name, pool_of};
+pub use running::{HeldPool, RunningPool};
 pub use writing::{HostFresh, LivePool, NewMembers};

@@ -192,13 +192,16 @@ fn what_is_written_to_a_mount_is_there_afterwards_and_what_was_synced_survives_a
     let content: Vec<u8> = (0..3_000_000_u32).map(|n| (n / 7) as u8).collect();
     std::fs::write(inside("d/big"), &content).expect("it is written");
     std::fs::rename(inside("d/big"), inside("moved")).expect("it is renamed");
-    refused(at, &["zfs", "create", "tank/x"], "not exported");
-    refused(at, &["zfs", "create", "-f", "tank/x"], "a");
+    refused(at, &["zfs", "create", "tank/x"], "(spindle mount)");
+    refused(at, &["zfs", "create", "-f", "tank/x"], "pool tank is held by process");
+    // It is taken by the mount.
+    done(at, &["zfs", "snapshot", "tank@mounted"]);
     let id = server.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().expect("it runs").success());
     assert!(server.wait().expect("it ended").success());
     assert_eq!(std::fs::read_dir(directory.path()).expect("the folder").count(), 0);
     assert!(run(at, &["zfs", "cat", "tank:moved"]).stdout == content);
+    assert!(run(at, &["zfs", "cat", "tank@mounted:moved"]).stdout == content);
     done(at, &["zfs", "snapshot", "tank@before"]);
     judge(at, "tank");
     let mut server = mounted(at, directory.path(), &[]).expect("as before");

@@ -3,11 +3,19 @@
 //! Object 1 holds the bytes, object 2 is a table with the size. What lies in memory is answered at once, without a
 //! task.
 //!
+//! * here: a volume that is read, and what a log lays over it; its size.
+//! * [`live`]: one that is written.
+//! * [`make`]: a new one. [`reservation`]: how much space it may come to take.
+//!
 //! Source: OpenZFS, `zvol.h`, `zvol.c`.
+
+pub mod live;
+pub mod make;
+pub mod reservation;
 
 use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
-use crate::zap::Zap;
+use crate::zap::{Zap, table};
 use crate::zil::Logged;
 use crate::zpl::replay::{Written, in_memory, written};
 use rt::{
@@ -119,6 +127,26 @@ impl Volume {
         change.await
     }
 
+    /// Gives the volume another size: what lies behind the end is freed. Who has it open goes on with the old size.
+    ///
+    /// # Errors
+    /// An object can't be had.
+    ///
+    /// # Panics
+    /// The size is not one of whole blocks.
+    pub async fn resize(&self, bytes: u64) -> Result<(), ZfsError> {
+        assert!(bytes > 0 && bytes.is_multiple_of(self.block().bytes()), "it is whole blocks long");
+        let properties = self.objset.dnode(PROPERTIES).await?;
+        table::set(&self.objset, &properties, SIZE, table::number(bytes)).await?;
+        let behind = bytes..self.data.capacity().max(bytes);
+        let change = self.objset.change(|tx| {
+            self.data.plan_zero(behind.clone())?;
+            self.data.zero(tx, behind.clone());
+            Ok(())
+        });
+        change.await
+    }
+
     /// Bytes.
     pub fn size(&self) -> ByteCount {
         ByteCount(self.size)
@@ -198,7 +226,10 @@ impl Device for Volume {
 
 /// What an error of the pool is in the words of devices.
 fn kind_of(error: &ZfsError) -> IoErrorKind {
-    let ZfsError::Block(BlockError { kind, .. }) = error else { return IoErrorKind::Medium };
+    let ZfsError::Block(BlockError { kind, .. }) = error else {
+        let is_stopped = matches!(error, ZfsError::Object { problem: Problem::Stopped, .. });
+        return if is_stopped { IoErrorKind::Gone } else { IoErrorKind::Medium };
+    };
     match kind {
         BlockErrorKind::Io(kind) => *kind,
         BlockErrorKind::Missing(_) | BlockErrorKind::NoVdev(_) => IoErrorKind::TooFewMembers,

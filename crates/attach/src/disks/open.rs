@@ -162,7 +162,7 @@ impl Disks {
         Disks::open_where(events, paths, &Writing::default())
     }
 
-    /// The same, for writing to what these volumes lie on and to nothing else: whoever writes to another file of the
+    /// The same, for writing to what these volumes lie on, to these files, and to nothing else: whoever writes to another file of the
     /// folders keeps it, and it is not kept from anybody. A set that can't be written is opened for reading, and
     /// [`Disks::volume`] says why.
     ///
@@ -172,9 +172,11 @@ impl Disks {
         events: &Events,
         paths: &[PathBuf],
         volumes: &[Written],
+        files: &[Arc<str>],
     ) -> Result<Disks, Error> {
         let found = Disks::open(events, paths)?;
-        let mut writing = Writing::default();
+        let mut writing =
+            Writing { files: files.iter().cloned().collect(), sets: BTreeMap::default() };
         for Written { volume, run } in volumes {
             let below = found.below(volume)?;
             writing.files.extend(below.files.iter().map(|at| found.files[*at].name()));

@@ -16,6 +16,7 @@ use crate::event::{Event, Events};
 use rt::DeviceRef;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use zfs::dsl::{Dataset, Directory};
 use zfs::spa::{self, FoundPool, Member, OpenError, OpenOptions, PoolState, Spa};
 
@@ -140,6 +141,21 @@ impl Pools {
         }
         let guid: Option<u64> = name.parse().ok();
         Ok(guid.and_then(|guid| self.found.iter().find(|pool| pool.guid == guid)))
+    }
+
+    /// The files and block devices that a pool lies on, for who writes to it.
+    ///
+    /// # Errors
+    /// It lies on something else.
+    pub fn files_of(&self, found: &FoundPool) -> Result<Vec<Arc<str>>, Error> {
+        let members = found.members.values().map(|member| &member.device);
+        let file = |device: &DeviceRef| {
+            self.disks.file_below(device).ok_or_else(|| {
+                let (name, device) = (found.name.clone(), self.name_of(device));
+                Error::NotWritableMember { name, device }
+            })
+        };
+        members.map(file).collect()
     }
 
     /// The pools of these names, or all that were not destroyed; and names that have none.

@@ -8,6 +8,7 @@
 
 use super::find::{PoolPlace, Pools};
 use super::names::check_name;
+use super::running::client;
 use crate::Context;
 use crate::disks::Disks;
 use crate::error::Error;
@@ -21,7 +22,7 @@ use ::zfs::spa::config::LabelState;
 use ::zfs::spa::create::{self, NewPool};
 use ::zfs::spa::datasets::{TaskError, Tasks};
 use ::zfs::spa::live::Live;
-use ::zfs::spa::{OpenOptions, PoolState};
+use ::zfs::spa::{FoundPool, OpenOptions, PoolState};
 use host::{FileDevice, FileOptions};
 use rt::DeviceRef;
 use std::cell::Cell;
@@ -120,6 +121,18 @@ impl NewMembers {
     }
 }
 
+/// Opens a pool for writing whose devices are open for that.
+///
+/// # Errors
+/// It can't be written.
+pub(crate) fn open_live(pools: &Pools, found: &Rc<FoundPool>) -> Result<Rc<Live>, Error> {
+    let spa = pools.try_open(found)?;
+    let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new()?);
+    let opened = pools.wait(async move { Live::open(spa, &fresh).await });
+    let failed = |error| Error::NotWritten { name: found.name.clone(), error: Box::new(error) };
+    opened.map(Rc::new).map_err(failed)
+}
+
 /// A pool that is open for writing. See the [module](self).
 pub struct LivePool {
     /// The disks it lies on, and whatever else is there.
@@ -141,29 +154,19 @@ impl LivePool {
         let paths = {
             let pools = Pools::find(place)?;
             let found = pools.named(name)?.ok_or_else(|| Error::NoPool { name: name.into() })?;
+            client::refuse_held(&pools, found)?;
             if found.state == PoolState::Active && !force {
                 return Err(Error::PoolInUse { name: found.name.clone() });
             }
-            let mut paths = Vec::new();
-            for member in found.members.values() {
-                paths.push(pools.disks().file_below(&member.device).ok_or_else(|| {
-                    let device = pools.name_of(&member.device);
-                    Error::NotWritableMember { name: found.name.clone(), device }
-                })?);
-            }
-            paths
+            pools.files_of(found)?
         };
         let disks = Disks::open_files_for(&place.events, place.devices, &paths)?;
         disks.tell_complaints();
         let pools = Pools::over(disks, OpenOptions { ..place.options });
         let found = pools.named(name)?.ok_or_else(|| Error::NoPool { name: name.into() })?;
         let name = found.name.clone();
-        let spa = pools.try_open(found)?;
-        let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new()?);
-        let opened = pools.wait(async move { Live::open(spa, &fresh).await });
-        let live = opened
-            .map_err(|error| Error::NotWritten { name: name.clone(), error: Box::new(error) })?;
-        Ok(LivePool { pools, live: Rc::new(live), name })
+        let live = open_live(&pools, found)?;
+        Ok(LivePool { pools, live, name })
     }
 
     /// The pool that a dataset's name begins with.
@@ -256,6 +259,16 @@ impl LivePool {
         let live = Rc::clone(&self.live);
         let done = self.pools.wait(async move { live.task(task).await });
         done.map_err(|error| Error::NotWritten { name: self.name.clone(), error: Box::new(error) })
+    }
+
+    /// The files that it lies on.
+    ///
+    /// # Errors
+    /// It lies on something else.
+    pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
+        let Some(found) = self.pools.named(&self.name)? else { return Ok(Vec::new()) };
+        let files = self.pools.files_of(found)?;
+        Ok(files.iter().map(|file| PathBuf::from(&**file)).collect())
     }
 
     /// Says in the labels that it is in use, before something is written for long.

@@ -3,16 +3,24 @@
 use crate::disks::{Disks, Written};
 use crate::error::Error;
 use crate::event::{Event, Events};
+use crate::pools::running::client::refuse_held;
+use crate::pools::writing::open_live;
 use crate::pools::{Pools, Session, View, pool_of};
 use ::md::live::LiveArray;
-use ::zfs::spa::OpenOptions;
+use ::zfs::ZfsError;
+use ::zfs::dsl::property::view::Kind;
+use ::zfs::spa::live::{Live, set_number};
+use ::zfs::spa::{FoundPool, OpenOptions, PoolState};
+use ::zfs::zvol::live::LiveVolume;
 use export::nbd::Export;
 use host::{FileDevice, Identity};
 use rt::{Device, DeviceRef};
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// How the description of a RAID set's member begins.
 const MEMBER: &str = "an md RAID member";
@@ -33,6 +41,9 @@ pub struct ExportSettings {
     /// RAID sets below it are also started with fewer members than they had when they were used last.
     #[serde(default)]
     pub run: bool,
+    /// A ZFS pool below it is also written where it was not exported.
+    #[serde(default)]
+    pub force: bool,
     /// For people.
     #[serde(default)]
     pub description: String,
@@ -49,6 +60,9 @@ impl ExportSettings {
             (Some(_), None) if self.run => wrong("run is for a volume, and it has a path"),
             (None, Some(_)) if self.run && self.readonly => {
                 wrong("run is for a volume that is written, and it is readonly")
+            }
+            _ if self.force && (self.volume.is_none() || self.readonly) => {
+                wrong("force is for a ZFS volume that is written")
             }
             (Some(_), None) | (None, Some(_)) => Ok(()),
             _ => wrong("give it either path or volume"),
@@ -70,6 +84,14 @@ pub(super) struct Served {
     pub(super) read: Vec<OnlyRead>,
     /// Files that are written.
     written: BTreeSet<Identity>,
+    /// Pools that are written, by name, with the files that they lie on.
+    pub(super) live: BTreeMap<String, LiveBelow>,
+}
+
+/// A pool that is written.
+pub(super) struct LiveBelow {
+    pub(super) live: Rc<Live>,
+    pub(super) files: Vec<PathBuf>,
 }
 
 /// What is only read, for writers to be kept off.
@@ -83,9 +105,10 @@ pub(super) enum OnlyRead {
 impl Served {
     fn open(&mut self, settings: ExportSettings) -> Result<(), Error> {
         let ExportSettings { name, path, volume, readonly: read_only, description, .. } = settings;
+        let force = settings.force;
         let device = match (path, volume) {
             (Some(path), _) => self.open_path(&path, read_only)?,
-            (_, Some(volume)) => self.open_volume(volume, read_only)?,
+            (_, Some(volume)) => self.open_volume(volume, read_only, force)?,
             _ => unreachable!("one of them was given"),
         };
         self.exports.push(Export { name, description, device, read_only });
@@ -109,7 +132,12 @@ impl Served {
         Ok(device)
     }
 
-    fn open_volume(&mut self, volume: String, read_only: bool) -> Result<DeviceRef, Error> {
+    fn open_volume(
+        &mut self,
+        volume: String,
+        read_only: bool,
+        force: bool,
+    ) -> Result<DeviceRef, Error> {
         let pools = &self.session.pools;
         let opened = match pools.disks().volume(&volume) {
             Ok(opened) => opened,
@@ -120,8 +148,9 @@ impl Served {
                     self.read.push(OnlyRead::OfPool(volume));
                     return Ok(Rc::new(device));
                 }
-                Some(_) => {
-                    return Err(Error::OnlyReadable { volume });
+                Some(found) => {
+                    let found = Rc::clone(found);
+                    return self.open_in_pool(&found, volume, force);
                 }
             },
         };
@@ -133,6 +162,51 @@ impl Served {
             }
         }
         Ok(opened.device)
+    }
+
+    /// A volume of a pool, for writing.
+    fn open_in_pool(
+        &mut self,
+        found: &Rc<FoundPool>,
+        volume: String,
+        force: bool,
+    ) -> Result<DeviceRef, Error> {
+        let pools = &self.session.pools;
+        if volume.contains('@') {
+            return Err(Error::NotWritable { volume, why: "a snapshot never changes".into() });
+        }
+        if let Entry::Vacant(place) = self.live.entry(found.name.clone()) {
+            if found.state == PoolState::Active && !force {
+                return Err(Error::PoolInUse { name: found.name.clone() });
+            }
+            let files = pools.files_of(found)?.iter().map(|file| PathBuf::from(&**file)).collect();
+            place.insert(LiveBelow { live: open_live(pools, found)?, files });
+        }
+        let live = Rc::clone(&self.live[&found.name].live);
+        let called = format!("{}{}", found.name, &volume[pool_of(&volume).len()..]);
+        let opened = pools.wait(async move {
+            let Some(node) = live.spa().catalog(0).await?.find(&called).await? else {
+                return Ok(None);
+            };
+            let is_volume = node.kind == Kind::Volume;
+            let is_read_only = set_number(&node, "readonly").unwrap_or(0) != 0;
+            match is_volume && !is_read_only {
+                true => Ok(Some((is_volume, Some(LiveVolume::open(&live, &node).await?)))),
+                false => Ok(Some((is_volume, None))),
+            }
+        });
+        let failed = |error: ZfsError| {
+            let name = volume.clone();
+            Error::CannotOpen { name, error: Box::new(error) }
+        };
+        match opened.map_err(failed)? {
+            None => Err(Error::NoDataset { name: volume }),
+            Some((false, _)) => Err(Error::IsFileSystem { dataset: volume }),
+            Some((true, None)) => {
+                Err(Error::NotWritable { volume, why: "its property readonly is on".into() })
+            }
+            Some((true, Some(opened))) => Ok(Rc::new(opened)),
+        }
     }
 
     fn tell(&self, event: Event) {
@@ -168,6 +242,33 @@ impl Served {
     }
 }
 
+/// The files below pools whose volumes are to be written.
+fn files_of_pools(
+    events: &Events,
+    devices: &[PathBuf],
+    options: OpenOptions,
+    written: &[Written],
+) -> Result<Vec<Arc<str>>, Error> {
+    let mut files = Vec::new();
+    let may_be = |called: &str| called.contains('/') && !called.contains('@');
+    if !written.iter().any(|written| may_be(&written.volume)) {
+        return Ok(files);
+    }
+    let pools = Pools::over(Disks::open(events, devices)?, options);
+    for Written { volume, .. } in written.iter().filter(|written| may_be(&written.volume)) {
+        if !pools.disks().lies_on(volume)?.is_empty() {
+            continue;
+        }
+        let Some(found) = pools.named(pool_of(volume))? else { continue };
+        if options.txg.is_some() || options.checkpoint {
+            return Err(Error::OldAndWritten { name: found.name.clone() });
+        }
+        refuse_held(&pools, found)?;
+        files.extend(pools.files_of(found)?);
+    }
+    Ok(files)
+}
+
 /// Opens what is to be served, and the sets below it. Where several executors of this process do so, each sees what the
 /// others write to as if another process did: they say no notes.
 ///
@@ -186,7 +287,8 @@ pub(super) fn open(
         true => {
             let written: Vec<Written> =
                 exports.iter().filter_map(ExportSettings::written).collect();
-            let disks = Disks::open_for(events, devices, &written)?;
+            let files = files_of_pools(events, devices, options, &written)?;
+            let disks = Disks::open_for(events, devices, &written, &files)?;
             if says_notes {
                 disks.tell_complaints();
             }
@@ -196,8 +298,8 @@ pub(super) fn open(
     };
     let live = disks.take_live();
     let session = Session::over(Pools::over(disks, options), view);
-    let (exports_open, read, written) = Default::default();
-    let mut served = Served { session, exports: exports_open, read, written };
+    let (exports_open, read, written, pools) = Default::default();
+    let mut served = Served { session, exports: exports_open, read, written, live: pools };
     exports.into_iter().try_for_each(|settings| served.open(settings))?;
     served.keep_writers_off()?;
     Ok((served, live))

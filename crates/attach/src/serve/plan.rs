@@ -1,12 +1,12 @@
 //! What is served, where, and on how many executors: from opening to the clean end.
 
 use super::apart::{Apart, divided};
-use super::exports::{ExportSettings, Served, open};
+use super::exports::{ExportSettings, LiveBelow, Served, open};
 use super::until::{Clients, until};
 use crate::ending::{Ending, Told};
 use crate::error::Error;
 use crate::event::Events;
-use crate::pools::View;
+use crate::pools::{RunningPool, View};
 use crate::sets::running::RunningSet;
 use ::zfs::spa::OpenOptions;
 use host::Address;
@@ -52,10 +52,17 @@ pub fn run<E: From<Error>>(
     };
     let is_one = elsewhere.is_empty();
     let (served, live) = open(events, &devices, stay, options, &view, is_one)?;
-    let Served { session, mut exports, read: _read, .. } = served;
+    let Served { session, mut exports, read: _read, live: pools, .. } = served;
     let context = session.pools.disks().context();
     let ending = Rc::new(Ending::by(&told()?));
     let (mut others, mut outcome) = (Vec::new(), Ok(()));
+    let mut running_pools = Vec::new();
+    for LiveBelow { live, files } in pools.into_values() {
+        match RunningPool::start(context, live, &files, "spindle serve", &ending) {
+            Ok(pool) => running_pools.push(pool),
+            Err(error) => outcome = Err(error),
+        }
+    }
     for (number, settings) in elsewhere.into_iter().enumerate() {
         let (devices, view) = (devices.clone(), view.clone());
         match Apart::start(&context.rt(), events, number, devices, settings, options, view) {
@@ -73,6 +80,9 @@ pub fn run<E: From<Error>>(
         outcome = until(&ending, context, exports, &addresses, clients);
     } else {
         drop(exports);
+    }
+    for pool in running_pools {
+        outcome = outcome.and(pool.stop(context));
     }
     for set in running {
         outcome = outcome.and(set.stop(context));

@@ -111,7 +111,7 @@ pub fn run(args: LvmArgs, devices: &[PathBuf]) -> Result<(), Failure> {
 }
 
 fn opened_for(devices: &[PathBuf], written: &[Written]) -> Result<Disks, Failure> {
-    let disks = Disks::open_for(&events(), devices, written)?;
+    let disks = Disks::open_for(&events(), devices, written, &[])?;
     disks.tell_complaints();
     Ok(disks)
 }

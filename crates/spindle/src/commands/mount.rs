@@ -17,7 +17,7 @@ use crate::signals::told_by_signals;
 use ::zfs::mounted::{MountOptions, Mounted, Notice, Writing};
 use ::zfs::spa::config::LabelState;
 use attach::error::log_is_cut;
-use attach::pools::{LivePool, PoolPlace, Session};
+use attach::pools::{HeldPool, LivePool, PoolPlace, Session};
 use clap::{Args, ValueEnum};
 use export::fuse::Server;
 use futures_util::future::{Either, select};
@@ -170,6 +170,8 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
     let mount = Rc::new(mount.map_err(not_mounted)?);
     // From here on the labels say that somebody has it.
     pool.begin()?;
+    let files = pool.files()?;
+    let held = HeldPool::listen(context, &pool.live, &files, "spindle mount");
     let writing = Writing { live: Rc::clone(&pool.live), clock: Rc::new(CalendarClock) };
     let opened = pool.pools.wait(async move {
         Mounted::open_for_writing(writing, Rc::new(directory), dataset, how, tell).await
@@ -205,6 +207,7 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
         })
     });
     drop(mount);
+    held.end(context);
     let closed = pool.close(LabelState::Exported).map_err(Failure::from);
     served.and(closed)
 }

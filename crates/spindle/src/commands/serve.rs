@@ -18,8 +18,9 @@
 //!
 //! [[export]]
 //! name = "data"
-//! volume = "vg0/data"     # or a RAID set, SET:N or DEVICE:N for a partition, or a ZFS volume (readonly)
+//! volume = "vg0/data"     # or a RAID set, SET:N or DEVICE:N for a partition, or a ZFS volume
 //! run = true              # also with fewer members than its RAID sets had
+//! force = true            # also where its ZFS pool was not exported
 //! ```
 //!
 //! The certificates' folder has the names that libnbd and QEMU use: `ca-cert.pem`, `server-cert.pem`,
@@ -28,6 +29,9 @@
 //! **RAID sets** below volumes that are written are opened for writing, each once for all exports on it,
 //! resynchronised and rebuilt beside the serving where they need that, and stopped cleanly at the end. All else is
 //! opened for reading.
+//!
+//! **ZFS volumes** that are written hold their pool: its labels say that it is in use until the end, when it is exported. Other
+//! commands are told who holds it; `zfs snapshot` is carried out by the server.
 //!
 //! **Several cores.** With `executors` the sets that are written run on as many threads of their own ([`attach::serve::apart`]), beside the
 //! one of the connections.
@@ -63,7 +67,7 @@ pub struct ServeCommand {
     #[arg(required_unless_present_any = ["config", "volume"], conflicts_with_all = ["config", "volume"])]
     file: Option<PathBuf>,
     /// Serve what lies on the devices (-d): a RAID set's name, GROUP/VOLUME, SET:N or DEVICE:N for a partition, or a
-    /// ZFS volume, POOL/VOLUME or POOL/VOLUME@SNAPSHOT, which can only be read
+    /// ZFS volume, POOL/VOLUME or POOL/VOLUME@SNAPSHOT
     #[arg(long, value_name = "VOLUME", conflicts_with = "config")]
     volume: Option<String>,
     /// Serve what this file says
@@ -78,6 +82,9 @@ pub struct ServeCommand {
     /// Start RAID sets below the volume too that lack members they had when they were used last
     #[arg(short = 'R', long, requires = "volume", conflicts_with = "readonly")]
     run: bool,
+    /// Write to a ZFS volume though its pool was not exported, and another host may have it in use
+    #[arg(short, long, requires = "volume", conflicts_with = "readonly")]
+    force: bool,
     /// The export's name; clients that name none get it too
     #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "config")]
     name: String,
@@ -144,21 +151,24 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
             let read = read(&path)?;
             Configuration { devices: [devices, &read.devices[..]].concat(), ..read }
         }
-        ServeCommand { file, volume, nbd, readonly, run, name, memory, .. } => Configuration {
-            listen: (!nbd.is_empty()).then_some(nbd),
-            tls: None,
-            memory,
-            devices: devices.to_vec(),
-            executors: 0,
-            export: vec![ExportSettings {
-                name,
-                path: file,
-                volume,
-                readonly,
-                run,
-                description: String::new(),
-            }],
-        },
+        ServeCommand { file, volume, nbd, readonly, run, force, name, memory, .. } => {
+            Configuration {
+                listen: (!nbd.is_empty()).then_some(nbd),
+                tls: None,
+                memory,
+                devices: devices.to_vec(),
+                executors: 0,
+                export: vec![ExportSettings {
+                    name,
+                    path: file,
+                    volume,
+                    readonly,
+                    run,
+                    force,
+                    description: String::new(),
+                }],
+            }
+        }
     };
     let listen = configuration.listen.unwrap_or_else(|| vec![LISTEN_DEFAULT.into()]);
     let addresses: Result<Vec<Address>, _> = listen.iter().map(|text| text.parse()).collect();

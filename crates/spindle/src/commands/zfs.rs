@@ -9,7 +9,8 @@
 //! * `ls`, `cat`, `stat`: files of a dataset or snapshot, looked at.
 //! * `cp`: files copied out, with all that is known of them.
 //! * `diff`: what differs between a snapshot and what came after it.
-//! * `dump`: a volume's content, written out.
+//! * `dump`: a volume's content, written out; `load`: one filled.
+//! * [`volume`]: volumes made and given another size, and space that is kept free.
 //! * `version`: the program's.
 //! * [`select`]: which datasets a command is about, and in which order.
 //! * [`shown`]: a property of a dataset, whatever kind of property it is.
@@ -18,7 +19,7 @@
 //! * [`pieces`]: a file's content: data, holes, damaged blocks.
 //! * [`show`]: names, modes and times as text.
 //!
-//! All but those that change datasets open the pools on the devices for reading, do their one thing, and close them.
+//! All but those that change datasets, and `load`, open the pools on the devices for reading, do their one thing, and close them.
 
 mod bookmark;
 mod cat;
@@ -33,6 +34,7 @@ mod holds;
 pub mod json;
 mod keys;
 mod list;
+mod load;
 mod ls;
 pub mod pieces;
 mod rename;
@@ -44,6 +46,7 @@ mod shown;
 pub mod source;
 mod stat;
 pub mod version;
+mod volume;
 
 use crate::events::events;
 use crate::output::Failure;
@@ -63,7 +66,8 @@ pub struct ZfsArgs {
 
 #[derive(Subcommand)]
 enum ZfsCommand {
-    /// Make a file system, as zfs create does
+    /// Make a file system or volume, as zfs create does
+    #[command(disable_version_flag = true)]
     Create(set::CreateArgs),
     /// Take snapshots, as zfs snapshot does
     #[command(alias = "snap")]
@@ -106,6 +110,8 @@ enum ZfsCommand {
     Diff(diff::DiffArgs),
     /// Write a volume's content to a file
     Dump(dump::DumpArgs),
+    /// Fill a volume from a file or standard input
+    Load(load::LoadArgs),
     /// Print the version
     Version(version::VersionArgs),
 }
@@ -138,6 +144,7 @@ pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         ZfsCommand::Cp(args) => cp::run(&args, place),
         ZfsCommand::Diff(args) => diff::run(&args, place),
         ZfsCommand::Dump(args) => dump::run(&args, place),
+        ZfsCommand::Load(args) => load::run(&args, place),
         ZfsCommand::Version(args) => version::run(&args, "zfs version"),
     }
 }

@@ -256,8 +256,8 @@ fn a_volume_is_served_for_reading() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("socket");
     let address = format!("unix:{}", socket.display());
-    let said = fixture.refusal(&["serve", "--volume", "t_volumes/v8k", "--nbd", &address]);
-    assert!(said.contains("can only be read"), "{said}");
+    let said = fixture.refusal(&["serve", "--volume", "t_volumes/v8k@s1", "--nbd", &address]);
+    assert!(said.contains("a snapshot never changes") && said.contains("add readonly"), "{said}");
     let mut server = fixture
         .spindle(&["serve", "--volume", "t_volumes/v8k@s1", "--readonly", "--nbd", &address])
         .stdout(Stdio::piped())

@@ -49,6 +49,18 @@ impl Objset {
         }
     }
 
+    /// Carries out a change at once; nothing where it has to wait, or can't be done: [`Objset::change`] says.
+    pub fn change_now<T>(&self, how: impl FnOnce(&Tx) -> Step<T>) -> Option<T> {
+        if self.is_full() {
+            return None;
+        }
+        let tx = self.join().ok()?;
+        let done = how(&tx).ok();
+        let is_whole = done.is_some() || tx.changes() == 0;
+        assert!(is_whole, "what changes something has planned all of it before");
+        done
+    }
+
     /// Looks at one state.
     ///
     /// # Errors

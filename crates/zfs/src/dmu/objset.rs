@@ -194,6 +194,11 @@ impl Objset {
         }
     }
 
+    /// Whether who changes it has to wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.groups.borrow().as_ref().is_some_and(|changing| changing.groups.is_full())
+    }
+
     pub(super) async fn throttle(&self) {
         let groups = self.0.groups.borrow().as_ref().map(|changing| changing.groups.clone());
         if let Some(groups) = groups {

@@ -71,10 +71,15 @@ impl TxGroups {
         }))
     }
 
-    /// Waits while too much is dirty, where syncing makes it less.
+    /// Too much is dirty, and syncing makes it less.
+    pub(super) fn is_full(&self) -> bool {
+        let waits = self.0.is_synced && !self.0.is_stopped.get();
+        waits && self.dirty_bytes() >= self.0.dirty_max
+    }
+
+    /// Waits while too much is dirty.
     pub(super) async fn throttle(&self) {
-        let waits = || self.0.is_synced && !self.0.is_stopped.get();
-        while waits() && self.dirty_bytes() >= self.0.dirty_max {
+        while self.is_full() {
             self.0.done.notified().await;
         }
     }

@@ -12,7 +12,7 @@
 use super::bpobj::Sums;
 use super::deadlist::Deadlist;
 use super::make::Maker;
-use super::space::Part;
+use super::space::{Part, beyond, kept_for_head};
 use crate::dmu::{Books, Dnode};
 use crate::error::ZfsError;
 use std::cell::{Cell, RefCell};
@@ -78,10 +78,18 @@ impl DatasetBooks {
         if !dead.is_empty() {
             kept = self.bury(maker, dataset.number(), &head, &dead).await?;
         }
-        // What the head gave up and a snapshot keeps is another part's.
         let directory = maker.mos.dnode(head.dir).await?;
-        let parts = [(Part::Head, unique.used - kept), (Part::Snapshots, kept)];
-        maker.did_use_parts(&directory, unique, &parts).await
+        let reserved = kept_for_head(maker.mos, &maker.bonus::<DslDir>(&directory)?).await?;
+        // What only it reaches may have been kept free for it.
+        let before = head.unique_bytes.wrapping_add_signed(-unique.used);
+        let taken = beyond(before, unique.used, reserved);
+        // What the head gave up and a snapshot keeps changes its part only.
+        let parts = [
+            (Part::Head, unique.used - kept),
+            (Part::Snapshots, kept),
+            (Part::KeptForHead, taken - unique.used),
+        ];
+        maker.did_use_parts(&directory, Sums { used: taken, ..unique }, &parts).await
     }
 
     /// Puts blocks onto the deadlist; says how many bytes of them are the directory's snapshots' from here on.

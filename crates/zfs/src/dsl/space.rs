@@ -1,42 +1,61 @@
-//! What a directory and all below it take: the sums that are changed together, up to the root.
+//! The space of directories: what each takes with all below it, what is kept free for whom, and what is left.
 //!
-//! A directory says how much it takes and which of its parts do. Of a child with a reservation the directory above counts at
-//! least that; what the child has not used of it is a part of its own.
+//! ```text
+//!   used = head + snapshots + children + kept for children + kept for the head
+//!                                 │              └ what a child's `reservation` is beyond what the child takes
+//!                                 │                             └ what the head's `refreservation` is beyond what only it reaches
+//!                                 └ of the children below: as much as they take
+//! ```
 //!
-//! Source: OpenZFS, `dsl_dir.c` (`dsl_dir_diduse_space`, `dsl_dir_diduse_transfer_space`, `parent_delta`).
+//! So what is kept free is *used* as long as nobody takes it, in the directory itself and in all above. What is then taken of it
+//! changes the parts, and not the sum.
+//!
+//! Source: OpenZFS, `dsl_dir.c` (`dsl_dir_diduse_space`, `dsl_dir_diduse_transfer_space`, `dsl_dir_space_available`),
+//! `dsl_dataset.c` (`parent_delta`).
 
 use super::DEPTH_MAX;
 use super::bpobj::Sums;
 use super::make::Maker;
-use crate::dmu::Dnode;
+use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
-use std::cell::Cell;
 use zfs_format::dsl::dir::{DslDir, FLAG_USED_BREAKDOWN, RESERVED};
 use zfs_format::pool_directory;
+use zfs_format::wire::Record;
 
-/// A part of a directory's space, by its place among them.
+/// The property that keeps space free for a head.
+pub const HEAD_RESERVATION: &str = "refreservation";
+/// The same, brought by a stream.
+const HEAD_RESERVATION_RECEIVED: &str = "refreservation$recvd";
+
+/// A part of a directory's space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The dataset's own.
+    /// What its head reaches, and no snapshot.
     Head = 0,
-    /// Its snapshots'.
+    /// What only snapshots reach.
     Snapshots = 1,
-    /// The directories' below.
+    /// What is below it.
     Children = 2,
-    /// What those have reserved and not used.
-    ChildrenReserved = 3,
-    /// What is kept free for the dataset itself.
-    Reserved = 4,
+    /// What is kept free for what is below it.
+    KeptForChildren = 3,
+    /// What is kept free for its head.
+    KeptForHead = 4,
 }
 
 fn add(to: &mut u64, change: i64) {
     *to = to.wrapping_add_signed(change);
 }
 
-/// Bytes that the directory above counts.
-fn counted(head: &DslDir) -> i64 {
-    head.used_bytes.max(head.reserved) as i64
+/// How `max(has, kept)` changes when `has` does.
+pub(crate) fn beyond(has: u64, change: i64, kept: u64) -> i64 {
+    let after = has.wrapping_add_signed(change);
+    after.max(kept).wrapping_sub(has.max(kept)) as i64
+}
+
+fn too_deep(at: &Dnode) -> ZfsError {
+    let (what, limit) = ("directories in directories", DEPTH_MAX as u64);
+    at.problem(Problem::Limit { what, limit })
 }
 
 impl Maker<'_> {
@@ -48,7 +67,7 @@ impl Maker<'_> {
         self.did_use_parts(directory, sums, &[(part, sums.used)]).await
     }
 
-    /// A directory takes so much more, or less; its parts by the bytes that stand with them.
+    /// A directory takes so much more, by these parts; and so do all above it, but for what was kept free for it there.
     ///
     /// # Errors
     /// What is needed can't be had.
@@ -58,32 +77,31 @@ impl Maker<'_> {
         sums: Sums,
         parts: &[(Part, i64)],
     ) -> Result<(), ZfsError> {
+        let whole: i64 = parts.iter().map(|(_, bytes)| bytes).sum();
+        assert!(whole == sums.used, "the parts of a space are all of it");
         let (mut at, mut sums, mut parts) = (directory.clone(), sums, parts.to_vec());
         for _ in 0..=DEPTH_MAX {
-            let above = Cell::new(0);
-            self.edit::<DslDir>(&at, |head| {
-                let before = counted(head);
-                add(&mut head.used_bytes, sums.used);
-                add(&mut head.compressed_bytes, sums.compressed);
-                add(&mut head.uncompressed_bytes, sums.uncompressed);
-                if head.flags & FLAG_USED_BREAKDOWN != 0 {
-                    for (part, bytes) in &parts {
-                        add(&mut head.used_breakdown[*part as usize], *bytes);
+            let before = self.bonus::<DslDir>(&at)?;
+            self.edit::<DslDir>(&at, |dir| {
+                add(&mut dir.used_bytes, sums.used);
+                add(&mut dir.compressed_bytes, sums.compressed);
+                add(&mut dir.uncompressed_bytes, sums.uncompressed);
+                for (part, bytes) in &parts {
+                    if dir.flags & FLAG_USED_BREAKDOWN != 0 {
+                        add(&mut dir.used_breakdown[*part as usize], *bytes);
                     }
                 }
-                above.set(counted(head) - before);
             })
             .await?;
-            match self.bonus::<DslDir>(&at)?.parent {
-                0 => return Ok(()),
-                parent => at = self.mos.dnode(parent).await?,
+            if before.parent == 0 {
+                return Ok(());
             }
-            let reserved = above.get() - sums.used;
-            parts = vec![(Part::Children, sums.used), (Part::ChildrenReserved, reserved)];
-            sums.used = above.get();
+            let above = beyond(before.used_bytes, sums.used, before.reserved);
+            parts = vec![(Part::Children, sums.used), (Part::KeptForChildren, above - sums.used)];
+            sums.used = above;
+            at = self.mos.dnode(before.parent).await?;
         }
-        let (what, limit) = ("directories in directories", DEPTH_MAX as u64);
-        Err(at.problem(Problem::Limit { what, limit }))
+        Err(too_deep(&at))
     }
 
     /// Bytes of one part are another's from here on.
@@ -117,14 +135,66 @@ impl Maker<'_> {
         let children = Zap::open(self.mos.dnode(head.children).await?).await?;
         self.mos.dnode(children.needed(RESERVED[2]).await?).await
     }
+}
 
-    /// Bytes that are kept free for the dataset of a directory alone.
-    ///
-    /// # Errors
-    /// Its properties can't be had.
-    pub async fn kept_free(&self, directory: &DslDir) -> Result<u64, ZfsError> {
-        let properties = Zap::open(self.mos.dnode(directory.properties).await?).await?;
-        let set = properties.get(b"refreservation").await?;
-        Ok(set.and_then(|value| value.number()).unwrap_or(0))
+/// Bytes that are kept free for the head of a directory.
+///
+/// # Errors
+/// The table of its properties can't be had.
+pub(crate) async fn kept_for_head(mos: &Objset, dir: &DslDir) -> Result<u64, ZfsError> {
+    if dir.properties == 0 {
+        return Ok(0);
+    }
+    let properties = Zap::open(mos.dnode(dir.properties).await?).await?;
+    match properties.number(HEAD_RESERVATION).await? {
+        Some(bytes) => Ok(bytes),
+        None => Ok(properties.number(HEAD_RESERVATION_RECEIVED).await?.unwrap_or(0)),
+    }
+}
+
+/// What a directory can still take, by itself and all above it, where the pool can give `capacity` to datasets.
+///
+/// # Errors
+/// One can't be had.
+pub(crate) async fn available(
+    mos: &Objset,
+    directory: u64,
+    capacity: u64,
+) -> Result<u64, ZfsError> {
+    let mut chain = Vec::new();
+    let mut number = directory;
+    while number != 0 {
+        let at = mos.dnode(number).await?;
+        if chain.len() > DEPTH_MAX {
+            return Err(too_deep(&at));
+        }
+        let dir = DslDir::decode(&at.phys().bonus, at.endian()).map_err(|error| at.wrong(error))?;
+        number = dir.parent;
+        chain.push(dir);
+    }
+    let mut left = u64::MAX;
+    for dir in chain.iter().rev() {
+        let mut quota = if dir.quota == 0 { u64::MAX } else { dir.quota };
+        if dir.parent == 0 {
+            quota = quota.min(capacity);
+        }
+        let given = left.saturating_add(dir.reserved.saturating_sub(dir.used_bytes));
+        left = quota.saturating_sub(dir.used_bytes).min(given);
+    }
+    Ok(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What could break: space that is kept free and taken counts twice, or not at all.
+    #[test]
+    fn what_is_taken_of_what_is_kept_free_is_counted_once() {
+        assert_eq!(beyond(10, 5, 0), 5);
+        assert_eq!(beyond(10, 5, 100), 0);
+        assert_eq!(beyond(98, 5, 100), 3);
+        assert_eq!(beyond(103, -5, 100), -3);
+        assert_eq!(beyond(200, -5, 100), -5);
     }
 }

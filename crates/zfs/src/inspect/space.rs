@@ -17,7 +17,7 @@
 //! Source: OpenZFS 2.3, `spa_misc.c`, `vdev.c`, `vdev_raidz.c`, `vdev_draid.c`, `metaslab.c`, `spa_log_spacemap.c`.
 
 use crate::error::ZfsError;
-use crate::spa::Spa;
+use crate::spa::{Spa, slop};
 use crate::zap::Zap;
 use std::collections::BTreeMap;
 use zfs_format::nvlist::Text;
@@ -29,10 +29,6 @@ use zfs_store::alloc::{Class, Metaslabs, SECTOR_SHIFT, each_stretch};
 
 /// Vdevs with more metaslabs keep one of them for the intent log.
 const EMBEDDED_LOG_METASLABS: u64 = 64;
-/// The share of the pool that datasets don't get, as a power of two.
-const SLOP_SHIFT: u32 = 5;
-const SLOP_MIN: u64 = 128 << 20;
-const SLOP_MAX: u64 = 128 << 30;
 /// The block for which the overhead of raidz is reckoned.
 const DEFLATE_BLOCK: u64 = 128 << 10;
 /// How bad a free stretch of 512 bytes, 1 KiB, … is, in percent.
@@ -296,27 +292,9 @@ fn fragmentation(histogram: &[u64], unit: u32) -> u64 {
     sum.checked_div(all).map_or(0, |value| value as u64)
 }
 
-/// What datasets don't get of so much space.
-fn slop(space: u64, embedded_log: u64) -> u64 {
-    let slop = (space >> SLOP_SHIFT).min(SLOP_MAX);
-    let slop = slop - embedded_log.min(slop >> 1);
-    slop.max((space >> 1).min(SLOP_MIN))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slop_is_a_share_within_bounds() {
-        const GIB: u64 = 1 << 30;
-        for (space, slop_bytes) in
-            [(80 << 20, 40 << 20), (GIB, 128 << 20), (64 * GIB, 2 * GIB), (1 << 50, 128 * GIB)]
-        {
-            assert_eq!(slop(space, 0), slop_bytes);
-        }
-        assert_eq!(slop(64 * GIB, GIB / 2), 3 * GIB / 2);
-    }
 
     #[test]
     fn free_stretches_weigh_by_their_length() {

@@ -93,7 +93,13 @@ impl Shared {
     /// New data has room.
     pub(super) async fn has_room(&self, served: &Served, bytes: u64) -> Answer<()> {
         let copies = served.copies.ok_or(InodeError::ReadOnly)?;
-        match self.writing()?.live.has_room(bytes, copies).await.map_err(stopped)? {
+        match self
+            .writing()?
+            .live
+            .has_room(served.dataset.number, bytes, copies)
+            .await
+            .map_err(stopped)?
+        {
             true => Ok(()),
             false => Err(InodeError::NoSpace),
         }

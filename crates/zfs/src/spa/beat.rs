@@ -9,12 +9,15 @@
 //!   room = size − taken − slop − dirty · (the most that a vdev makes of a byte) · copies
 //! ```
 //!
-//! The slop is [`Writer::unreserved`](zfs_store::Writer::unreserved)'s. Metadata, deletions and what is wrong with this estimate live on the slop. What was freed is *taken* for three groups more:
+//! The slop is [`Writer::unreserved`](zfs_store::Writer::unreserved)'s. Nor may a dataset take what is kept free for another, or is
+//! beyond a quota: [`room`](super::room). Metadata, deletions and what is wrong with this estimate live on the slop. What was
+//! freed is *taken* for three groups more:
 //! who lacks room commits some before giving up ([`Live::has_room`]).
 //!
 //! Source: OpenZFS, `txg.c`.
 
 use super::live::{Live, LiveError};
+use crate::error::ZfsError;
 use futures_util::future::{Either, select};
 use std::future::Future;
 use std::pin::pin;
@@ -66,13 +69,35 @@ impl Live {
         vdevs.children.iter().map(|top| of(&top.kind)).max().unwrap_or(1)
     }
 
-    /// Whether so many bytes can still be written in so many copies, if need be after what was freed has become free.
+    /// Bytes that a dataset can still take in so many copies: of what the pool has, and of what is left to it there.
     ///
     /// # Errors
-    /// The pool is stopped.
-    pub async fn has_room(&self, bytes: u64, copies: u64) -> Result<bool, LiveError> {
+    /// What is needed can't be had.
+    async fn room_in(&self, dataset: u64, copies: u64) -> Result<u64, ZfsError> {
+        let left = self.rooms.of(self.syncer(), dataset).await?;
+        Ok(self.room_of(left, copies))
+    }
+
+    /// The same where so much is left to it.
+    fn room_of(&self, left: u64, copies: u64) -> u64 {
+        let dirty = self.syncer().groups().dirty_bytes().saturating_mul(copies.max(1));
+        self.room(copies).min(left.saturating_sub(dirty) / copies.max(1))
+    }
+
+    /// Whether it is known that so many bytes can be written to a dataset in so many copies; [`Live::has_room`] says more.
+    pub fn has_room_now(&self, dataset: u64, bytes: u64, copies: u64) -> bool {
+        let left = self.rooms.known(self.syncer(), dataset);
+        left.is_some_and(|left| bytes <= self.room_of(left, copies))
+    }
+
+    /// Whether so many bytes can still be written to a dataset in so many copies, if need be after what was freed has become
+    /// free.
+    ///
+    /// # Errors
+    /// The pool is stopped, or what is needed can't be had.
+    pub async fn has_room(&self, dataset: u64, bytes: u64, copies: u64) -> Result<bool, LiveError> {
         for _ in 0..GROUPS_UNTIL_FREE {
-            if bytes <= self.room(copies) {
+            if bytes <= self.room_in(dataset, copies).await? {
                 return Ok(true);
             }
             let usage = self.syncer().writer().space(|space| space.usage(Class::Normal));
@@ -81,6 +106,6 @@ impl Live {
             }
             self.sync(async |_| Ok(())).await?;
         }
-        Ok(bytes <= self.room(copies))
+        Ok(bytes <= self.room_in(dataset, copies).await?)
     }
 }

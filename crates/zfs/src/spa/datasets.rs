@@ -50,6 +50,12 @@ pub enum TaskError {
     /// No dataset can be called so.
     #[error("invalid name: {0}")]
     Name(NameError),
+    /// What is to be kept free is not there.
+    #[error("out of space")]
+    NoSpace,
+    /// It takes more already.
+    #[error("size is less than current used or reserved space")]
+    TooLittle,
     /// There is none.
     #[error("dataset does not exist")]
     Absent,
@@ -323,6 +329,25 @@ impl Tasks<'_> {
         self.mos().dnode(head.previous_snapshot).await
     }
 
+    /// A directory below which there is nothing of this name.
+    ///
+    /// # Errors
+    /// What is needed can't be had. The other error: the name is taken or can't be.
+    pub(super) async fn free_below(
+        &self,
+        parent: u64,
+        name: &str,
+    ) -> Result<Result<Dnode, TaskError>, ZfsError> {
+        if let Err(error) = check_part(name) {
+            return Ok(Err(TaskError::Name(error)));
+        }
+        let parent = self.mos().dnode(parent).await?;
+        let head = self.maker.bonus::<DslDir>(&parent)?;
+        let children = Zap::open(self.mos().dnode(head.children).await?).await?;
+        let is_taken = children.get(name.as_bytes()).await?.is_some();
+        Ok(if is_taken { Err(TaskError::Exists) } else { Ok(parent) })
+    }
+
     /// Makes a file system below a directory.
     ///
     /// # Errors
@@ -332,15 +357,10 @@ impl Tasks<'_> {
         parent: u64,
         new: &NewDataset,
     ) -> Result<Result<u64, TaskError>, ZfsError> {
-        if let Err(error) = check_part(&new.name) {
-            return Ok(Err(TaskError::Name(error)));
-        }
-        let parent = self.mos().dnode(parent).await?;
-        let head = self.maker.bonus::<DslDir>(&parent)?;
-        let children = Zap::open(self.mos().dnode(head.children).await?).await?;
-        if children.get(new.name.as_bytes()).await?.is_some() {
-            return Ok(Err(TaskError::Exists));
-        }
+        let parent = match self.free_below(parent, &new.name).await? {
+            Ok(parent) => parent,
+            Err(error) => return Ok(Err(error)),
+        };
         let origin = self.origin().await?;
         let directory = self.maker.directory(Some(&parent), &new.name).await?;
         self.file_system(&directory, &origin, new).await.map(|dataset| Ok(dataset.number()))
@@ -359,8 +379,10 @@ impl Tasks<'_> {
             return Ok(Err(TaskError::Name(error)));
         }
         let (_, head) = self.dataset(dataset).await?;
-        let is_taken = self.snapshot_named(&head, name).await?.is_some();
-        Ok(if is_taken { Err(TaskError::Exists) } else { Ok(()) })
+        if self.snapshot_named(&head, name).await?.is_some() {
+            return Ok(Err(TaskError::Exists));
+        }
+        Ok(self.kept_beside_snapshot(&head).await?.map(|_| ()))
     }
 
     /// Takes a snapshot of a dataset, as it is written.
@@ -378,6 +400,10 @@ impl Tasks<'_> {
         let (maker, mos) = (self.maker, self.mos());
         let dataset = mos.dnode(dataset).await?;
         let head = maker.bonus::<DslDataset>(&dataset)?;
+        match self.kept_beside_snapshot(&head).await? {
+            Ok(again) => self.keep_beside_snapshot(&head, again).await?,
+            Err(error) => return Ok(Err(error)),
+        }
         let names = mos.dnode(head.snapshot_names).await?;
         let snapshot = DslDataset {
             next_snapshot: dataset.number(),

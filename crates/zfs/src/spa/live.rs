@@ -25,6 +25,7 @@ use super::freeing::Freeing;
 use super::logs::{self, FoundLog, Target};
 use super::maps::MapForm;
 use super::open::Spa;
+use super::room::Rooms;
 use crate::dmu::{Dnode, Objset, Policy, TxGroups, Txg};
 use crate::dsl::catalog::Node;
 use crate::dsl::make::{Fresh, Maker};
@@ -87,6 +88,7 @@ pub struct Live {
     /// One group syncs at a time.
     syncing: Mutex<()>,
     freeing: Freeing,
+    pub(super) rooms: Rooms,
 }
 
 impl OpenDataset {
@@ -170,9 +172,9 @@ impl Live {
         let mos = spa.mos().clone();
         let syncer = Syncer::new(writer, groups, mos, uberblock.root, policy, config, now);
         syncer.set_map_form(MapForm { long_entries: in_use("spacemap_v2"), histogram: false });
-        let (open, stopped, syncing, freeing) = Default::default();
+        let (open, stopped, syncing, freeing, rooms) = Default::default();
         let fresh = Rc::clone(fresh);
-        let live = Live { spa, syncer, fresh, open, stopped, syncing, freeing };
+        let live = Live { spa, syncer, fresh, open, stopped, syncing, freeing, rooms };
         live.replay(logs).await?;
         Ok(live)
     }
@@ -488,7 +490,7 @@ impl Live {
 }
 
 /// A property that is a number, where it is set.
-pub(crate) fn set_number(node: &Node, name: &str) -> Option<u64> {
+pub fn set_number(node: &Node, name: &str) -> Option<u64> {
     let set = node.set.iter().find(|set| set.name == name)?;
     match set.value {
         PropertyValue::Number(number) => Some(number),

@@ -6,7 +6,9 @@
 //!   create           a pool is made
 //!   live             a pool is open for writing: its datasets, what is asked of it (`datasets`), its end
 //!   freeing          what was destroyed is freed, a part in each group
-//!   beat             when its groups are committed, and how much room it has
+//!   beat             when its groups are committed, and how much room it has; `room`: what of it each dataset may take
+//!   logs             intent logs that are found, claimed and replayed
+//!   volumes          volumes made, space kept free, quotas
 //!   commit           a transaction group: passes, space maps (`maps`), labels (`config`), uberblock
 //!
 //!   find (found)     labels → which pools, their trees, the best uberblock
@@ -32,9 +34,12 @@ pub mod live;
 mod logs;
 pub mod maps;
 mod open;
+mod room;
 mod space_maps;
+pub mod volumes;
 
 pub use error::{LoadKeyError, OpenError};
 pub use found::{Found, FoundPool, Member, PoolState, find};
 pub(crate) use open::mapping;
 pub use open::{OpenOptions, Spa, packed_list};
+pub(crate) use room::slop;

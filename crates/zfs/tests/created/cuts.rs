@@ -21,6 +21,19 @@ use zfs_format::vdev::VdevKind;
 /// Groups that are written before the power is cut, if it isn't earlier.
 const GROUPS: usize = 3;
 
+/// Cuts the power of all disks that still have it, and gives what survived.
+pub(crate) fn after_cut(rig: &Rig, cuts: Vec<Rc<PowerCut>>, write: u64) -> Vec<DeviceRef> {
+    cuts.iter().filter(|cut| !cut.is_cut()).for_each(|cut| cut.cut(Prng::new(write ^ 77)));
+    let survivors = async move {
+        let mut all: Vec<DeviceRef> = Vec::new();
+        for cut in cuts {
+            all.push(cut.power_on().await.expect("it comes back"));
+        }
+        all
+    };
+    rig.runtime.block_on(survivors).expect("it ends")
+}
+
 /// Cuts the power at a write to one of the disks while something is done to the pool, which puts down what each group leaves and
 /// counts those that are known to be in the pool. What is there afterwards is looked at. Says whether it came to a cut.
 fn cut_at<S: Clone + 'static>(
@@ -32,10 +45,7 @@ fn cut_at<S: Clone + 'static>(
 ) -> bool {
     let disks: Vec<(u64, Rc<MemoryDevice>)> =
         base.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
-    let runtime = rt::Runtime::new(
-        sim::SimReactor::new(sim::host::Processor::infinite()) as Rc<dyn rt::Reactor>
-    );
-    let rig = Rig { disks, runtime, fresh: Rc::clone(&base.fresh) };
+    let rig = Rig::over(disks, Rc::clone(&base.fresh));
     let rt = rig.runtime.handle();
     let covered: Vec<Rc<PowerCut>> = rig
         .disks
@@ -50,18 +60,7 @@ fn cut_at<S: Clone + 'static>(
         work(Live::open(spa, &fresh).await.expect("it opens for writing"), known).await;
     });
     let was_cut = covered[disk].is_cut();
-    covered.iter().filter(|cut| !cut.is_cut()).for_each(|cut| cut.cut(Prng::new(write ^ 77)));
-    let powered: Vec<Rc<PowerCut>> = covered;
-    let rt_again = rig.runtime.handle();
-    let survivors = async move {
-        let mut all: Vec<DeviceRef> = Vec::new();
-        for cut in powered {
-            all.push(cut.power_on().await.expect("it comes back"));
-        }
-        drop(rt_again);
-        all
-    };
-    let all = rig.runtime.block_on(survivors).expect("it ends");
+    let all = after_cut(&rig, covered, write);
     rig.with_devices(all, async move |spa: Rc<Spa>, _| {
         let done = left.done.get();
         // The group that was under way may be there as a whole.

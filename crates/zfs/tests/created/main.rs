@@ -11,6 +11,7 @@ mod datasets;
 mod fuse;
 mod logs;
 mod mounted;
+mod volumes;
 
 use rt::{Buf, DeviceRef, MemoryDevice, Reactor, Runtime};
 use sim::SimReactor;
@@ -123,14 +124,19 @@ struct Rig {
 }
 
 impl Rig {
+    /// On disks that are there.
+    fn over(disks: Vec<(u64, Rc<MemoryDevice>)>, fresh: Rc<dyn Fresh>) -> Rig {
+        let runtime = Runtime::new(SimReactor::new(Processor::infinite()) as Rc<dyn Reactor>);
+        Rig { disks, runtime, fresh }
+    }
+
     /// Makes the pool.
     fn new(tops: Vec<Vdev>) -> Rig {
-        let runtime = Runtime::new(SimReactor::new(Processor::infinite()) as Rc<dyn Reactor>);
         let guids = tops.iter().flat_map(|top| top.leaves().into_iter().map(|leaf| leaf.guid));
         let disk = |guid: u64| (guid, MemoryDevice::new(&guid.to_string(), ByteCount(DEVICE)));
         let disks = guids.map(disk).collect();
         let fresh: Rc<dyn Fresh> = Rc::new(Seeded(Cell::new(Prng::new(3))));
-        let rig = Rig { disks, runtime, fresh };
+        let rig = Rig::over(disks, fresh);
         let new = NewPool {
             name: "tank".to_owned(),
             root: root_of(77, tops),

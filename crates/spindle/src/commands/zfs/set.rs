@@ -2,14 +2,18 @@
 //!
 //! Each opens its pool for writing, does its one thing in a transaction group, and closes the pool as exported.
 
+use super::volume::{Asked, check_applies, set_limit, set_special};
 use crate::output::Failure;
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::property::table::{Form, Property};
+use ::zfs::dsl::property::view::Kind;
 use ::zfs::dsl::property::{set::is_user, words};
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::datasets::{NewDataset, TaskError, check_part};
+use ::zfs::spa::volumes::{Limit, NewVolume};
 use ::zfs::zap::table;
-use attach::pools::{LivePool, PoolPlace, pool_of};
+use attach::pools::running::{client, protocol::Ask};
+use attach::pools::{LivePool, PoolPlace, Pools, check_name, pool_of, snapshots};
 use clap::Args;
 use std::rc::Rc;
 use stdx::ByteCount;
@@ -32,13 +36,22 @@ pub struct CreateArgs {
     /// Make what is missing above it, too
     #[arg(short, long)]
     parents: bool,
+    /// Make a volume of this size, not a file system
+    #[arg(short = 'V', value_name = "SIZE")]
+    volume: Option<String>,
+    /// Bytes of the volume's blocks
+    #[arg(short = 'b', value_name = "BLOCKSIZE")]
+    block: Option<String>,
+    /// A sparse volume: no space is kept free for it
+    #[arg(short = 's')]
+    sparse: bool,
     /// Set a property
     #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
     properties: Vec<String>,
     /// Though the pool was not exported, and another host may have it in use
     #[arg(short, long)]
     force: bool,
-    /// The file system
+    /// The file system or volume
     name: String,
 }
 
@@ -146,10 +159,16 @@ fn node(pool: &LivePool, name: &str) -> Result<Rc<Node>, Failure> {
 /// With the line to print.
 pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let refuse = |why: &str| Failure::failed(format!("cannot create '{}': {why}", args.name));
+    let mut given = args.properties.clone();
+    let (volume, block) = (args.volume.as_deref(), args.block.as_deref());
+    let asked = Asked::of(volume, block, args.sparse, &mut given)?;
+    let kind = if asked.is_some() { Kind::Volume } else { Kind::FileSystem };
     let mut properties = Vec::new();
-    for property in &args.properties {
+    for property in &given {
         let (name, value) = split(property)?;
-        properties.push(stored(name, value)?);
+        let (name, value) = stored(name, value)?;
+        check_applies(&name, kind)?;
+        properties.push((name, value));
     }
     let parts: Vec<&str> = args.name.split('/').collect();
     if parts.len() < 2 {
@@ -159,26 +178,64 @@ pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         check_part(part).map_err(|error| refuse(&TaskError::Name(error).to_string()))?;
     }
     let pool = LivePool::of_dataset(place, &args.name, args.force)?;
-    let mut above = node(&pool, parts[0])?.directory.number;
+    let mut above = node(&pool, parts[0])?;
     for (depth, part) in parts.iter().enumerate().skip(1) {
         let (name, is_last) = (parts[..=depth].join("/"), depth + 1 == parts.len());
         match pool.node(&name)? {
             Some(_) if is_last && args.parents => break,
             Some(_) if is_last => return Err(refuse("dataset already exists")),
-            Some(known) => above = known.directory.number,
+            Some(known) if known.kind == Kind::Volume => {
+                return Err(refuse("parent is not a filesystem"));
+            }
+            Some(known) => above = known,
             None if !is_last && !args.parents => return Err(refuse("parent does not exist")),
             None => {
-                let properties = if is_last { properties.clone() } else { Vec::new() };
-                let new = NewDataset { name: (*part).to_owned(), owner: (0, 0), properties };
-                let made = pool.task(async move |tasks| tasks.create(above, &new).await)?;
+                let made = match &asked {
+                    Some(asked) if is_last => {
+                        let new = asked.volume(&pool, part, properties.clone())?;
+                        make_volume(&pool, &above, new)?
+                    }
+                    _ => {
+                        let own = if is_last { &properties[..] } else { &[] };
+                        make_file_system(&pool, &above, part, own)?
+                    }
+                };
                 made.map_err(|error| refuse(&error.to_string()))?;
-                if !is_last {
-                    above = node(&pool, &name)?.directory.number;
+                above = node(&pool, &name)?;
+                let limits = if is_last { &properties[..] } else { &[] };
+                for (limit, value) in limits {
+                    // A volume has what is kept free for it from the start.
+                    let is_kept = asked.is_some() && limit == "refreservation";
+                    if let Some(limit) = Limit::of(limit).filter(|_| !is_kept) {
+                        set_limit(&pool, &above, limit, value.number().unwrap_or(0))?;
+                    }
                 }
             }
         }
     }
     Ok(pool.close(LabelState::Exported)?)
+}
+
+fn make_volume(
+    pool: &LivePool,
+    above: &Node,
+    new: NewVolume,
+) -> Result<Result<u64, TaskError>, Failure> {
+    let above = above.directory.number;
+    Ok(pool.task(async move |tasks| tasks.create_volume(above, &new).await)?)
+}
+
+fn make_file_system(
+    pool: &LivePool,
+    above: &Node,
+    name: &str,
+    properties: &[(String, LeafValue)],
+) -> Result<Result<u64, TaskError>, Failure> {
+    let plain = properties.iter().filter(|(name, _)| Limit::of(name).is_none());
+    let properties = plain.cloned().collect();
+    let new = NewDataset { name: name.to_owned(), owner: (0, 0), properties };
+    let above = above.directory.number;
+    Ok(pool.task(async move |tasks| tasks.create(above, &new).await)?)
 }
 
 /// Carries out `snapshot`.
@@ -199,37 +256,23 @@ pub fn snapshot(args: &SnapshotArgs, place: &PoolPlace<'_>) -> Result<(), Failur
         wanted.push((dataset, snapshot));
     }
     let (whole, _) = of(first).unwrap_or_default();
-    let pool = LivePool::of_dataset(place, &whole, args.force)?;
-    let mut all = Vec::new();
-    for (dataset, snapshot) in wanted {
-        let top = node(&pool, &dataset)?;
-        all.push((top.head.number, dataset.clone(), snapshot.clone()));
-        if args.recursive {
-            for below in pool.below(&top)? {
-                all.push((below.head.number, below.directory.name.clone(), snapshot.clone()));
-            }
+    check_name(&whole)?;
+    let held = {
+        let pools = Pools::find(place)?;
+        let ask = Ask::Snapshot { names: wanted.clone(), recursive: args.recursive };
+        match pools.named(pool_of(&whole))? {
+            Some(found) => client::ask::<()>(&pools, found, ask)?,
+            None => None,
         }
+    };
+    if held.is_some() {
+        return Ok(());
     }
-    let names: Vec<String> = all.iter().map(|(_, of, name)| format!("{of}@{name}")).collect();
-    let done = pool.task(async move |tasks| {
-        // All of them or none: each is checked before the first is taken.
-        for (n, (dataset, _, name)) in all.iter().enumerate() {
-            if let Err(error) = tasks.check_snapshot(*dataset, name).await? {
-                return Ok(Ok(Err((n, error))));
-            }
-        }
-        for (n, (dataset, _, name)) in all.iter().enumerate() {
-            if let Err(error) = tasks.snapshot(*dataset, name).await? {
-                return Ok(Ok(Err((n, error))));
-            }
-        }
-        Ok(Ok(Ok(())))
-    })?;
-    let outcome = done.map_err(Failure::failed)?;
+    let pool = LivePool::of_dataset(place, &whole, args.force)?;
+    let (live, recursive) = (Rc::clone(&pool.live), args.recursive);
+    let taken = pool.pools.wait(async move { snapshots::take(&live, &wanted, recursive).await });
     pool.close(LabelState::Exported)?;
-    outcome.map_err(|(n, error)| {
-        Failure::failed(format!("cannot create snapshot '{}': {error}", names[n]))
-    })
+    Ok(taken?)
 }
 
 /// Carries out `set`.
@@ -281,16 +324,29 @@ fn change(
 ) -> Result<(), Failure> {
     for dataset in datasets {
         let pool = LivePool::of_dataset(place, dataset, force)?;
-        let directory = node(&pool, dataset)?.directory.number;
-        let values = values.clone();
+        let changed = change_in(&pool, dataset, &values);
+        pool.close(LabelState::Exported)?;
+        changed?;
+    }
+    Ok(())
+}
+
+fn change_in(
+    pool: &LivePool,
+    dataset: &str,
+    values: &[(String, Option<LeafValue>)],
+) -> Result<(), Failure> {
+    let of = node(pool, dataset)?;
+    for (name, value) in values {
+        if set_special(pool, &of, name, value.as_ref())? {
+            continue;
+        }
+        let (directory, name, value) = (of.directory.number, name.clone(), value.clone());
         let done = pool.task(async move |tasks| {
-            for (name, value) in values {
-                tasks.set_property(directory, &name, value).await?;
-            }
+            tasks.set_property(directory, &name, value).await?;
             Ok(Ok(()))
         })?;
         done.map_err(Failure::failed)?;
-        pool.close(LabelState::Exported)?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use super::{Done, TaskError, Tasks, done};
 use crate::dmu::Dnode;
 use crate::dsl::bpobj::Sums;
 use crate::dsl::deadlist::Deadlist;
-use crate::dsl::space::Part;
+use crate::dsl::space::{Part, kept_for_head};
 use crate::error::ZfsError;
 use crate::spa::freeing;
 use crate::zap::{Zap, table};
@@ -233,12 +233,12 @@ impl Tasks<'_> {
         };
         maker.edit::<DslDataset>(head, how).await?;
         // What is kept free for it is the less the more it has.
-        let kept = maker.kept_free(directory).await?;
+        let kept = kept_for_head(maker.mos, directory).await?;
         let less = unique.min(kept) as i64 - before.min(kept) as i64;
         if less != 0 {
             let (of, _) = self.directory(state.dir).await?;
             let sums = Sums { used: -less, ..Sums::default() };
-            maker.did_use(&of, Part::Reserved, sums).await?;
+            maker.did_use(&of, Part::KeptForHead, sums).await?;
         }
         Ok(())
     }
@@ -338,10 +338,10 @@ impl Tasks<'_> {
     /// Nothing is kept free for a directory any more.
     async fn drop_reservations(&self, directory: &Dnode) -> Result<(), ZfsError> {
         let state = self.maker.bonus::<DslDir>(directory)?;
-        let kept = state.used_breakdown[Part::Reserved as usize] as i64;
+        let kept = state.used_breakdown[Part::KeptForHead as usize] as i64;
         if kept != 0 {
             let sums = Sums { used: -kept, ..Sums::default() };
-            self.maker.did_use(directory, Part::Reserved, sums).await?;
+            self.maker.did_use(directory, Part::KeptForHead, sums).await?;
         }
         let state = self.maker.bonus::<DslDir>(directory)?;
         let unused = state.reserved.saturating_sub(state.used_bytes) as i64;
@@ -351,7 +351,7 @@ impl Tasks<'_> {
         }
         let (above, _) = self.directory(state.parent).await?;
         let sums = Sums { used: -unused, ..Sums::default() };
-        self.maker.did_use(&above, Part::ChildrenReserved, sums).await
+        self.maker.did_use(&above, Part::KeptForChildren, sums).await
     }
 
     /// A clone is its origin's no more; says which that was.

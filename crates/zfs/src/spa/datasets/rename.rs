@@ -133,7 +133,7 @@ impl Tasks<'_> {
             let (of, _) = self.directory(of).await?;
             let mut moved = Sums::default();
             moved.add(sums, sign);
-            let parts = [(Part::Children, moved.used), (Part::ChildrenReserved, sign * unused)];
+            let parts = [(Part::Children, moved.used), (Part::KeptForChildren, sign * unused)];
             moved.used += sign * unused;
             self.maker.did_use_parts(&of, moved, &parts).await?;
         }

@@ -9,7 +9,7 @@ use super::{Done, TaskError, Tasks, done};
 use crate::dmu::Dnode;
 use crate::dsl::bpobj::Sums;
 use crate::dsl::deadlist::Deadlist;
-use crate::dsl::space::Part;
+use crate::dsl::space::{Part, kept_for_head};
 use crate::error::ZfsError;
 use crate::zap::table;
 use zfs_format::dsl::dataset::DslDataset;
@@ -91,11 +91,11 @@ impl Tasks<'_> {
         let back = dead.space_in(self.origin_txg(state).await?..u64::MAX).await?.used;
         self.give_up_tree(head, directory, since).await?;
         maker.transfer(directory, back, Part::Snapshots, Part::Head).await?;
-        let kept = maker.kept_free(state).await?.min(head.unique_bytes) as i64;
+        let kept = kept_for_head(maker.mos, state).await?.min(head.unique_bytes) as i64;
         match kept {
             0 => Ok(()),
             used => {
-                maker.did_use(directory, Part::Reserved, Sums { used, ..Sums::default() }).await
+                maker.did_use(directory, Part::KeptForHead, Sums { used, ..Sums::default() }).await
             }
         }
     }

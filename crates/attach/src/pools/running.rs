@@ -1,0 +1,120 @@
+//! A pool that is open for writing for as long as somebody serves it, with what runs beside it.
+//!
+//! ```text
+//!   RunningPool (here)
+//!     ├─ Live         the pool; its groups are committed every few seconds
+//!     └─ HeldPool     its socket: what commands that find it held ask for (protocol) is carried out here (requests);
+//!                     client is the other end
+//! ```
+//!
+//! Whoever serves datasets of it [starts](RunningPool::start) it, and [stops](RunningPool::stop) it when the last client has
+//! gone. From start to stop its labels say that it is in use, then that it was exported. Where it can't be written any more
+//! that ends what serves it.
+
+pub mod client;
+pub mod protocol;
+mod requests;
+
+use crate::context::Context;
+use crate::control::server::{Control, listen};
+use crate::ending::Ending;
+use crate::error::Error;
+use ::zfs::spa::config::LabelState;
+use ::zfs::spa::live::{Live, LiveError};
+use requests::Served;
+use rt::Task;
+use rt::sync::oneshot;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// The socket of a pool that is held.
+pub struct HeldPool(Option<Control<Served>>);
+
+impl HeldPool {
+    /// Listens for commands; `what` is the command that holds it, `files` are those that it lies on.
+    pub fn listen(
+        context: &Context,
+        live: &Rc<Live>,
+        files: &[PathBuf],
+        what: &'static str,
+    ) -> HeldPool {
+        let served = Served::new(context, live, files, what);
+        HeldPool(listen(&context.host(), &served, &live.spa().guid().to_string()))
+    }
+
+    /// Listens no more.
+    ///
+    /// # Panics
+    /// Real clocks stand still.
+    pub fn end(self, context: &Context) {
+        let Some(control) = self.0 else { return };
+        context.runtime().block_on(control.ended()).expect("a clock that runs ends it");
+    }
+}
+
+/// See the [module](self).
+pub struct RunningPool {
+    live: Rc<Live>,
+    held: HeldPool,
+    /// Dropped when it is to end.
+    ends: oneshot::Sender<()>,
+    keeping: Task<Result<(), LiveError>>,
+}
+
+impl RunningPool {
+    /// Says in the labels that it is in use, begins to commit its groups, and to listen. `ending` is told when it can't be written
+    /// any more.
+    ///
+    /// # Errors
+    /// The labels can't be written.
+    pub fn start(
+        context: &Context,
+        live: Rc<Live>,
+        files: &[PathBuf],
+        what: &'static str,
+        ending: &Rc<Ending>,
+    ) -> Result<RunningPool, Error> {
+        let begun = Rc::clone(&live);
+        let begun = context.runtime().block_on(async move {
+            begun.syncer().change_config(|config| config.state = LabelState::Active);
+            begun.sync(async |_| Ok(())).await
+        });
+        begun?.map_err(|error| not_written(&live, error))?;
+        let (ends, end) = oneshot::channel::<()>();
+        let (kept, ending) = (Rc::clone(&live), Rc::clone(ending));
+        let keeping = context.rt().spawn(async move {
+            let until = async {
+                // Whoever ends it drops the other end.
+                let _ = end.await;
+            };
+            let kept = kept.keep_synced(until).await;
+            if kept.is_err() {
+                ending.tell();
+            }
+            kept
+        });
+        let held = HeldPool::listen(context, &live, files, what);
+        Ok(RunningPool { live, held, ends, keeping })
+    }
+
+    /// Ends what runs beside it, commits what is open, and exports it. Nothing may be written to it any more.
+    ///
+    /// # Errors
+    /// It can't be written, or could not be some time before.
+    pub fn stop(self, context: &Context) -> Result<(), Error> {
+        let RunningPool { live, held, ends, keeping } = self;
+        held.end(context);
+        // A group under way is committed first: who is dropped amid one leaves the pool as it was before.
+        drop(ends);
+        let its = Rc::clone(&live);
+        let closed = context.runtime().block_on(async move {
+            keeping.await?;
+            its.close(LabelState::Exported).await
+        });
+        closed?.map_err(|error| not_written(&live, error))
+    }
+}
+
+fn not_written(live: &Live, error: LiveError) -> Error {
+    Error::NotWritten { name: live.spa().name().to_owned(), error: Box::new(error) }
+}

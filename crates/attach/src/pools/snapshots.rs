@@ -1,0 +1,72 @@
+//! Snapshots of one moment: all of them in one group, or none.
+
+use crate::error::Error;
+use ::zfs::ZfsError;
+use ::zfs::dsl::catalog::Node;
+use ::zfs::spa::live::{Live, LiveError};
+use std::rc::Rc;
+
+/// A dataset that a snapshot is taken of.
+struct Wanted {
+    number: u64,
+    /// The snapshot's own name.
+    snapshot: String,
+    /// The whole of it.
+    whole: String,
+}
+
+/// Takes snapshots of datasets, each with the name of its snapshot; `recursive`: of all below them, too.
+///
+/// # Errors
+/// There is no such dataset, one can't be taken, or the pool is not written any more.
+pub async fn take(live: &Live, names: &[(String, String)], recursive: bool) -> Result<(), Error> {
+    let all = find(live, names, recursive).await?;
+    let done = live.task(async |tasks| {
+        // All of them or none: each is checked before the first is taken.
+        for wanted in &all {
+            if let Err(error) = tasks.check_snapshot(wanted.number, &wanted.snapshot).await? {
+                return Ok(Ok(Err((wanted.whole.clone(), error))));
+            }
+        }
+        for wanted in &all {
+            if let Err(error) = tasks.snapshot(wanted.number, &wanted.snapshot).await? {
+                return Ok(Ok(Err((wanted.whole.clone(), error))));
+            }
+        }
+        Ok(Ok(Ok(())))
+    });
+    let stopped = |error: LiveError| {
+        let name = live.spa().name().to_owned();
+        Error::NotWritten { name, error: Box::new(error) }
+    };
+    let name = || names.first().map_or_else(String::new, |(of, name)| format!("{of}@{name}"));
+    let done = done.await.map_err(stopped)?;
+    let done = done.map_err(|error| Error::NotTaken { name: name(), error })?;
+    done.map_err(|(name, error)| Error::NotTaken { name, error })
+}
+
+async fn find(
+    live: &Live,
+    names: &[(String, String)],
+    recursive: bool,
+) -> Result<Vec<Wanted>, Error> {
+    let failed = |name: &str| {
+        let name = name.to_owned();
+        move |error: ZfsError| Error::CannotOpen { name, error: Box::new(error) }
+    };
+    let mut all = Vec::new();
+    for (dataset, snapshot) in names {
+        let catalog = live.spa().catalog(0).await.map_err(failed(dataset))?;
+        let top = catalog.find(dataset).await.map_err(failed(dataset))?;
+        let top = top.ok_or_else(|| Error::NoDataset { name: dataset.clone() })?;
+        let mut waiting: Vec<Rc<Node>> = vec![top];
+        while let Some(node) = waiting.pop() {
+            if recursive {
+                waiting.extend(catalog.children(&node).await.map_err(failed(dataset))?);
+            }
+            let whole = format!("{}@{snapshot}", node.directory.name);
+            all.push(Wanted { number: node.head.number, snapshot: snapshot.clone(), whole });
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,374 @@
+//! Volumes of pools from the outside: made, given sizes, filled, and served for writing to real clients.
+//!
+//! What could break: a volume that OpenZFS's `zdb` finds fault with, or whose properties say what is not so; bytes that a client
+//! was told are durable and are gone after a kill; somebody who changes a pool that is served; a pool that is left open.
+//!
+//! The clients are Debian's: libnbd-bin (nbdcopy, nbdinfo), qemu-utils (qemu-io), fio; what is not there is skipped, and said.
+
+#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+const DISK_BYTES: u64 = 192 << 20;
+const MIB: usize = 1 << 20;
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().expect("the program starts")
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    command.current_dir(folder).args(["-d", "disks"]).args(arguments);
+    command.env_remove("SPINDLE_DEVICES").env("SPINDLE_RUN_DIR", folder.join("run"));
+    command
+}
+
+#[track_caller]
+fn done(folder: &Path, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[track_caller]
+fn refused(folder: &Path, arguments: &[&str], why: &str) {
+    let output = run(folder, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?}", output.status);
+    assert!(errors.contains(why), "{arguments:?}: {errors}");
+}
+
+fn create<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [&["zfs", "create"], arguments].concat()
+}
+
+/// A pool `tank` on empty disks.
+fn pool(names: &[&str], layout: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disks = folder.path().join("disks");
+    fs::create_dir(&disks).expect("a folder");
+    for name in names {
+        File::create(disks.join(name)).and_then(|disk| disk.set_len(DISK_BYTES)).expect("a disk");
+    }
+    let paths: Vec<String> = layout
+        .iter()
+        .map(|word| if names.contains(word) { format!("disks/{word}") } else { (*word).into() })
+        .collect();
+    let words: Vec<&str> = paths.iter().map(String::as_str).collect();
+    done(folder.path(), &[&["zpool", "create", "tank"], &words[..]].concat());
+    folder
+}
+
+fn get(folder: &Path, property: &str, of: &str) -> String {
+    done(folder, &["zfs", "get", "-Hpo", "value", property, of]).trim().to_owned()
+}
+
+/// What `zdb` says of the pool, where it is installed.
+fn judge(folder: &Path) {
+    let mut zdb = Command::new("zdb");
+    let disks = folder.join("disks");
+    let Ok(said) = zdb.args(["-e", "-p"]).arg(disks).args(["-bcc", "tank"]).output() else {
+        println!("skipped: zdb is not there (Debian: zfsutils-linux)");
+        return;
+    };
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert!(said.status.success(), "{text}{}", String::from_utf8_lossy(&said.stderr));
+    assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
+}
+
+fn there(program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok();
+    if !is_there {
+        println!("skipped: {program} is not installed");
+    }
+    is_there
+}
+
+#[track_caller]
+fn client(folder: &Path, program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).current_dir(folder).output();
+    let output = output.expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {said}{errors}");
+    said
+}
+
+/// A server of a volume on the socket `s`; killed when the test fails.
+struct Serving(Child);
+
+impl Serving {
+    #[track_caller]
+    fn start(folder: &Path, volume: &str, more: &[&str]) -> Serving {
+        let arguments = [&["serve", "--volume", volume, "--nbd", "unix:s"], more].concat();
+        let mut child =
+            command(folder, &arguments).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        let output = child.stdout.as_mut().expect("it is piped");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        assert!(line.contains("serving"), "it does not serve: {line}");
+        Serving(child)
+    }
+
+    fn kill(mut self) {
+        self.0.kill().expect("killed");
+        self.0.wait().expect("gone");
+    }
+
+    #[track_caller]
+    fn stop(mut self) {
+        let told = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
+        assert!(told.expect("kill starts").success());
+        assert_eq!(self.0.wait().expect("it ends").code(), Some(0));
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn volumes_are_made_and_resized_in_openzfs_words() {
+    let folder = pool(&["a", "b"], &["mirror", "a", "b"]);
+    let at = folder.path();
+    for (arguments, why) in [
+        (&["-s", "tank/x"][..], "can only be used when creating a volume"),
+        (&["-b", "8K", "tank/x"], "can only be used when creating a volume"),
+        (&["-V", "0", "tank/x"], "volume size cannot be zero"),
+        (&["-V", "lots", "tank/x"], "bad volume size"),
+        (
+            &["-V", "1M", "-b", "5000", "tank/x"],
+            "'volblocksize' must be power of 2 from 512B to 128K",
+        ),
+        (
+            &["-V", "1M", "-b", "256K", "tank/x"],
+            "'volblocksize' must be power of 2 from 512B to 128K",
+        ),
+        (&["-V", "1M", "-o", "recordsize=8K", "tank/x"], "'recordsize' does not apply"),
+        (&["-o", "volsize=8M", "tank/x"], "'volsize' does not apply"),
+        (&["-V", "1G", "tank/x"], "cannot create 'tank/x': out of space"),
+        (&["-V", "1M", "tank/no/x"], "parent does not exist"),
+        (&["-V", "9223372036854775808", "tank/x"], "volume size exceeds limit"),
+        (&["-V", "16E", "tank/x"], "bad volume size"),
+    ] {
+        refused(at, &create(arguments), why);
+    }
+    done(at, &create(&["-V", "10000000", "-o", "compression=lz4", "-o", "org.x:y=z", "tank/v"]));
+    // Whole blocks of 16 KiB; a block of each level of dnodes, and one that leads to the data, twice.
+    let kept = |bytes: u64| bytes + 8 * 2 * (128 << 10);
+    let size = 10_000_000_u64.next_multiple_of(16 << 10);
+    for (property, value) in [
+        ("type", "volume".to_owned()),
+        ("volsize", size.to_string()),
+        ("volblocksize", "16384".to_owned()),
+        ("refreservation", kept(size).to_string()),
+        ("used", kept(size).to_string()),
+        ("compression", "lz4".to_owned()),
+        ("org.x:y", "z".to_owned()),
+    ] {
+        assert_eq!(get(at, property, "tank/v"), value, "{property}");
+    }
+    let number = |property, of| get(at, property, of).parse::<u64>().expect("a number");
+    let parts = number("usedbydataset", "tank/v") + number("usedbyrefreservation", "tank/v");
+    assert_eq!(parts, kept(size));
+    assert!(number("used", "tank") >= kept(size));
+    let before = number("available", "tank");
+    done(at, &create(&["-sV", "1T", "-b", "4K", "-p", "tank/a/thin"]));
+    assert_eq!(
+        (get(at, "refreservation", "tank/a/thin"), number("volsize", "tank/a/thin")),
+        ("0".into(), 1 << 40)
+    );
+    assert!(before - number("available", "tank") < 1 << 20);
+    refused(at, &create(&["tank/v/below"]), "parent is not a filesystem");
+    refused(at, &create(&["-V", "1M", "tank/v"]), "dataset already exists");
+    refused(
+        at,
+        &["zfs", "set", "volsize=9999", "tank/v"],
+        "must be a multiple of volume block size (16K)",
+    );
+    refused(at, &["zfs", "set", "volsize=0", "tank/v"], "'volsize' cannot be zero");
+    refused(at, &["zfs", "set", "volsize=1M", "tank/a"], "does not apply to datasets of this type");
+    refused(at, &["zfs", "set", "volblocksize=8K", "tank/v"], "'volblocksize' is readonly");
+    refused(
+        at,
+        &["zfs", "set", "refreservation=90M", "tank/v"],
+        "greater than current volume size",
+    );
+    refused(at, &["zfs", "set", "reservation=900M", "tank/a"], "greater than available space");
+    for bytes in [16 << 20, 4 << 20] {
+        done(at, &["zfs", "set", &format!("volsize={bytes}"), "tank/v"]);
+        assert_eq!(number("volsize", "tank/v"), bytes);
+        assert_eq!(number("refreservation", "tank/v"), kept(bytes));
+    }
+    done(at, &["zfs", "set", "refreservation=1M", "tank/v"]);
+    assert_eq!(number("used", "tank/v"), 1 << 20);
+    done(at, &["zfs", "set", "refreservation=none", "tank/v"]);
+    assert!(number("used", "tank/v") < 1 << 20);
+    judge(at);
+}
+
+/// Bytes with holes: data, a hole, data, and a hole at the end.
+fn holey(path: &Path) -> Vec<u8> {
+    let mut content = vec![0; 6 * MIB + 1536];
+    content[100_000..900_000].iter_mut().enumerate().for_each(|(n, byte)| *byte = (n / 3) as u8);
+    content[5 * MIB..5 * MIB + 700_000].fill(0xa5);
+    let mut file = File::create(path).expect("a file");
+    for range in [100_000..900_000, 5 * MIB..5 * MIB + 700_000] {
+        file.seek(SeekFrom::Start(range.start as u64)).expect("a place");
+        file.write_all(&content[range]).expect("room");
+    }
+    file.set_len(content.len() as u64).expect("room");
+    content
+}
+
+#[test]
+fn a_volume_is_filled_from_a_file_and_from_standard_input() {
+    let folder = pool(&["a", "b", "c"], &["raidz1", "a", "b", "c"]);
+    let at = folder.path();
+    let content = holey(&at.join("image"));
+    done(at, &["zfs", "create", "-sV", "8M", "-b", "8K", "tank/v"]);
+    done(at, &["zfs", "create", "-sV", "4M", "tank/small"]);
+    done(at, &["zfs", "create", "tank/files"]);
+    refused(at, &["zfs", "load", "tank/small", "image"], "don't fit tank/small, which has 4 MiB");
+    refused(at, &["zfs", "load", "tank/files", "image"], "it is a file system");
+    refused(at, &["zfs", "load", "tank/gone", "image"], "dataset does not exist");
+    refused(at, &["zfs", "load", "tank/v@s", "image"], "a snapshot never changes");
+    refused(at, &["zfs", "load", "tank/v", "gone"], "reading gone");
+    refused(at, &["zfs", "load", "tank/v", "disks/a"], "one of the devices");
+    let whole = |bytes: &[u8]| [bytes, &vec![0; 8 * MIB - bytes.len()][..]].concat();
+    let dump = || run(at, &["zfs", "dump", "tank/v", "-"]).stdout;
+    // What it held before is gone, behind the end too.
+    let mut old = command(at, &["zfs", "load", "tank/v", "-"]).stdin(Stdio::piped()).spawn();
+    let child = old.as_mut().expect("it starts");
+    child.stdin.take().expect("its input").write_all(&vec![7; 8 * MIB]).expect("it reads");
+    assert!(child.wait().expect("it ends").success());
+    assert!(dump() == vec![7; 8 * MIB]);
+    done(at, &["zfs", "snapshot", "tank/v@sevens"]);
+    done(at, &["zfs", "load", "tank/v", "image"]);
+    assert!(dump() == whole(&content));
+    let taken: u64 = get(at, "referenced", "tank/v").parse().expect("a number");
+    assert!(taken < 3 << 20, "holes take no space: {taken}");
+    // More than there is room for is seen at the end.
+    let mut much = command(at, &["zfs", "load", "tank/v", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let _ = much.stdin.take().expect("its input").write_all(&vec![9; 9 * MIB]);
+    let output = much.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("more than the volume's 8 MiB"), "{said}");
+    assert!(run(at, &["zfs", "dump", "tank/v@sevens", "-"]).stdout == vec![7; 8 * MIB]);
+    judge(at);
+}
+
+#[test]
+fn a_volume_is_served_for_writing_to_real_clients() {
+    if !there("nbdcopy") || !there("qemu-io") || !there("nbdinfo") {
+        return;
+    }
+    let folder = pool(&["a", "b"], &["mirror", "a", "b"]);
+    let at = folder.path();
+    let content = holey(&at.join("image"));
+    done(at, &["zfs", "create", "-V", "32M", "-b", "8K", "tank/v"]);
+    done(at, &["zfs", "create", "tank/files"]);
+    refused(at, &["serve", "--volume", "tank/files", "--nbd", "unix:t"], "it is a file system");
+    refused(at, &["serve", "--volume", "tank/none", "--nbd", "unix:t"], "dataset does not exist");
+    let server = Serving::start(at, "tank/v", &[]);
+    let uri = "nbd+unix:///?socket=s";
+    let info = client(at, "nbdinfo", &[uri]);
+    for word in ["can_flush: true", "can_fua: true", "can_trim: true", "can_zero: true"] {
+        assert!(info.contains(word), "{info}");
+    }
+    assert!(
+        info.contains("is_read_only: false") && info.contains("export-size: 33554432"),
+        "{info}"
+    );
+    client(at, "nbdcopy", &["--flush", "image", uri]);
+    let steps = "write -P 0x5a 12M 300k; write -f -P 0x77 20M 8k; discard 20M 4k; write -z 12500k 100k; \
+                 read -P 0 12500k 100k; read -P 0x5a 12M 212k; flush";
+    let mut arguments = vec!["-f", "raw"];
+    for step in steps.split("; ") {
+        arguments.extend(["-c", step.trim()]);
+    }
+    arguments.push(uri);
+    let said = client(at, "qemu-io", &arguments);
+    assert!(!said.contains("failed"), "{said}");
+    // Others are told; a snapshot is taken by who holds the pool.
+    refused(at, &["zfs", "create", "-f", "tank/x"], "(spindle serve)");
+    refused(
+        at,
+        &["serve", "--volume", "tank/v", "--nbd", "unix:t"],
+        "pool tank is held by process",
+    );
+    done(at, &["zfs", "snapshot", "-r", "tank@served"]);
+    refused(at, &["zfs", "snapshot", "tank/v@served"], "'tank/v@served': dataset already exists");
+    client(at, "qemu-io", &["-f", "raw", "-c", "write -P 0x11 0 6M", "-c", "flush", uri]);
+    server.stop();
+    let dump = run(at, &["zfs", "dump", "tank/v@served", "-"]).stdout;
+    assert!(dump[..content.len()] == content[..]);
+    assert!(dump[12 * MIB..12_500 << 10].iter().all(|byte| *byte == 0x5a));
+    assert!(run(at, &["zfs", "dump", "tank/v", "-"]).stdout[..6 * MIB].iter().all(|b| *b == 0x11));
+    judge(at);
+    // Exported: opened again without force.
+    done(at, &["zfs", "set", "readonly=on", "tank/v"]);
+    refused(at, &["serve", "--volume", "tank/v", "--nbd", "unix:t"], "readonly is on");
+    judge(at);
+}
+
+#[test]
+fn what_was_flushed_is_there_after_a_kill() {
+    if !there("qemu-io") {
+        return;
+    }
+    let folder = pool(&["a", "b"], &["mirror", "a", "b"]);
+    let at = folder.path();
+    done(at, &["zfs", "create", "-V", "16M", "tank/v"]);
+    let uri = "nbd+unix:///?socket=s";
+    for round in 1..4_u8 {
+        let more: &[&str] = if round == 1 { &[] } else { &["--force"] };
+        let server = Serving::start(at, "tank/v", more);
+        let write = format!("write -P {round} {round}M 1M");
+        let fua = format!("write -f -P {} {}k 4k", round + 100, 8192 + 100 * u32::from(round));
+        client(at, "qemu-io", &["-f", "raw", "-c", &write, "-c", "flush", "-c", &fua, uri]);
+        server.kill();
+        let dump = run(at, &["zfs", "dump", "tank/v", "-"]).stdout;
+        for past in 1..=round {
+            let from = usize::from(past) * MIB;
+            assert!(dump[from..from + MIB].iter().all(|byte| *byte == past), "round {round}");
+            let from = (8192 + 100 * usize::from(past)) << 10;
+            assert!(dump[from..from + 4096].iter().all(|byte| *byte == past + 100));
+        }
+        judge(at);
+    }
+    refused(at, &["serve", "--volume", "tank/v", "--nbd", "unix:t"], "not exported");
+}
+
+#[test]
+fn fio_finds_what_it_wrote() {
+    if !there("fio") {
+        return;
+    }
+    if !client(Path::new("."), "fio", &["--enghelp"]).contains("nbd") {
+        return println!("skipped: this fio has no nbd engine");
+    }
+    let folder = pool(&["a", "b", "c"], &["raidz1", "a", "b", "c"]);
+    let at = folder.path();
+    done(at, &["zfs", "create", "-V", "24M", "-b", "8K", "-o", "compression=lz4", "tank/v"]);
+    let server = Serving::start(at, "tank/v", &[]);
+    let shared = ["--ioengine=nbd", "--uri=nbd+unix:///?socket=s", "--verify=crc32c", "--size=24M"];
+    let job =
+        ["--name=random", "--rw=randwrite", "--bsrange=512-64k", "--iodepth=16", "--fsync=200"];
+    client(at, "fio", &[&shared[..], &job[..]].concat());
+    let job = ["--name=order", "--rw=write", "--bs=128k", "--iodepth=4", "--end_fsync=1"];
+    client(at, "fio", &[&shared[..], &job[..]].concat());
+    server.stop();
+    judge(at);
+}

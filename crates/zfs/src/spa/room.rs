@@ -1,0 +1,117 @@
+//! What datasets may still take of a pool, by what each uses, its quotas, and what is kept free for it or others.
+//!
+//! ```text
+//!   capacity    what the pool gives to datasets: its space, deflated, without the slop
+//!   available   of a dataset: capacity less what is used above it, cut by quotas; and what is kept free for itself
+//! ```
+//!
+//! What is kept free for one is used for all others ([`dsl::space`](crate::dsl::space)). What is dirty is not in any
+//! directory's books yet, so it is taken off; as many bytes as it may become.
+//!
+//! Source: OpenZFS, `dsl_pool.c` (`dsl_pool_adjustedsize`), `dsl_dataset.c` (`dsl_dataset_check_quota`), `spa_misc.c`.
+
+use super::commit::Syncer;
+use crate::dsl::space::{available, kept_for_head};
+use crate::error::ZfsError;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use zfs_format::dsl::dataset::DslDataset;
+use zfs_format::dsl::dir::DslDir;
+use zfs_format::wire::Record;
+use zfs_store::alloc::Class;
+
+/// The share of the pool that datasets don't get, as a power of two.
+const SLOP_SHIFT: u32 = 5;
+const SLOP_MIN: u64 = 128 << 20;
+const SLOP_MAX: u64 = 128 << 30;
+/// Datasets whose room is remembered.
+const KNOWN_MAX: usize = 4096;
+
+/// What datasets don't get of so much space.
+pub(crate) fn slop(space: u64, embedded_log: u64) -> u64 {
+    let slop = (space >> SLOP_SHIFT).min(SLOP_MAX);
+    let slop = slop - embedded_log.min(slop >> 1);
+    slop.max((space >> 1).min(SLOP_MIN))
+}
+
+/// What a pool can give to datasets.
+pub(super) fn capacity(syncer: &Syncer) -> u64 {
+    let config = syncer.config();
+    let tops = config.root.children.iter().filter(|top| Class::of(top) == Class::Normal);
+    let space: u64 = tops
+        .map(|top| {
+            let id = top.id as u32;
+            let size = |slabs: &zfs_store::alloc::Metaslabs| slabs.size();
+            let size = syncer.writer().space(|space| space.metaslabs(id).map_or(0, size));
+            syncer.writer().tree().deflated(id, size)
+        })
+        .sum();
+    space.saturating_sub(slop(space, 0))
+}
+
+/// What a dataset can take, by the books as they are.
+pub(super) async fn of_dataset(syncer: &Syncer, dataset: u64) -> Result<u64, ZfsError> {
+    let mos = syncer.mos();
+    let dataset = mos.dnode(dataset).await?;
+    let head = DslDataset::decode(&dataset.phys().bonus, dataset.endian());
+    let head = head.map_err(|error| dataset.wrong(error))?;
+    let directory = mos.dnode(head.dir).await?;
+    let dir = DslDir::decode(&directory.phys().bonus, directory.endian());
+    let dir = dir.map_err(|error| directory.wrong(error))?;
+    let kept = kept_for_head(mos, &dir).await?.saturating_sub(head.unique_bytes);
+    let left = available(mos, head.dir, capacity(syncer)).await?;
+    Ok(left.saturating_add(kept))
+}
+
+/// A moment between two groups: the one that is open, and whether the one before is in the pool.
+type Moment = (u64, bool);
+
+fn now(syncer: &Syncer) -> Moment {
+    (syncer.groups().open().0, syncer.groups().syncing().is_some())
+}
+
+/// What datasets can take, remembered as long as no group changes it.
+#[derive(Default)]
+pub(super) struct Rooms(RefCell<BTreeMap<u64, (Moment, u64)>>);
+
+impl Rooms {
+    /// What a dataset can take beside what is dirty, where that is known.
+    pub(super) fn known(&self, syncer: &Syncer, dataset: u64) -> Option<u64> {
+        let known = self.0.borrow();
+        known.get(&dataset).filter(|(moment, _)| *moment == now(syncer)).map(|(_, bytes)| *bytes)
+    }
+
+    /// What a dataset can take beside what is dirty.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub(super) async fn of(&self, syncer: &Syncer, dataset: u64) -> Result<u64, ZfsError> {
+        if let Some(bytes) = self.known(syncer, dataset) {
+            return Ok(bytes);
+        }
+        let now = now(syncer);
+        let bytes = of_dataset(syncer, dataset).await?;
+        let mut known = self.0.borrow_mut();
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(dataset, (now, bytes));
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slop_is_a_share_within_bounds() {
+        const GIB: u64 = 1 << 30;
+        for (space, slop_bytes) in
+            [(80 << 20, 40 << 20), (GIB, 128 << 20), (64 * GIB, 2 * GIB), (1 << 50, 128 * GIB)]
+        {
+            assert_eq!(slop(space, 0), slop_bytes);
+        }
+        assert_eq!(slop(64 * GIB, GIB / 2), 3 * GIB / 2);
+    }
+}
