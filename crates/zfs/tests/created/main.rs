@@ -124,6 +124,11 @@ struct Rig {
 impl Rig {
     /// Makes the pool.
     fn new(tops: Vec<Vdev>) -> Rig {
+        Rig::without(tops, "")
+    }
+
+    /// The same without a feature.
+    fn without(tops: Vec<Vdev>, feature: &str) -> Rig {
         let runtime = Runtime::new(SimReactor::new(Processor::infinite()) as Rc<dyn Reactor>);
         let guids = tops.iter().flat_map(|top| top.leaves().into_iter().map(|leaf| leaf.guid));
         let disk = |guid: u64| (guid, MemoryDevice::new(&guid.to_string(), ByteCount(DEVICE)));
@@ -133,7 +138,7 @@ impl Rig {
         let new = NewPool {
             name: "tank".to_owned(),
             root: root_of(77, tops),
-            features: features(),
+            features: features().into_iter().filter(|guid| *guid != feature).collect(),
             state: LabelState::Active,
             host: None,
             comment: None,
