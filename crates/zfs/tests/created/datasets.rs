@@ -529,7 +529,16 @@ fn what_was_destroyed_is_free_in_the_end() {
         assert_eq!(busy, Err(TaskError::Busy), "somebody has it open");
         drop(kept);
         task(&live, async |tasks| tasks.destroy(of).await).await.expect("it goes");
-        assert!(live.freeing().waits());
+        live.close(LabelState::Exported).await.expect("it is closed");
+        assert!(live.freeing().waits(), "it is half gone");
+    });
+    // What is left of it is told from what is free.
+    rig.with(async |spa: Rc<Spa>, _| check_books(&spa).await);
+    rig.judge();
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        assert!(free_directory(&spa).await.used_bytes > 0);
+        let live = Live::open(spa, &fresh).await.expect("it opens for writing");
+        live.freeing().set_blocks_max(3);
         live.finish_freeing().await.expect("it is written");
         live.close(LabelState::Exported).await.expect("it is closed");
     });
@@ -542,6 +551,31 @@ fn what_was_destroyed_is_free_in_the_end() {
         let waits = features.iter().find(|one| one.guid == "com.delphix:async_destroy");
         assert_eq!(waits.map(|one| one.count), Some(0));
     });
+    rig.judge();
+}
+
+/// Without the feature a tree is free at once.
+#[test]
+fn a_pool_without_async_destroy_frees_a_file_system_with_the_group_that_destroys_it() {
+    let rig = Rig::without(vec![top(0, VdevKind::File, 1)], "com.delphix:async_destroy");
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Live::open(spa, &fresh).await.expect("it opens for writing");
+        let new = NewDataset { name: "a".to_owned(), owner: (0, 0), properties: Vec::new() };
+        let above = node(&live, "tank").await.directory.number;
+        task(&live, async |tasks| tasks.create(above, &new).await).await.expect("it is made");
+        let (fs, mut model, mut random) =
+            (files(&live, "tank/a").await, Model::new(), Prng::new(6));
+        for _ in 0..20 {
+            change(&fs, &mut model, &mut random).await;
+        }
+        live.sync(async |_| Ok(())).await.expect("it is written");
+        drop(fs);
+        let of = number(&live, "tank/a").await;
+        task(&live, async |tasks| tasks.destroy(of).await).await.expect("it goes");
+        assert_eq!(free_directory(live.spa()).await.used_bytes, 0);
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.with(async |spa: Rc<Spa>, _| check_books(&spa).await);
     rig.judge();
 }
 

@@ -132,6 +132,11 @@ impl Rig {
 
     /// Makes the pool.
     fn new(tops: Vec<Vdev>) -> Rig {
+        Rig::without(tops, "")
+    }
+
+    /// The same without a feature.
+    fn without(tops: Vec<Vdev>, feature: &str) -> Rig {
         let guids = tops.iter().flat_map(|top| top.leaves().into_iter().map(|leaf| leaf.guid));
         let disk = |guid: u64| (guid, MemoryDevice::new(&guid.to_string(), ByteCount(DEVICE)));
         let disks = guids.map(disk).collect();
@@ -140,7 +145,7 @@ impl Rig {
         let new = NewPool {
             name: "tank".to_owned(),
             root: root_of(77, tops),
-            features: features(),
+            features: features().into_iter().filter(|guid| *guid != feature).collect(),
             state: LabelState::Active,
             host: None,
             comment: None,

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! **A head.** It has no snapshots and nothing lies below it. Its tree, of what was born after its origin, is
-//! handed to [`freeing`](super::super::freeing); the directory goes.
+//! handed to [`freeing`]; the directory goes.
 //!
 //! A snapshot that is held, or began a clone, may be destroyed *deferred*: it goes when the last of these does.
 //!
