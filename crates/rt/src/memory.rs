@@ -36,6 +36,12 @@ impl MemoryDevice {
         Rc::new(MemoryDevice { name: name.into(), geometry, extents: RefCell::default() })
     }
 
+    /// Another device that holds the same now. Bytes are shared until one of them is written.
+    pub fn fork(&self) -> Rc<MemoryDevice> {
+        let (name, geometry) = (Arc::clone(&self.name), self.geometry.clone());
+        Rc::new(MemoryDevice { name, geometry, extents: self.extents.clone() })
+    }
+
     /// What lies in a range, without a request; for tests.
     pub fn peek(&self, at: Offset, len: ByteCount) -> SgList {
         let mut data = SgList::new();

@@ -209,15 +209,54 @@ fn what_is_written_to_a_mount_is_there_afterwards_and_what_was_synced_survives_a
     file.write_all(b"synced").expect("it is written");
     file.sync_all().expect("it is durable");
     std::fs::remove_file(inside("moved")).expect("it goes");
+    // The first took its group along. This one is in the intent log alone, with the names before it.
+    let mut late = std::fs::File::create(inside("d/late")).expect("a file");
+    late.write_all(&content[..400_000]).expect("it is written");
+    late.sync_all().expect("it is durable");
     server.kill().expect("it is killed");
     server.wait().expect("it ended");
-    drop(file);
+    drop((file, late));
     let _ = Command::new("umount").arg("-l").arg(directory.path()).status();
     assert_eq!(done(at, &["zfs", "cat", "tank:d/kept"]), "synced");
     assert!(run(at, &["zfs", "cat", "tank@before:moved"]).stdout == content);
+    assert!(!run(at, &["zfs", "cat", "tank:d/late"]).status.success(), "not replayed yet");
+    let view = run(at, &["zfs", "cat", "--replay-view", "tank:d/late"]);
+    assert!(view.stdout == content[..400_000], "the log has it");
     refused(at, &["zfs", "create", "tank/x"], "not exported");
     done(at, &["zfs", "create", "-f", "tank/x"]);
+    assert!(run(at, &["zfs", "cat", "tank:d/late"]).stdout == content[..400_000], "replayed");
+    assert!(!run(at, &["zfs", "cat", "tank:moved"]).status.success(), "replayed");
     judge(at, "tank");
+}
+
+fn digest(at: &Path, content: &[u8]) -> String {
+    std::fs::write(at.join("out"), content).expect("a file");
+    let digest = Command::new("sha256sum").arg(at.join("out")).output().expect("it runs").stdout;
+    String::from_utf8_lossy(&digest).split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// Writes to a mount, makes it durable by the intent log, and is killed. Says what `logged` and `renamed` hold.
+fn logged_and_killed(at: &Path) -> Option<Vec<u8>> {
+    let directory = tempfile::tempdir().expect("a folder");
+    let mut server = mounted(at, directory.path(), &[])?;
+    let inside = |name: &str| directory.path().join(name);
+    let content: Vec<u8> = (0..700_000_u32).map(|n| (n / 3) as u8).collect();
+    std::fs::File::create(inside("unlogged")).and_then(|file| file.sync_all()).expect("durable");
+    for name in ["logged", "moved"] {
+        let mut file = std::fs::File::create(inside(name)).expect("a file");
+        file.write_all(&content).expect("it is written");
+        file.set_len(600_000).expect("it is cut");
+        file.sync_all().expect("it is durable");
+    }
+    std::fs::rename(inside("moved"), inside("renamed")).expect("it is renamed");
+    std::fs::remove_file(inside("unlogged")).expect("it goes");
+    let last = std::fs::File::create(inside("last")).expect("a file");
+    last.sync_all().expect("it is durable");
+    server.kill().expect("it is killed");
+    server.wait().expect("it ended");
+    drop(last);
+    let _ = Command::new("umount").arg("-l").arg(directory.path()).status();
+    Some([&content[..600_000], &content[..600_000]].concat())
 }
 
 /// The real OpenZFS goes on with a pool that Spindle made, and Spindle goes on after it.
@@ -236,18 +275,27 @@ fn the_kernel_goes_on_with_a_pool_and_gives_it_back() {
     done(at, &["zpool", "create", "tank", "raidz1", "a", "b", "c", "log", "d"]);
     done(at, &["zfs", "create", "-p", "tank/home/anna"]);
     done(at, &["zfs", "snapshot", "-r", "tank@monday"]);
+    let logged = logged_and_killed(at);
     let mut script = String::from("set -e\nmkdir /p; mount -t tmpfs -o size=1g none /p\n");
     for (name, node) in names.iter().zip('a'..) {
         script += &format!("dd if=/dev/vd{node} of=/p/{name} bs=1M conv=sparse status=none\n");
     }
     // Members that are files stay files to OpenZFS.
-    script += "zpool import -d /p tank\n\
+    // Spindle was killed: the kernel replays its log.
+    let forced = if logged.is_some() { "-f" } else { "" };
+    script += &format!("zpool import {forced} -d /p tank\n");
+    script += "echo logged $(cat /tank/logged /tank/renamed | sha256sum); ls /tank\n\
         echo hello > /tank/one; mkdir /tank/home/anna/d\n\
         dd if=/dev/urandom of=/tank/home/anna/d/big bs=128k count=40 status=none\n\
         for i in $(seq 200); do echo $i > /tank/home/f$i; done\n\
         zfs snapshot -r tank@tuesday; zfs destroy tank/home/anna@monday; rm /tank/home/f1*\n\
         zpool scrub -w tank; zpool status tank\n\
-        echo digest $(sha256sum < /tank/home/anna/d/big)\nzpool export tank\n";
+        echo digest $(sha256sum < /tank/home/anna/d/big)\nzpool export tank\n\
+        zpool import -d /p tank; echo first > /tank/first; sync; zpool sync tank; zpool freeze tank\n\
+        mkdir /tank/after; dd if=/dev/urandom of=/tank/after/f bs=100k count=30 conv=fsync status=none\n\
+        mv /tank/after/f /tank/after/g; truncate -s 2900000 /tank/after/g; ln /tank/after/g /tank/h\n\
+        rm /tank/first; ln -s target /tank/after/link; chmod 640 /tank/after/g; sync /tank/after/g\n\
+        echo frozen $(sha256sum < /tank/after/g)\n";
     for (name, node) in names.iter().zip('a'..) {
         script += &format!("dd if=/p/{name} of=/dev/vd{node} bs=1M status=none\n");
     }
@@ -262,12 +310,22 @@ fn the_kernel_goes_on_with_a_pool_and_gives_it_back() {
     let output = machine.arg(&path).output().expect("the machine starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    if let Some(logged) = logged {
+        assert!(said.contains(&format!("logged {}", digest(at, &logged))), "{said}");
+        assert!(!said.contains("unlogged"), "its name went: {said}");
+    }
     assert!(said.contains("with 0 errors") && said.contains("No known data errors"), "{said}");
     let content = run(at, &["zfs", "cat", "tank/home/anna:d/big"]).stdout;
-    std::fs::write(at.join("out"), content).expect("a file");
-    let digest = Command::new("sha256sum").arg(at.join("out")).output().expect("it runs").stdout;
-    let digest = String::from_utf8_lossy(&digest).split(' ').next().unwrap_or_default().to_owned();
-    assert!(said.contains(&format!("digest {digest}")), "{said}");
+    assert!(said.contains(&format!("digest {}", digest(at, &content))), "{said}");
+    // The kernel didn't close it, and its last deeds are in its log.
+    done(at, &["zfs", "create", "-f", "tank/replayed"]);
+    let frozen = run(at, &["zfs", "cat", "tank:after/g"]).stdout;
+    assert!(frozen.len() == 2_900_000, "{} bytes", frozen.len());
+    assert!(said.contains(&format!("frozen {}", digest(at, &frozen))), "{said}");
+    assert!(run(at, &["zfs", "cat", "tank:h"]).stdout == frozen, "a second name");
+    assert!(!run(at, &["zfs", "cat", "tank:first"]).status.success(), "it was removed");
+    let stat = done(at, &["zfs", "stat", "tank:after/g"]);
+    assert!(stat.contains("640"), "{stat}");
     assert_eq!(done(at, &["zfs", "cat", "tank:one"]), "hello\n");
     done(at, &["zfs", "snapshot", "-r", "tank@wednesday"]);
     done(at, &["zfs", "create", "tank/more"]);

@@ -24,8 +24,14 @@ use futures_util::future::join_all;
 use rt::{Buf, Rt};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use zfs_format::Endian;
 use zfs_format::block_pointer::{BlockPointer, Dva};
+use zfs_format::compression::Compression;
 
+/// The part of a pool that is kept free.
+const SLOP_PART: u64 = 32;
+/// Bytes of it at the least.
+const SLOP_MIN: u64 = 128 << 20;
 /// Copies of a block at the most.
 pub const COPIES_MAX: usize = 3;
 
@@ -110,6 +116,15 @@ impl Writer {
         Rounding { least: 1 << least, unit: 1 << least }
     }
 
+    /// Bytes that are free beyond the slop, which is kept for what no group can be committed without: metadata, deletions, and what
+    /// is wrong with estimates of how much a change takes. 1/32 of the size; at least 128 MiB, at most half of it.
+    ///
+    /// Source: OpenZFS, `spa_misc.c` (`spa_get_slop_space`).
+    pub fn unreserved(&self) -> u64 {
+        let (size, free) = self.space(|space| space.sizes(Class::Normal));
+        free.saturating_sub((size / SLOP_PART).max(SLOP_MIN).min(size / 2))
+    }
+
     /// Writes a block. A hole comes back without a birth.
     ///
     /// # Errors
@@ -149,6 +164,42 @@ impl Writer {
         Ok(pointer)
     }
 
+    /// Takes a place for one copy of a block that is written later, by [`Writer::fill`]: a block of an intent log has to be
+    /// known to the one before it. The pointer has place, sizes and births; the rest is the caller's.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn reserve(
+        &self,
+        txg: u64,
+        class: Class,
+        size: u64,
+    ) -> Result<BlockPointer, WriteBlockError> {
+        let places = self.allocate(txg, class, 1, size)?;
+        let mut pointer = BlockPointer::HOLE;
+        pointer.set_sizes(size, size);
+        pointer.set_compression(Compression::Off);
+        pointer.set_endian(Endian::Little);
+        pointer.set_dva(0, places[0]);
+        pointer.set_births(txg, txg);
+        Ok(pointer)
+    }
+
+    /// Writes what belongs in a place that was [reserved](Writer::reserve). Somebody waits for it.
+    ///
+    /// # Errors
+    /// The device does not take it.
+    pub async fn fill(
+        &self,
+        pointer: &BlockPointer,
+        txg: u64,
+        bytes: Buf,
+    ) -> Result<(), WriteBlockError> {
+        assert_eq!(bytes.len() as u64, pointer.physical_size(), "a block fills its place");
+        let at = WriteAt { dva: pointer.dva(0), txg, class: IoClass::SyncWrite };
+        Ok(self.0.tree.write(&at, bytes).await?)
+    }
+
     fn allocate(
         &self,
         txg: u64,
@@ -175,6 +226,13 @@ impl Writer {
     pub fn free(&self, pointer: &BlockPointer) {
         let mut allocator = self.0.allocator.borrow_mut();
         pointer.dvas().for_each(|dva| allocator.free(&dva));
+    }
+
+    /// Takes the places of a block that a log leads to, and that no space map knows: whoever opens the pool after a crash
+    /// claims them. Says whether they were free.
+    pub fn claim(&self, txg: u64, pointer: &BlockPointer) -> bool {
+        let mut allocator = self.0.allocator.borrow_mut();
+        pointer.dvas().all(|dva| allocator.claim(txg, &dva))
     }
 
     /// Whether all places of a block are allocated.

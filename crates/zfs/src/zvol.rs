@@ -25,7 +25,7 @@ use rt::{
 use std::sync::Arc;
 use stdx::{ByteCount, Offset};
 use zfs_format::objset::ObjsetKind;
-use zfs_format::zil::record::Body;
+use zfs_format::zil::record::{Body, LogRecord};
 use zfs_store::{BlockError, BlockErrorKind};
 
 /// The object with the bytes.
@@ -70,17 +70,25 @@ impl Volume {
         in_memory(objset, records);
         let volume = Volume::open(objset, name).await?;
         for Logged { record, .. } in records {
-            match &record.body {
-                Body::Write(write) => match written(objset, write, record).await? {
-                    Written::Bytes(at, bytes) => volume.write(at, &bytes).await?,
-                    Written::Zeros(at, len) => volume.zero(at, len).await?,
-                },
-                Body::Truncate(truncate) => volume.zero(truncate.offset, truncate.length).await?,
-                // Nothing else is logged of a volume.
-                _ => {}
-            }
+            volume.replay(record).await?;
         }
         Ok(volume)
+    }
+
+    /// Carries out a record of its intent log.
+    ///
+    /// # Errors
+    /// It can't be; or the block that it points to can't be had.
+    pub async fn replay(&self, record: &LogRecord) -> Result<(), ZfsError> {
+        match &record.body {
+            Body::Write(write) => match written(&self.objset, write, record).await? {
+                Written::Bytes(at, bytes) => self.write(at, &bytes).await,
+                Written::Zeros(at, len) => self.zero(at, len).await,
+            },
+            Body::Truncate(truncate) => self.zero(truncate.offset, truncate.length).await,
+            // Nothing else is logged of a volume.
+            _ => Ok(()),
+        }
     }
 
     /// Writes bytes, a change for each block. What lies beyond its end is left out.

@@ -16,6 +16,7 @@ use crate::event::Events;
 use crate::sets::joining;
 use ::zfs::ZfsError;
 use ::zfs::dsl::catalog::{Catalog, Node};
+use ::zfs::dsl::dependents::{self, Datasets, KnownSnapshot};
 use ::zfs::dsl::make::Fresh;
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::create::{self, NewPool};
@@ -208,6 +209,43 @@ impl LivePool {
             Ok(all)
         });
         found.map_err(|error| Error::CannotOpen { name, error: Box::new(error) })
+    }
+
+    /// All file systems and volumes, with what depends on what.
+    ///
+    /// # Errors
+    /// One can't be had.
+    pub fn datasets(&self) -> Result<Datasets, Error> {
+        let (live, name) = (Rc::clone(&self.live), self.name.clone());
+        let found = self.pools.wait(async move { Datasets::of(live.spa().dsl()).await });
+        found.map_err(|error| Error::CannotOpen { name, error: Box::new(error) })
+    }
+
+    /// Bytes that are free if all snapshots from one up to another of the same dataset go.
+    ///
+    /// # Errors
+    /// What they have can't be told.
+    pub fn would_free(&self, first: &KnownSnapshot, last: &KnownSnapshot) -> Result<u64, Error> {
+        let (live, name) = (Rc::clone(&self.live), first.name.clone());
+        let (first, last) = (first.clone(), last.clone());
+        let told = self
+            .pools
+            .wait(async move { dependents::would_free(live.spa().dsl(), &first, &last).await });
+        told.map_err(|error| Error::CannotOpen { name, error: Box::new(error) })
+    }
+
+    /// Frees all that was destroyed, and closes the pool as exported.
+    ///
+    /// # Errors
+    /// What is open can't be written.
+    pub fn finish(self) -> Result<(), Error> {
+        let live = Rc::clone(&self.live);
+        let freed = self.pools.wait(async move { live.finish_freeing().await });
+        freed.map_err(|error| Error::NotWritten {
+            name: self.name.clone(),
+            error: Box::new(error),
+        })?;
+        self.close(LabelState::Exported)
     }
 
     /// Does a task in a group of its own.

@@ -1,6 +1,9 @@
 //! `spindle zfs`: datasets of ZFS pools, in OpenZFS's words and forms; and what is in them, read out.
 //!
 //! * [`set`]: `create`, `snapshot`, `set`, `inherit`: datasets made and changed.
+//! * [`destroy`]: snapshots, file systems, volumes and bookmarks destroyed.
+//! * [`rollback`], [`rename`], [`clone`] (with `promote`), [`holds`] (with `hold` and `release`), [`bookmark`].
+//! * [`changed`]: what these have in common: a pool with all its datasets, and steps that are done in groups.
 //! * `list`: datasets, one a line, with chosen properties.
 //! * `get`: properties, one a line.
 //! * `ls`, `cat`, `stat`: files of a dataset or snapshot, looked at.
@@ -16,19 +19,26 @@
 //! * [`pieces`]: a file's content: data, holes, damaged blocks.
 //! * [`show`]: names, modes and times as text.
 //!
-//! All but those of [`set`] and `load` open the pools on the devices for reading, do their one thing, and close them.
+//! All but those that change datasets, and `load`, open the pools on the devices for reading, do their one thing, and close them.
 
+mod bookmark;
 mod cat;
+mod changed;
+mod clone;
 mod cp;
+mod destroy;
 mod diff;
 mod dump;
 pub mod get;
+mod holds;
 pub mod json;
 mod keys;
 mod list;
 mod load;
 mod ls;
 pub mod pieces;
+mod rename;
+mod rollback;
 mod select;
 pub mod set;
 pub mod show;
@@ -66,6 +76,24 @@ enum ZfsCommand {
     Set(set::SetArgs),
     /// Take a property as the dataset above has it, as zfs inherit does
     Inherit(set::InheritArgs),
+    /// Destroy snapshots, file systems, volumes or bookmarks, as zfs destroy does
+    Destroy(destroy::DestroyArgs),
+    /// Take a dataset back to a snapshot, as zfs rollback does
+    Rollback(rollback::RollbackArgs),
+    /// Give a dataset or snapshot another name, as zfs rename does
+    Rename(rename::RenameArgs),
+    /// Make a clone of a snapshot, as zfs clone does
+    Clone(clone::CloneArgs),
+    /// Let a clone take the place of what it began from, as zfs promote does
+    Promote(clone::PromoteArgs),
+    /// Keep snapshots from being destroyed, as zfs hold does
+    Hold(holds::HoldArgs),
+    /// List holds, as zfs holds does
+    Holds(holds::HoldsArgs),
+    /// Give holds up, as zfs release does
+    Release(holds::HoldArgs),
+    /// Bookmark a snapshot, as zfs bookmark does
+    Bookmark(bookmark::BookmarkArgs),
     /// List datasets, as zfs list does
     List(list::ListArgs),
     /// Print properties, as zfs get does
@@ -99,6 +127,15 @@ pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         ZfsCommand::Snapshot(args) => set::snapshot(&args, place),
         ZfsCommand::Set(args) => set::set(&args, place),
         ZfsCommand::Inherit(args) => set::inherit(&args, place),
+        ZfsCommand::Destroy(args) => destroy::run(&args, place),
+        ZfsCommand::Rollback(args) => rollback::run(&args, place),
+        ZfsCommand::Rename(args) => rename::run(&args, place),
+        ZfsCommand::Clone(args) => clone::run(&args, place),
+        ZfsCommand::Promote(args) => clone::promote(&args, place),
+        ZfsCommand::Hold(args) => holds::hold(&args, place),
+        ZfsCommand::Holds(args) => holds::list(&args, place),
+        ZfsCommand::Release(args) => holds::release(&args, place),
+        ZfsCommand::Bookmark(args) => bookmark::run(&args, place),
         ZfsCommand::List(args) => list::run(&args, place),
         ZfsCommand::Get(args) => get::run(&args, place),
         ZfsCommand::Ls(args) => ls::run(&args, place),

@@ -35,6 +35,8 @@ use stdx::bytes::{FormatError, Problem};
 pub const CHECKSUM_UNIT: usize = 4096;
 /// Which word of the verifier counts the blocks.
 pub const SEQUENCE_WORD: usize = 3;
+/// Bytes of a [`Chain`].
+pub const CHAIN_BYTES: usize = Chain::BYTES;
 const NAME: &str = "intent log block";
 /// Where the checksum stands in a chain, in bytes.
 const CHECKSUM_AT: usize = 152;
@@ -69,6 +71,26 @@ record! {
         /// Magic number and checksum.
         trailer: EmbeddedChecksum,
     }
+}
+
+impl ZilHeader {
+    /// Of a dataset without a log.
+    pub const EMPTY: ZilHeader = ZilHeader {
+        claim_txg: 0,
+        replay_sequence: 0,
+        log: BlockPointer::HOLE,
+        claim_block_sequence: 0,
+        flags: 0,
+        claim_record_sequence: 0,
+    };
+}
+
+/// Flags of a [`ZilHeader`].
+pub mod flags {
+    /// There are records that were claimed and are to be replayed.
+    pub const REPLAY_NEEDED: u64 = 1;
+    /// [`claim_record_sequence`](super::ZilHeader::claim_record_sequence) counts.
+    pub const RECORD_CLAIM_VALID: u64 = 2;
 }
 
 /// A block of the log.

@@ -304,6 +304,15 @@ pub enum Body {
     CloneRange(CloneRange),
 }
 
+impl Body {
+    /// Bytes of its fields.
+    pub fn bytes(&self) -> usize {
+        let mut fields = Writer::new(Endian::Little);
+        write_body(self, &mut fields);
+        fields.into_bytes().len()
+    }
+}
+
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRecord {

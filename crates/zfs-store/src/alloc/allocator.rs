@@ -205,6 +205,21 @@ impl Allocator {
         space.free += dva.allocated();
     }
 
+    /// Takes a place that something leads to and that is free, in a transaction group. Says whether it was free as a whole; else
+    /// nothing is taken.
+    pub fn claim(&mut self, txg: u64, dva: &Dva) -> bool {
+        let Some(space) = self.tops.get_mut(&dva.vdev()) else { return false };
+        let range = dva.offset()..dva.offset().saturating_add(dva.allocated());
+        let Some(state) = space.find_state(range.start) else { return false };
+        if !state.free.take_at(range.clone()) {
+            return false;
+        }
+        state.allocating.entry(txg).or_default().insert(range);
+        space.free -= dva.allocated();
+        space.taken += dva.allocated();
+        true
+    }
+
     /// Whether all of a place is allocated.
     pub fn holds(&self, dva: &Dva) -> bool {
         let range = dva.offset()..dva.offset().saturating_add(dva.allocated());

@@ -145,8 +145,25 @@ impl Tree {
     /// # Errors
     /// Of a top-level vdev too few devices did it.
     pub async fn flush(&self, txgs: Range<u64>) -> Result<(), WriteError> {
-        let tops: Vec<_> =
-            self.tops.borrow().iter().map(|(vdev, top)| (*vdev, Rc::clone(top))).collect();
+        self.flush_tops(txgs, |_| true).await
+    }
+
+    /// The same of some top-level vdevs only.
+    ///
+    /// # Errors
+    /// Of one of them too few devices did it.
+    pub async fn flush_tops(
+        &self,
+        txgs: Range<u64>,
+        which: impl Fn(u32) -> bool,
+    ) -> Result<(), WriteError> {
+        let tops: Vec<_> = self
+            .tops
+            .borrow()
+            .iter()
+            .filter(|(vdev, _)| which(**vdev))
+            .map(|(vdev, top)| (*vdev, Rc::clone(top)))
+            .collect();
         let flushed = tops.iter().map(|(vdev, top)| async {
             let result = match &top.node {
                 Node::Mirror(mirror) => mirror.flush(&txgs).await,

@@ -10,7 +10,6 @@ use zfs_format::block_pointer::{BlockPointer, Dva};
 use zfs_format::dnode::Dnode as DnodePhys;
 use zfs_format::object_type::ObjectType;
 use zfs_format::objset::{self, ObjsetKind, ObjsetSize};
-use zfs_format::wire::{Record, Wire};
 use zfs_format::zil::ZilHeader;
 use zfs_store::{BlockFuture, BlockRequest, ReadBlocks};
 
@@ -56,8 +55,7 @@ pub(crate) fn with<T: 'static>(work: impl AsyncFnOnce(Objset, TxGroups) -> T + '
         let root = objset::Objset {
             size: ObjsetSize::V1,
             meta_dnode: Some(DnodePhys { levels: 2, ..phys(ObjectType::DNODE, 32) }),
-            zil: ZilHeader::decode(&[0; ZilHeader::BYTES], Endian::Little)
-                .expect("any bytes are one"),
+            zil: ZilHeader::EMPTY,
             kind: ObjsetKind::Other(5),
             flags: 0,
             portable_mac: [0; 32],

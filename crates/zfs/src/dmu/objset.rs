@@ -19,6 +19,8 @@ use std::rc::Rc;
 use zfs_format::block_pointer::{BlockPointer, Protection};
 use zfs_format::dnode::{self, Dnode as DnodePhys};
 use zfs_format::objset::Objset as ObjsetPhys;
+use zfs_format::wire::{Record, Wire};
+use zfs_format::zil::ZilHeader;
 use zfs_format::{Endian, FormatError};
 use zfs_store::crypt::DatasetKey;
 use zfs_store::{BlockRequest, Bookmark, ReadBlocks};
@@ -125,6 +127,24 @@ impl Objset {
     /// Its root block.
     pub fn root(&self) -> Rc<ObjsetPhys> {
         Rc::clone(&self.0.root.borrow())
+    }
+
+    /// Its root says nothing of a log from here on; whether it did before. The blocks of the log are not its.
+    pub fn forget_log(&self) -> bool {
+        let mut root = (*self.root()).clone();
+        let none = ZilHeader::decode(&[0; ZilHeader::BYTES], Endian::Little);
+        let none = none.expect("zeros are one");
+        if root.zil == none {
+            return false;
+        }
+        root.zil = none;
+        self.set_root(root);
+        true
+    }
+
+    /// How many handles of it there are.
+    pub fn handles(&self) -> usize {
+        Rc::strong_count(&self.0)
     }
 
     /// Its key, if it is encrypted and the key is loaded.

@@ -29,6 +29,7 @@ use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::dnode::{self, Dnode as DnodePhys};
 use zfs_format::object_type::ObjectType;
+use zfs_format::zil::ZilHeader;
 use zfs_store::{IoClass, WriteBlock, Writer};
 
 /// Objects that are written side by side.
@@ -152,6 +153,13 @@ impl Objset {
         let any = !closed.is_empty();
         changed.syncing.extend(closed);
         any
+    }
+
+    /// The header of its intent log, as the syncing group leaves it: written with the root block.
+    pub fn set_log_header(&self, header: ZilHeader) {
+        let mut root = (*self.root()).clone();
+        root.zil = header;
+        self.set_root(root);
     }
 
     /// Writes what the syncing group changed. `old` is the pointer to the root block, the new one comes back.

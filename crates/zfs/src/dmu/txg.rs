@@ -152,6 +152,11 @@ impl TxGroups {
         self.0.open.set(Txg(closed.0 + 1));
     }
 
+    /// The last group that is in the pool.
+    pub fn last_synced(&self) -> Txg {
+        Txg(self.syncing().unwrap_or(self.open()).0 - 1)
+    }
+
     /// The group that is being synced.
     pub fn syncing(&self) -> Option<Txg> {
         self.0.syncing.get()

@@ -9,19 +9,16 @@
 //! Source: OpenZFS, `dsl_dataset.c` (`dsl_dataset_block_born`, `dsl_dataset_block_kill`), `dsl_dir.c` (`dsl_dir_diduse_space`),
 //! `dsl_deadlist.c`.
 
-use super::bpobj::{Sums, append_pointers};
+use super::bpobj::Sums;
+use super::deadlist::Deadlist;
 use super::make::Maker;
-use super::space::{Part, beyond, kept_for_head, took};
+use super::space::{Part, beyond, kept_for_head};
 use crate::dmu::{Books, Dnode};
-use crate::error::{Problem, ZfsError};
-use crate::zap::{Zap, table};
+use crate::error::ZfsError;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::dsl::dataset::DslDataset;
-use zfs_format::dsl::deadlist::DeadlistHeader;
-use zfs_format::dsl::{name_number, number_name};
-use zfs_format::pool_directory;
+use zfs_format::dsl::dir::DslDir;
 use zfs_store::Writer;
 
 /// The books of a dataset while its objset is written.
@@ -79,10 +76,10 @@ impl DatasetBooks {
         let dead = self.dead.take();
         let mut kept = 0;
         if !dead.is_empty() {
-            kept = self.bury(maker, &head, &dead).await?;
+            kept = self.bury(maker, dataset.number(), &head, &dead).await?;
         }
         let directory = maker.mos.dnode(head.dir).await?;
-        let reserved = kept_for_head(maker.mos, &maker.bonus(&directory)?).await?;
+        let reserved = kept_for_head(maker.mos, &maker.bonus::<DslDir>(&directory)?).await?;
         // What only it reaches may have been kept free for it.
         let before = head.unique_bytes.wrapping_add_signed(-unique.used);
         let taken = beyond(before, unique.used, reserved);
@@ -92,61 +89,35 @@ impl DatasetBooks {
             (Part::Snapshots, kept),
             (Part::KeptForHead, taken - unique.used),
         ];
-        took(maker, directory, Sums { used: taken, ..unique }, &parts).await
+        maker.did_use_parts(&directory, Sums { used: taken, ..unique }, &parts).await
     }
 
-    /// Puts blocks onto the deadlist; says how many bytes they are.
+    /// Puts blocks onto the deadlist; says how many bytes of them are the directory's snapshots' from here on.
     async fn bury(
         &self,
         maker: &Maker<'_>,
+        dataset: u64,
         head: &DslDataset,
         dead: &[BlockPointer],
     ) -> Result<i64, ZfsError> {
-        let mos = maker.mos;
-        let deadlist = mos.dnode(head.deadlist).await?;
-        let zap = Zap::open(deadlist.clone()).await?;
-        let mut lists: BTreeMap<u64, u64> = BTreeMap::new();
-        for entry in zap.entries().await? {
-            let wrong = || deadlist.problem(Problem::Entry("of a deadlist"));
-            let from = name_number(&entry.name).ok_or_else(wrong)?;
-            lists.insert(from, entry.number().ok_or_else(wrong)?);
-        }
-        let mut by_list: BTreeMap<u64, Vec<BlockPointer>> = BTreeMap::new();
-        for pointer in dead {
-            let birth = pointer.logical_birth();
-            let list = lists.range(..birth).next_back();
-            let (from, _) =
-                list.ok_or_else(|| deadlist.problem(Problem::Entry("of a deadlist")))?;
-            by_list.entry(*from).or_default().push(*pointer);
-        }
-        let directory = Zap::open(mos.dnode(pool_directory::OBJECT).await?).await?;
-        let empty = directory.number(pool_directory::EMPTY_BPOBJ).await?;
-        let mut sums = Sums::default();
-        for (from, pointers) in by_list {
-            let mut number = lists[&from];
-            if Some(number) == empty {
-                number = maker.long_bpobj().await?.number();
-                table::set(mos, &deadlist, &number_name(from), table::number(number)).await?;
-            }
-            let list = mos.dnode(number).await?;
-            append_pointers(mos, &list, &pointers, self.writer.tree()).await?;
-            pointers.iter().for_each(|p| sums.add(Sums::of(self.writer.tree(), p), 1));
-        }
-        maker
-            .edit::<DeadlistHeader>(&deadlist, |header| {
-                add(&mut header.used, sums.used);
-                add(&mut header.compressed, sums.compressed);
-                add(&mut header.uncompressed, sums.uncompressed);
-            })
-            .await?;
-        self.keep_for_snapshot(maker, head, dead).await?;
-        Ok(sums.used)
+        let mut deadlist = Deadlist::open(maker, head.deadlist).await?;
+        deadlist.insert(dead, self.writer.tree()).await?;
+        self.keep_for_snapshot(maker, dataset, head, dead).await?;
+        // What is as old as a clone's origin is counted where that is.
+        let directory = maker.bonus::<DslDir>(&maker.mos.dnode(head.dir).await?)?;
+        let origin = match directory.origin {
+            0 => 0,
+            origin => maker.bonus::<DslDataset>(&maker.mos.dnode(origin).await?)?.creation_txg,
+        };
+        let own = dead.iter().filter(|pointer| pointer.logical_birth() > origin);
+        Ok(own.map(|pointer| Sums::of(self.writer.tree(), pointer).used).sum())
     }
 
     /// What only the newest snapshot reaches from here on is its own.
     async fn keep_for_snapshot(
         &self,
         maker: &Maker<'_>,
+        dataset: u64,
         head: &DslDataset,
         dead: &[BlockPointer],
     ) -> Result<(), ZfsError> {
@@ -156,7 +127,7 @@ impl DatasetBooks {
         let snapshot = maker.mos.dnode(head.previous_snapshot).await?;
         let before = maker.bonus::<DslDataset>(&snapshot)?;
         // A clone's origin is others' too.
-        if before.dir != head.dir {
+        if before.next_snapshot != dataset {
             return Ok(());
         }
         let own = dead.iter().filter(|p| p.logical_birth() > before.previous_snapshot_txg);

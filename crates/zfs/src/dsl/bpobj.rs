@@ -1,15 +1,34 @@
-//! Lists of block pointers that grow, and what the blocks in them take.
+//! Lists of block pointers that grow and join, and what the blocks in them take.
 //!
-//! Source: OpenZFS, `bpobj.c` (`bpobj_enqueue`), `dsl_dataset.c` (what is counted).
+//! A list may hold others. One that joins another brings the lists in it along, so that there is one level of them however often
+//! lists join; a short one is copied. What a list says of bytes is of all that is in it.
+//!
+//! All that are empty in a pool are one list, of which is counted how often it is used (feature `empty_bpobj`): a deadlist has one
+//! for each snapshot before it, and most stay empty. Who puts something into it takes a list of its own first.
+//!
+//! Source: OpenZFS, `bpobj.c` (`bpobj_enqueue`, `bpobj_enqueue_subobj`, `bpobj_decr_empty`), `dsl_dataset.c` (what is counted).
 
-use crate::dmu::{Dnode, Objset};
-use crate::error::ZfsError;
+use super::make::Maker;
+use crate::dmu::{Dnode, NewObject, Objset};
+use crate::error::{Problem, ZfsError};
+use crate::zap::{Zap, table};
 use rt::Buf;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::checksum::Checksum;
-use zfs_format::dsl::bpobj::BpObj;
-use zfs_format::wire::Wire;
+use zfs_format::dsl::bpobj::{BpObj, BpObjSize};
+use zfs_format::object_type::ObjectType;
+use zfs_format::pool_directory;
+use zfs_format::wire::{Reader, Wire};
 use zfs_store::Tree;
+
+/// Pointers of a list that is copied when it joins another: a block of them.
+const COPIED_MAX: u64 = 1024;
+/// The feature of the list that stands for all empty ones.
+const EMPTY: &str = "empty_bpobj";
+/// Lists in a list, as a bound on damaged pools.
+const LISTS_MAX: u64 = 1 << 24;
+/// Bytes of the blocks of an object with the numbers of lists.
+const LISTS_BLOCK_BYTES: u64 = 128 << 10;
 
 /// How a pool's blocks are counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,4 +100,244 @@ pub async fn append_pointers(
         Ok(())
     })
     .await
+}
+
+/// What a list's bonus says.
+///
+/// # Errors
+/// It is none.
+pub fn header(list: &Dnode) -> Result<BpObj, ZfsError> {
+    BpObj::decode(&list.phys().bonus, list.endian()).map_err(|error| list.wrong(error))
+}
+
+/// What is in a list, with those in it.
+pub fn sums_of(header: &BpObj) -> Sums {
+    Sums {
+        used: header.bytes as i64,
+        compressed: header.compressed as i64,
+        uncompressed: header.uncompressed as i64,
+    }
+}
+
+/// A list has so much more in it, or less.
+pub fn count(header: &mut BpObj, sums: Sums, sign: i64) {
+    header.bytes = header.bytes.wrapping_add_signed(sign * sums.used);
+    header.compressed = header.compressed.wrapping_add_signed(sign * sums.compressed);
+    header.uncompressed = header.uncompressed.wrapping_add_signed(sign * sums.uncompressed);
+}
+
+/// Pointers of a list itself, from a place on.
+///
+/// # Errors
+/// They can't be read.
+pub async fn pointers(list: &Dnode, from: u64, count: u64) -> Result<Vec<BlockPointer>, ZfsError> {
+    let bytes = BlockPointer::BYTES as u64;
+    let read = list.read(from * bytes, (count * bytes) as usize).await?.into_contiguous();
+    let (found, _) = read.bytes().as_chunks::<{ BlockPointer::BYTES }>();
+    Ok(found.iter().map(|pointer| BlockPointer::of_bytes(pointer, list.endian())).collect())
+}
+
+impl Maker<'_> {
+    /// What a list's bonus says becomes this.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn set_header(&self, list: &Dnode, header: &BpObj) -> Result<(), ZfsError> {
+        let bonus = header.encode(list.endian());
+        self.mos
+            .change(|tx| {
+                list.set_bonus(tx, bonus.clone());
+                Ok(())
+            })
+            .await
+    }
+
+    /// The numbers of the lists in a list.
+    ///
+    /// # Errors
+    /// They can't be read.
+    pub async fn lists_in(&self, header: &BpObj) -> Result<Vec<u64>, ZfsError> {
+        if header.sub_objects == 0 || header.sub_object_count == 0 {
+            return Ok(Vec::new());
+        }
+        let object = self.mos.dnode(header.sub_objects).await?;
+        if header.sub_object_count > LISTS_MAX {
+            let (what, limit) = ("lists in a list", LISTS_MAX);
+            return Err(object.problem(Problem::Limit { what, limit }));
+        }
+        let bytes = object.read(0, header.sub_object_count as usize * 8).await?.to_vec();
+        let mut from = Reader::new("lists of a bpobj", &bytes, object.endian());
+        let numbers = (0..header.sub_object_count).map(|_| from.u64("list"));
+        numbers.collect::<Result<_, _>>().map_err(|error| object.wrong(error))
+    }
+
+    /// The last of the lists in a list.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub async fn last_list(&self, header: &BpObj) -> Result<Option<u64>, ZfsError> {
+        if header.sub_objects == 0 || header.sub_object_count == 0 {
+            return Ok(None);
+        }
+        let object = self.mos.dnode(header.sub_objects).await?;
+        let at = (header.sub_object_count - 1).saturating_mul(8);
+        let bytes = object.read(at, 8).await?.to_vec();
+        let mut from = Reader::new("lists of a bpobj", &bytes, object.endian());
+        from.u64("list").map(Some).map_err(|error| object.wrong(error))
+    }
+
+    /// Puts the numbers of lists behind those that are in a list; of bytes nothing is said here.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn add_lists(&self, header: &mut BpObj, lists: &[u64]) -> Result<(), ZfsError> {
+        if lists.is_empty() {
+            return Ok(());
+        }
+        if header.sub_objects == 0 {
+            let new = NewObject::of(ObjectType::BPOBJ_SUBOBJ, LISTS_BLOCK_BYTES);
+            header.sub_objects = self.mos.make(&new).await?.number();
+        }
+        let object = self.mos.dnode(header.sub_objects).await?;
+        let bytes: Vec<u8> = lists.iter().flat_map(|list| object.endian().bytes(*list)).collect();
+        let (at, bytes) = (header.sub_object_count * 8, Buf::copy_of(&bytes));
+        self.mos
+            .change(|tx| {
+                object.plan_write(at..at + bytes.len() as u64)?;
+                object.write(tx, at, &bytes);
+                Ok(())
+            })
+            .await?;
+        header.sub_object_count += lists.len() as u64;
+        Ok(())
+    }
+
+    /// The lists in a list are not its any more; says which they were, and what is in them.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn take_lists(&self, header: &mut BpObj) -> Result<(Vec<u64>, Sums), ZfsError> {
+        let lists = self.lists_in(header).await?;
+        let mut sums = Sums::default();
+        for list in &lists {
+            sums.add(sums_of(&self::header(&self.mos.dnode(*list).await?)?), 1);
+        }
+        if header.sub_objects != 0 {
+            self.free_object(&self.mos.dnode(header.sub_objects).await?).await?;
+        }
+        (header.sub_objects, header.sub_object_count) = (0, 0);
+        count(header, sums, -1);
+        Ok((lists, sums))
+    }
+
+    /// A list joins another, which has all of it from here on.
+    ///
+    /// # Errors
+    /// What is needed can't be had, or the other one is of before pool version 26.
+    pub async fn enqueue_list(&self, into: &Dnode, list: u64, tree: &Tree) -> Result<(), ZfsError> {
+        if Some(list) == self.empty_list().await? {
+            return self.drop_empty_list().await;
+        }
+        let joins = self.mos.dnode(list).await?;
+        let mut own = header(&joins)?;
+        let (mut lists, mut sums) = self.take_lists(&mut own).await?;
+        if own.pointers <= COPIED_MAX {
+            if own.pointers > 0 {
+                let copied = pointers(&joins, 0, own.pointers).await?;
+                append_pointers(self.mos, into, &copied, tree).await?;
+            }
+            self.free_object(&joins).await?;
+        } else {
+            self.set_header(&joins, &own).await?;
+            lists.push(list);
+            sums.add(sums_of(&own), 1);
+        }
+        let mut whole = header(into)?;
+        if !lists.is_empty() && whole.size < BpObjSize::V2 {
+            return Err(into.problem(Problem::Entry("of lists in a list")));
+        }
+        self.add_lists(&mut whole, &lists).await?;
+        count(&mut whole, sums, 1);
+        self.set_header(into, &whole).await
+    }
+
+    /// A list goes with those in it; the blocks in them are somebody else's.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn free_lists(&self, list: u64) -> Result<(), ZfsError> {
+        let mut waiting = vec![list];
+        while let Some(list) = waiting.pop() {
+            if Some(list) == self.empty_list().await? {
+                self.drop_empty_list().await?;
+                continue;
+            }
+            let object = self.mos.dnode(list).await?;
+            let (lists, _) = self.take_lists(&mut header(&object)?).await?;
+            waiting.extend(lists);
+            self.free_object(&object).await?;
+        }
+        Ok(())
+    }
+
+    /// The list that stands for all empty ones.
+    ///
+    /// # Errors
+    /// The pool's directory can't be had.
+    pub async fn empty_list(&self) -> Result<Option<u64>, ZfsError> {
+        let directory = Zap::open(self.mos.dnode(pool_directory::OBJECT).await?).await?;
+        directory.number(pool_directory::EMPTY_BPOBJ).await
+    }
+
+    /// A list that is empty, for so many uses: the one that stands for all, or nothing where the pool has no such.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn take_empty_list(&self, uses: usize) -> Result<Option<u64>, ZfsError> {
+        if uses == 0 || self.uses(EMPTY).await?.is_none() {
+            return Ok(None);
+        }
+        let list = match self.empty_list().await? {
+            Some(list) => list,
+            None => {
+                let list = self.long_bpobj().await?.number();
+                let directory = self.mos.dnode(pool_directory::OBJECT).await?;
+                let number = table::number(list);
+                table::set(self.mos, &directory, pool_directory::EMPTY_BPOBJ, number).await?;
+                list
+            }
+        };
+        self.count_use(EMPTY, uses as i64).await?;
+        Ok(Some(list))
+    }
+
+    /// That list is used once less; nobody uses it in the end, and it goes.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn drop_empty_list(&self) -> Result<(), ZfsError> {
+        self.count_use(EMPTY, -1).await?;
+        if self.uses(EMPTY).await? != Some(0) {
+            return Ok(());
+        }
+        let directory = self.mos.dnode(pool_directory::OBJECT).await?;
+        if let Some(list) = self.empty_list().await? {
+            table::remove(self.mos, &directory, pool_directory::EMPTY_BPOBJ).await?;
+            self.free_object(&self.mos.dnode(list).await?).await?;
+        }
+        Ok(())
+    }
+
+    /// An object of the MOS goes.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn free_object(&self, object: &Dnode) -> Result<(), ZfsError> {
+        self.mos
+            .change(|tx| {
+                self.mos.free(tx, object);
+                Ok(())
+            })
+            .await
+    }
 }

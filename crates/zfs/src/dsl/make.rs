@@ -116,14 +116,15 @@ impl Maker<'_> {
         Ok(directory)
     }
 
-    /// The dataset of a directory. Of the origin nothing is older; every other one begins as its clone.
+    /// The dataset of a directory. Of the origin of all nothing is older; every other one begins as a snapshot's clone, with
+    /// a deadlist of these keys.
     ///
     /// # Errors
     /// What is needed can't be had.
     pub async fn dataset(
         &self,
         directory: &Dnode,
-        origin: Option<&Dnode>,
+        origin: Option<(&Dnode, &[u64])>,
     ) -> Result<Dnode, ZfsError> {
         let names = table::normalizing(ObjectType::DSL_DS_SNAP_MAP, self.fresh.number(), TO_UPPER);
         let names = self.mos.make(&names).await?;
@@ -139,7 +140,7 @@ impl Maker<'_> {
             flags: flags::UNIQUE_ACCURATE,
             ..zeros()
         };
-        if let Some(origin) = origin {
+        if let Some((origin, _)) = origin {
             let before = self.bonus::<DslDataset>(origin)?;
             head.previous_snapshot = origin.number();
             head.previous_snapshot_txg = before.creation_txg;
@@ -155,12 +156,9 @@ impl Maker<'_> {
         let bonus = head.encode(Endian::Little);
         let dataset = self.mos.make(&new.with_bonus(ObjectType::DSL_DATASET, bonus)).await?;
         self.edit::<DslDir>(directory, |dir| dir.head_dataset = dataset.number()).await?;
-        if let Some(origin) = origin {
+        if let Some((origin, keys)) = origin {
             self.clone_of(origin, directory, &dataset).await?;
-            // All that the clone frees of its origin's was born up to the origin.
-            let list = self.long_bpobj().await?;
-            let name = number_name(0);
-            table::set(self.mos, &deadlist, &name, table::number(list.number())).await?;
+            self.add_keys(&deadlist, keys).await?;
         }
         Ok(dataset)
     }
@@ -202,6 +200,15 @@ impl Maker<'_> {
         table::set(self.mos, &set, &number_name(number), table::number(number)).await
     }
 
+    /// A set of numbers loses one.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn remove_from_set(&self, set: u64, number: u64) -> Result<(), ZfsError> {
+        let set = self.mos.dnode(set).await?;
+        table::remove(self.mos, &set, &number_name(number)).await.map(|_| ())
+    }
+
     /// A deadlist without a list.
     ///
     /// # Errors
@@ -210,6 +217,22 @@ impl Maker<'_> {
         let new = table::new(ObjectType::DEADLIST, self.fresh.number());
         let bonus = zeros::<DeadlistHeader>().encode(Endian::Little);
         self.mos.make(&new.with_bonus(ObjectType::DEADLIST_HDR, bonus)).await
+    }
+
+    /// A deadlist gets empty lists for these keys.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn add_keys(&self, deadlist: &Dnode, keys: &[u64]) -> Result<(), ZfsError> {
+        let empty = self.take_empty_list(keys.len()).await?;
+        for key in keys {
+            let list = match empty {
+                Some(list) => list,
+                None => self.long_bpobj().await?.number(),
+            };
+            table::set(self.mos, deadlist, &number_name(*key), table::number(list)).await?;
+        }
+        Ok(())
     }
 
     /// The origin: the snapshot of a dataset that holds nothing.

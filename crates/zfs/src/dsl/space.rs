@@ -19,7 +19,8 @@ use super::make::Maker;
 use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
-use zfs_format::dsl::dir::{DslDir, FLAG_USED_BREAKDOWN};
+use zfs_format::dsl::dir::{DslDir, FLAG_USED_BREAKDOWN, RESERVED};
+use zfs_format::pool_directory;
 use zfs_format::wire::Record;
 
 /// The property that keeps space free for a head.
@@ -29,7 +30,7 @@ const HEAD_RESERVATION_RECEIVED: &str = "refreservation$recvd";
 
 /// A part of a directory's space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
     /// What its head reaches, and no snapshot.
     Head = 0,
     /// What only snapshots reach.
@@ -57,23 +58,31 @@ fn too_deep(at: &Dnode) -> ZfsError {
     at.problem(Problem::Limit { what, limit })
 }
 
-/// A directory takes so much more, by these parts; and so do all above it, but for what was kept free for it there.
-///
-/// # Errors
-/// What is needed can't be had.
-pub(crate) async fn took(
-    maker: &Maker<'_>,
-    directory: Dnode,
-    sums: Sums,
-    parts: &[(Part, i64)],
-) -> Result<(), ZfsError> {
-    let whole: i64 = parts.iter().map(|(_, bytes)| bytes).sum();
-    assert!(whole == sums.used, "the parts of a space are all of it");
-    let (mut at, mut sums, mut parts) = (directory, sums, parts.to_vec());
-    for _ in 0..=DEPTH_MAX {
-        let before = maker.bonus::<DslDir>(&at)?;
-        maker
-            .edit::<DslDir>(&at, |dir| {
+impl Maker<'_> {
+    /// A part of a directory takes so much more, or less.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn did_use(&self, directory: &Dnode, part: Part, sums: Sums) -> Result<(), ZfsError> {
+        self.did_use_parts(directory, sums, &[(part, sums.used)]).await
+    }
+
+    /// A directory takes so much more, by these parts; and so do all above it, but for what was kept free for it there.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn did_use_parts(
+        &self,
+        directory: &Dnode,
+        sums: Sums,
+        parts: &[(Part, i64)],
+    ) -> Result<(), ZfsError> {
+        let whole: i64 = parts.iter().map(|(_, bytes)| bytes).sum();
+        assert!(whole == sums.used, "the parts of a space are all of it");
+        let (mut at, mut sums, mut parts) = (directory.clone(), sums, parts.to_vec());
+        for _ in 0..=DEPTH_MAX {
+            let before = self.bonus::<DslDir>(&at)?;
+            self.edit::<DslDir>(&at, |dir| {
                 add(&mut dir.used_bytes, sums.used);
                 add(&mut dir.compressed_bytes, sums.compressed);
                 add(&mut dir.uncompressed_bytes, sums.uncompressed);
@@ -84,15 +93,48 @@ pub(crate) async fn took(
                 }
             })
             .await?;
-        if before.parent == 0 {
-            return Ok(());
+            if before.parent == 0 {
+                return Ok(());
+            }
+            let above = beyond(before.used_bytes, sums.used, before.reserved);
+            parts = vec![(Part::Children, sums.used), (Part::KeptForChildren, above - sums.used)];
+            sums.used = above;
+            at = self.mos.dnode(before.parent).await?;
         }
-        let above = beyond(before.used_bytes, sums.used, before.reserved);
-        parts = vec![(Part::Children, sums.used), (Part::KeptForChildren, above - sums.used)];
-        sums.used = above;
-        at = maker.mos.dnode(before.parent).await?;
+        Err(too_deep(&at))
     }
-    Err(too_deep(&at))
+
+    /// Bytes of one part are another's from here on.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn transfer(
+        &self,
+        directory: &Dnode,
+        bytes: i64,
+        from: Part,
+        to: Part,
+    ) -> Result<(), ZfsError> {
+        self.edit::<DslDir>(directory, |head| {
+            if head.flags & FLAG_USED_BREAKDOWN != 0 {
+                add(&mut head.used_breakdown[from as usize], -bytes);
+                add(&mut head.used_breakdown[to as usize], bytes);
+            }
+        })
+        .await
+    }
+
+    /// The directory of what is being freed.
+    ///
+    /// # Errors
+    /// The pool has none.
+    pub async fn free_directory(&self) -> Result<Dnode, ZfsError> {
+        let directory = Zap::open(self.mos.dnode(pool_directory::OBJECT).await?).await?;
+        let root = self.mos.dnode(directory.needed(pool_directory::ROOT_DATASET).await?).await?;
+        let head = self.bonus::<DslDir>(&root)?;
+        let children = Zap::open(self.mos.dnode(head.children).await?).await?;
+        self.mos.dnode(children.needed(RESERVED[2]).await?).await
+    }
 }
 
 /// Bytes that are kept free for the head of a directory.

@@ -5,6 +5,7 @@ use super::names::NAME_BYTES_MAX;
 use super::refusal::wrong;
 use super::shared::{Place, Shared};
 use super::writing::{Answer, Planned, known};
+use crate::zpl::LoggedAttributes;
 use crate::zpl::change::Work;
 use rt::SgList;
 use rt::inodes::acl::{self, Acl};
@@ -50,6 +51,9 @@ fn changed(
     if by.drops_privileges {
         after.permissions = rules::without_privileges(of);
         drop_capabilities(work, object)?;
+        // Times follow from the write.
+        let permissions = Attributes { permissions: after.permissions, ..*of };
+        log_attributes(work, object, (of, &permissions), None);
     }
     Shared::plan_set(work, object, of, &after)
 }
@@ -57,8 +61,31 @@ fn changed(
 fn drop_capabilities(work: &mut Work<'_>, object: u64) -> Planned<()> {
     if work.extended(object, CAPABILITIES)?.is_some() {
         work.set_extended(object, CAPABILITIES, None)?;
+        work.log_whole(object);
     }
     Ok(())
+}
+
+/// The intent log is told which attributes are others now. A file without a name is not logged.
+fn log_attributes(
+    work: &mut Work<'_>,
+    object: u64,
+    (before, after): (&Attributes, &Attributes),
+    size: Option<ByteCount>,
+) {
+    if before.links == 0 {
+        return;
+    }
+    let mode = u64::from(after.kind.code()) << 12 | u64::from(after.permissions);
+    let new = LoggedAttributes {
+        mode: (after.permissions != before.permissions).then_some(mode),
+        user: (after.user != before.user).then_some(after.user.into()),
+        group: (after.group != before.group).then_some(after.group.into()),
+        size: size.map(ByteCount::bytes),
+        accessed: (after.accessed != before.accessed).then(|| moment_of(after.accessed)),
+        modified: (after.modified != before.modified).then(|| moment_of(after.modified)),
+    };
+    work.log_attributes(object, new);
 }
 
 impl Shared {
@@ -78,6 +105,7 @@ impl Shared {
             }
             let (after, drops) = rules::set(by, &of, &set, now);
             Self::plan_set(work, object, &of, &after)?;
+            log_attributes(work, object, (&of, &after), set.size);
             if drops {
                 drop_capabilities(work, object)?;
             }
@@ -86,6 +114,7 @@ impl Shared {
             {
                 let list = Acl::decode(&list)?.with_mode(after.permissions).encode();
                 work.set_extended(object, acl::ACCESS, Some(&list))?;
+                work.log_whole(object);
             }
             Ok(())
         });
@@ -136,6 +165,9 @@ impl Shared {
                         Some(_) => at + take as u64,
                     };
                     work.write(object, at, &piece, end)?;
+                    if of.links > 0 {
+                        work.log_write(object, at, take as u64);
+                    }
                     changed(work, by, object, &of, now)?;
                     Ok(base)
                 });
@@ -157,7 +189,7 @@ impl Shared {
         }
         result?;
         if durable {
-            self.sync().await?;
+            self.commit(&served, Some(object)).await?;
         }
         Ok(Offset(first.unwrap_or(size)))
     }
@@ -193,11 +225,16 @@ impl Shared {
                 Fallocate::ZeroRange { keep_size } => (true, keep_size),
                 Fallocate::Allocate { keep_size } => (false, keep_size),
             };
+            let has_name = of.links > 0;
             if zeroes && at < end.min(size) {
                 work.zero(object, at, end.min(size))?;
+                if has_name {
+                    work.log_zero(object, at, end.min(size));
+                }
             }
             if !keep_size && end > size {
                 work.resize(object, end)?;
+                log_attributes(work, object, (&of, &of), Some(ByteCount(end)));
             }
             changed(work, by, object, &of, now)
         });
@@ -276,6 +313,7 @@ impl Shared {
             if len > LIST_BYTES_MAX {
                 return Err(InodeError::NoSpace.into());
             }
+            work.log_whole(object);
             Self::plan_set(work, object, &of, &after)
         });
         done.await?;
@@ -289,7 +327,10 @@ impl Shared {
         let now = moment_of(self.now()?);
         let done = self.plan(&served, |work| {
             match work.extended(object, name)? {
-                Some(_) => drop(work.set_extended(object, name, None)?),
+                Some(_) => {
+                    work.set_extended(object, name, None)?;
+                    work.log_whole(object);
+                }
                 // Who takes a list of access away that isn't there has what he wants.
                 None if is_list => {}
                 None => return Err(InodeError::NoAttribute.into()),

@@ -141,7 +141,8 @@ fn plan_make(
     let lists = [(acl::ACCESS, born.access), (acl::DEFAULT, born.default)];
     let lists: Vec<_> =
         lists.into_iter().filter_map(|(name, list)| Some((name, list?.encode()))).collect();
-    let list = (!lists.is_empty()).then(|| listed::encoded(lists.into_iter()));
+    let has_lists = !lists.is_empty();
+    let list = has_lists.then(|| listed::encoded(lists.into_iter()));
     let number = work.number()?;
     let file = NewFile {
         number,
@@ -161,6 +162,10 @@ fn plan_make(
             work.put(parent, name, DirectoryEntry { object: number, kind })?;
             work.count(parent, 1, i64::from(is_directory))?;
             work.touch(parent, moment_of(now), true)?;
+            match has_lists {
+                true => work.log_whole(number),
+                false => work.log_create(parent, name, &file),
+            }
         }
         None => work.enqueue(number)?,
     }
@@ -243,6 +248,10 @@ impl Shared {
             let kind = Some(work.file(object)?.attributes.kind);
             work.put(parent, name, DirectoryEntry { object, kind })?;
             work.count(parent, 1, 0)?;
+            match of.links {
+                0 => work.log_whole(object),
+                _ => work.log_link(parent, name, object),
+            }
             Ok(work.touch(parent, now, true)?)
         });
         linked.await?;
@@ -279,6 +288,7 @@ impl Shared {
                 work.touch(entry.object, now, false)?;
             }
             work.touch(parent, now, true)?;
+            work.log_remove(parent, name, entry.object, (is_directory, is_last));
             Ok((entry.object, is_last && is_held))
         });
         let (object, is_doomed) = removed.await?;
@@ -379,6 +389,7 @@ impl Shared {
                 }
                 work.touch(from.0, now, true)?;
                 work.touch(to.0, now, true)?;
+                work.log_whole(moved.object);
                 return Ok(Some(done));
             }
             let size = work.file(there.object)?.attributes.size;
@@ -395,6 +406,9 @@ impl Shared {
                 work.touch(there.object, now, false)?;
             }
             done.doomed = is_last && is_held;
+            if is_last {
+                work.log_gone(there.object);
+            }
         }
         let links = i64::from(moves_directory);
         work.take(from.0, from.1)?;
@@ -405,6 +419,7 @@ impl Shared {
         work.touch(to.0, now, true)?;
         work.set(moved.object, &[(names::PARENT, to.0)])?;
         work.touch(moved.object, now, false)?;
+        work.log_rename(from, to, moved.object);
         Ok(Some(done))
     }
 

@@ -126,6 +126,27 @@ pub(super) struct Served {
     pub(super) copies: Option<u64>,
     /// Times of access are kept.
     pub(super) keeps_access: bool,
+    pub(super) synchronous: Synchronous,
+}
+
+/// What programs' wishes for durability do: the property `sync`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Synchronous {
+    /// They are fulfilled.
+    #[default]
+    Standard,
+    /// As if each change came with one.
+    Always,
+    /// Nothing.
+    Never,
+}
+
+/// How a dataset is written.
+#[derive(Clone, Copy, Default)]
+struct HowWritten {
+    copies: Option<u64>,
+    keeps_access: bool,
+    synchronous: Synchronous,
 }
 
 /// What a node is.
@@ -196,7 +217,7 @@ impl Shared {
             true => Vec::new(),
             false => self.children(directory).await?,
         };
-        self.take_up(files, dataset, parent, children, (None, false))
+        self.take_up(files, dataset, parent, children, HowWritten::default())
     }
 
     fn take_up(
@@ -205,7 +226,7 @@ impl Shared {
         dataset: Dataset,
         parent: Node,
         children: Vec<(Vec<u8>, Rc<Directory>)>,
-        (copies, keeps_access): (Option<u64>, bool),
+        how: HowWritten,
     ) -> Result<Rc<Served>, ZfsError> {
         let number = dataset.number;
         // Another request may have taken it up meanwhile.
@@ -226,8 +247,9 @@ impl Shared {
             parent,
             children,
             is_snapshot,
-            copies,
-            keeps_access,
+            copies: how.copies,
+            keeps_access: how.keeps_access,
+            synchronous: how.synchronous,
         });
         all.push(Rc::clone(&served));
         self.known.borrow_mut().insert(number, index as usize);
@@ -328,12 +350,12 @@ impl Shared {
     }
 }
 
-/// Opens a dataset of a pool that is written, and says in how many copies it may be, and whether it keeps times of access.
+/// Opens a dataset of a pool that is written, and says how it is.
 /// What was open without a name when it was last in use is freed.
 async fn open_live(
     writing: &Writing,
     dataset: &Dataset,
-) -> Result<(FileSystem, (Option<u64>, bool)), ZfsError> {
+) -> Result<(FileSystem, HowWritten), ZfsError> {
     let live = &writing.live;
     let catalog = live.spa().catalog(0).await?;
     let node = catalog.find(&dataset.name).await?;
@@ -341,11 +363,19 @@ async fn open_live(
     let files = live.files(&node).await?;
     let number = |name| set_number(&node, name);
     if number("readonly").unwrap_or(0) != 0 {
-        return Ok((files, (None, false)));
+        return Ok((files, HowWritten::default()));
     }
     for unlinked in files.unlinked().await? {
         files.drain(unlinked).await?;
     }
-    let copies = number("copies").unwrap_or(1).clamp(1, 3);
-    Ok((files, (Some(copies), number("atime").unwrap_or(1) != 0)))
+    let how = HowWritten {
+        copies: Some(number("copies").unwrap_or(1).clamp(1, 3)),
+        keeps_access: number("atime").unwrap_or(1) != 0,
+        synchronous: match number("sync").unwrap_or(0) {
+            1 => Synchronous::Always,
+            2 => Synchronous::Never,
+            _ => Synchronous::Standard,
+        },
+    };
+    Ok((files, how))
 }

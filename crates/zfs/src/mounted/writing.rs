@@ -5,7 +5,7 @@
 
 use super::answer::attributes_of;
 use super::refusal::{stopped, wrong};
-use super::shared::{Place, Served, Shared, Writing};
+use super::shared::{Place, Served, Shared, Synchronous, Writing};
 use crate::dmu::Blocked;
 use crate::error::ZfsError;
 use crate::zpl::Node as FileNode;
@@ -83,7 +83,11 @@ impl Shared {
             Err(Stop::Answer(error)) => Ok(Err(error)),
             Err(Stop::Blocked(blocked)) => Err(blocked),
         });
-        done.await.map_err(|error| wrong(&error))?
+        let done = done.await.map_err(|error| wrong(&error))?;
+        if served.synchronous == Synchronous::Always && done.is_ok() {
+            self.commit(served, None).await?;
+        }
+        done
     }
 
     /// New data has room.
@@ -183,8 +187,20 @@ impl Shared {
     }
 
     pub(super) async fn fsync(&self, node: Node, _what: Fsync) -> Answer<()> {
-        let Place::File(..) = self.place(node)? else { return Ok(()) };
-        self.sync().await
+        let Place::File(served, object) = self.place(node)? else { return Ok(()) };
+        self.commit(&served, Some(object)).await
+    }
+
+    /// Makes durable what is known of a file, or of all of a dataset.
+    pub(super) async fn commit(&self, served: &Served, object: Option<u64>) -> Answer<()> {
+        match &self.writing {
+            Some(_) if served.synchronous == Synchronous::Never => Ok(()),
+            Some(writing) => {
+                let done = writing.live.commit(served.dataset.number, object);
+                done.await.map_err(stopped)
+            }
+            None => Ok(()),
+        }
     }
 
     pub(super) async fn sync(&self) -> Answer<()> {

@@ -7,15 +7,14 @@
 //!
 //! ```text
 //!   room = size − taken − slop − dirty · (the most that a vdev makes of a byte) · copies
-//!   slop = 1/32 of the size; at least 128 MiB, at most half of it
 //! ```
 //!
-//! Nor may a dataset take what is kept free for another, or is beyond a quota: [`room`](super::room).
-//!
-//! Metadata, deletions and what is wrong with this estimate live on the slop. What was freed is *taken* for three groups more:
+//! The slop is [`Writer::unreserved`](zfs_store::Writer::unreserved)'s. Nor may a dataset take what is kept free for another, or is
+//! beyond a quota: [`room`](super::room). Metadata, deletions and what is wrong with this estimate live on the slop. What was
+//! freed is *taken* for three groups more:
 //! who lacks room commits some before giving up ([`Live::has_room`]).
 //!
-//! Source: OpenZFS, `txg.c`, `spa_misc.c` (`spa_get_slop_space`).
+//! Source: OpenZFS, `txg.c`.
 
 use super::live::{Live, LiveError};
 use crate::error::ZfsError;
@@ -28,9 +27,6 @@ use zfs_store::alloc::Class;
 
 /// How long changes wait at the most before they are committed: OpenZFS's `zfs_txg_timeout`.
 const SPAN: Duration = Duration::from_secs(5);
-/// The part of a pool that is kept free.
-const SLOP_PART: u64 = 32;
-const SLOP_MIN: u64 = 128 << 20;
 /// Groups after which what was freed can be used again.
 const GROUPS_UNTIL_FREE: usize = 4;
 
@@ -48,17 +44,18 @@ impl Live {
             if let Either::Left(_) = select(&mut until, due).await {
                 return Ok(());
             }
-            self.make_durable().await?;
+            match self.freeing().waits() && !self.is_dirty() {
+                true => self.sync(async |_| Ok(())).await?,
+                false => self.make_durable().await?,
+            }
         }
     }
 
     /// Bytes that can still be written in so many copies.
     pub fn room(&self, copies: u64) -> u64 {
-        let (size, free) = self.syncer().writer().space(|space| space.sizes(Class::Normal));
-        let slop = (size / SLOP_PART).max(SLOP_MIN).min(size / 2);
         let grows = copies.max(1).saturating_mul(self.growth());
         let dirty = self.syncer().groups().dirty_bytes().saturating_mul(grows);
-        free.saturating_sub(slop).saturating_sub(dirty) / grows
+        self.syncer().writer().unreserved().saturating_sub(dirty) / grows
     }
 
     /// What a byte takes on a vdev at the most.

@@ -1,7 +1,7 @@
 //! The sync of a transaction group, from the closed group to the uberblock.
 //!
 //! ```text
-//!   pass 1   what waited to be freed; datasets; configuration
+//!   pass 1   what waited to be freed, and a part of what was destroyed; datasets; tasks; configuration
 //!   pass n   frees that came late onto the list of those that wait; space maps; the MOS
 //!            … until the MOS is clean
 //!   commit   flush all ── labels 0, 2 ── flush ── uberblock ── flush ── labels 1, 3 ── flush
@@ -19,7 +19,7 @@
 //! between, so that each device has two whole ones at any moment, and both the old and the new configuration lead to the vdevs on
 //! which N lies.
 //!
-//! What it doesn't do yet: snapshots' deadlists, DDT and BRT, scan, async destroy.
+//! What it doesn't do yet: DDT and BRT, scan.
 //!
 //! Source: OpenZFS, `spa.c` (`spa_sync`), `dsl_pool.c` (`dsl_pool_sync`), `vdev_label.c` (`vdev_config_sync`).
 

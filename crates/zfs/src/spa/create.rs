@@ -10,7 +10,7 @@
 
 use super::commit::{CommitError, Syncer, enter};
 use super::config::{LabelState, PoolConfig};
-use super::datasets::{NewDataset, Tasks};
+use super::datasets::{NewDataset, NoneOpen, Tasks};
 use super::maps::MapForm;
 use crate::dmu::{NewObject, Objset, Policy, TxGroups, Txg};
 use crate::dsl::make::{Fresh, Maker};
@@ -18,6 +18,7 @@ use crate::error::ZfsError;
 use crate::zap::table;
 use crate::zpl::make::new_root;
 use rt::{DeviceRef, Rt};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use zfs_format::Endian;
@@ -280,7 +281,8 @@ impl First<'_> {
             owner: self.new.owner,
             properties: self.new.properties.clone(),
         };
-        let tasks = Tasks { maker, syncer, rt: self.rt, blocks: self.blocks };
+        let (rt, blocks, open) = (self.rt, self.blocks, &NoneOpen);
+        let tasks = Tasks { maker, syncer, rt, blocks, open, properties_changed: Cell::default() };
         tasks.file_system(&root, &origin, &new).await.map(|_| ())
     }
 }

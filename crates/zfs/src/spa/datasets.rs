@@ -1,22 +1,39 @@
 //! File systems and snapshots made and taken away, properties set: tasks of who syncs.
 //!
 //! Each is checked before it changes anything, within the group: what it answers then is [`TaskError`], and the pool goes on.
+//! Whoever does several at once checks all of them first, or they are cut in the middle.
 //!
-//! Source: OpenZFS, `dsl_dataset.c` (`dsl_dataset_snapshot_sync_impl`), `dsl_dir.c`, `dsl_destroy.c`, `dsl_prop.c`.
+//! * here: file systems and snapshots made, properties set.
+//! * [`destroy`], [`rollback`], [`rename`], [`clone`], [`promote`], [`holds`], [`bookmarks`]: what their names say.
+//!
+//! A task on a dataset that somebody has open asks [`OpenDatasets`]: one that nobody uses is closed, else the task answers
+//! that it is busy.
+//!
+//! Source: OpenZFS, `dsl_dataset.c` (`dsl_dataset_snapshot_sync_impl`), `dsl_dir.c`, `dsl_prop.c`.
+
+pub mod bookmarks;
+pub mod clone;
+pub mod destroy;
+pub mod holds;
+pub mod promote;
+pub mod rename;
+pub mod rollback;
 
 use super::commit::Syncer;
 use crate::dmu::{Dnode, NewObject, Objset, Policy};
+use crate::dsl::deadlist::Deadlist;
 use crate::dsl::make::Maker;
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
 use crate::zpl::attributes::Moment;
 use crate::zpl::make::{NewFileSystem, make as make_files, new_root};
 use rt::Rt;
+use std::cell::Cell;
 use std::rc::Rc;
 use zfs_format::Endian;
-use zfs_format::dsl::dataset::DslDataset;
+use zfs_format::dsl::dataset::{DslDataset, flags};
 use zfs_format::dsl::dir::{DslDir, RESERVED};
-use zfs_format::dsl::{name_number, number_name};
+use zfs_format::dsl::number_name;
 use zfs_format::object_type::ObjectType;
 use zfs_format::objset::ObjsetKind;
 use zfs_format::pool_directory;
@@ -39,6 +56,95 @@ pub enum TaskError {
     /// It takes more already.
     #[error("size is less than current used or reserved space")]
     TooLittle,
+    /// There is none.
+    #[error("dataset does not exist")]
+    Absent,
+    /// Somebody has it open, or it has snapshots.
+    #[error("dataset is busy")]
+    Busy,
+    /// It has a log of what was promised and is in no group yet.
+    #[error("dataset is busy: its intent log was not replayed")]
+    Log,
+    /// Datasets lie below it.
+    #[error("filesystem has children")]
+    Children,
+    /// It is the pool's own.
+    #[error("operation does not apply to pools")]
+    Pool,
+    /// A snapshot began a clone.
+    #[error("snapshot is cloned")]
+    Cloned,
+    /// A snapshot is held.
+    #[error("it's being held. Run 'zfs holds -r' to see holders.")]
+    Held,
+    /// It is a snapshot and shouldn't be, or the other way round.
+    #[error("operation not applicable to datasets of this type")]
+    Type,
+    /// There is something between it and now.
+    #[error("there is a snapshot or bookmark more recent than it")]
+    Newer,
+    /// It would lie below itself.
+    #[error("New dataset name cannot be a descendant of current dataset name")]
+    Descendant,
+    /// It would lie below a volume.
+    #[error("parent is not a filesystem")]
+    Parent,
+    /// A name would be longer than names are.
+    #[error("dataset name is too long")]
+    Long,
+    /// It began as nobody's clone.
+    #[error("not a cloned filesystem")]
+    NotClone,
+    /// A snapshot or bookmark would have a name that is taken where it goes.
+    #[error("conflicting snapshot '{0}' from parent")]
+    Conflict(String),
+    /// A hold of this name is there.
+    #[error("tag already exists on this dataset")]
+    HoldExists,
+    /// No hold of this name is there.
+    #[error("no such tag on this dataset")]
+    NoHold,
+    /// The name of a hold is longer than such names are.
+    #[error("tag too long")]
+    TagLong,
+    /// There is a bookmark of that name.
+    #[error("bookmark exists")]
+    BookmarkExists,
+    /// A bookmark would be of another's past.
+    #[error("source is not an ancestor of the new bookmark's dataset")]
+    NotAncestor,
+    /// The pool has no such feature.
+    #[error("{0} feature not enabled")]
+    Feature(&'static str),
+}
+
+/// What a task gives: itself, or why it was not done; or the pool can't be written.
+pub type Done<T> = Result<Result<T, TaskError>, ZfsError>;
+
+/// Ends a task with why it is not done, where that is what something gave.
+macro_rules! done {
+    ($of:expr) => {
+        match $of {
+            Ok(done) => done,
+            Err(error) => return Ok(Err(error)),
+        }
+    };
+}
+pub(crate) use done;
+
+/// Datasets that somebody may have open.
+pub trait OpenDatasets {
+    /// Closes one, unless somebody uses it; says whether it is closed.
+    fn close(&self, dataset: u64) -> bool;
+}
+
+/// No dataset is open.
+pub struct NoneOpen;
+
+impl OpenDatasets for NoneOpen {
+    fn close(&self, _: u64) -> bool {
+        true
+    }
 }
 
 /// Why no dataset can be called so.
@@ -89,11 +195,91 @@ pub struct Tasks<'a> {
     pub rt: &'a Rt,
     /// Where blocks are read.
     pub blocks: &'a Rc<dyn ReadBlocks>,
+    /// What is open.
+    pub open: &'a dyn OpenDatasets,
+    /// What is set for datasets is another from here on.
+    pub properties_changed: Cell<bool>,
 }
 
 impl Tasks<'_> {
     fn mos(&self) -> &Objset {
         self.maker.mos
+    }
+
+    /// A dataset's object and what it says.
+    async fn dataset(&self, number: u64) -> Result<(Dnode, DslDataset), ZfsError> {
+        let object = self.mos().dnode(number).await?;
+        let head = self.maker.bonus(&object)?;
+        Ok((object, head))
+    }
+
+    /// A directory's object and what it says.
+    async fn directory(&self, number: u64) -> Result<(Dnode, DslDir), ZfsError> {
+        let object = self.mos().dnode(number).await?;
+        let head = self.maker.bonus(&object)?;
+        Ok((object, head))
+    }
+
+    /// The snapshot of a name, of a dataset.
+    async fn snapshot_named(&self, of: &DslDataset, name: &str) -> Result<Option<u64>, ZfsError> {
+        let names = Zap::open(self.mos().dnode(of.snapshot_names).await?).await?;
+        if of.flags & flags::CASE_INSENSITIVE != 0 {
+            return Ok(names.get(name.as_bytes()).await?.and_then(|value| value.number()));
+        }
+        // The table takes names for equal that differ by case, and the dataset doesn't.
+        let entries = names.entries().await?;
+        let found = entries.iter().find(|entry| entry.name == name.as_bytes());
+        Ok(found.and_then(|entry| entry.number()))
+    }
+
+    /// The name of a snapshot, of a dataset.
+    async fn name_of(&self, of: &DslDataset, snapshot: u64) -> Result<String, ZfsError> {
+        let names = Zap::open(self.mos().dnode(of.snapshot_names).await?).await?;
+        let entries = names.entries().await?;
+        let found = entries.iter().find(|entry| entry.number() == Some(snapshot));
+        let missing = || self.mos().wrong(snapshot, Problem::NoEntry("name"));
+        found.map(|entry| entry.text()).ok_or_else(missing)
+    }
+
+    /// Nobody uses a dataset from here on.
+    fn close(&self, dataset: u64) -> Result<(), TaskError> {
+        if self.open.close(dataset) { Ok(()) } else { Err(TaskError::Busy) }
+    }
+
+    /// A table goes, if there is one.
+    async fn free_table(&self, number: u64) -> Result<(), ZfsError> {
+        match number {
+            0 => Ok(()),
+            number => self.maker.free_object(&self.mos().dnode(number).await?).await,
+        }
+    }
+
+    /// What a dataset holds, as it is in the group.
+    async fn open_objset(&self, dataset: &Dnode) -> Result<Objset, ZfsError> {
+        let pointer = self.maker.bonus::<DslDataset>(dataset)?.pointer;
+        Objset::open(self.rt, self.blocks, dataset.number(), &pointer, None).await
+    }
+
+    /// Whether a directory is of a file system, below which others may lie.
+    async fn holds_others(&self, directory: &DslDir) -> Result<bool, ZfsError> {
+        let dataset = self.mos().dnode(directory.head_dataset).await?;
+        Ok(self.open_objset(&dataset).await?.root().kind == ObjsetKind::FileSystem)
+    }
+
+    /// A dataset that has a snapshot's blocks has no log, whatever the snapshot's root says.
+    async fn clear_log(&self, dataset: &Dnode) -> Result<(), ZfsError> {
+        if self.maker.bonus::<DslDataset>(dataset)?.pointer.is_hole() {
+            return Ok(());
+        }
+        let objset = self.open_objset(dataset).await?;
+        objset.change_by_sync(self.syncer.groups().clone());
+        if !objset.forget_log() {
+            return Ok(());
+        }
+        let policy = Policy { copies: 1, ..(*self.syncer.policy()).clone() };
+        self.syncer.write_dataset(self.maker, &objset, dataset, Rc::new(policy)).await?;
+        objset.committed();
+        Ok(())
     }
 
     /// A file system in a directory that has none: it begins as a clone of the origin.
@@ -107,7 +293,7 @@ impl Tasks<'_> {
         new: &NewDataset,
     ) -> Result<Dnode, ZfsError> {
         let maker = self.maker;
-        let dataset = maker.dataset(directory, Some(origin)).await?;
+        let dataset = maker.dataset(directory, Some((origin, &[0]))).await?;
         let head = maker.bonus::<DslDir>(directory)?;
         let properties = self.mos().dnode(head.properties).await?;
         for (name, value) in &new.properties {
@@ -192,10 +378,8 @@ impl Tasks<'_> {
         if let Err(error) = check_part(name) {
             return Ok(Err(TaskError::Name(error)));
         }
-        let dataset = self.mos().dnode(dataset).await?;
-        let head = self.maker.bonus::<DslDataset>(&dataset)?;
-        let names = Zap::open(self.mos().dnode(head.snapshot_names).await?).await?;
-        if names.get(name.as_bytes()).await?.is_some() {
+        let (_, head) = self.dataset(dataset).await?;
+        if self.snapshot_named(&head, name).await?.is_some() {
             return Ok(Err(TaskError::Exists));
         }
         Ok(self.kept_beside_snapshot(&head).await?.map(|_| ()))
@@ -238,6 +422,7 @@ impl Tasks<'_> {
         let new = NewObject::of(ObjectType::DSL_DATASET, 512);
         let bonus = snapshot.encode(Endian::Little);
         let snapshot = mos.make(&new.with_bonus(ObjectType::DSL_DATASET, bonus)).await?;
+        maker.copy_features(&dataset, &snapshot).await?;
         self.follows(&head, dataset.number(), snapshot.number()).await?;
         let deadlist = self.next_deadlist(&head).await?;
         let (number, txg) = (snapshot.number(), maker.txg);
@@ -282,22 +467,11 @@ impl Tasks<'_> {
 
     /// A deadlist for what follows a snapshot: the same births as before, and those since the snapshot before.
     async fn next_deadlist(&self, head: &DslDataset) -> Result<u64, ZfsError> {
-        let (maker, mos) = (self.maker, self.mos());
-        let old = mos.dnode(head.deadlist).await?;
-        let mut births = Vec::new();
-        for entry in Zap::open(old.clone()).await?.entries().await? {
-            let wrong = || old.problem(Problem::Entry("of a deadlist"));
-            births.push(name_number(&entry.name).ok_or_else(wrong)?);
-        }
-        births.push(head.previous_snapshot_txg);
-        births.sort_unstable();
-        births.dedup();
-        let deadlist = maker.deadlist().await?;
-        for birth in births {
-            let list = maker.long_bpobj().await?.number();
-            table::set(mos, &deadlist, &number_name(birth), table::number(list)).await?;
-        }
-        Ok(deadlist.number())
+        let old = Deadlist::open(self.maker, head.deadlist).await?;
+        let mut keys: Vec<u64> = old.keys().chain([head.previous_snapshot_txg]).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        Deadlist::make(self.maker, keys).await
     }
 
     /// Sets a property of a directory, or takes it away.
@@ -311,9 +485,9 @@ impl Tasks<'_> {
         value: Option<LeafValue>,
     ) -> Result<(), ZfsError> {
         let mos = self.mos();
-        let directory = mos.dnode(directory).await?;
-        let head = self.maker.bonus::<DslDir>(&directory)?;
+        let (_, head) = self.directory(directory).await?;
         let properties = mos.dnode(head.properties).await?;
+        self.properties_changed.set(true);
         match value {
             Some(value) => table::set(mos, &properties, name, value).await,
             None => table::remove(mos, &properties, name).await.map(|_| ()),

@@ -10,21 +10,29 @@
 //! What concerns the pool as a whole (a new dataset, a snapshot, a property) is a *task*: it is done by who syncs, within a group,
 //! and its answer comes when that group is in the pool.
 //!
+//! **Datasets that are open** follow what is set for them: after a task that set something they are stored by the new
+//! properties. One that is destroyed, taken back or renamed must not be in use: it is closed, and opened anew by who asks next.
+//! A dataset is opened between two groups, so that no task is half done then.
+//!
 //! When a group can't be committed nothing more is written ([`LiveError::Stopped`]): what is on the devices is the group before.
 //!
 //! Source: OpenZFS, `spa.c`, `dsl_synctask.c`.
 
 use super::commit::{CommitError, Syncer};
 use super::config::{LabelState, PoolConfig};
-use super::datasets::{TaskError, Tasks};
+use super::datasets::{OpenDatasets, TaskError, Tasks};
+use super::freeing::Freeing;
+use super::logs::{self, FoundLog, Target};
 use super::maps::MapForm;
 use super::open::Spa;
 use super::room::Rooms;
 use crate::dmu::{Dnode, Objset, Policy, TxGroups, Txg};
 use crate::dsl::catalog::Node;
 use crate::dsl::make::{Fresh, Maker};
-use crate::error::ZfsError;
+use crate::error::{Problem, ZfsError};
+use crate::zil::{Committed, IntentLog};
 use crate::zpl::FileSystem;
+use crate::zvol::Volume;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -32,9 +40,10 @@ use tokio::sync::{Mutex, MutexGuard};
 use zfs_format::checksum::ChecksumFunction;
 use zfs_format::compression::Compression;
 use zfs_format::dsl::property::PropertyValue;
+use zfs_format::objset::ObjsetKind;
 use zfs_format::vdev::{Vdev, VdevKind};
-use zfs_store::Writer;
 use zfs_store::alloc::{Allocator, Class, Stretch, each_stretch};
+use zfs_store::{ReadBlocks, Writer};
 
 /// Bytes of changes in memory before who changes waits.
 const DIRTY_BYTES_MAX: u64 = 256 << 20;
@@ -61,11 +70,12 @@ struct OpenDataset {
     objset: Objset,
     /// Its object in the MOS.
     dataset: Dnode,
-    policy: Rc<Policy>,
+    policy: RefCell<Rc<Policy>>,
     /// It was changed in the group that syncs.
     closed: Cell<bool>,
     /// Its files, if somebody asked for them.
     files: RefCell<Option<FileSystem>>,
+    log: Rc<IntentLog>,
 }
 
 /// A pool that is open for writing. See the [module](self).
@@ -77,7 +87,31 @@ pub struct Live {
     stopped: RefCell<Option<CommitError>>,
     /// One group syncs at a time.
     syncing: Mutex<()>,
+    freeing: Freeing,
     pub(super) rooms: Rooms,
+}
+
+impl OpenDataset {
+    /// Whether nobody has it but the table of what is open, and who syncs.
+    fn is_idle(self: &Rc<Self>) -> bool {
+        let is_own = match &*self.files.borrow() {
+            // The file system has a handle of its objset, and so has the log.
+            Some(files) => files.handles() == 1 && self.objset.handles() == 3,
+            None => self.objset.handles() == 2,
+        };
+        is_own && self.log.is_empty() && Rc::strong_count(self) <= 2
+    }
+}
+
+impl OpenDatasets for Live {
+    fn close(&self, dataset: u64) -> bool {
+        let mut open = self.open.borrow_mut();
+        let is_idle = open.get(&dataset).is_none_or(OpenDataset::is_idle);
+        if is_idle {
+            open.remove(&dataset);
+        }
+        is_idle
+    }
 }
 
 /// Features of pools that are written, besides those that need nothing of who writes.
@@ -125,12 +159,11 @@ impl Live {
             let guid = zfs_format::features::Feature::named(name).map(|feature| feature.guid);
             features.iter().any(|one| Some(one.guid.as_str()) == guid && one.count > 0)
         };
-        if !spa.was_closed() {
-            check_logs(&spa).await?;
-        }
+        let mut logs = logs::find(&spa).await?;
         let allocator = load(&spa).await?;
         let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
         let uberblock = spa.uberblock();
+        logs::claim(&mut logs, &writer, uberblock.txg, spa.mos())?;
         let groups = TxGroups::synced(Txg(uberblock.txg), DIRTY_BYTES_MAX);
         let policy = Policy::of_mos(&writer, in_use);
         let config = config(&spa);
@@ -139,8 +172,11 @@ impl Live {
         let mos = spa.mos().clone();
         let syncer = Syncer::new(writer, groups, mos, uberblock.root, policy, config, now);
         syncer.set_map_form(MapForm { long_entries: in_use("spacemap_v2"), histogram: false });
-        let (open, stopped, syncing, rooms) = Default::default();
-        Ok(Live { spa, syncer, fresh: Rc::clone(fresh), open, stopped, syncing, rooms })
+        let (open, stopped, syncing, freeing, rooms) = Default::default();
+        let fresh = Rc::clone(fresh);
+        let live = Live { spa, syncer, fresh, open, stopped, syncing, freeing, rooms };
+        live.replay(logs).await?;
+        Ok(live)
     }
 
     /// The pool as it is read.
@@ -177,8 +213,45 @@ impl Live {
         }
         let files = FileSystem::open(&open.objset).await?;
         files.set_record_bytes(set_number(node, "recordsize").unwrap_or(u64::MAX));
+        files.set_log(Rc::clone(&open.log));
         // Another may have opened it meanwhile: what it learns of layouts is to be known to all.
         Ok(open.files.borrow_mut().get_or_insert(files).clone())
+    }
+
+    /// Replays logs that are claimed.
+    async fn replay(&self, logs: Vec<FoundLog>) -> Result<(), LiveError> {
+        for found in logs {
+            let node = self.spa.catalog(0).await?.find(&found.name).await?;
+            let node = node.ok_or_else(|| self.spa.mos().wrong(0, Problem::Absent))?;
+            let (objset, log) = (self.objset(&node).await?, self.log_of(&node).await?);
+            let groups = self.syncer.groups();
+            log.claimed(found.claimed_in(groups.open().0), found.blocks.clone());
+            let target = match objset.root().kind {
+                ObjsetKind::Volume => Target::Volume(Volume::open(&objset, &found.name).await?),
+                _ => Target::Files(self.files(&node).await?),
+            };
+            for logged in &found.records {
+                target.replay(logged, self.fresh.now()).await?;
+                log.replayed(logged.record.sequence);
+                // Nobody else syncs yet.
+                if groups.dirty_bytes() >= DIRTY_BYTES_MAX / 2 {
+                    self.sync(async |_| Ok(())).await?;
+                }
+            }
+            log.replay_done();
+        }
+        match self.is_dirty() {
+            true => self.sync(async |_| Ok(())).await,
+            false => Ok(()),
+        }
+    }
+
+    /// The intent log of a dataset that is open for writing.
+    ///
+    /// # Errors
+    /// It can't be had.
+    pub async fn log_of(&self, node: &Node) -> Result<Rc<IntentLog>, ZfsError> {
+        Ok(Rc::clone(&self.dataset(node).await?.log))
     }
 
     async fn dataset(&self, node: &Node) -> Result<Rc<OpenDataset>, ZfsError> {
@@ -186,15 +259,60 @@ impl Live {
         if let Some(open) = self.open.borrow().get(&number) {
             return Ok(Rc::clone(open));
         }
-        let objset = self.spa.objset(&node.directory, &node.head).await?;
+        let _between = self.syncing.lock().await;
+        // Another may have opened it meanwhile; or it was destroyed, and another has its number.
+        if let Some(open) = self.open.borrow().get(&number) {
+            return Ok(Rc::clone(open));
+        }
+        let now = self.spa.dsl().dataset(number, node.head.name.clone()).await?;
+        if now.head.guid != node.head.head.guid {
+            return Err(self.spa.mos().wrong(number, Problem::Absent));
+        }
+        let objset = self.spa.objset(&node.directory, &now).await?;
         let dataset = self.spa.mos().dnode(number).await?;
         objset.change_in(self.syncer.groups().clone());
-        let policy = Rc::new(self.policy(node));
+        let policy = RefCell::new(Rc::new(self.policy(node)));
         let (closed, files) = (Cell::new(false), RefCell::default());
-        let open = OpenDataset { objset, dataset, policy, closed, files };
-        // Another may have opened it meanwhile.
-        let mut all = self.open.borrow_mut();
-        Ok(Rc::clone(all.entry(number).or_insert_with(|| Rc::new(open))))
+        let (writer, groups) = (self.syncer.writer().clone(), self.syncer.groups().clone());
+        let log = IntentLog::new(objset.clone(), writer, groups, Rc::clone(&self.fresh));
+        let log = Rc::new(log);
+        let open = Rc::new(OpenDataset { objset, dataset, policy, closed, files, log });
+        self.open.borrow_mut().insert(number, Rc::clone(&open));
+        Ok(open)
+    }
+
+    /// Those that are open are stored as is set for them now.
+    async fn follow_properties(&self) -> Result<(), ZfsError> {
+        let open: Vec<_> = self.open.borrow().iter().map(|(n, o)| (*n, Rc::clone(o))).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let catalog = self.spa.catalog(0).await?;
+        for (number, open) in open {
+            let name = catalog.dataset_name(number).await?;
+            let Some(node) = catalog.find(&name).await? else { continue };
+            *open.policy.borrow_mut() = Rc::new(self.policy(&node));
+            if let Some(files) = &*open.files.borrow() {
+                files.set_record_bytes(set_number(&node, "recordsize").unwrap_or(u64::MAX));
+            }
+        }
+        Ok(())
+    }
+
+    /// What was destroyed and is to be freed.
+    pub fn freeing(&self) -> &Freeing {
+        &self.freeing
+    }
+
+    /// Syncs groups until all that was destroyed is free.
+    ///
+    /// # Errors
+    /// The pool is stopped.
+    pub async fn finish_freeing(&self) -> Result<(), LiveError> {
+        while self.freeing.waits() {
+            self.sync(async |_| Ok(())).await?;
+        }
+        Ok(())
     }
 
     /// How a dataset's blocks are stored, by its properties.
@@ -222,7 +340,8 @@ impl Live {
 
     /// Whether there is anything that is not in the pool.
     pub fn is_dirty(&self) -> bool {
-        self.open.borrow().values().any(|open| open.objset.is_dirty())
+        let open = self.open.borrow();
+        open.values().any(|open| open.objset.is_dirty() || open.log.is_pending())
     }
 
     /// Syncs the open group, and does a task in it.
@@ -254,6 +373,21 @@ impl Live {
         }
     }
 
+    /// Makes durable what is known of an object of a dataset, or of all of it: by its intent log, or with the group.
+    ///
+    /// # Errors
+    /// The pool is stopped.
+    pub async fn commit(&self, dataset: u64, object: Option<u64>) -> Result<(), LiveError> {
+        self.check_stopped()?;
+        let log = self.open.borrow().get(&dataset).map(|open| Rc::clone(&open.log));
+        match log {
+            Some(log) if log.commit(object).await == Committed::Logged => Ok(()),
+            Some(_) => self.make_durable().await,
+            // What nobody opened was not changed.
+            None => Ok(()),
+        }
+    }
+
     fn check_stopped(&self) -> Result<(), LiveError> {
         match &*self.stopped.borrow() {
             Some(error) => Err(LiveError::Stopped(error.clone())),
@@ -269,9 +403,14 @@ impl Live {
     ) -> Result<T, LiveError> {
         self.check_stopped()?;
         let open: Vec<Rc<OpenDataset>> = self.open.borrow().values().cloned().collect();
-        let close = || open.iter().for_each(|open| open.closed.set(open.objset.close()));
+        let close = || {
+            let is_due = |open: &OpenDataset| open.objset.close() | open.log.is_pending();
+            open.iter().for_each(|open| open.closed.set(is_due(open)));
+        };
         let work = async |syncer: &Syncer, txg: u64| {
             let maker = Maker { mos: syncer.mos(), fresh: &*self.fresh, txg, counts_freed: false };
+            let blocks = Rc::clone(self.spa.zio()) as Rc<dyn ReadBlocks>;
+            self.freeing.advance(&maker, syncer.writer(), &blocks).await?;
             for open in open.iter().filter(|open| open.closed.get()) {
                 self.sync_dataset(&maker, open).await?;
             }
@@ -280,8 +419,11 @@ impl Live {
         let done = self.syncer.sync(close, work).await;
         match done {
             Ok(given) => {
-                open.iter().for_each(|open| open.objset.committed());
-                let txg = self.syncer.groups().open().0 - 1;
+                let txg = self.syncer.groups().last_synced().0;
+                open.iter().for_each(|open| {
+                    open.objset.committed();
+                    open.log.committed(txg);
+                });
                 let config = self.syncer.config();
                 self.spa.set_synced(self.syncer.uberblock(txg), config.root);
                 Ok(given)
@@ -302,17 +444,31 @@ impl Live {
         &self,
         task: impl AsyncFnOnce(&Tasks<'_>) -> Result<Result<T, TaskError>, ZfsError>,
     ) -> Result<Result<T, TaskError>, LiveError> {
+        let one = self.syncing.lock().await;
         let (rt, blocks) = (self.spa.rt(), self.spa.blocks());
-        self.sync(async |maker| {
-            task(&Tasks { maker, syncer: &self.syncer, rt, blocks: &blocks }).await
-        })
-        .await
+        let is_other = Cell::new(false);
+        let done = self.sync_alone(&one, async |maker| {
+            let (syncer, properties_changed) = (&self.syncer, Cell::new(false));
+            let tasks =
+                Tasks { maker, syncer, rt, blocks: &blocks, open: self, properties_changed };
+            let done = task(&tasks).await;
+            is_other.set(tasks.properties_changed.get());
+            done
+        });
+        let done = done.await?;
+        self.freeing.look_again();
+        if is_other.get() {
+            self.follow_properties().await?;
+        }
+        Ok(done)
     }
 
     async fn sync_dataset(&self, maker: &Maker<'_>, open: &OpenDataset) -> Result<(), ZfsError> {
-        let OpenDataset { objset, dataset, policy, closed, .. } = open;
+        let OpenDataset { objset, dataset, policy, closed, log, .. } = open;
         closed.set(false);
-        self.syncer.write_dataset(maker, objset, dataset, Rc::clone(policy)).await
+        objset.set_log_header(log.sync(maker.txg));
+        let policy = Rc::clone(&policy.borrow());
+        self.syncer.write_dataset(maker, objset, dataset, policy).await
     }
 
     /// Closes the pool: what is open is written, and its labels say how it was left. Whoever goes on to change it afterwards
@@ -321,7 +477,11 @@ impl Live {
     /// # Errors
     /// The last group can't be committed.
     pub async fn close(&self, state: LabelState) -> Result<(), LiveError> {
-        if self.is_dirty() {
+        let logs: Vec<_> = self.open.borrow().values().map(|open| Rc::clone(&open.log)).collect();
+        for log in logs {
+            log.end().await;
+        }
+        while self.is_dirty() {
             self.sync(async |_| Ok(())).await?;
         }
         self.syncer.change_config(|config| config.state = state);
@@ -336,19 +496,6 @@ pub fn set_number(node: &Node, name: &str) -> Option<u64> {
         PropertyValue::Number(number) => Some(number),
         PropertyValue::Text(_) => None,
     }
-}
-
-/// Blocks of intent logs stand in no space map until somebody claims them, which nobody here does yet.
-async fn check_logs(spa: &Spa) -> Result<(), LiveError> {
-    let dsl = spa.dsl();
-    for directory in dsl.below(dsl.root().await?).await? {
-        let Some(head) = dsl.head(&directory).await? else { continue };
-        let objset = spa.objset(&directory, &head).await?;
-        if !objset.root().zil.log.is_hole() {
-            return Err(LiveError::Unsupported("an intent log that was not replayed"));
-        }
-    }
-    Ok(())
 }
 
 /// What a pool's configuration says, as it is to be written.

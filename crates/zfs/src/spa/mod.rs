@@ -5,7 +5,9 @@
 //! ```text
 //!   create           a pool is made
 //!   live             a pool is open for writing: its datasets, what is asked of it (`datasets`), its end
+//!   freeing          what was destroyed is freed, a part in each group
 //!   beat             when its groups are committed, and how much room it has; `room`: what of it each dataset may take
+//!   logs             intent logs that are found, claimed and replayed
 //!   volumes          volumes made, space kept free, quotas
 //!   commit           a transaction group: passes, space maps (`maps`), labels (`config`), uberblock
 //!
@@ -26,8 +28,10 @@ pub mod datasets;
 mod error;
 pub mod features;
 pub mod found;
+pub mod freeing;
 mod keys;
 pub mod live;
+mod logs;
 pub mod maps;
 mod open;
 mod room;

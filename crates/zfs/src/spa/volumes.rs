@@ -11,7 +11,7 @@ use super::datasets::{TaskError, Tasks};
 use super::room;
 use crate::dmu::{Objset, Policy};
 use crate::dsl::bpobj::Sums;
-use crate::dsl::space::{HEAD_RESERVATION, Part, available, kept_for_head, took};
+use crate::dsl::space::{HEAD_RESERVATION, Part, available, kept_for_head};
 use crate::error::ZfsError;
 use crate::zap::table;
 use crate::zpl::make::new_root;
@@ -82,7 +82,7 @@ impl Tasks<'_> {
         }
         let origin = self.origin().await?;
         let directory = maker.directory(Some(&parent), &new.name).await?;
-        let dataset = maker.dataset(&directory, Some(&origin)).await?;
+        let dataset = maker.dataset(&directory, Some((&origin, &[0]))).await?;
         let head = maker.bonus::<DslDir>(&directory)?;
         let properties = mos.dnode(head.properties).await?;
         for (name, value) in &new.properties {
@@ -139,7 +139,7 @@ impl Tasks<'_> {
                 self.set_property(directory, "reservation", Some(table::number(bytes))).await?;
                 if dir.parent != 0 {
                     let (parent, sums) = (mos.dnode(dir.parent).await?, used(change));
-                    took(maker, parent, sums, &[(Part::KeptForChildren, change)]).await?;
+                    maker.did_use_parts(&parent, sums, &[(Part::KeptForChildren, change)]).await?;
                 }
             }
             Limit::HeadReservation => {
@@ -165,7 +165,7 @@ impl Tasks<'_> {
         self.set_property(directory, HEAD_RESERVATION, Some(table::number(bytes))).await?;
         let kept = |bytes: u64| bytes.saturating_sub(head.unique_bytes) as i64;
         let change = kept(bytes) - kept(before);
-        took(maker, object, used(change), &[(Part::KeptForHead, change)]).await
+        maker.did_use_parts(&object, used(change), &[(Part::KeptForHead, change)]).await
     }
 
     /// What of a head's space becomes a snapshot's, and is to be kept free for the head anew.
@@ -199,7 +199,11 @@ impl Tasks<'_> {
         let (directory, change) = (self.maker.mos.dnode(head.dir).await?, again as i64);
         match change {
             0 => Ok(()),
-            _ => took(self.maker, directory, used(change), &[(Part::KeptForHead, change)]).await,
+            _ => {
+                self.maker
+                    .did_use_parts(&directory, used(change), &[(Part::KeptForHead, change)])
+                    .await
+            }
         }
     }
 }

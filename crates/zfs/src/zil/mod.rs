@@ -1,15 +1,27 @@
-//! The intent log of a dataset: the chain of its blocks on disk, and the records in them.
+//! The intent log of a dataset. Here: the chain of its blocks on disk and the records in them, as they are read.
+//!
+//! ```text
+//!   itx      what was changed and may have to be logged, in memory
+//!   commit   what is due is written and made durable          chain   the blocks of a log that is written
+//! ```
 //!
 //! A log holds what was acknowledged to programs before its transaction group was whole. A pool that was closed has empty
 //! ones. One whose machine stopped has a chain in each dataset that was being written durably; whoever imports it
-//! for writing carries the records out ("replay"). Here they are read: counted, shown, or laid over the dataset in memory
-//!.
+//! for writing carries the records out ("replay": [`spa`](crate::spa), [`zpl::replay`](crate::zpl::replay)). Here they are read:
+//! to be replayed, counted, shown, or laid over the dataset in memory.
 //!
 //! Records of groups that are whole in the pool were carried out, and don't count. A chain ends at a block whose
 //! checksum is wrong; that is how every chain ends. One that leads to a device that is missing is *cut*: whether there is
 //! more, nobody knows. How long it may be is bounded by [`BLOCKS_MAX`].
 //!
 //! Source: OpenZFS, `zil.c`, `zfs_replay.c`.
+
+mod chain;
+mod commit;
+mod itx;
+
+pub use commit::{Committed, IntentLog};
+pub use itx::{Itx, What};
 
 use crate::dmu::Objset;
 use crate::error::ZfsError;
@@ -40,12 +52,19 @@ pub struct Logged {
 }
 
 /// A dataset's log, as far as it is there.
-#[derive(Default)]
 pub struct Log {
     /// Its blocks, in order.
     pub links: Vec<Link>,
+    /// The place of the block that would come next, where one was reserved.
+    pub end: BlockPointer,
     /// Whether it goes on where no device is: what comes then can't be known.
     pub is_cut: bool,
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log { links: Vec::new(), end: BlockPointer::HOLE, is_cut: false }
+    }
 }
 
 /// The records of a log that are not yet in the pool.
@@ -94,6 +113,7 @@ pub async fn chain(objset: &Objset) -> Result<Log, ZfsError> {
         log.links.push(Link { pointer, block });
         pointer = next;
     }
+    log.end = pointer;
     Ok(log)
 }
 
@@ -102,9 +122,22 @@ pub async fn chain(objset: &Objset) -> Result<Log, ZfsError> {
 /// # Errors
 /// As of [`chain`]; or a record can't be decoded.
 pub async fn unreplayed(objset: &Objset, synced: u64) -> Result<Unreplayed, ZfsError> {
-    let log = chain(objset).await?;
+    records_of(objset, chain(objset).await?, synced)
+}
+
+/// The same of a chain that was read.
+///
+/// # Errors
+/// A record can't be decoded.
+pub fn records_of(objset: &Objset, log: Log, synced: u64) -> Result<Unreplayed, ZfsError> {
     let mut found = Unreplayed { records: Vec::new(), is_cut: log.is_cut };
-    let replayed = objset.root().zil.replay_sequence;
+    let header = objset.root().zil.clone();
+    let replayed = header.replay_sequence;
+    // Groups that came after a log was claimed hold nothing of it but what was replayed.
+    let synced = match header.claim_txg {
+        0 => synced,
+        claimed => claimed - 1,
+    };
     for link in log.links {
         let wrong = |error| ZfsError::Format { objset: objset.number(), object: 0, error };
         let endian = link.block.endian;

@@ -25,12 +25,12 @@ pub struct Moment {
 }
 
 impl Moment {
-    pub(super) fn of(words: [u64; 2]) -> Moment {
+    pub(crate) fn of(words: [u64; 2]) -> Moment {
         Moment { seconds: words[0] as i64, nanoseconds: words[1] as u32 }
     }
 
     /// As it is stored.
-    pub(super) fn words(self) -> [u64; 2] {
+    pub(crate) fn words(self) -> [u64; 2] {
         [self.seconds as u64, self.nanoseconds.into()]
     }
 

@@ -20,6 +20,7 @@ pub(crate) use work::{EMPTY_DIRECTORY, With, Work};
 pub use work::{NewAttributes, NewFile};
 
 use super::FileSystem;
+use super::attributes::Moment;
 use crate::dmu::Step;
 use crate::error::{Problem, ZfsError};
 use rt::Buf;
@@ -268,6 +269,19 @@ impl FileSystem {
         value: Option<&[u8]>,
     ) -> Result<(), ZfsError> {
         self.change(|work| work.set_extended(file, name, value).map(drop)).await
+    }
+
+    /// A file was written at this moment.
+    ///
+    /// # Errors
+    /// What is needed can't be had. A file that is gone is none.
+    pub async fn touch(&self, file: u64, when: Moment) -> Result<(), ZfsError> {
+        match self.change(|work| work.touch(file, when, true)).await {
+            Err(ZfsError::Object { object, problem: Problem::Absent, .. }) if object == file => {
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// Frees a file that was put down as one without a name, and that nobody holds any more. One that has a name again is only

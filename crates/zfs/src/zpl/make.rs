@@ -8,10 +8,8 @@ use super::{FileSystem, VERSION_MAX};
 use crate::dmu::{Objset, new_meta};
 use crate::error::ZfsError;
 use crate::zap::table;
-use zfs_format::Endian;
 use zfs_format::object_type::ObjectType;
 use zfs_format::objset::{Objset as ObjsetPhys, ObjsetKind, ObjsetSize};
-use zfs_format::wire::{Record, Wire};
 use zfs_format::zil::ZilHeader;
 use zfs_format::zpl::attributes::{LAYOUTS, Layouts, REGISTRY, Registered, names};
 use zfs_format::zpl::master;
@@ -49,11 +47,10 @@ const ATTRIBUTES: [(&str, u16, u8); 22] = [
 
 /// The root block of an objset that is new.
 pub fn new_root(kind: ObjsetKind) -> ObjsetPhys {
-    let zil = ZilHeader::decode(&[0; ZilHeader::BYTES], Endian::Little).expect("zeros are one");
     ObjsetPhys {
         size: ObjsetSize::V3,
         meta_dnode: Some(new_meta()),
-        zil,
+        zil: ZilHeader::EMPTY,
         kind,
         flags: 0,
         portable_mac: [0; 32],

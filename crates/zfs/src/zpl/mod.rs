@@ -16,12 +16,16 @@ pub mod change;
 pub mod descent;
 pub mod difference;
 mod extended;
+mod log;
 pub mod make;
 pub mod replay;
 
 use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Cursor, Zap};
+use crate::zil::{IntentLog, Itx};
+pub(crate) use log::LoggedAttributes;
+
 use attributes::{Attributes, Values};
 use rt::SgList;
 use std::cell::{Cell, RefCell};
@@ -65,6 +69,8 @@ struct Inner {
     /// The table of files without a name.
     queue: Option<u64>,
     record_bytes: Cell<u64>,
+    /// What takes note of changes, where they may have to be durable before their group.
+    log: RefCell<Option<Rc<IntentLog>>>,
 }
 
 /// An object of a file system, with its attributes as they were when it was asked for.
@@ -136,8 +142,22 @@ impl FileSystem {
     ) -> FileSystem {
         let (objset, layouts) = (objset.clone(), RefCell::new(Rc::new(layouts)));
         let record_bytes = Cell::new(RECORD_BYTES);
-        let inner = Inner { objset, root, version, layouts, layouts_table, queue, record_bytes };
+        let log = RefCell::default();
+        let inner =
+            Inner { objset, root, version, layouts, layouts_table, queue, record_bytes, log };
         FileSystem(Rc::new(inner))
+    }
+
+    /// Lets changes be logged.
+    pub fn set_log(&self, log: Rc<IntentLog>) {
+        *self.0.log.borrow_mut() = Some(log);
+    }
+
+    /// A change was made.
+    fn logged(&self, txg: u64, intents: Vec<Itx>) {
+        if let Some(log) = &*self.0.log.borrow() {
+            intents.into_iter().for_each(|itx| log.push(txg, itx));
+        }
     }
 
     fn layouts(&self) -> Rc<Layouts> {
@@ -162,6 +182,11 @@ impl FileSystem {
     pub fn set_record_bytes(&self, bytes: u64) {
         let bytes = bytes.clamp(RECORD_BYTES_MIN, RECORD_BYTES);
         self.0.record_bytes.set(bytes.next_power_of_two());
+    }
+
+    /// How many handles of it there are.
+    pub fn handles(&self) -> usize {
+        Rc::strong_count(&self.0)
     }
 
     /// The table of files without a name.

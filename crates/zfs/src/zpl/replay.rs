@@ -20,6 +20,7 @@
 use super::FileSystem;
 use super::attributes::Moment;
 use super::change::{NewAttributes, NewFile};
+use super::log::{SLOTS_SHIFT, set};
 use crate::dmu::{DIRTY_BYTES_MAX, Objset, TxGroups, Txg};
 use crate::error::{Problem, ZfsError};
 use crate::zil::Logged;
@@ -31,18 +32,6 @@ use zfs_format::zil::record::{
 
 /// The bits of an object number in a record that makes something.
 const OBJECT_BITS: u64 = (1 << 48) - 1;
-/// Where the slots of its dnode stand, less one.
-const SLOTS_SHIFT: u32 = 56;
-
-/// Marks of [`Body::SetAttributes`], as Linux has them.
-mod set {
-    pub(super) const MODE: u64 = 1;
-    pub(super) const USER: u64 = 2;
-    pub(super) const GROUP: u64 = 4;
-    pub(super) const SIZE: u64 = 8;
-    pub(super) const ACCESSED: u64 = 16;
-    pub(super) const MODIFIED: u64 = 32;
-}
 
 /// Lets an objset be changed in memory, in a group after all of its records' that is never synced.
 pub fn in_memory(objset: &Objset, records: &[Logged]) {

@@ -5,7 +5,7 @@
 //!   write          one change of all its blocks; those that are covered in part are read first
 //!   write zeroes   whole blocks are freed, the ends zeroed
 //!   discard        whole blocks are freed, the ends stay
-//!   flush, FUA     what was answered is in the pool: [`LiveVolume::make_durable`]
+//!   flush, FUA     what was answered is in the intent log, or the pool: [`LiveVolume::make_durable`]
 //! ```
 //!
 //! A write that begins is one change, so two that overlap are carried out one after the other, whole, and a read block by
@@ -15,16 +15,18 @@
 //!
 //! Source: OpenZFS, `zvol.c`, `zvol_os.c` (`zvol_write`, `zvol_discard`).
 
-use super::{Volume, kind_of};
+use super::{DATA, Volume, kind_of};
 use crate::dmu::{Step, Tx};
 use crate::dsl::catalog::Node;
 use crate::error::ZfsError;
 use crate::spa::live::{Live, LiveError, set_number};
+use crate::zil::{IntentLog, Itx, What};
 use rt::{Device, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op, Request, SgList};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use stdx::{ByteCount, Offset};
+use zfs_format::zil::record::{Body, Truncate};
 
 /// A volume that is open for writing. Clones are handles of the same. Whoever has one runs
 /// [`Live::keep_synced`] meanwhile.
@@ -36,6 +38,15 @@ struct Inner {
     volume: Volume,
     dataset: u64,
     copies: u64,
+    log: Rc<IntentLog>,
+    /// The property `sync`.
+    synchronous: u64,
+}
+
+/// Numbers of the property `sync`: each write is durable, or none.
+mod sync {
+    pub(super) const ALWAYS: u64 = 1;
+    pub(super) const DISABLED: u64 = 2;
 }
 
 impl LiveVolume {
@@ -47,8 +58,10 @@ impl LiveVolume {
         let objset = live.objset(node).await?;
         let volume = Volume::open(&objset, &node.directory.name).await?;
         let copies = set_number(node, "copies").unwrap_or(1).clamp(1, 3);
+        let log = live.log_of(node).await?;
+        let synchronous = set_number(node, "sync").unwrap_or(0);
         let (live, dataset) = (Rc::clone(live), node.head.number);
-        Ok(LiveVolume(Rc::new(Inner { live, volume, dataset, copies })))
+        Ok(LiveVolume(Rc::new(Inner { live, volume, dataset, copies, log, synchronous })))
     }
 
     /// The volume, as it is read.
@@ -56,12 +69,16 @@ impl LiveVolume {
         &self.0.volume
     }
 
-    /// Waits until what was answered before is in the pool.
+    /// Waits until what was answered before is durable.
     ///
     /// # Errors
     /// The pool is not written any more.
     pub async fn make_durable(&self) -> Result<(), IoErrorKind> {
-        self.0.live.make_durable().await.map_err(|error| stopped(&error))
+        if self.0.synchronous == sync::DISABLED {
+            return Ok(());
+        }
+        let done = self.0.live.commit(self.0.dataset, Some(DATA)).await;
+        done.map_err(|error| stopped(&error))
     }
 
     async fn check_room(&self, bytes: u64) -> Result<(), IoErrorKind> {
@@ -85,13 +102,20 @@ impl LiveVolume {
             data.write(tx, from, &piece.into_contiguous());
             from = to;
         }
+        self.log(tx, What::Write { at, len: range.end - at });
         Ok(())
+    }
+
+    /// The intent log is told what was changed.
+    fn log(&self, tx: &Tx, what: What) {
+        self.0.log.push(tx.txg().0, Itx { object: DATA, waits: true, what });
     }
 
     /// Writes without waiting; says whether that was possible.
     fn write_now(&self, at: u64, bytes: &SgList) -> bool {
-        let Inner { live, volume, dataset, copies } = &*self.0;
-        live.has_room_now(*dataset, bytes.len() as u64, *copies)
+        let Inner { live, volume, dataset, copies, synchronous, .. } = &*self.0;
+        *synchronous != sync::ALWAYS
+            && live.has_room_now(*dataset, bytes.len() as u64, *copies)
             && volume.objset.change_now(|tx| self.put(tx, at, bytes)).is_some()
     }
 
@@ -112,6 +136,9 @@ impl LiveVolume {
         let change = objset.change(|tx| {
             data.plan_zero(range.clone())?;
             data.zero(tx, range.clone());
+            let (offset, length) = (range.start, range.end - range.start);
+            let truncate = Body::Truncate(Truncate { object: DATA, offset, length });
+            self.log(tx, What::Record(Box::new((truncate, Vec::new()))));
             Ok(())
         });
         change.await.map_err(|error| kind_of(&error))
@@ -129,7 +156,8 @@ impl LiveVolume {
                 self.write(at, &data).await?;
                 // A reference to it would make a copy of each change to come.
                 drop(data);
-                if fua { self.make_durable().await } else { Ok(()) }
+                let is_durable = fua || self.0.synchronous == sync::ALWAYS;
+                if is_durable { self.make_durable().await } else { Ok(()) }
             }
             Op::WriteZeroes(_) => self.zero(at..at + len).await,
             Op::Discard(_) => {

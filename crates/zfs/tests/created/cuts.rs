@@ -3,33 +3,23 @@
 //! What could break: the pool is neither as the last group left it nor as the next would; what is found is of two groups; a
 //! label or an uberblock is believed that is none; space is used again while a group that may be opened needs it.
 
-use super::{DEVICE, Model, Rig, change, compare, files_of, top};
+use super::{Model, Rig, change, compare, files_of, top};
 use rt::filter::PowerCut;
 use rt::{DeviceRef, MemoryDevice};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use stdx::{ByteCount, Offset, Prng};
+use stdx::Prng;
 use zfs::dsl::make::Fresh;
 use zfs::spa::Spa;
+use zfs::spa::datasets::NewDataset;
+use zfs::spa::datasets::clone::NewClone;
 use zfs::spa::live::Live;
 use zfs::zpl::FileSystem;
 use zfs_format::vdev::VdevKind;
 
 /// Groups that are written before the power is cut, if it isn't earlier.
 const GROUPS: usize = 3;
-
-/// A copy of a device, so that each cut begins with the same pool.
-pub(crate) fn copy(of: &MemoryDevice) -> Rc<MemoryDevice> {
-    let copy = MemoryDevice::new("copy", ByteCount(DEVICE));
-    let step = 1 << 20;
-    for at in (0..DEVICE).step_by(step) {
-        let bytes = of.peek(Offset(at), ByteCount(step as u64));
-        if bytes.to_vec().iter().any(|byte| *byte != 0) {
-            copy.poke(Offset(at), &bytes);
-        }
-    }
-    copy
-}
 
 /// Cuts the power of all disks that still have it, and gives what survived.
 pub(crate) fn after_cut(rig: &Rig, cuts: Vec<Rc<PowerCut>>, write: u64) -> Vec<DeviceRef> {
@@ -44,10 +34,17 @@ pub(crate) fn after_cut(rig: &Rig, cuts: Vec<Rc<PowerCut>>, write: u64) -> Vec<D
     rig.runtime.block_on(survivors).expect("it ends")
 }
 
-/// Cuts the power at a write to one of the disks; says whether it came to that.
-fn cut_at(base: &Rig, disk: usize, write: u64) -> bool {
+/// Cuts the power at a write to one of the disks while something is done to the pool, which puts down what each group leaves and
+/// counts those that are known to be in the pool. What is there afterwards is looked at. Says whether it came to a cut.
+fn cut_at<S: Clone + 'static>(
+    base: &Rig,
+    disk: usize,
+    write: u64,
+    work: impl AsyncFnOnce(Live, Left<S>) + 'static,
+    look: impl AsyncFnOnce(&Spa, S) + 'static,
+) -> bool {
     let disks: Vec<(u64, Rc<MemoryDevice>)> =
-        base.disks.iter().map(|(guid, disk)| (*guid, copy(disk))).collect();
+        base.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
     let rig = Rig::over(disks, Rc::clone(&base.fresh));
     let rt = rig.runtime.handle();
     let covered: Vec<Rc<PowerCut>> = rig
@@ -57,42 +54,20 @@ fn cut_at(base: &Rig, disk: usize, write: u64) -> bool {
         .collect();
     covered[disk].cut_at_write(write, Prng::new(write));
     let all: Vec<DeviceRef> = covered.iter().map(|cut| Rc::clone(cut) as DeviceRef).collect();
-    // What each group left, and how many are known to be in the pool.
-    let states: Rc<RefCell<Vec<Model>>> = Rc::default();
-    let done = Rc::new(Cell::new(0));
-    let (kept, known) = (Rc::clone(&states), Rc::clone(&done));
+    let left = Left { states: Rc::default(), done: Rc::default() };
+    let known = left.clone();
     rig.with_devices(all, async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
-        let live = Live::open(spa, &fresh).await.expect("it opens for writing");
-        let node = live.spa().catalog(0).await.expect("read").root().await.expect("it is there");
-        let objset = live.objset(&node).await.expect("it opens");
-        let files = FileSystem::open(&objset).await.expect("it is one");
-        let (mut model, mut random) = (Model::new(), Prng::new(9));
-        kept.borrow_mut().push(model.clone());
-        for _ in 0..GROUPS {
-            for _ in 0..4 {
-                change(&files, &mut model, &mut random).await;
-            }
-            kept.borrow_mut().push(model.clone());
-            if live.sync(async |_| Ok(())).await.is_err() {
-                return;
-            }
-            known.set(known.get() + 1);
-        }
+        work(Live::open(spa, &fresh).await.expect("it opens for writing"), known).await;
     });
     let was_cut = covered[disk].is_cut();
-    let after = Rc::clone(&states);
-    let done = done.get();
     let all = after_cut(&rig, covered, write);
     rig.with_devices(all, async move |spa: Rc<Spa>, _| {
-        let files = files_of(&spa, "tank").await;
-        let states = after.borrow().clone();
+        let done = left.done.get();
         // The group that was under way may be there as a whole.
-        let names = files.names(&files.root().await.expect("read")).await.expect("read").len();
         let txg = spa.uberblock().txg;
-        assert!(txg == 4 + done as u64 || txg == 5 + done as u64, "group {txg} after {done}");
-        let state = &states[(txg - 4) as usize];
-        assert_eq!(names, state.len(), "cut at write {write}");
-        compare(&files, state).await;
+        assert!(txg == 4 + done || txg == 5 + done, "group {txg} after {done}");
+        let state = left.states.borrow()[(txg - 4) as usize].clone();
+        look(&spa, state).await;
     });
     if was_cut && write.is_multiple_of(97) {
         rig.judge();
@@ -100,11 +75,162 @@ fn cut_at(base: &Rig, disk: usize, write: u64) -> bool {
     was_cut
 }
 
-fn at_each_write(base: &Rig, step: usize) {
+/// What groups leave.
+#[derive(Clone)]
+struct Left<S> {
+    /// From the one on that was there at first.
+    states: Rc<RefCell<Vec<S>>>,
+    /// How many more are known to be in the pool.
+    done: Rc<Cell<u64>>,
+}
+
+impl<S> Left<S> {
+    /// A group is to leave this.
+    fn leaves(&self, state: S) {
+        self.states.borrow_mut().push(state);
+    }
+
+    /// It is in the pool.
+    fn is_done(&self) {
+        self.done.set(self.done.get() + 1);
+    }
+}
+
+/// Files over some groups.
+async fn files(live: Live, left: Left<Model>) {
+    let node = live.spa().catalog(0).await.expect("read").root().await.expect("it is there");
+    let objset = live.objset(&node).await.expect("it opens");
+    let files = FileSystem::open(&objset).await.expect("it is one");
+    let (mut model, mut random) = (Model::new(), Prng::new(9));
+    left.leaves(model.clone());
+    for _ in 0..GROUPS {
+        for _ in 0..4 {
+            change(&files, &mut model, &mut random).await;
+        }
+        left.leaves(model.clone());
+        if live.sync(async |_| Ok(())).await.is_err() {
+            return;
+        }
+        left.is_done();
+    }
+}
+
+async fn look_at_files(spa: &Spa, state: Model) {
+    let files = files_of(spa, "tank").await;
+    let names = files.names(&files.root().await.expect("read")).await.expect("read").len();
+    assert_eq!(names, state.len());
+    compare(&files, &state).await;
+}
+
+/// All file systems and snapshots with what is in them.
+type Tree = BTreeMap<String, Model>;
+
+/// What is done to datasets, one a group.
+const DEEDS: [&str; 12] = [
+    "create",
+    "write",
+    "snapshot s1",
+    "write",
+    "snapshot s2",
+    "clone",
+    "promote",
+    "write",
+    "rollback",
+    "destroy s2",
+    "destroy",
+    "rest",
+];
+
+async fn datasets(live: Live, left: Left<Tree>) {
+    live.freeing().set_blocks_max(9);
+    let mut random = Prng::new(4);
+    let mut tree: Tree = [("tank".to_owned(), Model::new())].into();
+    left.leaves(tree.clone());
+    for deed in DEEDS {
+        let number = async |name: &str| {
+            let found = live.spa().dsl().find(name).await.expect("it is read");
+            found.map(|(directory, dataset)| (directory.number, dataset.number))
+        };
+        let of = number("tank/a").await.unwrap_or_default().1;
+        let above = number("tank").await.expect("it is there").0;
+        let name = deed.split_once(' ').map_or("", |(_, name)| name);
+        let new = NewDataset { name: "a".to_owned(), owner: (0, 0), properties: Vec::new() };
+        let clone = NewClone { name: "c".to_owned(), properties: Vec::new() };
+        let now = tree.get("tank/a").cloned().unwrap_or_default();
+        let snapshot = match deed {
+            "clone" => number("tank/a@s1").await,
+            "promote" => number("tank/c").await,
+            "rollback" | "destroy s2" => number("tank/a@s2").await,
+            _ => None,
+        };
+        let other = snapshot.unwrap_or_default().1;
+        match deed {
+            "create" => drop(tree.insert("tank/a".to_owned(), Model::new())),
+            "write" => {
+                let catalog = live.spa().catalog(0).await.expect("read");
+                let node = catalog.find("tank/a").await.expect("read").expect("it is there");
+                let files = live.files(&node).await.expect("it opens");
+                for _ in 0..6 {
+                    let model = tree.get_mut("tank/a").expect("it is there");
+                    change(&files, model, &mut random).await;
+                }
+            }
+            "snapshot s1" | "snapshot s2" => drop(tree.insert(format!("tank/a@{name}"), now)),
+            "clone" => drop(tree.insert("tank/c".to_owned(), tree["tank/a@s1"].clone())),
+            "promote" => {
+                let moved = tree.remove("tank/a@s1").expect("it is there");
+                tree.insert("tank/c@s1".to_owned(), moved);
+            }
+            "rollback" => drop(tree.insert("tank/a".to_owned(), tree["tank/a@s2"].clone())),
+            "destroy s2" => drop(tree.remove("tank/a@s2")),
+            "destroy" => drop(tree.remove("tank/a")),
+            _ => {}
+        }
+        left.leaves(tree.clone());
+        let done = live.task(async |tasks| match deed {
+            "create" => Ok(tasks.create(above, &new).await?.map(|_| ())),
+            "snapshot s1" | "snapshot s2" => Ok(tasks.snapshot(of, name).await?.map(|_| ())),
+            "clone" => Ok(tasks.clone(other, above, &clone).await?.map(|_| ())),
+            "promote" => tasks.promote(other).await,
+            "rollback" => tasks.rollback(of, other).await,
+            "destroy s2" => tasks.destroy_snapshot(other, false).await,
+            "destroy" => tasks.destroy(of).await,
+            _ => Ok(Ok(())),
+        });
+        let Ok(done) = done.await else { return };
+        done.expect(deed);
+        left.is_done();
+    }
+    while live.freeing().waits() {
+        left.leaves(tree.clone());
+        if live.sync(async |_| Ok(())).await.is_err() {
+            return;
+        }
+        left.is_done();
+    }
+}
+
+async fn look_at_datasets(spa: &Spa, tree: Tree) {
+    let mut found = Vec::new();
+    for directory in spa.dsl().below(spa.dsl().root().await.expect("read")).await.expect("read") {
+        let head = spa.dsl().head(&directory).await.expect("read").expect("it has one");
+        let snapshots = spa.dsl().snapshots(&head).await.expect("read");
+        found.push(head.name);
+        found.extend(snapshots.into_iter().map(|snapshot| snapshot.name));
+    }
+    found.sort();
+    assert_eq!(found, tree.keys().cloned().collect::<Vec<_>>());
+    for (name, model) in tree {
+        compare(&files_of(spa, &name).await, &model).await;
+    }
+    super::datasets::check_books(spa).await;
+}
+
+fn at_each_write(base: &Rig, step: usize, cut: impl Fn(usize, u64) -> bool) {
     for disk in 0..base.disks.len() {
         let mut cuts = 0;
         for write in (1..).step_by(step) {
-            if !cut_at(base, disk, write) {
+            if !cut(disk, write) {
                 break;
             }
             cuts += 1;
@@ -115,6 +241,18 @@ fn at_each_write(base: &Rig, step: usize) {
 
 #[test]
 fn a_cut_at_any_write_leaves_one_group_or_the_next() {
-    at_each_write(&Rig::new(vec![top(0, VdevKind::File, 1)]), 3);
-    at_each_write(&Rig::new(vec![top(0, VdevKind::File, 1), top(1, VdevKind::File, 1)]), 7);
+    for (tops, step) in [
+        (vec![top(0, VdevKind::File, 1)], 3),
+        (vec![top(0, VdevKind::File, 1), top(1, VdevKind::File, 1)], 7),
+    ] {
+        let base = Rig::new(tops);
+        at_each_write(&base, step, |disk, write| cut_at(&base, disk, write, files, look_at_files));
+    }
+}
+
+/// Half a task, or half a tree freed twice, would be found by the walk that the books are held against.
+#[test]
+fn a_cut_while_datasets_change_leaves_all_of_a_task_or_nothing() {
+    let base = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    at_each_write(&base, 17, |disk, write| cut_at(&base, disk, write, datasets, look_at_datasets));
 }

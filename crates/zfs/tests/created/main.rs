@@ -7,7 +7,9 @@
 #![allow(clippy::await_holding_refcell_ref, reason = "nothing else runs that would borrow it")]
 
 mod cuts;
+mod datasets;
 mod fuse;
+mod logs;
 mod mounted;
 mod volumes;
 
@@ -82,6 +84,8 @@ fn features() -> Vec<&'static str> {
         "extensible_dataset",
         "embedded_data",
         "large_blocks",
+        "bookmarks",
+        "bookmark_v2",
     ];
     FEATURES.iter().filter(|f| names.contains(&f.name)).map(|f| f.guid).collect()
 }
@@ -186,7 +190,8 @@ impl Rig {
         }
         let Some(text) = zdb(folder.path(), &["-bcc", "tank"]) else { return };
         assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
-        zdb(folder.path(), &["-dddd", "tank"]);
+        let all = zdb(folder.path(), &["-dddd", "tank"]).unwrap_or_default();
+        assert!(!all.contains(") leaked"), "objects that nobody refers to: {all}");
     }
 }
 
@@ -290,6 +295,20 @@ fn files_over_groups(seed: u64, tops: Vec<Vdev>) {
     rig.judge();
 }
 
+fn new_file(number: u64) -> NewFile {
+    NewFile {
+        number,
+        slots: 1,
+        mode: 0o100_644,
+        user: 1,
+        group: 2,
+        generation: 7,
+        created: Moment { seconds: 5, nanoseconds: 6 },
+        device: 0,
+        target: None,
+    }
+}
+
 async fn change(files: &FileSystem, model: &mut Model, random: &mut Prng) {
     let root = files.root_number();
     let name = |number: u64| format!("file {number}").into_bytes();
@@ -297,17 +316,7 @@ async fn change(files: &FileSystem, model: &mut Model, random: &mut Prng) {
     if known.is_empty() || random.chance(0.3) {
         let (number, _) =
             files.objset().change(|_| files.objset().plan_number(1)).await.expect("one is free");
-        let new = NewFile {
-            number,
-            slots: 1,
-            mode: 0o100_644,
-            user: 1,
-            group: 2,
-            generation: 7,
-            created: Moment { seconds: 5, nanoseconds: 6 },
-            device: 0,
-            target: None,
-        };
+        let new = new_file(number);
         files.create(root, &name(number), &new).await.expect("it is made");
         model.insert(number, Vec::new());
         return;

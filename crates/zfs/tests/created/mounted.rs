@@ -5,8 +5,8 @@
 
 use super::{Rig, raidz, top};
 use rt::inodes::{
-    Attributes, Caller, ChangeNotice, Cookie, Fallocate, Fsync, InodeError, InodeKind, Inodes, New,
-    Node, OpenNode, RenameHow, Seek, SetAttributes, SetHow, SetTime, Timestamp, WallClock, Watcher,
+    Attributes, Caller, ChangeNotice, Cookie, Fallocate, InodeError, InodeKind, Inodes, New, Node,
+    OpenNode, RenameHow, Seek, SetAttributes, SetHow, SetTime, Timestamp, WallClock, Watcher,
     WriteAt,
 };
 use rt::{Buf, MemoryTree, SgList};
@@ -24,7 +24,7 @@ use zfs_format::vdev::VdevKind;
 use zfs_format::zap::leaf::LeafValue;
 
 /// A clock that goes on when the test says so: both file systems see the same time.
-struct Steps(Cell<i64>);
+pub(crate) struct Steps(pub(crate) Cell<i64>);
 
 impl Steps {
     fn step(&self) {
@@ -48,14 +48,14 @@ pub(crate) async fn mounted(live: &Rc<Live>, clock: Rc<dyn WallClock>) -> Mounte
 }
 
 /// One file by its numbers in both.
-type Pair = (Node, Node);
+pub(crate) type Pair = (Node, Node);
 
 /// Both file systems, and what is held in both.
-struct Both {
-    real: Mounted,
-    model: Rc<MemoryTree>,
-    clock: Rc<Steps>,
-    held: RefCell<Vec<Pair>>,
+pub(crate) struct Both {
+    pub(crate) real: Mounted,
+    pub(crate) model: Rc<MemoryTree>,
+    pub(crate) clock: Rc<Steps>,
+    pub(crate) held: RefCell<Vec<Pair>>,
 }
 
 const NAMES: [&str; 6] =
@@ -108,7 +108,7 @@ impl Both {
         at
     }
 
-    async fn change(&self, random: &mut Prng) {
+    pub(crate) async fn change(&self, random: &mut Prng) {
         self.clock.step();
         let (real, model) = (&self.real, &self.model);
         let by = Caller {
@@ -369,7 +369,7 @@ impl Both {
     }
 }
 
-async fn values(of: &dyn Inodes, node: Node) -> BTreeMap<Vec<u8>, Vec<u8>> {
+pub(crate) async fn values(of: &dyn Inodes, node: Node) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut found = BTreeMap::new();
     for name in of.extended_attributes(node).await.expect("they are read") {
         let value = of.extended_attribute(node, &name).await.expect("it is read");
@@ -378,7 +378,7 @@ async fn values(of: &dyn Inodes, node: Node) -> BTreeMap<Vec<u8>, Vec<u8>> {
     found
 }
 
-async fn names(of: &dyn Inodes, node: Node) -> BTreeMap<Vec<u8>, Node> {
+pub(crate) async fn names(of: &dyn Inodes, node: Node) -> BTreeMap<Vec<u8>, Node> {
     let (mut found, mut after) = (BTreeMap::new(), Cookie::START);
     loop {
         let entries = of.list(node, after, 3).await.expect("it is listed");
@@ -452,7 +452,7 @@ fn beside_memory(seed: u64, tops: Vec<zfs_format::vdev::Vdev>) {
                 }
             }
             random.replace(at_hand);
-            both.real.fsync(Node::ROOT, Fsync::All).await.expect("it is durable");
+            both.real.sync().await.expect("it is durable");
             assert!(!live.is_dirty());
             for (r, m) in both.held.take() {
                 both.real.release(r);

@@ -3,7 +3,7 @@
 //! What could break: bytes that are lost, old, or of another place; a block that is freed and reached, or the other way round;
 //! a flush that was answered and is forgotten; space that is kept free and counted wrong, or taken by another.
 
-use super::cuts::{after_cut, copy};
+use super::cuts::after_cut;
 use super::{Rig, raidz, top};
 use rt::filter::PowerCut;
 use rt::{Buf, Device, DeviceRef, IoErrorKind, Request};
@@ -334,7 +334,7 @@ fn quotas_and_what_is_kept_free_below_hold_on_the_way_up() {
 /// A cut at one of the writes of a disk, while a volume is written and flushed. What was flushed is there, and what was written
 /// since is there block by block, or not.
 fn cut_at(base: &Rig, write: u64) -> bool {
-    let disks = base.disks.iter().map(|(guid, disk)| (*guid, copy(disk))).collect();
+    let disks = base.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
     let rig = Rig::over(disks, Rc::clone(&base.fresh));
     let rt = rig.runtime.handle();
     let cuts: Vec<Rc<PowerCut>> = rig

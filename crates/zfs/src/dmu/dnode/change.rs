@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::dnode::{Dnode as DnodePhys, SLOT_BYTES, flags};
+use zfs_format::object_type::ObjectType;
 use zfs_format::wire::Wire;
 
 /// Bytes of a dnode before its block pointers.
@@ -127,6 +128,13 @@ impl Dnode {
             phys.data_block_sectors = sectors;
         });
         self.put(tx, 0, block);
+    }
+
+    /// It becomes a table beside what its bonus is: this is its first block, which was planned
+    /// ([`Dnode::plan_block_bytes`]).
+    pub fn become_table(&self, tx: &Tx, object_type: ObjectType, block: Block) {
+        self.edit_phys(tx, |phys| phys.object_type = object_type);
+        self.put_only(tx, block);
     }
 
     /// Bytes that its bonus may have.

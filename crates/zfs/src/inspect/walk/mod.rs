@@ -29,7 +29,7 @@
 mod lists;
 mod log;
 mod pool;
-mod tree;
+pub(crate) mod tree;
 
 pub use pool::PoolWalk;
 pub use tree::{AHEAD, Reached, Visited};

@@ -2,9 +2,14 @@
 //!
 //! What is to be visited lies on a stack, so that blocks come in the order of their places, and those that lead on are read
 //! ahead while the one before is awaited. The rules are in the [module above](super).
+//!
+//! Who destroys a tree meets a block when all below it was met ([`Walk::next_left`]), and may stop between two: the place at which
+//! to go on ([`Walk::place`]) is one of level 0, before which all is gone. OpenZFS takes an object's spill block for the first of
+//! it there, and gives it last; so nobody stops within an object that has one.
 
 use crate::error::{Problem, ZfsError};
 use rt::{Buf, Priority, Rt, Task};
+use std::cell::Cell;
 use std::rc::Rc;
 use zfs_format::block_pointer::{self, BlockPointer, Kind, Protection};
 use zfs_format::dnode::{self, Dnode};
@@ -25,7 +30,7 @@ const META_DNODE: u64 = 0;
 /// The block number by which a spill block goes.
 const SPILL: u64 = u64::MAX;
 /// The objset that blocks of destroyed datasets are said to be of, as OpenZFS numbers it.
-pub(super) const DESTROYED: u64 = u64::MAX;
+pub(crate) const DESTROYED: u64 = u64::MAX;
 
 /// How a block is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +81,10 @@ struct Tree {
     resume: Option<ScanBookmark>,
     /// Whether the objset has a log of its own that is to be followed.
     log: bool,
+    /// The object has a spill block.
+    has_spill: bool,
+    /// A block of it was met.
+    is_begun: Cell<bool>,
 }
 
 /// An objset to walk over.
@@ -98,6 +107,8 @@ struct Todo {
     level: i64,
     block: u64,
     ahead: Option<Task<Result<Buf, BlockError>>>,
+    /// All below it was met.
+    is_left: bool,
 }
 
 impl Todo {
@@ -136,6 +147,13 @@ impl Todo {
             let ScanBookmark { objset, object, level, block } = *resume;
             at == Bookmark { objset, object, level, block }
         })
+    }
+
+    /// The first place of level 0 at or below it.
+    fn below(&self, objset: u64) -> ScanBookmark {
+        let shift = u32::try_from(self.level).unwrap_or(0).saturating_mul(self.tree.shift).min(63);
+        let block = self.block.saturating_mul(1 << shift);
+        ScanBookmark { objset, object: self.tree.object, level: 0, block }
     }
 
     fn is_dnodes(&self) -> bool {
@@ -178,16 +196,50 @@ impl Walk {
         Walk { rt: rt.clone(), blocks, todo: Vec::new(), ahead: 0, left: limit }
     }
 
-    /// Adds an objset: it comes before those that were added earlier.
-    pub(crate) fn add(&mut self, start: Start) {
-        let Start { objset, root, after, reached, resume, log } = start;
-        let object = META_DNODE;
-        let tree = Rc::new(Tree { objset, object, after, shift: 0, reached, resume, log });
-        self.todo.push(Todo { tree, pointer: root, level: -1, block: 0, ahead: None });
+    /// The next block, once all below it was given. Nothing after the last; after one with a problem the walk is over.
+    pub(crate) async fn next_left(&mut self) -> Option<Visited> {
+        loop {
+            let todo = self.pop()?;
+            let (pointer, at, reached) = (todo.pointer, todo.at(), todo.tree.reached);
+            if todo.is_left {
+                return Some(Visited { pointer, at, reached, problem: None });
+            }
+            if !todo.leads_on() || todo.is_resume() {
+                return Some(self.visit(todo).await.0);
+            }
+            let (tree, level, block) = (Rc::clone(&todo.tree), todo.level, todo.block);
+            self.todo.push(Todo { tree, pointer, level, block, ahead: None, is_left: true });
+            let (visited, _) = self.visit(todo).await;
+            if visited.problem.is_some() {
+                return Some(visited);
+            }
+        }
     }
 
-    /// The next block and, of an objset whose log is to be followed, the root. Nothing after the last.
-    pub(crate) async fn next(&mut self) -> Option<(Visited, Option<objset::Objset>)> {
+    /// Where to go on, if all that was given is gone: nothing where that can't be said now, but can a little later.
+    pub(crate) fn place(&self) -> Option<ScanBookmark> {
+        let next = self.todo.last().filter(|next| !next.is_left && next.level >= 0)?;
+        let (object, objset) = (next.tree.object, DESTROYED);
+        let slot = object % dnode::OBJECTS_PER_BLOCK;
+        match next.tree.has_spill {
+            _ if object == META_DNODE => None,
+            false => Some(next.below(objset)),
+            // Behind all of the number before; but the block of dnodes before must be over.
+            true if !next.tree.is_begun.get() && slot != 0 && object > 1 => {
+                Some(ScanBookmark { objset, object: object - 1, level: 0, block: u64::MAX })
+            }
+            true => None,
+        }
+    }
+
+    /// Where to go on, if all that was given before this block is gone, and this can't be.
+    pub(crate) fn place_of(&self, at: &Bookmark) -> Option<ScanBookmark> {
+        let is_it = |todo: &&Todo| todo.is_left && todo.at() == *at;
+        let left = self.todo.iter().rev().find(is_it)?;
+        (left.level >= 0).then(|| left.below(DESTROYED))
+    }
+
+    fn pop(&mut self) -> Option<Todo> {
         loop {
             let todo = self.todo.pop()?;
             if todo.ahead.is_some() {
@@ -195,9 +247,26 @@ impl Walk {
                 self.ahead -= 1;
             }
             if todo.is_own() {
-                return Some(self.visit(todo).await);
+                todo.tree.is_begun.set(true);
+                return Some(todo);
             }
         }
+    }
+
+    /// Adds an objset: it comes before those that were added earlier.
+    pub(crate) fn add(&mut self, start: Start) {
+        let Start { objset, root, after, reached, resume, log } = start;
+        let object = META_DNODE;
+        let (shift, has_spill, is_begun) = (0, false, Cell::new(true));
+        let tree = Tree { objset, object, after, shift, reached, resume, log, has_spill, is_begun };
+        let (tree, level, block, ahead, is_left) = (Rc::new(tree), -1, 0, None, false);
+        self.todo.push(Todo { tree, pointer: root, level, block, ahead, is_left });
+    }
+
+    /// The next block and, of an objset whose log is to be followed, the root. Nothing after the last.
+    pub(crate) async fn next(&mut self) -> Option<(Visited, Option<objset::Objset>)> {
+        let todo = self.pop()?;
+        Some(self.visit(todo).await)
     }
 
     async fn visit(&mut self, mut todo: Todo) -> (Visited, Option<objset::Objset>) {
@@ -247,7 +316,7 @@ impl Walk {
             if near >= AHEAD || self.ahead >= AHEAD_UNUSED_MAX {
                 break;
             }
-            if !todo.leads_on() || !todo.is_own() || todo.check().is_err() {
+            if todo.is_left || !todo.leads_on() || !todo.is_own() || todo.check().is_err() {
                 continue;
             }
             near += 1;
@@ -277,7 +346,9 @@ impl Walk {
         let shift = u32::from(dnode.indirect_shift).saturating_sub(BlockPointer::SHIFT);
         let Tree { objset, after, reached, .. } = *from.tree;
         let resume = from.tree.resume.clone();
-        let tree = Rc::new(Tree { objset, object, after, shift, reached, resume, log: false });
+        let (log, has_spill, is_begun) = (false, dnode.spill.is_some(), Cell::new(false));
+        let tree = Tree { objset, object, after, shift, reached, resume, log, has_spill, is_begun };
+        let tree = Rc::new(tree);
         if let Some(pointer) = dnode.spill {
             self.push(Rc::clone(&tree), pointer, 0, SPILL);
         }
@@ -288,7 +359,7 @@ impl Walk {
     }
 
     fn push(&mut self, tree: Rc<Tree>, pointer: BlockPointer, level: i64, block: u64) {
-        let todo = Todo { tree, pointer, level, block, ahead: None };
+        let todo = Todo { tree, pointer, level, block, ahead: None, is_left: false };
         if todo.is_own() {
             self.todo.push(todo);
         }

@@ -12,6 +12,7 @@ use super::super::{FileSystem, VERSION_SYSTEM_ATTRIBUTES};
 use crate::dmu::{Block, Dnode, Step, Tx};
 use crate::error::{Problem, ZfsError};
 use crate::zap::change::{self as zap, Plan};
+use crate::zil::Itx;
 use rt::Buf;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -111,6 +112,8 @@ pub(crate) struct Work<'a> {
     /// The table of files that have no name any more.
     pub(super) queue: Option<Plan>,
     pub(super) then: Vec<Act<'a>>,
+    /// What the intent log is told of it.
+    pub(crate) intents: Vec<Itx>,
     /// The group that the change joins.
     txg: u64,
 }
@@ -132,8 +135,8 @@ impl<'a> Work<'a> {
     pub(super) fn new(files: &'a FileSystem, txg: u64) -> Work<'a> {
         let known = files.layouts();
         let layouts = NewLayouts::of(Rc::clone(&known));
-        let (open, then) = Default::default();
-        Work { files, known, layouts, open, queue: None, then, txg }
+        let (open, then, intents) = Default::default();
+        Work { files, known, layouts, open, queue: None, then, intents, txg }
     }
 
     /// The group that the change joins: the generation of what it makes.
@@ -234,7 +237,7 @@ impl<'a> Work<'a> {
 
     /// Carries out what was planned.
     pub(super) fn carry_out(self, tx: &Tx) -> Step<()> {
-        let Work { files, mut layouts, open, queue, then, .. } = self;
+        let Work { files, mut layouts, open, queue, then, intents, .. } = self;
         let objset = files.objset();
         let mut tables: Vec<zap::Ready> = Vec::new();
         if let Some(queue) = queue {
@@ -269,6 +272,7 @@ impl<'a> Work<'a> {
         for act in then {
             act(tx);
         }
+        files.logged(tx.txg().0, intents);
         Ok(())
     }
 }

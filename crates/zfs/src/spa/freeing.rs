@@ -1,0 +1,398 @@
+//! What was destroyed is freed, a part in each group.
+//!
+//! ```text
+//!   a list    pointers of blocks that only destroyed snapshots had (`free_bpobj`): freed from the end
+//!   trees     roots of destroyed file systems and volumes (`bptree_obj`, feature `async_destroy`): freed from the front,
+//!             what is above after what is below; how far it came stands with the root
+//! ```
+//!
+//! Each group frees [`BLOCKS_MAX`] blocks at the most, before anything else is done in it, so that what a task hands over is
+//! begun in a later group: all that is read here is in the pool. Space is the directory `$FREE`'s until it is free.
+//!
+//! **Cut at any write** what was freed in a group is as that group's list and place say, or the group is not in the pool.
+//!
+//! **What can't be read** can't be freed: the place is kept, and nothing more is freed until the pool is opened again. So
+//! one bad block costs the space behind it, and not the pool.
+//!
+//! Within an object that has a spill block nobody stops, so such an object is freed in one group, however long it is.
+//!
+//! Without the feature a tree is freed at once, in the group that destroys it.
+//!
+//! Source: OpenZFS, `dsl_scan.c` (`dsl_process_async_destroys`), `bptree.c`, `bpobj.c` (`bpobj_iterate`), `dmu_traverse.c`.
+
+use crate::dmu::{Dnode, NewObject};
+use crate::dsl::bpobj::{Sums, count, header, pointers};
+use crate::dsl::make::Maker;
+use crate::dsl::space::Part;
+use crate::error::{Problem, ZfsError};
+use crate::inspect::walk::tree::{DESTROYED, Reached, Start, Walk};
+use crate::zap::{Zap, table};
+use rt::Buf;
+use std::cell::Cell;
+use std::rc::Rc;
+use zfs_format::block_pointer::BlockPointer;
+use zfs_format::dsl::bpobj::BpObj;
+use zfs_format::dsl::bptree::{BpTree, BpTreeEntry};
+use zfs_format::dsl::scan::ScanBookmark;
+use zfs_format::object_type::{ByteSwap, ObjectType};
+use zfs_format::pool_directory;
+use zfs_format::wire::{Record, Wire};
+use zfs_store::{ReadBlocks, Writer};
+
+/// Blocks that one group frees: at 128 KiB some 8 GiB, and of space maps' ranges some MiB of memory.
+pub const BLOCKS_MAX: u64 = 1 << 16;
+/// Pointers of a list that are taken off it at a time.
+const POINTERS_MAX: u64 = 1 << 13;
+/// The feature that lets trees wait to be freed.
+const FEATURE: &str = "async_destroy";
+/// Bytes of the blocks of the object with the trees.
+const TREES_BLOCK_BYTES: u64 = 128 << 10;
+/// Numbers of the pool's own.
+const METADATA_NUMBERS: ObjectType = ObjectType::new(ByteSwap::Uint64, true, false);
+/// Indirect blocks and blocks of dnodes that a tree may have, as a bound on damaged pools.
+const LEADING_MAX: u64 = 1 << 40;
+
+async fn entry(maker: &Maker<'_>, name: &'static str) -> Result<Option<Dnode>, ZfsError> {
+    let directory = Zap::open(maker.mos.dnode(pool_directory::OBJECT).await?).await?;
+    match directory.number(name).await? {
+        Some(number) => maker.mos.dnode(number).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The list of what is to be freed.
+///
+/// # Errors
+/// The pool has none.
+pub async fn list(maker: &Maker<'_>) -> Result<Dnode, ZfsError> {
+    let missing = || maker.mos.wrong(pool_directory::OBJECT, Problem::NoEntry("free_bpobj"));
+    entry(maker, pool_directory::FREE_BPOBJ).await?.ok_or_else(missing)
+}
+
+/// A tree is to be freed: what it reaches that was born after a group, which is so much.
+///
+/// # Errors
+/// What is needed can't be had.
+pub async fn add_tree(
+    maker: &Maker<'_>,
+    writer: &Writer,
+    blocks: &Rc<dyn ReadBlocks>,
+    (root, after): (&BlockPointer, u64),
+    sums: Sums,
+) -> Result<(), ZfsError> {
+    match maker.uses(FEATURE).await? {
+        Some(uses) => append_tree(maker, uses, root, after, sums).await,
+        None => {
+            let start = BpTreeEntry { pointer: *root, birth_txg: after, resume: PLACE_NONE };
+            let freed = free_tree(writer, blocks, &start, u64::MAX).await?;
+            freed.stuck.map_or(Ok(()), Err)?;
+            take_off(maker, freed.sums).await
+        }
+    }
+}
+
+const PLACE_NONE: ScanBookmark = ScanBookmark { objset: 0, object: 0, level: 0, block: 0 };
+
+async fn append_tree(
+    maker: &Maker<'_>,
+    uses: u64,
+    root: &BlockPointer,
+    after: u64,
+    sums: Sums,
+) -> Result<(), ZfsError> {
+    let mos = maker.mos;
+    let trees = match entry(maker, pool_directory::BPTREE).await? {
+        Some(trees) => trees,
+        None => {
+            let new = NewObject::of(METADATA_NUMBERS, TREES_BLOCK_BYTES);
+            let trees = mos.make(&new.with_bonus(METADATA_NUMBERS, vec![0; BpTree::BYTES])).await?;
+            let directory = mos.dnode(pool_directory::OBJECT).await?;
+            let number = table::number(trees.number());
+            table::set(mos, &directory, pool_directory::BPTREE, number).await?;
+            if uses == 0 {
+                maker.count_use(FEATURE, 1).await?;
+            }
+            trees
+        }
+    };
+    let state = maker.bonus::<BpTree>(&trees)?;
+    let new = BpTreeEntry { pointer: *root, birth_txg: after, resume: PLACE_NONE };
+    put_entry(maker, &trees, state.end, &new).await?;
+    maker
+        .edit::<BpTree>(&trees, |state| {
+            state.end += 1;
+            change(state, sums, 1);
+        })
+        .await
+}
+
+fn change(state: &mut BpTree, sums: Sums, sign: i64) {
+    state.bytes = state.bytes.wrapping_add_signed(sign * sums.used);
+    state.compressed = state.compressed.wrapping_add_signed(sign * sums.compressed);
+    state.uncompressed = state.uncompressed.wrapping_add_signed(sign * sums.uncompressed);
+}
+
+async fn put_entry(
+    maker: &Maker<'_>,
+    trees: &Dnode,
+    number: u64,
+    entry: &BpTreeEntry,
+) -> Result<(), ZfsError> {
+    let at = number * BpTreeEntry::BYTES as u64;
+    let bytes = Buf::copy_of(&entry.encode(trees.endian()));
+    maker
+        .mos
+        .change(|tx| {
+            trees.plan_write(at..at + bytes.len() as u64)?;
+            trees.write(tx, at, &bytes);
+            Ok(())
+        })
+        .await
+}
+
+/// What was freed is not to be freed any more.
+async fn take_off(maker: &Maker<'_>, freed: Sums) -> Result<(), ZfsError> {
+    let mut less = Sums::default();
+    less.add(freed, -1);
+    maker.did_use(&maker.free_directory().await?, Part::Head, less).await
+}
+
+/// What of a tree was freed.
+struct Freed {
+    sums: Sums,
+    blocks: u64,
+    /// Where to go on; nothing where all is free.
+    place: Option<ScanBookmark>,
+    /// Why it can't go on.
+    stuck: Option<ZfsError>,
+}
+
+/// Frees so many blocks of a tree, and a few more where it can't stop.
+async fn free_tree(
+    writer: &Writer,
+    blocks: &Rc<dyn ReadBlocks>,
+    from: &BpTreeEntry,
+    blocks_max: u64,
+) -> Result<Freed, ZfsError> {
+    let mut walk = Walk::new(writer.rt(), Rc::clone(blocks), LEADING_MAX);
+    let begun = from.resume != PLACE_NONE;
+    walk.add(Start {
+        objset: DESTROYED,
+        root: from.pointer,
+        after: from.birth_txg,
+        reached: Reached::Freed,
+        resume: begun.then(|| from.resume.clone()),
+        log: false,
+    });
+    let mut freed = Freed { sums: Sums::default(), blocks: 0, place: None, stuck: None };
+    loop {
+        if freed.blocks >= blocks_max {
+            freed.place = walk.place();
+            if freed.place.is_some() {
+                return Ok(freed);
+            }
+        }
+        let Some(visited) = walk.next_left().await else { return Ok(freed) };
+        if let Some(problem) = visited.problem {
+            let (object, block) = (visited.at.object, visited.at.block);
+            let at = ScanBookmark { objset: DESTROYED, object, level: 0, block };
+            freed.place = Some(walk.place_of(&visited.at).unwrap_or(at));
+            freed.stuck = Some(problem);
+            return Ok(freed);
+        }
+        freed.sums.add(Sums::of(writer.tree(), &visited.pointer), 1);
+        freed.blocks += 1;
+        free(writer, &visited.pointer);
+    }
+}
+
+/// Frees a block, unless a damaged pool says so twice.
+fn free(writer: &Writer, pointer: &BlockPointer) {
+    if !pointer.is_embedded() && writer.holds(pointer) {
+        writer.free(pointer);
+    }
+}
+
+/// What waits to be freed, of a pool that is open.
+pub struct Freeing {
+    /// Blocks that one group frees.
+    blocks_max: Cell<u64>,
+    /// Something waits; at first nobody has looked.
+    waits: Cell<bool>,
+    /// It can't go on.
+    is_stuck: Cell<bool>,
+}
+
+impl Default for Freeing {
+    fn default() -> Freeing {
+        let (waits, is_stuck) = (Cell::new(true), Cell::new(false));
+        Freeing { blocks_max: Cell::new(BLOCKS_MAX), waits, is_stuck }
+    }
+}
+
+impl Freeing {
+    /// Whether another group has something to free.
+    pub fn waits(&self) -> bool {
+        self.waits.get() && !self.is_stuck.get()
+    }
+
+    /// Something may have come.
+    pub fn look_again(&self) {
+        self.waits.set(true);
+    }
+
+    /// Lets a group free so many blocks.
+    pub fn set_blocks_max(&self, blocks: u64) {
+        self.blocks_max.set(blocks.max(1));
+    }
+
+    /// Frees a part.
+    ///
+    /// # Errors
+    /// What says what is to be freed can't be had.
+    pub async fn advance(
+        &self,
+        maker: &Maker<'_>,
+        writer: &Writer,
+        blocks: &Rc<dyn ReadBlocks>,
+    ) -> Result<(), ZfsError> {
+        if !self.waits() {
+            return Ok(());
+        }
+        let mut left = self.blocks_max.get();
+        if let Some(list) = entry(maker, pool_directory::FREE_BPOBJ).await? {
+            left = free_list(maker, writer, &list, left).await?;
+        }
+        if let Some(trees) = entry(maker, pool_directory::BPTREE).await? {
+            left = self.free_trees(maker, writer, blocks, &trees, left).await?;
+        }
+        self.waits.set(left == 0);
+        Ok(())
+    }
+
+    /// Frees blocks of trees; says how many may be freed yet.
+    async fn free_trees(
+        &self,
+        maker: &Maker<'_>,
+        writer: &Writer,
+        blocks: &Rc<dyn ReadBlocks>,
+        trees: &Dnode,
+        mut left: u64,
+    ) -> Result<u64, ZfsError> {
+        let mut state = maker.bonus::<BpTree>(trees)?;
+        while left > 0 && state.begin < state.end && !self.is_stuck.get() {
+            let (at, len) = (state.begin * BpTreeEntry::BYTES as u64, BpTreeEntry::BYTES);
+            let bytes = trees.read(at, len).await?.to_vec();
+            let mut from =
+                BpTreeEntry::decode(&bytes, trees.endian()).map_err(|error| trees.wrong(error))?;
+            let freed = free_tree(writer, blocks, &from, left).await?;
+            left -= freed.blocks.min(left);
+            self.is_stuck.set(freed.stuck.is_some());
+            change(&mut state, freed.sums, -1);
+            take_off(maker, freed.sums).await?;
+            match freed.place {
+                Some(place) => {
+                    from.resume = place;
+                    put_entry(maker, trees, state.begin, &from).await?;
+                }
+                None => {
+                    let range = at..at + len as u64;
+                    maker
+                        .mos
+                        .change(|tx| {
+                            trees.plan_zero(range.clone())?;
+                            trees.zero(tx, range.clone());
+                            Ok(())
+                        })
+                        .await?;
+                    state.begin += 1;
+                }
+            }
+        }
+        if state.begin < state.end {
+            maker.edit::<BpTree>(trees, |bonus| *bonus = state.clone()).await?;
+            return Ok(left);
+        }
+        let directory = maker.mos.dnode(pool_directory::OBJECT).await?;
+        table::remove(maker.mos, &directory, pool_directory::BPTREE).await?;
+        maker.free_object(trees).await?;
+        maker.count_use(FEATURE, -1).await?;
+        Ok(left)
+    }
+}
+
+/// Frees pointers of a list; says how many blocks may be freed yet.
+async fn free_list(
+    maker: &Maker<'_>,
+    writer: &Writer,
+    list: &Dnode,
+    mut left: u64,
+) -> Result<u64, ZfsError> {
+    let mut whole = header(list)?;
+    let mut freed = Sums::default();
+    while left > 0 {
+        if whole.pointers > 0 {
+            let (sums, blocks) = free_end(maker, writer, list, &mut whole, left).await?;
+            freed.add(sums, 1);
+            left -= blocks.min(left);
+            continue;
+        }
+        let Some(last) = maker.last_list(&whole).await? else { break };
+        if last == list.number() {
+            return Err(list.problem(Problem::Circle));
+        }
+        let inner = maker.mos.dnode(last).await?;
+        let mut own = header(&inner)?;
+        // Lists in it come before it.
+        let (lists, _) = maker.take_lists(&mut own).await?;
+        if !lists.is_empty() {
+            maker.set_header(&inner, &own).await?;
+            whole.sub_object_count -= 1;
+            let all: Vec<u64> = lists.into_iter().chain([last]).collect();
+            maker.add_lists(&mut whole, &all).await?;
+            continue;
+        }
+        let (sums, blocks) = free_end(maker, writer, &inner, &mut own, left).await?;
+        freed.add(sums, 1);
+        count(&mut whole, sums, -1);
+        left -= blocks.min(left);
+        if own.pointers == 0 {
+            maker.free_object(&inner).await?;
+            whole.sub_object_count -= 1;
+        }
+    }
+    maker.set_header(list, &whole).await?;
+    take_off(maker, freed).await?;
+    Ok(left)
+}
+
+/// Frees the last pointers of a list itself, and takes them off it.
+async fn free_end(
+    maker: &Maker<'_>,
+    writer: &Writer,
+    list: &Dnode,
+    state: &mut BpObj,
+    left: u64,
+) -> Result<(Sums, u64), ZfsError> {
+    let many = state.pointers.min(left).min(POINTERS_MAX);
+    let from = state.pointers - many;
+    let mut sums = Sums::default();
+    for pointer in &pointers(list, from, many).await? {
+        sums.add(Sums::of(writer.tree(), pointer), 1);
+        free(writer, pointer);
+    }
+    let bytes = BlockPointer::BYTES as u64;
+    let gone = from * bytes..state.pointers * bytes;
+    state.pointers = from;
+    count(state, sums, -1);
+    maker
+        .mos
+        .change(|tx| {
+            list.plan_zero(gone.clone())?;
+            list.zero(tx, gone.clone());
+            Ok(())
+        })
+        .await?;
+    maker.set_header(list, state).await?;
+    Ok((sums, many))
+}

@@ -1,0 +1,172 @@
+//! Intent logs of a pool that was not closed: claimed and replayed before anything else is written.
+//!
+//! ```text
+//!   found     each dataset's chain, read
+//!   claimed   its blocks are taken from what is free: no space map knows those that were allocated in the group that never was
+//!   replayed  each record by an ordinary change in the open group; the header counts them by sequence
+//!   gone      the last group frees the blocks and leaves an empty header
+//! ```
+//!
+//! **A crash on the way** finds the log again: until the first group is in the pool, as it was; later, by a header that says in which
+//! group its blocks were claimed and up to where its records were replayed.
+//!
+//! What can't be replayed keeps the pool from being written: what was acknowledged is not given up without being asked.
+//!
+//! Source: OpenZFS, `zil.c` (`zil_claim`, `zil_replay`), `spa.c` (`spa_ld_claim_log_blocks`).
+
+use super::open::Spa;
+use crate::dmu::Objset;
+use crate::error::{Problem, ZfsError};
+use crate::zil::{self, Log, Logged};
+use crate::zpl::FileSystem;
+use crate::zpl::attributes::Moment;
+use crate::zvol::Volume;
+use std::collections::BTreeSet;
+use zfs_format::block_pointer::BlockPointer;
+use zfs_format::object_type::ObjectType;
+use zfs_format::zil::record::{Body, Write};
+use zfs_format::zil::{SEQUENCE_WORD, ZilHeader, flags};
+use zfs_store::Writer;
+
+/// A dataset's log that was found.
+pub(super) struct FoundLog {
+    /// The dataset's name.
+    pub(super) name: String,
+    header: ZilHeader,
+    pub(super) records: Vec<Logged>,
+    /// Blocks of the chain, and those that its writes lead to.
+    pub(super) blocks: Vec<BlockPointer>,
+}
+
+/// The logs of all datasets, each with what is to be replayed.
+///
+/// # Errors
+/// One can't be had, as a whole.
+pub(super) async fn find(spa: &Spa) -> Result<Vec<FoundLog>, ZfsError> {
+    let dsl = spa.dsl();
+    let synced = spa.uberblock().txg;
+    let mut found = Vec::new();
+    for directory in dsl.below(dsl.root().await?).await? {
+        let Some(head) = dsl.head(&directory).await? else { continue };
+        let objset = spa.objset(&directory, &head).await?;
+        let header = objset.root().zil.clone();
+        if header.log.is_hole() {
+            continue;
+        }
+        let log = zil::chain(&objset).await?;
+        if log.is_cut {
+            return Err(objset.wrong(0, Problem::LogCut));
+        }
+        let blocks = blocks_of(&log, &header, synced);
+        let unreplayed = zil::records_of(&objset, log, synced)?;
+        found.push(FoundLog { name: head.name, header, records: unreplayed.records, blocks });
+    }
+    Ok(found)
+}
+
+/// What a log holds of the pool's space. A block that several records lead to counts once.
+fn blocks_of(log: &Log, header: &ZilHeader, synced: u64) -> Vec<BlockPointer> {
+    let counts = |block: &BlockPointer| {
+        let sequence = block.checksum().words[SEQUENCE_WORD];
+        header.claim_txg == 0 || sequence <= header.claim_block_sequence
+    };
+    let mut blocks: Vec<BlockPointer> = log.links.iter().map(|link| link.pointer).collect();
+    blocks.push(log.end);
+    blocks.retain(|block| !block.is_hole() && counts(block));
+    // Blocks that writes lead to belong to the log if they are of a group that never was.
+    let first = if header.claim_txg == 0 { synced + 1 } else { header.claim_txg };
+    let mut seen = BTreeSet::new();
+    let records = log.links.iter().flat_map(|link| {
+        let records = zfs_format::zil::record::records(&link.block.records, link.block.endian);
+        records.unwrap_or_default()
+    });
+    for record in records {
+        if let Body::Write(Write { pointer, .. }) = record.body
+            && !pointer.is_hole()
+            && !pointer.is_embedded()
+            && pointer.logical_birth() >= first
+            && seen.insert(pointer.dva(0).words)
+        {
+            blocks.push(pointer);
+        }
+    }
+    blocks
+}
+
+/// Takes the blocks of logs that no space map knows.
+///
+/// A clone begins with its origin's header, whose log is the origin's: one that leads to what is free is of nobody.
+///
+/// # Errors
+/// One is allocated to something else: the log or the pool is damaged.
+pub(super) fn claim(
+    logs: &mut [FoundLog],
+    writer: &Writer,
+    synced: u64,
+    mos: &Objset,
+) -> Result<(), ZfsError> {
+    let is_stale = |log: &FoundLog| {
+        let first = &log.header.log;
+        let is_known = log.header.claim_txg != 0 || first.logical_birth() <= synced;
+        is_known && !writer.holds(first)
+    };
+    for log in logs.iter_mut().filter(|log| is_stale(log)) {
+        log.blocks.clear();
+        log.records.clear();
+    }
+    for log in logs.iter().filter(|log| log.header.claim_txg == 0) {
+        for block in log.blocks.iter().filter(|block| block.logical_birth() > synced) {
+            if !writer.claim(synced + 1, block) {
+                return Err(mos.wrong(0, Problem::Entry("of an intent log's space")));
+            }
+        }
+    }
+    for block in logs.iter().flat_map(|log| &log.blocks) {
+        if !writer.holds(block) {
+            return Err(mos.wrong(0, Problem::Entry("of an intent log's space")));
+        }
+    }
+    Ok(())
+}
+
+impl FoundLog {
+    /// What the header says until the log is replayed: what was claimed, and in which group.
+    pub(super) fn claimed_in(&self, txg: u64) -> ZilHeader {
+        let mut header = self.header.clone();
+        if header.claim_txg == 0 {
+            let chain = |block: &&BlockPointer| block.object_type() == ObjectType::INTENT_LOG;
+            let sequences = self.blocks.iter().filter(chain);
+            let sequences = sequences.map(|block| block.checksum().words[SEQUENCE_WORD]);
+            header.claim_txg = txg;
+            header.claim_block_sequence = sequences.max().unwrap_or(0);
+            let last = self.records.last().map_or(0, |logged| logged.record.sequence);
+            header.claim_record_sequence = last;
+            header.flags = flags::REPLAY_NEEDED | flags::RECORD_CLAIM_VALID;
+        }
+        header
+    }
+}
+
+/// Whatever carries out records.
+pub(super) enum Target {
+    Files(FileSystem),
+    Volume(Volume),
+}
+
+impl Target {
+    pub(super) async fn replay(&self, logged: &Logged, now: u64) -> Result<(), ZfsError> {
+        match self {
+            Target::Volume(volume) => volume.replay(&logged.record).await,
+            Target::Files(files) => {
+                files.replay(logged).await?;
+                // A file that was written has a new time, or who looks at times takes it for what it was.
+                match &logged.record.body {
+                    Body::Write(Write { object, .. }) => {
+                        files.touch(*object, Moment::of([now, 0])).await
+                    }
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}

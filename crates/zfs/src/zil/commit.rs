@@ -1,0 +1,432 @@
+//! The log of a dataset that is written: what makes a change durable before its group is in the pool.
+//!
+//! ```text
+//!   change ──▶ Itx in memory ([`itx`](super::itx))
+//!   commit     one at a time: all that is due ──▶ records ──▶ blocks, side by side ──▶ flush ──▶ acknowledged
+//!   group N    header and blocks that are not needed any more ([`chain`](super::chain)); what is of N is forgotten
+//! ```
+//!
+//! **Group commit.** Who comes while another's blocks are on their way waits for the lock, and finds with it all that was due
+//! until then: one of them writes it, the others find nothing left.
+//!
+//! **The crash argument.** A block is found by the one before it, and each carries a checksum that only a block of this log in
+//! this place has. Nobody is told of success before all blocks up to the last record are flushed. A log block lies in space that
+//! was free and that no group has given to another since: it is allocated in the open group. If the machine stops before
+//! that group is in the pool, whoever opens it next *claims* the place ([`spa`](crate::spa)) before anything is allocated.
+//!
+//! **Where the log can't be used** (it has no first block in the pool yet, there is little room, a device failed, a change that no
+//! record says) [`IntentLog::commit`] says so, and the caller commits the group. What was not written stays due until then.
+//!
+//! Records carry the bytes of writes. OpenZFS puts large ones in their place and logs the pointer (`WR_INDIRECT`); such
+//! records are replayed here, and not written.
+//!
+//! Source: OpenZFS, `zil.c` (`zil_commit_impl`, `zil_lwb_commit`, `zil_lwb_write_issue`).
+
+use super::chain::{Chain, Stage};
+use super::itx::{Itx, Queue, Queued, What};
+use crate::dmu::{Objset, TxGroups};
+use crate::dsl::make::Fresh;
+use crate::error::{Problem, ZfsError};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use rt::Buf;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use tokio::sync::Mutex;
+use zfs_format::Endian;
+use zfs_format::block_pointer::BlockPointer;
+use zfs_format::checksum::{Checksum, ChecksumFunction};
+use zfs_format::object_type::ObjectType;
+use zfs_format::wire::Wire;
+use zfs_format::zil::record::{Body, HEAD_BYTES, LogRecord, Write};
+use zfs_format::zil::{self, LogBlock, SEQUENCE_WORD, ZilHeader};
+use zfs_store::alloc::Class;
+use zfs_store::transform::log_sum;
+use zfs_store::{WriteBlockError, Writer};
+
+/// Bytes of a block of the log, at the most: OpenZFS's.
+const BLOCK_BYTES_MAX: usize = 128 << 10;
+/// At the least, and in multiples of which.
+const BLOCK_BYTES_UNIT: usize = 4 << 10;
+/// Bytes of a record of a write before its data.
+const WRITE_BYTES: usize = HEAD_BYTES + Write::BYTES;
+/// A write is divided between blocks if so much of it fits into the first.
+const PIECE_BYTES_MIN: usize = 4 << 10;
+/// Blocks that are on their way at once: 4 MiB.
+const UNDER_WAY_MAX: usize = 32;
+/// Commits whose lengths say how long the next will be.
+const RECENT: usize = 8;
+
+/// What a vdev makes of a byte at the most: three parities of one sector.
+const GROWTH_MAX: u64 = 4;
+
+/// What became of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Committed {
+    /// What was asked for is durable.
+    Logged,
+    /// It will be with the group: whoever asks commits it.
+    NeedsGroup,
+}
+
+/// A log that was found when the pool was opened, and is being replayed.
+struct Claimed {
+    header: ZilHeader,
+    blocks: Vec<BlockPointer>,
+    is_done: bool,
+}
+
+/// The intent log of a dataset that is open for writing. See the [module](self).
+pub struct IntentLog {
+    objset: Objset,
+    writer: Writer,
+    groups: TxGroups,
+    fresh: Rc<dyn Fresh>,
+    queue: RefCell<Queue>,
+    chain: RefCell<Chain>,
+    claimed: RefCell<Option<Claimed>>,
+    /// Bytes of the last commits.
+    recent: Cell<[usize; RECENT]>,
+    /// One commit at a time.
+    one: Mutex<()>,
+}
+
+/// A record that is ready but for its sequence: as it is, or of bytes.
+enum Ready {
+    Whole(u64, Body, Vec<u8>),
+    Bytes { txg: u64, object: u64, at: u64, bytes: Buf },
+}
+
+impl Ready {
+    fn len(&self) -> usize {
+        match self {
+            Ready::Whole(_, body, data) => HEAD_BYTES + body.bytes() + data.len(),
+            Ready::Bytes { bytes, .. } => WRITE_BYTES + bytes.len().next_multiple_of(8),
+        }
+    }
+}
+
+/// Blocks of one commit.
+struct Filling {
+    /// Records of the open block.
+    bytes: Vec<u8>,
+    /// The last group of them.
+    last: u64,
+    /// Bytes of records that are still to come.
+    left: usize,
+    vdevs: BTreeSet<u32>,
+}
+
+fn block_bytes(records: usize) -> usize {
+    let len = zil::CHAIN_BYTES + records;
+    len.next_multiple_of(BLOCK_BYTES_UNIT).min(BLOCK_BYTES_MAX)
+}
+
+impl IntentLog {
+    /// The log of a dataset, which is empty.
+    pub fn new(
+        objset: Objset,
+        writer: Writer,
+        groups: TxGroups,
+        fresh: Rc<dyn Fresh>,
+    ) -> IntentLog {
+        let (queue, chain, claimed, recent, one) = Default::default();
+        IntentLog { objset, writer, groups, fresh, queue, chain, claimed, recent, one }
+    }
+
+    /// Takes note of a change, in the order in which changes are made.
+    pub fn push(&self, txg: u64, itx: Itx) {
+        self.queue.borrow_mut().push(txg, itx);
+    }
+
+    /// Makes durable what is known of an object, or of all, with all names that were changed before.
+    pub async fn commit(&self, object: Option<u64>) -> Committed {
+        let until = {
+            let mut queue = self.queue.borrow_mut();
+            queue.promote(object);
+            queue.arrived()
+        };
+        let _one = self.one.lock().await;
+        if self.queue.borrow().needs_group(self.groups.last_synced().0) {
+            return Committed::NeedsGroup;
+        }
+        // Another wrote it, or its group is in the pool.
+        if !self.queue.borrow().has_due(until) {
+            return Committed::Logged;
+        }
+        if !self.is_ready() {
+            return Committed::NeedsGroup;
+        }
+        let due = self.queue.borrow_mut().take_due();
+        match self.write(&due).await {
+            Ok(()) => Committed::Logged,
+            Err(_) => {
+                self.chain.borrow_mut().end();
+                self.queue.borrow_mut().put_back(due, self.groups.last_synced().0);
+                Committed::NeedsGroup
+            }
+        }
+    }
+
+    /// Whether blocks can be written; a log that has none gets its first.
+    fn is_ready(&self) -> bool {
+        let stage = self.chain.borrow().stage;
+        if stage == Stage::Empty {
+            let numbers = [self.fresh.number(), self.fresh.number()];
+            let verifier = Checksum { words: [numbers[0], numbers[1], self.objset.number(), 1] };
+            let txg = self.groups.open().0;
+            if let Ok(first) = self.reserve(BLOCK_BYTES_UNIT, verifier) {
+                self.chain.borrow_mut().announce(first, txg);
+            }
+        }
+        stage == Stage::Ready
+    }
+
+    /// Takes a place for a block. What groups need to be committed is left to them: a log lives in the pool's own space
+    /// where it has no device, and what it frees can be used three groups later only.
+    fn reserve(&self, bytes: usize, verifier: Checksum) -> Result<BlockPointer, WriteBlockError> {
+        let (txg, dirty) = (self.groups.open().0, self.groups.dirty_bytes());
+        let (_, on_devices) = self.writer.space(|space| space.sizes(Class::Log));
+        let needed = dirty.saturating_add(bytes as u64).saturating_mul(GROWTH_MAX);
+        if on_devices < bytes as u64 * GROWTH_MAX && needed > self.writer.unreserved() {
+            return Err(WriteBlockError::NoSpace);
+        }
+        let mut pointer = self.writer.reserve(txg, Class::Log, bytes as u64)?;
+        pointer.set_object_type(ObjectType::INTENT_LOG);
+        pointer.set_checksum_function(ChecksumFunction::Zilog2);
+        pointer.set_checksum(verifier);
+        Ok(pointer)
+    }
+
+    async fn ready(&self, due: &Queued) -> Result<Option<Ready>, ZfsError> {
+        let (txg, object) = (due.txg, due.itx.object);
+        let (at, len) = match &due.itx.what {
+            What::Record(record) => {
+                let (body, mut data) = (**record).clone();
+                // Records are of whole words.
+                data.resize(data.len() + (body.bytes() + data.len()).wrapping_neg() % 8, 0);
+                return Ok(Some(Ready::Whole(txg, body, data)));
+            }
+            What::Write { at, len } => (*at, *len),
+            What::Whole | What::Forgotten => return Ok(None),
+        };
+        let dnode = match self.objset.dnode(object).await {
+            Ok(dnode) => dnode,
+            // It lost its last name meanwhile.
+            Err(ZfsError::Object { problem: Problem::Absent, .. }) => return Ok(None),
+            Err(other) => return Err(other),
+        };
+        let bytes = dnode.read(at, len as usize).await?.into_contiguous();
+        Ok(Some(Ready::Bytes { txg, object, at, bytes }))
+    }
+
+    /// Writes all that is due, and makes it durable.
+    async fn write(&self, due: &[Queued]) -> Result<(), ZfsError> {
+        let len = |queued: &Queued| match &queued.itx.what {
+            What::Record(record) => HEAD_BYTES + record.0.bytes() + record.1.len() + 8,
+            What::Write { len, .. } => {
+                let len = *len as usize;
+                len + WRITE_BYTES * (1 + len / (BLOCK_BYTES_MAX - WRITE_BYTES)) + 8
+            }
+            What::Whole | What::Forgotten => 0,
+        };
+        let left = due.iter().map(len).sum();
+        self.note(left);
+        let mut filling = Filling { bytes: Vec::new(), last: 0, left, vdevs: BTreeSet::new() };
+        let mut under_way = FuturesUnordered::new();
+        let mut result = Ok(());
+        'all: for queued in due {
+            let mut rest = match self.ready(queued).await {
+                Ok(Some(ready)) => Some(ready),
+                Ok(None) => continue,
+                Err(error) => {
+                    result = Err(error);
+                    break 'all;
+                }
+            };
+            while let Some(ready) = rest.take() {
+                rest = self.put(&mut filling, ready);
+                if rest.is_some() {
+                    match self.seal(&mut filling) {
+                        Ok((pointer, block)) => under_way.push(self.fill(pointer, block)),
+                        Err(error) => {
+                            result = Err(self.failed(error));
+                            break 'all;
+                        }
+                    }
+                }
+                if under_way.len() >= UNDER_WAY_MAX
+                    && let Some(Err(error)) = under_way.next().await
+                {
+                    result = Err(self.failed(error));
+                    break 'all;
+                }
+            }
+        }
+        if result.is_ok() && !filling.bytes.is_empty() {
+            match self.seal(&mut filling) {
+                Ok((pointer, block)) => under_way.push(self.fill(pointer, block)),
+                Err(error) => result = Err(self.failed(error)),
+            }
+        }
+        // Whatever happened, nothing is on its way when this ends.
+        while let Some(done) = under_way.next().await {
+            result = result.and(done.map_err(|error| self.failed(error)));
+        }
+        result?;
+        let txg = self.groups.open().0;
+        let flushed = self.writer.tree().flush_tops(txg..txg + 1, |v| filling.vdevs.contains(&v));
+        flushed.await.map_err(|error| self.failed(error.into()))?;
+        let mut chain = self.chain.borrow_mut();
+        let closed = chain.blocks.len().saturating_sub(1);
+        chain.blocks.iter_mut().take(closed).for_each(|block| block.is_written = true);
+        Ok(())
+    }
+
+    fn failed(&self, error: WriteBlockError) -> ZfsError {
+        ZfsError::Write { objset: self.objset.number(), object: 0, error: Box::new(error) }
+    }
+
+    fn note(&self, len: usize) {
+        let mut recent = self.recent.get();
+        recent.rotate_right(1);
+        recent[0] = len;
+        self.recent.set(recent);
+    }
+
+    /// Puts a record into the open block, or as much of it as fits; what doesn't comes back.
+    fn put(&self, filling: &mut Filling, ready: Ready) -> Option<Ready> {
+        let mut chain = self.chain.borrow_mut();
+        let open = chain.blocks.back().expect("a log that is ready has an open block");
+        let room = open.pointer.logical_size() as usize - zil::CHAIN_BYTES - filling.bytes.len();
+        let (now, later) = match ready {
+            whole if whole.len() <= room => (whole, None),
+            Ready::Bytes { txg, object, at, bytes } if room >= WRITE_BYTES + PIECE_BYTES_MIN => {
+                let fits = (room - WRITE_BYTES) / 8 * 8;
+                let rest = bytes.slice(fits..bytes.len());
+                let first = Ready::Bytes { txg, object, at, bytes: bytes.slice(0..fits) };
+                let at = at + fits as u64;
+                (first, Some(Ready::Bytes { txg, object, at, bytes: rest }))
+            }
+            other => {
+                assert!(other.len() <= BLOCK_BYTES_MAX - zil::CHAIN_BYTES || other.is_bytes());
+                return Some(other);
+            }
+        };
+        let len = now.len();
+        chain.sequence += 1;
+        let record = now.into_record(chain.sequence);
+        filling.last = filling.last.max(record.txg);
+        filling.left = filling.left.saturating_sub(len);
+        let encoded = record.encode(Endian::Little);
+        assert_eq!(encoded.len(), len, "a record is as long as was reckoned");
+        filling.bytes.extend_from_slice(&encoded);
+        later
+    }
+
+    /// Closes the open block, with the place of the next one in it.
+    fn seal(&self, filling: &mut Filling) -> Result<(BlockPointer, Buf), WriteBlockError> {
+        let mut chain = self.chain.borrow_mut();
+        let open = chain.blocks.back_mut().expect("a log that is ready has an open block");
+        let pointer = open.pointer;
+        let mut verifier = pointer.checksum();
+        verifier.words[SEQUENCE_WORD] += 1;
+        // As long as what is still to come; else as what comes as a rule.
+        let expected = match filling.left {
+            0 => self.recent.get().into_iter().max().unwrap_or(0),
+            left => left,
+        };
+        let txg = self.groups.open().0;
+        let next = self.reserve(block_bytes(expected), verifier)?;
+        open.last = std::mem::take(&mut filling.last);
+        chain.append(next, txg);
+        let records = std::mem::take(&mut filling.bytes);
+        let block = LogBlock { next, records, endian: Endian::Little };
+        let sum = |bytes: &[u8], endian| log_sum(pointer.checksum_function(), bytes, endian);
+        let bytes = block.encode(pointer.logical_size() as usize, &pointer, sum);
+        let bytes = bytes.expect("what was put in fits");
+        filling.vdevs.extend(pointer.dvas().map(|dva| dva.vdev()));
+        Ok((pointer, Buf::copy_of(&bytes)))
+    }
+
+    async fn fill(&self, pointer: BlockPointer, bytes: Buf) -> Result<(), WriteBlockError> {
+        self.writer.fill(&pointer, self.groups.open().0, bytes).await
+    }
+
+    /// A log was found, and its blocks are claimed: the header says so until it is replayed.
+    pub fn claimed(&self, header: ZilHeader, blocks: Vec<BlockPointer>) {
+        *self.claimed.borrow_mut() = Some(Claimed { header, blocks, is_done: false });
+    }
+
+    /// Records up to this one are replayed in the open group.
+    pub fn replayed(&self, sequence: u64) {
+        if let Some(claimed) = &mut *self.claimed.borrow_mut() {
+            claimed.header.replay_sequence = sequence;
+        }
+    }
+
+    /// All is replayed: the log goes with the open group.
+    pub fn replay_done(&self) {
+        if let Some(claimed) = &mut *self.claimed.borrow_mut() {
+            claimed.is_done = true;
+        }
+    }
+
+    /// The log ends with the open group: nothing is committed to it any more.
+    pub async fn end(&self) {
+        let _one = self.one.lock().await;
+        self.chain.borrow_mut().end();
+    }
+
+    /// Whether it has no block.
+    pub fn is_empty(&self) -> bool {
+        self.chain.borrow().stage == Stage::Empty && self.claimed.borrow().is_none()
+    }
+
+    /// Whether a group is needed for it, though nothing else was changed.
+    pub fn is_pending(&self) -> bool {
+        self.chain.borrow().is_pending() || self.claimed.borrow().is_some()
+    }
+
+    /// What the group that syncs leaves in the header. Blocks that are not needed any more are freed in it.
+    pub fn sync(&self, txg: u64) -> ZilHeader {
+        let (header, freed) = match &mut *self.claimed.borrow_mut() {
+            Some(claimed) if claimed.is_done => {
+                (ZilHeader::EMPTY, std::mem::take(&mut claimed.blocks))
+            }
+            Some(claimed) => (claimed.header.clone(), Vec::new()),
+            None => self.chain.borrow_mut().sync(txg),
+        };
+        self.claimed.borrow_mut().take_if(|claimed| claimed.is_done);
+        // The books of the dataset know nothing of its log.
+        freed.iter().for_each(|pointer| self.writer.free(pointer));
+        header
+    }
+
+    /// A group is in the pool.
+    pub fn committed(&self, txg: u64) {
+        self.chain.borrow_mut().committed(txg);
+        self.queue.borrow_mut().committed(txg);
+    }
+}
+
+impl Ready {
+    fn is_bytes(&self) -> bool {
+        matches!(self, Ready::Bytes { .. })
+    }
+
+    fn into_record(self, sequence: u64) -> LogRecord {
+        let (txg, body, data) = match self {
+            Ready::Whole(txg, body, data) => (txg, body, data),
+            Ready::Bytes { txg, object, at, bytes } => {
+                let mut data = bytes.bytes().to_vec();
+                data.resize(data.len().next_multiple_of(8), 0);
+                let pointer = BlockPointer::HOLE;
+                let length = bytes.len() as u64;
+                let write = Write { object, offset: at, length, block_offset: 0, pointer };
+                (txg, Body::Write(write), data)
+            }
+        };
+        LogRecord { txg, sequence, case_insensitive: false, body, data }
+    }
+}
