@@ -372,3 +372,76 @@ fn fio_finds_what_it_wrote() {
     server.stop();
     judge(at);
 }
+
+/// The real OpenZFS finds in a volume what Spindle wrote, says the same of its space, goes on with it, and Spindle goes on
+/// after it.
+#[test]
+#[ignore = "boots a machine: a minute"]
+fn the_kernel_reads_a_volume_changes_it_and_gives_it_back() {
+    let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/oracle/oracle");
+    let qemu = Command::new("qemu-system-x86_64").arg("--version").output().is_ok();
+    if !oracle.is_file() || !qemu {
+        println!("skipped: {} or qemu-system-x86_64 is not there", oracle.display());
+        return;
+    }
+    let names = ["a", "b", "c"];
+    let folder = pool(&names, &["raidz1", "a", "b", "c"]);
+    let at = folder.path();
+    holey(&at.join("image"));
+    done(at, &["zfs", "create", "-V", "16M", "-b", "8K", "tank/v"]);
+    done(at, &["zfs", "load", "tank/v", "image"]);
+    done(at, &["zfs", "snapshot", "tank/v@ours"]);
+    let properties = "used,available,referenced,volsize,volblocksize,refreservation,usedbydataset,\
+                      usedbyrefreservation,usedbysnapshots";
+    let ask = ["zfs", "get", "-Hpo", "property,value", properties];
+    let ours = done(at, &[&ask[..], &["tank/v"]].concat());
+    let digest = |bytes: &[u8]| {
+        fs::write(at.join("out"), bytes).expect("a file");
+        client(at, "sha256sum", &["out"]).split(' ').next().unwrap_or_default().to_owned()
+    };
+    let first = digest(&run(at, &["zfs", "dump", "tank/v", "-"]).stdout);
+    let mut script = String::from("set -e\nmkdir /p; mount -t tmpfs -o size=1g none /p\n");
+    for (name, node) in names.iter().zip('a'..) {
+        script += &format!("dd if=/dev/vd{node} of=/p/{name} bs=1M conv=sparse status=none\n");
+    }
+    script += "wait_for() { for i in $(seq 100); do [ -b $1 ] && return 0; sleep 0.1; done; }\n";
+    script += "zpool import -N -d /p tank\n";
+    script += &format!("{} tank/v\n", ask.join(" "));
+    // A new volume of the kernel's own has the same kept free.
+    script += "zfs create -V 16M -b 8K tank/theirs\n\
+        echo kept $(zfs get -Hpo value refreservation tank/theirs)\n\
+        wait_for /dev/zvol/tank/v || ls -l /dev/zvol /dev/zd*\n\
+        V=/dev/zvol/tank/v; [ -b $V ] || V=/dev/zd0\n\
+        echo first $(sha256sum < $V)\n\
+        dd if=/dev/urandom of=$V bs=64k seek=40 count=30 conv=fsync status=none\n\
+        zfs snapshot tank/v@theirs; zfs set volsize=24M tank/v\n\
+        echo second $(sha256sum < $V)\n\
+        zpool scrub -w tank; zpool status tank\nzpool export tank\n";
+    for (name, node) in names.iter().zip('a'..) {
+        script += &format!("dd if=/p/{name} of=/dev/vd{node} bs=1M status=none\n");
+    }
+    script += "sync\n";
+    let path = at.join("check.sh");
+    fs::write(&path, script).expect("a script");
+    let mut machine = Command::new(&oracle);
+    machine.args(["--mem", "3000", "--cache", "unsafe", "--timeout", "280"]);
+    for name in names {
+        machine.arg("--disk").arg(at.join("disks").join(name));
+    }
+    let output = machine.arg(&path).output().expect("the machine starts");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("with 0 errors") && said.contains("No known data errors"), "{said}");
+    assert!(said.contains(&format!("first {first}")), "{said}");
+    // What is available hangs on what the kernel keeps for itself.
+    for line in ours.lines().filter(|line| !line.starts_with("available")) {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    let kept = ours.lines().find_map(|line| line.strip_prefix("refreservation\t"));
+    assert!(said.contains(&format!("kept {}", kept.expect("it is shown"))), "{said}");
+    let second = digest(&run(at, &["zfs", "dump", "tank/v", "-"]).stdout);
+    assert!(said.contains(&format!("second {second}")), "{said}");
+    done(at, &["zfs", "load", "tank/v", "image"]);
+    done(at, &["zfs", "set", "volsize=8M", "tank/v"]);
+    judge(at);
+}
