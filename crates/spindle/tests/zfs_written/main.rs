@@ -4,4 +4,5 @@
 
 mod copying_in;
 mod fixture;
+mod pool_verbs;
 mod tree;

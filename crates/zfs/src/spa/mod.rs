@@ -6,6 +6,8 @@
 //!   create           a pool is made
 //!   live             a pool is open for writing: its datasets, what is asked of it (`datasets`), its end
 //!   beat             when its groups are committed, and how much room it has
+//!   history          what was done to it, written down
+//!   properties       its own properties, set
 //!   commit           a transaction group: passes, space maps (`maps`), labels (`config`), uberblock
 //!
 //!   find (found)     labels → which pools, their trees, the best uberblock
@@ -25,10 +27,12 @@ pub mod datasets;
 mod error;
 pub mod features;
 pub mod found;
+pub mod history;
 mod keys;
 pub mod live;
 pub mod maps;
 mod open;
+mod properties;
 mod space_maps;
 
 pub use error::{LoadKeyError, OpenError};

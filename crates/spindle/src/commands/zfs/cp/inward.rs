@@ -120,7 +120,7 @@ fn copy(
             told.wait().await;
             watched.set(Stop::Interrupted);
         });
-        let entries = Entries::new(Rc::new(mounted), Rc::clone(&tally), rules, &ending);
+        let entries = Entries::new(Rc::new(mounted), Rc::clone(&tally), rules, &ending, &rt);
         let tree = Tree { entries, devices, children, rt, links: RefCell::default() };
         let copied = Notify::default();
         let copying = async {

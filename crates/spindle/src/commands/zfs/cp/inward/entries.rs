@@ -4,6 +4,7 @@ use super::super::tally::{Rules, Stop, Tally, Trouble};
 use ::host::directory::EntryKind;
 use ::host::reading::{self, Known};
 use ::zfs::mounted::Mounted;
+use rt::Rt;
 use rt::inodes::{
     Attributes, Caller, InodeError, InodeKind, Inodes, New, Node, RenameHow, SetAttributes,
     SetTime, Timestamp,
@@ -40,6 +41,7 @@ pub(super) struct Entries {
     pub(super) tally: Rc<Tally>,
     pub(super) rules: Rules,
     pub(super) by: Caller,
+    pub(super) rt: Rt,
     end: Rc<End>,
 }
 
@@ -66,16 +68,26 @@ impl Entries {
         tally: Rc<Tally>,
         rules: Rules,
         end: &Rc<End>,
+        rt: &Rt,
     ) -> Entries {
         let (user, group) = reading::process_owner();
         let by = Caller { user, group, ..Caller::default() };
-        Entries { files, tally, rules, by, end: Rc::clone(end) }
+        Entries { files, tally, rules, by, rt: rt.clone(), end: Rc::clone(end) }
     }
 
     /// # Errors
     /// The copy is to end.
     pub(super) fn check(&self) -> Result<(), Trouble> {
         self.end.check()
+    }
+
+    /// Lets others run: who commits groups, and who hears of signals. What is copied may never have to wait for anything else.
+    ///
+    /// # Errors
+    /// The copy is to end.
+    pub(super) async fn pause(&self) -> Result<(), Trouble> {
+        self.rt.yield_now().await;
+        self.check()
     }
 
     /// What it means for the copy that something can't be done.

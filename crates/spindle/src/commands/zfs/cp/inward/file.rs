@@ -111,7 +111,7 @@ impl Entries {
             self.tally.progress(data - at);
             at = data;
             while at < end {
-                self.check()?;
+                self.pause().await?;
                 // Pieces end where blocks do.
                 let until = (at / PIECE_BYTES + 1).saturating_mul(PIECE_BYTES).min(end);
                 let mut bytes = BufMut::for_overwrite((until - at) as usize);

@@ -276,7 +276,7 @@ impl Tree {
         within: Vec<u8>,
     ) -> Result<(), Trouble> {
         let entries = &self.entries;
-        entries.check()?;
+        entries.pause().await?;
         let known = reading::known(step.from, own)?;
         let known = known.ok_or_else(|| Trouble::Failed("it is gone".into()))?;
         if self.devices.contains(&known.identity) {
