@@ -66,7 +66,8 @@ pub async fn note(maker: &Maker<'_>, syncer: &Syncer, deed: Deed<'_>) -> Result<
     let is_command = matches!(deed, Deed::Command(_));
     match deed {
         Deed::Command(command) => {
-            let end = command.floor_char_boundary(COMMAND_BYTES_MAX);
+            let ends = command.char_indices().map(|(at, of)| at + of.len_utf8());
+            let end = ends.take_while(|end| *end <= COMMAND_BYTES_MAX).last().unwrap_or(0);
             list.set("history command", text(&command[..end]));
             list.set("history who", Value::Uint64(user));
             list.set("history time", Value::Uint64(maker.fresh.now()));

@@ -104,10 +104,11 @@ impl Tree {
                         Ok(Some(known)) if known.kind == EntryKind::File => {
                             bar.inc_length(known.size);
                         }
-                        Ok(Some(known)) if known.kind == EntryKind::Directory => {
-                            if waiting.len() < DEPTH_MAX {
-                                waiting.extend(directory.enter(&name));
-                            }
+                        // Of a tree that is wider than that the bar knows a part.
+                        Ok(Some(known))
+                            if known.kind == EntryKind::Directory && waiting.len() < DEPTH_MAX =>
+                        {
+                            waiting.extend(directory.enter(&name));
                         }
                         _ => {}
                     }
@@ -148,10 +149,10 @@ impl Tree {
         let (mut at, mut last) = self.found(target).await?;
         let within = target.path.join(&b'/');
         let goes_into = given.is_directory() && given.name.is_none();
-        if goes_into || many || target.is_directory {
-            if let Some(name) = last.take() {
-                at = self.entries.entered(at, &name).await?;
-            }
+        if (goes_into || many || target.is_directory)
+            && let Some(name) = last.take()
+        {
+            at = self.entries.entered(at, &name).await?;
         }
         let shown = given.shown.as_os_str().as_bytes();
         let Some(own) = &given.name else {
