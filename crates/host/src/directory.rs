@@ -56,7 +56,7 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    fn of(mode: u32) -> EntryKind {
+    pub(crate) fn of(mode: u32) -> EntryKind {
         match FileType::from_raw_mode(mode) {
             FileType::RegularFile => EntryKind::File,
             FileType::Directory => EntryKind::Directory,

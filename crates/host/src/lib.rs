@@ -40,6 +40,7 @@ mod patience;
 mod pool;
 pub mod probe;
 mod readiness;
+pub mod reading;
 pub mod runtime;
 pub mod socket;
 mod start_error;

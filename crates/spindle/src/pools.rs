@@ -45,3 +45,11 @@ impl PoolArgs {
         OpenOptions { arc, txg: self.txg, checkpoint: self.rewind_to_checkpoint }
     }
 }
+
+/// The command that was given, from `zpool` or `zfs` on, as a pool's history keeps it.
+pub fn command_given() -> Option<String> {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let words: Vec<String> = words.collect();
+    let first = words.iter().position(|word| word == "zpool" || word == "zfs")?;
+    Some(words[first..].join(" "))
+}

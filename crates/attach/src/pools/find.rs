@@ -28,6 +28,8 @@ pub struct PoolPlace<'a> {
     pub options: OpenOptions,
     /// Who is told what is found.
     pub events: Events,
+    /// The command that was given, for the history of what is written.
+    pub command: Option<String>,
 }
 
 /// The pools on some devices. See the [module](self).

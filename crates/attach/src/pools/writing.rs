@@ -33,30 +33,43 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use stdx::{ByteCount, Prng};
 
 /// Numbers that nothing else has, from the system's randomness; and the calendar's clock.
-pub struct HostFresh(Cell<Prng>);
+pub struct HostFresh {
+    random: Cell<Prng>,
+    command: Option<String>,
+}
 
 impl HostFresh {
-    /// Seeded anew.
+    /// Seeded anew; for a command of the user's.
     ///
     /// # Errors
     /// The system has no randomness.
-    pub fn new() -> Result<HostFresh, Error> {
+    pub fn new(command: Option<&str>) -> Result<HostFresh, Error> {
         let [a, b, c, d, e, f, g, h, ..] = joining::random()?.0;
-        Ok(HostFresh(Cell::new(Prng::new(u64::from_le_bytes([a, b, c, d, e, f, g, h])))))
+        let random = Cell::new(Prng::new(u64::from_le_bytes([a, b, c, d, e, f, g, h])));
+        Ok(HostFresh { random, command: command.map(str::to_owned) })
     }
 }
 
 impl Fresh for HostFresh {
     fn number(&self) -> u64 {
-        let mut random = self.0.replace(Prng::new(0));
+        let mut random = self.random.replace(Prng::new(0));
         // A GUID of 0 is none.
         let number = random.next_u64() | 1;
-        self.0.set(random);
+        self.random.set(random);
         number
     }
 
     fn now(&self) -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    }
+
+    fn author(&self) -> (u64, String) {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        (host::reading::process_owner().0.into(), host.trim_end().to_owned())
+    }
+
+    fn command(&self) -> Option<String> {
+        self.command.clone()
     }
 }
 
@@ -87,9 +100,14 @@ impl NewMembers {
     ///
     /// # Errors
     /// One holds something and nobody forces it, is given twice, or can't be opened.
-    pub fn open(events: &Events, paths: &[PathBuf], force: bool) -> Result<NewMembers, Error> {
+    pub fn open(
+        events: &Events,
+        paths: &[PathBuf],
+        force: bool,
+        command: Option<&str>,
+    ) -> Result<NewMembers, Error> {
         let context = Context::new(events)?;
-        let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new()?);
+        let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new(command)?);
         let mut members = Vec::new();
         for (n, path) in paths.iter().enumerate() {
             joining::check_expendable(path, force)?;
@@ -121,13 +139,17 @@ impl NewMembers {
     }
 }
 
-/// Opens a pool for writing whose devices are open for that.
+/// Opens a pool for writing whose devices are open for that. A command is put down in its history.
 ///
 /// # Errors
 /// It can't be written.
-pub(crate) fn open_live(pools: &Pools, found: &Rc<FoundPool>) -> Result<Rc<Live>, Error> {
+pub(crate) fn open_live(
+    pools: &Pools,
+    found: &Rc<FoundPool>,
+    command: Option<&str>,
+) -> Result<Rc<Live>, Error> {
     let spa = pools.try_open(found)?;
-    let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new()?);
+    let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new(command)?);
     let opened = pools.wait(async move { Live::open(spa, &fresh).await });
     let failed = |error| Error::NotWritten { name: found.name.clone(), error: Box::new(error) };
     opened.map(Rc::new).map_err(failed)
@@ -165,7 +187,7 @@ impl LivePool {
         let pools = Pools::over(disks, OpenOptions { ..place.options });
         let found = pools.named(name)?.ok_or_else(|| Error::NoPool { name: name.into() })?;
         let name = found.name.clone();
-        let live = open_live(&pools, found)?;
+        let live = open_live(&pools, found, place.command.as_deref())?;
         Ok(LivePool { pools, live, name })
     }
 

@@ -180,7 +180,7 @@ impl Served {
                 return Err(Error::PoolInUse { name: found.name.clone() });
             }
             let files = pools.files_of(found)?.iter().map(|file| PathBuf::from(&**file)).collect();
-            place.insert(LiveBelow { live: open_live(pools, found)?, files });
+            place.insert(LiveBelow { live: open_live(pools, found, None)?, files });
         }
         let live = Rc::clone(&self.live[&found.name].live);
         let called = format!("{}{}", found.name, &volume[pool_of(&volume).len()..]);

@@ -111,7 +111,8 @@ fn tell(itself: String, damage: Rc<Cell<u64>>) -> impl Fn(&Notice) {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let place = PoolPlace { devices, options: args.pools.options(), events: events() };
+    let (options, command) = (args.pools.options(), None);
+    let place = PoolPlace { devices, options, events: events(), command };
     // Of several the last one counts, as with mount(8).
     let is_way = |option: &&MountOption| matches!(option, MountOption::Ro | MountOption::Rw);
     if args.options.iter().rfind(is_way) == Some(&MountOption::Rw) {

@@ -50,7 +50,7 @@ mod volume;
 
 use crate::events::events;
 use crate::output::Failure;
-use crate::pools::PoolArgs;
+use crate::pools::{PoolArgs, command_given};
 use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -121,7 +121,8 @@ enum ZfsCommand {
 /// # Errors
 /// With the line to print.
 pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let place = &PoolPlace { devices, options: args.pools.options(), events: events() };
+    let command = command_given();
+    let place = &PoolPlace { devices, options: args.pools.options(), events: events(), command };
     match args.command {
         ZfsCommand::Create(args) => set::create(&args, place),
         ZfsCommand::Snapshot(args) => set::snapshot(&args, place),

@@ -3,6 +3,7 @@
 //! * `create`, `export`, `destroy`: a pool is made, closed, given up.
 //! * `import`: what could be imported, and whether a pool opens.
 //! * `list`, `status`, `get`, `history`: a pool's size, devices, properties, past.
+//! * [`set`]: `set`, `sync`, `reguid`: a pool changed as a whole.
 //! * `scrub`: every copy of every block, checked; `debug`: what lies on the devices; `version`.
 //! * [`opened`]: a pool with all that these show.
 //! * [`tree`]: names of vdevs, and how they are grouped.
@@ -19,13 +20,14 @@ mod list;
 mod opened;
 mod reason;
 mod scrub;
+mod set;
 mod status;
 mod tree;
 
 use crate::commands::zfs::version::{self, VersionArgs};
 use crate::events::events;
 use crate::output::Failure;
-use crate::pools::PoolArgs;
+use crate::pools::{PoolArgs, command_given};
 use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -47,6 +49,12 @@ enum ZpoolCommand {
     Export(create::EndArgs),
     /// Destroy a pool: its devices are free
     Destroy(create::EndArgs),
+    /// Set a property of a pool, as zpool set does
+    Set(set::SetArgs),
+    /// Have all that was changed written, as zpool sync does
+    Sync(set::SyncArgs),
+    /// Give a pool another GUID, as zpool reguid does
+    Reguid(set::ReguidArgs),
     /// List pools that can be imported, or check that one opens, as zpool import does
     Import(import::ImportArgs),
     /// List pools with their sizes, as zpool list does
@@ -71,11 +79,15 @@ enum ZpoolCommand {
 /// # Errors
 /// With the line to print.
 pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let place = &PoolPlace { devices, options: args.pools.options(), events: events() };
+    let command = command_given();
+    let place = &PoolPlace { devices, options: args.pools.options(), events: events(), command };
     match args.command {
-        ZpoolCommand::Create(args) => create::run(&args),
+        ZpoolCommand::Create(args) => create::run(&args, place),
         ZpoolCommand::Export(args) => create::export(&args, place),
         ZpoolCommand::Destroy(args) => create::destroy(&args, place),
+        ZpoolCommand::Set(args) => set::set(&args, place),
+        ZpoolCommand::Sync(args) => set::sync(&args, place),
+        ZpoolCommand::Reguid(args) => set::reguid(&args, place),
         ZpoolCommand::Import(args) => import::run(&args, place),
         ZpoolCommand::List(args) => list::run(&args, place),
         ZpoolCommand::Status(args) => status::run(&args, place),

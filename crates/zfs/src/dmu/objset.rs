@@ -200,7 +200,9 @@ impl Objset {
     }
 
     pub(super) async fn throttle(&self) {
-        let groups = self.0.groups.borrow().as_ref().map(|changing| changing.groups.clone());
+        // Who syncs waits for nobody: he is who the others wait for.
+        let waits = |changing: &Changing| (!changing.by_sync).then(|| changing.groups.clone());
+        let groups = self.0.groups.borrow().as_ref().and_then(waits);
         if let Some(groups) = groups {
             groups.throttle().await;
         }

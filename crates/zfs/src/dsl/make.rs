@@ -33,6 +33,16 @@ pub trait Fresh {
 
     /// Seconds since 1970.
     fn now(&self) -> u64;
+
+    /// Who has things made, for the pool's history: the user's number, and the host's name.
+    fn author(&self) -> (u64, String) {
+        (0, String::new())
+    }
+
+    /// The command by which the user has them made.
+    fn command(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Makes objects of the MOS while a group is synced.

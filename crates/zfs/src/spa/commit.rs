@@ -123,6 +123,8 @@ pub struct Syncer {
     config: RefCell<PoolConfig>,
     config_changed: Cell<bool>,
     maps: Cell<MapForm>,
+    /// Something was done that the history tells of.
+    has_deeds: Cell<bool>,
     /// Seconds since 1970.
     now: Rc<dyn Fn() -> u64>,
 }
@@ -156,6 +158,7 @@ impl Syncer {
             config: RefCell::new(config),
             config_changed: Cell::new(false),
             maps: Cell::new(MapForm { long_entries: false, histogram: false }),
+            has_deeds: Cell::new(false),
             now,
         }
     }
@@ -183,6 +186,16 @@ impl Syncer {
     /// What the pool lets its space maps have.
     pub fn set_map_form(&self, form: MapForm) {
         self.maps.set(form);
+    }
+
+    /// The user's command is to be in the history.
+    pub fn note_deed(&self) {
+        self.has_deeds.set(true);
+    }
+
+    /// Whether it is.
+    pub fn has_deeds(&self) -> bool {
+        self.has_deeds.get()
     }
 
     /// Looks at the configuration.

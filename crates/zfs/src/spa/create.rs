@@ -11,6 +11,7 @@
 use super::commit::{CommitError, Syncer, enter};
 use super::config::{LabelState, PoolConfig};
 use super::datasets::{NewDataset, NoneOpen, Tasks};
+use super::history::{Deed, note};
 use super::maps::MapForm;
 use crate::dmu::{NewObject, Objset, Policy, TxGroups, Txg};
 use crate::dsl::make::{Fresh, Maker};
@@ -283,7 +284,14 @@ impl First<'_> {
         };
         let (rt, blocks, open) = (self.rt, self.blocks, &NoneOpen);
         let tasks = Tasks { maker, syncer, rt, blocks, open, properties_changed: Cell::default() };
-        tasks.file_system(&root, &origin, &new).await.map(|_| ())
+        tasks.file_system(&root, &origin, &new).await?;
+        let text = format!("pool version {VERSION_FEATURES}; software version spindle");
+        let deed = Deed::Inside { name: "create", dataset: None, text: &text };
+        note(maker, syncer, deed).await?;
+        match self.fresh.command() {
+            Some(command) => note(maker, syncer, Deed::Command(&command)).await,
+            None => Ok(()),
+        }
     }
 }
 

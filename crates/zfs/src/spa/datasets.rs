@@ -20,6 +20,7 @@ pub mod rename;
 pub mod rollback;
 
 use super::commit::Syncer;
+use super::history::{Deed, note};
 use crate::dmu::{Dnode, NewObject, Objset, Policy};
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::make::Maker;
@@ -363,7 +364,9 @@ impl Tasks<'_> {
         };
         let origin = self.origin().await?;
         let directory = self.maker.directory(Some(&parent), &new.name).await?;
-        self.file_system(&directory, &origin, new).await.map(|dataset| Ok(dataset.number()))
+        let dataset = self.file_system(&directory, &origin, new).await?.number();
+        self.tell_of("create", dataset, " ").await?;
+        Ok(Ok(dataset))
     }
 
     /// Whether a snapshot of this name can be taken of a dataset.
@@ -435,7 +438,17 @@ impl Tasks<'_> {
             })
             .await?;
         table::set(mos, &names, name, table::number(number)).await?;
+        self.tell_of("snapshot", number, " ").await?;
         Ok(Ok(number))
+    }
+
+    /// Tells the history what was done to a dataset or snapshot.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn tell_of(&self, name: &str, dataset: u64, text: &str) -> Result<(), ZfsError> {
+        let deed = Deed::Inside { name, dataset: Some(dataset), text };
+        note(self.maker, self.syncer, deed).await
     }
 
     /// What came before a dataset is followed by the snapshot from here on.
@@ -488,9 +501,22 @@ impl Tasks<'_> {
         let (_, head) = self.directory(directory).await?;
         let properties = mos.dnode(head.properties).await?;
         self.properties_changed.set(true);
+        let (deed, shown) = match &value {
+            Some(value) if value.number_bytes == 1 => {
+                let bytes: Vec<u8> = value.numbers.iter().map(|byte| *byte as u8).collect();
+                let text = String::from_utf8_lossy(&bytes);
+                ("set", format!("{name}={}", text.trim_end_matches('\0')))
+            }
+            Some(value) => {
+                let number = value.numbers.first().copied().unwrap_or(0);
+                ("set", format!("{name}={number}"))
+            }
+            None => ("inherit", format!("{name}=")),
+        };
         match value {
-            Some(value) => table::set(mos, &properties, name, value).await,
-            None => table::remove(mos, &properties, name).await.map(|_| ()),
+            Some(value) => table::set(mos, &properties, name, value).await?,
+            None => drop(table::remove(mos, &properties, name).await?),
         }
+        self.tell_of(deed, head.head_dataset, &shown).await
     }
 }

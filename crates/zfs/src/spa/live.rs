@@ -22,6 +22,7 @@ use super::commit::{CommitError, Syncer};
 use super::config::{LabelState, PoolConfig};
 use super::datasets::{OpenDatasets, TaskError, Tasks};
 use super::freeing::Freeing;
+use super::history::{self, Deed};
 use super::logs::{self, FoundLog, Target};
 use super::maps::MapForm;
 use super::open::Spa;
@@ -485,7 +486,12 @@ impl Live {
             self.sync(async |_| Ok(())).await?;
         }
         self.syncer.change_config(|config| config.state = state);
-        self.sync(async |_| Ok(())).await
+        let command = self.fresh.command().filter(|_| self.syncer.has_deeds());
+        self.sync(async |maker| match &command {
+            Some(command) => history::note(maker, &self.syncer, Deed::Command(command)).await,
+            None => Ok(()),
+        })
+        .await
     }
 }
 

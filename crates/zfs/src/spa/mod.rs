@@ -9,6 +9,8 @@
 //!   beat             when its groups are committed, and how much room it has; `room`: what of it each dataset may take
 //!   logs             intent logs that are found, claimed and replayed
 //!   volumes          volumes made, space kept free, quotas
+//!   history          what was done to it, written down
+//!   properties       its own properties, set
 //!   commit           a transaction group: passes, space maps (`maps`), labels (`config`), uberblock
 //!
 //!   find (found)     labels → which pools, their trees, the best uberblock
@@ -29,11 +31,13 @@ mod error;
 pub mod features;
 pub mod found;
 pub mod freeing;
+pub mod history;
 mod keys;
 pub mod live;
 mod logs;
 pub mod maps;
 mod open;
+mod properties;
 mod room;
 mod space_maps;
 pub mod volumes;

@@ -1,4 +1,4 @@
-//! `spindle zfs cp`: files copied out of a pool, with all that is known of them.
+//! `spindle zfs cp`: files copied out of a pool, with all that is known of them; or [into one](inward).
 //!
 //! **Where to.** A directory goes to TARGET itself where nothing has that name yet, and below it, under its own name,
 //! where TARGET is a directory: as `cp` does. The content of a directory (`DATASET:`, or a path that ends with `/`)
@@ -37,8 +37,10 @@
 mod children;
 mod copier;
 mod copy;
+mod inward;
 mod lost;
 mod place;
+mod tally;
 mod tree;
 mod walk;
 
@@ -49,20 +51,22 @@ use attach::pools::PoolPlace;
 use attach::pools::Session;
 use children::Children;
 use clap::Args;
-use copier::{Copier, Rules, Stop};
+use copier::Copier;
+use inward::Inward;
 use place::{Mark, Place};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::rc::Rc;
+use tally::{Rules, Stop};
 
 /// What `cp` takes.
 #[derive(Args)]
 pub struct CpArgs {
-    /// What to copy
-    #[arg(required = true, value_name = "DATASET[@SNAPSHOT]:PATH")]
+    /// What to copy: of a pool, or files and directories of this host
+    #[arg(required = true, value_name = "DATASET[@SNAPSHOT]:PATH|HOSTPATH")]
     sources: Vec<OsString>,
-    /// Where to: a directory, or for one source the name that its copy gets
-    #[arg(required = true, value_name = "TARGET")]
+    /// Where to: a directory, or for one source the name that its copy gets; of this host, or of a pool
+    #[arg(required = true, value_name = "TARGET|DATASET:PATH")]
     target: PathBuf,
     /// Directories too, with all that is in them
     #[arg(short = 'r', visible_short_aliases = ['R', 'a'], overrides_with = "recursive")]
@@ -89,6 +93,9 @@ pub struct CpArgs {
     /// Copy the rest of a file that can't be read everywhere, with zeros for what is missing
     #[arg(long)]
     skip_damaged: bool,
+    /// Into a pool: though it was not exported, and another host may have it in use
+    #[arg(long)]
+    force_import: bool,
     #[command(flatten)]
     view: ViewArgs,
 }
@@ -98,9 +105,17 @@ pub struct CpArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let session = Session::open(place, &args.view.view())?;
     let CpArgs { force, skip_damaged, verbose, children, no_devices, no_setuid, .. } = *args;
     let rules = Rules { force, skip_damaged, verbose, children, no_devices, no_setuid };
+    let (sources, target) = (&args.sources[..], args.target.as_os_str());
+    if inward::is_inward(sources, target) {
+        if skip_damaged || args.view.replays() {
+            return Err(Failure::usage("--skip-damaged and --replay-view are for copies out"));
+        }
+        let (recursive, in_use) = (args.recursive, args.force_import);
+        return inward::run(&Inward { sources, target, recursive, rules, in_use }, place);
+    }
+    let session = Session::open(place, &args.view.view())?;
     let many = args.sources.len() > 1;
     let devices = session.pools.disks().identities();
     let devices = devices.into_iter().map(Identity::numbers).collect();
@@ -113,7 +128,7 @@ pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let node = source.node(&session, source.content)?;
         if node.is_directory() && !args.recursive {
             let failure = source.failed(&source.path, "it is a directory: -r copies those");
-            copier.complain(&failure.message);
+            copier.tally.complain(&failure.message);
             continue;
         }
         let mark = node.is_directory().then(|| Mark::of(&session, &source, &node));
@@ -127,7 +142,8 @@ pub fn run(args: &CpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let done = session.wait(async move { copier.copy(&its, node, place, &children).await });
         match done {
             Ok(()) => {}
-            Err(Stop::Full(text)) => return Err(Failure::failed(text)),
+            Err(Stop::Full(text) | Stop::Ended(text)) => return Err(Failure::failed(text)),
+            Err(Stop::Interrupted) => return Err(Failure::said()),
         }
     }
     copier.end()

@@ -30,6 +30,11 @@ impl From<KeyArgs> for ViewArgs {
 }
 
 impl ViewArgs {
+    /// Whether intent logs are laid over datasets.
+    pub fn replays(&self) -> bool {
+        self.replay_view
+    }
+
     /// For what opens them.
     pub fn view(&self) -> View {
         let keys = self.keys.key_file.clone();

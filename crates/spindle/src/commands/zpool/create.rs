@@ -12,7 +12,6 @@
 
 use super::opened::usable;
 use crate::commands::zfs::set::{split, stored};
-use crate::events::events;
 use crate::output::{Failure, print};
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::create::{NewPool, blank, root_of};
@@ -282,7 +281,7 @@ fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
 ///
 /// # Errors
 /// With the line to print.
-pub fn run(args: &CreateArgs) -> Result<(), Failure> {
+pub fn run(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let refuse = |why: &str| Failure::usage(format!("cannot create '{}': {why}", args.pool));
     if WORDS.iter().any(|word| args.pool.starts_with(word)) {
         return Err(refuse("name is reserved"));
@@ -308,7 +307,7 @@ pub fn run(args: &CreateArgs) -> Result<(), Failure> {
     if args.dry_run {
         return show(&args.pool, &all);
     }
-    let devices = NewMembers::open(&events(), &paths, args.force)?;
+    let devices = NewMembers::open(&place.events, &paths, args.force, place.command.as_deref())?;
     let tops = tops(&all, &devices, pool.ashift, args.force)?;
     let guid = devices.fresh.number();
     devices.create(NewPool {
@@ -431,6 +430,7 @@ pub struct EndArgs {
 /// With the line to print.
 pub fn export(args: &EndArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let pool = LivePool::open(place, &args.pool, args.force)?;
+    pool.live.syncer().note_deed();
     Ok(pool.close(LabelState::Exported)?)
 }
 
@@ -440,5 +440,6 @@ pub fn export(args: &EndArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 /// With the line to print.
 pub fn destroy(args: &EndArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let pool = LivePool::open(place, &args.pool, args.force)?;
+    pool.live.syncer().note_deed();
     Ok(pool.close(LabelState::Destroyed)?)
 }

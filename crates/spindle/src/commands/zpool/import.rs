@@ -103,6 +103,7 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         devices: &devices,
         options: place.options,
         events: place.events.clone(),
+        command: None,
     })?;
     let wanted = |pool: &&Rc<FoundPool>| (pool.state == PoolState::Destroyed) == args.destroyed;
     match &args.pool {

@@ -51,7 +51,9 @@ impl Children {
         let below = match below(session, source) {
             Ok(below) => below,
             Err(error) => {
-                copier.complain(&source.about(&source.path, format!("its children: {error}")));
+                copier
+                    .tally
+                    .complain(&source.about(&source.path, format!("its children: {error}")));
                 return children;
             }
         };
@@ -182,7 +184,7 @@ fn open(session: &Session, one: &Below, copier: &Rc<Copier>) -> Option<Child> {
             Some(child)
         }
         Err(failure) => {
-            copier.complain(&format!("{}; it is not copied", failure.message));
+            copier.tally.complain(&format!("{}; it is not copied", failure.message));
             None
         }
     }

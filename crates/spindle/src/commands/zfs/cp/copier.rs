@@ -1,63 +1,22 @@
-//! How a copy goes on and how it went: counters, the bar, what is told at the end.
+//! Who copies out of a pool: rules, and what the target could not take.
 
 use super::super::source::Source;
+use super::tally::{DEPTH_MAX, LINKS_MAX, Rules, Tally, files};
 use crate::foreign;
 use crate::output::{Failure, say};
 use ::host::directory::{self, Directory};
 use ::zfs::zpl::descent::Descent;
 use ::zfs::zpl::{FileSystem, Node};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use rt::Rt;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, IsTerminal, Write};
-use std::time::{Duration, Instant};
-use stdx::ByteCount;
+use std::io;
 use zfs_format::zpl::acl::{AclEntry, Who};
 use zfs_format::zpl::directory::FileKind;
 
-/// Directories in directories that are copied: a descriptor each.
-pub(super) const DEPTH_MAX: usize = 400;
-/// Files with several names whose first name is remembered. Beyond, further names become files of their own.
-pub(super) const LINKS_MAX: usize = 1 << 20;
-
 /// Extended attributes that the target does not take, by name, that are told.
 const LACKS_MAX: usize = 64;
-/// Time between two lines where there is no terminal.
-const LINE_EVERY: Duration = Duration::from_secs(10);
-
-/// How a command is carried out.
-#[derive(Clone, Copy)]
-pub(super) struct Rules {
-    pub(super) force: bool,
-    pub(super) skip_damaged: bool,
-    pub(super) verbose: bool,
-    pub(super) children: bool,
-    pub(super) no_devices: bool,
-    pub(super) no_setuid: bool,
-}
-
-/// Why the command ends.
-pub(super) enum Stop {
-    /// There is no room at the target.
-    Full(String),
-}
-
-/// Why a file is not copied.
-pub(super) enum Trouble {
-    /// This is to be told, and the next file is copied.
-    Failed(String),
-    /// It was told.
-    Told,
-    /// The command ends.
-    Stop(Stop),
-}
-
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Trouble {
-        Trouble::Failed(error.to_string())
-    }
-}
 
 /// Files on which an attribute could not be set.
 struct Lack {
@@ -96,11 +55,7 @@ pub(super) struct Copier {
     pub(super) root: bool,
     /// The files that the pool lies on, by device and inode.
     pub(super) devices: BTreeSet<(u64, u64)>,
-    bar: ProgressBar,
-    line: Option<Cell<Instant>>,
-    pub(super) failed: Cell<u64>,
-    pub(super) copied: Cell<u64>,
-    pub(super) kept: Cell<u64>,
+    pub(super) tally: Tally,
     /// Lists of access that say more than the mode.
     lists: Cell<u64>,
     /// What extended attributes the target didn't take: how often, and why.
@@ -113,22 +68,12 @@ pub(super) struct Copier {
 
 impl Copier {
     pub(super) fn new(rt: &Rt, rules: Rules, devices: BTreeSet<(u64, u64)>) -> Copier {
-        let terminal = io::stderr().is_terminal();
-        let target =
-            if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(0), target);
-        let style = "{bar:30} {bytes}/{total_bytes} at {bytes_per_sec}, {eta} left";
-        bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
         Copier {
             rt: rt.clone(),
             rules,
             root: directory::is_root(),
             devices,
-            bar,
-            line: (!terminal).then(|| Cell::new(Instant::now())),
-            failed: Cell::new(0),
-            copied: Cell::new(0),
-            kept: Cell::new(0),
+            tally: Tally::new(rules.verbose),
             lists: Cell::new(0),
             lacks: RefCell::default(),
             nodes: Cell::new(0),
@@ -138,36 +83,8 @@ impl Copier {
 
     /// Counts beside the copying what there is to copy.
     pub(super) fn begin(&self, source: &Source, node: &Node) {
-        let (files, node, bar) = (source.files.clone(), node.clone(), self.bar.clone());
+        let (files, node, bar) = (source.files.clone(), node.clone(), self.tally.bar());
         self.rt.spawn(async move { count(files, node, bar).await }).detach();
-    }
-
-    /// So many bytes more are there.
-    pub(super) fn progress(&self, bytes_more: u64) {
-        self.bar.inc(bytes_more);
-        let Some(last) = self.line.as_ref().filter(|last| last.get().elapsed() >= LINE_EVERY)
-        else {
-            return;
-        };
-        last.set(Instant::now());
-        let (done, all, left) =
-            (self.bar.position(), self.bar.length().unwrap_or(0), self.bar.eta().as_secs());
-        say(&format!("{} of {} copied, some {left} s left", bytes(done), bytes(all)));
-    }
-
-    /// Tells what went wrong with a file.
-    pub(super) fn complain(&self, text: &str) {
-        self.failed.set(self.failed.get() + 1);
-        let shown = Failure::failed(text).message;
-        self.bar.suspend(|| say(&format!("spindle: {shown}")));
-    }
-
-    /// What is said when there is no room.
-    pub(super) fn full(&self, error: &io::Error) -> String {
-        let copied = files(self.copied.get());
-        format!(
-            "the target is full ({error}) after {copied}; make room, and the same command goes on"
-        )
     }
 
     /// Counts an extended attribute that the target does not take. One that is too large for it looks like a full
@@ -187,14 +104,7 @@ impl Copier {
 
     /// Says that a file is copied, where that is wanted.
     pub(super) fn names(&self, source: &Source, path: &[u8]) {
-        if !self.rules.verbose {
-            return;
-        }
-        let name = [source.of.name().as_bytes(), b":/", path].concat();
-        let mut line = foreign::name(&name, io::stdout().is_terminal()).into_owned();
-        line.push(b'\n');
-        // Who reads the names may go away; the copy goes on.
-        let _ = self.bar.suspend(|| io::stdout().lock().write_all(&line));
+        self.tally.say_name(&[source.of.name().as_bytes(), b":/", path].concat());
     }
 
     /// Counts lists of access that say more than the mode.
@@ -210,12 +120,12 @@ impl Copier {
             let failed = |error| Failure::failed(format!("making the copy durable: {error}"));
             top.sync_all().map_err(failed)?;
         }
-        self.bar.finish_and_clear();
+        self.tally.clear();
         for (name, lack) in self.lacks.borrow().iter() {
             let text = lack.told(name);
             match lack.is_for_root(name) && !self.root {
                 true => say(&format!("note: {text}")),
-                false => self.complain(&text),
+                false => self.tally.complain(&text),
             }
         }
         if self.nodes.get() > 0 {
@@ -231,25 +141,7 @@ impl Copier {
                 "note: {count} had NFSv4 lists of access, which Linux does not keep: zfs stat shows them"
             ));
         }
-        let copied = files(self.copied.get());
-        let kept = match self.kept.get() {
-            0 => String::new(),
-            kept => format!(", {kept} were there already"),
-        };
-        match self.failed.get() {
-            0 => {
-                say(&format!("{copied} copied, {}{kept}", bytes(self.bar.position())));
-                Ok(())
-            }
-            1 => Err(Failure::failed(format!(
-                "{copied} copied{kept}; one thing went wrong, as told above"
-            ))),
-            failed => {
-                let text =
-                    format!("{copied} copied{kept}; {failed} things went wrong, as told above");
-                Err(Failure::failed(text))
-            }
-        }
+        self.tally.end()
     }
 }
 
@@ -288,14 +180,4 @@ async fn count(files: FileSystem, node: Node, bar: ProgressBar) {
 /// Bytes that a file's copy takes.
 pub(super) fn content_bytes(node: &Node) -> u64 {
     if node.attributes.kind == FileKind::File { node.attributes.size } else { 0 }
-}
-
-/// A number of files, in words.
-fn files(count: u64) -> String {
-    if count == 1 { "1 file".into() } else { format!("{count} files") }
-}
-
-/// Bytes, in words.
-fn bytes(count: u64) -> String {
-    ByteCount(count).to_string()
 }

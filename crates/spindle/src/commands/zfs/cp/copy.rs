@@ -15,9 +15,10 @@
 
 use super::super::pieces::{Piece, Pieces};
 use super::super::source::Source;
-use super::copier::{Copier, Stop, Trouble};
+use super::copier::Copier;
 use super::lost::Lost;
 use super::place::OwnNames;
+use super::tally::{Stop, Trouble};
 use super::walk::Walk;
 use ::host::directory::{self, Directory, FileTimes};
 use ::zfs::zpl::Node;
@@ -79,7 +80,7 @@ impl Copier {
         let (mut file, from) = begin(into, &part)?;
         let mut lost = Lost::open(&stem, into, name, from)?;
         // What lies there already was copied before.
-        self.progress(lost.good());
+        self.tally.progress(lost.good());
         let written = self.content(source, path, node, &mut file, &mut lost).await;
         match written {
             Ok(()) => {}
@@ -129,7 +130,7 @@ impl Copier {
         self.stretch(node, file, lost, good, node.attributes.size).await?;
         for (from, until) in lost.found() {
             let text = format!("bytes {from} to {until} can't be read, and are zeros in the copy");
-            self.complain(&source.about(path, text));
+            self.tally.complain(&source.about(path, text));
         }
         Ok(())
     }
@@ -166,7 +167,7 @@ impl Copier {
                     file.seek(SeekFrom::Current(i64::try_from(len).unwrap_or(i64::MAX)))?;
                 }
             }
-            self.progress(len);
+            self.tally.progress(len);
             let done = at + len;
             if done / STEP_BYTES > durable / STEP_BYTES {
                 self.stop_if_full(lost.sync().and_then(|()| file.sync_data()))?;
@@ -226,7 +227,8 @@ impl Copier {
                 found
             }
             Err(error) => {
-                self.complain(&source.about(path, format!("its extended attributes: {error}")));
+                self.tally
+                    .complain(&source.about(path, format!("its extended attributes: {error}")));
                 Vec::new()
             }
         }
@@ -237,7 +239,7 @@ impl Copier {
         use std::io::ErrorKind;
         done.map_err(|error| match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                Trouble::Stop(Stop::Full(self.full(&error)))
+                Trouble::Stop(Stop::Full(self.tally.full(&error)))
             }
             _ => Trouble::from(error),
         })

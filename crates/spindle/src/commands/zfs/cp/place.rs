@@ -26,6 +26,10 @@ impl OwnNames {
         OwnNames(own.map(|name| name.name.clone()).collect())
     }
 
+    pub(super) fn of_names(names: impl IntoIterator<Item = Vec<u8>>) -> OwnNames {
+        OwnNames(names.into_iter().filter(|name| name.starts_with(OWN)).collect())
+    }
+
     /// The first of `stem`, `stem-1`, … with which no name begins.
     pub(super) fn free(&self, stem: &str) -> String {
         let is_free = |stem: &String| {

@@ -7,10 +7,11 @@
 
 use super::super::source::Source;
 use super::children::{Child, Children};
-use super::copier::{Copier, DEPTH_MAX, LINKS_MAX, Stop, Trouble, content_bytes};
+use super::copier::{Copier, content_bytes};
 use super::copy::{stem, told_apart};
 use super::lost;
 use super::place::{Mark, OwnNames, Place};
+use super::tally::{DEPTH_MAX, LINKS_MAX, Stop, Trouble};
 use super::walk::{Below, Walk, join};
 use crate::foreign;
 use ::host::directory::{self, Directory, Entry, EntryKind};
@@ -73,12 +74,13 @@ impl Copier {
     ) -> Result<(), Stop> {
         let done = self.copy_to(source, node, place, children).await;
         for name in children.unmet() {
-            self.complain(&format!("{name}: what lies above it is not there: copy it by itself"));
+            self.tally
+                .complain(&format!("{name}: what lies above it is not there: copy it by itself"));
         }
         match done {
             Ok(()) | Err(Trouble::Told) => Ok(()),
             Err(Trouble::Failed(text)) => {
-                self.complain(&source.about(&source.path, text));
+                self.tally.complain(&source.about(&source.path, text));
                 Ok(())
             }
             Err(Trouble::Stop(stop)) => Err(stop),
@@ -118,7 +120,7 @@ impl Copier {
 
     /// Takes the mark away, before the directory's times are set.
     fn whole(&self, top: &Directory, mark: &[u8]) -> Result<(), Trouble> {
-        if self.failed.get() > 0 || top.look(mark)?.is_none() {
+        if self.tally.has_failed() || top.look(mark)?.is_none() {
             return Ok(());
         }
         Ok(top.remove(mark)?)
@@ -147,7 +149,7 @@ impl Copier {
         for Name { name, entry, .. } in names {
             let within = join(&path, &name);
             if !directory::plain(&name) {
-                self.complain(&source.about(&within, "this is no name that a file may have"));
+                self.tally.complain(&source.about(&within, "this is no name that a file may have"));
                 continue;
             }
             let done = match source.files.node(entry.object).await {
@@ -159,7 +161,7 @@ impl Copier {
             };
             match done {
                 Ok(()) | Err(Trouble::Told) => {}
-                Err(Trouble::Failed(text)) => self.complain(&source.about(&within, text)),
+                Err(Trouble::Failed(text)) => self.tally.complain(&source.about(&within, text)),
                 Err(stop @ Trouble::Stop(_)) => return Err(stop),
             }
         }
@@ -170,7 +172,7 @@ impl Copier {
             let Some(child) = walk.children.meet(&whole) else { continue };
             match self.child(walk, child, whole, &into, &name).await {
                 Ok(()) | Err(Trouble::Told) => {}
-                Err(Trouble::Failed(text)) => self.complain(&child.source.about(b"", text)),
+                Err(Trouble::Failed(text)) => self.tally.complain(&child.source.about(b"", text)),
                 Err(stop @ Trouble::Stop(_)) => return Err(stop),
             }
         }
@@ -262,8 +264,8 @@ impl Copier {
                 if self.is_same(walk.source, node, into, name, &entry).await
                     && !lost::is_marked(&stem(walk.source, node, &walk.taken), into)? =>
             {
-                self.kept.set(self.kept.get() + 1);
-                self.progress(content_bytes(node));
+                self.tally.count_kept();
+                self.tally.progress(content_bytes(node));
             }
             Some(entry) if !self.rules.force && !is_content(node, &entry) => {
                 let text = "another file is there in the target; --force replaces it";
@@ -286,7 +288,7 @@ impl Copier {
                     }
                     self.special(walk.source, path, node, into, name).await?;
                 }
-                self.copied.set(self.copied.get() + 1);
+                self.tally.count_copied();
             }
         }
         if links && walk.links.len() < LINKS_MAX {
@@ -320,7 +322,7 @@ impl Copier {
             return Ok(false);
         }
         if there.as_ref().is_some_and(|there| there.identity == *identity) {
-            self.kept.set(self.kept.get() + 1);
+            self.tally.count_kept();
             return Ok(true);
         }
         if let Some(entry) = &there {
@@ -336,7 +338,7 @@ impl Copier {
         if !is_it(into.look(name)?) {
             return Err(Trouble::Failed(directory::REPLACED.into()));
         }
-        self.copied.set(self.copied.get() + 1);
+        self.tally.count_copied();
         Ok(true)
     }
 

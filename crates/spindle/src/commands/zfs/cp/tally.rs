@@ -1,0 +1,180 @@
+//! How a copy goes on and how it went, out of a pool or into one: the bar, what was told, the line at the end.
+
+use crate::foreign;
+use crate::output::{Failure, say};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::cell::Cell;
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+use stdx::ByteCount;
+
+/// Directories in directories that are copied: a descriptor each.
+pub(super) const DEPTH_MAX: usize = 400;
+/// Files with several names whose first name is remembered. Beyond, further names become files of their own.
+pub(super) const LINKS_MAX: usize = 1 << 20;
+/// Time between two lines where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// How a command is carried out.
+#[derive(Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) force: bool,
+    pub(super) skip_damaged: bool,
+    pub(super) verbose: bool,
+    pub(super) children: bool,
+    pub(super) no_devices: bool,
+    pub(super) no_setuid: bool,
+}
+
+/// Why the command ends.
+pub(super) enum Stop {
+    /// There is no room at the target.
+    Full(String),
+    /// The pool is not written any more.
+    Ended(String),
+    /// Somebody wants it to.
+    Interrupted,
+}
+
+/// Why a file is not copied.
+pub(super) enum Trouble {
+    /// This is to be told, and the next file is copied.
+    Failed(String),
+    /// It was told.
+    Told,
+    /// The command ends.
+    Stop(Stop),
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Trouble {
+        Trouble::Failed(error.to_string())
+    }
+}
+
+/// See the [module](self).
+pub(super) struct Tally {
+    bar: ProgressBar,
+    line: Option<Cell<Instant>>,
+    verbose: bool,
+    failed: Cell<u64>,
+    copied: Cell<u64>,
+    kept: Cell<u64>,
+}
+
+impl Tally {
+    /// Nothing yet; with `verbose` each file's name is printed.
+    pub(super) fn new(verbose: bool) -> Tally {
+        let terminal = io::stderr().is_terminal();
+        let target =
+            if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(0), target);
+        let style = "{bar:30} {bytes}/{total_bytes} at {bytes_per_sec}, {eta} left";
+        bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
+        Tally {
+            bar,
+            line: (!terminal).then(|| Cell::new(Instant::now())),
+            verbose,
+            failed: Cell::new(0),
+            copied: Cell::new(0),
+            kept: Cell::new(0),
+        }
+    }
+
+    /// The bar, for who counts what there is to copy.
+    pub(super) fn bar(&self) -> ProgressBar {
+        self.bar.clone()
+    }
+
+    /// One file more was copied.
+    pub(super) fn count_copied(&self) {
+        self.copied.set(self.copied.get() + 1);
+    }
+
+    /// One file more was there.
+    pub(super) fn count_kept(&self) {
+        self.kept.set(self.kept.get() + 1);
+    }
+
+    /// Whether anything went wrong.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.get() > 0
+    }
+
+    /// Takes the bar away.
+    pub(super) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// So many bytes more are there.
+    pub(super) fn progress(&self, bytes_more: u64) {
+        self.bar.inc(bytes_more);
+        let Some(last) = self.line.as_ref().filter(|last| last.get().elapsed() >= LINE_EVERY)
+        else {
+            return;
+        };
+        last.set(Instant::now());
+        let (done, all, left) =
+            (self.bar.position(), self.bar.length().unwrap_or(0), self.bar.eta().as_secs());
+        say(&format!("{} of {} copied, some {left} s left", bytes(done), bytes(all)));
+    }
+
+    /// Tells what went wrong with a file.
+    pub(super) fn complain(&self, text: &str) {
+        self.failed.set(self.failed.get() + 1);
+        let shown = Failure::failed(text).message;
+        self.bar.suspend(|| say(&format!("spindle: {shown}")));
+    }
+
+    /// What is said when there is no room.
+    pub(super) fn full(&self, error: &dyn std::fmt::Display) -> String {
+        let copied = files(self.copied.get());
+        format!(
+            "the target is full ({error}) after {copied}; make room, and the same command goes on"
+        )
+    }
+
+    /// Says that a file is copied, where that is wanted.
+    pub(super) fn say_name(&self, name: &[u8]) {
+        if !self.verbose {
+            return;
+        }
+        let mut line = foreign::name(name, io::stdout().is_terminal()).into_owned();
+        line.push(b'\n');
+        // Who reads the names may go away; the copy goes on.
+        let _ = self.bar.suspend(|| io::stdout().lock().write_all(&line));
+    }
+
+    /// How it went.
+    pub(super) fn end(&self) -> Result<(), Failure> {
+        let copied = files(self.copied.get());
+        let kept = match self.kept.get() {
+            0 => String::new(),
+            kept => format!(", {kept} were there already"),
+        };
+        match self.failed.get() {
+            0 => {
+                say(&format!("{copied} copied, {}{kept}", bytes(self.bar.position())));
+                Ok(())
+            }
+            1 => Err(Failure::failed(format!(
+                "{copied} copied{kept}; one thing went wrong, as told above"
+            ))),
+            failed => {
+                let text =
+                    format!("{copied} copied{kept}; {failed} things went wrong, as told above");
+                Err(Failure::failed(text))
+            }
+        }
+    }
+}
+
+/// A number of files, in words.
+pub(super) fn files(count: u64) -> String {
+    if count == 1 { "1 file".into() } else { format!("{count} files") }
+}
+
+/// Bytes, in words.
+fn bytes(count: u64) -> String {
+    ByteCount(count).to_string()
+}

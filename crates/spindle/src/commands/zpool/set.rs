@@ -1,0 +1,213 @@
+//! `spindle zpool set`, `sync`, `reguid`: a pool changed as a whole, with OpenZFS's words.
+//!
+//! Each opens its pool for writing, does its one thing in a transaction group, and closes the pool as exported.
+
+use crate::commands::zfs::set::split;
+use crate::output::Failure;
+use ::zfs::dsl::property::set::is_user;
+use ::zfs::dsl::property::view::Kind;
+use ::zfs::dsl::property::words;
+use ::zfs::inspect::property::{Form, PoolProperty};
+use ::zfs::spa::config::LabelState;
+use ::zfs::zap::table;
+use attach::pools::{LivePool, PoolPlace, Pools, pool_of};
+use clap::Args;
+use zfs_format::zap::leaf::LeafValue;
+
+/// Bytes of a comment.
+const COMMENT_BYTES_MAX: usize = 32;
+/// Bytes of the value of a property of users' own.
+const VALUE_BYTES_MAX: usize = 1024;
+
+/// What `set` takes.
+#[derive(Args)]
+pub struct SetArgs {
+    /// Though the pool was not exported, and another host may have it in use
+    #[arg(short, long)]
+    force: bool,
+    /// The property and its value: comment, bootfs, autotrim, autoexpand, autoreplace, delegation, failmode, listsnapshots, or one
+    /// of your own (with a colon)
+    #[arg(value_name = "PROPERTY=VALUE")]
+    property: String,
+    /// The pool
+    pool: String,
+}
+
+/// What `sync` takes.
+#[derive(Args)]
+pub struct SyncArgs {
+    /// Though a pool was not exported, and another host may have it in use
+    #[arg(short, long)]
+    force: bool,
+    /// The pools; all where none are named
+    pools: Vec<String>,
+}
+
+/// What `reguid` takes.
+#[derive(Args)]
+pub struct ReguidArgs {
+    /// Though the pool was not exported, and another host may have it in use
+    #[arg(short, long)]
+    force: bool,
+    /// The pool
+    pool: String,
+}
+
+/// What is to be set.
+enum Change {
+    Comment(String),
+    /// The dataset's name; nothing for none.
+    BootFs(Option<String>),
+    /// What stands in the table.
+    Stored(String, Option<LeafValue>),
+}
+
+/// What a property and its value ask for.
+fn change(name: &str, value: &str) -> Result<Change, String> {
+    let long = |max: usize| format!("'{name}' is too long: it has {max} bytes at the most");
+    if is_user(name) {
+        return match value.len() < VALUE_BYTES_MAX {
+            true => {
+                let kept = (!value.is_empty()).then(|| table::text(value));
+                Ok(Change::Stored(name.to_owned(), kept))
+            }
+            false => Err(long(VALUE_BYTES_MAX)),
+        };
+    }
+    if name.starts_with("feature@") {
+        return Err(format!("{name}: features of a pool are chosen when it is created"));
+    }
+    let property = PoolProperty::find(name)
+        .ok_or_else(|| format!("property '{name}' is not a valid pool property"))?;
+    if property.read_only || property.name == "name" {
+        return Err(format!("property '{name}' is readonly"));
+    }
+    match (property.name, property.form) {
+        ("comment", _) if value.len() > COMMENT_BYTES_MAX => Err(long(COMMENT_BYTES_MAX)),
+        ("comment", _) => match value.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+            true => Ok(Change::Comment(value.to_owned())),
+            false => Err("comment may only have printable characters".into()),
+        },
+        ("bootfs", _) => {
+            Ok(Change::BootFs(Some(value.to_owned()).filter(|value| !value.is_empty())))
+        }
+        ("readonly", _) => Err("property 'readonly' can only be set at import time".into()),
+        ("altroot", _) => {
+            Err("property 'altroot' can only be set during pool creation or import".into())
+        }
+        ("cachefile", _) => Err(
+            "property 'cachefile': no cache file is kept here: pools are found on their devices"
+                .into(),
+        ),
+        ("multihost", _) => Err("property 'multihost': pools with it are not written here".into()),
+        (known, Form::Word(all, _)) => match words::number(all, value) {
+            Some(number) => Ok(Change::Stored(known.to_owned(), Some(table::number(number)))),
+            None => {
+                let all: Vec<&str> = all.iter().map(|(word, _)| *word).collect();
+                Err(format!("property '{known}' must be one of '{}'", all.join(" | ")))
+            }
+        },
+        (known, _) => Err(format!("property '{known}': it is not set here")),
+    }
+}
+
+/// Carries out `set`.
+///
+/// # Errors
+/// With the line to print.
+pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let (name, value) = split(&args.property)?;
+    let (name, value) = (name.to_owned(), value.to_owned());
+    let refuse =
+        |why: &str| Failure::usage(format!("cannot set property for '{}': {why}", args.pool));
+    let change = change(&name, &value).map_err(|why| refuse(&why))?;
+    let pool = LivePool::open(place, &args.pool, args.force)?;
+    let change = match change {
+        Change::BootFs(None) => Change::Stored(name, Some(table::number(0))),
+        Change::BootFs(Some(dataset)) => {
+            let wrong = || refuse(&format!("'{dataset}' is not a file system of the pool"));
+            let root = pool.live.spa().name().to_owned();
+            if pool_of(&dataset) != root || dataset.contains(['@', '#']) {
+                return Err(wrong());
+            }
+            let node = pool.node(&dataset)?.filter(|node| node.kind == Kind::FileSystem);
+            let number = node.ok_or_else(wrong)?.head.number;
+            Change::Stored(name, Some(table::number(number)))
+        }
+        other => other,
+    };
+    let done = pool.task(async move |tasks| {
+        match change {
+            Change::Comment(comment) => tasks.set_comment(&comment).await?,
+            Change::Stored(name, stored) => tasks.set_pool_property(&name, stored, &value).await?,
+            Change::BootFs(_) => unreachable!("it was looked up"),
+        }
+        Ok(Ok(()))
+    })?;
+    done.map_err(Failure::failed)?;
+    Ok(pool.close(LabelState::Exported)?)
+}
+
+/// Carries out `sync`.
+///
+/// # Errors
+/// With the line to print.
+pub fn sync(args: &SyncArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let names = match args.pools.is_empty() {
+        false => args.pools.clone(),
+        true => {
+            let pools = Pools::find(place)?;
+            pools.living().map(|found| found.name.clone()).collect()
+        }
+    };
+    for name in names {
+        let pool = LivePool::open(place, &name, args.force)?;
+        let done = pool.task(async |_| Ok(Ok(())))?;
+        done.map_err(Failure::failed)?;
+        pool.close(LabelState::Exported)?;
+    }
+    Ok(())
+}
+
+/// Carries out `reguid`.
+///
+/// # Errors
+/// With the line to print.
+pub fn reguid(args: &ReguidArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let pool = LivePool::open(place, &args.pool, args.force)?;
+    let missing = pool.pools.named(&args.pool)?.is_some_and(|found| {
+        let leaves = pool.live.spa().vdevs();
+        leaves.leaves().iter().any(|leaf| !found.members.contains_key(&leaf.guid))
+    });
+    if missing {
+        // What is away would belong to another pool when it comes back.
+        let text = "one or more devices is currently unavailable";
+        return Err(Failure::failed(format!("cannot reguid '{}': {text}", args.pool)));
+    }
+    let done = pool.task(async |tasks| tasks.change_guid().await.map(Ok))?;
+    done.map_err(Failure::failed)?;
+    Ok(pool.close(LabelState::Exported)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_looked_at_before_the_pool_is() {
+        for (name, value, why) in [
+            ("size", "1", "is readonly"),
+            ("nope", "1", "not a valid pool property"),
+            ("failmode", "never", "must be one of 'wait | continue | panic'"),
+            ("cachefile", "none", "no cache file"),
+            ("comment", "a\nb", "printable"),
+        ] {
+            let text = change(name, value).err().expect("it is refused");
+            assert!(text.contains(why), "{text}");
+        }
+        assert!(
+            matches!(change("autotrim", "on"), Ok(Change::Stored(name, Some(_))) if name == "autotrim")
+        );
+        assert!(matches!(change("my:own", ""), Ok(Change::Stored(_, None))));
+    }
+}

@@ -1,0 +1,8 @@
+//! What the program writes into pools, from the outside: files copied in, and pools changed as a whole. `zdb` judges each pool.
+
+#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
+
+mod copying_in;
+mod fixture;
+mod pool_verbs;
+mod tree;
