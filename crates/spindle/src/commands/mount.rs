@@ -22,6 +22,7 @@ use clap::{Args, ValueEnum};
 use export::fuse::Server;
 use futures_util::future::{Either, select};
 use host::{CalendarClock, FuseMount, MountError};
+use rt::sync::Notify;
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -198,12 +199,21 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
                     Either::Right((Err(error), _)) => Err(Failure::failed(error)),
                 }
             };
-            // It ends only where the pool can't be written any more.
-            let synced = live.keep_synced(std::future::pending());
+            let over = Notify::default();
+            let served = async {
+                let served = served.await;
+                over.notify_one();
+                served
+            };
+            let synced = live.keep_synced(over.notified());
             match select(pin!(served), pin!(synced)).await {
-                Either::Left((served, _)) => served,
-                Either::Right((Err(error), _)) => Err(Failure::failed(error)),
-                Either::Right((Ok(()), _)) => Ok(()),
+                // A group under way is committed first: one that is given up in its midst is the pool's last.
+                Either::Left((served, synced)) => {
+                    let synced = synced.await.map_err(Failure::failed);
+                    served.and(synced)
+                }
+                // The pool can't be written any more.
+                Either::Right((synced, _)) => synced.map_err(Failure::failed),
             }
         })
     });

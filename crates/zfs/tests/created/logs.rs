@@ -324,3 +324,28 @@ fn commits_that_run_side_by_side_are_all_there() {
     });
     rig.judge();
 }
+
+/// Who destroys a dataset, or takes it back, finds no log in it once the pool was closed.
+#[test]
+fn a_pool_that_was_closed_has_no_log() {
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let real = mounted(&live, clock()).await;
+        for name in [b"a", b"b", b"c"] {
+            let by = Caller::default();
+            let file = real.create(by, Node::ROOT, name, NEW).await.expect("made").node;
+            real.write(by, file, WriteAt::End, bytes(1, 300_000), true).await.expect("written");
+        }
+        let (directory, head) = live.spa().dsl().find("tank").await.expect("read").expect("there");
+        let stored = live.spa().objset(&directory, &head).await.expect("it opens");
+        assert!(!stored.root().zil.log.is_hole(), "it had one");
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.with(async move |spa: Rc<Spa>, _| {
+        let (directory, head) = spa.dsl().find("tank").await.expect("read").expect("there");
+        let stored = spa.objset(&directory, &head).await.expect("it opens");
+        assert_eq!(stored.root().zil, zfs_format::zil::ZilHeader::EMPTY);
+    });
+    rig.judge();
+}
