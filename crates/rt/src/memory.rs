@@ -38,7 +38,7 @@ impl MemoryDevice {
 
     /// Another device that holds the same now. Bytes are shared until one of them is written.
     pub fn fork(&self) -> Rc<MemoryDevice> {
-        let (name, geometry) = (Arc::clone(&self.name), self.geometry.clone());
+        let (name, geometry) = (Arc::clone(&self.name), self.geometry);
         Rc::new(MemoryDevice { name, geometry, extents: self.extents.clone() })
     }
 
