@@ -76,7 +76,7 @@ struct Claimed {
     is_done: bool,
 }
 
-/// The intent log of a dataset that is open for writing. See the [module](self).
+/// The intent log of a dataset that is open for writing. How it is written stands at the head of this file.
 pub struct IntentLog {
     objset: Objset,
     writer: Writer,

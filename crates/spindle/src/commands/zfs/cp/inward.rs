@@ -9,7 +9,7 @@
 //! in one run, symbolic links, device nodes, pipes, sockets. Not the time of the last change, which nothing sets.
 //!
 //! **Going on.** A pool changes in groups: what is there after a kill is what was there at one moment before it. So a file is
-//! written from front to back under a temporary name that says what it is ([`file`]), gets its attributes, and then its own name: what bears its own
+//! written from front to back under a temporary name that says what it is ([`mod@file`]), gets its attributes, and then its own name: what bears its own
 //! name with the same size and time is whole, and what was begun goes on where it ends. Nothing is waited for in between.
 //!
 //! **The pool** is in use meanwhile: its labels say so, and after a kill it is opened with `--force-import`. At the end, at Ctrl-C and
