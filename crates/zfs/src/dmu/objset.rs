@@ -19,7 +19,6 @@ use std::rc::Rc;
 use zfs_format::block_pointer::{BlockPointer, Protection};
 use zfs_format::dnode::{self, Dnode as DnodePhys};
 use zfs_format::objset::Objset as ObjsetPhys;
-use zfs_format::wire::{Record, Wire};
 use zfs_format::zil::ZilHeader;
 use zfs_format::{Endian, FormatError};
 use zfs_store::crypt::DatasetKey;
@@ -131,15 +130,11 @@ impl Objset {
 
     /// Its root says nothing of a log from here on; whether it did before. The blocks of the log are not its.
     pub fn forget_log(&self) -> bool {
-        let mut root = (*self.root()).clone();
-        let none = ZilHeader::decode(&[0; ZilHeader::BYTES], Endian::Little);
-        let none = none.expect("zeros are one");
-        if root.zil == none {
-            return false;
+        let had_one = self.root().zil != ZilHeader::EMPTY;
+        if had_one {
+            self.set_log_header(ZilHeader::EMPTY);
         }
-        root.zil = none;
-        self.set_root(root);
-        true
+        had_one
     }
 
     /// How many handles of it there are.

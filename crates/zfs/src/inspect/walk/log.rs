@@ -17,11 +17,8 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::zil::record;
-use zfs_format::zil::{LogBlock, SEQUENCE_WORD, ZilHeader};
+use zfs_format::zil::{LogBlock, SEQUENCE_WORD, ZilHeader, flags};
 use zfs_store::{BlockRequest, Bookmark, ReadBlocks};
-
-/// The flag of a header that says that it names the highest record that was claimed.
-const RECORD_CLAIM_VALID: u64 = 2;
 
 /// A chain that is being followed.
 pub(super) struct LogWalk {
@@ -41,7 +38,7 @@ pub(super) struct LogWalk {
 impl LogWalk {
     pub(super) fn new(objset: u64, header: &ZilHeader, first_open: u64) -> LogWalk {
         let claimed = header.claim_txg != 0;
-        let records = claimed && header.flags & RECORD_CLAIM_VALID != 0;
+        let records = claimed && header.flags & flags::RECORD_CLAIM_VALID != 0;
         LogWalk {
             objset,
             claim_txg: header.claim_txg,
