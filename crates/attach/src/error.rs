@@ -12,7 +12,7 @@ use ::md::superblock::Uuid;
 use ::zfs::ZfsError;
 use ::zfs::spa;
 use export::nbd::ServerError;
-use host::identity::NotExpendable;
+use host::expendable::NotExpendable;
 use host::{ListenError, OpenError, ProbeError, StartError};
 use rt::{IoError, Stalled, StreamError};
 use std::io;

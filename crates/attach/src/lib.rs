@@ -6,6 +6,8 @@
 //!   disks      what lies on the devices: sets, partitions, logical volumes
 //!   sets       RAID sets: chosen, opened for reading or writing, run while somebody serves them
 //!   control    sockets by which commands reach the process that holds something
+//!   expendable whether devices may be overwritten
+//!   random     identities of what is made
 //!   ending     the wish that what serves ends
 //!   context    an executor on this host, and who is told what happens
 //! ```
@@ -26,8 +28,10 @@ pub mod disks;
 pub mod ending;
 pub mod error;
 pub mod event;
+pub mod expendable;
 pub mod paths;
 pub mod pools;
+pub mod random;
 pub mod serve;
 pub mod sets;
 

@@ -4,12 +4,10 @@
 //! * [`name`]: what a set is called.
 //! * [`missing`]: who takes no part in a set, and whether it is started without them.
 //! * [`reading`], [`live`]: a set opened for reading, and for writing.
-//! * [`joining`]: devices that come to a set, and whether they may be overwritten.
 //! * [`running`]: a set that is served for writing, and what runs beside it.
 //!
 //! What only reads never writes a byte: devices are opened for reading alone.
 
-pub mod joining;
 pub mod live;
 pub mod missing;
 pub mod name;

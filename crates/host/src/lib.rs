@@ -11,7 +11,8 @@
 //! * [`directory`]: a directory to copy into, which nothing leads out of.
 //! * [`fuse`]: [`FuseMount`], a file system that this process serves, as a stream of the kernel's requests.
 //! * [`probe`]: what lies on a device already, so that nothing is overwritten by mistake.
-//! * [`identity`]: whether two paths lead to the same storage, and whether it may be overwritten.
+//! * [`expendable`]: whether that may be overwritten.
+//! * [`identity`]: whether two paths lead to the same storage.
 //! * [`clock`]: monotonic time, the calendar, and processor time.
 //!
 //! Inside: `operation` is one request and how far it is, the same for both reactors; `answer` tells
@@ -31,6 +32,7 @@ mod bell;
 pub mod blocking;
 pub mod clock;
 pub mod directory;
+pub mod expendable;
 pub mod file;
 pub mod fuse;
 pub mod identity;

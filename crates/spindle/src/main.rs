@@ -2,10 +2,10 @@
 //! went: exit status 0 done, 1 failed, 2 wrong usage; errors are one line on standard error.
 //!
 //! * [`commands`]: one file a command group.
-//! * [`foreign`]: names and texts of others, on their way out.
 //! * [`events`]: what happens to what is attached, printed.
 //! * [`output`]: what it says, and what a command fails with.
 //! * [`pools`]: how pools are opened.
+//! * [`printable`]: names and texts of others, made such that they can be printed.
 //! * [`signals`]: what ends the program before its time.
 //! * [`usage`]: what is said of a wrong call.
 
@@ -18,9 +18,9 @@
 
 mod commands;
 mod events;
-mod foreign;
 mod output;
 mod pools;
+mod printable;
 mod signals;
 mod usage;
 

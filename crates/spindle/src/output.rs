@@ -1,6 +1,6 @@
 //! What the program says: results on standard output, all else on standard error; and what a command fails with.
 
-use crate::foreign;
+use crate::printable;
 use std::io::Write;
 
 /// A command that did not succeed.
@@ -15,7 +15,7 @@ pub struct Failure {
 impl Failure {
     /// It was asked rightly, and failed.
     pub fn failed(message: impl ToString) -> Failure {
-        Failure { message: foreign::line(&message.to_string()), status: 1 }
+        Failure { message: printable::line(&message.to_string()), status: 1 }
     }
 
     /// It failed, and why was said already.
@@ -25,27 +25,27 @@ impl Failure {
 
     /// It was asked wrongly: a file, name or value of the user's.
     pub fn usage(message: impl ToString) -> Failure {
-        Failure { message: foreign::line(&message.to_string()), status: 2 }
+        Failure { message: printable::line(&message.to_string()), status: 2 }
     }
 }
 
 impl From<attach::Error> for Failure {
     fn from(error: attach::Error) -> Failure {
-        Failure { message: foreign::line(&error.to_string()), status: error.status() }
+        Failure { message: printable::line(&error.to_string()), status: error.status() }
     }
 }
 
-/// Text to standard output. Foreign words in it went through [`foreign`]; what did not can still not steer a terminal.
+/// Text to standard output. Foreign words in it went through [`printable`]; what did not can still not steer a terminal.
 pub fn print(text: &str) -> Result<(), Failure> {
-    print_bytes(foreign::guard(text).as_bytes())
+    print_bytes(printable::guard(text).as_bytes())
 }
 
 /// JSON to standard output.
 pub fn print_json(text: &str) -> Result<(), Failure> {
-    print_bytes(foreign::json(text).as_bytes())
+    print_bytes(printable::json(text).as_bytes())
 }
 
-/// Bytes to standard output: names that went through [`foreign::name`], or ended with zeros. A reader that has seen enough
+/// Bytes to standard output: names that went through [`printable::name`], or ended with zeros. A reader that has seen enough
 /// (`| head`) is no failure.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
@@ -59,5 +59,5 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
 
 /// A line on standard error. Nobody may be reading it any more; that is no reason to stop.
 pub fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", foreign::line(line));
+    let _ = writeln!(std::io::stderr(), "{}", printable::line(line));
 }

@@ -20,7 +20,8 @@ use super::surroundings::HostFacts;
 use super::surroundings::counters::HostCounters;
 use super::this_machine::{host_line, host_lines};
 use super::{directory, tools};
-use host::identity::{self, NotExpendable, Unseen, overlap};
+use host::expendable::{self, NotExpendable, Unseen};
+use host::identity::overlap;
 use host::{FileDevice, FileOptions, HostRuntime, OpenError, ReactorKind};
 use lab::design::{self, CellSpec};
 use lab::measure::{DataSource, DiskView, Volume};
@@ -234,7 +235,7 @@ fn check_distinct(devices: &[PathBuf]) -> Result<(), MachineError> {
 /// Whether nobody would miss what is on a device. A study writes all over it, so one that was not looked at whole needs leave.
 fn check_expendable(path: &Path) -> Result<(), MachineError> {
     look_at(path)?;
-    identity::check_expendable(path, Unseen::Something).map_err(|error| match error {
+    expendable::check_expendable(path, Unseen::Something).map_err(|error| match error {
         NotExpendable::Probe(error) => refuse(error),
         _ => MachineError(format!(
             "{error}, and the study writes; name another, or destroy its content with --destructive"

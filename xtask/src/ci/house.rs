@@ -6,7 +6,6 @@
 //! 3. Each source file opens with its theory (`//!`), or is the test file of one that does.
 //! 4. Nothing is called `util`, `common`, `helpers` or `manager`.
 //! 5. Within a crate no two files use each other, directly or around ([`modules`] says what counts).
-//!    Circles that are older than this rule are counted in [`CIRCLES`]; a count may only fall.
 //! 6. What is believed is asserted, on in release: each crate keeps as many assertions as [`ASSERTIONS`] says, which may
 //!    only rise.
 //! 7. `ARCHITECTURE.md` names each crate, and each file that it points to is there.
@@ -79,9 +78,6 @@ const MAY_BE_UNSAFE: [&str; 2] = ["codec", "host"];
 const BARRED_NAMES: [&str; 7] = ["util", "utils", "common", "helper", "helpers", "manager", "misc"];
 const LINES_MAX: usize = 600;
 
-/// Files that stand in circles, by crate, where there were any when the rule came. Mend one, and lower its count.
-const CIRCLES: &[(&str, usize)] = &[("export", 2)];
-
 /// Assertions outside of tests, by crate, at the least. Where it is none: the crate says why at its root, or is not
 /// among those that read and write what people keep.
 const ASSERTIONS: &[(&str, usize)] = &[
@@ -93,13 +89,13 @@ const ASSERTIONS: &[(&str, usize)] = &[
     ("inplace", 6),
     ("lab", 3),
     ("md", 54),
-    ("rt", 16),
+    ("rt", 17),
     ("sim", 6),
     ("stdx", 1),
     ("workload", 1),
-    ("zfs", 30),
+    ("zfs", 50),
     ("zfs-format", 15),
-    ("zfs-store", 36),
+    ("zfs-store", 38),
 ];
 
 pub(super) fn check(workspace: &Workspace) -> Result<(), String> {
@@ -133,17 +129,13 @@ fn check_circles(name: &str, modules: &[Module]) -> Result<(), String> {
         let paths: Vec<String> = circle.iter().map(|n| modules[*n].shown_path()).collect();
         paths.join(", ")
     };
-    let known = CIRCLES.iter().find(|(known, _)| *known == name).map_or(0, |(_, files)| *files);
-    let files: usize = circles.iter().map(Vec::len).sum();
-    if files > known {
-        let all: Vec<String> = circles.iter().map(shown).collect();
-        let all = all.join("; ");
-        return Err(format!("{name} has {files} files in circles, {known} are known: {all}"));
+    match circles.is_empty() {
+        true => Ok(()),
+        false => {
+            let all: Vec<String> = circles.iter().map(shown).collect();
+            Err(format!("{name} has files that use each other: {}", all.join("; ")))
+        }
     }
-    if files < known {
-        return Err(format!("{name} has {files} files in circles: lower CIRCLES from {known}"));
-    }
-    Ok(())
 }
 
 /// Rule 6.

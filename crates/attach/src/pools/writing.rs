@@ -13,7 +13,8 @@ use crate::Context;
 use crate::disks::Disks;
 use crate::error::Error;
 use crate::event::Events;
-use crate::sets::joining;
+use crate::expendable::{check_distinct, check_expendable};
+use crate::random;
 use ::zfs::ZfsError;
 use ::zfs::dsl::catalog::{Catalog, Node};
 use ::zfs::dsl::dependents::{self, Datasets, KnownSnapshot};
@@ -44,9 +45,7 @@ impl HostFresh {
     /// # Errors
     /// The system has no randomness.
     pub fn new(command: Option<&str>) -> Result<HostFresh, Error> {
-        let [a, b, c, d, e, f, g, h, ..] = joining::random()?.0;
-        let random = Cell::new(Prng::new(u64::from_le_bytes([a, b, c, d, e, f, g, h])));
-        Ok(HostFresh { random, command: command.map(str::to_owned) })
+        Ok(HostFresh { random: Cell::new(random::prng()?), command: command.map(str::to_owned) })
     }
 }
 
@@ -110,8 +109,8 @@ impl NewMembers {
         let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new(command)?);
         let mut members = Vec::new();
         for (n, path) in paths.iter().enumerate() {
-            joining::check_expendable(path, force)?;
-            joining::check_distinct(path, paths[..n].iter().map(PathBuf::as_path))?;
+            check_expendable(path, force)?;
+            check_distinct(path, paths[..n].iter().map(PathBuf::as_path))?;
             let options = FileOptions { direct: false, read_only: false };
             let device = FileDevice::open(&context.host(), path, options).map_err(Error::Named)?;
             let device: DeviceRef = Rc::new(device);

@@ -51,9 +51,6 @@ use stdx::{ByteCount, Offset};
 /// answered sooner. A multiple of every block.
 const NO_DATA_BYTES_MAX: u64 = 1 << 30;
 
-/// Extents that are kept of one answer about block status.
-const STATUS_EXTENTS_MAX: usize = super::EXTENTS_MAX;
-
 /// What to ask a server for.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {

@@ -5,15 +5,16 @@
 //! it is done.
 
 use crate::events::events;
-use crate::foreign;
 use crate::output::{Failure, print, print_json, say};
+use crate::printable;
 use attach::disks::{Disks, Written};
+use attach::random;
 use clap::{Args, Subcommand};
-use host::identity::{NotExpendable, Unseen, check_expendable};
+use host::expendable::{NotExpendable, Unseen, check_expendable};
 use rt::{DeviceRef, Request};
 use std::path::PathBuf;
 use std::rc::Rc;
-use stdx::{ByteCount, Offset, Prng};
+use stdx::{ByteCount, Offset};
 use volume::lvm::change::{EXTENT_DEFAULT, Origin, STRIPE_DEFAULT, Wanted, create_group};
 use volume::lvm::metadata::Mapping;
 use volume::lvm::{Group, SECTOR};
@@ -142,7 +143,7 @@ fn table(kind: &str, head: &[&str], rows: Vec<Vec<String>>, json: bool) -> Resul
         let rows: Vec<serde_json::Value> = rows.into_iter().map(object).collect();
         return print_json(&format!("{:#}\n", serde_json::json!({ kind: rows })));
     }
-    let word = |cell: String| foreign::word(&cell).into_owned();
+    let word = |cell: String| printable::word(&cell).into_owned();
     let rows: Vec<Vec<String>> =
         rows.into_iter().map(|row| row.into_iter().map(word).collect()).collect();
     let mut widths: Vec<usize> = head.iter().map(|word| word.len()).collect();
@@ -242,15 +243,6 @@ fn origin() -> Origin {
     Origin { unix_s: since.map_or(0, |since| since.as_secs() as i64), host: host.trim().to_owned() }
 }
 
-/// Randomness for identities.
-fn random() -> Result<Prng, Failure> {
-    use std::io::Read;
-    let mut seed = [0; 8];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut seed));
-    read.map_err(|error| Failure::failed(format!("reading /dev/urandom: {error}")))?;
-    Ok(Prng::new(u64::from_le_bytes(seed)))
-}
-
 fn vgcreate(args: &VgcreateArgs, places: &[PathBuf]) -> Result<(), Failure> {
     let paths = args.devices.iter().filter(|device| device.exists()).count();
     let has_places = !places.is_empty() || std::env::var_os("SPINDLE_DEVICES").is_some();
@@ -264,7 +256,7 @@ fn vgcreate(args: &VgcreateArgs, places: &[PathBuf]) -> Result<(), Failure> {
         }
     };
     let (name, extent, origin) = (args.group.clone(), args.physicalextentsize, origin());
-    let mut prng = random()?;
+    let mut prng = random::prng()?;
     let group =
         disks.wait(async move { create_group(&devices, &name, extent, &origin, &mut prng).await });
     let group = group.map_err(Failure::failed);
@@ -381,7 +373,7 @@ fn lvcreate(args: &LvcreateArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         stripes: args.stripes.into(),
         stripe: args.stripesize,
     };
-    let (origin, mut prng) = (origin(), random()?);
+    let (origin, mut prng) = (origin(), random::prng()?);
     let made = disks.wait(async move { group.create_volume(&wanted, &origin, &mut prng).await });
     let stopped = disks.stop();
     made.map_err(Failure::failed)?;

@@ -1,7 +1,7 @@
 //! How far a run is: a bar with the time left on a terminal, a line now and then elsewhere.
 
-use crate::foreign;
 use crate::output::say;
+use crate::printable;
 use indicatif::{ProgressDrawTarget, ProgressStyle};
 use lab::run::{Observer, Progress};
 use std::io::IsTerminal;
@@ -33,7 +33,7 @@ impl ProgressBar {
         bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
         bar.enable_steady_tick(Duration::from_millis(250));
         let lines = (!terminal).then(|| Mutex::new(Instant::now()));
-        let (name, question) = (foreign::line(name), foreign::line(question));
+        let (name, question) = (printable::line(name), printable::line(question));
         ProgressBar { bar, lines, name, question, begun: AtomicBool::new(false) }
     }
 
@@ -51,7 +51,7 @@ impl Observer for ProgressBar {
         self.bar.set_length(progress.total as u64);
         self.bar.set_position(progress.done as u64);
         if let Some(cell) = progress.running.first() {
-            self.bar.set_message(foreign::line(cell));
+            self.bar.set_message(printable::line(cell));
         }
         if let Some(lines) = &self.lines {
             let mut last = lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -84,8 +84,8 @@ impl BytesProgress {
         let bar = indicatif::ProgressBar::with_draw_target(Some(total), target);
         let style = "{bar:30} {bytes}/{total_bytes} at {bytes_per_sec}, {eta} left  {wide_msg}";
         bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
-        bar.set_message(foreign::line(what));
-        let (began, what) = (Instant::now(), foreign::line(what));
+        bar.set_message(printable::line(what));
+        let (began, what) = (Instant::now(), printable::line(what));
         BytesProgress { bar, last: (!terminal).then_some(began), began, what, total }
     }
 

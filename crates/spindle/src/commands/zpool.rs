@@ -1,6 +1,6 @@
 //! `spindle zpool`: ZFS pools, in OpenZFS's words and forms.
 //!
-//! * `create`, `export`, `destroy`: a pool is made, closed, given up.
+//! * `create`; [`end`]: `export`, `destroy`: a pool is made; closed, given up.
 //! * `import`: what could be imported, and whether a pool opens.
 //! * `list`, `status`, `get`, `history`: a pool's size, devices, properties, past.
 //! * [`set`]: `set`, `sync`, `reguid`: a pool changed as a whole.
@@ -13,6 +13,7 @@
 
 pub mod create;
 mod debug;
+mod end;
 mod get;
 mod history;
 mod import;
@@ -46,9 +47,9 @@ enum ZpoolCommand {
     /// Make a pool of devices, as zpool create does
     Create(create::CreateArgs),
     /// Close a pool that was left open, so that another host may open it
-    Export(create::EndArgs),
+    Export(end::EndArgs),
     /// Destroy a pool: its devices are free
-    Destroy(create::EndArgs),
+    Destroy(end::EndArgs),
     /// Set a property of a pool, as zpool set does
     Set(set::SetArgs),
     /// Have all that was changed written, as zpool sync does
@@ -83,8 +84,8 @@ pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let place = &PoolPlace { devices, options: args.pools.options(), events: events(), command };
     match args.command {
         ZpoolCommand::Create(args) => create::run(&args, place),
-        ZpoolCommand::Export(args) => create::export(&args, place),
-        ZpoolCommand::Destroy(args) => create::destroy(&args, place),
+        ZpoolCommand::Export(args) => end::export(&args, place),
+        ZpoolCommand::Destroy(args) => end::destroy(&args, place),
         ZpoolCommand::Set(args) => set::set(&args, place),
         ZpoolCommand::Sync(args) => set::sync(&args, place),
         ZpoolCommand::Reguid(args) => set::reguid(&args, place),

@@ -1,7 +1,7 @@
 //! Removed vdevs: where what was moved lies now.
 //!
 //! A mapping leads from ranges of the removed vdev to places on others, sorted by the old offset. Most blocks lie
-//! in one range; a block in which a range ends is *split*. How either is read is in [`read`](super::read).
+//! in one range; a block in which a range ends is *split*. How either is read is in `read::indirect`.
 //!
 //! Source: OpenZFS, `vdev_indirect_mapping.c`.
 

@@ -8,10 +8,8 @@
 //! they take turns, a mebibyte each, so that a stream of reads keeps all of them busy and each one still reads in
 //! sequence. Those that should not know it (stale, offline) come last, and only where the block's checksum will tell.
 
-use super::ask::{Ask, Failure};
 use super::draid::layout::Layout;
-use super::leaf::{Dtl, Leaf, LeafState, on_device};
-use rt::{Buf, IoErrorKind};
+use super::leaf::{Dtl, Leaf, LeafState};
 use smallvec::SmallVec;
 use std::cell::OnceCell;
 use std::rc::{Rc, Weak};
@@ -25,20 +23,6 @@ pub(crate) struct Mirror {
     pub(crate) leaves: Vec<Rc<Leaf>>,
     /// Spare space in the place of one of them.
     pub(crate) spares: Vec<Rc<SpareSpace>>,
-}
-
-/// Bytes of a block that is spread over several.
-#[derive(Clone, Copy)]
-pub(crate) struct Part {
-    /// Where, from the start of the data area.
-    pub(crate) offset: u64,
-    /// Where, from the start of the device.
-    pub(crate) at: u64,
-    pub(crate) len: usize,
-    /// Whether only stale copies are read; otherwise only those that are not.
-    pub(crate) stale: bool,
-    /// Whether it is several parts, which are read one by one if this fails; so a failure isn't counted yet.
-    pub(crate) joined: bool,
 }
 
 /// Leaves in the order in which they are to be asked.
@@ -64,51 +48,6 @@ impl Mirror {
             fresh.sort_by_key(|leaf| leaf.load());
         }
         (fresh, stale)
-    }
-
-    /// Reads a block, from one copy after another until one has the right checksum.
-    pub(crate) async fn read(
-        &self,
-        offset: u64,
-        size: usize,
-        ask: &Ask<'_>,
-    ) -> Result<Buf, Failure> {
-        let (fresh, stale) = self.candidates(offset, ask.birth);
-        let mut failure = Failure::Missing;
-        for leaf in fresh.into_iter().chain(stale) {
-            match leaf.read(on_device(offset), size, ask.class).await {
-                Ok(bytes) if ask.holds(&bytes).await => return Ok(bytes),
-                Ok(_) => {
-                    ask.blame(&leaf);
-                    failure = Failure::Checksum;
-                }
-                Err(kind) => failure = failure.or(Failure::Io(kind)),
-            }
-        }
-        Err(failure)
-    }
-
-    /// Reads bytes whose checksum can only be taken together with others', from the first copy that can be read,
-    /// and says which that was.
-    pub(crate) async fn read_part(
-        &self,
-        part: Part,
-        ask: &Ask<'_>,
-    ) -> Result<(Buf, Rc<Leaf>), Option<IoErrorKind>> {
-        let (fresh, old) = self.candidates(part.offset, ask.birth);
-        let mut failure = None;
-        for leaf in if part.stale { old } else { fresh } {
-            let result = if part.joined {
-                leaf.read_uncounted(part.at, part.len, ask.class).await
-            } else {
-                leaf.read(part.at, part.len, ask.class).await
-            };
-            match result {
-                Ok(bytes) => return Ok((bytes, leaf)),
-                Err(kind) => failure = Some(kind),
-            }
-        }
-        Err(failure)
     }
 
     /// Whether there is one copy of everything.

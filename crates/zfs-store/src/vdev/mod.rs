@@ -13,7 +13,17 @@
 //! reconstruction with each combination of columns taken for wrong, as far as the parity reaches. What is returned
 //! is right, or it is an error.
 //!
-//! **A write** (`write`) goes to all of them that should hold it.
+//! **A write** goes to all of them that should hold it.
+//!
+//! **Files** by kind say what a vdev is and where its blocks lie; those by deed say what is done with them, kind by kind:
+//!
+//! | | what it is | read | verified (every copy) | written |
+//! |---|---|---|---|---|
+//! | top-level, whichever | `top` | `read` | `verify`, [`in_order`](Tree::verify_in_order) | `write` |
+//! | mirror, one leaf | `mirror` | `read::mirror` | `verify::mirror` | `write::mirror` |
+//! | raidz | `raidz`, `striped` | `read::raidz` | `verify::raidz` | `write::raidz` |
+//! | dRAID | `draid`, `striped` | `read::raidz` | `verify::raidz` | `write::raidz` |
+//! | removed | `indirect` | `read::indirect` | `verify::indirect` | never |
 //!
 //! **Rules.**
 //!
@@ -37,7 +47,6 @@ mod queue;
 pub mod raidz;
 mod read;
 pub mod report;
-mod sequential;
 mod space;
 mod striped;
 mod top;
@@ -51,6 +60,6 @@ pub use label_io::{LABEL_PAIRS, LabelsWritten};
 pub use leaf::{Errors, LeafState};
 pub use queue::IoClass;
 pub use report::{VdevHealth, VdevReport};
-pub use sequential::Place;
 pub use tree::Tree;
+pub use verify::Place;
 pub use write::{WriteAt, WriteError};

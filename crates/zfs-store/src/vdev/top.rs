@@ -1,4 +1,4 @@
-//! A top-level vdev: what it is made of, and a block read from it.
+//! A top-level vdev: what it is made of, and what becomes of a block that was asked of it.
 
 use super::ask::{Ask, Failure, wrong};
 use super::draid::Draid;
@@ -7,7 +7,7 @@ use super::leaf::{Errors, Leaf};
 use super::mirror::{Mirror, SpareSpace};
 use super::raidz::Raidz;
 use crate::block::BlockErrorKind;
-use rt::{Buf, IoErrorKind};
+use rt::IoErrorKind;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use zfs_format::vdev::Vdev;
@@ -60,31 +60,6 @@ impl Top {
 }
 
 impl Node {
-    /// Reads a block; nothing where none can begin there.
-    pub(super) async fn read(
-        &self,
-        offset: u64,
-        size: usize,
-        ask: &Ask<'_>,
-    ) -> Option<Result<Buf, Failure>> {
-        match self {
-            Node::Mirror(mirror) => Some(mirror.read(offset, size, ask).await),
-            Node::Raidz(raidz) => Some(raidz.read(offset, size, ask).await),
-            Node::Draid(draid) => draid.read(offset, size, ask).await,
-            Node::Sides(sides) => {
-                let mut failure = Failure::Missing;
-                for side in sides {
-                    match Box::pin(side.read(offset, size, ask)).await? {
-                        Ok(bytes) => return Some(Ok(bytes)),
-                        Err(other) => failure = failure.or(other),
-                    }
-                }
-                Some(Err(failure))
-            }
-            Node::Indirect(_) | Node::Nothing => Some(Err(Failure::Missing)),
-        }
-    }
-
     /// Requests under way on what would be asked.
     pub(super) fn load(&self) -> usize {
         match self {

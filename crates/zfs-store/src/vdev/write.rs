@@ -1,8 +1,8 @@
 //! Writing: a block at one of its places, to all devices that should hold it.
 //!
-//! * A mirror's leaves all get it, and so does what stands in for one of them (`replacing`, `spare`, the spare space of a
+//! * A [`mirror`]'s leaves all get it, and so does what stands in for one of them (`replacing`, `spare`, the spare space of a
 //!   dRAID). It is written when one of them has it.
-//! * A raidz's and a dRAID's block is divided by the same map by which it is read, parities are computed in one job, and each
+//! * A [`raidz`]'s and a dRAID's block is divided by the same map by which it is read, parities are computed in one job, and each
 //!   column goes to its child, itself as above. It is written when of each row no more columns failed than it has
 //!   parities. In a dRAID columns that are shorter than the row's first are filled up with zeros, for a rebuild goes over
 //!   rows without knowing blocks.
@@ -18,19 +18,17 @@
 //!
 //! Source: OpenZFS, `vdev_mirror.c`, `vdev_raidz.c` (what is borne, `vdev_raidz_xlate`), `vdev_draid.c`.
 
-use super::leaf::{Dtl, Leaf, LeafState, on_device};
-use super::mirror::Mirror;
+mod mirror;
+mod raidz;
+
 use super::queue::IoClass;
-use super::raidz::map::{Map, OFFSET_MAX};
-use super::striped::{Striped, parities_of};
+use super::raidz::map::OFFSET_MAX;
 use super::top::Node;
 use super::tree::Tree;
 use futures_util::future::join_all;
-use rt::{Buf, BufMut, IoErrorKind, Rt, SgList, Work, WorkKind};
-use std::collections::BTreeSet;
+use rt::{Buf, BufMut, IoErrorKind, Rt};
 use std::ops::Range;
 use std::rc::Rc;
-use stdx::ByteCount;
 use zfs_format::block_pointer::{BLOCK_BYTES_MAX, Dva};
 
 /// What is written, and how.
@@ -191,12 +189,7 @@ impl Tree {
         match &top.node {
             Node::Mirror(mirror) => mirror.trim(&stretch).await,
             Node::Raidz(raidz) if !raidz.is_expanding() => {
-                let children = &raidz.striped.children;
-                let parts = children.iter().enumerate().map(|(number, child)| {
-                    let part = on_child(&stretch, number as u64, children.len() as u64, top.ashift);
-                    async move { child.trim(&part).await }
-                });
-                join_all(parts).await;
+                raidz.striped.trim(&stretch, top.ashift).await;
             }
             Node::Indirect(_) | Node::Nothing => return Err(WriteError::NoVdev(vdev)),
             _ => return Err(WriteError::Unsupported { vdev, what: "its devices' free space" }),
@@ -216,168 +209,4 @@ fn whole_sectors(block: Buf, sector: usize) -> Buf {
     let mut padded = BufMut::zeroed(block.len().next_multiple_of(sector));
     padded[..block.len()].copy_from_slice(block.bytes());
     padded.freeze()
-}
-
-/// The part of a stretch of a raidz that lies on one of its children.
-fn on_child(stretch: &Range<u64>, child: u64, children: u64, ashift: u32) -> Range<u64> {
-    // The first row in which the child's sector is not before this one.
-    let row = |at: u64| (at >> ashift).saturating_sub(child).div_ceil(children) << ashift;
-    row(stretch.start)..row(stretch.end)
-}
-
-impl Mirror {
-    /// The leaves that should hold a block at this offset of the data area, and who misses it where one doesn't take it: of
-    /// spare space that is the space, for the leaf that it lies on is another child. Spare space that lies nowhere
-    /// misses it at once.
-    fn targets(&self, offset: u64, txg: u64) -> Vec<(Rc<Leaf>, &Dtl)> {
-        let mut targets: Vec<_> =
-            self.leaves.iter().map(|leaf| (Rc::clone(leaf), &leaf.dtl)).collect();
-        for space in &self.spares {
-            let found = space.leaves_at(offset, txg);
-            if found.is_empty() {
-                space.dtl.add(txg..txg + 1);
-            }
-            targets.extend(found.into_iter().map(|(leaf, _)| (leaf, &space.dtl)));
-        }
-        targets
-    }
-
-    async fn write(&self, offset: u64, data: SgList, put: &Put<'_>) -> Result<(), Lost> {
-        let written = self.targets(offset, put.txg).into_iter().map(|(leaf, dtl)| {
-            let data = data.clone();
-            async move {
-                let result = match leaf.state() {
-                    LeafState::Online => {
-                        leaf.write(on_device(offset), data, put.class).await.map_err(Some)
-                    }
-                    _ => Err(None),
-                };
-                if result.is_err() {
-                    dtl.add(put.txg..put.txg + 1);
-                }
-                result
-            }
-        });
-        one_is_enough(join_all(written).await)
-    }
-
-    async fn flush(&self, txgs: &Range<u64>) -> Result<(), Lost> {
-        let online = self.leaves.iter().filter(|leaf| leaf.state() == LeafState::Online);
-        let flushed = online.map(|leaf| async move {
-            let result = leaf.flush().await.map_err(Some);
-            if result.is_err() {
-                leaf.dtl.add(txgs.clone());
-            }
-            result
-        });
-        let mut flushed = join_all(flushed).await;
-        if flushed.is_empty() && !self.spares.is_empty() {
-            // The spare space is on other children, which are flushed there.
-            flushed.push(Ok(()));
-        }
-        one_is_enough(flushed)
-    }
-
-    async fn trim(&self, stretch: &Range<u64>) {
-        let len = stretch.end.saturating_sub(stretch.start);
-        if len == 0 {
-            return;
-        }
-        let online = self.leaves.iter().filter(|leaf| leaf.state() == LeafState::Online);
-        let trimmed = online.map(|leaf| leaf.trim(on_device(stretch.start), len));
-        // Who can't do it keeps what it has.
-        let _ = join_all(trimmed).await;
-    }
-}
-
-/// Of several that should do a thing, one that did is enough.
-fn one_is_enough(results: Vec<Result<(), Lost>>) -> Result<(), Lost> {
-    let mut lost = None;
-    for result in results {
-        match result {
-            Ok(()) => return Ok(()),
-            Err(kind) => lost = kind.or(lost),
-        }
-    }
-    Err(lost)
-}
-
-impl Striped {
-    async fn write(&self, map: &Map, block: Buf, fills: bool, put: &Put<'_>) -> Result<(), Lost> {
-        assert_eq!(map.size, block.len(), "the map is of this block");
-        let kind = match map.parity {
-            1 => WorkKind::ParityP,
-            2 => WorkKind::ParityPq,
-            _ => WorkKind::ParityPqr,
-        };
-        let (data, of) = (block.clone(), map.clone());
-        let work = Work::new(kind, ByteCount(block.len() as u64));
-        let parities = put.rt.compute(work, move || parities(&of, &data)).await;
-        let rows = map.rows.iter().zip(parities).map(|(row, parities)| {
-            let children: BTreeSet<_> = row.columns.iter().map(|column| column.child).collect();
-            assert_eq!(children.len(), row.columns.len(), "a row has a column a child");
-            assert!(!row.scratch, "nothing is written to a scratch area");
-            let longest = row.columns.first().map_or(0, |column| column.len);
-            let data = row.columns[map.parity..].iter().map(|column| {
-                let mut data =
-                    SgList::from(block.slice(column.block_at..column.block_at + column.len));
-                if fills && column.len < longest {
-                    data.push(Buf::zeros(longest - column.len));
-                }
-                data
-            });
-            let pieces =
-                parities.into_iter().map(|parity| SgList::from(parity.freeze())).chain(data);
-            let written = row.columns.iter().zip(pieces).filter(|(_, piece)| !piece.is_empty());
-            let written = written
-                .map(|(column, piece)| self.children[column.child].write(column.at, piece, put));
-            let written: Vec<_> = written.collect();
-            async move { bears(join_all(written).await, map.parity) }
-        });
-        join_all(rows.collect::<Vec<_>>()).await.into_iter().collect()
-    }
-
-    async fn flush(&self, txgs: &Range<u64>) -> Result<(), Lost> {
-        let flushed = self.children.iter().map(|child| child.flush(txgs));
-        bears(join_all(flushed).await, self.parity)
-    }
-}
-
-/// So many may fail.
-fn bears(results: Vec<Result<(), Lost>>, parity: usize) -> Result<(), Lost> {
-    let lost: Vec<Lost> = results.into_iter().filter_map(Result::err).collect();
-    if lost.len() <= parity { Ok(()) } else { Err(lost.into_iter().flatten().next_back()) }
-}
-
-/// The parities of each row.
-fn parities(map: &Map, block: &Buf) -> Vec<Vec<BufMut>> {
-    let of_row = |row: &super::raidz::map::Row| {
-        let data = row.columns[map.parity..].iter();
-        let data: Vec<&[u8]> = data
-            .map(|column| &block.bytes()[column.block_at..column.block_at + column.len])
-            .collect();
-        parities_of(&data, map.parity, row.columns.first().map_or(0, |column| column.len))
-    };
-    map.rows.iter().map(of_row).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What could break: a sector of a neighbour that is trimmed along, which would lose its block.
-    #[test]
-    fn a_stretch_on_the_children_of_a_raidz_is_just_its_sectors() {
-        for children in 2..7_u64 {
-            for (from, to) in (0..20_u64).flat_map(|from| (from..24).map(move |to| (from, to))) {
-                let mut sectors = BTreeSet::new();
-                for child in 0..children {
-                    let part = on_child(&(from << 9..to << 9), child, children, 9);
-                    sectors
-                        .extend((part.start >> 9..part.end >> 9).map(|row| row * children + child));
-                }
-                assert_eq!(sectors, (from..to).collect(), "{children} children");
-            }
-        }
-    }
 }

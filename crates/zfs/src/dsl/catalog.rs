@@ -16,7 +16,7 @@
 //! Source: OpenZFS 2.3, `dsl_dir.c`, `dsl_dataset.c`, `dsl_crypt.c`, `zvol.c`, `zfs_vfsops.c`.
 
 use super::property::Stored;
-use super::property::set::{self, Set};
+use super::property::effective::{self, Effective};
 use super::property::view::{Kind, View};
 use super::{DEPTH_MAX, Dataset, Directory, Dsl};
 use crate::dmu::Objset;
@@ -50,7 +50,7 @@ pub struct Node {
     /// Which of both.
     pub kind: Kind,
     /// What is set for it.
-    pub set: Vec<Set>,
+    pub set: Vec<Effective>,
     stored: Vec<Stored>,
     pub(super) objset: Objset,
     /// Bytes that it could still take.
@@ -160,7 +160,7 @@ impl Catalog {
         let Some(head) = self.dsl.head(&directory).await? else { return Ok(None) };
         let stored = self.dsl.stored(&directory).await?;
         let from = above.map(|node| (node.directory.name.as_str(), node.set.as_slice()));
-        let set = set::of_directory(&stored, from);
+        let set = effective::of_directory(&stored, from);
         let objset = self.objset(&head).await?;
         let kind = match objset.root().kind {
             ObjsetKind::Volume => Kind::Volume,
@@ -208,7 +208,7 @@ impl Catalog {
         };
         let (directory, head) = (&node.directory.head, &node.head.head);
         let own = |name: &str| match node.set.iter().find(|set| set.name == name) {
-            Some(Set { value: PropertyValue::Number(number), .. }) => *number,
+            Some(Effective { value: PropertyValue::Number(number), .. }) => *number,
             _ => 0,
         };
         let (quota, reserved) = (own("refquota"), own("refreservation"));
@@ -273,7 +273,7 @@ impl Catalog {
     /// Something that it refers to can't be had.
     pub async fn snapshot(&self, node: &Node, snapshot: Dataset) -> Result<View, ZfsError> {
         let stored = self.dsl.stored_on_snapshot(&snapshot).await?;
-        let set = set::of_snapshot(&stored, &node.directory.name, &node.set);
+        let set = effective::of_snapshot(&stored, &node.directory.name, &node.set);
         let head = &snapshot.head;
         let mut view = View {
             name: snapshot.name.clone(),

@@ -10,7 +10,7 @@
 
 use super::space::Space;
 use crate::dsl::catalog::Catalog;
-use crate::dsl::property::set::{Origin, is_user};
+use crate::dsl::property::effective::{Origin, is_user};
 use crate::dsl::property::words::{Words, word};
 use crate::error::ZfsError;
 use crate::show;

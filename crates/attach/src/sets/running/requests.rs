@@ -15,8 +15,9 @@ use crate::control::server::{Said, Service};
 use crate::ending::Ending;
 use crate::error::Error;
 use crate::event::Events;
+use crate::expendable::{check_distinct, check_expendable};
 use crate::paths::absolute;
-use crate::sets::joining::{check_distinct, check_expendable, random};
+use crate::random;
 use ::md::assemble::{self, Found};
 use ::md::live::{DeviceReport, LiveArray, LiveError};
 use ::md::superblock::Uuid;
@@ -238,7 +239,7 @@ impl Served {
         let device: DeviceRef = Rc::new(opened);
         let found = self.found_on(&device).await;
         let known = Known::at(device.name());
-        Ok(Joining { device, found, uuid: random()?, known })
+        Ok(Joining { device, found, uuid: random::uuid()?, known })
     }
 
     async fn remove(&self, paths: &[PathBuf], failed: bool) -> Result<Left, Error> {

@@ -18,7 +18,9 @@ use super::reply::{Landing, Place, ReplyError, kind_of};
 use crate::nbd::inbox::Inbox;
 use crate::nbd::outbox::{Outbox, Share};
 use crate::nbd::protocol::{Command, Fields, ReplyHead, Request, chunk};
-use crate::nbd::{CLIENT_IN_FLIGHT_BYTES_MAX, IN_FLIGHT_REQUESTS_MAX, STRING_BYTES_MAX};
+use crate::nbd::{
+    CLIENT_IN_FLIGHT_BYTES_MAX, EXTENTS_MAX, IN_FLIGHT_REQUESTS_MAX, STRING_BYTES_MAX,
+};
 use futures_util::future::{Either, select};
 use rt::sync::{Notify, Semaphore, oneshot};
 use rt::{IoErrorKind, SgList, StreamError, StreamRef};
@@ -432,7 +434,7 @@ impl Connection {
             told += u64::from(len);
             self.with(cookie, |waiting| {
                 // More are not kept than anybody asks for; those that follow are asked for anew.
-                if waiting.status.len() < super::STATUS_EXTENTS_MAX {
+                if waiting.status.len() < EXTENTS_MAX {
                     waiting.status.push((len, flags));
                 }
             })?;

@@ -130,7 +130,7 @@ fn assemble(
         value["active_devices"] = json!(active);
         value["served"] = json!(true);
         value["done"] = json!([]);
-        let name = crate::foreign::word(&name);
+        let name = crate::printable::word(&name);
         let of = match choice.slots.len() {
             slots if slots == active => String::new(),
             slots => format!(" (out of {slots})"),
@@ -210,7 +210,7 @@ impl Standing {
     /// `/dev/md/x has been started with 3 drives (out of 4).`
     fn told(&self, name: &str, how: &str) -> String {
         let Standing { slots, whole, rebuilding, spares, journal } = *self;
-        let name = crate::foreign::word(name);
+        let name = crate::printable::word(name);
         let mut text = format!("{name} has been {how} with {}", drives(whole));
         if whole < slots {
             text += &format!(" (out of {slots})");

@@ -15,7 +15,7 @@ use ::md::superblock::place::Version;
 use ::md::superblock::{MAGIC, SUPERBLOCK_BYTES, Stamp};
 use ::md::{ArraySpec, CHUNK_DEFAULT, Layout, Level};
 use attach::Context;
-use attach::sets::joining;
+use attach::{expendable, random};
 use clap::Args;
 use host::{FileDevice, FileOptions};
 use rt::{Buf, DeviceRef, IoError, Request};
@@ -99,8 +99,8 @@ pub fn run(args: CreateArgs) -> Result<(), Failure> {
             devices.push(None);
             continue;
         }
-        joining::check_expendable(path, args.force)?;
-        joining::check_distinct(path, paths[..n].iter().map(|other| other.as_path()))?;
+        expendable::check_expendable(path, args.force)?;
+        expendable::check_distinct(path, paths[..n].iter().map(|other| other.as_path()))?;
         let options = FileOptions { direct: false, read_only: false };
         let device = FileDevice::open(&runtime.host(), path, options).map_err(Failure::usage)?;
         devices.push(Some(Rc::new(device) as DeviceRef));
@@ -109,7 +109,7 @@ pub fn run(args: CreateArgs) -> Result<(), Failure> {
     let mut described = Vec::new();
     for device in &devices {
         let described_one = |device: &DeviceRef| -> Result<NewDevice, Failure> {
-            Ok(NewDevice { capacity: device.geometry().capacity, uuid: joining::random()? })
+            Ok(NewDevice { capacity: device.geometry().capacity, uuid: random::uuid()? })
         };
         described.push(device.as_ref().map(described_one).transpose()?);
     }
@@ -177,7 +177,7 @@ fn wished(args: &CreateArgs, name: String) -> Result<NewArray, Failure> {
         policy,
         bitmap_chunk: args.bitmap_chunk.as_deref().map(kib).transpose()?,
         name,
-        set_uuid: joining::random()?,
+        set_uuid: random::uuid()?,
         created: Stamp::from_seconds(since.map_err(Failure::failed)?.as_secs()),
         assume_clean: args.assume_clean,
         slots: args.raid_devices,

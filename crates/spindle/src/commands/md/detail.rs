@@ -295,7 +295,7 @@ impl<'a> Detail<'a> {
         let mut out = String::new();
         let name = names::device_name(facts).unwrap_or_else(|| facts.set_uuid().to_string());
         // Writing to a string does not fail.
-        let _ = writeln!(out, "{}:", crate::foreign::word(&name));
+        let _ = writeln!(out, "{}:", crate::printable::word(&name));
         let mut line = |label: &str, value: &dyn std::fmt::Display| {
             let _ = writeln!(out, "{label:>18} : {value}");
         };
@@ -448,7 +448,7 @@ impl Row {
         let text =
             format!("   {number:>5}   {major:5}    {minor:5}    {slot:>5}      {}", self.state);
         let gap = if name.is_empty() { "" } else { "   " };
-        let name = crate::foreign::word(&name);
+        let name = crate::printable::word(&name);
         let before = if self.apart { "\n" } else { "" };
         format!("{before}{text}{gap}{name}\n")
     }

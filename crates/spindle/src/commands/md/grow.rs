@@ -12,7 +12,8 @@ use ::md::assemble::{self, AssembleError, Choice, Found, Superblock};
 use ::md::grow::{self, GrowError, NewMember, Reshape, SizeWish};
 use attach::Context;
 use attach::paths::expand;
-use attach::sets::{joining, live, missing, sources};
+use attach::sets::{live, missing, sources};
+use attach::{expendable, random};
 use clap::{ArgGroup, Args};
 use host::identity::same;
 use rt::DeviceRef;
@@ -245,7 +246,7 @@ fn added(runtime: &Context, args: &GrowArgs, choice: &Choice) -> Result<Vec<NewM
             let text = "it is a member of the set already: name another";
             return Err(Failure::usage(format!("{}: {text}", path.display())));
         }
-        joining::check_distinct(path, args.add[..n].iter().map(|other| other.as_path()))?;
+        expendable::check_distinct(path, args.add[..n].iter().map(|other| other.as_path()))?;
         let device = live::for_writing(runtime, path)?;
         // What an earlier attempt left on it is no reason to ask.
         let probed = device.clone();
@@ -256,9 +257,9 @@ fn added(runtime: &Context, args: &GrowArgs, choice: &Choice) -> Result<Vec<NewM
                 && matches!(found.superblock, Superblock::V1(_))
         });
         if !is_left {
-            joining::check_expendable(path, args.force)?;
+            expendable::check_expendable(path, args.force)?;
         }
-        added.push(NewMember { device, uuid: joining::random()? });
+        added.push(NewMember { device, uuid: random::uuid()? });
     }
     Ok(added)
 }

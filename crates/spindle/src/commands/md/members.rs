@@ -28,8 +28,9 @@ use attach::paths::absolute;
 use attach::sets::missing::{refuse_lacking, refuse_lacking_beside};
 use attach::sets::running::client;
 use attach::sets::running::protocol::{Ask, Failed, Joined, Left, Marked};
-use attach::sets::{joining, live, sources};
+use attach::sets::{live, sources};
 use attach::{Context, Error};
+use attach::{expendable, random};
 use clap::Args;
 use host::Identity;
 use host::identity::same;
@@ -147,9 +148,9 @@ pub fn add(args: &AddArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         let found = runtime.finish(async move { assemble::find(&looked_at).await });
         let found = found.ok().flatten().filter(|one| one.superblock.set_uuid() == set_uuid);
         if found.is_none() {
-            joining::check_expendable(path, args.force)?;
+            expendable::check_expendable(path, args.force)?;
         }
-        joining.push((device, found, joining::random()?));
+        joining.push((device, found, random::uuid()?));
     }
     // Without its journal such a set asks for more than that.
     if !(args.run || args.journal && choice.lacks_journal()) {

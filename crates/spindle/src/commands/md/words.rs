@@ -84,7 +84,7 @@ pub fn host() -> String {
 
 /// The set's name as it is printed: with a remark where it is this host's.
 pub fn name_with_host(name: &str) -> String {
-    let (host, shown) = (host(), crate::foreign::word(name));
+    let (host, shown) = (host(), crate::printable::word(name));
     match name.split_once(':') {
         Some((first, _)) if !host.is_empty() && first == host => {
             format!("{shown}  (local to host {host})")

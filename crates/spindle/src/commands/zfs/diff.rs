@@ -2,12 +2,12 @@
 //!
 //! `M` modified, `+` added, `-` removed, `R` renamed; behind a path the names that a file has more or fewer. Paths begin
 //! with the mountpoint. Bytes that are no printable ASCII, spaces and backslashes are written as `\0ooo`, unless
-//! `-h` says otherwise: then only what would make another line of a path is [escaped](foreign::name).
+//! `-h` says otherwise: then only what would make another line of a path is [escaped](printable::name).
 
 use super::keys::KeyArgs;
 use super::source::{ViewArgs, failed};
-use crate::foreign;
 use crate::output::{Failure, print};
+use crate::printable;
 use ::zfs::dsl::Directory;
 use ::zfs::spa::Spa;
 use ::zfs::zpl::difference::{Change, Difference, Differences};
@@ -212,7 +212,7 @@ impl Line {
     fn path(&self, path: &[u8], to: &mut Vec<u8>) {
         if self.raw {
             let whole = [&self.mountpoint, path].concat();
-            return to.extend(&*foreign::name(&whole, self.terminal));
+            return to.extend(&*printable::name(&whole, self.terminal));
         }
         for byte in self.mountpoint.iter().chain(path) {
             match byte {

@@ -6,12 +6,12 @@ use super::select::{Chosen, Selection, Wanted, kinds};
 use super::shown::Field;
 use crate::commands::clock;
 use crate::commands::form::FormArgs;
-use crate::foreign;
 use crate::output::{Failure, print, print_json};
+use crate::printable;
 use attach::pools::PoolPlace;
 use clap::Args;
 use serde_json::{Map, Value};
-use zfs::dsl::property::set::Origin;
+use zfs::dsl::property::effective::Origin;
 use zfs::dsl::property::table::{Kinds, PROPERTIES};
 use zfs::dsl::property::view::Style;
 
@@ -139,7 +139,7 @@ pub struct Widths {
 pub fn table(rows: &[Row], columns: &[Column], scripted: bool, widths: &Widths) -> String {
     let mut text = String::new();
     let cell = |row: &Row, column: Column| {
-        let word = |text: &str| foreign::word(text).into_owned();
+        let word = |text: &str| printable::word(text).into_owned();
         match column {
             Column::Name => word(&row.name),
             Column::Property => word(&row.property),
@@ -225,12 +225,12 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let received = columns.contains(&Column::Received);
     let mut widths = Widths::default();
     for field in &fields {
-        widths.property = widths.property.max(foreign::word(field.name()).len());
+        widths.property = widths.property.max(printable::word(field.name()).len());
         widths.value = widths.value.max(field.width().0);
     }
     let (mut rows, mut datasets) = (Vec::new(), Map::new());
     for chosen in &selection.chosen {
-        widths.name = widths.name.max(foreign::word(&chosen.view.name).len());
+        widths.name = widths.name.max(printable::word(&chosen.view.name).len());
         let found = rows_of(chosen, &fields, all, received, style, &mut widths);
         let shown: Vec<Row> = found.into_iter().filter(|row| sources.has(&row.origin)).collect();
         if args.form.json {
@@ -283,9 +283,9 @@ fn rows_of(
         let received = if received { chosen.view.received(field.name(), style) } else { None };
         let (_, grows) = field.width();
         if grows || style.literal {
-            widths.value = widths.value.max(foreign::word(&value).len());
+            widths.value = widths.value.max(printable::word(&value).len());
         }
-        let bytes = received.as_deref().map_or(0, |text| foreign::word(text).len());
+        let bytes = received.as_deref().map_or(0, |text| printable::word(text).len());
         widths.received = widths.received.max(bytes);
         let (name, property) = (chosen.view.name.clone(), field.name().to_owned());
         rows.push(Row { name, property, value, received, origin });

@@ -4,8 +4,8 @@
 
 use super::changed::{Changed, absent};
 use crate::commands::clock;
-use crate::foreign;
 use crate::output::{Failure, print, say};
+use crate::printable;
 use ::zfs::dsl::dependents::{Datasets, KnownSnapshot};
 use ::zfs::show;
 use attach::pools::{PoolPlace, Pools, pool_of};
@@ -173,7 +173,7 @@ pub fn list(args: &HoldsArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         text += &format!("{:names$}  {:tags$}  TIMESTAMP\n", "NAME", "TAG");
     }
     for (name, tag, time) in &rows {
-        let tag = foreign::line(tag);
+        let tag = printable::line(tag);
         let time = match args.parsable {
             true => time.to_string(),
             false => show::minute(*time, &clock::local()),

@@ -5,9 +5,9 @@
 //!
 //! Source: OpenZFS 2.3, `libzfs_util.c` (`zprop_nvlist_one_property`), `zfs_main.c` (`fill_dataset_info`).
 
-use crate::foreign;
+use crate::printable;
 use serde_json::{Map, Value, json};
-use zfs::dsl::property::set::Origin;
+use zfs::dsl::property::effective::Origin;
 
 /// The beginning: the command that wrote it.
 pub fn schema(command: &str) -> Map<String, Value> {
@@ -42,7 +42,7 @@ pub fn put_bytes(object: &mut Value, key: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => object[key] = text.into(),
         Err(_) => {
-            object[key] = foreign::bytes(bytes).into();
+            object[key] = printable::bytes(bytes).into();
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             object[format!("{key}_hex")] = hex.into();
         }

@@ -2,8 +2,8 @@
 //!
 //! While a key is typed the terminal does not show it. A signal that ends the program there sets it right first.
 
-use crate::foreign;
 use crate::output::Failure;
+use crate::printable;
 use crate::signals;
 use attach::pools::keys::KeyBytes;
 use clap::Args;
@@ -42,7 +42,7 @@ pub fn ask(dataset: &str, format: KeyFormat) -> io::Result<Option<KeyBytes>> {
         std::process::exit(signals::INTERRUPTED);
     })
     .map_err(wrapped)?;
-    let typed = rpassword::prompt_password(format!("key of {}: ", foreign::word(dataset)));
+    let typed = rpassword::prompt_password(format!("key of {}: ", printable::word(dataset)));
     signals::on_signal(|| std::process::exit(signals::INTERRUPTED)).map_err(wrapped)?;
     Ok(Some(Rc::new(Zeroizing::new(typed?.into_bytes()))))
 }

@@ -5,8 +5,8 @@ use super::select::{Chosen, Selection, SortColumn, Wanted, kinds};
 use super::shown::Field;
 use crate::commands::clock;
 use crate::commands::form::FormArgs;
-use crate::foreign;
 use crate::output::{Failure, print, print_json, say};
+use crate::printable;
 use attach::pools::PoolPlace;
 use clap::Args;
 use serde_json::{Map, Value, json as object};
@@ -144,8 +144,8 @@ fn of(
     chosen: &Chosen,
     looked_up: Option<u64>,
     style: Style<'_>,
-) -> (String, zfs::dsl::property::set::Origin) {
-    use zfs::dsl::property::set::Origin;
+) -> (String, zfs::dsl::property::effective::Origin) {
+    use zfs::dsl::property::effective::Origin;
     let shown = field.get(&chosen.view, looked_up, style);
     shown.unwrap_or_else(|| ("-".to_owned(), Origin::None))
 }
@@ -179,7 +179,7 @@ fn table(fields: &[Field], chosen: &[Chosen], scripted: bool, style: Style<'_>) 
             cells
                 .map(|(n, field)| {
                     let looked_up = one.looked_up.get(n).copied().flatten();
-                    foreign::word(&of(field, one, looked_up, style).0).into_owned()
+                    printable::word(&of(field, one, looked_up, style).0).into_owned()
                 })
                 .collect()
         })

@@ -1,12 +1,12 @@
 //! `spindle zfs ls`: names in a directory, with `-l` as `ls -l` has them.
 //!
 //! Owners are numbers: whose names they are is known by the machine that the pool comes from, not by this one. Names
-//! are in the order of their bytes, and are [shown](foreign) so that none makes two lines; `--zero` gives them exactly. What can't be had is told, and the rest is listed all the same.
+//! are in the order of their bytes, and are [shown](printable) so that none makes two lines; `--zero` gives them exactly. What can't be had is told, and the rest is listed all the same.
 
 use super::source::{Source, ViewArgs, complain};
 use super::{json, show};
-use crate::foreign;
 use crate::output::{Failure, print_bytes, print_json, say};
+use crate::printable;
 use ::zfs::ZfsError;
 use ::zfs::show as zfs_show;
 use ::zfs::zpl::descent::Descent;
@@ -217,7 +217,7 @@ impl Lister<'_> {
         // What can't be looked up is no reason to fail: the directory was listed.
         let found = self.session.wait(async move { spa.dsl().find_directory(&called).await });
         if !path.is_empty() && matches!(found, Ok(Some(_))) {
-            let name = foreign::word(&name);
+            let name = printable::word(&name);
             say(&format!("note: dataset {name} belongs there: its files are in {name}:"));
         }
     }
@@ -293,7 +293,7 @@ impl Lister<'_> {
     fn word(&self, name: &[u8], to: &mut Vec<u8>) {
         match self.args.zero {
             true => to.extend(name),
-            false => to.extend(&*foreign::name(name, self.terminal)),
+            false => to.extend(&*printable::name(name, self.terminal)),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::output::Failure;
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::property::table::{Form, Property};
 use ::zfs::dsl::property::view::Kind;
-use ::zfs::dsl::property::{set::is_user, words};
+use ::zfs::dsl::property::{effective::is_user, words};
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::datasets::{NewDataset, TaskError, check_part};
 use ::zfs::spa::volumes::{Limit, NewVolume};

@@ -1,4 +1,4 @@
-//! How kinds, modes and times of files are shown. Times are universal; names go out through [`foreign`](crate::foreign).
+//! How kinds, modes and times of files are shown. Times are universal; names go out through [`printable`](crate::printable).
 
 use crate::commands::clock::universal;
 use ::zfs::zpl::attributes::{Attributes, Moment};

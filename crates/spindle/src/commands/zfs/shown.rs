@@ -5,7 +5,7 @@ use crate::output::Failure;
 use zfs::ZfsError;
 use zfs::dsl::account::{Account, Whose};
 use zfs::dsl::catalog::{Catalog, Node};
-use zfs::dsl::property::set::{Origin, is_user};
+use zfs::dsl::property::effective::{Origin, is_user};
 use zfs::dsl::property::table::{Form, Property};
 use zfs::dsl::property::view::{Kind, Style, View};
 use zfs::show;

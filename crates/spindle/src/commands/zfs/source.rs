@@ -4,8 +4,8 @@
 //! divides the two. A path is bytes, from the root of the dataset, whether it begins with `/` or not.
 
 use super::keys::{self, KeyArgs};
-use crate::foreign;
 use crate::output::{Failure, say};
+use crate::printable;
 use ::zfs::zpl::{FileSystem, Node};
 use attach::pools::{OpenDataset, Session, View};
 use clap::Args;
@@ -113,7 +113,7 @@ impl Source {
     /// What an error about a file of it says.
     pub fn about(&self, path: &[u8], error: impl std::fmt::Display) -> String {
         let place = [self.of.name().as_bytes(), b":/", path].concat();
-        format!("{}: {error}", foreign::bytes(&place))
+        format!("{}: {error}", printable::bytes(&place))
     }
 }
 

@@ -6,8 +6,8 @@
 
 use super::source::{Source, ViewArgs};
 use super::{json, show};
-use crate::foreign;
 use crate::output::{Failure, print, print_json};
+use crate::printable;
 use ::zfs::ZfsError;
 use ::zfs::zpl::{FileSystem, Node};
 use attach::pools::PoolPlace;
@@ -108,10 +108,10 @@ fn text_of(source: &Source, node: &Node, known: &Known) -> String {
         // Writing to a string can't fail.
         let _ = writeln!(text, "{label:>10}: {value}");
     };
-    line("file", foreign::bytes(&[source.of.name().as_bytes(), b":/", &source.path].concat()));
+    line("file", printable::bytes(&[source.of.name().as_bytes(), b":/", &source.path].concat()));
     line("type", show::kind(a.kind).to_owned());
     if let Some(target) = &known.target {
-        line("target", foreign::bytes(target));
+        line("target", printable::bytes(target));
     }
     line("size", format!("{} bytes", a.size));
     line("object", format!("{}, generation {}, parent {}", node.number(), a.generation, a.parent));
@@ -142,7 +142,7 @@ fn text_of(source: &Source, node: &Node, known: &Known) -> String {
     line("created", show::moment(a.created));
     line("flags", format!("{:#x}", a.flags));
     for (name, value) in &known.attributes {
-        line("attribute", format!("{} = {}", foreign::bytes(name), value_of(name, value)));
+        line("attribute", format!("{} = {}", printable::bytes(name), value_of(name, value)));
     }
     for entry in known.access.iter().flatten() {
         line("access", access_of(entry));
@@ -156,7 +156,7 @@ fn json_of(source: &Source, node: &Node, known: &Known) -> Value {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let named = |name: &[u8]| match std::str::from_utf8(name) {
         Ok(name) => name.to_owned(),
-        Err(_) => foreign::bytes(name),
+        Err(_) => printable::bytes(name),
     };
     let pairs = known.attributes.iter().map(|(name, value)| (named(name), hex(value).into()));
     let (major, minor) = a.device_numbers();
@@ -239,7 +239,7 @@ fn value_of(name: &[u8], value: &[u8]) -> String {
         String::new()
     };
     match std::str::from_utf8(shown) {
-        Ok(text) if foreign::word(text) == text => {
+        Ok(text) if printable::word(text) == text => {
             format!("\"{text}\"{more}")
         }
         _ => {

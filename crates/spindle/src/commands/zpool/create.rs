@@ -1,4 +1,4 @@
-//! `spindle zpool create`, `export`, `destroy`: the life of a pool, with OpenZFS's words.
+//! `spindle zpool create`: a pool of devices, with OpenZFS's words.
 //!
 //! ```text
 //!   zpool create tank mirror a b  mirror c d  log e  special mirror f g
@@ -16,7 +16,7 @@ use crate::output::{Failure, print};
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::create::{NewPool, blank, root_of};
 use ::zfs::spa::datasets::check_part;
-use attach::pools::{LivePool, NewMembers, PoolPlace};
+use attach::pools::{NewMembers, PoolPlace};
 use clap::Args;
 use std::path::PathBuf;
 use zfs_format::features::{FEATURES, Feature};
@@ -412,34 +412,4 @@ fn show(pool: &str, all: &[Given]) -> Result<(), Failure> {
         }
     }
     print(&text)
-}
-
-/// What `export` and `destroy` take.
-#[derive(Args)]
-pub struct EndArgs {
-    /// Though it was not exported, and another host may have it in use
-    #[arg(short, long)]
-    force: bool,
-    /// The pool
-    pool: String,
-}
-
-/// Carries out `export`.
-///
-/// # Errors
-/// With the line to print.
-pub fn export(args: &EndArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let pool = LivePool::open(place, &args.pool, args.force)?;
-    pool.live.syncer().note_deed();
-    Ok(pool.close(LabelState::Exported)?)
-}
-
-/// Carries out `destroy`.
-///
-/// # Errors
-/// With the line to print.
-pub fn destroy(args: &EndArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let pool = LivePool::open(place, &args.pool, args.force)?;
-    pool.live.syncer().note_deed();
-    Ok(pool.close(LabelState::Destroyed)?)
 }

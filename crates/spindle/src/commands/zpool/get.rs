@@ -4,12 +4,12 @@ use super::opened::{All, Opened};
 use crate::commands::form::FormArgs;
 use crate::commands::zfs::get::{Column, Row, Sources, Widths, pair, table};
 use crate::commands::zfs::json;
-use crate::foreign;
 use crate::output::{Failure, print, print_json, say};
+use crate::printable;
 use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
-use zfs::dsl::property::set::Origin;
+use zfs::dsl::property::effective::Origin;
 use zfs::inspect::property::{POOL_PROPERTIES, PoolProperty, PoolView, is_known_name};
 
 #[derive(Args)]
@@ -82,17 +82,17 @@ pub fn run(args: &GetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
                 native.chain(user).chain(view.feature_names()).collect()
             }
         };
-        widths.name = widths.name.max(foreign::word(&view.name).len());
+        widths.name = widths.name.max(printable::word(&view.name).len());
         let mut own = Vec::new();
         for asked in &names {
             let property = PoolProperty::find(asked).map_or(asked.as_str(), |known| known.name);
             let (least, grows) = width(property);
-            widths.property = widths.property.max(foreign::word(property).len());
+            widths.property = widths.property.max(printable::word(property).len());
             widths.value = widths.value.max(least);
             let Some((value, origin)) = shown(view, property, literal) else { continue };
             let is_feature = property.contains('@');
             if (grows || literal) && !is_feature {
-                widths.value = widths.value.max(foreign::word(&value).len());
+                widths.value = widths.value.max(printable::word(&value).len());
             }
             let (name, property) = (view.name.clone(), property.to_owned());
             own.push(Row { name, property, value, received: None, origin });

@@ -6,8 +6,8 @@
 
 use super::opened::{no_pool, say_missing};
 use crate::commands::clock;
-use crate::foreign;
 use crate::output::{Failure, print, say};
+use crate::printable;
 use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use std::fmt::Write;
@@ -85,7 +85,7 @@ pub fn run(args: &HistoryArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let pool = Rc::clone(&spa);
         let records = pools.wait(async move { pool.history().await });
         let refused = |error| Failure::failed(format!("cannot open '{}': {error}", found.name));
-        let mut text = format!("History for '{}':\n", foreign::word(&found.name));
+        let mut text = format!("History for '{}':\n", printable::word(&found.name));
         for record in records.map_err(refused)? {
             write_record(&mut text, &record, args, &zone);
         }
@@ -97,7 +97,7 @@ pub fn run(args: &HistoryArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 
 fn text_of(record: &NvList, name: &'static str) -> String {
     let text = record.text(name).ok().flatten();
-    text.map_or(String::new(), |text| foreign::bytes(text.as_bytes()))
+    text.map_or(String::new(), |text| printable::bytes(text.as_bytes()))
 }
 
 fn number_of(record: &NvList, name: &'static str) -> u64 {
@@ -189,7 +189,7 @@ fn user_name(id: u64) -> Option<String> {
 }
 
 fn quoted(text: &Text) -> String {
-    format!("'{}'", foreign::bytes(text.as_bytes()))
+    format!("'{}'", printable::bytes(text.as_bytes()))
 }
 
 /// A list, one name a line. Depth is bounded by the decoder.
@@ -200,7 +200,7 @@ pub fn dump(out: &mut String, list: &NvList, indent: usize) {
         }
     }
     for (name, value) in &list.pairs {
-        let name = foreign::bytes(name.as_bytes());
+        let name = printable::bytes(name.as_bytes());
         let mut one = |text: String| {
             let _ = writeln!(out, "{:indent$}{name}: {text}", "");
         };

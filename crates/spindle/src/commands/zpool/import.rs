@@ -12,8 +12,8 @@ use super::opened::devices;
 use super::reason::{Importable, Reason};
 use super::tree::{self, CLASSES, Devices, Naming};
 use crate::commands::clock;
-use crate::foreign;
 use crate::output::{Failure, print, say};
+use crate::printable;
 use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use std::collections::BTreeSet;
@@ -162,7 +162,7 @@ fn import(
     if last != 0 && last != host_id() && found.state == PoolState::Active && !args.force {
         let zone = clock::local();
         let host = found.text("hostname").unwrap_or_else(|| "<unknown>".to_owned());
-        let (name, host) = (foreign::word(name), foreign::word(&host));
+        let (name, host) = (printable::word(name), printable::word(&host));
         let when = found.uberblock.as_ref().map_or(0, |uberblock| uberblock.timestamp);
         let when = show::date(when, &zone);
         say(&format!("cannot import '{name}': pool was previously in use from another system."));
@@ -184,7 +184,7 @@ fn import(
     };
     let text = format!(
         "pool '{}' opens for reading{but}, at transaction group {}",
-        foreign::word(spa.name()),
+        printable::word(spa.name()),
         spa.uberblock().txg
     );
     let next = "there is no daemon that keeps it open: give the same -d to `spindle zfs`, `zpool` and `mount`";
@@ -321,7 +321,7 @@ fn write_pool(out: &mut String, found: &FoundPool, listed: &Listed) {
     let state = listed.health.health.name();
     let destroyed = if found.state == PoolState::Destroyed { " (DESTROYED)" } else { "" };
     let (name, guid) = (&found.name, found.guid);
-    let shown = foreign::word(name);
+    let shown = printable::word(name);
     let _ = writeln!(out, "{indent}  pool: {shown}\n{indent}    id: {guid}");
     let _ = writeln!(out, "{indent} state: {state}{destroyed}");
     let indented = |text: &str| text.replace("\n\t", &format!("\n\t{indent}"));
@@ -329,14 +329,14 @@ fn write_pool(out: &mut String, found: &FoundPool, listed: &Listed) {
         let _ = write!(out, "{indent}status: {}", indented(status));
         if reason == Reason::Features {
             listed.features.iter().for_each(|feature| {
-                let _ = writeln!(out, "\t{}", foreign::word(feature));
+                let _ = writeln!(out, "\t{}", printable::word(feature));
             });
         }
     }
     let action = indented(reason.import_action(listed.health.health));
     let _ = write!(out, "{indent}action: {action}");
     if let Some(comment) = comment {
-        let _ = writeln!(out, "comment: {}", foreign::word(&comment));
+        let _ = writeln!(out, "comment: {}", printable::word(&comment));
     }
     if listed.barred == Some(Reason::Metadata) && listed.health.cause.is_none() {
         if found.state == PoolState::Destroyed {
@@ -392,7 +392,7 @@ fn node(
         return;
     }
     let name = match pool {
-        Some(pool) => foreign::word(pool).into_owned(),
+        Some(pool) => printable::word(pool).into_owned(),
         None => tree::shown(&node_.vdev, node_.children.len(), &listed.devices, Naming::default()),
     };
     let (width_here, state) = (width.saturating_sub(depth), node_.health.name());

@@ -7,13 +7,13 @@ use super::opened::{All, Opened, expandable, no_pool};
 use super::tree::{self, CLASSES, Naming};
 use crate::commands::form::FormArgs;
 use crate::commands::zfs::json;
-use crate::foreign;
 use crate::output::{Failure, print, print_json};
+use crate::printable;
 use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
 use std::rc::Rc;
-use zfs::dsl::property::set::Origin;
+use zfs::dsl::property::effective::Origin;
 use zfs::health::{Health, VdevHealth};
 use zfs::inspect::property::{PoolProperty, is_known_name};
 use zfs::inspect::space::VdevSpace;
@@ -102,12 +102,12 @@ fn as_text(
     let cells = |one: &Opened| -> Vec<String> {
         let cell =
             |name: &&str| shown(&one.view, name, form.literal).map_or("-".to_owned(), |s| s.0);
-        columns.iter().map(cell).map(|text| foreign::word(&text).into_owned()).collect()
+        columns.iter().map(cell).map(|text| printable::word(&text).into_owned()).collect()
     };
     // Of a pool that does not open its label says this much.
     let known = |found: &Rc<FoundPool>| -> Vec<String> {
         let cell = |name: &&str| match *name {
-            "name" => foreign::word(&found.name).into_owned(),
+            "name" => printable::word(&found.name).into_owned(),
             "guid" => found.guid.to_string(),
             "health" => Health::Unavailable.name().to_owned(),
             _ => "-".to_owned(),

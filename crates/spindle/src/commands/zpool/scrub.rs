@@ -10,8 +10,8 @@ use super::opened;
 use super::tree::{self, Devices, Naming};
 use crate::commands::progress::BytesProgress;
 use crate::commands::zfs::json::put_bytes;
-use crate::foreign;
 use crate::output::{Failure, print, print_json};
+use crate::printable;
 use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Value, json};
@@ -150,8 +150,8 @@ impl Named {
     fn place(&self) -> String {
         let Bookmark { object, level, block, .. } = self.at;
         let mut text = match &self.path {
-            Some(path) => foreign::bytes(&[self.dataset.as_bytes(), b":", path].concat()),
-            None => format!("{}:<{object:#x}>", foreign::word(&self.dataset)),
+            Some(path) => printable::bytes(&[self.dataset.as_bytes(), b":", path].concat()),
+            None => format!("{}:<{object:#x}>", printable::word(&self.dataset)),
         };
         match self.offset {
             Some(offset) => {
@@ -261,7 +261,7 @@ fn as_text(
     let rate = show::bytes((progress.allocated as f64 / seconds.max(0.001)) as u64);
     let mut out = String::new();
     let _ =
-        writeln!(out, "  pool: {}\n state: {}", foreign::word(spa.name()), health.health.name());
+        writeln!(out, "  pool: {}\n state: {}", printable::word(spa.name()), health.health.name());
     let wrong = wrong_leaves(report);
     if scrubbed.is_whole() && wrong > 0 {
         let devices = if wrong == 1 { "1 device".to_owned() } else { format!("{wrong} devices") };
@@ -269,7 +269,7 @@ fn as_text(
             out,
             "action: {devices} returned wrong data or none, and all of it was rebuilt from the others: replace what is failing, \
              or run 'zpool scrub {}' where the pool is in use, which mends it",
-            foreign::word(spa.name())
+            printable::word(spa.name())
         );
     }
     let _ = writeln!(
@@ -285,7 +285,7 @@ fn as_text(
     errors_of(report, &mut table.errors);
     out.push_str("config:\n\n");
     table.line(&mut out, "NAME", "STATE", 0, ["READ", "WRITE", "CKSUM"]);
-    table.line(&mut out, &foreign::word(spa.name()), health.health.name(), 0, ["0", "0", "0"]);
+    table.line(&mut out, &printable::word(spa.name()), health.health.name(), 0, ["0", "0", "0"]);
     health.children.iter().for_each(|top| table.vdev(&mut out, top, 2));
     out.push('\n');
     if scrubbed.is_whole() {

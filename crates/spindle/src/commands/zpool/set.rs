@@ -4,7 +4,7 @@
 
 use crate::commands::zfs::set::split;
 use crate::output::Failure;
-use ::zfs::dsl::property::set::is_user;
+use ::zfs::dsl::property::effective::is_user;
 use ::zfs::dsl::property::view::Kind;
 use ::zfs::dsl::property::words;
 use ::zfs::inspect::property::{Form, PoolProperty};

@@ -12,8 +12,8 @@ use super::reason::{self, Reason};
 use super::tree::{self, CLASSES, Naming};
 use crate::commands::clock;
 use crate::commands::zfs::json;
-use crate::foreign;
 use crate::output::{Failure, print, print_json};
+use crate::printable;
 use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use serde_json::{Map, Value};
@@ -80,7 +80,7 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let reason = reason::of_open(one);
         if args.troubled && !reason.is_trouble() {
             if !args.names.is_empty() && !args.json {
-                let _ = writeln!(text, "pool '{}' is healthy", foreign::word(&one.view.name));
+                let _ = writeln!(text, "pool '{}' is healthy", printable::word(&one.view.name));
             }
             continue;
         }
@@ -132,7 +132,8 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 
 // Writing to a string can't fail.
 fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
-    let _ = write!(out, "  pool: {}\n state: {}\n", foreign::word(&one.view.name), one.view.health);
+    let _ =
+        write!(out, "  pool: {}\n state: {}\n", printable::word(&one.view.name), one.view.health);
     if let Some((status, action)) = reason.of_open() {
         let _ = write!(out, "status: {status}action: {action}");
     }
@@ -190,7 +191,7 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
             let head = "Permanent errors have been detected in the following files:";
             let _ = writeln!(out, "\nerrors: {head}\n");
             for place in &one.damaged {
-                let _ = writeln!(out, "        {}", foreign::word(place));
+                let _ = writeln!(out, "        {}", printable::word(place));
             }
         }
     }
@@ -208,7 +209,7 @@ fn vdev(
         return;
     }
     let name = match pool {
-        Some(pool) => foreign::word(pool).into_owned(),
+        Some(pool) => printable::word(pool).into_owned(),
         None => tree::shown(&node.vdev, node.children.len(), &one.devices, form.naming),
     };
     let (width, state) = (form.width.saturating_sub(depth), node.health.name());
@@ -216,7 +217,7 @@ fn vdev(
     let is_gone = node.vdev.is_leaf() && node.health == Health::Unavailable;
     match (&node.vdev.path, node.cause) {
         (Some(path), _) if is_gone => {
-            let _ = write!(out, "  was {}", foreign::bytes(path.as_bytes()));
+            let _ = write!(out, "  was {}", printable::bytes(path.as_bytes()));
         }
         (_, Some(cause)) => {
             let _ = write!(out, "  {}", cause.text());

@@ -6,7 +6,7 @@
 //!
 //! Source: OpenZFS 2.3, `libzfs_pool.c` (`zpool_vdev_name`).
 
-use crate::foreign;
+use crate::printable;
 use std::collections::BTreeMap;
 use zfs::health::VdevHealth;
 use zfs_format::vdev::{Vdev, VdevKind};
@@ -82,7 +82,7 @@ pub fn name(vdev: &Vdev, children: usize, devices: &Devices, naming: Naming) -> 
 
 /// The name of a vdev with `children` below it, as it stands in a line.
 pub fn shown(vdev: &Vdev, children: usize, devices: &Devices, naming: Naming) -> String {
-    foreign::word(&name(vdev, children, devices, naming)).into_owned()
+    printable::word(&name(vdev, children, devices, naming)).into_owned()
 }
 
 fn last_part(vdev: &Vdev, path: &str) -> String {
@@ -130,7 +130,7 @@ pub fn width(
     naming: Naming,
 ) -> usize {
     let own = match pool {
-        Some(pool) => foreign::word(pool).len(),
+        Some(pool) => printable::word(pool).len(),
         None => shown(&node.vdev, node.children.len(), devices, naming).len(),
     };
     let below = node.children.iter().map(|child| width(child, None, depth + 2, devices, naming));

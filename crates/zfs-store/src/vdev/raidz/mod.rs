@@ -2,15 +2,13 @@
 //!
 //! [`map`] says where a block's pieces lie. Which map is right depends on the block's birth: an expansion widens the
 //! raidz, but blocks keep the number of columns that they were written with (their *logical width*). The
-//! configuration lists the transaction groups from which on blocks were written a column wider. How a
-//! map is read, and what is done about missing and wrong pieces, is the same as in dRAID (`striped`).
+//! configuration lists the transaction groups from which on blocks were written a column wider. What is done
+//! with a map's pieces is the same as in dRAID (`striped`): see `read::raidz`, `write::raidz`.
 
 pub mod map;
 
-use super::ask::{Ask, Failure};
 use super::striped::{Striped, Suspects};
 use map::{Map, Reflow};
-use rt::Buf;
 use std::cell::Cell;
 use zfs_format::uberblock::RaidzReflow;
 use zfs_format::vdev;
@@ -106,16 +104,5 @@ impl Raidz {
             Suspects::Past { physical: self.striped.children.len(), original: self.original }
         };
         (map, suspects)
-    }
-
-    /// Reads a block.
-    pub(crate) async fn read(
-        &self,
-        offset: u64,
-        size: usize,
-        ask: &Ask<'_>,
-    ) -> Result<Buf, Failure> {
-        let (map, suspects) = self.plan(offset, size, ask.birth);
-        self.striped.read(map, suspects, ask).await
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! * [`table`]: what ZFS itself knows, with [`words`] for the values.
 //! * [`Stored`]: an entry of the table of a directory or snapshot.
-//! * [`set`]: what counts for a dataset: set here, received, or inherited.
+//! * [`effective`]: what counts for a dataset: set here, received, or inherited.
 //! * [`view`]: a dataset with all that is known of it, and each property as text.
 
-pub mod set;
+pub mod effective;
 pub mod table;
 pub mod view;
 pub mod words;

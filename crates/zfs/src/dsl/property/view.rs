@@ -6,7 +6,7 @@
 //! Source: OpenZFS 2.3, `libzfs_dataset.c`, `dsl_prop.c`.
 
 use super::Stored;
-use super::set::{self, Origin, Set};
+use super::effective::{self, Effective, Origin};
 use super::table::{Attribute, Form, Kinds, Property};
 use super::words;
 use crate::show::{self, Clock};
@@ -67,7 +67,7 @@ pub struct View {
     /// What the dataset is that a snapshot or bookmark is of; else the same as `kind`.
     pub head_kind: Kind,
     /// What is set for it.
-    pub set: Vec<Set>,
+    pub set: Vec<Effective>,
     /// What stands in its own table.
     pub stored: Vec<Stored>,
     /// Numbers that are worked out, by the property's name.
@@ -79,13 +79,13 @@ pub struct View {
 }
 
 impl View {
-    fn found(&self, name: &str) -> Option<&Set> {
+    fn found(&self, name: &str) -> Option<&Effective> {
         self.set.iter().find(|set| set.name == name)
     }
 
     /// Users' own properties, in order.
-    pub fn user_properties(&self) -> impl Iterator<Item = (&Set, String)> {
-        let user = self.set.iter().filter(|set| set::is_user(&set.name));
+    pub fn user_properties(&self) -> impl Iterator<Item = (&Effective, String)> {
+        let user = self.set.iter().filter(|set| effective::is_user(&set.name));
         user.map(|set| (set, value_text(&set.value)))
     }
 
@@ -169,7 +169,7 @@ impl View {
 
     /// The value that a stream brought, as it is shown.
     pub fn received(&self, name: &str, style: Style<'_>) -> Option<String> {
-        let value = set::received(&self.stored, name)?;
+        let value = effective::received(&self.stored, name)?;
         match (Property::named(name), value) {
             (Some(property), PropertyValue::Number(number)) => {
                 number_text(property, *number, style)
@@ -251,7 +251,7 @@ fn number_text(property: &Property, number: u64, style: Style<'_>) -> Option<Str
 mod tests {
     use super::*;
 
-    fn view(kind: Kind, set: Vec<Set>) -> View {
+    fn view(kind: Kind, set: Vec<Effective>) -> View {
         View {
             name: "t/a/b".to_owned(),
             kind,
@@ -280,7 +280,7 @@ mod tests {
             ("/m", Origin::Received, "/m"),
         ] {
             let value = PropertyValue::Text(text.into());
-            let set = Set { name: "mountpoint".to_owned(), value, origin: origin.clone() };
+            let set = Effective { name: "mountpoint".to_owned(), value, origin: origin.clone() };
             let view = view(Kind::FileSystem, vec![set]);
             assert_eq!(shown(&view, "mountpoint"), Some((shown_as.to_owned(), origin)));
         }
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn a_number_that_is_no_word_shows_nothing() {
         let value = PropertyValue::Number(99);
-        let set = Set { name: "sync".to_owned(), value, origin: Origin::Local };
+        let set = Effective { name: "sync".to_owned(), value, origin: Origin::Local };
         assert_eq!(shown(&view(Kind::FileSystem, vec![set]), "sync"), None);
     }
 }

@@ -7,8 +7,8 @@
 
 use super::super::source::Source;
 use super::copier::Copier;
-use crate::foreign;
 use crate::output::say;
+use crate::printable;
 use ::zfs::ZfsError;
 use ::zfs::zpl::Node;
 use attach::pools::Session;
@@ -63,7 +63,7 @@ impl Children {
         for one in &below {
             let path = one.path.as_bytes();
             if !source.path.is_empty() && path == source.path {
-                let shown = foreign::bytes(path);
+                let shown = printable::bytes(path);
                 let (of, name) = (source.of.name(), &one.name);
                 say(&format!(
                     "note: {of}:/{shown} is where {name} belongs: {name}: names its files"

@@ -2,8 +2,8 @@
 
 use super::super::source::Source;
 use super::tally::{DEPTH_MAX, LINKS_MAX, Rules, Tally, files};
-use crate::foreign;
 use crate::output::{Failure, say};
+use crate::printable;
 use ::host::directory::{self, Directory};
 use ::zfs::zpl::descent::Descent;
 use ::zfs::zpl::{FileSystem, Node};
@@ -35,7 +35,7 @@ impl Lack {
     }
 
     fn told(&self, name: &[u8]) -> String {
-        let (name, files, first) = (foreign::bytes(name), files(self.files), &self.first);
+        let (name, files, first) = (printable::bytes(name), files(self.files), &self.first);
         let cause = match self.kind {
             io::ErrorKind::StorageFull => {
                 "; ext4 holds about 4 KiB of attributes of a file, XFS holds more"

@@ -9,7 +9,7 @@
 //! first. A mark that is longer than [`BYTES_MAX`], or that somebody else may have put there, is not read: the file is then
 //! begun anew.
 
-use crate::foreign;
+use crate::printable;
 use ::host::directory::{Directory, EntryKind};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -47,7 +47,7 @@ impl Lost {
     /// What is known to be missing in the copy of a file under this name, of whose content `good` bytes are written.
     pub(super) fn open(stem: &str, into: &Directory, name: &[u8], good: u64) -> io::Result<Lost> {
         let title =
-            format!("zeros stand for these bytes of {}, from and until\n", foreign::bytes(name));
+            format!("zeros stand for these bytes of {}, from and until\n", printable::bytes(name));
         Lost::open_mark(into, name_of(stem), title, good)
     }
 

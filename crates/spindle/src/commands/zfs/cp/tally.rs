@@ -1,7 +1,7 @@
 //! How a copy goes on and how it went, out of a pool or into one: the bar, what was told, the line at the end.
 
-use crate::foreign;
 use crate::output::{Failure, say};
+use crate::printable;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
@@ -139,7 +139,7 @@ impl Tally {
         if !self.verbose {
             return;
         }
-        let mut line = foreign::name(name, io::stdout().is_terminal()).into_owned();
+        let mut line = printable::name(name, io::stdout().is_terminal()).into_owned();
         line.push(b'\n');
         // Who reads the names may go away; the copy goes on.
         let _ = self.bar.suspend(|| io::stdout().lock().write_all(&line));

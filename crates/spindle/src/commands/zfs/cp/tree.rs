@@ -13,7 +13,7 @@ use super::lost;
 use super::place::{Mark, OwnNames, Place};
 use super::tally::{DEPTH_MAX, LINKS_MAX, Stop, Trouble};
 use super::walk::{Below, Walk, join};
-use crate::foreign;
+use crate::printable;
 use ::host::directory::{self, Directory, Entry, EntryKind};
 use ::zfs::zpl::attributes::Moment;
 use ::zfs::zpl::descent::Descent;
@@ -233,7 +233,7 @@ impl Copier {
                  one: spindle zfs cp{} '{}' SHORTER-NAME",
                 name.len(),
                 if node.is_directory() { " -r" } else { "" },
-                foreign::bytes(&shown)
+                printable::bytes(&shown)
             );
             return Err(Trouble::Failed(text));
         }

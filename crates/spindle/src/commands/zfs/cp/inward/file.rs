@@ -14,7 +14,7 @@ use super::super::copy::told_apart;
 use super::super::place::OwnNames;
 use super::super::tally::Trouble;
 use super::entries::Entries;
-use crate::foreign;
+use crate::printable;
 use ::host::directory::Directory;
 use ::host::reading::{self, Known};
 use rt::inodes::{InodeError, InodeKind, Inodes, Node, SetAttributes, SetHow, WriteAt, acl, rules};
@@ -166,8 +166,8 @@ impl Entries {
                 stop @ Trouble::Stop(_) => return Err(stop),
                 _ => self.tally.complain(&format!(
                     "{}: the attribute {} could not be set: {error}",
-                    foreign::bytes(shown),
-                    foreign::bytes(&name)
+                    printable::bytes(shown),
+                    printable::bytes(&name)
                 )),
             }
         }

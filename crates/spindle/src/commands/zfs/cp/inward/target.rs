@@ -2,8 +2,8 @@
 //!
 //! As with sources of a copy outward the first colon before which a dataset's name ends divides the two.
 
-use crate::foreign;
 use crate::output::Failure;
+use crate::printable;
 use ::host::directory::plain;
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::property::view::Kind;
@@ -74,7 +74,7 @@ impl Target {
             opened = Some(pool);
         }
         Err(first.unwrap_or_else(|| {
-            let shown = foreign::bytes(bytes);
+            let shown = printable::bytes(bytes);
             Failure::usage(format!("'{shown}': name a place in a pool as DATASET:PATH"))
         }))
     }
@@ -96,9 +96,9 @@ impl Target {
         let parts: Vec<Vec<u8>> =
             parts.filter(|part| !part.is_empty() && *part != b".").map(<[u8]>::to_vec).collect();
         for part in &parts {
-            let shown = || foreign::bytes(part);
+            let shown = || printable::bytes(part);
             if !plain(part) {
-                let text = format!("{name}:{}: '..' leads nowhere here", foreign::bytes(path));
+                let text = format!("{name}:{}: '..' leads nowhere here", printable::bytes(path));
                 return Err(Failure::usage(text));
             }
             if part.len() > NAME_BYTES_MAX {

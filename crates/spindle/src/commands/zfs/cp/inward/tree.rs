@@ -10,7 +10,7 @@ use super::entries::{Entries, kind_of, moment};
 use super::file::{Way, part_of};
 use super::place::Given;
 use super::target::Target;
-use crate::foreign;
+use crate::printable;
 use ::host::directory::{Directory, EntryKind};
 use ::host::reading::{self, Known};
 use rt::inodes::{Attributes, InodeError, InodeKind, Inodes, Node, WriteAt};
@@ -84,7 +84,7 @@ impl Tree {
     }
 
     fn complain(&self, shown: &[u8], text: &str) {
-        self.entries.tally.complain(&format!("{}: {text}", foreign::bytes(shown)));
+        self.entries.tally.complain(&format!("{}: {text}", printable::bytes(shown)));
     }
 
     /// Counts beside the copying what there is to copy.
@@ -127,7 +127,7 @@ impl Tree {
             let is_last = n + 1 == target.path.len();
             let place = || {
                 let path = target.path[..=n].join(&b'/');
-                format!("{}:/{}", target.dataset, foreign::bytes(&path))
+                format!("{}:/{}", target.dataset, printable::bytes(&path))
             };
             match self.entries.look(at, part).await? {
                 Some(there) if there.kind == InodeKind::Directory => at = there.node,
@@ -228,7 +228,7 @@ impl Tree {
         match self.children.contains(within) && !self.entries.rules.children {
             true => {
                 let text = "is a dataset of its own in the target: add --children";
-                Err(Trouble::Failed(format!("{} {text}", foreign::bytes(within))))
+                Err(Trouble::Failed(format!("{} {text}", printable::bytes(within))))
             }
             false => Ok(()),
         }

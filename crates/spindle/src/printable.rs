@@ -1,4 +1,4 @@
-//! Foreign words: names and texts that came with an image, a peer or a directory, on their way out.
+//! Foreign words made printable: names and texts that came with an image, a peer or a directory, on their way out.
 //!
 //! A pool's name, a property's value, a file's name are whatever their maker wrote. On a terminal ESC recolours, moves
 //! the cursor or answers in the keyboard's place; in a pipe a line break makes a line that the program never wrote, and a

@@ -1,4 +1,4 @@
-//! What is set for a dataset: here, by a stream, or above it.
+//! The effective value of each property that is set for a dataset: here, by a stream, or above it.
 //!
 //! Rules, first to last:
 //! 1. What is set here counts, then what was received, unless it is marked as not to be used.
@@ -41,9 +41,9 @@ impl std::fmt::Display for Origin {
     }
 }
 
-/// A property that is set.
+/// A property that is set, and counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Set {
+pub struct Effective {
     /// Its name.
     pub name: String,
     /// Its value.
@@ -58,11 +58,11 @@ pub fn is_user(name: &str) -> bool {
 }
 
 /// What counts of a table itself.
-fn own(stored: &[Stored]) -> Vec<Set> {
+fn own(stored: &[Stored]) -> Vec<Effective> {
     let has = |name: &str, source: Source| {
         stored.iter().any(|one| one.name == name && one.source == source)
     };
-    let mut own: Vec<Set> = Vec::new();
+    let mut own: Vec<Effective> = Vec::new();
     for one in stored.iter().filter(|one| one.name != HAS_RECEIVED) {
         let name = one.name.as_str();
         let origin = match one.source {
@@ -74,7 +74,7 @@ fn own(stored: &[Stored]) -> Vec<Set> {
             _ => continue,
         };
         if own.iter().all(|known| known.name != one.name) {
-            own.push(Set { name: one.name.clone(), value: one.value.clone(), origin });
+            own.push(Effective { name: one.name.clone(), value: one.value.clone(), origin });
         }
     }
     own
@@ -89,11 +89,11 @@ fn is_known_word(stored: &Stored) -> bool {
     }
 }
 
-fn comes_down(set: &Set) -> bool {
+fn comes_down(set: &Effective) -> bool {
     Property::named(&set.name).is_none_or(Property::is_inherited)
 }
 
-fn inherit(mut all: Vec<Set>, above: &[Set], from: &str) -> Vec<Set> {
+fn inherit(mut all: Vec<Effective>, above: &[Effective], from: &str) -> Vec<Effective> {
     for set in above.iter().filter(|set| comes_down(set)) {
         if all.iter().any(|known| known.name == set.name) {
             continue;
@@ -102,13 +102,13 @@ fn inherit(mut all: Vec<Set>, above: &[Set], from: &str) -> Vec<Set> {
             Origin::Inherited(from) => Origin::Inherited(from.clone()),
             _ => Origin::Inherited(from.to_owned()),
         };
-        all.push(Set { origin, ..set.clone() });
+        all.push(Effective { origin, ..set.clone() });
     }
     all
 }
 
 /// What counts for a directory: `stored` in its table, and what counts for the one above it, which has this name.
-pub fn of_directory(stored: &[Stored], above: Option<(&str, &[Set])>) -> Vec<Set> {
+pub fn of_directory(stored: &[Stored], above: Option<(&str, &[Effective])>) -> Vec<Effective> {
     match above {
         Some((name, above)) => inherit(own(stored), above, name),
         None => own(stored),
@@ -116,9 +116,9 @@ pub fn of_directory(stored: &[Stored], above: Option<(&str, &[Set])>) -> Vec<Set
 }
 
 /// What counts for a snapshot: `stored` in its table, and what counts for its dataset, which has this name.
-pub fn of_snapshot(stored: &[Stored], dataset: &str, above: &[Set]) -> Vec<Set> {
+pub fn of_snapshot(stored: &[Stored], dataset: &str, above: &[Effective]) -> Vec<Effective> {
     let all = inherit(own(stored), above, dataset);
-    let fits = |set: &Set| {
+    let fits = |set: &Effective| {
         Property::named(&set.name).is_none_or(|property| property.kinds.has(Kinds::SNAPSHOT))
     };
     all.into_iter().filter(fits).collect()
@@ -138,7 +138,7 @@ mod tests {
         Stored { name: name.to_owned(), source, value: PropertyValue::Number(value) }
     }
 
-    fn found(all: &[Set], name: &str) -> Option<(u64, Origin)> {
+    fn found(all: &[Effective], name: &str) -> Option<(u64, Origin)> {
         let set = all.iter().find(|set| set.name == name)?;
         match set.value {
             PropertyValue::Number(number) => Some((number, set.origin.clone())),

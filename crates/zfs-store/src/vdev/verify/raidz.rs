@@ -1,14 +1,15 @@
-//! Checking every piece of a block: data, parities, and what stands twice.
+//! Checking every piece of a block of a raidz or dRAID: data, parities, and what stands twice.
 //!
 //! Everything that should be right is read at once. As a rule it is: the data has the block's checksum, and the parities
 //! are those of the data. This is found out with the pieces where they lie. If not, the block is made as when it is
 //! read, and whoever differs from it is found by that.
 
-use super::{Cell, Pieces, Reading, Striped, Suspects, parities_of};
 use crate::expected::Expected;
 use crate::vdev::ask::{Ask, Failure};
 use crate::vdev::leaf::on_device;
 use crate::vdev::raidz::map::Map;
+use crate::vdev::read::raidz::{Cell, Pieces, Reading};
+use crate::vdev::striped::{Striped, Suspects, parities_of};
 use rt::{SgList, WorkKind};
 use std::sync::Arc;
 use stdx::ByteCount;

@@ -2,7 +2,7 @@
 //!
 //! A scrub of small blocks, each read and looked at by itself, costs more for the asking than for the bytes. Here
 //! the blocks of a top-level vdev are sorted by their places and cut into *stretches*: on each child one read, of up to
-//! [`READ_BYTES_MAX`], over gaps of up to [`GAP_BYTES_MAX`](super::queue). All blocks of a stretch are looked at where they
+//! [`READ_BYTES_MAX`], over gaps of up to [`GAP_BYTES_MAX`](crate::vdev::queue). All blocks of a stretch are looked at where they
 //! lie in what was read, in one job: the data's checksum, and parities and further sides beside it. No block has a
 //! request, a task or memory of its own.
 //!
@@ -15,12 +15,13 @@
 //!
 //! Source: OpenZFS, `dsl_scan.c` (sorted scans), for the order; the rest is ours.
 
-use super::leaf::{Leaf, on_device};
-use super::queue::{GAP_BYTES_MAX, IoClass};
-use super::raidz::map::{Column, OFFSET_MAX};
-use super::top::{Node, Top};
-use super::tree::Tree;
 use crate::expected::Expected;
+use crate::vdev::leaf::{Leaf, on_device};
+use crate::vdev::mirror::Mirror;
+use crate::vdev::queue::{GAP_BYTES_MAX, IoClass};
+use crate::vdev::raidz::map::{Column, OFFSET_MAX};
+use crate::vdev::top::{Node, Top};
+use crate::vdev::tree::Tree;
 use codec::parity;
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
@@ -133,7 +134,7 @@ impl Top {
             Node::Draid(draid) => &draid.striped,
             Node::Sides(_) | Node::Indirect(_) | Node::Nothing => return None,
         };
-        let leaf = |child: &super::mirror::Mirror| match child.whole()? {
+        let leaf = |child: &Mirror| match child.whole()? {
             [leaf] => Some(Rc::clone(leaf)),
             _ => None,
         };

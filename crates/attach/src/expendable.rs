@@ -1,11 +1,11 @@
-//! Devices that come to a set: whether they may be overwritten, and by what identity they are known from then on.
+//! Whether devices may be made members of a set or pool, and so overwritten.
 //!
-//! Nothing that holds something is overwritten without `--force`, unless it is an old member of the set.
+//! Nothing that holds something is overwritten without `--force` ([`host::expendable`] looks), unless it is an old member of the
+//! set; and nothing is made a member twice, by whatever names.
 
 use crate::error::Error;
-use ::md::superblock::Uuid;
-use host::identity::{self, NotExpendable, Unseen, overlap, same};
-use std::io::Read;
+use host::expendable::{self, NotExpendable, Unseen};
+use host::identity::{overlap, same};
 use std::path::Path;
 
 /// Whether a device may be overwritten.
@@ -16,7 +16,7 @@ pub fn check_expendable(path: &Path, force: bool) -> Result<(), Error> {
     if force {
         return Ok(());
     }
-    identity::check_expendable(path, Unseen::Nothing).map_err(|error| match error {
+    expendable::check_expendable(path, Unseen::Nothing).map_err(|error| match error {
         NotExpendable::Probe(error) => Error::Probe(error),
         error => Error::Holds(error),
     })
@@ -35,15 +35,4 @@ pub fn check_distinct<'a>(
         Some(other) if same(other, path) => Err(Error::Twice { path: path.into() }),
         Some(other) => Err(Error::Shared { one: other.into(), other: path.into() }),
     }
-}
-
-/// An identity from the system's randomness.
-///
-/// # Errors
-/// Where there is none.
-pub fn random() -> Result<Uuid, Error> {
-    let mut bytes = [0; 16];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(Error::Random)?;
-    Ok(Uuid(bytes))
 }
