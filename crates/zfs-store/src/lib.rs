@@ -5,7 +5,7 @@
 //!
 //! From the top: [`arc`] keeps blocks; [`zio`] follows a pointer and checks ([`expected`]); [`transform`] decrypts
 //! ([`crypt`]) and decompresses, and the reverse; [`vdev`] makes the bytes of a place from the devices; [`alloc`] holds what space is taken, and gives it;
-//! [`mod@write`] is the way down, to a new pointer; [`label`] finds out which devices belong to
+//! [`mod@write`] is the way down, to a new pointer; [`mod@slop`] is what it keeps back; [`label`] finds out which devices belong to
 //! which pool. What asks and what is asked meet in [`block`].
 
 #![forbid(unsafe_code)]
@@ -20,6 +20,7 @@ pub mod label;
 #[cfg(test)]
 mod no_time;
 pub mod scrub;
+pub mod slop;
 pub mod transform;
 pub mod vdev;
 pub mod write;
@@ -29,6 +30,7 @@ pub use arc::{Arc, ArcOptions, ArcStatistics};
 pub use block::{BlockError, BlockErrorKind, BlockFuture, BlockRequest, Bookmark, ReadBlocks};
 pub use expected::Expected;
 pub use scrub::Verified;
+pub use slop::slop;
 pub use transform::Salt;
 pub use vdev::{
     Errors, IoClass, LABEL_PAIRS, LabelsWritten, ReadAt, Tree, TreeError, VdevHealth, VdevReport,

@@ -18,6 +18,7 @@
 
 use crate::alloc::{Allocator, Class};
 use crate::error::BlockErrorKind;
+use crate::slop::slop;
 use crate::transform::{self, Props, Rounding, Salt, Stored};
 use crate::vdev::{IoClass, Tree, WriteAt, WriteError};
 use futures_util::future::join_all;
@@ -28,10 +29,6 @@ use zfs_format::Endian;
 use zfs_format::block_pointer::{BlockPointer, Dva};
 use zfs_format::compression::Compression;
 
-/// The part of a pool that is kept free.
-const SLOP_PART: u64 = 32;
-/// Bytes of it at the least.
-const SLOP_MIN: u64 = 128 << 20;
 /// Copies of a block at the most.
 pub const COPIES_MAX: usize = 3;
 
@@ -116,13 +113,11 @@ impl Writer {
         Rounding { least: 1 << least, unit: 1 << least }
     }
 
-    /// Bytes that are free beyond the slop, which is kept for what no group can be committed without: metadata, deletions, and what
-    /// is wrong with estimates of how much a change takes. 1/32 of the size; at least 128 MiB, at most half of it.
-    ///
-    /// Source: OpenZFS, `spa_misc.c` (`spa_get_slop_space`).
+    /// Bytes that are free beyond the [slop](mod@crate::slop), which is kept for what no group can be committed without: metadata,
+    /// deletions, and what is wrong with estimates of how much a change takes.
     pub fn unreserved(&self) -> u64 {
         let (size, free) = self.space(|space| space.sizes(Class::Normal));
-        free.saturating_sub((size / SLOP_PART).max(SLOP_MIN).min(size / 2))
+        free.saturating_sub(slop(size, 0))
     }
 
     /// Writes a block. A hole comes back without a birth.

@@ -6,7 +6,6 @@
 //!
 //! Source: OpenZFS 2.3, `ddt.c`, `ddt_stats.c`, `ddt_log.c`, `brt.c`.
 
-use super::space::deflated;
 use crate::dmu::Dnode;
 use crate::error::{Problem, ZfsError};
 use crate::spa::Spa;
@@ -170,11 +169,8 @@ impl Spa {
 
     /// What places take on disk, without parity.
     fn on_disk(&self, places: &[Dva]) -> u64 {
-        let one = |place: &Dva| {
-            let vdevs = self.vdevs();
-            let vdev = vdevs.children.iter().find(|vdev| vdev.id == u64::from(place.vdev()));
-            vdev.map_or(0, |vdev| deflated(vdev, place.allocated()))
-        };
-        places.iter().map(one).fold(0, u64::saturating_add)
+        let there = places.iter().filter(|place| self.tree().ashift(place.vdev()).is_some());
+        let one = |place: &Dva| self.tree().deflated(place.vdev(), place.allocated());
+        there.map(one).fold(0, u64::saturating_add)
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   size         whole metaslabs of all top-level vdevs but logs'
 //!   allocated    what their space maps say, and what the logs of space maps have since
-//!   deflated     size without what raidz and dRAID spend on parity, for blocks of 128 KiB
+//!   deflated     size without what raidz and dRAID spend on parity (zfs_store::Tree::deflated)
 //!   capacity     deflated, with what deduplication and cloning save, without what a checkpoint holds and
 //!                without the slop: 1/32 of it, between 128 MiB (or half the pool) and 128 GiB
 //! ```
@@ -17,7 +17,7 @@
 //! Source: OpenZFS 2.3, `spa_misc.c`, `vdev.c`, `vdev_raidz.c`, `vdev_draid.c`, `metaslab.c`, `spa_log_spacemap.c`.
 
 use crate::error::ZfsError;
-use crate::spa::{Spa, slop};
+use crate::spa::Spa;
 use crate::zap::Zap;
 use std::collections::BTreeMap;
 use zfs_format::nvlist::Text;
@@ -26,11 +26,10 @@ use zfs_format::space_map::Change;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::alloc::space_maps::header;
 use zfs_store::alloc::{Class, Metaslabs, SECTOR_SHIFT, each_stretch};
+use zfs_store::slop;
 
 /// Vdevs with more metaslabs keep one of them for the intent log.
 const EMBEDDED_LOG_METASLABS: u64 = 64;
-/// The block for which the overhead of raidz is reckoned.
-const DEFLATE_BLOCK: u64 = 128 << 10;
 /// How bad a free stretch of 512 bytes, 1 KiB, … is, in percent.
 const FRAGMENTATION: [u64; 21] =
     [100, 99, 97, 93, 88, 83, 77, 71, 64, 57, 50, 43, 36, 29, 23, 17, 12, 7, 3, 1, 0];
@@ -69,33 +68,6 @@ pub struct Space {
     pub capacity: u64,
     /// Top-level vdevs by number.
     pub vdevs: BTreeMap<u64, VdevSpace>,
-}
-
-/// Bytes that a block of 128 KiB takes on a top-level vdev.
-fn allocated_for_block(vdev: &Vdev) -> u64 {
-    let shift = vdev.ashift.unwrap_or(0).clamp(SECTOR_SHIFT.into(), 17) as u32;
-    let sectors = DEFLATE_BLOCK >> shift;
-    let taken = match &vdev.kind {
-        VdevKind::Raidz(raidz) => {
-            // As it was made: an expanded one goes on counting by the old width.
-            let width = (vdev.children.len() as u64).saturating_sub(raidz.expand_txgs.len() as u64);
-            let data = width.saturating_sub(raidz.parity).max(1);
-            let with_parity = sectors + raidz.parity * sectors.div_ceil(data);
-            with_parity.next_multiple_of(raidz.parity + 1)
-        }
-        VdevKind::Draid(draid) => {
-            let data = draid.data.clamp(1, 255);
-            sectors.div_ceil(data) * (data + draid.parity)
-        }
-        _ => sectors,
-    };
-    taken << shift
-}
-
-/// Bytes of a top-level vdev without what goes to parity.
-pub(super) fn deflated(vdev: &Vdev, bytes: u64) -> u64 {
-    let ratio = DEFLATE_BLOCK / (allocated_for_block(vdev) >> SECTOR_SHIFT).max(1);
-    (bytes >> SECTOR_SHIFT).saturating_mul(ratio)
 }
 
 /// What is known of a metaslab.
@@ -144,7 +116,7 @@ impl Spa {
         let normal = in_class(Class::Normal).map(|one| one.deflated).fold(0, u64::saturating_add);
         let embedded = in_class(Class::Normal).map(|one| one.embedded_log).sum::<u64>();
         let stay = tops.values().filter(|top| top.vdev.other_number("non_allocating") == Some(1));
-        let stay: u64 = stay.map(|top| deflated(top.vdev, top.slabs.size())).sum();
+        let stay: u64 = stay.map(|top| self.deflated(top.vdev, top.slabs.size())).sum();
         let deflated = normal.saturating_sub(embedded).saturating_sub(stay);
         let weighted: Option<u64> =
             in_class(Class::Normal).map(|one| Some(one.fragmentation? * one.size)).sum();
@@ -232,11 +204,16 @@ impl Spa {
         Ok(VdevSpace {
             size,
             allocated: u64::try_from(allocated).unwrap_or(0),
-            deflated: deflated(top.vdev, size),
-            embedded_log: if keeps_log { deflated(top.vdev, top.slabs.stride()) } else { 0 },
+            deflated: self.deflated(top.vdev, size),
+            embedded_log: if keeps_log { self.deflated(top.vdev, top.slabs.stride()) } else { 0 },
             checkpoint,
             fragmentation: top.fragmentation(),
         })
+    }
+
+    /// Bytes of a top-level vdev without what goes to parity.
+    fn deflated(&self, vdev: &Vdev, bytes: u64) -> u64 {
+        u32::try_from(vdev.id).map_or(bytes, |id| self.tree().deflated(id, bytes))
     }
 
     fn checkpoint_space(
@@ -245,7 +222,7 @@ impl Spa {
         vdevs: &BTreeMap<u64, VdevSpace>,
     ) -> u64 {
         let held = tops.iter().filter_map(|(id, top)| {
-            vdevs.get(id).map(|space| deflated(top.vdev, space.checkpoint))
+            vdevs.get(id).map(|space| self.deflated(top.vdev, space.checkpoint))
         });
         held.sum()
     }

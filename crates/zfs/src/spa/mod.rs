@@ -46,4 +46,3 @@ pub use error::{LoadKeyError, OpenError};
 pub use found::{Found, FoundPool, Member, PoolState, find};
 pub(crate) use open::mapping;
 pub use open::{OpenOptions, Spa, packed_list};
-pub(crate) use room::slop;

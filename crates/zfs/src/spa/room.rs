@@ -1,14 +1,14 @@
 //! What datasets may still take of a pool, by what each uses, its quotas, and what is kept free for it or others.
 //!
 //! ```text
-//!   capacity    what the pool gives to datasets: its space, deflated, without the slop
+//!   capacity    what the pool gives to datasets: its space, deflated, without the slop (zfs_store::slop)
 //!   available   of a dataset: capacity less what is used above it, cut by quotas; and what is kept free for itself
 //! ```
 //!
 //! What is kept free for one is used for all others ([`dsl::space`](crate::dsl::space)). What is dirty is not in any
 //! directory's books yet, so it is taken off; as many bytes as it may become.
 //!
-//! Source: OpenZFS, `dsl_pool.c` (`dsl_pool_adjustedsize`), `dsl_dataset.c` (`dsl_dataset_check_quota`), `spa_misc.c`.
+//! Source: OpenZFS, `dsl_pool.c` (`dsl_pool_adjustedsize`), `dsl_dataset.c` (`dsl_dataset_check_quota`).
 
 use super::commit::Syncer;
 use crate::dsl::space::{available, kept_for_head};
@@ -19,20 +19,10 @@ use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::dsl::dir::DslDir;
 use zfs_format::wire::Record;
 use zfs_store::alloc::Class;
+use zfs_store::slop;
 
-/// The share of the pool that datasets don't get, as a power of two.
-const SLOP_SHIFT: u32 = 5;
-const SLOP_MIN: u64 = 128 << 20;
-const SLOP_MAX: u64 = 128 << 30;
 /// Datasets whose room is remembered.
 const KNOWN_MAX: usize = 4096;
-
-/// What datasets don't get of so much space.
-pub(crate) fn slop(space: u64, embedded_log: u64) -> u64 {
-    let slop = (space >> SLOP_SHIFT).min(SLOP_MAX);
-    let slop = slop - embedded_log.min(slop >> 1);
-    slop.max((space >> 1).min(SLOP_MIN))
-}
 
 /// What a pool can give to datasets.
 pub(super) fn capacity(syncer: &Syncer) -> u64 {
@@ -97,21 +87,5 @@ impl Rooms {
         }
         known.insert(dataset, (now, bytes));
         Ok(bytes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slop_is_a_share_within_bounds() {
-        const GIB: u64 = 1 << 30;
-        for (space, slop_bytes) in
-            [(80 << 20, 40 << 20), (GIB, 128 << 20), (64 * GIB, 2 * GIB), (1 << 50, 128 * GIB)]
-        {
-            assert_eq!(slop(space, 0), slop_bytes);
-        }
-        assert_eq!(slop(64 * GIB, GIB / 2), 3 * GIB / 2);
     }
 }
