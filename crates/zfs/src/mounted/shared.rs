@@ -6,7 +6,7 @@ use crate::dsl::{Dataset, Directory};
 use crate::error::{Problem, ZfsError};
 use crate::spa::Spa;
 use crate::spa::live::{Live, set_number};
-use crate::zil::{self, Unreplayed};
+use crate::zil::{self, Synchronous, Unreplayed};
 use crate::zpl::{FileSystem, Node as FileNode};
 use rt::inodes::{InodeError, MountId, Node, WallClock, Watcher};
 use std::cell::RefCell;
@@ -127,18 +127,6 @@ pub(super) struct Served {
     /// Times of access are kept.
     pub(super) keeps_access: bool,
     pub(super) synchronous: Synchronous,
-}
-
-/// What programs' wishes for durability do: the property `sync`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Synchronous {
-    /// They are fulfilled.
-    #[default]
-    Standard,
-    /// As if each change came with one.
-    Always,
-    /// Nothing.
-    Never,
 }
 
 /// How a dataset is written.
@@ -371,11 +359,7 @@ async fn open_live(
     let how = HowWritten {
         copies: Some(number("copies").unwrap_or(1).clamp(1, 3)),
         keeps_access: number("atime").unwrap_or(1) != 0,
-        synchronous: match number("sync").unwrap_or(0) {
-            1 => Synchronous::Always,
-            2 => Synchronous::Never,
-            _ => Synchronous::Standard,
-        },
+        synchronous: Synchronous::of(number("sync")),
     };
     Ok((files, how))
 }

@@ -5,9 +5,10 @@
 
 use super::answer::attributes_of;
 use super::refusal::{stopped, wrong};
-use super::shared::{Place, Served, Shared, Synchronous, Writing};
+use super::shared::{Place, Served, Shared, Writing};
 use crate::dmu::Blocked;
 use crate::error::ZfsError;
+use crate::zil::Synchronous;
 use crate::zpl::Node as FileNode;
 use crate::zpl::change::{NewAttributes, Work};
 use rt::inodes::{

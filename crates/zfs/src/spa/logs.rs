@@ -24,7 +24,7 @@ use crate::zvol::Volume;
 use std::collections::BTreeSet;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::object_type::ObjectType;
-use zfs_format::zil::record::{Body, Write};
+use zfs_format::zil::record::{self, Body, Write};
 use zfs_format::zil::{SEQUENCE_WORD, ZilHeader, flags};
 use zfs_store::Writer;
 
@@ -76,13 +76,11 @@ fn blocks_of(log: &Log, header: &ZilHeader, synced: u64) -> Vec<BlockPointer> {
     // Blocks that writes lead to belong to the log if they are of a group that never was.
     let first = if header.claim_txg == 0 { synced + 1 } else { header.claim_txg };
     let mut seen = BTreeSet::new();
-    let records = log.links.iter().flat_map(|link| {
-        let records = zfs_format::zil::record::records(&link.block.records, link.block.endian);
-        records.unwrap_or_default()
+    let writes = log.links.iter().flat_map(|link| {
+        record::written(&link.block.records, link.block.endian).unwrap_or_default()
     });
-    for record in records {
-        if let Body::Write(Write { pointer, .. }) = record.body
-            && !pointer.is_hole()
+    for (_, Write { pointer, .. }) in writes {
+        if !pointer.is_hole()
             && !pointer.is_embedded()
             && pointer.logical_birth() >= first
             && seen.insert(pointer.dva(0).words)

@@ -19,9 +19,11 @@
 mod chain;
 mod commit;
 mod itx;
+mod synchronous;
 
 pub use commit::{Committed, IntentLog};
 pub use itx::{Itx, What};
+pub use synchronous::Synchronous;
 
 use crate::dmu::Objset;
 use crate::error::ZfsError;

@@ -20,7 +20,7 @@ use crate::dmu::{Step, Tx};
 use crate::dsl::catalog::Node;
 use crate::error::ZfsError;
 use crate::spa::live::{Live, LiveError, set_number};
-use crate::zil::{IntentLog, Itx, What};
+use crate::zil::{IntentLog, Itx, Synchronous, What};
 use rt::{Device, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op, Request, SgList};
 use std::ops::Range;
 use std::rc::Rc;
@@ -39,14 +39,7 @@ struct Inner {
     dataset: u64,
     copies: u64,
     log: Rc<IntentLog>,
-    /// The property `sync`.
-    synchronous: u64,
-}
-
-/// Numbers of the property `sync`: each write is durable, or none.
-mod sync {
-    pub(super) const ALWAYS: u64 = 1;
-    pub(super) const DISABLED: u64 = 2;
+    synchronous: Synchronous,
 }
 
 impl LiveVolume {
@@ -59,7 +52,7 @@ impl LiveVolume {
         let volume = Volume::open(&objset, &node.directory.name).await?;
         let copies = set_number(node, "copies").unwrap_or(1).clamp(1, 3);
         let log = live.log_of(node).await?;
-        let synchronous = set_number(node, "sync").unwrap_or(0);
+        let synchronous = Synchronous::of(set_number(node, "sync"));
         let (live, dataset) = (Rc::clone(live), node.head.number);
         Ok(LiveVolume(Rc::new(Inner { live, volume, dataset, copies, log, synchronous })))
     }
@@ -74,7 +67,7 @@ impl LiveVolume {
     /// # Errors
     /// The pool is not written any more.
     pub async fn make_durable(&self) -> Result<(), IoErrorKind> {
-        if self.0.synchronous == sync::DISABLED {
+        if self.0.synchronous == Synchronous::Never {
             return Ok(());
         }
         let done = self.0.live.commit(self.0.dataset, Some(DATA)).await;
@@ -114,7 +107,7 @@ impl LiveVolume {
     /// Writes without waiting; says whether that was possible.
     fn write_now(&self, at: u64, bytes: &SgList) -> bool {
         let Inner { live, volume, dataset, copies, synchronous, .. } = &*self.0;
-        *synchronous != sync::ALWAYS
+        *synchronous != Synchronous::Always
             && live.has_room_now(*dataset, bytes.len() as u64, *copies)
             && volume.objset.change_now(|tx| self.put(tx, at, bytes)).is_some()
     }
@@ -156,7 +149,7 @@ impl LiveVolume {
                 self.write(at, &data).await?;
                 // A reference to it would make a copy of each change to come.
                 drop(data);
-                let is_durable = fua || self.0.synchronous == sync::ALWAYS;
+                let is_durable = fua || self.0.synchronous == Synchronous::Always;
                 if is_durable { self.make_durable().await } else { Ok(()) }
             }
             Op::WriteZeroes(_) => self.zero(at..at + len).await,
