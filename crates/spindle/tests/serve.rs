@@ -9,11 +9,14 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
+#[path = "support/serving.rs"]
+mod serving;
+
+use serving::Serving;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// Whether all of these programs are there; says which is not.
 fn there(tools: &[&str]) -> bool {
@@ -30,50 +33,13 @@ fn temporary() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// A server that runs; killed when the test fails.
-struct Serving {
-    child: Child,
-    ready: String,
+fn start(dir: &Path, arguments: &[&str]) -> Serving {
+    start_with(dir, &[&["serve"], arguments].concat())
 }
 
-impl Serving {
-    fn start(dir: &Path, arguments: &[&str]) -> Serving {
-        Serving::start_with(dir, &[&["serve"], arguments].concat())
-    }
-
-    fn start_with(dir: &Path, arguments: &[&str]) -> Serving {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_spindle"))
-            .args(arguments)
-            .current_dir(dir)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
-        let mut ready = String::new();
-        let output = child.stdout.as_mut().expect("it is piped");
-        BufReader::new(output).read_line(&mut ready).expect("a line");
-        if ready.is_empty() {
-            let mut errors = String::new();
-            child.stderr.take().expect("piped").read_to_string(&mut errors).expect("text");
-            panic!("it does not serve: {errors}");
-        }
-        Serving { child, ready }
-    }
-
-    /// Tells it to stop, and holds it to the promise that it ends well.
-    fn stop(mut self) {
-        let told = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        assert!(told.expect("kill starts").success());
-        assert_eq!(self.child.wait().expect("it ends").code(), Some(0));
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // After `stop` there is nothing to kill.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn start_with(dir: &Path, arguments: &[&str]) -> Serving {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    Serving::start(command.args(arguments).current_dir(dir).stderr(Stdio::piped()))
 }
 
 /// Runs a client to its end; what it printed.
@@ -155,7 +121,7 @@ fn a_second_server_on_a_path_is_refused_and_the_path_goes_with_the_first() {
     let dir = temporary();
     image(&dir.path().join("disk"), 512, 4096);
     let arguments = ["disk", "--nbd", "unix:s", "--nbd", "127.0.0.1:0"];
-    let first = Serving::start(dir.path(), &arguments);
+    let first = start(dir.path(), &arguments);
     assert!(first.ready.contains("unix:s, 127.0.0.1:"), "{}", first.ready);
     image(&dir.path().join("other"), 512, 4096);
     let second = ["other", "--nbd", "unix:s"];
@@ -169,16 +135,16 @@ fn a_file_has_one_writer_and_a_killed_one_leaves_it_free() {
     let dir = temporary();
     let dir = dir.path();
     image(&dir.join("disk"), 512, 4096);
-    let mut first = Serving::start(dir, &["disk", "--nbd", "unix:s"]);
+    let mut first = start(dir, &["disk", "--nbd", "unix:s"]);
     let line = refusal(dir, &["disk", "--nbd", "unix:t"], 1);
     assert!(line.contains("opening disk for writing: another process writes to it"), "{line}");
     // Another name of the same file changes nothing.
     fs::hard_link(dir.join("disk"), dir.join("alias")).expect("linked");
     assert!(refusal(dir, &["alias", "--nbd", "unix:t"], 1).contains("opening alias for writing"));
-    Serving::start(dir, &["disk", "--readonly", "--nbd", "unix:t"]).stop();
+    start(dir, &["disk", "--readonly", "--nbd", "unix:t"]).stop();
     first.child.kill().expect("killed");
     first.child.wait().expect("gone");
-    Serving::start(dir, &["disk", "--nbd", "unix:s"]).stop();
+    start(dir, &["disk", "--nbd", "unix:s"]).stop();
     fs::write(
         dir.join("spindle.toml"),
         "listen = ['unix:s']\n[[export]]\nname = 'a'\npath = 'disk'\n[[export]]\nname = 'b'\npath = 'alias'\n",
@@ -206,7 +172,7 @@ fn a_set_that_is_served_is_changed_by_nobody_else_and_read_only_when_forced() {
     let made =
         spindle(&["create", "r", "-l", "1", "-n", "2", "--assume-clean", "disks/a", "disks/b"]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let serving = Serving::start_with(dir, &["-d", "disks", "md", "serve", "r", "--nbd", "unix:s"]);
+    let serving = start_with(dir, &["-d", "disks", "md", "serve", "r", "--nbd", "unix:s"]);
     let output = dir.join("out");
     let output = output.to_str().expect("a path of text");
     for (arguments, saying) in [
@@ -231,7 +197,7 @@ fn a_set_that_is_served_is_changed_by_nobody_else_and_read_only_when_forced() {
     assert!(spindle(&["check", "r"]).status.success(), "and after it all is as ever");
     // A server that only reads would never hear of a change.
     let only = ["-d", "disks", "md", "serve", "r", "--readonly", "--nbd", "unix:s"];
-    let serving = Serving::start_with(dir, &only);
+    let serving = start_with(dir, &only);
     for arguments in [&["fail", "r", "disks/a"][..], &["serve", "r", "--nbd", "unix:t"]] {
         let refused = spindle(arguments);
         let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -256,7 +222,7 @@ fn libnbd_copies_in_and_out_sees_holes_and_the_list() {
          [[export]]\nname = 'two'\npath = 'source'\nreadonly = true\n",
     )
     .expect("written");
-    let serving = Serving::start(dir, &["--config", "spindle.toml"]);
+    let serving = start(dir, &["--config", "spindle.toml"]);
     let list = client(dir, "nbdinfo", &["--list", "nbd+unix:///?socket=s"]);
     for word in ["export=\"one\"", "the first", "export=\"two\"", "is_read_only: true"] {
         assert!(list.contains(word), "{list}");
@@ -288,7 +254,7 @@ fn qemu_converts_compares_zeroes_and_writes_parts_of_blocks() {
     let dir = dir.path();
     image(&dir.join("source"), 3 << 20, 8 << 20);
     image(&dir.join("disk"), 8 << 20, 8 << 20);
-    let serving = Serving::start(dir, &["disk", "--nbd", "unix:s", "--name", "disk"]);
+    let serving = start(dir, &["disk", "--nbd", "unix:s", "--name", "disk"]);
     let uri = "nbd+unix:///disk?socket=s";
     client(dir, "qemu-img", &["convert", "-n", "-f", "raw", "-O", "raw", "source", uri]);
     client(dir, "qemu-img", &["compare", "-f", "raw", "-F", "raw", "source", uri]);
@@ -322,7 +288,7 @@ fn fio_verifies_what_it_wrote_at_depth() {
     }
     let dir = temporary();
     image(&dir.path().join("disk"), 0, 16 << 20);
-    let serving = Serving::start(dir.path(), &["disk", "--nbd", "unix:s"]);
+    let serving = start(dir.path(), &["disk", "--nbd", "unix:s"]);
     client(
         dir.path(),
         "fio",
@@ -350,7 +316,7 @@ fn a_server_that_was_killed_is_started_again_at_once() {
     let dir = dir.path();
     image(&dir.join("disk"), 0, 16 << 20);
     for _ in 0..8 {
-        let mut serving = Serving::start(dir, &["disk", "--nbd", "unix:s"]);
+        let mut serving = start(dir, &["disk", "--nbd", "unix:s"]);
         // Connections whose reads wait in the ring of the dead one.
         let idle: Vec<UnixStream> =
             (0..8).map(|_| UnixStream::connect(dir.join("s")).expect("connected")).collect();
@@ -358,7 +324,7 @@ fn a_server_that_was_killed_is_started_again_at_once() {
         serving.child.wait().expect("gone");
         drop(idle);
     }
-    Serving::start(dir, &["disk", "--nbd", "unix:s"]).stop();
+    start(dir, &["disk", "--nbd", "unix:s"]).stop();
 }
 
 /// An authority, a server's and a client's certificate, under the names that libnbd and QEMU look for.
@@ -419,7 +385,7 @@ fn libnbd_comes_in_by_tls_with_its_certificate_and_not_without() {
          [[export]]\nname = 'disk'\npath = 'disk'\n",
     )
     .expect("written");
-    let serving = Serving::start(dir, &["--config", "spindle.toml"]);
+    let serving = start(dir, &["--config", "spindle.toml"]);
     let port = serving.ready.trim_end().rsplit(':').next().expect("a port");
     let uri = |pki: &str| {
         let folder = dir.join(pki);
@@ -454,7 +420,7 @@ fn the_linux_kernel_keeps_a_file_system_on_an_export() {
     let dir = temporary();
     let dir = dir.path();
     image(&dir.join("disk"), 0, 64 << 20);
-    let serving = Serving::start(dir, &["disk", "--nbd", "127.0.0.1:0", "--name", "disk0"]);
+    let serving = start(dir, &["disk", "--nbd", "127.0.0.1:0", "--name", "disk0"]);
     let port = serving.ready.trim_end().rsplit(':').next().expect("a port");
     let script = format!(
         "set -e\n\

@@ -7,11 +7,15 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
+#[path = "support/serving.rs"]
+mod serving;
+
+use serving::Serving;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Within this a new client is greeted and its first read answered, whatever others do. (Half a second would do; the
@@ -25,48 +29,13 @@ const CACHE: u16 = 5;
 const WRITE_ZEROES: u16 = 6;
 const BLOCK_STATUS: u16 = 7;
 
-/// A server that runs; killed when the test fails.
-struct Serving(Child);
-
-impl Serving {
-    fn start(dir: &Path, program: &str, arguments: &[&str]) -> Serving {
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(dir).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("the program starts");
-        let mut ready = String::new();
-        let output = child.stdout.as_mut().expect("it is piped");
-        BufReader::new(output).read_line(&mut ready).expect("a line");
-        assert!(ready.contains("serving"), "{ready}");
-        Serving(child)
-    }
-
-    fn spindle(dir: &Path, arguments: &[&str]) -> Serving {
-        let all = [&["serve"], arguments, &["--nbd", "unix:s"]].concat();
-        Serving::start(dir, env!("CARGO_BIN_EXE_spindle"), &all)
-    }
-
-    /// The most memory it ever had, in bytes.
-    fn memory_max(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("it runs");
-        let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("Linux tells");
-        let kib = line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok());
-        kib.expect("a number") << 10
-    }
-
-    /// Tells it to stop, and holds it to the promise that it ends well.
-    fn stop(mut self) {
-        let told = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
-        assert!(told.expect("kill starts").success());
-        assert_eq!(self.0.wait().expect("it ends").code(), Some(0));
-    }
+fn start(dir: &Path, program: &str, arguments: &[&str]) -> Serving {
+    Serving::start(Command::new(program).args(arguments).current_dir(dir))
 }
 
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // After `stop` there is nothing to kill.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn spindle(dir: &Path, arguments: &[&str]) -> Serving {
+    let all = [&["serve"], arguments, &["--nbd", "unix:s"]].concat();
+    start(dir, env!("CARGO_BIN_EXE_spindle"), &all)
 }
 
 fn connect(dir: &Path) -> UnixStream {
@@ -168,7 +137,7 @@ fn thousands_of_huge_requests_whose_clients_leave_keep_nobody_waiting() {
     let dir = tempfile::tempdir().expect("a folder");
     let dir = dir.path();
     sparse(&dir.join("disk"), 5 << 30);
-    let serving = Serving::spindle(dir, &["disk"]);
+    let serving = spindle(dir, &["disk"]);
     for (command, flags) in [(CACHE, 0), (WRITE_ZEROES, 0), (TRIM, 0), (BLOCK_STATUS, 0), (READ, 0)]
     {
         for goodbye in [false, true] {
@@ -191,7 +160,7 @@ fn strangers_that_say_nothing_or_half_of_something_keep_nobody_waiting() {
     let dir = tempfile::tempdir().expect("a folder");
     let dir = dir.path();
     sparse(&dir.join("disk"), 1 << 20);
-    let serving = Serving::spindle(dir, &["disk"]);
+    let serving = spindle(dir, &["disk"]);
     let (mut served, _) = go(dir, false);
     let says: [&[u8]; 5] =
         [b"", &[0, 0, 0, 3], b"\0\0\0\x03IHAVEOPT\0\0", b"GET / HTTP/1.1\r\n\r\n", &[0xff; 100]];
@@ -222,7 +191,7 @@ fn clients_that_take_no_answers_hold_no_more_memory_than_was_allowed() {
     let dir = tempfile::tempdir().expect("a folder");
     let dir = dir.path();
     sparse(&dir.join("disk"), 64 << 20);
-    let serving = Serving::spindle(dir, &["disk", "--memory", "64MiB"]);
+    let serving = spindle(dir, &["disk", "--memory", "64MiB"]);
     let before = serving.memory_max();
     let clients: Vec<UnixStream> = (0..32).map(|_| go(dir, false).0).collect();
     for mut client in &clients {
@@ -242,7 +211,7 @@ fn a_lack_of_memory_is_the_error_of_a_request_and_not_the_end_of_the_server() {
     let dir = dir.path();
     sparse(&dir.join("disk"), 64 << 20);
     let script = "ulimit -v 700000; exec \"$0\" serve disk --nbd unix:s";
-    let serving = Serving::start(dir, "sh", &["-c", script, env!("CARGO_BIN_EXE_spindle")]);
+    let serving = start(dir, "sh", &["-c", script, env!("CARGO_BIN_EXE_spindle")]);
     let mut clients: Vec<UnixStream> = (0..40).map(|_| go(dir, false).0).collect();
     for client in &mut clients {
         client.write_all(&request(READ, 0, 0, 32 << 20)).expect("sent");
@@ -272,7 +241,7 @@ fn a_file_of_any_length_is_served_whole() {
     for len in [1, 511, 513, 100_001] {
         let mut bytes: Vec<u8> = (0..len).map(|n| (n % 251) as u8).collect();
         fs::write(dir.join("disk"), &bytes).expect("written");
-        let serving = Serving::spindle(dir, &["disk"]);
+        let serving = spindle(dir, &["disk"]);
         let (mut stream, size) = go(dir, false);
         assert_eq!(size, len as u64);
         assert!(read(&mut stream, 0, len as u32).expect("read") == bytes);
@@ -291,7 +260,7 @@ fn what_was_cut_off_a_served_file_is_no_hole_to_copy_programs() {
     let dir = tempfile::tempdir().expect("a folder");
     let dir = dir.path();
     fs::write(dir.join("disk"), vec![1; 8 << 20]).expect("written");
-    let serving = Serving::spindle(dir, &["disk", "--readonly"]);
+    let serving = spindle(dir, &["disk", "--readonly"]);
     fs::File::options()
         .write(true)
         .open(dir.join("disk"))

@@ -6,13 +6,16 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
+#[path = "support/serving.rs"]
+mod serving;
+
 use export::nbd::{Client, ClientOptions};
 use host::{Address, HostRuntime, ReactorKind, SocketStream};
 use rt::{Buf, Device, IoErrorKind, Request, SgList};
+use serving::Serving;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::{ByteCount, Offset, Prng};
@@ -83,52 +86,15 @@ fn set_with_volume() -> tempfile::TempDir {
     folder
 }
 
-/// A server that runs; killed when the test fails. What it says is in the file `said`.
-struct Serving {
-    child: Child,
-    ready: String,
-}
-
-impl Serving {
-    #[track_caller]
-    fn start(dir: &Path, arguments: &[&str]) -> Serving {
-        let said = File::create(dir.join("said")).expect("made");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_spindle"))
-            .args(arguments)
-            .current_dir(dir)
-            .env_remove("SPINDLE_DEVICES")
-            .env("SPINDLE_RUN_DIR", dir.join("run"))
-            .stdout(Stdio::piped())
-            .stderr(said)
-            .spawn()
-            .expect("the program starts");
-        let mut ready = String::new();
-        let output = child.stdout.as_mut().expect("it is piped");
-        BufReader::new(output).read_line(&mut ready).expect("a line");
-        assert!(!ready.is_empty(), "it does not serve: {}", said_in(dir));
-        Serving { child, ready }
-    }
-
-    fn kill(mut self) {
-        self.child.kill().expect("killed");
-        self.child.wait().expect("gone");
-    }
-
-    /// Tells it to stop, and holds it to the promise that it ends well.
-    #[track_caller]
-    fn stop(mut self) {
-        let told = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        assert!(told.expect("kill starts").success());
-        assert_eq!(self.child.wait().expect("it ends").code(), Some(0));
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // After `stop` there is nothing to kill.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A server. What it says is in the file `said`.
+#[track_caller]
+fn start(dir: &Path, arguments: &[&str]) -> Serving {
+    let said = File::create(dir.join("said")).expect("made");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
+    command.args(arguments).current_dir(dir).stderr(said);
+    command.env_remove("SPINDLE_DEVICES").env("SPINDLE_RUN_DIR", dir.join("run"));
+    Serving::try_start(&mut command)
+        .unwrap_or_else(|ready| panic!("it does not serve: {ready}{}", said_in(dir)))
 }
 
 fn said_in(dir: &Path) -> String {
@@ -267,7 +233,7 @@ fn kill_in_the_midst(
         if state(dir) != "clean" {
             return model;
         }
-        serving = Serving::start(dir, serve);
+        serving = start(dir, serve);
     }
     panic!("it is clean each time");
 }
@@ -285,7 +251,7 @@ fn two_exports_of_one_set_are_written_killed_resynchronised_and_right() {
     );
     fs::write(dir.join("spindle.toml"), config).expect("written");
     let serve = ["serve", "--config", "spindle.toml"];
-    let serving = Serving::start(dir, &serve);
+    let serving = start(dir, &serve);
     let model = client(dir, "data", false, async |client| {
         assert_eq!(client.geometry().capacity, ByteCount(VOLUME as u64));
         change(&client, 1, vec![0; VOLUME]).await
@@ -313,7 +279,7 @@ fn two_exports_of_one_set_are_written_killed_resynchronised_and_right() {
     assert_eq!(done(dir, &["-d", "disks", "md", "check", "r"]), "mismatch_cnt = 0\n");
     let model = kill_in_the_midst(dir, serving, &serve, model);
 
-    let serving = Serving::start(dir, &serve);
+    let serving = start(dir, &serve);
     let model = client(dir, "data", false, async |client| {
         assert!(read(&client, 0, VOLUME).await == model, "what was answered is there");
         change(&client, 3, model).await
@@ -325,7 +291,7 @@ fn two_exports_of_one_set_are_written_killed_resynchronised_and_right() {
     assert!(content(dir)[EXTENTS_AT..EXTENTS_AT + VOLUME] == model);
     // A server of one volume ends with its set.
     let one = ["-d", "disks", "serve", "--volume", "vg/data", "--nbd", "unix:s"];
-    let mut serving = Serving::start(dir, &one);
+    let mut serving = start(dir, &one);
     done(dir, &["-d", "disks", "md", "stop", "r"]);
     assert_eq!(serving.child.wait().expect("it ends").code(), Some(0));
     // Once more it is as ever, and the group can be changed.
@@ -359,7 +325,7 @@ fn sets_on_executors_of_their_own_are_written_killed_and_stopped_as_one() {
     let (mut data, mut q, mut file) = (vec![0; VOLUME], vec![0; 8 << 20], vec![0; 8 << 20]);
     for (round, executors) in [1, 2, 3].into_iter().enumerate() {
         config(executors);
-        let serving = Serving::start(dir, &serve);
+        let serving = start(dir, &serve);
         let seed = 10 * round as u64;
         let was = std::mem::take(&mut data);
         data = client(dir, "data", false, async move |client| {
@@ -411,16 +377,16 @@ fn a_set_that_lacks_a_member_is_written_only_when_it_is_said() {
     refused(dir, &["serve", "--config", "spindle.toml"], "run is for a volume that is written");
 
     config("run = true");
-    let serving = Serving::start(dir, &["serve", "--config", "spindle.toml"]);
+    let serving = start(dir, &["serve", "--config", "spindle.toml"]);
     let model = client(dir, "", false, async |client| change(&client, 1, vec![0; VOLUME]).await);
     serving.stop();
     assert_eq!(state(dir), "clean, degraded");
     // That it is lost is known by now.
-    let serving = Serving::start(dir, &serve);
+    let serving = start(dir, &serve);
     let model = client(dir, "", false, async |client| change(&client, 2, model).await);
     serving.stop();
     fs::rename(dir.join("away"), dir.join("disks/b")).expect("moved");
-    let serving = Serving::start(dir, &serve);
+    let serving = start(dir, &serve);
     assert!(said_in(dir).contains("left out: disks/b"), "{}", said_in(dir));
     serving.stop();
     assert!(content(dir)[EXTENTS_AT..EXTENTS_AT + VOLUME] == model);
@@ -432,7 +398,7 @@ fn a_set_that_can_not_be_opened_at_all_says_why_and_what_opens_it() {
     let dir = folder.path();
     let serve =
         ["-d", "disks", "serve", "--volume", "vg/data", "--name", "data", "--nbd", "unix:s"];
-    let serving = Serving::start(dir, &serve);
+    let serving = start(dir, &serve);
     kill_in_the_midst(dir, serving, &serve, vec![0; VOLUME]);
     fs::remove_file(dir.join("disks/b")).expect("removed");
     for name in ["r", "/dev/md/r", "disks/a", "r:1"] {
@@ -441,7 +407,7 @@ fn a_set_that_can_not_be_opened_at_all_says_why_and_what_opens_it() {
         assert!(line.contains("--force of spindle md assemble"), "{line}");
     }
     done(dir, &["-d", "disks", "md", "assemble", "--force", "r"]);
-    Serving::start(dir, &serve).stop();
+    start(dir, &serve).stop();
 }
 
 #[test]
@@ -452,7 +418,7 @@ fn what_is_only_read_is_kept_from_writers_and_nothing_else_is() {
     let other = ["md", "create", "o", "-l", "1", "-n", "2", "--assume-clean", "disks/x", "disks/y"];
     done(dir, &other);
     let read = ["-d", "disks", "serve", "--volume", "vg/data", "--readonly", "--nbd", "unix:s"];
-    let serving = Serving::start(dir, &read);
+    let serving = start(dir, &read);
     for arguments in [
         &["-d", "disks", "md", "repair", "r"][..],
         &["-d", "disks", "md", "serve", "r", "--nbd", "unix:t"],
@@ -463,17 +429,17 @@ fn what_is_only_read_is_kept_from_writers_and_nothing_else_is() {
         refused(dir, arguments, "another process writes to it or serves it");
     }
     let too = ["-d", "disks", "serve", "--volume", "r", "--readonly", "--nbd", "unix:t"];
-    Serving::start(dir, &too).stop();
+    start(dir, &too).stop();
     done(dir, &["-d", "disks", "md", "fail", "o", "disks/y"]);
     serving.stop();
     done(dir, &["-d", "disks", "md", "repair", "r"]);
 
-    let serving = Serving::start(dir, &["serve", "disks/a", "--readonly", "--nbd", "unix:s"]);
+    let serving = start(dir, &["serve", "disks/a", "--readonly", "--nbd", "unix:s"]);
     refused(dir, &["-d", "disks", "md", "repair", "r"], "another process writes to it or serves");
     serving.stop();
     // Where somebody writes already it is said.
-    let serving = Serving::start(dir, &["serve", "disks/a", "--nbd", "unix:t"]);
-    let reading = Serving::start(dir, &["serve", "disks/a", "--readonly", "--nbd", "unix:s"]);
+    let serving = start(dir, &["serve", "disks/a", "--nbd", "unix:t"]);
+    let reading = start(dir, &["serve", "disks/a", "--readonly", "--nbd", "unix:s"]);
     assert!(said_in(dir).contains("note: disks/a: another process is writing"), "{}", said_in(dir));
     reading.stop();
     serving.stop();
@@ -507,13 +473,13 @@ fn a_volume_is_striped_over_two_sets() {
     let create = ["-d", "disks", "lvm", "lvcreate", "vg", "-n", "data", "-L", "16m", "-i", "2"];
     done(dir, &create);
     let serve = ["-d", "disks", "serve", "--volume", "vg/data", "--nbd", "unix:s"];
-    let serving = Serving::start(dir, &serve);
+    let serving = start(dir, &serve);
     let model = client(dir, "", false, async |client| change(&client, 1, vec![0; VOLUME]).await);
     serving.stop();
     for name in ["r", "o"] {
         assert_eq!(done(dir, &["-d", "disks", "md", "check", name]), "mismatch_cnt = 0\n");
     }
-    let serving = Serving::start(dir, &[&serve[..], &["--readonly"]].concat());
+    let serving = start(dir, &[&serve[..], &["--readonly"]].concat());
     client(dir, "", true, async move |client| assert!(read(&client, 0, VOLUME).await == model));
     serving.stop();
 }
@@ -527,12 +493,12 @@ fn only_the_sets_below_a_written_volume_are_opened_for_writing() {
     let other = ["md", "create", "o", "-l", "1", "-n", "2", "--assume-clean", "disks/x", "disks/y"];
     done(dir, &other);
     let serve = ["-d", "disks", "serve", "--volume", "vg/data", "--nbd", "unix:s"];
-    let serving = Serving::start(dir, &serve);
+    let serving = start(dir, &serve);
     done(dir, &["-d", "disks", "md", "repair", "o"]);
     let again = ["-d", "disks", "serve", "--volume", "r", "--nbd", "unix:t"];
     refused(dir, &again, "another process writes to it");
     let both = ["-d", "disks", "serve", "--volume", "o", "--nbd", "unix:t"];
-    Serving::start(dir, &both).stop();
+    start(dir, &both).stop();
     serving.stop();
 }
 
@@ -545,9 +511,8 @@ fn a_partition_of_a_set_is_written_by_any_name_of_the_set() {
     const LEN: usize = 8 * MIB;
     let folder = set();
     let dir = folder.path();
-    let serve = |volume: &str| {
-        Serving::start(dir, &["-d", "disks", "serve", "--volume", volume, "--nbd", "unix:s"])
-    };
+    let serve =
+        |volume: &str| start(dir, &["-d", "disks", "serve", "--volume", volume, "--nbd", "unix:s"]);
     let serving = serve("r");
     let path = dir.join("table");
     let made = client(dir, "", false, async move |client| {
@@ -617,7 +582,7 @@ fn a_set_that_can_not_be_written_says_why_and_is_read() {
         let there = ["-d", ".", "serve", "--volume", disk, "--nbd", "unix:s"];
         let line = refusal(dir, &there);
         assert!(line.contains(why) && line.contains("add readonly"), "{name}: {line}");
-        let reading = Serving::start(dir, &[&there[..], &["--readonly"]].concat());
+        let reading = start(dir, &[&there[..], &["--readonly"]].concat());
         client(dir, "", true, async |client| assert!(read(&client, 0, 4096).await.len() == 4096));
         reading.stop();
     }

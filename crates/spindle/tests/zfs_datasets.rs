@@ -5,33 +5,32 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
+#[path = "support/pools.rs"]
+mod pools;
+
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 const DISK_BYTES: u64 = 128 << 20;
 
+fn words<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [&["zfs"], arguments].concat()
+}
+
 fn run(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
-    command.current_dir(folder).args(["-d", ".", "zfs"]).args(arguments);
-    command.env_remove("SPINDLE_DEVICES").output().expect("the program starts")
+    pools::run(folder, &words(arguments))
 }
 
 #[track_caller]
 fn done(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    String::from_utf8(output.stdout).expect("text")
+    pools::done(folder, &words(arguments))
 }
 
 /// Refused with these words, and nothing is another afterwards.
 #[track_caller]
 fn refused(folder: &Path, arguments: &[&str], why: &str) {
     let before = names(folder);
-    let output = run(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?}", output.status);
-    assert!(errors.contains(why), "{arguments:?}: {errors}");
+    pools::refused(folder, &words(arguments), why);
     assert_eq!(names(folder), before, "{arguments:?}");
 }
 
@@ -44,31 +43,17 @@ fn names(folder: &Path) -> Vec<String> {
 
 /// A pool on a file of its own.
 fn pool() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = std::fs::File::create(folder.path().join("a")).expect("a disk");
-    file.set_len(DISK_BYTES).expect("a size");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
-    command.current_dir(folder.path()).args(["-d", ".", "zpool", "create", "tank", "a"]);
-    assert!(command.env_remove("SPINDLE_DEVICES").status().expect("it starts").success());
+    let folder = pools::disks(&["a"], DISK_BYTES);
+    pools::done(folder.path(), &["zpool", "create", "tank", "a"]);
     folder
 }
 
-/// What `zdb` says of the pool, where it is installed.
+/// `zdb` finds nothing wrong with the pool, its objects and what they are told to use.
 fn judge(folder: &Path) {
-    for arguments in [&["-bcc"][..], &["-dd"]] {
-        let mut zdb = Command::new("zdb");
-        zdb.args(["-e", "-p"]).arg(folder).args(arguments).arg("tank");
-        let Ok(said) = zdb.output() else {
-            println!("skipped: zdb is not there (Debian: zfsutils-linux)");
-            return;
-        };
-        let text = String::from_utf8_lossy(&said.stdout);
-        assert!(said.status.success(), "{text}{}", String::from_utf8_lossy(&said.stderr));
+    if let Some(text) = pools::zdb(folder, &["-dd", "tank"]) {
         assert!(!text.contains(") leaked"), "{text}");
-        if arguments == ["-bcc"] {
-            assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
-        }
     }
+    pools::judge(folder, "tank");
 }
 
 #[test]

@@ -7,40 +7,20 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
+#[path = "support/pools.rs"]
+mod pools;
+#[path = "support/serving.rs"]
+mod serving;
+
+use pools::{add_disks, done, judge, program, refused, run};
+use serving::Serving;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 const DISK_BYTES: u64 = 192 << 20;
 const MIB: usize = 1 << 20;
-
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    command(folder, arguments).output().expect("the program starts")
-}
-
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
-    command.current_dir(folder).args(["-d", "disks"]).args(arguments);
-    command.env_remove("SPINDLE_DEVICES").env("SPINDLE_RUN_DIR", folder.join("run"));
-    command
-}
-
-#[track_caller]
-fn done(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    String::from_utf8(output.stdout).expect("text")
-}
-
-#[track_caller]
-fn refused(folder: &Path, arguments: &[&str], why: &str) {
-    let output = run(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?}", output.status);
-    assert!(errors.contains(why), "{arguments:?}: {errors}");
-}
 
 fn create<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [&["zfs", "create"], arguments].concat()
@@ -51,9 +31,7 @@ fn pool(names: &[&str], layout: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let disks = folder.path().join("disks");
     fs::create_dir(&disks).expect("a folder");
-    for name in names {
-        File::create(disks.join(name)).and_then(|disk| disk.set_len(DISK_BYTES)).expect("a disk");
-    }
+    add_disks(&disks, names, DISK_BYTES);
     let paths: Vec<String> = layout
         .iter()
         .map(|word| if names.contains(word) { format!("disks/{word}") } else { (*word).into() })
@@ -65,19 +43,6 @@ fn pool(names: &[&str], layout: &[&str]) -> tempfile::TempDir {
 
 fn get(folder: &Path, property: &str, of: &str) -> String {
     done(folder, &["zfs", "get", "-Hpo", "value", property, of]).trim().to_owned()
-}
-
-/// What `zdb` says of the pool, where it is installed.
-fn judge(folder: &Path) {
-    let mut zdb = Command::new("zdb");
-    let disks = folder.join("disks");
-    let Ok(said) = zdb.args(["-e", "-p"]).arg(disks).args(["-bcc", "tank"]).output() else {
-        println!("skipped: zdb is not there (Debian: zfsutils-linux)");
-        return;
-    };
-    let text = String::from_utf8_lossy(&said.stdout);
-    assert!(said.status.success(), "{text}{}", String::from_utf8_lossy(&said.stderr));
-    assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
 }
 
 fn there(program: &str) -> bool {
@@ -98,40 +63,11 @@ fn client(folder: &Path, program: &str, arguments: &[&str]) -> String {
     said
 }
 
-/// A server of a volume on the socket `s`; killed when the test fails.
-struct Serving(Child);
-
-impl Serving {
-    #[track_caller]
-    fn start(folder: &Path, volume: &str, more: &[&str]) -> Serving {
-        let arguments = [&["serve", "--volume", volume, "--nbd", "unix:s"], more].concat();
-        let mut child =
-            command(folder, &arguments).stdout(Stdio::piped()).spawn().expect("it starts");
-        let mut line = String::new();
-        let output = child.stdout.as_mut().expect("it is piped");
-        BufReader::new(output).read_line(&mut line).expect("a line");
-        assert!(line.contains("serving"), "it does not serve: {line}");
-        Serving(child)
-    }
-
-    fn kill(mut self) {
-        self.0.kill().expect("killed");
-        self.0.wait().expect("gone");
-    }
-
-    #[track_caller]
-    fn stop(mut self) {
-        let told = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
-        assert!(told.expect("kill starts").success());
-        assert_eq!(self.0.wait().expect("it ends").code(), Some(0));
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A server of a volume on the socket `s`.
+#[track_caller]
+fn serve(folder: &Path, volume: &str, more: &[&str]) -> Serving {
+    let arguments = [&["serve", "--volume", volume, "--nbd", "unix:s"], more].concat();
+    Serving::start(&mut program(folder, &arguments))
 }
 
 #[test]
@@ -211,7 +147,7 @@ fn volumes_are_made_and_resized_in_openzfs_words() {
     assert_eq!(number("used", "tank/v"), 1 << 20);
     done(at, &["zfs", "set", "refreservation=none", "tank/v"]);
     assert!(number("used", "tank/v") < 1 << 20);
-    judge(at);
+    judge(at, "tank");
 }
 
 /// Bytes with holes: data, a hole, data, and a hole at the end.
@@ -245,7 +181,7 @@ fn a_volume_is_filled_from_a_file_and_from_standard_input() {
     let whole = |bytes: &[u8]| [bytes, &vec![0; 8 * MIB - bytes.len()][..]].concat();
     let dump = || run(at, &["zfs", "dump", "tank/v", "-"]).stdout;
     // What it held before is gone, behind the end too.
-    let mut old = command(at, &["zfs", "load", "tank/v", "-"]).stdin(Stdio::piped()).spawn();
+    let mut old = program(at, &["zfs", "load", "tank/v", "-"]).stdin(Stdio::piped()).spawn();
     let child = old.as_mut().expect("it starts");
     child.stdin.take().expect("its input").write_all(&vec![7; 8 * MIB]).expect("it reads");
     assert!(child.wait().expect("it ends").success());
@@ -256,7 +192,7 @@ fn a_volume_is_filled_from_a_file_and_from_standard_input() {
     let taken: u64 = get(at, "referenced", "tank/v").parse().expect("a number");
     assert!(taken < 3 << 20, "holes take no space: {taken}");
     // More than there is room for is seen at the end.
-    let mut much = command(at, &["zfs", "load", "tank/v", "-"])
+    let mut much = program(at, &["zfs", "load", "tank/v", "-"])
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -266,7 +202,7 @@ fn a_volume_is_filled_from_a_file_and_from_standard_input() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("more than the volume's 8 MiB"), "{said}");
     assert!(run(at, &["zfs", "dump", "tank/v@sevens", "-"]).stdout == vec![7; 8 * MIB]);
-    judge(at);
+    judge(at, "tank");
 }
 
 #[test]
@@ -281,7 +217,7 @@ fn a_volume_is_served_for_writing_to_real_clients() {
     done(at, &["zfs", "create", "tank/files"]);
     refused(at, &["serve", "--volume", "tank/files", "--nbd", "unix:t"], "it is a file system");
     refused(at, &["serve", "--volume", "tank/none", "--nbd", "unix:t"], "dataset does not exist");
-    let server = Serving::start(at, "tank/v", &[]);
+    let server = serve(at, "tank/v", &[]);
     let uri = "nbd+unix:///?socket=s";
     let info = client(at, "nbdinfo", &[uri]);
     for word in ["can_flush: true", "can_fua: true", "can_trim: true", "can_zero: true"] {
@@ -316,11 +252,11 @@ fn a_volume_is_served_for_writing_to_real_clients() {
     assert!(dump[..content.len()] == content[..]);
     assert!(dump[12 * MIB..12_500 << 10].iter().all(|byte| *byte == 0x5a));
     assert!(run(at, &["zfs", "dump", "tank/v", "-"]).stdout[..6 * MIB].iter().all(|b| *b == 0x11));
-    judge(at);
+    judge(at, "tank");
     // Exported: opened again without force.
     done(at, &["zfs", "set", "readonly=on", "tank/v"]);
     refused(at, &["serve", "--volume", "tank/v", "--nbd", "unix:t"], "readonly is on");
-    judge(at);
+    judge(at, "tank");
 }
 
 #[test]
@@ -334,7 +270,7 @@ fn what_was_flushed_is_there_after_a_kill() {
     let uri = "nbd+unix:///?socket=s";
     for round in 1..4_u8 {
         let more: &[&str] = if round == 1 { &[] } else { &["--force"] };
-        let server = Serving::start(at, "tank/v", more);
+        let server = serve(at, "tank/v", more);
         let write = format!("write -P {round} {round}M 1M");
         let fua = format!("write -f -P {} {}k 4k", round + 100, 8192 + 100 * u32::from(round));
         client(at, "qemu-io", &["-f", "raw", "-c", &write, "-c", "flush", "-c", &fua, uri]);
@@ -347,7 +283,7 @@ fn what_was_flushed_is_there_after_a_kill() {
             let from = (8192 + 100 * usize::from(past)) << 10;
             assert!(dump[from..from + 4096].iter().all(|byte| *byte == past + 100));
         }
-        judge(at);
+        judge(at, "tank");
     }
     refused(at, &["serve", "--volume", "tank/v", "--nbd", "unix:t"], "not exported");
 }
@@ -363,7 +299,7 @@ fn fio_finds_what_it_wrote() {
     let folder = pool(&["a", "b", "c"], &["raidz1", "a", "b", "c"]);
     let at = folder.path();
     done(at, &["zfs", "create", "-V", "24M", "-b", "8K", "-o", "compression=lz4", "tank/v"]);
-    let server = Serving::start(at, "tank/v", &[]);
+    let server = serve(at, "tank/v", &[]);
     let shared = ["--ioengine=nbd", "--uri=nbd+unix:///?socket=s", "--verify=crc32c", "--size=24M"];
     let job =
         ["--name=random", "--rw=randwrite", "--bsrange=512-64k", "--iodepth=16", "--fsync=200"];
@@ -371,7 +307,7 @@ fn fio_finds_what_it_wrote() {
     let job = ["--name=order", "--rw=write", "--bs=128k", "--iodepth=4", "--end_fsync=1"];
     client(at, "fio", &[&shared[..], &job[..]].concat());
     server.stop();
-    judge(at);
+    judge(at, "tank");
 }
 
 /// The real OpenZFS finds in a volume what Spindle wrote, says the same of its space, goes on with it, and Spindle goes on
@@ -444,5 +380,5 @@ fn the_kernel_reads_a_volume_changes_it_and_gives_it_back() {
     assert!(said.contains(&format!("second {second}")), "{said}");
     done(at, &["zfs", "load", "tank/v", "image"]);
     done(at, &["zfs", "set", "volsize=8M", "tank/v"]);
-    judge(at);
+    judge(at, "tank");
 }

@@ -5,54 +5,19 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
+#[path = "support/pools.rs"]
+mod pools;
+
+use pools::{done, judge, program, refused, run};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
 const DISK_BYTES: u64 = 128 << 20;
 
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
-    command.current_dir(folder).args(["-d", "."]).args(arguments);
-    command.env_remove("SPINDLE_DEVICES").output().expect("the program starts")
-}
-
-#[track_caller]
-fn done(folder: &Path, arguments: &[&str]) -> String {
-    let output = run(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    String::from_utf8(output.stdout).expect("text")
-}
-
-#[track_caller]
-fn refused(folder: &Path, arguments: &[&str], why: &str) {
-    let output = run(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?}", output.status);
-    assert!(errors.contains(why), "{arguments:?}: {errors}");
-}
-
 /// Empty disks in a folder of their own.
 fn disks(names: &[&str]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    for name in names {
-        let file = std::fs::File::create(folder.path().join(name)).expect("a disk");
-        file.set_len(DISK_BYTES).expect("a size");
-    }
-    folder
-}
-
-/// What `zdb` says of a pool, where it is installed.
-fn judge(folder: &Path, pool: &str) {
-    let mut zdb = Command::new("zdb");
-    let Ok(said) = zdb.args(["-e", "-p"]).arg(folder).args(["-bcc", pool]).output() else {
-        println!("skipped: zdb is not there (Debian: zfsutils-linux)");
-        return;
-    };
-    let text = String::from_utf8_lossy(&said.stdout);
-    assert!(said.status.success(), "{text}{}", String::from_utf8_lossy(&said.stderr));
-    assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
+    pools::disks(names, DISK_BYTES)
 }
 
 #[test]
@@ -170,9 +135,8 @@ fn mounted(folder: &Path, directory: &Path, arguments: &[&str]) -> Option<Child>
         println!("skipped: mounting needs root and /dev/fuse");
         return None;
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
-    command.current_dir(folder).args(["-d", ".", "mount", "-o", "rw"]).args(arguments);
-    command.arg("tank").arg(directory).env_remove("SPINDLE_DEVICES").stdout(Stdio::piped());
+    let mut command = program(folder, &[&["mount", "-o", "rw"], arguments].concat());
+    command.arg("tank").arg(directory).stdout(Stdio::piped());
     let mut server = command.spawn().expect("it starts");
     let mut line = String::new();
     let out = server.stdout.take().expect("its output");

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
 mod copying_in;
-mod fixture;
 mod pool_verbs;
+#[path = "../support/pools.rs"]
+mod pools;
 mod tree;

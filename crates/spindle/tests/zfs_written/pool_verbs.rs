@@ -3,11 +3,7 @@
 //! What could break: a property that OpenZFS looks for elsewhere, a label with the old GUID, a history that `zdb` can't read, a
 //! command in it that was refused.
 
-use super::fixture::{disks, done, judge, refused, run, zdb};
-
-fn printed(at: &std::path::Path, words: &[&str]) -> String {
-    done(at, words).0
-}
+use super::pools::{disks, done, judge, refused, run, zdb};
 
 #[test]
 fn properties_are_kept_where_openzfs_keeps_them() {
@@ -27,7 +23,7 @@ fn properties_are_kept_where_openzfs_keeps_them() {
     ] {
         done(at, &["zpool", "set", pair, "tank"]);
         let (name, value) = pair.split_once('=').expect("a pair");
-        let shown = printed(at, &["zpool", "get", "-Ho", "value,source", name, "tank"]);
+        let shown = done(at, &["zpool", "get", "-Ho", "value,source", name, "tank"]);
         assert_eq!(shown, format!("{value}\tlocal\n"), "{name}");
     }
     for (pair, why) in [
@@ -40,7 +36,7 @@ fn properties_are_kept_where_openzfs_keeps_them() {
         refused(at, &["zpool", "set", pair, "tank"], why);
     }
     done(at, &["zpool", "set", "comment=", "tank"]);
-    assert_eq!(printed(at, &["zpool", "get", "-Ho", "value", "comment", "tank"]), "-\n");
+    assert_eq!(done(at, &["zpool", "get", "-Ho", "value", "comment", "tank"]), "-\n");
     if let Some(text) = zdb(at, &["-dddd", "tank", "1"]) {
         assert!(text.contains("pool_props"), "{text}");
     }
@@ -52,7 +48,7 @@ fn a_pool_gets_another_guid_in_all_labels() {
     let folder = disks(&["a", "b"], 128 << 20);
     let at = folder.path();
     done(at, &["zpool", "create", "tank", "a", "b"]);
-    let guid = || printed(at, &["zpool", "get", "-Ho", "value", "guid", "tank"]);
+    let guid = || done(at, &["zpool", "get", "-Ho", "value", "guid", "tank"]);
     let before = guid();
     done(at, &["zpool", "reguid", "tank"]);
     assert_ne!(guid(), before);
@@ -77,7 +73,7 @@ fn the_history_tells_what_was_done_and_zdb_reads_it() {
     done(at, &["zfs", "set", "compression=lz4", "my:own=x", "tank/home"]);
     done(at, &["zfs", "inherit", "compression", "tank/home"]);
     done(at, &["zpool", "set", "comment=mine", "tank"]);
-    let text = printed(at, &["zpool", "history", "tank"]);
+    let text = done(at, &["zpool", "history", "tank"]);
     let commands: Vec<&str> =
         text.lines().skip(1).filter(|line| !line.is_empty()).map(|line| &line[20..]).collect();
     assert_eq!(
@@ -91,7 +87,7 @@ fn the_history_tells_what_was_done_and_zdb_reads_it() {
             "zpool set comment=mine tank",
         ]
     );
-    let text = printed(at, &["zpool", "history", "-il", "tank"]);
+    let text = done(at, &["zpool", "history", "-il", "tank"]);
     for told in [
         "] create pool version 5000; software version spindle",
         "] create tank/home/anna (",
@@ -131,7 +127,7 @@ fn a_history_that_is_full_forgets_the_oldest_but_the_creation() {
         words.push("tank");
         done(at, &words);
     }
-    let text = printed(at, &["zpool", "history", "tank"]);
+    let text = done(at, &["zpool", "history", "tank"]);
     assert!(text.contains("zpool create tank a"), "the creation stays");
     assert!(text.contains("k0:0039=") && !text.contains("k0:0000="), "the oldest are gone");
     zdb(at, &["-h", "tank"]);

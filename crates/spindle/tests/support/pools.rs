@@ -1,23 +1,39 @@
-//! Disks in a folder, the program on them, and the judge.
+//! Disks of pools in a folder, the program on them, and the judge.
+//!
+//! The disks lie in the folder itself, or in `disks` below it, where sockets and other files lie beside them.
 
-use std::path::Path;
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Empty disks in a folder of their own.
 pub fn disks(names: &[&str], bytes: u64) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    for name in names {
-        let file = std::fs::File::create(folder.path().join(name)).expect("a disk");
-        file.set_len(bytes).expect("a size");
-    }
+    add_disks(folder.path(), names, bytes);
     folder
 }
 
-/// The program, to be started in a folder of disks.
+/// Empty disks in a folder.
+pub fn add_disks(folder: &Path, names: &[&str], bytes: u64) {
+    for name in names {
+        File::create(folder.join(name)).and_then(|disk| disk.set_len(bytes)).expect("a disk");
+    }
+}
+
+/// Where the disks of a folder lie.
+fn place(folder: &Path) -> PathBuf {
+    let below = folder.join("disks");
+    if below.is_dir() { below } else { folder.to_owned() }
+}
+
+/// The program, to be started in a folder of disks. Its own sockets lie in `run` there.
 pub fn program(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
-    command.current_dir(folder).args(["-d", "."]).args(arguments);
-    command.env_remove("SPINDLE_DEVICES");
+    let devices = if place(folder) == folder { "." } else { "disks" };
+    command.current_dir(folder).args(["-d", devices]).args(arguments);
+    command.env_remove("SPINDLE_DEVICES").env("SPINDLE_RUN_DIR", folder.join("run"));
     command
 }
 
@@ -25,13 +41,19 @@ pub fn run(folder: &Path, arguments: &[&str]) -> Output {
     program(folder, arguments).output().expect("the program starts")
 }
 
-/// What it prints, and says.
+/// What it prints, and what it says.
 #[track_caller]
-pub fn done(folder: &Path, arguments: &[&str]) -> (String, String) {
+pub fn printed_and_said(folder: &Path, arguments: &[&str]) -> (String, String) {
     let output = run(folder, arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{arguments:?}: {said}");
-    (String::from_utf8_lossy(&output.stdout).into_owned(), said)
+    (String::from_utf8(output.stdout).expect("text"), said)
+}
+
+/// What it prints.
+#[track_caller]
+pub fn done(folder: &Path, arguments: &[&str]) -> String {
+    printed_and_said(folder, arguments).0
 }
 
 #[track_caller]
@@ -45,7 +67,7 @@ pub fn refused(folder: &Path, arguments: &[&str], why: &str) {
 /// What `zdb` prints with these options for a pool, where it is installed.
 pub fn zdb(folder: &Path, options: &[&str]) -> Option<String> {
     let mut zdb = Command::new("zdb");
-    let Ok(said) = zdb.args(["-e", "-p"]).arg(folder).args(options).output() else {
+    let Ok(said) = zdb.args(["-e", "-p"]).arg(place(folder)).args(options).output() else {
         println!("skipped: zdb is not there (Debian: zfsutils-linux)");
         return None;
     };
