@@ -26,6 +26,7 @@
 //!
 //! What it does not do: grow, or heed priorities.
 
+use crate::alignment::Alignment;
 use crate::answer::What;
 use crate::lock;
 use crate::operation::{OpenFile, Operation};
@@ -33,8 +34,8 @@ use crate::patience::while_held;
 use crate::runtime::Host;
 use crate::sys::{self, Errno};
 use rt::{
-    BufMut, Device, Extent, ExtentKind, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture,
-    NoMemory, Op, Request, SgList,
+    Device, Extent, ExtentKind, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op,
+    Request,
 };
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
@@ -123,29 +124,6 @@ pub enum OpenError {
         #[source]
         error: io::Error,
     },
-}
-
-/// What direct I/O asks for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Alignment {
-    pub(crate) memory: usize,
-    pub(crate) length: usize,
-}
-
-impl Alignment {
-    /// The data with all of its memory on this grid.
-    pub(crate) fn of(self, data: SgList) -> Result<SgList, NoMemory> {
-        let fits = data.pieces().iter().all(|piece| {
-            piece.len().is_multiple_of(self.length)
-                && (piece.bytes().as_ptr() as usize).is_multiple_of(self.memory)
-        });
-        if fits {
-            return Ok(data);
-        }
-        let mut copy = BufMut::try_for_overwrite(data.len())?;
-        data.copy_to(&mut copy);
-        Ok(copy.into())
-    }
 }
 
 /// See the [module](self).
@@ -368,24 +346,9 @@ impl Device for FileDevice {
         }
         let what = What::of(&request, &self.name);
         let at = request.offset.bytes();
-        let operation = match request.op {
-            Op::Flush => Operation::flush(),
-            Op::Read(len) => match BufMut::try_for_overwrite(len.as_usize()) {
-                Ok(into) => Operation::read(at, into),
-                Err(NoMemory) => return IoFuture::ready(what.result(Err(NO_MEMORY))),
-            },
-            Op::Write { data, fua } => {
-                let data = match self.alignment {
-                    Some(grid) => match grid.of(data) {
-                        Ok(data) => data,
-                        Err(NoMemory) => return IoFuture::ready(what.result(Err(NO_MEMORY))),
-                    },
-                    None => data,
-                };
-                Operation::write(at, data, fua)
-            }
-            Op::Discard(len) => Operation::discard(at, len.bytes()),
-            Op::WriteZeroes(len) => Operation::zero(at, len.bytes()),
+        let operation = Operation::of(request.op, at, self.alignment, Operation::read);
+        let Ok(operation) = operation else {
+            return IoFuture::ready(what.result(Err(NO_MEMORY)));
         };
         if operation.may_extend() && self.is_cut() {
             return IoFuture::ready(what.result(Err(IoErrorKind::CutShort)));

@@ -15,7 +15,7 @@
 //! * [`identity`]: whether two paths lead to the same storage.
 //! * [`clock`]: monotonic time, the calendar, and processor time.
 //!
-//! Inside: `operation` is one request and how far it is, the same for both reactors; `answer` tells
+//! Inside: `alignment` is what direct I/O asks for; `operation` is one request and how far it is, the same for both reactors; `answer` tells
 //! the waiting task; `bell` wakes a thread from others; `readiness` waits for
 //! sockets where there is no ring; `lock` keeps a second writer off;
 //! `patience` waits for what a dead process still holds; `pool` has the worker threads; `sys` the system calls.
@@ -27,6 +27,7 @@
 // host is the real world: clocks, threads and the system's I/O are what it is made of.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod alignment;
 mod answer;
 mod bell;
 pub mod blocking;

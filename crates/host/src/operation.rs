@@ -21,8 +21,9 @@
 //!    again on this file: `FALLOC_FL_ZERO_RANGE` (space stays allocated), `FALLOC_FL_PUNCH_HOLE`
 //!    (tmpfs; space is given back), writing zeros. A discard punches a hole, or does nothing.
 
+use crate::alignment::Alignment;
 use crate::sys::{self, Errno, PIECES_MAX, TRANSFER_BYTES_MAX};
-use rt::{Buf, BufMut, IoErrorKind, SgList};
+use rt::{Buf, BufMut, IoErrorKind, NoMemory, Op, SgList};
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::fd::AsFd;
@@ -150,6 +151,28 @@ impl<'a> Pieces<'a> {
 }
 
 impl Operation {
+    /// What is asked of a file at a place; `read` makes a read. Written data is put on the grid where there is one.
+    pub(crate) fn of(
+        op: Op,
+        at: u64,
+        grid: Option<Alignment>,
+        read: fn(u64, BufMut) -> Operation,
+    ) -> Result<Operation, NoMemory> {
+        Ok(match op {
+            Op::Flush => Operation::flush(),
+            Op::Read(len) => read(at, BufMut::try_for_overwrite(len.as_usize())?),
+            Op::Write { data, fua } => {
+                let data = match grid {
+                    Some(grid) => grid.of(data)?,
+                    None => data,
+                };
+                Operation::write(at, data, fua)
+            }
+            Op::Discard(len) => Operation::discard(at, len.bytes()),
+            Op::WriteZeroes(len) => Operation::zero(at, len.bytes()),
+        })
+    }
+
     pub(crate) fn read(at: u64, into: BufMut) -> Operation {
         Operation::new(Work::Read { into, up_to_end: false }, at)
     }

@@ -10,17 +10,18 @@
 //! everything, block devices as well; those are opened for exclusive use when they are to be written,
 //! so that a mounted one is refused.
 
+use crate::alignment::Alignment;
 use crate::answer::What;
 use crate::bell;
-use crate::file::{Alignment, NO_MEMORY};
+use crate::file::NO_MEMORY;
 use crate::operation::{OpenFile, Operation, kind_of};
 use crate::runtime::{Host, ReactorKind};
 use crate::sys::{self, Errno};
 use rt::file_tree::check_plain;
 use rt::{
-    BufMut, DirectoryEntry, File, FileKind, FileRef, FileStatus, FileTree, IoError, IoErrorKind,
-    IoFuture, NoMemory, Op, OpKind, OpenHow, PAGE, Request, SgList, Space, TreeError,
-    TreeErrorKind, TreeFuture, TreeOp,
+    DirectoryEntry, File, FileKind, FileRef, FileStatus, FileTree, IoError, IoErrorKind, IoFuture,
+    Op, OpKind, OpenHow, PAGE, Request, SgList, Space, TreeError, TreeErrorKind, TreeFuture,
+    TreeOp,
 };
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -305,25 +306,12 @@ impl File for HostFile {
         }
         let what = What::of(&request, &self.name);
         let at = request.offset.bytes();
-        let operation = match request.op {
-            Op::Flush => Operation::flush(),
-            _ if request.is_empty() => return IoFuture::ready(Ok(SgList::new())),
-            Op::Read(len) => match BufMut::try_for_overwrite(len.as_usize()) {
-                Ok(into) => Operation::read_up_to_end(at, into),
-                Err(NoMemory) => return IoFuture::ready(what.result(Err(NO_MEMORY))),
-            },
-            Op::Write { data, fua } => {
-                let data = match self.alignment {
-                    Some(grid) => match grid.of(data) {
-                        Ok(data) => data,
-                        Err(NoMemory) => return IoFuture::ready(what.result(Err(NO_MEMORY))),
-                    },
-                    None => data,
-                };
-                Operation::write(at, data, fua)
-            }
-            Op::Discard(len) => Operation::discard(at, len.bytes()),
-            Op::WriteZeroes(len) => Operation::zero(at, len.bytes()),
+        if request.is_empty() && !matches!(request.op, Op::Flush) {
+            return IoFuture::ready(Ok(SgList::new()));
+        }
+        let operation = Operation::of(request.op, at, self.alignment, Operation::read_up_to_end);
+        let Ok(operation) = operation else {
+            return IoFuture::ready(what.result(Err(NO_MEMORY)));
         };
         self.host.start(&self.file, operation, what)
     }

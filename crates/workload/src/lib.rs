@@ -12,6 +12,7 @@
 //! * [`gate`]: workers that begin at the same moment.
 //! * [`io_failure`]: an I/O that failed, in a form that crosses threads.
 //! * [`one_buffer`]: reading and writing with one buffer, by plain system calls.
+//! * [`run_error`]: why a run ended before its end.
 //! * [`tickets`]: numbers that workers share out among themselves.
 //! * [`outcome`]: what a run gave, for a study to take up.
 //!
@@ -27,4 +28,5 @@ pub mod gate;
 pub mod io_failure;
 pub mod one_buffer;
 pub mod outcome;
+pub mod run_error;
 pub mod tickets;

@@ -185,22 +185,7 @@ mod tests {
     use zfs_format::vdev::Raidz;
 
     fn vdev(kind: VdevKind, guid: u64, children: Vec<Vdev>) -> Vdev {
-        Vdev {
-            kind,
-            id: guid,
-            guid,
-            path: None,
-            ashift: None,
-            asize: None,
-            metaslab_array: None,
-            metaslab_shift: None,
-            is_log: None,
-            allocation_bias: None,
-            dtl: None,
-            create_txg: None,
-            children,
-            other: Vec::new(),
-        }
+        Vdev { children, ..Vdev::new(kind, guid, guid) }
     }
 
     fn disks(from: u64, many: u64) -> Vec<Vdev> {

@@ -195,24 +195,8 @@ impl ParityMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::kinds::PARITY_LAYOUTS;
     use ParityLayout::*;
-
-    const ALL: [ParityLayout; 14] = [
-        LeftAsymmetric,
-        RightAsymmetric,
-        LeftSymmetric,
-        RightSymmetric,
-        ParityFirst,
-        ParityLast,
-        DdfZeroRestart,
-        DdfNRestart,
-        DdfNContinue,
-        LeftAsymmetric6,
-        RightAsymmetric6,
-        LeftSymmetric6,
-        RightSymmetric6,
-        ParityFirst6,
-    ];
 
     /// A row as the module's table writes it.
     fn picture(map: &ParityMap, number: u64) -> String {
@@ -265,9 +249,10 @@ mod tests {
 
     #[test]
     fn each_byte_has_a_place_of_its_own_and_leads_back() {
-        for layout in ALL {
+        let all = PARITY_LAYOUTS.map(|(layout, ..)| layout);
+        for layout in all {
             for (disks, parities) in [(3, 1), (4, 1), (7, 1), (4, 2), (5, 2), (9, 2)] {
-                if parities == 1 && ALL[6..].contains(&layout) {
+                if parities == 1 && all[6..].contains(&layout) {
                     continue;
                 }
                 let map = ParityMap::new(layout, disks, parities, 4096);

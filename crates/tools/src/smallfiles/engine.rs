@@ -11,25 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use stdx::{ByteCount, Instant, Offset, Prng};
 use workload::blocks::Blocks;
 use workload::content::Content;
-use workload::crew::{Calls, Crew, Place, WorkerLost};
+use workload::crew::{Calls, Crew, Place};
 use workload::gate::start_together;
 use workload::io_failure::IoFailure;
 use workload::one_buffer::{self, OneBuffer};
 use workload::outcome::count_latency;
-
-/// Why a run ended before its end.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SmallFilesError {
-    /// An I/O failed.
-    #[error(transparent)]
-    Io(#[from] IoFailure),
-    /// A worker was lost.
-    #[error(transparent)]
-    Lost(#[from] WorkerLost),
-    /// Someone asked it to stop.
-    #[error("stopped before its end")]
-    Stopped,
-}
+use workload::run_error::RunError;
 
 /// What all threads share. Cheap to clone.
 #[derive(Clone)]
@@ -68,7 +55,7 @@ impl Job {
 /// Runs all phases; `heard` is called before each.
 ///
 /// # Errors
-/// [`SmallFilesError`]; the files are removed.
+/// [`RunError`]; the files are removed.
 pub async fn run(
     crew: &dyn Crew,
     plan: &Plan,
@@ -76,7 +63,7 @@ pub async fn run(
     seed: u64,
     stop: Arc<AtomicBool>,
     heard: &dyn Fn(Phase),
-) -> Result<SmallFilesOutcome, SmallFilesError> {
+) -> Result<SmallFilesOutcome, RunError> {
     let job = Job { plan: Arc::new(plan.clone()), content: content.clone(), seed, stop };
     let mut figures = BTreeMap::new();
     let done = phases(crew, &job, heard, &mut figures).await;
@@ -92,7 +79,7 @@ async fn phases(
     job: &Job,
     heard: &dyn Fn(Phase),
     figures: &mut BTreeMap<Phase, Figure>,
-) -> Result<(), SmallFilesError> {
+) -> Result<(), RunError> {
     let tree = crew.place().tree;
     tree.create_directory(&job.root()).await.map_err(IoFailure::from)?;
     for number in 0..job.plan.directories {
@@ -105,11 +92,7 @@ async fn phases(
     Ok(())
 }
 
-async fn on_all_threads(
-    crew: &dyn Crew,
-    job: &Job,
-    phase: Phase,
-) -> Result<Figure, SmallFilesError> {
+async fn on_all_threads(crew: &dyn Crew, job: &Job, phase: Phase) -> Result<Figure, RunError> {
     let place = crew.place();
     let processor = place.rt.processor_time();
     let for_workers = job.clone();
@@ -205,11 +188,11 @@ impl Worker {
         Worker { buffer: OneBuffer::new(block), written, files, phase, job }
     }
 
-    async fn work(mut self, place: &Place) -> Result<(Instant, Figure), SmallFilesError> {
+    async fn work(mut self, place: &Place) -> Result<(Instant, Figure), RunError> {
         let mut figure = Figure::default();
         for file in std::mem::take(&mut self.files) {
             if self.job.stop.load(Ordering::Relaxed) {
-                return Err(SmallFilesError::Stopped);
+                return Err(RunError::Stopped);
             }
             let path = self.job.path(file.number);
             if self.job.plan.cold && matches!(self.phase, Phase::Read | Phase::Copy) {

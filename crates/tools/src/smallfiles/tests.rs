@@ -12,9 +12,10 @@ use std::sync::atomic::AtomicBool;
 use stdx::ByteCount;
 use workload::content::{Content, ContentSpec};
 use workload::crew::OneRuntime;
+use workload::run_error::RunError;
 
 struct Run {
-    result: Result<SmallFilesOutcome, SmallFilesError>,
+    result: Result<SmallFilesOutcome, RunError>,
     counts: Counts,
     left: usize,
 }
@@ -79,7 +80,7 @@ fn empty_files_and_one_directory_are_a_load_too() {
 #[test]
 fn a_stopped_run_or_a_full_disk_leaves_nothing_behind() {
     let run = run_plan(Plan::of_files(100), ByteCount::gib(1), true);
-    assert_eq!((run.result.err(), run.left), (Some(SmallFilesError::Stopped), 0));
+    assert_eq!((run.result.err(), run.left), (Some(RunError::Stopped), 0));
     // Room for the files, not for all of their copies.
     let run = run_plan(Plan::of_files(100), ByteCount::kib(600), false);
     let error = run.result.expect_err("the disk is full").to_string();

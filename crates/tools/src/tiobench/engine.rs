@@ -11,30 +11,17 @@ use std::time::Duration;
 use stdx::{ByteCount, Instant, Offset, Prng};
 use workload::blocks::Blocks;
 use workload::content::Content;
-use workload::crew::{Calls, Crew, Place, WorkerLost, start};
+use workload::crew::{Calls, Crew, Place, start};
 use workload::gate::{Gate, start_together};
 use workload::io_failure::IoFailure;
 use workload::one_buffer::{self, OneBuffer};
 use workload::outcome::count_latency;
+use workload::run_error::RunError;
 
 /// What counts as slow.
 const SLOW: Duration = Duration::from_secs(2);
 /// What counts as very slow.
 const VERY_SLOW: Duration = Duration::from_secs(10);
-
-/// Why a run ended before its end.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TiobenchError {
-    /// An I/O failed.
-    #[error(transparent)]
-    Io(#[from] IoFailure),
-    /// A worker was lost.
-    #[error(transparent)]
-    Lost(#[from] WorkerLost),
-    /// Someone asked it to stop.
-    #[error("stopped before its end")]
-    Stopped,
-}
 
 /// What all threads share. Cheap to clone.
 #[derive(Clone)]
@@ -52,12 +39,12 @@ impl Job {
 }
 
 /// One phase of a thread: when it ended, and its figures.
-type Done = Result<Option<(Instant, Figure)>, TiobenchError>;
+type Done = Result<Option<(Instant, Figure)>, RunError>;
 
 /// Runs all cases; `heard` is called before each with its number, counted from 0.
 ///
 /// # Errors
-/// [`TiobenchError`]; the files are removed.
+/// [`RunError`]; the files are removed.
 pub async fn run(
     crew: &dyn Crew,
     plan: &Plan,
@@ -65,7 +52,7 @@ pub async fn run(
     seed: u64,
     stop: Arc<AtomicBool>,
     heard: &dyn Fn(usize, &Case),
-) -> Result<TiobenchOutcome, TiobenchError> {
+) -> Result<TiobenchOutcome, RunError> {
     let plan = Arc::new(plan.clone());
     let mut cases = Vec::new();
     for (number, case) in plan.cases().into_iter().enumerate() {
@@ -91,7 +78,7 @@ async fn phases(
     job: &Job,
     case: &Case,
     figures: &mut BTreeMap<Phase, Figure>,
-) -> Result<(), TiobenchError> {
+) -> Result<(), RunError> {
     for phase in Phase::ALL {
         let figure = match phase == Phase::Write && job.plan.one_after_another {
             true => in_turn(crew, job, case, phase).await?,
@@ -108,7 +95,7 @@ async fn together(
     job: &Job,
     case: &Case,
     phase: Phase,
-) -> Result<Figure, TiobenchError> {
+) -> Result<Figure, RunError> {
     let (for_workers, case_of_workers) = (job.clone(), *case);
     let (opened, done) = start_together(
         crew,
@@ -136,7 +123,7 @@ async fn in_turn(
     job: &Job,
     case: &Case,
     phase: Phase,
-) -> Result<Figure, TiobenchError> {
+) -> Result<Figure, RunError> {
     let begun = crew.place().rt.now();
     let mut done: Vec<Done> = Vec::new();
     for thread in 0..case.threads {
@@ -151,7 +138,7 @@ async fn in_turn(
 }
 
 /// The figures of all threads together.
-fn sum(done: Vec<Done>, begun: Instant) -> Result<Figure, TiobenchError> {
+fn sum(done: Vec<Done>, begun: Instant) -> Result<Figure, RunError> {
     let mut sum = Figure::default();
     let threads = done.len() as u32;
     let mut ended = begun;
@@ -166,7 +153,7 @@ fn sum(done: Vec<Done>, begun: Instant) -> Result<Figure, TiobenchError> {
     Ok(sum)
 }
 
-async fn remove(crew: &dyn Crew, job: &Job, case: &Case) -> Result<(), TiobenchError> {
+async fn remove(crew: &dyn Crew, job: &Job, case: &Case) -> Result<(), RunError> {
     let tree = crew.place().tree;
     for thread in 0..case.threads {
         match tree.remove_file(&job.path(thread)).await.map_err(IoFailure::from) {
@@ -209,7 +196,7 @@ impl Worker {
         }
     }
 
-    async fn work(mut self, place: &Place) -> Result<(Instant, Figure), TiobenchError> {
+    async fn work(mut self, place: &Place) -> Result<(Instant, Figure), RunError> {
         let how = OpenHow { write: true, create: true, ..OpenHow::default() };
         let how = how.with_direct(self.job.plan.direct);
         let file = place.tree.open(&self.path, how).await.map_err(IoFailure::from)?;
@@ -226,7 +213,7 @@ impl Worker {
         };
         for number in 0..count {
             if self.job.stop.load(Ordering::Relaxed) {
-                return Err(TiobenchError::Stopped);
+                return Err(RunError::Stopped);
             }
             let block = match self.phase.is_random() {
                 true => self.places.below(self.blocks),

@@ -26,6 +26,6 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-pub use engine::{TiobenchError, run};
+pub use engine::run;
 pub use figures::{CaseOutcome, Figure, Phase, TiobenchOutcome};
 pub use plan::{Case, Plan, PlanError};

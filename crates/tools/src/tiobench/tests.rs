@@ -13,8 +13,9 @@ use std::time::Duration;
 use stdx::ByteCount;
 use workload::content::{Content, ContentSpec};
 use workload::crew::OneRuntime;
+use workload::run_error::RunError;
 
-fn run_plan(plan: Plan, stopped: bool) -> (Result<TiobenchOutcome, TiobenchError>, Counts, usize) {
+fn run_plan(plan: Plan, stopped: bool) -> (Result<TiobenchOutcome, RunError>, Counts, usize) {
     let tree = MemoryTree::new("m");
     let runtime = Runtime::new(SimReactor::new(Processor::infinite()));
     let crew = OneRuntime::new(runtime.handle(), Rc::clone(&tree) as _);
@@ -75,7 +76,7 @@ fn writing_in_turn_and_several_runs_move_as_much() {
 #[test]
 fn a_stopped_run_leaves_nothing_behind() {
     let (result, _, left) = run_plan(Plan::of_size(8), true);
-    assert_eq!(result.err(), Some(TiobenchError::Stopped));
+    assert_eq!(result.err(), Some(RunError::Stopped));
     assert_eq!(left, 0);
 }
 

@@ -154,6 +154,26 @@ record! {
 }
 
 impl Vdev {
+    /// One of which nothing is known but what it is, its number and its GUID.
+    pub fn new(kind: VdevKind, id: u64, guid: u64) -> Vdev {
+        Vdev {
+            kind,
+            id,
+            guid,
+            path: None,
+            ashift: None,
+            asize: None,
+            metaslab_array: None,
+            metaslab_shift: None,
+            is_log: None,
+            allocation_bias: None,
+            dtl: None,
+            create_txg: None,
+            children: Vec::new(),
+            other: Vec::new(),
+        }
+    }
+
     /// A number among its other names.
     pub fn other_number(&self, name: &str) -> Option<u64> {
         let found = self.other.iter().find(|(known, _)| *known == *name);
@@ -374,20 +394,11 @@ mod tests {
 
     fn leaf(id: u64) -> Vdev {
         Vdev {
-            kind: VdevKind::File,
-            id,
-            guid: 100 + id,
             path: Some(Text::from("/a/b")),
-            ashift: None,
-            asize: None,
-            metaslab_array: None,
-            metaslab_shift: None,
-            is_log: None,
-            allocation_bias: None,
             dtl: Some(4),
             create_txg: Some(5),
-            children: Vec::new(),
             other: vec![(Text::from("offline"), Value::Uint64(1))],
+            ..Vdev::new(VdevKind::File, id, 100 + id)
         }
     }
 

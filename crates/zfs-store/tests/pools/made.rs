@@ -37,22 +37,7 @@ const SCRATCH_START: u64 = 512 << 10;
 
 /// A description with nothing in it.
 pub fn vdev(kind: VdevKind, guid: u64, children: Vec<Vdev>) -> Vdev {
-    Vdev {
-        kind,
-        id: 0,
-        guid,
-        path: None,
-        ashift: None,
-        asize: None,
-        metaslab_array: None,
-        metaslab_shift: None,
-        is_log: None,
-        allocation_bias: None,
-        dtl: None,
-        create_txg: None,
-        children,
-        other: Vec::new(),
-    }
+    Vdev { children, ..Vdev::new(kind, 0, guid) }
 }
 
 pub fn leaf(guid: u64) -> Vdev {

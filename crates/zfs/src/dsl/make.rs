@@ -301,14 +301,25 @@ impl Maker<'_> {
         of: &Dnode,
         how: impl Fn(&mut R),
     ) -> Result<(), ZfsError> {
-        self.mos
-            .change(|tx| {
-                let mut record = R::decode(&of.phys().bonus, of.endian());
-                let record = record.as_mut().map_err(|error| of.wrong(*error))?;
-                how(record);
-                of.set_bonus(tx, record.encode(of.endian()));
-                Ok(())
-            })
-            .await
+        edit(self.mos, of, how).await
     }
+}
+
+/// Changes a bonus of an object of the MOS.
+///
+/// # Errors
+/// It is no such record.
+pub(crate) async fn edit<R: Record + Wire>(
+    mos: &Objset,
+    of: &Dnode,
+    how: impl Fn(&mut R),
+) -> Result<(), ZfsError> {
+    mos.change(|tx| {
+        let mut record = R::decode(&of.phys().bonus, of.endian());
+        let record = record.as_mut().map_err(|error| of.wrong(*error))?;
+        how(record);
+        of.set_bonus(tx, record.encode(of.endian()));
+        Ok(())
+    })
+    .await
 }

@@ -28,7 +28,7 @@ use super::maps::{self, MapForm, MapPlace};
 use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups};
 use crate::dsl::books::DatasetBooks;
 use crate::dsl::bpobj::{Sums, append_pointers};
-use crate::dsl::make::Maker;
+use crate::dsl::make::{Maker, edit};
 use crate::error::ZfsError;
 use crate::zap::{Zap, table};
 use rt::Buf;
@@ -378,20 +378,14 @@ impl Syncer {
     }
 
     async fn add_used(&self, directory: &Dnode, sums: Sums, part: usize) -> Result<(), ZfsError> {
-        self.mos
-            .change(|tx| {
-                let head = DslDir::decode(&directory.phys().bonus, directory.endian());
-                let mut head = head.map_err(|error| directory.wrong(error))?;
-                head.used_bytes = head.used_bytes.wrapping_add_signed(sums.used);
-                head.compressed_bytes = head.compressed_bytes.wrapping_add_signed(sums.compressed);
-                head.uncompressed_bytes =
-                    head.uncompressed_bytes.wrapping_add_signed(sums.uncompressed);
-                head.used_breakdown[part] =
-                    head.used_breakdown[part].wrapping_add_signed(sums.used);
-                directory.set_bonus(tx, head.encode(directory.endian()));
-                Ok(())
-            })
-            .await
+        edit(&self.mos, directory, |head: &mut DslDir| {
+            head.used_bytes = head.used_bytes.wrapping_add_signed(sums.used);
+            head.compressed_bytes = head.compressed_bytes.wrapping_add_signed(sums.compressed);
+            head.uncompressed_bytes =
+                head.uncompressed_bytes.wrapping_add_signed(sums.uncompressed);
+            head.used_breakdown[part] = head.used_breakdown[part].wrapping_add_signed(sums.used);
+        })
+        .await
     }
 
     /// Frees what waited for this group.

@@ -305,25 +305,5 @@ fn set_other(vdev: &mut Vdev, guid: u64, name: &str, number: u64) {
 
 /// A root over these top-level vdevs.
 pub fn root_of(guid: u64, children: Vec<Vdev>) -> Vdev {
-    Vdev { children, ..blank(VdevKind::Root, 0, guid) }
-}
-
-/// A vdev of which nothing is known but its kind and numbers.
-pub fn blank(kind: VdevKind, id: u64, guid: u64) -> Vdev {
-    Vdev {
-        kind,
-        id,
-        guid,
-        path: None,
-        ashift: None,
-        asize: None,
-        metaslab_array: None,
-        metaslab_shift: None,
-        is_log: None,
-        allocation_bias: None,
-        dtl: None,
-        create_txg: None,
-        children: Vec::new(),
-        other: Vec::new(),
-    }
+    Vdev { children, ..Vdev::new(VdevKind::Root, 0, guid) }
 }

@@ -89,8 +89,8 @@ mod tests {
     use zfs_format::vdev::Raidz;
 
     fn top(kind: VdevKind, leaves: u64) -> Vdev {
-        let leaf = |id| crate::spa::create::blank(VdevKind::File, id, id + 1);
-        let mut top = crate::spa::create::blank(kind, 0, 99);
+        let leaf = |id| Vdev::new(VdevKind::File, id, id + 1);
+        let mut top = Vdev::new(kind, 0, 99);
         top.ashift = Some(12);
         top.children = (0..leaves).map(leaf).collect();
         top

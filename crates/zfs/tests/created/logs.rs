@@ -3,6 +3,7 @@
 //! What could break: a change that was acknowledged is lost, or comes back otherwise; changes come back in another order; a log's
 //! space is given to something else, or lost; a log is taken up that is over.
 
+use super::cuts::after_cut;
 use super::mounted::{Both, Steps, mounted, names, values};
 use super::{Rig, raidz, top};
 use rt::filter::PowerCut;
@@ -57,43 +58,31 @@ async fn seen(of: &dyn Inodes) -> Seen {
 }
 
 /// A pool on copies of disks, with devices whose power can be cut.
-struct Cut {
-    rig: Rig,
-    covered: Vec<Rc<PowerCut>>,
+pub(crate) struct Cut {
+    pub(crate) rig: Rig,
+    pub(crate) covered: Vec<Rc<PowerCut>>,
 }
 
 impl Cut {
-    fn new(base: &Rig) -> Cut {
-        let disks: Vec<(u64, Rc<MemoryDevice>)> =
-            base.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
-        let runtime = rt::Runtime::new(
-            sim::SimReactor::new(sim::host::Processor::infinite()) as Rc<dyn rt::Reactor>
-        );
-        let rig = Rig { disks, runtime, fresh: Rc::clone(&base.fresh) };
+    /// The power goes at a write to one of the disks.
+    pub(crate) fn at(base: &Rig, disk: usize, write: u64) -> Cut {
+        let disks = base.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
+        let rig = Rig::over(disks, Rc::clone(&base.fresh));
         let rt = rig.runtime.handle();
         let cover = |disk: &Rc<MemoryDevice>| PowerCut::new(Rc::clone(disk) as DeviceRef, &rt);
-        let covered = rig.disks.iter().map(|(_, disk)| cover(disk)).collect();
+        let covered: Vec<_> = rig.disks.iter().map(|(_, disk)| cover(disk)).collect();
+        covered[disk].cut_at_write(write, Prng::new(write));
         Cut { rig, covered }
     }
 
-    fn devices(&self) -> Vec<DeviceRef> {
+    pub(crate) fn devices(&self) -> Vec<DeviceRef> {
         self.covered.iter().map(|cut| Rc::clone(cut) as DeviceRef).collect()
     }
 
     /// What is left when the power is on again; says whether it went at the write.
-    fn power_on(&mut self, disk: usize, seed: u64) -> (bool, Vec<DeviceRef>) {
+    pub(crate) fn power_on(&mut self, disk: usize, write: u64) -> (bool, Vec<DeviceRef>) {
         let was_cut = self.covered[disk].is_cut();
-        let others = self.covered.iter().filter(|cut| !cut.is_cut());
-        others.for_each(|cut| cut.cut(Prng::new(seed ^ 77)));
-        let covered = std::mem::take(&mut self.covered);
-        let survivors = async move {
-            let mut all: Vec<DeviceRef> = Vec::new();
-            for cut in covered {
-                all.push(cut.power_on().await.expect("it comes back"));
-            }
-            all
-        };
-        (was_cut, self.rig.runtime.block_on(survivors).expect("it ends"))
+        (was_cut, after_cut(&self.rig, std::mem::take(&mut self.covered), write))
     }
 }
 
@@ -104,8 +93,7 @@ fn clock() -> Rc<Steps> {
 /// Random changes, each committed: after a cut the pool is as the last one that was acknowledged left it, or as the one under way.
 fn each_change_committed(base: &Rig, disk: usize, write: u64, judges: bool) -> bool {
     const CHANGES: usize = 24;
-    let mut cut = Cut::new(base);
-    cut.covered[disk].cut_at_write(write, Prng::new(write));
+    let mut cut = Cut::at(base, disk, write);
     let states: Rc<RefCell<Vec<Seen>>> = Rc::default();
     let acknowledged = Rc::new(Cell::new(0));
     let (kept, done) = (Rc::clone(&states), Rc::clone(&acknowledged));

@@ -25,7 +25,7 @@ use std::rc::Rc;
 use stdx::{ByteCount, Offset, Prng};
 use zfs::dsl::make::Fresh;
 use zfs::spa::config::LabelState;
-use zfs::spa::create::{NewPool, blank, create, root_of};
+use zfs::spa::create::{NewPool, create, root_of};
 use zfs::spa::datasets::{NewDataset, TaskError};
 use zfs::spa::live::Live;
 use zfs::spa::{OpenOptions, Spa, find};
@@ -57,7 +57,7 @@ const DEVICE: u64 = 128 << 20;
 const USABLE: u64 = DEVICE - (4 << 20) - (512 << 10);
 
 fn leaf(id: u64, guid: u64) -> Vdev {
-    let mut leaf = blank(VdevKind::File, id, guid);
+    let mut leaf = Vdev::new(VdevKind::File, id, guid);
     leaf.path = Some(Text::from(format!("/nowhere/{guid}").as_str()));
     leaf
 }
@@ -65,7 +65,7 @@ fn leaf(id: u64, guid: u64) -> Vdev {
 fn top(id: u64, kind: VdevKind, leaves: u64) -> Vdev {
     let guid = 1000 * (id + 1);
     let asize = if matches!(kind, VdevKind::Raidz(_)) { USABLE * leaves } else { USABLE };
-    let mut top = if leaves == 1 { leaf(id, guid) } else { blank(kind, id, guid) };
+    let mut top = if leaves == 1 { leaf(id, guid) } else { Vdev::new(kind, id, guid) };
     (top.ashift, top.asize, top.is_log) = (Some(12), Some(asize), Some(0));
     if leaves > 1 {
         top.children = (0..leaves).map(|child| leaf(child, guid + child + 1)).collect();

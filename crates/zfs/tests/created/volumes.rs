@@ -3,10 +3,9 @@
 //! What could break: bytes that are lost, old, or of another place; a block that is freed and reached, or the other way round;
 //! a flush that was answered and is forgotten; space that is kept free and counted wrong, or taken by another.
 
-use super::cuts::after_cut;
+use super::logs::Cut;
 use super::{Rig, raidz, top};
-use rt::filter::PowerCut;
-use rt::{Buf, Device, DeviceRef, IoErrorKind, Request};
+use rt::{Buf, Device, IoErrorKind, Request};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -334,21 +333,12 @@ fn quotas_and_what_is_kept_free_below_hold_on_the_way_up() {
 /// A cut at one of the writes of a disk, while a volume is written and flushed. What was flushed is there, and what was written
 /// since is there block by block, or not.
 fn cut_at(base: &Rig, write: u64) -> bool {
-    let disks = base.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
-    let rig = Rig::over(disks, Rc::clone(&base.fresh));
-    let rt = rig.runtime.handle();
-    let cuts: Vec<Rc<PowerCut>> = rig
-        .disks
-        .iter()
-        .map(|(_, disk)| PowerCut::new(Rc::clone(disk) as DeviceRef, &rt))
-        .collect();
-    cuts[0].cut_at_write(write, Prng::new(write));
-    let all = cuts.iter().map(|cut| Rc::clone(cut) as DeviceRef).collect();
+    let mut cut = Cut::at(base, 0, write);
     // What was flushed, and what each write since left.
     let states: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
     let kept = Rc::clone(&states);
     let groups = Rc::new(Cell::new(0));
-    rig.with_devices(all, async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+    cut.rig.with_devices(cut.devices(), async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = live(spa, &fresh).await;
         let volume = open(&live, "tank/v").await;
         let (mut model, mut random) = (vec![0; 1 << 20], Prng::new(11));
@@ -372,9 +362,8 @@ fn cut_at(base: &Rig, write: u64) -> bool {
             groups.set(groups.get() + 1);
         }
     });
-    let was_cut = cuts[0].is_cut();
-    let all = after_cut(&rig, cuts, write);
-    rig.with_devices(all, async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+    let (was_cut, all) = cut.power_on(0, write);
+    cut.rig.with_devices(all, async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         // What was flushed may be in the intent log alone: it is replayed.
         let live = live(spa, &fresh).await;
         let volume = open(&live, "tank/v").await;
@@ -389,7 +378,7 @@ fn cut_at(base: &Rig, write: u64) -> bool {
         live.close(LabelState::Exported).await.expect("it is closed");
     });
     if was_cut && write.is_multiple_of(29) {
-        rig.judge();
+        cut.rig.judge();
     }
     was_cut
 }

@@ -14,7 +14,7 @@ use super::opened::usable;
 use crate::commands::zfs::set::{split, stored};
 use crate::output::{Failure, print};
 use ::zfs::spa::config::LabelState;
-use ::zfs::spa::create::{NewPool, blank, root_of};
+use ::zfs::spa::create::{NewPool, root_of};
 use ::zfs::spa::datasets::check_part;
 use attach::pools::{NewMembers, PoolPlace};
 use clap::Args;
@@ -347,7 +347,7 @@ fn tops(
             }
             sizes.push(usable(member.bytes.bytes()) >> ashift << ashift);
             let kind = if member.is_disk { VdevKind::Disk } else { VdevKind::File };
-            let mut leaf = blank(kind, number, member.guid);
+            let mut leaf = Vdev::new(kind, number, member.guid);
             leaf.path = Some(Text::from(member.path.display().to_string().as_str()));
             if member.is_disk {
                 leaf.other.push((Text::from("whole_disk"), Value::Uint64(0)));
@@ -364,10 +364,10 @@ fn tops(
         }
         let mut top = match vdev.kind {
             GivenKind::Device => leaves.remove(0),
-            GivenKind::Mirror => blank(VdevKind::Mirror, 0, devices.fresh.number()),
+            GivenKind::Mirror => Vdev::new(VdevKind::Mirror, 0, devices.fresh.number()),
             GivenKind::Raidz(parity) => {
                 let raidz = Raidz { parity, expanding: false, expand_txgs: Vec::new() };
-                blank(VdevKind::Raidz(raidz), 0, devices.fresh.number())
+                Vdev::new(VdevKind::Raidz(raidz), 0, devices.fresh.number())
             }
         };
         let many = leaves.len() as u64;

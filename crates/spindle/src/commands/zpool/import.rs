@@ -284,22 +284,8 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
 
 /// The tree as labels have it.
 fn root(found: &FoundPool) -> Vdev {
-    Vdev {
-        kind: VdevKind::Root,
-        id: 0,
-        guid: found.guid,
-        path: None,
-        ashift: None,
-        asize: None,
-        metaslab_array: None,
-        metaslab_shift: None,
-        is_log: None,
-        allocation_bias: None,
-        dtl: None,
-        create_txg: None,
-        children: found.tops.values().cloned().collect(),
-        other: Vec::new(),
-    }
+    let children = found.tops.values().cloned().collect();
+    Vdev { children, ..Vdev::new(VdevKind::Root, 0, found.guid) }
 }
 
 // Writing to a string can't fail.
