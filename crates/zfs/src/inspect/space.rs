@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use zfs_format::nvlist::Text;
 use zfs_format::pool_directory::{self, top_vdev};
 use zfs_format::space_map::Change;
-use zfs_format::vdev::{Vdev, VdevKind};
+use zfs_format::vdev::Vdev;
 use zfs_store::alloc::space_maps::header;
 use zfs_store::alloc::{Class, Metaslabs, SECTOR_SHIFT, each_stretch};
 use zfs_store::slop;
