@@ -9,16 +9,11 @@
 mod pools;
 
 use std::path::Path;
-use std::process::Output;
 
 const DISK_BYTES: u64 = 128 << 20;
 
 fn words<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [&["zfs"], arguments].concat()
-}
-
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    pools::run(folder, &words(arguments))
 }
 
 #[track_caller]
