@@ -26,9 +26,12 @@ impl Serving {
         let output = child.stdout.as_mut().expect("it is piped");
         BufReader::new(output).read_line(&mut ready).expect("a line");
         if !ready.contains("serving") {
+            // Whatever it does instead, it shall not go on after the test.
+            let _ = child.kill();
             if let Some(mut piped) = child.stderr.take() {
                 piped.read_to_string(&mut ready).expect("text");
             }
+            child.wait().expect("it ends");
             return Err(ready);
         }
         Ok(Serving { child, ready })
