@@ -80,9 +80,6 @@ fn elsewhere(group: &str, name: &str) -> Option<String> {
         ("zfs", "send" | "receive" | "recv") => {
             "there are no streams: zfs cp -r copies files out, zfs dump volumes"
         }
-        ("zfs", "userspace" | "groupspace" | "projectspace") => {
-            "zfs get userused@NAME, groupused@NAME or projectused@NUMBER tells of one"
-        }
         ("zfs", "load-key" | "unload-key") => {
             "each command takes the key that it needs: --key-file, or typed"
         }

@@ -18,6 +18,7 @@ pub mod difference;
 mod extended;
 mod log;
 pub mod make;
+mod quota;
 pub mod replay;
 
 use crate::dmu::{Dnode, Objset};
@@ -25,6 +26,7 @@ use crate::error::{Problem, ZfsError};
 use crate::zap::{Cursor, Zap};
 use crate::zil::{IntentLog, Itx};
 pub(crate) use log::LoggedAttributes;
+pub(crate) use quota::More;
 
 use attributes::{Attributes, Values};
 use rt::SgList;
@@ -69,6 +71,7 @@ struct Inner {
     /// The table of files without a name.
     queue: Option<u64>,
     record_bytes: Cell<u64>,
+    limits: Cell<quota::Limits>,
     /// What takes note of changes, where they may have to be durable before their group.
     log: RefCell<Option<Rc<IntentLog>>>,
 }
@@ -142,9 +145,18 @@ impl FileSystem {
     ) -> FileSystem {
         let (objset, layouts) = (objset.clone(), RefCell::new(Rc::new(layouts)));
         let record_bytes = Cell::new(RECORD_BYTES);
-        let log = RefCell::default();
-        let inner =
-            Inner { objset, root, version, layouts, layouts_table, queue, record_bytes, log };
+        let (log, limits) = Default::default();
+        let inner = Inner {
+            objset,
+            root,
+            version,
+            layouts,
+            layouts_table,
+            queue,
+            record_bytes,
+            limits,
+            log,
+        };
         FileSystem(Rc::new(inner))
     }
 

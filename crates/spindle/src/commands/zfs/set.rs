@@ -2,6 +2,7 @@
 //!
 //! Each opens its pool for writing, does its one thing in a transaction group, and closes the pool as exported.
 
+use super::limit;
 use super::volume::{Asked, check_applies, set_limit, set_special};
 use crate::output::Failure;
 use ::zfs::dsl::catalog::Node;
@@ -110,6 +111,9 @@ pub fn stored(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
     let wrong = |why: String| Failure::usage(why);
     if is_user(name) {
         return Ok((name.to_owned(), table::text(value)));
+    }
+    if limit::is_account(name) {
+        return limit::stored(name, value);
     }
     let property =
         Property::find(name).ok_or_else(|| wrong(format!("invalid property '{name}'")))?;
@@ -338,10 +342,11 @@ fn change_in(
 ) -> Result<(), Failure> {
     let of = node(pool, dataset)?;
     for (name, value) in values {
-        if set_special(pool, &of, name, value.as_ref())? {
+        let value = value.as_ref();
+        if limit::set_limit(pool, &of, name, value)? || set_special(pool, &of, name, value)? {
             continue;
         }
-        let (directory, name, value) = (of.directory.number, name.clone(), value.clone());
+        let (directory, name, value) = (of.directory.number, name.clone(), value.cloned());
         let done = pool.task(async move |tasks| {
             tasks.set_property(directory, &name, value).await?;
             Ok(Ok(()))
