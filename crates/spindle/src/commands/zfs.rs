@@ -54,8 +54,8 @@ mod volume;
 use crate::events::events;
 use crate::output::Failure;
 use crate::pools::{PoolArgs, command_given};
-use attach::pools::PoolPlace;
 use ::zfs::dsl::account::Whose;
+use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 

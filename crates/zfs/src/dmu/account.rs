@@ -46,10 +46,7 @@ pub struct Counted {
 impl Counted {
     /// What a pool counts, by its features' short names.
     pub fn of_pool(is_enabled: impl Fn(&str) -> bool) -> Counted {
-        Counted {
-            objects: is_enabled(Counted::OBJECTS),
-            projects: is_enabled(Counted::PROJECTS),
-        }
+        Counted { objects: is_enabled(Counted::OBJECTS), projects: is_enabled(Counted::PROJECTS) }
     }
 
     /// The feature that counts objects.
@@ -126,7 +123,8 @@ impl Tally {
             is(flags::USER_USED_ACCOUNTED).then_some((false, bytes)),
             is(flags::USER_OBJECT_ACCOUNTED).then_some((true, 1)),
         ];
-        let ids = [Some(owner.user), Some(owner.group), self.counts_projects.then_some(owner.project)];
+        let ids =
+            [Some(owner.user), Some(owner.group), self.counts_projects.then_some(owner.project)];
         for (is_objects, amount) in amounts.into_iter().flatten() {
             for (table, id) in self.changes.iter_mut().zip(ids) {
                 let Some(id) = id else { continue };

@@ -55,9 +55,8 @@ impl Maker<'_> {
                 Some(sums) => sums,
                 None => {
                     let new = table::new(ObjectType::USERGROUP_USED, self.fresh.number());
-                    let made = objset.change_syncing(groups, |tx| {
-                        Ok(objset.make_used(tx, number, &new))
-                    });
+                    let made =
+                        objset.change_syncing(groups, |tx| Ok(objset.make_used(tx, number, &new)));
                     made.await?
                 }
             };
@@ -78,7 +77,8 @@ impl Maker<'_> {
         }
         let used = self.features_of(dataset).await?;
         for name in counted.features() {
-            let missing = || self.mos.wrong(pool_directory::OBJECT, Problem::NoEntry("of a feature"));
+            let missing =
+                || self.mos.wrong(pool_directory::OBJECT, Problem::NoEntry("of a feature"));
             let feature = Feature::named(name).ok_or_else(missing)?;
             if used.iter().any(|(known, _)| known.guid == feature.guid) {
                 continue;

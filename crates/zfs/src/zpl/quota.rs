@@ -68,7 +68,9 @@ impl FileSystem {
             let Some(id) = id else { continue };
             let counts_objects = self.objset().root().flags & flags::USER_OBJECT_ACCOUNTING != 0;
             let is_full = self.reaches(&limits, table, id, false)?
-                || more == More::Object && counts_objects && self.reaches(&limits, table, id, true)?;
+                || more == More::Object
+                    && counts_objects
+                    && self.reaches(&limits, table, id, true)?;
             if is_full {
                 return Ok(true);
             }

@@ -5,16 +5,19 @@
 //! number used again; a file that grows while its group is written; sums of another moment than the snapshot's; a feature that
 //! a dataset uses and doesn't say so.
 
+use super::mounted::{Steps, mounted};
 use super::{Rig, files_of, new_file, top};
-use rt::Buf;
+use rt::inodes::{Caller, InodeError, Inodes, New, Node, RenameHow, SetAttributes, WriteAt};
+use rt::{Buf, SgList};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use stdx::Prng;
-use zfs::dmu::Objset;
+use zfs::dmu::{Counted, Objset};
 use zfs::dsl::account::{Account, Whose};
 use zfs::dsl::make::Fresh;
 use zfs::inspect::accounts::{Sums, reckoned, stored};
+use zfs::mounted::Mounted;
 use zfs::spa::Spa;
 use zfs::spa::config::LabelState;
 use zfs::spa::live::Live;
@@ -28,7 +31,8 @@ const PROJECTS: &str = "org.zfsonlinux:project_quota";
 
 /// The tables of an objset that is at rest say what its files add up to.
 async fn check(objset: &Objset, name: &str) -> [Sums; 3] {
-    let (told, added) = (stored(objset).await.expect("read"), reckoned(objset).await.expect("read"));
+    let (told, added) =
+        (stored(objset).await.expect("read"), reckoned(objset).await.expect("read"));
     let told = told.map(Option::unwrap_or_default);
     assert_eq!(told, added, "{name}");
     told
@@ -131,7 +135,8 @@ async fn change(files: &FileSystem, model: &mut Files, random: &mut Prng) {
 
 /// How many objects each user and group has, as the model says; the root directory is user 0's.
 fn objects(model: &Files) -> [BTreeMap<String, u64>; 2] {
-    let mut sums = [BTreeMap::from([("obj-0".to_owned(), 1)]), BTreeMap::from([("obj-0".to_owned(), 1)])];
+    let mut sums =
+        [BTreeMap::from([("obj-0".to_owned(), 1)]), BTreeMap::from([("obj-0".to_owned(), 1)])];
     for known in model.values() {
         for (sums, id) in sums.iter_mut().zip([known.user, known.group]) {
             *sums.entry(format!("obj-{id:x}")).or_default() += 1;
@@ -289,4 +294,120 @@ fn without_the_features_bytes_alone_are_counted() {
         check(&objset, "tank").await;
     });
     rig.judge();
+}
+
+async fn give(real: &Mounted, node: Node, user: u32) -> Result<(), InodeError> {
+    let set = SetAttributes { user: Some(user), ..SetAttributes::default() };
+    real.setattr(Caller::default(), node, set).await.map(drop)
+}
+
+async fn put(real: &Mounted, node: Node, len: usize) -> Result<(), InodeError> {
+    let data = SgList::from(Buf::copy_of(&vec![7; len]));
+    real.write(Caller::default(), node, WriteAt::End, data, false).await.map(drop)
+}
+
+/// Limits hold by what was counted as of the last group, for who writes, makes and gets files, and for nobody else.
+#[test]
+fn who_reached_a_limit_gets_nothing_more() {
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let node = live.spa().catalog(0).await.expect("read").root().await.expect("there");
+        let group = async || live.sync(async |_| Ok(())).await.expect("it is written");
+        let limit = async |table, is_objects, id, limit| {
+            let files = live.files(&node).await.expect("it opens");
+            files.set_limit(table, is_objects, id, limit).await.expect("it is set");
+        };
+        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        let new = New { permissions: 0o644, umask: 0 };
+        let make = async |into: Node, name: &str| {
+            real.create(Caller::default(), into, name.as_bytes(), new).await.map(|made| made.node)
+        };
+        let (a, b) = (make(Node::ROOT, "a").await.expect("made"), make(Node::ROOT, "b").await);
+        let b = b.expect("it is made");
+        give(&real, a, 1).await.expect("it is given");
+        limit(0, false, 1, 20_000).await;
+        put(&real, a, 30_000).await.expect("nothing of it was counted yet");
+        group().await;
+        assert_eq!(put(&real, a, 1).await, Err(InodeError::Quota));
+        put(&real, b, 1).await.expect("it is another's");
+        assert_eq!(give(&real, b, 1).await, Err(InodeError::Quota));
+        real.unlink(Caller::default(), Node::ROOT, b"a").await.expect("it goes");
+        group().await;
+        give(&real, b, 1).await.expect("there is room again");
+        limit(0, false, 1, 0).await;
+        // Objects of a group: the root directory and both are its.
+        limit(1, true, 0, 2).await;
+        group().await;
+        assert_eq!(make(Node::ROOT, "c").await, Err(InodeError::Quota));
+        put(&real, b, 50_000).await.expect("bytes are not objects");
+        limit(1, true, 0, 3).await;
+        make(Node::ROOT, "c").await.expect("one more");
+        limit(1, true, 0, 0).await;
+        // Projects: what a directory hands down.
+        let d =
+            real.mkdir(Caller::default(), Node::ROOT, b"d", new).await.expect("it is made").node;
+        let files = live.files(&node).await.expect("it opens");
+        files.set_project(d.0, Some(7), Some(true)).await.expect("it is set");
+        let inside = make(d, "inside").await.expect("it is made");
+        let known = files.node(inside.0).await.expect("read").attributes;
+        assert_eq!(known.owner().project, 7);
+        put(&real, inside, 30_000).await.expect("there is no limit");
+        limit(2, false, 7, 10_000).await;
+        group().await;
+        assert_eq!(put(&real, inside, 1).await, Err(InodeError::Quota));
+        assert_eq!(make(d, "more").await, Err(InodeError::Quota));
+        put(&real, b, 1).await.expect("it is of no such project");
+        limit(2, false, 7, 0).await;
+        let moved =
+            real.rename(Caller::default(), (Node::ROOT, b"b"), (d, b"b"), RenameHow::Replace).await;
+        assert_eq!(moved, Err(InodeError::CrossDevice));
+        assert_eq!(
+            real.link(Caller::default(), b, d, b"b").await.err(),
+            Some(InodeError::CrossDevice)
+        );
+        real.symlink(Caller::default(), Node::ROOT, b"l", b"x").await.expect("it is made");
+        let moved =
+            real.rename(Caller::default(), (Node::ROOT, b"l"), (d, b"l"), RenameHow::Replace).await;
+        moved.expect("what has no project of its own may be there");
+        // A file that got its project late, with attributes in a spill block.
+        let value = vec![1; 2000];
+        files.set_extended_attribute(b.0, b"user.x", Some(&value)).await.expect("it is set");
+        files.set_project(b.0, Some(9), None).await.expect("it is set");
+        group().await;
+        let sums = check(files.objset(), "tank").await;
+        assert_eq!((sums[2].get("obj-7"), sums[2].get("obj-9")), (Some(&2), Some(&1)));
+        drop((files, real));
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.with(async move |spa: Rc<Spa>, _| check_accounts(&spa).await);
+    rig.judge();
+}
+
+/// A file of a pool that did not count projects gets one: its attributes are laid out so that OpenZFS finds it.
+#[test]
+fn a_project_that_comes_late_is_where_openzfs_looks() {
+    use zfs_format::zpl::owner::Owner;
+    let rig = Rig::without_all(vec![top(0, VdevKind::File, 1)], &[PROJECTS]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Live::open(spa, &fresh).await.expect("it opens for writing");
+        let node = live.spa().catalog(0).await.expect("read").root().await.expect("there");
+        let files = live.files(&node).await.expect("it opens");
+        files.create(files.root_number(), b"file", &new_file(100)).await.expect("it is made");
+        let owner = |files: &FileSystem, number| {
+            let objset = files.objset().clone();
+            async move {
+                let dnode = objset.dnode(number).await.expect("it is there");
+                let phys = dnode.phys();
+                Owner::of_bonus(phys.bonus_type, &phys.bonus, dnode.endian())
+            }
+        };
+        assert!(files.set_project(100, Some(5), None).await.is_err(), "they are not counted");
+        files.objset().set_counted(Counted { objects: true, projects: true });
+        files.set_project(100, Some(5), None).await.expect("it is set");
+        let expected = Owner { user: 1, group: 2, project: 5 };
+        assert_eq!(owner(&files, 100).await, Some(expected));
+        let known = files.node(100).await.expect("read").attributes;
+        assert_eq!((known.owner(), known.links), (expected, 1));
+    });
 }

@@ -2,13 +2,13 @@
 //! written since a snapshot.
 
 use crate::output::Failure;
+use std::collections::BTreeMap;
 use zfs::ZfsError;
 use zfs::dsl::account::{Account, Whose};
 use zfs::dsl::catalog::{Catalog, Node};
 use zfs::dsl::property::set::{Origin, is_user};
 use zfs::dsl::property::table::{Form, Property};
 use zfs::dsl::property::view::{Kind, Style, View};
-use std::collections::BTreeMap;
 use zfs::show;
 
 /// A property that was asked for.

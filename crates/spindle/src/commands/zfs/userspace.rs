@@ -10,8 +10,8 @@ use super::shown::host_names;
 use super::source::ViewArgs;
 use crate::foreign;
 use crate::output::{Failure, print};
-use ::zfs::dsl::account::{Account, Whose, all};
 use ::zfs::dmu::Objset;
+use ::zfs::dsl::account::{Account, Whose, all};
 use ::zfs::{ZfsError, show};
 use attach::pools::{PoolPlace, Session};
 use clap::Args;
@@ -33,7 +33,11 @@ pub struct UserspaceArgs {
     #[arg(short = 'p')]
     literal: bool,
     /// Columns: type, name, used, quota, objused, objquota
-    #[arg(short = 'o', value_name = "COLUMN,...", default_value = "type,name,used,quota,objused,objquota")]
+    #[arg(
+        short = 'o',
+        value_name = "COLUMN,...",
+        default_value = "type,name,used,quota,objused,objquota"
+    )]
     columns: String,
     /// Sort by this column
     #[arg(short = 's', value_name = "COLUMN")]
@@ -296,9 +300,8 @@ pub fn run(args: &UserspaceArgs, whose: Whose, place: &PoolPlace<'_>) -> Result<
     let session = Session::open(place, &args.view.view())?;
     let of = session.dataset(&args.dataset)?;
     let root = of.objset.root();
-    let refuse = |why: &str| {
-        Failure::failed(format!("cannot get used/quota for {}: {why}", args.dataset))
-    };
+    let refuse =
+        |why: &str| Failure::failed(format!("cannot get used/quota for {}: {why}", args.dataset));
     if root.kind != ObjsetKind::FileSystem {
         return Err(Failure::failed(
             "operation is only applicable to filesystems and their snapshots",
@@ -362,10 +365,7 @@ mod tests {
              POSIX User  root  4.50K   none        9      none\n\
              POSIX User  1001     2K     5M        4      none\n"
         );
-        assert_eq!(
-            table(&lines[1..], &columns[1..4], true, true),
-            "1001\t2048\t5242880\n",
-        );
+        assert_eq!(table(&lines[1..], &columns[1..4], true, true), "1001\t2048\t5242880\n",);
     }
 
     #[test]

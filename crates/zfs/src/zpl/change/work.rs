@@ -22,9 +22,9 @@ use zfs_format::nvlist::NvList;
 use zfs_format::object_type::ObjectType;
 use zfs_format::zap::leaf::LeafValue;
 use zfs_format::zpl::acl;
-use zfs_format::zpl::owner;
 use zfs_format::zpl::attributes::{Layouts, names};
 use zfs_format::zpl::directory::{DirectoryEntry, FileKind};
+use zfs_format::zpl::owner;
 use zfs_format::{Endian, FormatError};
 
 /// Bytes of a dnode before its pointers, and of a pointer.
@@ -346,7 +346,11 @@ impl Work<'_> {
 
     /// The project of a file that is to be made, where it has one, and the flags that say so. It is its directory's where
     /// that hands it down.
-    pub(crate) fn project_of_new(&mut self, parent: u64, new: &NewFile) -> Step<(Option<u64>, u64)> {
+    pub(crate) fn project_of_new(
+        &mut self,
+        parent: u64,
+        new: &NewFile,
+    ) -> Step<(Option<u64>, u64)> {
         let counts = self.files.objset().counted().is_some_and(|counted| counted.projects);
         let kind = FileKind::of_mode(new.mode);
         let has_one = matches!(kind, Some(FileKind::File | FileKind::Directory));
@@ -360,6 +364,37 @@ impl Work<'_> {
         };
         let inherits = if handed_down.is_some() { owner::PROJECT_INHERIT } else { 0 };
         Ok((Some(handed_down.unwrap_or(0)), owner::PROJECT | inherits))
+    }
+
+    /// Gives a file or directory a project of its own; and says whether a directory hands it down.
+    pub(crate) fn set_project(
+        &mut self,
+        file: u64,
+        project: Option<u64>,
+        hands_down: Option<bool>,
+    ) -> Step<()> {
+        let counts = self.files.objset().counted().is_some_and(|counted| counted.projects);
+        let problem = self.wrong(file, Problem::NoEntry("of projects"));
+        let objset = self.files.objset();
+        let open = self.file(file)?;
+        let has_one = matches!(open.attributes.kind, FileKind::File | FileKind::Directory);
+        if !counts || !has_one || open.dnode.phys().bonus_type != ObjectType::SA {
+            return Err(problem.into());
+        }
+        open.is_changed = true;
+        let wrong = |problem| objset.wrong(file, problem);
+        if let Some(project) = project {
+            open.attributes.project = project;
+            open.attributes.flags |= owner::PROJECT;
+            open.edit.set_project(project).map_err(wrong)?;
+        }
+        match hands_down {
+            Some(true) => open.attributes.flags |= owner::PROJECT_INHERIT,
+            Some(false) => open.attributes.flags &= !owner::PROJECT_INHERIT,
+            None => {}
+        }
+        open.edit.set(names::FLAGS, open.attributes.flags).map_err(wrong)?;
+        Ok(())
     }
 
     fn bonus_type(&self) -> ObjectType {
