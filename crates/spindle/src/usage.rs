@@ -86,7 +86,7 @@ fn elsewhere(group: &str, name: &str) -> Option<String> {
         (
             "zfs",
             "share" | "unshare" | "allow" | "unallow" | "change-key" | "upgrade" | "redact"
-            | "program" | "project",
+            | "program",
         ) => "spindle zfs --help lists what changes datasets",
         ("zpool", "iostat" | "events" | "wait" | "sync" | "prefetch") => {
             "no pool stays open: zpool status and zpool list tell how one is"

@@ -144,6 +144,43 @@ fn limits_are_set_shown_and_hold() {
     judge(at, "tank");
 }
 
+#[test]
+fn projects_are_given_handed_down_and_taken() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    disk(at, "a");
+    done(at, &["zpool", "create", "tank", "a"]);
+    let home = at.join("home");
+    if !files(&home, &[("one", 1, 1, 10_000), ("two", 1, 1, 10_000)]) {
+        return;
+    }
+    done(at, &["zfs", "cp", "-r", "./home", "tank:"]);
+    done(at, &["zfs", "cp", "./home/one", "tank:alone"]);
+    assert_eq!(done(at, &["zfs", "project", "-d", "tank:home"]), "    0 - tank:/home\n");
+    done(at, &["zfs", "project", "-s", "-r", "-p", "7", "tank:home"]);
+    let listed = done(at, &["zfs", "project", "tank:home"]);
+    assert_eq!(listed, "    7 P tank:/home\n    7 P tank:/home/one\n    7 P tank:/home/two\n");
+    done(at, &["zfs", "cp", "./home/two", "tank:home/three"]);
+    let three = done(at, &["zfs", "project", "tank:home/three"]);
+    assert_eq!(three, "    7 P tank:/home/three\n");
+    let shown = done(at, &["zfs", "projectspace", "-Hp", "-o", "name,objused", "tank"]);
+    assert_eq!(shown, "0\t2\n7\t4\n");
+    done(at, &["zfs", "project", "-C", "tank:home/one"]);
+    assert!(done(at, &["zfs", "project", "-c", "tank:home"]).contains("(0/7)"));
+    let shown = done(at, &["zfs", "projectspace", "-Hp", "-o", "name,objused", "tank"]);
+    assert_eq!(shown, "0\t3\n7\t3\n");
+    done(at, &["zfs", "set", "projectobjquota@7=3", "tank"]);
+    refused(at, &["zfs", "cp", "./home/one", "tank:home/four"], "the quota is used up");
+    refused(
+        at,
+        &["zfs", "project", "-r", "-p", "3", "tank:alone"],
+        "'-r' option on non-dir target",
+    );
+    refused(at, &["zfs", "project", "-p", "4294967295", "tank:alone"], "invalid project ID");
+    refused(at, &["zfs", "project", "-p", "3", "tank:none"], "there is no such file");
+    judge(at, "tank");
+}
+
 /// Who takes what, by the kernel: its own words, and each file's blocks added up, which it counts with the dnode.
 fn ask(label: &str, dataset: &str) -> String {
     let mut script = String::new();

@@ -6,7 +6,8 @@
 //! * [`changed`]: what these have in common: a pool with all its datasets, and steps that are done in groups.
 //! * `list`: datasets, one a line, with chosen properties.
 //! * `get`: properties, one a line.
-//! * [`userspace`]: what each user, group or project takes and may take; [`limit`]: the latter set.
+//! * [`userspace`]: what each user, group or project takes and may take; [`limit`]: the latter set;
+//!   [`project`]: which project files are of.
 //! * `ls`, `cat`, `stat`: files of a dataset or snapshot, looked at.
 //! * `cp`: files copied out, with all that is known of them.
 //! * `diff`: what differs between a snapshot and what came after it.
@@ -39,6 +40,7 @@ mod list;
 mod load;
 mod ls;
 pub mod pieces;
+mod project;
 mod rename;
 mod rollback;
 mod select;
@@ -108,6 +110,8 @@ enum ZfsCommand {
     Groupspace(userspace::UserspaceArgs),
     /// Print what each project takes and may take, as zfs projectspace does
     Projectspace(userspace::UserspaceArgs),
+    /// Show or set which project files are of, as zfs project does
+    Project(project::ProjectArgs),
     /// List files of a dataset or snapshot
     Ls(ls::LsArgs),
     /// Write files of a dataset or snapshot to standard output
@@ -152,6 +156,7 @@ pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         ZfsCommand::Userspace(args) => userspace::run(&args, Whose::User, place),
         ZfsCommand::Groupspace(args) => userspace::run(&args, Whose::Group, place),
         ZfsCommand::Projectspace(args) => userspace::run(&args, Whose::Project, place),
+        ZfsCommand::Project(args) => project::run(&args, place),
         ZfsCommand::Ls(args) => ls::run(&args, place),
         ZfsCommand::Cat(args) => cat::run(&args, place),
         ZfsCommand::Stat(args) => stat::run(&args, place),

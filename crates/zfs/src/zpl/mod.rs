@@ -71,7 +71,7 @@ struct Inner {
     /// The table of files without a name.
     queue: Option<u64>,
     record_bytes: Cell<u64>,
-    limits: Cell<quota::Limits>,
+    limits: RefCell<quota::Known>,
     /// What takes note of changes, where they may have to be durable before their group.
     log: RefCell<Option<Rc<IntentLog>>>,
 }

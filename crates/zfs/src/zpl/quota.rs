@@ -18,7 +18,7 @@
 use super::FileSystem;
 use super::attributes::Attributes;
 use crate::dmu::account::key;
-use crate::dmu::{NewObject, Step};
+use crate::dmu::{Dnode, NewObject, Step};
 use crate::error::{Problem, ZfsError};
 use crate::zap::change::{Plan, empty};
 use crate::zap::table;
@@ -33,11 +33,14 @@ const VERSION_COUNTED: u64 = 4;
 const TABLES: usize = 3;
 const PROJECTS: usize = 2;
 
-/// The limits that a file system has, as of a version of its master node: objects of their tables.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Limits {
-    version: Option<u64>,
-    tables: [Option<u64>; 2 * TABLES],
+/// Objects of the tables of limits that a file system has.
+type Limits = [Option<u64>; 2 * TABLES];
+
+/// Which limits there are, as of a version of the master node, which stays open for that.
+#[derive(Default)]
+pub(super) struct Known {
+    master: Option<(Dnode, u64)>,
+    limits: Limits,
 }
 
 /// What is asked for.
@@ -61,7 +64,7 @@ impl FileSystem {
     /// Whether a user, group or project has all that it may have, or more; nothing of those that are not asked for.
     pub(crate) fn is_full(&self, ids: [Option<u64>; TABLES], more: More) -> Step<bool> {
         let limits = self.limits()?;
-        if limits.tables == Limits::default().tables {
+        if limits == Limits::default() {
             return Ok(false);
         }
         for (table, id) in ids.into_iter().enumerate() {
@@ -86,16 +89,19 @@ impl FileSystem {
 
     fn limits(&self) -> Step<Limits> {
         let master = self.objset().resident(master::OBJECT)?;
-        let known = self.0.limits.get();
-        if known.version == Some(master.version()) {
-            return Ok(known);
+        let version = master.version();
+        {
+            let known = self.0.limits.borrow();
+            if known.master.as_ref().is_some_and(|(_, known)| *known == version) {
+                return Ok(known.limits);
+            }
         }
         let names = Plan::of(&master)?;
-        let mut limits = Limits { version: Some(master.version()), ..Limits::default() };
-        for (table, name) in limits.tables.iter_mut().zip(master::QUOTAS) {
+        let mut limits = Limits::default();
+        for (table, name) in limits.iter_mut().zip(master::QUOTAS) {
             *table = names.get(name.as_bytes())?.and_then(|value| value.number());
         }
-        self.0.limits.set(limits);
+        *self.0.limits.borrow_mut() = Known { master: Some((master, version)), limits };
         Ok(limits)
     }
 
@@ -105,7 +111,7 @@ impl FileSystem {
         if table == PROJECTS && !counts_projects {
             return Ok(false);
         }
-        let number = limits.tables[table + if objects { TABLES } else { 0 }];
+        let number = limits[table + if objects { TABLES } else { 0 }];
         let (Some(number), Some(used)) = (number, objset.used(table)) else { return Ok(false) };
         let limit = Plan::of(&objset.resident(number)?)?.get(key(id, false).as_bytes())?;
         let Some(limit) = limit.and_then(|value| value.number()) else { return Ok(false) };

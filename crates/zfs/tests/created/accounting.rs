@@ -100,7 +100,7 @@ async fn change(files: &FileSystem, model: &mut Files, random: &mut Prng) {
             model.remove(&number);
         }
         2 => {
-            of.user = random.below(4) << random.below(40);
+            of.user = random.below(4) << random.below(29);
             let user = Some(of.user);
             let new = NewAttributes { user, ..NewAttributes::default() };
             files.set_attributes(number, new).await.expect("it is set");
@@ -302,7 +302,9 @@ async fn give(real: &Mounted, node: Node, user: u32) -> Result<(), InodeError> {
 }
 
 async fn put(real: &Mounted, node: Node, len: usize) -> Result<(), InodeError> {
-    let data = SgList::from(Buf::copy_of(&vec![7; len]));
+    let mut random = Prng::new(len as u64);
+    let bytes: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
+    let data = SgList::from(Buf::copy_of(&bytes));
     real.write(Caller::default(), node, WriteAt::End, data, false).await.map(drop)
 }
 
