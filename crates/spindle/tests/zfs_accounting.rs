@@ -104,9 +104,10 @@ fn limits_are_set_shown_and_hold() {
     if !files(&home, &all) {
         return;
     }
-    done(at, &["zfs", "create", "tank/home"]);
+    done(at, &["zfs", "create", "-o", "groupobjquota@5=6", "tank/home"]);
     let get = |name: &str| done(at, &["zfs", "get", "-Hpo", "value", name, "tank/home"]);
-    assert_eq!((&*get("userused@0"), &*get("userobjused@0")), ("1024\n", "1\n"));
+    assert_eq!((&*get("userused@0"), &*get("userobjused@0")), ("512\n", "1\n"));
+    assert_eq!(get("groupobjquota@5"), "6\n");
     done(at, &["zfs", "cp", "./home/one", "tank/home:one"]);
     let one: u64 = get("userused@1001").trim().parse().expect("a number");
     assert!((300_000..600_000).contains(&one), "{one}");

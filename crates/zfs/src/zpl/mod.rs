@@ -71,10 +71,14 @@ struct Inner {
     /// The table of files without a name.
     queue: Option<u64>,
     record_bytes: Cell<u64>,
-    limits: RefCell<quota::Known>,
+    /// Which limits there are, as of a version of the master node, which stays open for that.
+    limits: RefCell<Option<(Dnode, u64, Limits)>>,
     /// What takes note of changes, where they may have to be durable before their group.
     log: RefCell<Option<Rc<IntentLog>>>,
 }
+
+/// Objects of the tables of limits, as the master node names them; nothing where there is none.
+type Limits = [Option<u64>; master::QUOTAS.len()];
 
 /// An object of a file system, with its attributes as they were when it was asked for.
 #[derive(Clone)]

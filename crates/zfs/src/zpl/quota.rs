@@ -15,10 +15,10 @@
 //!
 //! Source: OpenZFS 2.1 to 2.4, `zfs_quota.c`, `zfs_vnops.c` (`zfs_write`), `zfs_acl.c` (`zfs_acl_ids_overquota`).
 
-use super::FileSystem;
 use super::attributes::Attributes;
+use super::{FileSystem, Limits};
 use crate::dmu::account::key;
-use crate::dmu::{Dnode, NewObject, Step};
+use crate::dmu::{NewObject, Step};
 use crate::error::{Problem, ZfsError};
 use crate::zap::change::{Plan, empty};
 use crate::zap::table;
@@ -32,16 +32,6 @@ const VERSION_COUNTED: u64 = 4;
 /// Tables of users, groups and projects.
 const TABLES: usize = 3;
 const PROJECTS: usize = 2;
-
-/// Objects of the tables of limits that a file system has.
-type Limits = [Option<u64>; 2 * TABLES];
-
-/// Which limits there are, as of a version of the master node, which stays open for that.
-#[derive(Default)]
-pub(super) struct Known {
-    master: Option<(Dnode, u64)>,
-    limits: Limits,
-}
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +82,8 @@ impl FileSystem {
         let version = master.version();
         {
             let known = self.0.limits.borrow();
-            if known.master.as_ref().is_some_and(|(_, known)| *known == version) {
-                return Ok(known.limits);
+            if let Some((_, _, limits)) = known.as_ref().filter(|(_, of, _)| *of == version) {
+                return Ok(*limits);
             }
         }
         let names = Plan::of(&master)?;
@@ -101,7 +91,7 @@ impl FileSystem {
         for (table, name) in limits.iter_mut().zip(master::QUOTAS) {
             *table = names.get(name.as_bytes())?.and_then(|value| value.number());
         }
-        *self.0.limits.borrow_mut() = Known { master: Some((master, version)), limits };
+        *self.0.limits.borrow_mut() = Some((master, version, limits));
         Ok(limits)
     }
 

@@ -323,7 +323,9 @@ fn who_reached_a_limit_gets_nothing_more() {
         let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
         let new = New { permissions: 0o644, umask: 0 };
         let make = async |into: Node, name: &str| {
-            real.create(Caller::default(), into, name.as_bytes(), new).await.map(|made| made.node)
+            let made = real.create(Caller::default(), into, name.as_bytes(), new).await?;
+            real.release(made.node);
+            Ok::<Node, InodeError>(made.node)
         };
         let (a, b) = (make(Node::ROOT, "a").await.expect("made"), make(Node::ROOT, "b").await);
         let b = b.expect("it is made");
