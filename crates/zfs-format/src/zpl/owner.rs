@@ -81,7 +81,7 @@ impl Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Writer;
+    use crate::wire::{Wire, Writer};
 
     fn attributes(endian: Endian, flags: u64) -> Vec<u8> {
         let mut to = Writer::new(endian);
@@ -116,8 +116,8 @@ mod tests {
         assert_eq!(Owner::of_bonus(ObjectType::SA, &[7; 32], Endian::Little), None);
         assert_eq!(Owner::of_bonus(ObjectType::NONE, &[0; 32], Endian::Little), None);
         let mut znode = vec![0; Znode::BYTES];
-        (znode[120], znode[128]) = (5, 6);
+        (znode[128], znode[136]) = (5, 6);
         let found = Owner::of_bonus(ObjectType::ZNODE, &znode, Endian::Little);
-        assert_eq!(found.map(|owner| owner.project), Some(0));
+        assert_eq!(found, Some(Owner { user: 5, group: 6, project: 0 }));
     }
 }
