@@ -320,7 +320,7 @@ fn the_kernel_counts_on_what_spindle_counted_and_gives_it_back() {
     // Spindle goes on with both: more, others in the place of some, and a stock pool.
     files(&home, &[("two", 1007, 2007, 200_000), ("five", 1001, 2001, 90_000)]);
     std::fs::remove_file(home.join("one")).expect("it goes");
-    done(at, &["zfs", "set", "userquota@1001=none", "tank/home"]);
+    done(at, &["zfs", "set", "userquota@1001=none", "userobjquota@1004=none", "tank/home"]);
     done(at, &["zfs", "cp", "-r", "./home", "tank/home:again"]);
     done(at, &["zfs", "cp", "-r", "./home", "kern/fs:e/home"]);
     done(at, &["zfs", "snapshot", "kern/fs@spindle"]);
