@@ -80,16 +80,13 @@ fn elsewhere(group: &str, name: &str) -> Option<String> {
         ("zfs", "send" | "receive" | "recv") => {
             "there are no streams: zfs cp -r copies files out, zfs dump volumes"
         }
-        ("zfs", "userspace" | "groupspace" | "projectspace") => {
-            "zfs get userused@NAME, groupused@NAME or projectused@NUMBER tells of one"
-        }
         ("zfs", "load-key" | "unload-key") => {
             "each command takes the key that it needs: --key-file, or typed"
         }
         (
             "zfs",
             "share" | "unshare" | "allow" | "unallow" | "change-key" | "upgrade" | "redact"
-            | "program" | "project",
+            | "program",
         ) => "spindle zfs --help lists what changes datasets",
         ("zpool", "iostat" | "events" | "wait" | "sync" | "prefetch") => {
             "no pool stays open: zpool status and zpool list tell how one is"

@@ -6,6 +6,8 @@
 //! * [`changed`]: what these have in common: a pool with all its datasets, and steps that are done in groups.
 //! * `list`: datasets, one a line, with chosen properties.
 //! * `get`: properties, one a line.
+//! * [`userspace`]: what each user, group or project takes and may take; [`limit`]: the latter set;
+//!   [`project`]: which project files are of.
 //! * `ls`, `cat`, `stat`: files of a dataset or snapshot, looked at.
 //! * `cp`: files copied out, with all that is known of them.
 //! * `diff`: what differs between a snapshot and what came after it.
@@ -33,10 +35,12 @@ pub mod get;
 mod holds;
 pub mod json;
 mod keys;
+mod limit;
 mod list;
 mod load;
 mod ls;
 pub mod pieces;
+mod project;
 mod rename;
 mod rollback;
 mod select;
@@ -45,12 +49,14 @@ pub mod show;
 mod shown;
 pub mod source;
 mod stat;
+mod userspace;
 pub mod version;
 mod volume;
 
 use crate::events::events;
 use crate::output::Failure;
 use crate::pools::{PoolArgs, command_given};
+use ::zfs::dsl::account::Whose;
 use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -98,6 +104,14 @@ enum ZfsCommand {
     List(list::ListArgs),
     /// Print properties, as zfs get does
     Get(get::GetArgs),
+    /// Print what each user takes and may take, as zfs userspace does
+    Userspace(userspace::UserspaceArgs),
+    /// Print what each group takes and may take, as zfs groupspace does
+    Groupspace(userspace::UserspaceArgs),
+    /// Print what each project takes and may take, as zfs projectspace does
+    Projectspace(userspace::UserspaceArgs),
+    /// Show or set which project files are of, as zfs project does
+    Project(project::ProjectArgs),
     /// List files of a dataset or snapshot
     Ls(ls::LsArgs),
     /// Write files of a dataset or snapshot to standard output
@@ -139,6 +153,10 @@ pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
         ZfsCommand::Bookmark(args) => bookmark::run(&args, place),
         ZfsCommand::List(args) => list::run(&args, place),
         ZfsCommand::Get(args) => get::run(&args, place),
+        ZfsCommand::Userspace(args) => userspace::run(&args, Whose::User, place),
+        ZfsCommand::Groupspace(args) => userspace::run(&args, Whose::Group, place),
+        ZfsCommand::Projectspace(args) => userspace::run(&args, Whose::Project, place),
+        ZfsCommand::Project(args) => project::run(&args, place),
         ZfsCommand::Ls(args) => ls::run(&args, place),
         ZfsCommand::Cat(args) => cat::run(&args, place),
         ZfsCommand::Stat(args) => stat::run(&args, place),

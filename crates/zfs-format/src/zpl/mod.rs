@@ -9,6 +9,7 @@
 pub mod acl;
 pub mod attributes;
 pub mod directory;
+pub mod owner;
 pub mod posix_acl;
 pub mod znode;
 

@@ -22,7 +22,7 @@
 
 use super::objset::Objset;
 use super::step::{Blocked, Hold, Step};
-use super::txg::Tx;
+use super::txg::{Tx, TxGroups};
 use crate::error::{Problem, ZfsError};
 
 /// Blocks that one change looks at, at the most: indirect ones, leaves of a table, the blocks of a table of pointers that is
@@ -39,6 +39,28 @@ impl Objset {
         loop {
             self.throttle().await;
             let tx = self.join()?;
+            let blocked = match how(&tx) {
+                Ok(done) => return Ok(done),
+                Err(blocked) => blocked,
+            };
+            assert!(tx.changes() == 0, "what changes something has planned all of it before");
+            drop(tx);
+            self.unblock(blocked, &mut held).await?;
+        }
+    }
+
+    /// Carries out a change in the group that syncs, for who syncs it: of what nobody changes in the open one.
+    ///
+    /// # Errors
+    /// What it needs can't be had.
+    pub async fn change_syncing<T>(
+        &self,
+        groups: &TxGroups,
+        mut how: impl FnMut(&Tx) -> Step<T>,
+    ) -> Result<T, ZfsError> {
+        let mut held = Vec::new();
+        loop {
+            let tx = groups.join_syncing();
             let blocked = match how(&tx) {
                 Ok(done) => return Ok(done),
                 Err(blocked) => blocked,

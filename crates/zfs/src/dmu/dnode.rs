@@ -21,6 +21,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
+use super::account::TABLES;
 use super::dbuf::{At, Block, Content, Dbufs};
 use super::prefetch::Prefetch;
 use super::step::{Blocked, Fetch, Holds, Need, Step};
@@ -143,6 +144,11 @@ impl Dnode {
     /// Its object's number.
     pub fn number(&self) -> u64 {
         self.0.number
+    }
+
+    /// Whether it stands in the root block: the meta-dnode, and the tables of who takes what.
+    fn is_in_root(&self) -> bool {
+        self.0.number == 0 || self.0.number > u64::MAX - TABLES as u64
     }
 
     /// The number of its objset.

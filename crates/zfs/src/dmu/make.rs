@@ -134,6 +134,16 @@ impl Objset {
         dnode
     }
 
+    /// Makes a table in which it is counted what users (0), groups (1) or projects (2) take.
+    pub fn make_used(&self, tx: &Tx, table: usize, new: &NewObject) -> Dnode {
+        let dnode = self.put_used(table, new.phys(1));
+        dnode.was_made(tx);
+        if let Some(bytes) = new.first.clone() {
+            dnode.put(tx, 0, Block { bytes, endian: Endian::Little });
+        }
+        dnode
+    }
+
     /// Makes an object, by a change of its own.
     ///
     /// # Errors

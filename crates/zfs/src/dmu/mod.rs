@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   sync     what a group changed in an objset is written, from the leaves up
+//!   account  what a group changes in what users, groups and projects take
 //!   make     new objects: a free number, a dnode without blocks
 //!   policy   how blocks are stored: checksum, compression, copies
 //!   objset   the root block of a dataset (or of the MOS), its key, and the meta-dnode: the array of dnodes
@@ -17,6 +18,7 @@
 //!
 //! `docs/theory/pools.md` says how this becomes writing.
 
+pub mod account;
 #[cfg(test)]
 pub(crate) mod blank;
 mod change;
@@ -30,6 +32,7 @@ mod step;
 mod sync;
 mod txg;
 
+pub use account::{Counted, Tally};
 pub use dbuf::Block;
 pub use dnode::Dnode;
 pub use make::{NewObject, new_meta};

@@ -7,6 +7,7 @@
 //! A dnode that was freed leaves the registry, its number stands in `changed` as free, and the tree that it had is
 //! kept for who syncs the group: nothing points to it any more.
 
+use super::account::{Counted, TABLES};
 use super::dbuf::Block;
 use super::dnode::{Changed, Context, Dnode, WeakDnode};
 use super::step::{Blocked, Step};
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use zfs_format::block_pointer::{BlockPointer, Protection};
 use zfs_format::dnode::{self, Dnode as DnodePhys};
-use zfs_format::objset::Objset as ObjsetPhys;
+use zfs_format::objset::{Objset as ObjsetPhys, ObjsetKind};
 use zfs_format::zil::ZilHeader;
 use zfs_format::{Endian, FormatError};
 use zfs_store::crypt::DatasetKey;
@@ -40,6 +41,9 @@ struct Inner {
     root: RefCell<Rc<ObjsetPhys>>,
     meta: Option<Dnode>,
     open: RefCell<Registry>,
+    /// Tables in which it is counted who takes what: by user, group, project.
+    used: [RefCell<Option<Dnode>>; TABLES],
+    counted: Cell<Counted>,
     changed: Rc<RefCell<Changed>>,
     groups: RefCell<Option<Changing>>,
     /// Below it no free number is looked for.
@@ -109,13 +113,29 @@ impl Objset {
         let context = Context { rt, blocks, objset: number, key, changed: Rc::downgrade(&changed) };
         let meta = root.meta_dnode.clone();
         let meta = meta.map(|phys| Dnode::new(context.clone(), META_DNODE, phys, endian));
+        let table = |n: usize| {
+            let made = |phys| Dnode::new(context.clone(), u64::MAX - n as u64, phys, endian);
+            RefCell::new(root.used[n].clone().map(made))
+        };
+        let used = [table(0), table(1), table(2)];
         let (open, groups, root) =
             (Default::default(), Default::default(), RefCell::new(Rc::new(root)));
         // What was freed before the last block of dnodes is left alone.
         let last = meta.as_ref().map_or(0, |meta: &Dnode| meta.phys().block_id_max);
         let next_number = last.saturating_mul(dnode::OBJECTS_PER_BLOCK).clamp(1, OBJECTS_MAX);
         let next_number = Cell::new(next_number);
-        Objset(Rc::new(Inner { context, root, meta, open, changed, groups, next_number }))
+        let counted = Cell::default();
+        Objset(Rc::new(Inner {
+            context,
+            root,
+            meta,
+            open,
+            used,
+            counted,
+            changed,
+            groups,
+            next_number,
+        }))
     }
 
     /// The object of its dataset in the MOS; 0 for the MOS.
@@ -140,6 +160,35 @@ impl Objset {
     /// How many handles of it there are.
     pub fn handles(&self) -> usize {
         Rc::strong_count(&self.0)
+    }
+
+    /// The table in which it is counted what users (0), groups (1) or projects (2) take, if there is one yet.
+    pub fn used(&self, table: usize) -> Option<Dnode> {
+        self.0.used[table].borrow().clone()
+    }
+
+    /// Such a table is made: its dnode.
+    pub(super) fn put_used(&self, table: usize, phys: DnodePhys) -> Dnode {
+        let number = u64::MAX - table as u64;
+        let dnode = Dnode::new(self.0.context.clone(), number, phys, Endian::Little);
+        let before = self.0.used[table].borrow_mut().replace(dnode.clone());
+        assert!(before.is_none(), "it is made once");
+        dnode
+    }
+
+    /// All such tables that there are.
+    pub(super) fn all_used(&self) -> impl Iterator<Item = (usize, Dnode)> {
+        (0..TABLES).filter_map(|table| Some((table, self.used(table)?)))
+    }
+
+    /// Lets objects and projects be counted.
+    pub fn set_counted(&self, counted: Counted) {
+        self.0.counted.set(counted);
+    }
+
+    /// What is counted beside the space of users and groups; nothing where not even that: it is no file system.
+    pub fn counted(&self) -> Option<Counted> {
+        (self.root().kind == ObjsetKind::FileSystem).then(|| self.0.counted.get())
     }
 
     /// Its key, if it is encrypted and the key is loaded.

@@ -4,6 +4,7 @@
 //!   freed objects    their trees are freed
 //!   dirty objects    freed ranges become holes ── blocks of level 0 ── indirect blocks, level by level ── the dnode
 //!   meta-dnode       dnodes are put into its blocks, which are then written like any object's
+//!   who takes what   what that changes in it is reckoned meanwhile (`account`); who keeps the sums sets them down
 //!   root block       last; the pointer to it is what comes back
 //! ```
 //!
@@ -15,6 +16,7 @@
 //!
 //! Source: OpenZFS, `dmu_objset.c` (`dmu_objset_sync`), `dnode_sync.c`; `docs/theory/pools.md`.
 
+use super::account::Tally;
 use super::dbuf::Block;
 use super::dnode::Dnode;
 use super::objset::Objset;
@@ -171,6 +173,15 @@ impl Objset {
         cx: &SyncContext,
         old: BlockPointer,
     ) -> Result<BlockPointer, ZfsError> {
+        self.sync_objects(cx).await?;
+        self.sync_root(cx, old).await
+    }
+
+    /// The first half: the objects that the syncing group changed. Says what that changes in who takes what.
+    ///
+    /// # Errors
+    /// As of [`Objset::sync`].
+    pub async fn sync_objects(&self, cx: &SyncContext) -> Result<Option<Tally>, ZfsError> {
         let txg = cx.txg();
         let (dirty, freed, buried) = self.changed_in(txg);
         for dnode in &buried {
@@ -186,18 +197,45 @@ impl Objset {
             .await?;
         let meta = self.meta()?.clone();
         let tx = cx.groups.join_syncing();
+        let counted = self.counted();
+        let mut tally = counted.map(Tally::of);
         for number in freed {
-            self.put_dnode(&tx, &meta, number, None).await?;
+            self.put_dnode(&tx, &meta, number, None, &mut tally).await?;
         }
         let mut synced = synced;
         synced.sort_by_key(|(dnode, _)| dnode.number());
-        for (dnode, phys) in &synced {
-            self.put_dnode(&tx, &meta, dnode.number(), Some(phys)).await?;
+        for (dnode, phys) in &mut synced {
+            if let Some(counted) = counted {
+                dnode.mark(counted.marks());
+                phys.flags |= counted.marks();
+            }
+            self.put_dnode(&tx, &meta, dnode.number(), Some(phys), &mut tally).await?;
         }
+        Ok(tally)
+    }
+
+    /// The second half: the blocks of dnodes, the tables of who takes what, and the root block.
+    ///
+    /// # Errors
+    /// As of [`Objset::sync`].
+    pub async fn sync_root(
+        &self,
+        cx: &SyncContext,
+        old: BlockPointer,
+    ) -> Result<BlockPointer, ZfsError> {
+        let meta = self.meta()?.clone();
         let mut root = (*self.root()).clone();
         let meta_phys = meta.sync(cx).await?;
         let fill = meta_phys.pointers.iter().map(BlockPointer::fill).sum();
         root.meta_dnode = Some(meta_phys.clone());
+        for (table, dnode) in self.all_used() {
+            if dnode.is_dirty_in(cx.txg()) {
+                root.used[table] = Some(dnode.sync(cx).await?);
+            }
+        }
+        if let Some(counted) = self.counted() {
+            root.size = root.size.max(counted.size());
+        }
         let bytes = root.encode(Endian::Little).map_err(|error| meta.wrong(error))?;
         self.set_root(root);
         let at = BlockAt {
@@ -217,6 +255,7 @@ impl Objset {
         if let Ok(meta) = self.meta() {
             meta.committed();
         }
+        self.all_used().for_each(|(_, dnode)| dnode.committed());
     }
 
     /// What a group changed: dirty dnodes, numbers that became free, freed dnodes.
@@ -237,11 +276,21 @@ impl Objset {
         meta: &Dnode,
         number: u64,
         phys: Option<&DnodePhys>,
+        tally: &mut Option<Tally>,
     ) -> Result<(), ZfsError> {
         let (block, slot) = dnode::place_of(number);
         let stored = meta.block(block).await?;
         let failed = Cell::new(None);
         let endian = stored.endian;
+        if let Some(tally) = tally {
+            let before = dnode::find(stored.bytes.bytes(), slot, endian);
+            if let Some(before) = before.map_err(|error| meta.wrong(error))? {
+                tally.take(&before, endian);
+            }
+            if let Some(phys) = phys {
+                tally.add(phys, endian);
+            }
+        }
         meta.edit_read(tx, block, stored, |bytes| {
             failed.set(dnode::put(bytes, slot, phys, endian).err());
         });

@@ -7,8 +7,11 @@
 
 use super::catalog::{Catalog, Node};
 use super::property::view::Kind;
+use crate::dmu::account::key;
+use crate::dmu::{Dnode, Objset};
 use crate::error::ZfsError;
 use crate::zap::Zap;
+use std::collections::BTreeMap;
 use zfs_format::zpl::master;
 
 /// Whose space or objects are counted.
@@ -86,24 +89,50 @@ impl Catalog {
         account: Account,
         id: u64,
     ) -> Result<Option<u64>, ZfsError> {
-        let objset = &node.objset;
         if node.kind != Kind::FileSystem {
             return Ok(None);
         }
-        let hex = format!("{id:x}");
-        if account.is_quota {
-            let zap = Zap::open(objset.dnode_without_bonus(master::OBJECT).await?).await?;
-            let Some(table) = zap.number(account.table()).await? else { return Ok(Some(0)) };
-            let zap = Zap::open(objset.dnode(table).await?).await?;
-            return Ok(Some(zap.get(hex.as_bytes()).await?.and_then(|v| v.number()).unwrap_or(0)));
-        }
-        let Some(dnode) = &objset.root().used[account.whose as usize] else { return Ok(None) };
-        let number = u64::MAX - account.whose as u64;
-        let object = objset.detached(number, dnode.clone(), node.head.head.pointer.endian());
-        let zap = Zap::open(object).await?;
-        let key = if account.is_objects { format!("obj-{hex}") } else { hex };
-        Ok(Some(zap.get(key.as_bytes()).await?.and_then(|value| value.number()).unwrap_or(0)))
+        let Some(table) = table(&node.objset, account).await? else {
+            return Ok(account.is_quota.then_some(0));
+        };
+        let name = key(id, account.is_objects && !account.is_quota);
+        let value = Zap::open(table).await?.get(name.as_bytes()).await?;
+        Ok(Some(value.and_then(|value| value.number()).unwrap_or(0)))
     }
+}
+
+/// The table of an account; nothing where there is none.
+async fn table(objset: &Objset, account: Account) -> Result<Option<Dnode>, ZfsError> {
+    if !account.is_quota {
+        return Ok(objset.used(account.whose as usize));
+    }
+    let names = Zap::open(objset.dnode_without_bonus(master::OBJECT).await?).await?;
+    match names.number(account.table()).await? {
+        Some(table) => objset.dnode(table).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// What stands in an account, by number.
+///
+/// # Errors
+/// A table can't be had.
+pub async fn all(objset: &Objset, account: Account) -> Result<BTreeMap<u64, u64>, ZfsError> {
+    let Some(table) = table(objset, account).await? else { return Ok(BTreeMap::new()) };
+    let mut found = BTreeMap::new();
+    for entry in Zap::open(table).await?.entries().await? {
+        let name = entry.text();
+        // What is used stands in one table with the objects; limits don't.
+        let (id, is_objects) = match name.strip_prefix("obj-") {
+            Some(id) => (id, true),
+            None => (name.as_str(), account.is_quota && account.is_objects),
+        };
+        let (id, value) = (u64::from_str_radix(id, 16), entry.number());
+        if let (Ok(id), Some(value), true) = (id, value, is_objects == account.is_objects) {
+            found.insert(id, value);
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! below another only where it says so itself ([`Dsl::child`]), and by one name; depth is bounded by [`DEPTH_MAX`].
 
 pub mod account;
+pub mod accounts;
 pub mod books;
 pub mod bpobj;
 pub mod catalog;

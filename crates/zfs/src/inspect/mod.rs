@@ -6,11 +6,12 @@
 //!   claims     what space maps say, held against them   count      how many there are, by type and level
 //!   space      what vdevs hold, and what is allocated   sharing    what deduplication and cloning save
 //!   state      scans, removals, checkpoints, errors     history    who did what, and when
-//!   property   the pool's properties, each as text
+//!   property   the pool's properties, each as text         accounts   who takes what of a file system
 //! ```
 //!
 //! Nothing here changes a pool or is needed to open one; the life of a pool is [`spa`](crate::spa).
 
+pub mod accounts;
 pub mod claims;
 pub mod count;
 pub mod history;

@@ -4,9 +4,9 @@ use super::answer::{attributes, moment_of};
 use super::names::NAME_BYTES_MAX;
 use super::refusal::wrong;
 use super::shared::{Place, Shared};
-use super::writing::{Answer, Planned, known};
-use crate::zpl::LoggedAttributes;
+use super::writing::{Answer, Planned, check_limits, known};
 use crate::zpl::change::Work;
+use crate::zpl::{LoggedAttributes, More};
 use rt::SgList;
 use rt::inodes::acl::{self, Acl};
 use rt::inodes::rules::{self, CAPABILITIES};
@@ -66,6 +66,16 @@ fn drop_capabilities(work: &mut Work<'_>, object: u64) -> Planned<()> {
     Ok(())
 }
 
+/// Who gets a file has not reached his limit.
+fn check_owners(work: &Work<'_>, before: &Attributes, after: &Attributes) -> Planned<()> {
+    let new = |before: u32, after: u32| (after != before).then_some(u64::from(after));
+    let ids = [new(before.user, after.user), new(before.group, after.group), None];
+    match work.files().is_full(ids, More::Object)? {
+        true => Err(InodeError::Quota.into()),
+        false => Ok(()),
+    }
+}
+
 /// The intent log is told which attributes are others now. A file without a name is not logged.
 fn log_attributes(
     work: &mut Work<'_>,
@@ -104,6 +114,7 @@ impl Shared {
                 work.resize(object, end_of(size.bytes(), 0)?)?;
             }
             let (after, drops) = rules::set(by, &of, &set, now);
+            check_owners(work, &of, &after)?;
             Self::plan_set(work, object, &of, &after)?;
             log_attributes(work, object, (&of, &after), set.size);
             if drops {
@@ -157,6 +168,8 @@ impl Shared {
                 let now = self.now()?;
                 let written = self.plan(&served, |work| {
                     let of = known(work, &served, object)?;
+                    let owner = work.file(object)?.attributes.owner();
+                    check_limits(work, owner, More::Bytes)?;
                     // Who appends takes all of his range with the first piece.
                     let base = first.unwrap_or(of.size.bytes());
                     let at = base + done as u64;

@@ -2,7 +2,8 @@
 
 use super::answer::moment_of;
 use super::shared::{Served, Shared};
-use super::writing::{Answer, Planned, known};
+use super::writing::{Answer, Planned, check_limits, check_project, known};
+use crate::zpl::More;
 use crate::zpl::change::{EMPTY_DIRECTORY, NewAttributes, NewFile, With, Work, listed};
 use rt::inodes::acl::{self, Acl};
 use rt::inodes::{
@@ -10,6 +11,7 @@ use rt::inodes::{
 };
 use zfs_format::zpl::attributes::names;
 use zfs_format::zpl::directory::{DirectoryEntry, FileKind};
+use zfs_format::zpl::owner::Owner;
 
 /// Bytes of a name.
 pub(super) const NAME_BYTES_MAX: usize = 255;
@@ -155,6 +157,8 @@ fn plan_make(
         device: device_number(make.device),
         target: make.target.clone(),
     };
+    let project = work.project_of_new(parent, &file)?.0.unwrap_or(0);
+    check_limits(work, Owner { user: file.user, group: file.group, project }, More::Object)?;
     work.make_with(parent, &file, 0, &With { list, no_name: name.is_none() })?;
     match name {
         Some(name) => {
@@ -238,6 +242,7 @@ impl Shared {
                 }
                 _ => {}
             }
+            check_project(work, parent, object)?;
             if of.links == 0 {
                 work.dequeue(object)?;
             }
@@ -365,6 +370,7 @@ impl Shared {
         if moves_directory && is_below(work, to.0, moved.object)? {
             return Err(InodeError::Invalid.into());
         }
+        check_project(work, to.0, moved.object)?;
         let mut done = Renamed { moved: moved.object, ..Renamed::default() };
         let moved = DirectoryEntry { object: moved.object, kind: Some(kind) };
         if let Some(there) = there {

@@ -9,6 +9,7 @@ use super::shared::{Place, Served, Shared, Writing};
 use crate::dmu::Blocked;
 use crate::error::ZfsError;
 use crate::zil::Synchronous;
+use crate::zpl::More;
 use crate::zpl::Node as FileNode;
 use crate::zpl::change::{NewAttributes, Work};
 use rt::inodes::{
@@ -17,6 +18,8 @@ use rt::inodes::{
 };
 use std::rc::Rc;
 use stdx::ByteCount;
+use zfs_format::zpl::directory::FileKind;
+use zfs_format::zpl::owner::Owner;
 
 /// Why a plan ends without changing anything.
 pub(super) enum Stop {
@@ -53,6 +56,26 @@ pub(super) type Answer<T> = Result<T, InodeError>;
 pub(super) fn known(work: &mut Work<'_>, served: &Served, object: u64) -> Planned<Attributes> {
     let open = work.file(object)?;
     Ok(attributes_of(served, &open.dnode, &open.attributes))
+}
+
+/// The owner of a file may have more.
+pub(super) fn check_limits(work: &Work<'_>, owner: Owner, more: More) -> Planned<()> {
+    match work.files().is_owner_full(owner, more)? {
+        true => Err(InodeError::Quota.into()),
+        false => Ok(()),
+    }
+}
+
+/// A directory that hands its project down takes files and directories of that project only. Whatever else there is has
+/// none of its own.
+pub(super) fn check_project(work: &mut Work<'_>, directory: u64, object: u64) -> Planned<()> {
+    let Some(project) = work.file(directory)?.attributes.handed_down() else { return Ok(()) };
+    let of = &work.file(object)?.attributes;
+    let has_one = matches!(of.kind, FileKind::File | FileKind::Directory);
+    match !has_one || of.owner().project == project {
+        true => Ok(()),
+        false => Err(InodeError::CrossDevice.into()),
+    }
 }
 
 impl Shared {

@@ -270,7 +270,11 @@ impl Syncer {
         let books = Rc::new(DatasetBooks::new(writer.clone(), head.previous_snapshot_txg));
         let kept = Rc::clone(&books) as Rc<dyn Books>;
         let cx = SyncContext { writer, groups, policy, books: kept };
-        let pointer = objset.sync(&cx, head.pointer).await?;
+        if let Some(tally) = objset.sync_objects(&cx).await? {
+            maker.set_down(objset, &cx.groups, &tally).await?;
+            maker.use_counts(dataset, objset.counted().unwrap_or_default()).await?;
+        }
+        let pointer = objset.sync_root(&cx, head.pointer).await?;
         books.settle(maker, dataset, pointer).await
     }
 

@@ -36,7 +36,7 @@ use zfs_format::dsl::dataset::{DslDataset, flags};
 use zfs_format::dsl::dir::{DslDir, RESERVED};
 use zfs_format::dsl::number_name;
 use zfs_format::object_type::ObjectType;
-use zfs_format::objset::ObjsetKind;
+use zfs_format::objset::{Objset as ObjsetPhys, ObjsetKind};
 use zfs_format::pool_directory;
 use zfs_format::wire::Record;
 use zfs_format::zap::leaf::LeafValue;
@@ -300,9 +300,11 @@ impl Tasks<'_> {
         for (name, value) in &new.properties {
             table::set(self.mos(), &properties, name, value.clone()).await?;
         }
-        let root = new_root(ObjsetKind::FileSystem);
+        let counted = maker.counted().await?;
+        let root = ObjsetPhys { flags: counted.complete(), ..new_root(ObjsetKind::FileSystem) };
         let objset = Objset::of(self.rt, self.blocks, dataset.number(), root, Endian::Little, None);
         objset.change_by_sync(self.syncer.groups().clone());
+        objset.set_counted(counted);
         let created = Moment { seconds: maker.fresh.now() as i64, nanoseconds: 0 };
         let seed = maker.fresh.number();
         let files = NewFileSystem { created, txg: maker.txg, owner: new.owner, seed };

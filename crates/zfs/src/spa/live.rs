@@ -27,7 +27,7 @@ use super::logs::{self, FoundLog, Target};
 use super::maps::MapForm;
 use super::open::Spa;
 use super::room::Rooms;
-use crate::dmu::{Dnode, Objset, Policy, TxGroups, Txg};
+use crate::dmu::{Counted, Dnode, Objset, Policy, TxGroups, Txg};
 use crate::dsl::catalog::Node;
 use crate::dsl::make::{Fresh, Maker};
 use crate::error::{Problem, ZfsError};
@@ -90,6 +90,8 @@ pub struct Live {
     syncing: Mutex<()>,
     freeing: Freeing,
     pub(super) rooms: Rooms,
+    /// What is counted in file systems.
+    counted: Counted,
 }
 
 impl OpenDataset {
@@ -116,7 +118,7 @@ impl OpenDatasets for Live {
 }
 
 /// Features of pools that are written, besides those that need nothing of who writes.
-const WRITTEN: [&str; 24] = [
+const WRITTEN: [&str; 26] = [
     "async_destroy",
     "empty_bpobj",
     "lz4_compress",
@@ -141,6 +143,8 @@ const WRITTEN: [&str; 24] = [
     "zilsaxattr",
     "blake3",
     "spacemap_histogram",
+    Counted::OBJECTS,
+    Counted::PROJECTS,
 ];
 
 impl Live {
@@ -160,6 +164,10 @@ impl Live {
             let guid = zfs_format::features::Feature::named(name).map(|feature| feature.guid);
             features.iter().any(|one| Some(one.guid.as_str()) == guid && one.count > 0)
         };
+        let counted = Counted::of_pool(|name| {
+            let guid = zfs_format::features::Feature::named(name).map(|feature| feature.guid);
+            features.iter().any(|one| Some(one.guid.as_str()) == guid)
+        });
         let mut logs = logs::find(&spa).await?;
         let allocator = load(&spa).await?;
         let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
@@ -175,7 +183,7 @@ impl Live {
         syncer.set_map_form(MapForm { long_entries: in_use("spacemap_v2"), histogram: false });
         let (open, stopped, syncing, freeing, rooms) = Default::default();
         let fresh = Rc::clone(fresh);
-        let live = Live { spa, syncer, fresh, open, stopped, syncing, freeing, rooms };
+        let live = Live { spa, syncer, fresh, open, stopped, syncing, freeing, rooms, counted };
         live.replay(logs).await?;
         Ok(live)
     }
@@ -272,6 +280,7 @@ impl Live {
         let objset = self.spa.objset(&node.directory, &now).await?;
         let dataset = self.spa.mos().dnode(number).await?;
         objset.change_in(self.syncer.groups().clone());
+        objset.set_counted(self.counted);
         let policy = RefCell::new(Rc::new(self.policy(node)));
         let (closed, files) = (Cell::new(false), RefCell::default());
         let (writer, groups) = (self.syncer.writer().clone(), self.syncer.groups().clone());

@@ -12,6 +12,7 @@ use zfs_format::zpl::Fuid;
 use zfs_format::zpl::acl::ZnodeAcl;
 use zfs_format::zpl::attributes::{Layouts, SystemAttributes, names};
 use zfs_format::zpl::directory::FileKind;
+use zfs_format::zpl::owner;
 use zfs_format::zpl::znode::Znode;
 use zfs_format::{Endian, FormatError};
 
@@ -83,6 +84,11 @@ impl Attributes {
     /// The mode as `stat` shows it: kind and permissions.
     pub fn mode(&self) -> u32 {
         u32::from(self.kind.code()) << 12 | self.permissions
+    }
+
+    /// The project that a directory hands down to what is made in it.
+    pub fn handed_down(&self) -> Option<u64> {
+        (self.flags & owner::PROJECT_INHERIT != 0).then_some(self.project)
     }
 
     /// Major and minor number of a device node, as Linux stored them: 12 and 20 bits; or 32 and 32, as others did.

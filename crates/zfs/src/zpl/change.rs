@@ -258,6 +258,24 @@ impl FileSystem {
         self.change(|work| work.set_attributes(file, new)).await
     }
 
+    /// Gives a file or directory a project; and says whether a directory hands its project down to what is made in it.
+    ///
+    /// # Errors
+    /// It is neither, projects are not counted here, or what is needed can't be had.
+    pub async fn set_project(
+        &self,
+        file: u64,
+        project: Option<u64>,
+        hands_down: Option<bool>,
+    ) -> Result<(), ZfsError> {
+        self.change(|work| {
+            work.set_project(file, project, hands_down)?;
+            work.log_whole(file);
+            Ok(())
+        })
+        .await
+    }
+
     /// Sets an extended attribute among a file's attributes, or takes it away.
     ///
     /// # Errors

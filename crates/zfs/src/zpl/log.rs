@@ -31,6 +31,8 @@ pub(super) mod set {
     pub(in super::super) const SIZE: u64 = 8;
     pub(in super::super) const ACCESSED: u64 = 16;
     pub(in super::super) const MODIFIED: u64 = 32;
+    /// Optional attributes follow.
+    pub(in super::super) const OPTIONAL: u64 = 1 << 31;
 }
 
 /// Attributes that were set, as they are now.

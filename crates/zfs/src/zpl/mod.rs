@@ -18,6 +18,7 @@ pub mod difference;
 mod extended;
 mod log;
 pub mod make;
+mod quota;
 pub mod replay;
 
 use crate::dmu::{Dnode, Objset};
@@ -25,6 +26,7 @@ use crate::error::{Problem, ZfsError};
 use crate::zap::{Cursor, Zap};
 use crate::zil::{IntentLog, Itx};
 pub(crate) use log::LoggedAttributes;
+pub(crate) use quota::More;
 
 use attributes::{Attributes, Values};
 use rt::SgList;
@@ -69,9 +71,14 @@ struct Inner {
     /// The table of files without a name.
     queue: Option<u64>,
     record_bytes: Cell<u64>,
+    /// Which limits there are, as of a version of the master node, which stays open for that.
+    limits: RefCell<Option<(Dnode, u64, Limits)>>,
     /// What takes note of changes, where they may have to be durable before their group.
     log: RefCell<Option<Rc<IntentLog>>>,
 }
+
+/// Objects of the tables of limits, as the master node names them; nothing where there is none.
+type Limits = [Option<u64>; master::QUOTAS.len()];
 
 /// An object of a file system, with its attributes as they were when it was asked for.
 #[derive(Clone)]
@@ -142,9 +149,18 @@ impl FileSystem {
     ) -> FileSystem {
         let (objset, layouts) = (objset.clone(), RefCell::new(Rc::new(layouts)));
         let record_bytes = Cell::new(RECORD_BYTES);
-        let log = RefCell::default();
-        let inner =
-            Inner { objset, root, version, layouts, layouts_table, queue, record_bytes, log };
+        let (log, limits) = Default::default();
+        let inner = Inner {
+            objset,
+            root,
+            version,
+            layouts,
+            layouts_table,
+            queue,
+            record_bytes,
+            limits,
+            log,
+        };
         FileSystem(Rc::new(inner))
     }
 

@@ -27,7 +27,8 @@ use crate::zil::Logged;
 use rt::Buf;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::zil::record::{
-    Body, CloneRange, Create, CreateExtras, CreateKind, LogRecord, SetAttributes, Write, strings,
+    Body, CloneRange, Create, CreateExtras, CreateKind, LogRecord, OptionalAttributes,
+    SetAttributes, Write, strings,
 };
 
 /// The bits of an object number in a record that makes something.
@@ -93,7 +94,13 @@ impl FileSystem {
             Body::Truncate(truncate) => {
                 self.punch(truncate.object, truncate.offset, truncate.length).await
             }
-            Body::SetAttributes(new) => self.replay_attributes(new).await,
+            Body::SetAttributes(new) => {
+                self.replay_attributes(new).await?;
+                match new.mask & set::OPTIONAL {
+                    0 => Ok(()),
+                    _ => self.replay_project(new.object, logged).await,
+                }
+            }
             Body::SetExtendedAttribute(attribute) => {
                 let Some(name) = names.first() else { return Err(self.nameless(attribute.object)) };
                 let value = record.data.get(name.len() + 1..).unwrap_or_default();
@@ -192,6 +199,24 @@ impl FileSystem {
         self.grow(clone.object, end).await
     }
 
+    /// Of the optional attributes that follow a record those of projects, which count. Where they are not counted (in a view that is
+    /// not written) nobody asks for them.
+    async fn replay_project(&self, object: u64, logged: &Logged) -> Result<(), ZfsError> {
+        let wrong = |error| ZfsError::Format { objset: self.objset().number(), object, error };
+        let decoded = OptionalAttributes::decode(&logged.record.data, logged.endian);
+        let (new, _) = decoded.map_err(wrong)?;
+        let which = new.bitmap.first().copied().unwrap_or(0);
+        let project = new.stamp.first_chunk().map(|bytes| logged.endian.u64(*bytes));
+        let project = project.filter(|_| which & optional::PROJECT != 0);
+        let hands_down = new.attributes & u64::from(optional::PROJECT_INHERIT) != 0;
+        let hands_down = (which & optional::PROJECT_INHERIT != 0).then_some(hands_down);
+        let counts = self.objset().counted().is_some_and(|counted| counted.projects);
+        if !counts || project.is_none() && hands_down.is_none() {
+            return Ok(());
+        }
+        self.set_project(object, project, hands_down).await
+    }
+
     async fn replay_attributes(&self, new: &SetAttributes) -> Result<(), ZfsError> {
         if new.mask & set::SIZE != 0 {
             self.truncate(new.object, new.size).await?;
@@ -207,6 +232,12 @@ impl FileSystem {
         };
         self.set_attributes(new.object, attributes).await
     }
+}
+
+/// Which optional attributes a record sets, as OpenZFS numbers them.
+mod optional {
+    pub(super) const PROJECT_INHERIT: u32 = 0x2_0000;
+    pub(super) const PROJECT: u32 = 0x4_0000;
 }
 
 /// A write to a file that is gone is none.

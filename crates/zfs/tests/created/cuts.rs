@@ -3,6 +3,7 @@
 //! What could break: the pool is neither as the last group left it nor as the next would; what is found is of two groups; a
 //! label or an uberblock is believed that is none; space is used again while a group that may be opened needs it.
 
+use super::accounting::check_accounts;
 use super::{Model, Rig, change, compare, files_of, top};
 use rt::filter::PowerCut;
 use rt::{DeviceRef, MemoryDevice};
@@ -116,6 +117,7 @@ async fn files(live: Live, left: Left<Model>) {
 }
 
 async fn look_at_files(spa: &Spa, state: Model) {
+    check_accounts(spa).await;
     let files = files_of(spa, "tank").await;
     let names = files.names(&files.root().await.expect("read")).await.expect("read").len();
     assert_eq!(names, state.len());

@@ -4,6 +4,7 @@
 //! the devices; a snapshot that shows another moment; what a clone shares with its origin; a table or list that is left over.
 //! The books are held against a walk over all blocks: what a directory takes is what was met first in its datasets.
 
+use super::accounting::check_accounts;
 use super::{Model, Rig, change, compare, files_of, top};
 use rt::Buf;
 use std::cell::RefCell;
@@ -416,6 +417,7 @@ async fn written(live: &Live, fs: &FileSystem, n: u64) -> u64 {
 
 /// Holds the books of all directories against a walk over all blocks.
 pub async fn check_books(spa: &Spa) {
+    check_accounts(spa).await;
     let mut met: BTreeMap<u64, i64> = BTreeMap::new();
     let (mut freed, mut walk) = (0, spa.walk());
     while let Some(visited) = walk.next().await {

@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_methods, reason = "`zdb` is a program, and judges")]
 #![allow(clippy::await_holding_refcell_ref, reason = "nothing else runs that would borrow it")]
 
+mod accounting;
 mod cuts;
 mod datasets;
 mod fuse;
@@ -86,6 +87,8 @@ fn features() -> Vec<&'static str> {
         "large_blocks",
         "bookmarks",
         "bookmark_v2",
+        "userobj_accounting",
+        "project_quota",
     ];
     FEATURES.iter().filter(|f| names.contains(&f.name)).map(|f| f.guid).collect()
 }
@@ -132,11 +135,16 @@ impl Rig {
 
     /// Makes the pool.
     fn new(tops: Vec<Vdev>) -> Rig {
-        Rig::without(tops, "")
+        Rig::without_all(tops, &[])
     }
 
     /// The same without a feature.
     fn without(tops: Vec<Vdev>, feature: &str) -> Rig {
+        Rig::without_all(tops, &[feature])
+    }
+
+    /// The same without several.
+    fn without_all(tops: Vec<Vdev>, left_out: &[&str]) -> Rig {
         let guids = tops.iter().flat_map(|top| top.leaves().into_iter().map(|leaf| leaf.guid));
         let disk = |guid: u64| (guid, MemoryDevice::new(&guid.to_string(), ByteCount(DEVICE)));
         let disks = guids.map(disk).collect();
@@ -145,7 +153,7 @@ impl Rig {
         let new = NewPool {
             name: "tank".to_owned(),
             root: root_of(77, tops),
-            features: features().into_iter().filter(|guid| *guid != feature).collect(),
+            features: features().into_iter().filter(|guid| !left_out.contains(guid)).collect(),
             state: LabelState::Active,
             host: None,
             comment: None,

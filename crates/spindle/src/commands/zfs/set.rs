@@ -2,6 +2,7 @@
 //!
 //! Each opens its pool for writing, does its one thing in a transaction group, and closes the pool as exported.
 
+use super::limit;
 use super::volume::{Asked, check_applies, set_limit, set_special};
 use crate::output::Failure;
 use ::zfs::dsl::catalog::Node;
@@ -163,9 +164,13 @@ pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let (volume, block) = (args.volume.as_deref(), args.block.as_deref());
     let asked = Asked::of(volume, block, args.sparse, &mut given)?;
     let kind = if asked.is_some() { Kind::Volume } else { Kind::FileSystem };
-    let mut properties = Vec::new();
+    let (mut properties, mut accounts) = (Vec::new(), Vec::new());
     for property in &given {
         let (name, value) = split(property)?;
+        if kind == Kind::FileSystem && limit::is_account(name) {
+            accounts.push(limit::stored(name, value)?);
+            continue;
+        }
         let (name, value) = stored(name, value)?;
         check_applies(&name, kind)?;
         properties.push((name, value));
@@ -202,6 +207,9 @@ pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
                 };
                 made.map_err(|error| refuse(&error.to_string()))?;
                 above = node(&pool, &name)?;
+                for (name, value) in accounts.iter().filter(|_| is_last) {
+                    limit::set_limit(&pool, &above, name, Some(value))?;
+                }
                 let limits = if is_last { &properties[..] } else { &[] };
                 for (limit, value) in limits {
                     // A volume has what is kept free for it from the start.
@@ -291,7 +299,10 @@ pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let mut values = Vec::new();
     for pair in pairs {
         let (name, value) = split(pair)?;
-        let (name, value) = stored(name, value)?;
+        let (name, value) = match limit::is_account(name) {
+            true => limit::stored(name, value)?,
+            false => stored(name, value)?,
+        };
         values.push((name, Some(value)));
     }
     let datasets: Vec<&str> = datasets.into_iter().map(String::as_str).collect();
@@ -338,10 +349,11 @@ fn change_in(
 ) -> Result<(), Failure> {
     let of = node(pool, dataset)?;
     for (name, value) in values {
-        if set_special(pool, &of, name, value.as_ref())? {
+        let value = value.as_ref();
+        if limit::set_limit(pool, &of, name, value)? || set_special(pool, &of, name, value)? {
             continue;
         }
-        let (directory, name, value) = (of.directory.number, name.clone(), value.clone());
+        let (directory, name, value) = (of.directory.number, name.clone(), value.cloned());
         let done = pool.task(async move |tasks| {
             tasks.set_property(directory, &name, value).await?;
             Ok(Ok(()))

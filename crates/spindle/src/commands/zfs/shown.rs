@@ -2,6 +2,7 @@
 //! written since a snapshot.
 
 use crate::output::Failure;
+use std::collections::BTreeMap;
 use zfs::ZfsError;
 use zfs::dsl::account::{Account, Whose};
 use zfs::dsl::catalog::{Catalog, Node};
@@ -165,16 +166,29 @@ impl Field {
 }
 
 /// The number of a user, group or project: as written, or as this host's lists have it.
-fn id_of(whose: Whose, who: &str) -> Option<u64> {
+pub fn id_of(whose: Whose, who: &str) -> Option<u64> {
     if let Ok(id) = who.parse() {
         return Some(id);
     }
+    host_names(whose).into_iter().find(|(_, name)| name == who).map(|(id, _)| id)
+}
+
+/// The names that this host has for users or groups, by their numbers.
+pub fn host_names(whose: Whose) -> BTreeMap<u64, String> {
     let list = match whose {
         Whose::User => "/etc/passwd",
         Whose::Group => "/etc/group",
-        Whose::Project => return None,
+        Whose::Project => return BTreeMap::new(),
     };
-    let text = std::fs::read_to_string(list).ok()?;
-    let mut lines = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    lines.find(|parts| parts.first() == Some(&who)).and_then(|parts| parts.get(2)?.parse().ok())
+    let text = std::fs::read_to_string(list).unwrap_or_default();
+    let mut names = BTreeMap::new();
+    for line in text.lines() {
+        let mut parts = line.split(':');
+        let (name, id) = (parts.next(), parts.nth(1).and_then(|id| id.parse().ok()));
+        if let (Some(name), Some(id)) = (name, id) {
+            // The first name of a number is the one that is asked for.
+            names.entry(id).or_insert_with(|| name.to_owned());
+        }
+    }
+    names
 }

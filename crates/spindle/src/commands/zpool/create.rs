@@ -30,7 +30,7 @@ const ASHIFT: u64 = 12;
 /// Names that begin vdevs, and that pools can't begin with.
 const WORDS: [&str; 8] = ["mirror", "raidz", "draid", "spare", "log", "special", "dedup", "cache"];
 /// Features that new pools have: of those that OpenZFS 2.1 reads, the ones that are written here.
-const FEATURES_NEW: [&str; 20] = [
+const FEATURES_NEW: [&str; 22] = [
     "async_destroy",
     "empty_bpobj",
     "lz4_compress",
@@ -46,7 +46,9 @@ const FEATURES_NEW: [&str; 20] = [
     "sha512",
     "skein",
     "edonr",
+    "userobj_accounting",
     "bookmark_v2",
+    "project_quota",
     "allocation_classes",
     "resilver_defer",
     "device_rebuild",

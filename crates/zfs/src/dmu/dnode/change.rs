@@ -220,8 +220,8 @@ impl Dnode {
         }
         tx.changed((self.0.phys.borrow().slots() * SLOT_BYTES) as u64);
         let changed = self.0.context.changed.upgrade().expect("an objset that is changed is open");
-        // The meta-dnode is its objset's, and in no block.
-        if self.0.number != 0 {
+        // What stands in the root block is its objset's, and in no block of dnodes.
+        if !self.is_in_root() {
             let mut changed = changed.borrow_mut();
             // Of an object that changes in the syncing group alone the handle is kept there too, once it is written.
             let slot = changed.dnodes.entry(self.0.number).or_insert_with(|| Some(self.clone()));

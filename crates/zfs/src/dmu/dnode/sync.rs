@@ -158,6 +158,11 @@ impl Dnode {
         }
     }
 
+    /// It bears these flags from here on.
+    pub(in super::super) fn mark(&self, flags: u8) {
+        Rc::make_mut(&mut self.0.phys.borrow_mut()).flags |= flags;
+    }
+
     /// The group that was written is in the pool.
     pub(in super::super) fn committed(&self) {
         self.0.dbufs.borrow_mut().committed();

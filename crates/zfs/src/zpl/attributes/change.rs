@@ -36,6 +36,21 @@ const SPILL_BYTES_MAX: usize = 128 << 10;
 const SECTOR: usize = 512;
 /// The highest number of a layout: it has 10 bits.
 const LAYOUT_MAX: u16 = 0x3ff;
+/// What stands before the project: 128 bytes.
+const BEFORE_PROJECT: [&str; 12] = [
+    names::MODE,
+    names::SIZE,
+    names::GENERATION,
+    names::USER,
+    names::GROUP,
+    names::PARENT,
+    names::FLAGS,
+    names::ACCESSED,
+    names::MODIFIED,
+    names::CHANGED,
+    names::CREATED,
+    names::LINKS,
+];
 /// How an attribute that is a list of access is turned.
 const SWAP_ACL: u8 = 4;
 
@@ -197,6 +212,27 @@ impl Edit {
                 Ok(())
             }
         }
+    }
+
+    /// Sets the project. Who counts finds it at one place, behind what every file has in one order.
+    ///
+    /// # Errors
+    /// The file system doesn't know projects.
+    pub(in crate::zpl) fn set_project(&mut self, project: u64) -> Result<(), Problem> {
+        self.set(names::PROJECT, project)?;
+        if let Form::System(values) = &mut self.form {
+            let layouts = &self.layouts;
+            let place = |number: u16| {
+                let place =
+                    BEFORE_PROJECT.iter().position(|name| layouts.number(name) == Some(number));
+                match layouts.number(names::PROJECT) == Some(number) {
+                    true => BEFORE_PROJECT.len(),
+                    false => place.unwrap_or(usize::MAX),
+                }
+            };
+            values.sort_by_key(|(number, _)| place(*number));
+        }
+        Ok(())
     }
 
     /// Lays them out.

@@ -24,6 +24,7 @@ use zfs_format::zap::leaf::LeafValue;
 use zfs_format::zpl::acl;
 use zfs_format::zpl::attributes::{Layouts, names};
 use zfs_format::zpl::directory::{DirectoryEntry, FileKind};
+use zfs_format::zpl::owner;
 use zfs_format::{Endian, FormatError};
 
 /// Bytes of a dnode before its pointers, and of a pointer.
@@ -147,6 +148,11 @@ impl<'a> Work<'a> {
     /// A number for a file that is to be made.
     pub(crate) fn number(&self) -> Step<u64> {
         Ok(self.files.objset().plan_number(1)?.0)
+    }
+
+    /// The file system.
+    pub(crate) fn files(&self) -> &'a FileSystem {
+        self.files
     }
 
     pub(crate) fn wrong(&self, number: u64, problem: Problem) -> ZfsError {
@@ -293,7 +299,9 @@ impl Work<'_> {
     ) -> Step<()> {
         let objset = self.files.objset();
         let endian = objset.plan_allocate(new.number, new.slots)?;
-        let laid = self.first_attributes(parent, new, marks, with, endian);
+        let (project, inherits) = self.project_of_new(parent, new)?;
+        let marks = marks | inherits;
+        let laid = self.first_attributes(parent, new, (marks, project), with, endian);
         let laid = laid.map_err(|problem| objset.wrong(new.number, problem))?;
         let is_directory = new.is_directory();
         let number = new.number;
@@ -336,6 +344,59 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// The project of a file that is to be made, where it has one, and the flags that say so. It is its directory's where
+    /// that hands it down.
+    pub(crate) fn project_of_new(
+        &mut self,
+        parent: u64,
+        new: &NewFile,
+    ) -> Step<(Option<u64>, u64)> {
+        let counts = self.files.objset().counted().is_some_and(|counted| counted.projects);
+        let kind = FileKind::of_mode(new.mode);
+        let has_one = matches!(kind, Some(FileKind::File | FileKind::Directory));
+        if !counts || !has_one || self.bonus_type() != ObjectType::SA {
+            return Ok((None, 0));
+        }
+        // The root directory is made in no other.
+        let handed_down = match parent == new.number {
+            true => None,
+            false => self.file(parent)?.attributes.handed_down(),
+        };
+        let inherits = if handed_down.is_some() { owner::PROJECT_INHERIT } else { 0 };
+        Ok((Some(handed_down.unwrap_or(0)), owner::PROJECT | inherits))
+    }
+
+    /// Gives a file or directory a project of its own; and says whether a directory hands it down.
+    pub(crate) fn set_project(
+        &mut self,
+        file: u64,
+        project: Option<u64>,
+        hands_down: Option<bool>,
+    ) -> Step<()> {
+        let counts = self.files.objset().counted().is_some_and(|counted| counted.projects);
+        let problem = self.wrong(file, Problem::NoEntry("of projects"));
+        let objset = self.files.objset();
+        let open = self.file(file)?;
+        let has_one = matches!(open.attributes.kind, FileKind::File | FileKind::Directory);
+        if !counts || !has_one || open.dnode.phys().bonus_type != ObjectType::SA {
+            return Err(problem.into());
+        }
+        open.is_changed = true;
+        let wrong = |problem| objset.wrong(file, problem);
+        if let Some(project) = project {
+            open.attributes.project = project;
+            open.attributes.flags |= owner::PROJECT;
+            open.edit.set_project(project).map_err(wrong)?;
+        }
+        match hands_down {
+            Some(true) => open.attributes.flags |= owner::PROJECT_INHERIT,
+            Some(false) => open.attributes.flags &= !owner::PROJECT_INHERIT,
+            None => {}
+        }
+        open.edit.set(names::FLAGS, open.attributes.flags).map_err(wrong)?;
+        Ok(())
+    }
+
     fn bonus_type(&self) -> ObjectType {
         match self.files.version() >= VERSION_SYSTEM_ATTRIBUTES {
             true => ObjectType::SA,
@@ -348,7 +409,7 @@ impl Work<'_> {
         &mut self,
         parent: u64,
         new: &NewFile,
-        marks: u64,
+        (marks, project): (u64, Option<u64>),
         with: &With,
         endian: Endian,
     ) -> Result<Laid, Problem> {
@@ -371,6 +432,10 @@ impl Work<'_> {
         }
         let links = if is_directory { 2u64 } else { 1 };
         edit.set(names::LINKS, if with.no_name { 0 } else { links })?;
+        // Who counts projects finds it at this place.
+        if let Some(project) = project {
+            edit.set(names::PROJECT, project)?;
+        }
         let is_device = matches!(
             FileKind::of_mode(new.mode),
             Some(FileKind::BlockDevice | FileKind::CharacterDevice)
