@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use stdx::RangeSet;
 use zfs_format::block_pointer::Dva;
+use zfs_format::space_map::Change;
 
 /// Transaction groups for which freed space waits.
 const DEFERRED: usize = 2;
@@ -79,6 +80,22 @@ pub struct Changes {
     pub allocated: RangeSet,
     /// Given back.
     pub freed: RangeSet,
+}
+
+impl Changes {
+    /// One more change: what is taken and given back, or the other way round, is no change.
+    pub fn note(&mut self, change: Change, range: Range<u64>) {
+        let (undone, done) = match change {
+            Change::Allocate => (&mut self.freed, &mut self.allocated),
+            Change::Free => (&mut self.allocated, &mut self.freed),
+        };
+        let back: Vec<Range<u64>> = undone.within(range.clone()).collect();
+        done.insert(range);
+        for part in back {
+            undone.remove(part.clone());
+            done.remove(part);
+        }
+    }
 }
 
 /// How much of the space of a class is in use.
