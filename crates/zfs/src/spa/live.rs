@@ -43,6 +43,7 @@ use zfs_format::checksum::ChecksumFunction;
 use zfs_format::compression::Compression;
 use zfs_format::dsl::property::PropertyValue;
 use zfs_format::objset::ObjsetKind;
+use zfs_format::uberblock::VERSION_FEATURES;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::{ReadBlocks, Writer};
 
@@ -535,6 +536,10 @@ fn config(spa: &Spa, root: Vdev) -> PoolConfig {
 
 /// Refuses a pool that has what is not written.
 async fn check_written(spa: &Spa, root: &Vdev, notes_errors: bool) -> Result<(), LiveError> {
+    // Its labels and uberblocks would say another version than its tables.
+    if spa.uberblock().version != VERSION_FEATURES {
+        return Err(LiveError::Unsupported("version 28 or one before it"));
+    }
     for vdev in &root.children {
         if matches!(vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing) {
             return Err(LiveError::Unsupported("a removed vdev"));

@@ -9,6 +9,7 @@
 mod cuts;
 mod datasets;
 mod fuse;
+mod kernel;
 mod logs;
 mod mounted;
 mod stock;
