@@ -129,10 +129,10 @@ async fn unfold(live: &Live, maker: &Maker<'_>, taken: &[Dva]) {
             let is_free = live.syncer().writer().space(|space| !space.holds(&end));
             let free: &[Dva] = if is_free { &[end] } else { &[] };
             put(live, txg, (vdev, slab), free, &here).await;
-            // The map has these, and would contradict them.
+            // The map has what the groups before say, and would contradict it.
+            let before = usize::from(is_late);
             for dva in &here {
                 let [offset, len] = [dva.offset(), dva.allocated()];
-                let before = usize::from(is_late);
                 entries[before].push(entry(Change::Free, vdev, offset, len));
                 // Taken, given back, taken: the net is once.
                 entries[2].push(entry(Change::Allocate, vdev, offset, len));
@@ -140,10 +140,10 @@ async fn unfold(live: &Live, maker: &Maker<'_>, taken: &[Dva]) {
                 entries[2].push(entry(Change::Allocate, vdev, offset, len));
             }
             for dva in free {
-                entries[0].push(entry(Change::Allocate, vdev, dva.offset(), dva.allocated()));
-                let half = dva.allocated() / 3;
-                entries[2].push(entry(Change::Free, vdev, dva.offset(), half));
-                entries[2].push(entry(Change::Free, vdev, dva.offset() + half, 2 * half));
+                entries[before].push(entry(Change::Allocate, vdev, dva.offset(), dva.allocated()));
+                let third = dva.allocated() / 3;
+                entries[2].push(entry(Change::Free, vdev, dva.offset(), third));
+                entries[2].push(entry(Change::Free, vdev, dva.offset() + third, 2 * third));
             }
         }
     }
