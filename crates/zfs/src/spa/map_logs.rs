@@ -44,9 +44,7 @@ use std::collections::BTreeMap;
 use zfs_format::pool_directory::{self, top_vdev};
 use zfs_format::space_map::LONG_BYTES;
 use zfs_format::vdev::Vdev;
-use zfs_store::alloc::{
-    Allocator, Changes, Class, Metaslabs, SECTOR_SHIFT, Stretch, each_stretch,
-};
+use zfs_store::alloc::{Allocator, Changes, Class, Metaslabs, SECTOR_SHIFT, Stretch, each_stretch};
 
 /// The feature of the logs.
 const FEATURE: &str = "log_spacemap";

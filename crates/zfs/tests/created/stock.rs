@@ -119,9 +119,8 @@ async fn unfold(live: &Live, maker: &Maker<'_>, taken: &[Dva]) {
             let is_late = slab % 2 == 1;
             let flushed = if is_late { groups[2] } else { groups[1] };
             set_number(mos, &array, slab, flushed).await.expect("it is set");
-            let within = |dva: &&Dva| {
-                dva.vdev() == vdev && (start..start + bytes).contains(&dva.offset())
-            };
+            let within =
+                |dva: &&Dva| dva.vdev() == vdev && (start..start + bytes).contains(&dva.offset());
             let here: Vec<Dva> = taken.iter().filter(within).copied().collect();
             // Nothing is written to the end of a metaslab for long; one that has it in use is left alone.
             let unit = 3 << 12;
@@ -232,12 +231,7 @@ pub(super) async fn of_logs(spa: &Spa) -> (usize, bool, u64, u64) {
     let uses = |guid: &str| {
         spa.features().iter().find(|feature| feature.guid == guid).map_or(0, |one| one.count)
     };
-    (
-        logs,
-        has_arrays,
-        uses("com.delphix:log_spacemap"),
-        uses("com.delphix:spacemap_histogram"),
-    )
+    (logs, has_arrays, uses("com.delphix:log_spacemap"), uses("com.delphix:spacemap_histogram"))
 }
 
 fn folded(tops: Vec<Vdev>) {
@@ -321,7 +315,10 @@ fn a_log_that_can_not_be_so_keeps_the_pool_from_being_written() {
         spoilt.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
             let refused = Live::open(spa, &fresh).await.err();
             let text = refused.map(|error| error.to_string()).unwrap_or_default();
-            assert!(text.contains(expected) && text.is_empty() == expected.is_empty(), "{what:?}: {text}");
+            assert!(
+                text.contains(expected) && text.is_empty() == expected.is_empty(),
+                "{what:?}: {text}"
+            );
         });
     }
 }
@@ -381,7 +378,8 @@ fn written(folder: &std::path::Path, name: &str) -> Result<(), LiveError> {
         rig.with_devices(all, async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
             assert_eq!(spa.name(), pool, "the fixture has one pool");
             let live = Live::open(spa, &fresh).await?;
-            let node = live.spa().catalog(0).await.expect("read").root().await.expect("it is there");
+            let node =
+                live.spa().catalog(0).await.expect("read").root().await.expect("it is there");
             let files = live.files(&node).await.expect("it opens");
             let (mut model, mut random) = (Model::new(), Prng::new(20 + round));
             // What is there stays; ours lies beside it.
