@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use stdx::RangeSet;
 use zfs_format::block_pointer::Dva;
+use zfs_format::space_map::Change;
 
 /// Transaction groups for which freed space waits.
 const DEFERRED: usize = 2;
@@ -79,6 +80,22 @@ pub struct Changes {
     pub allocated: RangeSet,
     /// Given back.
     pub freed: RangeSet,
+}
+
+impl Changes {
+    /// One more change: what is taken and given back, or the other way round, is no change.
+    pub fn note(&mut self, change: Change, range: Range<u64>) {
+        let (undone, done) = match change {
+            Change::Allocate => (&mut self.freed, &mut self.allocated),
+            Change::Free => (&mut self.allocated, &mut self.freed),
+        };
+        let back: Vec<Range<u64>> = undone.within(range.clone()).collect();
+        done.insert(range);
+        for part in back {
+            undone.remove(part.clone());
+            done.remove(part);
+        }
+    }
 }
 
 /// How much of the space of a class is in use.
@@ -408,7 +425,6 @@ impl Space {
 mod tests {
     use super::*;
     use stdx::Prng;
-    use zfs_format::space_map::Change;
     use zfs_format::vdev::{Vdev, VdevKind};
 
     fn slabs(asize: u64, shift: u64) -> Metaslabs {
@@ -528,5 +544,31 @@ mod tests {
         let dva = allocator.allocate(5, Class::Normal, 1, |_| Some(512)).expect("there is room")[0];
         allocator.free(&dva);
         allocator.free(&dva);
+    }
+
+    /// What could break: a net that says of a place what it was in between, or twice.
+    #[test]
+    fn the_net_of_changes_leads_from_what_was_to_what_is() {
+        let mut random = Prng::new(8);
+        for _ in 0..200 {
+            let (mut net, mut flags) = (Changes::default(), [false; 64]);
+            let mut before = [false; 64];
+            before.iter_mut().for_each(|flag| *flag = random.chance(0.5));
+            flags.copy_from_slice(&before);
+            for _ in 0..30 {
+                let at = random.below(64) as usize;
+                let is_taken = flags[at];
+                let most = flags[at..].iter().take_while(|flag| **flag == is_taken).count();
+                let end = at + 1 + random.below(most as u64) as usize;
+                let change = if is_taken { Change::Free } else { Change::Allocate };
+                net.note(change, at as u64..end as u64);
+                flags[at..end].fill(!is_taken);
+            }
+            for at in 0..64 {
+                let (taken, freed) =
+                    (net.allocated.contains(at as u64), net.freed.contains(at as u64));
+                assert_eq!((taken, freed), (!before[at] && flags[at], before[at] && !flags[at]));
+            }
+        }
     }
 }

@@ -44,6 +44,7 @@ use zfs_format::pool_directory;
 use zfs_format::uberblock::{MAGIC, MMP_MAGIC, Uberblock, VERSION_FEATURES};
 use zfs_format::wire::{Record, Wire};
 use zfs_format::{Endian, FormatError};
+use zfs_store::alloc::Changes;
 use zfs_store::{LABEL_PAIRS, WriteError, Writer};
 
 /// Passes that a sync may take.
@@ -448,30 +449,59 @@ impl Syncer {
         txg: u64,
         pass: u32,
     ) -> Result<(), ZfsError> {
-        let form = self.maps.get();
-        let (map, place) = self.writer.space(|space| {
-            let slabs = space.metaslabs(vdev).expect("a vdev that is known");
-            let place = MapPlace { start: slabs.start(number), unit: slabs.unit() };
-            (slabs.slabs()[number].map, place)
-        });
-        let map = match map {
-            0 => {
-                let map = maps::make(&self.mos, form).await?;
-                let array = self.array(vdev).await?;
-                maps::set_number(&self.mos, &array, number, map.number()).await?;
-                self.writer.space(|space| {
-                    let slabs = space.metaslabs_mut(vdev).expect("a vdev that is known");
-                    slabs.slabs_mut()[number].map = map.number();
-                });
-                map
-            }
-            map => self.mos.dnode(map).await?,
-        };
-        // Whoever made the map took no space yet, so all is in these.
+        // The map is made first: what that takes is among these.
+        let map = self.map(vdev, number).await?;
         let changes = self.writer.space(|space| space.take_changes(vdev, number, txg));
+        self.append(vdev, number, &map, (txg, pass as u16), &changes).await
+    }
+
+    /// Puts changes behind what a metaslab's map says, which the allocator has already.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub(super) async fn append_to_map(
+        &self,
+        vdev: u32,
+        number: usize,
+        group: (u64, u16),
+        changes: &Changes,
+    ) -> Result<(), ZfsError> {
+        let map = self.map(vdev, number).await?;
+        self.append(vdev, number, &map, group, changes).await
+    }
+
+    async fn append(
+        &self,
+        vdev: u32,
+        number: usize,
+        map: &Dnode,
+        group: (u64, u16),
+        changes: &Changes,
+    ) -> Result<(), ZfsError> {
+        let place = self.writer.space(|space| {
+            let slabs = space.metaslabs(vdev).expect("a vdev that is known");
+            MapPlace { start: slabs.start(number), unit: slabs.unit() }
+        });
         let free = || self.writer.space(|space| space.free_in(vdev, number));
-        let group = (txg, pass as u16);
-        maps::append(&self.mos, &map, form, place, group, &changes, free).await
+        maps::append(&self.mos, map, self.maps.get(), place, group, changes, free).await
+    }
+
+    /// A metaslab's map; one that was never used gets it now.
+    async fn map(&self, vdev: u32, number: usize) -> Result<Dnode, ZfsError> {
+        let map = self.writer.space(|space| {
+            space.metaslabs(vdev).expect("a vdev that is known").slabs()[number].map
+        });
+        if map != 0 {
+            return self.mos.dnode(map).await;
+        }
+        let map = maps::make(&self.mos, self.maps.get()).await?;
+        let array = self.array(vdev).await?;
+        maps::set_number(&self.mos, &array, number, map.number()).await?;
+        self.writer.space(|space| {
+            let slabs = space.metaslabs_mut(vdev).expect("a vdev that is known");
+            slabs.slabs_mut()[number].map = map.number();
+        });
+        Ok(map)
     }
 
     /// The array of the maps of a vdev.

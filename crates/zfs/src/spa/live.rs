@@ -1,7 +1,7 @@
 //! A pool that is open for writing.
 //!
 //! ```text
-//!   open      as for reading; then space maps are loaded, and intent logs' blocks are claimed
+//!   open      as for reading; then space maps and their logs are loaded, and intent logs' blocks are claimed
 //!   run       datasets are opened once, and shared; changes join the open group
 //!   sync      the open group closes, its datasets are written, what is asked of the pool itself is done, the group is committed
 //!   export    a last group whose labels say so
@@ -24,6 +24,7 @@ use super::datasets::{OpenDatasets, TaskError, Tasks};
 use super::freeing::Freeing;
 use super::history::{self, Deed};
 use super::logs::{self, FoundLog, Target};
+use super::map_logs::{self, MapLogs};
 use super::maps::MapForm;
 use super::open::Spa;
 use super::room::Rooms;
@@ -42,8 +43,8 @@ use zfs_format::checksum::ChecksumFunction;
 use zfs_format::compression::Compression;
 use zfs_format::dsl::property::PropertyValue;
 use zfs_format::objset::ObjsetKind;
+use zfs_format::uberblock::VERSION_FEATURES;
 use zfs_format::vdev::{Vdev, VdevKind};
-use zfs_store::alloc::{Allocator, Class, Stretch, each_stretch};
 use zfs_store::{ReadBlocks, Writer};
 
 /// Bytes of changes in memory before who changes waits.
@@ -89,6 +90,8 @@ pub struct Live {
     /// One group syncs at a time.
     syncing: Mutex<()>,
     freeing: Freeing,
+    /// Until the first group is written.
+    map_logs: RefCell<Option<MapLogs>>,
     pub(super) rooms: Rooms,
     /// What is counted in file systems.
     counted: Counted,
@@ -118,7 +121,7 @@ impl OpenDatasets for Live {
 }
 
 /// Features of pools that are written, besides those that need nothing of who writes.
-const WRITTEN: [&str; 26] = [
+const WRITTEN: [&str; 29] = [
     "async_destroy",
     "empty_bpobj",
     "lz4_compress",
@@ -145,6 +148,9 @@ const WRITTEN: [&str; 26] = [
     "spacemap_histogram",
     Counted::OBJECTS,
     Counted::PROJECTS,
+    "log_spacemap",
+    "head_errlog",
+    "vdev_zaps_v2",
 ];
 
 impl Live {
@@ -169,21 +175,24 @@ impl Live {
             features.iter().any(|one| Some(one.guid.as_str()) == guid)
         });
         let mut logs = logs::find(&spa).await?;
-        let allocator = load(&spa).await?;
+        let root = spa.classified().await?;
+        check_written(&spa, &root, in_use("head_errlog")).await?;
+        let (allocator, map_logs) = map_logs::load(&spa, &root.children).await?;
         let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
         let uberblock = spa.uberblock();
         logs::claim(&mut logs, &writer, uberblock.txg, spa.mos())?;
         let groups = TxGroups::synced(Txg(uberblock.txg), DIRTY_BYTES_MAX);
         let policy = Policy::of_mos(&writer, in_use);
-        let config = config(&spa);
+        let config = config(&spa, root);
         let clock = Rc::clone(fresh);
         let now: Rc<dyn Fn() -> u64> = Rc::new(move || clock.now());
         let mos = spa.mos().clone();
         let syncer = Syncer::new(writer, groups, mos, uberblock.root, policy, config, now);
         syncer.set_map_form(MapForm { long_entries: in_use("spacemap_v2"), histogram: false });
         let (open, stopped, syncing, freeing, rooms) = Default::default();
-        let fresh = Rc::clone(fresh);
-        let live = Live { spa, syncer, fresh, open, stopped, syncing, freeing, rooms, counted };
+        let (fresh, map_logs) = (Rc::clone(fresh), RefCell::new(Some(map_logs)));
+        let live =
+            Live { spa, syncer, fresh, open, stopped, syncing, freeing, map_logs, rooms, counted };
         live.replay(logs).await?;
         Ok(live)
     }
@@ -419,6 +428,9 @@ impl Live {
         };
         let work = async |syncer: &Syncer, txg: u64| {
             let maker = Maker { mos: syncer.mos(), fresh: &*self.fresh, txg, counts_freed: false };
+            if let Some(logs) = self.map_logs.take() {
+                logs.fold(&maker, syncer).await?;
+            }
             let blocks = Rc::clone(self.spa.zio()) as Rc<dyn ReadBlocks>;
             self.freeing.advance(&maker, syncer.writer(), &blocks).await?;
             for open in open.iter().filter(|open| open.closed.get()) {
@@ -514,7 +526,7 @@ pub fn set_number(node: &Node, name: &str) -> Option<u64> {
 }
 
 /// What a pool's configuration says, as it is to be written.
-fn config(spa: &Spa) -> PoolConfig {
+fn config(spa: &Spa, root: Vdev) -> PoolConfig {
     let list = spa.config();
     let text = |name| list.text(name).ok().flatten().map(ToString::to_string);
     let number = |name| list.u64(name).ok().flatten();
@@ -527,45 +539,28 @@ fn config(spa: &Spa) -> PoolConfig {
         host: number("hostid").map(|id| (id, text("hostname").unwrap_or_default())),
         comment: text("comment"),
         compatibility: text("compatibility"),
-        root: (*spa.vdevs()).clone(),
+        root,
         features_for_read: features.map(Iterator::collect).unwrap_or_default(),
     }
 }
 
-/// Loads what is allocated.
-async fn load(spa: &Spa) -> Result<Allocator, LiveError> {
-    let mut allocator = Allocator::default();
-    if !spa.space_map_logs().await?.is_empty() {
-        return Err(LiveError::Unsupported("logs of space maps"));
+/// Refuses a pool that has what is not written.
+async fn check_written(spa: &Spa, root: &Vdev, notes_errors: bool) -> Result<(), LiveError> {
+    // Its labels and uberblocks would say another version than its tables.
+    if spa.uberblock().version != VERSION_FEATURES {
+        return Err(LiveError::Unsupported("version 28 or one before it"));
     }
-    for vdev in &spa.vdevs().children {
+    for vdev in &root.children {
         if matches!(vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing) {
             return Err(LiveError::Unsupported("a removed vdev"));
         }
         if spa.checkpoint_map(vdev).await?.is_some() {
             return Err(LiveError::Unsupported("a checkpoint"));
         }
-        load_vdev(spa, vdev, &mut allocator).await?;
     }
-    Ok(allocator)
-}
-
-async fn load_vdev(spa: &Spa, vdev: &Vdev, allocator: &mut Allocator) -> Result<(), ZfsError> {
-    let Some(mut slabs) = spa.metaslabs(vdev).await? else { return Ok(()) };
-    let unit = slabs.unit();
-    let maps: Vec<_> =
-        slabs.slabs().iter().enumerate().map(|(n, slab)| (slabs.start(n), slab.map)).collect();
-    let mut wrong = false;
-    for (start, map) in maps.into_iter().filter(|(_, map)| *map != 0) {
-        each_stretch(spa.mos(), map, unit, |Stretch { change, offset, len, .. }| {
-            let fits = slabs.change(change, start.saturating_add(offset), len);
-            wrong |= !fits;
-        })
-        .await?;
-        if wrong {
-            return Err(spa.mos().wrong(map, crate::Problem::Entry("of a space map")));
-        }
+    // They are noted by dataset, and would have to go with it, or move to another.
+    if notes_errors && spa.state().await?.errors > 0 {
+        return Err(LiveError::Unsupported("errors noted by dataset (feature head_errlog)"));
     }
-    allocator.add(vdev.id as u32, Class::of(vdev), slabs);
     Ok(())
 }

@@ -8,6 +8,7 @@
 //!   freeing          what was destroyed is freed, a part in each group
 //!   beat             when its groups are committed, and how much room it has; `room`: what of it each dataset may take
 //!   logs             intent logs that are found, claimed and replayed
+//!   map_logs         what is allocated, loaded; logs of space maps folded into the maps
 //!   volumes          volumes made, space kept free, quotas
 //!   history          what was done to it, written down
 //!   properties       its own properties, set
@@ -35,6 +36,7 @@ pub mod history;
 mod keys;
 pub mod live;
 mod logs;
+mod map_logs;
 pub mod maps;
 mod open;
 mod properties;

@@ -37,7 +37,7 @@ pub(crate) fn after_cut(rig: &Rig, cuts: Vec<Rc<PowerCut>>, write: u64) -> Vec<D
 
 /// Cuts the power at a write to one of the disks while something is done to the pool, which puts down what each group leaves and
 /// counts those that are known to be in the pool. What is there afterwards is looked at. Says whether it came to a cut.
-fn cut_at<S: Clone + 'static>(
+pub(crate) fn cut_at<S: Clone + 'static>(
     base: &Rig,
     disk: usize,
     write: u64,
@@ -47,6 +47,7 @@ fn cut_at<S: Clone + 'static>(
     let disks: Vec<(u64, Rc<MemoryDevice>)> =
         base.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
     let rig = Rig::over(disks, Rc::clone(&base.fresh));
+    let first = rig.with(async |spa: Rc<Spa>, _| spa.uberblock().txg);
     let rt = rig.runtime.handle();
     let covered: Vec<Rc<PowerCut>> = rig
         .disks
@@ -66,8 +67,8 @@ fn cut_at<S: Clone + 'static>(
         let done = left.done.get();
         // The group that was under way may be there as a whole.
         let txg = spa.uberblock().txg;
-        assert!(txg == 4 + done || txg == 5 + done, "group {txg} after {done}");
-        let state = left.states.borrow()[(txg - 4) as usize].clone();
+        assert!(txg == first + done || txg == first + 1 + done, "group {txg} after {done}");
+        let state = left.states.borrow()[(txg - first) as usize].clone();
         look(&spa, state).await;
     });
     if was_cut && write.is_multiple_of(97) {
@@ -78,7 +79,7 @@ fn cut_at<S: Clone + 'static>(
 
 /// What groups leave.
 #[derive(Clone)]
-struct Left<S> {
+pub(crate) struct Left<S> {
     /// From the one on that was there at first.
     states: Rc<RefCell<Vec<S>>>,
     /// How many more are known to be in the pool.
@@ -87,12 +88,12 @@ struct Left<S> {
 
 impl<S> Left<S> {
     /// A group is to leave this.
-    fn leaves(&self, state: S) {
+    pub(crate) fn leaves(&self, state: S) {
         self.states.borrow_mut().push(state);
     }
 
     /// It is in the pool.
-    fn is_done(&self) {
+    pub(crate) fn is_done(&self) {
         self.done.set(self.done.get() + 1);
     }
 }
@@ -116,7 +117,7 @@ async fn files(live: Live, left: Left<Model>) {
     }
 }
 
-async fn look_at_files(spa: &Spa, state: Model) {
+pub(crate) async fn look_at_files(spa: &Spa, state: Model) {
     check_accounts(spa).await;
     let files = files_of(spa, "tank").await;
     let names = files.names(&files.root().await.expect("read")).await.expect("read").len();
@@ -228,7 +229,7 @@ async fn look_at_datasets(spa: &Spa, tree: Tree) {
     super::datasets::check_books(spa).await;
 }
 
-fn at_each_write(base: &Rig, step: usize, cut: impl Fn(usize, u64) -> bool) {
+pub(crate) fn at_each_write(base: &Rig, step: usize, cut: impl Fn(usize, u64) -> bool) {
     for disk in 0..base.disks.len() {
         let mut cuts = 0;
         for write in (1..).step_by(step) {

@@ -10,11 +10,13 @@ mod accounting;
 mod cuts;
 mod datasets;
 mod fuse;
+mod kernel;
 mod logs;
 mod mounted;
+mod stock;
 mod volumes;
 
-use rt::{Buf, DeviceRef, MemoryDevice, Reactor, Runtime};
+use rt::{Buf, Device, DeviceRef, MemoryDevice, Reactor, Runtime};
 use sim::SimReactor;
 use sim::host::Processor;
 use std::cell::{Cell, RefCell};
@@ -96,10 +98,11 @@ fn features() -> Vec<&'static str> {
 /// Writes what is not zeros of a device into a file.
 fn dump(device: &MemoryDevice, path: &Path) {
     let mut file = std::fs::File::create(path).expect("a file");
-    file.set_len(DEVICE).expect("room");
+    let len = device.geometry().capacity.bytes();
+    file.set_len(len).expect("room");
     let step = 1 << 20;
-    for at in (0..DEVICE).step_by(step) {
-        let bytes = device.peek(Offset(at), ByteCount(step as u64)).to_vec();
+    for at in (0..len).step_by(step) {
+        let bytes = device.peek(Offset(at), ByteCount((len - at).min(step as u64))).to_vec();
         if bytes.iter().any(|byte| *byte != 0) {
             file.seek(SeekFrom::Start(at)).expect("a place");
             file.write_all(&bytes).expect("room");
@@ -145,6 +148,12 @@ impl Rig {
 
     /// The same without several.
     fn without_all(tops: Vec<Vdev>, left_out: &[&str]) -> Rig {
+        let features = features().into_iter().filter(|guid| !left_out.contains(guid)).collect();
+        Rig::with_features(tops, features)
+    }
+
+    /// The same with these features.
+    fn with_features(tops: Vec<Vdev>, features: Vec<&'static str>) -> Rig {
         let guids = tops.iter().flat_map(|top| top.leaves().into_iter().map(|leaf| leaf.guid));
         let disk = |guid: u64| (guid, MemoryDevice::new(&guid.to_string(), ByteCount(DEVICE)));
         let disks = guids.map(disk).collect();
@@ -153,7 +162,7 @@ impl Rig {
         let new = NewPool {
             name: "tank".to_owned(),
             root: root_of(77, tops),
-            features: features().into_iter().filter(|guid| !left_out.contains(guid)).collect(),
+            features,
             state: LabelState::Active,
             host: None,
             comment: None,
@@ -194,6 +203,11 @@ impl Rig {
 
     /// What `zdb` says of all of it.
     fn judge(&self) {
+        self.judge_pool("tank");
+    }
+
+    /// The same of a pool that has another name.
+    fn judge_pool(&self, pool: &str) {
         let folder = tempfile::tempdir().expect("a folder");
         for (guid, disk) in &self.disks {
             dump(disk, &folder.path().join(format!("d{guid}")));
@@ -201,9 +215,9 @@ impl Rig {
         if let Ok(keep) = std::env::var("KEEP_POOL") {
             let _ = Command::new("cp").arg("-r").arg(folder.path()).arg(keep).status();
         }
-        let Some(text) = zdb(folder.path(), &["-bcc", "tank"]) else { return };
+        let Some(text) = zdb(folder.path(), &["-bcc", pool]) else { return };
         assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
-        let all = zdb(folder.path(), &["-dddd", "tank"]).unwrap_or_default();
+        let all = zdb(folder.path(), &["-dddd", pool]).unwrap_or_default();
         assert!(!all.contains(") leaked"), "objects that nobody refers to: {all}");
     }
 }

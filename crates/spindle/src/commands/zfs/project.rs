@@ -11,8 +11,8 @@
 //! ```
 
 use super::source::{Source, ViewArgs};
-use crate::foreign;
 use crate::output::{Failure, print, print_bytes};
+use crate::printable;
 use ::zfs::ZfsError;
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::live::LiveError;
@@ -159,7 +159,7 @@ fn text(args: &ProjectArgs, name: &str, found: &[Found]) -> Vec<u8> {
     let mut text = Vec::new();
     for one in found {
         let whole = [name.as_bytes(), b":/", &one.path].concat();
-        let shown = foreign::bytes(&whole);
+        let shown = printable::bytes(&whole);
         if !args.check {
             let mark = if one.hands_down { 'P' } else { '-' };
             text.extend(format!("{:5} {mark} {shown}\n", one.project).into_bytes());

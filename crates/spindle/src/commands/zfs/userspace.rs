@@ -8,8 +8,8 @@
 
 use super::shown::host_names;
 use super::source::ViewArgs;
-use crate::foreign;
 use crate::output::{Failure, print};
+use crate::printable;
 use ::zfs::dmu::Objset;
 use ::zfs::dsl::account::{Account, Whose, all};
 use ::zfs::{ZfsError, show};
@@ -218,7 +218,7 @@ impl Shown {
         match column {
             Column::Type => self.kind.text().to_owned(),
             Column::Name => match &self.name {
-                Name::Text(name) => foreign::word(name).into_owned(),
+                Name::Text(name) => printable::word(name).into_owned(),
                 Name::Number(number) => number.to_string(),
             },
             Column::Used => size(self.line.used, false),
