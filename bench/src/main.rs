@@ -20,6 +20,7 @@ mod peer;
 mod raid;
 mod simulation;
 mod zfs_read;
+mod zfs_write;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,11 @@ const BENCHES: &[Bench] = &[
     ),
     ("simulation", "simulated I/Os a second on one core", simulation::run),
     ("zfs-read", "a large object of a pool, beside libzpool and zfs-fuse", zfs_read::run),
+    (
+        "zfs-write",
+        "volumes and files of pools written, beside libzpool, zfs-fuse and btrfs",
+        zfs_write::run,
+    ),
 ];
 
 fn main() -> ExitCode {

@@ -12,6 +12,7 @@ mod datasets;
 mod fuse;
 mod kernel;
 mod logs;
+mod long;
 mod mounted;
 mod stock;
 mod volumes;

@@ -26,7 +26,7 @@ use zfs_format::zap::leaf::LeafValue;
 
 const MIB: u64 = 1 << 20;
 
-fn new(name: &str, bytes: u64, block_bytes: u64, reservation: u64) -> NewVolume {
+pub(crate) fn new(name: &str, bytes: u64, block_bytes: u64, reservation: u64) -> NewVolume {
     NewVolume { name: name.into(), bytes, block_bytes, reservation, properties: Vec::new() }
 }
 
@@ -35,19 +35,19 @@ async fn node(live: &Live, name: &str) -> Rc<Node> {
     catalog.find(name).await.expect("it is read").expect("it is there")
 }
 
-async fn make(live: &Live, new: NewVolume) -> Result<(), TaskError> {
+pub(crate) async fn make(live: &Live, new: NewVolume) -> Result<(), TaskError> {
     let above = node(live, "tank").await.directory.number;
     let made = live.task(async |tasks| tasks.create_volume(above, &new).await).await;
     made.expect("it is written").map(|_| ())
 }
 
-async fn snapshot(live: &Live, of: &str, name: &str) -> Result<(), TaskError> {
+pub(crate) async fn snapshot(live: &Live, of: &str, name: &str) -> Result<(), TaskError> {
     let number = node(live, of).await.head.number;
     let taken = live.task(async |tasks| tasks.snapshot(number, name).await).await;
     taken.expect("it is written").map(|_| ())
 }
 
-async fn open(live: &Rc<Live>, name: &str) -> LiveVolume {
+pub(crate) async fn open(live: &Rc<Live>, name: &str) -> LiveVolume {
     let node = node(live, name).await;
     LiveVolume::open(live, &node).await.expect("it opens")
 }
@@ -56,7 +56,7 @@ async fn live(spa: Rc<Spa>, fresh: &Rc<dyn Fresh>) -> Rc<Live> {
     Rc::new(Live::open(spa, fresh).await.expect("it opens for writing"))
 }
 
-async fn flush(volume: &LiveVolume) {
+pub(crate) async fn flush(volume: &LiveVolume) {
     volume.submit(Request::flush()).await.expect("it is in the pool");
 }
 
@@ -72,7 +72,7 @@ fn content(random: &mut Prng, len: usize) -> Vec<u8> {
 }
 
 /// One request at random, carried out on both.
-async fn change(volume: &LiveVolume, model: &mut [u8], random: &mut Prng) {
+pub(crate) async fn change(volume: &LiveVolume, model: &mut [u8], random: &mut Prng) {
     let block = volume.volume().block().bytes();
     let sectors = model.len() as u64 / 512;
     let at = random.below(sectors) * 512;
@@ -111,6 +111,15 @@ async fn change(volume: &LiveVolume, model: &mut [u8], random: &mut Prng) {
     volume.submit(request).await.expect("it is done");
 }
 
+/// One write that nobody waits for: it is in no log, and comes with its group.
+pub(crate) async fn change_unlogged(volume: &LiveVolume, model: &mut [u8], random: &mut Prng) {
+    let at = random.below(model.len() as u64 / 512 - 8) * 512;
+    let bytes = content(random, 8 * 512);
+    model[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
+    let write = Request::write(Offset(at), Buf::copy_of(&bytes));
+    volume.submit(write).await.expect("it is done");
+}
+
 /// Several at once, on parts of the volume that are each one's own.
 async fn change_at_once(volume: &LiveVolume, model: &mut [u8], random: &mut Prng) {
     let mut all = Vec::new();
@@ -127,7 +136,7 @@ async fn change_at_once(volume: &LiveVolume, model: &mut [u8], random: &mut Prng
     }
 }
 
-async fn compare(volume: &dyn Device, model: &[u8]) {
+pub(crate) async fn compare(volume: &dyn Device, model: &[u8]) {
     let read = Request::read(Offset::ZERO, ByteCount(model.len() as u64));
     let found = volume.submit(read).await.expect("it is read").to_vec();
     assert!(found.len() == model.len());

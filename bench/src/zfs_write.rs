@@ -1,0 +1,349 @@
+//! `bench zfs-write`: writing to pools of image files in memory (tmpfs), by processor time an operation.
+//!
+//! | case | what is written | goal |
+//! |---|---|---|
+//! | `stream-128k-mirror` | blocks of 128 KiB of a volume in order, compression off, mirror of two | 60 µs |
+//! | `stream-128k-raidz2` | the same on a raidz2 of ten | 70 µs |
+//! | `scattered-8k-…` | blocks of 8 KiB here and there; mirror of two, raidz1 of four, raidz2 of six | 20 µs |
+//! | `durable-8k` | the same on a mirror, each in the intent log before the next | 30 µs |
+//! | `lz4-incompressible` | `stream-128k-mirror` with lz4 on data that doesn't compress, beside compression off | 1.1 |
+//! | `of-bare` | throughput of `stream-128k-mirror` beside the same bytes written to as many bare files | 0.8 |
+//! | `group-commit-N` | N writers, each waits for its own write; the log device takes 1 ms for a flush: writes for a flush and writer | 0.9 |
+//!
+//! **Ours** is in this process, through the crates: a volume that is open for writing gets requests as a server gives them, from
+//! memory of the pool of buffers that is filled by a copy, as a client's bytes would be. It ends when the group is in the
+//! pool. **The peer** is OpenZFS's own code (libzpool, Debian `libzfslinux-dev`), which copies from the caller's memory in
+//! `dmu_write`, and ends so too. Both have the same number of files, sectors of 4 KiB, and data that doesn't compress.
+//!
+//! Processor time is that of all threads, user and system; the kernel's copies into tmpfs are in it, and `of-bare` says
+//! what they are. Ratios are the peer's divided by ours: over 1 we are better.
+//!
+//! `--files` measures files through FUSE ([`files`]): beside zfs-fuse where its folder is named, and beside btrfs.
+
+mod files;
+mod volume;
+
+use crate::peer::{PeerProcess, Rounds, ScratchFolder, built_spindle, compiled, three_digits};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use volume::OpenVolume;
+
+const USAGE: &str = "usage: bench zfs-write [--dir DIR] [--mib N] [--runs N] [--only CASE] [--files yes|no] [--zfs-fuse DIR]   (DIR on tmpfs; default /dev/shm)";
+const SOURCE: &str = include_str!("zfs_write_peer.c");
+/// The pool that everyone makes.
+const POOL: &str = "spindlebench";
+const MIB: u64 = 1 << 20;
+/// Writes that are waited for, in a round.
+const DURABLE_COUNT: u64 = 4000;
+
+/// How a pool is made, and its volume.
+#[derive(Clone, Copy)]
+struct Layout {
+    word: &'static str,
+    parity: u64,
+    disks: u64,
+    block_bytes: u64,
+    lz4: bool,
+}
+
+impl Layout {
+    const MIRROR: Layout =
+        Layout { word: "mirror", parity: 0, disks: 2, block_bytes: 128 << 10, lz4: false };
+    const WIDE: Layout = Layout { word: "raidz2", parity: 2, disks: 10, ..Layout::MIRROR };
+
+    fn of_small_blocks(word: &'static str, parity: u64, disks: u64) -> Layout {
+        Layout { word, parity, disks, block_bytes: 8 << 10, lz4: false }
+    }
+}
+
+/// In which order blocks are written, and who waits for what.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Stream,
+    Scattered,
+    Durable,
+}
+
+impl Order {
+    fn word(self) -> &'static str {
+        match self {
+            Order::Stream => "stream",
+            Order::Scattered => "scattered",
+            Order::Durable => "durable",
+        }
+    }
+
+    /// How many blocks are written: the volume once, or as many as its blocks.
+    fn count(self, layout: &Layout, mib: u64) -> u64 {
+        match self {
+            Order::Durable => DURABLE_COUNT,
+            _ => mib * MIB / layout.block_bytes,
+        }
+    }
+}
+
+/// What is asked for.
+struct Options {
+    dir: PathBuf,
+    mib: u64,
+    runs: usize,
+    only: Option<String>,
+    files: bool,
+    fuse: Option<PathBuf>,
+}
+
+impl Options {
+    fn of(args: &[String]) -> Result<Options, String> {
+        let mut options = Options {
+            dir: PathBuf::from("/dev/shm"),
+            mib: 512,
+            runs: 5,
+            only: None,
+            files: false,
+            fuse: None,
+        };
+        let mut args = args.iter();
+        while let Some(flag) = args.next() {
+            let value = args.next().ok_or(USAGE)?;
+            match flag.as_str() {
+                "--dir" => options.dir = value.into(),
+                "--mib" => options.mib = value.parse().map_err(|_| USAGE)?,
+                "--runs" => options.runs = value.parse().map_err(|_| USAGE)?,
+                "--only" => options.only = Some(value.clone()),
+                "--files" => options.files = value == "yes",
+                "--zfs-fuse" => options.fuse = Some(value.into()),
+                _ => return Err(USAGE.into()),
+            }
+        }
+        if options.mib == 0 || options.runs == 0 { Err(USAGE.into()) } else { Ok(options) }
+    }
+
+    fn wants(&self, case: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| case.starts_with(only.as_str()))
+    }
+}
+
+/// Runs it; `args` are those after the benchmark's name.
+///
+/// # Errors
+/// One line for the user.
+pub fn run(args: &[String]) -> Result<(), String> {
+    let options = Options::of(args)?;
+    let scratch = tempfile::tempdir_in(&options.dir)
+        .map_err(|e| format!("{}: {e}", options.dir.display()))?;
+    let bench = Bench { spindle: built_spindle()?, scratch: scratch.path(), options: &options };
+    let cases = [
+        ("stream-128k-mirror", Layout::MIRROR, Order::Stream),
+        ("stream-128k-raidz2", Layout::WIDE, Order::Stream),
+        ("scattered-8k-mirror", Layout::of_small_blocks("mirror", 0, 2), Order::Scattered),
+        ("scattered-8k-raidz1", Layout::of_small_blocks("raidz1", 1, 4), Order::Scattered),
+        ("scattered-8k-raidz2", Layout::of_small_blocks("raidz2", 2, 6), Order::Scattered),
+        ("durable-8k-mirror", Layout::of_small_blocks("mirror", 0, 2), Order::Durable),
+    ];
+    for (case, layout, order) in cases {
+        if options.wants(case) {
+            bench.beside_libzpool(case, layout, order)?;
+        }
+    }
+    if options.wants("lz4-incompressible") {
+        bench.lz4_beside_off()?;
+    }
+    if options.wants("of-bare") {
+        bench.of_bare()?;
+    }
+    if options.wants("group-commit") {
+        bench.group_commits()?;
+    }
+    if options.files {
+        files::run(&bench)?;
+    }
+    Ok(())
+}
+
+/// What all cases need.
+struct Bench<'a> {
+    spindle: PathBuf,
+    scratch: &'a Path,
+    options: &'a Options,
+}
+
+impl Bench<'_> {
+    /// Bytes of a disk: each holds the whole volume twice, since what is overwritten is free three groups later.
+    fn disk_mib(&self) -> u64 {
+        2 * self.options.mib + 512
+    }
+
+    /// Makes a pool of ours with its volume, in a folder that is emptied first.
+    fn make(&self, layout: &Layout) -> Result<PathBuf, String> {
+        let folder = self.scratch.join("ours");
+        // Nothing is there the first time.
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let mut disks = Vec::new();
+        for n in 0..layout.disks {
+            let path = folder.join(format!("disk{n}.raw"));
+            let made =
+                std::fs::File::create(&path).and_then(|file| file.set_len(self.disk_mib() * MIB));
+            made.map_err(|error| format!("{}: {error}", path.display()))?;
+            disks.push(path.display().to_string());
+        }
+        let mut create = vec!["zpool", "create", "-f", POOL, layout.word];
+        create.extend(disks.iter().map(String::as_str));
+        self.spindle(&create)?;
+        let compression = if layout.lz4 { "compression=lz4" } else { "compression=off" };
+        let (size, block) = (format!("{}M", self.options.mib), layout.block_bytes.to_string());
+        let place = folder.display().to_string();
+        let volume = format!("{POOL}/v");
+        self.spindle(&[
+            "-d",
+            &place,
+            "zfs",
+            "create",
+            "-s",
+            "-V",
+            &size,
+            "-b",
+            &block,
+            "-o",
+            compression,
+            &volume,
+        ])?;
+        Ok(folder)
+    }
+
+    fn spindle(&self, arguments: &[&str]) -> Result<(), String> {
+        let output = Command::new(&self.spindle).args(arguments).output();
+        let output = output.map_err(|error| format!("starting spindle: {error}"))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&output.stderr);
+        Err(format!("spindle {}: {}", arguments.join(" "), text.trim_end()))
+    }
+
+    /// Processor time an operation beside libzpool's.
+    fn beside_libzpool(&self, case: &str, layout: Layout, order: Order) -> Result<(), String> {
+        let mut peer = self.peer()?;
+        let count = order.count(&layout, self.options.mib);
+        let Layout { parity, disks, block_bytes, lz4, .. } = layout;
+        let (mib, lz4) = (self.options.mib, u8::from(lz4));
+        let (mut processor, mut wall) = (Rounds::default(), Rounds::default());
+        for round in 0..=self.options.runs {
+            let folder = self.make(&layout)?;
+            let ours = OpenVolume::open(&folder, layout.disks)?.write(order, count)?;
+            peer.time(&format!("make {parity} {disks} {block_bytes} {mib} {lz4}"))?;
+            let (peer_wall, text) = peer.time(&format!("{} {count}", order.word()))?;
+            let peer_processor: f64 =
+                text.parse().map_err(|_| "bench zfs-write: the peer's answer")?;
+            // The first warms up what is not the pools' business: the programs' own pages.
+            if round > 0 {
+                let each = 1e6 / count as f64;
+                let (ours_us, peer_us) = (ours.processor * each, peer_processor * each);
+                processor.add(ours_us, peer_us, peer_us / ours_us);
+                wall.add(ours.wall * each, peer_wall * each, peer_wall / ours.wall);
+            }
+        }
+        for (rounds, unit) in [(processor, "processor us each"), (wall, "wall us each")] {
+            println!("{}", rounds.line("zfs-write", case, unit, "libzpool", three_digits));
+        }
+        Ok(())
+    }
+
+    fn peer(&self) -> Result<Peer, String> {
+        let folder = ScratchFolder::new("zfs-write")?;
+        let program = compiled(SOURCE, &["-lzpool", "-lnvpair"], &folder.0, "zfs_write_peer")
+            .map_err(|why| {
+                format!("bench zfs-write: {why}; libzpool is in Debian's libzfslinux-dev")
+            })?;
+        let disks = self.scratch.join("theirs");
+        std::fs::create_dir_all(&disks).map_err(|error| format!("{}: {error}", disks.display()))?;
+        let arguments = [disks.as_os_str(), POOL.as_ref(), self.disk_mib().to_string().as_ref()]
+            .map(std::ffi::OsStr::to_owned);
+        let mut process = PeerProcess::start_with("libzpool", &program, &arguments)?;
+        process.line()?;
+        Ok(Peer { process, disks, _folder: folder })
+    }
+
+    /// lz4 on what doesn't compress beside compression off, both ours.
+    fn lz4_beside_off(&self) -> Result<(), String> {
+        let count = Order::Stream.count(&Layout::MIRROR, self.options.mib);
+        let mut rounds = Rounds::default();
+        for round in 0..=self.options.runs {
+            let mut took = [0.0; 2];
+            for (lz4, took) in [false, true].into_iter().zip(&mut took) {
+                let layout = Layout { lz4, ..Layout::MIRROR };
+                let folder = self.make(&layout)?;
+                let spent = OpenVolume::open(&folder, layout.disks)?.write(Order::Stream, count)?;
+                *took = spent.processor * 1e6 / count as f64;
+            }
+            let [off, on] = took;
+            if round > 0 {
+                rounds.add(on, off, off / on);
+            }
+        }
+        let (unit, peer) = ("processor us each", "compression off");
+        println!("{}", rounds.line("zfs-write", "lz4-incompressible", unit, peer, three_digits));
+        Ok(())
+    }
+
+    /// Throughput beside the same bytes on bare files.
+    fn of_bare(&self) -> Result<(), String> {
+        let layout = Layout::MIRROR;
+        let count = Order::Stream.count(&layout, self.options.mib);
+        let (mut rounds, mut processor) = (Rounds::default(), Rounds::default());
+        for round in 0..=self.options.runs {
+            let folder = self.make(&layout)?;
+            let ours = OpenVolume::open(&folder, layout.disks)?.write(Order::Stream, count)?;
+            let folder = self.make(&layout)?;
+            let bare = volume::bare(&folder, layout.disks, count)?;
+            if round > 0 {
+                let gib = count as f64 * layout.block_bytes as f64 / f64::from(1 << 30);
+                rounds.add(gib / ours.wall, gib / bare.wall, bare.wall / ours.wall);
+                let each = 1e6 / count as f64;
+                let (ours, bare) = (ours.processor * each, bare.processor * each);
+                processor.add(ours, bare, bare / ours);
+            }
+        }
+        for (rounds, unit) in [(rounds, "GiB/s"), (processor, "processor us each")] {
+            println!("{}", rounds.line("zfs-write", "of-bare", unit, "bare files", three_digits));
+        }
+        Ok(())
+    }
+
+    /// How many writes go with a flush of the log device.
+    fn group_commits(&self) -> Result<(), String> {
+        let layout = Layout::of_small_blocks("mirror", 0, 2);
+        for writers in [1, 8, 32] {
+            let mut rounds = Rounds::default();
+            for _ in 0..self.options.runs {
+                let folder = self.make(&layout)?;
+                let share = OpenVolume::open_slow(&folder, layout.disks)?.group_commit(writers)?;
+                rounds.add_alone(share);
+            }
+            let case = format!("group-commit-{writers}");
+            let unit = "of one write a flush and writer";
+            println!("{}", rounds.line("zfs-write", &case, unit, "", three_digits));
+        }
+        Ok(())
+    }
+}
+
+/// OpenZFS's own code in a process; its disks go with it.
+struct Peer {
+    process: PeerProcess,
+    disks: PathBuf,
+    _folder: ScratchFolder,
+}
+
+impl Peer {
+    fn time(&mut self, request: &str) -> Result<(f64, String), String> {
+        self.process.time(request)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // At worst they lie in the scratch folder, which goes too.
+        let _ = std::fs::remove_dir_all(&self.disks);
+    }
+}
