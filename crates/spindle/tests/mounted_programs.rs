@@ -91,8 +91,9 @@ fn ran(program: &str, arguments: &[&str]) -> String {
 
 /// Whether there is such a program, and whether this is root, who may mount.
 fn can_run(program: &Path) -> bool {
-    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-    let is_there = { found }.status().is_ok();
+    let mut found = Command::new(program);
+    found.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    let is_there = found.status().is_ok();
     if !is_there {
         println!("skipped: {} is not installed", program.display());
     }
@@ -253,8 +254,8 @@ fn a_database_on_a_mount_recovers_after_kills() {
     let server = postgres.start();
     postgres.ran("pgbench", &["-h", &at, "-U", "postgres", "-q", "-i", "-s", "1", "postgres"]);
     // The database is killed amid transactions.
-    let load = postgres.program("pgbench", &bench("30").each_ref().map(String::as_str));
-    let mut load = { load }.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut load = postgres.program("pgbench", &bench("30").each_ref().map(String::as_str));
+    let mut load = load.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     std::thread::sleep(Duration::from_secs(3));
     kill(server);
     load.wait().expect("it ends");
@@ -263,8 +264,8 @@ fn a_database_on_a_mount_recovers_after_kills() {
     let first = postgres.assert_consistent();
     assert!(first > 0, "some were done");
     // Then the file system under it.
-    let load = postgres.program("pgbench", &bench("30").each_ref().map(String::as_str));
-    let mut load = { load }.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut load = postgres.program("pgbench", &bench("30").each_ref().map(String::as_str));
+    let mut load = load.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     std::thread::sleep(Duration::from_secs(3));
     let known = postgres.assert_consistent();
     assert!(known > first, "it went on");
