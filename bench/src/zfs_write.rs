@@ -21,108 +21,15 @@
 //! `--files` measures files through FUSE ([`files`]): beside zfs-fuse where its folder is named, and beside btrfs.
 
 mod files;
+mod rig;
 mod volume;
 
 use crate::peer::{PeerProcess, Rounds, ScratchFolder, built_spindle, compiled, three_digits};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use rig::{Bench, Layout, Options, Order, POOL};
+use std::path::PathBuf;
 use volume::OpenVolume;
 
-const USAGE: &str = "usage: bench zfs-write [--dir DIR] [--mib N] [--runs N] [--only CASE] [--files yes|no] [--zfs-fuse DIR]   (DIR on tmpfs; default /dev/shm)";
 const SOURCE: &str = include_str!("zfs_write_peer.c");
-/// The pool that everyone makes.
-const POOL: &str = "spindlebench";
-const MIB: u64 = 1 << 20;
-/// Writes that are waited for, in a round.
-const DURABLE_COUNT: u64 = 4000;
-
-/// How a pool is made, and its volume.
-#[derive(Clone, Copy)]
-struct Layout {
-    word: &'static str,
-    parity: u64,
-    disks: u64,
-    block_bytes: u64,
-    lz4: bool,
-}
-
-impl Layout {
-    const MIRROR: Layout =
-        Layout { word: "mirror", parity: 0, disks: 2, block_bytes: 128 << 10, lz4: false };
-    const WIDE: Layout = Layout { word: "raidz2", parity: 2, disks: 10, ..Layout::MIRROR };
-
-    fn of_small_blocks(word: &'static str, parity: u64, disks: u64) -> Layout {
-        Layout { word, parity, disks, block_bytes: 8 << 10, lz4: false }
-    }
-}
-
-/// In which order blocks are written, and who waits for what.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Stream,
-    Scattered,
-    Durable,
-}
-
-impl Order {
-    fn word(self) -> &'static str {
-        match self {
-            Order::Stream => "stream",
-            Order::Scattered => "scattered",
-            Order::Durable => "durable",
-        }
-    }
-
-    /// How many blocks are written: the volume once, or as many as its blocks.
-    fn count(self, layout: &Layout, mib: u64) -> u64 {
-        match self {
-            Order::Durable => DURABLE_COUNT,
-            _ => mib * MIB / layout.block_bytes,
-        }
-    }
-}
-
-/// What is asked for.
-struct Options {
-    dir: PathBuf,
-    mib: u64,
-    runs: usize,
-    only: Option<String>,
-    files: bool,
-    fuse: Option<PathBuf>,
-}
-
-impl Options {
-    fn of(args: &[String]) -> Result<Options, String> {
-        let mut options = Options {
-            dir: PathBuf::from("/dev/shm"),
-            mib: 512,
-            runs: 5,
-            only: None,
-            files: false,
-            fuse: None,
-        };
-        let mut args = args.iter();
-        while let Some(flag) = args.next() {
-            let value = args.next().ok_or(USAGE)?;
-            match flag.as_str() {
-                "--dir" => options.dir = value.into(),
-                "--mib" => options.mib = value.parse().map_err(|_| USAGE)?,
-                "--runs" => options.runs = value.parse().map_err(|_| USAGE)?,
-                "--only" => options.only = Some(value.clone()),
-                "--files" => options.files = value == "yes",
-                "--zfs-fuse" => options.fuse = Some(value.into()),
-                _ => return Err(USAGE.into()),
-            }
-        }
-        if options.mib == 0 || options.runs == 0 { Err(USAGE.into()) } else { Ok(options) }
-    }
-
-    fn wants(&self, case: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| case.starts_with(only.as_str()))
-    }
-}
-
 /// Runs it; `args` are those after the benchmark's name.
 ///
 /// # Errors
@@ -160,67 +67,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// What all cases need.
-struct Bench<'a> {
-    spindle: PathBuf,
-    scratch: &'a Path,
-    options: &'a Options,
-}
-
 impl Bench<'_> {
-    /// Bytes of a disk: each holds the whole volume twice, since what is overwritten is free three groups later.
-    fn disk_mib(&self) -> u64 {
-        2 * self.options.mib + 512
-    }
-
-    /// Makes a pool of ours with its volume, in a folder that is emptied first.
-    fn make(&self, layout: &Layout) -> Result<PathBuf, String> {
-        let folder = self.scratch.join("ours");
-        // Nothing is there the first time.
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let mut disks = Vec::new();
-        for n in 0..layout.disks {
-            let path = folder.join(format!("disk{n}.raw"));
-            let made =
-                std::fs::File::create(&path).and_then(|file| file.set_len(self.disk_mib() * MIB));
-            made.map_err(|error| format!("{}: {error}", path.display()))?;
-            disks.push(path.display().to_string());
-        }
-        let mut create = vec!["zpool", "create", "-f", POOL, layout.word];
-        create.extend(disks.iter().map(String::as_str));
-        self.spindle(&create)?;
-        let compression = if layout.lz4 { "compression=lz4" } else { "compression=off" };
-        let (size, block) = (format!("{}M", self.options.mib), layout.block_bytes.to_string());
-        let place = folder.display().to_string();
-        let volume = format!("{POOL}/v");
-        self.spindle(&[
-            "-d",
-            &place,
-            "zfs",
-            "create",
-            "-s",
-            "-V",
-            &size,
-            "-b",
-            &block,
-            "-o",
-            compression,
-            &volume,
-        ])?;
-        Ok(folder)
-    }
-
-    fn spindle(&self, arguments: &[&str]) -> Result<(), String> {
-        let output = Command::new(&self.spindle).args(arguments).output();
-        let output = output.map_err(|error| format!("starting spindle: {error}"))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let text = String::from_utf8_lossy(&output.stderr);
-        Err(format!("spindle {}: {}", arguments.join(" "), text.trim_end()))
-    }
-
     /// Processor time an operation beside libzpool's.
     fn beside_libzpool(&self, case: &str, layout: Layout, order: Order) -> Result<(), String> {
         let mut peer = self.peer()?;

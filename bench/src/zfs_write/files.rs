@@ -5,7 +5,7 @@
 //! (FUSE passes no `syncfs` on); what is written to the large one is timed with the `fsync` behind it. Figures are by the
 //! clock: a file system is as fast as its user sees it.
 
-use super::{Bench, Layout, POOL};
+use super::rig::{Bench, Layout, POOL};
 use crate::peer::{Rounds, three_digits};
 use std::fs::File;
 use std::io::Write;

@@ -1,6 +1,6 @@
 //! A volume of a pool that is open for writing in this process, and what writing to it takes.
 
-use super::{Order, POOL};
+use super::rig::{Order, POOL};
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use host::{Clock, FileDevice, FileOptions, HostRuntime, ReactorKind};
