@@ -30,9 +30,12 @@ type Figures = [f64; 3];
 const CASES: [(&str, &str); 3] =
     [("files-4k", "files/s"), ("files-stream", "MiB/s"), ("files-scattered-8k", "writes/s")];
 
+/// A peer's round.
+type Peer<'a> = &'a dyn Fn() -> Result<Figures, String>;
+
 /// Runs them all.
 pub(super) fn run(bench: &Bench<'_>) -> Result<(), String> {
-    let peers: [(&str, &dyn Fn() -> Result<Figures, String>); 2] =
+    let peers: [(&str, Peer<'_>); 2] =
         [("zfs-fuse", &|| zfs_fuse(bench)), ("btrfs", &|| btrfs(bench))];
     for (name, peer) in peers {
         if name == "zfs-fuse" && bench.options.fuse.is_none() {
