@@ -1,6 +1,6 @@
 //! Whether what lies on a device may be overwritten: the one door for this question.
 //!
-//! [`probe`](crate::probe) looks what is there; here it is decided whether anybody would miss it. Whoever lets people overwrite
+//! [`mod@crate::probe`] looks what is there; here it is decided whether anybody would miss it. Whoever lets people overwrite
 //! it nevertheless has a flag of its own for that.
 
 use crate::probe::{self, Content, ProbeError};

@@ -1,8 +1,8 @@
 //! Writing: a block at one of its places, to all devices that should hold it.
 //!
-//! * A [`mirror`]'s leaves all get it, and so does what stands in for one of them (`replacing`, `spare`, the spare space of a
+//! * A `mirror`'s leaves all get it, and so does what stands in for one of them (`replacing`, `spare`, the spare space of a
 //!   dRAID). It is written when one of them has it.
-//! * A [`raidz`]'s and a dRAID's block is divided by the same map by which it is read, parities are computed in one job, and each
+//! * A `raidz`'s and a dRAID's block is divided by the same map by which it is read, parities are computed in one job, and each
 //!   column goes to its child, itself as above. It is written when of each row no more columns failed than it has
 //!   parities. In a dRAID columns that are shorter than the row's first are filled up with zeros, for a rebuild goes over
 //!   rows without knowing blocks.
