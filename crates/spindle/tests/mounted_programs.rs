@@ -125,7 +125,14 @@ fn what_fio_writes_to_a_mount_it_finds_there() {
     let folder = pool(256);
     let mounted = Mounted::start(folder.path(), &[]);
     let at = format!("--directory={}", mounted.at.display());
-    let common = ["--size=24M", "--verify=crc32c", "--verify_fatal=1", "--do_verify=1", &at];
+    let common = [
+        "--size=24M",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+        "--do_verify=1",
+        "--verify_state_save=0",
+        &at,
+    ];
     for (name, more) in [
         ("blocks", &["--rw=randwrite", "--bs=8k", "--ioengine=psync"][..]),
         ("synced", &["--rw=randwrite", "--bs=4k", "--fsync=16", "--size=2M"]),
