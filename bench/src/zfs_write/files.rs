@@ -5,7 +5,7 @@
 //! (FUSE passes no `syncfs` on); what is written to the large one is timed with the `fsync` behind it. Figures are by the
 //! clock: a file system is as fast as its user sees it.
 
-use super::rig::{Bench, Layout, POOL};
+use super::rig::{Bench, Layout, POOL, command};
 use crate::peer::{Rounds, three_digits};
 use std::fs::File;
 use std::io::Write;
@@ -135,16 +135,6 @@ fn is_mounted(at: &Path) -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let at = at.display().to_string();
     mounts.lines().any(|line| line.split(' ').nth(1) == Some(at.as_str()))
-}
-
-fn command(program: &Path, arguments: &[&str]) -> Result<(), String> {
-    let output = Command::new(program).args(arguments).output();
-    let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{} {}: {}", program.display(), arguments.join(" "), text.trim_end()))
 }
 
 fn folder(bench: &Bench<'_>, name: &str) -> Result<PathBuf, String> {

@@ -150,12 +150,17 @@ impl Bench<'_> {
     }
 
     pub(super) fn spindle(&self, arguments: &[&str]) -> Result<(), String> {
-        let output = Command::new(&self.spindle).args(arguments).output();
-        let output = output.map_err(|error| format!("starting spindle: {error}"))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let text = String::from_utf8_lossy(&output.stderr);
-        Err(format!("spindle {}: {}", arguments.join(" "), text.trim_end()))
+        command(&self.spindle, arguments)
     }
+}
+
+/// Runs a program to its end.
+pub(super) fn command(program: &Path, arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{} {}: {}", program.display(), arguments.join(" "), text.trim_end()))
 }

@@ -4,6 +4,9 @@
 //! What could break: what programs rely on that no test of ours thinks of. Memory maps, files written through several handles, the
 //! order of `fsync` and `rename` that a database recovers by. `zdb` judges each pool. Where a program is not installed, or this is not
 //! root, the case says so and is skipped.
+//!
+//! They take a minute or more each, and PostgreSQL and bonnie++ are not among what CI installs: `cargo test --test mounted_programs --
+//! --ignored`, as root.
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
@@ -193,9 +196,7 @@ impl Postgres {
 
     fn start(&self) -> Child {
         let data = self.data.to_str().expect("text");
-        let arguments = ["-D", data, "-k", data, "-h", "", "-F"];
-        // All but the last, which would leave `fsync` out.
-        let mut command = self.program("postgres", &arguments[..arguments.len() - 1]);
+        let mut command = self.program("postgres", &["-D", data, "-k", data, "-h", ""]);
         let child = command.stderr(Stdio::null()).spawn().expect("it starts");
         wait_for("PostgreSQL", || {
             let asked = self.program("pg_isready", &["-h", data]).stdout(Stdio::null()).status();

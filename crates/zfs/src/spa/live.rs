@@ -166,14 +166,12 @@ impl Live {
                 return Err(LiveError::Feature(feature.guid.clone()));
             }
         }
-        let in_use = |name: &str| {
+        let known = |name: &str| {
             let guid = zfs_format::features::Feature::named(name).map(|feature| feature.guid);
-            features.iter().any(|one| Some(one.guid.as_str()) == guid && one.count > 0)
+            features.iter().filter(move |one| Some(one.guid.as_str()) == guid)
         };
-        let counted = Counted::of_pool(|name| {
-            let guid = zfs_format::features::Feature::named(name).map(|feature| feature.guid);
-            features.iter().any(|one| Some(one.guid.as_str()) == guid)
-        });
+        let in_use = |name: &str| known(name).any(|one| one.count > 0);
+        let counted = Counted::of_pool(|name| known(name).next().is_some());
         let mut logs = logs::find(&spa).await?;
         let root = spa.classified().await?;
         check_written(&spa, &root, in_use("head_errlog")).await?;
