@@ -31,6 +31,7 @@ typedef struct dmu_tx dmu_tx_t;
 typedef struct cred cred_t;
 
 extern void kernel_init(int mode);
+extern char *spa_config_path;
 extern void kernel_fini(void);
 extern int nvlist_alloc(nvlist_t **, unsigned, int);
 extern int nvlist_add_string(nvlist_t *, const char *, const char *);
@@ -172,9 +173,12 @@ int main(int argc, char **argv)
 	volume_bytes = strtoull(argv[3], NULL, 10) << 20;
 	block_bytes = atoi(argv[5]);
 	snprintf(name, sizeof (name), "%s/v", pool);
+	/* The pools of this host are none of our business, nor is ours one of its. */
+	spa_config_path = "/nonexistent";
 	kernel_init(READ_WRITE);
 	nvlist_alloc(&props, 1, 0);
 	nvlist_add_uint64(props, "feature@lz4_compress", 0);
+	nvlist_add_string(props, "cachefile", "none");
 	must(spa_create(pool, tree(argv[1]), props, NULL, NULL), "creating the pool");
 	must(dsl_prop_set_int(pool, "compression", LOCAL, LZ4), "compression");
 	must(dmu_objset_create(name, OST_ZVOL, 0, NULL, make_volume, NULL), "creating the volume");

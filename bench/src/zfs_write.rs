@@ -8,7 +8,7 @@
 //! | `durable-8k` | the same on a mirror, each in the intent log before the next | 30 µs |
 //! | `lz4-incompressible` | `stream-128k-mirror` with lz4 on data that doesn't compress, beside compression off | 1.1 |
 //! | `of-bare` | throughput of `stream-128k-mirror` beside the same bytes written to as many bare files | 0.8 |
-//! | `group-commit-N` | N writers, each waits for its own write; the log device takes 1 ms for a flush: writes for a flush and writer | 0.9 |
+//! | `group-commit-N` | N writers, each waits for its own write; beside as many blocks and flushes as each has writes, on the same devices, whose requests take 1 ms | 0.9 |
 //!
 //! **Ours** is in this process, through the crates: a volume that is open for writing gets requests as a server gives them, from
 //! memory of the pool of buffers that is filled by a copy, as a client's bytes would be. It ends when the group is in the
@@ -18,9 +18,13 @@
 //! Processor time is that of all threads, user and system; the kernel's copies into tmpfs are in it, and `of-bare` says
 //! what they are. Ratios are the peer's divided by ours: over 1 we are better.
 //!
+//! **Passes**: for each case that stands beside libzpool a line says how many bytes the processor reads and writes for a byte
+//! that is written ([`passes`]).
+//!
 //! `--files` measures files through FUSE ([`files`]): beside zfs-fuse where its folder is named, and beside btrfs.
 
 mod files;
+mod passes;
 mod rig;
 mod volume;
 
@@ -30,6 +34,9 @@ use std::path::PathBuf;
 use volume::OpenVolume;
 
 const SOURCE: &str = include_str!("zfs_write_peer.c");
+/// MiB that are written where passes are counted: in memory.
+const PASSES_MIB: u64 = 128;
+
 /// Runs it; `args` are those after the benchmark's name.
 ///
 /// # Errors
@@ -50,6 +57,7 @@ pub fn run(args: &[String]) -> Result<(), String> {
     for (case, layout, order) in cases {
         if options.wants(case) {
             bench.beside_libzpool(case, layout, order)?;
+            bench.passes(case, &layout, order)?;
         }
     }
     if options.wants("lz4-incompressible") {
@@ -93,6 +101,16 @@ impl Bench<'_> {
         for (rounds, unit) in [(processor, "processor us each"), (wall, "wall us each")] {
             println!("{}", rounds.line("zfs-write", case, unit, "libzpool", three_digits));
         }
+        Ok(())
+    }
+
+    /// How often each byte is gone over.
+    fn passes(&self, case: &str, layout: &Layout, order: Order) -> Result<(), String> {
+        let folder = self.make(layout)?;
+        let count = order.count(layout, self.options.mib.min(PASSES_MIB));
+        let passes = passes::count(&folder, layout.disks, order, count)?;
+        let copies = if layout.parity == 0 { layout.disks as f64 } else { 1.0 };
+        println!("{}", passes.line(case, copies));
         Ok(())
     }
 
@@ -157,19 +175,20 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// How many writes go with a flush of the log device.
+    /// How much of what the log device's flushes allow is reached: one write of each writer a block and its flush.
     fn group_commits(&self) -> Result<(), String> {
         let layout = Layout::of_small_blocks("mirror", 0, 2);
         for writers in [1, 8, 32] {
             let mut rounds = Rounds::default();
             for _ in 0..self.options.runs {
                 let folder = self.make(&layout)?;
-                let share = OpenVolume::open_slow(&folder, layout.disks)?.group_commit(writers)?;
-                rounds.add_alone(share);
+                let took = OpenVolume::open_slow(&folder, layout.disks)?.group_commit(writers)?;
+                let least = volume::flushes(&folder, layout.disks)?;
+                rounds.add(took, least, least / took);
             }
             let case = format!("group-commit-{writers}");
-            let unit = "of one write a flush and writer";
-            println!("{}", rounds.line("zfs-write", &case, unit, "", three_digits));
+            let (unit, peer) = ("s", "the device's flushes");
+            println!("{}", rounds.line("zfs-write", &case, unit, peer, three_digits));
         }
         Ok(())
     }

@@ -32,6 +32,7 @@ typedef struct itx itx_t;
 typedef struct cred cred_t;
 
 extern void kernel_init(int mode);
+extern char *spa_config_path;
 extern int nvlist_alloc(nvlist_t **, unsigned, int);
 extern int nvlist_add_string(nvlist_t *, const char *, const char *);
 extern int nvlist_add_uint64(nvlist_t *, const char *, uint64_t);
@@ -141,6 +142,7 @@ static void make(int parity, int count, int lz4)
 	unmake();
 	nvlist_alloc(&props, 1, 0);
 	nvlist_add_uint64(props, "feature@lz4_compress", 0);
+	nvlist_add_string(props, "cachefile", "none");
 	must(spa_create(pool, tree(parity, count), props, NULL, NULL), "creating the pool");
 	must(dsl_prop_set_int(pool, "compression", LOCAL, lz4 ? LZ4 : OFF), "compression");
 	must(dmu_objset_create(volume, OST_ZVOL, 0, NULL, make_volume, NULL), "creating the volume");
@@ -224,6 +226,8 @@ int main(int argc, char **argv)
 		state = state * 6364136223846793005u + 1442695040888963407u;
 		source[n] = state >> 56;
 	}
+	/* The pools of this host are none of our business, nor is ours one of its. */
+	spa_config_path = "/nonexistent";
 	kernel_init(READ_WRITE);
 	printf("ready\n");
 	fflush(stdout);

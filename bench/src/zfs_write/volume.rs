@@ -23,6 +23,9 @@ const DEPTH: usize = 32;
 const WRITES_EACH: u64 = 200;
 /// What each request of a slow device takes.
 const LATENCY: Duration = Duration::from_millis(1);
+const SLOW: Slowness = Slowness { latency: LATENCY, bytes_per_second: None };
+/// Bytes of a block of the log that has one write.
+const LOG_BLOCK_BYTES: u64 = 12 << 10;
 
 /// Seconds of the clock and of processors.
 #[derive(Clone, Copy)]
@@ -62,9 +65,7 @@ impl OpenVolume {
 
     /// The same on devices whose requests take a millisecond each.
     pub(super) fn open_slow(folder: &Path, disks: u64) -> Result<OpenVolume, String> {
-        Self::open_over(folder, disks, |rt, device| {
-            Delay::new(device, rt, Slowness { latency: LATENCY, bytes_per_second: None })
-        })
+        Self::open_over(folder, disks, |rt, device| Delay::new(device, rt, SLOW))
     }
 
     fn open_over(
@@ -77,20 +78,7 @@ impl OpenVolume {
         let rt = runtime.rt();
         let devices = devices(&runtime, folder, disks)?;
         let devices: Vec<DeviceRef> = devices.into_iter().map(|one| cover(&rt, one)).collect();
-        let fresh: Rc<dyn Fresh> = Rc::new(Seeded(Cell::new(Prng::new(1))));
-        let opened = runtime.runtime().block_on(async move {
-            let found = spa::find(&devices).await.pools.pop().ok_or("no pool was found")?;
-            let spa = Spa::open(&rt, &found, OpenOptions::default()).await;
-            let spa = Rc::new(spa.map_err(|error| error.to_string())?);
-            let live = Live::open(spa, &fresh).await.map_err(|error| error.to_string())?;
-            let live = Rc::new(live);
-            let name = format!("{POOL}/v");
-            let catalog = live.spa().catalog(0).await.map_err(|error| error.to_string())?;
-            let node = catalog.find(&name).await.map_err(|error| error.to_string())?;
-            let node = node.ok_or("the volume is not there")?;
-            let volume = LiveVolume::open(&live, &node).await.map_err(|error| error.to_string())?;
-            Ok::<_, String>((live, volume))
-        });
+        let opened = runtime.runtime().block_on(async move { open(&rt, &devices).await });
         let (live, volume) = opened.map_err(|error| error.to_string())??;
         Ok(OpenVolume { runtime, live, volume })
     }
@@ -127,39 +115,11 @@ impl OpenVolume {
     /// Writes blocks of the volume as the peer does, and waits until they are in the pool.
     pub(super) fn write(self, order: Order, count: u64) -> Result<Spent, String> {
         let volume = self.volume.clone();
-        self.measured(async move {
-            let block = volume.volume().block().bytes();
-            let (blocks, source) = (volume.volume().size().bytes() / block, source(block));
-            let mut state = 1_u64;
-            let mut under_way = FuturesUnordered::new();
-            for n in 0..count {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                let number = if order == Order::Stream { n } else { state >> 33 };
-                let at = number % blocks * block;
-                let mut bytes = BufMut::copy_of(&source);
-                bytes[..8].copy_from_slice(&at.to_le_bytes());
-                under_way.push(volume.submit(Request::write(Offset(at), bytes.freeze())));
-                if order == Order::Durable {
-                    let written = under_way.next().await.transpose();
-                    written.map_err(|error| error.to_string())?;
-                    volume.make_durable().await.map_err(|kind| format!("{kind:?}"))?;
-                } else if under_way.len() == DEPTH {
-                    let written = under_way.next().await.transpose();
-                    written.map_err(|error| error.to_string())?;
-                }
-            }
-            while let Some(written) = under_way.next().await {
-                written.map_err(|error| error.to_string())?;
-            }
-            Ok(())
-        })
+        self.measured(async move { write(&volume, order, count).await })
     }
 
-    /// So many writers, each of which waits for its own writes, on devices whose requests take [`LATENCY`]. A block of the log
-    /// is on them after a write and a flush, so one round of all writers takes twice that. What comes back is how much of
-    /// that was reached.
+    /// So many writers, each of which waits for its own writes, on devices whose requests take [`LATENCY`]: how many seconds
+    /// [`WRITES_EACH`] writes of each took.
     pub(super) fn group_commit(self, writers: u64) -> Result<f64, String> {
         let volume = self.volume.clone();
         let took = Rc::new(Cell::new(0.0));
@@ -192,9 +152,78 @@ impl OpenVolume {
             told.set(start.elapsed().as_secs_f64());
             Ok(())
         })?;
-        let allowed = WRITES_EACH as f64 * 2.0 * LATENCY.as_secs_f64();
-        Ok(allowed / took.get())
+        Ok(took.get())
     }
+}
+
+/// Opens the volume of the pool on these devices.
+pub(super) async fn open(rt: &Rt, devices: &[DeviceRef]) -> Result<(Rc<Live>, LiveVolume), String> {
+    let fresh: Rc<dyn Fresh> = Rc::new(Seeded(Cell::new(Prng::new(1))));
+    let found = spa::find(devices).await.pools.pop().ok_or("no pool was found")?;
+    let spa = Spa::open(rt, &found, OpenOptions::default()).await;
+    let spa = Rc::new(spa.map_err(|error| error.to_string())?);
+    let live = Live::open(spa, &fresh).await.map_err(|error| error.to_string())?;
+    let live = Rc::new(live);
+    let name = format!("{POOL}/v");
+    let catalog = live.spa().catalog(0).await.map_err(|error| error.to_string())?;
+    let node = catalog.find(&name).await.map_err(|error| error.to_string())?;
+    let node = node.ok_or("the volume is not there")?;
+    let volume = LiveVolume::open(&live, &node).await.map_err(|error| error.to_string())?;
+    Ok((live, volume))
+}
+
+/// Writes blocks of a volume as the peer does, and waits until they are answered.
+pub(super) async fn write(volume: &LiveVolume, order: Order, count: u64) -> Result<(), String> {
+    let block = volume.volume().block().bytes();
+    let (blocks, source) = (volume.volume().size().bytes() / block, source(block));
+    let mut state = 1_u64;
+    let mut under_way = FuturesUnordered::new();
+    for n in 0..count {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let number = if order == Order::Stream { n } else { state >> 33 };
+        let at = number % blocks * block;
+        let mut bytes = BufMut::copy_of(&source);
+        bytes[..8].copy_from_slice(&at.to_le_bytes());
+        under_way.push(volume.submit(Request::write(Offset(at), bytes.freeze())));
+        if order == Order::Durable {
+            let written = under_way.next().await.transpose();
+            written.map_err(|error| error.to_string())?;
+            volume.make_durable().await.map_err(|kind| format!("{kind:?}"))?;
+        } else if under_way.len() == DEPTH {
+            let written = under_way.next().await.transpose();
+            written.map_err(|error| error.to_string())?;
+        }
+    }
+    while let Some(written) = under_way.next().await {
+        written.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Seconds in which devices whose requests take [`LATENCY`] take as many blocks as each writer has writes, one after another,
+/// with a flush after each: what a log on them can't be faster than. Their contents are lost.
+pub(super) fn flushes(folder: &Path, disks: u64) -> Result<f64, String> {
+    let runtime = HostRuntime::with_clock(ReactorKind::Auto, Clock::start())
+        .map_err(|error| error.to_string())?;
+    let rt = runtime.rt();
+    let slow = |device| -> DeviceRef { Delay::new(device, &rt, SLOW) };
+    let devices: Vec<_> = devices(&runtime, folder, disks)?.into_iter().map(slow).collect();
+    let done = runtime.runtime().block_on(async move {
+        let start = Instant::now();
+        for n in 0..WRITES_EACH {
+            let bytes = BufMut::zeroed(LOG_BLOCK_BYTES as usize).freeze();
+            let at = Offset((1 << 20) + n * LOG_BLOCK_BYTES);
+            for request in [Request::write(at, bytes), Request::flush()] {
+                let all = devices.iter().map(|device| device.submit(request.clone()));
+                for done in join_all(all).await {
+                    done.map_err(|error| error.to_string())?;
+                }
+            }
+        }
+        Ok::<_, String>(start.elapsed().as_secs_f64())
+    });
+    done.map_err(|error| error.to_string())?
 }
 
 fn devices(runtime: &HostRuntime, folder: &Path, disks: u64) -> Result<Vec<DeviceRef>, String> {

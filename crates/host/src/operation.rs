@@ -212,6 +212,11 @@ impl Operation {
         }
     }
 
+    /// Whether it makes durable what was written.
+    pub(crate) fn is_flush(&self) -> bool {
+        matches!(self.work, Work::Flush)
+    }
+
     /// The next call to make.
     pub(crate) fn step(&mut self, file: &OpenFile) -> Step<'_> {
         let at = self.at + self.done;

@@ -166,7 +166,11 @@ impl Host {
 
     /// Carries an operation out.
     pub(crate) fn start(&self, file: &Arc<OpenFile>, operation: Operation, what: What) -> IoFuture {
-        let at_once = operation.transfer_bytes().is_some_and(|bytes| bytes <= AT_ONCE_BYTES_MAX);
+        let at_once = match operation.transfer_bytes() {
+            Some(bytes) => bytes <= AT_ONCE_BYTES_MAX,
+            // Of a file in memory it is nothing at all.
+            None => operation.is_flush(),
+        };
         if let Driver::Blocking(reactor) = &self.0 {
             return reactor.at_once.answer(what.result(operation.run(file)));
         }

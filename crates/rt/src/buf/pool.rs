@@ -12,6 +12,10 @@
 //! So an executor whose blocks are dropped by workers, or by another executor that they were sent to, does not
 //! run dry while the others fill up with memory that they never take.
 //!
+//! **How much is kept.** What a thread needed at one time it will need again: a pool that is written holds as much as may be
+//! dirty, drops all of it with each group, and takes it anew. So all classes together have one limit, and where it is
+//! reached, that class makes room which nobody took from for longest.
+//!
 //! **Homes** live as long as the process: a thread that ends leaves its own to the next that begins, so there are as
 //! many as there were threads at one time. What a dead thread's blocks return in between waits there, within the
 //! same limit.
@@ -31,9 +35,9 @@ pub struct NoMemory;
 
 /// Size classes that the pool keeps: 1, 2, 4 … 2¹¹ pages (8 MiB). Larger memory is not pooled.
 const CLASSES: usize = 12;
-/// Bytes that one class of one thread keeps at the most; others may have returned as much again. More helps bursts; it
-/// is memory that stays with the process.
-const CLASS_BYTES_MAX: usize = 32 << 20;
+/// Bytes that one thread keeps at the most; others may have returned as much again. More helps bursts (it should be no less
+/// than what a pool's groups may have dirty, 256 MiB); it is memory that stays with the process, once it was needed.
+const KEPT_BYTES_MAX: usize = 288 << 20;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(4096))]
@@ -46,13 +50,55 @@ pub(super) fn pages_of(len: usize) -> usize {
     if (pooled.trailing_zeros() as usize) < CLASSES { pooled } else { pages }
 }
 
-type Classes = [Vec<Box<[Page]>>; CLASSES];
+/// Memory that nobody uses, by class.
+struct Spare {
+    classes: [Vec<Box<[Page]>>; CLASSES],
+    /// When each class was last taken from, by the count of `takes`.
+    taken_at: [u64; CLASSES],
+    takes: u64,
+    bytes: usize,
+}
 
-const EMPTY: Classes = [const { Vec::new() }; CLASSES];
+impl Spare {
+    const NONE: Spare = Spare {
+        classes: [const { Vec::new() }; CLASSES],
+        taken_at: [0; CLASSES],
+        takes: 0,
+        bytes: 0,
+    };
+
+    fn take(&mut self, class: usize) -> Option<Box<[Page]>> {
+        self.takes += 1;
+        self.taken_at[class] = self.takes;
+        let pages = self.classes[class].pop()?;
+        self.bytes -= pages.len() * PAGE;
+        Some(pages)
+    }
+
+    /// Keeps memory, or frees it where there is no room: what was not taken for longest goes first.
+    fn keep(&mut self, pages: Box<[Page]>) {
+        let (class, bytes) = (class_of(&pages), pages.len() * PAGE);
+        while self.bytes + bytes > KEPT_BYTES_MAX {
+            let others = (0..CLASSES).filter(|other| !self.classes[*other].is_empty());
+            let idle = others.min_by_key(|other| self.taken_at[*other]);
+            let Some(idle) = idle.filter(|idle| self.taken_at[*idle] < self.taken_at[class]) else {
+                return;
+            };
+            self.bytes -= self.classes[idle].pop().map_or(0, |freed| freed.len() * PAGE);
+        }
+        self.bytes += bytes;
+        self.classes[class].push(pages);
+    }
+}
+
+fn class_of(pages: &[Page]) -> usize {
+    assert!(pages.len().is_power_of_two(), "what is kept has a class");
+    pages.len().trailing_zeros() as usize
+}
 
 /// What other threads return to a thread.
 struct Home {
-    returned: Mutex<Classes>,
+    returned: Mutex<Spare>,
     /// There may be some.
     has_returned: AtomicBool,
 }
@@ -66,55 +112,45 @@ impl Home {
         // Nothing under these locks can leave a list half changed.
         let vacant = VACANT.lock().unwrap_or_else(PoisonError::into_inner).pop();
         vacant.unwrap_or_else(|| {
-            let (returned, has_returned) = (Mutex::new(EMPTY), AtomicBool::new(false));
+            let (returned, has_returned) = (Mutex::new(Spare::NONE), AtomicBool::new(false));
             Box::leak(Box::new(Home { returned, has_returned }))
         })
     }
 
-    fn put_back(&self, class: usize, pages: Box<[Page]>) {
-        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
-        keep(&mut returned[class], pages);
+    fn put_back(&self, pages: Box<[Page]>) {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner).keep(pages);
         self.has_returned.store(true, Ordering::Release);
     }
 
     /// All that was returned.
-    fn take_back(&self) -> Option<Classes> {
+    fn take_back(&self) -> Option<Spare> {
         if !self.has_returned.load(Ordering::Acquire) {
             return None;
         }
         let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
         self.has_returned.store(false, Ordering::Release);
-        Some(std::mem::replace(&mut *returned, EMPTY))
-    }
-}
-
-/// Adds to a class, within its limit.
-fn keep(class: &mut Vec<Box<[Page]>>, pages: Box<[Page]>) {
-    if (class.len() + 1) * pages.len() * PAGE <= CLASS_BYTES_MAX {
-        class.push(pages);
+        Some(std::mem::replace(&mut *returned, Spare::NONE))
     }
 }
 
 /// A thread's own lists.
 struct Kept {
     home: Option<&'static Home>,
-    classes: Classes,
+    spare: Spare,
 }
 
 thread_local! {
-    static KEPT: RefCell<Kept> = const { RefCell::new(Kept { home: None, classes: EMPTY }) };
+    static KEPT: RefCell<Kept> = const { RefCell::new(Kept { home: None, spare: Spare::NONE }) };
 }
 
 impl Kept {
     fn take(&mut self, class: usize) -> Option<Box<[Page]>> {
-        if let Some(pages) = self.classes[class].pop() {
+        if let Some(pages) = self.spare.take(class) {
             return Some(pages);
         }
         let returned = self.home?.take_back()?;
-        for (class, returned) in self.classes.iter_mut().zip(returned) {
-            returned.into_iter().for_each(|pages| keep(class, pages));
-        }
-        self.classes[class].pop()
+        returned.classes.into_iter().flatten().for_each(|pages| self.spare.keep(pages));
+        self.spare.take(class)
     }
 }
 
@@ -178,19 +214,17 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let Some(home) = self.home else { return };
-        let pages = std::mem::take(&mut self.pages);
-        let class = pages.len().trailing_zeros() as usize;
-        let mut pages = Some(pages);
+        let mut pages = Some(std::mem::take(&mut self.pages));
         let _ = KEPT.try_with(|kept| {
             let mut kept = kept.borrow_mut();
             if kept.home.is_some_and(|own| std::ptr::eq(own, home))
                 && let Some(pages) = pages.take()
             {
-                keep(&mut kept.classes[class], pages);
+                kept.spare.keep(pages);
             }
         });
         if let Some(pages) = pages {
-            home.put_back(class, pages);
+            home.put_back(pages);
         }
     }
 }
@@ -239,6 +273,25 @@ mod tests {
         });
         // A home may come with what a dead thread left, so fewer are possible.
         assert!(fresh <= 8, "{fresh} blocks of 1600 were new");
+    }
+
+    /// A pool that was used for large blocks would have no room for small ones for ever; and one whose limit is each
+    /// class's own, too much.
+    #[test]
+    fn what_is_kept_has_one_limit_and_old_memory_makes_room_for_new() {
+        alone(|| {
+            const LARGE: usize = PAGE << (CLASSES - 1);
+            let many = KEPT_BYTES_MAX / LARGE;
+            let large: Vec<_> = (0..many + 3).map(|_| Block::take(LARGE)).collect();
+            drop(large);
+            let kept = |class: usize| {
+                KEPT.with_borrow(|kept| (kept.spare.classes[class].len(), kept.spare.bytes))
+            };
+            assert_eq!(kept(CLASSES - 1), (many, many * LARGE));
+            drop(Block::take(PAGE));
+            assert_eq!(kept(0), (1, (many - 1) * LARGE + PAGE));
+            assert!(!Block::take(LARGE).1 && !Block::take(PAGE).1, "both come from there");
+        });
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::block_pointer::BlockPointer;
 use crate::checksum::{Checksum, ChecksumFunction};
 use crate::embedded_checksum::{self as eck, EmbeddedChecksum};
 use crate::wire::{Endian, Reader, Record, Wire, record};
+use std::ops::Range;
 use stdx::bytes::{FormatError, Problem};
 
 /// Bytes in whose multiples a zilog2 block's checksum is taken.
@@ -197,31 +198,60 @@ impl LogBlock {
         pointer: &BlockPointer,
         hash: impl Fn(&[u8], Endian) -> Checksum,
     ) -> Result<Vec<u8>, FormatError> {
+        let mut block = vec![0; bytes];
+        if let Some(place) = records_in(pointer, bytes)
+            && let Some(place) = block[place].get_mut(..self.records.len())
+        {
+            place.copy_from_slice(&self.records);
+        }
+        Self::seal(&mut block, self.records.len(), &self.next, self.endian, pointer, hash)?;
+        Ok(block)
+    }
+
+    /// Makes bytes that have their records in [place](records_in), `records` bytes of them, the block of this pointer.
+    ///
+    /// # Errors
+    /// As of [`LogBlock::encode`].
+    pub fn seal(
+        block: &mut [u8],
+        records: usize,
+        next: &BlockPointer,
+        endian: Endian,
+        pointer: &BlockPointer,
+        hash: impl Fn(&[u8], Endian) -> Checksum,
+    ) -> Result<(), FormatError> {
         let wrong = |problem| FormatError { structure: NAME, field: "records", offset: 0, problem };
-        let (slim, at) = chain_at(pointer, bytes).ok_or_else(|| wrong(Problem::Short))?;
+        let short = || wrong(Problem::Short);
+        let (slim, at) = chain_at(pointer, block.len()).ok_or_else(short)?;
+        let place = records_in(pointer, block.len()).ok_or_else(short)?;
         if pointer.uses_crypt() {
             return Err(wrong(Problem::Type));
         }
-        let start = if slim { Chain::BYTES } else { 0 };
-        let used = start + self.records.len();
-        let covered = if slim { used.next_multiple_of(CHECKSUM_UNIT) } else { bytes };
-        if used > if slim { bytes } else { at } || covered > bytes {
-            return Err(wrong(Problem::Limit { found: used as u64, limit: bytes as u64 }));
+        if records > place.len() {
+            let (found, limit) = (records as u64, place.len() as u64);
+            return Err(wrong(Problem::Limit { found, limit }));
         }
-        let mut block = vec![0; bytes];
-        block[start..used].copy_from_slice(&self.records);
-        let checksum = Checksum::default();
-        let mut chain = Chain {
-            padding: 0,
-            next: self.next,
-            used: used as u64,
-            trailer: EmbeddedChecksum { magic: eck::MAGIC, checksum },
-        };
-        block[at..at + Chain::BYTES].copy_from_slice(&chain.encode(self.endian));
-        chain.trailer.checksum = digest(&block[..covered], at, pointer, self.endian, hash);
-        block[at..at + Chain::BYTES].copy_from_slice(&chain.encode(self.endian));
-        Ok(block)
+        let used = place.start + records;
+        let covered = if slim { used.next_multiple_of(CHECKSUM_UNIT) } else { block.len() };
+        if covered > block.len() {
+            return Err(short());
+        }
+        // The checksum is of what has the verifier in its place.
+        let trailer = EmbeddedChecksum { magic: eck::MAGIC, checksum: pointer.checksum() };
+        let chain = Chain { padding: 0, next: *next, used: used as u64, trailer };
+        block[used..place.end].fill(0);
+        block[at..at + Chain::BYTES].copy_from_slice(&chain.encode(endian));
+        let checksum = hash(&block[..covered], endian);
+        let at = at + CHECKSUM_AT;
+        block[at..at + Checksum::BYTES].copy_from_slice(&checksum.encode(endian));
+        Ok(())
     }
+}
+
+/// Where in a block of so many bytes its records lie; none where the pointer's checksum is none of a log.
+pub fn records_in(pointer: &BlockPointer, bytes: usize) -> Option<Range<usize>> {
+    let (slim, at) = chain_at(pointer, bytes)?;
+    Some(if slim { Chain::BYTES..bytes } else { 0..at })
 }
 
 /// The hash of what is covered, with the verifier in the checksum's place.

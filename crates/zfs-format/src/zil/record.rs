@@ -360,13 +360,20 @@ impl LogRecord {
 
     /// Its bytes.
     pub fn encode(&self, endian: Endian) -> Vec<u8> {
+        let mut bytes = self.encode_before(self.data.len(), endian);
+        bytes.extend_from_slice(&self.data);
+        bytes
+    }
+
+    /// Its bytes but for its data: so many of them follow, from `data` or from where they are fetched.
+    pub fn encode_before(&self, data_bytes: usize, endian: Endian) -> Vec<u8> {
+        assert!(self.data.is_empty() || self.data.len() == data_bytes, "a record has one data");
         let mut fields = Writer::new(endian);
         let code = write_body(&self.body, &mut fields);
-        fields.bytes(&self.data);
         let fields = fields.into_bytes();
         let mut to = Writer::new(endian);
         to.put(code | if self.case_insensitive { CASE_INSENSITIVE } else { 0 });
-        to.put((HEAD_BYTES + fields.len()) as u64);
+        to.put((HEAD_BYTES + fields.len() + data_bytes) as u64);
         to.put(self.txg);
         to.put(self.sequence);
         to.bytes(&fields);

@@ -34,19 +34,12 @@ impl Objset {
     ///
     /// # Errors
     /// What it needs can't be had; or more is changed already than is held.
-    pub async fn change<T>(&self, mut how: impl FnMut(&Tx) -> Step<T>) -> Result<T, ZfsError> {
-        let mut held = Vec::new();
-        loop {
+    pub async fn change<T>(&self, how: impl FnMut(&Tx) -> Step<T>) -> Result<T, ZfsError> {
+        let join = async || {
             self.throttle().await;
-            let tx = self.join()?;
-            let blocked = match how(&tx) {
-                Ok(done) => return Ok(done),
-                Err(blocked) => blocked,
-            };
-            assert!(tx.changes() == 0, "what changes something has planned all of it before");
-            drop(tx);
-            self.unblock(blocked, &mut held).await?;
-        }
+            self.join()
+        };
+        self.carry_out(join, how).await
     }
 
     /// Carries out a change in the group that syncs, for who syncs it: of what nobody changes in the open one.
@@ -56,11 +49,19 @@ impl Objset {
     pub async fn change_syncing<T>(
         &self,
         groups: &TxGroups,
+        how: impl FnMut(&Tx) -> Step<T>,
+    ) -> Result<T, ZfsError> {
+        self.carry_out(async || Ok(groups.join_syncing()), how).await
+    }
+
+    async fn carry_out<T>(
+        &self,
+        join: impl AsyncFn() -> Result<Tx, ZfsError>,
         mut how: impl FnMut(&Tx) -> Step<T>,
     ) -> Result<T, ZfsError> {
         let mut held = Vec::new();
         loop {
-            let tx = groups.join_syncing();
+            let tx = join().await?;
             let blocked = match how(&tx) {
                 Ok(done) => return Ok(done),
                 Err(blocked) => blocked,

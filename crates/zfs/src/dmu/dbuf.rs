@@ -90,6 +90,7 @@ pub(super) struct Dbufs {
     blocks: BTreeMap<At, Dbuf>,
     freed: BTreeMap<Txg, RangeSet>,
     last: Option<(At, Block)>,
+    trees: u64,
 }
 
 impl Dbufs {
@@ -138,8 +139,14 @@ impl Dbufs {
         next.map_or(end, |(at, _)| end.min(at.block))
     }
 
-    /// Holds a block that was read, if nobody changed it meanwhile.
-    pub(super) fn hold(&mut self, at: At, block: Block) {
+    /// Counts the trees that took the place of the one before.
+    pub(super) fn trees(&self) -> u64 {
+        self.trees
+    }
+
+    /// Holds a block that was read by a pointer of the tree that there is, or what took its place since. Says whether there was
+    /// something to hold.
+    pub(super) fn hold(&mut self, at: At, block: Block) -> bool {
         let clean = || Dbuf {
             content: Content::Block(block),
             dirty: None,
@@ -149,10 +156,11 @@ impl Dbufs {
         };
         let dbuf = match self.get(at) {
             // Freed while it was read: there is nothing to hold.
-            Some(Content::Hole) => return,
+            Some(Content::Hole) => return false,
             _ => self.blocks.entry(at).or_insert_with(clean),
         };
         dbuf.holds += 1;
+        true
     }
 
     /// Lets go of a block that was held.
@@ -258,6 +266,7 @@ impl Dbufs {
     pub(super) fn written(&mut self, txg: Txg, indirect: Vec<(At, Content)>) {
         self.freed.remove(&txg);
         self.last = None;
+        self.trees += 1;
         for dbuf in self.blocks.values_mut() {
             if dbuf.frozen.as_ref().is_some_and(|(frozen, _)| *frozen == txg) {
                 dbuf.frozen = None;

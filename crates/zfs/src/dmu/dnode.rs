@@ -365,11 +365,18 @@ impl Inner {
 impl Holds for Inner {
     fn fetch(&self, at: At, pointer: BlockPointer) -> Fetch<'_> {
         let request = self.request(pointer, at);
+        let trees = self.dbufs.borrow().trees();
         Box::pin(async move {
-            let bytes = self.context.blocks.read(request).await?;
+            let read = self.context.blocks.read(request).await;
+            let mut dbufs = self.dbufs.borrow_mut();
+            // The pointer is of a tree that is no more: the block may be of before a change that is in the pool by now, and
+            // where its place is used again it can't be read.
+            if dbufs.trees() != trees {
+                return Ok(false);
+            }
+            let bytes = read?;
             self.check_length(at, bytes.len())?;
-            self.dbufs.borrow_mut().hold(at, Block { bytes, endian: pointer.endian() });
-            Ok(())
+            Ok(dbufs.hold(at, Block { bytes, endian: pointer.endian() }))
         })
     }
 

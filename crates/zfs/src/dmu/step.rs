@@ -28,11 +28,12 @@ impl From<ZfsError> for Blocked {
 pub type Step<T> = Result<T, Blocked>;
 
 /// A block on its way.
-pub(super) type Fetch<'a> = Pin<Box<dyn Future<Output = Result<(), ZfsError>> + 'a>>;
+pub(super) type Fetch<'a> = Pin<Box<dyn Future<Output = Result<bool, ZfsError>> + 'a>>;
 
 /// Whoever has blocks that can be held in memory.
 pub(super) trait Holds {
-    /// Reads a block and holds it.
+    /// Reads a block and holds it. Says whether it is held: what the pointer leads to may be outdated by now, and then the
+    /// look that wanted it is taken again.
     fn fetch(&self, at: At, pointer: BlockPointer) -> Fetch<'_>;
 
     /// Lets go of it.
@@ -58,19 +59,21 @@ impl Need {
     /// # Errors
     /// It can't be had.
     pub(super) async fn read(self) -> Result<Hold, ZfsError> {
-        self.of.fetch(self.at, *self.pointer).await?;
-        Ok(Hold { of: self.of, at: self.at })
+        let is_held = self.of.fetch(self.at, *self.pointer).await?;
+        Ok(Hold { of: is_held.then_some(self.of), at: self.at })
     }
 }
 
-/// A block that is held in memory.
+/// A block that is held in memory, if there was something to hold.
 pub(super) struct Hold {
-    of: Rc<dyn Holds>,
+    of: Option<Rc<dyn Holds>>,
     at: At,
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.of.release(self.at);
+        if let Some(of) = &self.of {
+            of.release(self.at);
+        }
     }
 }

@@ -70,6 +70,13 @@ impl Chain {
         self.blocks.push_back(Lwb { pointer, reserved: txg, last: 0, is_written: false });
     }
 
+    /// All blocks but the open one are written, and durable.
+    pub(super) fn flushed(&mut self) {
+        let closed = self.blocks.iter_mut().rev().skip(1);
+        // Those before are since the commits before.
+        closed.take_while(|block| !block.is_written).for_each(|block| block.is_written = true);
+    }
+
     /// Nothing more is written to it.
     pub(super) fn end(&mut self) {
         if self.stage != Stage::Empty {

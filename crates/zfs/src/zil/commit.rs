@@ -28,7 +28,7 @@ use crate::dmu::{Objset, TxGroups};
 use crate::dsl::make::Fresh;
 use crate::error::{Problem, ZfsError};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use rt::Buf;
+use rt::{Buf, BufMut};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -108,8 +108,10 @@ impl Ready {
 
 /// Blocks of one commit.
 struct Filling {
-    /// Records of the open block.
-    bytes: Vec<u8>,
+    /// The open block, once there is a record in it.
+    block: Option<BufMut>,
+    /// Bytes of its records.
+    records: usize,
     /// The last group of them.
     last: u64,
     /// Bytes of records that are still to come.
@@ -216,7 +218,7 @@ impl IntentLog {
             Err(ZfsError::Object { problem: Problem::Absent, .. }) => return Ok(None),
             Err(other) => return Err(other),
         };
-        let bytes = dnode.read(at, len as usize).await?.into_contiguous();
+        let bytes = dnode.read_once(at, len as usize).await?.into_contiguous();
         Ok(Some(Ready::Bytes { txg, object, at, bytes }))
     }
 
@@ -232,7 +234,8 @@ impl IntentLog {
         };
         let left = due.iter().map(len).sum();
         self.note(left);
-        let mut filling = Filling { bytes: Vec::new(), last: 0, left, vdevs: BTreeSet::new() };
+        let mut filling =
+            Filling { block: None, records: 0, last: 0, left, vdevs: BTreeSet::new() };
         let mut under_way = FuturesUnordered::new();
         let mut result = Ok(());
         'all: for queued in due {
@@ -263,7 +266,7 @@ impl IntentLog {
                 }
             }
         }
-        if result.is_ok() && !filling.bytes.is_empty() {
+        if result.is_ok() && filling.records > 0 {
             match self.seal(&mut filling) {
                 Ok((pointer, block)) => under_way.push(self.fill(pointer, block)),
                 Err(error) => result = Err(self.failed(error)),
@@ -277,9 +280,7 @@ impl IntentLog {
         let txg = self.groups.open().0;
         let flushed = self.writer.tree().flush_tops(txg..txg + 1, |v| filling.vdevs.contains(&v));
         flushed.await.map_err(|error| self.failed(error.into()))?;
-        let mut chain = self.chain.borrow_mut();
-        let closed = chain.blocks.len().saturating_sub(1);
-        chain.blocks.iter_mut().take(closed).for_each(|block| block.is_written = true);
+        self.chain.borrow_mut().flushed();
         Ok(())
     }
 
@@ -297,8 +298,9 @@ impl IntentLog {
     /// Puts a record into the open block, or as much of it as fits; what doesn't comes back.
     fn put(&self, filling: &mut Filling, ready: Ready) -> Option<Ready> {
         let mut chain = self.chain.borrow_mut();
-        let open = chain.blocks.back().expect("a log that is ready has an open block");
-        let room = open.pointer.logical_size() as usize - zil::CHAIN_BYTES - filling.bytes.len();
+        let pointer = chain.blocks.back().expect("a log that is ready has an open block").pointer;
+        let block_bytes = pointer.logical_size() as usize;
+        let room = block_bytes - zil::CHAIN_BYTES - filling.records;
         let (now, later) = match ready {
             whole if whole.len() <= room => (whole, None),
             Ready::Bytes { txg, object, at, bytes } if room >= WRITE_BYTES + PIECE_BYTES_MIN => {
@@ -313,14 +315,16 @@ impl IntentLog {
                 return Some(other);
             }
         };
-        let len = now.len();
         chain.sequence += 1;
-        let record = now.into_record(chain.sequence);
-        filling.last = filling.last.max(record.txg);
+        let len = now.len();
+        let place = zil::records_in(&pointer, block_bytes).expect("a block of a log");
+        let place = place.start + filling.records..place.start + filling.records + len;
+        filling.last = filling.last.max(now.txg());
         filling.left = filling.left.saturating_sub(len);
-        let encoded = record.encode(Endian::Little);
-        assert_eq!(encoded.len(), len, "a record is as long as was reckoned");
-        filling.bytes.extend_from_slice(&encoded);
+        filling.records += len;
+        // All of it is written: what is behind the records when it is sealed.
+        let block = filling.block.get_or_insert_with(|| BufMut::for_overwrite(block_bytes));
+        now.encode(chain.sequence, &mut block[place]);
         later
     }
 
@@ -340,13 +344,16 @@ impl IntentLog {
         let next = self.reserve(block_bytes(expected), verifier)?;
         open.last = std::mem::take(&mut filling.last);
         chain.append(next, txg);
-        let records = std::mem::take(&mut filling.bytes);
-        let block = LogBlock { next, records, endian: Endian::Little };
+        let records = std::mem::take(&mut filling.records);
+        // The next record may have been too long for it: then it has none, and leads on.
+        let block = filling.block.take();
+        let len = pointer.logical_size() as usize;
+        let mut block = block.unwrap_or_else(|| BufMut::for_overwrite(len));
         let sum = |bytes: &[u8], endian| log_sum(pointer.checksum_function(), bytes, endian);
-        let bytes = block.encode(pointer.logical_size() as usize, &pointer, sum);
-        let bytes = bytes.expect("what was put in fits");
+        let sealed = LogBlock::seal(&mut block, records, &next, Endian::Little, &pointer, sum);
+        sealed.expect("what was put in fits");
         filling.vdevs.extend(pointer.dvas().map(|dva| dva.vdev()));
-        Ok((pointer, Buf::copy_of(&bytes)))
+        Ok((pointer, block.freeze()))
     }
 
     async fn fill(&self, pointer: BlockPointer, bytes: Buf) -> Result<(), WriteBlockError> {
@@ -415,18 +422,34 @@ impl Ready {
         matches!(self, Ready::Bytes { .. })
     }
 
-    fn into_record(self, sequence: u64) -> LogRecord {
-        let (txg, body, data) = match self {
-            Ready::Whole(txg, body, data) => (txg, body, data),
+    fn txg(&self) -> u64 {
+        match self {
+            Ready::Whole(txg, ..) | Ready::Bytes { txg, .. } => *txg,
+        }
+    }
+
+    /// Puts it into its place, which is as long as it.
+    fn encode(self, sequence: u64, place: &mut [u8]) {
+        let (txg, body, data, bytes) = match self {
+            Ready::Whole(txg, body, data) => (txg, body, data, Buf::empty()),
             Ready::Bytes { txg, object, at, bytes } => {
-                let mut data = bytes.bytes().to_vec();
-                data.resize(data.len().next_multiple_of(8), 0);
-                let pointer = BlockPointer::HOLE;
-                let length = bytes.len() as u64;
+                let (length, pointer) = (bytes.len() as u64, BlockPointer::HOLE);
                 let write = Write { object, offset: at, length, block_offset: 0, pointer };
-                (txg, Body::Write(write), data)
+                (txg, Body::Write(write), Vec::new(), bytes)
             }
         };
-        LogRecord { txg, sequence, case_insensitive: false, body, data }
+        let data_bytes = data.len() + bytes.len().next_multiple_of(8);
+        let record = LogRecord { txg, sequence, case_insensitive: false, body, data };
+        let before = record.encode_before(data_bytes, Endian::Little);
+        assert_eq!(place.len(), before.len() + data_bytes, "a record is as long as was reckoned");
+        let (head, data) = place.split_at_mut(before.len());
+        head.copy_from_slice(&before);
+        let given = [&record.data[..], bytes.bytes()];
+        let mut at = 0;
+        for given in given {
+            data[at..at + given.len()].copy_from_slice(given);
+            at += given.len();
+        }
+        data[at..].fill(0);
     }
 }

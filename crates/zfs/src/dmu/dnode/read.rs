@@ -261,10 +261,13 @@ mod tests {
 
     use super::super::Context;
     use super::*;
+    use crate::dmu::txg::Txg;
+    use futures_util::future::join;
     use rt::{Reactor, Runtime};
     use sim::SimReactor;
     use sim::host::Processor;
     use std::rc::{Rc, Weak};
+    use tokio::sync::Notify;
     use zfs_format::Endian;
     use zfs_format::dnode::Dnode as DnodePhys;
     use zfs_format::object_type::ObjectType;
@@ -281,6 +284,23 @@ mod tests {
         fn read(&self, _: BlockRequest) -> BlockFuture {
             let block = Buf::zeros(self.0);
             Box::pin(async move { Ok(block) })
+        }
+    }
+
+    /// Each block comes when it is let go.
+    struct Slow(Rc<Notify>);
+
+    impl ReadBlocks for Slow {
+        fn cached(&self, _: &BlockPointer) -> Option<Buf> {
+            None
+        }
+
+        fn read(&self, _: BlockRequest) -> BlockFuture {
+            let let_go = Rc::clone(&self.0);
+            Box::pin(async move {
+                let_go.notified().await;
+                Ok(Buf::zeros(1024))
+            })
         }
     }
 
@@ -340,5 +360,35 @@ mod tests {
                 assert_eq!(read.ok(), fits.then_some(700), "{bytes}");
             });
         }
+    }
+
+    /// A disk that is slower than a transaction group: the block was changed, and is in the pool at another place.
+    #[test]
+    fn a_block_that_comes_when_another_tree_is_there_is_not_held() {
+        let runtime = Runtime::new(SimReactor::new(Processor::infinite()) as Rc<dyn Reactor>);
+        let let_go = Rc::new(Notify::new());
+        let blocks: Rc<dyn ReadBlocks> = Rc::new(Slow(Rc::clone(&let_go)));
+        let (rt, changed) = (runtime.handle(), Weak::new());
+        let context = Context { rt, blocks, objset: 1, key: None, changed };
+        let mut pointer = BlockPointer::HOLE;
+        pointer.set_dva(0, zfs_format::block_pointer::Dva::new(0, 4096, 4096, false));
+        let dnode = Dnode::new(context, 2, phys(1, 0, pointer), Endian::Little);
+        let done = runtime.block_on(async move {
+            for (is_synced, is_held) in [(true, false), (false, true)] {
+                let Err(Blocked::Need(need)) = dnode.resident(0) else { panic!("it is there") };
+                let meanwhile = async {
+                    if is_synced {
+                        dnode.0.dbufs.borrow_mut().written(Txg(5), Vec::new());
+                    }
+                    let_go.notify_one();
+                };
+                let (hold, ()) = join(need.read(), meanwhile).await;
+                let hold = hold.expect("it came");
+                assert_eq!(dnode.resident(0).is_ok(), is_held);
+                drop(hold);
+                assert!(dnode.resident(0).is_err());
+            }
+        });
+        done.expect("it ends");
     }
 }
