@@ -169,6 +169,8 @@ pub enum Error {
         "pool {name} is held by process {process} ({what}): end that one with Ctrl-C or SIGTERM first"
     )]
     PoolHeld { name: String, process: u32, what: String },
+    #[error("{name}: who holds it ends; try again")]
+    HolderEnds { name: String },
     #[error("cannot create snapshot '{name}': {error}")]
     NotTaken { name: String, error: ::zfs::spa::datasets::TaskError },
     #[error(

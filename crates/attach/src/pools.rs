@@ -17,7 +17,8 @@ pub mod snapshots;
 pub mod writing;
 
 pub use datasets::{OpenDataset, Session, View};
-pub use find::{PoolPlace, Pools};
+pub use find::{HeldBy, PoolPlace, Pools};
 pub use names::{check_name, pool_of};
+pub use running::asked::{Asked, Queue, carry_out_until};
 pub use running::{HeldPool, RunningPool};
 pub use writing::{HostFresh, LivePool, NewMembers};

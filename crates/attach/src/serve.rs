@@ -19,4 +19,4 @@ pub mod until;
 
 pub use exports::ExportSettings;
 pub use plan::{Plan, run};
-pub use until::{Clients, memory, until};
+pub use until::{Clients, Commands, memory, until};

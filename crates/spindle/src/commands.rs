@@ -1,7 +1,9 @@
 //! The commands, one file a group.
 
+mod carried;
 mod clock;
 mod form;
+mod held;
 pub mod hw;
 pub mod lab;
 pub mod lvm;

@@ -1,7 +1,14 @@
 //! What the program says: results on standard output, all else on standard error; and what a command fails with.
 
 use crate::printable;
+use attach::pools::running::protocol::Said;
+use std::cell::RefCell;
 use std::io::Write;
+
+thread_local! {
+    /// What is said by a command that is carried out for another process, which prints it.
+    static KEPT: RefCell<Option<Vec<Said>>> = const { RefCell::new(None) };
+}
 
 /// A command that did not succeed.
 #[derive(Debug)]
@@ -10,29 +17,42 @@ pub struct Failure {
     pub message: String,
     /// 1 failed, 2 wrong usage.
     pub status: u8,
+    /// The pool that it failed for, because somebody holds it: the command can be sent there.
+    pub held: Option<String>,
 }
 
 impl Failure {
     /// It was asked rightly, and failed.
     pub fn failed(message: impl ToString) -> Failure {
-        Failure { message: printable::line(&message.to_string()), status: 1 }
+        Failure { message: printable::line(&message.to_string()), status: 1, held: None }
     }
 
     /// It failed, and why was said already.
     pub fn said() -> Failure {
-        Failure { message: String::new(), status: 1 }
+        Failure { message: String::new(), status: 1, held: None }
     }
 
     /// It was asked wrongly: a file, name or value of the user's.
     pub fn usage(message: impl ToString) -> Failure {
-        Failure { message: printable::line(&message.to_string()), status: 2 }
+        Failure { message: printable::line(&message.to_string()), status: 2, held: None }
     }
 }
 
 impl From<attach::Error> for Failure {
     fn from(error: attach::Error) -> Failure {
-        Failure { message: printable::line(&error.to_string()), status: error.status() }
+        let held = match &error {
+            attach::Error::PoolHeld { name, .. } => Some(name.clone()),
+            _ => None,
+        };
+        Failure { message: printable::line(&error.to_string()), status: error.status(), held }
     }
+}
+
+/// Runs a command whose output is kept, and gives back what it said.
+pub fn keeping<T>(command: impl FnOnce() -> T) -> (T, Vec<Said>) {
+    KEPT.set(Some(Vec::new()));
+    let done = command();
+    (done, KEPT.take().unwrap_or_default())
 }
 
 /// Text to standard output. Foreign words in it went through [`printable`]; what did not can still not steer a terminal.
@@ -48,6 +68,14 @@ pub fn print_json(text: &str) -> Result<(), Failure> {
 /// Bytes to standard output: names that went through [`printable::name`], or ended with zeros. A reader that has seen enough
 /// (`| head`) is no failure.
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    if KEPT
+        .with_borrow_mut(|kept| {
+            kept.as_mut().map(|kept| kept.push(Said::Out(String::from_utf8_lossy(bytes).into())))
+        })
+        .is_some()
+    {
+        return Ok(());
+    }
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -59,5 +87,10 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
 
 /// A line on standard error. Nobody may be reading it any more; that is no reason to stop.
 pub fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", printable::line(line));
+    let line = printable::line(line);
+    let kept =
+        KEPT.with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.push(Said::Error(line.clone()))));
+    if kept.is_none() {
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
 }

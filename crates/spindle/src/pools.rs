@@ -49,7 +49,11 @@ impl PoolArgs {
 /// The command that was given, from `zpool` or `zfs` on, as a pool's history keeps it.
 pub fn command_given() -> Option<String> {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    let words: Vec<String> = words.collect();
+    command_of(&words.collect::<Vec<_>>())
+}
+
+/// The same of words that were given elsewhere.
+pub fn command_of(words: &[String]) -> Option<String> {
     let first = words.iter().position(|word| word == "zpool" || word == "zfs")?;
     Some(words[first..].join(" "))
 }

@@ -237,8 +237,10 @@ fn a_volume_is_served_for_writing_to_real_clients() {
     arguments.push(uri);
     let said = client(at, "qemu-io", &arguments);
     assert!(!said.contains("failed"), "{said}");
-    // Others are told; a snapshot is taken by who holds the pool.
-    refused(at, &["zfs", "create", "-f", "tank/x"], "(spindle serve)");
+    // Commands of others are carried out by who holds the pool.
+    done(at, &["zfs", "create", "-p", "tank/x/y"]);
+    done(at, &["zfs", "destroy", "-r", "tank/x"]);
+    refused(at, &["zfs", "destroy", "tank/v"], "busy");
     refused(
         at,
         &["serve", "--volume", "tank/v", "--nbd", "unix:t"],

@@ -145,6 +145,34 @@ fn mounted(folder: &Path, directory: &Path, arguments: &[&str]) -> Option<Child>
     Some(server)
 }
 
+/// Commands of another process on a pool that is mounted.
+fn carried_out_by_the_mount(at: &Path) {
+    done(at, &["zfs", "create", "tank/x"]);
+    refused(at, &["zfs", "create", "tank/x"], "dataset already exists");
+    done(at, &["zfs", "set", "compression=gzip-9", "my:own=word", "tank/x"]);
+    assert_eq!(done(at, &["zfs", "get", "-H", "-o", "value", "my:own", "tank/x"]), "word\n");
+    done(at, &["zfs", "rename", "tank/x", "tank/y"]);
+    done(at, &["zfs", "snapshot", "-r", "tank@mounted"]);
+    done(at, &["zfs", "hold", "kept", "tank@mounted"]);
+    refused(at, &["zfs", "destroy", "tank@mounted"], "held");
+    done(at, &["zfs", "release", "kept", "tank@mounted"]);
+    assert_eq!(
+        done(at, &["zfs", "destroy", "-v", "tank/y@mounted"]).lines().next(),
+        Some("will destroy tank/y@mounted")
+    );
+    done(at, &["zfs", "destroy", "tank/y"]);
+    assert!(!done(at, &["zfs", "list", "-H"]).contains("tank/y"));
+    done(at, &["zpool", "set", "comment=ours", "tank"]);
+    done(at, &["zpool", "sync", "tank"]);
+    // What it is used for stays as it is.
+    refused(at, &["zfs", "rollback", "tank@mounted"], "busy");
+    let usage = run(at, &["zfs", "set", "atime=perhaps", "tank"]);
+    assert_eq!(usage.status.code(), Some(2));
+    // What ends the pool, or works on files of this host, is for who has it alone.
+    refused(at, &["zpool", "export", "tank"], "pool tank is held by process");
+    refused(at, &["zpool", "destroy", "tank"], "(spindle mount)");
+}
+
 #[test]
 fn what_is_written_to_a_mount_is_there_afterwards_and_what_was_synced_survives_a_kill() {
     let folder = disks(&["a", "b"]);
@@ -156,16 +184,23 @@ fn what_is_written_to_a_mount_is_there_afterwards_and_what_was_synced_survives_a
     let content: Vec<u8> = (0..3_000_000_u32).map(|n| (n / 7) as u8).collect();
     std::fs::write(inside("d/big"), &content).expect("it is written");
     std::fs::rename(inside("d/big"), inside("moved")).expect("it is renamed");
-    refused(at, &["zfs", "create", "tank/x"], "(spindle mount)");
-    refused(at, &["zfs", "create", "-f", "tank/x"], "pool tank is held by process");
-    // It is taken by the mount.
-    done(at, &["zfs", "snapshot", "tank@mounted"]);
+    carried_out_by_the_mount(at);
+    // What others do is seen by who uses it.
+    done(at, &["zfs", "create", "tank/child"]);
+    std::fs::write(inside("child/file"), b"within").expect("it is written");
+    refused(at, &["zfs", "destroy", "tank/child"], "busy");
     let id = server.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().expect("it runs").success());
     assert!(server.wait().expect("it ended").success());
     assert_eq!(std::fs::read_dir(directory.path()).expect("the folder").count(), 0);
     assert!(run(at, &["zfs", "cat", "tank:moved"]).stdout == content);
     assert!(run(at, &["zfs", "cat", "tank@mounted:moved"]).stdout == content);
+    assert_eq!(done(at, &["zfs", "cat", "tank/child:file"]), "within");
+    let history = done(at, &["zpool", "history", "tank"]);
+    for command in ["zfs create tank/x", "zfs rename tank/x tank/y", "zpool set comment=ours tank"]
+    {
+        assert!(history.lines().any(|line| line.ends_with(command)), "{command}: {history}");
+    }
     done(at, &["zfs", "snapshot", "tank@before"]);
     judge(at, "tank");
     let mut server = mounted(at, directory.path(), &[]).expect("as before");

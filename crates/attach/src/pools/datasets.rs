@@ -36,7 +36,7 @@ pub struct View {
 /// Pools that were opened, and keys.
 pub struct Session {
     /// The pools.
-    pub pools: Pools,
+    pub pools: Rc<Pools>,
     open: RefCell<BTreeMap<String, Rc<Spa>>>,
     view: View,
     keys: Keys,
@@ -79,6 +79,7 @@ impl Session {
     /// A session on pools that were found.
     pub fn over(pools: Pools, view: &View) -> Session {
         let (open, told) = Default::default();
+        let pools = Rc::new(pools);
         Session { pools, open, view: view.clone(), keys: Keys::new(&view.keys), told }
     }
 

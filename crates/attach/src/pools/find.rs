@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use zfs::dsl::{Dataset, Directory};
+use zfs::spa::live::Live;
 use zfs::spa::{self, FoundPool, Member, OpenError, OpenOptions, PoolState, Spa};
 
 /// Where pools lie, and how they are opened.
@@ -30,6 +31,25 @@ pub struct PoolPlace<'a> {
     pub events: Events,
     /// The command that was given, for the history of what is written.
     pub command: Option<String>,
+    /// A pool that is open already, by who carries the command out.
+    pub held: Option<HeldBy>,
+}
+
+/// A pool that is held, as commands open it.
+#[derive(Clone)]
+pub struct HeldBy {
+    /// The disks it lies on, and whatever else is there.
+    pub pools: Rc<Pools>,
+    /// It.
+    pub live: Rc<Live>,
+}
+
+impl HeldBy {
+    /// Whether it is called so: by its name or GUID.
+    pub fn is(&self, name: &str) -> bool {
+        let spa = self.live.spa();
+        spa.name() == name || name.parse() == Ok(spa.guid())
+    }
 }
 
 /// The pools on some devices. See the [module](self).

@@ -3,14 +3,15 @@
 //! ```text
 //!   RunningPool (here)
 //!     ├─ Live         the pool; its groups are committed every few seconds
-//!     └─ HeldPool     its socket: what commands that find it held ask for (protocol) is carried out here (requests);
-//!                     client is the other end
+//!     └─ HeldPool     its socket: what commands that find it held ask for (protocol) comes here (requests), and is carried
+//!                     out by who holds it (asked); client is the other end
 //! ```
 //!
 //! Whoever serves datasets of it [starts](RunningPool::start) it, and [stops](RunningPool::stop) it when the last client has
 //! gone. From start to stop its labels say that it is in use, then that it was exported. Where it can't be written any more
 //! that ends what serves it.
 
+pub mod asked;
 pub mod client;
 pub mod protocol;
 mod requests;
@@ -19,8 +20,10 @@ use crate::context::Context;
 use crate::control::server::{Control, listen};
 use crate::ending::Ending;
 use crate::error::Error;
+use crate::pools::find::HeldBy;
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::live::{Live, LiveError};
+use asked::Queue;
 use requests::Served;
 use rt::Task;
 use rt::sync::oneshot;
@@ -31,15 +34,12 @@ use std::rc::Rc;
 pub struct HeldPool(Option<Control<Served>>);
 
 impl HeldPool {
-    /// Listens for commands; `what` is the command that holds it, `files` are those that it lies on.
-    pub fn listen(
-        context: &Context,
-        live: &Rc<Live>,
-        files: &[PathBuf],
-        what: &'static str,
-    ) -> HeldPool {
-        let served = Served::new(context, live, files, what);
-        HeldPool(listen(&context.host(), &served, &live.spa().guid().to_string()))
+    /// Listens for commands; `what` is the command that holds it, `files` are those that it lies on. What is to be carried out
+    /// goes into the queue.
+    pub fn listen(pool: HeldBy, files: &[PathBuf], what: &'static str, queue: &Queue) -> HeldPool {
+        let (host, guid) = (pool.pools.disks().context().host(), pool.live.spa().guid());
+        let served = Served::new(pool, files, what, queue.sender());
+        HeldPool(listen(&host, &served, &guid.to_string()))
     }
 
     /// Listens no more.
@@ -68,12 +68,14 @@ impl RunningPool {
     /// # Errors
     /// The labels can't be written.
     pub fn start(
-        context: &Context,
-        live: Rc<Live>,
+        pool: HeldBy,
         files: &[PathBuf],
         what: &'static str,
         ending: &Rc<Ending>,
+        queue: &Queue,
     ) -> Result<RunningPool, Error> {
+        let (live, pools) = (Rc::clone(&pool.live), Rc::clone(&pool.pools));
+        let context = pools.disks().context();
         let begun = Rc::clone(&live);
         let begun = context.runtime().block_on(async move {
             begun.syncer().change_config(|config| config.state = LabelState::Active);
@@ -93,7 +95,7 @@ impl RunningPool {
             }
             kept
         });
-        let held = HeldPool::listen(context, &live, files, what);
+        let held = HeldPool::listen(pool, files, what, queue);
         Ok(RunningPool { live, held, ends, keeping })
     }
 

@@ -6,7 +6,7 @@
 //!
 //! A pool that was not exported may be another host's: it is opened for writing only where that is asked for.
 
-use super::find::{PoolPlace, Pools};
+use super::find::{HeldBy, PoolPlace, Pools};
 use super::names::check_name;
 use super::running::client;
 use crate::Context;
@@ -157,10 +157,18 @@ pub(crate) fn open_live(
 /// A pool that is open for writing. See the [module](self).
 pub struct LivePool {
     /// The disks it lies on, and whatever else is there.
-    pub pools: Pools,
+    pub pools: Rc<Pools>,
     /// It.
     pub live: Rc<Live>,
     name: String,
+    /// It stays open when this one has done with it: who holds it carries this command out.
+    stays: Option<Stays>,
+}
+
+/// Of a pool that stays open.
+struct Stays {
+    /// For its history.
+    command: Option<String>,
 }
 
 impl LivePool {
@@ -171,6 +179,12 @@ impl LivePool {
     pub fn open(place: &PoolPlace<'_>, name: &str, force: bool) -> Result<LivePool, Error> {
         if place.options.txg.is_some() || place.options.checkpoint {
             return Err(Error::OldAndWritten { name: name.into() });
+        }
+        if let Some(held) = place.held.as_ref().filter(|held| held.is(name)) {
+            let HeldBy { pools, live } = held.clone();
+            let name = live.spa().name().to_owned();
+            let stays = Some(Stays { command: place.command.clone() });
+            return Ok(LivePool { pools, live, name, stays });
         }
         let paths = {
             let pools = Pools::find(place)?;
@@ -187,7 +201,7 @@ impl LivePool {
         let found = pools.named(name)?.ok_or_else(|| Error::NoPool { name: name.into() })?;
         let name = found.name.clone();
         let live = open_live(&pools, found, place.command.as_deref())?;
-        Ok(LivePool { pools, live, name })
+        Ok(LivePool { pools: Rc::new(pools), live, name, stays: None })
     }
 
     /// The pool that a dataset's name begins with.
@@ -305,13 +319,23 @@ impl LivePool {
         begun.map_err(|error| Error::NotWritten { name: self.name.clone(), error: Box::new(error) })
     }
 
-    /// Closes it; its labels say how it was left.
+    /// As whoever holds it gives it to commands.
+    pub fn held(&self) -> HeldBy {
+        HeldBy { pools: Rc::clone(&self.pools), live: Rc::clone(&self.live) }
+    }
+
+    /// Closes it; its labels say how it was left. One that stays open commits what was changed.
     ///
     /// # Errors
     /// What is open can't be written.
     pub fn close(self, state: LabelState) -> Result<(), Error> {
         let live = Rc::clone(&self.live);
-        let closed = self.pools.wait(async move { live.close(state).await });
+        let closed = self.pools.wait(async move {
+            match self.stays {
+                Some(Stays { command }) => live.settle(command.as_deref()).await,
+                None => live.close(state).await,
+            }
+        });
         closed.map_err(|error| Error::NotWritten { name: self.name, error: Box::new(error) })
     }
 }

@@ -2,11 +2,11 @@
 
 use super::apart::{Apart, divided};
 use super::exports::{ExportSettings, LiveBelow, Served, open};
-use super::until::{Clients, until};
+use super::until::{Clients, Commands, until};
 use crate::ending::{Ending, Told};
 use crate::error::Error;
 use crate::event::Events;
-use crate::pools::{RunningPool, View};
+use crate::pools::{HeldBy, RunningPool, View};
 use crate::sets::running::RunningSet;
 use ::zfs::spa::OpenOptions;
 use host::Address;
@@ -35,7 +35,7 @@ pub struct Plan {
 }
 
 /// Opens all and serves it until it is told to end. `told` is asked for when all is open: until then a signal ends the
-/// program as it does by itself.
+/// program as it does by itself. Commands that find a pool of it held are carried out meanwhile.
 ///
 /// # Errors
 /// What can't be opened or served, and what failed at the end.
@@ -43,6 +43,7 @@ pub fn run<E: From<Error>>(
     events: &Events,
     plan: Plan,
     told: impl FnOnce() -> Result<Arc<Told>, E>,
+    commands: Commands<'_>,
 ) -> Result<(), E> {
     let Plan { devices, exports, executors, options, view, addresses, clients, ends_with_set } =
         plan;
@@ -57,8 +58,10 @@ pub fn run<E: From<Error>>(
     let ending = Rc::new(Ending::by(&told()?));
     let (mut others, mut outcome) = (Vec::new(), Ok(()));
     let mut running_pools = Vec::new();
+    let Commands { queue, carry_out } = commands;
     for LiveBelow { live, files } in pools.into_values() {
-        match RunningPool::start(context, live, &files, "spindle serve", &ending) {
+        let pool = HeldBy { pools: Rc::clone(&session.pools), live };
+        match RunningPool::start(pool, &files, "spindle serve", &ending, &queue) {
             Ok(pool) => running_pools.push(pool),
             Err(error) => outcome = Err(error),
         }
@@ -77,7 +80,8 @@ pub fn run<E: From<Error>>(
     let running: Vec<RunningSet> =
         live.into_iter().map(|set| RunningSet::start(context, set, ends)).collect();
     if outcome.is_ok() {
-        outcome = until(&ending, context, exports, &addresses, clients);
+        let commands = Commands { queue, carry_out };
+        outcome = until(&ending, context, exports, &addresses, clients, commands);
     } else {
         drop(exports);
     }

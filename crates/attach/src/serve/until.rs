@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::Error;
 use crate::event::Event;
+use crate::pools::{Asked, Queue, carry_out_until};
 use export::nbd::{CLIENT_MEMORY, CLIENT_MEMORY_MIN, Export, Server};
 use export::tls::Tls;
 use futures_util::future::{Either, select, select_all};
@@ -47,6 +48,21 @@ pub fn memory(text: &str) -> Result<ByteCount, String> {
     }
 }
 
+/// Commands that are carried out while something is served.
+pub struct Commands<'a> {
+    /// They.
+    pub queue: Queue,
+    /// By whom.
+    pub carry_out: &'a dyn Fn(Asked),
+}
+
+impl Commands<'_> {
+    /// Where no pool is held, nobody asks.
+    pub fn none() -> Commands<'static> {
+        Commands { queue: Queue::default(), carry_out: &drop }
+    }
+}
+
 /// Serves `exports` on all of these addresses until it is told to end.
 ///
 /// # Errors
@@ -57,6 +73,7 @@ pub fn until(
     exports: Vec<Export>,
     addresses: &[Address],
     clients: Clients,
+    commands: Commands<'_>,
 ) -> Result<(), Error> {
     if addresses.is_empty() || addresses.len() > ADDRESSES_MAX {
         return Err(Error::Addresses { count: addresses.len(), most: ADDRESSES_MAX });
@@ -76,7 +93,7 @@ pub fn until(
     let on = names.iter().map(ToString::to_string).collect();
     context.tell(Event::Serving { exports: count, on });
 
-    let outcome = context.runtime().block_on(async move {
+    let serving = async move {
         let accepting = listeners.into_iter().zip(names).map(|(listener, name)| {
             let server = server.clone();
             Box::pin(async move {
@@ -92,6 +109,7 @@ pub fn until(
         server.stop();
         let drained = server.drained().await.map_err(Error::from);
         accepted.and(drained)
-    });
-    outcome?
+    };
+    let Commands { queue, carry_out } = commands;
+    carry_out_until(context, serving, queue, carry_out)?
 }

@@ -9,6 +9,7 @@
 //! committed, and the pool is exported. A kill or a power cut costs what was not made durable, and the pool is
 //! then opened for writing with `-f`.
 
+use super::carried::carry_out;
 use super::zfs::source::ViewArgs;
 use crate::events::events;
 use crate::output::{Failure, print, say};
@@ -17,7 +18,7 @@ use crate::signals::told_by_signals;
 use ::zfs::mounted::{MountOptions, Mounted, Notice, Writing};
 use ::zfs::spa::config::LabelState;
 use attach::error::log_is_cut;
-use attach::pools::{HeldPool, LivePool, PoolPlace, Session};
+use attach::pools::{HeldPool, LivePool, PoolPlace, Queue, Session, carry_out_until};
 use clap::{Args, ValueEnum};
 use export::fuse::Server;
 use futures_util::future::{Either, select};
@@ -113,7 +114,7 @@ fn tell(itself: String, damage: Rc<Cell<u64>>) -> impl Fn(&Notice) {
 /// With the line to print.
 pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let (options, command) = (args.pools.options(), None);
-    let place = PoolPlace { devices, options, events: events(), command };
+    let place = PoolPlace { devices, options, events: events(), command, held: None };
     // Of several the last one counts, as with mount(8).
     let is_way = |option: &&MountOption| matches!(option, MountOption::Ro | MountOption::Rw);
     if args.options.iter().rfind(is_way) == Some(&MountOption::Rw) {
@@ -173,7 +174,8 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
     // From here on the labels say that somebody has it.
     pool.begin()?;
     let files = pool.files()?;
-    let held = HeldPool::listen(context, &pool.live, &files, "spindle mount");
+    let queue = Queue::default();
+    let held = HeldPool::listen(pool.held(), &files, "spindle mount", &queue);
     let writing = Writing { live: Rc::clone(&pool.live), clock: Rc::new(CalendarClock) };
     let opened = pool.pools.wait(async move {
         Mounted::open_for_writing(writing, Rc::new(directory), dataset, how, tell).await
@@ -186,7 +188,7 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
         ))?;
         let server = Server::with_notices(Rc::new(mounted), mount.stream(), mount.notices());
         let (live, mount) = (Rc::clone(&pool.live), Rc::clone(&mount));
-        pool.pools.wait(async move {
+        let serving = async move {
             let until = async {
                 told.wait().await;
                 mount.unmount_served().await
@@ -215,7 +217,8 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
                 // The pool can't be written any more.
                 Either::Right((synced, _)) => synced.map_err(Failure::failed),
             }
-        })
+        };
+        carry_out_until(context, serving, queue, &carry_out)?
     });
     drop(mount);
     held.end(context);

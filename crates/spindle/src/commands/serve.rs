@@ -39,13 +39,15 @@
 //! **Who is kept off.** What is written has the writer's lock. What is only read has the readers' lock, which many may
 //! have and which keeps writers off: a client would never hear of what they change.
 
+use super::carried::carry_out;
 use super::zfs::source::ViewArgs;
 use crate::events::events;
 use crate::output::Failure;
 use crate::pools::PoolArgs;
 use crate::signals::told_by_signals;
+use attach::pools::Queue;
 use attach::serve::apart::EXECUTORS_MAX;
-use attach::serve::{self, ExportSettings, Plan};
+use attach::serve::{self, Commands, ExportSettings, Plan};
 use clap::Args;
 use export::nbd::CLIENT_MEMORY;
 use export::tls::{Certificates, ClientCertificates, Tls, TlsMode};
@@ -190,7 +192,8 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
         clients,
         ends_with_set: is_one_shot,
     };
-    serve::run(&events(), plan, told_by_signals)
+    let commands = Commands { queue: Queue::default(), carry_out: &carry_out };
+    serve::run(&events(), plan, told_by_signals, commands)
 }
 
 fn memory<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<ByteCount>, D::Error> {

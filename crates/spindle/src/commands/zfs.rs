@@ -53,10 +53,12 @@ mod userspace;
 pub mod version;
 mod volume;
 
+use super::held;
 use crate::events::events;
 use crate::output::Failure;
 use crate::pools::{PoolArgs, command_given};
 use ::zfs::dsl::account::Whose;
+use ::zfs::spa::OpenOptions;
 use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -135,9 +137,47 @@ enum ZfsCommand {
 /// # Errors
 /// With the line to print.
 pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let command = command_given();
-    let place = &PoolPlace { devices, options: args.pools.options(), events: events(), command };
-    match args.command {
+    let (options, command) = (args.pools.options(), command_given());
+    let place = &PoolPlace { devices, options, events: events(), command, held: None };
+    match args.goes_to_holder() {
+        true => held::forward(dispatch(args.command, place), place),
+        false => dispatch(args.command, place),
+    }
+}
+
+impl ZfsArgs {
+    /// Whether the command can be carried out by who holds its pool.
+    pub fn goes_to_holder(&self) -> bool {
+        use ZfsCommand as C;
+        matches!(
+            self.command,
+            C::Create(_)
+                | C::Snapshot(_)
+                | C::Set(_)
+                | C::Inherit(_)
+                | C::Destroy(_)
+                | C::Rollback(_)
+                | C::Rename(_)
+                | C::Clone(_)
+                | C::Promote(_)
+                | C::Hold(_)
+                | C::Release(_)
+                | C::Bookmark(_)
+        )
+    }
+
+    /// Carries the command out where its pool is held.
+    ///
+    /// # Errors
+    /// With the line to print.
+    pub fn run<'a>(self, place: impl FnOnce(OpenOptions) -> PoolPlace<'a>) -> Result<(), Failure> {
+        let place = place(self.pools.options());
+        dispatch(self.command, &place)
+    }
+}
+
+fn dispatch(command: ZfsCommand, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    match command {
         ZfsCommand::Create(args) => set::create(&args, place),
         ZfsCommand::Snapshot(args) => set::snapshot(&args, place),
         ZfsCommand::Set(args) => set::set(&args, place),

@@ -25,10 +25,12 @@ mod set;
 mod status;
 mod tree;
 
+use super::held;
 use crate::commands::zfs::version::{self, VersionArgs};
 use crate::events::events;
 use crate::output::Failure;
 use crate::pools::{PoolArgs, command_given};
+use ::zfs::spa::OpenOptions;
 use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -80,9 +82,32 @@ enum ZpoolCommand {
 /// # Errors
 /// With the line to print.
 pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let command = command_given();
-    let place = &PoolPlace { devices, options: args.pools.options(), events: events(), command };
-    match args.command {
+    let (options, command) = (args.pools.options(), command_given());
+    let place = &PoolPlace { devices, options, events: events(), command, held: None };
+    match args.goes_to_holder() {
+        true => held::forward(dispatch(args.command, place), place),
+        false => dispatch(args.command, place),
+    }
+}
+
+impl ZpoolArgs {
+    /// Whether the command can be carried out by who holds its pool.
+    pub fn goes_to_holder(&self) -> bool {
+        matches!(self.command, ZpoolCommand::Set(_) | ZpoolCommand::Sync(_))
+    }
+
+    /// Carries the command out where its pool is held.
+    ///
+    /// # Errors
+    /// With the line to print.
+    pub fn run<'a>(self, place: impl FnOnce(OpenOptions) -> PoolPlace<'a>) -> Result<(), Failure> {
+        let place = place(self.pools.options());
+        dispatch(self.command, &place)
+    }
+}
+
+fn dispatch(command: ZpoolCommand, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    match command {
         ZpoolCommand::Create(args) => create::run(&args, place),
         ZpoolCommand::Export(args) => end::export(&args, place),
         ZpoolCommand::Destroy(args) => end::destroy(&args, place),

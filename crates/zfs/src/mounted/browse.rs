@@ -51,9 +51,9 @@ impl Shared {
                     if name == b".zfs" && !served.is_snapshot {
                         return self.control(&served, CONTROL).await;
                     }
-                    let child = served.children.iter().position(|(child, _)| child == name);
-                    if let Some(at) = child {
-                        return match self.child(&served, &served.children[at].1).await {
+                    let children = self.children(&served).await.map_err(|error| wrong(&error))?;
+                    if let Some((at, child)) = children.find(name) {
+                        return match self.child(&served, child).await {
                             Ok(child) => self.root_of(&child).await,
                             Err(InodeError::NoKey) => {
                                 let closed = self.control(&served, CLOSED + at as u64).await?;
@@ -176,6 +176,10 @@ impl Shared {
         let directory = self.file(served, object).await?;
         self.note_access(served, &directory).await;
         let is_root = served.is_root(object);
+        let children = match is_root {
+            true => self.children(served).await.map_err(|error| wrong(&error))?,
+            false => Rc::default(),
+        };
         let mut entries = Vec::new();
         let mut after = after.0;
         while after < CHILDREN_FROM && entries.len() < entries_max {
@@ -188,8 +192,7 @@ impl Shared {
             for name in names {
                 // Cursors begin at 0, and go on at 1 at the least.
                 after = name.next.0.saturating_add(Cookie::FIRST.0 - 1);
-                let is_child = |(child, _): &(Vec<u8>, Rc<Directory>)| *child == name.name;
-                if is_root && served.children.iter().any(is_child) {
+                if is_root && children.find(&name.name).is_some() {
                     continue;
                 }
                 let kind = match name.entry.kind {
@@ -213,13 +216,14 @@ impl Shared {
         }
         let from = usize::try_from(after - CHILDREN_FROM).unwrap_or(usize::MAX);
         let many = entries_max.saturating_sub(entries.len());
-        for (at, (name, child)) in served.children.iter().enumerate().skip(from).take(many) {
+        let left = children.iter().skip_while(|(at, ..)| *at < from);
+        for (at, name, child) in left.take(many) {
             let (node, inode) = match self.child(served, child).await {
                 Ok(child) => (child.root(), child.inode(child.files.root_number())),
                 Err(_) => (served.node(CLOSED + at as u64), served.inode(CLOSED + at as u64)),
             };
             let (kind, cookie) = (InodeKind::Directory, Cookie(CHILDREN_FROM + at as u64 + 1));
-            entries.push(ListEntry { name: name.clone(), node, inode, kind, cookie });
+            entries.push(ListEntry { name: name.to_vec(), node, inode, kind, cookie });
         }
         let shows = self.how.shows_control && !served.is_snapshot && after != CONTROL_COOKIE;
         if shows && entries.len() < entries_max {

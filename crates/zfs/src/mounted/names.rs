@@ -108,8 +108,7 @@ fn kind_of(kind: InodeKind) -> FileKind {
 impl Served {
     /// Refuses names that are not the dataset's own.
     fn check_name(&self, directory: u64, name: &[u8], error: InodeError) -> Answer<()> {
-        let is_other = self.is_root(directory)
-            && (name == b".zfs" || self.children.iter().any(|(child, _)| child == name));
+        let is_other = self.is_root(directory) && (name == b".zfs" || self.has_child(name));
         if is_other { Err(error) } else { Ok(()) }
     }
 

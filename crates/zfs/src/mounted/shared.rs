@@ -119,14 +119,61 @@ pub(super) struct Served {
     pub(super) dataset: Dataset,
     /// The directory in which its root is an entry; itself at the top.
     pub(super) parent: Node,
-    /// Its children, by name: their directories. Nothing of a snapshot.
-    pub(super) children: Vec<(Vec<u8>, Rc<Directory>)>,
+    directory: Rc<Directory>,
+    children: RefCell<Rc<Children>>,
     pub(super) is_snapshot: bool,
     /// It can be written, and with how many copies; nothing where it can't.
     pub(super) copies: Option<u64>,
     /// Times of access are kept.
     pub(super) keeps_access: bool,
     pub(super) synchronous: Synchronous,
+}
+
+/// The children of a dataset that are file systems: by name, their directories. None of a snapshot.
+#[derive(Clone, Default)]
+pub(super) struct Children {
+    /// The tasks of the pool that were done when they were looked for.
+    as_of: u64,
+    /// In the order in which they were found. One that went or got another name leaves a gap: their places are numbers that
+    /// programs know them by.
+    all: Vec<Option<(Vec<u8>, Rc<Directory>)>>,
+}
+
+impl Served {
+    /// Whether a child was called so when they were looked for last.
+    pub(super) fn has_child(&self, name: &[u8]) -> bool {
+        self.children.borrow().find(name).is_some()
+    }
+}
+
+impl Children {
+    /// What is there now, in the places that it had.
+    fn renewed(&self, as_of: u64, found: Vec<(Vec<u8>, Rc<Directory>)>) -> Children {
+        let is = |one: &(Vec<u8>, Rc<Directory>), other: &(Vec<u8>, Rc<Directory>)| {
+            one.0 == other.0 && one.1.number == other.1.number
+        };
+        let stays = |known: &Option<(Vec<u8>, Rc<Directory>)>| {
+            known.clone().filter(|known| found.iter().any(|found| is(found, known)))
+        };
+        let mut all: Vec<_> = self.all.iter().map(stays).collect();
+        for new in found {
+            if !all.iter().flatten().any(|known| is(known, &new)) {
+                all.push(Some(new));
+            }
+        }
+        Children { as_of, all }
+    }
+
+    /// The one of a name, and its place.
+    pub(super) fn find(&self, name: &[u8]) -> Option<(usize, &Rc<Directory>)> {
+        self.iter().find(|(_, child, _)| *child == name).map(|(at, _, directory)| (at, directory))
+    }
+
+    /// Their places, names and directories.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &[u8], &Rc<Directory>)> {
+        let all = self.all.iter().enumerate();
+        all.filter_map(|(at, child)| child.as_ref().map(|(name, of)| (at, &name[..], of)))
+    }
 }
 
 /// How a dataset is written.
@@ -183,8 +230,7 @@ impl Shared {
         let is_snapshot = dataset.snapshot_name().is_some();
         if let (Some(writing), false) = (&self.writing, is_snapshot) {
             let (files, how) = open_live(writing, &dataset).await?;
-            let children = self.children(directory).await?;
-            return self.take_up(files, dataset, parent, children, how);
+            return self.take_up(files, directory, dataset, parent, how).await;
         }
         let objset = self.spa.objset(directory, &dataset).await?;
         // What was logged is of the head. Whose key is missing says so when it is opened.
@@ -201,22 +247,25 @@ impl Shared {
         if is_cut {
             (self.tell)(&Notice::LogCut { dataset: dataset.name.clone() });
         }
-        let children = match is_snapshot {
-            true => Vec::new(),
-            false => self.children(directory).await?,
-        };
-        self.take_up(files, dataset, parent, children, HowWritten::default())
+        self.take_up(files, directory, dataset, parent, HowWritten::default()).await
     }
 
-    fn take_up(
+    async fn take_up(
         &self,
         files: FileSystem,
+        directory: &Rc<Directory>,
         dataset: Dataset,
         parent: Node,
-        children: Vec<(Vec<u8>, Rc<Directory>)>,
         how: HowWritten,
     ) -> Result<Rc<Served>, ZfsError> {
         let number = dataset.number;
+        let children = match dataset.snapshot_name() {
+            Some(_) => Children::default(),
+            None => {
+                let tasks = self.tasks();
+                Children::default().renewed(tasks, self.look_for_children(directory).await?)
+            }
+        };
         // Another request may have taken it up meanwhile.
         if let Some(served) = self.known(number) {
             return Ok(served);
@@ -233,7 +282,8 @@ impl Shared {
             files,
             dataset,
             parent,
-            children,
+            directory: Rc::clone(directory),
+            children: RefCell::new(Rc::new(children)),
             is_snapshot,
             copies: how.copies,
             keeps_access: how.keeps_access,
@@ -249,8 +299,25 @@ impl Shared {
         self.served.borrow().get(index).cloned()
     }
 
-    /// The children that are file systems.
-    pub(super) async fn children(
+    /// Tasks that were done in the pool: none in one that is only read.
+    fn tasks(&self) -> u64 {
+        self.writing.as_ref().map_or(0, |writing| writing.live.tasks())
+    }
+
+    /// The children of a dataset, as they are now.
+    pub(super) async fn children(&self, of: &Served) -> Result<Rc<Children>, ZfsError> {
+        let (known, tasks) = (Rc::clone(&of.children.borrow()), self.tasks());
+        if of.is_snapshot || known.as_of == tasks {
+            return Ok(known);
+        }
+        let found = self.look_for_children(&of.directory).await?;
+        // Another may have looked meanwhile, and given places.
+        let mut children = of.children.borrow_mut();
+        *children = Rc::new(children.renewed(tasks, found));
+        Ok(Rc::clone(&children))
+    }
+
+    async fn look_for_children(
         &self,
         directory: &Directory,
     ) -> Result<Vec<(Vec<u8>, Rc<Directory>)>, ZfsError> {

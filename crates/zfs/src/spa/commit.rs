@@ -194,6 +194,11 @@ impl Syncer {
         self.has_deeds.set(true);
     }
 
+    /// The history has the user's command.
+    pub fn told_deeds(&self) {
+        self.has_deeds.set(false);
+    }
+
     /// Whether it is.
     pub fn has_deeds(&self) -> bool {
         self.has_deeds.get()

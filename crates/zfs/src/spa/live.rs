@@ -95,6 +95,7 @@ pub struct Live {
     pub(super) rooms: Rooms,
     /// What is counted in file systems.
     counted: Counted,
+    tasks: Cell<u64>,
 }
 
 impl OpenDataset {
@@ -189,8 +190,19 @@ impl Live {
         syncer.set_map_form(MapForm { long_entries: in_use("spacemap_v2"), histogram: false });
         let (open, stopped, syncing, freeing, rooms) = Default::default();
         let (fresh, map_logs) = (Rc::clone(fresh), RefCell::new(Some(map_logs)));
-        let live =
-            Live { spa, syncer, fresh, open, stopped, syncing, freeing, map_logs, rooms, counted };
+        let live = Live {
+            spa,
+            syncer,
+            fresh,
+            open,
+            stopped,
+            syncing,
+            freeing,
+            map_logs,
+            rooms,
+            counted,
+            tasks: Cell::new(0),
+        };
         live.replay(logs).await?;
         Ok(live)
     }
@@ -456,6 +468,11 @@ impl Live {
         }
     }
 
+    /// Counts tasks: after one there may be other datasets, or other names of them.
+    pub fn tasks(&self) -> u64 {
+        self.tasks.get()
+    }
+
     /// Does a task on datasets, in a group of its own.
     ///
     /// # Errors
@@ -476,6 +493,7 @@ impl Live {
             done
         });
         let done = done.await?;
+        self.tasks.set(self.tasks.get() + 1);
         self.freeing.look_again();
         if is_other.get() {
             self.follow_properties().await?;
@@ -506,11 +524,30 @@ impl Live {
         }
         self.syncer.change_config(|config| config.state = state);
         let command = self.fresh.command().filter(|_| self.syncer.has_deeds());
-        self.sync(async |maker| match &command {
+        self.sync(async |maker| self.note(maker, command.as_deref()).await).await
+    }
+
+    /// Commits what is open, and puts a command down in the history, where something was done since the last one: of a pool that
+    /// stays open.
+    ///
+    /// # Errors
+    /// The pool is stopped.
+    pub async fn settle(&self, command: Option<&str>) -> Result<(), LiveError> {
+        match command.filter(|_| self.syncer.has_deeds()) {
+            Some(command) => {
+                self.sync(async |maker| self.note(maker, Some(command)).await).await?;
+                self.syncer.told_deeds();
+                Ok(())
+            }
+            None => self.make_durable().await,
+        }
+    }
+
+    async fn note(&self, maker: &Maker<'_>, command: Option<&str>) -> Result<(), ZfsError> {
+        match command {
             Some(command) => history::note(maker, &self.syncer, Deed::Command(command)).await,
             None => Ok(()),
-        })
-        .await
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! A change here that the other end could misread raises the frame's [version](crate::control::message::VERSION).
 
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// What can be asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -10,13 +11,34 @@ use serde::{Deserialize, Serialize};
 pub enum Ask {
     /// Who it is: a [`Holder`].
     Who,
-    /// Snapshots of one moment, all or none: nothing.
-    Snapshot {
-        /// Datasets, and what the snapshot of each is called.
-        names: Vec<(String, String)>,
-        /// Of all that is below, too.
-        recursive: bool,
+    /// A command that changes the pool: [`Done`].
+    Command {
+        /// Its words, without the program's name.
+        words: Vec<String>,
+        /// Where its disks lie: whole paths.
+        devices: Vec<PathBuf>,
     },
+}
+
+/// What became of a command.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Done {
+    /// What it said, in order.
+    pub said: Vec<Said>,
+    /// The line that says why it failed. Empty where it didn't, or said so already.
+    pub message: String,
+    /// The exit status.
+    pub status: u8,
+}
+
+/// A piece of what a command said.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Said {
+    /// On standard output.
+    Out(String),
+    /// A line on standard error.
+    Error(String),
 }
 
 /// Who holds a pool.

@@ -1,14 +1,15 @@
 //! What who holds a pool is asked for, carried out where the pool is open.
 
+use super::asked::Asked;
 use super::protocol::{Ask, Holder};
 use crate::context::Context;
 use crate::control::message::Numbers;
 use crate::control::server::{Said, Service};
 use crate::error::Error;
 use crate::event::Events;
-use crate::pools::snapshots;
-use ::zfs::spa::live::Live;
+use crate::pools::find::HeldBy;
 use host::Identity;
+use rt::sync::{mpsc, oneshot};
 use rt::{Rt, Task};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use std::sync::Arc;
 
 /// A pool that is held, as requests see it.
 pub struct Served {
-    live: Rc<Live>,
+    pool: HeldBy,
+    asked: mpsc::Sender<Asked>,
     rt: Rt,
     events: Events,
     files: Vec<Numbers>,
@@ -27,15 +29,16 @@ pub struct Served {
 impl Served {
     /// One whose requests are taken from now on.
     pub fn new(
-        context: &Context,
-        live: &Rc<Live>,
+        pool: HeldBy,
         files: &[PathBuf],
         what: &'static str,
+        asked: mpsc::Sender<Asked>,
     ) -> Rc<Served> {
+        let context: &Context = pool.pools.disks().context();
         let numbers = |path: &PathBuf| Identity::of(Path::new(path)).ok().map(Identity::numbers);
         let files = files.iter().filter_map(numbers).collect();
         let (rt, events) = (context.rt(), context.events().clone());
-        Rc::new(Served { live: Rc::clone(live), rt, events, files, what })
+        Rc::new(Served { pool, asked, rt, events, files, what })
     }
 
     async fn answer(&self, ask: Ask) -> Result<Value, Error> {
@@ -44,9 +47,14 @@ impl Served {
                 let holder = Holder { process: std::process::id(), what: self.what.to_owned() };
                 serde_json::to_value(holder).map_err(Error::NoRequest)
             }
-            Ask::Snapshot { names, recursive } => {
-                snapshots::take(&self.live, &names, recursive).await?;
-                Ok(Value::Null)
+            Ask::Command { words, devices } => {
+                let (answer, done) = oneshot::channel();
+                let asked = Asked { pool: self.pool.clone(), words, devices, answer };
+                // Whoever carries commands out has ended, or ends before this one's turn.
+                let ends = || Error::HolderEnds { name: self.name().to_string() };
+                self.asked.send(asked).await.map_err(|_| ends())?;
+                let done = done.await.map_err(|_| ends())?;
+                serde_json::to_value(done).map_err(Error::NoRequest)
             }
         }
     }
@@ -56,7 +64,7 @@ impl Service for Served {
     type Ask = Ask;
 
     fn name(&self) -> Arc<str> {
-        self.live.spa().name().into()
+        self.pool.live.spa().name().into()
     }
 
     fn rt(&self) -> &Rt {

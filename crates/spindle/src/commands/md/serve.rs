@@ -9,7 +9,7 @@ use crate::events::context;
 use crate::output::Failure;
 use crate::signals::told_by_signals;
 use attach::ending::Ending;
-use attach::serve::{self, Clients};
+use attach::serve::{self, Clients, Commands};
 use attach::sets::missing::refuse_lacking;
 use attach::sets::running::RunningSet;
 use attach::sets::{live, reading, sources};
@@ -60,7 +60,14 @@ pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         let description = "a RAID set, for reading".to_owned();
         let export = Export { name: args.name, description, device, read_only: true };
         let ending = Rc::new(Ending::by(&told_by_signals()?));
-        return Ok(serve::until(&ending, &runtime, vec![export], &addresses, clients)?);
+        return Ok(serve::until(
+            &ending,
+            &runtime,
+            vec![export],
+            &addresses,
+            clients,
+            Commands::none(),
+        )?);
     }
     let choice = sources::choice(&runtime, paths, &args.array)?;
     if !args.run && !args.opening.force {
@@ -71,7 +78,8 @@ pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let running = RunningSet::start(&runtime, set, Some(&ending));
     let (device, description) = (running.device(), "a RAID set".to_owned());
     let export = Export { name: args.name, description, device, read_only: false };
-    let served = serve::until(&ending, &runtime, vec![export], &addresses, clients);
+    let served =
+        serve::until(&ending, &runtime, vec![export], &addresses, clients, Commands::none());
     let stopped = running.stop(&runtime);
     Ok(served.and(stopped)?)
 }

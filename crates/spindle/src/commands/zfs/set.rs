@@ -13,8 +13,7 @@ use ::zfs::spa::config::LabelState;
 use ::zfs::spa::datasets::{NewDataset, TaskError, check_part};
 use ::zfs::spa::volumes::{Limit, NewVolume};
 use ::zfs::zap::table;
-use attach::pools::running::{client, protocol::Ask};
-use attach::pools::{LivePool, PoolPlace, Pools, check_name, pool_of, snapshots};
+use attach::pools::{LivePool, PoolPlace, check_name, pool_of, snapshots};
 use clap::Args;
 use std::rc::Rc;
 use stdx::ByteCount;
@@ -265,17 +264,6 @@ pub fn snapshot(args: &SnapshotArgs, place: &PoolPlace<'_>) -> Result<(), Failur
     }
     let (whole, _) = of(first).unwrap_or_default();
     check_name(&whole)?;
-    let held = {
-        let pools = Pools::find(place)?;
-        let ask = Ask::Snapshot { names: wanted.clone(), recursive: args.recursive };
-        match pools.named(pool_of(&whole))? {
-            Some(found) => client::ask::<()>(&pools, found, ask)?,
-            None => None,
-        }
-    };
-    if held.is_some() {
-        return Ok(());
-    }
     let pool = LivePool::of_dataset(place, &whole, args.force)?;
     let (live, recursive) = (Rc::clone(&pool.live), args.recursive);
     let taken = pool.pools.wait(async move { snapshots::take(&live, &wanted, recursive).await });

@@ -104,6 +104,7 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         options: place.options,
         events: place.events.clone(),
         command: None,
+        held: None,
     })?;
     let wanted = |pool: &&Rc<FoundPool>| (pool.state == PoolState::Destroyed) == args.destroyed;
     match &args.pool {
