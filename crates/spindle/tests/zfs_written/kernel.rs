@@ -69,7 +69,7 @@ fn the_kernel_takes_pools_that_were_added_to_upgraded_and_written_without_a_leaf
         script += &format!("dd if=/dev/vd{node} of=/p/{name} bs=1M conv=sparse status=none\n");
     }
     script += "for pool in tank old deg; do zpool import -d /p $pool; done\n\
-        zpool wait -t resilver deg; zpool status\n\
+        for n in $(seq 60); do zpool status deg | grep -q 'scan: resilvered' && break; sleep 1; done; zpool status\n\
         for pool in tank old deg; do\n\
           for n in 1 2; do echo $pool file$n $(sha256sum < /$pool/file$n); done\n\
           zpool scrub -w $pool; zpool status $pool | grep -e scan -e errors:\n\
