@@ -192,7 +192,14 @@ fn zfs_fuse(bench: &Bench<'_>) -> Result<Figures, String> {
     create.extend(paths.iter().map(String::as_str));
     tool("zpool", &create)?;
     let figures = workloads(&at);
-    tool("zpool", &["destroy", "-f", POOL])?;
+    // Its mount is busy for a moment after the last file is closed.
+    let end = Instant::now() + PATIENCE;
+    while let Err(error) = tool("zpool", &["destroy", "-f", POOL]) {
+        if Instant::now() > end {
+            return Err(error);
+        }
+        std::thread::sleep(PATIENCE / 100);
+    }
     figures
 }
 

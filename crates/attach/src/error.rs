@@ -159,12 +159,38 @@ pub enum Error {
     Pool(Box<spa::OpenError>),
     #[error("cannot create '{name}': {error}")]
     NotCreated { name: String, error: Box<spa::create::CreateError> },
+    #[error("failed to clear label for '{}': it has none", .path.display())]
+    NoLabel { path: PathBuf },
+    #[error(
+        "use '-f' to override the following error: '{}' is a member of {how} pool \"{pool}\"",
+        .path.display()
+    )]
+    MemberOf { path: PathBuf, how: &'static str, pool: String },
+    #[error("failed to clear label for '{}': {error}", .path.display())]
+    NotCleared { path: PathBuf, error: Box<spa::ApartError> },
+    #[error("cannot add to '{name}': {error}")]
+    NotAdded { name: String, error: Box<spa::add::AddError> },
+    #[error("'{}' is a part of pool '{pool}' already", .path.display())]
+    IsMember { path: PathBuf, pool: String },
     #[error("pool {name} can't be written: {error}")]
     NotWritten { name: String, error: Box<spa::live::LiveError> },
     #[error(
         "pool {name} was not exported: another host may have it in use. If none has, say so with -f"
     )]
     PoolInUse { name: String },
+    #[error(
+        "pool {name} was last in use by {host} (hostid={id:x}) at {}, and was not exported: where that host has let go of it, say so with -f",
+        ::zfs::show::universal_date(*.seconds)
+    )]
+    PoolOfOther { name: String, host: String, id: u64, seconds: u64 },
+    #[error(
+        "pool {name} is imported on {host} (hostid: {id:#x}), which gives signs of life: export it there first"
+    )]
+    PoolActive { name: String, host: String, id: u64 },
+    #[error("pool {name} is imported by this host's kernel: zpool export {name} gives it back")]
+    PoolInKernel { name: String },
+    #[error("pool {name} was destroyed: spindle zpool import -Df {name} brings it back")]
+    PoolDestroyed { name: String },
     #[error(
         "pool {name} is held by process {process} ({what}): end that one with Ctrl-C or SIGTERM first"
     )]
@@ -271,6 +297,7 @@ impl Error {
             | Error::Probe(_)
             | Error::Twice { .. }
             | Error::Shared { .. }
+            | Error::IsMember { .. }
             | Error::NoSet { .. }
             | Error::Several { .. }
             | Error::NotWorking { .. }

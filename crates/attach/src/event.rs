@@ -152,6 +152,10 @@ pub enum Event {
     NotExported {
         pool: String,
     },
+    ActivityCheck {
+        pool: String,
+        seconds: u64,
+    },
     LogCut {
         dataset: String,
     },
@@ -325,6 +329,10 @@ impl fmt::Display for Event {
             Event::SameDevice { used, copy, pool } => write!(
                 f,
                 "{copy} and {used} both say that they are the same device of pool '{pool}': {used} is read; leave one out"
+            ),
+            Event::ActivityCheck { pool, seconds } => write!(
+                f,
+                "pool '{pool}' has multihost on: watching for {seconds} s whether another host has it"
             ),
             Event::NotExported { pool } => write!(
                 f,

@@ -1,6 +1,8 @@
 //! ZFS pools of this host: found, opened, and their datasets with the keys that they need.
 //!
 //! * [`find`]: which pools there are, and one of them opened.
+//! * [`host`]: whose pools are.
+//! * [`label_clear`]: labels of devices that are to be no part of a pool any more.
 //! * [`names`]: names of datasets.
 //! * [`keys`]: keys of encrypted datasets.
 //! * [`writing`]: pools that are made, and open for writing.
@@ -10,7 +12,9 @@
 
 pub mod datasets;
 pub mod find;
+pub mod host;
 pub mod keys;
+pub mod label_clear;
 pub mod names;
 pub mod running;
 pub mod snapshots;
@@ -18,7 +22,10 @@ pub mod writing;
 
 pub use datasets::{OpenDataset, Session, View};
 pub use find::{HeldBy, PoolPlace, Pools};
+pub use label_clear::label_clear;
 pub use names::{check_name, pool_of};
 pub use running::asked::{Asked, Queue, carry_out_until};
 pub use running::{HeldPool, RunningPool};
-pub use writing::{HostFresh, LivePool, NewMembers};
+pub use writing::{
+    HostFresh, LivePool, NewMember, NewMembers, Opening, Rewind, check_new, open_rewound,
+};

@@ -93,10 +93,9 @@ fn elsewhere(group: &str, name: &str) -> Option<String> {
         }
         (
             "zpool",
-            "labelclear" | "add" | "attach" | "detach" | "replace" | "remove" | "offline"
-            | "online" | "clear" | "set" | "split" | "upgrade" | "trim" | "initialize" | "resilver"
-            | "checkpoint" | "reguid" | "reopen" | "ddtprune",
-        ) => "of what changes pools create, export and destroy are there",
+            "attach" | "detach" | "replace" | "remove" | "offline" | "online" | "clear" | "split"
+            | "trim" | "initialize" | "resilver" | "checkpoint" | "reopen" | "ddtprune",
+        ) => "spindle zpool --help lists what changes pools",
         ("zpool" | "zfs", "zdb") => "spindle zpool debug shows what lies on the devices",
         _ => return None,
     };
@@ -155,7 +154,7 @@ mod tests {
             (&["spindle", "zfs", "mount", "tank"], "spindle mount DATASET DIR"),
             (&["spindle", "zfs", "send", "tank@a"], "zfs cp -r copies files out"),
             (&["spindle", "zpool", "iostat", "tank"], "no pool stays open"),
-            (&["spindle", "zpool", "add", "tank"], "create, export and destroy are there"),
+            (&["spindle", "zpool", "attach", "tank"], "lists what changes pools"),
             (&["spindle", "zfs", "allow", "joe", "send", "tank/b"], "lists what changes datasets"),
         ] {
             let line = line(call);

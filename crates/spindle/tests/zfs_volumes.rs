@@ -287,7 +287,11 @@ fn what_was_flushed_is_there_after_a_kill() {
         }
         judge(at, "tank");
     }
-    refused(at, &["serve", "--volume", "tank/v", "--nbd", "unix:t"], "not exported");
+    // This host would go on; another is told who had it.
+    let mut other = program(at, &["serve", "--volume", "tank/v", "--nbd", "unix:t"]);
+    let output = other.env("ZFS_HOSTID", "0x77").output().expect("the program starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("was last in use by"), "{said}");
 }
 
 #[test]

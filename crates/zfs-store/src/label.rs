@@ -10,6 +10,8 @@
 //!
 //! Source: OpenZFS, `vdev_label.c`; the layout is in `zfs_format::label`.
 
+pub mod apart;
+
 use rt::{Buf, Device, DeviceRef, IoErrorKind, Request};
 use stdx::{ByteCount, Offset};
 use zfs_format::label::{self, Configuration, Ring};

@@ -89,6 +89,11 @@ pub fn date(unix_s: u64, clock: Clock<'_>) -> String {
     shown(unix_s, clock, "%a %b %e %H:%M:%S %Y")
 }
 
+/// The same in universal time.
+pub fn universal_date(unix_s: u64) -> String {
+    date(unix_s, &jiff::tz::TimeZone::UTC)
+}
+
 /// `2026-11-21.20:22:05`, as the history has it.
 pub fn stamp(unix_s: u64, clock: Clock<'_>) -> String {
     shown(unix_s, clock, "%Y-%m-%d.%H:%M:%S")

@@ -165,6 +165,29 @@ impl Pools {
         Ok(guid.and_then(|guid| self.found.iter().find(|pool| pool.guid == guid)))
     }
 
+    /// The pool of this name or GUID that was destroyed; nothing where there is none.
+    ///
+    /// # Errors
+    /// Several have the name.
+    pub fn destroyed(&self, name: &str) -> Result<Option<&Rc<FoundPool>>, Error> {
+        let guid: Option<u64> = name.parse().ok();
+        let all = self.found.iter().filter(|pool| pool.state == PoolState::Destroyed);
+        let mut fitting = all.filter(|pool| pool.name == name || Some(pool.guid) == guid);
+        let (first, other) = (fitting.next(), fitting.next());
+        match (first, other) {
+            (Some(one), Some(other)) => {
+                let (one, other) = (one.guid, other.guid);
+                Err(Error::SeveralPools { name: name.into(), one, other })
+            }
+            (first, _) => Ok(first),
+        }
+    }
+
+    /// How pools are opened.
+    pub fn options(&self) -> OpenOptions {
+        self.options
+    }
+
     /// The files and block devices that a pool lies on, for who writes to it.
     ///
     /// # Errors

@@ -4,9 +4,10 @@
 //! keeps every other writer off as long as it is open ([`host::FileDevice`]); whoever reads meanwhile sees the pool as the last
 //! group left it.
 //!
-//! A pool that was not exported may be another host's: it is opened for writing only where that is asked for.
+//! A pool that was not exported may be another host's: [`host`](super::host) decides whether it is opened for writing.
 
 use super::find::{HeldBy, PoolPlace, Pools};
+use super::host::{check_not_in_use, host_id, host_name};
 use super::names::check_name;
 use super::running::client;
 use crate::Context;
@@ -15,16 +16,18 @@ use crate::error::Error;
 use crate::event::Events;
 use crate::expendable::{check_distinct, check_expendable};
 use crate::random;
+use ::host::identity::overlap;
+use ::host::{FileDevice, FileOptions};
 use ::zfs::ZfsError;
 use ::zfs::dsl::catalog::{Catalog, Node};
 use ::zfs::dsl::dependents::{self, Datasets, KnownSnapshot};
 use ::zfs::dsl::make::Fresh;
+use ::zfs::spa::add::NewVdevs;
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::create::{self, NewPool};
 use ::zfs::spa::datasets::{TaskError, Tasks};
-use ::zfs::spa::live::Live;
-use ::zfs::spa::{FoundPool, OpenOptions, PoolState};
-use host::{FileDevice, FileOptions};
+use ::zfs::spa::live::{Live, LiveOptions};
+use ::zfs::spa::{FoundPool, OpenOptions, PoolState, Spa, rewind};
 use rt::DeviceRef;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -63,8 +66,11 @@ impl Fresh for HostFresh {
     }
 
     fn author(&self) -> (u64, String) {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        (host::reading::process_owner().0.into(), host.trim_end().to_owned())
+        (::host::reading::process_owner().0.into(), host_name())
+    }
+
+    fn host(&self) -> Option<(u64, String)> {
+        Some((host_id(), host_name()))
     }
 
     fn command(&self) -> Option<String> {
@@ -83,6 +89,55 @@ pub struct NewMember {
     /// Its number.
     pub guid: u64,
     device: DeviceRef,
+}
+
+impl NewMember {
+    /// Opens devices for writing, in order, each once.
+    fn open_all(
+        context: &Context,
+        fresh: &dyn Fresh,
+        paths: &[PathBuf],
+        force: bool,
+    ) -> Result<Vec<NewMember>, Error> {
+        let mut members = Vec::new();
+        for (n, path) in paths.iter().enumerate() {
+            check_distinct(path, paths[..n].iter().map(PathBuf::as_path))?;
+            check_expendable(path, force)?;
+            let options = FileOptions { direct: false, read_only: false };
+            let device = FileDevice::open(&context.host(), path, options).map_err(Error::Named)?;
+            let device: DeviceRef = Rc::new(device);
+            let bytes = device.geometry().capacity;
+            let is_disk = std::fs::metadata(path).is_ok_and(|found| !found.is_file());
+            let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            members.push(NewMember { path, bytes, is_disk, guid: fresh.number(), device });
+        }
+        Ok(members)
+    }
+}
+
+/// Whether devices can become parts of a pool beside those that it has; `apart` are the GUIDs of its spares and cache devices.
+///
+/// # Errors
+/// One is a part of it, holds something and nobody forces it, or is given twice.
+pub fn check_new(
+    pools: &Pools,
+    found: &FoundPool,
+    apart: &[u64],
+    paths: &[PathBuf],
+    force: bool,
+) -> Result<(), Error> {
+    let mut own: Vec<PathBuf> =
+        pools.files_of(found)?.iter().map(|file| PathBuf::from(&**file)).collect();
+    let its = pools.auxiliary.iter().filter(|member| apart.contains(&member.guid));
+    own.extend(its.map(|member| PathBuf::from(&*member.device.name())));
+    for (n, path) in paths.iter().enumerate() {
+        if own.iter().any(|file| overlap(file, path)) {
+            return Err(Error::IsMember { path: path.clone(), pool: found.name.clone() });
+        }
+        check_distinct(path, paths[..n].iter().map(PathBuf::as_path))?;
+        check_expendable(path, force)?;
+    }
+    Ok(())
 }
 
 /// Devices that are to be a pool.
@@ -107,18 +162,7 @@ impl NewMembers {
     ) -> Result<NewMembers, Error> {
         let context = Context::new(events)?;
         let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new(command)?);
-        let mut members = Vec::new();
-        for (n, path) in paths.iter().enumerate() {
-            check_expendable(path, force)?;
-            check_distinct(path, paths[..n].iter().map(PathBuf::as_path))?;
-            let options = FileOptions { direct: false, read_only: false };
-            let device = FileDevice::open(&context.host(), path, options).map_err(Error::Named)?;
-            let device: DeviceRef = Rc::new(device);
-            let bytes = device.geometry().capacity;
-            let is_disk = std::fs::metadata(path).is_ok_and(|found| !found.is_file());
-            let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-            members.push(NewMember { path, bytes, is_disk, guid: fresh.number(), device });
-        }
+        let members = NewMember::open_all(&context, &*fresh, paths, force)?;
         Ok(NewMembers { context, members, fresh })
     }
 
@@ -138,6 +182,44 @@ impl NewMembers {
     }
 }
 
+/// How a pool is opened for writing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Opening {
+    /// Though another host had it last.
+    pub force: bool,
+    /// One that was destroyed, and no other.
+    pub destroyed: bool,
+    /// Taken back to the newest state that is whole, where that isn't the newest; far back, too.
+    pub rewind: Option<Rewind>,
+    /// Though its property `multihost` is on: that is turned off.
+    pub multihost: bool,
+    /// Whether it may be in use elsewhere was looked for already.
+    pub watched: bool,
+}
+
+/// How far a pool is taken back at the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rewind {
+    /// As far as what was freed since is still there.
+    Near,
+    /// To any state.
+    Far,
+}
+
+/// Opens a pool for reading as it would be taken back.
+///
+/// # Errors
+/// No state of it is whole.
+pub fn open_rewound(
+    pools: &Pools,
+    found: &Rc<FoundPool>,
+    rewind: Rewind,
+) -> Result<Rc<Spa>, Error> {
+    let (rt, found, options) = (pools.rt(), Rc::clone(found), pools.options());
+    let far = rewind == Rewind::Far;
+    Ok(pools.wait(async move { rewind::newest_whole(&rt, &found, options, far).await })?)
+}
+
 /// Opens a pool for writing whose devices are open for that. A command is put down in its history.
 ///
 /// # Errors
@@ -146,10 +228,15 @@ pub(crate) fn open_live(
     pools: &Pools,
     found: &Rc<FoundPool>,
     command: Option<&str>,
+    how: Opening,
 ) -> Result<Rc<Live>, Error> {
-    let spa = pools.try_open(found)?;
+    let spa = match how.rewind {
+        Some(rewind) => open_rewound(pools, found, rewind)?,
+        None => pools.try_open(found)?,
+    };
     let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new(command)?);
-    let opened = pools.wait(async move { Live::open(spa, &fresh).await });
+    let options = LiveOptions { taken_back: how.rewind.is_some(), multihost: how.multihost };
+    let opened = pools.wait(async move { Live::open_with(spa, &fresh, options).await });
     let failed = |error| Error::NotWritten { name: found.name.clone(), error: Box::new(error) };
     opened.map(Rc::new).map_err(failed)
 }
@@ -177,6 +264,14 @@ impl LivePool {
     /// # Errors
     /// There is none, it can't be written, another process writes to it, or it was not exported and nobody forces it.
     pub fn open(place: &PoolPlace<'_>, name: &str, force: bool) -> Result<LivePool, Error> {
+        LivePool::open_by(place, name, Opening { force, ..Opening::default() })
+    }
+
+    /// The same in another way.
+    ///
+    /// # Errors
+    /// As of [`LivePool::open`].
+    pub fn open_by(place: &PoolPlace<'_>, name: &str, how: Opening) -> Result<LivePool, Error> {
         if place.options.txg.is_some() || place.options.checkpoint {
             return Err(Error::OldAndWritten { name: name.into() });
         }
@@ -186,21 +281,29 @@ impl LivePool {
             let stays = Some(Stays { command: place.command.clone() });
             return Ok(LivePool { pools, live, name, stays });
         }
-        let paths = {
+        let (paths, guid) = {
             let pools = Pools::find(place)?;
-            let found = pools.named(name)?.ok_or_else(|| Error::NoPool { name: name.into() })?;
+            let found = match how.destroyed {
+                true => pools.destroyed(name)?,
+                false => pools.named(name)?,
+            };
+            let found = found.ok_or_else(|| Error::NoPool { name: name.into() })?;
             client::refuse_held(&pools, found)?;
-            if found.state == PoolState::Active && !force {
-                return Err(Error::PoolInUse { name: found.name.clone() });
+            if found.state == PoolState::Destroyed && !how.destroyed {
+                return Err(Error::PoolDestroyed { name: found.name.clone() });
             }
-            pools.files_of(found)?
+            if !how.watched {
+                check_not_in_use(&pools, found, how.force)?;
+            }
+            (pools.files_of(found)?, found.guid)
         };
         let disks = Disks::open_files_for(&place.events, place.devices, &paths)?;
         disks.tell_complaints();
         let pools = Pools::over(disks, OpenOptions { ..place.options });
-        let found = pools.named(name)?.ok_or_else(|| Error::NoPool { name: name.into() })?;
+        let found = pools.found.iter().find(|pool| pool.guid == guid);
+        let found = found.ok_or_else(|| Error::NoPool { name: name.into() })?;
         let name = found.name.clone();
-        let live = open_live(&pools, found, place.command.as_deref())?;
+        let live = open_live(&pools, found, place.command.as_deref(), how)?;
         Ok(LivePool { pools: Rc::new(pools), live, name, stays: None })
     }
 
@@ -296,12 +399,45 @@ impl LivePool {
         done.map_err(|error| Error::NotWritten { name: self.name.clone(), error: Box::new(error) })
     }
 
+    /// It, as its labels had it.
+    fn found(&self) -> Option<&Rc<FoundPool>> {
+        let guid = self.live.spa().guid();
+        self.pools.found.iter().find(|found| found.guid == guid)
+    }
+
+    /// Opens devices for writing that are to be parts of it, in order, each once.
+    ///
+    /// # Errors
+    /// One is a part of it, holds something and nobody forces it, is given twice, or can't be opened.
+    pub fn open_new(&self, paths: &[PathBuf], force: bool) -> Result<Vec<NewMember>, Error> {
+        let (live, name) = (Rc::clone(&self.live), self.name.clone());
+        let state = self.pools.wait(async move { live.spa().state().await });
+        let state = state.map_err(|error| Error::CannotOpen { name, error: Box::new(error) })?;
+        let apart: Vec<u64> = state.spares.iter().chain(&state.cache).map(|one| one.guid).collect();
+        let found = self.found().ok_or_else(|| Error::NoPool { name: self.name.clone() })?;
+        check_new(&self.pools, found, &apart, paths, force)?;
+        let context = self.pools.disks().context();
+        NewMember::open_all(context, self.live.fresh(), paths, force)
+    }
+
+    /// Adds vdevs to it, on devices that were [opened](LivePool::open_new) for that.
+    ///
+    /// # Errors
+    /// Nothing was added.
+    pub fn add(&self, new: NewVdevs, members: &[NewMember]) -> Result<(), Error> {
+        let devices: BTreeMap<u64, DeviceRef> =
+            members.iter().map(|member| (member.guid, Rc::clone(&member.device))).collect();
+        let live = Rc::clone(&self.live);
+        let added = self.pools.wait(async move { live.add(new, &devices).await });
+        added.map_err(|error| Error::NotAdded { name: self.name.clone(), error: Box::new(error) })
+    }
+
     /// The files that it lies on.
     ///
     /// # Errors
     /// It lies on something else.
     pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
-        let Some(found) = self.pools.named(&self.name)? else { return Ok(Vec::new()) };
+        let Some(found) = self.found() else { return Ok(Vec::new()) };
         let files = self.pools.files_of(found)?;
         Ok(files.iter().map(|file| PathBuf::from(&**file)).collect())
     }

@@ -3,14 +3,15 @@
 use crate::disks::{Disks, Written};
 use crate::error::Error;
 use crate::event::{Event, Events};
+use crate::pools::host::check_not_in_use;
 use crate::pools::running::client::refuse_held;
-use crate::pools::writing::open_live;
+use crate::pools::writing::{Opening, open_live};
 use crate::pools::{Pools, Session, View, pool_of};
 use ::md::live::LiveArray;
 use ::zfs::ZfsError;
 use ::zfs::dsl::property::view::Kind;
 use ::zfs::spa::live::{Live, set_number};
-use ::zfs::spa::{FoundPool, OpenOptions, PoolState};
+use ::zfs::spa::{FoundPool, OpenOptions};
 use ::zfs::zvol::live::LiveVolume;
 use export::nbd::Export;
 use host::{FileDevice, Identity};
@@ -176,11 +177,12 @@ impl Served {
             return Err(Error::NotWritable { volume, why: "a snapshot never changes".into() });
         }
         if let Entry::Vacant(place) = self.live.entry(found.name.clone()) {
-            if found.state == PoolState::Active && !force {
-                return Err(Error::PoolInUse { name: found.name.clone() });
-            }
+            check_not_in_use(pools, found, force)?;
             let files = pools.files_of(found)?.iter().map(|file| PathBuf::from(&**file)).collect();
-            place.insert(LiveBelow { live: open_live(pools, found, None)?, files });
+            place.insert(LiveBelow {
+                live: open_live(pools, found, None, Opening::default())?,
+                files,
+            });
         }
         let live = Rc::clone(&self.live[&found.name].live);
         let called = format!("{}{}", found.name, &volume[pool_of(&volume).len()..]);

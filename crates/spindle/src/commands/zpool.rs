@@ -1,9 +1,10 @@
 //! `spindle zpool`: ZFS pools, in OpenZFS's words and forms.
 //!
-//! * `create`; [`end`]: `export`, `destroy`: a pool is made; closed, given up.
-//! * `import`: what could be imported, and whether a pool opens.
+//! * `create`, `add`, with [`vdevs`] as words give them; [`end`]: `export`, `destroy`: a pool is made; closed, given up.
+//! * `import`: what could be imported; a pool taken.
 //! * `list`, `status`, `get`, `history`: a pool's size, devices, properties, past.
-//! * [`set`]: `set`, `sync`, `reguid`: a pool changed as a whole.
+//! * [`set`]: `set`, `sync`, `reguid`; `upgrade`, with the [`features`] that are written: a pool changed as a whole.
+//! * [`label_clear`]: a device that is to be no part of a pool.
 //! * `scrub`: every copy of every block, checked; `debug`: what lies on the devices; `version`.
 //! * [`opened`]: a pool with all that these show.
 //! * [`tree`]: names of vdevs, and how they are grouped.
@@ -11,12 +12,15 @@
 //!
 //! All others open the pools on the devices for reading, do their one thing, and close them.
 
+mod add;
 pub mod create;
 mod debug;
 mod end;
+mod features;
 mod get;
 mod history;
 mod import;
+mod label_clear;
 mod list;
 mod opened;
 mod reason;
@@ -24,6 +28,8 @@ mod scrub;
 mod set;
 mod status;
 mod tree;
+mod upgrade;
+mod vdevs;
 
 use super::held;
 use crate::commands::zfs::version::{self, VersionArgs};
@@ -48,17 +54,24 @@ pub struct ZpoolArgs {
 enum ZpoolCommand {
     /// Make a pool of devices, as zpool create does
     Create(create::CreateArgs),
+    /// Put vdevs, spares and cache devices into a pool, as zpool add does
+    Add(add::AddArgs),
     /// Close a pool that was left open, so that another host may open it
     Export(end::EndArgs),
     /// Destroy a pool: its devices are free
     Destroy(end::EndArgs),
     /// Set a property of a pool, as zpool set does
     Set(set::SetArgs),
+    /// Enable features of pools, or list those that they lack, as zpool upgrade does
+    Upgrade(upgrade::UpgradeArgs),
+    /// Clear the labels of a device, so that it is no part of a pool
+    #[command(name = "labelclear")]
+    LabelClear(label_clear::LabelClearArgs),
     /// Have all that was changed written, as zpool sync does
     Sync(set::SyncArgs),
     /// Give a pool another GUID, as zpool reguid does
     Reguid(set::ReguidArgs),
-    /// List pools that can be imported, or check that one opens, as zpool import does
+    /// List pools that can be imported, or import one, as zpool import does
     Import(import::ImportArgs),
     /// List pools with their sizes, as zpool list does
     List(list::ListArgs),
@@ -109,9 +122,12 @@ impl ZpoolArgs {
 fn dispatch(command: ZpoolCommand, place: &PoolPlace<'_>) -> Result<(), Failure> {
     match command {
         ZpoolCommand::Create(args) => create::run(&args, place),
+        ZpoolCommand::Add(args) => add::run(&args, place),
         ZpoolCommand::Export(args) => end::export(&args, place),
         ZpoolCommand::Destroy(args) => end::destroy(&args, place),
         ZpoolCommand::Set(args) => set::set(&args, place),
+        ZpoolCommand::Upgrade(args) => upgrade::run(&args, place),
+        ZpoolCommand::LabelClear(args) => label_clear::run(&args, place),
         ZpoolCommand::Sync(args) => set::sync(&args, place),
         ZpoolCommand::Reguid(args) => set::reguid(&args, place),
         ZpoolCommand::Import(args) => import::run(&args, place),

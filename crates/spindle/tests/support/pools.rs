@@ -34,6 +34,8 @@ pub fn program(folder: &Path, arguments: &[&str]) -> Command {
     let devices = if place(folder) == folder { "." } else { "disks" };
     command.current_dir(folder).args(["-d", devices]).args(arguments);
     command.env_remove("SPINDLE_DEVICES").env("SPINDLE_RUN_DIR", folder.join("run"));
+    // Whatever number the host has, pools are this one's.
+    command.env("ZFS_HOSTID", "0x5eed");
     command
 }
 

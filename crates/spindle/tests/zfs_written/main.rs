@@ -2,8 +2,12 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
+mod administered;
 mod copying_in;
+mod kernel;
 mod pool_verbs;
 #[path = "../support/pools.rs"]
 mod pools;
+#[path = "../support/serving.rs"]
+mod serving;
 mod tree;

@@ -127,6 +127,12 @@ impl Tree {
         self.with_dtl(leaf, Dtl::txgs)
     }
 
+    /// The leaves that are not written: away, offline, faulted.
+    pub fn leaves_away(&self) -> Vec<u64> {
+        let leaves = self.leaves().into_iter();
+        leaves.filter(|leaf| leaf.state() != LeafState::Online).map(|leaf| leaf.guid).collect()
+    }
+
     fn with_dtl<T>(&self, guid: u64, with: impl FnOnce(&Dtl) -> T) -> Option<T> {
         if let Some(leaf) = self.leaf(guid) {
             return Some(with(&leaf.dtl));

@@ -39,6 +39,11 @@ pub trait Fresh {
         (0, String::new())
     }
 
+    /// The host's number, 0 where it has none, and its name, as labels of pools have them.
+    fn host(&self) -> Option<(u64, String)> {
+        None
+    }
+
     /// The command by which the user has them made.
     fn command(&self) -> Option<String> {
         None

@@ -44,7 +44,8 @@ impl Live {
             if let Either::Left(_) = select(&mut until, due).await {
                 return Ok(());
             }
-            match self.freeing().waits() && !self.is_dirty() {
+            let is_due = self.freeing().waits() || self.syncer().owes_dtls();
+            match is_due && !self.is_dirty() {
                 true => self.sync(async |_| Ok(())).await?,
                 false => self.make_durable().await?,
             }

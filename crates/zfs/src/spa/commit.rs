@@ -1,8 +1,8 @@
 //! The sync of a transaction group, from the closed group to the uberblock.
 //!
 //! ```text
-//!   pass 1   what waited to be freed, and a part of what was destroyed; datasets; tasks; configuration
-//!   pass n   frees that came late onto the list of those that wait; space maps; the MOS
+//!   pass 1   what waited to be freed, and a part of what was destroyed; datasets; tasks
+//!   pass n   what leaves miss; the configuration; frees that came late onto the list of those that wait; space maps; the MOS
 //!            … until the MOS is clean
 //!   commit   flush all ── labels 0, 2 ── flush ── uberblock ── flush ── labels 1, 3 ── flush
 //! ```
@@ -24,6 +24,7 @@
 //! Source: OpenZFS, `spa.c` (`spa_sync`), `dsl_pool.c` (`dsl_pool_sync`), `vdev_label.c` (`vdev_config_sync`).
 
 use super::config::PoolConfig;
+use super::dtls::{self, Dtls};
 use super::maps::{self, MapForm, MapPlace};
 use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups};
 use crate::dsl::books::DatasetBooks;
@@ -39,7 +40,7 @@ use zfs_format::compression::Compression;
 use zfs_format::dsl::bpobj::BpObj;
 use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::dsl::dir::DslDir;
-use zfs_format::nvlist::Encoding;
+use zfs_format::nvlist::{Encoding, NvList};
 use zfs_format::pool_directory;
 use zfs_format::uberblock::{MAGIC, MMP_MAGIC, Uberblock, VERSION_FEATURES};
 use zfs_format::wire::{Record, Wire};
@@ -122,7 +123,10 @@ pub struct Syncer {
     policy: RefCell<Rc<Policy>>,
     books: Rc<MosBooks>,
     config: RefCell<PoolConfig>,
+    /// It is not in the labels, and not in the MOS.
     config_changed: Cell<bool>,
+    config_unwritten: Cell<bool>,
+    dtls: Dtls,
     maps: Cell<MapForm>,
     /// Something was done that the history tells of.
     has_deeds: Cell<bool>,
@@ -158,6 +162,8 @@ impl Syncer {
             books: Rc::new(books),
             config: RefCell::new(config),
             config_changed: Cell::new(false),
+            config_unwritten: Cell::new(false),
+            dtls: Dtls::default(),
             maps: Cell::new(MapForm { long_entries: false, histogram: false }),
             has_deeds: Cell::new(false),
             now,
@@ -189,6 +195,32 @@ impl Syncer {
         self.maps.set(form);
     }
 
+    /// What is written down of what leaves miss.
+    pub(super) fn set_dtls(&mut self, dtls: Dtls) {
+        self.dtls = dtls;
+    }
+
+    /// Whether leaves miss what is not written down.
+    pub(super) fn owes_dtls(&self) -> bool {
+        !self.dtls.owed(&self.config.borrow().root, self.writer.tree()).is_empty()
+    }
+
+    /// Leaves that can't be written miss the group that closes.
+    fn note_leaves_away(&self, txg: u64) {
+        let tree = self.writer.tree();
+        tree.leaves_away().into_iter().for_each(|leaf| tree.add_to_dtl(leaf, txg..txg + 1));
+    }
+
+    async fn write_dtls(&self, txg: u64, pass: u32) -> Result<(), ZfsError> {
+        let root = self.config().root;
+        let (vdevs, group) = ((&root, &**self.writer.tree()), (txg, pass as u16));
+        let made = self.dtls.write(vdevs, &self.mos, self.maps.get(), group).await?;
+        for (leaf, object) in made {
+            self.change_config(|config| dtls::set(&mut config.root, leaf, object));
+        }
+        Ok(())
+    }
+
     /// The user's command is to be in the history.
     pub fn note_deed(&self) {
         self.has_deeds.set(true);
@@ -213,6 +245,7 @@ impl Syncer {
     pub fn change_config(&self, how: impl FnOnce(&mut PoolConfig)) {
         how(&mut self.config.borrow_mut());
         self.config_changed.set(true);
+        self.config_unwritten.set(true);
     }
 
     /// Syncs the open group. `close` is called at the moment when it closes, and puts what was changed in it aside; `work` is what is done in it by who syncs, and whatever it needs of objects it changes in the MOS.
@@ -230,6 +263,7 @@ impl Syncer {
         let txg = self.groups.syncing().expect("it was closed just now").0;
         self.books.txg.set(txg);
         self.books.pass.set(1);
+        self.note_leaves_away(txg);
         // A pool that is new has no list of what waits.
         if !self.root.get().is_hole() {
             self.free_waiting().await?;
@@ -238,7 +272,8 @@ impl Syncer {
         for pass in 1.. {
             assert!(pass <= PASSES_MAX, "the passes of a sync come to rest");
             self.books.pass.set(pass);
-            if pass == 1 && self.config_changed.get() {
+            self.write_dtls(txg, pass).await?;
+            if self.config_unwritten.take() {
                 self.write_config(txg).await?;
             }
             if pass <= PASS_COUNT_MOS {
@@ -351,18 +386,8 @@ impl Syncer {
 
     async fn write_config(&self, txg: u64) -> Result<(), ZfsError> {
         let list = self.config.borrow().for_mos(txg);
-        let bytes = Buf::copy_of(&list.encode(Encoding::Xdr(Endian::Little)));
         let Some(number) = self.number(pool_directory::CONFIG).await? else { return Ok(()) };
-        let object = self.mos.dnode(number).await?;
-        let bonus = object.endian().bytes(bytes.len() as u64).to_vec();
-        self.mos
-            .change(|tx| {
-                object.plan_write(0..bytes.len() as u64)?;
-                object.write(tx, 0, &bytes);
-                object.set_bonus(tx, bonus.clone());
-                Ok(())
-            })
-            .await
+        write_packed(&self.mos, &self.mos.dnode(number).await?, &list).await
     }
 
     /// What of the MOS's own space changed is counted in its directory, and in the root above.
@@ -518,6 +543,26 @@ impl Syncer {
         };
         self.mos.dnode(number).await
     }
+}
+
+/// Writes a list into the object that holds it packed.
+///
+/// # Errors
+/// What is needed can't be had.
+pub(super) async fn write_packed(
+    mos: &Objset,
+    object: &Dnode,
+    list: &NvList,
+) -> Result<(), ZfsError> {
+    let bytes = Buf::copy_of(&list.encode(Encoding::Xdr(Endian::Little)));
+    let bonus = object.endian().bytes(bytes.len() as u64).to_vec();
+    mos.change(|tx| {
+        object.plan_write(0..bytes.len() as u64)?;
+        object.write(tx, 0, &bytes);
+        object.set_bonus(tx, bonus.clone());
+        Ok(())
+    })
+    .await
 }
 
 /// A number put into the pool's directory.

@@ -26,7 +26,7 @@ pub struct PoolConfig {
     pub guid: u64,
     /// How it is left.
     pub state: LabelState,
-    /// The host that has it open: number and name.
+    /// The host that has it open: number, 0 where it has none, and name.
     pub host: Option<(u64, String)>,
     /// A remark of the user's.
     pub comment: Option<String>,
@@ -54,7 +54,9 @@ impl PoolConfig {
             list.set("compatibility", Value::String(Text::from(compatibility.as_str())));
         }
         if let Some((number, name)) = &self.host {
-            list.set("hostid", Value::Uint64(*number));
+            if *number != 0 {
+                list.set("hostid", Value::Uint64(*number));
+            }
             list.set("hostname", Value::String(Text::from(name.as_str())));
         }
         list

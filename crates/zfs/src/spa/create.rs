@@ -13,6 +13,7 @@ use super::config::{LabelState, PoolConfig};
 use super::datasets::{NewDataset, NoneOpen, Tasks};
 use super::history::{Deed, note};
 use super::maps::MapForm;
+use super::vdevs::{self, CACHE, SPARES, metaslab_shift};
 use crate::dmu::{NewObject, Objset, Policy, TxGroups, Txg};
 use crate::dsl::make::{Fresh, Maker};
 use crate::error::ZfsError;
@@ -25,7 +26,6 @@ use std::rc::Rc;
 use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::features::Feature;
-use zfs_format::nvlist::Value;
 use zfs_format::object_type::{ByteSwap, ObjectType};
 use zfs_format::objset::ObjsetKind;
 use zfs_format::pool_directory;
@@ -33,6 +33,7 @@ use zfs_format::uberblock::VERSION_FEATURES;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::alloc::{Allocator, Class, Metaslabs};
 use zfs_store::arc::{Arc, ArcOptions};
+use zfs_store::label::apart::ApartError;
 use zfs_store::{ReadBlocks, Tree, TreeError, Writer, Zio};
 
 /// The transaction group of a pool's creation.
@@ -55,6 +56,10 @@ pub struct NewPool {
     pub name: String,
     /// Its vdevs: a root whose children have numbers, GUIDs, sectors and sizes. Metaslabs and tables are found here.
     pub root: Vdev,
+    /// Spares: leaves.
+    pub spares: Vec<Vdev>,
+    /// Cache devices: leaves.
+    pub cache: Vec<Vdev>,
     /// Features that are enabled, by their names on disk.
     pub features: Vec<&'static str>,
     /// How it is left: exported, where nobody goes on with it.
@@ -83,28 +88,9 @@ pub enum CreateError {
     /// A vdev is too small, or too large.
     #[error("vdev {0} is too small for a pool, or too large for its metaslabs")]
     Size(u64),
-}
-
-/// Bytes of a metaslab of a vdev of so many bytes, as a power of two.
-pub fn metaslab_shift(asize: u64) -> u64 {
-    const DEFAULT: u64 = 29;
-    const LEAST: u64 = 24;
-    const MOST: u64 = 34;
-    const COUNT: u64 = 200;
-    const COUNT_MIN: u64 = 16;
-    const COUNT_LIMIT: u64 = 1 << 17;
-    let high_bit = |number: u64| u64::from(u64::BITS - number.leading_zeros());
-    let many = asize >> DEFAULT;
-    let shift = match many {
-        ..COUNT_MIN => high_bit(asize / COUNT_MIN),
-        _ if many > COUNT => high_bit(asize / COUNT),
-        _ => DEFAULT,
-    };
-    match shift {
-        ..LEAST => LEAST,
-        _ if shift > MOST && asize >> MOST > COUNT_LIMIT => high_bit(asize / COUNT_LIMIT),
-        _ => shift.min(MOST),
-    }
+    /// A spare or cache device does not take its label.
+    #[error(transparent)]
+    Label(#[from] ApartError),
 }
 
 /// Makes a pool on these devices, by the GUIDs of the leaves. What was on them is lost.
@@ -119,8 +105,7 @@ pub async fn create(
 ) -> Result<(), CreateError> {
     for top in &mut new.root.children {
         top.metaslab_shift = Some(metaslab_shift(top.asize.unwrap_or(0)));
-        top.create_txg = Some(TXG_FIRST);
-        each_leaf(top, &mut |leaf| leaf.create_txg = Some(TXG_FIRST));
+        vdevs::made_in(top, TXG_FIRST);
     }
     let tree = Rc::new(Tree::open(rt, &new.root.children, devices)?);
     let mut allocator = Allocator::default();
@@ -130,6 +115,7 @@ pub async fn create(
         allocator.add(top.id as u32, Class::of(top), slabs);
     }
     tree.clear_labels().await;
+    vdevs::label_auxiliary(&new.spares, &new.cache, devices).await?;
     let writer = Writer::new(rt, Rc::clone(&tree), allocator, None);
     let store: Rc<dyn ReadBlocks> = Rc::new(Zio::new(rt, tree));
     let blocks: Rc<dyn ReadBlocks> = Rc::new(Arc::new(rt, store, ArcOptions::default()));
@@ -164,13 +150,6 @@ pub async fn create(
     let work = First { rt, new: &new, blocks: &blocks, fresh: &**fresh };
     syncer.sync(|| (), async |syncer, txg| work.make(syncer, txg).await).await?;
     Ok(())
-}
-
-fn each_leaf(vdev: &mut Vdev, how: &mut impl FnMut(&mut Vdev)) {
-    if vdev.is_leaf() {
-        how(vdev);
-    }
-    vdev.children.iter_mut().for_each(|child| each_leaf(child, how));
 }
 
 /// What the first group makes.
@@ -226,7 +205,10 @@ impl First<'_> {
                 since = Some(made);
             }
             let place = &tables[usize::from(feature.is_read_only_compatible())];
-            let uses = u64::from(feature.is_active_when_enabled());
+            let uses = match feature.name {
+                vdevs::CLASSES => vdevs::classes_used(&self.new.root.children),
+                _ => u64::from(feature.is_active_when_enabled()),
+            };
             table::set(mos, place, guid, table::number(uses)).await?;
             table::set(mos, &tables[2], guid, table::text(feature.name)).await?;
             if let Some(since) = &since {
@@ -246,22 +228,12 @@ impl First<'_> {
         let all = maker.table(METADATA_TABLE).await?;
         enter(mos, pool_directory::VDEV_ZAP_MAP, all.number()).await?;
         let mut root = self.new.root.clone();
+        let zaps = Some(all.number());
         for top in &mut root.children {
-            let array = mos.make(&NewObject::of(ObjectType::OBJECT_ARRAY, 512)).await?;
-            top.metaslab_array = Some(array.number());
-            let mut owners: Vec<(u64, &'static str)> = vec![(top.guid, "com.delphix:vdev_zap_top")];
-            owners.extend(top.leaves().iter().map(|leaf| (leaf.guid, "com.delphix:vdev_zap_leaf")));
-            for (guid, name) in owners {
-                let own = maker.table(METADATA_TABLE).await?;
-                maker.add_to_set(all.number(), own.number()).await?;
-                set_other(top, guid, name, own.number());
-            }
-            if let Some(bias) = top.allocation_bias.as_ref().and_then(|bias| bias.as_str()) {
-                let zap = top.other_number("com.delphix:vdev_zap_top").unwrap_or(0);
-                let zap = mos.dnode(zap).await?;
-                let name = pool_directory::top_vdev::ALLOCATION_BIAS;
-                table::set(mos, &zap, name, table::text(bias)).await?;
-            }
+            vdevs::make_objects(maker, top, zaps).await?;
+        }
+        for (of, new) in [(&SPARES, &self.new.spares), (&CACHE, &self.new.cache)] {
+            vdevs::add_auxiliary(maker, of, new).await?;
         }
         syncer.change_config(|config| config.root = root);
         Ok(())
@@ -293,14 +265,6 @@ impl First<'_> {
             None => Ok(()),
         }
     }
-}
-
-/// A number among the other names of a vdev at or below one.
-fn set_other(vdev: &mut Vdev, guid: u64, name: &str, number: u64) {
-    if vdev.guid == guid {
-        vdev.other.push((zfs_format::nvlist::Text::from(name), Value::Uint64(number)));
-    }
-    vdev.children.iter_mut().for_each(|child| set_other(child, guid, name, number));
 }
 
 /// A root over these top-level vdevs.

@@ -189,8 +189,7 @@ pub async fn find(devices: &[DeviceRef]) -> Found {
     let mut members: BTreeMap<u64, Vec<Member>> = BTreeMap::new();
     let mut auxiliary = BTreeMap::new();
     for device in devices {
-        let labels = label::read(device).await;
-        let Some(member) = member(device, labels) else { continue };
+        let Some(member) = member_on(device).await else { continue };
         match member.state {
             PoolState::Spare | PoolState::Cache => {
                 auxiliary.insert(member.guid, member);
@@ -202,6 +201,11 @@ pub async fn find(devices: &[DeviceRef]) -> Found {
         members.into_iter().filter_map(|(guid, members)| pool(guid, members)).collect();
     pools.sort_by(|a, b| (&a.name, a.guid).cmp(&(&b.name, b.guid)));
     Found { pools, auxiliary }
+}
+
+/// What the labels of a device say; nothing where it has none.
+pub async fn member_on(device: &DeviceRef) -> Option<Member> {
+    member(device, label::read(device).await)
 }
 
 fn member(device: &DeviceRef, labels: Labels) -> Option<Member> {

@@ -21,6 +21,7 @@
 use super::commit::{CommitError, Syncer};
 use super::config::{LabelState, PoolConfig};
 use super::datasets::{OpenDatasets, TaskError, Tasks};
+use super::dtls;
 use super::freeing::Freeing;
 use super::history::{self, Deed};
 use super::logs::{self, FoundLog, Target};
@@ -32,6 +33,7 @@ use crate::dmu::{Counted, Dnode, Objset, Policy, TxGroups, Txg};
 use crate::dsl::catalog::Node;
 use crate::dsl::make::{Fresh, Maker};
 use crate::error::{Problem, ZfsError};
+use crate::zap::Zap;
 use crate::zil::{Committed, IntentLog};
 use crate::zpl::FileSystem;
 use crate::zvol::Volume;
@@ -43,6 +45,7 @@ use zfs_format::checksum::ChecksumFunction;
 use zfs_format::compression::Compression;
 use zfs_format::dsl::property::PropertyValue;
 use zfs_format::objset::ObjsetKind;
+use zfs_format::pool_directory;
 use zfs_format::uberblock::VERSION_FEATURES;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::{ReadBlocks, Writer};
@@ -65,6 +68,28 @@ pub enum LiveError {
     /// The pool has what is not written.
     #[error("it has {0}, and such pools are only read")]
     Unsupported(&'static str),
+    /// Its newest group can't be opened, and an older one is.
+    #[error(
+        "its newest transaction group can't be opened, and group {txg} can: spindle zpool import -F takes the pool back, and what came after is lost"
+    )]
+    Older {
+        /// The group that is open.
+        txg: u64,
+    },
+    /// Its property `multihost` is on.
+    #[error(
+        "its property multihost is on, and no signs of life are given here, by which other hosts would know that it is in use: turn it off with spindle zpool set multihost=off"
+    )]
+    Multihost,
+}
+
+/// How a pool is opened for writing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LiveOptions {
+    /// It was taken back: what was written after the group that is open is given up.
+    pub taken_back: bool,
+    /// Though its property `multihost` is on: whoever opens it turns that off.
+    pub multihost: bool,
 }
 
 /// A dataset that is open for writing.
@@ -160,6 +185,24 @@ impl Live {
     /// # Errors
     /// The pool uses what is not written, or its space maps can't be had.
     pub async fn open(spa: Rc<Spa>, fresh: &Rc<dyn Fresh>) -> Result<Live, LiveError> {
+        Live::open_with(spa, fresh, LiveOptions::default()).await
+    }
+
+    /// The same in another way.
+    ///
+    /// # Errors
+    /// As of [`Live::open`].
+    pub async fn open_with(
+        spa: Rc<Spa>,
+        fresh: &Rc<dyn Fresh>,
+        options: LiveOptions,
+    ) -> Result<Live, LiveError> {
+        let uberblock = spa.uberblock();
+        if !spa.is_newest() && !options.taken_back {
+            return Err(LiveError::Older { txg: uberblock.txg });
+        }
+        // What is given up must never be the newest again.
+        let last = if options.taken_back { spa.latest_txg() } else { uberblock.txg };
         let features = spa.features();
         for feature in features.iter().filter(|feature| feature.count > 0) {
             let known = zfs_format::features::Feature::find(&feature.guid);
@@ -176,17 +219,21 @@ impl Live {
         let mut logs = logs::find(&spa).await?;
         let root = spa.classified().await?;
         check_written(&spa, &root, in_use("head_errlog")).await?;
+        if !options.multihost && is_multihost(&spa).await? {
+            return Err(LiveError::Multihost);
+        }
+        let dtls = dtls::load(&spa).await?;
         let (allocator, map_logs) = map_logs::load(&spa, &root.children).await?;
         let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
-        let uberblock = spa.uberblock();
-        logs::claim(&mut logs, &writer, uberblock.txg, spa.mos())?;
-        let groups = TxGroups::synced(Txg(uberblock.txg), DIRTY_BYTES_MAX);
+        logs::claim(&mut logs, &writer, (uberblock.txg, last + 1), spa.mos())?;
+        let groups = TxGroups::synced(Txg(last), DIRTY_BYTES_MAX);
         let policy = Policy::of_mos(&writer, in_use);
-        let config = config(&spa, root);
+        let config = PoolConfig { host: fresh.host(), ..config(&spa, root) };
         let clock = Rc::clone(fresh);
         let now: Rc<dyn Fn() -> u64> = Rc::new(move || clock.now());
         let mos = spa.mos().clone();
-        let syncer = Syncer::new(writer, groups, mos, uberblock.root, policy, config, now);
+        let mut syncer = Syncer::new(writer, groups, mos, uberblock.root, policy, config, now);
+        syncer.set_dtls(dtls);
         syncer.set_map_form(MapForm { long_entries: in_use("spacemap_v2"), histogram: false });
         let (open, stopped, syncing, freeing, rooms) = Default::default();
         let (fresh, map_logs) = (Rc::clone(fresh), RefCell::new(Some(map_logs)));
@@ -424,8 +471,16 @@ impl Live {
         }
     }
 
-    /// The same for who holds the lock.
-    async fn sync_alone<T>(
+    /// Nobody else syncs as long as this is held.
+    pub(super) async fn alone(&self) -> MutexGuard<'_, ()> {
+        self.syncing.lock().await
+    }
+
+    /// [`Live::sync`] for who holds the lock.
+    ///
+    /// # Errors
+    /// As of [`Live::sync`].
+    pub(super) async fn sync_alone<T>(
         &self,
         _one: &MutexGuard<'_, ()>,
         task: impl AsyncFnOnce(&Maker<'_>) -> Result<T, ZfsError>,
@@ -524,7 +579,12 @@ impl Live {
         }
         self.syncer.change_config(|config| config.state = state);
         let command = self.fresh.command().filter(|_| self.syncer.has_deeds());
-        self.sync(async |maker| self.note(maker, command.as_deref()).await).await
+        self.sync(async |maker| self.note(maker, command.as_deref()).await).await?;
+        // A leaf that failed at the very end misses the group that says so.
+        match self.syncer.owes_dtls() {
+            true => self.sync(async |_| Ok(())).await,
+            false => Ok(()),
+        }
     }
 
     /// Commits what is open, and puts a command down in the history, where something was done since the last one: of a pool that
@@ -564,19 +624,28 @@ pub fn set_number(node: &Node, name: &str) -> Option<u64> {
 fn config(spa: &Spa, root: Vdev) -> PoolConfig {
     let list = spa.config();
     let text = |name| list.text(name).ok().flatten().map(ToString::to_string);
-    let number = |name| list.u64(name).ok().flatten();
     let features = list.list("features_for_read").ok().flatten();
     let features = features.map(|list| list.pairs.iter().map(|(name, _)| name.to_string()));
     PoolConfig {
         name: spa.name().to_owned(),
         guid: spa.guid(),
         state: LabelState::Active,
-        host: number("hostid").map(|id| (id, text("hostname").unwrap_or_default())),
+        host: None,
         comment: text("comment"),
         compatibility: text("compatibility"),
         root,
         features_for_read: features.map(Iterator::collect).unwrap_or_default(),
     }
+}
+
+/// Whether its property `multihost` is on.
+async fn is_multihost(spa: &Spa) -> Result<bool, ZfsError> {
+    let directory = Zap::open(spa.mos().dnode(pool_directory::OBJECT).await?).await?;
+    let Some(number) = directory.number(pool_directory::PROPERTIES).await? else {
+        return Ok(false);
+    };
+    let properties = Zap::open(spa.mos().dnode(number).await?).await?;
+    Ok(properties.number("multihost").await?.unwrap_or(0) != 0)
 }
 
 /// Refuses a pool that has what is not written.

@@ -93,6 +93,8 @@ fn blocks_of(log: &Log, header: &ZilHeader, synced: u64) -> Vec<BlockPointer> {
 
 /// Takes the blocks of logs that no space map knows.
 ///
+/// They are taken in the `first` group that will be written, which is not the one after `synced` where the pool was taken back.
+///
 /// A clone begins with its origin's header, whose log is the origin's: one that leads to what is free is of nobody.
 ///
 /// # Errors
@@ -100,7 +102,7 @@ fn blocks_of(log: &Log, header: &ZilHeader, synced: u64) -> Vec<BlockPointer> {
 pub(super) fn claim(
     logs: &mut [FoundLog],
     writer: &Writer,
-    synced: u64,
+    (synced, first): (u64, u64),
     mos: &Objset,
 ) -> Result<(), ZfsError> {
     let is_stale = |log: &FoundLog| {
@@ -114,7 +116,7 @@ pub(super) fn claim(
     }
     for log in logs.iter().filter(|log| log.header.claim_txg == 0) {
         for block in log.blocks.iter().filter(|block| block.logical_birth() > synced) {
-            if !writer.claim(synced + 1, block) {
+            if !writer.claim(first, block) {
                 return Err(mos.wrong(0, Problem::Entry("of an intent log's space")));
             }
         }

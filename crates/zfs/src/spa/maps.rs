@@ -104,6 +104,34 @@ pub async fn append(
     set_header(mos, map, &header).await
 }
 
+/// Has a map say that this is allocated, and nothing else: of numbers that are no places, and whose map has no unit.
+///
+/// # Errors
+/// What is needed can't be had.
+pub async fn rewrite(
+    mos: &Objset,
+    map: &Dnode,
+    form: MapForm,
+    group: (u64, u16),
+    allocated: &RangeSet,
+) -> Result<(), ZfsError> {
+    let wrong = |error| map.wrong(error);
+    let mut header = SpaceMapHeader::decode(&map.phys().bonus, map.endian()).map_err(wrong)?;
+    let length = header.length;
+    if length > 0 {
+        mos.change(|tx| {
+            map.plan_zero(0..length)?;
+            map.zero(tx, 0..length);
+            Ok(())
+        })
+        .await?;
+    }
+    (header.length, header.allocated) = (0, 0);
+    set_header(mos, map, &header).await?;
+    let changes = Changes { allocated: allocated.clone(), freed: RangeSet::default() };
+    append(mos, map, form, MapPlace { start: 0, unit: 0 }, group, &changes, Vec::new).await
+}
+
 /// How many stretches are of 2^(n + unit) bytes and more, and less than twice that.
 fn histogram_of(free: &[Range<u64>], unit: u32) -> [u64; HISTOGRAM_BUCKETS] {
     let mut histogram = [0; HISTOGRAM_BUCKETS];

@@ -4,6 +4,8 @@
 //!
 //! ```text
 //!   create           a pool is made
+//!   add              vdevs, spares and cache devices added to one; `vdevs`: what new ones need in the MOS
+//!   rewind           a pool taken back to the newest state that is whole
 //!   live             a pool is open for writing: its datasets, what is asked of it (`datasets`), its end
 //!   freeing          what was destroyed is freed, a part in each group
 //!   beat             when its groups are committed, and how much room it has; `room`: what of it each dataset may take
@@ -11,10 +13,12 @@
 //!   map_logs         what is allocated, loaded; logs of space maps folded into the maps
 //!   volumes          volumes made, space kept free, quotas
 //!   history          what was done to it, written down
-//!   properties       its own properties, set
+//!   properties       its own properties, set; `enable`: features
+//!   dtls             which groups each leaf misses, written down
 //!   commit           a transaction group: passes, space maps (`maps`), labels (`config`), uberblock
 //!
 //!   find (found)     labels → which pools, their trees, the best uberblock
+//!   multihost        whether another host has it open: signs of life
 //!   open (open)      vdev tree → MOS → features → the configuration in the MOS → the tree again → salt, removed vdevs → DSL
 //! ```
 //!
@@ -22,12 +26,15 @@
 //!
 //! What one can ask of an open pool is [`inspect`](crate::inspect).
 
+pub mod add;
 mod beat;
 pub mod commit;
 pub mod config;
 pub mod create;
 mod dataset;
 pub mod datasets;
+mod dtls;
+pub mod enable;
 mod error;
 pub mod features;
 pub mod found;
@@ -38,13 +45,17 @@ pub mod live;
 mod logs;
 mod map_logs;
 pub mod maps;
+pub mod multihost;
 mod open;
 mod properties;
+pub mod rewind;
 mod room;
 mod space_maps;
+mod vdevs;
 pub mod volumes;
 
 pub use error::{LoadKeyError, OpenError};
-pub use found::{Found, FoundPool, Member, PoolState, find};
+pub use found::{Found, FoundPool, Member, PoolState, find, member_on};
 pub(crate) use open::mapping;
 pub use open::{OpenOptions, Spa, packed_list};
+pub use zfs_store::label::apart::{ApartError, clear as clear_labels};

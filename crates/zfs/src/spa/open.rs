@@ -48,6 +48,9 @@ pub struct Spa {
     rt: Rt,
     guid: u64,
     was_closed: bool,
+    /// The group of the newest uberblock on its devices, and the newest group of which anything is there.
+    newest: u64,
+    latest: u64,
     name: String,
     synced: RefCell<Synced>,
     tree: Rc<Tree>,
@@ -112,6 +115,16 @@ impl Spa {
     /// Whether it is open as it was left when it was closed: its intent logs hold nothing then.
     pub fn was_closed(&self) -> bool {
         self.was_closed
+    }
+
+    /// Whether it is open as its newest uberblock has it.
+    pub fn is_newest(&self) -> bool {
+        self.uberblock().txg >= self.newest
+    }
+
+    /// The newest transaction group of which a label or uberblock is on its devices, whether it can be opened or not.
+    pub fn latest_txg(&self) -> u64 {
+        self.latest.max(self.uberblock().txg)
     }
 
     /// The root of what is synced.
@@ -260,13 +273,16 @@ impl Opening<'_> {
         let name = config.text("name").ok().flatten();
         let name = name.map_or_else(|| self.pool.to_owned(), ToString::to_string);
         let dsl = Dsl::open(&layers.mos, &name).await.map_err(zfs)?;
-        let is_newest = found.uberblocks().first().is_some_and(|best| best.txg == uberblock.txg);
-        let was_closed = found.state != PoolState::Active && is_newest;
+        let newest = found.uberblocks().first().map_or(0, |best| best.txg);
+        let was_closed = found.state != PoolState::Active && newest == uberblock.txg;
+        let labelled = found.members.values().map(|member| member.txg).max().unwrap_or(0);
         let Layers { tree, zio, arc, mos } = layers;
         Ok(Spa {
             rt: self.rt.clone(),
             guid: found.guid,
             was_closed,
+            newest,
+            latest: newest.max(labelled),
             name,
             synced: RefCell::new(Synced {
                 uberblock,
@@ -332,7 +348,7 @@ pub(crate) async fn mapping(mos: &Objset, number: u64) -> Result<Vec<MappingEntr
 }
 
 /// Which transaction groups a leaf misses: its dirty time log, a space map of groups.
-async fn missing(mos: &Objset, number: u64) -> Result<RangeSet, ZfsError> {
+pub(super) async fn missing(mos: &Objset, number: u64) -> Result<RangeSet, ZfsError> {
     let mut missing = RangeSet::default();
     each_stretch(mos, number, 0, |Stretch { change, offset, len, .. }| {
         let txgs = offset..offset.saturating_add(len);

@@ -55,6 +55,16 @@ impl Tasks<'_> {
         self.tell("set", &format!("comment={comment}")).await
     }
 
+    /// Sets which features may be enabled: names of files; none for `off`.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn set_compatibility(&self, names: &str) -> Result<(), ZfsError> {
+        let kept = Some(names.to_owned()).filter(|names| names != "off");
+        self.syncer.change_config(|config| config.compatibility = kept);
+        self.tell("set", &format!("compatibility={names}")).await
+    }
+
     /// Gives the pool another GUID.
     ///
     /// # Errors

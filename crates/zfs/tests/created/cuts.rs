@@ -56,7 +56,10 @@ pub(crate) fn cut_at<S: Clone + 'static>(
         .collect();
     covered[disk].cut_at_write(write, Prng::new(write));
     let all: Vec<DeviceRef> = covered.iter().map(|cut| Rc::clone(cut) as DeviceRef).collect();
-    let left = Left { states: Rc::default(), done: Rc::default() };
+    let guids = rig.disks.iter().map(|(guid, _)| *guid);
+    let disks = guids.zip(all.iter().cloned()).collect();
+    let cut = Rc::clone(&covered[disk]);
+    let left = Left { states: Rc::default(), done: Rc::default(), disks, cut };
     let known = left.clone();
     rig.with_devices(all, async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         work(Live::open(spa, &fresh).await.expect("it opens for writing"), known).await;
@@ -84,12 +87,21 @@ pub(crate) struct Left<S> {
     states: Rc<RefCell<Vec<S>>>,
     /// How many more are known to be in the pool.
     done: Rc<Cell<u64>>,
+    /// The disks whose power is cut, by GUID; some may be none of the pool's yet.
+    pub(crate) disks: BTreeMap<u64, DeviceRef>,
+    /// The one at whose write the power is cut.
+    cut: Rc<PowerCut>,
 }
 
 impl<S> Left<S> {
     /// A group is to leave this.
     pub(crate) fn leaves(&self, state: S) {
         self.states.borrow_mut().push(state);
+    }
+
+    /// Whether the power was cut: where the last labels of a group were not written, the group is in the pool nevertheless.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut.is_cut()
     }
 
     /// It is in the pool.
@@ -99,13 +111,16 @@ impl<S> Left<S> {
 }
 
 /// Files over some groups.
-async fn files(live: Live, left: Left<Model>) {
+pub(crate) async fn write_files(live: Live, left: Left<Model>) {
     let node = live.spa().catalog(0).await.expect("read").root().await.expect("it is there");
     let objset = live.objset(&node).await.expect("it opens");
     let files = FileSystem::open(&objset).await.expect("it is one");
     let (mut model, mut random) = (Model::new(), Prng::new(9));
     left.leaves(model.clone());
     for _ in 0..GROUPS {
+        if left.is_cut() {
+            return;
+        }
         for _ in 0..4 {
             change(&files, &mut model, &mut random).await;
         }
@@ -249,7 +264,9 @@ fn a_cut_at_any_write_leaves_one_group_or_the_next() {
         (vec![top(0, VdevKind::File, 1), top(1, VdevKind::File, 1)], 7),
     ] {
         let base = Rig::new(tops);
-        at_each_write(&base, step, |disk, write| cut_at(&base, disk, write, files, look_at_files));
+        at_each_write(&base, step, |disk, write| {
+            cut_at(&base, disk, write, write_files, look_at_files)
+        });
     }
 }
 

@@ -7,14 +7,17 @@
 #![allow(clippy::await_holding_refcell_ref, reason = "nothing else runs that would borrow it")]
 
 mod accounting;
+mod added;
 mod cuts;
 mod datasets;
+mod degraded;
 mod fuse;
 mod kernel;
 mod logs;
 mod long;
 mod mounted;
 mod stock;
+mod taken_back;
 mod volumes;
 
 use rt::{Buf, Device, DeviceRef, MemoryDevice, Reactor, Runtime};
@@ -163,6 +166,8 @@ impl Rig {
         let new = NewPool {
             name: "tank".to_owned(),
             root: root_of(77, tops),
+            spares: Vec::new(),
+            cache: Vec::new(),
             features,
             state: LabelState::Active,
             host: None,

@@ -1,29 +1,28 @@
-//! `zpool import`: which pools the devices hold, as OpenZFS lists them; and whether one opens.
-//!
-//! There is no daemon to hand a pool to. `import POOL -o readonly=on` opens it, says that it can be read, and with
-//! which words; it does not stay open. Importing for writing is refused.
+//! `zpool import`: which pools the devices hold, as OpenZFS lists them; and [one](one) of them opened.
 //!
 //! A pool that opens is shown as its own configuration has it, so that vdevs without a device are there; one that does
 //! not is shown as its devices' labels have it.
 //!
 //! Source: OpenZFS 2.3, `zpool_main.c`.
 
+mod args;
+mod one;
+
+pub use args::ImportArgs;
+
 use super::opened::devices;
 use super::reason::{Importable, Reason};
 use super::tree::{self, CLASSES, Devices, Naming};
-use crate::commands::clock;
 use crate::output::{Failure, print, say};
 use crate::printable;
+use attach::pools::host::host_id;
 use attach::pools::{PoolPlace, Pools};
-use clap::Args;
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::health::{self, Cause, Health, VdevHealth};
 use zfs::inspect::state::State;
-use zfs::show;
 use zfs::spa::{FoundPool, OpenError, PoolState};
 use zfs_format::features::Feature;
 use zfs_format::uberblock::{VERSION_BEFORE_FEATURES, VERSION_FEATURES};
@@ -32,39 +31,6 @@ use zfs_store::alloc::Class;
 
 /// The names' column is at least so wide.
 const NAME_MIN: usize = 10;
-
-#[derive(Args)]
-pub struct ImportArgs {
-    /// Where disks lie, as before the command; may be given several times
-    #[arg(short = 'd', value_name = "DIR|FILE")]
-    devices: Vec<PathBuf>,
-    /// Options: readonly=on
-    #[arg(short = 'o', value_name = "OPTION=VALUE")]
-    options: Vec<String>,
-    /// Mount nothing, which holds without it too
-    #[arg(short = 'N')]
-    no_mounts: bool,
-    /// Also a pool that another host had last
-    #[arg(short = 'f')]
-    force: bool,
-    /// Also a pool whose log device is missing: its last synchronous writes are lost
-    #[arg(short = 'm')]
-    without_log: bool,
-    /// Where file systems would be mounted below; nothing is mounted here
-    #[arg(short = 'R', value_name = "DIR")]
-    root: Option<PathBuf>,
-    /// Destroyed pools alone
-    #[arg(short = 'D')]
-    destroyed: bool,
-    /// All pools
-    #[arg(short = 'a')]
-    all: bool,
-    /// A pool, by its name or GUID; without one, pools are listed
-    pool: Option<String>,
-    /// Another name for it, which it can't be given
-    #[arg(hide = true)]
-    new_name: Option<String>,
-}
 
 /// A pool as it is listed.
 struct Listed {
@@ -79,33 +45,13 @@ struct Listed {
 }
 
 pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let mut read_only = false;
-    for option in args.options.iter().flat_map(|options| options.split(',')) {
-        match option {
-            "readonly=on" | "ro" => read_only = true,
-            "readonly=off" | "rw" => read_only = false,
-            other => {
-                return Err(Failure::usage(format!(
-                    "'-o {other}': only readonly=on has a meaning where a pool is opened and closed again"
-                )));
-            }
-        }
-    }
     // Whether and where something would be mounted says nothing: nothing is.
     let _ = (args.no_mounts, &args.root);
-    if args.new_name.is_some() {
-        let text =
-            "a pool bears the name that it has: to give it another one it would have to be written";
-        return Err(Failure::usage(text));
-    }
     let devices = [place.devices, &args.devices[..]].concat();
-    let pools = Pools::find(&PoolPlace {
-        devices: &devices,
-        options: place.options,
-        events: place.events.clone(),
-        command: None,
-        held: None,
-    })?;
+    let (options, events, command) = (place.options, place.events.clone(), place.command.clone());
+    let place = &PoolPlace { devices: &devices, options, events, command, held: None };
+    let import = one::Import::of(args, place)?;
+    let pools = Pools::find(place)?;
     let wanted = |pool: &&Rc<FoundPool>| (pool.state == PoolState::Destroyed) == args.destroyed;
     match &args.pool {
         None if !args.all => {
@@ -127,104 +73,29 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         None => {
             let mut failed = false;
             for found in pools.found.iter().filter(wanted) {
-                if let Err(failure) = import(&pools, found, read_only, args) {
-                    say(&format!("spindle: {}", failure.message));
+                if let Err(failure) = import.carry_out(&pools, found) {
+                    if !failure.message.is_empty() {
+                        say(&format!("spindle: {}", failure.message));
+                    }
                     failed = true;
                 }
             }
             if failed { Err(Failure::said()) } else { Ok(()) }
         }
-        Some(name) => match pools.named(name)? {
-            Some(found) => import(&pools, found, read_only, args),
+        Some(name) => match named(&pools, name, args.destroyed)? {
+            Some(found) => import.carry_out(&pools, found),
             None => Err(Failure::failed(format!("cannot import '{name}': no such pool available"))),
         },
     }
 }
 
-/// This host's number, by which pools know who had them last; 0 where it has none.
-fn host_id() -> u64 {
-    let bytes = std::fs::read("/etc/hostid").unwrap_or_default();
-    bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes).into())
-}
-
-fn import(
-    pools: &Pools,
-    found: &Rc<FoundPool>,
-    read_only: bool,
-    args: &ImportArgs,
-) -> Result<(), Failure> {
-    let name = &found.name;
-    if !read_only {
-        return Err(Failure::failed(format!(
-            "cannot import '{name}': pools are opened for reading alone: add -o readonly=on"
-        )));
-    }
-    let last = found.number("hostid").unwrap_or(0);
-    if last != 0 && last != host_id() && found.state == PoolState::Active && !args.force {
-        let zone = clock::local();
-        let host = found.text("hostname").unwrap_or_else(|| "<unknown>".to_owned());
-        let (name, host) = (printable::word(name), printable::word(&host));
-        let when = found.uberblock.as_ref().map_or(0, |uberblock| uberblock.timestamp);
-        let when = show::date(when, &zone);
-        say(&format!("cannot import '{name}': pool was previously in use from another system."));
-        say(&format!("Last accessed by {host} (hostid={last:x}) at {when}"));
-        say("The pool can be imported, use 'zpool import -f' to import the pool.");
-        return Err(Failure::said());
-    }
-    let failed = |error: OpenError| Failure::failed(format!("cannot import '{name}': {error}"));
-    let spa = pools.try_open(found).map_err(failed)?;
-    let present: BTreeSet<u64> = found.members.keys().copied().collect();
-    let health = health::of_pool(&spa.vdevs(), &present, false);
-    if !args.without_log {
-        refuse_without_log(pools, found, &health)?;
-    }
-    let lost = unusable(pools, found, &health);
-    let but = match lost.as_slice() {
-        [] => String::new(),
-        lost => format!(", with vdev {} UNAVAIL: much of it can't be read", lost.join(", ")),
-    };
-    let text = format!(
-        "pool '{}' opens for reading{but}, at transaction group {}",
-        printable::word(spa.name()),
-        spa.uberblock().txg
-    );
-    let next = "there is no daemon that keeps it open: give the same -d to `spindle zfs`, `zpool` and `mount`";
-    print(&format!("{text}; {next}\n"))
-}
-
-/// Names of the top-level vdevs that can't be used, but those for the intent log.
-fn unusable(pools: &Pools, found: &Rc<FoundPool>, health: &VdevHealth) -> Vec<String> {
-    let (devices, _) = devices(pools, found);
-    let lost = health
-        .children
-        .iter()
-        .filter(|top| top.health > Health::Degraded && Class::of(&top.vdev) != Class::Log);
-    lost.map(|top| tree::shown(&top.vdev, top.children.len(), &devices, Naming::default()))
-        .collect()
-}
-
-/// Whoever opens a pool without its log loses what only that holds, so it wants to be said.
-fn refuse_without_log(
-    pools: &Pools,
-    found: &Rc<FoundPool>,
-    health: &VdevHealth,
-) -> Result<(), Failure> {
-    let logs = tree::of_class(health, Class::Log).into_iter();
-    let lost: Vec<&VdevHealth> = logs.filter(|log| log.health > Health::Degraded).collect();
-    if lost.is_empty() {
-        return Ok(());
-    }
-    say("The devices below are missing or corrupted, use '-m' to import the pool anyway:");
-    let (devices, _) = devices(pools, found);
-    let named = |node: &VdevHealth| {
-        tree::shown(&node.vdev, node.children.len(), &devices, Naming::default())
-    };
-    for log in lost {
-        say(&format!("\t    {} [log]", named(log)));
-        log.children.iter().for_each(|child| say(&format!("\t      {}", named(child))));
-    }
-    let text = "one or more devices is currently unavailable";
-    Err(Failure::failed(format!("cannot import '{}': {text}", found.name)))
+fn named<'a>(
+    pools: &'a Pools,
+    name: &str,
+    destroyed: bool,
+) -> Result<Option<&'a Rc<FoundPool>>, Failure> {
+    let found = if destroyed { pools.destroyed(name)? } else { pools.named(name)? };
+    Ok(found.filter(|found| (found.state == PoolState::Destroyed) == destroyed))
 }
 
 /// Features of a label that are not known.

@@ -2,6 +2,7 @@
 
 use super::tree::Devices;
 use crate::output::{Failure, say};
+use attach::Error;
 use attach::pools::Pools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -149,6 +150,16 @@ impl Opened {
 pub fn say_missing(names: &[String], no_pool: impl Fn(&str) -> String) -> bool {
     names.iter().for_each(|name| say(&format!("spindle: {}", no_pool(name))));
     !names.is_empty()
+}
+
+/// Why a pool is not open for writing, for commands in which `-f` says something else, or nothing.
+pub fn not_opened(error: Error) -> Failure {
+    match &error {
+        Error::PoolInUse { name } | Error::PoolOfOther { name, .. } => Failure::failed(format!(
+            "pool {name} was not exported, and another host may have it in use: spindle zpool import tells more, and takes it with -f"
+        )),
+        _ => error.into(),
+    }
 }
 
 /// What is said of a pool that isn't there.

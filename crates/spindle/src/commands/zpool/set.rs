@@ -2,6 +2,7 @@
 //!
 //! Each opens its pool for writing, does its one thing in a transaction group, and closes the pool as exported.
 
+use super::features::{WRITTEN, allowed};
 use crate::commands::zfs::set::split;
 use crate::output::Failure;
 use ::zfs::dsl::property::effective::is_user;
@@ -10,8 +11,9 @@ use ::zfs::dsl::property::words;
 use ::zfs::inspect::property::{Form, PoolProperty};
 use ::zfs::spa::config::LabelState;
 use ::zfs::zap::table;
-use attach::pools::{LivePool, PoolPlace, Pools, pool_of};
+use attach::pools::{LivePool, Opening, PoolPlace, Pools, pool_of};
 use clap::Args;
+use zfs_format::features::Feature;
 use zfs_format::zap::leaf::LeafValue;
 
 /// Bytes of a comment.
@@ -25,8 +27,8 @@ pub struct SetArgs {
     /// Though the pool was not exported, and another host may have it in use
     #[arg(short, long)]
     force: bool,
-    /// The property and its value: comment, bootfs, autotrim, autoexpand, autoreplace, delegation, failmode, listsnapshots, or one
-    /// of your own (with a colon)
+    /// The property and its value: comment, bootfs, autotrim, autoexpand, autoreplace, delegation, failmode, listsnapshots, multihost=off,
+    /// compatibility, feature@NAME=enabled, or one of your own (with a colon)
     #[arg(value_name = "PROPERTY=VALUE")]
     property: String,
     /// The pool
@@ -54,16 +56,21 @@ pub struct ReguidArgs {
 }
 
 /// What is to be set.
-enum Change {
+#[derive(Clone)]
+pub(super) enum Change {
     Comment(String),
+    /// Names of files, or `off` or `legacy`.
+    Compatibility(String),
+    /// One that is enabled.
+    Feature(&'static str),
     /// The dataset's name; nothing for none.
     BootFs(Option<String>),
     /// What stands in the table.
     Stored(String, Option<LeafValue>),
 }
 
-/// What a property and its value ask for.
-fn change(name: &str, value: &str) -> Result<Change, String> {
+/// What a property and its value ask for; refused where they can't be set, with the reason.
+pub(super) fn change(name: &str, value: &str) -> Result<Change, String> {
     let long = |max: usize| format!("'{name}' is too long: it has {max} bytes at the most");
     if is_user(name) {
         return match value.len() < VALUE_BYTES_MAX {
@@ -74,8 +81,21 @@ fn change(name: &str, value: &str) -> Result<Change, String> {
             false => Err(long(VALUE_BYTES_MAX)),
         };
     }
-    if name.starts_with("feature@") {
-        return Err(format!("{name}: features of a pool are chosen when it is created"));
+    if let Some(feature) = name.strip_prefix("feature@") {
+        let known = WRITTEN.iter().find(|(known, _)| *known == feature);
+        return match (known, value) {
+            (_, "disabled") => {
+                Err(format!("property '{name}' can only be set to 'disabled' at creation time"))
+            }
+            (Some((feature, _)), "enabled") => Ok(Change::Feature(feature)),
+            (None, "enabled") if Feature::named(feature).is_some() => {
+                Err(format!("feature '{feature}': pools with it are not written here"))
+            }
+            (None, _) if Feature::named(feature).is_none() => {
+                Err(format!("feature '{feature}' unsupported"))
+            }
+            _ => Err(format!("property '{name}' can only be set to 'enabled' or 'disabled'")),
+        };
     }
     let property = PoolProperty::find(name)
         .ok_or_else(|| format!("property '{name}' is not a valid pool property"))?;
@@ -88,6 +108,13 @@ fn change(name: &str, value: &str) -> Result<Change, String> {
             true => Ok(Change::Comment(value.to_owned())),
             false => Err("comment may only have printable characters".into()),
         },
+        ("compatibility", _) => match allowed(value) {
+            Ok(_) => Ok(Change::Compatibility(match value {
+                "" => "off".to_owned(),
+                _ => value.to_owned(),
+            })),
+            Err(error) => Err(error.to_string()),
+        },
         ("bootfs", _) => {
             Ok(Change::BootFs(Some(value.to_owned()).filter(|value| !value.is_empty())))
         }
@@ -99,7 +126,10 @@ fn change(name: &str, value: &str) -> Result<Change, String> {
             "property 'cachefile': no cache file is kept here: pools are found on their devices"
                 .into(),
         ),
-        ("multihost", _) => Err("property 'multihost': pools with it are not written here".into()),
+        // Signs of life are not given here.
+        ("multihost", _) if value != "off" => {
+            Err("property 'multihost': pools with it are not written here".into())
+        }
         (known, Form::Word(all, _)) => match words::number(all, value) {
             Some(number) => Ok(Change::Stored(known.to_owned(), Some(table::number(number)))),
             None => {
@@ -121,12 +151,32 @@ pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let refuse =
         |why: &str| Failure::usage(format!("cannot set property for '{}': {why}", args.pool));
     let change = change(&name, &value).map_err(|why| refuse(&why))?;
-    let pool = LivePool::open(place, &args.pool, args.force)?;
+    let opening =
+        Opening { force: args.force, multihost: name == "multihost", ..Opening::default() };
+    let pool = LivePool::open_by(place, &args.pool, opening)?;
+    set_in(&pool, &name, &value, change)?;
+    Ok(pool.close(LabelState::Exported)?)
+}
+
+/// Sets what was asked for.
+///
+/// # Errors
+/// A dataset is none of the pool's, or the pool can't be written.
+pub(super) fn set_in(
+    pool: &LivePool,
+    name: &str,
+    value: &str,
+    change: Change,
+) -> Result<(), Failure> {
+    let (name, value) = (name.to_owned(), value.to_owned());
     let change = match change {
         Change::BootFs(None) => Change::Stored(name, Some(table::number(0))),
         Change::BootFs(Some(dataset)) => {
-            let wrong = || refuse(&format!("'{dataset}' is not a file system of the pool"));
             let root = pool.live.spa().name().to_owned();
+            let wrong = || {
+                let why = format!("'{dataset}' is not a file system of the pool");
+                Failure::usage(format!("cannot set property for '{root}': {why}"))
+            };
             if pool_of(&dataset) != root || dataset.contains(['@', '#']) {
                 return Err(wrong());
             }
@@ -139,13 +189,14 @@ pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let done = pool.task(async move |tasks| {
         match change {
             Change::Comment(comment) => tasks.set_comment(&comment).await?,
+            Change::Compatibility(names) => tasks.set_compatibility(&names).await?,
+            Change::Feature(feature) => drop(tasks.enable_features(&[feature]).await?),
             Change::Stored(name, stored) => tasks.set_pool_property(&name, stored, &value).await?,
             Change::BootFs(_) => unreachable!("it was looked up"),
         }
         Ok(Ok(()))
     })?;
-    done.map_err(Failure::failed)?;
-    Ok(pool.close(LabelState::Exported)?)
+    done.map_err(Failure::failed)
 }
 
 /// Carries out `sync`.

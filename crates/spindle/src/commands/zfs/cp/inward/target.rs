@@ -50,21 +50,20 @@ impl Target {
                 let text = format!("{name}: a snapshot is only read: copy into a dataset");
                 return Err(Failure::usage(text));
             }
-            let pool = match opened
-                .take()
-                .map_or_else(|| LivePool::of_dataset(place, name, in_use), Ok)
-            {
-                Ok(pool) => pool,
-                Err(error @ (Error::NoPool { .. } | Error::BadName { .. })) => {
-                    first.get_or_insert(error.into());
-                    continue;
-                }
-                Err(Error::PoolInUse { name }) => {
-                    let text = "was not exported: another host may have it in use. If none has, say so with --force-import";
-                    return Err(Failure::failed(format!("pool {name} {text}")));
-                }
-                Err(error) => return Err(error.into()),
-            };
+            let pool =
+                match opened.take().map_or_else(|| LivePool::of_dataset(place, name, in_use), Ok) {
+                    Ok(pool) => pool,
+                    Err(error @ (Error::NoPool { .. } | Error::BadName { .. })) => {
+                        first.get_or_insert(error.into());
+                        continue;
+                    }
+                    Err(error @ (Error::PoolInUse { .. } | Error::PoolOfOther { .. })) => {
+                        // Here -f is another option.
+                        let text = error.to_string().replace("with -f", "with --force-import");
+                        return Err(Failure::failed(text));
+                    }
+                    Err(error) => return Err(error.into()),
+                };
             if let Some(node) = pool.node(name)? {
                 let target = Target::of(name, node, &bytes[at + 1..])?;
                 return Ok((pool, target));

@@ -1,0 +1,102 @@
+//! Features enabled in a pool that is there: a task of who syncs.
+//!
+//! An enabled feature stands in one of two tables with how often it is in use, and in one with a word about it. Where the pool notes
+//! since when features are enabled, that is noted of each; who reads asks it of `hole_birth`, whose holes have births from then on only.
+//!
+//! Source: OpenZFS, `zfeature.c` (`feature_enable_sync`).
+
+use super::commit::enter;
+use super::datasets::Tasks;
+use super::history::{Deed, note};
+use crate::error::{Problem, ZfsError};
+use crate::zap::{Zap, table};
+use zfs_format::features::{FEATURES, Feature};
+use zfs_format::object_type::{ByteSwap, ObjectType};
+use zfs_format::pool_directory;
+
+/// A table of the pool's own.
+const METADATA_TABLE: ObjectType = ObjectType::new(ByteSwap::Zap, true, false);
+/// The feature that notes since when others are enabled.
+const ENABLED_TXG: &str = "enabled_txg";
+
+/// These features with all that they need, in the order of [`FEATURES`]: what a feature needs stands before it.
+pub fn with_needed(names: &[&str]) -> Vec<&'static Feature> {
+    let wanted = |feature: &&Feature| {
+        let mut asking = names.iter().filter_map(|name| Feature::named(name));
+        asking.any(|one| one.guid == feature.guid || one.needs.contains(&feature.guid))
+    };
+    FEATURES.iter().filter(wanted).collect()
+}
+
+impl Tasks<'_> {
+    /// Enables features, with what they need; gives those that were not enabled before.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn enable_features(&self, names: &[&str]) -> Result<Vec<&'static Feature>, ZfsError> {
+        let (maker, mos) = (self.maker, self.maker.mos);
+        let directory = Zap::open(self.syncer.directory().await?).await?;
+        let missing = || mos.wrong(pool_directory::OBJECT, Problem::NoEntry("of features"));
+        let descriptions = directory.number(pool_directory::FEATURE_DESCRIPTIONS).await?;
+        let descriptions = mos.dnode(descriptions.ok_or_else(missing)?).await?;
+        let mut enabled = Vec::new();
+        for feature in with_needed(names) {
+            if maker.uses(feature.name).await?.is_some() {
+                continue;
+            }
+            let of = match feature.is_read_only_compatible() {
+                true => pool_directory::FEATURES_FOR_WRITE,
+                false => pool_directory::FEATURES_FOR_READ,
+            };
+            let of = mos.dnode(directory.number(of).await?.ok_or_else(missing)?).await?;
+            let uses = u64::from(feature.is_active_when_enabled());
+            table::set(mos, &of, feature.guid, table::number(uses)).await?;
+            table::set(mos, &descriptions, feature.guid, table::text(feature.name)).await?;
+            self.note_since(feature).await?;
+            if uses > 0 && !feature.is_read_only_compatible() && feature.is_for_mos() {
+                self.syncer.change_config(|config| {
+                    config.features_for_read.push(feature.guid.to_owned());
+                });
+            }
+            let text = format!("feature@{}=enabled", feature.name);
+            note(maker, self.syncer, Deed::Inside { name: "set", dataset: None, text: &text })
+                .await?;
+            enabled.push(feature);
+        }
+        Ok(enabled)
+    }
+
+    /// Notes since when a feature is enabled, where the pool does that: from the feature for it on.
+    async fn note_since(&self, feature: &Feature) -> Result<(), ZfsError> {
+        let (maker, mos) = (self.maker, self.maker.mos);
+        if maker.uses(ENABLED_TXG).await?.is_none() {
+            return Ok(());
+        }
+        let directory = Zap::open(self.syncer.directory().await?).await?;
+        let since = match directory.number(pool_directory::FEATURE_ENABLED_TXG).await? {
+            Some(number) => mos.dnode(number).await?,
+            None => {
+                let made = maker.table(METADATA_TABLE).await?;
+                enter(mos, pool_directory::FEATURE_ENABLED_TXG, made.number()).await?;
+                made
+            }
+        };
+        table::set(mos, &since, feature.guid, table::number(maker.txg)).await?;
+        maker.count_use(ENABLED_TXG, 1).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_feature_needs_stands_before_it() {
+        for feature in &FEATURES {
+            let names: Vec<&str> =
+                with_needed(&[feature.name]).iter().map(|one| one.name).collect();
+            assert_eq!(names.last(), Some(&feature.name), "{names:?}");
+            assert_eq!(names.len(), 1 + feature.needs.len(), "{names:?}");
+        }
+    }
+}

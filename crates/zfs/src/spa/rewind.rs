@@ -1,0 +1,71 @@
+//! A pool taken back: to the newest state of which all that leads to data is there.
+//!
+//! Where the newest uberblock doesn't lead to a pool (a device lied about what was durable), one of those before it may: space that a
+//! group freed is not used again for two more groups, so what two groups back was there is there. Further back parts may be overwritten:
+//! that is tried only where it is asked for.
+//!
+//! A state is whole when the pool opens there, its space maps can be had, and nothing that leads on is damaged of what was written from
+//! two groups before it on. What is damaged of older blocks is so in all states, and no reason to give up newer ones.
+//!
+//! Nothing is written here. Who goes on from such a state writes groups after the newest that was ever on a label
+//! ([`LiveOptions::taken_back`](super::live::LiveOptions)): so no uberblock that was given up is the best again.
+//!
+//! Source: OpenZFS, `spa.c` (`spa_load_best`, `spa_load_verify`).
+
+use super::error::OpenError;
+use super::found::FoundPool;
+use super::map_logs;
+use super::open::{OpenOptions, Spa};
+use crate::error::ZfsError;
+use rt::Rt;
+use std::rc::Rc;
+
+/// Groups for which what was freed is still there.
+const GROUPS_KEPT: u64 = 2;
+
+/// Opens the newest state that is whole; of `far`, however old it is.
+///
+/// # Errors
+/// There is none, a device is missing, or the pool is of a kind that is not read: what was wrong with the newest.
+pub async fn newest_whole(
+    rt: &Rt,
+    found: &FoundPool,
+    options: OpenOptions,
+    far: bool,
+) -> Result<Rc<Spa>, OpenError> {
+    let mut txgs: Vec<u64> = found.uberblocks().iter().map(|uberblock| uberblock.txg).collect();
+    txgs.dedup();
+    let newest = txgs.first().copied().unwrap_or(0);
+    let mut first = None;
+    for txg in txgs.into_iter().filter(|txg| far || newest - txg <= GROUPS_KEPT) {
+        let options = OpenOptions { txg: Some(txg), ..options };
+        let error = match Spa::open(rt, found, options).await {
+            Ok(spa) => match check(&spa).await {
+                Ok(()) => return Ok(Rc::new(spa)),
+                Err(error) => OpenError::Zfs { pool: found.name.clone(), error },
+            },
+            Err(error @ OpenError::Zfs { .. }) => error,
+            // Older states lack it too.
+            Err(error) => return Err(error),
+        };
+        first.get_or_insert(error);
+    }
+    Err(first.unwrap_or_else(|| OpenError::NoUberblock { pool: found.name.clone() }))
+}
+
+/// Whether what leads to data is there.
+async fn check(spa: &Spa) -> Result<(), ZfsError> {
+    let root = spa.classified().await?;
+    map_logs::load(spa, &root.children).await?;
+    let recent = spa.uberblock().txg.saturating_sub(GROUPS_KEPT);
+    let mut walk = spa.walk();
+    while let Some(visited) = walk.next().await {
+        let visited = visited?;
+        if let Some(problem) = visited.problem
+            && visited.pointer.logical_birth() >= recent
+        {
+            return Err(problem);
+        }
+    }
+    Ok(())
+}
