@@ -6,7 +6,6 @@ use super::shared::{
     CHILDREN_FROM, CLOSED, CONTROL, CONTROL_COOKIE, DNODE_BYTES, NAMES_MAX, Notice, OBJECT_BITS,
     Place, SNAPSHOTS, Served, Shared,
 };
-use crate::dsl::Directory;
 use crate::error::ZfsError;
 use crate::zap::Cursor;
 use rt::SgList;

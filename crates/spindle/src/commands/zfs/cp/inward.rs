@@ -140,7 +140,7 @@ fn copy(
             Err(Stop::Full(text) | Stop::Ended(text)) => Err(Failure::failed(text)),
             Err(Stop::Interrupted) => {
                 say("stopped: the pool is exported with what was copied; the same command goes on");
-                Err(Failure { message: String::new(), status: INTERRUPTED as u8 })
+                Err(Failure { status: INTERRUPTED as u8, ..Failure::said() })
             }
         }
     })
