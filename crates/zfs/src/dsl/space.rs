@@ -28,6 +28,11 @@ pub const HEAD_RESERVATION: &str = "refreservation";
 /// The same, brought by a stream.
 const HEAD_RESERVATION_RECEIVED: &str = "refreservation$recvd";
 
+/// The property that bounds what a head reaches.
+pub const HEAD_QUOTA: &str = "refquota";
+/// The same, brought by a stream.
+const HEAD_QUOTA_RECEIVED: &str = "refquota$recvd";
+
 /// A part of a directory's space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -142,13 +147,27 @@ impl Maker<'_> {
 /// # Errors
 /// The table of its properties can't be had.
 pub(crate) async fn kept_for_head(mos: &Objset, dir: &DslDir) -> Result<u64, ZfsError> {
+    set_for_head(mos, dir, [HEAD_RESERVATION, HEAD_RESERVATION_RECEIVED]).await
+}
+
+/// Bytes that the head of a directory may reach; 0 where that is not bounded.
+///
+/// # Errors
+/// As of [`kept_for_head`].
+pub(crate) async fn head_quota(mos: &Objset, dir: &DslDir) -> Result<u64, ZfsError> {
+    set_for_head(mos, dir, [HEAD_QUOTA, HEAD_QUOTA_RECEIVED]).await
+}
+
+/// A number among a directory's own properties, as it was set or else brought.
+async fn set_for_head(mos: &Objset, dir: &DslDir, names: [&str; 2]) -> Result<u64, ZfsError> {
     if dir.properties == 0 {
         return Ok(0);
     }
     let properties = Zap::open(mos.dnode(dir.properties).await?).await?;
-    match properties.number(HEAD_RESERVATION).await? {
+    let [set, brought] = names;
+    match properties.number(set).await? {
         Some(bytes) => Ok(bytes),
-        None => Ok(properties.number(HEAD_RESERVATION_RECEIVED).await?.unwrap_or(0)),
+        None => Ok(properties.number(brought).await?.unwrap_or(0)),
     }
 }
 

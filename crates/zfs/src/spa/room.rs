@@ -11,7 +11,7 @@
 //! Source: OpenZFS, `dsl_pool.c` (`dsl_pool_adjustedsize`), `dsl_dataset.c` (`dsl_dataset_check_quota`).
 
 use super::commit::Syncer;
-use crate::dsl::space::{available, kept_for_head};
+use crate::dsl::space::{available, head_quota, kept_for_head};
 use crate::error::ZfsError;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -49,8 +49,12 @@ pub(super) async fn of_dataset(syncer: &Syncer, dataset: u64) -> Result<u64, Zfs
     let dir = DslDir::decode(&directory.phys().bonus, directory.endian());
     let dir = dir.map_err(|error| directory.wrong(error))?;
     let kept = kept_for_head(mos, &dir).await?.saturating_sub(head.unique_bytes);
-    let left = available(mos, head.dir, capacity(syncer)).await?;
-    Ok(left.saturating_add(kept))
+    let left = available(mos, head.dir, capacity(syncer)).await?.saturating_add(kept);
+    // What is written over is counted until it is in the pool, as what is dirty is: so it is for those who are near their quota.
+    Ok(match head_quota(mos, &dir).await? {
+        0 => left,
+        quota => left.min(quota.saturating_sub(head.referenced_bytes)),
+    })
 }
 
 /// A moment between two groups: the one that is open, and whether the one before is in the pool.

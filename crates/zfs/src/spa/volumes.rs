@@ -11,7 +11,7 @@ use super::datasets::{TaskError, Tasks};
 use super::room;
 use crate::dmu::{Objset, Policy};
 use crate::dsl::bpobj::Sums;
-use crate::dsl::space::{HEAD_RESERVATION, Part, available, kept_for_head};
+use crate::dsl::space::{HEAD_QUOTA, HEAD_RESERVATION, Part, available, head_quota, kept_for_head};
 use crate::error::ZfsError;
 use crate::zap::table;
 use crate::zpl::make::new_root;
@@ -47,6 +47,8 @@ pub enum Limit {
     Reservation,
     /// At the least, of what only its head reaches.
     HeadReservation,
+    /// At the most, of what its head reaches.
+    HeadQuota,
 }
 
 impl Limit {
@@ -56,6 +58,7 @@ impl Limit {
             "quota" => Some(Limit::Quota),
             "reservation" => Some(Limit::Reservation),
             HEAD_RESERVATION => Some(Limit::HeadReservation),
+            HEAD_QUOTA => Some(Limit::HeadQuota),
             _ => None,
         }
     }
@@ -146,10 +149,20 @@ impl Tasks<'_> {
                 let head = maker.bonus::<DslDataset>(&mos.dnode(dir.head_dataset).await?)?;
                 let now = head.unique_bytes.max(kept_for_head(mos, &dir).await?);
                 let more = head.unique_bytes.max(bytes).saturating_sub(now);
-                if more > available(mos, directory, capacity).await? {
+                let quota = head_quota(mos, &dir).await?;
+                let is_beyond = quota > 0 && bytes > quota;
+                if is_beyond || more > available(mos, directory, capacity).await? {
                     return Ok(Err(TaskError::NoSpace));
                 }
                 self.keep_for_head(directory, bytes).await?;
+            }
+            Limit::HeadQuota => {
+                let head = maker.bonus::<DslDataset>(&mos.dnode(dir.head_dataset).await?)?;
+                let least = head.referenced_bytes.max(kept_for_head(mos, &dir).await?);
+                if bytes != 0 && bytes < least {
+                    return Ok(Err(TaskError::TooLittle));
+                }
+                self.set_property(directory, HEAD_QUOTA, Some(table::number(bytes))).await?;
             }
         }
         Ok(Ok(()))

@@ -334,6 +334,24 @@ fn quotas_and_what_is_kept_free_below_hold_on_the_way_up() {
         assert!(space(&live, "tank/v").await.0 <= 25 * MIB);
         limit(&live, "tank/v", Limit::Reservation, 0).await.expect("it is set");
         assert_eq!(space(&live, "tank").await.1[3], 0);
+        // What only snapshots reach is not the head's.
+        limit(&live, "tank/v", Limit::Quota, 0).await.expect("it is set");
+        let less = limit(&live, "tank/v", Limit::HeadQuota, 16 * MIB).await;
+        assert_eq!(less, Err(TaskError::TooLittle));
+        limit(&live, "tank/v", Limit::HeadQuota, 26 * MIB).await.expect("it is set");
+        let more = limit(&live, "tank/v", Limit::HeadReservation, 28 * MIB).await;
+        assert_eq!(more, Err(TaskError::NoSpace));
+        snapshot(&live, "tank/v", "s").await.expect("it is taken");
+        for at in 0..10 {
+            assert_eq!(fill(&volume, 2 * at * MIB, (2 * at + 1) * MIB, &mut random).await, None);
+            flush(&volume).await;
+            live.make_durable().await.expect("it is in the pool");
+        }
+        assert!(space(&live, "tank/v").await.0 > 30 * MIB);
+        assert_eq!(
+            fill(&volume, 20 * MIB, 32 * MIB, &mut random).await,
+            Some(IoErrorKind::NoSpace)
+        );
         live.close(LabelState::Exported).await.expect("it is closed");
     });
     rig.judge();

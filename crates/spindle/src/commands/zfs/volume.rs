@@ -161,6 +161,9 @@ pub fn set_special(
     }
     let Some(limit) = Limit::of(name) else { return Ok(false) };
     let dataset = &node.directory.name;
+    if limit == Limit::HeadQuota {
+        check_applies(name, node.kind)?;
+    }
     if node.kind == Kind::Volume && limit != Limit::Quota && number > opened(pool, node)?.0 {
         let text = format!("'{name}' is greater than current volume size");
         return Err(Failure::usage(format!("cannot set property for '{dataset}': {text}")));
