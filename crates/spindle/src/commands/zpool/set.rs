@@ -151,6 +151,10 @@ pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let refuse =
         |why: &str| Failure::usage(format!("cannot set property for '{}': {why}", args.pool));
     let change = change(&name, &value).map_err(|why| refuse(&why))?;
+    // Who has it open stores by the features that it had then: holes without births among others.
+    if matches!(change, Change::Feature(_)) && place.held.is_some() {
+        return Err(refuse("features are not enabled while the pool is mounted or served"));
+    }
     let opening =
         Opening { force: args.force, multihost: name == "multihost", ..Opening::default() };
     let pool = LivePool::open_by(place, &args.pool, opening)?;

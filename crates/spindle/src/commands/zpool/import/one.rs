@@ -128,11 +128,12 @@ impl<'a> Import<'a> {
             return Err(Failure::failed(format!("cannot import '{name}': {text}")));
         }
         if self.read_only {
-            // Reading harms nobody, so signs of life are not waited for; but one wants to know.
-            if !force {
-                check_not_in_use(pools, found, false).map_err(|error| in_use(found, error))?;
-            }
-            return self.read(pools, found);
+            // Reading harms nobody, so signs of life are not waited for; but one wants to know of another host.
+            let checked = if force { Ok(()) } else { check_not_in_use(pools, found, false) };
+            return match checked {
+                Err(error @ Error::PoolOfOther { .. }) => Err(in_use(found, error)),
+                _ => self.read(pools, found),
+            };
         }
         check_not_in_use(pools, found, force).map_err(|error| in_use(found, error))?;
         if self.args.dry_run {
