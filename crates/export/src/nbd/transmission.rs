@@ -36,6 +36,7 @@ use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 /// Bytes of a request that is begun by itself: others run before the next such one, of whatever connection. What lies in
@@ -51,7 +52,7 @@ struct Connection {
     shared: Rc<Shared>,
     agreed: Agreed,
     /// What a request's panic is told by.
-    name: Rc<str>,
+    name: Arc<str>,
     asker: Asker,
     outbox: RefCell<Outbox>,
     taken: Cell<Share>,
@@ -169,8 +170,13 @@ impl Connection {
                 None => self.agreed.export.volume.memory_for(&request),
             };
             let share = Share { requests: 1, bytes };
-            let taken = pin!(self.take_share(share));
-            let taken = self.noticing_its_end(&stream, stopped.as_mut(), taken).await?;
+            let taken = match self.try_take_share(share) {
+                Some(taken) => taken,
+                None => {
+                    let taken = pin!(self.take_share(share));
+                    self.noticing_its_end(&stream, stopped.as_mut(), taken).await?
+                }
+            };
             let mut payload = None;
             let refusal = match refusal {
                 None if carries > 0 => match BufMut::try_for_overwrite(carries) {
@@ -182,11 +188,16 @@ impl Connection {
                 },
                 other => other,
             };
-            // A write that has not come as a whole is not under way: who stalls in it holds up no stop.
-            let carried = pin!(self.carried(&mut inbox, payload, carries));
-            let payload = match select(carried, stopped.as_mut()).await {
-                Either::Left((carried, _)) => carried?,
-                Either::Right(_) => return Err(End::Over),
+            let payload = match carries {
+                0 => SgList::new(),
+                _ => {
+                    // A write that has not come as a whole is not under way: who stalls in it holds up no stop.
+                    let carried = pin!(self.carried(&mut inbox, payload, carries));
+                    match select(carried, stopped.as_mut()).await {
+                        Either::Left((carried, _)) => carried?,
+                        Either::Right(_) => return Err(End::Over),
+                    }
+                }
             };
             match refusal {
                 Some(refusal) => self.reply(&request, taken.keep(), Err(refusal)),
@@ -311,31 +322,39 @@ impl Connection {
         }
     }
 
+    /// Takes this where it fits the connection's limits and the memory of all, and nobody waits.
+    fn try_take_share(&self, share: Share) -> Option<Taken<'_>> {
+        let taken = self.try_take_own_share(share)?;
+        self.shared.memory.try_take(share).then(|| taken.covered())
+    }
+
     /// Waits until this fits the connection's limits and the memory of all, and takes it.
     async fn take_share(&self, share: Share) -> Taken<'_> {
-        let taken = self.take_own_share(share).await;
+        let taken = poll_fn(|context| {
+            let taken = self.try_take_own_share(share);
+            if taken.is_none() {
+                self.wait(context.waker());
+            }
+            taken.map_or(Poll::Pending, Poll::Ready)
+        });
+        let taken = taken.await;
         if !self.shared.memory.try_take(share) {
             self.shared.memory.take(share).await;
         }
         taken.covered()
     }
 
-    /// Waits until this fits the connection's limits, and takes it.
-    async fn take_own_share(&self, share: Share) -> Taken<'_> {
-        poll_fn(|context| {
-            let before = self.taken.get();
-            let taken = before.plus(share);
-            let fits =
-                taken.requests <= IN_FLIGHT_REQUESTS_MAX && taken.bytes <= IN_FLIGHT_BYTES_MAX;
-            self.starved.set(!fits && before.requests > 0);
-            if self.starved.get() {
-                self.wait(context.waker());
-                return Poll::Pending;
-            }
-            self.taken.set(taken);
-            Poll::Ready(Taken { connection: self, share, is_covered: false })
-        })
-        .await
+    /// Takes this where it fits the connection's limits; one request has all of them to itself.
+    fn try_take_own_share(&self, share: Share) -> Option<Taken<'_>> {
+        let before = self.taken.get();
+        let taken = before.plus(share);
+        let fits = taken.requests <= IN_FLIGHT_REQUESTS_MAX && taken.bytes <= IN_FLIGHT_BYTES_MAX;
+        self.starved.set(!fits && before.requests > 0);
+        if self.starved.get() {
+            return None;
+        }
+        self.taken.set(taken);
+        Some(Taken { connection: self, share, is_covered: false })
     }
 
     fn give_back(&self, share: Share) {
@@ -366,7 +385,7 @@ impl Connection {
             Box::pin(
                 async move { export.volume.carry_out(request, payload, &connection.asker).await },
             );
-        let mut work = catching_panics(&*self.name, work);
+        let mut work = catching_panics(Arc::clone(&self.name), work);
         // What has to wait is polled again by its own task, whose waker takes this one's place.
         let mut nobody = std::task::Context::from_waker(Waker::noop());
         if let Poll::Ready(end) = Pin::new(&mut work).poll(&mut nobody) {
@@ -447,13 +466,18 @@ impl Connection {
                 self.wait(context.waker());
                 Poll::Pending
             });
-            let Some((replies, share)) = next.await else { return };
+            let Some((mut replies, share)) = next.await else { return };
             let mut written = Ok(());
-            let mut at = 0;
-            while written.is_ok() && at < replies.len() {
-                let to = replies.len().min(at + STALL_PART_BYTES);
-                written = self.unless_stalled(stream.write(replies.slice(at..to))).await;
-                at = to;
+            while written.is_ok() && !replies.is_empty() {
+                let part = match replies.len() {
+                    ..=STALL_PART_BYTES => std::mem::take(&mut replies),
+                    len => {
+                        let part = replies.slice(0..STALL_PART_BYTES);
+                        replies = replies.slice(STALL_PART_BYTES..len);
+                        part
+                    }
+                };
+                written = self.unless_stalled(stream.write(part)).await;
             }
             drop(replies);
             self.give_back(share);

@@ -183,14 +183,30 @@ impl Volume {
         asker: &Asker,
     ) -> Result<Outcome, Refusal> {
         self.check_failed()?;
-        let (at, len) = (request.offset, u64::from(request.len));
-        let fua = request.has(command_flag::FUA);
         match request.command {
             Command::Read if asker.left.get() => {
-                return Err(Refusal::new(Errno::Shutdown, "its client hung up"));
+                Err(Refusal::new(Errno::Shutdown, "its client hung up"))
             }
-            Command::Read => return Ok(Outcome::Data(self.read(at, len).await?)),
-            Command::Write => self.write(at, payload, fua).await?,
+            Command::Read => {
+                Ok(Outcome::Data(self.read(request.offset, request.len.into()).await?))
+            }
+            Command::Write => {
+                self.write(request.offset, payload, request.has(command_flag::FUA)).await?;
+                Ok(Outcome::Done)
+            }
+            // In memory of its own, so that reads and writes take no more than they need.
+            _ => Box::pin(self.carry_out_in_steps(request, asker)).await,
+        }
+    }
+
+    /// The same, of what is neither read nor written.
+    async fn carry_out_in_steps(
+        &self,
+        request: Request,
+        asker: &Asker,
+    ) -> Result<Outcome, Refusal> {
+        let (at, len) = (request.offset, u64::from(request.len));
+        match request.command {
             Command::Flush => self.flush_for(asker).await?,
             Command::Trim | Command::WriteZeroes | Command::Cache => {
                 let no_hole = request.has(command_flag::NO_HOLE);
@@ -209,7 +225,7 @@ impl Volume {
                     // A device that answers at once would keep all other tasks waiting.
                     self.rt.yield_now().await;
                 }
-                if fua {
+                if request.has(command_flag::FUA) {
                     self.flush_for(asker).await?;
                 }
             }
@@ -218,7 +234,7 @@ impl Volume {
                 let _turn = self.turn(asker).await?;
                 return Ok(Outcome::Status(self.status(at, request.len, one).await?));
             }
-            Command::Disconnect | Command::Unknown => {
+            Command::Read | Command::Write | Command::Disconnect | Command::Unknown => {
                 return Err(Refusal::new(Errno::Invalid, "no such command"));
             }
         }
@@ -255,6 +271,13 @@ impl Volume {
             let _shared = self.edges.read().await;
             return self.write_blocks(at, data, fua).await;
         }
+        Box::pin(self.write_with_edges(at, data, fua)).await
+    }
+
+    /// A write whose first or last block is not whole: the rest of these is read before.
+    async fn write_with_edges(&self, at: u64, data: SgList, fua: bool) -> Result<(), IoError> {
+        let end = at + data.len() as u64;
+        let (from, to) = (self.down(at), self.up(end));
         let _alone = self.edges.write().await;
         let mut whole = SgList::new();
         if from < at {

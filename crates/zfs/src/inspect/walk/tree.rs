@@ -182,6 +182,12 @@ impl Todo {
         }
     }
 
+    /// It, as a block that was met.
+    fn met(&self) -> Visited {
+        let problem = self.check().err().map(|error| wrong(&self.tree, error));
+        Visited { pointer: self.pointer, at: self.at(), reached: self.tree.reached, problem }
+    }
+
     fn request(&self) -> BlockRequest {
         let mut request = BlockRequest::new(self.pointer, self.at());
         request.priority = Priority::Background;
@@ -264,26 +270,25 @@ impl Walk {
     }
 
     /// The next block and, of an objset whose log is to be followed, the root. Nothing after the last.
-    pub(crate) async fn next(&mut self) -> Option<(Visited, Option<objset::Objset>)> {
+    pub(crate) async fn next(&mut self) -> Option<(Visited, Option<Box<objset::Objset>>)> {
         let todo = self.pop()?;
-        Some(self.visit(todo).await)
+        // Most blocks lead nowhere: they are given without a future of their own.
+        match todo.leads_on() {
+            true => Some(self.visit(todo).await),
+            false => Some((todo.met(), None)),
+        }
     }
 
-    async fn visit(&mut self, mut todo: Todo) -> (Visited, Option<objset::Objset>) {
-        let (pointer, at, reached) = (todo.pointer, todo.at(), todo.tree.reached);
-        let mut visited = Visited { pointer, at, reached, problem: None };
+    async fn visit(&mut self, mut todo: Todo) -> (Visited, Option<Box<objset::Objset>>) {
+        let mut visited = todo.met();
         let ahead = todo.ahead.take();
-        if let Err(error) = todo.check() {
-            visited.problem = Some(wrong(&todo.tree, error));
-            return (visited, None);
-        }
-        if !todo.leads_on() || todo.is_resume() {
+        if visited.problem.is_some() || !todo.leads_on() || todo.is_resume() {
             return (visited, None);
         }
         if self.left == 0 {
             let (what, limit) = ("indirect blocks and blocks of dnodes", 0);
             let problem = Problem::Limit { what, limit };
-            let (objset, object) = (at.objset, at.object);
+            let Bookmark { objset, object, .. } = visited.at;
             visited.problem = Some(ZfsError::Object { objset, object, problem });
             return (visited, None);
         }
@@ -297,7 +302,7 @@ impl Walk {
         match read.await {
             Ok(bytes) => {
                 let below = match todo.level {
-                    ..0 => self.add_objset(&todo, &bytes).map(|found| root = Some(found)),
+                    ..0 => self.add_objset(&todo, &bytes).map(|found| root = Some(Box::new(found))),
                     0 => self.add_dnodes(&todo, &bytes),
                     1.. => self.add_pointers(&todo, &bytes),
                 };
