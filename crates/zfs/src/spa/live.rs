@@ -67,6 +67,20 @@ pub enum LiveError {
     Unsupported(&'static str),
 }
 
+/// How a pool is opened for writing.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveOptions {
+    /// Bytes of changes after which a replay of intent logs ends a group. More takes memory; less takes groups, of which each
+    /// costs a few flushes.
+    pub replay_bytes: u64,
+}
+
+impl Default for LiveOptions {
+    fn default() -> LiveOptions {
+        LiveOptions { replay_bytes: DIRTY_BYTES_MAX / 2 }
+    }
+}
+
 /// A dataset that is open for writing.
 struct OpenDataset {
     objset: Objset,
@@ -159,6 +173,18 @@ impl Live {
     /// # Errors
     /// The pool uses what is not written, or its space maps can't be had.
     pub async fn open(spa: Rc<Spa>, fresh: &Rc<dyn Fresh>) -> Result<Live, LiveError> {
+        Live::open_with(spa, fresh, LiveOptions::default()).await
+    }
+
+    /// The same, otherwise than as a rule.
+    ///
+    /// # Errors
+    /// As of [`Live::open`].
+    pub async fn open_with(
+        spa: Rc<Spa>,
+        fresh: &Rc<dyn Fresh>,
+        options: LiveOptions,
+    ) -> Result<Live, LiveError> {
         let features = spa.features();
         for feature in features.iter().filter(|feature| feature.count > 0) {
             let known = zfs_format::features::Feature::find(&feature.guid);
@@ -191,7 +217,7 @@ impl Live {
         let (fresh, map_logs) = (Rc::clone(fresh), RefCell::new(Some(map_logs)));
         let live =
             Live { spa, syncer, fresh, open, stopped, syncing, freeing, map_logs, rooms, counted };
-        live.replay(logs).await?;
+        live.replay(logs, options.replay_bytes).await?;
         Ok(live)
     }
 
@@ -234,8 +260,8 @@ impl Live {
         Ok(open.files.borrow_mut().get_or_insert(files).clone())
     }
 
-    /// Replays logs that are claimed.
-    async fn replay(&self, logs: Vec<FoundLog>) -> Result<(), LiveError> {
+    /// Replays logs that are claimed, in groups of so many bytes.
+    async fn replay(&self, logs: Vec<FoundLog>, bytes: u64) -> Result<(), LiveError> {
         for found in logs {
             let node = self.spa.catalog(0).await?.find(&found.name).await?;
             let node = node.ok_or_else(|| self.spa.mos().wrong(0, Problem::Absent))?;
@@ -250,7 +276,7 @@ impl Live {
                 target.replay(logged, self.fresh.now()).await?;
                 log.replayed(logged.record.sequence);
                 // Nobody else syncs yet.
-                if groups.dirty_bytes() >= DIRTY_BYTES_MAX / 2 {
+                if groups.dirty_bytes() >= bytes {
                     self.sync(async |_| Ok(())).await?;
                 }
             }
