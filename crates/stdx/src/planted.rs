@@ -50,6 +50,7 @@ const REUSED: Test = created("logs::a_name_that_is_taken_again");
 const MOUNT: Test = created("mounted::a_mount_answers");
 const ACCOUNTS: Test = created("accounting::what_everybody_takes");
 const VOLUMES: Test = created("volumes::");
+const DURABLE: Test = created("volumes::what_was_answered_as_durable");
 const TABLES: Test = created("accounting::many_users");
 const MIRRORS: Test = store("written::");
 const STORED: Test = created("stored::");
@@ -186,9 +187,9 @@ bugs! {
     /// Records of a file without a name wait for whoever gets its number (trap 5).
     ForgottenKept, "forgotten-kept", REUSED;
     /// A write that doesn't follow right behind another is logged as if it did.
-    JoinedOverGap, "joined-over-gap", LOGS;
+    JoinedOverGap, "joined-over-gap", FSYNC;
     /// A stretch that is zeroed is not logged.
-    PunchNotLogged, "punch-not-logged", FSYNC;
+    PunchNotLogged, "punch-not-logged", LOGS;
     /// The last block of a log is not claimed before space is allocated.
     LastLogBlockUnclaimed, "last-log-block-unclaimed", REPLAY;
     /// Up to where a log was replayed is not put down.
@@ -212,9 +213,9 @@ bugs! {
     /// A discard frees blocks that it covers in part.
     DiscardedInPart, "discarded-in-part", VOLUMES;
     /// A write of a volume that is to be durable is answered before it is.
-    FuaNotDurable, "fua-not-durable", VOLUMES;
+    FuaNotDurable, "fua-not-durable", DURABLE;
     /// A stretch of a volume that is zeroed is not logged.
-    ZeroNotLogged, "zero-not-logged", VOLUMES;
+    ZeroNotLogged, "zero-not-logged", DURABLE;
     /// What is behind a volume's new end comes back when it grows.
     EndComesBack, "end-comes-back", VOLUMES;
 }

@@ -255,6 +255,10 @@ impl Rig {
 async fn check_copies(spa: &Spa) {
     let found = spa.scrub(|_| {}).await;
     assert!(found.is_whole() && found.lost_places == 0, "{found:?}");
+    // The chain of a log ends where a checksum is wrong.
+    if !spa.was_closed() {
+        return;
+    }
     for report in spa.tree().report() {
         let all = std::iter::once(&report).chain(&report.children);
         let wrong = all.filter(|one| one.errors != Default::default());
