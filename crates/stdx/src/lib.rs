@@ -11,10 +11,13 @@
 //!   the draws of another.
 //! * [`bytes`]: all formats read and write bytes by one cursor, and say what is wrong by one error.
 //! * [`ranges`]: a set of numbers in stretches, for what is dirty, allocated, missing or done.
+//!
+//! And [`planted`]: bugs by name, which are in no program, to see whether tests notice them.
 
 #![forbid(unsafe_code)]
 
 pub mod bytes;
+pub mod planted;
 pub mod prng;
 pub mod ranges;
 pub mod time;

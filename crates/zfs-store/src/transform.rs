@@ -27,6 +27,7 @@ use codec::checksum::{self, Fletcher4, Sum};
 use codec::compress::Form;
 use rt::{Buf, BufMut, CompressKind, Rt, SumKind, Work, WorkKind};
 use stdx::ByteCount;
+use stdx::planted::{self, Bug};
 use zfs_format::Endian;
 use zfs_format::block_pointer::{BLOCK_BYTES_MAX, BlockPointer, EMBEDDED_BYTES_MAX, Protection};
 use zfs_format::checksum::{Checksum, ChecksumFunction};
@@ -292,7 +293,12 @@ fn stored(
             let most = block.len() - (block.len() >> 3);
             let len = form.compress_into(block.bytes(), &mut place[..most]);
             let may_embed = props.embed && props.level == 0 && props.crypt.is_none();
-            if let Some(len) = len.filter(|len| may_embed && *len <= EMBEDDED_BYTES_MAX) {
+            let is_long = planted::is(Bug::EmbeddedTooLong);
+            let embedded_max = if is_long { EMBEDDED_BYTES_MAX + 8 } else { EMBEDDED_BYTES_MAX };
+            if let Some(mut len) = len.filter(|len| may_embed && *len <= embedded_max) {
+                if is_long {
+                    len = len.min(EMBEDDED_BYTES_MAX);
+                }
                 let mut embedded = BlockPointer::embed(&place[..len], logical, props.compression);
                 embedded.set_object_type(props.object_type);
                 return Ok(Stored::Embedded(embedded));
@@ -300,7 +306,9 @@ fn stored(
             let rounded = len.map(|len| (len, props.rounding.up(len as u64)));
             match rounded.filter(|(_, rounded)| *rounded < logical) {
                 Some((len, rounded)) => {
-                    place[len..rounded as usize].fill(0);
+                    if !planted::is(Bug::TailNotZeroed) {
+                        place[len..rounded as usize].fill(0);
+                    }
                     place.truncate(rounded as usize);
                     (place.freeze(), props.compression)
                 }

@@ -28,6 +28,7 @@ use super::metaslab::Metaslabs;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use stdx::RangeSet;
+use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::Dva;
 use zfs_format::space_map::Change;
 
@@ -301,7 +302,17 @@ impl Allocator {
             let old = slab.allocated.remove(range.clone());
             assert_eq!(old, range.end - range.start, "what is freed was allocated");
         }
-        Changes { allocated, freed }
+        let mut changes = Changes { allocated, freed };
+        for (bug, set) in [
+            (Bug::AllocationNotWrittenDown, &mut changes.allocated),
+            (Bug::FreeNotWrittenDown, &mut changes.freed),
+        ] {
+            let first = if planted::nth(bug, 30) { set.iter().next() } else { None };
+            if let Some(first) = first {
+                set.remove(first);
+            }
+        }
+        changes
     }
 
     /// The free stretches of a metaslab, as its map says: with what waits.
@@ -327,8 +338,14 @@ impl Allocator {
                 assert!(!state.allocating.contains_key(&txg) || state.allocating[&txg].is_empty());
                 state.allocating.remove(&txg);
                 let freed = std::mem::take(&mut state.freed);
-                let waited =
-                    std::mem::replace(&mut state.deferred[(txg % DEFERRED as u64) as usize], freed);
+                let slot = (txg % DEFERRED as u64) as usize;
+                let mut waited = std::mem::replace(&mut state.deferred[slot], freed);
+                if planted::is(Bug::FreedAGroupEarly) || planted::is(Bug::FreedTwoGroupsEarly) {
+                    waited.extend(std::mem::take(&mut state.deferred[1 - slot]).iter());
+                }
+                if planted::is(Bug::FreedTwoGroupsEarly) {
+                    waited.extend(std::mem::take(&mut state.deferred[slot]).iter());
+                }
                 space.free += waited.total();
                 waited.iter().for_each(|range| state.free.insert(range));
             }

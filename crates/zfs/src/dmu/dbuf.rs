@@ -22,6 +22,7 @@ use rt::{Buf, BufMut};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use stdx::RangeSet;
+use stdx::planted::{self, Bug};
 use zfs_format::Endian;
 
 /// A block's bytes and their order.
@@ -207,7 +208,8 @@ impl Dbufs {
         how: impl FnOnce(&mut [u8]),
     ) {
         // Bytes of a group that closed stay as they are.
-        let is_ours = |dbuf: &&mut Dbuf| dbuf.dirty == Some(tx.txg());
+        let any = planted::is(Bug::ClosedGroupEdited);
+        let is_ours = |dbuf: &&mut Dbuf| dbuf.dirty == Some(tx.txg()) || any;
         if let Some(dbuf) = self.blocks.get_mut(&at).filter(is_ours)
             && let Content::Block(block) = &mut dbuf.content
         {
@@ -241,7 +243,9 @@ impl Dbufs {
                 self.blocks.remove(&at);
             }
         }
-        self.freed.entry(tx.txg()).or_default().insert(range);
+        if !planted::nth(Bug::FreedRangeLost, 5) {
+            self.freed.entry(tx.txg()).or_default().insert(range);
+        }
         tx.changed(0);
     }
 

@@ -32,6 +32,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 use std::rc::{Rc, Weak};
+use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::{BlockPointer, Pointers};
 use zfs_format::dnode::Dnode as DnodePhys;
 use zfs_format::wire::Record;
@@ -286,6 +287,7 @@ impl Dnode {
             let at = At::data(number);
             (dbufs.get(at), dbufs.next_after(number), dbufs.hole_end(number))
         };
+        let content = content.filter(|_| !planted::is(Bug::DirtyTakenForHole));
         match content {
             Some(Content::Block(_)) => return Ok((false, number.checked_add(1))),
             Some(Content::Hole) => return Ok((true, Some(hole_end).filter(|end| *end > number))),

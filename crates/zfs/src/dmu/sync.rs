@@ -27,6 +27,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use rt::Buf;
 use std::cell::Cell;
 use std::rc::Rc;
+use stdx::planted::{self, Bug};
 use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::dnode::{self, Dnode as DnodePhys};
@@ -114,6 +115,9 @@ impl SyncContext {
         if old.is_hole() {
             return *old;
         }
+        if planted::nth(Bug::HoleWithoutBirth, 5) {
+            return BlockPointer::HOLE;
+        }
         BlockPointer::hole(object_type, level, len, self.txg().0)
     }
 
@@ -199,8 +203,8 @@ impl Objset {
         let tx = cx.groups.join_syncing();
         let counted = self.counted();
         let mut tally = counted.map(Tally::of);
-        for number in freed {
-            self.put_dnode(&tx, &meta, number, None, &mut tally).await?;
+        for number in &freed {
+            self.put_dnode(&tx, &meta, *number, None, &mut tally).await?;
         }
         let mut synced = synced;
         synced.sort_by_key(|(dnode, _)| dnode.number());
@@ -210,6 +214,9 @@ impl Objset {
                 phys.flags |= counted.marks();
             }
             self.put_dnode(&tx, &meta, dnode.number(), Some(phys), &mut tally).await?;
+        }
+        for number in freed.iter().filter(|_| planted::is(Bug::ClearedAfterMade)) {
+            self.put_dnode(&tx, &meta, *number, None, &mut tally).await?;
         }
         Ok(tally)
     }
@@ -285,7 +292,9 @@ impl Objset {
         if let Some(tally) = tally {
             let before = dnode::find(stored.bytes.bytes(), slot, endian);
             if let Some(before) = before.map_err(|error| meta.wrong(error))? {
-                tally.take(&before, endian);
+                if !planted::nth(Bug::OwnerNotUncounted, 50) {
+                    tally.take(&before, endian);
+                }
             }
             if let Some(phys) = phys {
                 tally.add(phys, endian);

@@ -16,6 +16,7 @@ use super::space::{Part, beyond, kept_for_head};
 use crate::dmu::{Books, Dnode};
 use crate::error::ZfsError;
 use std::cell::{Cell, RefCell};
+use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::dsl::dir::DslDir;
@@ -121,7 +122,7 @@ impl DatasetBooks {
         head: &DslDataset,
         dead: &[BlockPointer],
     ) -> Result<(), ZfsError> {
-        if head.previous_snapshot == 0 {
+        if head.previous_snapshot == 0 || planted::nth(Bug::UniqueForgotten, 3) {
             return Ok(());
         }
         let snapshot = maker.mos.dnode(head.previous_snapshot).await?;
@@ -146,7 +147,8 @@ impl Books for DatasetBooks {
     }
 
     fn killed(&self, pointer: &BlockPointer) {
-        let is_own = pointer.logical_birth() > self.snapshot_txg;
+        let least = self.snapshot_txg + u64::from(!planted::is(Bug::SnapshotFreed));
+        let is_own = pointer.logical_birth() >= least;
         self.count(pointer, -1, is_own);
         match is_own {
             true => self.writer.free(pointer),

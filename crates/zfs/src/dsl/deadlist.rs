@@ -18,6 +18,7 @@ use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::dsl::deadlist::DeadlistHeader;
 use zfs_format::dsl::{name_number, number_name};
@@ -129,7 +130,11 @@ impl<'a> Deadlist<'a> {
         let mut by_key: BTreeMap<u64, Vec<BlockPointer>> = BTreeMap::new();
         let mut sums = Sums::default();
         for pointer in pointers {
-            let key = self.lists.range(..pointer.logical_birth()).next_back();
+            if planted::nth(Bug::DeadLost, 20) {
+                continue;
+            }
+            let wrong = u64::from(planted::is(Bug::DeadInWrongList));
+            let key = self.lists.range(..pointer.logical_birth() + wrong).next_back();
             let missing = || self.object.problem(Problem::Entry("of a deadlist"));
             let (key, _) = key.ok_or_else(missing)?;
             by_key.entry(*key).or_default().push(*pointer);

@@ -35,6 +35,7 @@ use crate::zap::{Zap, table};
 use rt::Buf;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::compression::Compression;
 use zfs_format::dsl::bpobj::BpObj;
@@ -107,6 +108,9 @@ impl MosBooks {
             return;
         }
         let is_fresh = pointer.physical_birth() == self.txg.get();
+        if self.pass.get() >= PASS_DEFER_FREES && planted::nth(Bug::LateFreesLost, 20) {
+            return;
+        }
         match self.pass.get() < PASS_DEFER_FREES || is_fresh {
             true => self.writer.free(pointer),
             false => self.late.borrow_mut().push(*pointer),
@@ -350,17 +354,25 @@ impl Syncer {
 
     async fn commit(&self, txg: u64) -> Result<(), CommitError> {
         let tree = self.writer.tree();
-        tree.flush(txg..txg + 1).await?;
+        if !planted::is(Bug::FlushBeforeLeftOut) {
+            tree.flush(txg..txg + 1).await?;
+        }
         let [first, second] = LABEL_PAIRS;
         let changed = self.config_changed.take();
         let of = |top, leaf| self.config.borrow().for_label(txg, top, leaf);
+        if changed && planted::is(Bug::LabelsAtOnce) {
+            tree.write_configurations(&second, of).await?;
+        }
         if changed {
             tree.write_configurations(&first, of).await?;
             tree.flush_leaves().await;
         }
         let all: Vec<usize> = first.into_iter().chain(second).collect();
         let written = tree.write_uberblock(&all, &self.uberblock(txg), 0).await;
-        let flushed = tree.flush_leaves().await;
+        let flushed = match planted::is(Bug::FlushAfterLeftOut) {
+            true => written,
+            false => tree.flush_leaves().await,
+        };
         if written.leaves == 0 || flushed.leaves == 0 {
             return Err(CommitError::NoUberblock);
         }
@@ -437,6 +449,9 @@ impl Syncer {
         let (pointers, _) = bytes.bytes().as_chunks::<{ BlockPointer::BYTES }>();
         for pointer in pointers {
             self.writer.free(&BlockPointer::of_bytes(pointer, object.endian()));
+        }
+        if planted::nth(Bug::WaitingNotCleared, 5) {
+            return Ok(());
         }
         (list.pointers, list.bytes, list.compressed, list.uncompressed) = (0, 0, 0, 0);
         let bonus = list.encode(object.endian());

@@ -31,6 +31,7 @@ use crate::zpl::make::{NewFileSystem, make as make_files, new_root};
 use rt::Rt;
 use std::cell::Cell;
 use std::rc::Rc;
+use stdx::planted::{self, Bug};
 use zfs_format::Endian;
 use zfs_format::dsl::dataset::{DslDataset, flags};
 use zfs_format::dsl::dir::{DslDir, RESERVED};
@@ -269,7 +270,8 @@ impl Tasks<'_> {
 
     /// A dataset that has a snapshot's blocks has no log, whatever the snapshot's root says.
     async fn clear_log(&self, dataset: &Dnode) -> Result<(), ZfsError> {
-        if self.maker.bonus::<DslDataset>(dataset)?.pointer.is_hole() {
+        let has_none = self.maker.bonus::<DslDataset>(dataset)?.pointer.is_hole();
+        if has_none || planted::is(Bug::LogCloned) {
             return Ok(());
         }
         let objset = self.open_objset(dataset).await?;
@@ -475,7 +477,9 @@ impl Tasks<'_> {
         if state.next_clones != 0 {
             let clones = mos.dnode(state.next_clones).await?;
             table::remove(mos, &clones, &number_name(dataset)).await?;
-            self.maker.add_to_set(state.next_clones, snapshot).await?;
+            if !planted::is(Bug::NextCloneLost) {
+                self.maker.add_to_set(state.next_clones, snapshot).await?;
+            }
         }
         Ok(())
     }

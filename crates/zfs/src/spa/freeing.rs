@@ -30,6 +30,7 @@ use crate::zap::{Zap, table};
 use rt::Buf;
 use std::cell::Cell;
 use std::rc::Rc;
+use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::dsl::bpobj::BpObj;
 use zfs_format::dsl::bptree::{BpTree, BpTreeEntry};
@@ -292,7 +293,9 @@ impl Freeing {
             take_off(maker, freed.sums).await?;
             match freed.place {
                 Some(place) => {
-                    from.resume = place;
+                    if !planted::is(Bug::PlaceNotKept) {
+                        from.resume = place;
+                    }
                     put_entry(maker, trees, state.begin, &from).await?;
                 }
                 None => {

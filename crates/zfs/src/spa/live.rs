@@ -83,13 +83,23 @@ pub enum LiveError {
     Multihost,
 }
 
+
 /// How a pool is opened for writing.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct LiveOptions {
     /// It was taken back: what was written after the group that is open is given up.
     pub taken_back: bool,
     /// Though its property `multihost` is on: whoever opens it turns that off.
     pub multihost: bool,
+    /// Bytes of changes after which a replay of intent logs ends a group. More takes memory; less takes groups, of which each
+    /// costs a few flushes.
+    pub replay_bytes: u64,
+}
+
+impl Default for LiveOptions {
+    fn default() -> LiveOptions {
+        LiveOptions { taken_back: false, multihost: false, replay_bytes: DIRTY_BYTES_MAX / 2 }
+    }
 }
 
 /// A dataset that is open for writing.
@@ -188,7 +198,7 @@ impl Live {
         Live::open_with(spa, fresh, LiveOptions::default()).await
     }
 
-    /// The same in another way.
+    /// The same, otherwise than as a rule.
     ///
     /// # Errors
     /// As of [`Live::open`].
@@ -250,7 +260,7 @@ impl Live {
             counted,
             tasks: Cell::new(0),
         };
-        live.replay(logs).await?;
+        live.replay(logs, options.replay_bytes).await?;
         Ok(live)
     }
 
@@ -293,8 +303,8 @@ impl Live {
         Ok(open.files.borrow_mut().get_or_insert(files).clone())
     }
 
-    /// Replays logs that are claimed.
-    async fn replay(&self, logs: Vec<FoundLog>) -> Result<(), LiveError> {
+    /// Replays logs that are claimed, in groups of so many bytes.
+    async fn replay(&self, logs: Vec<FoundLog>, bytes: u64) -> Result<(), LiveError> {
         for found in logs {
             let node = self.spa.catalog(0).await?.find(&found.name).await?;
             let node = node.ok_or_else(|| self.spa.mos().wrong(0, Problem::Absent))?;
@@ -309,7 +319,7 @@ impl Live {
                 target.replay(logged, self.fresh.now()).await?;
                 log.replayed(logged.record.sequence);
                 // Nobody else syncs yet.
-                if groups.dirty_bytes() >= DIRTY_BYTES_MAX / 2 {
+                if groups.dirty_bytes() >= bytes {
                     self.sync(async |_| Ok(())).await?;
                 }
             }

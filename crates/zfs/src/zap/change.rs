@@ -27,6 +27,7 @@ use crate::error::{Problem, ZfsError};
 use rt::{Buf, BufMut};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use stdx::planted::{self, Bug};
 use zfs_format::nvlist::Text;
 use zfs_format::zap::fat::{self, FatHeader, LeafPlace, Table};
 use zfs_format::zap::leaf::change::{LeafMut, Outcome};
@@ -247,7 +248,10 @@ impl Plan {
     fn become_fat(&mut self) -> Step<()> {
         let Form::Micro(table) = &self.form else { return Ok(()) };
         self.dnode.plan_block_bytes(1 << FAT_BLOCK_SHIFT)?;
-        let entries = table.entries.clone();
+        let mut entries = table.entries.clone();
+        if planted::is(Bug::FatLosesName) {
+            entries.pop();
+        }
         let shift = FAT_BLOCK_SHIFT - 4;
         let header = FatHeader {
             block_shift: FAT_BLOCK_SHIFT,
@@ -322,7 +326,10 @@ impl Plan {
         header.free_block += 1;
         header.leaves = header.leaves.saturating_add(1);
         let is_upper = |entry: &LeafEntry| entry.hash >> (63 - bits) & 1 == 1;
-        let (upper, lower) = leaf.entries.into_iter().partition(is_upper);
+        let (mut upper, lower): (Vec<_>, Vec<_>) = leaf.entries.into_iter().partition(is_upper);
+        if planted::is(Bug::SplitLosesName) {
+            upper.pop();
+        }
         leaf.entries = lower;
         leaf.prefix <<= 1;
         leaf.prefix_bits += 1;
@@ -335,7 +342,8 @@ impl Plan {
         self.put_leaf(new, &sibling)?;
         let many = 1u64 << (shift - bits - 1);
         let first = sibling.prefix * many;
-        for index in first..first + many {
+        let unset = u64::from(many > 1 && planted::is(Bug::LeafHalfPointed));
+        for index in first..first + many - unset {
             self.point(&mut header, index, new)?;
         }
         self.form = Form::Fat(header);

@@ -15,6 +15,7 @@
 //! Source: OpenZFS, `zil.c` (`zil_sync`, `zil_create`, `zil_destroy`).
 
 use std::collections::VecDeque;
+use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::zil::{SEQUENCE_WORD, ZilHeader};
 
@@ -97,7 +98,7 @@ impl Chain {
         while let Some(front) = self.blocks.front()
             && front.is_written
             && front.reserved <= txg
-            && (ends || front.last <= txg)
+            && (ends || front.last <= txg + u64::from(planted::is(Bug::LogFreedEarly)))
         {
             freed.push(front.pointer);
             self.blocks.pop_front();

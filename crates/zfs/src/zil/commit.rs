@@ -32,6 +32,7 @@ use rt::{Buf, BufMut};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use stdx::planted::{self, Bug};
 use tokio::sync::Mutex;
 use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
@@ -181,7 +182,7 @@ impl IntentLog {
                 self.chain.borrow_mut().announce(first, txg);
             }
         }
-        stage == Stage::Ready
+        stage == Stage::Ready || stage == Stage::Announced && planted::is(Bug::LogNotAnnounced)
     }
 
     /// Takes a place for a block. What groups need to be committed is left to them: a log lives in the pool's own space
@@ -278,7 +279,8 @@ impl IntentLog {
         }
         result?;
         let txg = self.groups.open().0;
-        let flushed = self.writer.tree().flush_tops(txg..txg + 1, |v| filling.vdevs.contains(&v));
+        let is_due = |v| filling.vdevs.contains(&v) && !planted::is(Bug::LogNotFlushed);
+        let flushed = self.writer.tree().flush_tops(txg..txg + 1, is_due);
         flushed.await.map_err(|error| self.failed(error.into()))?;
         self.chain.borrow_mut().flushed();
         Ok(())
@@ -367,7 +369,9 @@ impl IntentLog {
 
     /// Records up to this one are replayed in the open group.
     pub fn replayed(&self, sequence: u64) {
-        if let Some(claimed) = &mut *self.claimed.borrow_mut() {
+        if let Some(claimed) = &mut *self.claimed.borrow_mut()
+            && !planted::is(Bug::ReplayNotNoted)
+        {
             claimed.header.replay_sequence = sequence;
         }
     }

@@ -18,6 +18,7 @@
 //! Source: OpenZFS, `zil.c` (`zil_itx_assign`, `zil_async_to_sync`, `zil_remove_async`), `zfs_log.c`.
 
 use std::collections::BTreeMap;
+use stdx::planted::{self, Bug};
 use zfs_format::zil::record::Body;
 
 /// Bytes of writes that are taken together: what is fetched at once when they are logged.
@@ -76,6 +77,7 @@ impl Queue {
                 self.whole = txg;
                 return;
             }
+            What::Forgotten if planted::is(Bug::ForgottenKept) => return,
             What::Forgotten => return drop(self.waiting.remove(&itx.object)),
             What::Write { at, len } => {
                 if let Some(Queued { txg: known, itx: before, .. }) =
@@ -83,7 +85,8 @@ impl Queue {
                     && let What::Write { at: from, len: so_far } = &mut before.what
                     && itx.waits
                     && *known == txg
-                    && *from + *so_far == at
+                    && (*from + *so_far == at
+                        || *from + *so_far < at && planted::is(Bug::JoinedOverGap))
                     && *so_far + len <= WRITE_BYTES_MAX
                 {
                     *so_far += len;
@@ -98,7 +101,9 @@ impl Queue {
         match queued.itx.waits {
             true => self.waiting.entry(queued.itx.object).or_default().push(queued),
             false => {
-                self.promote(Some(queued.itx.object));
+                if !planted::is(Bug::BytesBehindName) {
+                    self.promote(Some(queued.itx.object));
+                }
                 self.due.push(queued);
             }
         }

@@ -25,6 +25,7 @@ use rt::{Device, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op, Re
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
+use stdx::planted::{self, Bug};
 use stdx::{ByteCount, Offset};
 use zfs_format::zil::record::{Body, Truncate};
 
@@ -131,7 +132,9 @@ impl LiveVolume {
             data.zero(tx, range.clone());
             let (offset, length) = (range.start, range.end - range.start);
             let truncate = Body::Truncate(Truncate { object: DATA, offset, length });
-            self.log(tx, What::Record(Box::new((truncate, Vec::new()))));
+            if !planted::is(Bug::ZeroNotLogged) {
+                self.log(tx, What::Record(Box::new((truncate, Vec::new()))));
+            }
             Ok(())
         });
         change.await.map_err(|error| kind_of(&error))
@@ -140,6 +143,9 @@ impl LiveVolume {
     /// The whole blocks of a stretch.
     fn whole(&self, range: &Range<u64>) -> Range<u64> {
         let block = self.0.volume.data.block_bytes();
+        if planted::is(Bug::DiscardedInPart) {
+            return range.start - range.start % block..range.end - range.end % block;
+        }
         range.start.next_multiple_of(block)..range.end - range.end % block
     }
 
@@ -150,7 +156,11 @@ impl LiveVolume {
                 // A reference to it would make a copy of each change to come.
                 drop(data);
                 let is_durable = fua || self.0.synchronous == Synchronous::Always;
-                if is_durable { self.make_durable().await } else { Ok(()) }
+                if is_durable && !planted::is(Bug::FuaNotDurable) {
+                    self.make_durable().await
+                } else {
+                    Ok(())
+                }
             }
             Op::WriteZeroes(_) => self.zero(at..at + len).await,
             Op::Discard(_) => {

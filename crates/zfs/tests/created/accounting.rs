@@ -113,7 +113,9 @@ async fn change(files: &FileSystem, model: &mut Files, random: &mut Prng) {
         }
         4 | 5 => {
             // Long ones need a spill block.
-            let value = vec![random.next_u64() as u8; 1 + random.below(3000) as usize];
+            let len = 1 + random.below(3000);
+            // What compresses well would stand in the pointer to it.
+            let value: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
             let value = random.chance(0.7).then_some(&value[..]);
             files.set_extended_attribute(number, b"user.x", value).await.expect("it is set");
         }

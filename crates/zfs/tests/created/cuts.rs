@@ -4,7 +4,7 @@
 //! label or an uberblock is believed that is none; space is used again while a group that may be opened needs it.
 
 use super::accounting::check_accounts;
-use super::{Model, Rig, change, compare, files_of, top};
+use super::{Model, Rig, change, compare, files_of, seeds, top};
 use rt::filter::PowerCut;
 use rt::{DeviceRef, MemoryDevice};
 use std::cell::{Cell, RefCell};
@@ -13,6 +13,7 @@ use std::rc::Rc;
 use stdx::Prng;
 use zfs::dsl::make::Fresh;
 use zfs::spa::Spa;
+use zfs::spa::config::LabelState;
 use zfs::spa::datasets::NewDataset;
 use zfs::spa::datasets::clone::NewClone;
 use zfs::spa::live::Live;
@@ -275,4 +276,56 @@ fn a_cut_at_any_write_leaves_one_group_or_the_next() {
 fn a_cut_while_datasets_change_leaves_all_of_a_task_or_nothing() {
     let base = Rig::new(vec![top(0, VdevKind::File, 1)]);
     at_each_write(&base, 17, |disk, write| cut_at(&base, disk, write, datasets, look_at_datasets));
+}
+
+/// The labels say another configuration when a pool is closed: two of a device are whole at any moment. Which of several writes are
+/// torn is drawn; that most are takes many draws.
+fn cut_while_labels_are_written(base: &Rig, draw: u64) {
+    /// Writes before the last one that are cut: those of labels, with the uberblock's between.
+    const WRITES: u64 = 10;
+    let closed = |cut_at: Option<u64>| {
+        let disks = base.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
+        let rig = Rig::over(disks, Rc::clone(&base.fresh));
+        let disk = Rc::clone(&rig.disks[0].1) as DeviceRef;
+        let covered = PowerCut::new(disk, &rig.runtime.handle());
+        if let Some(write) = cut_at {
+            covered.cut_at_write(write, Prng::new(draw << 32 | write));
+        }
+        let all = vec![Rc::clone(&covered) as DeviceRef];
+        rig.with_devices(all, async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+            let live = Live::open(spa, &fresh).await.expect("it opens for writing");
+            let _ = live.close(LabelState::Exported).await;
+        });
+        let writes = covered.writes();
+        let all = after_cut(&rig, vec![covered], draw);
+        rig.with_devices(all.clone(), async move |spa: Rc<Spa>, _| {
+            assert_eq!(spa.name(), "tank");
+            let whole = zfs_store::label::read(&all[0]).await.configurations().count();
+            assert!(whole >= 2, "{whole} labels are whole after a cut at write {cut_at:?}");
+        });
+        writes
+    };
+    let last = closed(None);
+    for write in last - WRITES..=last {
+        closed(Some(write));
+    }
+}
+
+#[test]
+fn a_cut_while_labels_are_written_leaves_a_configuration() {
+    let base = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    for draw in 0..30 {
+        cut_while_labels_are_written(&base, draw);
+    }
+}
+
+/// The same for as many draws as `SEEDS` says.
+#[test]
+#[ignore = "a campaign"]
+fn many_cuts_while_labels_are_written() {
+    let base = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    for draw in 0..seeds() {
+        println!("seed {draw}");
+        cut_while_labels_are_written(&base, draw);
+    }
 }

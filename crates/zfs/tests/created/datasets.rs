@@ -8,11 +8,12 @@ use super::accounting::check_accounts;
 use super::{Model, Rig, change, compare, files_of, top};
 use rt::Buf;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use stdx::Prng;
 use zfs::dsl::bpobj::Sums;
 use zfs::dsl::catalog::Node;
+use zfs::dsl::deadlist::Deadlist;
 use zfs::dsl::make::Fresh;
 use zfs::inspect::walk::Reached;
 use zfs::spa::config::LabelState;
@@ -21,7 +22,9 @@ use zfs::spa::datasets::clone::NewClone;
 use zfs::spa::datasets::{NewDataset, TaskError};
 use zfs::spa::live::Live;
 use zfs::spa::{Spa, datasets::Tasks};
+use zfs::zap::Zap;
 use zfs::zpl::FileSystem;
+use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::vdev::VdevKind;
 
 /// A snapshot as the model has it.
@@ -426,9 +429,56 @@ async fn written(live: &Live, fs: &FileSystem, n: u64) -> u64 {
     fs.node(number).await.expect("it is there").dnode().phys().used_bytes()
 }
 
+/// What datasets say of each other: whose a snapshot is, and what began as its clones.
+async fn check_lines(spa: &Spa) {
+    let dsl = spa.dsl();
+    let mut all: BTreeMap<u64, DslDataset> = BTreeMap::new();
+    for directory in dsl.below(dsl.root().await.expect("read")).await.expect("read") {
+        let head = dsl.head(&directory).await.expect("read").expect("it has one");
+        let snapshots = dsl.snapshots(&head).await.expect("read");
+        for dataset in [head].into_iter().chain(snapshots) {
+            assert_eq!(dataset.head.dir, directory.number, "{} is of its line", dataset.name);
+            all.insert(dataset.number, dataset.head);
+        }
+    }
+    for (number, state) in all.iter().filter(|(_, state)| state.next_clones != 0) {
+        let set = dsl.mos().dnode(state.next_clones).await.expect("read");
+        let set = Zap::open(set).await.expect("read").entries().await.expect("read");
+        let found: BTreeSet<u64> = set.iter().filter_map(|entry| entry.number()).collect();
+        let follows = |(other, of): &(&u64, &DslDataset)| {
+            of.previous_snapshot == *number && state.next_snapshot != **other
+        };
+        let known = all.iter().filter(follows).map(|(other, _)| *other).collect();
+        assert_eq!(found, known, "what follows {number} besides its own line");
+    }
+}
+
+/// Each snapshot says what only it has: what the one after it has on its deadlist, of those that it was the first to have.
+async fn check_unique(live: &Live) {
+    let dsl = live.spa().dsl();
+    let mut snapshots = Vec::new();
+    for directory in dsl.below(dsl.root().await.expect("read")).await.expect("read") {
+        let head = dsl.head(&directory).await.expect("read").expect("it has one");
+        for snapshot in dsl.snapshots(&head).await.expect("read") {
+            let next = dsl.dataset(snapshot.head.next_snapshot, String::new()).await;
+            snapshots.push((snapshot, next.expect("read").head.deadlist));
+        }
+    }
+    let checked = live.sync(async |maker| {
+        for (snapshot, deadlist) in snapshots {
+            let dead = Deadlist::open(maker, deadlist).await?;
+            let own = dead.space_in(snapshot.head.previous_snapshot_txg..u64::MAX).await?.used;
+            assert_eq!(own as u64, snapshot.head.unique_bytes, "{}", snapshot.name);
+        }
+        Ok(())
+    });
+    checked.await.expect("it is written");
+}
+
 /// Holds the books of all directories against a walk over all blocks.
 pub async fn check_books(spa: &Spa) {
     check_accounts(spa).await;
+    check_lines(spa).await;
     let mut met: BTreeMap<u64, i64> = BTreeMap::new();
     let (mut freed, mut walk) = (0, spa.walk());
     while let Some(visited) = walk.next().await {
@@ -482,6 +532,7 @@ fn in_random_order(seed: u64, steps: usize) {
             }
             live.sync(async |_| Ok(())).await.expect("it is written");
             world.compare(live.spa()).await;
+            check_unique(&live).await;
             live.close(LabelState::Exported).await.expect("it is closed");
             *shared.borrow_mut() = world;
         });
@@ -507,8 +558,7 @@ fn datasets_in_random_order_are_as_the_model_and_the_books_as_a_walk() {
 #[test]
 #[ignore = "a campaign"]
 fn many_datasets_in_random_order_are_as_the_model() {
-    let seeds = std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(20);
-    for seed in 100..100 + seeds {
+    for seed in 100..100 + super::seeds() {
         println!("seed {seed}");
         in_random_order(seed, 30);
     }

@@ -16,7 +16,10 @@ mod kernel;
 mod logs;
 mod long;
 mod mounted;
+mod pointers;
+mod rewound;
 mod stock;
+mod stored;
 mod taken_back;
 mod volumes;
 
@@ -57,6 +60,11 @@ impl Fresh for Seeded {
     fn now(&self) -> u64 {
         1_700_000_000
     }
+}
+
+/// How many seeds a campaign goes through.
+fn seeds() -> u64 {
+    std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(20)
 }
 
 const DEVICE: u64 = 128 << 20;
@@ -198,10 +206,26 @@ impl Rig {
         all: Vec<DeviceRef>,
         work: impl AsyncFnOnce(Rc<Spa>, Rc<dyn Fresh>) -> T + 'static,
     ) -> T {
+        self.with_options(all, OpenOptions::default(), work)
+    }
+
+    /// The same as of a transaction group.
+    fn as_of<T: 'static>(&self, txg: u64, work: impl AsyncFnOnce(Rc<Spa>) -> T + 'static) -> T {
+        let all = self.devices().into_values().collect();
+        let options = OpenOptions { txg: Some(txg), ..OpenOptions::default() };
+        self.with_options(all, options, async |spa, _| work(spa).await)
+    }
+
+    fn with_options<T: 'static>(
+        &self,
+        all: Vec<DeviceRef>,
+        options: OpenOptions,
+        work: impl AsyncFnOnce(Rc<Spa>, Rc<dyn Fresh>) -> T + 'static,
+    ) -> T {
         let (rt, fresh) = (self.runtime.handle(), Rc::clone(&self.fresh));
         let run = async move {
             let found = find(&all).await;
-            let spa = Spa::open(&rt, &found.pools[0], OpenOptions::default()).await;
+            let spa = Spa::open(&rt, &found.pools[0], options).await;
             work(Rc::new(spa.expect("it opens")), fresh).await
         };
         self.runtime.block_on(run).expect("it ends")
@@ -214,6 +238,10 @@ impl Rig {
 
     /// The same of a pool that has another name.
     fn judge_pool(&self, pool: &str) {
+        self.with(async |spa: Rc<Spa>, _| {
+            pointers::check_trees(&spa).await;
+            check_copies(&spa).await;
+        });
         let folder = tempfile::tempdir().expect("a folder");
         for (guid, disk) in &self.disks {
             dump(disk, &folder.path().join(format!("d{guid}")));
@@ -225,6 +253,21 @@ impl Rig {
         assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
         let all = zdb(folder.path(), &["-dddd", pool]).unwrap_or_default();
         assert!(!all.contains(") leaked"), "objects that nobody refers to: {all}");
+    }
+}
+
+/// Each copy of each block is whole, on each device.
+async fn check_copies(spa: &Spa) {
+    let found = spa.scrub(|_| {}).await;
+    assert!(found.is_whole() && found.lost_places == 0, "{found:?}");
+    // The chain of a log ends where a checksum is wrong.
+    if !spa.was_closed() {
+        return;
+    }
+    for report in spa.tree().report() {
+        let all = std::iter::once(&report).chain(&report.children);
+        let wrong = all.filter(|one| one.errors != Default::default());
+        assert_eq!(wrong.count(), 0, "errors were counted: {report:?}");
     }
 }
 

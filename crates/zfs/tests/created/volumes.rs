@@ -425,6 +425,35 @@ fn what_was_flushed_to_a_volume_is_there_after_a_cut_at_any_write() {
     }
 }
 
+/// Nobody flushes after a write that is to be durable by itself; and zeros are as durable as other bytes.
+#[test]
+fn what_was_answered_as_durable_is_there_when_the_power_goes_at_once() {
+    const LEN: u64 = 64 << 10;
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    let bytes = |byte: u8| Buf::copy_of(&[byte; LEN as usize]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = live(spa, &fresh).await;
+        make(&live, new("v", MIB, 8 << 10, 0)).await.expect("it is made");
+        let volume = open(&live, "tank/v").await;
+        volume.submit(Request::write(Offset::ZERO, bytes(1))).await.expect("it is written");
+        // The log begins with a group.
+        flush(&volume).await;
+        flush(&volume).await;
+        let zeros = Request::write_zeroes(Offset(LEN / 2), ByteCount(LEN / 2));
+        volume.submit(zeros).await.expect("it is done");
+        flush(&volume).await;
+        let write = Request::write_fua(Offset(2 * LEN), bytes(2));
+        volume.submit(write).await.expect("it is durable");
+    });
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = live(spa, &fresh).await;
+        let mut model = vec![0; 1 << 20];
+        model[..LEN as usize / 2].fill(1);
+        model[2 * LEN as usize..3 * LEN as usize].fill(2);
+        compare(&open(&live, "tank/v").await, &model).await;
+    });
+}
+
 #[test]
 fn a_name_that_is_taken_is_refused_and_properties_are_stored() {
     let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);

@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use rt::SgList;
 use std::ops::Range;
 use std::rc::Rc;
+use stdx::planted::{self, Bug};
 
 impl Mirror {
     /// The leaves that should hold a block at this offset of the data area, and who misses it where one doesn't take it: of
@@ -26,16 +27,20 @@ impl Mirror {
     }
 
     pub(super) async fn write(&self, offset: u64, data: SgList, put: &Put<'_>) -> Result<(), Lost> {
+        let has_sides = self.leaves.len() > 1;
         let written = self.targets(offset, put.txg).into_iter().map(|(leaf, dtl)| {
             let data = data.clone();
             async move {
+                if has_sides && planted::nth(Bug::SideNotWritten, 9) {
+                    return Ok(());
+                }
                 let result = match leaf.state() {
                     LeafState::Online => {
                         leaf.write(on_device(offset), data, put.class).await.map_err(Some)
                     }
                     _ => Err(None),
                 };
-                if result.is_err() {
+                if result.is_err() && !planted::is(Bug::MissNotNoted) {
                     dtl.add(put.txg..put.txg + 1);
                 }
                 result

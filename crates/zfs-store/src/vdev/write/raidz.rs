@@ -8,6 +8,7 @@ use rt::{Buf, BufMut, SgList, Work, WorkKind};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use stdx::ByteCount;
+use stdx::planted::{self, Bug};
 
 impl Striped {
     pub(super) async fn write(
@@ -26,7 +27,10 @@ impl Striped {
         let (data, of) = (block.clone(), map.clone());
         let work = Work::new(kind, ByteCount(block.len() as u64));
         let parities = put.rt.compute(work, move || parities(&of, &data)).await;
-        let rows = map.rows.iter().zip(parities).map(|(row, parities)| {
+        let rows = map.rows.iter().zip(parities).map(|(row, mut parities)| {
+            if planted::is(Bug::ParitiesSwapped) && parities.len() > 1 {
+                parities.swap(0, 1);
+            }
             let children: BTreeSet<_> = row.columns.iter().map(|column| column.child).collect();
             assert_eq!(children.len(), row.columns.len(), "a row has a column a child");
             assert!(!row.scratch, "nothing is written to a scratch area");
@@ -75,10 +79,13 @@ fn bears(results: Vec<Result<(), Lost>>, parity: usize) -> Result<(), Lost> {
 fn parities(map: &Map, block: &Buf) -> Vec<Vec<BufMut>> {
     let of_row = |row: &Row| {
         let data = row.columns[map.parity..].iter();
+        let longest = row.columns.first().map_or(0, |column| column.len);
+        let counts = |len| len == longest || !planted::is(Bug::ShortColumnLeftOut);
         let data: Vec<&[u8]> = data
+            .filter(|column| counts(column.len))
             .map(|column| &block.bytes()[column.block_at..column.block_at + column.len])
             .collect();
-        parities_of(&data, map.parity, row.columns.first().map_or(0, |column| column.len))
+        parities_of(&data, map.parity, longest)
     };
     map.rows.iter().map(of_row).collect()
 }

@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
+use stdx::planted::{self, Bug};
 use zfs_format::Endian;
 use zfs_format::block_pointer::{self, BlockPointer, Pointers};
 use zfs_format::dnode::{Dnode as DnodePhys, LEVELS_MAX, flags};
@@ -70,6 +71,7 @@ impl Dnode {
         let now = self.phys();
         let frozen = self.0.frozen.borrow();
         let then = frozen.as_ref().filter(|(frozen, _)| *frozen == txg);
+        let then = then.filter(|_| !planted::is(Bug::LaterDnodeWritten));
         let Some((_, then)) = then else { return (*now).clone() };
         let mut phys = (**then).clone();
         phys.levels = now.levels;
@@ -177,7 +179,9 @@ impl Dnode {
         for (block, pointer) in pointers.into_iter().enumerate() {
             tree.kill_below(pointer, At { level, block: block as u64 }).await?;
         }
-        if let Some(pointer) = tree.phys.spill.filter(|pointer| !pointer.is_hole()) {
+        if let Some(pointer) = tree.phys.spill.filter(|pointer| !pointer.is_hole())
+            && !planted::is(Bug::SpillLeaked)
+        {
             tree.kill(&pointer);
         }
         Ok(())
@@ -266,7 +270,7 @@ impl Growing<'_> {
             let pointer = self.pointer(at).await?;
             let block = if pointer.is_hole() {
                 let mut bytes = BufMut::zeroed(self.len(at.level) as usize);
-                if pointer.logical_birth() != 0 {
+                if pointer.logical_birth() != 0 && !planted::is(Bug::HolesBelowWithoutBirth) {
                     let (level, birth) = (at.level - 1, pointer.logical_birth());
                     let len = self.len(level);
                     let hole = BlockPointer::hole(self.phys.object_type, level, len, birth);
@@ -301,6 +305,9 @@ impl Growing<'_> {
     }
 
     fn kill(&mut self, pointer: &BlockPointer) {
+        if pointer.level() > 0 && planted::is(Bug::UsedNotCounted) {
+            return self.cx.books.killed(pointer);
+        }
         self.used -= i128::from(self.cx.writer.tree().deflated_size(pointer));
         self.cx.books.killed(pointer);
     }
@@ -318,6 +325,9 @@ impl Growing<'_> {
                 for (index, pointer) in pointers.iter().enumerate() {
                     let block = (at.block << self.shift()) + index as u64;
                     self.kill_below(pointer, At { level: at.level - 1, block }).await?;
+                }
+                if planted::nth(Bug::IndirectLeaked, 3) {
+                    return Ok(());
                 }
             }
             self.kill(&pointer);
@@ -459,7 +469,8 @@ impl Growing<'_> {
                 let block = self.indirect.get_mut(&at).expect("it is one of them");
                 let endian = block.endian;
                 let pointers = Pointers::of(&block.bytes, endian).expect("a block of pointers");
-                let content = if pointers.iter().all(|pointer| pointer.is_hole()) {
+                let is_kept = planted::is(Bug::EmptyIndirectKept);
+                let content = if pointers.iter().all(|pointer| pointer.is_hole()) && !is_kept {
                     Content::Hole
                 } else {
                     let len = block.bytes.len();
@@ -492,5 +503,8 @@ impl Growing<'_> {
 /// Blocks below an indirect one that are no holes.
 fn fill_below(block: &Block) -> u64 {
     let pointers = Pointers::of(block.bytes.bytes(), block.endian).expect("a block of pointers");
+    if planted::is(Bug::FillNotSummed) {
+        return 1;
+    }
     pointers.iter().map(|pointer| if pointer.is_hole() { 0 } else { pointer.fill() }).sum()
 }

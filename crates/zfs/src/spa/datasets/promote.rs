@@ -21,6 +21,7 @@ use crate::dsl::deadlist::Deadlist;
 use crate::dsl::space::Part;
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
+use stdx::planted::{self, Bug};
 use zfs_format::dsl::dataset::{DslDataset, flags};
 use zfs_format::dsl::dir::DslDir;
 use zfs_format::object_type::ObjectType;
@@ -208,7 +209,9 @@ impl Tasks<'_> {
         for (member, name) in what.shared.iter().zip(&what.names) {
             table::remove(mos, &theirs, name).await?;
             table::set(mos, &ours, name, table::number(member.object.number())).await?;
-            maker.edit::<DslDataset>(&member.object, |state| state.dir = directory).await?;
+            if !planted::is(Bug::PromotedLeftBehind) {
+                maker.edit::<DslDataset>(&member.object, |state| state.dir = directory).await?;
+            }
             if member.state.next_clones == 0 || what.theirs.1.clones == 0 {
                 continue;
             }
