@@ -235,7 +235,11 @@ pub(crate) fn open_live(
         None => pools.try_open(found)?,
     };
     let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new(command)?);
-    let options = LiveOptions { taken_back: how.rewind.is_some(), multihost: how.multihost };
+    let options = LiveOptions {
+        taken_back: how.rewind.is_some(),
+        multihost: how.multihost,
+        ..LiveOptions::default()
+    };
     let opened = pools.wait(async move { Live::open_with(spa, &fresh, options).await });
     let failed = |error| Error::NotWritten { name: found.name.clone(), error: Box::new(error) };
     opened.map(Rc::new).map_err(failed)

@@ -161,7 +161,11 @@ pub(crate) async fn head_quota(mos: &Objset, dir: &DslDir) -> Result<u64, ZfsErr
 }
 
 /// A number among a directory's own properties, as it was set or else brought.
-async fn set_for_head(mos: &Objset, dir: &DslDir, names: [&str; 2]) -> Result<u64, ZfsError> {
+async fn set_for_head(
+    mos: &Objset,
+    dir: &DslDir,
+    names: [&'static str; 2],
+) -> Result<u64, ZfsError> {
     if dir.properties == 0 {
         return Ok(0);
     }

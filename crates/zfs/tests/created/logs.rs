@@ -353,7 +353,12 @@ fn a_cut_while_a_log_is_replayed_loses_nothing_of_it() {
         let mut cut = Cut::at(&base, 0, write);
         cut.rig.with_devices(cut.devices(), async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
             // It may come to its end, or not.
-            let _ = Live::open_with(spa, &fresh, LiveOptions { replay_bytes: 1 }).await;
+            let _ = Live::open_with(
+                spa,
+                &fresh,
+                LiveOptions { replay_bytes: 1, ..LiveOptions::default() },
+            )
+            .await;
         });
         let (was_cut, all) = cut.power_on(0, write);
         let left = Rc::clone(&left);

@@ -1,0 +1,209 @@
+//! A pool is opened for writing: what it has is known to be written here, space maps and their logs are loaded, blocks of intent logs
+//! are claimed before anything is allocated, and the logs are replayed.
+
+use super::super::commit::Syncer;
+use super::super::config::{LabelState, PoolConfig};
+use super::super::dtls;
+use super::super::logs::{self, FoundLog, Target};
+use super::super::map_logs;
+use super::super::maps::MapForm;
+use super::super::open::Spa;
+use super::{DIRTY_BYTES_MAX, Live, LiveError, LiveOptions};
+use crate::dmu::{Counted, Policy, TxGroups, Txg};
+use crate::dsl::make::Fresh;
+use crate::error::{Problem, ZfsError};
+use crate::zap::Zap;
+use crate::zvol::Volume;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use zfs_format::objset::ObjsetKind;
+use zfs_format::pool_directory;
+use zfs_format::uberblock::VERSION_FEATURES;
+use zfs_format::vdev::{Vdev, VdevKind};
+use zfs_store::Writer;
+
+/// Features of pools that are written, besides those that need nothing of who writes.
+const WRITTEN: [&str; 29] = [
+    "async_destroy",
+    "empty_bpobj",
+    "lz4_compress",
+    "multi_vdev_crash_dump",
+    "enabled_txg",
+    "hole_birth",
+    "spacemap_v2",
+    "extensible_dataset",
+    "bookmarks",
+    "embedded_data",
+    "large_blocks",
+    "large_dnode",
+    "sha512",
+    "skein",
+    "edonr",
+    "bookmark_v2",
+    "allocation_classes",
+    "resilver_defer",
+    "device_rebuild",
+    "zstd_compress",
+    "draid",
+    "zilsaxattr",
+    "blake3",
+    "spacemap_histogram",
+    Counted::OBJECTS,
+    Counted::PROJECTS,
+    "log_spacemap",
+    "head_errlog",
+    "vdev_zaps_v2",
+];
+
+impl Live {
+    /// Opens for writing what is open for reading.
+    ///
+    /// # Errors
+    /// The pool uses what is not written, or its space maps can't be had.
+    pub async fn open(spa: Rc<Spa>, fresh: &Rc<dyn Fresh>) -> Result<Live, LiveError> {
+        Live::open_with(spa, fresh, LiveOptions::default()).await
+    }
+
+    /// The same, otherwise than as a rule.
+    ///
+    /// # Errors
+    /// As of [`Live::open`].
+    pub async fn open_with(
+        spa: Rc<Spa>,
+        fresh: &Rc<dyn Fresh>,
+        options: LiveOptions,
+    ) -> Result<Live, LiveError> {
+        let uberblock = spa.uberblock();
+        if !spa.is_newest() && !options.taken_back {
+            return Err(LiveError::Older { txg: uberblock.txg });
+        }
+        // What is given up must never be the newest again.
+        let last = if options.taken_back { spa.latest_txg() } else { uberblock.txg };
+        let features = spa.features();
+        for feature in features.iter().filter(|feature| feature.count > 0) {
+            let known = zfs_format::features::Feature::find(&feature.guid);
+            if !known.is_some_and(|known| WRITTEN.contains(&known.name)) {
+                return Err(LiveError::Feature(feature.guid.clone()));
+            }
+        }
+        let known = |name: &str| {
+            let guid = zfs_format::features::Feature::named(name).map(|feature| feature.guid);
+            features.iter().filter(move |one| Some(one.guid.as_str()) == guid)
+        };
+        let in_use = |name: &str| known(name).any(|one| one.count > 0);
+        let counted = Counted::of_pool(|name| known(name).next().is_some());
+        let mut logs = logs::find(&spa).await?;
+        let root = spa.classified().await?;
+        check_written(&spa, &root, in_use("head_errlog")).await?;
+        if !options.multihost && is_multihost(&spa).await? {
+            return Err(LiveError::Multihost);
+        }
+        let dtls = dtls::load(&spa).await?;
+        let (allocator, map_logs) = map_logs::load(&spa, &root.children).await?;
+        let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
+        logs::claim(&mut logs, &writer, (uberblock.txg, last + 1), spa.mos())?;
+        let groups = TxGroups::synced(Txg(last), DIRTY_BYTES_MAX);
+        let policy = Policy::of_mos(&writer, in_use);
+        let config = PoolConfig { host: fresh.host(), ..config(&spa, root) };
+        let clock = Rc::clone(fresh);
+        let now: Rc<dyn Fn() -> u64> = Rc::new(move || clock.now());
+        let mos = spa.mos().clone();
+        let mut syncer = Syncer::new(writer, groups, mos, uberblock.root, policy, config, now);
+        syncer.set_dtls(dtls);
+        syncer.set_map_form(MapForm { long_entries: in_use("spacemap_v2"), histogram: false });
+        let (open, stopped, syncing, freeing, rooms) = Default::default();
+        let (fresh, map_logs) = (Rc::clone(fresh), RefCell::new(Some(map_logs)));
+        let live = Live {
+            spa,
+            syncer,
+            fresh,
+            open,
+            stopped,
+            syncing,
+            freeing,
+            map_logs,
+            rooms,
+            counted,
+            tasks: Cell::new(0),
+        };
+        live.replay(logs, options.replay_bytes).await?;
+        Ok(live)
+    }
+
+    /// Replays logs that are claimed, in groups of so many bytes.
+    async fn replay(&self, logs: Vec<FoundLog>, bytes: u64) -> Result<(), LiveError> {
+        for found in logs {
+            let node = self.spa.catalog(0).await?.find(&found.name).await?;
+            let node = node.ok_or_else(|| self.spa.mos().wrong(0, Problem::Absent))?;
+            let (objset, log) = (self.objset(&node).await?, self.log_of(&node).await?);
+            let groups = self.syncer.groups();
+            log.claimed(found.claimed_in(groups.open().0), found.blocks.clone());
+            let target = match objset.root().kind {
+                ObjsetKind::Volume => Target::Volume(Volume::open(&objset, &found.name).await?),
+                _ => Target::Files(self.files(&node).await?),
+            };
+            for logged in &found.records {
+                target.replay(logged, self.fresh.now()).await?;
+                log.replayed(logged.record.sequence);
+                // Nobody else syncs yet.
+                if groups.dirty_bytes() >= bytes {
+                    self.sync(async |_| Ok(())).await?;
+                }
+            }
+            log.replay_done();
+        }
+        match self.is_dirty() {
+            true => self.sync(async |_| Ok(())).await,
+            false => Ok(()),
+        }
+    }
+}
+
+/// What a pool's configuration says, as it is to be written.
+fn config(spa: &Spa, root: Vdev) -> PoolConfig {
+    let list = spa.config();
+    let text = |name| list.text(name).ok().flatten().map(ToString::to_string);
+    let features = list.list("features_for_read").ok().flatten();
+    let features = features.map(|list| list.pairs.iter().map(|(name, _)| name.to_string()));
+    PoolConfig {
+        name: spa.name().to_owned(),
+        guid: spa.guid(),
+        state: LabelState::Active,
+        host: None,
+        comment: text("comment"),
+        compatibility: text("compatibility"),
+        root,
+        features_for_read: features.map(Iterator::collect).unwrap_or_default(),
+    }
+}
+
+/// Whether its property `multihost` is on.
+async fn is_multihost(spa: &Spa) -> Result<bool, ZfsError> {
+    let directory = Zap::open(spa.mos().dnode(pool_directory::OBJECT).await?).await?;
+    let Some(number) = directory.number(pool_directory::PROPERTIES).await? else {
+        return Ok(false);
+    };
+    let properties = Zap::open(spa.mos().dnode(number).await?).await?;
+    Ok(properties.number("multihost").await?.unwrap_or(0) != 0)
+}
+
+/// Refuses a pool that has what is not written.
+async fn check_written(spa: &Spa, root: &Vdev, notes_errors: bool) -> Result<(), LiveError> {
+    // Its labels and uberblocks would say another version than its tables.
+    if spa.uberblock().version != VERSION_FEATURES {
+        return Err(LiveError::Unsupported("version 28 or one before it"));
+    }
+    for vdev in &root.children {
+        if matches!(vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing) {
+            return Err(LiveError::Unsupported("a removed vdev"));
+        }
+        if spa.checkpoint_map(vdev).await?.is_some() {
+            return Err(LiveError::Unsupported("a checkpoint"));
+        }
+    }
+    // They are noted by dataset, and would have to go with it, or move to another.
+    if notes_errors && spa.state().await?.errors > 0 {
+        return Err(LiveError::Unsupported("errors noted by dataset (feature head_errlog)"));
+    }
+    Ok(())
+}
