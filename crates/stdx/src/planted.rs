@@ -46,7 +46,6 @@ const DATASETS_CUT: Test = created("cuts::a_cut_while_datasets_change");
 const LOGS: Test = created("logs::what_was_committed_is_there");
 const FSYNC: Test = created("logs::an_fsync_is_of_its_file");
 const REPLAY: Test = created("logs::a_cut_while_a_log_is_replayed");
-const REUSED: Test = created("logs::a_name_that_is_taken_again");
 const MOUNT: Test = created("mounted::a_mount_answers");
 const ACCOUNTS: Test = created("accounting::what_everybody_takes");
 const VOLUMES: Test = created("volumes::");
@@ -184,12 +183,10 @@ bugs! {
     LogNotAnnounced, "log-not-announced", LOGS;
     /// The bytes of a file are logged behind its new name.
     BytesBehindName, "bytes-behind-name", FSYNC;
-    /// Records of a file without a name wait for whoever gets its number (trap 5).
-    ForgottenKept, "forgotten-kept", REUSED;
     /// A write that doesn't follow right behind another is logged as if it did.
     JoinedOverGap, "joined-over-gap", FSYNC;
     /// A stretch that is zeroed is not logged.
-    PunchNotLogged, "punch-not-logged", LOGS;
+    PunchNotLogged, "punch-not-logged", FSYNC;
     /// The last block of a log is not claimed before space is allocated.
     LastLogBlockUnclaimed, "last-log-block-unclaimed", REPLAY;
     /// Up to where a log was replayed is not put down.

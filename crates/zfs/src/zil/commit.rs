@@ -182,7 +182,7 @@ impl IntentLog {
                 self.chain.borrow_mut().announce(first, txg);
             }
         }
-        stage == Stage::Ready || stage == Stage::Announced && planted::is(Bug::LogNotAnnounced)
+        stage == Stage::Ready || planted::is(Bug::LogNotAnnounced)
     }
 
     /// Takes a place for a block. What groups need to be committed is left to them: a log lives in the pool's own space

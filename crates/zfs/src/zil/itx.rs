@@ -77,7 +77,6 @@ impl Queue {
                 self.whole = txg;
                 return;
             }
-            What::Forgotten if planted::is(Bug::ForgottenKept) => return,
             What::Forgotten => return drop(self.waiting.remove(&itx.object)),
             What::Write { at, len } => {
                 if let Some(Queued { txg: known, itx: before, .. }) =
