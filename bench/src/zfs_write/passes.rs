@@ -9,9 +9,7 @@ use super::volume;
 use rt::device::OpKind;
 use rt::filter::stats::Stats;
 use rt::reactor::{Job, Unpark};
-use rt::{
-    ComputePlan, Device, DeviceRef, MemoryDevice, Parked, Reactor, Runtime, SgList, Work, WorkKind,
-};
+use rt::{ComputePlan, DeviceRef, MemoryDevice, Parked, Reactor, Runtime, SgList, Work, WorkKind};
 use serde_json::json;
 use sim::SimReactor;
 use sim::host::Processor;
@@ -126,11 +124,10 @@ pub(super) fn count(folder: &Path, disks: u64, order: Order, count: u64) -> Resu
         live.make_durable().await.map_err(|error| error.to_string())?;
         drop(keeping);
         let bytes = (count * volume.volume().block().bytes()) as f64;
-        let worked = counter.worked.borrow();
+        let worked = counter.worked.take();
         let by_kind = worked.iter().map(|(kind, worked)| (*kind, *worked as f64 / bytes));
         let passes =
             Passes { by_kind: by_kind.collect(), devices: (written() - before) as f64 / bytes };
-        drop(worked);
         live.close(LabelState::Exported).await.map_err(|error| error.to_string())?;
         Ok(passes)
     });

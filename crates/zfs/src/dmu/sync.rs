@@ -291,10 +291,10 @@ impl Objset {
         let endian = stored.endian;
         if let Some(tally) = tally {
             let before = dnode::find(stored.bytes.bytes(), slot, endian);
-            if let Some(before) = before.map_err(|error| meta.wrong(error))? {
-                if !planted::nth(Bug::OwnerNotUncounted, 50) {
-                    tally.take(&before, endian);
-                }
+            if let Some(before) = before.map_err(|error| meta.wrong(error))?
+                && !planted::nth(Bug::OwnerNotUncounted, 50)
+            {
+                tally.take(&before, endian);
             }
             if let Some(phys) = phys {
                 tally.add(phys, endian);
