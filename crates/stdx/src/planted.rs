@@ -177,8 +177,6 @@ bugs! {
     // Intent logs.
     /// What was logged is acknowledged before it is durable.
     LogNotFlushed, "log-not-flushed", LOGS;
-    /// A block of a log is freed a group before its records are in the pool.
-    LogFreedEarly, "log-freed-early", LOGS;
     /// A log is used before anything in the pool leads to it.
     LogNotAnnounced, "log-not-announced", LOGS;
     /// The bytes of a file are logged behind its new name.

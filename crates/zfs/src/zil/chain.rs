@@ -15,7 +15,6 @@
 //! Source: OpenZFS, `zil.c` (`zil_sync`, `zil_create`, `zil_destroy`).
 
 use std::collections::VecDeque;
-use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::zil::{SEQUENCE_WORD, ZilHeader};
 
@@ -98,7 +97,7 @@ impl Chain {
         while let Some(front) = self.blocks.front()
             && front.is_written
             && front.reserved <= txg
-            && (ends || front.last <= txg + u64::from(planted::is(Bug::LogFreedEarly)))
+            && (ends || front.last <= txg)
         {
             freed.push(front.pointer);
             self.blocks.pop_front();
