@@ -78,10 +78,14 @@ pub fn run(args: &[String]) -> Result<(), Failure> {
         };
         println!("{:<26} {said}, {seconds:.1} s", bug.name());
     }
-    match wrong {
-        0 => Ok(println!("planted: all {} are caught", bugs.len())),
-        _ => Err(Failure::Failed(format!("planted: {wrong} of {} are not caught", bugs.len()))),
+    if wrong > 0 {
+        return Err(Failure::Failed(format!(
+            "planted: {wrong} of {} did not go as they should",
+            bugs.len()
+        )));
     }
+    println!("planted: all {} are caught", bugs.len());
+    Ok(())
 }
 
 fn chosen(args: &[String]) -> Result<Vec<Bug>, Failure> {
