@@ -6,7 +6,20 @@ use attach::{Context, Event, Events};
 
 /// Prints what is told.
 pub fn events() -> Events {
-    Events::to(|event: &Event| match event.tone() {
+    Events::to(tell)
+}
+
+/// The same of a command that changes pools: where somebody else writes to one it is carried out there, or refused with who
+/// that is.
+pub fn events_of_a_change() -> Events {
+    Events::to(|event: &Event| match event {
+        Event::WrittenElsewhere { .. } => {}
+        event => tell(event),
+    })
+}
+
+fn tell(event: &Event) {
+    match event.tone() {
         Tone::Result => {
             if let Err(failure) = print(&format!("spindle: {event}\n")) {
                 say(&format!("spindle: {}", failure.message));
@@ -15,7 +28,7 @@ pub fn events() -> Events {
         Tone::Progress => say(&event.to_string()),
         Tone::Note => say(&format!("note: {event}")),
         Tone::Warning => say(&format!("spindle: {event}")),
-    })
+    }
 }
 
 /// Where a command attaches what it works on.

@@ -54,7 +54,7 @@ pub mod version;
 mod volume;
 
 use super::held;
-use crate::events::events;
+use crate::events::{events, events_of_a_change};
 use crate::output::Failure;
 use crate::pools::{PoolArgs, command_given};
 use ::zfs::dsl::account::Whose;
@@ -138,10 +138,12 @@ enum ZfsCommand {
 /// With the line to print.
 pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let (options, command) = (args.pools.options(), command_given());
-    let place = &PoolPlace { devices, options, events: events(), command, held: None };
-    match args.goes_to_holder() {
-        true => held::forward(dispatch(args.command, place), place),
-        false => dispatch(args.command, place),
+    let goes = args.goes_to_holder();
+    let events = if goes { events_of_a_change() } else { events() };
+    let place = &PoolPlace { devices, options, events, command, held: None };
+    match dispatch(args.command, place) {
+        done if goes => held::forward(done, place),
+        done => done,
     }
 }
 

@@ -33,7 +33,7 @@ mod vdevs;
 
 use super::held;
 use crate::commands::zfs::version::{self, VersionArgs};
-use crate::events::events;
+use crate::events::{events, events_of_a_change};
 use crate::output::Failure;
 use crate::pools::{PoolArgs, command_given};
 use ::zfs::spa::OpenOptions;
@@ -96,10 +96,12 @@ enum ZpoolCommand {
 /// With the line to print.
 pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let (options, command) = (args.pools.options(), command_given());
-    let place = &PoolPlace { devices, options, events: events(), command, held: None };
-    match args.goes_to_holder() {
-        true => held::forward(dispatch(args.command, place), place),
-        false => dispatch(args.command, place),
+    let goes = args.goes_to_holder();
+    let events = if goes { events_of_a_change() } else { events() };
+    let place = &PoolPlace { devices, options, events, command, held: None };
+    match dispatch(args.command, place) {
+        done if goes => held::forward(done, place),
+        done => done,
     }
 }
 

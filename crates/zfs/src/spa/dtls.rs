@@ -8,9 +8,9 @@
 //!
 //! 1. A leaf that can't be written when a group closes misses that group, whether anything of it would have been written there or
 //!    not. So the map that the group's own MOS has says so, and the passes come to rest.
-//! 2. One that fails amid a group is written down with the pass after; the last pass is one after which nothing is left to be
-//!    written down.
-//! 3. What fails later than that, when all is made durable, the pool *owes* to the next group.
+//! 2. One that fails amid a group, or when all of it is made durable, is written down with the pass after; the last pass is one after
+//!    which nothing is left to be written down.
+//! 3. What fails later than that, with labels and uberblock, the pool *owes* to the next group: its blocks are there.
 //! 4. Nothing is taken out here. What a leaf got back, who brought it back takes out.
 //!
 //! The map is written anew each time: it is a stretch or two.

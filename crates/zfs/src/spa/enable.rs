@@ -25,7 +25,10 @@ pub fn with_needed(names: &[&str]) -> Vec<&'static Feature> {
         let mut asking = names.iter().filter_map(|name| Feature::named(name));
         asking.any(|one| one.guid == feature.guid || one.needs.contains(&feature.guid))
     };
-    FEATURES.iter().filter(wanted).collect()
+    let mut all: Vec<&Feature> = FEATURES.iter().filter(wanted).collect();
+    // What one needs is needed by it with all that that needs.
+    all.sort_by_key(|feature| (names.contains(&feature.name), feature.needs.len()));
+    all
 }
 
 impl Tasks<'_> {

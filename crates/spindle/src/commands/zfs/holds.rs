@@ -133,12 +133,16 @@ fn each(
     how: impl Fn(&Changed, &str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut failed = false;
-    for name in &args.snapshots {
+    for (n, name) in args.snapshots.iter().enumerate() {
         let done = Changed::open(place, name, args.force).and_then(|changed| {
             how(&changed, name)?;
             Ok(changed.pool.finish()?)
         });
         if let Err(failure) = done {
+            // All of it goes to who holds the pool.
+            if n == 0 && failure.held.is_some() {
+                return Err(failure);
+            }
             say(&format!("spindle: {}", failure.message));
             failed = true;
         }

@@ -157,6 +157,7 @@ impl Tasks<'_> {
         done!(self.check_bookmark(dataset, name, source).await?);
         let mark = done!(self.moment(dataset, source).await?);
         let (object, _) = self.dataset(dataset).await?;
+        self.syncer.note_deed();
         self.add_bookmark(&object, name, &mark).await.map(Ok)
     }
 
@@ -195,6 +196,7 @@ impl Tasks<'_> {
         let Some((name, _)) = self.bookmark_named(&object, name).await? else {
             return Ok(Err(TaskError::Absent));
         };
+        self.syncer.note_deed();
         self.remove_bookmark(&object, &name).await.map(Ok)
     }
 

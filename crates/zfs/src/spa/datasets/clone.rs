@@ -60,6 +60,7 @@ impl Tasks<'_> {
             table::set(self.mos(), &properties, name, value.clone()).await?;
         }
         self.clear_log(&dataset).await?;
+        self.syncer.note_deed();
         Ok(Ok(dataset.number()))
     }
 }

@@ -76,8 +76,10 @@ impl Tasks<'_> {
         let (object, head) = self.dataset(snapshot).await?;
         if head.children > 1 || self.hold_count(&head).await? > 0 {
             let waits = |head: &mut DslDataset| head.flags |= flags::DEFER_DESTROY;
+            self.syncer.note_deed();
             return self.maker.edit::<DslDataset>(&object, waits).await.map(Ok);
         }
+        self.syncer.note_deed();
         self.remove_snapshot(snapshot).await.map(Ok)
     }
 
@@ -317,6 +319,7 @@ impl Tasks<'_> {
         if let Some(origin) = origin {
             self.settle_deferred(origin).await?;
         }
+        self.syncer.note_deed();
         Ok(Ok(()))
     }
 

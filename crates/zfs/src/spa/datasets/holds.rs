@@ -55,6 +55,7 @@ impl Tasks<'_> {
             maker.edit::<DslDataset>(&object, how).await?;
         }
         let holds = self.mos().dnode(number).await?;
+        self.syncer.note_deed();
         table::set(self.mos(), &holds, tag, table::number(maker.fresh.now())).await.map(Ok)
     }
 
@@ -76,6 +77,7 @@ impl Tasks<'_> {
         }
         let holds = self.mos().dnode(head.user_references).await?;
         table::remove(self.mos(), &holds, tag).await?;
+        self.syncer.note_deed();
         self.settle_deferred(snapshot).await.map(Ok)
     }
 }

@@ -145,6 +145,7 @@ impl Tasks<'_> {
             self.add_bookmark(&what.clone.object, &name, &mark).await?;
         }
         self.move_snapshots(&what, head, origin.state.next_snapshot).await?;
+        self.syncer.note_deed();
         self.move_books(&what, origin, moved).await.map(Ok)
     }
 

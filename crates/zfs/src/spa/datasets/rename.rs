@@ -114,6 +114,7 @@ impl Tasks<'_> {
         self.maker.edit::<DslDir>(&object, |state| state.parent = above.number()).await?;
         let names = self.mos().dnode(target.children).await?;
         table::set(self.mos(), &names, name, table::number(directory)).await?;
+        self.syncer.note_deed();
         self.properties_changed.set(true);
         Ok(Ok(()))
     }
@@ -166,6 +167,7 @@ impl Tasks<'_> {
         let names = self.mos().dnode(head.snapshot_names).await?;
         table::remove(self.mos(), &names, &old).await?;
         table::set(self.mos(), &names, new, table::number(number)).await?;
+        self.syncer.note_deed();
         Ok(Ok(true))
     }
 }

@@ -69,6 +69,7 @@ impl Tasks<'_> {
         if then.next_snapshot == dataset {
             maker.edit::<DslDataset>(&origin, |origin| origin.unique_bytes = 0).await?;
         }
+        self.syncer.note_deed();
         self.clear_log(&object).await.map(Ok)
     }
 
