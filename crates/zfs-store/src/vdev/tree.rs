@@ -2,7 +2,7 @@
 
 use super::build::{Builder, TreeError};
 use super::indirect::Indirect;
-use super::leaf::{Dtl, Leaf, LeafState};
+use super::leaf::{Dtl, Errors, Leaf, LeafState};
 use super::top::{Node, Top};
 use rt::{DeviceRef, Rt};
 use std::cell::{Cell, RefCell};
@@ -113,7 +113,13 @@ impl Tree {
     }
 
     /// Says which transaction groups a leaf misses: its dirty time log (DTL). Nothing happens where there is no such leaf.
+    ///
+    /// What is known of that lies in the pool, which was read until then as if nothing were missing: wrong bytes that one gave that
+    /// misses something are not counted.
     pub fn set_dtl(&self, leaf: u64, txgs: RangeSet) {
+        if let Some(known) = self.leaf(leaf).filter(|_| !txgs.is_empty()) {
+            known.errors.set(Errors { checksum: 0, ..known.errors.get() });
+        }
         self.with_dtl(leaf, |dtl| dtl.set(txgs));
     }
 
