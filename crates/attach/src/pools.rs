@@ -2,7 +2,7 @@
 //!
 //! * [`find`]: which pools there are, and one of them opened.
 //! * [`host`]: whose pools are.
-//! * [`label_clear`]: labels of devices that are to be no part of a pool any more.
+//! * [`mod@label_clear`]: labels of devices that are to be no part of a pool any more.
 //! * [`names`]: names of datasets.
 //! * [`keys`]: keys of encrypted datasets.
 //! * [`writing`]: pools that are made, and open for writing.

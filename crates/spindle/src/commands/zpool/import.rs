@@ -1,4 +1,4 @@
-//! `zpool import`: which pools the devices hold, as OpenZFS lists them; and [one](one) of them opened.
+//! `zpool import`: which pools the devices hold, as OpenZFS lists them; and [`one`] of them opened.
 //!
 //! A pool that opens is shown as its own configuration has it, so that vdevs without a device are there; one that does
 //! not is shown as its devices' labels have it.
