@@ -150,16 +150,8 @@ impl Pools {
     /// # Errors
     /// Several have the name.
     pub fn named(&self, name: &str) -> Result<Option<&Rc<FoundPool>>, Error> {
-        let mut fitting = self.living().filter(|pool| pool.name == name);
-        if let Some(pool) = fitting.next() {
-            let other = fitting.next();
-            return match other {
-                None => Ok(Some(pool)),
-                Some(other) => {
-                    let (one, other) = (pool.guid, other.guid);
-                    Err(Error::SeveralPools { name: name.into(), one, other })
-                }
-            };
+        if let Some(pool) = only(name, self.living().filter(|pool| pool.name == name))? {
+            return Ok(Some(pool));
         }
         let guid: Option<u64> = name.parse().ok();
         Ok(guid.and_then(|guid| self.found.iter().find(|pool| pool.guid == guid)))
@@ -172,15 +164,7 @@ impl Pools {
     pub fn destroyed(&self, name: &str) -> Result<Option<&Rc<FoundPool>>, Error> {
         let guid: Option<u64> = name.parse().ok();
         let all = self.found.iter().filter(|pool| pool.state == PoolState::Destroyed);
-        let mut fitting = all.filter(|pool| pool.name == name || Some(pool.guid) == guid);
-        let (first, other) = (fitting.next(), fitting.next());
-        match (first, other) {
-            (Some(one), Some(other)) => {
-                let (one, other) = (one.guid, other.guid);
-                Err(Error::SeveralPools { name: name.into(), one, other })
-            }
-            (first, _) => Ok(first),
-        }
+        only(name, all.filter(|pool| pool.name == name || Some(pool.guid) == guid))
     }
 
     /// How pools are opened.
@@ -274,5 +258,19 @@ impl Pools {
         let found = self.wait(async move { pool.dsl().find(&called).await });
         let failed = |error| Error::CannotOpen { name: name.into(), error: Box::new(error) };
         found.map_err(failed)?.ok_or_else(|| Error::NoDataset { name: name.into() })
+    }
+}
+
+/// The one pool that a name means, of those that it fits.
+fn only<'a>(
+    name: &str,
+    mut fitting: impl Iterator<Item = &'a Rc<FoundPool>>,
+) -> Result<Option<&'a Rc<FoundPool>>, Error> {
+    match (fitting.next(), fitting.next()) {
+        (Some(one), Some(other)) => {
+            let (one, other) = (one.guid, other.guid);
+            Err(Error::SeveralPools { name: name.into(), one, other })
+        }
+        (first, _) => Ok(first),
     }
 }

@@ -58,10 +58,9 @@ pub fn run<E: From<Error>>(
     let ending = Rc::new(Ending::by(&told()?));
     let (mut others, mut outcome) = (Vec::new(), Ok(()));
     let mut running_pools = Vec::new();
-    let Commands { queue, carry_out } = commands;
     for LiveBelow { live, files } in pools.into_values() {
         let pool = HeldBy { pools: Rc::clone(&session.pools), live };
-        match RunningPool::start(pool, &files, "spindle serve", &ending, &queue) {
+        match RunningPool::start(pool, &files, "spindle serve", &ending, &commands.queue) {
             Ok(pool) => running_pools.push(pool),
             Err(error) => outcome = Err(error),
         }
@@ -80,7 +79,6 @@ pub fn run<E: From<Error>>(
     let running: Vec<RunningSet> =
         live.into_iter().map(|set| RunningSet::start(context, set, ends)).collect();
     if outcome.is_ok() {
-        let commands = Commands { queue, carry_out };
         outcome = until(&ending, context, exports, &addresses, clients, commands);
     } else {
         drop(exports);

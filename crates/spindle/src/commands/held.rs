@@ -4,20 +4,36 @@
 //! [carries it out](super::carried) on the pool that it has open, and what it says and its exit status come back. Commands that
 //! work on files of this host (`cp`, `load`) or end the pool don't.
 
+use crate::events::{events, events_of_a_change};
 use crate::output::{Failure, print_bytes, say};
+use crate::pools::command_given;
+use ::zfs::spa::OpenOptions;
 use attach::pools::running::client;
 use attach::pools::running::protocol::{Ask, Done, Said};
 use attach::pools::{PoolPlace, Pools};
+use std::path::PathBuf;
 
-/// A command that failed because somebody holds its pool is carried out there.
+/// Carries out a command on the pools of these devices. One that `goes` to who holds its pool is carried out there, if somebody
+/// does.
 ///
 /// # Errors
 /// Those of the command.
-pub fn forward(done: Result<(), Failure>, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let failure = match done {
-        Err(failure) if failure.held.is_some() && place.held.is_none() => failure,
-        done => return done,
-    };
+pub fn run(
+    devices: &[PathBuf],
+    options: OpenOptions,
+    goes: bool,
+    carry_out: impl FnOnce(&PoolPlace<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let events = if goes { events_of_a_change() } else { events() };
+    let place = PoolPlace { devices, options, events, command: command_given(), held: None };
+    match carry_out(&place) {
+        Err(failure) if goes && failure.held.is_some() => forward(failure, &place),
+        done => done,
+    }
+}
+
+/// A command that failed because somebody holds its pool is carried out there.
+fn forward(failure: Failure, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let words: Option<Vec<String>> =
         std::env::args_os().skip(1).map(|word| word.into_string().ok()).collect();
     // A dataset's name is text.

@@ -33,9 +33,8 @@ mod vdevs;
 
 use super::held;
 use crate::commands::zfs::version::{self, VersionArgs};
-use crate::events::{events, events_of_a_change};
 use crate::output::Failure;
-use crate::pools::{PoolArgs, command_given};
+use crate::pools::PoolArgs;
 use ::zfs::spa::OpenOptions;
 use attach::pools::PoolPlace;
 use clap::{Args, Subcommand};
@@ -95,14 +94,8 @@ enum ZpoolCommand {
 /// # Errors
 /// With the line to print.
 pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let (options, command) = (args.pools.options(), command_given());
-    let goes = args.goes_to_holder();
-    let events = if goes { events_of_a_change() } else { events() };
-    let place = &PoolPlace { devices, options, events, command, held: None };
-    match dispatch(args.command, place) {
-        done if goes => held::forward(done, place),
-        done => done,
-    }
+    let (options, goes) = (args.pools.options(), args.goes_to_holder());
+    held::run(devices, options, goes, |place| dispatch(args.command, place))
 }
 
 impl ZpoolArgs {

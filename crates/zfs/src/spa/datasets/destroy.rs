@@ -74,12 +74,11 @@ impl Tasks<'_> {
     pub async fn destroy_snapshot(&self, snapshot: u64, defer: bool) -> Done<()> {
         done!(self.check_destroy_snapshot(snapshot, defer).await?);
         let (object, head) = self.dataset(snapshot).await?;
+        self.syncer.note_deed();
         if head.children > 1 || self.hold_count(&head).await? > 0 {
             let waits = |head: &mut DslDataset| head.flags |= flags::DEFER_DESTROY;
-            self.syncer.note_deed();
             return self.maker.edit::<DslDataset>(&object, waits).await.map(Ok);
         }
-        self.syncer.note_deed();
         self.remove_snapshot(snapshot).await.map(Ok)
     }
 
