@@ -18,8 +18,11 @@ use zfs_format::dsl::dataset::{DslDataset, flags};
 use zfs_format::dsl::deadlist::DeadlistHeader;
 use zfs_format::dsl::dir::{DslDir, FLAG_USED_BREAKDOWN};
 use zfs_format::dsl::number_name;
-use zfs_format::object_type::ObjectType;
+use zfs_format::object_type::{ByteSwap, ObjectType};
 use zfs_format::wire::{Record, Wire};
+
+/// A table of the pool's own, whatever stands in it (OpenZFS's `DMU_OTN_ZAP_METADATA`).
+pub const METADATA_TABLE: ObjectType = ObjectType::new(ByteSwap::Zap, true, false);
 
 /// Names of snapshots are normalised to upper case where the dataset says that case does not matter: `U8_TEXTPREP_TOUPPER`.
 const TO_UPPER: u64 = 1;

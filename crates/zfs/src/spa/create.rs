@@ -15,7 +15,7 @@ use super::history::{Deed, note};
 use super::maps::MapForm;
 use super::vdevs::{self, CACHE, SPARES, metaslab_shift};
 use crate::dmu::{NewObject, Objset, Policy, TxGroups, Txg};
-use crate::dsl::make::{Fresh, Maker};
+use crate::dsl::make::{Fresh, METADATA_TABLE, Maker};
 use crate::error::ZfsError;
 use crate::zap::table;
 use crate::zpl::make::new_root;
@@ -26,7 +26,7 @@ use std::rc::Rc;
 use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::features::Feature;
-use zfs_format::object_type::{ByteSwap, ObjectType};
+use zfs_format::object_type::ObjectType;
 use zfs_format::objset::ObjsetKind;
 use zfs_format::pool_directory;
 use zfs_format::uberblock::VERSION_FEATURES;
@@ -44,8 +44,6 @@ const DIRTY_BYTES_MAX: u64 = 1 << 30;
 const CONFIG_BLOCK_BYTES: u64 = 16 << 10;
 /// Bytes of the blocks of the list of what waits to be freed.
 const WAITING_BLOCK_BYTES: u64 = 16 << 10;
-/// A table of the pool's own.
-const METADATA_TABLE: ObjectType = ObjectType::new(ByteSwap::Zap, true, false);
 
 /// The feature that tells since when others are enabled; told of in the table for writing.
 const ENABLED_TXG: &str = "com.delphix:enabled_txg";

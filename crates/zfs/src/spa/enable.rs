@@ -8,14 +8,12 @@
 use super::commit::enter;
 use super::datasets::Tasks;
 use super::history::{Deed, note};
+use crate::dsl::make::METADATA_TABLE;
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
 use zfs_format::features::{FEATURES, Feature};
-use zfs_format::object_type::{ByteSwap, ObjectType};
 use zfs_format::pool_directory;
 
-/// A table of the pool's own.
-const METADATA_TABLE: ObjectType = ObjectType::new(ByteSwap::Zap, true, false);
 /// The feature that notes since when others are enabled.
 const ENABLED_TXG: &str = "enabled_txg";
 

@@ -11,21 +11,19 @@
 use super::commit::{enter, write_packed};
 use super::open::packed_list;
 use crate::dmu::NewObject;
-use crate::dsl::make::Maker;
+use crate::dsl::make::{METADATA_TABLE, Maker};
 use crate::error::ZfsError;
 use crate::zap::{Zap, table};
 use rt::DeviceRef;
 use std::collections::BTreeMap;
 use zfs_format::nvlist::{NvList, Text, Value};
-use zfs_format::object_type::{ByteSwap, ObjectType};
+use zfs_format::object_type::ObjectType;
 use zfs_format::pool_directory;
 use zfs_format::uberblock::VERSION_FEATURES;
 use zfs_format::vdev::Vdev;
 use zfs_store::alloc::Class;
 use zfs_store::label::apart::{self, ApartError};
 
-/// A table of the pool's own.
-const METADATA_TABLE: ObjectType = ObjectType::new(ByteSwap::Zap, true, false);
 /// Bytes of the blocks of a packed list.
 const LIST_BLOCK_BYTES: u64 = 16 << 10;
 /// The feature that vdevs for metadata use, by its short name.

@@ -8,11 +8,11 @@
 use super::{Done, TaskError, Tasks, check_part, done};
 use crate::dmu::Dnode;
 use crate::dsl::DEPTH_MAX;
+use crate::dsl::make::METADATA_TABLE;
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
 use zfs_format::dsl::bookmark::{Bookmark, SHORT_NUMBERS};
 use zfs_format::dsl::dataset::{DslDataset, fields, flags};
-use zfs_format::object_type::{ByteSwap, ObjectType};
 use zfs_format::wire::Record;
 use zfs_format::zap::leaf::LeafValue;
 
@@ -20,8 +20,6 @@ use zfs_format::zap::leaf::LeafValue;
 const FEATURE: &str = "bookmarks";
 /// That of bookmarks with more than three numbers.
 const FEATURE_LONG: &str = "bookmark_v2";
-/// A table of the pool's own.
-const METADATA_TABLE: ObjectType = ObjectType::new(ByteSwap::Zap, true, false);
 /// Names are normalised to upper case where the dataset says that case does not matter: `U8_TEXTPREP_TOUPPER`.
 const TO_UPPER: u64 = 1;
 
