@@ -132,20 +132,21 @@ impl Runtime {
         F::Output: 'static,
     {
         let result = Rc::new(RefCell::new(None));
-        let main = self.rt.spawn({
-            let result = Rc::clone(&result);
-            async move {
-                let output = future.await;
-                *result.borrow_mut() = Some(output);
-            }
-        });
+        let left = Rc::clone(&result);
+        self.run_to_end(Box::pin(async move { *left.borrow_mut() = Some(future.await) }))?;
+        let output = result.borrow_mut().take();
+        Ok(output.expect("a task that ended left its result"))
+    }
+
+    /// Runs tasks until this one ends. One piece of code for whatever it is: programs wait in hundreds of places.
+    fn run_to_end(&self, main: Pin<Box<dyn Future<Output = ()>>>) -> Result<(), Stalled> {
+        let main = self.rt.spawn(main);
         let inner = &self.rt.0;
         let mut batch = VecDeque::new();
         loop {
             self.run_ready(&mut batch);
             if main.is_finished() {
-                let output = result.borrow_mut().take();
-                return Ok(output.expect("a task that ended left its result"));
+                return Ok(());
             }
             if !inner.queue.is_empty() {
                 inner.reactor.poll();
@@ -236,6 +237,21 @@ impl Drop for Runtime {
     }
 }
 
+/// Of any task with such an output, so that it is compiled once for all of them.
+async fn watched<T>(
+    task: Arc<str>,
+    watch: Rc<dyn Fn(Panicked)>,
+    future: Pin<Box<dyn Future<Output = T>>>,
+) -> T {
+    match catching_panics(task, future).await {
+        Ok(output) => output,
+        Err(panicked) => {
+            watch(panicked);
+            std::future::pending().await
+        }
+    }
+}
+
 impl Rt {
     /// Now.
     pub fn now(&self) -> Instant {
@@ -267,16 +283,7 @@ impl Rt {
         F::Output: 'static,
     {
         let Some((task, watch)) = self.1.clone() else { return self.spawn_bare(future) };
-        let future = Box::pin(future);
-        self.spawn_bare(async move {
-            match catching_panics(task, future).await {
-                Ok(output) => output,
-                Err(panicked) => {
-                    watch(panicked);
-                    std::future::pending().await
-                }
-            }
-        })
+        self.spawn_bare(watched(task, watch, Box::pin(future)))
     }
 
     /// Starts a task whose panic is its own. See [`guarded`](crate::guarded) for where that may be gone on from.

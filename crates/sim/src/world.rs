@@ -16,6 +16,7 @@ use crate::reactor::SimReactor;
 use rt::{Rt, Runtime, Stalled};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use stdx::Instant;
 
@@ -70,13 +71,19 @@ impl World {
         F::Output: 'static,
     {
         let result = Rc::new(RefCell::new(None));
-        let main = self.rt(executor).spawn({
-            let result = Rc::clone(&result);
-            async move {
-                let output = future.await;
-                *result.borrow_mut() = Some(output);
-            }
-        });
+        let left = Rc::clone(&result);
+        let main = Box::pin(async move { *left.borrow_mut() = Some(future.await) });
+        self.run_to_end(executor, main)?;
+        let output = result.borrow_mut().take();
+        Ok(output.expect("a task that ended left its result"))
+    }
+
+    fn run_to_end(
+        &self,
+        executor: usize,
+        main: Pin<Box<dyn Future<Output = ()>>>,
+    ) -> Result<(), Stalled> {
+        let main = self.rt(executor).spawn(main);
         loop {
             let mut is_busy = true;
             while is_busy {
@@ -84,8 +91,7 @@ impl World {
                 for (runtime, _) in &self.executors {
                     is_busy |= runtime.turn();
                     if main.is_finished() {
-                        let output = result.borrow_mut().take();
-                        return Ok(output.expect("a task that ended left its result"));
+                        return Ok(());
                     }
                 }
             }

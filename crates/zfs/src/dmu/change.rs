@@ -34,12 +34,10 @@ impl Objset {
     ///
     /// # Errors
     /// What it needs can't be had; or more is changed already than is held.
-    pub async fn change<T>(&self, how: impl FnMut(&Tx) -> Step<T>) -> Result<T, ZfsError> {
-        let join = async || {
-            self.throttle().await;
-            self.join()
-        };
-        self.carry_out(join, how).await
+    pub async fn change<T>(&self, mut how: impl FnMut(&Tx) -> Step<T>) -> Result<T, ZfsError> {
+        let mut done = None;
+        self.carry_out(None, &mut |tx| how(tx).map(|given| done = Some(given))).await?;
+        Ok(done.expect("it was carried out"))
     }
 
     /// Carries out a change in the group that syncs, for who syncs it: of what nobody changes in the open one.
@@ -49,21 +47,30 @@ impl Objset {
     pub async fn change_syncing<T>(
         &self,
         groups: &TxGroups,
-        how: impl FnMut(&Tx) -> Step<T>,
-    ) -> Result<T, ZfsError> {
-        self.carry_out(async || Ok(groups.join_syncing()), how).await
-    }
-
-    async fn carry_out<T>(
-        &self,
-        join: impl AsyncFn() -> Result<Tx, ZfsError>,
         mut how: impl FnMut(&Tx) -> Step<T>,
     ) -> Result<T, ZfsError> {
+        let mut done = None;
+        self.carry_out(Some(groups), &mut |tx| how(tx).map(|given| done = Some(given))).await?;
+        Ok(done.expect("it was carried out"))
+    }
+
+    /// In the group of `syncing` that syncs; without, in the open one. Compiled once, whatever the change is.
+    async fn carry_out(
+        &self,
+        syncing: Option<&TxGroups>,
+        how: &mut dyn FnMut(&Tx) -> Step<()>,
+    ) -> Result<(), ZfsError> {
         let mut held = Vec::new();
         loop {
-            let tx = join().await?;
+            let tx = match syncing {
+                Some(groups) => groups.join_syncing(),
+                None => {
+                    self.throttle().await;
+                    self.join()?
+                }
+            };
             let blocked = match how(&tx) {
-                Ok(done) => return Ok(done),
+                Ok(()) => return Ok(()),
                 Err(blocked) => blocked,
             };
             assert!(tx.changes() == 0, "what changes something has planned all of it before");

@@ -32,6 +32,7 @@ use crate::dsl::bpobj::{Sums, append_pointers};
 use crate::dsl::make::{Maker, edit};
 use crate::error::ZfsError;
 use crate::zap::{Zap, table};
+use futures_util::future::LocalBoxFuture;
 use rt::Buf;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -264,15 +265,33 @@ impl Syncer {
     ) -> Result<T, CommitError> {
         self.groups.rotate();
         close();
+        let txg = self.begin().await?;
+        let given = work(self, txg).await?;
+        self.come_to_rest(txg).await?;
+        Ok(given)
+    }
+
+    /// What comes before the work. This and what comes after is compiled here, and not anew for each kind of work.
+    fn begin(&self) -> LocalBoxFuture<'_, Result<u64, ZfsError>> {
         let txg = self.groups.syncing().expect("it was closed just now").0;
         self.books.txg.set(txg);
         self.books.pass.set(1);
         self.note_leaves_away(txg);
-        // A pool that is new has no list of what waits.
-        if !self.root.get().is_hole() {
-            self.free_waiting().await?;
-        }
-        let given = work(self, txg).await?;
+        Box::pin(async move {
+            // A pool that is new has no list of what waits.
+            if !self.root.get().is_hole() {
+                self.free_waiting().await?;
+            }
+            Ok(txg)
+        })
+    }
+
+    /// The passes, and the commit.
+    fn come_to_rest(&self, txg: u64) -> LocalBoxFuture<'_, Result<(), CommitError>> {
+        Box::pin(self.take_passes(txg))
+    }
+
+    async fn take_passes(&self, txg: u64) -> Result<(), CommitError> {
         for pass in 1.. {
             assert!(pass <= PASSES_MAX, "the passes of a sync come to rest");
             self.books.pass.set(pass);
@@ -304,7 +323,7 @@ impl Syncer {
         self.mos.committed();
         self.writer.space(|space| space.done(txg));
         self.groups.done();
-        Ok(given)
+        Ok(())
     }
 
     /// Writes what the syncing group changed in a dataset, and settles its books.

@@ -34,6 +34,7 @@ use crate::dsl::make::{Fresh, Maker};
 use crate::error::{Problem, ZfsError};
 use crate::zil::{Committed, IntentLog};
 use crate::zpl::FileSystem;
+use futures_util::future::LocalBoxFuture;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -360,34 +361,53 @@ impl Live {
         };
         let work = async |syncer: &Syncer, txg: u64| {
             let maker = Maker { mos: syncer.mos(), fresh: &*self.fresh, txg, counts_freed: false };
-            if let Some(logs) = self.map_logs.take() {
-                logs.fold(&maker, syncer).await?;
-            }
-            let blocks = Rc::clone(self.spa.zio()) as Rc<dyn ReadBlocks>;
-            self.freeing.advance(&maker, syncer.writer(), &blocks).await?;
-            for open in open.iter().filter(|open| open.closed.get()) {
-                self.sync_dataset(&maker, open).await?;
-            }
+            self.do_own_part(&maker, &open).await?;
             task(&maker).await
         };
-        let done = self.syncer.sync(close, work).await;
-        match done {
+        match self.syncer.sync(close, work).await {
             Ok(given) => {
-                let txg = self.syncer.groups().last_synced().0;
-                open.iter().for_each(|open| {
-                    open.objset.committed();
-                    open.log.committed(txg);
-                });
-                let config = self.syncer.config();
-                self.spa.set_synced(self.syncer.uberblock(txg), config.root);
+                self.is_synced(&open);
                 Ok(given)
             }
-            Err(error) => {
-                *self.stopped.borrow_mut() = Some(error.clone());
-                self.syncer.groups().stop();
-                Err(LiveError::Stopped(error))
-            }
+            Err(error) => Err(self.is_stopped_by(error)),
         }
+    }
+
+    /// What a group holds besides its task. Compiled here, and not anew for each kind of task.
+    fn do_own_part<'a>(
+        &'a self,
+        maker: &'a Maker<'a>,
+        open: &'a [Rc<OpenDataset>],
+    ) -> LocalBoxFuture<'a, Result<(), ZfsError>> {
+        Box::pin(async move {
+            let syncer = &self.syncer;
+            if let Some(logs) = self.map_logs.take() {
+                logs.fold(maker, syncer).await?;
+            }
+            let blocks = Rc::clone(self.spa.zio()) as Rc<dyn ReadBlocks>;
+            self.freeing.advance(maker, syncer.writer(), &blocks).await?;
+            for open in open.iter().filter(|open| open.closed.get()) {
+                self.sync_dataset(maker, open).await?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The group is in the pool.
+    fn is_synced(&self, open: &[Rc<OpenDataset>]) {
+        let txg = self.syncer.groups().last_synced().0;
+        open.iter().for_each(|open| {
+            open.objset.committed();
+            open.log.committed(txg);
+        });
+        let config = self.syncer.config();
+        self.spa.set_synced(self.syncer.uberblock(txg), config.root);
+    }
+
+    fn is_stopped_by(&self, error: CommitError) -> LiveError {
+        *self.stopped.borrow_mut() = Some(error.clone());
+        self.syncer.groups().stop();
+        LiveError::Stopped(error)
     }
 
     /// Counts tasks: after one there may be other datasets, or other names of them.
