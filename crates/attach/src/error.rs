@@ -11,9 +11,10 @@ use ::md::live::LiveError;
 use ::md::superblock::Uuid;
 use ::zfs::ZfsError;
 use ::zfs::spa;
+use export::fuse::FuseError;
 use export::nbd::ServerError;
 use host::expendable::NotExpendable;
-use host::{ListenError, OpenError, ProbeError, StartError};
+use host::{ListenError, MountError, OpenError, ProbeError, StartError};
 use rt::{IoError, Stalled, StreamError};
 use std::io;
 use std::path::PathBuf;
@@ -241,6 +242,28 @@ pub enum Error {
     #[error("dataset {dataset} is encrypted and its key is not loaded; give --key-file")]
     NoKey { dataset: String },
 
+    // Mounts.
+    #[error("mounting {dataset}: {error}")]
+    Mounting { dataset: String, error: Box<ZfsError> },
+    #[error(transparent)]
+    NotMounted(#[from] MountFailure),
+    #[error(transparent)]
+    NotUnmounted(#[from] MountError),
+    #[error(transparent)]
+    Fuse(#[from] FuseError),
+    #[error(
+        "mounting on {}: it is in {}, where another is mounted; take directories of which none is in another",
+        .inner.display(),
+        .outer.display()
+    )]
+    MountWithin { inner: PathBuf, outer: PathBuf },
+    #[error(
+        "{inner} is in the mount of {outer} already, below its directory: leave one of the two out"
+    )]
+    MountTwice { inner: String, outer: String },
+    #[error("{dataset}: {why}")]
+    NotToMount { dataset: String, why: &'static str },
+
     // Serving.
     #[error("{count} addresses to listen on; name 1 to {most}")]
     Addresses { count: usize, most: usize },
@@ -258,6 +281,27 @@ pub enum Error {
     ExecutorEnded,
     #[error("an executor of RAID sets panicked; they are not closed")]
     ExecutorPanicked,
+}
+
+/// Why a directory can't be mounted on, with what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}{}", mend_of(.error))]
+pub struct MountFailure {
+    /// What went wrong.
+    #[from]
+    pub error: MountError,
+}
+
+fn mend_of(error: &MountError) -> &'static str {
+    use io::ErrorKind;
+    let MountError::Directory { error, .. } = error else { return "" };
+    match error.kind() {
+        ErrorKind::NotFound => "; make the directory first",
+        ErrorKind::NotADirectory => "; name a directory",
+        // The server of what was mounted there ended without unmounting.
+        ErrorKind::NotConnected => "; what was mounted there has died: unmount it (umount)",
+        _ => "",
+    }
 }
 
 impl From<spa::OpenError> for Error {
@@ -317,6 +361,9 @@ impl Error {
             | Error::KeyTooLong { .. }
             | Error::Addresses { .. }
             | Error::Server(_)
+            | Error::MountWithin { .. }
+            | Error::MountTwice { .. }
+            | Error::NotToMount { .. }
             | Error::Export { .. } => true,
             _ => false,
         }

@@ -9,6 +9,7 @@ use ::md::assemble::Why;
 use ::md::live::LiveError;
 use rt::{Panicked, StreamError};
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use stdx::ByteCount;
@@ -159,6 +160,23 @@ pub enum Event {
     LogCut {
         dataset: String,
     },
+    /// A program asked for what can't be read.
+    Damage {
+        dataset: String,
+        object: u64,
+        bytes: Range<u64>,
+        error: String,
+    },
+    DamageCounted,
+    DamageSum {
+        dataset: String,
+        reads: u64,
+    },
+    Mounted {
+        dataset: String,
+        directory: PathBuf,
+        for_writing: bool,
+    },
     LogNotReplayed {
         dataset: String,
         records: usize,
@@ -176,6 +194,10 @@ pub enum Event {
     Serving {
         exports: usize,
         on: Vec<String>,
+    },
+    /// Nothing is listened for but commands.
+    Holding {
+        pools: usize,
     },
 }
 
@@ -196,13 +218,16 @@ impl Event {
     /// How loud it is.
     pub fn tone(&self) -> Tone {
         match self {
-            Event::Serving { .. } => Tone::Result,
+            Event::Serving { .. } | Event::Holding { .. } | Event::Mounted { .. } => Tone::Result,
             Event::Begun(_) | Event::Done(_) | Event::Said(_) => Tone::Progress,
             Event::PassedOver { .. }
             | Event::TakenBack { .. }
             | Event::LeftOut { .. }
             | Event::WentOn { .. }
             | Event::NoJournal
+            | Event::Damage { .. }
+            | Event::DamageCounted
+            | Event::DamageSum { .. }
             | Event::Set { .. } => Tone::Warning,
             _ => Tone::Note,
         }
@@ -339,6 +364,17 @@ impl fmt::Display for Event {
                 "pool '{pool}' was not exported: it is read as it stood at its last transaction group"
             ),
             Event::LogCut { dataset } => f.write_str(&log_is_cut(dataset)),
+            Event::Damage { dataset, object, bytes, error } => write!(
+                f,
+                "{dataset}: object {object}, bytes {} to {} can't be read: {error}",
+                bytes.start, bytes.end
+            ),
+            Event::DamageCounted => f.write_str("what more can't be read is only counted"),
+            Event::DamageSum { dataset, reads } => write!(f, "{dataset}: {reads} reads failed"),
+            Event::Mounted { dataset, directory, for_writing } => {
+                let how = if *for_writing { " for writing" } else { "" };
+                write!(f, "{dataset} is mounted on {}{how}", directory.display())
+            }
             Event::LogNotReplayed { dataset, records } => write!(
                 f,
                 "{dataset}: {records} records of its intent log were not replayed; --replay-view shows it with them"
@@ -361,6 +397,10 @@ impl fmt::Display for Event {
                 "{}: another process is writing to it: what is read may not hold together",
                 path.display()
             ),
+            Event::Holding { pools } => {
+                let count = if *pools == 1 { "1 pool".into() } else { format!("{pools} pools") };
+                write!(f, "holding {count}")
+            }
             Event::Serving { exports, on } => {
                 let count =
                     if *exports == 1 { "1 export".into() } else { format!("{exports} exports") };

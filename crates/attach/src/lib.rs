@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   serve      exports, the executors that they run on, until it is told to end
+//!   mounts     datasets as directories of this host
 //!   pools      ZFS pools on the disks, their datasets, keys
 //!   disks      what lies on the devices: sets, partitions, logical volumes
 //!   sets       RAID sets: chosen, opened for reading or writing, run while somebody serves them
@@ -29,6 +30,7 @@ pub mod ending;
 pub mod error;
 pub mod event;
 pub mod expendable;
+pub mod mounts;
 pub mod paths;
 pub mod pools;
 pub mod random;

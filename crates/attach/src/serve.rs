@@ -2,6 +2,7 @@
 //!
 //! * [`mod@until`]: exports that are open, on addresses, until it is told to end.
 //! * [`exports`]: what is to be served, opened: files, block devices, RAID sets, partitions, logical and ZFS volumes.
+//! * [`mounts`]: datasets that are to be mounted beside them.
 //! * [`apart`]: RAID sets on executors of their own.
 //! * [`plan`]: all of that together.
 //!
@@ -14,9 +15,11 @@
 
 pub mod apart;
 pub mod exports;
+pub mod mounts;
 pub mod plan;
 pub mod until;
 
 pub use exports::ExportSettings;
+pub use mounts::MountSettings;
 pub use plan::{Plan, run};
 pub use until::{Clients, Commands, memory, until};

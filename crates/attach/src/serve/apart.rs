@@ -12,7 +12,7 @@
 //! So who has started one drops all its devices, and the executor that they are on, and then awaits
 //! `Apart::end`. Where such a thread panics, its exports answer that the device is gone, and the end is a failure.
 
-use super::exports::{ExportSettings, open};
+use super::exports::{ExportSettings, Wanted, open};
 use crate::disks::{Disks, Whole};
 use crate::error::Error;
 use crate::event::Events;
@@ -145,7 +145,8 @@ fn serve(
     view: &View,
     pass: oneshot::Sender<Vec<Passed>>,
 ) -> Result<(), Error> {
-    let (served, live) = open(events, devices, exports, options, view, false)?;
+    let wanted = Wanted { exports, ..Wanted::default() };
+    let (served, live) = open(events, devices, wanted, options, view, false)?;
     let context = served.session.pools.disks().context();
     let (mut passed, mut tasks) = (Vec::new(), Vec::new());
     for Export { name, description, device, read_only } in served.exports {

@@ -165,6 +165,23 @@ impl Served {
         Ok(opened.device)
     }
 
+    /// A pool for writing, opened once.
+    pub(super) fn open_pool(
+        &mut self,
+        found: &Rc<FoundPool>,
+        force: bool,
+    ) -> Result<Rc<Live>, Error> {
+        let pools = &self.session.pools;
+        let place = match self.live.entry(found.name.clone()) {
+            Entry::Occupied(place) => return Ok(Rc::clone(&place.get().live)),
+            Entry::Vacant(place) => place,
+        };
+        check_not_in_use(pools, found, force)?;
+        let files = pools.files_of(found)?.iter().map(|file| PathBuf::from(&**file)).collect();
+        let live = open_live(pools, found, None, Opening::default())?;
+        Ok(Rc::clone(&place.insert(LiveBelow { live, files }).live))
+    }
+
     /// A volume of a pool, for writing.
     fn open_in_pool(
         &mut self,
@@ -172,19 +189,11 @@ impl Served {
         volume: String,
         force: bool,
     ) -> Result<DeviceRef, Error> {
-        let pools = &self.session.pools;
         if volume.contains('@') {
             return Err(Error::NotWritable { volume, why: "a snapshot never changes".into() });
         }
-        if let Entry::Vacant(place) = self.live.entry(found.name.clone()) {
-            check_not_in_use(pools, found, force)?;
-            let files = pools.files_of(found)?.iter().map(|file| PathBuf::from(&**file)).collect();
-            place.insert(LiveBelow {
-                live: open_live(pools, found, None, Opening::default())?,
-                files,
-            });
-        }
-        let live = Rc::clone(&self.live[&found.name].live);
+        let live = self.open_pool(found, force)?;
+        let pools = &self.session.pools;
         let called = format!("{}{}", found.name, &volume[pool_of(&volume).len()..]);
         let opened = pools.wait(async move {
             let Some(node) = live.spa().catalog(0).await?.find(&called).await? else {
@@ -244,31 +253,56 @@ impl Served {
     }
 }
 
-/// The files below pools whose volumes are to be written.
+/// The files below pools that are to be written: those of these names, and those of volumes.
 fn files_of_pools(
     events: &Events,
     devices: &[PathBuf],
     options: OpenOptions,
     written: &[Written],
+    held: &[Held],
 ) -> Result<Vec<Arc<str>>, Error> {
     let mut files = Vec::new();
     let may_be = |called: &str| called.contains('/') && !called.contains('@');
-    if !written.iter().any(|written| may_be(&written.volume)) {
+    if held.is_empty() && !written.iter().any(|written| may_be(&written.volume)) {
         return Ok(files);
     }
     let pools = Pools::over(Disks::open(events, devices)?, options);
-    for Written { volume, .. } in written.iter().filter(|written| may_be(&written.volume)) {
-        if !pools.disks().lies_on(volume)?.is_empty() {
-            continue;
-        }
-        let Some(found) = pools.named(pool_of(volume))? else { continue };
+    let mut take = |found: &Rc<FoundPool>| {
         if options.txg.is_some() || options.checkpoint {
             return Err(Error::OldAndWritten { name: found.name.clone() });
         }
         refuse_held(&pools, found)?;
         files.extend(pools.files_of(found)?);
+        Ok(())
+    };
+    for Held { pool, .. } in held {
+        let found = pools.named(pool)?.ok_or_else(|| Error::NoPool { name: pool.clone() })?;
+        take(found)?;
+    }
+    for Written { volume, .. } in written.iter().filter(|written| may_be(&written.volume)) {
+        if !pools.disks().lies_on(volume)?.is_empty() {
+            continue;
+        }
+        let Some(found) = pools.named(pool_of(volume))? else { continue };
+        take(found)?;
     }
     Ok(files)
+}
+
+/// A pool that is to be held for writing, whatever of it is served.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) pool: String,
+    pub(super) force: bool,
+}
+
+/// What is to be opened.
+#[derive(Default)]
+pub(super) struct Wanted {
+    pub(super) exports: Vec<ExportSettings>,
+    pub(super) held: Vec<Held>,
+    /// Pools are looked for, though no export needs one.
+    pub(super) reads_pools: bool,
 }
 
 /// Opens what is to be served, and the sets below it. Where several executors of this process do so, each sees what the
@@ -279,17 +313,19 @@ fn files_of_pools(
 pub(super) fn open(
     events: &Events,
     devices: &[PathBuf],
-    exports: Vec<ExportSettings>,
+    wanted: Wanted,
     options: OpenOptions,
     view: &View,
     says_notes: bool,
 ) -> Result<(Served, Vec<LiveArray>), Error> {
-    let wants_volumes = exports.iter().any(|settings| settings.volume.is_some());
+    let Wanted { exports, held, reads_pools } = wanted;
+    let wants_volumes =
+        reads_pools || !held.is_empty() || exports.iter().any(|settings| settings.volume.is_some());
     let mut disks = match wants_volumes {
         true => {
             let written: Vec<Written> =
                 exports.iter().filter_map(ExportSettings::written).collect();
-            let files = files_of_pools(events, devices, options, &written)?;
+            let files = files_of_pools(events, devices, options, &written, &held)?;
             let disks = Disks::open_for(events, devices, &written, &files)?;
             if says_notes {
                 disks.tell_complaints();
@@ -302,6 +338,11 @@ pub(super) fn open(
     let session = Session::over(Pools::over(disks, options), view);
     let (exports_open, read, written, pools) = Default::default();
     let mut served = Served { session, exports: exports_open, read, written, live: pools };
+    for Held { pool, force } in &held {
+        let found = served.session.pools.named(pool)?;
+        let found = Rc::clone(found.ok_or_else(|| Error::NoPool { name: pool.clone() })?);
+        served.open_pool(&found, *force)?;
+    }
     exports.into_iter().try_for_each(|settings| served.open(settings))?;
     served.keep_writers_off()?;
     Ok((served, live))

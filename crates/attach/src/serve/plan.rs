@@ -1,12 +1,13 @@
 //! What is served, where, and on how many executors: from opening to the clean end.
 
 use super::apart::{Apart, divided};
-use super::exports::{ExportSettings, LiveBelow, Served, open};
+use super::exports::{ExportSettings, LiveBelow, Served, Wanted, open};
+use super::mounts::{MountSettings, Points, held};
 use super::until::{Clients, Commands, until};
 use crate::ending::{Ending, Told};
 use crate::error::Error;
-use crate::event::Events;
-use crate::pools::{HeldBy, RunningPool, View};
+use crate::event::{Event, Events};
+use crate::pools::{HeldBy, RunningPool, View, carry_out_until};
 use crate::sets::running::RunningSet;
 use ::zfs::spa::OpenOptions;
 use host::Address;
@@ -20,6 +21,10 @@ pub struct Plan {
     pub devices: Vec<PathBuf>,
     /// What is served.
     pub exports: Vec<ExportSettings>,
+    /// What is mounted.
+    pub mounts: Vec<MountSettings>,
+    /// Pools that are held for writing besides, for commands.
+    pub pools: Vec<String>,
     /// Threads that RAID sets are dealt out to; with none they stay with the connections.
     pub executors: usize,
     /// How pools are opened.
@@ -45,16 +50,20 @@ pub fn run<E: From<Error>>(
     told: impl FnOnce() -> Result<Arc<Told>, E>,
     commands: Commands<'_>,
 ) -> Result<(), E> {
-    let Plan { devices, exports, executors, options, view, addresses, clients, ends_with_set } =
-        plan;
+    let Plan { devices, exports, mounts, pools, executors, options, view, .. } = plan;
+    let Plan { addresses, clients, ends_with_set, .. } = plan;
+    MountSettings::check(&mounts)?;
     let (stay, elsewhere) = match executors {
         0 => (exports, Vec::new()),
         executors => divided(events, &devices, exports, executors)?,
     };
     let is_one = elsewhere.is_empty();
-    let (served, live) = open(events, &devices, stay, options, &view, is_one)?;
+    let held = held(&mounts, pools);
+    let wanted = Wanted { exports: stay, held, reads_pools: !mounts.is_empty() };
+    let (served, live) = open(events, &devices, wanted, options, &view, is_one)?;
     let Served { session, mut exports, read: _read, live: pools, .. } = served;
     let context = session.pools.disks().context();
+    let points = Points::take(&session, &pools, mounts)?;
     let ending = Rc::new(Ending::by(&told()?));
     let (mut others, mut outcome) = (Vec::new(), Ok(()));
     let mut running_pools = Vec::new();
@@ -78,10 +87,26 @@ pub fn run<E: From<Error>>(
     let ends = ends_with_set.then_some(&ending);
     let running: Vec<RunningSet> =
         live.into_iter().map(|set| RunningSet::start(context, set, ends)).collect();
+    let mut mounted = Vec::new();
     if outcome.is_ok() {
-        outcome = until(&ending, context, exports, &addresses, clients, commands);
-    } else {
-        drop(exports);
+        outcome = points.serve(&mut mounted);
+    }
+    outcome = match outcome {
+        // Who wants only mounts listens nowhere.
+        Ok(()) if exports.is_empty() && !(mounted.is_empty() && running_pools.is_empty()) => {
+            context.tell(Event::Holding { pools: running_pools.len() });
+            let told = async move { ending.wait().await };
+            carry_out_until(context, told, commands.queue, commands.carry_out)
+        }
+        Ok(()) => until(&ending, context, exports, &addresses, clients, commands),
+        Err(error) => {
+            drop(exports);
+            Err(error)
+        }
+    };
+    for mount in mounted {
+        let ended = context.finish(mount.until(std::future::ready(())));
+        outcome = outcome.and(ended.map(|ended| ended.tell(context)));
     }
     for pool in running_pools {
         outcome = outcome.and(pool.stop(context));

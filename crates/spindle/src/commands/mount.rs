@@ -12,25 +12,15 @@
 use super::carried::carry_out;
 use super::zfs::source::ViewArgs;
 use crate::events::events;
-use crate::output::{Failure, print, say};
+use crate::output::{Failure, print};
 use crate::pools::PoolArgs;
 use crate::signals::told_by_signals;
-use ::zfs::mounted::{MountOptions, Mounted, Notice, Writing};
-use ::zfs::spa::config::LabelState;
-use attach::error::log_is_cut;
-use attach::pools::{HeldPool, LivePool, PoolPlace, Queue, Session, carry_out_until};
+use attach::ending::Ending;
+use attach::mounts::{MountPoint, RunningMount};
+use attach::pools::{LivePool, PoolPlace, Queue, RunningPool, Session, carry_out_until};
 use clap::{Args, ValueEnum};
-use export::fuse::Server;
-use futures_util::future::{Either, select};
-use host::{CalendarClock, FuseMount, MountError};
-use rt::sync::Notify;
-use std::cell::Cell;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::rc::Rc;
-
-/// Reads that failed and are told one by one: a program that reads a damaged disk from end to end must not fill a log.
-const DAMAGE_TOLD_MAX: u64 = 100;
 
 /// What to mount, and where.
 #[derive(Args)]
@@ -56,6 +46,12 @@ pub struct MountArgs {
     pools: PoolArgs,
 }
 
+impl MountArgs {
+    fn lists(&self) -> bool {
+        self.snapdir == SnapshotDirectory::Visible
+    }
+}
+
 /// What a mount is.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MountOption {
@@ -72,42 +68,6 @@ enum SnapshotDirectory {
     Visible,
 }
 
-/// Why a directory can't be mounted on, with what to do about it.
-fn not_mounted(error: MountError) -> Failure {
-    use std::io::ErrorKind;
-    let mend = match &error {
-        MountError::Directory { error, .. } => match error.kind() {
-            ErrorKind::NotFound => "; make the directory first",
-            ErrorKind::NotADirectory => "; name a directory",
-            // The server of what was mounted there ended without unmounting.
-            ErrorKind::NotConnected => "; what was mounted there has died: unmount it (umount)",
-            _ => "",
-        },
-        _ => "",
-    };
-    Failure::failed(format!("{error}{mend}"))
-}
-
-/// Says what was found while the mount is served. Of the dataset itself it was said before.
-fn tell(itself: String, damage: Rc<Cell<u64>>) -> impl Fn(&Notice) {
-    move |notice| match notice {
-        Notice::Damage { dataset, object, at, len, error } => {
-            damage.set(damage.get().saturating_add(1));
-            if damage.get() <= DAMAGE_TOLD_MAX {
-                let end = at.saturating_add(*len);
-                say(&format!(
-                    "spindle: {dataset}: object {object}, bytes {at} to {end} can't be read: {error}"
-                ));
-            }
-            if damage.get() == DAMAGE_TOLD_MAX {
-                say("spindle: what more can't be read is only counted");
-            }
-        }
-        Notice::LogCut { dataset } if *dataset == itself => {}
-        Notice::LogCut { dataset } => say(&format!("note: {}", log_is_cut(dataset))),
-    }
-}
-
 /// Mounts, and serves until it is told to stop.
 ///
 /// # Errors
@@ -120,38 +80,18 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     if args.options.iter().rfind(is_way) == Some(&MountOption::Rw) {
         return run_writable(args, &place);
     }
-    let session = { Session::open(&place, &args.view.view())? };
-    let of = session.dataset(&args.dataset)?;
-    let name = of.name().to_owned();
-    // Says what to do with a volume.
-    session.files(&of)?;
-    session.load_keys_below(&of)?;
-    let (spa, directory, dataset) = (Rc::clone(&of.spa), Rc::clone(&of.directory), of.dataset);
-    let how = MountOptions {
-        shows_control: args.snapdir == SnapshotDirectory::Visible,
-        with_log: session.replays(),
-    };
-    let damage = Rc::new(Cell::new(0));
-    let tell = Rc::new(tell(name.clone(), Rc::clone(&damage)));
-    let opened =
-        session.wait(async move { Mounted::open(&spa, directory, dataset, how, tell).await });
-    let failed = |error| Failure::failed(format!("mounting {name}: {error}"));
-    let mounted = opened.map_err(failed)?;
-    let runtime = session.pools.disks().context();
+    let session = Session::open(&place, &args.view.view())?;
+    let mount = RunningMount::of_session(&session, &args.dataset, &args.directory, args.lists())?;
     let told = told_by_signals()?;
-    let mount = FuseMount::new(&runtime.host(), &args.directory, &name).map_err(not_mounted)?;
-    print(&format!("spindle: {name} is mounted on {}\n", mount.directory().display()))?;
-    let server = Server::new(Rc::new(mounted), mount.stream());
-    let served = session.wait(async move {
-        match select(pin!(server.serve()), pin!(told.wait())).await {
-            Either::Left((served, _)) => served.map_err(Failure::failed),
-            Either::Right(_) => Ok(()),
-        }
-    });
-    if damage.get() > DAMAGE_TOLD_MAX {
-        say(&format!("spindle: {name}: {} reads failed", damage.get()));
-    }
-    served.and(mount.unmount().map_err(Failure::failed))
+    say_where(&mount, "")?;
+    let served = session.wait(async move { mount.until(told.wait()).await });
+    served?.tell(session.pools.disks().context());
+    Ok(())
+}
+
+fn say_where(mount: &RunningMount, how: &str) -> Result<(), Failure> {
+    let (name, directory) = (mount.name(), mount.directory().display());
+    print(&format!("spindle: {name} is mounted on {directory}{how}\n"))
 }
 
 /// The same for writing.
@@ -161,67 +101,21 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
         return Err(Failure::usage(text));
     }
     let pool = LivePool::of_dataset(place, &args.dataset, args.force)?;
-    let name = args.dataset.clone();
-    let (directory, dataset) = pool.pools.dataset(pool.live.spa(), &name)?;
-    let how =
-        MountOptions { shows_control: args.snapdir == SnapshotDirectory::Visible, with_log: false };
-    let damage = Rc::new(Cell::new(0));
-    let tell = Rc::new(tell(name.clone(), Rc::clone(&damage)));
-    let told = told_by_signals()?;
-    let context = pool.pools.disks().context();
-    let mount = FuseMount::writable(&context.host(), &args.directory, &name);
-    let mount = Rc::new(mount.map_err(not_mounted)?);
-    // From here on the labels say that somebody has it.
-    pool.begin()?;
-    let files = pool.files()?;
+    let (held, files) = (pool.held(), pool.files()?);
+    let pools = Rc::clone(&held.pools);
+    let context = pools.disks().context();
+    let ending = Rc::new(Ending::by(&told_by_signals()?));
     let queue = Queue::default();
-    let held = HeldPool::listen(pool.held(), &files, "spindle mount", &queue);
-    let writing = Writing { live: Rc::clone(&pool.live), clock: Rc::new(CalendarClock) };
-    let opened = pool.pools.wait(async move {
-        Mounted::open_for_writing(writing, Rc::new(directory), dataset, how, tell).await
+    let point = MountPoint::new(&held, &args.dataset, &args.directory)?;
+    // From here on the labels say that somebody has it.
+    let running = RunningPool::start(held.clone(), &files, "spindle mount", &ending, &queue)?;
+    let mounted = RunningMount::of_pool(&held, point, args.lists());
+    let served = mounted.map_err(Failure::from).and_then(|mount| {
+        say_where(&mount, " for writing")?;
+        let serving = async move { mount.until(ending.wait()).await };
+        carry_out_until(context, serving, queue, &carry_out)??.tell(context);
+        Ok(())
     });
-    let failed = |error| Failure::failed(format!("mounting {name}: {error}"));
-    let served = opened.map_err(failed).and_then(|mounted| {
-        print(&format!(
-            "spindle: {name} is mounted on {} for writing\n",
-            mount.directory().display()
-        ))?;
-        let server = Server::with_notices(Rc::new(mounted), mount.stream(), mount.notices());
-        let (live, mount) = (Rc::clone(&pool.live), Rc::clone(&mount));
-        let serving = async move {
-            let until = async {
-                told.wait().await;
-                mount.unmount_served().await
-            };
-            let mut serving = pin!(server.serve());
-            let served = async {
-                match select(&mut serving, pin!(until)).await {
-                    Either::Left((served, _)) => served.map_err(Failure::failed),
-                    Either::Right((Ok(()), _)) => serving.await.map_err(Failure::failed),
-                    Either::Right((Err(error), _)) => Err(Failure::failed(error)),
-                }
-            };
-            let over = Notify::default();
-            let served = async {
-                let served = served.await;
-                over.notify_one();
-                served
-            };
-            let synced = live.keep_synced(over.notified());
-            match select(pin!(served), pin!(synced)).await {
-                // A group under way is committed first: one that is given up in its midst is the pool's last.
-                Either::Left((served, synced)) => {
-                    let synced = synced.await.map_err(Failure::failed);
-                    served.and(synced)
-                }
-                // The pool can't be written any more.
-                Either::Right((synced, _)) => synced.map_err(Failure::failed),
-            }
-        };
-        carry_out_until(context, serving, queue, &carry_out)?
-    });
-    drop(mount);
-    held.end(context);
-    let closed = pool.close(LabelState::Exported).map_err(Failure::from);
-    served.and(closed)
+    // What the pool says is why the mount failed, where both did.
+    running.stop(context).map_err(Failure::from).and(served)
 }

@@ -21,7 +21,16 @@
 //! volume = "vg0/data"     # or a RAID set, SET:N or DEVICE:N for a partition, or a ZFS volume
 //! run = true              # also with fewer members than its RAID sets had
 //! force = true            # also where its ZFS pool was not exported
+//!
+//! [[mount]]
+//! dataset = "tank/home"   # with all that is below it
+//! directory = "/srv/home"
+//! readonly = false        # a snapshot is
+//! force = false           # also where its pool was not exported
+//! snapdir = "hidden"      # or "visible": whether .zfs is listed
 //! ```
+//!
+//! `pools = ["tank"]` holds pools of which nothing is served or mounted (yet), for commands and quick answers.
 //!
 //! The certificates' folder has the names that libnbd and QEMU use: `ca-cert.pem`, `server-cert.pem`,
 //! `server-key.pem`.
@@ -30,8 +39,11 @@
 //! resynchronised and rebuilt beside the serving where they need that, and stopped cleanly at the end. All else is
 //! opened for reading.
 //!
-//! **ZFS volumes** that are written hold their pool: its labels say that it is in use until the end, when it is exported. Other
-//! commands are told who holds it; `zfs snapshot` is carried out by the server.
+//! **Pools** of which volumes are written or datasets are mounted for writing are held: their labels say that they are in use until
+//! the end, when they are exported. Commands on them are carried out here.
+//!
+//! **Mounts**: no directory may be within another's, and no dataset that is written in the mount of another: what is below a dataset
+//! comes with it. Where there are only mounts, nothing listens.
 //!
 //! **Several cores.** With `executors` the sets that are written run on as many threads of their own ([`attach::serve::apart`]), beside the
 //! one of the connections.
@@ -47,7 +59,7 @@ use crate::pools::PoolArgs;
 use crate::signals::told_by_signals;
 use attach::pools::Queue;
 use attach::serve::apart::EXECUTORS_MAX;
-use attach::serve::{self, Commands, ExportSettings, Plan};
+use attach::serve::{self, Commands, ExportSettings, MountSettings, Plan};
 use clap::Args;
 use export::nbd::CLIENT_MEMORY;
 use export::tls::{Certificates, ClientCertificates, Tls, TlsMode};
@@ -112,7 +124,11 @@ struct Configuration {
     #[serde(default)]
     executors: usize,
     #[serde(default)]
+    pools: Vec<String>,
+    #[serde(default)]
     export: Vec<ExportSettings>,
+    #[serde(default)]
+    mount: Vec<MountSettings>,
 }
 
 #[derive(Deserialize)]
@@ -160,6 +176,8 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
                 memory,
                 devices: devices.to_vec(),
                 executors: 0,
+                pools: Vec::new(),
+                mount: Vec::new(),
                 export: vec![ExportSettings {
                     name,
                     path: file,
@@ -185,6 +203,8 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
     let plan = Plan {
         devices: configuration.devices,
         exports: configuration.export,
+        mounts: configuration.mount,
+        pools: configuration.pools,
         executors: configuration.executors,
         options: pools.options(),
         view: view.view(),
