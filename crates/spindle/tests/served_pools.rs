@@ -91,6 +91,7 @@ fn one_server_holds_pools_with_volumes_mounts_and_commands() {
     fs::write(at.join("home/bert/file"), b"bert's").expect("it is written");
     done(at, &["zfs", "snapshot", "-r", "tank@noon"]);
     refused(at, &["zpool", "destroy", "tank"], "(spindle serve)");
+    snapshots_by_hand(at);
     server.stop();
     assert!(!is_mounted(&at.join("home")) && !is_mounted(&at.join("old")));
     assert_eq!(done(at, &["zfs", "cat", "tank/home/anna:file"]), "anna's");
@@ -98,6 +99,34 @@ fn one_server_holds_pools_with_volumes_mounts_and_commands() {
     judge(at, "tank");
     // It was exported: nobody has to force it.
     done(at, &["zfs", "create", "tank/after"]);
+}
+
+/// Directories of `.zfs/snapshot` are snapshots.
+fn snapshots_by_hand(at: &Path) {
+    let (top, all) = (at.join("home/top"), at.join("home/.zfs/snapshot"));
+    let listed = || done(at, &["zfs", "list", "-H", "-t", "snapshot", "-o", "name"]);
+    fs::write(&top, b"one").expect("it is written");
+    fs::create_dir(all.join("first")).expect("it is taken");
+    fs::create_dir(at.join("home/anna/.zfs/snapshot/hers")).expect("it is taken");
+    fs::write(&top, b"two").expect("it is written");
+    assert_eq!(fs::read(all.join("first/top")).expect("it is there"), b"one");
+    assert!(listed().contains("tank/home@first\n") && listed().contains("tank/home/anna@hers\n"));
+    let error = fs::create_dir(all.join("first")).expect_err("there is one");
+    assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists);
+    let error = fs::create_dir(all.join("not^one")).expect_err("no snapshot is called so");
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    fs::rename(all.join("first"), all.join("kept")).expect("it is renamed");
+    assert_eq!(fs::read(all.join("kept/top")).expect("it is there"), b"one");
+    done(at, &["zfs", "hold", "mine", "tank/home@kept"]);
+    let error = fs::remove_dir(all.join("kept")).expect_err("it is held");
+    assert_eq!(error.kind(), std::io::ErrorKind::ResourceBusy);
+    done(at, &["zfs", "release", "mine", "tank/home@kept"]);
+    fs::remove_dir(all.join("kept")).expect("it is destroyed");
+    assert!(!all.join("kept").exists() && !listed().contains("tank/home@kept"), "{}", listed());
+    fs::create_dir(all.join("kept")).expect("it is taken");
+    assert_eq!(fs::read(all.join("kept/top")).expect("it is there"), b"two");
+    assert!(fs::write(all.join("kept/top"), b"x").is_err(), "a snapshot is only read");
+    assert!(fs::create_dir(all.join("kept/d")).is_err(), "a snapshot is only read");
 }
 
 #[test]

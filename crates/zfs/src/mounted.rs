@@ -21,7 +21,8 @@
 //! **Children** are by the names of datasets; where their mountpoints say otherwise is not looked at. Volumes are none. A
 //! child whose key is missing is a directory that can't be entered.
 //!
-//! **Writing.** A mount of a pool that is open for writing ([`Live`](crate::spa::live::Live)) is written, snapshots and `.zfs` aside. Each call is
+//! **Writing.** A mount of a pool that is open for writing ([`Live`](crate::spa::live::Live)) is written, snapshots and `.zfs` aside, where
+//! directories made, renamed and removed in `.zfs/snapshot` are snapshots taken, renamed and destroyed. Each call is
 //! one change of `zpl`; what is remembered of a file is asked for again when the version of its object says that it was changed.
 //! Who mounts runs [`Live::keep_synced`](crate::spa::live::Live::keep_synced) beside it. One mount serves a dataset at a time: who holds which file is its own
 //! knowledge.
@@ -33,6 +34,7 @@ mod holds;
 mod names;
 mod refusal;
 mod shared;
+mod snapshots;
 mod writing;
 
 pub use shared::{MountOptions, Notice, Tell, Writing};

@@ -1,7 +1,7 @@
 //! Names made, linked, removed and moved in a mount.
 
 use super::answer::moment_of;
-use super::shared::{Served, Shared};
+use super::shared::{Place, Served, Shared};
 use super::writing::{Answer, Planned, check_limits, check_project, known};
 use crate::zpl::More;
 use crate::zpl::change::{EMPTY_DIRECTORY, NewAttributes, NewFile, With, Work, listed};
@@ -193,6 +193,11 @@ impl Shared {
         name: Option<&[u8]>,
         make: Make,
     ) -> Answer<Attributes> {
+        if let (Ok(Place::Snapshots(of)), Some(name), InodeKind::Directory) =
+            (self.place(into), name, make.kind)
+        {
+            return self.take_snapshot(by, &of, name).await;
+        }
         let (served, parent) = self.writable(into)?;
         if make.target.as_ref().is_some_and(|target| target.len() > TARGET_BYTES_MAX) {
             return Err(InodeError::NameTooLong);
@@ -275,6 +280,9 @@ impl Shared {
         name: &[u8],
         is_directory: bool,
     ) -> Answer<()> {
+        if let (Ok(Place::Snapshots(of)), true) = (self.place(from), is_directory) {
+            return self.destroy_snapshot(by, &of, name).await;
+        }
         let (served, parent) = self.writable(from)?;
         served.check_name(parent, name, InodeError::Busy)?;
         let now = moment_of(self.now()?);
@@ -313,6 +321,12 @@ impl Shared {
         to: (Node, &[u8]),
         how: RenameHow,
     ) -> Answer<()> {
+        if let (Ok(Place::Snapshots(of)), true) = (self.place(from.0), from.0 == to.0) {
+            return match how {
+                RenameHow::Exchange => Err(InodeError::Invalid),
+                _ => self.rename_snapshot(by, &of, (from.1, to.1)).await,
+            };
+        }
         let ((served, source), (other, target)) = (self.writable(from.0)?, self.writable(to.0)?);
         if served.index != other.index {
             return Err(InodeError::CrossDevice);

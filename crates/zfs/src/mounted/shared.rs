@@ -9,7 +9,7 @@ use crate::spa::live::{Live, set_number};
 use crate::zil::{self, Synchronous, Unreplayed};
 use crate::zpl::{FileSystem, Node as FileNode};
 use rt::inodes::{InodeError, MountId, Node, WallClock, Watcher};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use zfs_format::objset::ObjsetKind;
@@ -122,6 +122,8 @@ pub(super) struct Served {
     directory: Rc<Directory>,
     children: RefCell<Rc<Children>>,
     pub(super) is_snapshot: bool,
+    /// It was destroyed: nothing of it is read any more.
+    pub(super) gone: Cell<bool>,
     /// It can be written, and with how many copies; nothing where it can't.
     pub(super) copies: Option<u64>,
     /// Times of access are kept.
@@ -223,8 +225,7 @@ impl Shared {
         dataset: Dataset,
         parent: Node,
     ) -> Result<Rc<Served>, ZfsError> {
-        let number = dataset.number;
-        if let Some(served) = self.known(number) {
+        if let Some(served) = self.known(&dataset) {
             return Ok(served);
         }
         let is_snapshot = dataset.snapshot_name().is_some();
@@ -267,7 +268,7 @@ impl Shared {
             }
         };
         // Another request may have taken it up meanwhile.
-        if let Some(served) = self.known(number) {
+        if let Some(served) = self.known(&dataset) {
             return Ok(served);
         }
         let mut all = self.served.borrow_mut();
@@ -285,6 +286,7 @@ impl Shared {
             directory: Rc::clone(directory),
             children: RefCell::new(Rc::new(children)),
             is_snapshot,
+            gone: Cell::new(false),
             copies: how.copies,
             keeps_access: how.keeps_access,
             synchronous: how.synchronous,
@@ -294,9 +296,12 @@ impl Shared {
         Ok(served)
     }
 
-    pub(super) fn known(&self, number: u64) -> Option<Rc<Served>> {
-        let index = *self.known.borrow().get(&number)?;
-        self.served.borrow().get(index).cloned()
+    /// A dataset that was taken up. What had its object before and was destroyed is another.
+    pub(super) fn known(&self, dataset: &Dataset) -> Option<Rc<Served>> {
+        let index = *self.known.borrow().get(&dataset.number)?;
+        let served = self.served.borrow().get(index).cloned()?;
+        let is_it = served.dataset.head.guid == dataset.head.guid && !served.gone.get();
+        is_it.then_some(served)
     }
 
     /// Tasks that were done in the pool: none in one that is only read.
@@ -343,7 +348,8 @@ impl Shared {
             Node::ROOT => (0, None),
             Node(number) => (number >> OBJECT_BITS, Some(number & CONTROL)),
         };
-        let served = self.served.borrow().get(index as usize).cloned().ok_or(InodeError::Gone)?;
+        let served = self.served.borrow().get(index as usize).cloned();
+        let served = served.filter(|served| !served.gone.get()).ok_or(InodeError::Gone)?;
         let object = object.unwrap_or(served.files.root_number());
         Ok(match object {
             CONTROL => Place::Control(served),
