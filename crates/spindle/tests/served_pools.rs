@@ -92,6 +92,7 @@ fn one_server_holds_pools_with_volumes_mounts_and_commands() {
     done(at, &["zfs", "snapshot", "-r", "tank@noon"]);
     refused(at, &["zpool", "destroy", "tank"], "(spindle serve)");
     snapshots_by_hand(at);
+    what_it_does(at);
     server.stop();
     assert!(!is_mounted(&at.join("home")) && !is_mounted(&at.join("old")));
     assert_eq!(done(at, &["zfs", "cat", "tank/home/anna:file"]), "anna's");
@@ -99,6 +100,30 @@ fn one_server_holds_pools_with_volumes_mounts_and_commands() {
     judge(at, "tank");
     // It was exported: nobody has to force it.
     done(at, &["zfs", "create", "tank/after"]);
+}
+
+/// Who looks at what a pool does is told by who holds it.
+fn what_it_does(at: &Path) {
+    done(at, &["zpool", "sync", "tank"]);
+    let text = done(at, &["zpool", "iostat", "-v", "tank"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[1], "pool        alloc   free   read  write   read  write", "{text}");
+    assert_eq!(lines[2], "----------  -----  -----  -----  -----  -----  -----", "{text}");
+    assert!(lines[3].starts_with("tank        ") && lines[4].starts_with("  mirror-0  "), "{text}");
+    assert!(lines[5].starts_with("    a           -      -  "), "{text}");
+    assert_eq!(lines[7], lines[2], "{text}");
+    let text = done(at, &["zpool", "iostat", "-Hp", "tank", "old"]);
+    let numbers = |name: &str| -> Vec<u64> {
+        let line = text.lines().find(|line| line.starts_with(name)).expect("its line");
+        line.split('\t').skip(1).map(|word| word.parse().expect("a number")).collect()
+    };
+    let (tank, old) = (numbers("tank\t"), numbers("old\t"));
+    assert!(tank.len() == 6 && tank[0] > 0 && tank[5] > 0, "{text}");
+    assert_eq!(old[2..], [0; 4], "nobody holds it: {text}");
+    let text = done(at, &["zpool", "iostat", "-y", "tank", "0.1", "2"]);
+    assert_eq!(text.lines().filter(|line| line.starts_with("tank ")).count(), 2, "{text}");
+    refused(at, &["zpool", "iostat", "none"], "no such pool");
+    refused(at, &["zpool", "iostat", "tank", "0"], "interval cannot be zero");
 }
 
 /// Directories of `.zfs/snapshot` are snapshots.

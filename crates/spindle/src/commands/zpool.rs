@@ -2,7 +2,7 @@
 //!
 //! * `create`, `add`, with [`vdevs`] as words give them; [`end`]: `export`, `destroy`: a pool is made; closed, given up.
 //! * `import`: what could be imported; a pool taken.
-//! * `list`, `status`, `get`, `history`: a pool's size, devices, properties, past.
+//! * `list`, `status`, `iostat`, `get`, `history`: a pool's size, devices, what they do, properties, past.
 //! * [`set`]: `set`, `sync`, `reguid`; `upgrade`, with the [`features`] that are written: a pool changed as a whole.
 //! * [`label_clear`]: a device that is to be no part of a pool.
 //! * `scrub`: every copy of every block, checked; `debug`: what lies on the devices; `version`.
@@ -20,6 +20,7 @@ mod features;
 mod get;
 mod history;
 mod import;
+mod iostat;
 mod label_clear;
 mod list;
 mod opened;
@@ -76,6 +77,8 @@ enum ZpoolCommand {
     List(list::ListArgs),
     /// Print how pools and their devices are, as zpool status does
     Status(status::StatusArgs),
+    /// Print what pools and their devices do, as zpool iostat does
+    Iostat(iostat::IostatArgs),
     /// Print properties of pools, as zpool get does
     Get(get::GetArgs),
     /// Print what was done to pools, as zpool history does
@@ -128,6 +131,7 @@ fn dispatch(command: ZpoolCommand, place: &PoolPlace<'_>) -> Result<(), Failure>
         ZpoolCommand::Import(args) => import::run(&args, place),
         ZpoolCommand::List(args) => list::run(&args, place),
         ZpoolCommand::Status(args) => status::run(&args, place),
+        ZpoolCommand::Iostat(args) => iostat::run(&args, place),
         ZpoolCommand::Get(args) => get::run(&args, place),
         ZpoolCommand::History(args) => history::run(&args, place),
         ZpoolCommand::Scrub(args) => scrub::run(&args, place),

@@ -7,7 +7,7 @@
 //! Counted is by the leaf that went wrong: requests that failed, and blocks whose checksum showed that this leaf's
 //! part was wrong. A request beyond the end of the device is no failure of the device: the block pointer was bad.
 
-use super::queue::{IoClass, Queue};
+use super::queue::{IoClass, IoCounts, Queue};
 use rt::{Buf, DeviceRef, IoErrorKind, Rt, SgList};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -130,6 +130,11 @@ impl Leaf {
     /// Bytes of the device; none where it isn't there.
     pub(crate) fn device_bytes(&self) -> u64 {
         self.queue.as_ref().map_or(0, Queue::device_bytes)
+    }
+
+    /// What the device was asked for.
+    pub(crate) fn io_counts(&self) -> IoCounts {
+        self.queue.as_ref().map_or(IoCounts::default(), Queue::counts)
     }
 
     /// Requests under way or waiting.

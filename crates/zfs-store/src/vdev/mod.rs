@@ -58,7 +58,7 @@ pub use ask::ReadAt;
 pub use build::TreeError;
 pub use label_io::{LABEL_PAIRS, LabelsWritten};
 pub use leaf::{Errors, LeafState};
-pub use queue::IoClass;
+pub use queue::{IoClass, IoCounts};
 pub use report::{VdevHealth, VdevReport};
 pub use tree::Tree;
 pub use verify::Place;

@@ -104,6 +104,19 @@ impl IoClass {
 
 type Answer = Result<Buf, IoErrorKind>;
 
+/// What a device was asked for, as it was asked: requests that were joined are one. Those that failed are in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoCounts {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes of them.
+    pub bytes_read: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes of them.
+    pub bytes_written: u64,
+}
+
 /// See the [module](self).
 pub(crate) struct Queue {
     shared: Rc<Shared>,
@@ -113,6 +126,7 @@ struct Shared {
     rt: Rt,
     device: DeviceRef,
     classes: RefCell<[Class; 6]>,
+    counts: Cell<IoCounts>,
     /// Dirty data in percent of its limit: of the whole pool.
     dirty: Rc<Cell<u64>>,
 }
@@ -161,7 +175,13 @@ impl Deed {
 impl Queue {
     pub(crate) fn new(rt: &Rt, device: DeviceRef, dirty: &Rc<Cell<u64>>) -> Queue {
         let (rt, dirty) = (rt.clone(), Rc::clone(dirty));
-        Queue { shared: Rc::new(Shared { rt, device, classes: RefCell::default(), dirty }) }
+        let (classes, counts) = Default::default();
+        Queue { shared: Rc::new(Shared { rt, device, classes, counts, dirty }) }
+    }
+
+    /// What the device was asked for.
+    pub(crate) fn counts(&self) -> IoCounts {
+        self.shared.counts.get()
     }
 
     /// Bytes of the device.
@@ -387,11 +407,20 @@ impl Shared {
         if at.checked_add(len).is_none() {
             return Err(IoErrorKind::Invalid);
         }
+        let mut counts = self.counts.get();
         let (reads, request) = match deed {
-            Deed::Read(len) => (true, Request::read(Offset(at), ByteCount(len))),
-            Deed::Write(data) => (false, Request::write(Offset(at), data)),
+            Deed::Read(len) => {
+                (counts.reads, counts.bytes_read) = (counts.reads + 1, counts.bytes_read + len);
+                (true, Request::read(Offset(at), ByteCount(len)))
+            }
+            Deed::Write(data) => {
+                counts.writes += 1;
+                counts.bytes_written += len;
+                (false, Request::write(Offset(at), data))
+            }
             Deed::Trim(len) => (false, Request::discard(Offset(at), ByteCount(len))),
         };
+        self.counts.set(counts);
         match self.device.submit(request.with_priority(class.priority())).await {
             Ok(_) if !reads => Ok(Buf::empty()),
             Ok(data) if data.len() as u64 == len => Ok(data.into_contiguous()),

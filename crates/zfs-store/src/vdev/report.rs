@@ -1,6 +1,7 @@
 //! What a tree comes to: the state of each vdev and its errors, as `zpool status -v` shows them.
 
 use super::leaf::{Errors, Leaf, LeafState};
+use super::queue::IoCounts;
 use super::top::{Node, Top};
 use super::tree::Tree;
 use std::collections::BTreeMap;
@@ -47,6 +48,13 @@ impl Tree {
         let leaves = self.leaves();
         let leaves = leaves.iter().map(|leaf| (leaf.guid, &**leaf)).collect();
         self.tops.borrow().values().map(|top| top_level(top, &leaves)).collect()
+    }
+}
+
+impl Tree {
+    /// What each leaf's device was asked for since the tree was made, by its GUID.
+    pub fn io_counts(&self) -> Vec<(u64, IoCounts)> {
+        self.leaves().iter().map(|leaf| (leaf.guid, leaf.io_counts())).collect()
     }
 }
 

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use zfs_store::IoCounts;
 
 /// What can be asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -11,6 +12,8 @@ use std::path::PathBuf;
 pub enum Ask {
     /// Who it is: a [`Holder`].
     Who,
+    /// What its devices were asked for: [`Counts`].
+    Counts,
     /// A command that changes the pool: [`Done`].
     Command {
         /// Its words, without the program's name.
@@ -18,6 +21,38 @@ pub enum Ask {
         /// Where its disks lie: whole paths.
         devices: Vec<PathBuf>,
     },
+}
+
+/// What a pool's devices were asked for since it is held.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// How long that is.
+    pub nanoseconds: u64,
+    /// Of each leaf.
+    pub leaves: Vec<LeafCounts>,
+}
+
+/// What a leaf was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeafCounts {
+    /// Its GUID.
+    pub guid: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes of them.
+    pub bytes_read: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes of them.
+    pub bytes_written: u64,
+}
+
+impl LeafCounts {
+    /// Of one by this GUID.
+    pub fn of(guid: u64, counts: IoCounts) -> LeafCounts {
+        let IoCounts { reads, bytes_read, writes, bytes_written } = counts;
+        LeafCounts { guid, reads, bytes_read, writes, bytes_written }
+    }
 }
 
 /// What became of a command.

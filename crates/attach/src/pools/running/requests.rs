@@ -1,7 +1,7 @@
 //! What who holds a pool is asked for, carried out where the pool is open.
 
 use super::asked::Asked;
-use super::protocol::{Ask, Holder};
+use super::protocol::{Ask, Counts, Holder, LeafCounts};
 use crate::context::Context;
 use crate::control::message::Numbers;
 use crate::control::server::{Said, Service};
@@ -15,12 +15,14 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use stdx::Instant;
 
 /// A pool that is held, as requests see it.
 pub struct Served {
     pool: HeldBy,
     asked: mpsc::Sender<Asked>,
     rt: Rt,
+    since: Instant,
     events: Events,
     files: Vec<Numbers>,
     what: &'static str,
@@ -38,7 +40,8 @@ impl Served {
         let numbers = |path: &PathBuf| Identity::of(Path::new(path)).ok().map(Identity::numbers);
         let files = files.iter().filter_map(numbers).collect();
         let (rt, events) = (context.rt(), context.events().clone());
-        Rc::new(Served { pool, asked, rt, events, files, what })
+        let since = rt.now();
+        Rc::new(Served { pool, asked, rt, since, events, files, what })
     }
 
     async fn answer(&self, ask: Ask) -> Result<Value, Error> {
@@ -46,6 +49,13 @@ impl Served {
             Ask::Who => {
                 let holder = Holder { process: std::process::id(), what: self.what.to_owned() };
                 serde_json::to_value(holder).map_err(Error::NoRequest)
+            }
+            Ask::Counts => {
+                let spa = self.pool.live.spa();
+                let of = |(guid, counts)| LeafCounts::of(guid, counts);
+                let leaves = spa.tree().io_counts().into_iter().map(of).collect();
+                let nanoseconds = (self.rt.now() - self.since).as_nanos() as u64;
+                serde_json::to_value(Counts { nanoseconds, leaves }).map_err(Error::NoRequest)
             }
             Ask::Command { words, devices } => {
                 let (answer, done) = oneshot::channel();
