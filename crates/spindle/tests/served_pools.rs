@@ -189,7 +189,7 @@ fn what_can_not_be_mounted_is_refused_before_anything_is_written() {
         (mount("tank/none", "home", ""), "dataset does not exist"),
         (mount("none", "home", ""), "no such pool"),
         (mount("tank/home", "home", "readonly = true\nforce = true"), "it is readonly"),
-        (mount("tank/home", "home", "snapdir = \"shown\""), "snapdir"),
+        (mount("tank/home", "home", "snapdir = \"shown\""), "expected `hidden` or `visible`"),
         (home.clone() + &mount("tank/home/anna", "old", ""), "in the mount of tank/home"),
         (home.clone() + &mount("tank/home", "old", ""), "in the mount of tank/home"),
         (home.clone() + &mount("old", "home/in", ""), "where another is mounted"),

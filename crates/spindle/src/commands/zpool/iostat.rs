@@ -11,14 +11,14 @@
 //! OpenZFS's is of the time since the start; each further one of the time since the one before. Of a pool that nobody holds
 //! nothing is asked. Vdevs that are made of others have the sums of these.
 //!
-//! What it doesn't print: latencies, queues and histograms (`-l`, `-q`, `-w`, `-r`), scripts (`-c`).
+//! What it doesn't print: latencies, queues and histograms (`-l`, `-q`, `-w`, `-r`), scripts (`-c`), the time (`-T`, which
+//! stands for a transaction group here).
 //!
 //! Source: OpenZFS 2.3, `zpool_main.c` (`zpool_do_iostat`), `zpool-iostat(8)`.
 
 use super::list::auxiliary;
 use super::opened::{All, Opened, no_pool};
 use super::tree::{self, CLASSES, Naming};
-use crate::commands::clock;
 use crate::events::events_of_a_change;
 use crate::output::{Failure, print};
 use attach::pools::running::client;
@@ -26,7 +26,7 @@ use attach::pools::running::protocol::{Ask, Counts, LeafCounts};
 use attach::pools::{PoolPlace, Pools};
 use clap::Args;
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use zfs::health::VdevHealth;
 use zfs::show;
 
@@ -63,9 +63,6 @@ pub struct IostatArgs {
     /// Vdevs by their GUIDs
     #[arg(short = 'g')]
     guids: bool,
-    /// With the time: u for seconds since 1970, d for a date
-    #[arg(short = 'T', value_name = "u|d", value_parser = ["u", "d"])]
-    time: Option<String>,
     /// Pools, all where none are named; then seconds between reports, and how many
     #[arg(value_name = "POOL... [INTERVAL [COUNT]]")]
     words: Vec<String>,
@@ -281,11 +278,6 @@ fn as_text(reports: &[(&Opened, BTreeMap<u64, Rates>)], args: &IostatArgs, heads
         width.max(own)
     });
     let mut table = Table { text: String::new(), args, width, naming };
-    if let Some(form) = &args.time {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let time = if form == "u" { now.to_string() } else { show::date(now, &clock::local()) };
-        table.text.push_str(&format!("{time}\n"));
-    }
     if heads {
         table.heads();
     }
