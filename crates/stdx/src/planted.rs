@@ -160,6 +160,8 @@ bugs! {
     UniqueForgotten, "unique-forgotten", DATASETS;
     /// A snapshot of a clone is not among what its origin is followed by.
     NextCloneLost, "next-clone-lost", DATASETS;
+    /// A dataset says that it uses a feature, and the pool doesn't count it.
+    FeatureNotCounted, "feature-not-counted", created("features::");
     /// A feature isn't in use less when a dataset goes that uses it.
     FeatureNotDropped, "feature-not-dropped", DATASETS;
     /// A clone begins with its origin's intent log.

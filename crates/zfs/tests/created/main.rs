@@ -11,6 +11,7 @@ mod added;
 mod cuts;
 mod datasets;
 mod degraded;
+mod features;
 mod fuse;
 mod kernel;
 mod logs;
