@@ -96,6 +96,8 @@ bugs! {
     FreeNotWrittenDown, "free-not-written-down", FILES;
     /// Now and then a block is written where it is though the group before wrote it.
     OlderRewritten, "older-rewritten", CUTS;
+    /// Now and then a piece of a gang that is freed is not.
+    PieceLeaked, "piece-leaked", created("gangs::");
     // What is stored, and where.
     /// What lies behind compressed bytes in their last sector is somebody else's memory.
     TailNotZeroed, "tail-not-zeroed", STORED;

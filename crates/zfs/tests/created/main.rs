@@ -13,6 +13,7 @@ mod datasets;
 mod degraded;
 mod features;
 mod fuse;
+mod gangs;
 mod kernel;
 mod logs;
 mod long;

@@ -118,7 +118,7 @@ impl Live {
             spa.zio().set_salt(salt);
         }
         let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
-        logs::claim(&mut logs, &writer, (uberblock.txg, last + 1), spa.mos())?;
+        logs::claim(&mut logs, &writer, (uberblock.txg, last + 1), spa.mos()).await?;
         let groups = TxGroups::synced(Txg(last), DIRTY_BYTES_MAX);
         let policy = Policy::of_mos(&writer, in_use);
         let config = PoolConfig { host: fresh.host(), ..config(&spa, root) };
