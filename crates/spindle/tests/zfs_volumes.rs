@@ -81,11 +81,11 @@ fn volumes_are_made_and_resized_in_openzfs_words() {
         (&["-V", "lots", "tank/x"], "bad volume size"),
         (
             &["-V", "1M", "-b", "5000", "tank/x"],
-            "'volblocksize' must be power of 2 from 512B to 128K",
+            "'volblocksize' must be power of 2 from 512B to 16M",
         ),
         (
-            &["-V", "1M", "-b", "256K", "tank/x"],
-            "'volblocksize' must be power of 2 from 512B to 128K",
+            &["-V", "1M", "-b", "32M", "tank/x"],
+            "'volblocksize' must be power of 2 from 512B to 16M",
         ),
         (&["-V", "1M", "-o", "recordsize=8K", "tank/x"], "'recordsize' does not apply"),
         (&["-o", "volsize=8M", "tank/x"], "'volsize' does not apply"),

@@ -95,7 +95,9 @@ fn what_holds_something_or_does_not_fit_is_refused_and_left_alone() {
         (&["-o", "nonsense=1", "tank", "a"], "not a valid pool property"),
         (&["-o", "feature@encryption=enabled", "tank", "a"], "feature@encryption"),
         (&["-O", "compression=fast", "tank", "a"], "'compression' must be one of"),
-        (&["-O", "recordsize=100K", "tank", "a"], "'recordsize' must be power of 2"),
+        (&["-O", "recordsize=100K", "tank", "a"], "must be power of 2 from 512B to 16M"),
+        (&["-d", "-O", "recordsize=1M", "tank", "a"], "must be power of 2 from 512B to 128K"),
+        (&["-d", "-O", "checksum=skein", "tank", "a"], "pool must be upgraded to set this"),
         (&["-O", "used=1", "tank", "a"], "'used' is readonly"),
     ] {
         // Three in a mirror are no mismatch; with a device beside it they are.
@@ -121,6 +123,8 @@ fn what_holds_something_or_does_not_fit_is_refused_and_left_alone() {
     refused(at, &["zfs", "snapshot", "tank"], "missing '@'");
     refused(at, &["zfs", "set", "compression", "tank"], "missing property=value");
     refused(at, &["zfs", "set", "dedup=on", "tank"], "not written");
+    refused(at, &["zfs", "set", "checksum=blake3", "tank"], "pool must be upgraded to set this");
+    refused(at, &["zfs", "create", "-o", "checksum=blake3", "tank/x"], "pool must be upgraded");
     refused(at, &["-T", "4", "zfs", "create", "tank/x"], "");
     assert!(before() == made);
     done(at, &["zpool", "destroy", "tank"]);

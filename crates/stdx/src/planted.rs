@@ -96,6 +96,8 @@ bugs! {
     FreeNotWrittenDown, "free-not-written-down", FILES;
     /// Now and then a block is written where it is though the group before wrote it.
     OlderRewritten, "older-rewritten", CUTS;
+    /// Now and then a piece of a gang that is freed is not.
+    PieceLeaked, "piece-leaked", created("gangs::");
     // What is stored, and where.
     /// What lies behind compressed bytes in their last sector is somebody else's memory.
     TailNotZeroed, "tail-not-zeroed", STORED;
@@ -160,6 +162,8 @@ bugs! {
     UniqueForgotten, "unique-forgotten", DATASETS;
     /// A snapshot of a clone is not among what its origin is followed by.
     NextCloneLost, "next-clone-lost", DATASETS;
+    /// A dataset says that it uses a feature, and the pool doesn't count it.
+    FeatureNotCounted, "feature-not-counted", created("features::");
     /// A feature isn't in use less when a dataset goes that uses it.
     FeatureNotDropped, "feature-not-dropped", DATASETS;
     /// A clone begins with its origin's intent log.

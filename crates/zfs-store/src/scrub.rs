@@ -12,7 +12,7 @@
 
 use crate::block::{BlockErrorKind, BlockRequest};
 use crate::expected::Expected;
-use crate::vdev::{IoClass, Place, ReadAt};
+use crate::vdev::{IoClass, Place, ReadAt, Tree};
 use crate::zio::{GANG_DEPTH_MAX, Zio};
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
@@ -176,21 +176,29 @@ impl Zio {
         &self,
         pointer: &BlockPointer,
     ) -> Result<Vec<BlockPointer>, BlockErrorKind> {
-        if pointer.kind() != Kind::Gang {
-            return Ok(Vec::new());
-        }
-        let (birth, class) = (pointer.physical_birth(), IoClass::Scrub);
-        let (size, expected) = (gang::BYTES as u64, Expected::GangHeader(*pointer));
-        let mut failure = BlockErrorKind::Checksum;
-        for dva in pointer.dvas() {
-            let read = ReadAt { dva, size, birth, expected: expected.clone(), class };
-            match self.tree().read(&read).await {
-                Ok(header) => return pieces(pointer, &header, 0),
-                Err(kind) => failure = kind,
-            }
-        }
-        Err(failure)
+        gang_pieces(self.tree(), pointer).await
     }
+}
+
+/// The pieces of a gang, by its header on these vdevs; none of another block.
+pub(crate) async fn gang_pieces(
+    tree: &Tree,
+    pointer: &BlockPointer,
+) -> Result<Vec<BlockPointer>, BlockErrorKind> {
+    if pointer.kind() != Kind::Gang {
+        return Ok(Vec::new());
+    }
+    let (birth, class) = (pointer.physical_birth(), IoClass::Scrub);
+    let (size, expected) = (gang::BYTES as u64, Expected::GangHeader(*pointer));
+    let mut failure = BlockErrorKind::Checksum;
+    for dva in pointer.dvas() {
+        let read = ReadAt { dva, size, birth, expected: expected.clone(), class };
+        match tree.read(&read).await {
+            Ok(header) => return pieces(pointer, &header, 0),
+            Err(kind) => failure = kind,
+        }
+    }
+    Err(failure)
 }
 
 /// The pieces that a header lists, where they can be those of this gang.

@@ -24,7 +24,7 @@
 use crate::block::BlockErrorKind;
 use crate::crypt::{self, BlockKey, DatasetKey};
 use codec::checksum::{self, Fletcher4, Sum};
-use codec::compress::Form;
+use codec::compress::{Form, zstd_level_of};
 use rt::{Buf, BufMut, CompressKind, Rt, SumKind, Work, WorkKind};
 use stdx::ByteCount;
 use stdx::planted::{self, Bug};
@@ -140,14 +140,14 @@ pub(crate) fn is_halved(pointer: &BlockPointer) -> bool {
 }
 
 /// What compresses and decompresses; nothing where that is nobody.
-fn form(compression: Option<Compression>, zstd_level: i32) -> Result<Option<Form>, BlockErrorKind> {
+fn form(compression: Option<Compression>, zstd_level: u8) -> Result<Option<Form>, BlockErrorKind> {
     Ok(Some(match compression {
         Some(Compression::Off) => return Ok(None),
         Some(Compression::Lzjb) => Form::Lzjb,
         Some(Compression::Gzip(level)) => Form::Gzip(level.into()),
         Some(Compression::Zle) => Form::Zle,
         Some(Compression::Lz4) => Form::Lz4,
-        Some(Compression::Zstd) => Form::Zstd(zstd_level),
+        Some(Compression::Zstd) => Form::Zstd(zstd_level_of(zstd_level)),
         Some(Compression::Inherit | Compression::On | Compression::Empty) | None => {
             return Err(BlockErrorKind::Unsupported("its compression"));
         }
@@ -190,8 +190,8 @@ pub struct Props {
     pub level: u8,
     /// How it is compressed.
     pub compression: Compression,
-    /// zstd's level, where that is it: the pointer doesn't say.
-    pub zstd_level: i32,
+    /// zstd's level, where that is it, by its number in properties: the pointer doesn't say.
+    pub zstd_level: u8,
     /// How it is summed.
     pub checksum: ChecksumFunction,
     /// The salt of the pool's salted checksums, if it has one.

@@ -12,23 +12,37 @@
 //!
 //! **Durable** it is after [`Tree::flush`](crate::Tree::flush).
 //!
-//! What it doesn't do: gangs, when there is no room in one piece (that is an error here).
+//! **Gangs.** A block that finds no place in one piece is written in [pieces](gang). Until its group is in the pool its division is
+//! remembered, so that it can be written again where it is. Who frees one has to know its pieces, which stand in its header on the
+//! devices: [`Writer::free`] puts it aside, and [`Writer::free_gangs`] frees header and pieces, before space maps are written. Of
+//! one whose header can't be read only the header is freed.
 //!
-//! Source: OpenZFS, `zio.c` (`zio_write_compress`, `zio_dva_allocate`).
+//! What it doesn't do: gangs of encrypted blocks.
+//!
+//! Source: OpenZFS, `zio.c` (`zio_write_compress`, `zio_dva_allocate`, `zio_write_gang_block`, `zio_free_gang`), `metaslab.c`
+//! (`metaslab_force_ganging`).
 
+mod gang;
+
+use self::gang::{For, Part};
 use crate::alloc::{Allocator, Class};
 use crate::error::BlockErrorKind;
+use crate::scrub;
 use crate::slop::slop;
 use crate::transform::{self, Props, Rounding, Salt, Stored};
 use crate::vdev::{IoClass, Tree, WriteAt, WriteError};
 use futures_util::future::join_all;
 use rt::{Buf, Rt};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::rc::Rc;
 use stdx::planted::{self, Bug};
 use zfs_format::Endian;
-use zfs_format::block_pointer::{BlockPointer, Dva};
+use zfs_format::block_pointer::{BlockPointer, Dva, Kind};
 use zfs_format::compression::Compression;
+use zfs_format::gang::{BYTES as HEADER_BYTES, GangHeader, PIECES};
+use zfs_format::object_type::ObjectType;
 
 /// Copies of a block at the most.
 pub const COPIES_MAX: usize = 3;
@@ -75,13 +89,46 @@ struct Shared {
     tree: Rc<Tree>,
     allocator: RefCell<Allocator>,
     salt: Cell<Option<Salt>>,
+    /// Gangs that were written in groups that are not in the pool, by their first place: group, and how they are divided.
+    gangs: RefCell<BTreeMap<[u64; 2], (u64, Part)>>,
+    /// Gangs that were freed, whose pieces are not.
+    dying: RefCell<Vec<BlockPointer>>,
+    forced: Cell<Option<Forced>>,
 }
+
+/// Blocks that are written as gangs though there may be room for them.
+#[derive(Clone, Copy)]
+struct Forced {
+    /// Of those that are so long, in bytes.
+    least: u64,
+    /// Each n-th.
+    each: u64,
+    count: u64,
+}
+
+type Writing<'a> = Pin<Box<dyn Future<Output = Result<(), WriteBlockError>> + 'a>>;
 
 impl Writer {
     /// Writes to these vdevs, into space of this allocator.
     pub fn new(rt: &Rt, tree: Rc<Tree>, allocator: Allocator, salt: Option<Salt>) -> Writer {
         let (allocator, salt) = (RefCell::new(allocator), Cell::new(salt));
-        Writer(Rc::new(Shared { rt: rt.clone(), tree, allocator, salt }))
+        let (gangs, dying, forced) = Default::default();
+        Writer(Rc::new(Shared { rt: rt.clone(), tree, allocator, salt, gangs, dying, forced }))
+    }
+
+    /// From here on each n-th of all blocks that are so long is written as a gang, and of their pieces: for tests.
+    pub fn force_gangs(&self, least: u64, each: u64) {
+        assert!(each > 0, "each n-th is at least each");
+        self.0.forced.set(Some(Forced { least, each, count: 0 }));
+    }
+
+    fn is_forced(&self, size: u64) -> bool {
+        let Some(mut forced) = self.0.forced.get().filter(|forced| size >= forced.least) else {
+            return false;
+        };
+        forced.count += 1;
+        self.0.forced.set(Some(forced));
+        forced.count.is_multiple_of(forced.each)
     }
 
     /// The vdevs.
@@ -128,7 +175,7 @@ impl Writer {
     pub async fn write(&self, block: WriteBlock) -> Result<BlockPointer, WriteBlockError> {
         let WriteBlock { bytes, props, copies, class, txg, io, rewrites } = block;
         assert!((1..=COPIES_MAX).contains(&copies), "{copies} copies");
-        let stored = transform::store(&self.0.rt, props, bytes).await?;
+        let stored = transform::store(&self.0.rt, props.clone(), bytes).await?;
         let (mut pointer, bytes) = match stored {
             Stored::Hole => return Ok(BlockPointer::HOLE),
             Stored::Embedded(mut pointer) => {
@@ -139,26 +186,107 @@ impl Writer {
         };
         pointer.set_births(txg, txg);
         let size = bytes.len() as u64;
-        let again = rewrites.filter(|old| {
-            let is_older = old.logical_birth() + 1 == txg;
-            (old.logical_birth() == txg || is_older && planted::nth(Bug::OlderRewritten, 5))
-                && old.physical_size() == size
-                && old.dvas().count() == copies
-        });
-        let places: Vec<Dva> = match again {
-            Some(old) => old.dvas().collect(),
-            None => self.allocate(txg, class, copies, size)?,
+        let part = match rewrites.and_then(|old| self.again(&old, txg, copies, size)) {
+            Some(part) => part,
+            None => self.take(txg, class, copies, size, props.crypt.is_none())?,
         };
-        for (copy, dva) in places.iter().enumerate() {
+        for (copy, dva) in part.places.iter().enumerate() {
             pointer.set_dva(copy, *dva);
         }
-        let writes = places.iter().map(|dva| {
-            self.0.tree.write_block(WriteAt { dva: *dva, txg, class: io }, bytes.clone())
-        });
+        self.write_part(&pointer, &part, &props, (txg, io), bytes).await?;
+        if part.is_gang() {
+            self.0.gangs.borrow_mut().insert(pointer.dva(0).words, (txg, part));
+        }
+        Ok(pointer)
+    }
+
+    /// Where a block is written that takes the place of another, if it may be written there.
+    fn again(&self, old: &BlockPointer, txg: u64, copies: usize, size: u64) -> Option<Part> {
+        let is_older = old.logical_birth() + 1 == txg;
+        let is_fresh = old.logical_birth() == txg;
+        let may_be = is_fresh || is_older && planted::nth(Bug::OlderRewritten, 5);
+        if !may_be || old.physical_size() != size {
+            return None;
+        }
+        match old.kind() {
+            Kind::Gang => {
+                let gangs = self.0.gangs.borrow();
+                let (_, part) = gangs.get(&old.dva(0).words)?;
+                let blocks = |part: &Part| part.places.len() == gang_copies(copies);
+                (part.size == size && blocks(part)).then(|| part.clone())
+            }
+            _ if old.dvas().count() != copies => None,
+            _ => Some(Part::whole(size, old.dvas().collect())),
+        }
+    }
+
+    /// Writes what is stored of a block to the places that it got.
+    fn write_part<'a>(
+        &'a self,
+        pointer: &'a BlockPointer,
+        part: &'a Part,
+        props: &'a Props,
+        (txg, class): (u64, IoClass),
+        bytes: Buf,
+    ) -> Writing<'a> {
+        Box::pin(async move {
+            let bytes = match part.is_gang() {
+                false => bytes,
+                true => self.write_parts(pointer, part, props, (txg, class), bytes).await?,
+            };
+            let writes = part.places.iter().map(|dva| {
+                self.0.tree.write_block(WriteAt { dva: *dva, txg, class }, bytes.clone())
+            });
+            for written in join_all(writes).await {
+                written?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes the parts of a gang; its header comes back.
+    async fn write_parts(
+        &self,
+        pointer: &BlockPointer,
+        part: &Part,
+        props: &Props,
+        at: (u64, IoClass),
+        bytes: Buf,
+    ) -> Result<Buf, WriteBlockError> {
+        let plain = Props {
+            object_type: ObjectType::NONE,
+            level: 0,
+            compression: Compression::Off,
+            embed: false,
+            crypt: None,
+            ..props.clone()
+        };
+        let mut pieces = [BlockPointer::HOLE; PIECES];
+        let mut contents = Vec::with_capacity(part.parts.len());
+        let mut from = 0;
+        for (piece, part) in pieces.iter_mut().zip(&part.parts) {
+            let to = from + part.size as usize;
+            let content = bytes.slice(from..to);
+            from = to;
+            let stored = transform::store(&self.0.rt, plain.clone(), content).await?;
+            let Stored::Bytes(mut pointer, content) = stored else {
+                unreachable!("what is neither compressed nor embedded is stored as it is");
+            };
+            pointer.set_births(at.0, at.0);
+            for (copy, dva) in part.places.iter().enumerate() {
+                pointer.set_dva(copy, *dva);
+            }
+            *piece = pointer;
+            contents.push(content);
+        }
+        assert_eq!(from, bytes.len(), "the parts of a gang are all of it");
+        let writes = pieces.iter().zip(&part.parts).zip(contents);
+        let writes = writes
+            .map(|((piece, part), content)| self.write_part(piece, part, &plain, at, content));
         for written in join_all(writes).await {
             written?;
         }
-        Ok(pointer)
+        Ok(Buf::copy_of(&GangHeader { pieces }.encode(pointer, props.endian)))
     }
 
     /// Takes a place for one copy of a block that is written later, by [`Writer::fill`]: a block of an intent log has to be
@@ -216,27 +344,123 @@ impl Writer {
         Err(WriteBlockError::NoSpace)
     }
 
-    /// Frees the places of a block.
+    /// Takes places for a block; where there is none in one piece, for a gang.
+    fn take(
+        &self,
+        txg: u64,
+        class: Class,
+        copies: usize,
+        size: u64,
+        may_gang: bool,
+    ) -> Result<Part, WriteBlockError> {
+        if !may_gang {
+            return Ok(Part::whole(size, self.allocate(txg, class, copies, size)?));
+        }
+        let unit = self.rounding().least;
+        let part = Part::take(size, unit, copies, &mut |what, size, copies| match what {
+            For::Bytes if size > unit && self.is_forced(size) => None,
+            _ => self.allocate(txg, class, copies, size).ok(),
+        });
+        part.map_err(|taken| {
+            let mut allocator = self.0.allocator.borrow_mut();
+            taken.iter().for_each(|dva| allocator.give_back(txg, dva));
+            WriteBlockError::NoSpace
+        })
+    }
+
+    /// What of a block's place is its own: all of it, or of a gang its header.
+    fn own(&self, dva: &Dva, birth: u64) -> Dva {
+        match dva.is_gang() {
+            false => *dva,
+            true => {
+                let header = HEADER_BYTES as u64;
+                let len = self.0.tree.allocated_on(dva.vdev(), header, birth).unwrap_or(header);
+                Dva::new(dva.vdev(), dva.offset(), len, false)
+            }
+        }
+    }
+
+    fn own_places(&self, pointer: &BlockPointer) -> Vec<Dva> {
+        pointer.dvas().map(|dva| self.own(&dva, pointer.physical_birth())).collect()
+    }
+
+    /// Frees the places of a block. A gang's are free with [`Writer::free_gangs`].
     ///
     /// # Panics
     /// They are not allocated: who frees what a pool says asks [`Writer::holds`] before.
     pub fn free(&self, pointer: &BlockPointer) {
+        if pointer.kind() == Kind::Gang {
+            assert!(self.holds(pointer), "a gang is freed and is not allocated");
+            return self.0.dying.borrow_mut().push(*pointer);
+        }
         let mut allocator = self.0.allocator.borrow_mut();
         pointer.dvas().for_each(|dva| allocator.free(&dva));
     }
 
-    /// Takes the places of a block that a log leads to, and that no space map knows: whoever opens the pool after a crash
-    /// claims them. Says whether they were free.
-    pub fn claim(&self, txg: u64, pointer: &BlockPointer) -> bool {
-        let mut allocator = self.0.allocator.borrow_mut();
-        pointer.dvas().all(|dva| allocator.claim(txg, &dva))
+    /// Frees headers and pieces of the gangs that were freed. Who writes space maps has done this before.
+    pub async fn free_gangs(&self) {
+        loop {
+            // Nothing of the list is borrowed while a header is read: others may be freed meanwhile.
+            let Some(gang) = self.0.dying.borrow().last().copied() else { return };
+            let pieces = self.pieces(&gang).await;
+            self.0.dying.borrow_mut().retain(|other| other.dva(0) != gang.dva(0));
+            self.0.gangs.borrow_mut().remove(&gang.dva(0).words);
+            let places = self.own_places(&gang);
+            self.space(|space| places.iter().for_each(|dva| space.free(dva)));
+            for piece in pieces {
+                if planted::nth(Bug::PieceLeaked, 7) {
+                    continue;
+                }
+                // A header that was forged may list anything.
+                if self.holds(&piece) {
+                    self.free(&piece);
+                }
+            }
+        }
     }
 
-    /// Whether all places of a block are allocated.
-    pub fn holds(&self, pointer: &BlockPointer) -> bool {
-        let allocator = self.0.allocator.borrow();
-        pointer.dvas().all(|dva| allocator.holds(&dva))
+    /// What a gang lists: nothing where its header can't be read.
+    async fn pieces(&self, gang: &BlockPointer) -> Vec<BlockPointer> {
+        scrub::gang_pieces(&self.0.tree, gang).await.unwrap_or_default()
     }
+
+    /// A group is in the pool: what it freed can be used in time, and what it wrote is written.
+    pub fn done(&self, txg: u64) {
+        assert!(self.0.dying.borrow().is_empty(), "gangs are freed by the group that frees them");
+        self.0.gangs.borrow_mut().retain(|_, (written, _)| *written > txg);
+        self.space(|space| space.done(txg));
+    }
+
+    /// Takes the places of a block that a log leads to, and that no space map knows: whoever opens the pool after a crash
+    /// claims them. Says whether they were free.
+    pub async fn claim(&self, txg: u64, pointer: &BlockPointer) -> bool {
+        let mut open = vec![*pointer];
+        while let Some(pointer) = open.pop() {
+            let places = self.own_places(&pointer);
+            if !self.space(|space| places.iter().all(|dva| space.claim(txg, dva))) {
+                return false;
+            }
+            if pointer.kind() == Kind::Gang {
+                open.extend(self.pieces(&pointer).await);
+            }
+        }
+        true
+    }
+
+    /// Whether all places of a block are allocated; of a gang its header's.
+    pub fn holds(&self, pointer: &BlockPointer) -> bool {
+        let dies = |gang: &BlockPointer| gang.dva(0).words == pointer.dva(0).words;
+        if self.0.dying.borrow().iter().any(dies) {
+            return false;
+        }
+        let places = self.own_places(pointer);
+        self.space(|space| places.iter().all(|dva| space.holds(dva)))
+    }
+}
+
+/// Copies of the header of a gang whose pieces have so many.
+fn gang_copies(copies: usize) -> usize {
+    (copies + 1).min(COPIES_MAX)
 }
 
 impl Tree {

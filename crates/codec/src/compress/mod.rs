@@ -57,6 +57,38 @@ pub enum Form {
     Zstd(i32),
 }
 
+/// The number by which the first of zstd's fast levels goes, in properties and in blocks.
+const ZSTD_FAST_CODE: u8 = 103;
+/// zstd's fast levels, in the order of their numbers.
+const ZSTD_FAST_LEVELS: [i32; 21] = [
+    -1, -2, -3, -4, -5, -6, -7, -8, -9, -10, -20, -30, -40, -50, -60, -70, -80, -90, -100, -500,
+    -1000,
+];
+/// zstd's level where nobody says which.
+const ZSTD_LEVEL: i32 = 3;
+/// zstd's best level.
+const ZSTD_LEVEL_MAX: u8 = 19;
+
+/// zstd's level of a number in a property: 1 to 19, or 103 and more for the fast ones. Any other number is the level where nobody
+/// says which.
+pub fn zstd_level_of(code: u8) -> i32 {
+    match code {
+        1..=ZSTD_LEVEL_MAX => code.into(),
+        _ => {
+            let fast = code.checked_sub(ZSTD_FAST_CODE).map(usize::from);
+            fast.and_then(|fast| ZSTD_FAST_LEVELS.get(fast)).copied().unwrap_or(ZSTD_LEVEL)
+        }
+    }
+}
+
+/// The number that a block has for a level. OpenZFS takes no other for one of zstd's.
+fn zstd_code_of(level: i32) -> u8 {
+    match ZSTD_FAST_LEVELS.iter().position(|known| *known == level) {
+        Some(fast) => ZSTD_FAST_CODE + fast as u8,
+        None => level.clamp(1, ZSTD_LEVEL_MAX.into()) as u8,
+    }
+}
+
 /// Bytes that are no block of the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the block does not decompress as {form} to {len} bytes")]
@@ -212,7 +244,7 @@ fn zstd_compress(data: &[u8], level: i32, into: &mut [u8]) -> Option<usize> {
     })?;
     let length = u32::try_from(len).ok()?;
     // Version in the upper three bytes, level in the last.
-    let version = ZSTD_VERSION << 8 | u32::from(level as u8);
+    let version = ZSTD_VERSION << 8 | u32::from(zstd_code_of(level));
     header[..LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
     header[LENGTH_BYTES..].copy_from_slice(&version.to_be_bytes());
     Some(ZSTD_HEADER_BYTES + len)
@@ -241,7 +273,19 @@ mod tests {
     }
 
     proptest! {
-        #[test]
+        /// OpenZFS reads no block whose header has another number.
+    #[test]
+    fn levels_of_zstd_have_the_numbers_of_properties() {
+        for (code, level) in [(0, 3), (1, 1), (19, 19), (103, -1), (113, -20), (123, -1000)] {
+            assert_eq!(zstd_level_of(code), level);
+            assert_eq!(zstd_code_of(level), if code == 0 { 3 } else { code });
+            let block = Form::Zstd(level).compress(&[7; 4096], 4096).expect("it is shorter");
+            assert_eq!(block[ZSTD_HEADER_BYTES - 1], zstd_code_of(level));
+        }
+        assert_eq!((zstd_level_of(20), zstd_level_of(102), zstd_level_of(255)), (3, 3, 3));
+    }
+
+    #[test]
         fn what_was_compressed_comes_back_whatever_lies_behind_it(data in data(), behind in 0_usize..600) {
             for form in FORMS {
                 let Some(mut block) = form.compress(&data, usize::MAX) else {

@@ -49,6 +49,7 @@ pub mod show;
 mod shown;
 pub mod source;
 mod stat;
+pub mod taken;
 mod userspace;
 pub mod version;
 mod volume;

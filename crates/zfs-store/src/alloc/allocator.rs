@@ -211,7 +211,7 @@ impl Allocator {
     }
 
     /// Space that was allocated just now, and that nothing was written to, is as it was.
-    fn give_back(&mut self, txg: u64, dva: &Dva) {
+    pub(crate) fn give_back(&mut self, txg: u64, dva: &Dva) {
         let space = self.tops.get_mut(&dva.vdev()).expect("it was allocated there");
         let range = dva.offset()..dva.offset() + dva.allocated();
         let state = space.state_at(range.start);

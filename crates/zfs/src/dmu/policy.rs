@@ -22,8 +22,8 @@ pub struct Policy {
     pub checksum: ChecksumFunction,
     /// Of data.
     pub compression: Compression,
-    /// zstd's level.
-    pub zstd_level: i32,
+    /// zstd's level, by the number that the property has for it.
+    pub zstd_level: u8,
     /// Copies of data; metadata has one more.
     pub copies: usize,
     /// Data up to this length goes where metadata goes, in bytes.

@@ -38,7 +38,14 @@ use zfs_store::{IoClass, WriteBlock, Writer};
 /// Objects that are written side by side.
 const OBJECTS_MAX: usize = 16;
 /// Blocks of one object that are written side by side: with those of other objects some tens of MiB are under way.
-pub(super) const BLOCKS_MAX: usize = 64;
+const BLOCKS_MAX: usize = 64;
+/// Bytes of one object that are written side by side, where its blocks are long.
+const BYTES_MAX: u64 = 8 << 20;
+
+/// How many blocks of a length are written side by side.
+pub(super) fn side_by_side(len: u64) -> usize {
+    usize::try_from(BYTES_MAX / len.max(1)).unwrap_or(BLOCKS_MAX).clamp(2, BLOCKS_MAX)
+}
 
 /// Who keeps the books of the blocks of an objset.
 pub trait Books {

@@ -14,12 +14,10 @@
 use super::make::Maker;
 use crate::dmu::account::TABLES;
 use crate::dmu::{Counted, Dnode, Objset, Tally, TxGroups};
-use crate::error::{Problem, ZfsError};
+use crate::error::ZfsError;
 use crate::zap::change::Plan;
 use crate::zap::table;
-use zfs_format::features::Feature;
 use zfs_format::object_type::ObjectType;
-use zfs_format::pool_directory;
 
 /// Sums that one change sets down: it looks at a leaf of a table for each.
 const SUMS_MAX: usize = 512;
@@ -72,22 +70,7 @@ impl Maker<'_> {
     /// # Errors
     /// A table can't be had.
     pub async fn use_counts(&self, dataset: &Dnode, counted: Counted) -> Result<(), ZfsError> {
-        if counted == Counted::default() {
-            return Ok(());
-        }
-        let used = self.features_of(dataset).await?;
-        for name in counted.features() {
-            let missing =
-                || self.mos.wrong(pool_directory::OBJECT, Problem::NoEntry("of a feature"));
-            let feature = Feature::named(name).ok_or_else(missing)?;
-            if used.iter().any(|(known, _)| known.guid == feature.guid) {
-                continue;
-            }
-            self.zapify(dataset).await?;
-            table::set(self.mos, dataset, feature.guid, table::number(0)).await?;
-            self.count_use(name, 1).await?;
-        }
-        Ok(())
+        self.use_features(dataset, counted.features()).await
     }
 }
 

@@ -4,13 +4,14 @@
 //! and the block goes onto the dataset's deadlist, by its birth.
 //!
 //! While an objset is written the books are kept in memory; [`DatasetBooks::settle`] puts the sums into the dataset, its
-//! directory, and all directories above.
+//! directory, and all directories above; and the dataset uses the [features](super::features) that its new blocks ask for.
 //!
 //! Source: OpenZFS, `dsl_dataset.c` (`dsl_dataset_block_born`, `dsl_dataset_block_kill`), `dsl_dir.c` (`dsl_dir_diduse_space`),
 //! `dsl_deadlist.c`.
 
 use super::bpobj::Sums;
 use super::deadlist::Deadlist;
+use super::features::Asked;
 use super::make::Maker;
 use super::space::{Part, beyond, kept_for_head};
 use crate::dmu::{Books, Dnode};
@@ -32,13 +33,15 @@ pub struct DatasetBooks {
     /// What only it reaches.
     unique: Cell<Sums>,
     dead: RefCell<Vec<BlockPointer>>,
+    /// Features that blocks that were born ask for.
+    asked: Cell<Asked>,
 }
 
 impl DatasetBooks {
     /// Empty books.
     pub fn new(writer: Writer, snapshot_txg: u64) -> DatasetBooks {
-        let (referenced, unique, dead) = Default::default();
-        DatasetBooks { writer, snapshot_txg, referenced, unique, dead }
+        let (referenced, unique, dead, asked) = Default::default();
+        DatasetBooks { writer, snapshot_txg, referenced, unique, dead, asked }
     }
 
     fn count(&self, pointer: &BlockPointer, sign: i64, is_unique: bool) {
@@ -73,6 +76,7 @@ impl DatasetBooks {
                 add(&mut head.unique_bytes, unique.used);
             })
             .await?;
+        maker.use_features(dataset, self.asked.take().names()).await?;
         let head = maker.bonus::<DslDataset>(dataset)?;
         let dead = self.dead.take();
         let mut kept = 0;
@@ -143,6 +147,7 @@ fn add(to: &mut u64, change: i64) {
 
 impl Books for DatasetBooks {
     fn born(&self, pointer: &BlockPointer) {
+        self.asked.set(self.asked.get().and(pointer));
         self.count(pointer, 1, true);
     }
 

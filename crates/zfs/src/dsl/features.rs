@@ -3,7 +3,11 @@
 //! A dataset that uses a feature says so by a name in its own table; each such dataset is one use. A dataset's or directory's
 //! object gets a table when it first needs one, and keeps its bonus.
 //!
-//! Source: OpenZFS, `zfeature.c`, `dsl_dataset.c` (`dsl_dataset_activate_feature`), `dmu_object.c` (`dmu_object_zapify`).
+//! **Blocks ask for features** by their length, checksum and compression. A dataset uses what its blocks ask for from the group on in
+//! which the first such block was born, and until the dataset goes or is taken back: that none is left is not looked for.
+//!
+//! Source: OpenZFS, `zfeature.c`, `dsl_dataset.c` (`dsl_dataset_activate_feature`, `dsl_dataset_block_born`), `dmu_object.c`
+//! (`dmu_object_zapify`), `zio_checksum.c` (`zio_checksum_to_feature`).
 
 use super::ZAP_METADATA;
 use super::make::Maker;
@@ -12,9 +16,72 @@ use crate::error::{Problem, ZfsError};
 use crate::zap::change::empty;
 use crate::zap::{Zap, table};
 use stdx::planted::{self, Bug};
+use zfs_format::block_pointer::BlockPointer;
+use zfs_format::checksum::ChecksumFunction;
+use zfs_format::compression::Compression;
 use zfs_format::features::Feature;
 use zfs_format::pool_directory as names;
 use zfs_format::zap::leaf::LeafValue;
+
+/// Bytes of the longest block that every pool takes.
+pub const BLOCK_BYTES_PLAIN: u64 = 128 << 10;
+/// The feature of longer ones.
+pub const LARGE_BLOCKS: &str = "large_blocks";
+/// What blocks can ask for.
+const ASKED: [&str; 6] = [LARGE_BLOCKS, "sha512", "skein", "edonr", "blake3", "zstd_compress"];
+
+/// The feature of a checksum.
+pub fn of_checksum(function: ChecksumFunction) -> Option<&'static str> {
+    match function {
+        ChecksumFunction::Sha512 => Some("sha512"),
+        ChecksumFunction::Skein => Some("skein"),
+        ChecksumFunction::Edonr => Some("edonr"),
+        ChecksumFunction::Blake3 => Some("blake3"),
+        _ => None,
+    }
+}
+
+/// The feature of a compression.
+pub fn of_compression(function: Compression) -> Option<&'static str> {
+    (function == Compression::Zstd).then_some("zstd_compress")
+}
+
+/// The feature that a property's value asks for, by the number that stands for it.
+pub fn of_property(name: &str, number: u64) -> Option<&'static str> {
+    match name {
+        "recordsize" | "volblocksize" => (number > BLOCK_BYTES_PLAIN).then_some(LARGE_BLOCKS),
+        "checksum" => ChecksumFunction::from_code(number as u8).and_then(of_checksum),
+        // A level stands above the function's number.
+        "compression" => Compression::from_code((number & 0x7f) as u8).and_then(of_compression),
+        _ => None,
+    }
+}
+
+/// A set of features that blocks ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Asked(u8);
+
+impl Asked {
+    /// With those that a block asks for.
+    pub(super) fn and(self, pointer: &BlockPointer) -> Asked {
+        let length = (pointer.logical_size() > BLOCK_BYTES_PLAIN).then_some(LARGE_BLOCKS);
+        // What stands in its pointer has no checksum.
+        let function = pointer.checksum_function().filter(|_| !pointer.is_embedded());
+        let features = [
+            length,
+            function.and_then(of_checksum),
+            pointer.compression().and_then(of_compression),
+        ];
+        let bit = |name| ASKED.iter().position(|known| *known == name).map_or(0, |bit| 1 << bit);
+        features.into_iter().flatten().fold(self, |Asked(set), name| Asked(set | bit(name)))
+    }
+
+    /// Their short names.
+    pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
+        let is_in = move |bit: &usize| self.0 & 1 << bit != 0;
+        (0..ASKED.len()).filter(is_in).map(|bit| ASKED[bit])
+    }
+}
 
 impl Maker<'_> {
     async fn feature_table(&self, feature: &Feature) -> Result<Option<Dnode>, ZfsError> {
@@ -72,6 +139,35 @@ impl Maker<'_> {
         Ok(found)
     }
 
+    /// A dataset uses these features from here on, by their short names. One that the pool has not enabled is passed over: a pool
+    /// with such blocks was damaged or forged, and goes on as it is.
+    ///
+    /// # Errors
+    /// A table can't be had.
+    pub async fn use_features(
+        &self,
+        dataset: &Dnode,
+        names: impl Iterator<Item = &'static str>,
+    ) -> Result<(), ZfsError> {
+        let mut names = names.peekable();
+        if names.peek().is_none() {
+            return Ok(());
+        }
+        let used = self.features_of(dataset).await?;
+        for feature in names.filter_map(Feature::named) {
+            let is_used = used.iter().any(|(known, _)| known.guid == feature.guid);
+            if is_used || self.uses(feature.name).await?.is_none() {
+                continue;
+            }
+            self.zapify(dataset).await?;
+            table::set(self.mos, dataset, feature.guid, table::number(0)).await?;
+            if !planted::is(Bug::FeatureNotCounted) {
+                self.count_use(feature.name, 1).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// A dataset uses what another one does, whose blocks it has.
     ///
     /// # Errors
@@ -116,5 +212,40 @@ impl Maker<'_> {
                 Ok(())
             })
             .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_ask_for_what_they_are_stored_as() {
+        let names =
+            |pointer: &BlockPointer| Asked::default().and(pointer).names().collect::<Vec<_>>();
+        let mut pointer = BlockPointer::HOLE;
+        pointer.set_sizes(BLOCK_BYTES_PLAIN, 4096);
+        pointer.set_checksum_function(ChecksumFunction::Sha256);
+        pointer.set_compression(Compression::Lz4);
+        assert!(names(&pointer).is_empty());
+        pointer.set_sizes(BLOCK_BYTES_PLAIN + 512, 4096);
+        pointer.set_checksum_function(ChecksumFunction::Blake3);
+        pointer.set_compression(Compression::Zstd);
+        assert_eq!(names(&pointer), [LARGE_BLOCKS, "blake3", "zstd_compress"]);
+        let embedded = BlockPointer::embed(&[7; 20], 4096, Compression::Zstd);
+        assert_eq!(names(&embedded), ["zstd_compress"]);
+        let both = Asked::default().and(&embedded).and(&pointer);
+        assert_eq!(both, Asked::default().and(&pointer));
+        assert!(ASKED.iter().all(|name| Feature::named(name).is_some_and(Feature::is_per_dataset)));
+    }
+
+    #[test]
+    fn properties_ask_for_what_blocks_will() {
+        assert_eq!(of_property("recordsize", 128 << 10), None);
+        assert_eq!(of_property("volblocksize", 256 << 10), Some(LARGE_BLOCKS));
+        assert_eq!(of_property("checksum", 12), Some("skein"));
+        assert_eq!(of_property("compression", 16 | 103 << 7), Some("zstd_compress"));
+        assert_eq!(of_property("compression", 15), None);
+        assert_eq!(of_property("quota", 1 << 40), None);
     }
 }

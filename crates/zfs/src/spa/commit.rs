@@ -303,6 +303,7 @@ impl Syncer {
                 self.count_mos().await?;
             }
             self.write_late().await?;
+            self.writer.free_gangs().await;
             self.write_maps(txg, pass).await?;
             if !self.mos.is_dirty() {
                 // All that the group reaches is durable before its uberblock. A leaf that fails here misses the group, and the group
@@ -321,7 +322,7 @@ impl Syncer {
         }
         self.commit(txg).await?;
         self.mos.committed();
-        self.writer.space(|space| space.done(txg));
+        self.writer.done(txg);
         self.groups.done();
         Ok(())
     }

@@ -23,6 +23,7 @@ use super::commit::Syncer;
 use super::history::{Deed, note};
 use crate::dmu::{Dnode, NewObject, Objset, Policy};
 use crate::dsl::deadlist::Deadlist;
+use crate::dsl::features::of_property;
 use crate::dsl::make::Maker;
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
@@ -519,6 +520,13 @@ impl Tasks<'_> {
             }
             None => ("inherit", format!("{name}=")),
         };
+        // Who doesn't know zstd would take the value for none: the pool says so before there are blocks of it.
+        let asked = value.as_ref().and_then(LeafValue::number).unwrap_or(0);
+        let asked = of_property(name, asked).filter(|_| name == "compression");
+        if let Some(feature) = asked {
+            let dataset = mos.dnode(head.head_dataset).await?;
+            self.maker.use_features(&dataset, [feature].into_iter()).await?;
+        }
         match value {
             Some(value) => table::set(mos, &properties, name, value).await?,
             None => drop(table::remove(mos, &properties, name).await?),

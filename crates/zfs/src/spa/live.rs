@@ -30,8 +30,10 @@ use super::open::Spa;
 use super::room::Rooms;
 use crate::dmu::{Counted, Dnode, Objset, Policy};
 use crate::dsl::catalog::Node;
+use crate::dsl::features::{BLOCK_BYTES_PLAIN, LARGE_BLOCKS, of_checksum, of_compression};
 use crate::dsl::make::{Fresh, Maker};
 use crate::error::{Problem, ZfsError};
+use crate::zap::table;
 use crate::zil::{Committed, IntentLog};
 use crate::zpl::FileSystem;
 use futures_util::future::LocalBoxFuture;
@@ -39,10 +41,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tokio::sync::{Mutex, MutexGuard};
+use zfs_format::block_pointer::BLOCK_BYTES_MAX;
 use zfs_format::checksum::ChecksumFunction;
 use zfs_format::compression::Compression;
 use zfs_format::dsl::property::PropertyValue;
-use zfs_store::ReadBlocks;
+use zfs_format::features::Feature;
+use zfs_format::pool_directory;
+use zfs_format::zap::leaf::LeafValue;
+use zfs_store::{ReadBlocks, Salt};
 
 /// Bytes of changes in memory before who changes waits.
 const DIRTY_BYTES_MAX: u64 = 256 << 20;
@@ -123,6 +129,8 @@ pub struct Live {
     pub(super) rooms: Rooms,
     /// What is counted in file systems.
     counted: Counted,
+    /// The salt of the pool's checksums, where it had none: until the first group is written.
+    new_salt: Cell<Option<Salt>>,
     tasks: Cell<u64>,
 }
 
@@ -183,7 +191,7 @@ impl Live {
             return Ok(files.clone());
         }
         let files = FileSystem::open(&open.objset).await?;
-        files.set_record_bytes(set_number(node, "recordsize").unwrap_or(u64::MAX));
+        files.set_record_bytes(self.record_bytes(node));
         files.set_log(Rc::clone(&open.log));
         // Another may have opened it meanwhile: what it learns of layouts is to be known to all.
         Ok(open.files.borrow_mut().get_or_insert(files).clone())
@@ -237,7 +245,7 @@ impl Live {
             let Some(node) = catalog.find(&name).await? else { continue };
             *open.policy.borrow_mut() = Rc::new(self.policy(&node));
             if let Some(files) = &*open.files.borrow() {
-                files.set_record_bytes(set_number(&node, "recordsize").unwrap_or(u64::MAX));
+                files.set_record_bytes(self.record_bytes(&node));
             }
         }
         Ok(())
@@ -259,23 +267,39 @@ impl Live {
         Ok(())
     }
 
-    /// How a dataset's blocks are stored, by its properties.
+    /// Whether a feature of this short name is enabled.
+    fn is_enabled(&self, name: &str) -> bool {
+        Feature::named(name).is_some_and(|feature| self.spa.has_feature(feature.guid))
+    }
+
+    /// How long blocks of files become: as the property `recordsize` says, where the pool takes such.
+    fn record_bytes(&self, node: &Node) -> u64 {
+        let most = match self.is_enabled(LARGE_BLOCKS) {
+            true => BLOCK_BYTES_MAX,
+            false => BLOCK_BYTES_PLAIN,
+        };
+        set_number(node, "recordsize").unwrap_or(BLOCK_BYTES_PLAIN).min(most)
+    }
+
+    /// How a dataset's blocks are stored, by its properties. What the pool has no feature for is stored as if nothing were set.
     fn policy(&self, node: &Node) -> Policy {
         let of = self.syncer.policy();
+        let is_taken = |feature: Option<&str>| feature.is_none_or(|name| self.is_enabled(name));
         let code = |name, otherwise: u64| set_number(node, name).unwrap_or(otherwise);
         let checksum = ChecksumFunction::from_code(code("checksum", 1) as u8);
+        let checksum = checksum.filter(|function| is_taken(of_checksum(*function)));
         // zstd's level stands above the function's number.
         let compression = code("compression", Compression::On.code().into());
         let (function, level) = (compression & 0x7f, compression >> 7);
         let function = Compression::from_code(function as u8).unwrap_or(Compression::Off);
         let compression = match function {
-            Compression::On => of.metadata_compression,
-            other => other,
+            other if other != Compression::On && is_taken(of_compression(other)) => other,
+            _ => of.metadata_compression,
         };
         Policy {
             checksum: checksum.unwrap_or(ChecksumFunction::On).effective(),
             compression,
-            zstd_level: level as i32,
+            zstd_level: level as u8,
             copies: code("copies", 1).clamp(1, 3) as usize,
             special_small: code("special_small_blocks", 0),
             ..(*of).clone()
@@ -383,6 +407,12 @@ impl Live {
             let syncer = &self.syncer;
             if let Some(logs) = self.map_logs.take() {
                 logs.fold(maker, syncer).await?;
+            }
+            if let Some(salt) = self.new_salt.take() {
+                let directory = syncer.directory().await?;
+                let numbers = salt.iter().map(|byte| u64::from(*byte)).collect();
+                let value = LeafValue { number_bytes: 1, numbers };
+                table::set(maker.mos, &directory, pool_directory::CHECKSUM_SALT, value).await?;
             }
             let blocks = Rc::clone(self.spa.zio()) as Rc<dyn ReadBlocks>;
             self.freeing.advance(maker, syncer.writer(), &blocks).await?;

@@ -103,7 +103,7 @@ fn blocks_of(log: &Log, header: &ZilHeader, synced: u64) -> Vec<BlockPointer> {
 ///
 /// # Errors
 /// One is allocated to something else: the log or the pool is damaged.
-pub(super) fn claim(
+pub(super) async fn claim(
     logs: &mut [FoundLog],
     writer: &Writer,
     (synced, first): (u64, u64),
@@ -120,7 +120,7 @@ pub(super) fn claim(
     }
     for log in logs.iter().filter(|log| log.header.claim_txg == 0) {
         for block in log.blocks.iter().filter(|block| block.logical_birth() > synced) {
-            if !writer.claim(first, block) {
+            if !writer.claim(first, block).await {
                 return Err(mos.wrong(0, Problem::Entry("of an intent log's space")));
             }
         }

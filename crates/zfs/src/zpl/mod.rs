@@ -33,6 +33,7 @@ use rt::SgList;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use zfs_format::FormatError;
+use zfs_format::block_pointer::BLOCK_BYTES_MAX;
 use zfs_format::objset::ObjsetKind;
 use zfs_format::zpl::acl::{self, AclEntry};
 use zfs_format::zpl::attributes::{self as system, Layouts, Registered};
@@ -193,10 +194,10 @@ impl FileSystem {
         self.0.record_bytes.get()
     }
 
-    /// Lets blocks of files that get more than one from here on be so long, as the property `recordsize` says. Longer ones than
-    /// 128 KiB are not made.
+    /// Lets blocks of files that get more than one from here on be so long, as the property `recordsize` says. Who says more than
+    /// 128 KiB knows that the pool takes such blocks.
     pub fn set_record_bytes(&self, bytes: u64) {
-        let bytes = bytes.clamp(RECORD_BYTES_MIN, RECORD_BYTES);
+        let bytes = bytes.clamp(RECORD_BYTES_MIN, BLOCK_BYTES_MAX);
         self.0.record_bytes.set(bytes.next_power_of_two());
     }
 

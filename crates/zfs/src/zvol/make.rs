@@ -6,12 +6,11 @@ use super::{DATA, PROPERTIES, SIZE};
 use crate::dmu::{NewObject, Objset};
 use crate::error::ZfsError;
 use crate::zap::table;
+use zfs_format::block_pointer::BLOCK_BYTES_MAX;
 use zfs_format::object_type::ObjectType;
 
 /// Bytes of the smallest block.
 pub const BLOCK_BYTES_MIN: u64 = 512;
-/// Bytes of the largest block that every pool takes.
-pub const BLOCK_BYTES_MAX: u64 = 128 << 10;
 
 /// Makes a volume in an objset that holds nothing. `seed` makes its table its own.
 ///

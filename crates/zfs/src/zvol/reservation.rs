@@ -10,6 +10,7 @@
 //! Source: OpenZFS, `libzfs_dataset.c` (`zvol_volsize_to_reservation`, `volsize_from_vdevs`), `zfs_main.c`
 //! (`default_volblocksize`).
 
+use crate::dsl::features::BLOCK_BYTES_PLAIN;
 use zfs_format::vdev::{Vdev, VdevKind};
 
 /// The block by which space is counted.
@@ -77,7 +78,7 @@ pub fn default_block_bytes(tops: &[Vdev]) -> u64 {
     });
     let smallest = smallest.max().unwrap_or(0);
     let mut bytes = BLOCK_BYTES_DEFAULT;
-    while bytes * 2 <= smallest && bytes < super::make::BLOCK_BYTES_MAX {
+    while bytes * 2 <= smallest && bytes < BLOCK_BYTES_PLAIN {
         bytes *= 2;
     }
     bytes

@@ -4,6 +4,7 @@
 
 use super::changed::Changed;
 use super::set::{split, stored};
+use super::taken::{check_taken, has_feature};
 use crate::output::Failure;
 use ::zfs::spa::datasets::TaskError;
 use ::zfs::spa::datasets::clone::NewClone;
@@ -63,6 +64,10 @@ pub fn run(args: &CloneArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let (_, snapshot) = changed.snapshot(&args.snapshot)?;
     if args.parents && changed.datasets.find(name).is_some() {
         return Ok(changed.pool.finish()?);
+    }
+    for (name, value) in &properties {
+        let has = |name: &str| has_feature(&changed.pool, name);
+        check_taken(name, Some(value), has).map_err(|why| refuse(&why))?;
     }
     let number = snapshot.number;
     let (above, last) = changed.above(name, args.parents, &refuse)?;

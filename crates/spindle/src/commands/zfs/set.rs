@@ -3,6 +3,7 @@
 //! Each opens its pool for writing, does its one thing in a transaction group, and closes the pool as exported.
 
 use super::limit;
+use super::taken::{block_between, check_taken, has_feature, is_block};
 use super::volume::{Asked, check_applies, set_limit, set_special};
 use crate::output::Failure;
 use ::zfs::dsl::catalog::Node;
@@ -17,13 +18,11 @@ use attach::pools::{LivePool, PoolPlace, check_name, pool_of, snapshots};
 use clap::Args;
 use std::rc::Rc;
 use stdx::ByteCount;
+use zfs_format::block_pointer::BLOCK_BYTES_MAX;
 use zfs_format::zap::leaf::LeafValue;
 
-/// Bytes of the largest record that is written.
-const RECORD_BYTES_MAX: u64 = 128 << 10;
 /// Words of properties that change what is on disk in ways that are not written.
-const NOT_WRITTEN: [(&str, &[&str]); 5] = [
-    ("checksum", &["sha512", "skein", "edonr", "blake3"]),
+const NOT_WRITTEN: [(&str, &[&str]); 4] = [
     ("dedup", &["on", "verify", "sha256", "sha512", "skein", "edonr", "blake3"]),
     ("dnodesize", &["auto", "1k", "2k", "4k", "8k", "16k"]),
     ("encryption", &["on"]),
@@ -119,8 +118,7 @@ pub fn stored(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
     }
     let base = value.split([',', '-']).next().unwrap_or(value);
     let refused = NOT_WRITTEN.iter().find(|(known, _)| *known == name);
-    let is_zstd = name == "compression" && base == "zstd";
-    if is_zstd || refused.is_some_and(|(_, words)| words.contains(&base)) {
+    if refused.is_some_and(|(_, words)| words.contains(&base)) {
         return Err(wrong(format!("{name}={value}: datasets with it are not written here yet")));
     }
     let stored = match property.form {
@@ -136,11 +134,8 @@ pub fn stored(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
         Form::Number(_) => {
             let size: Result<ByteCount, _> = value.parse();
             let size = size.map_err(|_| wrong(format!("bad numeric value '{value}'")))?.bytes();
-            let is_record = (512..=RECORD_BYTES_MAX).contains(&size) && size.is_power_of_two();
-            if name == "recordsize" && !is_record {
-                return Err(wrong(format!(
-                    "'recordsize' must be power of 2 from 512B to 128KB, and not {value}"
-                )));
+            if name == "recordsize" && !is_block(size, BLOCK_BYTES_MAX) {
+                return Err(wrong(block_between(name, BLOCK_BYTES_MAX)));
             }
             table::number(size)
         }
@@ -182,6 +177,12 @@ pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         check_part(part).map_err(|error| refuse(&TaskError::Name(error).to_string()))?;
     }
     let pool = LivePool::of_dataset(place, &args.name, args.force)?;
+    let has = |name: &str| has_feature(&pool, name);
+    let block = asked.as_ref().and_then(Asked::block).map(table::number);
+    let block = block.map(|block| ("volblocksize".to_owned(), block));
+    for (name, value) in properties.iter().chain(&block) {
+        check_taken(name, Some(value), has).map_err(|why| refuse(&why))?;
+    }
     let mut above = node(&pool, parts[0])?;
     for (depth, part) in parts.iter().enumerate().skip(1) {
         let (name, is_last) = (parts[..=depth].join("/"), depth + 1 == parts.len());
@@ -338,6 +339,9 @@ fn change_in(
     let of = node(pool, dataset)?;
     for (name, value) in values {
         let value = value.as_ref();
+        check_taken(name, value, |name| has_feature(pool, name)).map_err(|why| {
+            Failure::failed(format!("cannot set property for '{dataset}': {why}"))
+        })?;
         if limit::set_limit(pool, &of, name, value)? || set_special(pool, &of, name, value)? {
             continue;
         }

@@ -4,6 +4,7 @@
 //! * A new size changes what is kept free where it was that of the old size.
 //! * What is behind a smaller size is freed.
 
+use super::taken::{block_between, is_block};
 use crate::output::{Failure, say};
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::property::table::{Kinds, Property};
@@ -13,11 +14,11 @@ use ::zfs::spa::datasets::TaskError;
 use ::zfs::spa::live::set_number;
 use ::zfs::spa::volumes::{Limit, NewVolume};
 use ::zfs::zvol::live::LiveVolume;
-use ::zfs::zvol::make::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
 use ::zfs::zvol::reservation::{BLOCK_BYTES_DEFAULT, default_block_bytes, reservation};
 use attach::pools::LivePool;
 use std::rc::Rc;
 use stdx::ByteCount;
+use zfs_format::block_pointer::BLOCK_BYTES_MAX;
 use zfs_format::vdev::Vdev;
 use zfs_format::zap::leaf::LeafValue;
 use zfs_store::alloc::Class;
@@ -39,10 +40,8 @@ fn size(text: &str, what: &str) -> Result<u64, Failure> {
 }
 
 fn check_block(bytes: u64) -> Result<u64, Failure> {
-    let can_be = (BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&bytes) && bytes.is_power_of_two();
-    let most = show::bytes(BLOCK_BYTES_MAX);
-    let text = || format!("'volblocksize' must be power of 2 from 512B to {most}");
-    can_be.then_some(bytes).ok_or_else(|| Failure::usage(text()))
+    let text = || block_between("volblocksize", BLOCK_BYTES_MAX);
+    is_block(bytes, BLOCK_BYTES_MAX).then_some(bytes).ok_or_else(|| Failure::usage(text()))
 }
 
 impl Asked {
@@ -81,6 +80,11 @@ impl Asked {
         *properties = kept;
         let block_bytes = block_bytes.map(check_block).transpose()?;
         Ok(Some(Asked { bytes, block_bytes, sparse }))
+    }
+
+    /// Bytes of its blocks, where that was said.
+    pub fn block(&self) -> Option<u64> {
+        self.block_bytes
     }
 
     /// The volume, in a pool of these vdevs.

@@ -8,6 +8,7 @@
 use super::features::{WRITTEN, allowed};
 use super::vdevs::{self, Present};
 use crate::commands::zfs::set::{split, stored};
+use crate::commands::zfs::taken::check_taken;
 use crate::output::{Failure, print};
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::create::{NewPool, root_of};
@@ -137,6 +138,11 @@ pub fn run(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     }
     if let Some(directory) = &args.mountpoint {
         properties.push(stored("mountpoint", directory)?);
+    }
+    for (name, value) in &properties {
+        let guid = |name: &str| Feature::named(name).map(|feature| feature.guid);
+        let has = |name: &str| guid(name).is_some_and(|guid| pool.features.contains(&guid));
+        check_taken(name, Some(value), has).map_err(refuse)?;
     }
     if !args.force {
         vdevs::check_redundancy(&all, None)?;

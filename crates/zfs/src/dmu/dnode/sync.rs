@@ -14,7 +14,7 @@
 //! Source: OpenZFS, `dnode_sync.c`, `dbuf.c` (`dbuf_write_ready`, `dbuf_handle_indirect_hole`).
 
 use super::super::dbuf::{At, Block, Content};
-use super::super::sync::{BLOCKS_MAX, BlockAt, SyncContext, fill_of};
+use super::super::sync::{BlockAt, SyncContext, fill_of, side_by_side};
 use super::super::txg::Txg;
 use super::Dnode;
 use crate::error::ZfsError;
@@ -431,7 +431,7 @@ impl Growing<'_> {
             };
             Ok::<_, ZfsError>((at, old, new))
         });
-        stream::iter(writes).buffer_unordered(BLOCKS_MAX).try_collect().await
+        stream::iter(writes).buffer_unordered(side_by_side(len)).try_collect().await
     }
 
     async fn write_spill(&mut self, content: Content) -> Result<(), ZfsError> {

@@ -20,7 +20,7 @@ use zfs_format::objset::ObjsetKind;
 use zfs_format::pool_directory;
 use zfs_format::uberblock::VERSION_FEATURES;
 use zfs_format::vdev::{Vdev, VdevKind};
-use zfs_store::Writer;
+use zfs_store::{Salt, Writer};
 
 /// Features of pools that are written, besides those that need nothing of who writes.
 const WRITTEN: [&str; 29] = [
@@ -54,6 +54,18 @@ const WRITTEN: [&str; 29] = [
     "head_errlog",
     "vdev_zaps_v2",
 ];
+
+/// Features of checksums that begin with the pool's salt.
+const SALTED: [&str; 3] = ["skein", "edonr", "blake3"];
+
+/// A salt that no other pool has.
+fn new_salt(fresh: &dyn Fresh) -> Salt {
+    let mut salt = [0; size_of::<Salt>()];
+    for word in salt.chunks_exact_mut(size_of::<u64>()) {
+        word.copy_from_slice(&fresh.number().to_le_bytes());
+    }
+    salt
+}
 
 impl Live {
     /// Opens for writing what is open for reading.
@@ -100,8 +112,13 @@ impl Live {
         }
         let dtls = dtls::load(&spa).await?;
         let (allocator, map_logs) = map_logs::load(&spa, &root.children).await?;
+        let is_salted = SALTED.iter().any(|name| known(name).next().is_some());
+        let new_salt = (is_salted && spa.zio().salt().is_none()).then(|| new_salt(&**fresh));
+        if let Some(salt) = new_salt {
+            spa.zio().set_salt(salt);
+        }
         let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
-        logs::claim(&mut logs, &writer, (uberblock.txg, last + 1), spa.mos())?;
+        logs::claim(&mut logs, &writer, (uberblock.txg, last + 1), spa.mos()).await?;
         let groups = TxGroups::synced(Txg(last), DIRTY_BYTES_MAX);
         let policy = Policy::of_mos(&writer, in_use);
         let config = PoolConfig { host: fresh.host(), ..config(&spa, root) };
@@ -124,6 +141,7 @@ impl Live {
             map_logs,
             rooms,
             counted,
+            new_salt: Cell::new(new_salt),
             tasks: Cell::new(0),
         };
         live.replay(logs, options.replay_bytes).await?;
