@@ -13,7 +13,7 @@
 
 use super::logs::{clock, seen};
 use super::mounted::{Both, mounted};
-use super::recorded::{Cuts, Fate, State, look, record};
+use super::recorded::{Cuts, Fate, State, Torn, content, look, record};
 use super::{Rig, features, raidz, top};
 use rt::MemoryTree;
 use rt::inodes::{Caller, Inodes, Node, SetAttributes, SetTime, WallClock};
@@ -85,6 +85,30 @@ struct Run {
     first: usize,
     states: Vec<(usize, State)>,
     acknowledged: Vec<(usize, usize)>,
+    /// For each state which files the next one writes.
+    torn: Vec<Vec<Torn>>,
+}
+
+/// Bytes of all files.
+async fn contents(of: &dyn Inodes, state: &State) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for path in state.now.keys() {
+        if let Some(bytes) = content(of, path).await {
+            all.insert(path.clone(), bytes);
+        }
+    }
+    all
+}
+
+/// The files that are in both, with other bytes.
+fn written(before: &BTreeMap<Vec<u8>, Vec<u8>>, after: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<Torn> {
+    let both = before.iter().filter_map(|(path, old)| Some((path, old, after.get(path)?)));
+    let changed = both.filter(|(_, old, new)| old != new);
+    let torn = changed.map(|(path, old, new)| {
+        let (before, after) = (old.clone(), new.clone());
+        Torn { path: path.clone(), before, after }
+    });
+    torn.collect()
 }
 
 /// One run of changes: gives what came to the disks.
@@ -114,6 +138,7 @@ fn changed(base: &Rig, seed: u64) -> (Run, Rc<super::recorded::Tape>) {
         run.first = on.moment();
         let first = State { now: seen(&*model).await, ..State::default() };
         seen(&real).await;
+        let mut bytes = contents(&*model, &first).await;
         run.states.push((on.moment(), first));
         run.acknowledged.push((on.moment(), 0));
         let both = Both { real, model, clock, held: RefCell::default() };
@@ -129,11 +154,16 @@ fn changed(base: &Rig, seed: u64) -> (Run, Rc<super::recorded::Tape>) {
                 snapshots.insert(format!("s{change}"), now.clone());
             }
             let state = State { now, snapshots: snapshots.clone(), ..State::default() };
+            let before = std::mem::replace(&mut bytes, contents(&*both.model, &state).await);
+            // The times of access of both are the same again.
+            contents(&both.real, &state).await;
+            run.torn.push(written(&before, &bytes));
             // A snapshot is a second step: the change alone may be there.
             if how == 0 {
                 let before = run.states.last().map(|(_, state)| state.snapshots.clone());
                 let alone = State { snapshots: before.unwrap_or_default(), ..state.clone() };
                 run.states.push((began, alone));
+                run.torn.push(Vec::new());
             }
             run.states.push((began, state));
             match how {
@@ -167,11 +197,12 @@ fn cut_run(base: &Rig, layout: &str, seed: u64, step: usize, before: usize, judg
             let sure = run.acknowledged.iter().rev().find(|(at, _)| *at <= moment);
             let sure = sure.expect("the first is").1;
             let allowed: Vec<State> = run.states[sure..].iter().map_while(of).collect();
+            let torn = run.torn[sure..run.torn.len().min(sure + allowed.len() - 1)].to_vec();
             let fate = [Fate::Drawn, Fate::Drawn, Fate::Kept, Fate::Lost][(moment / step) % 4];
             let cut = cuts.cut(fate, seed << 20 | moment as u64);
             count += 1;
             let what = format!("{layout}, seed {seed}, cut at {moment}, {fate:?}");
-            look(&cut, allowed, (before + count).is_multiple_of(judge), &what);
+            look(&cut, allowed, torn, (before + count).is_multiple_of(judge), &what);
         }
         if !cuts.advance() {
             return count;

@@ -428,7 +428,13 @@ fn cut_everywhere(base: &Rig, steps: &[Step], extent: Extent, count: &mut Count)
                 count.cuts += 1;
                 let judges = count.cuts.is_multiple_of(extent.judge);
                 count.judged += usize::from(judges);
-                look(&cut, allowed, judges, &format!("{steps:?} cut at {moment}, {fate:?}"));
+                look(
+                    &cut,
+                    allowed,
+                    Vec::new(),
+                    judges,
+                    &format!("{steps:?} cut at {moment}, {fate:?}"),
+                );
             }
         }
         if !cuts.advance() {
