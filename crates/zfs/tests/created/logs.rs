@@ -26,9 +26,9 @@ use zfs::spa::live::{Live, LiveOptions};
 use zfs_format::vdev::{Vdev, VdevKind};
 
 /// What is known of each file by its path, but its times: a replay sets some.
-type Seen = BTreeMap<Vec<u8>, String>;
+pub(crate) type Seen = BTreeMap<Vec<u8>, String>;
 
-async fn seen(of: &dyn Inodes) -> Seen {
+pub(crate) async fn seen(of: &dyn Inodes) -> Seen {
     let mut found = BTreeMap::new();
     let mut below = vec![(Node::ROOT, Vec::new())];
     while let Some((node, path)) = below.pop() {
@@ -87,7 +87,7 @@ impl Cut {
     }
 }
 
-fn clock() -> Rc<Steps> {
+pub(crate) fn clock() -> Rc<Steps> {
     Rc::new(Steps(Cell::new(0)))
 }
 

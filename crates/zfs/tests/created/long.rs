@@ -248,7 +248,7 @@ async fn destroy_snapshot(live: &Live, name: &str) {
 }
 
 /// What is allocated is what is reached.
-async fn assert_shadow(spa: &Spa) {
+pub(crate) async fn assert_shadow(spa: &Spa) {
     let mut claims = spa.claims().await.expect("the maps are read");
     let mut walk = spa.walk();
     while let Some(visited) = walk.next().await {
