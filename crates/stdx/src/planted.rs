@@ -98,6 +98,8 @@ bugs! {
     OlderRewritten, "older-rewritten", CUTS;
     /// Now and then a piece of a gang that is freed is not.
     PieceLeaked, "piece-leaked", created("gangs::");
+    /// A space map that is written anew forgets a stretch.
+    CondensedShort, "condensed-short", created("maps::");
     // What is stored, and where.
     /// What lies behind compressed bytes in their last sector is somebody else's memory.
     TailNotZeroed, "tail-not-zeroed", STORED;

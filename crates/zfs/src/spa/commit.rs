@@ -534,7 +534,17 @@ impl Syncer {
             MapPlace { start: slabs.start(number), unit: slabs.unit() }
         });
         let free = || self.writer.space(|space| space.free_in(vdev, number));
-        maps::append(&self.mos, map, self.maps.get(), place, group, changes, free).await
+        let form = self.maps.get();
+        if group.1 == 1 && maps::is_long(map)? {
+            let allocated = self.writer.space(|space| {
+                let slabs = space.metaslabs(vdev).expect("a vdev that is known");
+                slabs.slabs()[number].allocated.clone()
+            });
+            if maps::condense(&self.mos, map, form, place, group, &allocated, free).await? {
+                return Ok(());
+            }
+        }
+        maps::append(&self.mos, map, form, place, group, changes, free).await
     }
 
     /// A metaslab's map; one that was never used gets it now.

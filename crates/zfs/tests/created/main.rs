@@ -17,6 +17,7 @@ mod gangs;
 mod kernel;
 mod logs;
 mod long;
+mod maps;
 mod mounted;
 mod pointers;
 mod rewound;
