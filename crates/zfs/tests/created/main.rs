@@ -14,6 +14,7 @@ mod degraded;
 mod features;
 mod fuse;
 mod gangs;
+mod indirect;
 mod kernel;
 mod logs;
 mod long;
