@@ -98,6 +98,14 @@ bugs! {
     OlderRewritten, "older-rewritten", CUTS;
     /// Now and then a piece of a gang that is freed is not.
     PieceLeaked, "piece-leaked", created("gangs::");
+    /// A block that was written early and overtaken is taken for what is there.
+    EarlyOvertaken, "early-overtaken", created("indirect::");
+    /// A record whose block was torn by the power cut is replayed.
+    TornBlockReplayed, "torn-block-replayed", created("indirect::");
+    /// What was written early and no tree leads to is not freed.
+    EarlyLeaked, "early-leaked", created("indirect::");
+    /// A space map that is written anew forgets a stretch.
+    CondensedShort, "condensed-short", created("maps::");
     // What is stored, and where.
     /// What lies behind compressed bytes in their last sector is somebody else's memory.
     TailNotZeroed, "tail-not-zeroed", STORED;

@@ -14,7 +14,7 @@
 //!
 //! **Gangs.** A block that finds no place in one piece is written in [pieces](gang). Until its group is in the pool its division is
 //! remembered, so that it can be written again where it is. Who frees one has to know its pieces, which stand in its header on the
-//! devices: [`Writer::free`] puts it aside, and [`Writer::free_gangs`] frees header and pieces, before space maps are written. Of
+//! devices: [`Writer::free`] puts it aside, and [`Writer::free_aside`] frees header and pieces, before space maps are written. Of
 //! one whose header can't be read only the header is freed.
 //!
 //! What it doesn't do: gangs of encrypted blocks.
@@ -91,8 +91,8 @@ struct Shared {
     salt: Cell<Option<Salt>>,
     /// Gangs that were written in groups that are not in the pool, by their first place: group, and how they are divided.
     gangs: RefCell<BTreeMap<[u64; 2], (u64, Part)>>,
-    /// Gangs that were freed, whose pieces are not.
-    dying: RefCell<Vec<BlockPointer>>,
+    /// Gangs that were freed, whose pieces are not; and what nobody needs that was written outside of a sync.
+    aside: RefCell<Vec<BlockPointer>>,
     forced: Cell<Option<Forced>>,
 }
 
@@ -112,8 +112,8 @@ impl Writer {
     /// Writes to these vdevs, into space of this allocator.
     pub fn new(rt: &Rt, tree: Rc<Tree>, allocator: Allocator, salt: Option<Salt>) -> Writer {
         let (allocator, salt) = (RefCell::new(allocator), Cell::new(salt));
-        let (gangs, dying, forced) = Default::default();
-        Writer(Rc::new(Shared { rt: rt.clone(), tree, allocator, salt, gangs, dying, forced }))
+        let (gangs, aside, forced) = Default::default();
+        Writer(Rc::new(Shared { rt: rt.clone(), tree, allocator, salt, gangs, aside, forced }))
     }
 
     /// From here on each n-th of all blocks that are so long is written as a gang, and of their pieces: for tests.
@@ -173,17 +173,33 @@ impl Writer {
     /// # Errors
     /// There is no room, or a device does not take it; the space is free again then.
     pub async fn write(&self, block: WriteBlock) -> Result<BlockPointer, WriteBlockError> {
+        let written = self.write_while(block, || true).await?;
+        Ok(written.expect("it is written whatever comes"))
+    }
+
+    /// The same, unless it may not be written any more when it is ready: no place is taken for it then.
+    ///
+    /// # Errors
+    /// As of [`Writer::write`].
+    pub async fn write_while(
+        &self,
+        block: WriteBlock,
+        still: impl Fn() -> bool,
+    ) -> Result<Option<BlockPointer>, WriteBlockError> {
         let WriteBlock { bytes, props, copies, class, txg, io, rewrites } = block;
         assert!((1..=COPIES_MAX).contains(&copies), "{copies} copies");
         let stored = transform::store(&self.0.rt, props.clone(), bytes).await?;
         let (mut pointer, bytes) = match stored {
-            Stored::Hole => return Ok(BlockPointer::HOLE),
+            Stored::Hole => return Ok(Some(BlockPointer::HOLE)),
             Stored::Embedded(mut pointer) => {
                 pointer.set_logical_birth(txg);
-                return Ok(pointer);
+                return Ok(Some(pointer));
             }
             Stored::Bytes(pointer, bytes) => (pointer, bytes),
         };
+        if !still() {
+            return Ok(None);
+        }
         pointer.set_births(txg, txg);
         let size = bytes.len() as u64;
         let part = match rewrites.and_then(|old| self.again(&old, txg, copies, size)) {
@@ -197,7 +213,7 @@ impl Writer {
         if part.is_gang() {
             self.0.gangs.borrow_mut().insert(pointer.dva(0).words, (txg, part));
         }
-        Ok(pointer)
+        Ok(Some(pointer))
     }
 
     /// Where a block is written that takes the place of another, if it may be written there.
@@ -384,26 +400,31 @@ impl Writer {
         pointer.dvas().map(|dva| self.own(&dva, pointer.physical_birth())).collect()
     }
 
-    /// Frees the places of a block. A gang's are free with [`Writer::free_gangs`].
+    /// Frees the places of a block. A gang's are free with [`Writer::free_aside`].
     ///
     /// # Panics
     /// They are not allocated: who frees what a pool says asks [`Writer::holds`] before.
     pub fn free(&self, pointer: &BlockPointer) {
         if pointer.kind() == Kind::Gang {
             assert!(self.holds(pointer), "a gang is freed and is not allocated");
-            return self.0.dying.borrow_mut().push(*pointer);
+            return self.0.aside.borrow_mut().push(*pointer);
         }
         let mut allocator = self.0.allocator.borrow_mut();
         pointer.dvas().for_each(|dva| allocator.free(&dva));
     }
 
-    /// Frees headers and pieces of the gangs that were freed. Who writes space maps has done this before.
-    pub async fn free_gangs(&self) {
+    /// Frees a block with the group that syncs, or the next: for who isn't syncing.
+    pub fn free_late(&self, pointer: &BlockPointer) {
+        self.0.aside.borrow_mut().push(*pointer);
+    }
+
+    /// Frees headers and pieces of the gangs that were freed, and what is to be freed late. Who writes space maps has done this before.
+    pub async fn free_aside(&self) {
         loop {
             // Nothing of the list is borrowed while a header is read: others may be freed meanwhile.
-            let Some(gang) = self.0.dying.borrow().last().copied() else { return };
+            let Some(gang) = self.0.aside.borrow().last().copied() else { return };
             let pieces = self.pieces(&gang).await;
-            self.0.dying.borrow_mut().retain(|other| other.dva(0) != gang.dva(0));
+            self.0.aside.borrow_mut().retain(|other| other.dva(0) != gang.dva(0));
             self.0.gangs.borrow_mut().remove(&gang.dva(0).words);
             let places = self.own_places(&gang);
             self.space(|space| places.iter().for_each(|dva| space.free(dva)));
@@ -426,7 +447,6 @@ impl Writer {
 
     /// A group is in the pool: what it freed can be used in time, and what it wrote is written.
     pub fn done(&self, txg: u64) {
-        assert!(self.0.dying.borrow().is_empty(), "gangs are freed by the group that frees them");
         self.0.gangs.borrow_mut().retain(|_, (written, _)| *written > txg);
         self.space(|space| space.done(txg));
     }
@@ -450,7 +470,7 @@ impl Writer {
     /// Whether all places of a block are allocated; of a gang its header's.
     pub fn holds(&self, pointer: &BlockPointer) -> bool {
         let dies = |gang: &BlockPointer| gang.dva(0).words == pointer.dva(0).words;
-        if self.0.dying.borrow().iter().any(dies) {
+        if self.0.aside.borrow().iter().any(dies) {
             return false;
         }
         let places = self.own_places(pointer);

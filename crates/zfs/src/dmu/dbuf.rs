@@ -255,6 +255,15 @@ impl Dbufs {
         self.blocks.keys().filter_map(changed).collect()
     }
 
+    /// A block of level 0 that the open group changed, as it is now.
+    pub(super) fn open_in(&self, txg: Txg, number: u64) -> Option<Block> {
+        let dbuf = self.blocks.get(&At::data(number)).filter(|dbuf| dbuf.dirty == Some(txg))?;
+        match &dbuf.content {
+            Content::Block(block) => Some(block.clone()),
+            Content::Hole => None,
+        }
+    }
+
     /// Whether a block was changed after a group.
     pub(super) fn is_dirty_after(&self, txg: Txg, at: At) -> bool {
         self.blocks.get(&at).and_then(|dbuf| dbuf.dirty).is_some_and(|dirty| dirty > txg)

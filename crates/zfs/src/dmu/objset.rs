@@ -10,6 +10,7 @@
 use super::account::{Counted, TABLES};
 use super::dbuf::Block;
 use super::dnode::{Changed, Context, Dnode, WeakDnode};
+use super::early::EarlyBlocks;
 use super::step::{Blocked, Step};
 use super::txg::{Tx, TxGroups};
 use crate::error::{Problem, ZfsError};
@@ -48,6 +49,8 @@ struct Inner {
     groups: RefCell<Option<Changing>>,
     /// Below it no free number is looked for.
     next_number: Cell<u64>,
+    /// Blocks that were written before their group is.
+    early: Rc<EarlyBlocks>,
 }
 
 /// In which groups an objset is changed.
@@ -135,6 +138,7 @@ impl Objset {
             changed,
             groups,
             next_number,
+            early: Rc::default(),
         }))
     }
 
@@ -155,6 +159,11 @@ impl Objset {
             self.set_log_header(ZilHeader::EMPTY);
         }
         had_one
+    }
+
+    /// Blocks of it that were written before their group is.
+    pub fn early(&self) -> &Rc<EarlyBlocks> {
+        &self.0.early
     }
 
     /// How many handles of it there are.

@@ -19,6 +19,7 @@
 use super::account::Tally;
 use super::dbuf::Block;
 use super::dnode::Dnode;
+use super::early::EarlyBlocks;
 use super::objset::Objset;
 use super::policy::Policy;
 use super::txg::{TxGroups, Txg};
@@ -67,11 +68,26 @@ pub struct SyncContext {
     pub policy: Rc<Policy>,
     /// Who keeps the books.
     pub books: Rc<dyn Books>,
+    /// Blocks that are written already.
+    pub early: Rc<EarlyBlocks>,
 }
 
 impl SyncContext {
     pub(super) fn txg(&self) -> Txg {
         self.groups.syncing().expect("a group is being synced")
+    }
+
+    /// The pointer to a block that was written early, where it is what it was then.
+    pub(super) fn early(
+        &self,
+        object: u64,
+        block: u64,
+        bytes: &Buf,
+        object_type: ObjectType,
+    ) -> Option<BlockPointer> {
+        let pointer = self.early.take(self.txg(), (object, block), bytes)?;
+        assert_eq!(pointer.object_type(), object_type, "only blocks of data are written early");
+        Some(pointer)
     }
 
     /// Writes a block in the place of another, and takes note of both. What comes back may be a hole.
@@ -206,6 +222,8 @@ impl Objset {
             .buffer_unordered(OBJECTS_MAX)
             .try_collect()
             .await?;
+        // The books know nothing of what no tree leads to.
+        cx.early.rest(txg).iter().for_each(|pointer| cx.writer.free(pointer));
         let meta = self.meta()?.clone();
         let tx = cx.groups.join_syncing();
         let counted = self.counted();

@@ -303,7 +303,7 @@ impl Syncer {
                 self.count_mos().await?;
             }
             self.write_late().await?;
-            self.writer.free_gangs().await;
+            self.writer.free_aside().await;
             self.write_maps(txg, pass).await?;
             if !self.mos.is_dirty() {
                 // All that the group reaches is durable before its uberblock. A leaf that fails here misses the group, and the group
@@ -342,7 +342,8 @@ impl Syncer {
         let (writer, groups) = (self.writer.clone(), self.groups.clone());
         let books = Rc::new(DatasetBooks::new(writer.clone(), head.previous_snapshot_txg));
         let kept = Rc::clone(&books) as Rc<dyn Books>;
-        let cx = SyncContext { writer, groups, policy, books: kept };
+        let cx =
+            SyncContext { writer, groups, policy, books: kept, early: Rc::clone(objset.early()) };
         if let Some(tally) = objset.sync_objects(&cx).await? {
             maker.set_down(objset, &cx.groups, &tally).await?;
             maker.use_counts(dataset, objset.counted().unwrap_or_default()).await?;
@@ -377,7 +378,8 @@ impl Syncer {
             policy = Rc::new(still);
         }
         let (writer, groups) = (self.writer.clone(), self.groups.clone());
-        SyncContext { writer, groups, policy, books: Rc::clone(&self.books) as Rc<dyn Books> }
+        let books = Rc::clone(&self.books) as Rc<dyn Books>;
+        SyncContext { writer, groups, policy, books, early: Rc::clone(self.mos.early()) }
     }
 
     async fn commit(&self, txg: u64) -> Result<(), CommitError> {
@@ -553,7 +555,17 @@ impl Syncer {
             MapPlace { start: slabs.start(number), unit: slabs.unit() }
         });
         let free = || self.writer.space(|space| space.free_in(vdev, number));
-        maps::append(&self.mos, map, self.maps.get(), place, group, changes, free).await
+        let form = self.maps.get();
+        if group.1 == 1 && maps::is_long(map)? {
+            let allocated = self.writer.space(|space| {
+                let slabs = space.metaslabs(vdev).expect("a vdev that is known");
+                slabs.slabs()[number].allocated.clone()
+            });
+            if maps::condense(&self.mos, map, form, place, group, &allocated, free).await? {
+                return Ok(());
+            }
+        }
+        maps::append(&self.mos, map, form, place, group, changes, free).await
     }
 
     /// A metaslab's map; one that was never used gets it now.

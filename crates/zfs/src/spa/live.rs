@@ -34,7 +34,7 @@ use crate::dsl::features::{BLOCK_BYTES_PLAIN, LARGE_BLOCKS, of_checksum, of_comp
 use crate::dsl::make::{Fresh, Maker};
 use crate::error::{Problem, ZfsError};
 use crate::zap::table;
-use crate::zil::{Committed, IntentLog};
+use crate::zil::{Committed, IntentLog, Stored};
 use crate::zpl::FileSystem;
 use futures_util::future::LocalBoxFuture;
 use std::cell::{Cell, RefCell};
@@ -228,6 +228,7 @@ impl Live {
         let (writer, groups) = (self.syncer.writer().clone(), self.syncer.groups().clone());
         let log = IntentLog::new(objset.clone(), writer, groups, Rc::clone(&self.fresh));
         let log = Rc::new(log);
+        log.set_stored(stored(node, &policy.borrow()));
         let open = Rc::new(OpenDataset { objset, dataset, policy, closed, files, log });
         self.open.borrow_mut().insert(number, Rc::clone(&open));
         Ok(open)
@@ -244,6 +245,7 @@ impl Live {
             let name = catalog.dataset_name(number).await?;
             let Some(node) = catalog.find(&name).await? else { continue };
             *open.policy.borrow_mut() = Rc::new(self.policy(&node));
+            open.log.set_stored(stored(&node, &open.policy.borrow()));
             if let Some(files) = &*open.files.borrow() {
                 files.set_record_bytes(self.record_bytes(&node));
             }
@@ -526,6 +528,13 @@ impl Live {
             None => Ok(()),
         }
     }
+}
+
+/// What the intent log of a dataset has to know of how it is stored.
+fn stored(node: &Node, policy: &Rc<Policy>) -> Stored {
+    const THROUGHPUT: u64 = 1;
+    let throughput = set_number(node, "logbias") == Some(THROUGHPUT);
+    Stored { policy: Rc::clone(policy), throughput }
 }
 
 /// A property that is a number, where it is set.

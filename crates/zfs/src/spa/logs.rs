@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::object_type::ObjectType;
-use zfs_format::zil::record::{self, Body, Write};
+use zfs_format::zil::record::{Body, Write};
 use zfs_format::zil::{SEQUENCE_WORD, ZilHeader, flags};
 use zfs_store::Writer;
 
@@ -58,31 +58,35 @@ pub(super) async fn find(spa: &Spa) -> Result<Vec<FoundLog>, ZfsError> {
         if log.is_cut {
             return Err(objset.wrong(0, Problem::LogCut));
         }
-        let blocks = blocks_of(&log, &header, synced);
-        let unreplayed = zil::records_of(&objset, log, synced)?;
+        let end = zil::end_of(&objset, &log, zil::first_group(&header, synced)).await?;
+        let blocks = blocks_of(&log, &header, synced, end);
+        let unreplayed = zil::records_of(&objset, log, synced, end)?;
         found.push(FoundLog { name: head.name, header, records: unreplayed.records, blocks });
     }
     Ok(found)
 }
 
 /// What a log holds of the pool's space. A block that several records lead to counts once.
-fn blocks_of(log: &Log, header: &ZilHeader, synced: u64) -> Vec<BlockPointer> {
+fn blocks_of(log: &Log, header: &ZilHeader, synced: u64, end: u64) -> Vec<BlockPointer> {
     let counts = |block: &BlockPointer| {
         let sequence = block.checksum().words[SEQUENCE_WORD];
         header.claim_txg == 0 || sequence <= header.claim_block_sequence
     };
-    let mut blocks: Vec<BlockPointer> = log.links.iter().map(|link| link.pointer).collect();
+    // Behind a record whose block isn't there nothing is the log's.
+    let last = log.links.iter().position(|link| link.writes().iter().any(|(at, _)| *at == end));
+    let links = &log.links[..last.map_or(log.links.len(), |last| last + 1)];
+    let mut blocks: Vec<BlockPointer> = links.iter().map(|link| link.pointer).collect();
     if planted::is(Bug::LastLogBlockUnclaimed) {
         blocks.pop();
     }
-    blocks.push(log.end);
+    if last.is_none() {
+        blocks.push(log.end);
+    }
     blocks.retain(|block| !block.is_hole() && counts(block));
     // Blocks that writes lead to belong to the log if they are of a group that never was.
-    let first = if header.claim_txg == 0 { synced + 1 } else { header.claim_txg };
+    let first = zil::first_group(header, synced);
     let mut seen = BTreeSet::new();
-    let writes = log.links.iter().flat_map(|link| {
-        record::written(&link.block.records, link.block.endian).unwrap_or_default()
-    });
+    let writes = links.iter().flat_map(|link| link.writes()).filter(|(at, _)| *at < end);
     for (_, Write { pointer, .. }) in writes {
         if !pointer.is_hole()
             && !pointer.is_embedded()

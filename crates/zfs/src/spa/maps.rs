@@ -4,13 +4,17 @@
 //! two where a stretch is long and the pool may have such; a long one never lies across two blocks. A note says before them
 //! which group and pass they are of.
 //!
-//! Source: OpenZFS, `space_map.c` (`space_map_write_impl`), `metaslab.c` (`metaslab_sync`).
+//! A map that grew to twice of what it takes to say what is allocated, and is longer than some blocks, is written anew, in the first
+//! pass: what later passes change comes behind it.
+//!
+//! Source: OpenZFS, `space_map.c` (`space_map_write_impl`), `metaslab.c` (`metaslab_sync`, `metaslab_should_condense`).
 
 use crate::dmu::{Dnode, NewObject, Objset};
 use crate::error::ZfsError;
 use rt::Buf;
 use std::ops::Range;
 use stdx::RangeSet;
+use stdx::planted::{self, Bug};
 use zfs_format::Endian;
 use zfs_format::object_type::ObjectType;
 use zfs_format::space_map::{
@@ -25,6 +29,11 @@ const SHORT_RUN_MAX: u64 = 1 << 15;
 const SHORT_OFFSET_END: u64 = 1 << 47;
 /// The longest run of an entry of two words, in units.
 const LONG_RUN_MAX: u64 = 1 << 36;
+
+/// Blocks of a map up to which it is left as it is: OpenZFS's `zfs_metaslab_condense_block_threshold`.
+const CONDENSED_BLOCKS_MIN: u64 = 4;
+/// How many times as long as it has to be a map is that is written anew: OpenZFS's `zfs_condense_pct`.
+const CONDENSED_TIMES: u64 = 2;
 
 /// What a pool lets its space maps have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +124,58 @@ pub async fn rewrite(
     group: (u64, u16),
     allocated: &RangeSet,
 ) -> Result<(), ZfsError> {
+    replace(mos, map, form, MapPlace { start: 0, unit: 0 }, group, allocated, Vec::new).await
+}
+
+/// Whether a map is so long that it may be worth writing it anew.
+///
+/// # Errors
+/// It is none.
+pub fn is_long(map: &Dnode) -> Result<bool, ZfsError> {
+    let header = SpaceMapHeader::decode(&map.phys().bonus, map.endian());
+    let length = header.map_err(|error| map.wrong(error))?.length;
+    Ok(length > CONDENSED_BLOCKS_MIN * map.block_bytes())
+}
+
+/// Has a map say that this is allocated, and nothing else, where it is much longer than that takes; says whether it was.
+///
+/// # Errors
+/// What is needed can't be had.
+pub async fn condense(
+    mos: &Objset,
+    map: &Dnode,
+    form: MapForm,
+    place: MapPlace,
+    group: (u64, u16),
+    allocated: &RangeSet,
+    free: impl FnOnce() -> Vec<Range<u64>>,
+) -> Result<bool, ZfsError> {
+    assert!(group.1 == 1, "what the group changed so far is among what is allocated");
+    let header = SpaceMapHeader::decode(&map.phys().bonus, map.endian());
+    let length = header.map_err(|error| map.wrong(error))?.length;
+    let mut entries = Entries { form, place, at: 0, block: map.block_bytes(), words: Vec::new() };
+    entries.stretches(Change::Allocate, allocated);
+    if length < entries.at.saturating_mul(CONDENSED_TIMES) {
+        return Ok(false);
+    }
+    let mut allocated = allocated.clone();
+    let first = if planted::is(Bug::CondensedShort) { allocated.iter().next() } else { None };
+    if let Some(first) = first {
+        allocated.remove(first);
+    }
+    replace(mos, map, form, place, group, &allocated, free).await.map(|()| true)
+}
+
+/// Empties a map, and has it say what is allocated.
+async fn replace(
+    mos: &Objset,
+    map: &Dnode,
+    form: MapForm,
+    place: MapPlace,
+    group: (u64, u16),
+    allocated: &RangeSet,
+    free: impl FnOnce() -> Vec<Range<u64>>,
+) -> Result<(), ZfsError> {
     let wrong = |error| map.wrong(error);
     let mut header = SpaceMapHeader::decode(&map.phys().bonus, map.endian()).map_err(wrong)?;
     let length = header.length;
@@ -129,7 +190,7 @@ pub async fn rewrite(
     (header.length, header.allocated) = (0, 0);
     set_header(mos, map, &header).await?;
     let changes = Changes { allocated: allocated.clone(), freed: RangeSet::default() };
-    append(mos, map, form, MapPlace { start: 0, unit: 0 }, group, &changes, Vec::new).await
+    append(mos, map, form, place, group, &changes, free).await
 }
 
 /// How many stretches are of 2^(n + unit) bytes and more, and less than twice that.

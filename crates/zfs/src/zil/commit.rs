@@ -17,27 +17,29 @@
 //! **Where the log can't be used** (it has no first block in the pool yet, there is little room, a device failed, a change that no
 //! record says) [`IntentLog::commit`] says so, and the caller commits the group. What was not written stays due until then.
 //!
-//! Records carry the bytes of writes. OpenZFS puts large ones in their place and logs the pointer (`WR_INDIRECT`); such
-//! records are replayed here, and not written.
+//! Records carry the bytes of writes, or lead to blocks that are in their place already ([`indirect`](super::indirect)).
 //!
 //! Source: OpenZFS, `zil.c` (`zil_commit_impl`, `zil_lwb_commit`, `zil_lwb_write_issue`).
 
 use super::chain::{Chain, Stage};
+use super::indirect::{Stored, Written};
 use super::itx::{Itx, Queue, Queued, What};
-use crate::dmu::{Objset, TxGroups};
+use crate::dmu::{Dnode, Objset, TxGroups};
 use crate::dsl::make::Fresh;
 use crate::error::{Problem, ZfsError};
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::stream::{self, FuturesUnordered, StreamExt, TryStreamExt};
 use rt::{Buf, BufMut};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::rc::Rc;
 use stdx::planted::{self, Bug};
 use tokio::sync::Mutex;
 use zfs_format::Endian;
-use zfs_format::block_pointer::BlockPointer;
+use zfs_format::block_pointer::{BlockPointer, Kind};
 use zfs_format::checksum::{Checksum, ChecksumFunction};
 use zfs_format::object_type::ObjectType;
+use zfs_format::objset::ObjsetKind;
 use zfs_format::wire::Wire;
 use zfs_format::zil::record::{Body, HEAD_BYTES, LogRecord, Write};
 use zfs_format::zil::{self, LogBlock, SEQUENCE_WORD, ZilHeader};
@@ -53,6 +55,8 @@ const BLOCK_BYTES_UNIT: usize = 4 << 10;
 const WRITE_BYTES: usize = HEAD_BYTES + Write::BYTES;
 /// A write is divided between blocks if so much of it fits into the first.
 const PIECE_BYTES_MIN: usize = 4 << 10;
+/// Blocks of one write that are on their way to their places at once.
+const BLOCKS_MAX: usize = 8;
 /// Blocks that are on their way at once: 4 MiB.
 const UNDER_WAY_MAX: usize = 32;
 /// Commits whose lengths say how long the next will be.
@@ -86,6 +90,10 @@ pub struct IntentLog {
     queue: RefCell<Queue>,
     chain: RefCell<Chain>,
     claimed: RefCell<Option<Claimed>>,
+    /// How its dataset is stored, where that is known.
+    stored: RefCell<Option<Stored>>,
+    /// Blocks to which the last records lead, by object and number: from the last one on that was of another kind.
+    led_to: RefCell<BTreeMap<(u64, u64), [u64; 2]>>,
     /// Bytes of the last commits.
     recent: Cell<[usize; RECENT]>,
     /// One commit at a time.
@@ -118,6 +126,18 @@ struct Filling {
     /// Bytes of records that are still to come.
     left: usize,
     vdevs: BTreeSet<u32>,
+    /// A block that a record leads to is in pieces that lie anywhere.
+    all_vdevs: bool,
+}
+
+impl Filling {
+    /// What a record leads to is to be durable with it.
+    fn note_block(&mut self, ready: &Ready) {
+        if let Ready::Whole(_, Body::Write(Write { pointer, .. }), _) = ready {
+            self.vdevs.extend(pointer.dvas().map(|dva| dva.vdev()));
+            self.all_vdevs |= pointer.kind() == Kind::Gang;
+        }
+    }
 }
 
 fn block_bytes(records: usize) -> usize {
@@ -133,8 +153,26 @@ impl IntentLog {
         groups: TxGroups,
         fresh: Rc<dyn Fresh>,
     ) -> IntentLog {
-        let (queue, chain, claimed, recent, one) = Default::default();
-        IntentLog { objset, writer, groups, fresh, queue, chain, claimed, recent, one }
+        let (queue, chain, claimed, stored, recent, one) = Default::default();
+        let led_to = RefCell::default();
+        IntentLog {
+            objset,
+            writer,
+            groups,
+            fresh,
+            queue,
+            chain,
+            claimed,
+            stored,
+            led_to,
+            recent,
+            one,
+        }
+    }
+
+    /// Blocks of its dataset are stored so from here on.
+    pub fn set_stored(&self, stored: Stored) {
+        *self.stored.borrow_mut() = Some(stored);
     }
 
     /// Takes note of a change, in the order in which changes are made.
@@ -165,6 +203,7 @@ impl IntentLog {
             Ok(()) => Committed::Logged,
             Err(_) => {
                 self.chain.borrow_mut().end();
+                self.led_to.borrow_mut().clear();
                 self.queue.borrow_mut().put_back(due, self.groups.last_synced().0);
                 Committed::NeedsGroup
             }
@@ -201,32 +240,86 @@ impl IntentLog {
         Ok(pointer)
     }
 
-    async fn ready(&self, due: &Queued) -> Result<Option<Ready>, ZfsError> {
+    async fn ready(&self, due: &Queued) -> Result<Vec<Ready>, ZfsError> {
         let (txg, object) = (due.txg, due.itx.object);
         let (at, len) = match &due.itx.what {
             What::Record(record) => {
                 let (body, mut data) = (**record).clone();
                 // Records are of whole words.
                 data.resize(data.len() + (body.bytes() + data.len()).wrapping_neg() % 8, 0);
-                return Ok(Some(Ready::Whole(txg, body, data)));
+                return Ok(vec![Ready::Whole(txg, body, data)]);
             }
             What::Write { at, len } => (*at, *len),
-            What::Whole | What::Forgotten => return Ok(None),
+            What::Whole | What::Forgotten => return Ok(Vec::new()),
         };
         let dnode = match self.objset.dnode(object).await {
             Ok(dnode) => dnode,
             // It lost its last name meanwhile.
-            Err(ZfsError::Object { problem: Problem::Absent, .. }) => return Ok(None),
+            Err(ZfsError::Object { problem: Problem::Absent, .. }) => return Ok(Vec::new()),
             Err(other) => return Err(other),
         };
+        let stored = self.stored.borrow().clone();
+        let block = dnode.block_bytes();
+        let is_indirect =
+            |stored: &Stored| stored.is_indirect(&self.objset, &self.writer, len, block);
+        let Some(stored) = stored.filter(is_indirect) else {
+            return Ok(vec![self.bytes(&dnode, txg, at..at + len).await?]);
+        };
+        let numbers = at / block..(at + len).div_ceil(block);
+        let pieces = numbers.map(|number| {
+            let range = at.max(number * block)..(at + len).min((number + 1) * block);
+            self.piece(&stored, &dnode, number, txg, range)
+        });
+        let pieces: Vec<Option<Ready>> =
+            stream::iter(pieces).buffered(BLOCKS_MAX).try_collect().await?;
+        Ok(pieces.into_iter().flatten().collect())
+    }
+
+    /// The record of bytes that were written.
+    async fn bytes(&self, dnode: &Dnode, txg: u64, range: Range<u64>) -> Result<Ready, ZfsError> {
+        let (at, len) = (range.start, range.end - range.start);
         let bytes = dnode.read_once(at, len as usize).await?.into_contiguous();
-        Ok(Some(Ready::Bytes { txg, object, at, bytes }))
+        Ok(Ready::Bytes { txg, object: dnode.number(), at, bytes })
+    }
+
+    /// The record of what was written of one block: it leads there, or has the bytes. Nothing where there is no more to say than before.
+    async fn piece(
+        &self,
+        stored: &Stored,
+        dnode: &Dnode,
+        number: u64,
+        txg: u64,
+        range: Range<u64>,
+    ) -> Result<Option<Ready>, ZfsError> {
+        let (of, place) = ((&self.objset, dnode, number), (dnode.number(), number));
+        let is_led_to = |pointer: &BlockPointer| {
+            self.led_to.borrow().get(&place) == Some(&pointer.dva(0).words)
+        };
+        let written = stored.write(of, &self.writer, &self.groups, is_led_to).await?;
+        let Some(written) = written else {
+            return self.bytes(dnode, txg, range).await.map(Some);
+        };
+        let (object, offset, length) = (dnode.number(), range.start, range.end - range.start);
+        let of = |pointer| Write { object, offset, length, block_offset: 0, pointer };
+        let body = match written {
+            Written::Now(pointer) => {
+                self.led_to.borrow_mut().insert(place, pointer.dva(0).words);
+                Body::Write(of(pointer))
+            }
+            // A volume is as long as it is, and OpenZFS's volumes know no such record.
+            Written::Before if self.objset.root().kind == ObjsetKind::Volume => return Ok(None),
+            Written::Before => Body::Write2(of(BlockPointer::HOLE)),
+        };
+        Ok(Some(Ready::Whole(txg, body, Vec::new())))
     }
 
     /// Writes all that is due, and makes it durable.
     async fn write(&self, due: &[Queued]) -> Result<(), ZfsError> {
+        let throughput = self.stored.borrow().as_ref().is_some_and(|stored| stored.throughput);
         let len = |queued: &Queued| match &queued.itx.what {
             What::Record(record) => HEAD_BYTES + record.0.bytes() + record.1.len() + 8,
+            // As long as if it had the bytes, unless all writes lead to blocks.
+            What::Write { .. } if throughput => BLOCKS_MAX * WRITE_BYTES,
             What::Write { len, .. } => {
                 let len = *len as usize;
                 len + WRITE_BYTES * (1 + len / (BLOCK_BYTES_MAX - WRITE_BYTES)) + 8
@@ -235,22 +328,26 @@ impl IntentLog {
         };
         let left = due.iter().map(len).sum();
         self.note(left);
+        let vdevs = BTreeSet::new();
         let mut filling =
-            Filling { block: None, records: 0, last: 0, left, vdevs: BTreeSet::new() };
+            Filling { block: None, records: 0, last: 0, left, vdevs, all_vdevs: false };
         let mut under_way = FuturesUnordered::new();
         let mut result = Ok(());
         'all: for queued in due {
-            let mut rest = match self.ready(queued).await {
-                Ok(Some(ready)) => Some(ready),
-                Ok(None) => continue,
+            let mut rest: VecDeque<Ready> = match self.ready(queued).await {
+                Ok(ready) => ready.into(),
                 Err(error) => {
                     result = Err(error);
                     break 'all;
                 }
             };
-            while let Some(ready) = rest.take() {
-                rest = self.put(&mut filling, ready);
-                if rest.is_some() {
+            while let Some(ready) = rest.pop_front() {
+                filling.note_block(&ready);
+                if !ready.is_indirect() {
+                    self.led_to.borrow_mut().clear();
+                }
+                if let Some(later) = self.put(&mut filling, ready) {
+                    rest.push_front(later);
                     match self.seal(&mut filling) {
                         Ok((pointer, block)) => under_way.push(self.fill(pointer, block)),
                         Err(error) => {
@@ -279,7 +376,9 @@ impl IntentLog {
         }
         result?;
         let txg = self.groups.open().0;
-        let is_due = |v| filling.vdevs.contains(&v) && !planted::is(Bug::LogNotFlushed);
+        let is_due = |v| {
+            (filling.all_vdevs || filling.vdevs.contains(&v)) && !planted::is(Bug::LogNotFlushed)
+        };
         let flushed = self.writer.tree().flush_tops(txg..txg + 1, is_due);
         flushed.await.map_err(|error| self.failed(error.into()))?;
         self.chain.borrow_mut().flushed();
@@ -386,6 +485,7 @@ impl IntentLog {
     /// The log ends with the open group: nothing is committed to it any more.
     pub async fn end(&self) {
         let _one = self.one.lock().await;
+        self.led_to.borrow_mut().clear();
         self.chain.borrow_mut().end();
     }
 
@@ -422,6 +522,14 @@ impl IntentLog {
 }
 
 impl Ready {
+    /// Whether it leads to a block, or says that one before it does.
+    fn is_indirect(&self) -> bool {
+        match self {
+            Ready::Whole(_, Body::Write(_) | Body::Write2(_), data) => data.is_empty(),
+            _ => false,
+        }
+    }
+
     fn is_bytes(&self) -> bool {
         matches!(self, Ready::Bytes { .. })
     }

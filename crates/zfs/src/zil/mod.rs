@@ -18,19 +18,22 @@
 
 mod chain;
 mod commit;
+mod indirect;
 mod itx;
 mod synchronous;
 
 pub use commit::{Committed, IntentLog};
+pub use indirect::Stored;
 pub use itx::{Itx, What};
 pub use synchronous::Synchronous;
 
 use crate::dmu::Objset;
 use crate::error::ZfsError;
+use stdx::planted::{self, Bug};
 use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
-use zfs_format::zil::record::{self, LogRecord};
-use zfs_format::zil::{LogBlock, SEQUENCE_WORD};
+use zfs_format::zil::record::{self, LogRecord, Write};
+use zfs_format::zil::{LogBlock, SEQUENCE_WORD, ZilHeader};
 use zfs_store::Bookmark;
 use zfs_store::transform::log_sum;
 
@@ -124,14 +127,59 @@ pub async fn chain(objset: &Objset) -> Result<Log, ZfsError> {
 /// # Errors
 /// As of [`chain`]; or a record can't be decoded.
 pub async fn unreplayed(objset: &Objset, synced: u64) -> Result<Unreplayed, ZfsError> {
-    records_of(objset, chain(objset).await?, synced)
+    let log = chain(objset).await?;
+    let end = end_of(objset, &log, first_group(&objset.root().zil, synced)).await?;
+    records_of(objset, log, synced, end)
 }
 
-/// The same of a chain that was read.
+/// The first group whose blocks belong to a log: after those that are whole, or from the one on in which it was claimed.
+pub fn first_group(header: &ZilHeader, synced: u64) -> u64 {
+    if header.claim_txg == 0 { synced + 1 } else { header.claim_txg }
+}
+
+/// The sequence of the first record that leads to a block which isn't there, as a crash leaves it: log and blocks are on their way side by
+/// side, and nobody was told of success. The log ends before it.
+///
+/// # Errors
+/// Whether it is there can't be known: a device or the key is missing.
+pub async fn end_of(objset: &Objset, log: &Log, first: u64) -> Result<u64, ZfsError> {
+    for link in &log.links {
+        for (sequence, write) in link.writes() {
+            let pointer = write.pointer;
+            if pointer.is_hole() || pointer.is_embedded() || pointer.logical_birth() < first {
+                continue;
+            }
+            let object = write.object;
+            let at = Bookmark { objset: objset.number(), object, level: -2, block: 0 };
+            let read = objset.blocks().read(objset.request(pointer, at)).await;
+            match read.map_err(ZfsError::from) {
+                Ok(_) => {}
+                Err(error) if error.needs_key() || error.lacks_device() => return Err(error),
+                Err(_) if planted::is(Bug::TornBlockReplayed) => {}
+                Err(_) => return Ok(sequence),
+            }
+        }
+    }
+    Ok(u64::MAX)
+}
+
+impl Link {
+    /// The writes among its records, with their sequences.
+    pub fn writes(&self) -> Vec<(u64, Write)> {
+        record::written(&self.block.records, self.block.endian).unwrap_or_default()
+    }
+}
+
+/// The same of a chain that was read, up to a [record](end_of).
 ///
 /// # Errors
 /// A record can't be decoded.
-pub fn records_of(objset: &Objset, log: Log, synced: u64) -> Result<Unreplayed, ZfsError> {
+pub fn records_of(
+    objset: &Objset,
+    log: Log,
+    synced: u64,
+    end: u64,
+) -> Result<Unreplayed, ZfsError> {
     let mut found = Unreplayed { records: Vec::new(), is_cut: log.is_cut };
     let header = objset.root().zil.clone();
     let replayed = header.replay_sequence;
@@ -144,7 +192,9 @@ pub fn records_of(objset: &Objset, log: Log, synced: u64) -> Result<Unreplayed, 
         let wrong = |error| ZfsError::Format { objset: objset.number(), object: 0, error };
         let endian = link.block.endian;
         let records = record::records(&link.block.records, endian).map_err(wrong)?;
-        let counts = |record: &LogRecord| record.txg > synced && record.sequence > replayed;
+        let counts = |record: &LogRecord| {
+            record.txg > synced && record.sequence > replayed && record.sequence < end
+        };
         let records = records.into_iter().filter(counts);
         found.records.extend(records.map(|record| Logged { record, endian }));
     }

@@ -177,6 +177,13 @@ impl FileSystem {
                 return passed_over(self.grow(write.object, end_of(write)).await, write.object);
             }
         };
+        // A block that is in its place has what later records say, too: none of it lies behind the end.
+        let size = match self.node(write.object).await {
+            Ok(node) => node.attributes.size.max(end_of(write)),
+            Err(error) => return passed_over(Err(error), write.object),
+        };
+        let len = bytes.len().min(usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX));
+        let bytes = bytes.slice(0..len);
         passed_over(self.write(write.object, at, &bytes, end_of(write)).await, write.object)
     }
 

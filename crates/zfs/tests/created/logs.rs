@@ -184,7 +184,7 @@ fn what_was_committed_is_there_after_a_cut_at_any_write() {
 }
 
 /// Does work on a mount of the pool; the power goes afterwards, at once.
-fn until_the_power_goes<T: 'static>(
+pub(crate) fn until_the_power_goes<T: 'static>(
     rig: &Rig,
     work: impl AsyncFnOnce(&Live, &Mounted) -> T + 'static,
 ) -> T {
@@ -195,16 +195,16 @@ fn until_the_power_goes<T: 'static>(
     })
 }
 
-fn bytes(of: u8, len: usize) -> SgList {
+pub(crate) fn bytes(of: u8, len: usize) -> SgList {
     SgList::from(Buf::copy_of(&vec![of; len]))
 }
 
-async fn content(of: &Mounted, name: &[u8]) -> Option<Vec<u8>> {
+pub(crate) async fn content(of: &Mounted, name: &[u8]) -> Option<Vec<u8>> {
     let found = of.lookup(Node::ROOT, name).await.ok()?;
     Some(of.read(found.node, Offset(0), found.size).await.expect("it is read").to_vec())
 }
 
-const NEW: New = New { permissions: 0o644, umask: 0 };
+pub(crate) const NEW: New = New { permissions: 0o644, umask: 0 };
 
 /// What one file's fsync makes durable: that file, and the names that were changed before; no more has to be there.
 #[test]

@@ -11,6 +11,7 @@
 //! Holes are zeros. Whether a stretch is a hole is known without reading data: [`Dnode::next_data`].
 
 use super::super::step::{Blocked, Step};
+use super::super::txg::Txg;
 use super::{At, Block, Dnode, Place};
 use crate::error::ZfsError;
 use futures_util::stream::{FuturesOrdered, StreamExt};
@@ -30,6 +31,14 @@ impl Dnode {
     /// It, or an indirect block on the way, can't be had.
     pub async fn block(&self, number: u64) -> Result<Block, ZfsError> {
         Ok(self.fetch(At::data(number), false).await?.unwrap_or_else(|| self.zeros()))
+    }
+
+    /// A block that the open group changed, as it is now: nothing where it didn't, or where the object was freed.
+    pub fn changed_in(&self, open: Txg, number: u64) -> Option<Block> {
+        match self.0.is_free.get() {
+            true => None,
+            false => self.0.dbufs.borrow().open_in(open, number),
+        }
     }
 
     /// The continuation of its bonus, if it has one.

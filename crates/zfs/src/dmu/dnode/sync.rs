@@ -62,7 +62,7 @@ impl Dnode {
     }
 
     /// An error about a block that can't be written.
-    pub(in super::super) fn write_failed(&self, error: WriteBlockError) -> ZfsError {
+    pub(crate) fn write_failed(&self, error: WriteBlockError) -> ZfsError {
         ZfsError::Write { objset: self.objset(), object: self.number(), error: Box::new(error) }
     }
 
@@ -424,9 +424,19 @@ impl Growing<'_> {
                         0 => fill_of(object_type, &block),
                         _ => fill_below(&block),
                     };
+                    let early = match at.level {
+                        0 => cx.early(dnode.number(), at.block, &block.bytes, object_type),
+                        _ => None,
+                    };
                     let endian = block.endian;
                     let of = BlockAt { dnode, phys, object_type, level, endian };
-                    cx.put(&of, block.bytes, old, fill).await?
+                    match early {
+                        Some(pointer) => {
+                            cx.replaced(&old, &pointer);
+                            pointer
+                        }
+                        None => cx.put(&of, block.bytes, old, fill).await?,
+                    }
                 }
             };
             Ok::<_, ZfsError>((at, old, new))
