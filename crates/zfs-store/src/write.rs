@@ -94,6 +94,7 @@ struct Shared {
     /// Gangs that were freed, whose pieces are not; and what nobody needs that was written outside of a sync.
     aside: RefCell<Vec<BlockPointer>>,
     forced: Cell<Option<Forced>>,
+    not_held: Cell<Option<Dva>>,
 }
 
 /// Blocks that are written as gangs though there may be room for them.
@@ -112,8 +113,9 @@ impl Writer {
     /// Writes to these vdevs, into space of this allocator.
     pub fn new(rt: &Rt, tree: Rc<Tree>, allocator: Allocator, salt: Option<Salt>) -> Writer {
         let (allocator, salt) = (RefCell::new(allocator), Cell::new(salt));
-        let (gangs, aside, forced) = Default::default();
-        Writer(Rc::new(Shared { rt: rt.clone(), tree, allocator, salt, gangs, aside, forced }))
+        let (gangs, aside, forced, not_held) = Default::default();
+        let rt = rt.clone();
+        Writer(Rc::new(Shared { rt, tree, allocator, salt, gangs, aside, forced, not_held }))
     }
 
     /// From here on each n-th of all blocks that are so long is written as a gang, and of their pieces: for tests.
@@ -400,17 +402,24 @@ impl Writer {
         pointer.dvas().map(|dva| self.own(&dva, pointer.physical_birth())).collect()
     }
 
-    /// Frees the places of a block. A gang's are free with [`Writer::free_aside`].
-    ///
-    /// # Panics
-    /// They are not allocated: who frees what a pool says asks [`Writer::holds`] before.
+    /// Frees the places of a block. A gang's are free with [`Writer::free_aside`]. What is not allocated stays as it is, and is
+    /// [told](Writer::not_held) to whoever commits the group.
     pub fn free(&self, pointer: &BlockPointer) {
+        if !self.holds(pointer) {
+            let first = self.0.not_held.get().unwrap_or(pointer.dva(0));
+            return self.0.not_held.set(Some(first));
+        }
         if pointer.kind() == Kind::Gang {
-            assert!(self.holds(pointer), "a gang is freed and is not allocated");
             return self.0.aside.borrow_mut().push(*pointer);
         }
         let mut allocator = self.0.allocator.borrow_mut();
         pointer.dvas().for_each(|dva| allocator.free(&dva));
+    }
+
+    /// The first place that was to be freed and is not allocated: the pool is damaged, or we err. A group in which that happened
+    /// is not to be committed.
+    pub fn not_held(&self) -> Option<Dva> {
+        self.0.not_held.get()
     }
 
     /// Frees a block with the group that syncs, or the next: for who isn't syncing.

@@ -1,6 +1,7 @@
 //! What can be wrong with a pool, or with what is asked of it.
 
 use zfs_format::FormatError;
+use zfs_format::block_pointer::Dva;
 use zfs_store::{BlockError, Bookmark, WriteBlockError};
 
 /// Something in a pool can't be had. The text says what; who shows it adds the pool and the dataset.
@@ -120,6 +121,11 @@ pub enum Problem {
     /// A chain or tree that comes back to where it was.
     #[error("it is reached twice")]
     Twice,
+    /// A block that dies, in space that is free.
+    #[error(
+        "{0} is freed, and the pool's space maps have it as free: the pool is damaged, and is left as it was"
+    )]
+    NotAllocated(Dva),
     /// A directory that holds itself, or one that holds it.
     #[error("it is a directory within itself: it is not entered here")]
     Circle,

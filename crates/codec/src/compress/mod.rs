@@ -272,8 +272,7 @@ mod tests {
         prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
     }
 
-    proptest! {
-        /// OpenZFS reads no block whose header has another number.
+    /// OpenZFS reads no block whose header has another number.
     #[test]
     fn levels_of_zstd_have_the_numbers_of_properties() {
         for (code, level) in [(0, 3), (1, 1), (19, 19), (103, -1), (113, -20), (123, -1000)] {
@@ -285,7 +284,8 @@ mod tests {
         assert_eq!((zstd_level_of(20), zstd_level_of(102), zstd_level_of(255)), (3, 3, 3));
     }
 
-    #[test]
+    proptest! {
+        #[test]
         fn what_was_compressed_comes_back_whatever_lies_behind_it(data in data(), behind in 0_usize..600) {
             for form in FORMS {
                 let Some(mut block) = form.compress(&data, usize::MAX) else {

@@ -30,7 +30,7 @@ use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups};
 use crate::dsl::books::DatasetBooks;
 use crate::dsl::bpobj::{Sums, append_pointers};
 use crate::dsl::make::{Maker, edit};
-use crate::error::ZfsError;
+use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
 use futures_util::future::LocalBoxFuture;
 use rt::Buf;
@@ -305,6 +305,9 @@ impl Syncer {
             self.write_late().await?;
             self.writer.free_aside().await;
             self.write_maps(txg, pass).await?;
+            if let Some(dva) = self.writer.not_held() {
+                return Err(self.mos.wrong(0, Problem::NotAllocated(dva)).into());
+            }
             if !self.mos.is_dirty() {
                 // All that the group reaches is durable before its uberblock. A leaf that fails here misses the group, and the group
                 // says so itself.
