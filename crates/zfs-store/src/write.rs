@@ -12,7 +12,7 @@
 //!
 //! **Durable** it is after [`Tree::flush`](crate::Tree::flush).
 //!
-//! **Gangs.** A block that finds no place in one piece is written in [pieces](gang). Until its group is in the pool its division is
+//! **Gangs.** A block that finds no place in one piece is written in pieces (`gang`). Until its group is in the pool its division is
 //! remembered, so that it can be written again where it is. Who frees one has to know its pieces, which stand in its header on the
 //! devices: [`Writer::free`] puts it aside, and [`Writer::free_aside`] frees header and pieces, before space maps are written. Of
 //! one whose header can't be read only the header is freed.

@@ -29,7 +29,7 @@ struct OfGroup {
     overtaken: Vec<BlockPointer>,
 }
 
-/// The blocks of an objset that were written early. See the [module](self).
+/// The blocks of an objset that were written early: how, the head of the file says.
 #[derive(Default)]
 pub struct EarlyBlocks(RefCell<BTreeMap<Txg, OfGroup>>);
 
