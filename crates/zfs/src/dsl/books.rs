@@ -86,13 +86,13 @@ impl DatasetBooks {
         let directory = maker.mos.dnode(head.dir).await?;
         let reserved = kept_for_head(maker.mos, &maker.bonus::<DslDir>(&directory)?).await?;
         // What only it reaches may have been kept free for it.
-        let before = head.unique_bytes.wrapping_add_signed(-unique.used);
+        let before = head.unique_bytes.wrapping_sub_signed(unique.used);
         let taken = beyond(before, unique.used, reserved);
         // What the head gave up and a snapshot keeps changes its part only.
         let parts = [
-            (Part::Head, unique.used - kept),
+            (Part::Head, unique.used.wrapping_sub(kept)),
             (Part::Snapshots, kept),
-            (Part::KeptForHead, taken - unique.used),
+            (Part::KeptForHead, taken.wrapping_sub(unique.used)),
         ];
         maker.did_use_parts(&directory, Sums { used: taken, ..unique }, &parts).await
     }

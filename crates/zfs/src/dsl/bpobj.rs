@@ -55,11 +55,12 @@ impl Sums {
         }
     }
 
-    /// Adds, or takes away.
+    /// Adds, or takes away. What a damaged pool has counted wraps, as its counters do.
     pub fn add(&mut self, other: Sums, sign: i64) {
-        self.used += sign * other.used;
-        self.compressed += sign * other.compressed;
-        self.uncompressed += sign * other.uncompressed;
+        let add = |to: &mut i64, bytes: i64| *to = to.wrapping_add(sign.wrapping_mul(bytes));
+        add(&mut self.used, other.used);
+        add(&mut self.compressed, other.compressed);
+        add(&mut self.uncompressed, other.uncompressed);
     }
 }
 
@@ -125,9 +126,10 @@ pub fn sums_of(header: &BpObj) -> Sums {
 
 /// A list has so much more in it, or less.
 pub fn count(header: &mut BpObj, sums: Sums, sign: i64) {
-    header.bytes = header.bytes.wrapping_add_signed(sign * sums.used);
-    header.compressed = header.compressed.wrapping_add_signed(sign * sums.compressed);
-    header.uncompressed = header.uncompressed.wrapping_add_signed(sign * sums.uncompressed);
+    let add = |to: &mut u64, bytes: i64| *to = to.wrapping_add_signed(sign.wrapping_mul(bytes));
+    add(&mut header.bytes, sums.used);
+    add(&mut header.compressed, sums.compressed);
+    add(&mut header.uncompressed, sums.uncompressed);
 }
 
 /// Pointers of a list itself, from a place on.

@@ -128,9 +128,10 @@ async fn append_tree(
 }
 
 fn change(state: &mut BpTree, sums: Sums, sign: i64) {
-    state.bytes = state.bytes.wrapping_add_signed(sign * sums.used);
-    state.compressed = state.compressed.wrapping_add_signed(sign * sums.compressed);
-    state.uncompressed = state.uncompressed.wrapping_add_signed(sign * sums.uncompressed);
+    let add = |to: &mut u64, bytes: i64| *to = to.wrapping_add_signed(sign.wrapping_mul(bytes));
+    add(&mut state.bytes, sums.used);
+    add(&mut state.compressed, sums.compressed);
+    add(&mut state.uncompressed, sums.uncompressed);
 }
 
 async fn put_entry(

@@ -106,7 +106,8 @@ pub async fn append(
     })
     .await?;
     header.length += bytes.len() as u64;
-    header.allocated += changes.allocated.total() as i64 - changes.freed.total() as i64;
+    let more = changes.allocated.total() as i64 - changes.freed.total() as i64;
+    header.allocated = header.allocated.wrapping_add(more);
     if let Some(histogram) = &mut header.histogram {
         *histogram = histogram_of(&free(), place.unit);
     }
