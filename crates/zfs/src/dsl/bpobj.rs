@@ -74,9 +74,8 @@ pub async fn append_pointers(
     pointers: &[BlockPointer],
     tree: &Tree,
 ) -> Result<(), ZfsError> {
-    let wrong = |error| object.wrong(error);
     let endian = object.endian();
-    let mut list = BpObj::decode(&object.phys().bonus, endian).map_err(wrong)?;
+    let mut list = header(object)?;
     let at = list.pointers * BlockPointer::BYTES as u64;
     let mut bytes = Vec::with_capacity(pointers.len() * BlockPointer::BYTES);
     for pointer in pointers {
@@ -100,6 +99,7 @@ pub async fn append_pointers(
     let (bytes, bonus) = (Buf::copy_of(&bytes), list.encode(endian));
     mos.change(|tx| {
         object.plan_write(at..at + bytes.len() as u64)?;
+        object.plan_bonus(bonus.len())?;
         object.write(tx, at, &bytes);
         object.set_bonus(tx, bonus.clone());
         Ok(())
@@ -112,7 +112,13 @@ pub async fn append_pointers(
 /// # Errors
 /// It is none.
 pub fn header(list: &Dnode) -> Result<BpObj, ZfsError> {
-    BpObj::decode(&list.phys().bonus, list.endian()).map_err(|error| list.wrong(error))
+    let header = BpObj::decode(&list.phys().bonus, list.endian());
+    let header = header.map_err(|error| list.wrong(error))?;
+    let pointers_max = list.capacity() / BlockPointer::BYTES as u64;
+    if header.pointers > pointers_max || header.sub_object_count > LISTS_MAX {
+        return Err(list.problem(Problem::Count("of pointers or lists")));
+    }
+    Ok(header)
 }
 
 /// What is in a list, with those in it.
@@ -152,6 +158,7 @@ impl Maker<'_> {
         let bonus = header.encode(list.endian());
         self.mos
             .change(|tx| {
+                list.plan_bonus(bonus.len())?;
                 list.set_bonus(tx, bonus.clone());
                 Ok(())
             })
@@ -341,6 +348,7 @@ impl Maker<'_> {
     pub async fn free_object(&self, object: &Dnode) -> Result<(), ZfsError> {
         self.mos
             .change(|tx| {
+                object.plan_change()?;
                 self.mos.free(tx, object);
                 Ok(())
             })

@@ -145,11 +145,13 @@ async fn append(
             if !rest.is_empty() {
                 object.plan_write(again..again + rest.len() as u64)?;
             }
+            let bonus = header.encode(object.endian());
+            object.plan_bonus(bonus.len())?;
             object.write(tx, place, &head);
             if !rest.is_empty() {
                 object.write(tx, again, &rest);
             }
-            object.set_bonus(tx, header.encode(object.endian()));
+            object.set_bonus(tx, bonus);
             Ok(())
         })
         .await

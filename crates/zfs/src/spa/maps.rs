@@ -208,6 +208,7 @@ fn histogram_of(free: &[Range<u64>], unit: u32) -> [u64; HISTOGRAM_BUCKETS] {
 async fn set_header(mos: &Objset, map: &Dnode, header: &SpaceMapHeader) -> Result<(), ZfsError> {
     let bonus = header.encode(map.endian());
     mos.change(|tx| {
+        map.plan_bonus(bonus.len())?;
         map.set_bonus(tx, bonus.clone());
         Ok(())
     })
