@@ -152,8 +152,9 @@ impl Books for DatasetBooks {
     }
 
     fn killed(&self, pointer: &BlockPointer) {
-        let least = self.snapshot_txg + u64::from(!planted::is(Bug::SnapshotFreed));
-        let is_own = pointer.logical_birth() >= least;
+        let birth = pointer.logical_birth();
+        let is_freed_too = planted::is(Bug::SnapshotFreed) && birth == self.snapshot_txg;
+        let is_own = birth > self.snapshot_txg || is_freed_too;
         self.count(pointer, -1, is_own);
         match is_own {
             true => self.writer.free(pointer),

@@ -194,7 +194,7 @@ impl Maker<'_> {
         }
         let next_clones = before.next_clones;
         self.edit::<DslDataset>(origin, |head| {
-            head.children += 1;
+            head.children = head.children.saturating_add(1);
             head.next_clones = next_clones;
         })
         .await?;
