@@ -73,6 +73,7 @@ pub const TARGETS: &[Target] = &[
         seeds: zfs::compression::seeds,
     },
     Target { name: "zfs_pool", run: zfs::pool::whole_pool, seeds: zfs::pool::seeds },
+    Target { name: "zfs_written", run: zfs::writing::written_pool, seeds: zfs::writing::seeds },
 ];
 
 /// The target of this name.

@@ -11,6 +11,8 @@ use stdx::Prng;
 
 /// How long one target is given.
 const TIME_MAX: Duration = Duration::from_secs(2);
+/// Targets that read or write whole pools, which are slow.
+const WHOLE_POOLS: [&str; 2] = ["zfs_pool", "zfs_written"];
 /// Changes of a seed at the most.
 const CHANGES: u64 = 400;
 
@@ -37,17 +39,23 @@ fn change(input: &mut Vec<u8>, random: &mut Prng) {
 }
 
 fn run(target: &Target) {
+    run_for(target, TIME_MAX, 1);
+}
+
+/// Runs a target over its seeds and changes of them; says how often.
+fn run_for(target: &Target, time: Duration, seed: u64) -> usize {
     let (seeds, begin) = ((target.seeds)(), Instant::now());
     assert!(!seeds.is_empty(), "{} has seeds", target.name);
-    let mut random = Prng::new(1);
+    let (mut random, mut count) = (Prng::new(seed), seeds.len());
     for seed in &seeds {
         (target.run)(seed);
     }
     for _ in 0..CHANGES {
         for seed in &seeds {
-            if begin.elapsed() > TIME_MAX {
-                return;
+            if begin.elapsed() > time {
+                return count;
             }
+            count += 1;
             let mut input = seed.clone();
             change(&mut input, &mut random);
             // What panics is shown, so that it can be run alone: `cargo fuzz run` takes a file.
@@ -56,6 +64,7 @@ fn run(target: &Target) {
             std::mem::forget(shown);
         }
     }
+    count
 }
 
 /// Prints an input where a panic passes.
@@ -72,12 +81,33 @@ impl Drop for Shown<'_> {
 
 #[test]
 fn every_target_holds_on_its_seeds_and_on_changes_of_them() {
-    TARGETS.iter().filter(|target| target.name != "zfs_pool").for_each(run);
+    TARGETS.iter().filter(|target| !WHOLE_POOLS.contains(&target.name)).for_each(run);
 }
 
 #[test]
 fn whole_pools_hold_on_seeds_and_changes_of_them() {
     run(fuzz::target("zfs_pool"));
+}
+
+#[test]
+fn pools_that_are_written_hold_on_seeds_and_changes_of_them() {
+    run(fuzz::target("zfs_written"));
+}
+
+/// As long as `SECONDS` says, from `SEED`.
+#[test]
+#[ignore = "a campaign"]
+fn pools_that_are_written_hold_for_long() {
+    let number = |name: &str, otherwise| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+    };
+    let (seconds, begin) = (Duration::from_secs(number("SECONDS", 600)), Instant::now());
+    let mut count = 0;
+    for seed in number("SEED", 1).. {
+        let Some(left) = seconds.checked_sub(begin.elapsed()) else { break };
+        count += run_for(fuzz::target("zfs_written"), left, seed);
+        println!("seed {seed}: {count} inputs");
+    }
 }
 
 #[test]

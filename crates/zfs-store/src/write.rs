@@ -406,14 +406,31 @@ impl Writer {
     /// [told](Writer::not_held) to whoever commits the group.
     pub fn free(&self, pointer: &BlockPointer) {
         if !self.holds(pointer) {
-            let first = self.0.not_held.get().unwrap_or(pointer.dva(0));
-            return self.0.not_held.set(Some(first));
+            return self.note_not_held(pointer.dva(0));
         }
         if pointer.kind() == Kind::Gang {
             return self.0.aside.borrow_mut().push(*pointer);
         }
-        let mut allocator = self.0.allocator.borrow_mut();
-        pointer.dvas().for_each(|dva| allocator.free(&dva));
+        pointer.dvas().for_each(|dva| self.free_place(&dva));
+    }
+
+    /// Frees a place. A damaged block's may lie in each other, so that each is looked at when its turn comes.
+    fn free_place(&self, dva: &Dva) {
+        let was_held = self.space(|space| {
+            let is_held = space.holds(dva);
+            if is_held {
+                space.free(dva);
+            }
+            is_held
+        });
+        if !was_held {
+            self.note_not_held(*dva);
+        }
+    }
+
+    fn note_not_held(&self, dva: Dva) {
+        let first = self.0.not_held.get().unwrap_or(dva);
+        self.0.not_held.set(Some(first));
     }
 
     /// The first place that was to be freed and is not allocated: the pool is damaged, or we err. A group in which that happened
@@ -436,7 +453,7 @@ impl Writer {
             self.0.aside.borrow_mut().retain(|other| other.dva(0) != gang.dva(0));
             self.0.gangs.borrow_mut().remove(&gang.dva(0).words);
             let places = self.own_places(&gang);
-            self.space(|space| places.iter().for_each(|dva| space.free(dva)));
+            places.iter().for_each(|dva| self.free_place(dva));
             for piece in pieces {
                 if planted::nth(Bug::PieceLeaked, 7) {
                     continue;

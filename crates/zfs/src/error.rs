@@ -121,6 +121,9 @@ pub enum Problem {
     /// A chain or tree that comes back to where it was.
     #[error("it is reached twice")]
     Twice,
+    /// A number that can't be, and that a change goes on from.
+    #[error("its count {0} can't be")]
+    Count(&'static str),
     /// A block that dies, in space that is free.
     #[error(
         "{0} is freed, and the pool's space maps have it as free: the pool is damaged, and is left as it was"

@@ -15,6 +15,7 @@ pub mod pool;
 pub mod reading;
 pub mod space;
 pub mod tables;
+pub mod writing;
 
 use crate::machine::Input;
 use zfs_format::{Endian, Record};

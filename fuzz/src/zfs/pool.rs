@@ -4,11 +4,11 @@
 //! object and block, and what is done there.
 
 use super::forge::{Forge, Place};
-use super::images;
+use super::images::{self, Image};
 use super::reading::{Look, Steps, read_pool};
 use crate::damage::Change;
 use crate::machine::{Input, device, run};
-use rt::Rt;
+use rt::{MemoryDevice, Rt};
 use std::rc::Rc;
 use zfs::spa::{self, OpenOptions, Spa};
 
@@ -60,7 +60,7 @@ async fn datasets(spa: &Spa) -> Vec<u64> {
     numbers
 }
 
-async fn open(rt: &Rt, disk: &Rc<rt::MemoryDevice>) -> Vec<Spa> {
+pub(super) async fn open(rt: &Rt, disk: &Rc<MemoryDevice>) -> Vec<Spa> {
     let found = spa::find(&[device(disk)]).await;
     let mut opened = Vec::new();
     for pool in &found.pools {
@@ -69,6 +69,53 @@ async fn open(rt: &Rt, disk: &Rc<rt::MemoryDevice>) -> Vec<Spa> {
         }
     }
     opened
+}
+
+/// A pool's disk, changed as an input asks for.
+pub(super) async fn changed(
+    rt: &Rt,
+    image: &Image,
+    number: usize,
+    input: &mut Input<'_>,
+) -> Rc<MemoryDevice> {
+    let disk = image.disk();
+    let Some(spa) = open(rt, &disk).await.pop().map(Rc::new) else {
+        panic!("{} opens before it is changed", images::POOLS[number % images::POOLS.len()]);
+    };
+    if input.is_empty() {
+        return disk;
+    }
+    let all = datasets(&spa).await;
+    let mut forge = Forge::new(&disk, image.capacity(), &spa, image.gap());
+    let mut last = None;
+    for _ in 0..CHANGES_MAX {
+        if input.is_empty() {
+            break;
+        }
+        let place = Where::of(input);
+        let change = Change::of(input);
+        let mut edit = |bytes: &mut [u8]| change.apply(bytes);
+        match place.target() {
+            0 => last = Some(change),
+            1 => forge.configuration(&mut |bytes| {
+                let len = bytes.len().min(CONFIGURATION_CHANGED);
+                change.apply(&mut bytes[..len]);
+            }),
+            2 | 3 => drop(forge.mos(place.place(), &mut edit).await),
+            _ => {
+                if let Some(dataset) = all.get(usize::from(place.dataset) % all.len().max(1)) {
+                    let _ = forge.dataset(*dataset, place.place(), &mut edit).await;
+                }
+            }
+        }
+    }
+    forge.finish(&mut |slot| {
+        if let Some(change) = last {
+            // What an uberblock has, not the zeros behind it.
+            change.apply(&mut slot[..512]);
+        }
+    });
+    disk
 }
 
 /// The target.
@@ -80,42 +127,7 @@ pub fn whole_pool(input: &[u8]) {
     run(async move |rt| {
         let mut input = Input::new(&input);
         let look = Look::ALL[usize::from(input.byte()) % Look::ALL.len()];
-        let disk = image.disk();
-        let Some(spa) = open(&rt, &disk).await.pop().map(Rc::new) else {
-            panic!("{} opens before it is changed", images::POOLS[number % images::POOLS.len()]);
-        };
-        let all = datasets(&spa).await;
-        let mut forge = Forge::new(&disk, image.capacity(), &spa, image.gap());
-        let mut last = None;
-        for _ in 0..CHANGES_MAX {
-            if input.is_empty() {
-                break;
-            }
-            let place = Where::of(&mut input);
-            let change = Change::of(&mut input);
-            let mut edit = |bytes: &mut [u8]| change.apply(bytes);
-            match place.target() {
-                0 => last = Some(change),
-                1 => forge.configuration(&mut |bytes| {
-                    let len = bytes.len().min(CONFIGURATION_CHANGED);
-                    change.apply(&mut bytes[..len]);
-                }),
-                2 | 3 => drop(forge.mos(place.place(), &mut edit).await),
-                _ => {
-                    if let Some(dataset) = all.get(usize::from(place.dataset) % all.len().max(1)) {
-                        let _ = forge.dataset(*dataset, place.place(), &mut edit).await;
-                    }
-                }
-            }
-        }
-        forge.finish(&mut |slot| {
-            if let Some(change) = last {
-                // What an uberblock has, not the zeros behind it.
-                change.apply(&mut slot[..512]);
-            }
-        });
-        drop(forge);
-        drop(spa);
+        let disk = changed(&rt, &image, number, &mut input).await;
         for spa in open(&rt, &disk).await {
             read_pool(&spa, look, &Steps::default()).await;
         }

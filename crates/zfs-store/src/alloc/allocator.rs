@@ -238,16 +238,22 @@ impl Allocator {
         true
     }
 
-    /// Whether all of a place is allocated.
+    /// Whether all of a place is allocated, and it can be one block's: whole sectors, all of them written down or none.
     pub fn holds(&self, dva: &Dva) -> bool {
         let range = dva.offset()..dva.offset().saturating_add(dva.allocated());
         self.tops.get(&dva.vdev()).is_some_and(|space| {
             let Some(number) = space.number_at(range.start) else { return false };
-            let state = &space.states[number];
+            let (state, bounds) = (&space.states[number], space.bounds(number));
             let waits = state.freeing.touches(&range)
                 || state.freed.touches(&range)
                 || state.deferred.iter().any(|set| set.touches(&range));
-            !waits && !state.free.touches(&range) && space.bounds(number).end >= range.end
+            let sector = 1 << space.slabs.unit();
+            let is_whole = range.start.is_multiple_of(sector)
+                && range.end.is_multiple_of(sector)
+                && bounds.start <= range.start
+                && range.end <= bounds.end;
+            let mut fresh = state.allocating.values().filter(|set| set.touches(&range));
+            !waits && !state.free.touches(&range) && is_whole && fresh.all(|set| set.covers(&range))
         })
     }
 

@@ -258,7 +258,8 @@ impl Objset {
         let meta = self.meta()?.clone();
         let mut root = (*self.root()).clone();
         let meta_phys = meta.sync(cx).await?;
-        let fill = meta_phys.pointers.iter().map(BlockPointer::fill).sum();
+        let fill = meta_phys.pointers.iter().map(BlockPointer::fill);
+        let fill = fill.fold(0, u64::saturating_add);
         root.meta_dnode = Some(meta_phys.clone());
         for (table, dnode) in self.all_used() {
             if dnode.is_dirty_in(cx.txg()) {

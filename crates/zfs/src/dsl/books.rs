@@ -86,13 +86,13 @@ impl DatasetBooks {
         let directory = maker.mos.dnode(head.dir).await?;
         let reserved = kept_for_head(maker.mos, &maker.bonus::<DslDir>(&directory)?).await?;
         // What only it reaches may have been kept free for it.
-        let before = head.unique_bytes.wrapping_add_signed(-unique.used);
+        let before = head.unique_bytes.wrapping_sub_signed(unique.used);
         let taken = beyond(before, unique.used, reserved);
         // What the head gave up and a snapshot keeps changes its part only.
         let parts = [
-            (Part::Head, unique.used - kept),
+            (Part::Head, unique.used.wrapping_sub(kept)),
             (Part::Snapshots, kept),
-            (Part::KeptForHead, taken - unique.used),
+            (Part::KeptForHead, taken.wrapping_sub(unique.used)),
         ];
         maker.did_use_parts(&directory, Sums { used: taken, ..unique }, &parts).await
     }
@@ -152,8 +152,9 @@ impl Books for DatasetBooks {
     }
 
     fn killed(&self, pointer: &BlockPointer) {
-        let least = self.snapshot_txg + u64::from(!planted::is(Bug::SnapshotFreed));
-        let is_own = pointer.logical_birth() >= least;
+        let birth = pointer.logical_birth();
+        let is_freed_too = planted::is(Bug::SnapshotFreed) && birth == self.snapshot_txg;
+        let is_own = birth > self.snapshot_txg || is_freed_too;
         self.count(pointer, -1, is_own);
         match is_own {
             true => self.writer.free(pointer),

@@ -55,11 +55,12 @@ impl Sums {
         }
     }
 
-    /// Adds, or takes away.
+    /// Adds, or takes away. What a damaged pool has counted wraps, as its counters do.
     pub fn add(&mut self, other: Sums, sign: i64) {
-        self.used += sign * other.used;
-        self.compressed += sign * other.compressed;
-        self.uncompressed += sign * other.uncompressed;
+        let add = |to: &mut i64, bytes: i64| *to = to.wrapping_add(sign.wrapping_mul(bytes));
+        add(&mut self.used, other.used);
+        add(&mut self.compressed, other.compressed);
+        add(&mut self.uncompressed, other.uncompressed);
     }
 }
 
@@ -73,9 +74,8 @@ pub async fn append_pointers(
     pointers: &[BlockPointer],
     tree: &Tree,
 ) -> Result<(), ZfsError> {
-    let wrong = |error| object.wrong(error);
     let endian = object.endian();
-    let mut list = BpObj::decode(&object.phys().bonus, endian).map_err(wrong)?;
+    let mut list = header(object)?;
     let at = list.pointers * BlockPointer::BYTES as u64;
     let mut bytes = Vec::with_capacity(pointers.len() * BlockPointer::BYTES);
     for pointer in pointers {
@@ -99,6 +99,7 @@ pub async fn append_pointers(
     let (bytes, bonus) = (Buf::copy_of(&bytes), list.encode(endian));
     mos.change(|tx| {
         object.plan_write(at..at + bytes.len() as u64)?;
+        object.plan_bonus(bonus.len())?;
         object.write(tx, at, &bytes);
         object.set_bonus(tx, bonus.clone());
         Ok(())
@@ -111,7 +112,13 @@ pub async fn append_pointers(
 /// # Errors
 /// It is none.
 pub fn header(list: &Dnode) -> Result<BpObj, ZfsError> {
-    BpObj::decode(&list.phys().bonus, list.endian()).map_err(|error| list.wrong(error))
+    let header = BpObj::decode(&list.phys().bonus, list.endian());
+    let header = header.map_err(|error| list.wrong(error))?;
+    let pointers_max = list.capacity() / BlockPointer::BYTES as u64;
+    if header.pointers > pointers_max || header.sub_object_count > LISTS_MAX {
+        return Err(list.problem(Problem::Count("of pointers or lists")));
+    }
+    Ok(header)
 }
 
 /// What is in a list, with those in it.
@@ -125,9 +132,10 @@ pub fn sums_of(header: &BpObj) -> Sums {
 
 /// A list has so much more in it, or less.
 pub fn count(header: &mut BpObj, sums: Sums, sign: i64) {
-    header.bytes = header.bytes.wrapping_add_signed(sign * sums.used);
-    header.compressed = header.compressed.wrapping_add_signed(sign * sums.compressed);
-    header.uncompressed = header.uncompressed.wrapping_add_signed(sign * sums.uncompressed);
+    let add = |to: &mut u64, bytes: i64| *to = to.wrapping_add_signed(sign.wrapping_mul(bytes));
+    add(&mut header.bytes, sums.used);
+    add(&mut header.compressed, sums.compressed);
+    add(&mut header.uncompressed, sums.uncompressed);
 }
 
 /// Pointers of a list itself, from a place on.
@@ -150,6 +158,7 @@ impl Maker<'_> {
         let bonus = header.encode(list.endian());
         self.mos
             .change(|tx| {
+                list.plan_bonus(bonus.len())?;
                 list.set_bonus(tx, bonus.clone());
                 Ok(())
             })
@@ -339,6 +348,7 @@ impl Maker<'_> {
     pub async fn free_object(&self, object: &Dnode) -> Result<(), ZfsError> {
         self.mos
             .change(|tx| {
+                object.plan_change()?;
                 self.mos.free(tx, object);
                 Ok(())
             })

@@ -194,7 +194,7 @@ impl Maker<'_> {
         }
         let next_clones = before.next_clones;
         self.edit::<DslDataset>(origin, |head| {
-            head.children += 1;
+            head.children = head.children.saturating_add(1);
             head.next_clones = next_clones;
         })
         .await?;
@@ -323,6 +323,7 @@ pub(crate) async fn edit<R: Record + Wire>(
     how: impl Fn(&mut R),
 ) -> Result<(), ZfsError> {
     mos.change(|tx| {
+        of.plan_bonus(R::BYTES)?;
         let mut record = R::decode(&of.phys().bonus, of.endian());
         let record = record.as_mut().map_err(|error| of.wrong(*error))?;
         how(record);

@@ -83,7 +83,8 @@ impl Maker<'_> {
         sums: Sums,
         parts: &[(Part, i64)],
     ) -> Result<(), ZfsError> {
-        let whole: i64 = parts.iter().map(|(_, bytes)| bytes).sum();
+        // What a damaged pool has counted wraps, as its counters do.
+        let whole = parts.iter().fold(0_i64, |whole, (_, bytes)| whole.wrapping_add(*bytes));
         assert!(whole == sums.used, "the parts of a space are all of it");
         let (mut at, mut sums, mut parts) = (directory.clone(), sums, parts.to_vec());
         for _ in 0..=DEPTH_MAX {
@@ -104,7 +105,10 @@ impl Maker<'_> {
             }
             let kept = if planted::is(Bug::KeptCountedTwice) { 0 } else { before.reserved };
             let above = beyond(before.used_bytes, sums.used, kept);
-            parts = vec![(Part::Children, sums.used), (Part::KeptForChildren, above - sums.used)];
+            parts = vec![
+                (Part::Children, sums.used),
+                (Part::KeptForChildren, above.wrapping_sub(sums.used)),
+            ];
             sums.used = above;
             at = self.mos.dnode(before.parent).await?;
         }
@@ -124,7 +128,7 @@ impl Maker<'_> {
     ) -> Result<(), ZfsError> {
         self.edit::<DslDir>(directory, |head| {
             if head.flags & FLAG_USED_BREAKDOWN != 0 {
-                add(&mut head.used_breakdown[from as usize], -bytes);
+                add(&mut head.used_breakdown[from as usize], bytes.wrapping_neg());
                 add(&mut head.used_breakdown[to as usize], bytes);
             }
         })

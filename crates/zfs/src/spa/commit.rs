@@ -28,7 +28,7 @@ use super::dtls::{self, Dtls};
 use super::maps::{self, MapForm, MapPlace};
 use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups};
 use crate::dsl::books::DatasetBooks;
-use crate::dsl::bpobj::{Sums, append_pointers};
+use crate::dsl::bpobj::{Sums, append_pointers, header};
 use crate::dsl::make::{Maker, edit};
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
@@ -39,7 +39,6 @@ use std::rc::Rc;
 use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::compression::Compression;
-use zfs_format::dsl::bpobj::BpObj;
 use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::dsl::dir::DslDir;
 use zfs_format::nvlist::{Encoding, NvList};
@@ -469,8 +468,7 @@ impl Syncer {
     async fn free_waiting(&self) -> Result<(), ZfsError> {
         let Some(number) = self.number(pool_directory::SYNC_BPOBJ).await? else { return Ok(()) };
         let object = self.mos.dnode(number).await?;
-        let wrong = |error| object.wrong(error);
-        let mut list = BpObj::decode(&object.phys().bonus, object.endian()).map_err(wrong)?;
+        let mut list = header(&object)?;
         if list.pointers == 0 {
             return Ok(());
         }
@@ -488,6 +486,7 @@ impl Syncer {
         self.mos
             .change(|tx| {
                 object.plan_zero(0..len as u64)?;
+                object.plan_bonus(bonus.len())?;
                 object.zero(tx, 0..len as u64);
                 object.set_bonus(tx, bonus.clone());
                 Ok(())
@@ -613,6 +612,7 @@ pub(super) async fn write_packed(
     let bonus = object.endian().bytes(bytes.len() as u64).to_vec();
     mos.change(|tx| {
         object.plan_write(0..bytes.len() as u64)?;
+        object.plan_bonus(bonus.len())?;
         object.write(tx, 0, &bytes);
         object.set_bonus(tx, bonus.clone());
         Ok(())

@@ -116,7 +116,7 @@ async fn append_tree(
             trees
         }
     };
-    let state = maker.bonus::<BpTree>(&trees)?;
+    let state = state_of(maker, &trees)?;
     let new = BpTreeEntry { pointer: *root, birth_txg: after, resume: PLACE_NONE };
     put_entry(maker, &trees, state.end, &new).await?;
     maker
@@ -127,10 +127,20 @@ async fn append_tree(
         .await
 }
 
+/// What the object with the trees says of them, which are no more than it can hold.
+fn state_of(maker: &Maker<'_>, trees: &Dnode) -> Result<BpTree, ZfsError> {
+    let state = maker.bonus::<BpTree>(trees)?;
+    match state.begin <= state.end && state.end <= trees.capacity() / BpTreeEntry::BYTES as u64 {
+        true => Ok(state),
+        false => Err(trees.problem(Problem::Count("of trees"))),
+    }
+}
+
 fn change(state: &mut BpTree, sums: Sums, sign: i64) {
-    state.bytes = state.bytes.wrapping_add_signed(sign * sums.used);
-    state.compressed = state.compressed.wrapping_add_signed(sign * sums.compressed);
-    state.uncompressed = state.uncompressed.wrapping_add_signed(sign * sums.uncompressed);
+    let add = |to: &mut u64, bytes: i64| *to = to.wrapping_add_signed(sign.wrapping_mul(bytes));
+    add(&mut state.bytes, sums.used);
+    add(&mut state.compressed, sums.compressed);
+    add(&mut state.uncompressed, sums.uncompressed);
 }
 
 async fn put_entry(
@@ -280,7 +290,7 @@ impl Freeing {
         trees: &Dnode,
         mut left: u64,
     ) -> Result<u64, ZfsError> {
-        let mut state = maker.bonus::<BpTree>(trees)?;
+        let mut state = state_of(maker, trees)?;
         while left > 0 && state.begin < state.end && !self.is_stuck.get() {
             let (at, len) = (state.begin * BpTreeEntry::BYTES as u64, BpTreeEntry::BYTES);
             let bytes = trees.read(at, len).await?.to_vec();

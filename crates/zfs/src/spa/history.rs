@@ -127,7 +127,7 @@ async fn append(
         let oldest = u64::from_le_bytes(oldest.try_into().unwrap_or_default());
         let next = header.begin.saturating_add(oldest).saturating_add(8);
         header.begin = next.min(header.end);
-        header.lost += 1;
+        header.lost = header.lost.wrapping_add(1);
     }
     let Some(place) = header.physical(header.end) else { return Ok(()) };
     let first = len.min(header.bytes_max - place);
@@ -145,11 +145,13 @@ async fn append(
             if !rest.is_empty() {
                 object.plan_write(again..again + rest.len() as u64)?;
             }
+            let bonus = header.encode(object.endian());
+            object.plan_bonus(bonus.len())?;
             object.write(tx, place, &head);
             if !rest.is_empty() {
                 object.write(tx, again, &rest);
             }
-            object.set_bonus(tx, header.encode(object.endian()));
+            object.set_bonus(tx, bonus);
             Ok(())
         })
         .await

@@ -106,7 +106,8 @@ pub async fn append(
     })
     .await?;
     header.length += bytes.len() as u64;
-    header.allocated += changes.allocated.total() as i64 - changes.freed.total() as i64;
+    let more = changes.allocated.total() as i64 - changes.freed.total() as i64;
+    header.allocated = header.allocated.wrapping_add(more);
     if let Some(histogram) = &mut header.histogram {
         *histogram = histogram_of(&free(), place.unit);
     }
@@ -207,6 +208,7 @@ fn histogram_of(free: &[Range<u64>], unit: u32) -> [u64; HISTOGRAM_BUCKETS] {
 async fn set_header(mos: &Objset, map: &Dnode, header: &SpaceMapHeader) -> Result<(), ZfsError> {
     let bonus = header.encode(map.endian());
     mos.change(|tx| {
+        map.plan_bonus(bonus.len())?;
         map.set_bonus(tx, bonus.clone());
         Ok(())
     })

@@ -177,7 +177,7 @@ impl Tasks<'_> {
         let head = maker.bonus::<DslDataset>(&mos.dnode(dir.head_dataset).await?)?;
         self.set_property(directory, HEAD_RESERVATION, Some(table::number(bytes))).await?;
         let kept = |bytes: u64| bytes.saturating_sub(head.unique_bytes) as i64;
-        let change = kept(bytes) - kept(before);
+        let change = kept(bytes).wrapping_sub(kept(before));
         maker.did_use_parts(&object, used(change), &[(Part::KeptForHead, change)]).await
     }
 

@@ -404,7 +404,9 @@ impl Plan {
         }
         if old.blocks > 0 {
             self.freed.push(old.block..old.block.saturating_add(old.blocks));
-            self.blocks.retain(|number, _| !(old.block..old.block + old.blocks).contains(number));
+            self.blocks.retain(|number, _| {
+                !(old.block..old.block.saturating_add(old.blocks)).contains(number)
+            });
         }
         // What is left in the header is not read any more.
         header.embedded.fill(0);
@@ -516,10 +518,9 @@ impl Plan {
         let first = first.map_err(|error| dnode.wrong(error))?;
         let bytes = first.len() as u64;
         if bytes != dnode.block_bytes() {
-            assert!(
-                is_new || matches!(form, Form::Micro(_)),
-                "blocks of a fat table keep their length"
-            );
+            if !is_new && matches!(form, Form::Fat(_)) {
+                return Err(dnode.problem(Problem::BlockSize(bytes)).into());
+            }
             dnode.plan_block_bytes(bytes)?;
         }
         blocks.insert(0, Block { bytes: Buf::copy_of(&first), endian });

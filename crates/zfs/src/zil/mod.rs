@@ -134,7 +134,7 @@ pub async fn unreplayed(objset: &Objset, synced: u64) -> Result<Unreplayed, ZfsE
 
 /// The first group whose blocks belong to a log: after those that are whole, or from the one on in which it was claimed.
 pub fn first_group(header: &ZilHeader, synced: u64) -> u64 {
-    if header.claim_txg == 0 { synced + 1 } else { header.claim_txg }
+    if header.claim_txg == 0 { synced.saturating_add(1) } else { header.claim_txg }
 }
 
 /// The sequence of the first record that leads to a block which isn't there, as a crash leaves it: log and blocks are on their way side by

@@ -23,13 +23,30 @@ use zfs_format::wire::Wire;
 const CORE_BYTES: usize = 64;
 /// Bytes of a sector, in which block sizes are counted.
 const SECTOR: u64 = 512;
+/// Bytes that an object can hold.
+const BYTES_MAX: u64 = 1 << 63;
 
 impl Dnode {
+    /// Plans any change of it.
+    ///
+    /// # Errors
+    /// It was freed: a damaged pool leads to an object from where it shouldn't.
+    pub fn plan_change(&self) -> Step<()> {
+        match self.0.is_free.get() {
+            true => Err(self.problem(Problem::Absent).into()),
+            false => Ok(()),
+        }
+    }
+
     /// Plans to put bytes at a place: the blocks that are changed in part must be in memory.
     ///
     /// # Errors
-    /// One is not.
+    /// One is not; or the place is beyond what an object can hold.
     pub fn plan_write(&self, range: Range<u64>) -> Step<()> {
+        self.plan_change()?;
+        if range.end > BYTES_MAX {
+            return Err(self.problem(Problem::Count("of its bytes")).into());
+        }
         for (number, part) in self.parts(&range) {
             if part.len() as u64 != self.block_bytes() {
                 self.resident(number)?;
@@ -146,7 +163,19 @@ impl Dnode {
         (phys.slots() * SLOT_BYTES).saturating_sub(CORE_BYTES + pointers + spill)
     }
 
-    /// The bonus becomes this.
+    /// Plans a bonus of so many bytes.
+    ///
+    /// # Errors
+    /// The object was freed, or has no room for it.
+    pub fn plan_bonus(&self, len: usize) -> Step<()> {
+        self.plan_change()?;
+        match len <= self.bonus_bytes_max() {
+            true => Ok(()),
+            false => Err(self.problem(Problem::NoRoom("its bonus")).into()),
+        }
+    }
+
+    /// The bonus becomes this, which was planned.
     pub fn set_bonus(&self, tx: &Tx, bonus: Vec<u8>) {
         assert!(bonus.len() <= self.bonus_bytes_max(), "a bonus fits its dnode");
         self.edit_phys(tx, |phys| phys.bonus = bonus);

@@ -17,7 +17,7 @@ use super::super::dbuf::{At, Block, Content};
 use super::super::sync::{BlockAt, SyncContext, fill_of, side_by_side};
 use super::super::txg::Txg;
 use super::Dnode;
-use crate::error::ZfsError;
+use crate::error::{Problem, ZfsError};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use rt::BufMut;
 use std::collections::BTreeMap;
@@ -93,7 +93,7 @@ impl Dnode {
             (dbufs.changed_in(txg), dbufs.freed_in(txg))
         };
         let mut tree = Growing { dnode: self, cx, phys, indirect: BTreeMap::new(), used: 0 };
-        tree.grow();
+        tree.grow()?;
         for range in freed {
             tree.free(range).await?;
         }
@@ -109,8 +109,8 @@ impl Dnode {
         tree.write_indirect().await?;
         let Growing { mut phys, indirect, used, .. } = tree;
         let total = i128::from(phys.used) + used;
-        assert!(total >= 0, "an object takes no less than nothing");
-        phys.used = total as u64;
+        phys.used =
+            u64::try_from(total).map_err(|_| self.problem(Problem::Count("of its bytes")))?;
         let indirect = indirect.into_iter().filter(|(_, block)| block.changed);
         let indirect = indirect.map(|(at, block)| {
             let Indirect { bytes, endian, .. } = block;
@@ -208,15 +208,17 @@ impl Growing<'_> {
     }
 
     /// Makes the tree as high as the object is long.
-    fn grow(&mut self) {
+    fn grow(&mut self) -> Result<(), ZfsError> {
         loop {
             let below = self.phys.blocks_below(self.phys.levels);
             let reach = below.saturating_mul(self.phys.pointers.len() as u64);
             if self.phys.block_id_max < reach {
-                return;
+                return Ok(());
             }
             let old = self.phys.levels;
-            assert!(old < LEVELS_MAX, "an object is no longer than an object can be");
+            if old >= LEVELS_MAX || self.phys.indirect_shift == 0 {
+                return Err(self.dnode.problem(Problem::Count("of its blocks")));
+            }
             self.phys.levels += 1;
             if self.phys.pointers.iter().all(|pointer| *pointer == BlockPointer::HOLE) {
                 continue;
@@ -286,7 +288,7 @@ impl Growing<'_> {
             };
             if block.bytes.len() as u64 != self.len(at.level) {
                 let found = block.bytes.len() as u64;
-                return Err(self.dnode.problem(crate::Problem::BlockSize(found)));
+                return Err(self.dnode.problem(Problem::BlockSize(found)));
             }
             self.indirect.insert(at, block);
             Ok(())
@@ -331,7 +333,11 @@ impl Growing<'_> {
                 }
             }
             self.kill(&pointer);
-            Ok(())
+            // A forged tree leads to the same blocks without end.
+            match self.cx.writer.not_held() {
+                Some(dva) => Err(self.dnode.problem(Problem::NotAllocated(dva))),
+                None => Ok(()),
+            }
         })
     }
 
@@ -516,5 +522,7 @@ fn fill_below(block: &Block) -> u64 {
     if planted::is(Bug::FillNotSummed) {
         return 1;
     }
-    pointers.iter().map(|pointer| if pointer.is_hole() { 0 } else { pointer.fill() }).sum()
+    // A damaged pool's may be any numbers.
+    let fills = pointers.iter().filter(|pointer| !pointer.is_hole()).map(|pointer| pointer.fill());
+    fills.fold(0, u64::saturating_add)
 }

@@ -236,10 +236,10 @@ impl Tasks<'_> {
         maker.edit::<DslDataset>(head, how).await?;
         // What is kept free for it is the less the more it has.
         let kept = kept_for_head(maker.mos, directory).await?;
-        let less = unique.min(kept) as i64 - before.min(kept) as i64;
+        let less = unique.min(kept).wrapping_sub(before.min(kept)) as i64;
         if less != 0 {
             let (of, _) = self.directory(state.dir).await?;
-            let sums = Sums { used: -less, ..Sums::default() };
+            let sums = Sums { used: less.wrapping_neg(), ..Sums::default() };
             maker.did_use(&of, Part::KeptForHead, sums).await?;
         }
         Ok(())
@@ -344,7 +344,7 @@ impl Tasks<'_> {
         let state = self.maker.bonus::<DslDir>(directory)?;
         let kept = state.used_breakdown[Part::KeptForHead as usize] as i64;
         if kept != 0 {
-            let sums = Sums { used: -kept, ..Sums::default() };
+            let sums = Sums { used: kept.wrapping_neg(), ..Sums::default() };
             self.maker.did_use(directory, Part::KeptForHead, sums).await?;
         }
         let state = self.maker.bonus::<DslDir>(directory)?;
@@ -354,7 +354,7 @@ impl Tasks<'_> {
             return Ok(());
         }
         let (above, _) = self.directory(state.parent).await?;
-        let sums = Sums { used: -unused, ..Sums::default() };
+        let sums = Sums { used: unused.wrapping_neg(), ..Sums::default() };
         self.maker.did_use(&above, Part::KeptForChildren, sums).await
     }
 

@@ -233,10 +233,10 @@ impl Tasks<'_> {
 
     /// What is on the deadlists of a line, of what was born after a moment.
     async fn dead_in(&self, line: &[Member], since: u64) -> Result<i64, ZfsError> {
-        let mut used = 0;
+        let mut used = 0_i64;
         for member in line {
             let dead = Deadlist::open(self.maker, member.state.deadlist).await?;
-            used += dead.space_in(since..u64::MAX).await?.used;
+            used = used.wrapping_add(dead.space_in(since..u64::MAX).await?.used);
         }
         Ok(used)
     }
@@ -260,8 +260,8 @@ impl Tasks<'_> {
         let (_, above) = self.dataset(what.theirs.1.origin).await?;
         sums.add(of(&above), -1);
         let since = above.creation_txg;
-        let ours =
-            self.dead_in(&what.shared, since).await? + self.dead_in(&what.own, since).await?;
+        let shared = self.dead_in(&what.shared, since).await?;
+        let ours = shared.wrapping_add(self.dead_in(&what.own, since).await?);
         let theirs = self.dead_in(&what.rest, origin.state.creation_txg).await?;
         let first = Deadlist::open(self.maker, first.state.deadlist).await?;
         let unique = first.space_in(origin.state.previous_snapshot_txg..u64::MAX).await?.used;
@@ -276,13 +276,13 @@ impl Tasks<'_> {
     ) -> Result<(), ZfsError> {
         let maker = self.maker;
         let snapshots = |of: &DslDir| of.used_breakdown[Part::Snapshots as usize] as i64;
-        let more = moved.ours - snapshots(&what.ours.1);
-        let parts = [(Part::Snapshots, more), (Part::Head, moved.sums.used - more)];
+        let more = moved.ours.wrapping_sub(snapshots(&what.ours.1));
+        let parts = [(Part::Snapshots, more), (Part::Head, moved.sums.used.wrapping_sub(more))];
         maker.did_use_parts(&what.ours.0, moved.sums, &parts).await?;
-        let less = moved.theirs - snapshots(&what.theirs.1);
+        let less = moved.theirs.wrapping_sub(snapshots(&what.theirs.1));
         let mut given = Sums::default();
         given.add(moved.sums, -1);
-        let parts = [(Part::Snapshots, less), (Part::Head, given.used - less)];
+        let parts = [(Part::Snapshots, less), (Part::Head, given.used.wrapping_sub(less))];
         maker.did_use_parts(&what.theirs.0, given, &parts).await?;
         let unique = moved.unique as u64;
         maker.edit::<DslDataset>(&origin.object, |origin| origin.unique_bytes = unique).await

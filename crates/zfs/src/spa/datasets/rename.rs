@@ -134,8 +134,9 @@ impl Tasks<'_> {
             let (of, _) = self.directory(of).await?;
             let mut moved = Sums::default();
             moved.add(sums, sign);
-            let parts = [(Part::Children, moved.used), (Part::KeptForChildren, sign * unused)];
-            moved.used += sign * unused;
+            let kept = unused.wrapping_mul(sign);
+            let parts = [(Part::Children, moved.used), (Part::KeptForChildren, kept)];
+            moved.used = moved.used.wrapping_add(kept);
             self.maker.did_use_parts(&of, moved, &parts).await?;
         }
         Ok(())

@@ -55,6 +55,9 @@ const WRITTEN: [&str; 29] = [
     "vdev_zaps_v2",
 ];
 
+/// The last group that a pool is written after: a million groups a second don't come there.
+const TXG_MAX: u64 = 1 << 62;
+
 /// Features of checksums that begin with the pool's salt.
 const SALTED: [&str; 3] = ["skein", "edonr", "blake3"];
 
@@ -91,6 +94,9 @@ impl Live {
         }
         // What is given up must never be the newest again.
         let last = if options.taken_back { spa.latest_txg() } else { uberblock.txg };
+        if last > TXG_MAX {
+            return Err(spa.mos().wrong(0, Problem::Count("of groups")).into());
+        }
         let features = spa.features();
         for feature in features.iter().filter(|feature| feature.count > 0) {
             let known = zfs_format::features::Feature::find(&feature.guid);

@@ -72,7 +72,11 @@ impl NewLayouts {
             return Ok(*number);
         }
         // OpenZFS keeps 0 and 1 for what has no attributes.
-        let next = self.known.layouts.last_key_value().map_or(2, |(last, _)| (last + 1).max(2));
+        let next = self
+            .known
+            .layouts
+            .last_key_value()
+            .map_or(2, |(last, _)| last.saturating_add(1).max(2));
         if next > LAYOUT_MAX {
             return Err(Problem::NoRoom("another layout of attributes"));
         }
