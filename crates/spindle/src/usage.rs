@@ -88,8 +88,8 @@ fn elsewhere(group: &str, name: &str) -> Option<String> {
             "share" | "unshare" | "allow" | "unallow" | "change-key" | "upgrade" | "redact"
             | "program",
         ) => "spindle zfs --help lists what changes datasets",
-        ("zpool", "iostat" | "events" | "wait" | "sync" | "prefetch") => {
-            "no pool stays open: zpool status and zpool list tell how one is"
+        ("zpool", "events" | "wait" | "prefetch") => {
+            "zpool status and zpool list tell how a pool is, zpool iostat what one that is held does"
         }
         (
             "zpool",
@@ -153,7 +153,7 @@ mod tests {
             (&["spindle", "-d", "X", "-T", "20", "zfs", "list"], "-T stands behind 'zfs'"),
             (&["spindle", "zfs", "mount", "tank"], "spindle mount DATASET DIR"),
             (&["spindle", "zfs", "send", "tank@a"], "zfs cp -r copies files out"),
-            (&["spindle", "zpool", "iostat", "tank"], "no pool stays open"),
+            (&["spindle", "zpool", "events", "tank"], "zpool iostat what one that is held does"),
             (&["spindle", "zpool", "attach", "tank"], "lists what changes pools"),
             (&["spindle", "zfs", "allow", "joe", "send", "tank/b"], "lists what changes datasets"),
         ] {
