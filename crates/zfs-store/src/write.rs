@@ -405,13 +405,13 @@ impl Writer {
     /// Frees the places of a block. A gang's are free with [`Writer::free_aside`]. What is not allocated stays as it is, and is
     /// [told](Writer::not_held) to whoever commits the group.
     pub fn free(&self, pointer: &BlockPointer) {
-        if !self.holds(pointer) {
-            return self.note_not_held(pointer.dva(0));
+        if pointer.kind() != Kind::Gang {
+            return pointer.dvas().for_each(|dva| self.free_place(&dva));
         }
-        if pointer.kind() == Kind::Gang {
-            return self.0.aside.borrow_mut().push(*pointer);
+        match self.holds(pointer) {
+            true => self.0.aside.borrow_mut().push(*pointer),
+            false => self.note_not_held(pointer.dva(0)),
         }
-        pointer.dvas().for_each(|dva| self.free_place(&dva));
     }
 
     /// Frees a place. A damaged block's may lie in each other, so that each is looked at when its turn comes.
