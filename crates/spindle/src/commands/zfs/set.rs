@@ -324,7 +324,14 @@ fn change(
 ) -> Result<(), Failure> {
     for dataset in datasets {
         let pool = LivePool::of_dataset(place, dataset, force)?;
-        let changed = change_in(&pool, dataset, &values);
+        let of = node(&pool, dataset)?;
+        // Before anything is changed: the pool stays as it is.
+        for (name, value) in &values {
+            check_taken(name, value.as_ref(), |name| has_feature(&pool, name)).map_err(|why| {
+                Failure::failed(format!("cannot set property for '{dataset}': {why}"))
+            })?;
+        }
+        let changed = change_in(&pool, &of, &values);
         pool.close(LabelState::Exported)?;
         changed?;
     }
@@ -333,16 +340,12 @@ fn change(
 
 fn change_in(
     pool: &LivePool,
-    dataset: &str,
+    of: &Rc<Node>,
     values: &[(String, Option<LeafValue>)],
 ) -> Result<(), Failure> {
-    let of = node(pool, dataset)?;
     for (name, value) in values {
         let value = value.as_ref();
-        check_taken(name, value, |name| has_feature(pool, name)).map_err(|why| {
-            Failure::failed(format!("cannot set property for '{dataset}': {why}"))
-        })?;
-        if limit::set_limit(pool, &of, name, value)? || set_special(pool, &of, name, value)? {
+        if limit::set_limit(pool, of, name, value)? || set_special(pool, of, name, value)? {
             continue;
         }
         let (directory, name, value) = (of.directory.number, name.clone(), value.cloned());
