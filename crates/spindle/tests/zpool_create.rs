@@ -307,7 +307,7 @@ fn the_kernel_replays_a_log_that_leads_to_blocks() {
     let file = |name: &str| directory.path().join("long").join(name);
     // The first takes its group along.
     std::fs::File::create(file("first")).and_then(|file| file.sync_all()).expect("durable");
-    let mut content: Vec<u8> = (0..3_000_000_u32).map(|n| (n / 3 * n) as u8).collect();
+    let mut content: Vec<u8> = (0..3_000_000_u32).map(|n| (n / 3).wrapping_mul(n) as u8).collect();
     let mut logged = std::fs::File::create(file("logged")).expect("a file");
     logged.write_all(&content).expect("it is written");
     logged.sync_all().expect("it is durable");
