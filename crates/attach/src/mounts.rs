@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::error::{Error, MountFailure};
 use crate::event::Event;
 use crate::pools::{HeldBy, Session};
+use ::zfs::ZfsError;
 use ::zfs::mounted::{MountOptions, Mounted, Notice, Tell, Writing};
 use export::fuse::Server;
 use futures_util::future::{Either, select};
@@ -31,9 +32,10 @@ const DAMAGE_TOLD_MAX: u64 = 100;
 
 /// See the [module](self).
 pub struct RunningMount {
-    mount: Rc<FuseMount>,
+    mount: FuseMount,
     serving: Task<Result<(), Error>>,
     name: String,
+    for_writing: bool,
     damage: Rc<Cell<u64>>,
 }
 
@@ -99,11 +101,10 @@ impl RunningMount {
         let (spa, within) = (of.spa, of.directory);
         let opened =
             session.wait(async move { Mounted::open(&spa, within, of.dataset, how, tell).await });
-        let failed = |error| Error::Mounting { dataset: name.clone(), error: Box::new(error) };
-        let mounted = opened.map_err(failed)?;
+        let mounted = opened.map_err(|error| not_opened(&name, error))?;
         let mount = FuseMount::new(&context.host(), directory, &name).map_err(not_mounted)?;
         let server = Server::new(Rc::new(mounted), mount.stream());
-        Ok(RunningMount::start(context, mount, server, name, damage))
+        Ok(RunningMount::start(context, (mount, false), server, name, damage))
     }
 
     /// Serves a dataset of a pool that is held for writing. Whoever holds it commits its groups meanwhile.
@@ -126,31 +127,26 @@ impl RunningMount {
         let opened = pools.wait(async move {
             Mounted::open_for_writing(writing, Rc::new(within), of, how, tell).await
         });
-        let failed = |error| Error::Mounting { dataset: name.clone(), error: Box::new(error) };
-        let mounted = opened.map_err(failed)?;
+        let mounted = opened.map_err(|error| not_opened(&name, error))?;
         let server = Server::with_notices(Rc::new(mounted), mount.stream(), mount.notices());
-        Ok(RunningMount::start(context, mount, server, name, damage))
+        Ok(RunningMount::start(context, (mount, true), server, name, damage))
     }
 
     fn start(
         context: &Context,
-        mount: FuseMount,
+        (mount, for_writing): (FuseMount, bool),
         server: Server,
         name: String,
         damage: Rc<Cell<u64>>,
     ) -> RunningMount {
         let serving = context.rt().spawn(async move { server.serve().await.map_err(Error::from) });
-        RunningMount { mount: Rc::new(mount), serving, name, damage }
+        RunningMount { mount, serving, name, for_writing, damage }
     }
 
-    /// The dataset.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Where it is mounted.
-    pub fn directory(&self) -> &Path {
-        self.mount.directory()
+    /// What is mounted, and where, to be told.
+    pub fn mounted(&self) -> Event {
+        let (dataset, directory) = (self.name.clone(), self.mount.directory().to_owned());
+        Event::Mounted { dataset, directory, for_writing: self.for_writing }
     }
 
     /// Serves until somebody unmounts it, or this ends: then the kernel writes out what it holds, and it is unmounted.
@@ -158,7 +154,7 @@ impl RunningMount {
     /// # Errors
     /// It can't be served any more, or not be unmounted.
     pub async fn until(self, end: impl Future<Output = ()>) -> Result<Ended, Error> {
-        let RunningMount { mount, mut serving, name, damage } = self;
+        let RunningMount { mount, mut serving, name, damage, .. } = self;
         match select(&mut serving, pin!(end)).await {
             Either::Left((served, _)) => served?,
             Either::Right(_) => {
@@ -183,6 +179,10 @@ impl Ended {
             context.tell(Event::DamageSum { dataset: self.dataset, reads: self.damage });
         }
     }
+}
+
+fn not_opened(dataset: &str, error: ZfsError) -> Error {
+    Error::Mounting { dataset: dataset.to_owned(), error: Box::new(error) }
 }
 
 fn not_mounted(error: host::MountError) -> Error {

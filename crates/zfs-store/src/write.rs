@@ -416,14 +416,7 @@ impl Writer {
 
     /// Frees a place. A damaged block's may lie in each other, so that each is looked at when its turn comes.
     fn free_place(&self, dva: &Dva) {
-        let was_held = self.space(|space| {
-            let is_held = space.holds(dva);
-            if is_held {
-                space.free(dva);
-            }
-            is_held
-        });
-        if !was_held {
+        if !self.space(|space| space.try_free(dva)) {
             self.note_not_held(*dva);
         }
     }

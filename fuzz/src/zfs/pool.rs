@@ -72,7 +72,7 @@ pub(super) async fn open(rt: &Rt, disk: &Rc<MemoryDevice>) -> Vec<Spa> {
 }
 
 /// A pool's disk, changed as an input asks for.
-pub(super) async fn changed(
+async fn changed(
     rt: &Rt,
     image: &Image,
     number: usize,
@@ -118,17 +118,29 @@ pub(super) async fn changed(
     disk
 }
 
-/// The target.
-pub fn whole_pool(input: &[u8]) {
+/// What a target does with a pool: on its disk, as a byte of the input says; and whether anything of it was changed.
+pub(super) fn on_changed(
+    input: &[u8],
+    target: impl AsyncFnOnce(&Rt, &Rc<MemoryDevice>, u8, bool) + 'static,
+) {
     let mut front = Input::new(input);
     let number = usize::from(front.byte());
     let Some(image) = images::pool(number) else { return };
     let input = front.rest().to_vec();
     run(async move |rt| {
         let mut input = Input::new(&input);
-        let look = Look::ALL[usize::from(input.byte()) % Look::ALL.len()];
+        let how = input.byte();
+        let is_changed = !input.is_empty();
         let disk = changed(&rt, &image, number, &mut input).await;
-        for spa in open(&rt, &disk).await {
+        target(&rt, &disk, how, is_changed).await;
+    });
+}
+
+/// The target.
+pub fn whole_pool(input: &[u8]) {
+    on_changed(input, async |rt, disk, how, _| {
+        let look = Look::ALL[usize::from(how) % Look::ALL.len()];
+        for spa in open(rt, disk).await {
             read_pool(&spa, look, &Steps::default()).await;
         }
     });

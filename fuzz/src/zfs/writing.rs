@@ -7,8 +7,7 @@
 //! Input: which pool, what is done; then changes as of [`super::pool`].
 
 use super::images;
-use super::pool::{changed, open};
-use crate::machine::{Input, run};
+use super::pool::{on_changed, open};
 use rt::{Buf, MemoryDevice, Rt};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -208,16 +207,8 @@ async fn write_all(rt: &Rt, disk: &Rc<MemoryDevice>, deeds: Deeds, is_changed: b
 
 /// The target.
 pub fn written_pool(input: &[u8]) {
-    let mut front = Input::new(input);
-    let number = usize::from(front.byte());
-    let Some(image) = images::pool(number) else { return };
-    let input = front.rest().to_vec();
-    run(async move |rt| {
-        let mut input = Input::new(&input);
-        let deeds = Deeds(input.byte());
-        let is_changed = !input.is_empty();
-        let disk = changed(&rt, &image, number, &mut input).await;
-        write_all(&rt, &disk, deeds, is_changed).await;
+    on_changed(input, async |rt, disk, how, is_changed| {
+        write_all(rt, disk, Deeds(how), is_changed).await;
     });
 }
 

@@ -2,7 +2,6 @@
 
 use super::exports::{Held, LiveBelow};
 use crate::error::Error;
-use crate::event::Event;
 use crate::mounts::{MountPoint, RunningMount, check_apart};
 use crate::pools::{HeldBy, Session, check_name, pool_of};
 use serde::Deserialize;
@@ -143,18 +142,16 @@ impl<'a> Points<'a> {
     /// One can't be served; those before it are.
     pub(super) fn serve(self, mounted: &mut Vec<RunningMount>) -> Result<(), Error> {
         let Points { session, reading, writing } = self;
-        let mut begun = |mount: RunningMount, for_writing| {
-            let (dataset, directory) = (mount.name().to_owned(), mount.directory().to_owned());
-            let event = Event::Mounted { dataset, directory, for_writing };
-            session.pools.disks().context().tell(event);
+        let mut begun = |mount: RunningMount| {
+            session.pools.disks().context().tell(mount.mounted());
             mounted.push(mount);
         };
         for (pool, point, lists) in writing {
-            begun(RunningMount::of_pool(&pool, point, lists)?, true);
+            begun(RunningMount::of_pool(&pool, point, lists)?);
         }
         for settings in reading {
             let MountSettings { dataset, directory, .. } = &settings;
-            begun(RunningMount::of_session(session, dataset, directory, settings.lists())?, false);
+            begun(RunningMount::of_session(session, dataset, directory, settings.lists())?);
         }
         Ok(())
     }

@@ -83,15 +83,10 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let session = Session::open(&place, &args.view.view())?;
     let mount = RunningMount::of_session(&session, &args.dataset, &args.directory, args.lists())?;
     let told = told_by_signals()?;
-    say_where(&mount, "")?;
+    print(&format!("spindle: {}\n", mount.mounted()))?;
     let served = session.wait(async move { mount.until(told.wait()).await });
     served?.tell(session.pools.disks().context());
     Ok(())
-}
-
-fn say_where(mount: &RunningMount, how: &str) -> Result<(), Failure> {
-    let (name, directory) = (mount.name(), mount.directory().display());
-    print(&format!("spindle: {name} is mounted on {directory}{how}\n"))
 }
 
 /// The same for writing.
@@ -111,7 +106,7 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
     let running = RunningPool::start(held.clone(), &files, "spindle mount", &ending, &queue)?;
     let mounted = RunningMount::of_pool(&held, point, args.lists());
     let served = mounted.map_err(Failure::from).and_then(|mount| {
-        say_where(&mount, " for writing")?;
+        print(&format!("spindle: {}\n", mount.mounted()))?;
         let serving = async move { mount.until(ending.wait()).await };
         carry_out_until(context, serving, queue, &carry_out)??.tell(context);
         Ok(())

@@ -260,9 +260,16 @@ impl Allocator {
     /// Frees a place.
     ///
     /// # Panics
-    /// It is not allocated: a bug of ours; who frees what a damaged pool says asks [`Allocator::holds`] before.
+    /// It is not allocated: a bug of ours; who frees what a damaged pool says [tries](Allocator::try_free) to.
     pub fn free(&mut self, dva: &Dva) {
-        assert!(self.holds(dva), "{dva} is freed and is not allocated");
+        assert!(self.try_free(dva), "{dva} is freed and is not allocated");
+    }
+
+    /// Frees a place, if it is [held](Allocator::holds); says whether it was.
+    pub fn try_free(&mut self, dva: &Dva) -> bool {
+        if !self.holds(dva) {
+            return false;
+        }
         let space = self.tops.get_mut(&dva.vdev()).expect("it is held there");
         let range = dva.offset()..dva.offset() + dva.allocated();
         let state = space.state_at(range.start);
@@ -280,6 +287,7 @@ impl Allocator {
                 state.freeing.insert(range);
             }
         }
+        true
     }
 
     /// The metaslabs of a vdev that have changes to be written down.

@@ -87,7 +87,7 @@ pub async fn append(
 ) -> Result<(), ZfsError> {
     let wrong = |error| map.wrong(error);
     let endian = map.endian();
-    let mut header = SpaceMapHeader::decode(&map.phys().bonus, endian).map_err(wrong)?;
+    let mut header = header_of(map)?;
     let block = map.block_bytes();
     let mut entries = Entries { form, place, at: header.length, block, words: Vec::new() };
     for (change, set) in [(Change::Allocate, &changes.allocated), (Change::Free, &changes.freed)] {
@@ -133,8 +133,7 @@ pub async fn rewrite(
 /// # Errors
 /// It is none.
 pub fn is_long(map: &Dnode) -> Result<bool, ZfsError> {
-    let header = SpaceMapHeader::decode(&map.phys().bonus, map.endian());
-    let length = header.map_err(|error| map.wrong(error))?.length;
+    let length = header_of(map)?.length;
     Ok(length > CONDENSED_BLOCKS_MIN * map.block_bytes())
 }
 
@@ -152,8 +151,7 @@ pub async fn condense(
     free: impl FnOnce() -> Vec<Range<u64>>,
 ) -> Result<bool, ZfsError> {
     assert!(group.1 == 1, "what the group changed so far is among what is allocated");
-    let header = SpaceMapHeader::decode(&map.phys().bonus, map.endian());
-    let length = header.map_err(|error| map.wrong(error))?.length;
+    let length = header_of(map)?.length;
     let mut entries = Entries { form, place, at: 0, block: map.block_bytes(), words: Vec::new() };
     entries.stretches(Change::Allocate, allocated);
     if length < entries.at.saturating_mul(CONDENSED_TIMES) {
@@ -177,8 +175,7 @@ async fn replace(
     allocated: &RangeSet,
     free: impl FnOnce() -> Vec<Range<u64>>,
 ) -> Result<(), ZfsError> {
-    let wrong = |error| map.wrong(error);
-    let mut header = SpaceMapHeader::decode(&map.phys().bonus, map.endian()).map_err(wrong)?;
+    let mut header = header_of(map)?;
     let length = header.length;
     if length > 0 {
         mos.change(|tx| {
@@ -203,6 +200,11 @@ fn histogram_of(free: &[Range<u64>], unit: u32) -> [u64; HISTOGRAM_BUCKETS] {
         histogram[bucket.min(HISTOGRAM_BUCKETS - 1)] += 1;
     }
     histogram
+}
+
+fn header_of(map: &Dnode) -> Result<SpaceMapHeader, ZfsError> {
+    let header = SpaceMapHeader::decode(&map.phys().bonus, map.endian());
+    header.map_err(|error| map.wrong(error))
 }
 
 async fn set_header(mos: &Objset, map: &Dnode, header: &SpaceMapHeader) -> Result<(), ZfsError> {

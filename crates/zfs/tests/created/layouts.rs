@@ -12,11 +12,11 @@
 //! many_cuts_over_layouts -- --ignored --nocapture`. A run that failed comes again with its seed as `SEED`.
 
 use super::logs::{clock, seen};
-use super::mounted::{Both, mounted};
+use super::mounted::{Both, mounted, set_roots};
 use super::recorded::{Cuts, Fate, State, Torn, content, look, record};
 use super::{Rig, features, raidz, top};
 use rt::MemoryTree;
-use rt::inodes::{Caller, Inodes, Node, SetAttributes, SetTime, WallClock};
+use rt::inodes::{Inodes, WallClock};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -121,16 +121,7 @@ fn changed(base: &Rig, seed: u64) -> (Run, Rc<super::recorded::Tape>) {
         let real = mounted(&live, Rc::clone(&clock) as Rc<dyn WallClock>).await;
         let now = Rc::clone(&clock) as Rc<dyn WallClock>;
         let model = MemoryTree::with("model", ByteCount::gib(1), 1 << 20, now);
-        // The root was made by another clock.
-        let set = SetAttributes {
-            permissions: Some(0o755),
-            accessed: Some(SetTime::Now),
-            modified: Some(SetTime::Now),
-            ..SetAttributes::default()
-        };
-        for of in [&real as &dyn Inodes, &*model] {
-            of.setattr(Caller::default(), Node::ROOT, set).await.expect("it is set");
-        }
+        set_roots(&real, &model).await;
         let number = live.spa().dsl().find("tank").await.expect("read").expect("there").1.number;
         // The log begins with a group.
         live.commit(number, None).await.expect("it is durable");

@@ -47,6 +47,19 @@ pub(crate) async fn mounted(live: &Rc<Live>, clock: Rc<dyn WallClock>) -> Mounte
     opened.expect("it is mounted")
 }
 
+/// Both roots are alike: the real one was made by another clock.
+pub(crate) async fn set_roots(real: &Mounted, model: &MemoryTree) {
+    let set = SetAttributes {
+        permissions: Some(0o755),
+        accessed: Some(SetTime::Now),
+        modified: Some(SetTime::Now),
+        ..SetAttributes::default()
+    };
+    for of in [real as &dyn Inodes, model] {
+        of.setattr(Caller::default(), Node::ROOT, set).await.expect("it is set");
+    }
+}
+
 /// One file by its numbers in both.
 pub(crate) type Pair = (Node, Node);
 
@@ -421,16 +434,7 @@ fn beside_memory(seed: u64, tops: Vec<zfs_format::vdev::Vdev>) {
             let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
             let real = mounted(&live, Rc::clone(&clock) as Rc<dyn WallClock>).await;
             if first.replace(false) {
-                // The root was made by another clock.
-                let set = SetAttributes {
-                    permissions: Some(0o755),
-                    accessed: Some(SetTime::Now),
-                    modified: Some(SetTime::Now),
-                    ..SetAttributes::default()
-                };
-                for of in [&real as &dyn Inodes, &*model] {
-                    of.setattr(Caller::default(), Node::ROOT, set).await.expect("it is set");
-                }
+                set_roots(&real, &model).await;
             }
             let both = Both { real, model, clock, held: RefCell::default() };
             let mut at_hand = random.replace(Prng::new(0));
