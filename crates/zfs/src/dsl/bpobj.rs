@@ -55,6 +55,14 @@ impl Sums {
         }
     }
 
+    /// What a list or several have counted has so much more, or less: bytes used, compressed, uncompressed. They wrap, too.
+    pub fn count_in(&self, sign: i64, counters: [&mut u64; 3]) {
+        let own = [self.used, self.compressed, self.uncompressed];
+        for (counter, bytes) in counters.into_iter().zip(own) {
+            *counter = counter.wrapping_add_signed(sign.wrapping_mul(bytes));
+        }
+    }
+
     /// Adds, or takes away. What a damaged pool has counted wraps, as its counters do.
     pub fn add(&mut self, other: Sums, sign: i64) {
         let add = |to: &mut i64, bytes: i64| *to = to.wrapping_add(sign.wrapping_mul(bytes));
@@ -132,10 +140,8 @@ pub fn sums_of(header: &BpObj) -> Sums {
 
 /// A list has so much more in it, or less.
 pub fn count(header: &mut BpObj, sums: Sums, sign: i64) {
-    let add = |to: &mut u64, bytes: i64| *to = to.wrapping_add_signed(sign.wrapping_mul(bytes));
-    add(&mut header.bytes, sums.used);
-    add(&mut header.compressed, sums.compressed);
-    add(&mut header.uncompressed, sums.uncompressed);
+    let BpObj { bytes, compressed, uncompressed, .. } = header;
+    sums.count_in(sign, [bytes, compressed, uncompressed]);
 }
 
 /// Pointers of a list itself, from a place on.

@@ -96,13 +96,10 @@ impl<'a> Deadlist<'a> {
     }
 
     async fn count(&self, sums: Sums, sign: i64) -> Result<(), ZfsError> {
-        let add =
-            |to: &mut u64, change: i64| *to = to.wrapping_add_signed(sign.wrapping_mul(change));
         self.maker
             .edit::<DeadlistHeader>(&self.object, |header| {
-                add(&mut header.used, sums.used);
-                add(&mut header.compressed, sums.compressed);
-                add(&mut header.uncompressed, sums.uncompressed);
+                let DeadlistHeader { used, compressed, uncompressed, .. } = header;
+                sums.count_in(sign, [used, compressed, uncompressed]);
             })
             .await
     }

@@ -137,10 +137,8 @@ fn state_of(maker: &Maker<'_>, trees: &Dnode) -> Result<BpTree, ZfsError> {
 }
 
 fn change(state: &mut BpTree, sums: Sums, sign: i64) {
-    let add = |to: &mut u64, bytes: i64| *to = to.wrapping_add_signed(sign.wrapping_mul(bytes));
-    add(&mut state.bytes, sums.used);
-    add(&mut state.compressed, sums.compressed);
-    add(&mut state.uncompressed, sums.uncompressed);
+    let BpTree { bytes, compressed, uncompressed, .. } = state;
+    sums.count_in(sign, [bytes, compressed, uncompressed]);
 }
 
 async fn put_entry(
