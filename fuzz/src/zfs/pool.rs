@@ -72,12 +72,7 @@ pub(super) async fn open(rt: &Rt, disk: &Rc<MemoryDevice>) -> Vec<Spa> {
 }
 
 /// A pool's disk, changed as an input asks for.
-async fn changed(
-    rt: &Rt,
-    image: &Image,
-    number: usize,
-    input: &mut Input<'_>,
-) -> Rc<MemoryDevice> {
+async fn changed(rt: &Rt, image: &Image, number: usize, input: &mut Input<'_>) -> Rc<MemoryDevice> {
     let disk = image.disk();
     let Some(spa) = open(rt, &disk).await.pop().map(Rc::new) else {
         panic!("{} opens before it is changed", images::POOLS[number % images::POOLS.len()]);
