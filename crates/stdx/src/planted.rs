@@ -178,6 +178,12 @@ bugs! {
     LogCloned, "log-cloned", created("logs::a_clone_begins");
     /// A clone that is destroyed has its origin's blocks freed.
     OriginFreed, "origin-freed", DATASETS;
+    /// Now and then a clone's livelist isn't told what was freed.
+    LivelistFreeLost, "livelist-free-lost", created("livelists::");
+    /// Now and then a bookmark isn't told what was freed of what it reached.
+    MarkedFreeLost, "marked-free-lost", created("marks::");
+    /// A deadlist doesn't tell the moment of a bookmark apart whose snapshot is gone.
+    MarkedMomentLost, "marked-moment-lost", created("marks::");
     /// How far a tree was freed is not put down (trap 13).
     PlaceNotKept, "place-not-kept", DATASETS_CUT;
     /// A snapshot that a promotion moves stays in its old directory.

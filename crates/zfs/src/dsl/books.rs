@@ -9,9 +9,11 @@
 //! Source: OpenZFS, `dsl_dataset.c` (`dsl_dataset_block_born`, `dsl_dataset_block_kill`), `dsl_dir.c` (`dsl_dir_diduse_space`),
 //! `dsl_deadlist.c`.
 
+use super::bookmarks::Marked;
 use super::bpobj::Sums;
 use super::deadlist::Deadlist;
 use super::features::Asked;
+use super::livelist::Pending;
 use super::make::Maker;
 use super::space::{Part, beyond, kept_for_head};
 use crate::dmu::{Books, Dnode};
@@ -35,13 +37,29 @@ pub struct DatasetBooks {
     dead: RefCell<Vec<BlockPointer>>,
     /// Features that blocks that were born ask for.
     asked: Cell<Asked>,
+    /// What a clone's livelist is to be told.
+    livelist: RefCell<Option<Pending>>,
+    /// What its bookmarks are to be told.
+    marked: RefCell<Marked>,
 }
 
 impl DatasetBooks {
-    /// Empty books.
-    pub fn new(writer: Writer, snapshot_txg: u64) -> DatasetBooks {
+    /// Empty books of a dataset. Of its livelist, where it has one, another list is begun after so many allocations.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn open(
+        maker: &Maker<'_>,
+        writer: Writer,
+        dataset: &Dnode,
+        allocations_max: u64,
+    ) -> Result<DatasetBooks, ZfsError> {
+        let head = maker.bonus::<DslDataset>(dataset)?;
         let (referenced, unique, dead, asked) = Default::default();
-        DatasetBooks { writer, snapshot_txg, referenced, unique, dead, asked }
+        let snapshot_txg = head.previous_snapshot_txg;
+        let livelist = RefCell::new(maker.pending_of(head.dir, allocations_max).await?);
+        let marked = RefCell::new(maker.marked_of(dataset, &head).await?);
+        Ok(DatasetBooks { writer, snapshot_txg, referenced, unique, dead, asked, livelist, marked })
     }
 
     fn count(&self, pointer: &BlockPointer, sign: i64, is_unique: bool) {
@@ -94,7 +112,14 @@ impl DatasetBooks {
             (Part::Snapshots, kept),
             (Part::KeptForHead, taken.wrapping_sub(unique.used)),
         ];
-        maker.did_use_parts(&directory, Sums { used: taken, ..unique }, &parts).await
+        maker.did_use_parts(&directory, Sums { used: taken, ..unique }, &parts).await?;
+        let marked = self.marked.take();
+        maker.settle_bookmarks(dataset, marked).await?;
+        let pending = self.livelist.take();
+        match pending {
+            Some(pending) => maker.settle_livelist(&head, pending, self.writer.tree()).await,
+            None => Ok(()),
+        }
     }
 
     /// Puts blocks onto the deadlist; says how many bytes of them are the directory's snapshots' from here on.
@@ -148,6 +173,9 @@ fn add(to: &mut u64, change: i64) {
 impl Books for DatasetBooks {
     fn born(&self, pointer: &BlockPointer) {
         self.asked.set(self.asked.get().and(pointer));
+        if let Some(pending) = &mut *self.livelist.borrow_mut() {
+            pending.born(pointer);
+        }
         self.count(pointer, 1, true);
     }
 
@@ -156,6 +184,10 @@ impl Books for DatasetBooks {
         let is_freed_too = planted::is(Bug::SnapshotFreed) && birth == self.snapshot_txg;
         let is_own = birth > self.snapshot_txg || is_freed_too;
         self.count(pointer, -1, is_own);
+        if let Some(pending) = &mut *self.livelist.borrow_mut() {
+            pending.killed(pointer);
+        }
+        self.marked.borrow_mut().killed(pointer, self.writer.tree());
         match is_own {
             true => self.writer.free(pointer),
             false => self.dead.borrow_mut().push(*pointer),

@@ -72,6 +72,25 @@ impl Sums {
     }
 }
 
+/// What a list says of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It is there.
+    Allocated,
+    /// Of a livelist: it was there, and is not any more.
+    Freed,
+}
+
+impl Told {
+    /// How it counts.
+    pub fn sign(self) -> i64 {
+        match self {
+            Told::Allocated => 1,
+            Told::Freed => -1,
+        }
+    }
+}
+
 /// Puts pointers onto a bpobj.
 ///
 /// # Errors
@@ -82,8 +101,25 @@ pub async fn append_pointers(
     pointers: &[BlockPointer],
     tree: &Tree,
 ) -> Result<(), ZfsError> {
+    append_told(mos, object, pointers, Told::Allocated, tree).await
+}
+
+/// The same, and what is said of them.
+///
+/// # Errors
+/// What is needed can't be had, or the list can't say so.
+pub async fn append_told(
+    mos: &Objset,
+    object: &Dnode,
+    pointers: &[BlockPointer],
+    told: Told,
+    tree: &Tree,
+) -> Result<(), ZfsError> {
     let endian = object.endian();
     let mut list = header(object)?;
+    if told == Told::Freed && list.size < BpObjSize::V3 {
+        return Err(object.problem(Problem::Entry("of a freed block in a list")));
+    }
     let at = list.pointers * BlockPointer::BYTES as u64;
     let mut bytes = Vec::with_capacity(pointers.len() * BlockPointer::BYTES);
     for pointer in pointers {
@@ -92,18 +128,18 @@ pub async fn append_pointers(
         if !kept.is_embedded() {
             kept.set_checksum(Checksum::default());
             // In a list its lowest bit says that the block was freed.
-            kept.set_fill(0);
+            kept.set_fill(u64::from(told == Told::Freed));
         }
         bytes.extend(kept.words.iter().flat_map(|word| endian.bytes(*word)));
         if planted::nth(Bug::DeadNotCounted, 20) {
             continue;
         }
-        let sums = Sums::of(tree, pointer);
-        list.bytes = list.bytes.wrapping_add_signed(sums.used);
-        list.compressed = list.compressed.wrapping_add_signed(sums.compressed);
-        list.uncompressed = list.uncompressed.wrapping_add_signed(sums.uncompressed);
+        count(&mut list, Sums::of(tree, pointer), told.sign());
     }
     list.pointers += pointers.len() as u64;
+    if told == Told::Freed {
+        list.freed = list.freed.wrapping_add(pointers.len() as u64);
+    }
     let (bytes, bonus) = (Buf::copy_of(&bytes), list.encode(endian));
     mos.change(|tx| {
         object.plan_write(at..at + bytes.len() as u64)?;

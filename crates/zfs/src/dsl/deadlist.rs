@@ -9,9 +9,11 @@
 //!
 //! Keys of snapshots that are gone are taken out of heads and clones; elsewhere they may stay, and mean nothing.
 //!
+//! A [livelist](super::livelist) has the same form, and says in its lists also what was freed.
+//!
 //! Source: OpenZFS, `dsl_deadlist.c`.
 
-use super::bpobj::{Sums, append_pointers, header, sums_of};
+use super::bpobj::{Sums, Told, append_told, header, sums_of};
 use super::make::Maker;
 use crate::dmu::Dnode;
 use crate::error::{Problem, ZfsError};
@@ -30,6 +32,7 @@ pub struct Deadlist<'a> {
     object: Dnode,
     /// Its lists by their keys.
     lists: BTreeMap<u64, u64>,
+    is_livelist: bool,
 }
 
 impl<'a> Deadlist<'a> {
@@ -45,7 +48,19 @@ impl<'a> Deadlist<'a> {
             let key = name_number(&entry.name).ok_or_else(wrong)?;
             lists.insert(key, entry.number().ok_or_else(wrong)?);
         }
-        Ok(Deadlist { maker, object, lists })
+        Ok(Deadlist { maker, object, lists, is_livelist: false })
+    }
+
+    /// Opens a livelist.
+    ///
+    /// # Errors
+    /// As of [`Deadlist::open`].
+    pub async fn open_livelist(
+        maker: &'a Maker<'a>,
+        number: u64,
+    ) -> Result<Deadlist<'a>, ZfsError> {
+        let list = Deadlist::open(maker, number).await?;
+        Ok(Deadlist { is_livelist: true, ..list })
     }
 
     /// An empty one with these keys.
@@ -65,6 +80,11 @@ impl<'a> Deadlist<'a> {
     /// Its keys, from the oldest on.
     pub fn keys(&self) -> impl Iterator<Item = u64> + '_ {
         self.lists.keys().copied()
+    }
+
+    /// Its lists with their keys, from the oldest on.
+    pub fn lists(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.lists.iter().map(|(key, list)| (*key, *list))
     }
 
     /// All that is in it.
@@ -115,6 +135,34 @@ impl<'a> Deadlist<'a> {
         Ok(self.lists.remove(&key))
     }
 
+    /// It gets an empty list for a key.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn add_key(&mut self, key: u64) -> Result<(), ZfsError> {
+        let list = self.maker.add_list(&self.object, key, self.is_livelist).await?;
+        self.lists.insert(key, list);
+        Ok(())
+    }
+
+    /// The list of a key goes; the blocks in it are somebody else's.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn drop_list(&mut self, key: u64) -> Result<(), ZfsError> {
+        let Some(list) = self.take_list(key).await? else { return Ok(()) };
+        self.count(sums_of(&header(&self.maker.mos.dnode(list).await?)?), -1).await?;
+        self.maker.free_lists(list).await
+    }
+
+    /// It goes, and has no lists any more.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn destroy_empty(self) -> Result<(), ZfsError> {
+        self.maker.free_object(&self.object).await
+    }
+
     /// Puts blocks into it; says what they are.
     ///
     /// # Errors
@@ -124,6 +172,30 @@ impl<'a> Deadlist<'a> {
         pointers: &[BlockPointer],
         tree: &Tree,
     ) -> Result<Sums, ZfsError> {
+        self.tell(pointers, Told::Allocated, tree).await
+    }
+
+    /// Says of blocks in a livelist that they were freed.
+    ///
+    /// # Errors
+    /// As of [`Deadlist::insert`].
+    pub async fn insert_freed(
+        &mut self,
+        pointers: &[BlockPointer],
+        tree: &Tree,
+    ) -> Result<Sums, ZfsError> {
+        self.tell(pointers, Told::Freed, tree).await
+    }
+
+    async fn tell(
+        &mut self,
+        pointers: &[BlockPointer],
+        told: Told,
+        tree: &Tree,
+    ) -> Result<Sums, ZfsError> {
+        if pointers.is_empty() {
+            return Ok(Sums::default());
+        }
         let maker = self.maker;
         let mut by_key: BTreeMap<u64, Vec<BlockPointer>> = BTreeMap::new();
         let mut sums = Sums::default();
@@ -143,13 +215,13 @@ impl<'a> Deadlist<'a> {
             let mut list = self.lists[&key];
             if Some(list) == empty {
                 maker.drop_empty_list().await?;
-                list = maker.long_bpobj().await?.number();
+                list = maker.list_of(self.is_livelist).await?.number();
                 self.set_list(key, list).await?;
             }
             let list = maker.mos.dnode(list).await?;
-            append_pointers(maker.mos, &list, &pointers, tree).await?;
+            append_told(maker.mos, &list, &pointers, told, tree).await?;
         }
-        self.count(sums, 1).await?;
+        self.count(sums, told.sign()).await?;
         Ok(sums)
     }
 

@@ -84,7 +84,11 @@ impl Maker<'_> {
     /// # Errors
     /// What is needed can't be had.
     pub async fn bpobj(&self, block_bytes: u64) -> Result<Dnode, ZfsError> {
-        let size = if self.counts_freed { BpObjSize::V3 } else { BpObjSize::V2 };
+        self.bpobj_of(block_bytes, self.counts_freed).await
+    }
+
+    async fn bpobj_of(&self, block_bytes: u64, counts_freed: bool) -> Result<Dnode, ZfsError> {
+        let size = if counts_freed { BpObjSize::V3 } else { BpObjSize::V2 };
         let list = BpObj {
             size,
             pointers: 0,
@@ -106,6 +110,14 @@ impl Maker<'_> {
     /// What is needed can't be had.
     pub async fn long_bpobj(&self) -> Result<Dnode, ZfsError> {
         self.bpobj(BPOBJ_BLOCK_BYTES).await
+    }
+
+    /// The same, for a deadlist or a livelist.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn list_of(&self, is_livelist: bool) -> Result<Dnode, ZfsError> {
+        self.bpobj_of(BPOBJ_BLOCK_BYTES, is_livelist || self.counts_freed).await
     }
 
     /// A directory below another, or the root.
@@ -244,13 +256,39 @@ impl Maker<'_> {
     pub async fn add_keys(&self, deadlist: &Dnode, keys: &[u64]) -> Result<(), ZfsError> {
         let empty = self.take_empty_list(keys.len()).await?;
         for key in keys {
-            let list = match empty {
-                Some(list) => list,
-                None => self.long_bpobj().await?.number(),
-            };
-            table::set(self.mos, deadlist, &number_name(*key), table::number(list)).await?;
+            self.add_key(deadlist, *key, empty, false).await?;
         }
         Ok(())
+    }
+
+    /// The same for one key: the list that stands for all empty ones, or another.
+    async fn add_key(
+        &self,
+        deadlist: &Dnode,
+        key: u64,
+        empty: Option<u64>,
+        is_livelist: bool,
+    ) -> Result<u64, ZfsError> {
+        let list = match empty {
+            Some(list) => list,
+            None => self.list_of(is_livelist).await?.number(),
+        };
+        table::set(self.mos, deadlist, &number_name(key), table::number(list)).await?;
+        Ok(list)
+    }
+
+    /// A deadlist or livelist gets an empty list for a key; says which.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    pub async fn add_list(
+        &self,
+        deadlist: &Dnode,
+        key: u64,
+        is_livelist: bool,
+    ) -> Result<u64, ZfsError> {
+        let empty = self.take_empty_list(1).await?;
+        self.add_key(deadlist, key, empty, is_livelist).await
     }
 
     /// The origin: the snapshot of a dataset that holds nothing.

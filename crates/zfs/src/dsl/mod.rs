@@ -13,12 +13,14 @@
 
 pub mod account;
 pub mod accounts;
+pub mod bookmarks;
 pub mod books;
 pub mod bpobj;
 pub mod catalog;
 pub mod deadlist;
 pub mod dependents;
 pub mod features;
+pub mod livelist;
 pub mod make;
 pub mod property;
 pub mod space;

@@ -29,6 +29,7 @@ use super::maps::{self, MapForm, MapPlace};
 use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups};
 use crate::dsl::books::DatasetBooks;
 use crate::dsl::bpobj::{Sums, append_pointers, header};
+use crate::dsl::livelist;
 use crate::dsl::make::{Maker, edit};
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
@@ -132,6 +133,8 @@ pub struct Syncer {
     config_unwritten: Cell<bool>,
     dtls: Dtls,
     maps: Cell<MapForm>,
+    /// Of one list of a livelist.
+    allocations_max: Cell<u64>,
     /// Something was done that the history tells of.
     has_deeds: Cell<bool>,
     /// Seconds since 1970.
@@ -169,6 +172,7 @@ impl Syncer {
             config_unwritten: Cell::new(false),
             dtls: Dtls::default(),
             maps: Cell::new(MapForm { long_entries: false, histogram: false }),
+            allocations_max: Cell::new(livelist::ALLOCATIONS_MAX),
             has_deeds: Cell::new(false),
             now,
         }
@@ -197,6 +201,11 @@ impl Syncer {
     /// What the pool lets its space maps have.
     pub fn set_map_form(&self, form: MapForm) {
         self.maps.set(form);
+    }
+
+    /// Of a livelist another list is begun after so many allocations: for tests.
+    pub fn set_livelist_allocations(&self, most: u64) {
+        self.allocations_max.set(most);
     }
 
     /// What is written down of what leaves miss.
@@ -342,7 +351,9 @@ impl Syncer {
     ) -> Result<(), ZfsError> {
         let head = maker.bonus::<DslDataset>(dataset)?;
         let (writer, groups) = (self.writer.clone(), self.groups.clone());
-        let books = Rc::new(DatasetBooks::new(writer.clone(), head.previous_snapshot_txg));
+        let books =
+            DatasetBooks::open(maker, writer.clone(), dataset, self.allocations_max.get()).await?;
+        let books = Rc::new(books);
         let kept = Rc::clone(&books) as Rc<dyn Books>;
         let cx =
             SyncContext { writer, groups, policy, books: kept, early: Rc::clone(objset.early()) };

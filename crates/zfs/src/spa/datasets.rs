@@ -432,7 +432,7 @@ impl Tasks<'_> {
         let snapshot = mos.make(&new.with_bonus(ObjectType::DSL_DATASET, bonus)).await?;
         maker.copy_features(&dataset, &snapshot).await?;
         self.follows(&head, dataset.number(), snapshot.number()).await?;
-        let deadlist = self.next_deadlist(&head).await?;
+        let deadlist = self.next_deadlist(&dataset, &head).await?;
         let (number, txg) = (snapshot.number(), maker.txg);
         maker
             .edit::<DslDataset>(&dataset, |head| {
@@ -485,10 +485,13 @@ impl Tasks<'_> {
         Ok(())
     }
 
-    /// A deadlist for what follows a snapshot: the same births as before, and those since the snapshot before.
-    async fn next_deadlist(&self, head: &DslDataset) -> Result<u64, ZfsError> {
+    /// A deadlist for what follows a snapshot: the same births as before, those since the snapshot before, and since bookmarks after
+    /// that.
+    async fn next_deadlist(&self, dataset: &Dnode, head: &DslDataset) -> Result<u64, ZfsError> {
         let old = Deadlist::open(self.maker, head.deadlist).await?;
-        let mut keys: Vec<u64> = old.keys().chain([head.previous_snapshot_txg]).collect();
+        let marked = self.maker.moments_after(dataset, head).await?;
+        let mut keys: Vec<u64> =
+            old.keys().chain([head.previous_snapshot_txg]).chain(marked).collect();
         keys.sort_unstable();
         keys.dedup();
         Deadlist::make(self.maker, keys).await

@@ -4,6 +4,7 @@
 //!   a list    pointers of blocks that only destroyed snapshots had (`free_bpobj`): freed from the end
 //!   trees     roots of destroyed file systems and volumes (`bptree_obj`, feature `async_destroy`): freed from the front,
 //!             what is above after what is below; how far it came stands with the root
+//!   livelists of destroyed clones (`com.delphix:deleted_clones`): the oldest list first, each whole in one group
 //! ```
 //!
 //! Each group frees [`BLOCKS_MAX`] blocks at the most, before anything else is done in it, so that what a task hands over is
@@ -22,6 +23,8 @@
 
 use crate::dmu::{Dnode, NewObject};
 use crate::dsl::bpobj::{Sums, count, header, pointers};
+use crate::dsl::deadlist::Deadlist;
+use crate::dsl::livelist::{self, live};
 use crate::dsl::make::Maker;
 use crate::dsl::space::Part;
 use crate::error::{Problem, ZfsError};
@@ -275,6 +278,9 @@ impl Freeing {
         if let Some(trees) = entry(maker, pool_directory::BPTREE).await? {
             left = self.free_trees(maker, writer, blocks, &trees, left).await?;
         }
+        if let Some(clones) = entry(maker, pool_directory::DELETED_CLONES).await? {
+            left = free_livelists(maker, writer, &clones, left).await?;
+        }
         self.waits.set(left == 0);
         Ok(())
     }
@@ -330,6 +336,41 @@ impl Freeing {
         maker.count_use(FEATURE, -1).await?;
         Ok(left)
     }
+}
+
+/// Frees what is on livelists of destroyed clones; says how many blocks may be freed yet.
+async fn free_livelists(
+    maker: &Maker<'_>,
+    writer: &Writer,
+    clones: &Dnode,
+    mut left: u64,
+) -> Result<u64, ZfsError> {
+    for clone in Zap::open(clones.clone()).await?.entries().await? {
+        let wrong = || clones.problem(Problem::Entry("of a livelist"));
+        let number = clone.number().ok_or_else(wrong)?;
+        let mut livelist = Deadlist::open_livelist(maker, number).await?;
+        let lists: Vec<(u64, u64)> = livelist.lists().collect();
+        for (key, list) in lists {
+            if left == 0 {
+                return Ok(0);
+            }
+            let mut freed = Sums::default();
+            for pointer in live(maker.mos, list).await? {
+                freed.add(Sums::of(writer.tree(), &pointer), 1);
+                free(writer, &pointer);
+                left = left.saturating_sub(1);
+            }
+            take_off(maker, freed).await?;
+            livelist.drop_list(key).await?;
+        }
+        livelist.destroy_empty().await?;
+        maker.count_use(livelist::FEATURE, -1).await?;
+        table::remove(maker.mos, clones, &clone.text()).await?;
+    }
+    let directory = maker.mos.dnode(pool_directory::OBJECT).await?;
+    table::remove(maker.mos, &directory, pool_directory::DELETED_CLONES).await?;
+    maker.free_object(clones).await?;
+    Ok(left)
 }
 
 /// Frees pointers of a list; says how many blocks may be freed yet.

@@ -5,6 +5,7 @@
 //! The books are held against a walk over all blocks: what a directory takes is what was met first in its datasets.
 
 use super::accounting::check_accounts;
+use super::marks::check_marks;
 use super::{Model, Rig, change, compare, files_of, top};
 use rt::Buf;
 use std::cell::RefCell;
@@ -516,7 +517,11 @@ pub async fn check_books(spa: &Spa) {
 
 /// Steps in random order; groups free few blocks each, so that trees are half gone now and then.
 fn in_random_order(seed: u64, steps: usize) {
-    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    in_random_order_over(&Rig::new(vec![top(0, VdevKind::File, 1)]), seed, steps);
+}
+
+/// The same over a pool that is there.
+pub(crate) fn in_random_order_over(rig: &Rig, seed: u64, steps: usize) {
     let world =
         World { all: [("tank".to_owned(), Files::default())].into(), made: 0, others: Vec::new() };
     let world = Rc::new(RefCell::new(world));
@@ -541,6 +546,7 @@ fn in_random_order(seed: u64, steps: usize) {
             let world = shared.borrow().clone();
             world.compare(&spa).await;
             check_books(&spa).await;
+            check_marks(&spa).await;
         });
         if round % 2 == 1 {
             rig.judge();

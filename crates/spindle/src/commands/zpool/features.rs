@@ -14,7 +14,7 @@ const FOLDERS: [&str; 2] = ["/etc/zfs/compatibility.d", "/usr/share/zfs/compatib
 const FILE_BYTES_MAX: u64 = 16 << 10;
 
 /// Features that are written here, with a word about each: of those that OpenZFS 2.1 reads.
-pub const WRITTEN: [(&str, &str); 22] = [
+pub const WRITTEN: [(&str, &str); 24] = [
     ("async_destroy", "What is destroyed is freed bit by bit."),
     ("empty_bpobj", "Snapshots that free nothing share one empty list."),
     ("lz4_compress", "Compression by LZ4."),
@@ -32,6 +32,8 @@ pub const WRITTEN: [(&str, &str); 22] = [
     ("edonr", "Checksums by Edon-R."),
     ("userobj_accounting", "Objects of users and groups are counted."),
     ("bookmark_v2", "Bookmarks know how large they are."),
+    ("livelist", "Clones list what is their own, and are destroyed by that."),
+    ("bookmark_written", "Bookmarks know what was freed since."),
     ("project_quota", "Space and objects of projects are counted."),
     ("allocation_classes", "Vdevs of their own for metadata, small blocks, and deduplication."),
     ("resilver_defer", "A resilver waits for the one under way."),

@@ -2,16 +2,15 @@
 //!
 //! A bpobj may list others, and these others again; each is gone through once. Pointers are read a block at a time.
 //!
-//! A livelist is a table of bpobjs by birth. Each lists what a clone allocated and what it freed of that; what was allocated
-//! and not freed is what is to be freed with the clone. Frees are matched by the first place; of a block that stands there
-//! several times (deduplicated, cloned) as many are taken off as were freed.
+//! A [livelist](crate::dsl::livelist) is a table of bpobjs by birth. What each says was allocated and not freed is to be freed with
+//! the clone.
 
 use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use zfs_format::block_pointer::BlockPointer;
-use zfs_format::dsl::bpobj::{BpObj, is_freed};
+use zfs_format::dsl::bpobj::BpObj;
 use zfs_format::dsl::bptree::{BpTree, BpTreeEntry};
 use zfs_format::wire::{Reader, Record, Wire};
 
@@ -19,8 +18,6 @@ use zfs_format::wire::{Reader, Record, Wire};
 const READ_BYTES: u64 = 21 * 128 * 64;
 /// Lists in one list.
 const LISTS_MAX: u64 = 1 << 24;
-/// Pointers of one bpobj of a livelist: OpenZFS begins another after half a million.
-const LIVELIST_POINTERS_MAX: u64 = 1 << 22;
 
 /// A bpobj that is being gone through, with the lists in it.
 pub(super) struct BpList {
@@ -123,37 +120,4 @@ async fn numbers(mos: &Objset, number: u64) -> Result<Vec<(u64, u64)>, ZfsError>
         found.push((name, entry.number().ok_or_else(wrong)?));
     }
     Ok(found)
-}
-
-/// What a livelist's bpobj lists as allocated and not freed.
-pub(super) async fn live(mos: &Objset, number: u64) -> Result<Vec<BlockPointer>, ZfsError> {
-    let mut list = BpList::new(number);
-    let (mut allocated, mut freed) = (Vec::new(), BTreeMap::<[u64; 2], u64>::new());
-    let place = |pointer: &BlockPointer| {
-        let dva = pointer.dva(0);
-        [u64::from(dva.vdev()), dva.offset()]
-    };
-    let mut many = 0;
-    while let Some(pointers) = list.next(mos).await {
-        for pointer in pointers? {
-            many += 1;
-            if many > LIVELIST_POINTERS_MAX {
-                let (what, limit) = ("pointers of a livelist", LIVELIST_POINTERS_MAX);
-                return Err(mos.wrong(number, Problem::Limit { what, limit }));
-            }
-            match is_freed(&pointer) {
-                true => *freed.entry(place(&pointer)).or_default() += 1,
-                false => allocated.push(pointer),
-            }
-        }
-    }
-    // Frees follow what they free: the last of equals go first.
-    let mut left = Vec::with_capacity(allocated.len());
-    for pointer in allocated.into_iter().rev() {
-        match freed.get_mut(&place(&pointer)) {
-            Some(count) if *count > 0 => *count -= 1,
-            _ => left.push(pointer),
-        }
-    }
-    Ok(left)
 }

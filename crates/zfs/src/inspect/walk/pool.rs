@@ -6,6 +6,7 @@
 use super::lists::{self, BpList};
 use super::log::LogWalk;
 use super::tree::{DESTROYED, Reached, Start, Visited, Walk};
+use crate::dsl::livelist::live;
 use crate::error::ZfsError;
 use crate::spa::Spa;
 use crate::zap::Zap;
@@ -63,7 +64,15 @@ impl Spa {
         self.walk_over(Rc::clone(self.zio()) as Rc<dyn ReadBlocks>)
     }
 
-    /// The same, with what leads on read from elsewhere: for tests that put something between.
+    /// Goes over all blocks that a dataset reaches and that were born after a group.
+    pub fn walk_dataset(&self, number: u64, head: &DslDataset, after: u64) -> PoolWalk<'_> {
+        let mut walk = self.walk();
+        walk.stage = Stage::Done;
+        walk.walk.add(tree(number, head.pointer, after));
+        walk
+    }
+
+    /// Goes over all blocks as [`Spa::walk`] does, with what leads on read from elsewhere: for tests that put something between.
     pub fn walk_over(&self, blocks: Rc<dyn ReadBlocks>) -> PoolWalk<'_> {
         let vdevs = self.vdevs();
         let sizes = vdevs.children.iter().map(|vdev| vdev.asize.unwrap_or(0));
@@ -119,7 +128,7 @@ impl PoolWalk<'_> {
                 return Some(Ok(visited));
             }
             if let Some(number) = self.livelists.pop() {
-                match lists::live(self.spa.mos(), number).await {
+                match live(self.spa.mos(), number).await {
                     Ok(pointers) => self.add_freed(pointers),
                     Err(error) => self.ready.push_back(Err(error)),
                 }

@@ -1,17 +1,19 @@
 //! Bookmarks: moments of a dataset's past that stay known when the snapshot goes.
 //!
-//! They stand in a table that the dataset's own names. Only the first form is written here (the snapshot's GUID, group and time),
-//! which is all that an increment needs to begin from; what was freed since (`bookmark_written`) is not counted.
+//! They stand in a table that the dataset's own names: the snapshot's GUID, group and time, which is all that an increment needs to
+//! begin from; and what the snapshot reached, where the pool [counts](crate::dsl::bookmarks) what was freed since.
 //!
 //! Source: OpenZFS, `dsl_bookmark.c`.
 
 use super::{Done, TaskError, Tasks, check_part, done};
 use crate::dmu::Dnode;
 use crate::dsl::DEPTH_MAX;
+use crate::dsl::bookmarks::{FEATURE_WRITTEN, has_freed};
+use crate::dsl::deadlist::Deadlist;
 use crate::dsl::make::METADATA_TABLE;
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
-use zfs_format::dsl::bookmark::{Bookmark, SHORT_NUMBERS};
+use zfs_format::dsl::bookmark::{Bookmark, FLAG_SNAPSHOT_EXISTS, SHORT_NUMBERS};
 use zfs_format::dsl::dataset::{DslDataset, fields, flags};
 use zfs_format::wire::Record;
 use zfs_format::zap::leaf::LeafValue;
@@ -33,30 +35,6 @@ pub enum BookmarkSource {
 }
 
 impl Tasks<'_> {
-    async fn bookmarks_table(&self, dataset: &Dnode) -> Result<Option<Dnode>, ZfsError> {
-        if dataset.phys().object_type != METADATA_TABLE {
-            return Ok(None);
-        }
-        match Zap::open(dataset.clone()).await?.number(fields::BOOKMARKS).await? {
-            Some(number) => self.mos().dnode(number).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// The bookmarks of a dataset.
-    pub(super) async fn bookmarks_of(
-        &self,
-        dataset: &Dnode,
-    ) -> Result<Vec<(String, Bookmark)>, ZfsError> {
-        let Some(of) = self.bookmarks_table(dataset).await? else { return Ok(Vec::new()) };
-        let mut found = Vec::new();
-        for entry in Zap::open(of.clone()).await?.entries().await? {
-            let mark = Bookmark::from_numbers(&entry.value.numbers);
-            found.push((entry.text(), mark.map_err(|error| of.wrong(error))?));
-        }
-        Ok(found)
-    }
-
     async fn bookmark_named(
         &self,
         dataset: &Dnode,
@@ -68,7 +46,7 @@ impl Tasks<'_> {
             true => known.to_uppercase() == name.to_uppercase(),
             false => known == name,
         };
-        let all = self.bookmarks_of(dataset).await?;
+        let all = self.maker.bookmarks_of(dataset).await?;
         Ok(all.into_iter().find(|(known, _)| is_it(known)))
     }
 
@@ -103,7 +81,9 @@ impl Tasks<'_> {
                     return Ok(Err(TaskError::Type));
                 }
                 let numbers = [head.guid, head.creation_txg, head.creation_time];
-                let mark = Bookmark::from_numbers(&numbers).map_err(|e| self.wrong(*number, e))?;
+                let mark = Bookmark::from_numbers(&numbers);
+                let mut mark = mark.map_err(|error| self.wrong(*number, error))?;
+                self.maker.count_in_bookmark(&mut mark, &head).await?;
                 (head.dir, mark)
             }
             BookmarkSource::Bookmark(of, name) => {
@@ -166,7 +146,7 @@ impl Tasks<'_> {
         name: &str,
         mark: &Bookmark,
     ) -> Result<(), ZfsError> {
-        let of = match self.bookmarks_table(dataset).await? {
+        let of = match self.maker.bookmarks_table(dataset).await? {
             Some(of) => of,
             None => {
                 let new = table::normalizing(METADATA_TABLE, self.maker.fresh.number(), TO_UPPER);
@@ -182,6 +162,9 @@ impl Tasks<'_> {
         if numbers.len() > SHORT_NUMBERS {
             self.maker.count_use(FEATURE_LONG, 1).await?;
         }
+        if has_freed(mark) {
+            self.maker.count_use(FEATURE_WRITTEN, 1).await?;
+        }
         table::set(self.mos(), &of, name, LeafValue { number_bytes: 8, numbers }).await
     }
 
@@ -191,11 +174,29 @@ impl Tasks<'_> {
     /// What is needed can't be had. The other error: there is none.
     pub async fn destroy_bookmark(&self, dataset: u64, name: &str) -> Done<()> {
         let (object, _) = self.dataset(dataset).await?;
-        let Some((name, _)) = self.bookmark_named(&object, name).await? else {
+        let Some((name, mark)) = self.bookmark_named(&object, name).await? else {
             return Ok(Err(TaskError::Absent));
         };
         self.syncer.note_deed();
-        self.remove_bookmark(&object, &name).await.map(Ok)
+        self.remove_bookmark(&object, &name).await?;
+        self.forget_moment(&object, &mark).await.map(Ok)
+    }
+
+    /// Deadlists need not tell the moment of a bookmark that went apart any more, where nothing else is of it.
+    async fn forget_moment(&self, object: &Dnode, gone: &Bookmark) -> Result<(), ZfsError> {
+        let head = self.maker.bonus::<DslDataset>(object)?;
+        let txg = gone.creation_txg;
+        let is_told = has_freed(gone) && txg < head.previous_snapshot_txg;
+        if !is_told || gone.flags & FLAG_SNAPSHOT_EXISTS != 0 {
+            return Ok(());
+        }
+        let others = self.maker.bookmarks_of(object).await?;
+        if others.iter().any(|(_, mark)| has_freed(mark) && mark.creation_txg == txg) {
+            return Ok(());
+        }
+        self.remove_clones_key(head.dir, txg).await?;
+        let mut deadlist = Deadlist::open(self.maker, head.deadlist).await?;
+        deadlist.remove_key(txg, self.tree()).await
     }
 
     pub(super) async fn remove_bookmark(
@@ -203,19 +204,25 @@ impl Tasks<'_> {
         dataset: &Dnode,
         name: &str,
     ) -> Result<(), ZfsError> {
-        let Some(of) = self.bookmarks_table(dataset).await? else { return Ok(()) };
+        let Some(of) = self.maker.bookmarks_table(dataset).await? else { return Ok(()) };
         let entries = Zap::open(of.clone()).await?.entries().await?;
         let entry = entries.iter().find(|entry| entry.name == name.as_bytes());
         if entry.is_some_and(|entry| entry.value.numbers.len() > SHORT_NUMBERS) {
             self.maker.count_use(FEATURE_LONG, -1).await?;
+        }
+        let mark = entry.map(|entry| Bookmark::from_numbers(&entry.value.numbers));
+        if let Some(mark) = mark
+            && has_freed(&mark.map_err(|error| of.wrong(error))?)
+        {
+            self.maker.count_use(FEATURE_WRITTEN, -1).await?;
         }
         table::remove(self.mos(), &of, name).await.map(|_| ())
     }
 
     /// All bookmarks of a dataset go with it.
     pub(super) async fn free_bookmarks(&self, dataset: &Dnode) -> Result<(), ZfsError> {
-        let Some(of) = self.bookmarks_table(dataset).await? else { return Ok(()) };
-        for (name, _) in self.bookmarks_of(dataset).await? {
+        let Some(of) = self.maker.bookmarks_table(dataset).await? else { return Ok(()) };
+        for (name, _) in self.maker.bookmarks_of(dataset).await? {
             self.remove_bookmark(dataset, &name).await?;
         }
         self.maker.count_use(FEATURE, -1).await?;

@@ -54,6 +54,7 @@ impl Tasks<'_> {
         let directory = maker.directory(Some(&above), &new.name).await?;
         let dataset = maker.dataset(&directory, Some((&origin, &keys))).await?;
         maker.copy_features(&origin, &dataset).await?;
+        maker.begin_livelist(&directory).await?;
         let properties = maker.bonus::<DslDir>(&directory)?.properties;
         let properties = self.mos().dnode(properties).await?;
         for (name, value) in &new.properties {

@@ -8,8 +8,8 @@
 //!   P ── S ── N       freed: N's deadlist from P's moment on; N's deadlist ∪= S's; N follows P
 //! ```
 //!
-//! **A head.** It has no snapshots and nothing lies below it. Its tree, of what was born after its origin, is
-//! handed to [`freeing`]; the directory goes.
+//! **A head.** It has no snapshots and nothing lies below it. Its [livelist](crate::dsl::livelist), or its tree, of what was born
+//! after its origin, is handed to [`freeing`]; the directory goes.
 //!
 //! A snapshot that is held, or began a clone, may be destroyed *deferred*: it goes when the last of these does.
 //!
@@ -95,6 +95,9 @@ impl Tasks<'_> {
     async fn remove_snapshot(&self, number: u64) -> Result<(), ZfsError> {
         let maker = self.maker;
         let (snapshot, head) = self.dataset(number).await?;
+        let (_, line) = self.directory(head.dir).await?;
+        let line = self.mos().dnode(line.head_dataset).await?;
+        let is_marked = maker.bookmarks_lose(&line, &head).await?;
         maker.drop_features(&snapshot).await?;
         let before = self.unlink(number, &head).await?;
         let (next, after) = self.dataset(head.next_snapshot).await?;
@@ -105,11 +108,18 @@ impl Tasks<'_> {
             })
             .await?;
         self.give_up(&head, before, after.deadlist).await?;
-        self.remove_clones_key(head.dir, head.creation_txg).await?;
         let (_, directory) = self.directory(head.dir).await?;
         match after.next_snapshot {
             0 => self.count_head(&next, &directory, after.unique_bytes).await?,
-            _ => self.count_next(&next, &after, &head, &directory).await?,
+            _ => self.count_next(&next, &after, &head).await?,
+        }
+        if !is_marked {
+            self.remove_clones_key(head.dir, head.creation_txg).await?;
+            if after.next_snapshot != 0 {
+                let deadlist = maker.bonus::<DslDataset>(&line)?.deadlist;
+                let mut deadlist = Deadlist::open(maker, deadlist).await?;
+                deadlist.remove_key(head.creation_txg, self.tree()).await?;
+            }
         }
         let (_, of) = self.dataset(directory.head_dataset).await?;
         let name = self.name_of(&of, number).await?;
@@ -171,7 +181,7 @@ impl Tasks<'_> {
     }
 
     /// No clone of what a directory has, or of its clones, needs to tell that moment apart any more.
-    async fn remove_clones_key(&self, directory: u64, key: u64) -> Result<(), ZfsError> {
+    pub(super) async fn remove_clones_key(&self, directory: u64, key: u64) -> Result<(), ZfsError> {
         let mut waiting = vec![directory];
         while let Some(directory) = waiting.pop() {
             let (_, of) = self.directory(directory).await?;
@@ -198,7 +208,6 @@ impl Tasks<'_> {
         next: &Dnode,
         after: &DslDataset,
         gone: &DslDataset,
-        directory: &DslDir,
     ) -> Result<(), ZfsError> {
         let maker = self.maker;
         let (_, later) = self.dataset(after.next_snapshot).await?;
@@ -207,10 +216,7 @@ impl Tasks<'_> {
         let how = |next: &mut DslDataset| {
             next.unique_bytes = next.unique_bytes.wrapping_add_signed(own.used);
         };
-        maker.edit::<DslDataset>(next, how).await?;
-        let (_, line) = self.dataset(directory.head_dataset).await?;
-        let mut line = Deadlist::open(maker, line.deadlist).await?;
-        line.remove_key(gone.creation_txg, self.tree()).await
+        maker.edit::<DslDataset>(next, how).await
     }
 
     /// What a head alone has: all that it reaches but what the snapshot before it reaches, too.
@@ -309,7 +315,10 @@ impl Tasks<'_> {
             compressed: now.compressed_bytes as i64,
             uncompressed: now.uncompressed_bytes as i64,
         };
-        self.give_up_tree(&head, &directory, sums).await?;
+        match self.give_up_livelist(&directory, sums).await? {
+            true => {}
+            false => self.give_up_tree(&head, &directory, sums).await?,
+        }
         self.free_table(head.snapshot_names).await?;
         self.free_bookmarks(&object).await?;
         self.clear_boot(dataset).await?;
@@ -320,6 +329,24 @@ impl Tasks<'_> {
         }
         self.syncer.note_deed();
         Ok(Ok(()))
+    }
+
+    /// What is on a clone's livelist is to be freed, where there is one and it says all that the clone takes. Says whether it is.
+    async fn give_up_livelist(&self, directory: &Dnode, sums: Sums) -> Result<bool, ZfsError> {
+        let maker = self.maker;
+        let Some(list) = maker.livelist_of(directory).await? else { return Ok(false) };
+        let listed = Deadlist::open(maker, list).await?.space()?;
+        if (listed.used, listed.compressed) != (sums.used, sums.compressed) {
+            maker.end_livelist(directory).await?;
+            return Ok(false);
+        }
+        let mut less = Sums::default();
+        less.add(sums, -1);
+        maker.did_use(directory, Part::Head, less).await?;
+        // What stands in pointers is not on it.
+        maker.did_use(&maker.free_directory().await?, Part::Head, listed).await?;
+        maker.hand_over_livelist(directory).await?;
+        Ok(true)
     }
 
     /// What a head reaches and its origin doesn't is to be freed.

@@ -103,7 +103,7 @@ impl Tasks<'_> {
                 return Ok(Err(TaskError::Conflict(name.clone())));
             }
         }
-        let known = self.bookmarks_of(&what.clone.object).await?;
+        let known = self.maker.bookmarks_of(&what.clone.object).await?;
         for (name, _) in self.moving_bookmarks(&what).await? {
             if known.iter().any(|(known, _)| *known == name) {
                 return Ok(Err(TaskError::Conflict(name)));
@@ -120,7 +120,7 @@ impl Tasks<'_> {
         let (Some(head), Some(origin)) = (what.rest.first(), what.shared.first()) else {
             return Ok(Vec::new());
         };
-        let mut marks = self.bookmarks_of(&head.object).await?;
+        let mut marks = self.maker.bookmarks_of(&head.object).await?;
         marks.retain(|(_, mark)| mark.creation_txg <= origin.state.creation_txg);
         Ok(marks)
     }
@@ -144,7 +144,11 @@ impl Tasks<'_> {
             self.remove_bookmark(&head.object, &name).await?;
             self.add_bookmark(&what.clone.object, &name, &mark).await?;
         }
+        self.maker.next_changed(&what.clone.object, origin.object.number()).await?;
         self.move_snapshots(&what, head, origin.state.next_snapshot).await?;
+        // What is whose own since its origin is another from here on.
+        self.maker.end_livelist(&what.ours.0).await?;
+        self.maker.end_livelist(&what.theirs.0).await?;
         self.syncer.note_deed();
         self.move_books(&what, origin, moved).await.map(Ok)
     }

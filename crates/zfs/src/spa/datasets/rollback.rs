@@ -32,7 +32,7 @@ impl Tasks<'_> {
         if head.previous_snapshot_txg >= self.maker.txg {
             return Ok(Err(TaskError::Busy));
         }
-        let latest = self.bookmarks_of(&object).await?.into_iter();
+        let latest = self.maker.bookmarks_of(&object).await?.into_iter();
         let latest = latest.map(|(_, mark)| mark.creation_txg).max();
         if latest > Some(head.previous_snapshot_txg) {
             return Ok(Err(TaskError::Newer));
@@ -53,6 +53,8 @@ impl Tasks<'_> {
         let (directory, state) = self.directory(head.dir).await?;
         let old = Deadlist::open(maker, head.deadlist).await?;
         let deadlist = Deadlist::make(maker, old.keys()).await?;
+        // What was written since goes as a tree, and is on the list.
+        maker.end_livelist(&directory).await?;
         self.count_rollback(&directory, &state, &head, &then, &old).await?;
         old.destroy().await?;
         self.drop_newer_features(&object, &origin).await?;
@@ -69,6 +71,7 @@ impl Tasks<'_> {
         if then.next_snapshot == dataset {
             maker.edit::<DslDataset>(&origin, |origin| origin.unique_bytes = 0).await?;
         }
+        maker.next_changed(&object, snapshot).await?;
         self.syncer.note_deed();
         self.clear_log(&object).await.map(Ok)
     }

@@ -23,7 +23,7 @@ use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::{Salt, Writer};
 
 /// Features of pools that are written, besides those that need nothing of who writes.
-const WRITTEN: [&str; 29] = [
+const WRITTEN: [&str; 31] = [
     "async_destroy",
     "empty_bpobj",
     "lz4_compress",
@@ -53,6 +53,8 @@ const WRITTEN: [&str; 29] = [
     "log_spacemap",
     "head_errlog",
     "vdev_zaps_v2",
+    "livelist",
+    "bookmark_written",
 ];
 
 /// The last group that a pool is written after: a million groups a second don't come there.
