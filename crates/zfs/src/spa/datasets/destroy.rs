@@ -95,6 +95,7 @@ impl Tasks<'_> {
     async fn remove_snapshot(&self, number: u64) -> Result<(), ZfsError> {
         let maker = self.maker;
         let (snapshot, head) = self.dataset(number).await?;
+        self.open.destroyed(head.guid);
         maker.drop_features(&snapshot).await?;
         let before = self.unlink(number, &head).await?;
         let (next, after) = self.dataset(head.next_snapshot).await?;
