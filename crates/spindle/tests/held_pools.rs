@@ -90,7 +90,11 @@ fn a_held_pool_gets_vdevs_features_and_another_guid() {
     let mut add = program(&at.join("disks"), &["zpool", "add", "tank", "mirror", "c", "d"]);
     add.env("SPINDLE_RUN_DIR", at.join("run"));
     assert!(add.status().expect("it starts").success());
-    refused(at, &["zpool", "add", "-f", "tank", "mirror", "disks/c", "disks/d"], "of pool 'tank' already");
+    refused(
+        at,
+        &["zpool", "add", "-f", "tank", "mirror", "disks/c", "disks/d"],
+        "of pool 'tank' already",
+    );
     let before = guid(at);
     done(at, &["zpool", "reguid", "tank"]);
     assert_ne!(guid(at), before);

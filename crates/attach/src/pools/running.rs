@@ -7,7 +7,7 @@
 //!                     out by who holds it (asked); client is the other end
 //! ```
 //!
-//! Commands that work on files of their own are [lent](lent) what they change.
+//! Commands that work on files of their own are lent what they change (`lent`).
 //!
 //! Whoever serves datasets of it [starts](RunningPool::start) it, and [stops](RunningPool::stop) it when the last client has
 //! gone. From start to stop its labels say that it is in use, then that it was exported. Where it can't be written any more

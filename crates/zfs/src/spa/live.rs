@@ -11,7 +11,7 @@
 //! and its answer comes when that group is in the pool.
 //!
 //! **Datasets that are open** follow what is set for them: after a task that set something they are stored by the new
-//! properties; after one that enabled a feature the pool is [written by it](following). One that is destroyed or taken back must not be in use: it is closed, and opened anew by who asks next.
+//! properties; after one that enabled a feature the pool is written by it (`following`). One that is destroyed or taken back must not be in use: it is closed, and opened anew by who asks next.
 //! A dataset is opened between two groups, so that no task is half done then.
 //!
 //! When a group can't be committed nothing more is written ([`LiveError::Stopped`]): what is on the devices is the group before.

@@ -23,7 +23,7 @@ pub(super) enum Pool {
     /// It is open here.
     Own(LivePool),
     /// Another process holds it: here it is only read.
-    Held(Pools, Rc<Spa>),
+    Held(Box<Pools>, Rc<Spa>),
 }
 
 impl Pool {
@@ -34,7 +34,7 @@ impl Pool {
                 let found = pools.named(pool_of(name))?;
                 let found = found.ok_or_else(|| Error::NoPool { name: name.to_owned() })?;
                 let spa = pools.try_open(found)?;
-                Ok(Pool::Held(pools, spa))
+                Ok(Pool::Held(Box::new(pools), spa))
             }
             other => other.map(Pool::Own),
         }
