@@ -12,7 +12,7 @@ use ::md::superblock::Uuid;
 use ::zfs::ZfsError;
 use ::zfs::spa;
 use export::fuse::FuseError;
-use export::nbd::ServerError;
+use export::nbd::{ClientError, ServerError};
 use host::expendable::NotExpendable;
 use host::{ListenError, MountError, OpenError, ProbeError, StartError};
 use rt::{IoError, Stalled, StreamError};
@@ -198,6 +198,14 @@ pub enum Error {
     PoolHeld { name: String, process: u32, what: String },
     #[error("{name}: who holds it ends; try again")]
     HolderEnds { name: String },
+    #[error("cannot open '{name}': {error}")]
+    NotLent { name: String, error: ::zfs::spa::datasets::TaskError },
+    #[error(
+        "cannot copy into '{dataset}': {below} is mounted by itself; copy into that one, or end its mount"
+    )]
+    MountedBelow { dataset: String, below: String },
+    #[error("cannot use '{name}': {error}")]
+    Borrowed { name: String, error: ClientError },
     #[error("cannot create snapshot '{name}': {error}")]
     NotTaken { name: String, error: ::zfs::spa::datasets::TaskError },
     #[error(

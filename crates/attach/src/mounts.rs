@@ -116,7 +116,7 @@ impl RunningMount {
         point: MountPoint,
         shows_control: bool,
     ) -> Result<RunningMount, Error> {
-        let HeldBy { pools, live } = pool;
+        let HeldBy { pools, live, .. } = pool;
         let context = pools.disks().context();
         let MountPoint { dataset: name, mount } = point;
         let (within, of) = pools.dataset(live.spa(), &name)?;
@@ -128,7 +128,9 @@ impl RunningMount {
             Mounted::open_for_writing(writing, Rc::new(within), of, how, tell).await
         });
         let mounted = opened.map_err(|error| not_opened(&name, error))?;
-        let server = Server::with_notices(Rc::new(mounted), mount.stream(), mount.notices());
+        let mounted = Rc::new(mounted);
+        pool.add_mounted(&mounted);
+        let server = Server::with_notices(mounted, mount.stream(), mount.notices());
         Ok(RunningMount::start(context, (mount, true), server, name, damage))
     }
 

@@ -328,6 +328,11 @@ impl SocketStream {
         }
     }
 
+    /// A connection that was made otherwise.
+    pub fn over_unix(host: &Host, socket: UnixStream) -> SocketStream {
+        SocketStream::over(host, socket.into(), "unix".to_owned())
+    }
+
     fn over(host: &Host, socket: OwnedFd, peer: String) -> SocketStream {
         // Both are wishes: without them the connection is slower, or noticed late to be dead.
         let _ = sys::set_send_buffer(socket.as_fd(), SEND_BUFFER_BYTES);

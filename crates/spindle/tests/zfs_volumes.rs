@@ -15,7 +15,7 @@ mod serving;
 use pools::{add_disks, done, judge, program, refused, run};
 use serving::Serving;
 use std::fs::{self, File};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{BufRead, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -258,6 +258,59 @@ fn a_volume_is_served_for_writing_to_real_clients() {
     // Exported: opened again without force.
     done(at, &["zfs", "set", "readonly=on", "tank/v"]);
     refused(at, &["serve", "--volume", "tank/v", "--nbd", "unix:t"], "readonly is on");
+    judge(at, "tank");
+}
+
+/// The protocol can't tell those who are connected: the next one finds the size, and nobody gets beyond it.
+#[test]
+fn a_volume_that_is_served_gets_another_size() {
+    if !there("nbdinfo") || !there("qemu-io") {
+        return;
+    }
+    let folder = pool(&["a", "b"], &["mirror", "a", "b"]);
+    let at = folder.path();
+    done(at, &["zfs", "create", "-s", "-V", "16M", "tank/v"]);
+    let server = serve(at, "tank/v", &[]);
+    let uri = "nbd+unix:///?socket=s";
+    let size = || client(at, "nbdinfo", &["--size", uri]).trim().to_owned();
+    let io = |step: &str| {
+        let io =
+            Command::new("qemu-io").args(["-f", "raw", "-c", step, uri]).current_dir(at).output();
+        let io = io.expect("it starts");
+        String::from_utf8_lossy(&[io.stdout, io.stderr].concat()).into_owned()
+    };
+    assert_eq!(size(), "16777216");
+    done(at, &["zfs", "set", "volsize=32M", "tank/v"]);
+    assert_eq!(size(), "33554432");
+    let said = io("write -P 0x33 28M 1M");
+    assert!(said.contains("wrote 1048576/1048576"), "{said}");
+    // One who is connected since before it became shorter.
+    let mut old = Command::new("qemu-io");
+    old.args(["-f", "raw", uri]).current_dir(at).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut old = old.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut into = old.stdin.take().expect("it is piped");
+    into.write_all(b"read 28M 1M\n").expect("it is taken");
+    into.flush().expect("it is taken");
+    let mut out = std::io::BufReader::new(old.stdout.take().expect("it is piped"));
+    let mut said = String::new();
+    while !said.contains("read 1048576") {
+        assert!(out.read_line(&mut said).expect("text") > 0, "{said}");
+    }
+    done(at, &["zfs", "set", "volsize=8M", "tank/v"]);
+    into.write_all(b"write 28M 1M\nwrite 4M 1M\nquit\n").expect("it is taken");
+    drop(into);
+    out.read_to_string(&mut said).expect("text");
+    let mut errors = String::new();
+    old.stderr.take().expect("it is piped").read_to_string(&mut errors).expect("text");
+    old.wait().expect("it ends");
+    said += &errors;
+    assert!(said.contains("No space left") && said.contains("wrote 1048576"), "{said}");
+    assert_eq!(size(), "8388608");
+    // What was there before does not come back.
+    done(at, &["zfs", "set", "volsize=32M", "tank/v"]);
+    let said = io("read -P 0 8M 24M");
+    assert!(said.contains("read 25165824/25165824") && !said.contains("failed"), "{said}");
+    server.stop();
     judge(at, "tank");
 }
 

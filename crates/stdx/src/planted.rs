@@ -47,6 +47,8 @@ const LOGS: Test = created("logs::what_was_committed_is_there");
 const FSYNC: Test = created("logs::an_fsync_is_of_its_file");
 const REPLAY: Test = created("logs::a_cut_while_a_log_is_replayed");
 const MOUNT: Test = created("mounted::a_mount_answers");
+const DESTROYED: Test = created("mounted::what_commands_do_shows");
+const ENABLED: Test = created("features::a_feature_holds_from_when_it_is_enabled");
 const ACCOUNTS: Test = created("accounting::what_everybody_takes");
 const VOLUMES: Test = created("volumes::");
 const DURABLE: Test = created("volumes::what_was_answered_as_durable");
@@ -231,6 +233,10 @@ bugs! {
     ZeroNotLogged, "zero-not-logged", DURABLE;
     /// What is behind a volume's new end comes back when it grows.
     EndComesBack, "end-comes-back", VOLUMES;
+    /// A snapshot that was destroyed is read on, where blocks of others are by then.
+    DestroyedIsRead, "destroyed-is-read", DESTROYED;
+    /// A pool is written by the features that it had when it was opened.
+    FeaturesOfBefore, "features-of-before", ENABLED;
 }
 
 #[cfg(feature = "planted")]

@@ -148,6 +148,11 @@ impl Writer {
         self.0.salt.get()
     }
 
+    /// From here on the pool has one.
+    pub fn set_salt(&self, salt: Salt) {
+        self.0.salt.set(Some(salt));
+    }
+
     /// Looks at the space, or changes it; nothing is waited for meanwhile.
     pub fn space<T>(&self, how: impl FnOnce(&mut Allocator) -> T) -> T {
         how(&mut self.0.allocator.borrow_mut())

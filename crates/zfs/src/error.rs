@@ -45,6 +45,9 @@ pub enum ZfsError {
 /// What is wrong with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
+    /// The volume ends before it.
+    #[error("it lies behind the end of the volume")]
+    BehindEnd,
     /// Its slot is free.
     #[error("there is no such object")]
     Absent,

@@ -30,6 +30,7 @@
 mod answer;
 mod browse;
 mod content;
+mod following;
 mod holds;
 mod names;
 mod refusal;
@@ -86,6 +87,19 @@ impl Mounted {
     ) -> Result<Mounted, ZfsError> {
         let spa = Rc::clone(writing.live.spa());
         Mounted::with(spa, Some(writing), directory, dataset, how, tell).await
+    }
+
+    /// The object of the dataset at the top.
+    pub fn dataset(&self) -> u64 {
+        self.0.top().dataset.number
+    }
+
+    /// Looks at what tasks of the pool that were done elsewhere have changed, and tells who watches.
+    ///
+    /// # Errors
+    /// A dataset can't be had.
+    pub async fn follow(&self) -> Result<(), ZfsError> {
+        self.0.follow().await
     }
 
     async fn with(

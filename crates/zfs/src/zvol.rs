@@ -41,7 +41,6 @@ pub struct Volume {
     name: Arc<str>,
     objset: Objset,
     data: Dnode,
-    size: u64,
 }
 
 impl Volume {
@@ -54,9 +53,9 @@ impl Volume {
             return Err(objset.wrong(0, Problem::NotVolume));
         }
         let properties = Zap::open(objset.dnode(PROPERTIES).await?).await?;
-        let size = properties.needed(SIZE).await?;
+        objset.set_volume_bytes(properties.needed(SIZE).await?);
         let data = objset.dnode(DATA).await?;
-        Ok(Volume { name: name.into(), objset: objset.clone(), data, size })
+        Ok(Volume { name: name.into(), objset: objset.clone(), data })
     }
 
     /// Opens it as it would be after a replay of its intent log.
@@ -98,7 +97,7 @@ impl Volume {
     /// A block that is covered in part can't be had.
     pub async fn write(&self, at: u64, bytes: &Buf) -> Result<(), ZfsError> {
         let block = self.block().bytes().max(1);
-        let end = at.saturating_add(bytes.len() as u64).min(self.size);
+        let end = at.saturating_add(bytes.len() as u64).min(self.objset.volume_bytes());
         let mut from = at;
         while from < end {
             let to = (from - from % block).saturating_add(block).min(end);
@@ -119,7 +118,7 @@ impl Volume {
     /// # Errors
     /// A block at its ends can't be had.
     pub async fn zero(&self, at: u64, len: u64) -> Result<(), ZfsError> {
-        let range = at..at.saturating_add(len).min(self.size);
+        let range = at..at.saturating_add(len).min(self.objset.volume_bytes());
         let change = self.objset.change(|tx| {
             self.data.plan_zero(range.clone())?;
             self.data.zero(tx, range.clone());
@@ -128,7 +127,8 @@ impl Volume {
         change.await
     }
 
-    /// Gives the volume another size: what lies behind the end is freed. Who has it open goes on with the old size.
+    /// Gives the volume another size: what lies behind the end is freed. It holds for all who have it open: from its beginning
+    /// on nothing is written behind a nearer end, and what lies before a farther one can be written when it is done.
     ///
     /// # Errors
     /// An object can't be had.
@@ -137,6 +137,14 @@ impl Volume {
     /// The size is not one of whole blocks.
     pub async fn resize(&self, bytes: u64) -> Result<(), ZfsError> {
         assert!(bytes > 0 && bytes.is_multiple_of(self.block().bytes()), "it is whole blocks long");
+        let before = self.objset.volume_bytes();
+        self.objset.set_volume_bytes(before.min(bytes));
+        let done = self.set_size(bytes).await;
+        self.objset.set_volume_bytes(if done.is_ok() { bytes } else { before });
+        done
+    }
+
+    async fn set_size(&self, bytes: u64) -> Result<(), ZfsError> {
         let properties = self.objset.dnode(PROPERTIES).await?;
         table::set(&self.objset, &properties, SIZE, table::number(bytes)).await?;
         let behind = bytes..self.data.capacity().max(bytes);
@@ -151,7 +159,7 @@ impl Volume {
 
     /// Bytes.
     pub fn size(&self) -> ByteCount {
-        ByteCount(self.size)
+        ByteCount(self.objset.volume_bytes())
     }
 
     /// The object with the bytes.
@@ -167,7 +175,7 @@ impl Volume {
 
 impl Device for Volume {
     fn geometry(&self) -> Geometry {
-        let mut geometry = Geometry::plain(ByteCount(self.size));
+        let mut geometry = Geometry::plain(self.size());
         geometry.physical_block = self.block().max(geometry.logical_block);
         geometry
     }
@@ -204,7 +212,7 @@ impl Device for Volume {
     }
 
     fn extents(&self, offset: Offset, len: ByteCount, count_max: usize) -> ExtentsFuture {
-        let (data, size) = (self.data.clone(), self.size);
+        let (data, size) = (self.data.clone(), self.size().bytes());
         let end = offset.bytes().saturating_add(len.bytes()).min(size);
         let mut at = offset.bytes();
         Box::pin(async move {
@@ -229,8 +237,11 @@ impl Device for Volume {
 /// What an error of the pool is in the words of devices.
 fn kind_of(error: &ZfsError) -> IoErrorKind {
     let ZfsError::Block(BlockError { kind, .. }) = error else {
-        let is_stopped = matches!(error, ZfsError::Object { problem: Problem::Stopped, .. });
-        return if is_stopped { IoErrorKind::Gone } else { IoErrorKind::Medium };
+        return match error {
+            ZfsError::Object { problem: Problem::Stopped, .. } => IoErrorKind::Gone,
+            ZfsError::Object { problem: Problem::BehindEnd, .. } => IoErrorKind::Invalid,
+            _ => IoErrorKind::Medium,
+        };
     };
     match kind {
         BlockErrorKind::Io(kind) => *kind,

@@ -11,12 +11,14 @@ use super::message::{Answer, LINE_BYTES_MAX, Numbers, Request, VERSION};
 use crate::context::Context;
 use crate::error::Error;
 use crate::event::{Event, Events};
-use host::{FileDevice, FileOptions, Identity};
+use host::{FileDevice, FileOptions, Identity, SocketStream};
+use rt::StreamRef;
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// How long a server may take to say that it heard. One that is stopped, or hangs, is not waited for longer.
@@ -150,6 +152,12 @@ impl Server {
                 Answer::Taken | Answer::Elsewhere => return Err(self.unheard()),
             }
         }
+    }
+
+    /// The connection, for what goes on over it once the result was read.
+    pub fn into_stream(self, context: &Context) -> StreamRef {
+        debug_assert!(self.answers.buffer().is_empty(), "it waits for a byte from here");
+        Rc::new(SocketStream::over_unix(&context.host(), self.answers.into_inner()))
     }
 
     /// Waits until it, which ends, holds nothing any more; false where somebody goes on holding the devices.

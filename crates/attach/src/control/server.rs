@@ -56,7 +56,21 @@ pub trait Service: 'static {
     fn ends(&self, ask: &Self::Ask) -> bool;
 
     /// Does what is asked.
-    fn carry_out(&self, ask: Self::Ask, said: &Said) -> impl Future<Output = Result<Value, Error>>;
+    fn carry_out(
+        self: Rc<Self>,
+        ask: Self::Ask,
+        said: &Said,
+    ) -> impl Future<Output = Result<Value, Error>>;
+
+    /// Whether what is asked for goes on over the connection, beyond an answer.
+    fn takes_over(&self, _ask: &Self::Ask) -> bool {
+        false
+    }
+
+    /// Does what is asked over the connection, the answer first.
+    fn take_over(self: Rc<Self>, _ask: Self::Ask, _stream: StreamRef) -> impl Future<Output = ()> {
+        async {}
+    }
 
     /// A request is under way: whoever ends the service drops it.
     fn began(&self, task: Task<()>);
@@ -155,6 +169,9 @@ async fn connection<S: Service>(served: Rc<S>, stream: StreamRef, place: OwnedSe
     if answer(&*served, &stream, &Answer::Taken).await.is_none() {
         return;
     }
+    if served.takes_over(&request.ask) {
+        return served.take_over(request.ask, Rc::clone(&stream)).await;
+    }
     let (said, mut lines) = mpsc::channel(SAID_MAX);
     let (ended, end) = oneshot::channel::<Result<Value, Error>>();
     let its_served = Rc::clone(&served);
@@ -225,7 +242,7 @@ async fn read_line(stream: &StreamRef) -> Result<Vec<u8>, Error> {
 }
 
 /// Sends a line; none where the client does not take it.
-async fn answer(served: &impl Service, stream: &StreamRef, answer: &Answer) -> Option<()> {
+pub async fn answer(served: &impl Service, stream: &StreamRef, answer: &Answer) -> Option<()> {
     let mut line = serde_json::to_vec(answer).ok()?;
     line.push(b'\n');
     let write = stream.write(SgList::from(Buf::copy_of(&line)));

@@ -14,10 +14,13 @@ use crate::disks::Disks;
 use crate::error::Error;
 use crate::event::{Event, Events};
 use rt::DeviceRef;
-use std::path::PathBuf;
-use std::rc::Rc;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use zfs::dsl::catalog::Node;
 use zfs::dsl::{Dataset, Directory};
+use zfs::mounted::Mounted;
 use zfs::spa::live::Live;
 use zfs::spa::{self, FoundPool, Member, OpenError, OpenOptions, PoolState, Spa};
 
@@ -33,6 +36,15 @@ pub struct PoolPlace<'a> {
     pub command: Option<String>,
     /// A pool that is open already, by who carries the command out.
     pub held: Option<HeldBy>,
+    /// Where paths begin that are not whole: the working directory of who gave the command. Empty for that of this process.
+    pub directory: PathBuf,
+}
+
+impl PoolPlace<'_> {
+    /// A path, as whoever gave the command meant it.
+    pub fn path(&self, given: &Path) -> PathBuf {
+        self.directory.join(given)
+    }
 }
 
 /// A pool that is held, as commands open it.
@@ -42,9 +54,30 @@ pub struct HeldBy {
     pub pools: Rc<Pools>,
     /// It.
     pub live: Rc<Live>,
+    /// The files and block devices that it has: those that were added since it was opened are no part of `pools`.
+    pub files: Rc<RefCell<Vec<PathBuf>>>,
+    mounted: Rc<RefCell<Vec<Weak<Mounted>>>>,
 }
 
 impl HeldBy {
+    /// A pool that lies on these files.
+    pub fn new(pools: &Rc<Pools>, live: Rc<Live>, files: Vec<PathBuf>) -> HeldBy {
+        let (pools, files) = (Rc::clone(pools), Rc::new(RefCell::new(files)));
+        HeldBy { pools, live, files, mounted: Rc::default() }
+    }
+
+    /// Its datasets that are mounted for writing, each with what is below it.
+    pub fn mounted(&self) -> Vec<Rc<Mounted>> {
+        self.mounted.borrow().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Another one is, as long as somebody has it.
+    pub fn add_mounted(&self, mounted: &Rc<Mounted>) {
+        let mut all = self.mounted.borrow_mut();
+        all.retain(|known| known.strong_count() > 0);
+        all.push(Rc::downgrade(mounted));
+    }
+
     /// Whether it is called so: by its name or GUID.
     pub fn is(&self, name: &str) -> bool {
         let spa = self.live.spa();
@@ -258,6 +291,38 @@ impl Pools {
         let found = self.wait(async move { pool.dsl().find(&called).await });
         let failed = |error| Error::CannotOpen { name: name.into(), error: Box::new(error) };
         found.map_err(failed)?.ok_or_else(|| Error::NoDataset { name: name.into() })
+    }
+}
+
+impl Pools {
+    /// The file system or volume of a name in an open pool; nothing where there is none.
+    ///
+    /// # Errors
+    /// Something on the way can't be had.
+    pub fn node(&self, spa: &Rc<Spa>, name: &str) -> Result<Option<Rc<Node>>, Error> {
+        let (spa, called) = (Rc::clone(spa), name.to_owned());
+        let found = self.wait(async move { spa.catalog(0).await?.find(&called).await });
+        found.map_err(|error| Error::CannotOpen { name: name.into(), error: Box::new(error) })
+    }
+
+    /// All file systems and volumes below one.
+    ///
+    /// # Errors
+    /// One can't be had.
+    pub fn below(&self, spa: &Rc<Spa>, top: &Rc<Node>) -> Result<Vec<Rc<Node>>, Error> {
+        let (spa, of) = (Rc::clone(spa), Rc::clone(top));
+        let name = top.directory.name.clone();
+        let found = self.wait(async move {
+            let catalog = spa.catalog(0).await?;
+            let (mut all, mut waiting) = (Vec::new(), vec![of]);
+            while let Some(node) = waiting.pop() {
+                let children = catalog.children(&node).await?;
+                waiting.extend(children.iter().cloned());
+                all.extend(children);
+            }
+            Ok(all)
+        });
+        found.map_err(|error| Error::CannotOpen { name, error: Box::new(error) })
     }
 }
 

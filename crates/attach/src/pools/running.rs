@@ -7,17 +7,20 @@
 //!                     out by who holds it (asked); client is the other end
 //! ```
 //!
+//! Commands that work on files of their own are lent what they change (`lent`).
+//!
 //! Whoever serves datasets of it [starts](RunningPool::start) it, and [stops](RunningPool::stop) it when the last client has
 //! gone. From start to stop its labels say that it is in use, then that it was exported. Where it can't be written any more
 //! that ends what serves it.
 
 pub mod asked;
 pub mod client;
+pub mod files;
+mod lent;
 pub mod protocol;
 mod requests;
 
 use crate::context::Context;
-use crate::control::server::{Control, listen};
 use crate::ending::Ending;
 use crate::error::Error;
 use crate::pools::find::HeldBy;
@@ -27,19 +30,17 @@ use asked::Queue;
 use requests::Served;
 use rt::Task;
 use rt::sync::oneshot;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 /// The socket of a pool that is held.
-pub struct HeldPool(Option<Control<Served>>);
+pub struct HeldPool(Rc<Served>);
 
 impl HeldPool {
-    /// Listens for commands; `what` is the command that holds it, `files` are those that it lies on. What is to be carried out
-    /// goes into the queue.
-    pub fn listen(pool: HeldBy, files: &[PathBuf], what: &'static str, queue: &Queue) -> HeldPool {
-        let (host, guid) = (pool.pools.disks().context().host(), pool.live.spa().guid());
-        let served = Served::new(pool, files, what, queue.sender());
-        HeldPool(listen(&host, &served, &guid.to_string()))
+    /// Listens for commands; `what` is the command that holds it. What is to be carried out goes into the queue.
+    pub fn listen(pool: HeldBy, what: &'static str, queue: &Queue) -> HeldPool {
+        let served = Served::new(pool, what, queue.sender());
+        served.listen();
+        HeldPool(served)
     }
 
     /// Listens no more.
@@ -47,8 +48,9 @@ impl HeldPool {
     /// # Panics
     /// Real clocks stand still.
     pub fn end(self, context: &Context) {
-        let Some(control) = self.0 else { return };
-        context.runtime().block_on(control.ended()).expect("a clock that runs ends it");
+        let served = self.0;
+        let ended = async move { served.ended().await };
+        context.runtime().block_on(ended).expect("a clock that runs ends it");
     }
 }
 
@@ -69,7 +71,6 @@ impl RunningPool {
     /// The labels can't be written.
     pub fn start(
         pool: HeldBy,
-        files: &[PathBuf],
         what: &'static str,
         ending: &Rc<Ending>,
         queue: &Queue,
@@ -95,7 +96,7 @@ impl RunningPool {
             }
             kept
         });
-        let held = HeldPool::listen(pool, files, what, queue);
+        let held = HeldPool::listen(pool, what, queue);
         Ok(RunningPool { live, held, ends, keeping })
     }
 

@@ -19,7 +19,7 @@ use crate::random;
 use ::host::identity::overlap;
 use ::host::{FileDevice, FileOptions};
 use ::zfs::ZfsError;
-use ::zfs::dsl::catalog::{Catalog, Node};
+use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::dependents::{self, Datasets, KnownSnapshot};
 use ::zfs::dsl::make::Fresh;
 use ::zfs::spa::add::NewVdevs;
@@ -115,24 +115,22 @@ impl NewMember {
     }
 }
 
-/// Whether devices can become parts of a pool beside those that it has; `apart` are the GUIDs of its spares and cache devices.
+/// Whether devices can become parts of the pool of this name beside its own files; `apart` are the GUIDs of its spares and cache devices.
 ///
 /// # Errors
 /// One is a part of it, holds something and nobody forces it, or is given twice.
 pub fn check_new(
     pools: &Pools,
-    found: &FoundPool,
+    (pool, mut own): (&str, Vec<PathBuf>),
     apart: &[u64],
     paths: &[PathBuf],
     force: bool,
 ) -> Result<(), Error> {
-    let mut own: Vec<PathBuf> =
-        pools.files_of(found)?.iter().map(|file| PathBuf::from(&**file)).collect();
     let its = pools.auxiliary.iter().filter(|member| apart.contains(&member.guid));
     own.extend(its.map(|member| PathBuf::from(&*member.device.name())));
     for (n, path) in paths.iter().enumerate() {
         if own.iter().any(|file| overlap(file, path)) {
-            return Err(Error::IsMember { path: path.clone(), pool: found.name.clone() });
+            return Err(Error::IsMember { path: path.clone(), pool: pool.to_owned() });
         }
         check_distinct(path, paths[..n].iter().map(PathBuf::as_path))?;
         check_expendable(path, force)?;
@@ -251,6 +249,7 @@ pub struct LivePool {
     pub pools: Rc<Pools>,
     /// It.
     pub live: Rc<Live>,
+    held: HeldBy,
     name: String,
     /// It stays open when this one has done with it: who holds it carries this command out.
     stays: Option<Stays>,
@@ -280,10 +279,9 @@ impl LivePool {
             return Err(Error::OldAndWritten { name: name.into() });
         }
         if let Some(held) = place.held.as_ref().filter(|held| held.is(name)) {
-            let HeldBy { pools, live } = held.clone();
-            let name = live.spa().name().to_owned();
+            let name = held.live.spa().name().to_owned();
             let stays = Some(Stays { command: place.command.clone() });
-            return Ok(LivePool { pools, live, name, stays });
+            return Ok(LivePool::of(held.clone(), name, stays));
         }
         let (paths, guid) = {
             let pools = Pools::find(place)?;
@@ -302,13 +300,20 @@ impl LivePool {
             (pools.files_of(found)?, found.guid)
         };
         let disks = Disks::open_files_for(&place.events, place.devices, &paths)?;
+        let paths = paths.iter().map(|path| PathBuf::from(&**path)).collect();
         disks.tell_complaints();
         let pools = Pools::over(disks, OpenOptions { ..place.options });
         let found = pools.found.iter().find(|pool| pool.guid == guid);
         let found = found.ok_or_else(|| Error::NoPool { name: name.into() })?;
         let name = found.name.clone();
         let live = open_live(&pools, found, place.command.as_deref(), how)?;
-        Ok(LivePool { pools: Rc::new(pools), live, name, stays: None })
+        Ok(LivePool::of(HeldBy::new(&Rc::new(pools), live, paths), name, None))
+    }
+
+    fn of(held: HeldBy, name: String, stays: Option<Stays>) -> LivePool {
+        let HeldBy { pools, live, .. } = &held;
+        let (pools, live) = (Rc::clone(pools), Rc::clone(live));
+        LivePool { pools, live, held, name, stays }
     }
 
     /// The pool that a dataset's name begins with.
@@ -325,12 +330,7 @@ impl LivePool {
     /// # Errors
     /// Something on the way can't be had.
     pub fn node(&self, name: &str) -> Result<Option<Rc<Node>>, Error> {
-        let (live, called) = (Rc::clone(&self.live), name.to_owned());
-        let found = self.pools.wait(async move {
-            let catalog: Catalog = live.spa().catalog(0).await?;
-            catalog.find(&called).await
-        });
-        found.map_err(|error| Error::CannotOpen { name: name.into(), error: Box::new(error) })
+        self.pools.node(self.live.spa(), name)
     }
 
     /// All file systems and volumes below one.
@@ -338,19 +338,7 @@ impl LivePool {
     /// # Errors
     /// One can't be had.
     pub fn below(&self, top: &Rc<Node>) -> Result<Vec<Rc<Node>>, Error> {
-        let (live, of) = (Rc::clone(&self.live), Rc::clone(top));
-        let name = top.directory.name.clone();
-        let found = self.pools.wait(async move {
-            let catalog: Catalog = live.spa().catalog(0).await?;
-            let (mut all, mut waiting) = (Vec::new(), vec![of]);
-            while let Some(node) = waiting.pop() {
-                let children = catalog.children(&node).await?;
-                waiting.extend(children.iter().cloned());
-                all.extend(children);
-            }
-            Ok(all)
-        });
-        found.map_err(|error| Error::CannotOpen { name, error: Box::new(error) })
+        self.pools.below(self.live.spa(), top)
     }
 
     /// All file systems and volumes, with what depends on what.
@@ -403,12 +391,6 @@ impl LivePool {
         done.map_err(|error| Error::NotWritten { name: self.name.clone(), error: Box::new(error) })
     }
 
-    /// It, as its labels had it.
-    fn found(&self) -> Option<&Rc<FoundPool>> {
-        let guid = self.live.spa().guid();
-        self.pools.found.iter().find(|found| found.guid == guid)
-    }
-
     /// Opens devices for writing that are to be parts of it, in order, each once.
     ///
     /// # Errors
@@ -418,8 +400,8 @@ impl LivePool {
         let state = self.pools.wait(async move { live.spa().state().await });
         let state = state.map_err(|error| Error::CannotOpen { name, error: Box::new(error) })?;
         let apart: Vec<u64> = state.spares.iter().chain(&state.cache).map(|one| one.guid).collect();
-        let found = self.found().ok_or_else(|| Error::NoPool { name: self.name.clone() })?;
-        check_new(&self.pools, found, &apart, paths, force)?;
+        let own = self.held.files.borrow().clone();
+        check_new(&self.pools, (&self.name, own), &apart, paths, force)?;
         let context = self.pools.disks().context();
         NewMember::open_all(context, self.live.fresh(), paths, force)
     }
@@ -433,17 +415,10 @@ impl LivePool {
             members.iter().map(|member| (member.guid, Rc::clone(&member.device))).collect();
         let live = Rc::clone(&self.live);
         let added = self.pools.wait(async move { live.add(new, &devices).await });
-        added.map_err(|error| Error::NotAdded { name: self.name.clone(), error: Box::new(error) })
-    }
-
-    /// The files that it lies on.
-    ///
-    /// # Errors
-    /// It lies on something else.
-    pub fn files(&self) -> Result<Vec<PathBuf>, Error> {
-        let Some(found) = self.found() else { return Ok(Vec::new()) };
-        let files = self.pools.files_of(found)?;
-        Ok(files.iter().map(|file| PathBuf::from(&**file)).collect())
+        added
+            .map_err(|error| Error::NotAdded { name: self.name.clone(), error: Box::new(error) })?;
+        self.held.files.borrow_mut().extend(members.iter().map(|member| member.path.clone()));
+        Ok(())
     }
 
     /// Says in the labels that it is in use, before something is written for long.
@@ -461,7 +436,7 @@ impl LivePool {
 
     /// As whoever holds it gives it to commands.
     pub fn held(&self) -> HeldBy {
-        HeldBy { pools: Rc::clone(&self.pools), live: Rc::clone(&self.live) }
+        self.held.clone()
     }
 
     /// Closes it; its labels say how it was left. One that stays open commits what was changed.

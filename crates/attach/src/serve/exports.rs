@@ -6,7 +6,7 @@ use crate::event::{Event, Events};
 use crate::pools::host::check_not_in_use;
 use crate::pools::running::client::refuse_held;
 use crate::pools::writing::{Opening, open_live};
-use crate::pools::{Pools, Session, View, pool_of};
+use crate::pools::{HeldBy, Pools, Session, View, pool_of};
 use ::md::live::LiveArray;
 use ::zfs::ZfsError;
 use ::zfs::dsl::property::view::Kind;
@@ -85,14 +85,8 @@ pub(super) struct Served {
     pub(super) read: Vec<OnlyRead>,
     /// Files that are written.
     written: BTreeSet<Identity>,
-    /// Pools that are written, by name, with the files that they lie on.
-    pub(super) live: BTreeMap<String, LiveBelow>,
-}
-
-/// A pool that is written.
-pub(super) struct LiveBelow {
-    pub(super) live: Rc<Live>,
-    pub(super) files: Vec<PathBuf>,
+    /// Pools that are written, by name.
+    pub(super) live: BTreeMap<String, HeldBy>,
 }
 
 /// What is only read, for writers to be kept off.
@@ -179,7 +173,7 @@ impl Served {
         check_not_in_use(pools, found, force)?;
         let files = pools.files_of(found)?.iter().map(|file| PathBuf::from(&**file)).collect();
         let live = open_live(pools, found, None, Opening::default())?;
-        Ok(Rc::clone(&place.insert(LiveBelow { live, files }).live))
+        Ok(Rc::clone(&place.insert(HeldBy::new(pools, live, files)).live))
     }
 
     /// A volume of a pool, for writing.

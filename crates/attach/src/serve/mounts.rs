@@ -1,13 +1,12 @@
 //! Datasets that are mounted beside what is served.
 
-use super::exports::{Held, LiveBelow};
+use super::exports::Held;
 use crate::error::Error;
 use crate::mounts::{MountPoint, RunningMount, check_apart};
 use crate::pools::{HeldBy, Session, check_name, pool_of};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::rc::Rc;
 
 /// A dataset that is to be mounted.
 #[derive(Clone, Debug, Deserialize)]
@@ -109,7 +108,7 @@ impl<'a> Points<'a> {
     /// One can't be mounted.
     pub(super) fn take(
         session: &'a Session,
-        live: &BTreeMap<String, LiveBelow>,
+        live: &BTreeMap<String, HeldBy>,
         mounts: Vec<MountSettings>,
     ) -> Result<Points<'a>, Error> {
         let mut points = Points { session, reading: Vec::new(), writing: Vec::new() };
@@ -123,13 +122,12 @@ impl<'a> Points<'a> {
                     let why = "its pool is written here, and who only reads would not see what changes: leave readonly out";
                     return Err(Error::NotToMount { dataset: settings.dataset, why });
                 }
-                Some(LiveBelow { live, .. }) => {
-                    let pool = HeldBy { pools: Rc::clone(&session.pools), live: Rc::clone(live) };
+                Some(pool) => {
                     // A pool that was called by its GUID bears another name.
-                    let name = live.spa().name();
+                    let name = pool.live.spa().name();
                     let dataset = format!("{name}{}", &settings.dataset[called.len()..]);
-                    let point = MountPoint::new(&pool, &dataset, &settings.directory)?;
-                    points.writing.push((pool, point, settings.lists()));
+                    let point = MountPoint::new(pool, &dataset, &settings.directory)?;
+                    points.writing.push((pool.clone(), point, settings.lists()));
                 }
             }
         }

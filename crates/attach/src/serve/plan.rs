@@ -1,13 +1,13 @@
 //! What is served, where, and on how many executors: from opening to the clean end.
 
 use super::apart::{Apart, divided};
-use super::exports::{ExportSettings, LiveBelow, Served, Wanted, open};
+use super::exports::{ExportSettings, Served, Wanted, open};
 use super::mounts::{MountSettings, Points, held};
 use super::until::{Clients, Commands, until};
 use crate::ending::{Ending, Told};
 use crate::error::Error;
 use crate::event::{Event, Events};
-use crate::pools::{HeldBy, RunningPool, View, carry_out_until};
+use crate::pools::{RunningPool, View, carry_out_until};
 use crate::sets::running::RunningSet;
 use ::zfs::spa::OpenOptions;
 use host::Address;
@@ -67,9 +67,8 @@ pub fn run<E: From<Error>>(
     let ending = Rc::new(Ending::by(&told()?));
     let (mut others, mut outcome) = (Vec::new(), Ok(()));
     let mut running_pools = Vec::new();
-    for LiveBelow { live, files } in pools.into_values() {
-        let pool = HeldBy { pools: Rc::clone(&session.pools), live };
-        match RunningPool::start(pool, &files, "spindle serve", &ending, &commands.queue) {
+    for pool in pools.into_values() {
+        match RunningPool::start(pool, "spindle serve", &ending, &commands.queue) {
             Ok(pool) => running_pools.push(pool),
             Err(error) => outcome = Err(error),
         }

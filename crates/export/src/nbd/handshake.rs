@@ -370,7 +370,7 @@ fn export_info(export: &Exported, structured: bool) -> [u8; 10] {
         flags |= ROTATIONAL;
     }
     let mut bytes = [0; 10];
-    bytes[..8].copy_from_slice(&export.volume.capacity.to_be_bytes());
+    bytes[..8].copy_from_slice(&export.volume.capacity().to_be_bytes());
     bytes[8..].copy_from_slice(&flags.to_be_bytes());
     bytes
 }

@@ -300,7 +300,7 @@ impl Connection {
             };
         }
         let end = request.offset.checked_add(request.len.into());
-        if end.is_none_or(|end| end > export.volume.capacity) {
+        if end.is_none_or(|end| end > export.volume.capacity()) {
             let errno = if changes { Errno::NoSpace } else { Errno::Invalid };
             return refuse(errno, "beyond the end of the export");
         }

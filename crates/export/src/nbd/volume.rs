@@ -42,7 +42,6 @@ const STATUS_BYTES: usize = size_of::<rt::Extent>() + size_of::<(u32, u32)>() + 
 /// See the [module](self).
 pub(crate) struct Volume {
     pub(crate) device: DeviceRef,
-    pub(crate) capacity: u64,
     block: u64,
     /// Whole blocks share it, parts of blocks have it alone.
     edges: RwLock<()>,
@@ -119,7 +118,6 @@ impl Volume {
     pub(crate) fn new(rt: &Rt, device: DeviceRef) -> Volume {
         let geometry = device.geometry();
         Volume {
-            capacity: geometry.capacity.bytes(),
             block: geometry.logical_block.bytes(),
             device,
             edges: RwLock::new(()),
@@ -134,6 +132,11 @@ impl Volume {
             flushed: RefCell::new(Ok(())),
             failed: OnceCell::new(),
         }
+    }
+
+    /// Its length. It may be another for later clients: nobody is told.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.device.geometry().capacity.bytes()
     }
 
     /// Gives the device no further request: one of it panicked.

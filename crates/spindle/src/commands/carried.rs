@@ -47,6 +47,7 @@ fn run(asked: &Asked) -> Result<(), Failure> {
         events: events(),
         command: command_of(&asked.words),
         held: Some(asked.pool.clone()),
+        directory: asked.directory.clone(),
     };
     match command {
         Sent::Zfs(args) if args.goes_to_holder() => args.run(place),

@@ -2,7 +2,7 @@
 //!
 //! A command that changes a pool opens it; where somebody has it mounted or serves it, it goes to that process, which
 //! [carries it out](super::carried) on the pool that it has open, and what it says and its exit status come back. Commands that
-//! work on files of this host (`cp`, `load`) or end the pool don't.
+//! work on files of this host (`cp`, `load`) are [lent](attach::pools::running) what they change; those that end the pool are refused.
 
 use crate::events::{events, events_of_a_change};
 use crate::output::{Failure, print_bytes, say};
@@ -25,7 +25,9 @@ pub fn run(
     carry_out: impl FnOnce(&PoolPlace<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let events = if goes { events_of_a_change() } else { events() };
-    let place = PoolPlace { devices, options, events, command: command_given(), held: None };
+    let (held, directory) = Default::default();
+    let command = command_given();
+    let place = PoolPlace { devices, options, events, command, held, directory };
     match carry_out(&place) {
         Err(failure) if goes && failure.held.is_some() => forward(failure, &place),
         done => done,
@@ -38,20 +40,42 @@ fn forward(failure: Failure, place: &PoolPlace<'_>) -> Result<(), Failure> {
         std::env::args_os().skip(1).map(|word| word.into_string().ok()).collect();
     // A dataset's name is text.
     let (Some(words), Some(name)) = (words, &failure.held) else { return Err(failure) };
+    match send(place, name, words)? {
+        Some(done) => tell(done),
+        // It was let go meanwhile.
+        None => Err(failure),
+    }
+}
+
+/// Has words carried out by who holds the pool of this name or GUID; nothing where nobody does.
+///
+/// # Errors
+/// They don't reach it.
+pub fn send(
+    place: &PoolPlace<'_>,
+    name: &str,
+    words: Vec<String>,
+) -> Result<Option<Done>, Failure> {
     let devices = place.devices.iter().filter_map(|path| std::path::absolute(path).ok()).collect();
+    let directory = std::env::current_dir().unwrap_or_default();
     let pools = Pools::find(place)?;
-    let Some(found) = pools.named(name)? else { return Err(failure) };
-    let done: Option<Done> = client::ask(&pools, found, Ask::Command { words, devices })?;
-    // It was let go meanwhile.
-    let Some(Done { said, message, status }) = done else { return Err(failure) };
-    for said in said {
+    let Some(found) = pools.named(name)? else { return Ok(None) };
+    Ok(client::ask(&pools, found, Ask::Command { words, devices, directory })?)
+}
+
+/// Says what a command said that was carried out elsewhere.
+///
+/// # Errors
+/// It failed.
+pub fn tell(done: Done) -> Result<(), Failure> {
+    for said in done.said {
         match said {
             Said::Out(text) => print_bytes(text.as_bytes())?,
             Said::Error(line) => say(&line),
         }
     }
-    match status {
+    match done.status {
         0 => Ok(()),
-        status => Err(Failure { message, status, held: None }),
+        status => Err(Failure { message: done.message, status, held: None }),
     }
 }

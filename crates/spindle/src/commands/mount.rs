@@ -74,7 +74,8 @@ enum SnapshotDirectory {
 /// With the line to print.
 pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let (options, command) = (args.pools.options(), None);
-    let place = PoolPlace { devices, options, events: events(), command, held: None };
+    let (held, directory) = Default::default();
+    let place = PoolPlace { devices, options, events: events(), command, held, directory };
     // Of several the last one counts, as with mount(8).
     let is_way = |option: &&MountOption| matches!(option, MountOption::Ro | MountOption::Rw);
     if args.options.iter().rfind(is_way) == Some(&MountOption::Rw) {
@@ -96,14 +97,14 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
         return Err(Failure::usage(text));
     }
     let pool = LivePool::of_dataset(place, &args.dataset, args.force)?;
-    let (held, files) = (pool.held(), pool.files()?);
+    let held = pool.held();
     let pools = Rc::clone(&held.pools);
     let context = pools.disks().context();
     let ending = Rc::new(Ending::by(&told_by_signals()?));
     let queue = Queue::default();
     let point = MountPoint::new(&held, &args.dataset, &args.directory)?;
     // From here on the labels say that somebody has it.
-    let running = RunningPool::start(held.clone(), &files, "spindle mount", &ending, &queue)?;
+    let running = RunningPool::start(held.clone(), "spindle mount", &ending, &queue)?;
     let mounted = RunningMount::of_pool(&held, point, args.lists());
     let served = mounted.map_err(Failure::from).and_then(|mount| {
         print(&format!("spindle: {}\n", mount.mounted()))?;

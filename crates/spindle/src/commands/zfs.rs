@@ -159,6 +159,7 @@ impl ZfsArgs {
                 | C::Hold(_)
                 | C::Release(_)
                 | C::Bookmark(_)
+                | C::Project(_)
         )
     }
 

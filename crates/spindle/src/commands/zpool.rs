@@ -104,7 +104,8 @@ pub fn run(args: ZpoolArgs, devices: &[PathBuf]) -> Result<(), Failure> {
 impl ZpoolArgs {
     /// Whether the command can be carried out by who holds its pool.
     pub fn goes_to_holder(&self) -> bool {
-        matches!(self.command, ZpoolCommand::Set(_) | ZpoolCommand::Sync(_))
+        use ZpoolCommand as C;
+        matches!(self.command, C::Add(_) | C::Set(_) | C::Sync(_) | C::Upgrade(_) | C::Reguid(_))
     }
 
     /// Carries the command out where its pool is held.

@@ -45,6 +45,8 @@ struct Inner {
     /// Tables in which it is counted who takes what: by user, group, project.
     used: [RefCell<Option<Dnode>>; TABLES],
     counted: Cell<Counted>,
+    /// Bytes of a volume.
+    volume_bytes: Cell<u64>,
     changed: Rc<RefCell<Changed>>,
     groups: RefCell<Option<Changing>>,
     /// Below it no free number is looked for.
@@ -127,7 +129,7 @@ impl Objset {
         let last = meta.as_ref().map_or(0, |meta: &Dnode| meta.phys().block_id_max);
         let next_number = last.saturating_mul(dnode::OBJECTS_PER_BLOCK).clamp(1, OBJECTS_MAX);
         let next_number = Cell::new(next_number);
-        let counted = Cell::default();
+        let (counted, volume_bytes) = Default::default();
         Objset(Rc::new(Inner {
             context,
             root,
@@ -135,6 +137,7 @@ impl Objset {
             open,
             used,
             counted,
+            volume_bytes,
             changed,
             groups,
             next_number,
@@ -193,6 +196,16 @@ impl Objset {
     /// Lets objects and projects be counted.
     pub fn set_counted(&self, counted: Counted) {
         self.0.counted.set(counted);
+    }
+
+    /// Bytes of the volume that it holds: all who have it open go by that.
+    pub fn volume_bytes(&self) -> u64 {
+        self.0.volume_bytes.get()
+    }
+
+    /// The volume is so long from here on.
+    pub fn set_volume_bytes(&self, bytes: u64) {
+        self.0.volume_bytes.set(bytes);
     }
 
     /// What is counted beside the space of users and groups; nothing where not even that: it is no file system.

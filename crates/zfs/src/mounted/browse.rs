@@ -42,8 +42,9 @@ impl Shared {
             Place::Control(served) if name == b"snapshot" => self.control(&served, SNAPSHOTS).await,
             Place::Control(_) => Err(InodeError::NotFound),
             Place::Snapshots(served) => {
-                let snapshot = self.snapshot(&served, name).await?;
-                self.root_of(&snapshot).await
+                let snapshot = self.snapshot(&served, name).await;
+                self.note_asked(&served, name, snapshot.as_deref());
+                self.root_of(&*snapshot?).await
             }
             Place::File(served, object) => {
                 if served.is_root(object) {
@@ -110,7 +111,7 @@ impl Shared {
         match self.place(directory)? {
             Place::Control(served) => Ok(served.root()),
             Place::Snapshots(served) => Ok(served.node(CONTROL)),
-            Place::File(served, object) if served.is_root(object) => Ok(served.parent),
+            Place::File(served, object) if served.is_root(object) => Ok(served.parent.get()),
             Place::File(served, object) => {
                 let node = self.file(&served, object).await?;
                 Ok(served.node(node.attributes.parent))
@@ -258,7 +259,7 @@ impl Shared {
         read.map_err(|error| {
             let answer = wrong(&error);
             if matches!(answer, InodeError::Damaged | InodeError::Io) {
-                let dataset = served.dataset.name.clone();
+                let dataset = served.name();
                 let (at, len) = (at.bytes(), len as u64);
                 (self.tell)(&Notice::Damage { dataset, object, at, len, error });
             }
@@ -285,7 +286,8 @@ impl Shared {
     pub(super) async fn usage(&self) -> Result<Usage, InodeError> {
         let served = self.served.borrow().first().cloned().ok_or(InodeError::Gone)?;
         // As they are now, not as they were when they were opened.
-        let name = served.dataset.name.clone();
+        self.children(&served).await.map_err(|error| wrong(&error))?;
+        let name = served.name();
         let found = self.spa.dsl().find(&name).await.map_err(|error| wrong(&error))?;
         let head = found.map_or(served.dataset.head.clone(), |(_, dataset)| dataset.head);
         let used = head.referenced_bytes;

@@ -118,12 +118,13 @@ pub(super) struct Served {
     pub(super) files: FileSystem,
     pub(super) dataset: Dataset,
     /// The directory in which its root is an entry; itself at the top.
-    pub(super) parent: Node,
-    directory: Rc<Directory>,
+    pub(super) parent: Cell<Node>,
+    /// As it was called when it was looked at last.
+    pub(super) directory: RefCell<Rc<Directory>>,
     children: RefCell<Rc<Children>>,
     pub(super) is_snapshot: bool,
-    /// It was destroyed: nothing of it is read any more.
-    pub(super) gone: Cell<bool>,
+    /// Snapshots that were asked for by name, and the GUIDs of those that there were.
+    pub(super) asked: RefCell<BTreeMap<Vec<u8>, Option<u64>>>,
     /// It can be written, and with how many copies; nothing where it can't.
     pub(super) copies: Option<u64>,
     /// Times of access are kept.
@@ -154,8 +155,10 @@ impl Children {
         let is = |one: &(Vec<u8>, Rc<Directory>), other: &(Vec<u8>, Rc<Directory>)| {
             one.0 == other.0 && one.1.number == other.1.number
         };
+        // What is the same may lie below another name.
         let stays = |known: &Option<(Vec<u8>, Rc<Directory>)>| {
-            known.clone().filter(|known| found.iter().any(|found| is(found, known)))
+            let known = known.as_ref()?;
+            found.iter().find(|found| is(found, known)).cloned()
         };
         let mut all: Vec<_> = self.all.iter().map(stays).collect();
         for new in found {
@@ -206,6 +209,14 @@ impl Served {
 
     pub(super) fn inode(&self, object: u64) -> u64 {
         self.index << OBJECT_BITS | object
+    }
+
+    /// What it was called when it was looked at last.
+    pub(super) fn name(&self) -> String {
+        match self.is_snapshot {
+            true => self.dataset.name.clone(),
+            false => self.directory.borrow().name.clone(),
+        }
     }
 
     pub(super) fn root(&self) -> Node {
@@ -282,11 +293,11 @@ impl Shared {
             index,
             files,
             dataset,
-            parent,
-            directory: Rc::clone(directory),
+            parent: Cell::new(parent),
+            directory: RefCell::new(Rc::clone(directory)),
             children: RefCell::new(Rc::new(children)),
             is_snapshot,
-            gone: Cell::new(false),
+            asked: RefCell::default(),
             copies: how.copies,
             keeps_access: how.keeps_access,
             synchronous: how.synchronous,
@@ -296,16 +307,27 @@ impl Shared {
         Ok(served)
     }
 
+    /// The dataset at the top.
+    pub(super) fn top(&self) -> Rc<Served> {
+        Rc::clone(self.served.borrow().first().expect("it is taken up when it is mounted"))
+    }
+
     /// A dataset that was taken up. What had its object before and was destroyed is another.
     pub(super) fn known(&self, dataset: &Dataset) -> Option<Rc<Served>> {
         let index = *self.known.borrow().get(&dataset.number)?;
         let served = self.served.borrow().get(index).cloned()?;
-        let is_it = served.dataset.head.guid == dataset.head.guid && !served.gone.get();
+        let is_it = served.dataset.head.guid == dataset.head.guid && !self.is_gone(&served);
         is_it.then_some(served)
     }
 
+    /// Whether it was destroyed: nothing of it is read any more.
+    pub(super) fn is_gone(&self, served: &Served) -> bool {
+        let live = self.writing.as_ref().map(|writing| &writing.live);
+        served.is_snapshot && live.is_some_and(|live| live.is_destroyed(served.dataset.head.guid))
+    }
+
     /// Tasks that were done in the pool: none in one that is only read.
-    fn tasks(&self) -> u64 {
+    pub(super) fn tasks(&self) -> u64 {
         self.writing.as_ref().map_or(0, |writing| writing.live.tasks())
     }
 
@@ -315,14 +337,18 @@ impl Shared {
         if of.is_snapshot || known.as_of == tasks {
             return Ok(known);
         }
-        let found = self.look_for_children(&of.directory).await?;
+        let directory = Rc::new(self.directory_of(of).await?);
+        let found = self.look_for_children(&directory).await?;
+        *of.directory.borrow_mut() = directory;
         // Another may have looked meanwhile, and given places.
-        let mut children = of.children.borrow_mut();
-        *children = Rc::new(children.renewed(tasks, found));
-        Ok(Rc::clone(&children))
+        let before = Rc::clone(&of.children.borrow());
+        let now = Rc::new(before.renewed(tasks, found));
+        *of.children.borrow_mut() = Rc::clone(&now);
+        self.tell_of_children(of, &before, &now);
+        Ok(now)
     }
 
-    async fn look_for_children(
+    pub(super) async fn look_for_children(
         &self,
         directory: &Directory,
     ) -> Result<Vec<(Vec<u8>, Rc<Directory>)>, ZfsError> {
@@ -349,7 +375,7 @@ impl Shared {
             Node(number) => (number >> OBJECT_BITS, Some(number & CONTROL)),
         };
         let served = self.served.borrow().get(index as usize).cloned();
-        let served = served.filter(|served| !served.gone.get()).ok_or(InodeError::Gone)?;
+        let served = served.filter(|served| !self.is_gone(served)).ok_or(InodeError::Gone)?;
         let object = object.unwrap_or(served.files.root_number());
         Ok(match object {
             CONTROL => Place::Control(served),
@@ -393,7 +419,10 @@ impl Shared {
         let dsl = self.spa.dsl();
         let head = dsl.head(directory).await.map_err(|error| wrong(&error))?;
         let head = head.ok_or(InodeError::NotFound)?;
-        self.serve(directory, head, of.root()).await.map_err(|error| wrong(&error))
+        let served = self.serve(directory, head, of.root()).await.map_err(|error| wrong(&error))?;
+        // It may have lain elsewhere before.
+        served.parent.set(of.root());
+        Ok(served)
     }
 
     pub(super) async fn snapshot(
@@ -401,9 +430,7 @@ impl Shared {
         of: &Served,
         name: &[u8],
     ) -> Result<Rc<Served>, InodeError> {
-        let name = std::str::from_utf8(name).map_err(|_| InodeError::NotFound)?;
-        let whole = format!("{}@{name}", of.dataset.name);
-        let found = self.spa.dsl().find(&whole).await.map_err(|error| wrong(&error))?;
+        let found = self.find_snapshot(of, name).await.map_err(|error| wrong(&error))?;
         let (directory, dataset) = found.ok_or(InodeError::NotFound)?;
         let parent = of.node(SNAPSHOTS);
         let served = self.serve(&Rc::new(directory), dataset, parent).await;

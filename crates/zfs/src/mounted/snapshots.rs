@@ -1,7 +1,7 @@
 //! Snapshots taken, renamed and destroyed where a mount shows them: `mkdir`, `mv` and `rmdir` in `.zfs/snapshot`.
 //!
 //! As under OpenZFS it takes root. What a snapshot is taken of is what programs have written by then; data in mapped memory is
-//! known when the kernel writes it out. A snapshot that is held or cloned is busy; one that is destroyed by this door is gone for
+//! known when the kernel writes it out. A snapshot that is held or cloned is busy; one that is destroyed, by whatever door, is gone for
 //! who looks at it.
 //!
 //! Source: OpenZFS, `zfs_ctldir.c` (`zfsctl_snapdir_mkdir`, `zfsctl_snapdir_remove`, `zfsctl_snapdir_rename`).
@@ -65,15 +65,11 @@ impl Shared {
         name: &[u8],
     ) -> Answer<()> {
         let live = self.live_for(by)?;
-        let whole = format!("{}@{}", of.dataset.name, text(name)?);
-        let found = self.spa.dsl().find(&whole).await.map_err(|error| wrong(&error))?;
+        let found = self.find_snapshot(of, name).await.map_err(|error| wrong(&error))?;
         let (_, dataset) = found.ok_or(InodeError::NotFound)?;
         let number = dataset.number;
         let gone = live.task(async |tasks| tasks.destroy_snapshot(number, false).await).await;
         gone.map_err(stopped)?.map_err(|error| not_done(&error))?;
-        if let Some(served) = self.known(&dataset) {
-            served.gone.set(true);
-        }
         self.tell_of_snapshots(by, of, &[name]);
         Ok(())
     }

@@ -115,7 +115,8 @@ impl Live {
             let slabs = metaslabs(top)?;
             self.syncer().writer().space(|space| space.add(top.id as u32, Class::of(top), slabs));
         }
-        Ok(())
+        // Blocks may be stored otherwise: small ones on a special vdev.
+        Ok(self.follow_pool().await.map_err(LiveError::from)?)
     }
 }
 

@@ -198,6 +198,11 @@ impl Syncer {
         Rc::clone(&self.policy.borrow())
     }
 
+    /// Blocks of the MOS are stored so from the group that syncs next.
+    pub(super) fn set_policy(&self, policy: Policy) {
+        *self.policy.borrow_mut() = Rc::new(policy);
+    }
+
     /// What the pool lets its space maps have.
     pub fn set_map_form(&self, form: MapForm) {
         self.maps.set(form);

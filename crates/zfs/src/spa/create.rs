@@ -253,7 +253,7 @@ impl First<'_> {
             properties: self.new.properties.clone(),
         };
         let (rt, blocks, open) = (self.rt, self.blocks, &NoneOpen);
-        let tasks = Tasks { maker, syncer, rt, blocks, open, properties_changed: Cell::default() };
+        let tasks = Tasks { maker, syncer, rt, blocks, open, settings_changed: Cell::default() };
         tasks.file_system(&root, &origin, &new).await?;
         let text = format!("pool version {VERSION_FEATURES}; software version spindle");
         let deed = Deed::Inside { name: "create", dataset: None, text: &text };

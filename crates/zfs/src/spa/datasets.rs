@@ -139,6 +139,9 @@ pub(crate) use done;
 pub trait OpenDatasets {
     /// Closes one, unless somebody uses it; says whether it is closed.
     fn close(&self, dataset: u64) -> bool;
+
+    /// The snapshot of this GUID is destroyed: its blocks may be used again soon.
+    fn destroyed(&self, snapshot: u64);
 }
 
 /// No dataset is open.
@@ -148,6 +151,8 @@ impl OpenDatasets for NoneOpen {
     fn close(&self, _: u64) -> bool {
         true
     }
+
+    fn destroyed(&self, _: u64) {}
 }
 
 /// Why no dataset can be called so.
@@ -200,8 +205,8 @@ pub struct Tasks<'a> {
     pub blocks: &'a Rc<dyn ReadBlocks>,
     /// What is open.
     pub open: &'a dyn OpenDatasets,
-    /// What is set for datasets is another from here on.
-    pub properties_changed: Cell<bool>,
+    /// What is set for datasets or for the pool is another from here on.
+    pub settings_changed: Cell<bool>,
 }
 
 impl Tasks<'_> {
@@ -510,7 +515,7 @@ impl Tasks<'_> {
         let mos = self.mos();
         let (_, head) = self.directory(directory).await?;
         let properties = mos.dnode(head.properties).await?;
-        self.properties_changed.set(true);
+        self.settings_changed.set(true);
         let (deed, shown) = match &value {
             Some(value) if value.number_bytes == 1 => {
                 let bytes: Vec<u8> = value.numbers.iter().map(|byte| *byte as u8).collect();

@@ -63,6 +63,7 @@ impl Tasks<'_> {
             note(maker, self.syncer, Deed::Inside { name: "set", dataset: None, text: &text })
                 .await?;
             enabled.push(feature);
+            self.settings_changed.set(true);
         }
         Ok(enabled)
     }

@@ -11,13 +11,14 @@
 //! and its answer comes when that group is in the pool.
 //!
 //! **Datasets that are open** follow what is set for them: after a task that set something they are stored by the new
-//! properties. One that is destroyed, taken back or renamed must not be in use: it is closed, and opened anew by who asks next.
+//! properties; after one that enabled a feature the pool is written by it (`following`). One that is destroyed or taken back must not be in use: it is closed, and opened anew by who asks next.
 //! A dataset is opened between two groups, so that no task is half done then.
 //!
 //! When a group can't be committed nothing more is written ([`LiveError::Stopped`]): what is on the devices is the group before.
 //!
 //! Source: OpenZFS, `spa.c`, `dsl_synctask.c`.
 
+mod following;
 mod opening;
 
 use super::commit::{CommitError, Syncer};
@@ -38,8 +39,9 @@ use crate::zil::{Committed, IntentLog, Stored};
 use crate::zpl::FileSystem;
 use futures_util::future::LocalBoxFuture;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use stdx::planted::{self, Bug};
 use tokio::sync::{Mutex, MutexGuard};
 use zfs_format::block_pointer::BLOCK_BYTES_MAX;
 use zfs_format::checksum::ChecksumFunction;
@@ -128,21 +130,28 @@ pub struct Live {
     map_logs: RefCell<Option<MapLogs>>,
     pub(super) rooms: Rooms,
     /// What is counted in file systems.
-    counted: Counted,
+    counted: Cell<Counted>,
     /// The salt of the pool's checksums, where it had none: until the first group is written.
     new_salt: Cell<Option<Salt>>,
     tasks: Cell<u64>,
+    /// Snapshots that were destroyed since the pool is open, by GUID.
+    destroyed: RefCell<BTreeSet<u64>>,
 }
 
 impl OpenDataset {
     /// Whether nobody has it but the table of what is open, and who syncs.
-    fn is_idle(self: &Rc<Self>) -> bool {
+    fn is_unused(self: &Rc<Self>) -> bool {
         let is_own = match &*self.files.borrow() {
             // The file system has a handle of its objset, and so has the log.
             Some(files) => files.handles() == 1 && self.objset.handles() == 3,
             None => self.objset.handles() == 2,
         };
-        is_own && self.log.is_empty() && Rc::strong_count(self) <= 2
+        is_own && Rc::strong_count(self) <= 2
+    }
+
+    /// Whether it can be closed: nobody has it, and it has no log.
+    fn is_idle(self: &Rc<Self>) -> bool {
+        self.is_unused() && self.log.is_empty()
     }
 }
 
@@ -154,6 +163,12 @@ impl OpenDatasets for Live {
             open.remove(&dataset);
         }
         is_idle
+    }
+
+    fn destroyed(&self, snapshot: u64) {
+        if !planted::is(Bug::DestroyedIsRead) {
+            self.destroyed.borrow_mut().insert(snapshot);
+        }
     }
 }
 
@@ -205,6 +220,11 @@ impl Live {
         Ok(Rc::clone(&self.dataset(node).await?.log))
     }
 
+    /// Whether somebody has a dataset open.
+    pub fn is_used(&self, dataset: u64) -> bool {
+        self.open.borrow().get(&dataset).is_some_and(|open| !open.is_unused())
+    }
+
     async fn dataset(&self, node: &Node) -> Result<Rc<OpenDataset>, ZfsError> {
         let number = node.head.number;
         if let Some(open) = self.open.borrow().get(&number) {
@@ -222,7 +242,7 @@ impl Live {
         let objset = self.spa.objset(&node.directory, &now).await?;
         let dataset = self.spa.mos().dnode(number).await?;
         objset.change_in(self.syncer.groups().clone());
-        objset.set_counted(self.counted);
+        objset.set_counted(self.counted.get());
         let policy = RefCell::new(Rc::new(self.policy(node)));
         let (closed, files) = (Cell::new(false), RefCell::default());
         let (writer, groups) = (self.syncer.writer().clone(), self.syncer.groups().clone());
@@ -232,25 +252,6 @@ impl Live {
         let open = Rc::new(OpenDataset { objset, dataset, policy, closed, files, log });
         self.open.borrow_mut().insert(number, Rc::clone(&open));
         Ok(open)
-    }
-
-    /// Those that are open are stored as is set for them now.
-    async fn follow_properties(&self) -> Result<(), ZfsError> {
-        let open: Vec<_> = self.open.borrow().iter().map(|(n, o)| (*n, Rc::clone(o))).collect();
-        if open.is_empty() {
-            return Ok(());
-        }
-        let catalog = self.spa.catalog(0).await?;
-        for (number, open) in open {
-            let name = catalog.dataset_name(number).await?;
-            let Some(node) = catalog.find(&name).await? else { continue };
-            *open.policy.borrow_mut() = Rc::new(self.policy(&node));
-            open.log.set_stored(stored(&node, &open.policy.borrow()));
-            if let Some(files) = &*open.files.borrow() {
-                files.set_record_bytes(self.record_bytes(&node));
-            }
-        }
-        Ok(())
     }
 
     /// What was destroyed and is to be freed.
@@ -433,13 +434,18 @@ impl Live {
             open.log.committed(txg);
         });
         let config = self.syncer.config();
-        self.spa.set_synced(self.syncer.uberblock(txg), config.root);
+        self.spa.set_synced(self.syncer.uberblock(txg), config.guid, config.root);
     }
 
     fn is_stopped_by(&self, error: CommitError) -> LiveError {
         *self.stopped.borrow_mut() = Some(error.clone());
         self.syncer.groups().stop();
         LiveError::Stopped(error)
+    }
+
+    /// Whether the snapshot of this GUID was destroyed since the pool is open. Nothing of it may be read.
+    pub fn is_destroyed(&self, snapshot: u64) -> bool {
+        self.destroyed.borrow().contains(&snapshot)
     }
 
     /// Counts tasks: after one there may be other datasets, or other names of them.
@@ -456,23 +462,40 @@ impl Live {
         task: impl AsyncFnOnce(&Tasks<'_>) -> Result<Result<T, TaskError>, ZfsError>,
     ) -> Result<Result<T, TaskError>, LiveError> {
         let one = self.syncing.lock().await;
+        self.end_unused_logs(&one).await?;
         let (rt, blocks) = (self.spa.rt(), self.spa.blocks());
         let is_other = Cell::new(false);
         let done = self.sync_alone(&one, async |maker| {
-            let (syncer, properties_changed) = (&self.syncer, Cell::new(false));
-            let tasks =
-                Tasks { maker, syncer, rt, blocks: &blocks, open: self, properties_changed };
+            let (syncer, settings_changed) = (&self.syncer, Cell::new(false));
+            let tasks = Tasks { maker, syncer, rt, blocks: &blocks, open: self, settings_changed };
             let done = task(&tasks).await;
-            is_other.set(tasks.properties_changed.get());
+            is_other.set(tasks.settings_changed.get());
             done
         });
         let done = done.await?;
         self.tasks.set(self.tasks.get() + 1);
         self.freeing.look_again();
         if is_other.get() {
-            self.follow_properties().await?;
+            self.follow_pool().await?;
         }
         Ok(done)
+    }
+
+    /// The logs of datasets that nobody uses any more end: such a dataset can be destroyed or taken back.
+    async fn end_unused_logs(&self, one: &MutexGuard<'_, ()>) -> Result<(), LiveError> {
+        let logs: Vec<Rc<IntentLog>> = {
+            let open = self.open.borrow();
+            let unused = open.values().filter(|open| open.is_unused() && !open.log.is_empty());
+            unused.map(|open| Rc::clone(&open.log)).collect()
+        };
+        for log in &logs {
+            log.end().await;
+        }
+        // Its last blocks may have been reserved when the group that closes was closed already.
+        while logs.iter().any(|log| log.is_pending()) {
+            self.sync_alone(one, async |_| Ok(())).await?;
+        }
+        Ok(())
     }
 
     async fn sync_dataset(&self, maker: &Maker<'_>, open: &OpenDataset) -> Result<(), ZfsError> {

@@ -9,7 +9,7 @@ use crate::dsl::Dsl;
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use rt::{DeviceRef, Rt};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use stdx::RangeSet;
@@ -46,7 +46,7 @@ pub struct OpenOptions {
 /// An open pool.
 pub struct Spa {
     rt: Rt,
-    guid: u64,
+    guid: Cell<u64>,
     was_closed: bool,
     /// The group of the newest uberblock on its devices, and the newest group of which anything is there.
     newest: u64,
@@ -109,7 +109,7 @@ impl Spa {
 
     /// Its GUID.
     pub fn guid(&self) -> u64 {
-        self.guid
+        self.guid.get()
     }
 
     /// Whether it is open as it was left when it was closed: its intent logs hold nothing then.
@@ -132,8 +132,9 @@ impl Spa {
         self.synced.borrow().uberblock.clone()
     }
 
-    /// Another group is in the pool: this is its root, and the vdevs as they are configured.
-    pub(super) fn set_synced(&self, uberblock: Uberblock, vdevs: Vdev) {
+    /// Another group is in the pool: this is its root, its GUID, and the vdevs as they are configured.
+    pub(super) fn set_synced(&self, uberblock: Uberblock, guid: u64, vdevs: Vdev) {
+        self.guid.set(guid);
         let mut synced = self.synced.borrow_mut();
         synced.uberblock = uberblock;
         synced.vdevs = Rc::new(vdevs);
@@ -152,6 +153,11 @@ impl Spa {
     /// Its features.
     pub fn features(&self) -> Rc<[InUse]> {
         Rc::clone(&self.synced.borrow().features)
+    }
+
+    /// Others are enabled, or in use.
+    pub(super) fn set_features(&self, features: Vec<InUse>) {
+        self.synced.borrow_mut().features = features.into();
     }
 
     /// The executor.
@@ -279,7 +285,7 @@ impl Opening<'_> {
         let Layers { tree, zio, arc, mos } = layers;
         Ok(Spa {
             rt: self.rt.clone(),
-            guid: found.guid,
+            guid: Cell::new(found.guid),
             was_closed,
             newest,
             latest: newest.max(labelled),

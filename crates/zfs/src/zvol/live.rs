@@ -18,7 +18,7 @@
 use super::{DATA, Volume, kind_of};
 use crate::dmu::{Step, Tx};
 use crate::dsl::catalog::Node;
-use crate::error::ZfsError;
+use crate::error::{Problem, ZfsError};
 use crate::spa::live::{Live, LiveError, set_number};
 use crate::zil::{IntentLog, Itx, Synchronous, What};
 use rt::{Device, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op, Request, SgList};
@@ -88,6 +88,7 @@ impl LiveVolume {
     fn put(&self, tx: &Tx, at: u64, bytes: &SgList) -> Step<()> {
         let data = &self.0.volume.data;
         let (range, block) = (at..at + bytes.len() as u64, data.block_bytes());
+        self.check_end(range.end)?;
         data.plan_write(range.clone())?;
         let mut from = range.start;
         while from < range.end {
@@ -98,6 +99,14 @@ impl LiveVolume {
         }
         self.log(tx, What::Write { at, len: range.end - at });
         Ok(())
+    }
+
+    /// It may have become shorter since the request was made.
+    fn check_end(&self, end: u64) -> Step<()> {
+        match end <= self.0.volume.objset.volume_bytes() {
+            true => Ok(()),
+            false => Err(self.0.volume.data.problem(Problem::BehindEnd).into()),
+        }
     }
 
     /// The intent log is told what was changed.
@@ -128,6 +137,7 @@ impl LiveVolume {
             self.check_room(2 * block).await?;
         }
         let change = objset.change(|tx| {
+            self.check_end(range.end)?;
             data.plan_zero(range.clone())?;
             data.zero(tx, range.clone());
             let (offset, length) = (range.start, range.end - range.start);

@@ -309,3 +309,49 @@ fn a_volume_of_long_blocks_is_written_and_read() {
         assert!(read.expect("it is read").to_vec() == model);
     });
 }
+
+/// What is open when a feature is enabled is stored by it from the next group on.
+#[test]
+fn a_feature_holds_from_when_it_is_enabled() {
+    const LATER: [&str; 5] =
+        ["hole_birth", "enabled_txg", "embedded_data", "large_blocks", "userobj_accounting"];
+    let guids = LATER.map(|name| Feature::named(name).expect("it is known").guid);
+    let features = features().into_iter().filter(|guid| !guids.contains(guid)).collect();
+    let rig = Rig::with_features(two(), features);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Live::open(spa, &fresh).await.expect("it opens for writing");
+        let files = files(&live, "tank").await;
+        write(&live, "tank", 100, &content(1, MIB)).await;
+        write(&live, "tank", 101, &[b'e'; 2000]).await;
+        sync(&live).await;
+        files.punch(100, 0, 128 << 10).await.expect("it is zeroed");
+        sync(&live).await;
+        let names = [&LATER[..], &["blake3"]].concat();
+        let done = task(&live, async |tasks| Ok(Ok(tasks.enable_features(&names).await?))).await;
+        assert_eq!(done.expect("they are enabled").len(), names.len());
+        let known = live.spa().features();
+        assert!(guids.iter().all(|guid| known.iter().any(|one| one.guid == *guid)));
+        set(&live, "tank", "recordsize", MIB).await;
+        set(&live, "tank", "checksum", 14).await;
+        files.punch(100, 256 << 10, 128 << 10).await.expect("it is zeroed");
+        write(&live, "tank", 102, &[b'e'; 2000]).await;
+        write(&live, "tank", 103, &content(2, 2 * MIB)).await;
+        sync(&live).await;
+        assert_eq!([uses(&live, "large_blocks").await, uses(&live, "blake3").await], [1; 2]);
+        drop(files);
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.with(async move |spa: Rc<Spa>, _| {
+        let files = files_of(&spa, "tank").await;
+        let pointer = async |file: u64, block: u64| {
+            let node = files.node(file).await.expect("it is there");
+            let pointer = node.dnode().pointer(block).await.expect("it is read");
+            pointer.expect("it is there")
+        };
+        assert_eq!(pointer(100, 0).await.logical_birth(), 0, "of before");
+        let hole = pointer(100, 2).await;
+        assert!(hole.is_hole() && hole.logical_birth() > 0, "holes have births");
+        assert!(pointer(102, 0).await.is_embedded() && !pointer(101, 0).await.is_embedded());
+        check(&spa, "tank", 103, &content(2, 2 * MIB), MIB).await;
+    });
+}

@@ -4,14 +4,15 @@
 //! space is given to something else, or lost; a log is taken up that is over.
 
 use super::cuts::after_cut;
+use super::datasets::{number, task};
 use super::mounted::{Both, Steps, mounted, names, values};
-use super::{Rig, raidz, top};
+use super::{Rig, raidz, top, volumes};
 use rt::filter::PowerCut;
 use rt::inodes::{
     Caller, Fallocate, Fsync, InodeKind, Inodes, New, Node, RenameHow, SetAttributes, WallClock,
     WriteAt,
 };
-use rt::{Buf, DeviceRef, MemoryDevice, MemoryTree, SgList};
+use rt::{Buf, Device, DeviceRef, MemoryDevice, MemoryTree, Request, SgList};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -89,6 +90,33 @@ impl Cut {
 
 pub(crate) fn clock() -> Rc<Steps> {
     Rc::new(Steps(Cell::new(0)))
+}
+
+/// A dataset that was committed by its log, and that nobody has any more, can be destroyed; so can one whose log is begun anew.
+#[test]
+fn a_log_that_nobody_needs_is_in_nobodys_way() {
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        for round in 0..2 {
+            let new = volumes::new("v", 4 << 20, 16 << 10, 0);
+            volumes::make(&live, new).await.expect("it is made");
+            let volume = volumes::open(&live, "tank/v").await;
+            for n in 0..4 + round {
+                let bytes = Buf::copy_of(&[n as u8 + 1; 16 << 10]);
+                let write = Request::write(Offset(n << 14), bytes);
+                volume.submit(write).await.expect("it is written");
+                volumes::flush(&volume).await;
+            }
+            let number = number(&live, "tank/v").await;
+            let busy = task(&live, async |tasks| tasks.destroy(number).await).await;
+            assert!(busy.is_err(), "somebody has it");
+            drop(volume);
+            task(&live, async |tasks| tasks.destroy(number).await).await.expect("it goes");
+        }
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
 }
 
 /// Random changes, each committed: after a cut the pool is as the last one that was acknowledged left it, or as the one under way.

@@ -24,7 +24,6 @@ use stdx::Prng;
 use zfs::dsl::make::Fresh;
 use zfs::spa::Spa;
 use zfs::spa::config::LabelState;
-use zfs::spa::datasets::TaskError;
 use zfs::spa::live::Live;
 use zfs::zap::table;
 use zfs::zvol::Volume;
@@ -139,12 +138,6 @@ impl Life {
                 }
                 let number = node(live, &name).await.head.number;
                 let done = task(live, async |tasks| tasks.destroy(number).await).await;
-                // A log that was begun is over when the pool is closed.
-                if done == Err(TaskError::Log) {
-                    let kept = Bytes { snapshots: BTreeMap::new(), ..bytes };
-                    self.volumes.insert(name, kept);
-                    return;
-                }
                 done.expect("it goes");
                 self.world.others.retain(|other| *other != name);
             }

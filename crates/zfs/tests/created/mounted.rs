@@ -3,6 +3,7 @@
 //! What could break: an answer that is another than the rules say; a change that is lost, or half done, over groups and a new
 //! start; space that is taken and not reached; a file that lives without a name after a crash.
 
+use super::datasets::{node, number, task};
 use super::{Rig, raidz, top};
 use rt::inodes::{
     Attributes, Caller, ChangeNotice, Cookie, Fallocate, InodeError, InodeKind, Inodes, New, Node,
@@ -633,6 +634,82 @@ fn children_are_written_and_snapshots_are_not() {
         let usage = real.usage().await.expect("it is known");
         assert!(usage.free.bytes() > 40 << 20 && usage.total > usage.free, "{usage:?}");
         real.unwatch(mount);
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
+}
+
+/// Commands make, rename and destroy datasets and snapshots under a mount: it shows what is there, what is open stays, and what was
+/// destroyed is gone.
+#[test]
+fn what_commands_do_shows_in_a_mount() {
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let top = node(&live, "tank").await.directory.number;
+        for name in ["a", "b"] {
+            let new = NewDataset { name: name.to_owned(), owner: (0, 0), properties: Vec::new() };
+            task(&live, async |tasks| tasks.create(top, &new).await).await.expect("it is made");
+        }
+        let real = mounted(&live, Rc::new(Steps(Cell::new(0)))).await;
+        let told = Rc::new(Told::default());
+        let mount = real.watch(Rc::clone(&told) as Rc<dyn Watcher>);
+        let by = Caller { mount, ..Caller::default() };
+        let new = New { permissions: 0o644, umask: 0 };
+        let a = real.lookup(Node::ROOT, b"a").await.expect("it is there").node;
+        let file = real.create(by, a, b"file", new).await.expect("it is made").node;
+        let bytes = SgList::from(Buf::copy_of(&[7; 300_000]));
+        real.write(by, file, WriteAt::Offset(Offset(0)), bytes, false).await.expect("written");
+        let control = real.lookup(a, b".zfs").await.expect("it is there").node;
+        let snapshots = real.lookup(control, b"snapshot").await.expect("it is there").node;
+        let absent = real.lookup(snapshots, b"s").await;
+        assert_eq!(absent.err(), Some(InodeError::NotFound));
+        // A snapshot of a command's.
+        let head = number(&live, "tank/a").await;
+        task(&live, async |tasks| tasks.snapshot(head, "s").await).await.expect("it is taken");
+        real.follow().await.expect("it is known");
+        let entry = |directory, name: &[u8]| ChangeNotice::Entry { directory, name: name.to_vec() };
+        let was_told = |notice| told.0.take().contains(&notice);
+        assert!(was_told(entry(snapshots, b"s")), "it was asked for before");
+        let s = real.lookup(snapshots, b"s").await.expect("it is there").node;
+        let old = real.lookup(s, b"file").await.expect("it is there").node;
+        // Another name, and another place below the mount.
+        let b = node(&live, "tank/b").await.directory.number;
+        let moved = node(&live, "tank/a").await.directory.number;
+        let renamed = task(&live, async |tasks| tasks.rename(moved, b, "c", 4).await).await;
+        renamed.expect("though it is open");
+        real.follow().await.expect("it is known");
+        assert!(was_told(entry(Node::ROOT, b"a")));
+        assert_eq!(real.lookup(Node::ROOT, b"a").await.err(), Some(InodeError::NotFound));
+        let b = real.lookup(Node::ROOT, b"b").await.expect("it is there").node;
+        assert_eq!(real.lookup(b, b"c").await.expect("it is there").node, a, "it is the same");
+        assert_eq!(real.parent(a).await, Ok(b));
+        let bytes = SgList::from(Buf::copy_of(b"written on"));
+        real.write(by, file, WriteAt::Offset(Offset(0)), bytes, false).await.expect("written");
+        let made = real.mkdir(by, snapshots, b"t", new).await;
+        made.expect("by the name that it has now");
+        number(&live, "tank/b/c@t").await;
+        let read = real.read(old, Offset(0), ByteCount(300_000)).await.expect("it is read");
+        assert!(read.to_vec() == [7; 300_000], "as it was");
+        // Destroyed: its blocks are others' soon.
+        let snapshot = number(&live, "tank/b/c@s").await;
+        let gone = task(&live, async |tasks| tasks.destroy_snapshot(snapshot, false).await).await;
+        gone.expect("it goes");
+        let read = real.read(old, Offset(0), ByteCount(300_000)).await;
+        assert_eq!(read.err(), Some(InodeError::Gone));
+        assert_eq!(real.attributes(s).await.err(), Some(InodeError::Gone));
+        real.follow().await.expect("it is known");
+        assert!(was_told(entry(snapshots, b"s")));
+        assert_eq!(real.lookup(snapshots, b"s").await.err(), Some(InodeError::NotFound));
+        // Another of that name is another.
+        task(&live, async |tasks| tasks.snapshot(head, "s").await).await.expect("it is taken");
+        real.follow().await.expect("it is known");
+        let s = real.lookup(snapshots, b"s").await.expect("it is there").node;
+        let file = real.lookup(s, b"file").await.expect("it is there").node;
+        let read = real.read(file, Offset(0), ByteCount(10)).await.expect("it is read");
+        assert_eq!(read.to_vec(), b"written on");
+        real.unwatch(mount);
+        drop(real);
         live.close(LabelState::Exported).await.expect("it is closed");
     });
     rig.judge();

@@ -30,6 +30,8 @@ pub struct Asked {
     pub words: Vec<String>,
     /// Where its disks lie.
     pub devices: Vec<PathBuf>,
+    /// Where paths in its words begin that are not whole.
+    pub directory: PathBuf,
     pub(super) answer: oneshot::Sender<Done>,
 }
 

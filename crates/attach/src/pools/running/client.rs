@@ -1,14 +1,28 @@
 //! Asking who holds a pool.
 
+use super::files::{Files, Lent};
+use super::lent::GO;
 use super::protocol::{Ask, Holder};
-use crate::control::client::{Wanted, Words, reach};
+use crate::control::client::{Server, Wanted, Words, reach};
 use crate::error::Error;
 use crate::pools::find::Pools;
 use ::zfs::spa::FoundPool;
+use export::nbd::{Client, ClientOptions};
+use rt::{Buf, SgList, StreamRef};
 use serde::de::DeserializeOwned;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 const WORDS: Words = Words { what: "pool", serve: "spindle serve" };
+
+fn asked(pools: &Pools, found: &FoundPool, ask: Ask) -> Result<Option<Server>, Error> {
+    // A pool on something else is held by nobody.
+    let Ok(files) = pools.files_of(found) else { return Ok(None) };
+    let devices = files.iter().map(|file| PathBuf::from(&**file)).collect();
+    let socket = found.guid.to_string();
+    let wanted = Wanted { socket: &socket, devices, words: WORDS };
+    reach(pools.disks().context(), wanted, ask)
+}
 
 /// Asks who holds a pool for something; none where nobody holds it.
 ///
@@ -19,14 +33,43 @@ pub fn ask<T: DeserializeOwned>(
     found: &FoundPool,
     ask: Ask,
 ) -> Result<Option<T>, Error> {
-    // A pool on something else is held by nobody.
-    let Ok(files) = pools.files_of(found) else { return Ok(None) };
-    let devices = files.iter().map(|file| PathBuf::from(&**file)).collect();
-    let socket = found.guid.to_string();
-    let wanted = Wanted { socket: &socket, devices, words: WORDS };
-    let Some(mut server) = reach(pools.disks().context(), wanted, ask)? else { return Ok(None) };
+    let Some(mut server) = asked(pools, found, ask)? else { return Ok(None) };
     let read = serde_json::from_value(server.result()?);
     read.map(Some).map_err(|error| Error::BadAnswer { what: WORDS.what, error })
+}
+
+/// A connection to who holds a pool, over which what was asked for goes on; none where nobody holds it.
+fn borrow(pools: &Pools, found: &FoundPool, ask: Ask) -> Result<Option<StreamRef>, Error> {
+    let Some(mut server) = asked(pools, found, ask)? else { return Ok(None) };
+    server.result()?;
+    let stream = server.into_stream(pools.disks().context());
+    let sent = Rc::clone(&stream);
+    let go = SgList::from(Buf::copy_of(&[GO]));
+    let ends = |_| Error::HolderEnds { name: found.name.clone() };
+    pools.wait(async move { sent.write(go).await }).map_err(ends)?;
+    Ok(Some(stream))
+}
+
+/// A volume of a pool that somebody holds, as a device; none where nobody does.
+///
+/// # Errors
+/// It can't be had.
+pub fn volume(pools: &Pools, found: &FoundPool, name: &str) -> Result<Option<Client>, Error> {
+    let ask = Ask::Volume { name: name.to_owned() };
+    let Some(stream) = borrow(pools, found, ask)? else { return Ok(None) };
+    let (rt, options) = (pools.rt(), ClientOptions::default());
+    let client = pools.wait(async move { Client::connect(&rt, stream, &options).await });
+    let failed = |error| Error::Borrowed { name: name.to_owned(), error };
+    client.map(Some).map_err(failed)
+}
+
+/// The files of a dataset of a pool that somebody holds; none where nobody does.
+///
+/// # Errors
+/// They can't be had.
+pub fn files(pools: &Pools, found: &FoundPool, name: &str) -> Result<Option<Files>, Error> {
+    let stream = borrow(pools, found, Ask::Files { name: name.to_owned() })?;
+    Ok(stream.map(|stream| Files::Lent(Lent::over(stream))))
 }
 
 /// Refuses a pool that somebody holds, and says who.

@@ -14,12 +14,24 @@ pub enum Ask {
     Who,
     /// What its devices were asked for: [`Counts`].
     Counts,
+    /// A volume, by NBD on this connection from the answer on.
+    Volume {
+        /// Its name.
+        name: String,
+    },
+    /// The files of a dataset, by [calls](super::files) on this connection from the answer on.
+    Files {
+        /// Its name.
+        name: String,
+    },
     /// A command that changes the pool: [`Done`].
     Command {
         /// Its words, without the program's name.
         words: Vec<String>,
         /// Where its disks lie: whole paths.
         devices: Vec<PathBuf>,
+        /// Where paths begin that are not whole.
+        directory: PathBuf,
     },
 }
 

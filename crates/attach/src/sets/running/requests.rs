@@ -363,7 +363,7 @@ impl Service for Served {
         matches!(ask, Ask::Stop { .. })
     }
 
-    async fn carry_out(&self, ask: Ask, said: &Said) -> Result<Value, Error> {
+    async fn carry_out(self: Rc<Self>, ask: Ask, said: &Said) -> Result<Value, Error> {
         let done = self.answer(ask, said).await;
         done.map_err(|error| error.naming(self.set.uuid(), &self.name))
     }

@@ -66,7 +66,7 @@ pub fn run(args: &CloneArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         return Ok(changed.pool.finish()?);
     }
     for (name, value) in &properties {
-        let has = |name: &str| has_feature(&changed.pool, name);
+        let has = |name: &str| has_feature(changed.pool.live.spa(), name);
         check_taken(name, Some(value), has).map_err(|why| refuse(&why))?;
     }
     let number = snapshot.number;

@@ -4,6 +4,8 @@
 //! volume holds what the file does, and zeros after it. A file that is larger than the volume is refused before anything is
 //! written; of standard input that is seen only at its end. Groups of the pool are committed as for any other writer, so a
 //! load that is cut off leaves a part of it there.
+//!
+//! Who [holds](attach::pools::running) the pool lends the volume, by NBD: what is read is this process's.
 
 use crate::commands::md::Progress;
 use crate::output::{Failure, say};
@@ -11,12 +13,14 @@ use ::zfs::dsl::property::view::Kind;
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::live::Live;
 use ::zfs::zvol::live::LiveVolume;
-use attach::pools::{LivePool, PoolPlace};
+use attach::Error;
+use attach::pools::running::client;
+use attach::pools::{LivePool, PoolPlace, Pools, pool_of};
 use clap::Args;
 use futures_util::future::join;
 use host::identity::overlap;
 use rt::sync::oneshot;
-use rt::{BufMut, Device, Request};
+use rt::{BufMut, Device, DeviceRef, Request};
 use rustix::fs::SeekFrom;
 use std::fs::File;
 use std::io::Read;
@@ -125,13 +129,11 @@ pub fn run(args: &LoadArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{name}: a snapshot never changes")));
     }
     let source = Source::open(&args.file)?;
-    let pool = LivePool::of_dataset(place, &name, args.force)?;
-    if source.len.is_some()
-        && pool.pools.disks().files.iter().any(|file| overlap(Path::new(&*file.name()), &args.file))
-    {
-        let text = format!("{} is one of the devices: name another file", args.file.display());
-        return Err(Failure::usage(text));
-    }
+    let pool = match LivePool::of_dataset(place, &name, args.force) {
+        Err(Error::PoolHeld { .. }) => return load_lent(args, place, source),
+        other => other?,
+    };
+    check_apart(args, &source, &pool.pools)?;
     let absent = || Failure::failed(format!("cannot open '{name}': dataset does not exist"));
     let node = pool.node(&name)?.ok_or_else(absent)?;
     if node.kind != Kind::Volume {
@@ -142,18 +144,55 @@ pub fn run(args: &LoadArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     pool.begin()?;
     let done = pool.pools.wait(async move {
         let volume = LiveVolume::open(&live, &node).await.map_err(Failure::failed)?;
-        let size = volume.volume().size().bytes();
-        if let Some(len) = source.len.filter(|len| *len > size) {
-            let [len, size] = [len, size].map(ByteCount);
-            let text = format!("{}: its {len} don't fit {name}, which has {size}", source.name);
-            return Err(Failure::usage(format!("{text}; zfs set volsize= gives it more")));
-        }
+        check_fits(&source, &name, &volume)?;
         beside_groups(&live, fill(&volume, source)).await
     });
     let closed = pool.close(LabelState::Exported).map_err(Failure::from);
-    let (bytes, from) = done?;
+    let done = done?;
     closed?;
+    tell(args, done);
+    Ok(())
+}
+
+/// The same with a volume of a pool that another process holds, which lends it.
+fn load_lent(args: &LoadArgs, place: &PoolPlace<'_>, source: Source) -> Result<(), Failure> {
+    let name = args.volume.clone();
+    let pools = Pools::find(place)?;
+    check_apart(args, &source, &pools)?;
+    let absent = || Error::NoPool { name: name.clone() };
+    let found = pools.named(pool_of(&name))?.ok_or_else(absent)?;
+    let lent = client::volume(&pools, found, &name)?;
+    let lent = lent.ok_or_else(|| Error::HolderEnds { name: name.clone() })?;
+    let done = pools.wait(async move {
+        check_fits(&source, &name, &lent)?;
+        let done = fill(&lent, source).await;
+        lent.disconnect().await;
+        done
+    });
+    tell(args, done?);
+    Ok(())
+}
+
+fn tell(args: &LoadArgs, (bytes, from): (u64, String)) {
     say(&format!("{}: {} loaded from {from}", args.volume, ByteCount(bytes)));
+}
+
+/// Refuses a device of the pool as what it is filled with.
+fn check_apart(args: &LoadArgs, source: &Source, pools: &Pools) -> Result<(), Failure> {
+    let is_it = |file: &DeviceRef| overlap(Path::new(&*file.name()), &args.file);
+    if source.len.is_some() && pools.disks().files.iter().any(is_it) {
+        let text = format!("{} is one of the devices: name another file", args.file.display());
+        return Err(Failure::usage(text));
+    }
+    Ok(())
+}
+
+fn check_fits(source: &Source, name: &str, volume: &dyn Device) -> Result<(), Failure> {
+    let size = volume.geometry().capacity;
+    if let Some(len) = source.len.map(ByteCount).filter(|len| *len > size) {
+        let text = format!("{}: its {len} don't fit {name}, which has {size}", source.name);
+        return Err(Failure::usage(format!("{text}; zfs set volsize= gives it more")));
+    }
     Ok(())
 }
 
@@ -178,8 +217,8 @@ async fn beside_groups<T>(
 }
 
 /// Fills the volume; says how many bytes came from where.
-async fn fill(volume: &LiveVolume, mut source: Source) -> Result<(u64, String), Failure> {
-    let size = volume.volume().size().bytes();
+async fn fill(volume: &dyn Device, mut source: Source) -> Result<(u64, String), Failure> {
+    let size = volume.geometry().capacity.bytes();
     let progress = Progress::new(source.len.unwrap_or(size));
     let wrong = |error: rt::IoError| Failure::failed(error.to_string());
     let mut at = 0;
@@ -220,7 +259,7 @@ async fn fill(volume: &LiveVolume, mut source: Source) -> Result<(u64, String), 
 }
 
 /// A stretch is zeros, and takes no space.
-async fn free(volume: &LiveVolume, range: std::ops::Range<u64>) -> Result<(), Failure> {
+async fn free(volume: &dyn Device, range: std::ops::Range<u64>) -> Result<(), Failure> {
     if range.is_empty() {
         return Ok(());
     }

@@ -13,11 +13,11 @@
 use super::source::{Source, ViewArgs};
 use crate::output::{Failure, print, print_bytes};
 use crate::printable;
-use ::zfs::ZfsError;
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::live::LiveError;
 use ::zfs::zpl::descent::Descent;
 use ::zfs::zpl::{FileSystem, Node};
+use ::zfs::{Problem, ZfsError};
 use attach::pools::{LivePool, PoolPlace, Session};
 use clap::Args;
 use std::collections::BTreeMap;
@@ -80,6 +80,8 @@ impl ProjectArgs {
 /// A file or directory.
 struct Found {
     number: u64,
+    /// Told from what has its number later.
+    generation: u64,
     /// From the root of the dataset.
     path: Vec<u8>,
     project: u64,
@@ -91,6 +93,7 @@ impl Found {
         let a = &node.attributes;
         matches!(a.kind, FileKind::File | FileKind::Directory).then(|| Found {
             number: node.number(),
+            generation: a.generation,
             path,
             project: a.owner().project,
             hands_down: a.handed_down().is_some(),
@@ -179,8 +182,8 @@ fn text(args: &ProjectArgs, name: &str, found: &[Found]) -> Vec<u8> {
     text
 }
 
-/// What becomes of a file: its project, and whether it is handed down.
-type Change = (u64, Option<u64>, Option<bool>);
+/// What becomes of a file, by its number and generation: its project, and whether it is handed down.
+type Change = ((u64, u64), Option<u64>, Option<bool>);
 
 fn changes(args: &ProjectArgs, found: &[Found]) -> Vec<Change> {
     let wanted = args.project.or(found.first().map(|first| first.project)).unwrap_or(0);
@@ -191,7 +194,11 @@ fn changes(args: &ProjectArgs, found: &[Found]) -> Vec<Change> {
         };
         let project = (project != one.project).then_some(project);
         let hands_down = hands_down.filter(|new| *new != one.hands_down);
-        (project.is_some() || hands_down.is_some()).then_some((one.number, project, hands_down))
+        (project.is_some() || hands_down.is_some()).then_some((
+            (one.number, one.generation),
+            project,
+            hands_down,
+        ))
     };
     found.iter().filter_map(change).collect()
 }
@@ -203,6 +210,12 @@ fn changes(args: &ProjectArgs, found: &[Found]) -> Vec<Change> {
 pub fn run(args: &ProjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if args.project.is_some_and(|project| project >= NO_PROJECT) {
         return Err(Failure::usage("invalid project ID"));
+    }
+    if let Some(held) = &place.held {
+        // What programs changed just now is looked at, too.
+        let live = Rc::clone(&held.live);
+        let settled = held.pools.wait(async move { live.make_durable().await });
+        settled.map_err(Failure::failed)?;
     }
     // What is not there, or can't have a project, is said before the pool is in use.
     let mut wanted: BTreeMap<String, Vec<Change>> = BTreeMap::new();
@@ -233,7 +246,15 @@ pub fn run(args: &ProjectArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
                 let live = Rc::clone(&pool.live);
                 let changed = pool.pools.wait(async move {
                     let files = live.files(&node).await?;
-                    for (number, project, hands_down) in all {
+                    for ((number, generation), project, hands_down) in all {
+                        // One that programs removed meanwhile is none of those that were meant.
+                        match files.node(number).await {
+                            Ok(node) if node.attributes.generation == generation => {}
+                            Ok(_) | Err(ZfsError::Object { problem: Problem::Absent, .. }) => {
+                                continue;
+                            }
+                            Err(error) => return Err(error.into()),
+                        }
                         files.set_project(number, project, hands_down).await?;
                         if live.syncer().groups().dirty_bytes() >= DIRTY_BYTES_MAX {
                             live.sync(async |_| Ok(())).await?;
@@ -267,18 +288,18 @@ mod tests {
     }
 
     fn found(number: u64, project: u64, hands_down: bool) -> Found {
-        Found { number, path: b"x/y".to_vec(), project, hands_down }
+        Found { number, generation: 9, path: b"x/y".to_vec(), project, hands_down }
     }
 
     #[test]
     fn what_is_so_already_is_not_changed() {
         let all = [found(1, 7, true), found(2, 0, false), found(3, 7, false)];
-        assert_eq!(changes(&given(&["-p", "7"]), &all), [(2, Some(7), None)]);
+        assert_eq!(changes(&given(&["-p", "7"]), &all), [((2, 9), Some(7), None)]);
         let set = changes(&given(&["-s", "-r"]), &all);
-        assert_eq!(set, [(2, Some(7), Some(true)), (3, None, Some(true))]);
+        assert_eq!(set, [((2, 9), Some(7), Some(true)), ((3, 9), None, Some(true))]);
         let cleared = changes(&given(&["-C"]), &all);
-        assert_eq!(cleared, [(1, Some(0), Some(false)), (3, Some(0), None)]);
-        assert_eq!(changes(&given(&["-C", "-k"]), &all), [(1, None, Some(false))]);
+        assert_eq!(cleared, [((1, 9), Some(0), Some(false)), ((3, 9), Some(0), None)]);
+        assert_eq!(changes(&given(&["-C", "-k"]), &all), [((1, 9), None, Some(false))]);
     }
 
     #[test]

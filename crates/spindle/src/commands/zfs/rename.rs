@@ -17,6 +17,9 @@ pub struct RenameArgs {
     /// Snapshots of this name of all below, too
     #[arg(short)]
     recursive: bool,
+    /// Mount nothing anew, which holds without it too
+    #[arg(short = 'u')]
+    _unmounted: bool,
     /// Though the pool was not exported, and another host may have it in use
     #[arg(short, long)]
     force: bool,

@@ -5,7 +5,7 @@
 use super::limit;
 use super::taken::{block_between, check_taken, has_feature, is_block};
 use super::volume::{Asked, check_applies, set_limit, set_special};
-use crate::output::Failure;
+use crate::output::{Failure, print};
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::property::table::{Form, Property};
 use ::zfs::dsl::property::view::Kind;
@@ -14,7 +14,7 @@ use ::zfs::spa::config::LabelState;
 use ::zfs::spa::datasets::{NewDataset, TaskError, check_part};
 use ::zfs::spa::volumes::{Limit, NewVolume};
 use ::zfs::zap::table;
-use attach::pools::{LivePool, PoolPlace, check_name, pool_of, snapshots};
+use attach::pools::{LivePool, PoolPlace, Pools, check_name, pool_of, snapshots};
 use clap::Args;
 use std::rc::Rc;
 use stdx::ByteCount;
@@ -47,6 +47,18 @@ pub struct CreateArgs {
     /// Set a property
     #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
     properties: Vec<String>,
+    /// Mount nothing, which holds without it too
+    #[arg(short = 'u')]
+    _unmounted: bool,
+    /// Make nothing: with -v to see what would be made
+    #[arg(short = 'n')]
+    dry_run: bool,
+    /// Print what is made, with its properties
+    #[arg(short = 'v')]
+    verbose: bool,
+    /// The same for scripts, with tabs between
+    #[arg(short = 'P')]
+    parsable: bool,
     /// Though the pool was not exported, and another host may have it in use
     #[arg(short, long)]
     force: bool,
@@ -176,12 +188,21 @@ pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     for part in &parts[1..] {
         check_part(part).map_err(|error| refuse(&TaskError::Name(error).to_string()))?;
     }
+    if args.dry_run {
+        return would_create(args, place, (asked.as_ref(), &given, &properties));
+    }
     let pool = LivePool::of_dataset(place, &args.name, args.force)?;
-    let has = |name: &str| has_feature(&pool, name);
+    let has = |name: &str| has_feature(pool.live.spa(), name);
     let block = asked.as_ref().and_then(Asked::block).map(table::number);
     let block = block.map(|block| ("volblocksize".to_owned(), block));
     for (name, value) in properties.iter().chain(&block) {
         check_taken(name, Some(value), has).map_err(|why| refuse(&why))?;
+    }
+    if !(args.parents && pool.node(&args.name)?.is_some()) {
+        let volume = asked
+            .as_ref()
+            .map(|asked| asked.volume(pool.live.spa(), parts[parts.len() - 1], properties.clone()));
+        tell_created(args, &given, volume.transpose()?.as_ref())?;
     }
     let mut above = node(&pool, parts[0])?;
     for (depth, part) in parts.iter().enumerate().skip(1) {
@@ -197,7 +218,7 @@ pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             None => {
                 let made = match &asked {
                     Some(asked) if is_last => {
-                        let new = asked.volume(&pool, part, properties.clone())?;
+                        let new = asked.volume(pool.live.spa(), part, properties.clone())?;
                         make_volume(&pool, &above, new)?
                     }
                     _ => {
@@ -222,6 +243,85 @@ pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         }
     }
     Ok(pool.close(LabelState::Exported)?)
+}
+
+/// Says what would be made, or why it can't be.
+fn would_create(
+    args: &CreateArgs,
+    place: &PoolPlace<'_>,
+    (asked, given, properties): (Option<&Asked>, &[String], &[(String, LeafValue)]),
+) -> Result<(), Failure> {
+    let refuse = |why: &str| Failure::failed(format!("cannot create '{}': {why}", args.name));
+    let pools = Pools::find(place)?;
+    let spa = pools.open_of_dataset(&args.name)?;
+    for (name, value) in properties {
+        let has = |name: &str| has_feature(&spa, name);
+        check_taken(name, Some(value), has).map_err(|why| refuse(&why))?;
+    }
+    let (above, last) = args.name.rsplit_once('/').expect("it lies below the pool's own");
+    match pools.node(&spa, &args.name)? {
+        Some(_) if args.parents => return Ok(()),
+        Some(_) => return Err(refuse("dataset already exists")),
+        None => {}
+    }
+    match pools.node(&spa, above)? {
+        Some(above) if above.kind == Kind::Volume => {
+            return Err(refuse("parent is not a filesystem"));
+        }
+        None if !args.parents => return Err(refuse("parent does not exist")),
+        _ => {}
+    }
+    let volume = asked.map(|asked| asked.volume(&spa, last, properties.to_vec())).transpose()?;
+    tell_created(args, given, volume.as_ref())
+}
+
+/// Says what is made, or would be, where that is asked for.
+fn tell_created(
+    args: &CreateArgs,
+    given: &[String],
+    volume: Option<&NewVolume>,
+) -> Result<(), Failure> {
+    if !args.verbose && !args.parsable {
+        return Ok(());
+    }
+    let (name, would) = (&args.name, if args.dry_run { "would " } else { "" });
+    let mut text = match (args.parents, args.parsable) {
+        (false, _) => String::new(),
+        (true, true) => format!("create_ancestors\t{name}\n"),
+        (true, false) => format!("{would}create ancestors of {name}\n"),
+    };
+    text += &match args.parsable {
+        true => format!("create\t{name}\n"),
+        false => format!("{would}create {name}\n"),
+    };
+    let mut properties: Vec<(String, String)> = given
+        .iter()
+        .filter_map(|given| given.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    if let Some(new) = volume {
+        let numbers = [
+            ("volsize", new.bytes),
+            ("volblocksize", new.block_bytes),
+            ("refreservation", new.reservation),
+        ];
+        let has = |all: &[String], name: &str| {
+            all.iter().any(|given| given.split_once('=').is_some_and(|given| given.0 == name))
+        };
+        let has_block = args.block.is_some() || has(&args.properties, "volblocksize");
+        let is_told = |name: &str| name != "volblocksize" || has_block;
+        let own = numbers
+            .into_iter()
+            .filter(|(name, number)| *number > 0 && is_told(name) && !has(given, name));
+        properties.extend(own.map(|(name, number)| (name.to_owned(), number.to_string())));
+    }
+    for (name, value) in properties {
+        text += &match args.parsable {
+            true => format!("property\t{name}\t{value}\n"),
+            false => format!("\t{name}={value}\n"),
+        };
+    }
+    print(&text)
 }
 
 fn make_volume(
@@ -327,9 +427,9 @@ fn change(
         let of = node(&pool, dataset)?;
         // Before anything is changed: the pool stays as it is.
         for (name, value) in &values {
-            check_taken(name, value.as_ref(), |name| has_feature(&pool, name)).map_err(|why| {
-                Failure::failed(format!("cannot set property for '{dataset}': {why}"))
-            })?;
+            check_taken(name, value.as_ref(), |name| has_feature(pool.live.spa(), name)).map_err(
+                |why| Failure::failed(format!("cannot set property for '{dataset}': {why}")),
+            )?;
         }
         let changed = change_in(&pool, &of, &values);
         pool.close(LabelState::Exported)?;

@@ -2,8 +2,8 @@
 
 use ::zfs::dsl::features;
 use ::zfs::show;
+use ::zfs::spa::Spa;
 use ::zfs::zvol::make::BLOCK_BYTES_MIN;
-use attach::pools::LivePool;
 use zfs_format::features::Feature;
 use zfs_format::zap::leaf::LeafValue;
 
@@ -40,6 +40,6 @@ pub fn check_taken(
 }
 
 /// Whether an open pool has a feature of this short name.
-pub fn has_feature(pool: &LivePool, name: &str) -> bool {
-    Feature::named(name).is_some_and(|feature| pool.live.spa().has_feature(feature.guid))
+pub fn has_feature(spa: &Spa, name: &str) -> bool {
+    Feature::named(name).is_some_and(|feature| spa.has_feature(feature.guid))
 }

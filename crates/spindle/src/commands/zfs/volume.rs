@@ -10,6 +10,7 @@ use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::property::table::{Kinds, Property};
 use ::zfs::dsl::property::view::Kind;
 use ::zfs::show;
+use ::zfs::spa::Spa;
 use ::zfs::spa::datasets::TaskError;
 use ::zfs::spa::live::set_number;
 use ::zfs::spa::volumes::{Limit, NewVolume};
@@ -93,11 +94,11 @@ impl Asked {
     /// There is none so large.
     pub fn volume(
         &self,
-        pool: &LivePool,
+        spa: &Spa,
         name: &str,
         properties: Vec<(String, LeafValue)>,
     ) -> Result<NewVolume, Failure> {
-        let tops = tops(pool);
+        let tops = tops(spa);
         let best = default_block_bytes(&tops);
         let block_bytes = self.block_bytes.unwrap_or(best);
         if block_bytes < BLOCK_BYTES_DEFAULT {
@@ -126,8 +127,8 @@ impl Asked {
 }
 
 /// The vdevs that data lies on.
-fn tops(pool: &LivePool) -> Vec<Vdev> {
-    let vdevs = pool.live.spa().vdevs();
+fn tops(spa: &Spa) -> Vec<Vdev> {
+    let vdevs = spa.vdevs();
     let tops = vdevs.children.iter().filter(|top| Class::of(top) == Class::Normal);
     tops.cloned().collect()
 }
@@ -223,7 +224,7 @@ fn resize(pool: &LivePool, node: &Rc<Node>, bytes: u64) -> Result<(), Failure> {
             "'volsize' must be a multiple of volume block size ({block})"
         )));
     }
-    let (tops, copies) = (tops(pool), set_number(node, "copies").unwrap_or(1));
+    let (tops, copies) = (tops(pool.live.spa()), set_number(node, "copies").unwrap_or(1));
     let kept = |bytes| reservation(&tops, bytes, block, copies);
     // What is kept free follows, where it was for all of the volume: before it grows, and after it shrank.
     let follows = set_number(node, "refreservation") == Some(kept(before));

@@ -54,7 +54,7 @@ fn ashift(args: &AddArgs, root: &Vdev) -> Result<u64, Failure> {
 /// With the line to print.
 pub fn run(args: &AddArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let all = vdevs::given(&args.vdevs)?;
-    let paths = vdevs::paths(&all);
+    let paths: Vec<PathBuf> = vdevs::paths(&all).iter().map(|path| place.path(path)).collect();
     if args.dry_run {
         return show(args, place, &all, &paths);
     }
@@ -89,7 +89,8 @@ fn show(
     let state = pools.wait(async move { pool.state().await }).map_err(Failure::failed)?;
     if let Some(found) = found {
         let apart: Vec<u64> = state.spares.iter().chain(&state.cache).map(|one| one.guid).collect();
-        check_new(&pools, found, &apart, paths, args.force)?;
+        let own = pools.files_of(found)?.iter().map(|file| PathBuf::from(&**file)).collect();
+        check_new(&pools, (&found.name, own), &apart, paths, args.force)?;
     }
     let present = Present { tops: root.children.clone(), spares: state.spares, cache: state.cache };
     let name = printable::word(spa.name()).into_owned();

@@ -16,6 +16,7 @@ use ::zfs::spa::datasets::check_part;
 use ::zfs::spa::enable::with_needed;
 use attach::pools::{NewMembers, PoolPlace};
 use clap::Args;
+use std::path::PathBuf;
 use zfs_format::features::Feature;
 
 /// The sector of vdevs where nobody says, as a power of two: 4 KiB, which no disk of these years minds.
@@ -43,6 +44,9 @@ pub struct CreateArgs {
     /// Where the root file system is to be mounted
     #[arg(short, long, value_name = "DIR")]
     mountpoint: Option<String>,
+    /// Where file systems would be mounted below; nothing is mounted here
+    #[arg(short = 'R', value_name = "DIR")]
+    root: Option<PathBuf>,
     /// The pool's name
     pool: String,
     /// Vdevs: devices, or mirror, raidz1 to raidz3 with their devices; behind log or special those of that class
@@ -73,6 +77,8 @@ fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
                 ashift = vdevs::ashift(value)?;
             }
             "comment" => comment = Some(value.to_owned()),
+            // No cache file is kept.
+            "cachefile" if value == "none" => {}
             "compatibility" => {
                 compatibility = Some(value.to_owned()).filter(|value| value != "off")
             }
@@ -128,6 +134,10 @@ pub(super) fn check_pool_name(name: &str) -> Result<(), String> {
 pub fn run(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let refuse = |why: String| Failure::usage(format!("cannot create '{}': {why}", args.pool));
     check_pool_name(&args.pool).map_err(refuse)?;
+    if let Some(root) = args.root.as_ref().filter(|root| !root.is_absolute()) {
+        let text = format!("bad alternate root '{}': must be an absolute path", root.display());
+        return Err(Failure::usage(text));
+    }
     let all = vdevs::given(&args.vdevs)?;
     vdevs::check_data(&all)?;
     let pool = pool_properties(args)?;

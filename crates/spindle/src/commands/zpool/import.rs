@@ -49,7 +49,8 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let _ = (args.no_mounts, &args.root);
     let devices = [place.devices, &args.devices[..]].concat();
     let (options, events, command) = (place.options, place.events.clone(), place.command.clone());
-    let place = &PoolPlace { devices: &devices, options, events, command, held: None };
+    let (held, directory) = Default::default();
+    let place = &PoolPlace { devices: &devices, options, events, command, held, directory };
     let import = one::Import::of(args, place)?;
     let pools = Pools::find(place)?;
     let wanted = |pool: &&Rc<FoundPool>| (pool.state == PoolState::Destroyed) == args.destroyed;

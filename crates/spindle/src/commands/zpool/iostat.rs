@@ -149,7 +149,8 @@ pub fn run(args: &IostatArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let wanted = Wanted::of(&args.words)?;
     // That somebody writes to a pool is what is looked at here.
     let (devices, options, events) = (place.devices, place.options, events_of_a_change());
-    let place = &PoolPlace { devices, options, events, command: None, held: None };
+    let (command, held, directory) = Default::default();
+    let place = &PoolPlace { devices, options, events, command, held, directory };
     let mut before: BTreeMap<u64, Counts> = BTreeMap::new();
     let (mut looks, mut printed) = (0_u64, 0_u64);
     loop {

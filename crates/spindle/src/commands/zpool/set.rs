@@ -151,10 +151,6 @@ pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let refuse =
         |why: &str| Failure::usage(format!("cannot set property for '{}': {why}", args.pool));
     let change = change(&name, &value).map_err(|why| refuse(&why))?;
-    // Who has it open stores by the features that it had then: holes without births among others.
-    if matches!(change, Change::Feature(_)) && place.held.is_some() {
-        return Err(refuse("features are not enabled while the pool is mounted or served"));
-    }
     let opening =
         Opening { force: args.force, multihost: name == "multihost", ..Opening::default() };
     let pool = LivePool::open_by(place, &args.pool, opening)?;
@@ -230,11 +226,7 @@ pub fn sync(args: &SyncArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
 /// With the line to print.
 pub fn reguid(args: &ReguidArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let pool = LivePool::open(place, &args.pool, args.force)?;
-    let missing = pool.pools.named(&args.pool)?.is_some_and(|found| {
-        let leaves = pool.live.spa().vdevs();
-        leaves.leaves().iter().any(|leaf| !found.members.contains_key(&leaf.guid))
-    });
-    if missing {
+    if !pool.live.spa().tree().leaves_away().is_empty() {
         // What is away would belong to another pool when it comes back.
         let text = "one or more devices is currently unavailable";
         return Err(Failure::failed(format!("cannot reguid '{}': {text}", args.pool)));

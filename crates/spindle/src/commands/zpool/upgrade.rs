@@ -7,10 +7,12 @@
 
 use super::features::{self, WRITTEN};
 use super::opened::{not_opened, say_missing};
+use crate::commands::held;
 use crate::output::{Failure, print, say};
 use crate::printable;
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::{FoundPool, Spa};
+use attach::pools::running::protocol::Said;
 use attach::pools::{LivePool, PoolPlace, Pools};
 use clap::Args;
 use std::fmt::Write;
@@ -117,6 +119,9 @@ fn upgrade(args: &UpgradeArgs, place: &PoolPlace<'_>, looked: &[Looked]) -> Resu
                     });
                     print(&format!("Enabled the following features on '{name}':\n{names}\n"))?;
                 }
+                Err(failure) if failure.held.is_some() => {
+                    failed |= !upgrade_held(place, one.spa.guid(), failure)?;
+                }
                 Err(failure) => {
                     say(&format!("spindle: cannot upgrade '{name}': {}", failure.message));
                     failed = true;
@@ -131,6 +136,24 @@ fn upgrade(args: &UpgradeArgs, place: &PoolPlace<'_>, looked: &[Looked]) -> Resu
         )?;
     }
     Ok(failed)
+}
+
+/// Has a pool upgraded by who holds it; whether that was done.
+fn upgrade_held(place: &PoolPlace<'_>, guid: u64, failure: Failure) -> Result<bool, Failure> {
+    let words = ["zpool".to_owned(), "upgrade".to_owned(), guid.to_string()].to_vec();
+    let done = held::send(place, &guid.to_string(), words)?;
+    let mut done = done.ok_or(failure)?;
+    // The head was printed.
+    done.said.retain(|said| !matches!(said, Said::Out(text) if text == HEAD));
+    match held::tell(done) {
+        Ok(()) => Ok(true),
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                say(&format!("spindle: {}", failure.message));
+            }
+            Ok(false)
+        }
+    }
 }
 
 /// Enables features in a pool; gives those that were not enabled.

@@ -98,6 +98,7 @@ impl Tasks<'_> {
         let (_, line) = self.directory(head.dir).await?;
         let line = self.mos().dnode(line.head_dataset).await?;
         let is_marked = maker.bookmarks_lose(&line, &head).await?;
+        self.open.destroyed(head.guid);
         maker.drop_features(&snapshot).await?;
         let before = self.unlink(number, &head).await?;
         let (next, after) = self.dataset(head.next_snapshot).await?;

@@ -49,8 +49,8 @@ impl Tasks<'_> {
         Err(self.mos().wrong(directory, Problem::Limit { what, limit }))
     }
 
-    /// All directories at and below one, with the bytes of the longest name in them behind that one's.
-    async fn all_below(&self, directory: u64) -> Result<(BTreeSet<u64>, usize), ZfsError> {
+    /// Bytes of the longest name at and below a directory, behind that one's.
+    async fn longest_below(&self, directory: u64) -> Result<usize, ZfsError> {
         let (mut all, mut longest) = (BTreeSet::new(), 0);
         let mut waiting = vec![(directory, 0)];
         while let Some((number, len)) = waiting.pop() {
@@ -66,13 +66,14 @@ impl Tasks<'_> {
                 waiting.push((child, len + 1 + name.len()));
             }
         }
-        Ok((all, longest))
+        Ok(longest)
     }
 
     /// Gives a file system or volume this last part of its name, below that directory. `pool_bytes` are those of the pool's name.
+    /// Who has it open, or something below it, goes on: all is known by its object.
     ///
     /// # Errors
-    /// What is needed can't be had. The other error: the name is taken or can't be, or somebody has something of it open.
+    /// What is needed can't be had. The other error: the name is taken or can't be.
     pub async fn rename(
         &self,
         directory: u64,
@@ -97,14 +98,10 @@ impl Tasks<'_> {
         if !self.holds_others(&target).await? {
             return Ok(Err(TaskError::Parent));
         }
-        let (all, longest) = self.all_below(directory).await?;
+        let longest = self.longest_below(directory).await?;
         let path: usize = line.iter().map(|(_, part)| part.len() + 1).sum();
         if pool_bytes + path + name.len() + longest >= NAME_BYTES_END {
             return Ok(Err(TaskError::Long));
-        }
-        for number in all {
-            let (_, of) = self.directory(number).await?;
-            done!(self.close(of.head_dataset));
         }
         self.move_space(&state, parent).await?;
         let (_, before) = self.directory(state.parent).await?;
@@ -115,7 +112,7 @@ impl Tasks<'_> {
         let names = self.mos().dnode(target.children).await?;
         table::set(self.mos(), &names, name, table::number(directory)).await?;
         self.syncer.note_deed();
-        self.properties_changed.set(true);
+        self.settings_changed.set(true);
         Ok(Ok(()))
     }
 

@@ -6,10 +6,10 @@ use super::super::config::{LabelState, PoolConfig};
 use super::super::dtls;
 use super::super::logs::{self, FoundLog, Target};
 use super::super::map_logs;
-use super::super::maps::MapForm;
 use super::super::open::Spa;
+use super::following::Enabled;
 use super::{DIRTY_BYTES_MAX, Live, LiveError, LiveOptions};
-use crate::dmu::{Counted, Policy, TxGroups, Txg};
+use crate::dmu::{Counted, TxGroups, Txg};
 use crate::dsl::make::Fresh;
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
@@ -20,7 +20,7 @@ use zfs_format::objset::ObjsetKind;
 use zfs_format::pool_directory;
 use zfs_format::uberblock::VERSION_FEATURES;
 use zfs_format::vdev::{Vdev, VdevKind};
-use zfs_store::{Salt, Writer};
+use zfs_store::Writer;
 
 /// Features of pools that are written, besides those that need nothing of who writes.
 const WRITTEN: [&str; 31] = [
@@ -60,18 +60,6 @@ const WRITTEN: [&str; 31] = [
 /// The last group that a pool is written after: a million groups a second don't come there.
 const TXG_MAX: u64 = 1 << 62;
 
-/// Features of checksums that begin with the pool's salt.
-const SALTED: [&str; 3] = ["skein", "edonr", "blake3"];
-
-/// A salt that no other pool has.
-fn new_salt(fresh: &dyn Fresh) -> Salt {
-    let mut salt = [0; size_of::<Salt>()];
-    for word in salt.chunks_exact_mut(size_of::<u64>()) {
-        word.copy_from_slice(&fresh.number().to_le_bytes());
-    }
-    salt
-}
-
 impl Live {
     /// Opens for writing what is open for reading.
     ///
@@ -106,36 +94,30 @@ impl Live {
                 return Err(LiveError::Feature(feature.guid.clone()));
             }
         }
-        let known = |name: &str| {
-            let guid = zfs_format::features::Feature::named(name).map(|feature| feature.guid);
-            features.iter().filter(move |one| Some(one.guid.as_str()) == guid)
-        };
-        let in_use = |name: &str| known(name).any(|one| one.count > 0);
-        let counted = Counted::of_pool(|name| known(name).next().is_some());
+        let enabled = Enabled(&features);
         let mut logs = logs::find(&spa).await?;
         let root = spa.classified().await?;
-        check_written(&spa, &root, in_use("head_errlog")).await?;
+        check_written(&spa, &root, enabled.in_use("head_errlog")).await?;
         if !options.multihost && is_multihost(&spa).await? {
             return Err(LiveError::Multihost);
         }
         let dtls = dtls::load(&spa).await?;
         let (allocator, map_logs) = map_logs::load(&spa, &root.children).await?;
-        let is_salted = SALTED.iter().any(|name| known(name).next().is_some());
-        let new_salt = (is_salted && spa.zio().salt().is_none()).then(|| new_salt(&**fresh));
+        let new_salt = enabled.new_salt(spa.zio().salt().is_some(), &**fresh);
         if let Some(salt) = new_salt {
             spa.zio().set_salt(salt);
         }
         let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
         logs::claim(&mut logs, &writer, (uberblock.txg, last + 1), spa.mos()).await?;
         let groups = TxGroups::synced(Txg(last), DIRTY_BYTES_MAX);
-        let policy = Policy::of_mos(&writer, in_use);
+        let policy = enabled.policy(&writer);
         let config = PoolConfig { host: fresh.host(), ..config(&spa, root) };
         let clock = Rc::clone(fresh);
         let now: Rc<dyn Fn() -> u64> = Rc::new(move || clock.now());
         let mos = spa.mos().clone();
         let mut syncer = Syncer::new(writer, groups, mos, uberblock.root, policy, config, now);
         syncer.set_dtls(dtls);
-        syncer.set_map_form(MapForm { long_entries: in_use("spacemap_v2"), histogram: false });
+        syncer.set_map_form(enabled.map_form());
         let (open, stopped, syncing, freeing, rooms) = Default::default();
         let (fresh, map_logs) = (Rc::clone(fresh), RefCell::new(Some(map_logs)));
         let live = Live {
@@ -148,9 +130,10 @@ impl Live {
             freeing,
             map_logs,
             rooms,
-            counted,
+            counted: Cell::new(enabled.counted()),
             new_salt: Cell::new(new_salt),
             tasks: Cell::new(0),
+            destroyed: RefCell::default(),
         };
         live.replay(logs, options.replay_bytes).await?;
         Ok(live)

@@ -12,6 +12,9 @@
 //! written from front to back under a temporary name that says what it is ([`mod@file`]), gets its attributes, and then its own name: what bears its own
 //! name with the same size and time is whole, and what was begun goes on where it ends. Nothing is waited for in between.
 //!
+//! **A pool that another process holds** stays with it: what is read is this process's, and each change goes
+//! [there](attach::pools::running::files).
+//!
 //! **The pool** is in use meanwhile: its labels say so, and after a kill it is opened with `--force-import`. At the end, at Ctrl-C and
 //! when it is full it is exported with all that was copied so far. Groups are committed as in a mount.
 //!
@@ -24,14 +27,19 @@ mod target;
 mod tree;
 
 use super::tally::{Rules, Stop, Tally};
+use crate::commands::held;
 use crate::output::{Failure, say};
 use crate::signals::{INTERRUPTED, told_by_signals};
 use ::host::CalendarClock;
 use ::host::Identity;
 use ::zfs::mounted::{MountOptions, Mounted, Writing};
 use ::zfs::spa::config::LabelState;
+use ::zfs::{Problem, ZfsError};
+use attach::Error;
 use attach::ending::Told;
-use attach::pools::{LivePool, PoolPlace};
+use attach::pools::PoolPlace;
+use attach::pools::running::client;
+use attach::pools::running::files::Files;
 use entries::{End, Entries};
 use futures_util::future::join;
 use place::Given;
@@ -42,7 +50,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use target::Target;
+use target::{Pool, Target};
 use tree::Tree;
 
 /// What is to be copied into a pool, and how.
@@ -77,50 +85,79 @@ pub(super) fn run(wanted: &Inward<'_>, place: &PoolPlace<'_>) -> Result<(), Fail
     let given = given?;
     let (pool, target) = Target::open(place, wanted.target, wanted.in_use)?;
     let told = told_by_signals()?;
-    pool.begin()?;
+    if let Pool::Own(pool) = &pool {
+        pool.begin()?;
+    }
     let tally = Rc::new(Tally::new(wanted.rules.verbose));
     let done = copy(wanted, given, &pool, &target, &told, &tally);
     tally.clear();
-    let closed = pool.close(LabelState::Exported).map_err(Failure::from);
+    let closed = match pool {
+        Pool::Own(pool) => pool.close(LabelState::Exported).map_err(Failure::from),
+        Pool::Held(_, spa) => sync(place, spa.name()),
+    };
     done.and(closed)?;
     tally.end()
+}
+
+/// Has who holds the pool write all that was copied.
+fn sync(place: &PoolPlace<'_>, pool: &str) -> Result<(), Failure> {
+    let words = ["zpool", "sync", pool].map(str::to_owned).to_vec();
+    // One that is held no more was exported with all of it.
+    held::send(place, pool, words)?.map_or(Ok(()), held::tell)
+}
+
+/// The files that are copied into, and what is done beside it for the pool to be written.
+async fn files_of(pool: Writing, target: Target) -> Result<Files, ZfsError> {
+    let spa = Rc::clone(pool.live.spa());
+    let found = spa.dsl().find(&target.dataset).await?;
+    let (directory, dataset) = found.ok_or_else(|| spa.mos().wrong(0, Problem::Absent))?;
+    let how = MountOptions { shows_control: false, with_log: false };
+    let tell = Rc::new(|_: &::zfs::mounted::Notice| ());
+    let opened = Mounted::open_for_writing(pool, Rc::new(directory), dataset, how, tell).await?;
+    Ok(Files::Own(Rc::new(opened)))
 }
 
 /// Copies all, while groups are committed.
 fn copy(
     wanted: &Inward<'_>,
     given: Vec<Given>,
-    pool: &LivePool,
+    pool: &Pool,
     target: &Target,
     told: &Arc<Told>,
     tally: &Rc<Tally>,
 ) -> Result<(), Failure> {
-    let devices = pool.pools.disks().identities();
+    let pools = pool.pools();
+    let devices = pools.disks().identities();
     let devices = devices.into_iter().map(Identity::numbers).collect();
-    let (directory, dataset) = pool.pools.dataset(pool.live.spa(), &target.dataset)?;
-    let children = pool.below(&target.node)?;
+    let children = pools.below(pool.spa(), &target.node)?;
     let children = children.iter().filter_map(|node| target.below(&node.directory.name)).collect();
-    let writing = Writing { live: Rc::clone(&pool.live), clock: Rc::new(CalendarClock) };
-    let how = MountOptions { shows_control: false, with_log: false };
-    let rt = pool.pools.rt();
-    let live = Rc::clone(&pool.live);
+    let failed = |error| Failure::failed(format!("{}: {error}", target.dataset));
+    let (files, live) = match pool {
+        Pool::Own(pool) => {
+            let live = Rc::clone(&pool.live);
+            let writing = Writing { live: Rc::clone(&live), clock: Rc::new(CalendarClock) };
+            let files = files_of(writing, target.clone());
+            (pools.wait(files).map_err(failed)?, Some(live))
+        }
+        Pool::Held(pools, spa) => {
+            let ends = || Error::HolderEnds { name: spa.name().to_owned() };
+            let found = pools.named(spa.name())?.ok_or_else(ends)?;
+            (client::files(pools, found, &target.dataset)?.ok_or_else(ends)?, None)
+        }
+    };
+    let rt = pools.rt();
     let (rules, recursive, many) = (wanted.rules, wanted.recursive, given.len() > 1);
-    let (tally, name, parts) = (Rc::clone(tally), target.dataset.clone(), target.clone());
+    let (tally, parts) = (Rc::clone(tally), target.clone());
     let ending = Rc::new(End::default());
     let told = Arc::clone(told);
-    pool.pools.wait(async move {
-        let tell = Rc::new(|_: &::zfs::mounted::Notice| ());
-        let opened =
-            Mounted::open_for_writing(writing, Rc::new(directory), dataset, how, tell).await;
-        let failed = |error| Failure::failed(format!("{name}: {error}"));
-        let mounted = opened.map_err(failed)?;
+    pools.wait(async move {
         let watched = Rc::clone(&ending);
         // It waits for the whole run, and goes with it.
         let _signals = rt.spawn(async move {
             told.wait().await;
             watched.set(Stop::Interrupted);
         });
-        let entries = Entries::new(Rc::new(mounted), Rc::clone(&tally), rules, &ending, &rt);
+        let entries = Entries::new(files, Rc::clone(&tally), rules, &ending, &rt);
         let tree = Tree { entries, devices, children, rt, links: RefCell::default() };
         let copied = Notify::default();
         let copying = async {
@@ -130,8 +167,9 @@ fn copy(
         };
         // Neither is given up in its midst: a group that is half written ends the pool's life.
         let syncing = async {
-            let synced = live.keep_synced(copied.notified()).await;
-            if let Err(error) = &synced {
+            // Who holds it does that.
+            let Some(live) = live else { return };
+            if let Err(error) = live.keep_synced(copied.notified()).await {
                 ending.set(Stop::Ended(error.to_string()));
             }
         };
@@ -139,7 +177,7 @@ fn copy(
             Ok(()) => Ok(()),
             Err(Stop::Full(text) | Stop::Ended(text)) => Err(Failure::failed(text)),
             Err(Stop::Interrupted) => {
-                say("stopped: the pool is exported with what was copied; the same command goes on");
+                say("stopped: the pool has what was copied; the same command goes on");
                 Err(Failure { status: INTERRUPTED as u8, ..Failure::said() })
             }
         }

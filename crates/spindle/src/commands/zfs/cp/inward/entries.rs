@@ -3,17 +3,16 @@
 use super::super::tally::{Rules, Stop, Tally, Trouble};
 use ::host::directory::EntryKind;
 use ::host::reading::{self, Known};
-use ::zfs::mounted::Mounted;
+use attach::pools::running::files::{Entry, Files, Set};
 use rt::Rt;
-use rt::inodes::{
-    Attributes, Caller, InodeError, InodeKind, Inodes, New, Node, RenameHow, SetAttributes,
-    SetTime, Timestamp,
-};
+use rt::inodes::{Caller, InodeError, InodeKind, Node, Timestamp};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What those have that are made before their attributes are known.
-pub(super) const FRESH: New = New { permissions: 0o600, umask: 0 };
+/// What those may that are made before their attributes are known.
+const FRESH: u16 = 0o600;
+/// The same of directories.
+const FRESH_DIRECTORY: u16 = 0o700;
 
 /// Why the whole copy is to end, once it is.
 #[derive(Default)]
@@ -37,7 +36,7 @@ impl End {
 
 /// The entries of a dataset, for who copies into it.
 pub(super) struct Entries {
-    pub(super) files: Rc<Mounted>,
+    pub(super) files: Files,
     pub(super) tally: Rc<Tally>,
     pub(super) rules: Rules,
     pub(super) by: Caller,
@@ -64,7 +63,7 @@ pub(super) fn moment((seconds, nanoseconds): (i64, u32)) -> Timestamp {
 
 impl Entries {
     pub(super) fn new(
-        files: Rc<Mounted>,
+        files: Files,
         tally: Rc<Tally>,
         rules: Rules,
         end: &Rc<End>,
@@ -97,6 +96,10 @@ impl Entries {
                 Trouble::Stop(Stop::Full(self.tally.full(&error)))
             }
             // A pool that is not written any more says why by the task that writes it.
+            InodeError::Io if self.files.have_ended() => {
+                let text = "who holds the pool has ended: the same command goes on";
+                Trouble::Stop(Stop::Ended(text.to_owned()))
+            }
             InodeError::Io => match self.check() {
                 Ok(()) => Trouble::Failed(error.to_string()),
                 Err(stop) => stop,
@@ -105,11 +108,7 @@ impl Entries {
         }
     }
 
-    pub(super) async fn look(
-        &self,
-        into: Node,
-        name: &[u8],
-    ) -> Result<Option<Attributes>, Trouble> {
+    pub(super) async fn look(&self, into: Node, name: &[u8]) -> Result<Option<Entry>, Trouble> {
         match self.files.lookup(into, name).await {
             Ok(found) => Ok(Some(found)),
             Err(InodeError::NotFound) => Ok(None),
@@ -126,7 +125,7 @@ impl Entries {
         device: (u32, u32),
     ) -> Result<Node, Trouble> {
         self.remove_if_there(into, name).await?;
-        let made = self.files.mknod(self.by, into, name, FRESH, kind, device).await;
+        let made = self.files.make(self.by, (into, name), (kind, device), FRESH).await;
         made.map(|made| made.node).map_err(|error| self.trouble(error))
     }
 
@@ -137,13 +136,12 @@ impl Entries {
         text: &[u8],
     ) -> Result<Node, Trouble> {
         self.remove_if_there(into, name).await?;
-        let made = self.files.symlink(self.by, into, name, text).await;
+        let made = self.files.make_link(self.by, (into, name), text).await;
         made.map(|made| made.node).map_err(|error| self.trouble(error))
     }
 
     pub(super) async fn make_directory(&self, into: Node, name: &[u8]) -> Result<Node, Trouble> {
-        let new = New { permissions: 0o700, umask: 0 };
-        let made = self.files.mkdir(self.by, into, name, new).await;
+        let made = self.files.make_directory(self.by, (into, name), FRESH_DIRECTORY).await;
         made.map(|made| made.node).map_err(|error| self.trouble(error))
     }
 
@@ -171,28 +169,25 @@ impl Entries {
         to: &[u8],
         replace: bool,
     ) -> Result<(), Trouble> {
-        let how = if replace { RenameHow::Replace } else { RenameHow::NoReplace };
-        let renamed = self.files.rename(self.by, (into, from), (into, to), how).await;
+        let renamed = self.files.rename(self.by, into, (from, to), replace).await;
         renamed.map_err(|error| self.trouble(error))
     }
 
     /// Sets owner, mode and times.
     pub(super) async fn set(&self, node: Node, known: &Known) -> Result<(), Trouble> {
-        let at = |time| Some(SetTime::At(moment(time)));
         let is_link = known.kind == EntryKind::SymbolicLink;
         let permissions = match self.rules.no_setuid {
             true => known.permissions & 0o1777,
             false => known.permissions,
         };
-        let set = SetAttributes {
+        let set = Set {
             permissions: (!is_link).then_some(permissions),
-            user: Some(known.owner.0),
-            group: Some(known.owner.1),
-            size: None,
-            accessed: at(known.accessed),
-            modified: at(known.modified),
+            owner: Some(known.owner),
+            bytes: None,
+            accessed: Some(known.accessed),
+            modified: Some(known.modified),
         };
-        let set = self.files.setattr(self.by, node, set).await;
-        set.map(|_| ()).map_err(|error| self.trouble(error))
+        let set = self.files.set(self.by, node, set).await;
+        set.map_err(|error| self.trouble(error))
     }
 }

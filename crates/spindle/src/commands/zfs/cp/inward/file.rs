@@ -17,14 +17,14 @@ use super::entries::Entries;
 use crate::printable;
 use ::host::directory::Directory;
 use ::host::reading::{self, Known};
-use rt::inodes::{InodeError, InodeKind, Inodes, Node, SetAttributes, SetHow, WriteAt, acl, rules};
+use attach::pools::running::files::{DATA_BYTES_MAX, Set};
+use rt::inodes::{InodeError, InodeKind, Node, acl, rules};
 use rt::{BufMut, SgList};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use stdx::{ByteCount, Offset};
 
 /// Bytes that are read and written at once.
-const PIECE_BYTES: u64 = 1 << 20;
+const PIECE_BYTES: u64 = DATA_BYTES_MAX as u64;
 /// Bytes of extended attributes near which a file takes no more: names and values, without what lies around them.
 const LIST_BYTES: usize = 48 << 10;
 
@@ -117,8 +117,7 @@ impl Entries {
                 let mut bytes = BufMut::for_overwrite((until - at) as usize);
                 file.read_exact_at(&mut bytes, at)?;
                 let data = SgList::from(bytes.freeze());
-                let place = WriteAt::Offset(Offset(at));
-                let written = self.files.write(self.by, node, place, data, false).await;
+                let written = self.files.write(self.by, node, at, data).await;
                 written.map_err(|error| self.trouble(error))?;
                 self.tally.progress(until - at);
                 at = until;
@@ -126,9 +125,8 @@ impl Entries {
         }
         if at < size {
             self.tally.progress(size - at);
-            let size = Some(ByteCount(size));
-            let set = SetAttributes { size, ..SetAttributes::default() };
-            let set = self.files.setattr(self.by, node, set).await;
+            let set = Set { bytes: Some(size), ..Set::default() };
+            let set = self.files.set(self.by, node, set).await;
             set.map_err(|error| self.trouble(error))?;
         }
         Ok(())
@@ -145,7 +143,7 @@ impl Entries {
         let there = self.files.extended_attributes(node).await;
         for name in there.map_err(|error| self.trouble(error))? {
             if (name == acl::ACCESS || name == acl::DEFAULT) && !has(&name) {
-                let removed = self.files.remove_extended_attribute(self.by, node, &name).await;
+                let removed = self.files.remove_extended(self.by, node, &name).await;
                 removed.map_err(|error| self.trouble(error))?;
             }
         }
@@ -155,8 +153,7 @@ impl Entries {
             if self.rules.no_setuid && name == rules::CAPABILITIES {
                 continue;
             }
-            let set =
-                self.files.set_extended_attribute(self.by, node, &name, &value, SetHow::Any).await;
+            let set = self.files.set_extended(self.by, node, (&name, &value)).await;
             let Err(error) = set else { continue };
             let trouble = match error {
                 InodeError::NoSpace if all >= LIST_BYTES => Trouble::Failed(error.to_string()),

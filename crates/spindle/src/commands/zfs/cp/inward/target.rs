@@ -7,8 +7,9 @@ use crate::printable;
 use ::host::directory::plain;
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::property::view::Kind;
+use ::zfs::spa::Spa;
 use attach::Error;
-use attach::pools::{LivePool, PoolPlace};
+use attach::pools::{LivePool, PoolPlace, Pools, pool_of};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
@@ -16,6 +17,45 @@ use zfs_format::dsl::property::PropertyValue;
 
 /// Bytes of a name in a dataset.
 const NAME_BYTES_MAX: usize = 255;
+
+/// A pool that is copied into.
+pub(super) enum Pool {
+    /// It is open here.
+    Own(LivePool),
+    /// Another process holds it: here it is only read.
+    Held(Box<Pools>, Rc<Spa>),
+}
+
+impl Pool {
+    fn of_dataset(place: &PoolPlace<'_>, name: &str, in_use: bool) -> Result<Pool, Error> {
+        match LivePool::of_dataset(place, name, in_use) {
+            Err(Error::PoolHeld { .. }) => {
+                let pools = Pools::find(place)?;
+                let found = pools.named(pool_of(name))?;
+                let found = found.ok_or_else(|| Error::NoPool { name: name.to_owned() })?;
+                let spa = pools.try_open(found)?;
+                Ok(Pool::Held(Box::new(pools), spa))
+            }
+            other => other.map(Pool::Own),
+        }
+    }
+
+    /// The disks that it lies on, and whatever else is there.
+    pub(super) fn pools(&self) -> &Pools {
+        match self {
+            Pool::Own(pool) => &pool.pools,
+            Pool::Held(pools, _) => pools,
+        }
+    }
+
+    /// It.
+    pub(super) fn spa(&self) -> &Rc<Spa> {
+        match self {
+            Pool::Own(pool) => pool.live.spa(),
+            Pool::Held(_, spa) => spa,
+        }
+    }
+}
 
 /// A place in a dataset. See the [module](self).
 #[derive(Clone)]
@@ -39,10 +79,10 @@ impl Target {
         place: &PoolPlace<'_>,
         given: &OsStr,
         in_use: bool,
-    ) -> Result<(LivePool, Target), Failure> {
+    ) -> Result<(Pool, Target), Failure> {
         let bytes = given.as_bytes();
         let colons = bytes.iter().enumerate().filter(|(_, byte)| **byte == b':').map(|(at, _)| at);
-        let mut opened: Option<LivePool> = None;
+        let mut opened: Option<Pool> = None;
         let mut first: Option<Failure> = None;
         for at in colons {
             let Ok(name) = std::str::from_utf8(&bytes[..at]) else { break };
@@ -50,21 +90,21 @@ impl Target {
                 let text = format!("{name}: a snapshot is only read: copy into a dataset");
                 return Err(Failure::usage(text));
             }
-            let pool =
-                match opened.take().map_or_else(|| LivePool::of_dataset(place, name, in_use), Ok) {
-                    Ok(pool) => pool,
-                    Err(error @ (Error::NoPool { .. } | Error::BadName { .. })) => {
-                        first.get_or_insert(error.into());
-                        continue;
-                    }
-                    Err(error @ (Error::PoolInUse { .. } | Error::PoolOfOther { .. })) => {
-                        // Here -f is another option.
-                        let text = error.to_string().replace("with -f", "with --force-import");
-                        return Err(Failure::failed(text));
-                    }
-                    Err(error) => return Err(error.into()),
-                };
-            if let Some(node) = pool.node(name)? {
+            let pool = match opened.take().map_or_else(|| Pool::of_dataset(place, name, in_use), Ok)
+            {
+                Ok(pool) => pool,
+                Err(error @ (Error::NoPool { .. } | Error::BadName { .. })) => {
+                    first.get_or_insert(error.into());
+                    continue;
+                }
+                Err(error @ (Error::PoolInUse { .. } | Error::PoolOfOther { .. })) => {
+                    // Here -f is another option.
+                    let text = error.to_string().replace("with -f", "with --force-import");
+                    return Err(Failure::failed(text));
+                }
+                Err(error) => return Err(error.into()),
+            };
+            if let Some(node) = pool.pools().node(pool.spa(), name)? {
                 let target = Target::of(name, node, &bytes[at + 1..])?;
                 return Ok((pool, target));
             }

@@ -13,12 +13,12 @@ use super::target::Target;
 use crate::printable;
 use ::host::directory::{Directory, EntryKind};
 use ::host::reading::{self, Known};
-use rt::inodes::{Attributes, InodeError, InodeKind, Inodes, Node, WriteAt};
+use attach::pools::running::files::Entry;
+use rt::inodes::{InodeError, InodeKind, Node};
 use rt::{Buf, Rt, SgList};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
-use stdx::{ByteCount, Offset};
 
 /// See the [module](self).
 pub(super) struct Tree {
@@ -51,7 +51,7 @@ fn is_device(known: &Known) -> bool {
 }
 
 /// Whether a file that is there was copied from this one: both have the same size and time.
-fn is_content(known: &Known, there: &Attributes) -> bool {
+fn is_content(known: &Known, there: &Entry) -> bool {
     let are_files = known.kind == EntryKind::File && there.kind == InodeKind::File;
     are_files && there.size.bytes() == known.size && there.modified == moment(known.modified)
 }
@@ -195,9 +195,8 @@ impl Tree {
     async fn is_marked(&self, at: Node, name: &[u8], text: &[u8]) -> Result<bool, Trouble> {
         match self.entries.look(at, name).await? {
             Some(mark) if mark.kind == InodeKind::File => {
-                let (files, len) = (&self.entries.files, ByteCount(MARK_BYTES_MAX));
-                let read = files.read(mark.node, Offset(0), len).await;
-                Ok(read.is_ok_and(|read| read.to_vec() == text))
+                let read = self.entries.files.read(mark.node, MARK_BYTES_MAX as u32).await;
+                Ok(read.is_ok_and(|read| read == text))
             }
             _ => Ok(false),
         }
@@ -216,8 +215,7 @@ impl Tree {
         let top = entries.entered(at, &begun).await?;
         let file = entries.make(top, mark, InodeKind::File, (0, 0)).await?;
         let text = SgList::from(Buf::copy_of(text));
-        let written =
-            entries.files.write(entries.by, file, WriteAt::Offset(Offset(0)), text, false).await;
+        let written = entries.files.write(entries.by, file, 0, text).await;
         written.map_err(|error| entries.trouble(error))?;
         entries.rename(at, &begun, name, false).await?;
         Ok(top)
@@ -337,7 +335,7 @@ impl Tree {
         name: &[u8],
         known: &Known,
         shown: &[u8],
-        there: Option<Attributes>,
+        there: Option<Entry>,
     ) -> Result<bool, Trouble> {
         let Some(first) = self.links.borrow().get(&known.identity).copied() else {
             return Ok(false);
@@ -357,7 +355,7 @@ impl Tree {
             None => {}
         }
         entries.tally.say_name(shown);
-        match entries.files.link(entries.by, first, step.into, name).await {
+        match entries.files.link(entries.by, first, (step.into, name)).await {
             Ok(_) => {
                 entries.tally.count_copied();
                 Ok(true)
@@ -373,7 +371,7 @@ impl Tree {
         step: &Step<'_>,
         own: &[u8],
         known: &Known,
-        there: &Attributes,
+        there: &Entry,
     ) -> Result<bool, Trouble> {
         if kind_of(known.kind) != Some(there.kind) {
             return Ok(false);
@@ -381,7 +379,7 @@ impl Tree {
         Ok(match known.kind {
             EntryKind::File => is_content(known, there),
             EntryKind::SymbolicLink => {
-                let text = self.entries.files.link_target(there.node).await;
+                let text = self.entries.files.link_text(there.node).await;
                 text.is_ok_and(|text| step.from.link_text(own).is_ok_and(|own| own == text))
             }
             EntryKind::CharacterDevice | EntryKind::BlockDevice => there.device == known.device,
