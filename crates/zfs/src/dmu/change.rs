@@ -20,6 +20,7 @@
 //!
 //! Source: `docs/theory/pools.md`; OpenZFS's way is `dmu_tx.c`.
 
+use async_recursion::async_recursion as boxed;
 use super::objset::Objset;
 use super::step::{Blocked, Hold, Step};
 use super::txg::{Tx, TxGroups};
@@ -55,6 +56,7 @@ impl Objset {
     }
 
     /// In the group of `syncing` that syncs; without, in the open one. Compiled once, whatever the change is.
+    #[boxed(?Send)]
     async fn carry_out(
         &self,
         syncing: Option<&TxGroups>,
@@ -105,6 +107,7 @@ impl Objset {
         }
     }
 
+    #[boxed(?Send)]
     async fn unblock(&self, blocked: Blocked, held: &mut Vec<Hold>) -> Result<(), ZfsError> {
         let need = match blocked {
             Blocked::Wrong(error) => return Err(error),

@@ -27,6 +27,7 @@ mod written;
 use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use property::Stored;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -87,6 +88,7 @@ impl Dsl {
     ///
     /// # Errors
     /// The pool's directory can't be had, or names no root.
+    #[boxed(?Send)]
     pub async fn open(mos: &Objset, pool: &str) -> Result<Dsl, ZfsError> {
         let directory = Zap::open(mos.dnode(pool_directory::OBJECT).await?).await?;
         let root = directory.needed(pool_directory::ROOT_DATASET).await?;
@@ -107,6 +109,7 @@ impl Dsl {
     ///
     /// # Errors
     /// It can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn root(&self) -> Result<Directory, ZfsError> {
         self.directory(self.root, self.pool.to_string()).await
     }
@@ -115,6 +118,7 @@ impl Dsl {
     ///
     /// # Errors
     /// It can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn directory(&self, number: u64, name: String) -> Result<Directory, ZfsError> {
         let object = self.mos.dnode(number).await?;
         self.check_type(&object, ObjectType::DSL_DIR, "a DSL directory")?;
@@ -127,6 +131,7 @@ impl Dsl {
     ///
     /// # Errors
     /// As of [`Dsl::directory`]; or it is none of that one's.
+    #[boxed(?Send)]
     pub async fn child(
         &self,
         of: &Directory,
@@ -147,6 +152,7 @@ impl Dsl {
     ///
     /// # Errors
     /// It can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn dataset(&self, number: u64, name: String) -> Result<Dataset, ZfsError> {
         let object = self.mos.dnode(number).await?;
         self.check_type(&object, ObjectType::DSL_DATASET, "a DSL dataset")?;
@@ -179,6 +185,7 @@ impl Dsl {
     ///
     /// # Errors
     /// It can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn head(&self, directory: &Directory) -> Result<Option<Dataset>, ZfsError> {
         match directory.head.head_dataset {
             0 => Ok(None),
@@ -190,6 +197,7 @@ impl Dsl {
     ///
     /// # Errors
     /// The table can't be had, or has one under two names.
+    #[boxed(?Send)]
     pub async fn children(&self, of: &Directory) -> Result<Vec<(String, u64)>, ZfsError> {
         let mut children = self.names(of.head.children).await?;
         children.retain(|(name, _)| !RESERVED.contains(&name.as_str()));
@@ -204,6 +212,7 @@ impl Dsl {
     ///
     /// # Errors
     /// The table, or a snapshot, can't be had.
+    #[boxed(?Send)]
     pub async fn snapshots(&self, of: &Dataset) -> Result<Vec<Dataset>, ZfsError> {
         let names = self.names(of.head.snapshot_names).await?;
         if names.len() > SNAPSHOTS_MAX {
@@ -237,6 +246,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Something on the way can't be had.
+    #[boxed(?Send)]
     pub async fn find_directory(&self, name: &str) -> Result<Option<Directory>, ZfsError> {
         let mut parts = name.split('/');
         if parts.next() != Some(&*self.pool) {
@@ -260,6 +270,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Something on the way can't be had.
+    #[boxed(?Send)]
     pub async fn find(&self, name: &str) -> Result<Option<(Directory, Dataset)>, ZfsError> {
         let (path, snapshot) = match name.split_once('@') {
             Some((path, snapshot)) => (path, Some(snapshot)),
@@ -282,6 +293,7 @@ impl Dsl {
     ///
     /// # Errors
     /// One can't be had, or they lie deeper than [`DEPTH_MAX`].
+    #[boxed(?Send)]
     pub async fn below(&self, top: Directory) -> Result<Vec<Directory>, ZfsError> {
         let mut found = Vec::new();
         let mut waiting = vec![(0, top)];
@@ -302,6 +314,7 @@ impl Dsl {
     ///
     /// # Errors
     /// The table can't be had.
+    #[boxed(?Send)]
     pub async fn stored(&self, directory: &Directory) -> Result<Vec<Stored>, ZfsError> {
         self.stored_in(directory.head.properties).await
     }
@@ -310,6 +323,7 @@ impl Dsl {
     ///
     /// # Errors
     /// The table can't be had.
+    #[boxed(?Send)]
     pub async fn stored_on_snapshot(&self, snapshot: &Dataset) -> Result<Vec<Stored>, ZfsError> {
         self.stored_in(snapshot.head.properties).await
     }
@@ -328,6 +342,7 @@ impl Dsl {
     ///
     /// # Errors
     /// The table of its fields can't be had.
+    #[boxed(?Send)]
     pub async fn crypto_key(&self, directory: &Directory) -> Result<Option<u64>, ZfsError> {
         match &directory.fields {
             Some(fields) => fields.number(dir::fields::CRYPTO_KEY).await,

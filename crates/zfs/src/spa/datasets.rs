@@ -29,6 +29,7 @@ use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
 use crate::zpl::attributes::Moment;
 use crate::zpl::make::{NewFileSystem, make as make_files, new_root};
+use async_recursion::async_recursion as boxed;
 use rt::Rt;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -290,6 +291,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn file_system(
         &self,
         directory: &Dnode,
@@ -323,6 +325,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// The pool has none.
+    #[boxed(?Send)]
     pub async fn origin(&self) -> Result<Dnode, ZfsError> {
         let directory = self.syncer.directory().await?;
         let root = Zap::open(directory).await?.needed(pool_directory::ROOT_DATASET).await?;
@@ -358,6 +361,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: the name is taken or can't be.
+    #[boxed(?Send)]
     pub async fn create(
         &self,
         parent: u64,
@@ -378,6 +382,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: the name is taken or can't be.
+    #[boxed(?Send)]
     pub async fn check_snapshot(
         &self,
         dataset: u64,
@@ -397,6 +402,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: the name is taken or can't be.
+    #[boxed(?Send)]
     pub async fn snapshot(
         &self,
         dataset: u64,
@@ -451,6 +457,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn tell_of(&self, name: &str, dataset: u64, text: &str) -> Result<(), ZfsError> {
         let deed = Deed::Inside { name, dataset: Some(dataset), text };
         note(self.maker, self.syncer, deed).await
@@ -498,6 +505,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn set_property(
         &self,
         directory: u64,

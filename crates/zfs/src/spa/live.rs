@@ -36,6 +36,7 @@ use crate::error::{Problem, ZfsError};
 use crate::zap::table;
 use crate::zil::{Committed, IntentLog, Stored};
 use crate::zpl::FileSystem;
+use async_recursion::async_recursion as boxed;
 use futures_util::future::LocalBoxFuture;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -177,6 +178,7 @@ impl Live {
     ///
     /// # Errors
     /// It can't be had.
+    #[boxed(?Send)]
     pub async fn objset(&self, node: &Node) -> Result<Objset, ZfsError> {
         Ok(self.dataset(node).await?.objset.clone())
     }
@@ -185,6 +187,7 @@ impl Live {
     ///
     /// # Errors
     /// It can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn files(&self, node: &Node) -> Result<FileSystem, ZfsError> {
         let open = self.dataset(node).await?;
         if let Some(files) = &*open.files.borrow() {
@@ -201,6 +204,7 @@ impl Live {
     ///
     /// # Errors
     /// It can't be had.
+    #[boxed(?Send)]
     pub async fn log_of(&self, node: &Node) -> Result<Rc<IntentLog>, ZfsError> {
         Ok(Rc::clone(&self.dataset(node).await?.log))
     }
@@ -262,6 +266,7 @@ impl Live {
     ///
     /// # Errors
     /// The pool is stopped.
+    #[boxed(?Send)]
     pub async fn finish_freeing(&self) -> Result<(), LiveError> {
         while self.freeing.waits() {
             self.sync(async |_| Ok(())).await?;
@@ -331,6 +336,7 @@ impl Live {
     ///
     /// # Errors
     /// The pool is stopped.
+    #[boxed(?Send)]
     pub async fn make_durable(&self) -> Result<(), LiveError> {
         let wanted = self.syncer.groups().open();
         let one = self.syncing.lock().await;
@@ -347,6 +353,7 @@ impl Live {
     ///
     /// # Errors
     /// The pool is stopped.
+    #[boxed(?Send)]
     pub async fn commit(&self, dataset: u64, object: Option<u64>) -> Result<(), LiveError> {
         self.check_stopped()?;
         let log = self.open.borrow().get(&dataset).map(|open| Rc::clone(&open.log));
@@ -488,6 +495,7 @@ impl Live {
     ///
     /// # Errors
     /// The last group can't be committed.
+    #[boxed(?Send)]
     pub async fn close(&self, state: LabelState) -> Result<(), LiveError> {
         let logs: Vec<_> = self.open.borrow().values().map(|open| Rc::clone(&open.log)).collect();
         for log in logs {
@@ -511,6 +519,7 @@ impl Live {
     ///
     /// # Errors
     /// The pool is stopped.
+    #[boxed(?Send)]
     pub async fn settle(&self, command: Option<&str>) -> Result<(), LiveError> {
         match command.filter(|_| self.syncer.has_deeds()) {
             Some(command) => {
