@@ -126,6 +126,8 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Stalled`] when it can never end.
+    // Inlined, so that what a program waits for is compiled beside where it waits, and not with all else that is waited for.
+    #[inline]
     pub fn block_on<F>(&self, future: F) -> Result<F::Output, Stalled>
     where
         F: Future + 'static,

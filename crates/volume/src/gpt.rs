@@ -17,6 +17,7 @@
 //! **Source**: UEFI Specification 2.10, chapter 5.
 
 use crate::checked::read;
+use async_recursion::async_recursion as boxed;
 use rt::filter::Slice;
 use rt::{DeviceRef, IoError, Request};
 use std::fmt;
@@ -120,6 +121,7 @@ pub enum GptError {
 ///
 /// # Errors
 /// [`GptError`]
+#[boxed(?Send)]
 pub async fn read_table(device: &DeviceRef) -> Result<Option<Table>, GptError> {
     let geometry = device.geometry();
     let block = geometry.logical_block.bytes();

@@ -43,6 +43,7 @@ pub use shared::{MountOptions, Notice, Tell, Writing};
 use crate::dsl::{Dataset, Directory};
 use crate::error::ZfsError;
 use crate::spa::Spa;
+use async_recursion::async_recursion as boxed;
 use names::{Make, NAME_BYTES_MAX};
 use rt::SgList;
 use rt::inodes::{
@@ -64,6 +65,7 @@ impl Mounted {
     ///
     /// # Errors
     /// It is no file system, or can't be had; or its intent log is to be laid over it, and can't be.
+    #[boxed(?Send)]
     pub async fn open(
         spa: &Rc<Spa>,
         directory: Rc<Directory>,
@@ -78,6 +80,7 @@ impl Mounted {
     ///
     /// # Errors
     /// It is no file system, or can't be had.
+    #[boxed(?Send)]
     pub async fn open_for_writing(
         writing: Writing,
         directory: Rc<Directory>,

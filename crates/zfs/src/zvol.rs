@@ -18,6 +18,7 @@ use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
 use crate::zil::Logged;
 use crate::zpl::replay::{Written, in_memory, written};
+use async_recursion::async_recursion as boxed;
 use rt::{
     Buf, Device, Extent, ExtentKind, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op,
     Request,
@@ -48,6 +49,7 @@ impl Volume {
     ///
     /// # Errors
     /// The objset holds something else, or an object can't be had.
+    #[boxed(?Send)]
     pub async fn open(objset: &Objset, name: &str) -> Result<Volume, ZfsError> {
         if objset.root().kind != ObjsetKind::Volume {
             return Err(objset.wrong(0, Problem::NotVolume));
@@ -62,6 +64,7 @@ impl Volume {
     ///
     /// # Errors
     /// As of [`Volume::open`]; or a block that the log points to can't be had.
+    #[boxed(?Send)]
     pub async fn open_with_log(
         objset: &Objset,
         name: &str,
@@ -79,6 +82,7 @@ impl Volume {
     ///
     /// # Errors
     /// It can't be; or the block that it points to can't be had.
+    #[boxed(?Send)]
     pub async fn replay(&self, record: &LogRecord) -> Result<(), ZfsError> {
         match &record.body {
             Body::Write(write) => match written(&self.objset, write, record).await? {
@@ -95,6 +99,7 @@ impl Volume {
     ///
     /// # Errors
     /// A block that is covered in part can't be had.
+    #[boxed(?Send)]
     pub async fn write(&self, at: u64, bytes: &Buf) -> Result<(), ZfsError> {
         let block = self.block().bytes().max(1);
         let end = at.saturating_add(bytes.len() as u64).min(self.objset.volume_bytes());
@@ -117,6 +122,7 @@ impl Volume {
     ///
     /// # Errors
     /// A block at its ends can't be had.
+    #[boxed(?Send)]
     pub async fn zero(&self, at: u64, len: u64) -> Result<(), ZfsError> {
         let range = at..at.saturating_add(len).min(self.objset.volume_bytes());
         let change = self.objset.change(|tx| {
@@ -135,6 +141,7 @@ impl Volume {
     ///
     /// # Panics
     /// The size is not one of whole blocks.
+    #[boxed(?Send)]
     pub async fn resize(&self, bytes: u64) -> Result<(), ZfsError> {
         assert!(bytes > 0 && bytes.is_multiple_of(self.block().bytes()), "it is whole blocks long");
         let before = self.objset.volume_bytes();

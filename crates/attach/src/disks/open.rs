@@ -363,6 +363,7 @@ impl Disks {
     }
 
     /// Runs I/O on the disks to its end.
+    #[inline]
     pub fn wait<T: 'static>(&self, io: impl Future<Output = T> + 'static) -> T {
         self.context.runtime().block_on(io).expect("I/O on a real device ends")
     }

@@ -94,6 +94,7 @@ impl Session {
     }
 
     /// Runs I/O on the devices to its end.
+    #[inline]
     pub fn wait<T: 'static>(&self, io: impl Future<Output = T> + 'static) -> T {
         self.pools.wait(io)
     }

@@ -157,6 +157,7 @@ impl Pools {
     }
 
     /// Runs I/O on the devices to its end.
+    #[inline]
     pub fn wait<T: 'static>(&self, io: impl Future<Output = T> + 'static) -> T {
         self.disks.wait(io)
     }

@@ -382,6 +382,7 @@ impl LivePool {
     ///
     /// # Errors
     /// The outer one: the pool is not written any more. The inner one: it was not done.
+    #[inline]
     pub fn task<T: 'static>(
         &self,
         task: impl AsyncFnOnce(&Tasks<'_>) -> Result<Result<T, TaskError>, ZfsError> + 'static,

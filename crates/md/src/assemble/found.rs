@@ -8,6 +8,7 @@ use crate::superblock::place::Version;
 use crate::superblock::v1::SuperblockV1;
 use crate::superblock::v090::SuperblockV090;
 use crate::superblock::{Features, FormatError, Problem, SECTOR, SUPERBLOCK_BYTES, Uuid};
+use async_recursion::async_recursion as boxed;
 use rt::{DeviceRef, Request};
 use std::collections::BTreeMap;
 use stdx::{ByteCount, Offset};
@@ -58,6 +59,7 @@ async fn read(
 ///
 /// # Errors
 /// Where the device can't be read, or what is there is damaged or not supported.
+#[boxed(?Send)]
 pub async fn find(device: &DeviceRef) -> Result<Option<Found>, AssembleError> {
     let name = device.name().to_string();
     let capacity = device.geometry().capacity;
@@ -118,6 +120,7 @@ pub fn sets(found: Vec<Found>) -> BTreeMap<Uuid, Vec<Found>> {
 ///
 /// # Errors
 /// Where it can't be read, is another set's, or is of an unsupported kind.
+#[boxed(?Send)]
 pub async fn bitmap(found: &Found) -> Result<Option<(BitmapSuperblock, Bits)>, AssembleError> {
     if !found.superblock.features().has(Features::BITMAP) {
         return Ok(None);
@@ -163,6 +166,7 @@ fn bitmap_uuid(superblock: &Superblock) -> Uuid {
 ///
 /// # Errors
 /// Where it can't be read.
+#[boxed(?Send)]
 pub async fn bad_blocks(found: &Found) -> Result<Vec<BadBlock>, AssembleError> {
     let Superblock::V1(sb) = &found.superblock else { return Ok(Vec::new()) };
     if !sb.features.has(Features::BAD_BLOCKS) {

@@ -19,6 +19,7 @@ use crate::spec::Level;
 use crate::superblock::Features;
 use crate::superblock::bitmap::{BitmapSuperblock, chunk_for, sync_sectors};
 use crate::superblock::place::Version;
+use async_recursion::async_recursion as boxed;
 use rt::Rt;
 use stdx::ByteCount;
 
@@ -33,6 +34,7 @@ const ROOM_MAX: i64 = 256;
 ///
 /// # Errors
 /// [`GrowError`]
+#[boxed(?Send)]
 pub async fn add_bitmap(
     rt: &Rt,
     choice: Choice,
@@ -81,6 +83,7 @@ pub async fn add_bitmap(
 ///
 /// # Errors
 /// [`GrowError`]
+#[boxed(?Send)]
 pub async fn remove_bitmap(rt: &Rt, choice: Choice, unix_s: u64) -> Result<(), GrowError> {
     let choice = agreed(choice);
     let set = choice.set;

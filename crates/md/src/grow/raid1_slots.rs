@@ -12,6 +12,7 @@ use super::refusal::{refuse, refuse_unsettled};
 use crate::assemble::{Choice, agreed};
 use crate::spec::{Level, MEMBERS_MAX};
 use crate::superblock::Features;
+use async_recursion::async_recursion as boxed;
 use rt::Rt;
 
 /// Gives a RAID 1 so many slots; the new ones are taken by spares and by the devices to be added. They are
@@ -19,6 +20,7 @@ use rt::Rt;
 ///
 /// # Errors
 /// [`GrowError`]
+#[boxed(?Send)]
 pub async fn mirrors(
     rt: &Rt,
     choice: Choice,

@@ -48,6 +48,7 @@ use crate::superblock::place::Version;
 use crate::superblock::v1::{ReshapeFields, SuperblockV1};
 use crate::superblock::{ALL_SECTORS, Features, SECTOR, Uuid};
 use crate::window::Window;
+use async_recursion::async_recursion as boxed;
 use rt::{Device, DeviceRef, Request, Rt, SgList};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -83,6 +84,7 @@ impl Reshape {
     ///
     /// # Errors
     /// [`GrowError`]
+    #[boxed(?Send)]
     pub async fn begin(
         rt: &Rt,
         choice: Choice,
@@ -159,6 +161,7 @@ impl Reshape {
     ///
     /// # Errors
     /// [`GrowError`]
+    #[boxed(?Send)]
     pub async fn resume(rt: &Rt, choice: Choice, unix_s: u64) -> Result<Reshape, GrowError> {
         let reshapes = |found: &Found| found.superblock.features().has(Features::RESHAPE_ACTIVE);
         let any_turned = choice.slots.iter().flatten().any(reshapes);

@@ -24,6 +24,7 @@ use crate::superblock::bitmap::sync_sectors;
 use crate::superblock::place::Version;
 use crate::superblock::v1::SECTORS_MAX;
 use crate::superblock::{SECTOR, bad_blocks};
+use async_recursion::async_recursion as boxed;
 use rt::filter::Slice;
 use rt::{Buf, DeviceRef, Request, Rt};
 use stdx::{ByteCount, Offset};
@@ -44,6 +45,7 @@ pub enum SizeWish {
 ///
 /// # Errors
 /// [`GrowError`]
+#[boxed(?Send)]
 pub async fn size(
     rt: &Rt,
     choice: Choice,
@@ -146,6 +148,7 @@ async fn move_to_end(page: &mut Page) -> Result<(), GrowError> {
 ///
 /// # Errors
 /// As [`assemble::find`].
+#[boxed(?Send)]
 pub async fn find_at_old_end(
     device: &DeviceRef,
     before: ByteCount,

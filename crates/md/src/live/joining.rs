@@ -26,6 +26,7 @@ use crate::ppl::space::space;
 use crate::superblock::place::Version;
 use crate::superblock::v1::{BadBlockPlace, DEVICES_MAX, ReshapeFields, SuperblockV1};
 use crate::superblock::{Features, Role, SECTOR, SUPERBLOCK_BYTES, Uuid, bad_blocks};
+use async_recursion::async_recursion as boxed;
 use rt::{Buf, DeviceRef, Request};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -89,6 +90,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// Where it is too small or can't be written, or the set has no redundancy.
+    #[boxed(?Send)]
     pub async fn add(
         &self,
         device: DeviceRef,
@@ -266,6 +268,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// Where it is a member.
+    #[boxed(?Send)]
     pub async fn remove(&self, found: &Found) -> Result<(), LiveError> {
         let number = found.superblock.device_number() as usize;
         let kept = self.keeper.devices();
@@ -286,6 +289,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// Where it is a member.
+    #[boxed(?Send)]
     pub async fn remove_number(&self, number: usize) -> Result<(), LiveError> {
         let kept = self.keeper.devices();
         if let Some(own) = kept.iter().find(|one| one.number == number) {
@@ -324,6 +328,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// Where the set can't do without it, or it is none of these.
+    #[boxed(?Send)]
     pub async fn fail_number(&self, number: usize) -> Result<(), LiveError> {
         let devices = self.devices();
         let own = devices.iter().find(|one| one.number == number);

@@ -21,6 +21,7 @@ use crate::journal::ring::ring;
 use crate::superblock::journal::{BLOCK_BYTES, BLOCK_SECTORS, MetaBlock, seed};
 use crate::superblock::v1::BadBlockPlace;
 use crate::superblock::{ALL_SECTORS, Features, Role, SECTOR, Uuid, bad_blocks};
+use async_recursion::async_recursion as boxed;
 use rt::{DeviceRef, IoErrorKind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -57,6 +58,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// Where the superblocks can't be written.
+    #[boxed(?Send)]
     pub async fn fail_journal(&self) -> Result<(), LiveError> {
         if let JournalState::Here(journal) = self.keeper.journal() {
             journal.log.fail(IoErrorKind::Gone);
@@ -78,6 +80,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// Where the set can't have one, or the device is too small or can't be written.
+    #[boxed(?Send)]
     pub async fn add_journal(&self, device: DeviceRef, uuid: Uuid) -> Result<(), LiveError> {
         let set = self.set;
         let cant = |why| Err(LiveError::CantHaveJournal { set, why });

@@ -13,6 +13,7 @@ use crate::ppl::log::PartialParityLog;
 use crate::spec::Level;
 use crate::superblock::{ALL_SECTORS, Uuid};
 use crate::sync::{CheckReport, Initialise, STEP, SyncPriority};
+use async_recursion::async_recursion as boxed;
 use futures_util::future::{Either, select};
 use rt::guarded::{Panicked, catching_panics};
 use rt::{Device, DeviceRef, IoErrorKind, Request, Rt};
@@ -46,6 +47,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// [`LiveError`]
+    #[boxed(?Send)]
     pub async fn open(
         rt: &Rt,
         name: &str,
@@ -133,6 +135,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// [`LiveError`]
+    #[boxed(?Send)]
     pub async fn resync(&self, priority: SyncPriority) -> Result<(), LiveError> {
         let checkpoint = self.checkpoint().bytes();
         let (mut at, mut since) = (0, 0);
@@ -171,6 +174,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// [`LiveError`]
+    #[boxed(?Send)]
     pub async fn rebuild(&self, slot: usize, priority: SyncPriority) -> Result<(), LiveError> {
         self.empty_spares().await?;
         self.fill(slot, false, priority).await
@@ -181,6 +185,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// Where there is no spare, or it can't be written.
+    #[boxed(?Send)]
     pub async fn begin_rebuild(&self, slot: usize) -> Result<(), LiveError> {
         let (set, members) = (self.set, &self.array.set.members);
         self.empty_spares().await?;
@@ -203,6 +208,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// Where there is none, or the slot has no working member.
+    #[boxed(?Send)]
     pub async fn begin_replace(&self, slot: usize, spare: Option<&str>) -> Result<(), LiveError> {
         let (set, members) = (self.set, &self.array.set.members);
         if !self.is_redundant() {
@@ -230,6 +236,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// [`LiveError`]
+    #[boxed(?Send)]
     pub async fn replace(&self, slot: usize, priority: SyncPriority) -> Result<(), LiveError> {
         self.fill(slot, true, priority).await?;
         if self.array.set.members.state(slot) == MemberState::Rebuilding {
@@ -287,6 +294,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// [`LiveError`]
+    #[boxed(?Send)]
     pub async fn repair(&self, priority: SyncPriority) -> Result<CheckReport, LiveError> {
         let done = self.array.repair(self.array.whole(), priority).await;
         let report = done.map_err(|error| LiveError::Sync { set: self.set, error })?;
@@ -314,6 +322,7 @@ impl LiveArray {
     /// [`LiveError::Needed`] where the set would not have enough members left; where it is not resynchronised, so that
     /// nothing tells what the member held; and where it lacks its journal: parity is all that tells then what
     /// was being written.
+    #[boxed(?Send)]
     pub async fn fail(&self, slot: usize) -> Result<(), LiveError> {
         let set = self.set;
         let is_member = matches!(
@@ -340,6 +349,7 @@ impl LiveArray {
     ///
     /// # Errors
     /// [`LiveError`]
+    #[boxed(?Send)]
     pub async fn stop(&self) -> Result<(), LiveError> {
         let task = self.array.name();
         let ending = catching_panics(task, Box::pin(self.end()));

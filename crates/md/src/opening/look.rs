@@ -20,6 +20,7 @@ use crate::assemble::facts::Superblock;
 use crate::assemble::found::bitmap;
 use crate::spec::Level;
 use crate::superblock::{Problem, SECTOR};
+use async_recursion::async_recursion as boxed;
 use rt::{Device, Geometry, IoError, IoErrorKind, IoFuture, Op, Request, Rt, SgList};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ impl OpenArray {
     ///
     /// # Errors
     /// What keeps it from being opened, and the mend.
+    #[boxed(?Send)]
     pub async fn open(
         rt: &Rt,
         name: &str,

@@ -42,6 +42,7 @@ use crate::layout::Place;
 use crate::member::MemberState;
 use crate::set::{HostSeen, Set};
 use crate::spec::Level;
+use async_recursion::async_recursion as boxed;
 use rt::IoErrorKind;
 use rt::sync::oneshot;
 use std::collections::VecDeque;
@@ -149,6 +150,7 @@ impl Array {
     ///
     /// # Errors
     /// See [`SyncError`].
+    #[boxed(?Send)]
     pub async fn initialise(
         &self,
         how: Initialise,
@@ -162,6 +164,7 @@ impl Array {
     ///
     /// # Errors
     /// See [`SyncError`].
+    #[boxed(?Send)]
     pub async fn rebuild(
         &self,
         slot: usize,
@@ -175,6 +178,7 @@ impl Array {
     ///
     /// # Errors
     /// See [`SyncError`].
+    #[boxed(?Send)]
     pub async fn copy_to_replacement(
         &self,
         slot: usize,
@@ -188,6 +192,7 @@ impl Array {
     ///
     /// # Errors
     /// See [`SyncError`].
+    #[boxed(?Send)]
     pub async fn check(&self, range: Range<Offset>, priority: SyncPriority) -> StepResult {
         self.run(Operation::Check, range, priority).await
     }
@@ -196,6 +201,7 @@ impl Array {
     ///
     /// # Errors
     /// See [`SyncError`].
+    #[boxed(?Send)]
     pub async fn repair(&self, range: Range<Offset>, priority: SyncPriority) -> StepResult {
         self.run(Operation::Repair, range, priority).await
     }

@@ -10,6 +10,7 @@ use crate::lvm::group::{Found, Group, LvmError};
 use crate::lvm::label::{Area, Id, LABEL_SECTORS, Label};
 use crate::lvm::metadata::VolumeGroup;
 use crate::lvm::text::{Node, Section, Value};
+use async_recursion::async_recursion as boxed;
 use rt::{Buf, DeviceRef, Request};
 use std::collections::BTreeMap;
 use stdx::{ByteCount, Offset, Prng};
@@ -81,6 +82,7 @@ fn check_name(name: &str) -> Result<(), LvmError> {
 ///
 /// # Errors
 /// [`LvmError`]; then some devices may have a label already, and none a group.
+#[boxed(?Send)]
 pub async fn create_group(
     devices: &[DeviceRef],
     name: &str,
@@ -168,6 +170,7 @@ impl Group {
     ///
     /// # Errors
     /// [`LvmError`]
+    #[boxed(?Send)]
     pub async fn create_volume(
         &mut self,
         wanted: &Wanted,
@@ -229,6 +232,7 @@ impl Group {
     ///
     /// # Errors
     /// [`LvmError`]
+    #[boxed(?Send)]
     pub async fn remove_volume(&mut self, name: &str, origin: &Origin) -> Result<(), LvmError> {
         self.volume(name)?;
         self.commit(origin, |group| {

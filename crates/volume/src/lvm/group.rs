@@ -6,6 +6,7 @@ use crate::lvm::label::{Area, Id, LABEL_SECTORS, Label};
 use crate::lvm::metadata::{LogicalVolume, Mapping, MetadataError, Segment, VolumeGroup};
 use crate::lvm::text::Section;
 use crate::lvm::{SECTOR, checksum};
+use async_recursion::async_recursion as boxed;
 use md::{Array, ArraySpec, Level, SpecError};
 use rt::filter::{Linear, Slice};
 use rt::{DeviceRef, IoError, Request, Rt};
@@ -95,6 +96,7 @@ pub struct Group {
 ///
 /// # Errors
 /// None: each device's goes to the list.
+#[boxed(?Send)]
 pub async fn find_groups(devices: &[DeviceRef]) -> (Vec<Group>, Vec<LvmError>) {
     let (mut physical, mut errors) = (Vec::new(), Vec::new());
     for device in devices {

@@ -24,6 +24,7 @@ use super::objset::Objset;
 use super::step::{Blocked, Hold, Step};
 use super::txg::{Tx, TxGroups};
 use crate::error::{Problem, ZfsError};
+use async_recursion::async_recursion as boxed;
 
 /// Blocks that one change looks at, at the most: indirect ones, leaves of a table, the blocks of a table of pointers that is
 /// doubled. More than the largest directory's table has (2^20 leaves in blocks of 16 KiB: 512).
@@ -55,6 +56,7 @@ impl Objset {
     }
 
     /// In the group of `syncing` that syncs; without, in the open one. Compiled once, whatever the change is.
+    #[boxed(?Send)]
     async fn carry_out(
         &self,
         syncing: Option<&TxGroups>,
@@ -105,6 +107,7 @@ impl Objset {
         }
     }
 
+    #[boxed(?Send)]
     async fn unblock(&self, blocked: Blocked, held: &mut Vec<Hold>) -> Result<(), ZfsError> {
         let need = match blocked {
             Blocked::Wrong(error) => return Err(error),

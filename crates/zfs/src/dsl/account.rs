@@ -11,6 +11,7 @@ use crate::dmu::account::key;
 use crate::dmu::{Dnode, Objset};
 use crate::error::ZfsError;
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 use zfs_format::zpl::master;
 
@@ -83,6 +84,7 @@ impl Catalog {
     ///
     /// # Errors
     /// A table can't be had.
+    #[boxed(?Send)]
     pub async fn account(
         &self,
         node: &Node,
@@ -117,6 +119,7 @@ async fn table(objset: &Objset, account: Account) -> Result<Option<Dnode>, ZfsEr
 ///
 /// # Errors
 /// A table can't be had.
+#[boxed(?Send)]
 pub async fn all(objset: &Objset, account: Account) -> Result<BTreeMap<u64, u64>, ZfsError> {
     let Some(table) = table(objset, account).await? else { return Ok(BTreeMap::new()) };
     let mut found = BTreeMap::new();

@@ -22,6 +22,7 @@ use super::{DEPTH_MAX, Dataset, Directory, Dsl};
 use crate::dmu::Objset;
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use rt::Rt;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -74,6 +75,7 @@ impl Catalog {
     ///
     /// # Errors
     /// The root can't be had.
+    #[boxed(?Send)]
     pub async fn open(
         rt: &Rt,
         dsl: &Dsl,
@@ -102,6 +104,7 @@ impl Catalog {
     ///
     /// # Errors
     /// It can't be had.
+    #[boxed(?Send)]
     pub async fn root(&self) -> Result<Rc<Node>, ZfsError> {
         let root = self.dsl.root().await?;
         let (number, found) = (root.number, self.node(root, None).await?);
@@ -112,6 +115,7 @@ impl Catalog {
     ///
     /// # Errors
     /// Something on the way can't be had.
+    #[boxed(?Send)]
     pub async fn find(&self, name: &str) -> Result<Option<Rc<Node>>, ZfsError> {
         let mut parts = name.split('/');
         let mut node = self.root().await?;
@@ -140,6 +144,7 @@ impl Catalog {
     ///
     /// # Errors
     /// One can't be had.
+    #[boxed(?Send)]
     pub async fn children(&self, of: &Rc<Node>) -> Result<Vec<Rc<Node>>, ZfsError> {
         let mut children = Vec::new();
         for (name, number) in self.dsl.children(&of.directory).await? {
@@ -195,6 +200,7 @@ impl Catalog {
     ///
     /// # Errors
     /// Something that it refers to can't be had.
+    #[boxed(?Send)]
     pub async fn view(&self, node: &Node) -> Result<View, ZfsError> {
         let mut view = View {
             name: node.directory.name.clone(),
@@ -259,6 +265,7 @@ impl Catalog {
     ///
     /// # Errors
     /// Something that they refer to can't be had.
+    #[boxed(?Send)]
     pub async fn snapshots(&self, node: &Node) -> Result<Vec<View>, ZfsError> {
         let mut views = Vec::new();
         for snapshot in self.dsl.snapshots(&node.head).await? {
@@ -271,6 +278,7 @@ impl Catalog {
     ///
     /// # Errors
     /// Something that it refers to can't be had.
+    #[boxed(?Send)]
     pub async fn snapshot(&self, node: &Node, snapshot: Dataset) -> Result<View, ZfsError> {
         let stored = self.dsl.stored_on_snapshot(&snapshot).await?;
         let set = effective::of_snapshot(&stored, &node.directory.name, &node.set);
@@ -303,6 +311,7 @@ impl Catalog {
     ///
     /// # Errors
     /// Their table can't be had.
+    #[boxed(?Send)]
     pub async fn bookmarks(&self, node: &Node) -> Result<Vec<View>, ZfsError> {
         let Some(fields) = &node.head.fields else { return Ok(Vec::new()) };
         let Some(table) = fields.number(dataset_fields::BOOKMARKS).await? else {
@@ -445,6 +454,7 @@ impl Catalog {
     ///
     /// # Errors
     /// Something on the way up can't be had.
+    #[boxed(?Send)]
     pub async fn dataset_name(&self, number: u64) -> Result<String, ZfsError> {
         let head = self.bare(number).await?;
         let directory = self.directory_name(head.dir).await?;

@@ -9,6 +9,7 @@ use super::Dsl;
 use super::bpobj::header;
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::bookmark::Bookmark;
 use zfs_format::dsl::dataset::{DslDataset, fields};
 use zfs_format::dsl::name_number;
@@ -90,6 +91,7 @@ impl Datasets {
     ///
     /// # Errors
     /// One can't be had.
+    #[boxed(?Send)]
     pub async fn of(dsl: &Dsl) -> Result<Datasets, ZfsError> {
         let mut all = Vec::new();
         for directory in dsl.below(dsl.root().await?).await? {
@@ -207,6 +209,7 @@ impl Datasets {
 ///
 /// # Errors
 /// A deadlist can't be had.
+#[boxed(?Send)]
 pub async fn would_free(
     dsl: &Dsl,
     first: &KnownSnapshot,

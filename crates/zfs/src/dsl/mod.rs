@@ -29,6 +29,7 @@ mod written;
 use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use property::Stored;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -89,6 +90,7 @@ impl Dsl {
     ///
     /// # Errors
     /// The pool's directory can't be had, or names no root.
+    #[boxed(?Send)]
     pub async fn open(mos: &Objset, pool: &str) -> Result<Dsl, ZfsError> {
         let directory = Zap::open(mos.dnode(pool_directory::OBJECT).await?).await?;
         let root = directory.needed(pool_directory::ROOT_DATASET).await?;
@@ -109,6 +111,7 @@ impl Dsl {
     ///
     /// # Errors
     /// It can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn root(&self) -> Result<Directory, ZfsError> {
         self.directory(self.root, self.pool.to_string()).await
     }
@@ -117,6 +120,7 @@ impl Dsl {
     ///
     /// # Errors
     /// It can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn directory(&self, number: u64, name: String) -> Result<Directory, ZfsError> {
         let object = self.mos.dnode(number).await?;
         self.check_type(&object, ObjectType::DSL_DIR, "a DSL directory")?;
@@ -129,6 +133,7 @@ impl Dsl {
     ///
     /// # Errors
     /// As of [`Dsl::directory`]; or it is none of that one's.
+    #[boxed(?Send)]
     pub async fn child(
         &self,
         of: &Directory,
@@ -149,6 +154,7 @@ impl Dsl {
     ///
     /// # Errors
     /// It can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn dataset(&self, number: u64, name: String) -> Result<Dataset, ZfsError> {
         let object = self.mos.dnode(number).await?;
         self.check_type(&object, ObjectType::DSL_DATASET, "a DSL dataset")?;
@@ -181,6 +187,7 @@ impl Dsl {
     ///
     /// # Errors
     /// It can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn head(&self, directory: &Directory) -> Result<Option<Dataset>, ZfsError> {
         match directory.head.head_dataset {
             0 => Ok(None),
@@ -192,6 +199,7 @@ impl Dsl {
     ///
     /// # Errors
     /// The table can't be had, or has one under two names.
+    #[boxed(?Send)]
     pub async fn children(&self, of: &Directory) -> Result<Vec<(String, u64)>, ZfsError> {
         let mut children = self.names(of.head.children).await?;
         children.retain(|(name, _)| !RESERVED.contains(&name.as_str()));
@@ -206,6 +214,7 @@ impl Dsl {
     ///
     /// # Errors
     /// The table, or a snapshot, can't be had.
+    #[boxed(?Send)]
     pub async fn snapshots(&self, of: &Dataset) -> Result<Vec<Dataset>, ZfsError> {
         let names = self.names(of.head.snapshot_names).await?;
         if names.len() > SNAPSHOTS_MAX {
@@ -239,6 +248,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Something on the way can't be had.
+    #[boxed(?Send)]
     pub async fn find_directory(&self, name: &str) -> Result<Option<Directory>, ZfsError> {
         let mut parts = name.split('/');
         if parts.next() != Some(&*self.pool) {
@@ -262,6 +272,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Something on the way can't be had.
+    #[boxed(?Send)]
     pub async fn find(&self, name: &str) -> Result<Option<(Directory, Dataset)>, ZfsError> {
         let (path, snapshot) = match name.split_once('@') {
             Some((path, snapshot)) => (path, Some(snapshot)),
@@ -284,6 +295,7 @@ impl Dsl {
     ///
     /// # Errors
     /// One can't be had, or they lie deeper than [`DEPTH_MAX`].
+    #[boxed(?Send)]
     pub async fn below(&self, top: Directory) -> Result<Vec<Directory>, ZfsError> {
         let mut found = Vec::new();
         let mut waiting = vec![(0, top)];
@@ -304,6 +316,7 @@ impl Dsl {
     ///
     /// # Errors
     /// The table can't be had.
+    #[boxed(?Send)]
     pub async fn stored(&self, directory: &Directory) -> Result<Vec<Stored>, ZfsError> {
         self.stored_in(directory.head.properties).await
     }
@@ -312,6 +325,7 @@ impl Dsl {
     ///
     /// # Errors
     /// The table can't be had.
+    #[boxed(?Send)]
     pub async fn stored_on_snapshot(&self, snapshot: &Dataset) -> Result<Vec<Stored>, ZfsError> {
         self.stored_in(snapshot.head.properties).await
     }
@@ -330,6 +344,7 @@ impl Dsl {
     ///
     /// # Errors
     /// The table of its fields can't be had.
+    #[boxed(?Send)]
     pub async fn crypto_key(&self, directory: &Directory) -> Result<Option<u64>, ZfsError> {
         match &directory.fields {
             Some(fields) => fields.number(dir::fields::CRYPTO_KEY).await,

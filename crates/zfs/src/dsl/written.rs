@@ -8,6 +8,7 @@
 use super::catalog::{Catalog, Node};
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::bookmark::{self, Bookmark};
 use zfs_format::dsl::bpobj::BpObj;
 use zfs_format::dsl::dataset::{DslDataset, fields as dataset_fields};
@@ -67,6 +68,7 @@ impl Catalog {
     ///
     /// # Errors
     /// Something that it refers to can't be had.
+    #[boxed(?Send)]
     pub async fn written_since(
         &self,
         node: &Node,
@@ -89,6 +91,7 @@ impl Catalog {
     ///
     /// # Errors
     /// Something that it refers to can't be had.
+    #[boxed(?Send)]
     pub async fn written_since_bookmark(
         &self,
         node: &Node,

@@ -7,6 +7,7 @@ use crate::dmu::account::TABLES;
 use crate::dmu::{Counted, Objset, Tally};
 use crate::error::ZfsError;
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 use zfs_format::dnode::flags;
 use zfs_format::objset::flags as complete;
@@ -18,6 +19,7 @@ pub type Sums = BTreeMap<String, u64>;
 ///
 /// # Errors
 /// A table can't be had.
+#[boxed(?Send)]
 pub async fn stored(objset: &Objset) -> Result<[Option<Sums>; TABLES], ZfsError> {
     let mut found = [None, None, None];
     for (table, sums) in found.iter_mut().enumerate() {
@@ -33,6 +35,7 @@ pub async fn stored(objset: &Objset) -> Result<[Option<Sums>; TABLES], ZfsError>
 ///
 /// # Errors
 /// A dnode can't be had.
+#[boxed(?Send)]
 pub async fn reckoned(objset: &Objset) -> Result<[Sums; TABLES], ZfsError> {
     let root = objset.root();
     let is_complete = |flag: u64| root.flags & flag != 0;

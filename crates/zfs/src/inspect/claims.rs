@@ -21,6 +21,7 @@
 use super::walk::Visited;
 use crate::error::ZfsError;
 use crate::spa::Spa;
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 use stdx::RangeSet;
 use zfs_format::block_pointer::{BlockPointer, Kind};
@@ -123,6 +124,7 @@ impl Claims {
     ///
     /// # Errors
     /// A gang's header can't be had, or a place is on no vdev.
+    #[boxed(?Send)]
     pub async fn claim(&mut self, spa: &Spa, visited: &Visited) -> Result<(), ZfsError> {
         let pointer = visited.pointer;
         let mut open = vec![(pointer, 0)];
@@ -212,6 +214,7 @@ impl Spa {
     ///
     /// # Errors
     /// A map, a log or a table can't be had.
+    #[boxed(?Send)]
     pub async fn claims(&self) -> Result<Claims, ZfsError> {
         let mut claims = Claims {
             tops: BTreeMap::new(),

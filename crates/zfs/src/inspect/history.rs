@@ -7,6 +7,7 @@
 use crate::error::{Problem, ZfsError};
 use crate::spa::Spa;
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use zfs_format::history::{self, History};
 use zfs_format::nvlist::NvList;
 use zfs_format::pool_directory;
@@ -20,6 +21,7 @@ impl Spa {
     ///
     /// # Errors
     /// The object can't be had, or a record is none.
+    #[boxed(?Send)]
     pub async fn history(&self) -> Result<Vec<NvList>, ZfsError> {
         let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;
         let Some(number) = directory.number(pool_directory::HISTORY).await? else {

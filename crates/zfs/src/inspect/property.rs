@@ -17,6 +17,7 @@ use crate::show;
 use crate::spa::Spa;
 use crate::spa::features;
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 use zfs_format::dsl::dir::RESERVED;
 use zfs_format::dsl::property::PropertyValue;
@@ -212,6 +213,7 @@ impl Spa {
     ///
     /// # Errors
     /// Something that they are worked out from can't be had.
+    #[boxed(?Send)]
     pub async fn view(&self, health: String, expandable: u64) -> Result<PoolView, ZfsError> {
         let space = self.space().await?;
         let (dedup, cloned) = (self.dedup().await?, self.cloned().await?);
@@ -285,6 +287,7 @@ impl Spa {
     ///
     /// # Errors
     /// The root can't be had.
+    #[boxed(?Send)]
     pub async fn catalog(&self, capacity: u64) -> Result<Catalog, ZfsError> {
         Catalog::open(self.rt(), self.dsl(), self.blocks(), capacity).await
     }

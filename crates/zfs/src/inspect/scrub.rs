@@ -18,6 +18,7 @@ use crate::error::ZfsError;
 use crate::spa::Spa;
 use crate::zap::Cursor;
 use crate::zpl::FileSystem;
+use async_recursion::async_recursion as boxed;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rt::Priority;
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,6 +149,7 @@ impl Spa {
     }
 
     /// The names of all datasets and snapshots, by the objects of their objsets; without those that can't be had.
+    #[boxed(?Send)]
     pub async fn dataset_names(&self) -> BTreeMap<u64, String> {
         let mut names = BTreeMap::from([(0, "the pool itself".to_owned())]);
         let Ok(root) = self.dsl().root().await else { return names };
@@ -170,6 +172,7 @@ fn is_checked(visited: &Visited) -> bool {
 }
 
 /// The path of an object of a file system by its parents, from the root on; nothing where that can't be found.
+#[boxed(?Send)]
 pub async fn path_of(files: &FileSystem, object: u64) -> Option<Vec<u8>> {
     let mut parts: Vec<Vec<u8>> = Vec::new();
     let mut node = files.node(object).await.ok()?;

@@ -10,6 +10,7 @@ use crate::dmu::Dnode;
 use crate::error::{Problem, ZfsError};
 use crate::spa::Spa;
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 use zfs_format::block_pointer::Dva;
 use zfs_format::brt::BrtVdev;
@@ -73,6 +74,7 @@ impl Spa {
     ///
     /// # Errors
     /// A table or log can't be had.
+    #[boxed(?Send)]
     pub async fn dedup(&self) -> Result<Dedup, ZfsError> {
         let directory = self.directory_zap().await?;
         let mut sum = Dedup::default();
@@ -117,6 +119,7 @@ impl Spa {
     ///
     /// # Errors
     /// A table can't be had.
+    #[boxed(?Send)]
     pub async fn cloned(&self) -> Result<Cloned, ZfsError> {
         let directory = self.directory_zap().await?;
         let mut sum = Cloned::default();

@@ -19,6 +19,7 @@
 use crate::error::ZfsError;
 use crate::spa::Spa;
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 use zfs_format::nvlist::Text;
 use zfs_format::pool_directory::{self, top_vdev};
@@ -90,6 +91,7 @@ impl Spa {
     ///
     /// # Errors
     /// A space map, a log or a table can't be had.
+    #[boxed(?Send)]
     pub async fn space(&self) -> Result<Space, ZfsError> {
         let histograms = self.has_feature("com.delphix:spacemap_histogram");
         let mut tops = BTreeMap::new();
@@ -135,6 +137,7 @@ impl Spa {
     ///
     /// # Errors
     /// A table can't be had.
+    #[boxed(?Send)]
     pub async fn classified(&self) -> Result<Vdev, ZfsError> {
         let mut root = (*self.vdevs()).clone();
         for top in &mut root.children {

@@ -5,6 +5,7 @@
 use crate::error::ZfsError;
 use crate::spa::{Spa, packed_list};
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
 use zfs_format::dsl::name_number;
 use zfs_format::dsl::scan::Scan;
@@ -75,6 +76,7 @@ impl Spa {
     ///
     /// # Errors
     /// A table or list can't be had.
+    #[boxed(?Send)]
     pub async fn state(&self) -> Result<State, ZfsError> {
         let mut state = State::default();
         let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;

@@ -17,6 +17,7 @@
 use super::live::{Live, LiveError};
 use super::vdevs::{self, CACHE, CLASSES, SPARES, metaslab_shift};
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use rt::DeviceRef;
 use std::collections::BTreeMap;
 use zfs_format::pool_directory;
@@ -63,6 +64,7 @@ impl Live {
     ///
     /// # Errors
     /// Nothing was added; where the pool can't be written, it is stopped.
+    #[boxed(?Send)]
     pub async fn add(
         &self,
         new: NewVdevs,

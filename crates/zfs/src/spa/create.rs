@@ -19,6 +19,7 @@ use crate::dsl::make::{Fresh, METADATA_TABLE, Maker};
 use crate::error::ZfsError;
 use crate::zap::table;
 use crate::zpl::make::new_root;
+use async_recursion::async_recursion as boxed;
 use rt::{DeviceRef, Rt};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -95,6 +96,7 @@ pub enum CreateError {
 ///
 /// # Errors
 /// [`CreateError`]
+#[boxed(?Send)]
 pub async fn create(
     rt: &Rt,
     mut new: NewPool,

@@ -6,6 +6,7 @@ use crate::dmu::Objset;
 use crate::dsl::{Dataset, Directory};
 use crate::error::ZfsError;
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use std::rc::Rc;
 use zfs_format::dsl::crypto_key::CryptoKey;
 use zfs_store::crypt::{DatasetKey, WrappingKey};
@@ -15,6 +16,7 @@ impl Spa {
     ///
     /// # Errors
     /// It can't be had.
+    #[boxed(?Send)]
     pub async fn stored_key(&self, directory: &Directory) -> Result<Option<CryptoKey>, ZfsError> {
         let Some(number) = self.dsl().crypto_key(directory).await? else { return Ok(None) };
         let zap = Zap::open(self.mos().dnode(number).await?).await?;
@@ -30,6 +32,7 @@ impl Spa {
     ///
     /// # Errors
     /// The directory is not encrypted, or the key is not its.
+    #[boxed(?Send)]
     pub async fn load_key(&self, directory: &Directory, given: &[u8]) -> Result<(), LoadKeyError> {
         let dataset = || directory.name.clone();
         let stored = self.stored_key(directory).await;
@@ -51,6 +54,7 @@ impl Spa {
     ///
     /// # Errors
     /// It can't be had.
+    #[boxed(?Send)]
     pub async fn key(&self, directory: &Directory) -> Result<Option<Rc<DatasetKey>>, ZfsError> {
         let Some(number) = self.dsl().crypto_key(directory).await? else { return Ok(None) };
         if let Some(key) = self.keys.unwrapped(number) {
@@ -64,6 +68,7 @@ impl Spa {
     ///
     /// # Errors
     /// It can't be had. Without the key, what is encrypted in it can't either, later.
+    #[boxed(?Send)]
     pub async fn objset(
         &self,
         directory: &Directory,

@@ -29,6 +29,7 @@ use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
 use crate::zpl::attributes::Moment;
 use crate::zpl::make::{NewFileSystem, make as make_files, new_root};
+use async_recursion::async_recursion as boxed;
 use rt::Rt;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -295,6 +296,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn file_system(
         &self,
         directory: &Dnode,
@@ -328,6 +330,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// The pool has none.
+    #[boxed(?Send)]
     pub async fn origin(&self) -> Result<Dnode, ZfsError> {
         let directory = self.syncer.directory().await?;
         let root = Zap::open(directory).await?.needed(pool_directory::ROOT_DATASET).await?;
@@ -363,6 +366,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: the name is taken or can't be.
+    #[boxed(?Send)]
     pub async fn create(
         &self,
         parent: u64,
@@ -383,6 +387,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: the name is taken or can't be.
+    #[boxed(?Send)]
     pub async fn check_snapshot(
         &self,
         dataset: u64,
@@ -402,6 +407,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: the name is taken or can't be.
+    #[boxed(?Send)]
     pub async fn snapshot(
         &self,
         dataset: u64,
@@ -456,6 +462,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn tell_of(&self, name: &str, dataset: u64, text: &str) -> Result<(), ZfsError> {
         let deed = Deed::Inside { name, dataset: Some(dataset), text };
         note(self.maker, self.syncer, deed).await
@@ -506,6 +513,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn set_property(
         &self,
         directory: u64,

@@ -11,6 +11,7 @@ use super::history::{Deed, note};
 use crate::dsl::make::METADATA_TABLE;
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
+use async_recursion::async_recursion as boxed;
 use zfs_format::features::{FEATURES, Feature};
 use zfs_format::pool_directory;
 
@@ -34,6 +35,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn enable_features(&self, names: &[&str]) -> Result<Vec<&'static Feature>, ZfsError> {
         let (maker, mos) = (self.maker, self.maker.mos);
         let directory = Zap::open(self.syncer.directory().await?).await?;

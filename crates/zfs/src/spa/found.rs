@@ -14,6 +14,7 @@
 //! Source: OpenZFS, `zutil_import.c`, `spa.c`, `vdev_label.c`.
 
 use crate::health::{self, Health};
+use async_recursion::async_recursion as boxed;
 use rt::DeviceRef;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -185,6 +186,7 @@ pub struct Found {
 }
 
 /// Looks for pools. A device that can't be read, or has no label, is none of any pool's.
+#[boxed(?Send)]
 pub async fn find(devices: &[DeviceRef]) -> Found {
     let mut members: BTreeMap<u64, Vec<Member>> = BTreeMap::new();
     let mut auxiliary = BTreeMap::new();
@@ -204,6 +206,7 @@ pub async fn find(devices: &[DeviceRef]) -> Found {
 }
 
 /// What the labels of a device say; nothing where it has none.
+#[boxed(?Send)]
 pub async fn member_on(device: &DeviceRef) -> Option<Member> {
     member(device, label::read(device).await)
 }

@@ -30,6 +30,7 @@ use crate::dsl::space::Part;
 use crate::error::{Problem, ZfsError};
 use crate::inspect::walk::tree::{DESTROYED, Reached, Start, Walk};
 use crate::zap::{Zap, table};
+use async_recursion::async_recursion as boxed;
 use rt::Buf;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -68,6 +69,7 @@ async fn entry(maker: &Maker<'_>, name: &'static str) -> Result<Option<Dnode>, Z
 ///
 /// # Errors
 /// The pool has none.
+#[boxed(?Send)]
 pub async fn list(maker: &Maker<'_>) -> Result<Dnode, ZfsError> {
     let missing = || maker.mos.wrong(pool_directory::OBJECT, Problem::NoEntry("free_bpobj"));
     entry(maker, pool_directory::FREE_BPOBJ).await?.ok_or_else(missing)
@@ -77,6 +79,7 @@ pub async fn list(maker: &Maker<'_>) -> Result<Dnode, ZfsError> {
 ///
 /// # Errors
 /// What is needed can't be had.
+#[boxed(?Send)]
 pub async fn add_tree(
     maker: &Maker<'_>,
     writer: &Writer,
@@ -262,6 +265,7 @@ impl Freeing {
     ///
     /// # Errors
     /// What says what is to be freed can't be had.
+    #[boxed(?Send)]
     pub async fn advance(
         &self,
         maker: &Maker<'_>,

@@ -37,6 +37,7 @@ use crate::error::{Problem, ZfsError};
 use crate::zap::table;
 use crate::zil::{Committed, IntentLog, Stored};
 use crate::zpl::FileSystem;
+use async_recursion::async_recursion as boxed;
 use futures_util::future::LocalBoxFuture;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,6 +193,7 @@ impl Live {
     ///
     /// # Errors
     /// It can't be had.
+    #[boxed(?Send)]
     pub async fn objset(&self, node: &Node) -> Result<Objset, ZfsError> {
         Ok(self.dataset(node).await?.objset.clone())
     }
@@ -200,6 +202,7 @@ impl Live {
     ///
     /// # Errors
     /// It can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn files(&self, node: &Node) -> Result<FileSystem, ZfsError> {
         let open = self.dataset(node).await?;
         if let Some(files) = &*open.files.borrow() {
@@ -216,6 +219,7 @@ impl Live {
     ///
     /// # Errors
     /// It can't be had.
+    #[boxed(?Send)]
     pub async fn log_of(&self, node: &Node) -> Result<Rc<IntentLog>, ZfsError> {
         Ok(Rc::clone(&self.dataset(node).await?.log))
     }
@@ -263,6 +267,7 @@ impl Live {
     ///
     /// # Errors
     /// The pool is stopped.
+    #[boxed(?Send)]
     pub async fn finish_freeing(&self) -> Result<(), LiveError> {
         while self.freeing.waits() {
             self.sync(async |_| Ok(())).await?;
@@ -332,6 +337,7 @@ impl Live {
     ///
     /// # Errors
     /// The pool is stopped.
+    #[boxed(?Send)]
     pub async fn make_durable(&self) -> Result<(), LiveError> {
         let wanted = self.syncer.groups().open();
         let one = self.syncing.lock().await;
@@ -348,6 +354,7 @@ impl Live {
     ///
     /// # Errors
     /// The pool is stopped.
+    #[boxed(?Send)]
     pub async fn commit(&self, dataset: u64, object: Option<u64>) -> Result<(), LiveError> {
         self.check_stopped()?;
         let log = self.open.borrow().get(&dataset).map(|open| Rc::clone(&open.log));
@@ -511,6 +518,7 @@ impl Live {
     ///
     /// # Errors
     /// The last group can't be committed.
+    #[boxed(?Send)]
     pub async fn close(&self, state: LabelState) -> Result<(), LiveError> {
         let logs: Vec<_> = self.open.borrow().values().map(|open| Rc::clone(&open.log)).collect();
         for log in logs {
@@ -534,6 +542,7 @@ impl Live {
     ///
     /// # Errors
     /// The pool is stopped.
+    #[boxed(?Send)]
     pub async fn settle(&self, command: Option<&str>) -> Result<(), LiveError> {
         match command.filter(|_| self.syncer.has_deeds()) {
             Some(command) => {

@@ -13,6 +13,7 @@
 //! Source: OpenZFS, `mmp.c`, `spa.c` (`spa_activity_check_duration`, `spa_activity_check`).
 
 use super::found::FoundPool;
+use async_recursion::async_recursion as boxed;
 use rt::{DeviceRef, Rt};
 use std::time::Duration;
 use zfs_format::uberblock::Uberblock;
@@ -44,6 +45,7 @@ pub fn span(uberblock: &Uberblock) -> Option<Duration> {
 }
 
 /// Watches a pool; true as soon as somebody writes to it.
+#[boxed(?Send)]
 pub async fn is_active(rt: &Rt, found: &FoundPool, span: Duration) -> bool {
     let devices: Vec<DeviceRef> = found.devices().into_values().collect();
     let first = newest(&devices).await;

@@ -8,6 +8,7 @@ use crate::dmu::Objset;
 use crate::dsl::Dsl;
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use rt::{DeviceRef, Rt};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -74,6 +75,7 @@ impl Spa {
     ///
     /// # Errors
     /// [`OpenError`]
+    #[boxed(?Send)]
     pub async fn open(rt: &Rt, found: &FoundPool, options: OpenOptions) -> Result<Spa, OpenError> {
         let pool = found.name.clone();
         features::check_label(&pool, &found.config)?;
@@ -377,6 +379,7 @@ impl Layers {
 ///
 /// # Errors
 /// The object can't be had, or holds none.
+#[boxed(?Send)]
 pub async fn packed_list(mos: &Objset, number: u64) -> Result<NvList, ZfsError> {
     let object = mos.dnode(number).await?;
     let wrong = |error| object.wrong(error);

@@ -9,6 +9,7 @@ use super::datasets::Tasks;
 use super::history::{Deed, note};
 use crate::error::ZfsError;
 use crate::zap::{Zap, table};
+use async_recursion::async_recursion as boxed;
 use zfs_format::object_type::ObjectType;
 use zfs_format::pool_directory;
 use zfs_format::zap::leaf::LeafValue;
@@ -22,6 +23,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn set_pool_property(
         &self,
         name: &str,
@@ -49,6 +51,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn set_comment(&self, comment: &str) -> Result<(), ZfsError> {
         let kept = Some(comment.to_owned()).filter(|comment| !comment.is_empty());
         self.syncer.change_config(|config| config.comment = kept);
@@ -59,6 +62,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn set_compatibility(&self, names: &str) -> Result<(), ZfsError> {
         let kept = Some(names.to_owned()).filter(|names| names != "off");
         self.syncer.change_config(|config| config.compatibility = kept);
@@ -69,6 +73,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn change_guid(&self) -> Result<(), ZfsError> {
         let (old, new) = (self.syncer.config().guid, self.maker.fresh.number());
         self.syncer.change_config(|config| (config.guid, config.root.guid) = (new, new));

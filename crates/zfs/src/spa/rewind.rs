@@ -17,6 +17,7 @@ use super::found::FoundPool;
 use super::map_logs;
 use super::open::{OpenOptions, Spa};
 use crate::error::ZfsError;
+use async_recursion::async_recursion as boxed;
 use rt::Rt;
 use std::rc::Rc;
 
@@ -27,6 +28,7 @@ const GROUPS_KEPT: u64 = 2;
 ///
 /// # Errors
 /// There is none, a device is missing, or the pool is of a kind that is not read: what was wrong with the newest.
+#[boxed(?Send)]
 pub async fn newest_whole(
     rt: &Rt,
     found: &FoundPool,

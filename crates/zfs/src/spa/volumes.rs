@@ -16,6 +16,7 @@ use crate::error::ZfsError;
 use crate::zap::table;
 use crate::zpl::make::new_root;
 use crate::zvol::make::make;
+use async_recursion::async_recursion as boxed;
 use std::rc::Rc;
 use zfs_format::Endian;
 use zfs_format::dsl::dataset::DslDataset;
@@ -69,6 +70,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: the name is taken or can't be, or there is no room.
+    #[boxed(?Send)]
     pub async fn create_volume(
         &self,
         parent: u64,
@@ -109,6 +111,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: it takes more already, or there is no room.
+    #[boxed(?Send)]
     pub async fn set_limit(
         &self,
         directory: u64,

@@ -29,6 +29,7 @@ pub use synchronous::Synchronous;
 
 use crate::dmu::Objset;
 use crate::error::ZfsError;
+use async_recursion::async_recursion as boxed;
 use stdx::planted::{self, Bug};
 use zfs_format::Endian;
 use zfs_format::block_pointer::BlockPointer;
@@ -85,6 +86,7 @@ pub struct Unreplayed {
 ///
 /// # Errors
 /// The dataset is encrypted, and its key is not loaded.
+#[boxed(?Send)]
 pub async fn chain(objset: &Objset) -> Result<Log, ZfsError> {
     let mut log = Log::default();
     let header = objset.root().zil.clone();
@@ -126,6 +128,7 @@ pub async fn chain(objset: &Objset) -> Result<Log, ZfsError> {
 ///
 /// # Errors
 /// As of [`chain`]; or a record can't be decoded.
+#[boxed(?Send)]
 pub async fn unreplayed(objset: &Objset, synced: u64) -> Result<Unreplayed, ZfsError> {
     let log = chain(objset).await?;
     let end = end_of(objset, &log, first_group(&objset.root().zil, synced)).await?;
@@ -142,6 +145,7 @@ pub fn first_group(header: &ZilHeader, synced: u64) -> u64 {
 ///
 /// # Errors
 /// Whether it is there can't be known: a device or the key is missing.
+#[boxed(?Send)]
 pub async fn end_of(objset: &Objset, log: &Log, first: u64) -> Result<u64, ZfsError> {
     for link in &log.links {
         for (sequence, write) in link.writes() {

@@ -23,6 +23,7 @@ use super::FileSystem;
 use super::attributes::Moment;
 use crate::dmu::Step;
 use crate::error::{Problem, ZfsError};
+use async_recursion::async_recursion as boxed;
 use rt::Buf;
 use std::convert::Infallible;
 use work::flags;
@@ -81,6 +82,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The name or the number is taken, or what is needed can't be had.
+    #[boxed(?Send)]
     pub async fn create(&self, directory: u64, name: &[u8], new: &NewFile) -> Result<(), ZfsError> {
         self.change(|work| {
             if work.entry(directory, name)?.is_some() {
@@ -99,6 +101,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// As of [`FileSystem::create`].
+    #[boxed(?Send)]
     pub async fn create_attribute_directory(
         &self,
         file: u64,
@@ -115,6 +118,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The name is taken, or what is needed can't be had.
+    #[boxed(?Send)]
     pub async fn link(&self, directory: u64, name: &[u8], file: u64) -> Result<(), ZfsError> {
         self.change(|work| {
             if work.entry(directory, name)?.is_some() {
@@ -135,6 +139,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// It is a directory that has names, or what is needed can't be had.
+    #[boxed(?Send)]
     pub async fn unlink(&self, directory: u64, name: &[u8]) -> Result<(), ZfsError> {
         self.change(|work| {
             let none = work.wrong(directory, Problem::NoName);
@@ -148,6 +153,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// There is no such file, or what is needed can't be had.
+    #[boxed(?Send)]
     pub async fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8])) -> Result<(), ZfsError> {
         self.change(|work| {
             let none = work.wrong(from.0, Problem::NoName);
@@ -185,6 +191,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// One is not there, or what is needed can't be had.
+    #[boxed(?Send)]
     pub async fn exchange(&self, one: (u64, &[u8]), other: (u64, &[u8])) -> Result<(), ZfsError> {
         self.change(|work| {
             let none = |work: &Work<'_>, directory| work.wrong(directory, Problem::NoName);
@@ -208,6 +215,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// It is no file, or what is needed can't be had. What came before the stretch that fails is written.
+    #[boxed(?Send)]
     pub async fn write(&self, file: u64, at: u64, bytes: &Buf, end: u64) -> Result<(), ZfsError> {
         let mut done = 0;
         while done < bytes.len() {
@@ -226,6 +234,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn grow(&self, file: u64, size: u64) -> Result<(), ZfsError> {
         self.change(|work| match work.file(file)?.attributes.size < size {
             true => work.set(file, &[(names::SIZE, size)]),
@@ -238,6 +247,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn truncate(&self, file: u64, size: u64) -> Result<(), ZfsError> {
         self.change(|work| work.resize(file, size)).await
     }
@@ -246,6 +256,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn punch(&self, file: u64, at: u64, len: u64) -> Result<(), ZfsError> {
         self.change(|work| work.zero(file, at, at.saturating_add(len))).await
     }
@@ -254,6 +265,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// What is needed can't be had.
+    #[boxed(?Send)]
     pub async fn set_attributes(&self, file: u64, new: NewAttributes) -> Result<(), ZfsError> {
         self.change(|work| work.set_attributes(file, new)).await
     }
@@ -262,6 +274,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// It is neither, projects are not counted here, or what is needed can't be had.
+    #[boxed(?Send)]
     pub async fn set_project(
         &self,
         file: u64,
@@ -280,6 +293,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The attributes don't fit, or what is needed can't be had.
+    #[boxed(?Send)]
     pub async fn set_extended_attribute(
         &self,
         file: u64,
@@ -293,6 +307,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// What is needed can't be had. A file that is gone is none.
+    #[boxed(?Send)]
     pub async fn touch(&self, file: u64, when: Moment) -> Result<(), ZfsError> {
         match self.change(|work| work.touch(file, when, true)).await {
             Err(ZfsError::Object { object, problem: Problem::Absent, .. }) if object == file => {

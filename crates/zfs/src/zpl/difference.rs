@@ -21,6 +21,7 @@ use super::attributes::Moment;
 use super::{FileSystem, Node};
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -77,6 +78,7 @@ impl Differences {
     ///
     /// # Errors
     /// A state can't be had.
+    #[boxed(?Send)]
     pub async fn new(from: FileSystem, to: FileSystem) -> Result<Differences, ZfsError> {
         let last = from.objset().meta()?.phys().block_id_max;
         let blocks = last.max(to.objset().meta()?.phys().block_id_max).saturating_add(1);
@@ -88,6 +90,7 @@ impl Differences {
     ///
     /// # Errors
     /// Something that is needed to compare can't be had.
+    #[boxed(?Send)]
     pub async fn next(&mut self) -> Result<Option<Vec<Difference>>, ZfsError> {
         while let Some(block) = self.next_block().await? {
             self.block = block + 1;

@@ -7,6 +7,7 @@
 
 use super::{ExtendedAttribute, FileSystem, Node};
 use crate::error::{Problem, ZfsError};
+use async_recursion::async_recursion as boxed;
 use zfs_format::nvlist::{NvList, Value};
 use zfs_format::zpl::attributes::names;
 use zfs_format::zpl::directory::FileKind;
@@ -24,6 +25,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// They can't be had, a value is too long, or there are too many.
+    #[boxed(?Send)]
     pub async fn extended_attributes(
         &self,
         node: &Node,

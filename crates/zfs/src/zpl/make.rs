@@ -8,6 +8,7 @@ use super::{FileSystem, VERSION_MAX};
 use crate::dmu::{Objset, new_meta};
 use crate::error::ZfsError;
 use crate::zap::table;
+use async_recursion::async_recursion as boxed;
 use zfs_format::object_type::ObjectType;
 use zfs_format::objset::{Objset as ObjsetPhys, ObjsetKind, ObjsetSize};
 use zfs_format::zil::ZilHeader;
@@ -76,6 +77,7 @@ pub struct NewFileSystem {
 ///
 /// # Errors
 /// What is needed can't be had.
+#[boxed(?Send)]
 pub async fn make(objset: &Objset, new: NewFileSystem) -> Result<(), ZfsError> {
     let of = |object_type| table::new(object_type, new.seed);
     let master = objset.claim(master::OBJECT, &of(ObjectType::MASTER_NODE)).await?;

@@ -25,6 +25,7 @@ use crate::dmu::{Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Cursor, Zap};
 use crate::zil::{IntentLog, Itx};
+use async_recursion::async_recursion as boxed;
 pub(crate) use log::LoggedAttributes;
 pub(crate) use quota::More;
 
@@ -123,6 +124,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The objset holds something else, or its master node can't be had.
+    #[boxed(?Send)]
     pub async fn open(objset: &Objset) -> Result<FileSystem, ZfsError> {
         if objset.root().kind != ObjsetKind::FileSystem {
             return Err(objset.wrong(0, Problem::NotFileSystem));
@@ -215,6 +217,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The table of them can't be had.
+    #[boxed(?Send)]
     pub async fn unlinked(&self) -> Result<Vec<u64>, ZfsError> {
         let Some(queue) = self.queue() else { return Ok(Vec::new()) };
         let entries = Zap::open(self.0.objset.dnode(queue).await?).await?.entries().await?;
@@ -240,6 +243,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// It can't be had.
+    #[boxed(?Send)]
     pub async fn root(&self) -> Result<Node, ZfsError> {
         self.node(self.0.root).await
     }
@@ -248,6 +252,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// There is none, or it can't be had.
+    #[boxed(?Send)]
     pub async fn node(&self, number: u64) -> Result<Node, ZfsError> {
         let dnode = self.0.objset.dnode(number).await?;
         let layouts = self.layouts();
@@ -259,6 +264,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The directory can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn lookup(
         &self,
         directory: &Node,
@@ -274,6 +280,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The directory can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn list(&self, directory: &Node, from: Cursor) -> Result<Vec<Name>, ZfsError> {
         let zap = self.table(directory).await?;
         self.list_in(directory, &zap, from).await
@@ -283,6 +290,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// As of [`FileSystem::list`].
+    #[boxed(?Send)]
     pub async fn names(&self, directory: &Node) -> Result<Vec<Name>, ZfsError> {
         let zap = self.table(directory).await?;
         let (mut all, mut cursor) = (Vec::new(), Cursor::default());
@@ -322,6 +330,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// Something on the way can't be had.
+    #[boxed(?Send)]
     pub async fn find(&self, path: &[u8], follow: bool) -> Result<Option<Node>, ZfsError> {
         let mut parts: Vec<Vec<u8>> = split(path);
         let mut at = self.root().await?;
@@ -358,6 +367,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The first block that can't be had.
+    #[boxed(?Send)]
     pub async fn read(&self, node: &Node, offset: u64, len: usize) -> Result<SgList, ZfsError> {
         let left = node.attributes.size.saturating_sub(offset);
         let len = len.min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -368,6 +378,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// It can't be had, or is longer than a path may be.
+    #[boxed(?Send)]
     pub async fn link_target(&self, node: &Node) -> Result<Vec<u8>, ZfsError> {
         let wrong = |problem| self.0.objset.wrong(node.number(), problem);
         if node.attributes.kind != FileKind::SymbolicLink {
@@ -391,6 +402,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// It can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn access_list(&self, node: &Node) -> Result<Option<Vec<AclEntry>>, ZfsError> {
         let wrong = |error| node.dnode.wrong(error);
         if let Some(list) = self.system(node, system::names::ACL) {

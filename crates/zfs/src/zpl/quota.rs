@@ -22,6 +22,7 @@ use crate::dmu::{NewObject, Step};
 use crate::error::{Problem, ZfsError};
 use crate::zap::change::{Plan, empty};
 use crate::zap::table;
+use async_recursion::async_recursion as boxed;
 use zfs_format::object_type::ObjectType;
 use zfs_format::objset::flags;
 use zfs_format::zpl::master;
@@ -113,6 +114,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// The file system is of a version that is not counted; or what is needed can't be had.
+    #[boxed(?Send)]
     pub async fn set_limit(
         &self,
         table: usize,

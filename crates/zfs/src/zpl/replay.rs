@@ -24,6 +24,7 @@ use super::log::{SLOTS_SHIFT, set};
 use crate::dmu::{DIRTY_BYTES_MAX, Objset, TxGroups, Txg};
 use crate::error::{Problem, ZfsError};
 use crate::zil::Logged;
+use async_recursion::async_recursion as boxed;
 use rt::Buf;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::zil::record::{
@@ -45,6 +46,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// As of [`FileSystem::open`]; or a record can't be carried out.
+    #[boxed(?Send)]
     pub async fn open_with_log(
         objset: &Objset,
         records: &[Logged],
@@ -61,6 +63,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// It can't be.
+    #[boxed(?Send)]
     pub async fn replay(&self, logged: &Logged) -> Result<(), ZfsError> {
         let record = &logged.record;
         let names = strings(&record.data);

@@ -21,6 +21,7 @@ use crate::dsl::catalog::Node;
 use crate::error::{Problem, ZfsError};
 use crate::spa::live::{Live, LiveError, set_number};
 use crate::zil::{IntentLog, Itx, Synchronous, What};
+use async_recursion::async_recursion as boxed;
 use rt::{Device, ExtentsFuture, Geometry, IoError, IoErrorKind, IoFuture, Op, Request, SgList};
 use std::ops::Range;
 use std::rc::Rc;
@@ -48,6 +49,7 @@ impl LiveVolume {
     ///
     /// # Errors
     /// It is none, or an object can't be had.
+    #[boxed(?Send)]
     pub async fn open(live: &Rc<Live>, node: &Node) -> Result<LiveVolume, ZfsError> {
         let objset = live.objset(node).await?;
         let volume = Volume::open(&objset, &node.directory.name).await?;
@@ -67,6 +69,7 @@ impl LiveVolume {
     ///
     /// # Errors
     /// The pool is not written any more.
+    #[boxed(?Send)]
     pub async fn make_durable(&self) -> Result<(), IoErrorKind> {
         if self.0.synchronous == Synchronous::Never {
             return Ok(());

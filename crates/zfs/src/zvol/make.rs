@@ -6,6 +6,7 @@ use super::{DATA, PROPERTIES, SIZE};
 use crate::dmu::{NewObject, Objset};
 use crate::error::ZfsError;
 use crate::zap::table;
+use async_recursion::async_recursion as boxed;
 use zfs_format::block_pointer::BLOCK_BYTES_MAX;
 use zfs_format::object_type::ObjectType;
 
@@ -19,6 +20,7 @@ pub const BLOCK_BYTES_MIN: u64 = 512;
 ///
 /// # Panics
 /// The size is not one of whole blocks, or the block can't be: whoever asks has looked.
+#[boxed(?Send)]
 pub async fn make(
     objset: &Objset,
     bytes: u64,

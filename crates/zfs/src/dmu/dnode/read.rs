@@ -14,6 +14,7 @@ use super::super::step::{Blocked, Step};
 use super::super::txg::Txg;
 use super::{At, Block, Dnode, Place};
 use crate::error::ZfsError;
+use async_recursion::async_recursion as boxed;
 use futures_util::stream::{FuturesOrdered, StreamExt};
 use rt::{Buf, SgList};
 use zfs_format::block_pointer::BlockPointer;
@@ -50,6 +51,7 @@ impl Dnode {
     }
 
     /// A block; nothing for a hole.
+    #[boxed(?Send)]
     async fn fetch(&self, at: At, once: bool) -> Result<Option<Block>, ZfsError> {
         let mut held = Vec::new();
         let mut failed: Option<(BlockPointer, ZfsError)> = None;
@@ -102,6 +104,7 @@ impl Dnode {
     ///
     /// # Errors
     /// An indirect block on the way can't be had, or is none.
+    #[boxed(?Send)]
     pub async fn pointer(&self, number: u64) -> Result<Option<BlockPointer>, ZfsError> {
         let mut held = Vec::new();
         loop {
@@ -211,6 +214,7 @@ impl Dnode {
     ///
     /// # Errors
     /// An indirect block can't be had.
+    #[boxed(?Send)]
     pub async fn next_data(&self, from: u64) -> Result<Option<u64>, ZfsError> {
         let size = self.block_bytes().max(1);
         let found = self.next_block(from / size, false).await?;
@@ -221,6 +225,7 @@ impl Dnode {
     ///
     /// # Errors
     /// An indirect block can't be had.
+    #[boxed(?Send)]
     pub async fn next_hole(&self, from: u64) -> Result<u64, ZfsError> {
         let size = self.block_bytes().max(1);
         let found = self.next_block(from / size, true).await?;

@@ -10,6 +10,7 @@ use crate::dsl::livelist::live;
 use crate::error::ZfsError;
 use crate::spa::Spa;
 use crate::zap::Zap;
+use async_recursion::async_recursion as boxed;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use zfs_format::block_pointer::{BlockPointer, Kind};
@@ -95,6 +96,7 @@ impl Spa {
 
 impl PoolWalk<'_> {
     /// The next block, or an error about something outside of a block that hides others. Nothing after the last.
+    #[boxed(?Send)]
     pub async fn next(&mut self) -> Option<Result<Visited, ZfsError>> {
         loop {
             if let Some(ready) = self.ready.pop_front() {

@@ -13,6 +13,7 @@ use crate::dsl::deadlist::Deadlist;
 use crate::dsl::make::METADATA_TABLE;
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
+use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::bookmark::{Bookmark, FLAG_SNAPSHOT_EXISTS, SHORT_NUMBERS};
 use zfs_format::dsl::dataset::{DslDataset, fields, flags};
 use zfs_format::wire::Record;
@@ -109,6 +110,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: why it can't.
+    #[boxed(?Send)]
     pub async fn check_bookmark(
         &self,
         dataset: u64,
@@ -131,6 +133,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// As of [`Tasks::check_bookmark`].
+    #[boxed(?Send)]
     pub async fn bookmark(&self, dataset: u64, name: &str, source: &BookmarkSource) -> Done<()> {
         done!(self.check_bookmark(dataset, name, source).await?);
         let mark = done!(self.moment(dataset, source).await?);
@@ -172,6 +175,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: there is none.
+    #[boxed(?Send)]
     pub async fn destroy_bookmark(&self, dataset: u64, name: &str) -> Done<()> {
         let (object, _) = self.dataset(dataset).await?;
         let Some((name, mark)) = self.bookmark_named(&object, name).await? else {

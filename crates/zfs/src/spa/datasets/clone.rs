@@ -10,6 +10,7 @@ use crate::dsl::deadlist::Deadlist;
 use crate::dsl::make::Maker;
 use crate::error::ZfsError;
 use crate::zap::{Zap, table};
+use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::dataset::{DslDataset, flags};
 use zfs_format::dsl::dir::DslDir;
 use zfs_format::zap::leaf::LeafValue;
@@ -35,6 +36,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: the name is taken or can't be, or there is no such snapshot.
+    #[boxed(?Send)]
     pub async fn clone(&self, snapshot: u64, parent: u64, new: &NewClone) -> Done<u64> {
         done!(check_part(&new.name).map_err(TaskError::Name));
         let maker = self.maker;

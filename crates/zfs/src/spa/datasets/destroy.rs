@@ -23,6 +23,7 @@ use crate::dsl::space::{Part, kept_for_head};
 use crate::error::ZfsError;
 use crate::spa::freeing;
 use crate::zap::{Zap, table};
+use async_recursion::async_recursion as boxed;
 use stdx::planted::{self, Bug};
 use zfs_format::dsl::dataset::{DslDataset, flags};
 use zfs_format::dsl::dir::DslDir;
@@ -54,6 +55,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: somebody needs it, or it is none.
+    #[boxed(?Send)]
     pub async fn check_destroy_snapshot(&self, snapshot: u64, defer: bool) -> Done<()> {
         let (_, head) = self.dataset(snapshot).await?;
         if head.next_snapshot == 0 {
@@ -71,6 +73,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// As of [`Tasks::check_destroy_snapshot`].
+    #[boxed(?Send)]
     pub async fn destroy_snapshot(&self, snapshot: u64, defer: bool) -> Done<()> {
         done!(self.check_destroy_snapshot(snapshot, defer).await?);
         let (object, head) = self.dataset(snapshot).await?;
@@ -269,6 +272,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: why it can't.
+    #[boxed(?Send)]
     pub async fn check_destroy(&self, dataset: u64) -> Done<()> {
         let (object, head) = self.dataset(dataset).await?;
         if head.next_snapshot != 0 {
@@ -300,6 +304,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// As of [`Tasks::check_destroy`], and where somebody has it open.
+    #[boxed(?Send)]
     pub async fn destroy(&self, dataset: u64) -> Done<()> {
         done!(self.check_destroy(dataset).await?);
         done!(self.close(dataset));

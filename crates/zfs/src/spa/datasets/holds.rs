@@ -7,6 +7,7 @@
 
 use super::{Done, TaskError, Tasks, done};
 use crate::zap::{Zap, table};
+use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::object_type::ObjectType;
 use zfs_format::pool_directory;
@@ -19,6 +20,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: it is held so already, or the name is too long.
+    #[boxed(?Send)]
     pub async fn check_hold(&self, snapshot: u64, tag: &str) -> Done<()> {
         if tag.len() > TAG_BYTES_MAX {
             return Ok(Err(TaskError::TagLong));
@@ -44,6 +46,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// As of [`Tasks::check_hold`].
+    #[boxed(?Send)]
     pub async fn hold(&self, snapshot: u64, tag: &str) -> Done<()> {
         done!(self.check_hold(snapshot, tag).await?);
         let maker = self.maker;
@@ -63,6 +66,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: there is none.
+    #[boxed(?Send)]
     pub async fn release(&self, snapshot: u64, tag: &str) -> Done<()> {
         let (_, head) = self.dataset(snapshot).await?;
         if !self.is_held(&head, tag).await? {

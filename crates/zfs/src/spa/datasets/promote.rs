@@ -21,6 +21,7 @@ use crate::dsl::deadlist::Deadlist;
 use crate::dsl::space::Part;
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
+use async_recursion::async_recursion as boxed;
 use stdx::planted::{self, Bug};
 use zfs_format::dsl::dataset::{DslDataset, flags};
 use zfs_format::dsl::dir::DslDir;
@@ -96,6 +97,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: it is no clone, or a name is taken.
+    #[boxed(?Send)]
     pub async fn check_promote(&self, dataset: u64) -> Done<()> {
         let what = done!(self.promotion(dataset).await?);
         for name in &what.names {
@@ -129,6 +131,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// As of [`Tasks::check_promote`].
+    #[boxed(?Send)]
     pub async fn promote(&self, dataset: u64) -> Done<()> {
         done!(self.check_promote(dataset).await?);
         let what = done!(self.promotion(dataset).await?);

@@ -10,6 +10,7 @@ use crate::dsl::bpobj::Sums;
 use crate::dsl::space::Part;
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
 use zfs_format::dsl::dir::{DslDir, RESERVED};
 
@@ -74,6 +75,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: the name is taken or can't be.
+    #[boxed(?Send)]
     pub async fn rename(
         &self,
         directory: u64,
@@ -143,6 +145,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: the name is taken or can't be.
+    #[boxed(?Send)]
     pub async fn check_rename_snapshot(&self, dataset: u64, old: &str, new: &str) -> Done<()> {
         done!(check_part(new).map_err(TaskError::Name));
         let (_, head) = self.dataset(dataset).await?;
@@ -157,6 +160,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// As of [`Tasks::check_rename_snapshot`].
+    #[boxed(?Send)]
     pub async fn rename_snapshot(&self, dataset: u64, old: &str, new: &str) -> Done<bool> {
         done!(self.check_rename_snapshot(dataset, old, new).await?);
         let (_, head) = self.dataset(dataset).await?;

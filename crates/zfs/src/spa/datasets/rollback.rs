@@ -12,6 +12,7 @@ use crate::dsl::deadlist::Deadlist;
 use crate::dsl::space::{Part, kept_for_head};
 use crate::error::ZfsError;
 use crate::zap::table;
+use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::dsl::dir::DslDir;
 
@@ -20,6 +21,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// What is needed can't be had. The other error: why it can't.
+    #[boxed(?Send)]
     pub async fn check_rollback(&self, dataset: u64, snapshot: u64) -> Done<()> {
         let (object, head) = self.dataset(dataset).await?;
         if head.next_snapshot != 0 {
@@ -44,6 +46,7 @@ impl Tasks<'_> {
     ///
     /// # Errors
     /// As of [`Tasks::check_rollback`], and where somebody has it open.
+    #[boxed(?Send)]
     pub async fn rollback(&self, dataset: u64, snapshot: u64) -> Done<()> {
         done!(self.check_rollback(dataset, snapshot).await?);
         done!(self.close(dataset));

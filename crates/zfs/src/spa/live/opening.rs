@@ -14,6 +14,7 @@ use crate::dsl::make::Fresh;
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use crate::zvol::Volume;
+use async_recursion::async_recursion as boxed;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use zfs_format::objset::ObjsetKind;
@@ -65,6 +66,7 @@ impl Live {
     ///
     /// # Errors
     /// The pool uses what is not written, or its space maps can't be had.
+    #[boxed(?Send)]
     pub async fn open(spa: Rc<Spa>, fresh: &Rc<dyn Fresh>) -> Result<Live, LiveError> {
         Live::open_with(spa, fresh, LiveOptions::default()).await
     }
@@ -73,6 +75,7 @@ impl Live {
     ///
     /// # Errors
     /// As of [`Live::open`].
+    #[boxed(?Send)]
     pub async fn open_with(
         spa: Rc<Spa>,
         fresh: &Rc<dyn Fresh>,
