@@ -8,7 +8,7 @@
 //! | `durable-8k` | the same on a mirror, each in the intent log before the next | 30 µs |
 //! | `lz4-incompressible` | `stream-128k-mirror` with lz4 on data that doesn't compress, beside compression off | 1.1 |
 //! | `of-bare` | throughput of `stream-128k-mirror` beside the same bytes written to as many bare files | 0.8 |
-//! | `group-commit-N` | N writers, each waits for its own write; beside as many blocks and flushes as each has writes, on the same devices, whose requests take 1 ms | 0.9 |
+//! | `group-commit-N` | N writers, each waits for its own write; beside as many flushes as each has writes, on the same devices, whose requests take 1 ms: each with the block of one write before it, and with the bytes of all writers' | 0.9 |
 //!
 //! **Ours** is in this process, through the crates: a volume that is open for writing gets requests as a server gives them, from
 //! memory of the pool of buffers that is filled by a copy, as a client's bytes would be. It ends when the group is in the
@@ -175,20 +175,25 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// How much of what the log device's flushes allow is reached: one write of each writer a block and its flush.
+    /// How much of what the log device's flushes allow is reached: a flush for one write of each writer.
     fn group_commits(&self) -> Result<(), String> {
         let layout = Layout::of_small_blocks("mirror", 0, 2);
         for writers in [1, 8, 32] {
-            let mut rounds = Rounds::default();
+            let mut rounds: [Rounds; 2] = Default::default();
             for _ in 0..self.options.runs {
                 let folder = self.make(&layout)?;
                 let took = OpenVolume::open_slow(&folder, layout.disks)?.group_commit(writers)?;
-                let least = volume::flushes(&folder, layout.disks)?;
-                rounds.add(took, least, least / took);
+                let all = (writers * layout.block_bytes).max(volume::LOG_BLOCK_BYTES);
+                for (rounds, bytes) in rounds.iter_mut().zip([volume::LOG_BLOCK_BYTES, all]) {
+                    let least = volume::flushes(&folder, layout.disks, bytes)?;
+                    rounds.add(took, least, least / took);
+                }
             }
             let case = format!("group-commit-{writers}");
-            let (unit, peer) = ("s", "the device's flushes");
-            println!("{}", rounds.line("zfs-write", &case, unit, peer, three_digits));
+            let peers = ["the device's flushes", "flushes and the bytes of all writers"];
+            for (rounds, peer) in rounds.into_iter().zip(peers) {
+                println!("{}", rounds.line("zfs-write", &case, "s", peer, three_digits));
+            }
         }
         Ok(())
     }

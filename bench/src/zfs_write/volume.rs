@@ -25,7 +25,9 @@ const WRITES_EACH: u64 = 200;
 const LATENCY: Duration = Duration::from_millis(1);
 const SLOW: Slowness = Slowness { latency: LATENCY, bytes_per_second: None };
 /// Bytes of a block of the log that has one write.
-const LOG_BLOCK_BYTES: u64 = 12 << 10;
+pub(super) const LOG_BLOCK_BYTES: u64 = 12 << 10;
+/// The same of the longest.
+const LOG_BLOCK_BYTES_MAX: u64 = 128 << 10;
 
 /// Seconds of the clock and of processors.
 #[derive(Clone, Copy)]
@@ -201,9 +203,9 @@ pub(super) async fn write(volume: &LiveVolume, order: Order, count: u64) -> Resu
     Ok(())
 }
 
-/// Seconds in which devices whose requests take [`LATENCY`] take as many blocks as each writer has writes, one after another,
-/// with a flush after each: what a log on them can't be faster than. Their contents are lost.
-pub(super) fn flushes(folder: &Path, disks: u64) -> Result<f64, String> {
+/// Seconds in which devices whose requests take [`LATENCY`] take as many bytes as often as each writer has writes, one after
+/// another, with a flush after each: what a log on them can't be faster than. Their contents are lost.
+pub(super) fn flushes(folder: &Path, disks: u64, bytes: u64) -> Result<f64, String> {
     let runtime = HostRuntime::with_clock(ReactorKind::Auto, Clock::start())
         .map_err(|error| error.to_string())?;
     let rt = runtime.rt();
@@ -212,11 +214,19 @@ pub(super) fn flushes(folder: &Path, disks: u64) -> Result<f64, String> {
     let done = runtime.runtime().block_on(async move {
         let start = Instant::now();
         for n in 0..WRITES_EACH {
-            let bytes = BufMut::zeroed(LOG_BLOCK_BYTES as usize).freeze();
-            let at = Offset((1 << 20) + n * LOG_BLOCK_BYTES);
-            for request in [Request::write(at, bytes), Request::flush()] {
-                let all = devices.iter().map(|device| device.submit(request.clone()));
-                for done in join_all(all).await {
+            let mut writes = Vec::new();
+            let mut from = 0;
+            while from < bytes {
+                let len = (bytes - from).min(LOG_BLOCK_BYTES_MAX);
+                let piece = BufMut::zeroed(len as usize).freeze();
+                writes.push(Request::write(Offset((1 << 20) + n * bytes + from), piece));
+                from += len;
+            }
+            for requests in [writes, vec![Request::flush()]] {
+                let each = requests.iter().flat_map(|request| {
+                    devices.iter().map(|device| device.submit(request.clone()))
+                });
+                for done in join_all(each).await {
                     done.map_err(|error| error.to_string())?;
                 }
             }

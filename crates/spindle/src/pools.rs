@@ -2,6 +2,7 @@
 
 use clap::Args;
 use stdx::ByteCount;
+use targets::this_machine::memory;
 use zfs::spa::OpenOptions;
 use zfs_store::arc::ArcOptions;
 
@@ -12,6 +13,9 @@ pub struct PoolArgs {
     /// Memory for the cache of a pool's blocks
     #[arg(long, global = true, value_name = "SIZE", default_value = "1GiB", value_parser = cache_size)]
     arc_max: ByteCount,
+    /// Memory for changes of a pool that are not in it yet; without, a tenth of this machine's, 4 GiB at the most
+    #[arg(long, global = true, value_name = "SIZE", value_parser = dirty_size)]
+    dirty_max: Option<ByteCount>,
     /// Open pools as they stood at this transaction group, as long as its uberblock is left
     #[arg(
         short = 'T',
@@ -38,11 +42,33 @@ fn cache_size(text: &str) -> Result<ByteCount, String> {
     }
 }
 
+/// Bytes of the least memory for changes: some blocks of the largest kind.
+const DIRTY_BYTES_MIN: ByteCount = ByteCount(64 << 20);
+/// Of the most, where nobody says: OpenZFS's `zfs_dirty_data_max_max`.
+const DIRTY_BYTES_MAX: ByteCount = ByteCount(4 << 30);
+/// The part of the machine's memory that it is, where nobody says: OpenZFS's `zfs_dirty_data_max_percent`.
+const DIRTY_PART: u64 = 10;
+
+/// How much memory changes may take.
+fn dirty_size(text: &str) -> Result<ByteCount, String> {
+    let size: ByteCount = text.parse().map_err(|error| format!("{error}"))?;
+    match size < DIRTY_BYTES_MIN {
+        true => Err(format!("the least that works is {DIRTY_BYTES_MIN}")),
+        false => Ok(size),
+    }
+}
+
 impl PoolArgs {
     /// For the engine.
     pub fn options(self) -> OpenOptions {
         let arc = ArcOptions { size: self.arc_max, ..ArcOptions::default() };
-        OpenOptions { arc, txg: self.txg, checkpoint: self.rewind_to_checkpoint }
+        let usual = || {
+            // Where the kernel doesn't say how much there is, it may be little.
+            let memory = memory().map_or(DIRTY_BYTES_MIN, |all| ByteCount(all.bytes() / DIRTY_PART));
+            memory.clamp(DIRTY_BYTES_MIN, DIRTY_BYTES_MAX)
+        };
+        let dirty_max = self.dirty_max.unwrap_or_else(usual).bytes();
+        OpenOptions { arc, dirty_max, txg: self.txg, checkpoint: self.rewind_to_checkpoint }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Tables of names and values, over an object.
 //!
-//! Here tables are read; [`change`] puts names in and takes them out. What is decoded of a table's first block is kept with
-//! the version of the object that it is from, and decoded again when the object was changed.
+//! Here tables are read; [`change`] puts names in and takes them out. What is decoded of a table's first block is known with
+//! the contents of the object that it is from, and decoded again when they were changed.
 //!
-//! A micro ZAP is read whole. In a fat one a name's hash leads through the table to one leaf. Entries are listed in the
+//! A micro ZAP is read whole, and [kept](micro) in memory. In a fat one a name's hash leads through the table to one leaf. Entries are listed in the
 //! order of their hashes, leaf by leaf, so that a [`Cursor`] can go on later without holding anything.
 //!
 //! Tables that normalise names (case-insensitive or Unicode-normalising file systems) hash the normalised name.
@@ -12,8 +12,10 @@
 //! are of an older Unicode, and differ for letters that came later.
 
 pub mod change;
+mod micro;
 pub mod table;
 
+use self::micro::MicroTable;
 use crate::dmu::{Block, Dnode};
 use crate::error::ZfsError;
 use std::cell::RefCell;
@@ -22,7 +24,7 @@ use unicode_normalization::UnicodeNormalization;
 use zfs_format::zap::fat::{self, FatHeader, LeafPlace};
 use zfs_format::zap::leaf::view::{KeyRef, LeafView};
 use zfs_format::zap::leaf::{Key, Leaf, LeafEntry, LeafValue};
-use zfs_format::zap::micro::MicroZap;
+use zfs_format::zap::micro::MicroEntry;
 use zfs_format::zap::{BlockKind, hash_key, hash_name, normalization};
 use zfs_format::{FormatError, Problem};
 
@@ -32,30 +34,30 @@ const ENTRY_BITS: u32 = 12;
 /// An open table.
 pub struct Zap {
     dnode: Dnode,
-    /// What its first block says, and at which version of the object.
+    /// What its first block says, and of which contents of the object.
     form: RefCell<(u64, Rc<Form>)>,
 }
 
 #[derive(Clone)]
 enum Form {
-    Micro(MicroZap),
+    Micro(Rc<MicroTable>),
     Fat(Box<FatHeader>),
 }
 
 impl Form {
     fn of(dnode: &Dnode, block: &Block) -> Result<Form, ZfsError> {
         let (bytes, endian) = (block.bytes.bytes(), block.endian);
-        let form = match BlockKind::of(bytes, endian) {
-            BlockKind::Micro => MicroZap::decode(bytes, endian).map(Form::Micro),
-            // A wrong first word is named by the decoder.
-            _ => FatHeader::decode(bytes, endian).map(|header| Form::Fat(Box::new(header))),
-        };
-        form.map_err(|error| dnode.wrong(error))
+        if BlockKind::of(bytes, endian) == BlockKind::Micro {
+            return MicroTable::of(dnode, block).map(Form::Micro);
+        }
+        // A wrong first word is named by the decoder.
+        let header = FatHeader::decode(bytes, endian).map_err(|error| dnode.wrong(error))?;
+        Ok(Form::Fat(Box::new(header)))
     }
 
     fn normalization(&self) -> u64 {
         match self {
-            Form::Micro(zap) => zap.normalization,
+            Form::Micro(table) => table.normalization,
             Form::Fat(header) => header.normalization,
         }
     }
@@ -63,7 +65,7 @@ impl Form {
     /// The hash of a name that is normalised already.
     fn hash(&self, name: &[u8]) -> u64 {
         match self {
-            Form::Micro(zap) => hash_name(name, zap.salt, 0),
+            Form::Micro(table) => hash_name(name, table.salt, 0),
             Form::Fat(header) => hash_name(name, header.salt, header.flags),
         }
     }
@@ -106,22 +108,22 @@ impl Zap {
     /// # Errors
     /// Its first block can't be had, or is none of a table.
     pub async fn open(dnode: Dnode) -> Result<Zap, ZfsError> {
-        let version = dnode.version();
+        let contents = dnode.contents();
         let form = Form::of(&dnode, &dnode.block(0).await?)?;
-        Ok(Zap { dnode, form: RefCell::new((version, Rc::new(form))) })
+        Ok(Zap { dnode, form: RefCell::new((contents, Rc::new(form))) })
     }
 
     /// What its first block says now.
     async fn form(&self) -> Result<Rc<Form>, ZfsError> {
-        let version = self.dnode.version();
+        let contents = self.dnode.contents();
         {
             let (known, form) = &*self.form.borrow();
-            if *known == version {
+            if *known == contents {
                 return Ok(Rc::clone(form));
             }
         }
         let form = Rc::new(Form::of(&self.dnode, &self.dnode.block(0).await?)?);
-        *self.form.borrow_mut() = (version, Rc::clone(&form));
+        *self.form.borrow_mut() = (contents, Rc::clone(&form));
         Ok(form)
     }
 
@@ -133,7 +135,7 @@ impl Zap {
     /// How many entries it had when it was last looked at.
     pub fn len(&self) -> u64 {
         match &*self.form.borrow().1 {
-            Form::Micro(zap) => zap.entries.len() as u64,
+            Form::Micro(table) => table.len() as u64,
             Form::Fat(header) => header.entries,
         }
     }
@@ -155,9 +157,8 @@ impl Zap {
     pub async fn get(&self, name: &[u8]) -> Result<Option<LeafValue>, ZfsError> {
         let form = self.form().await?;
         match &*form {
-            Form::Micro(zap) => {
-                let found = zap.entries.iter().find(|entry| entry.name.as_bytes() == name);
-                if let Some(entry) = found {
+            Form::Micro(table) => {
+                if let Some(entry) = table.get(name) {
                     return Ok(Some(number_value(entry.value)));
                 }
             }
@@ -230,9 +231,10 @@ impl Zap {
     /// A block can't be had, or is none.
     pub async fn list(&self, from: Cursor) -> Result<Vec<Entry>, ZfsError> {
         match &*self.form().await? {
-            Form::Micro(zap) => {
-                let entries = zap.entries.iter().filter(|entry| entry.place as u64 >= from.0);
-                let entry = |entry: &zfs_format::zap::micro::MicroEntry| Entry {
+            Form::Micro(table) => {
+                let entries = table.by_place();
+                let entries = entries.into_iter().filter(|entry| entry.place as u64 >= from.0);
+                let entry = |entry: &MicroEntry| Entry {
                     name: entry.name.as_bytes().to_vec(),
                     value: number_value(entry.value),
                     next: Cursor(entry.place as u64 + 1),

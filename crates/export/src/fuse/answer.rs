@@ -1,6 +1,6 @@
 //! Answers as they leave, built from front to back, and what the kernel is told unasked. All in the machine's own byte order.
 
-use super::limits::{READ_BYTES_MAX, REQUESTS_MAX, WRITE_BYTES_MAX};
+use super::limits::{READ_BYTES_MAX, REQUESTS_MAX, WRITE_BYTES_MAX, WRITE_HEAD_BYTES};
 use super::protocol::{Agreed, Errno, MAJOR, MINOR};
 use rt::inodes::ChangeNotice;
 use rt::{Attributes, Cookie, InodeKind, ListEntry, Timestamp, Usage};
@@ -64,7 +64,8 @@ impl Answer {
         answer.u16(REQUESTS_MAX as u16);
         answer.u16((REQUESTS_MAX - REQUESTS_MAX / 4) as u16);
         // A write must fit into the memory that is read into, or the kernel gives no request at all.
-        let write = request_bytes_max.saturating_sub(PAGE).clamp(PAGE, WRITE_BYTES_MAX as usize);
+        let write = request_bytes_max.saturating_sub(WRITE_HEAD_BYTES);
+        let write = write.clamp(PAGE, WRITE_BYTES_MAX as usize);
         answer.u32(write as u32);
         // Nanoseconds that times are multiples of.
         answer.u32(1);

@@ -15,8 +15,11 @@ pub const WRITE_BYTES_MAX: u32 = 1 << 20;
 /// Bytes of a request at the most, where nothing can be written: names and numbers. The kernel wants room for 8 KiB.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
 
-/// The same, where something can: a write, and the page that its numbers are on.
-pub const WRITING_REQUEST_BYTES_MAX: usize = WRITE_BYTES_MAX as usize + 4096;
+/// Bytes of a write before its data: the head of all requests, and what is said of a write.
+pub(super) const WRITE_HEAD_BYTES: usize = 80;
+
+/// The same, where something can: a write.
+pub const WRITING_REQUEST_BYTES_MAX: usize = WRITE_BYTES_MAX as usize + WRITE_HEAD_BYTES;
 
 /// How long the kernel may believe an answer about what may change without its being told. So other servers have it.
 pub const UNTOLD_VALID: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
 //! Requests as they arrive: who asks, and what. All in the machine's own byte order.
 
-use super::limits::READ_BYTES_MAX;
+use super::limits::{READ_BYTES_MAX, WRITE_HEAD_BYTES};
 use super::protocol::Agreed;
 use rt::inodes::{
     Caller, Fallocate, Fsync, InodeKind, MountId, New, OpenNode, RenameHow, Seek, SetAttributes,
@@ -11,8 +11,6 @@ use stdx::{ByteCount, Offset};
 
 /// Bytes of a request's head: length, kind, number, node, who asks.
 pub(super) const REQUEST_HEAD_BYTES: usize = 40;
-/// Bytes of a write before its data, behind the head.
-const WRITE_HEAD_BYTES: usize = 40;
 /// Behind the last byte that a file of Linux can have.
 const PLACE_END: u64 = 1 << 63;
 
@@ -342,7 +340,7 @@ impl Head {
     fn write(&self, numbers: &mut Numbers<'_>, request: &Buf) -> Option<Change> {
         let (_handle, at) = (numbers.u64()?, numbers.place()?);
         let (len, flags) = (numbers.u32()? as usize, numbers.u32()?);
-        let from = REQUEST_HEAD_BYTES + WRITE_HEAD_BYTES;
+        let from = WRITE_HEAD_BYTES;
         let end = from.checked_add(len).filter(|end| *end <= request.len())?;
         // What the kernel's cache writes is nobody's any more; what could be taken was taken before.
         let drops = flags & 1 << 2 != 0;

@@ -1,7 +1,7 @@
 //! Where memory for I/O comes from, and where it goes back to: the pool of the thread that took it.
 //!
-//! The operating system's page faults cost more than the I/O on fast devices, so memory is kept, in
-//! power-of-two classes, by each thread for itself. A [`Block`] knows its **home**, the pool that it was taken
+//! The operating system's page faults cost more than the I/O on fast devices, so memory is kept, in classes, by each thread for
+//! itself: powers of two, and larger ones with a page more, for what comes with a page of its head. A [`Block`] knows its **home**, the pool that it was taken
 //! from, and goes there when it is dropped, on whatever thread that is:
 //!
 //! ```text
@@ -33,21 +33,37 @@ pub const PAGE: usize = 4096;
 #[error("no memory left")]
 pub struct NoMemory;
 
-/// Size classes that the pool keeps: 1, 2, 4 … 2¹¹ pages (8 MiB). Larger memory is not pooled.
-const CLASSES: usize = 12;
+/// Classes of a power of two that the pool keeps: 1, 2, 4 … 2¹¹ pages (8 MiB). Larger memory is not pooled.
+const POWERS: usize = 12;
+/// The first class that also is there with a page more: 2⁶ pages (256 KiB). Below it the page would be much.
+const HEADED: usize = 6;
+const CLASSES: usize = POWERS + (POWERS - HEADED);
 /// Bytes that one thread keeps at the most; others may have returned as much again. More helps bursts (it should be no less
-/// than what a pool's groups may have dirty, 256 MiB); it is memory that stays with the process, once it was needed.
-const KEPT_BYTES_MAX: usize = 288 << 20;
+/// than what a group of a pool has dirty); it is memory that stays with the process, once it was needed.
+const KEPT_BYTES_MAX: usize = 512 << 20;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(4096))]
 struct Page([u8; PAGE]);
 
-/// Pages that memory of this length takes: a power of two where the pool keeps such.
+/// Pages that memory of this length takes: as many as a class has, where the pool keeps such.
 pub(super) fn pages_of(len: usize) -> usize {
     let pages = len.div_ceil(PAGE).max(1);
+    if class_with(pages).is_some() {
+        return pages;
+    }
     let pooled = pages.next_power_of_two();
-    if (pooled.trailing_zeros() as usize) < CLASSES { pooled } else { pages }
+    if class_with(pooled).is_some() { pooled } else { pages }
+}
+
+/// The class with so many pages.
+fn class_with(pages: usize) -> Option<usize> {
+    let power = |pages: usize| {
+        let is_power = pages.is_power_of_two();
+        is_power.then_some(pages.trailing_zeros() as usize).filter(|power| *power < POWERS)
+    };
+    let headed = || power(pages - 1).filter(|power| *power >= HEADED);
+    power(pages).or_else(|| Some(POWERS - HEADED + headed()?))
 }
 
 /// Memory that nobody uses, by class.
@@ -92,8 +108,7 @@ impl Spare {
 }
 
 fn class_of(pages: &[Page]) -> usize {
-    assert!(pages.len().is_power_of_two(), "what is kept has a class");
-    pages.len().trailing_zeros() as usize
+    class_with(pages.len()).expect("what is kept has a class")
 }
 
 /// What other threads return to a thread.
@@ -181,14 +196,11 @@ impl Block {
     /// The same, or an error where the system has none left.
     pub(super) fn try_take(len: usize) -> Result<(Block, bool), NoMemory> {
         let count = pages_of(len);
-        let class = count.trailing_zeros() as usize;
         let fresh = |home| {
             let pages = bytemuck::allocation::try_zeroed_slice_box(count);
             pages.map(|pages| (Block { pages, home }, true)).map_err(|()| NoMemory)
         };
-        if !count.is_power_of_two() || class >= CLASSES {
-            return fresh(None);
-        }
+        let Some(class) = class_with(count) else { return fresh(None) };
         // At the end of a thread its lists are gone already.
         let kept = KEPT.try_with(|kept| {
             let mut kept = kept.borrow_mut();
@@ -280,14 +292,14 @@ mod tests {
     #[test]
     fn what_is_kept_has_one_limit_and_old_memory_makes_room_for_new() {
         alone(|| {
-            const LARGE: usize = PAGE << (CLASSES - 1);
+            const LARGE: usize = PAGE << (POWERS - 1);
             let many = KEPT_BYTES_MAX / LARGE;
             let large: Vec<_> = (0..many + 3).map(|_| Block::take(LARGE)).collect();
             drop(large);
             let kept = |class: usize| {
                 KEPT.with_borrow(|kept| (kept.spare.classes[class].len(), kept.spare.bytes))
             };
-            assert_eq!(kept(CLASSES - 1), (many, many * LARGE));
+            assert_eq!(kept(POWERS - 1), (many, many * LARGE));
             drop(Block::take(PAGE));
             assert_eq!(kept(0), (1, (many - 1) * LARGE + PAGE));
             assert!(!Block::take(LARGE).1 && !Block::take(PAGE).1, "both come from there");
@@ -296,9 +308,19 @@ mod tests {
 
     #[test]
     fn memory_too_large_for_a_class_is_freed_and_not_kept() {
-        let (large, fresh) = Block::take((PAGE << CLASSES) - PAGE);
+        let (large, fresh) = Block::take((PAGE << POWERS) - PAGE);
         assert!(fresh && large.home.is_none());
-        let (odd, _) = Block::take(PAGE << CLASSES);
+        let (odd, _) = Block::take(PAGE << POWERS);
         assert!(odd.home.is_none());
+    }
+
+    #[test]
+    fn large_memory_has_classes_with_a_page_more() {
+        let pages = |count: usize| pages_of(count * PAGE);
+        assert_eq!([1, 2, 3, 33, 64, 65, 66].map(pages), [1, 2, 4, 64, 64, 65, 128]);
+        assert_eq!([256, 257, 1025, 2048, 2049].map(pages), [256, 257, 1025, 2048, 2049]);
+        let all: Vec<_> = (1..5000).filter_map(class_with).collect();
+        let distinct: std::collections::BTreeSet<_> = all.iter().copied().collect();
+        assert!(all.len() == distinct.len() && distinct.into_iter().eq(0..CLASSES));
     }
 }

@@ -94,26 +94,16 @@ impl MicroZap {
         to.put(self.salt);
         to.put(self.normalization);
         to.zeros_to(ENTRY_BYTES);
-        let wrong =
-            |field, offset, problem| Err(FormatError { structure: NAME, field, offset, problem });
         for entry in &self.entries {
-            let at = ENTRY_BYTES.saturating_mul(entry.place.saturating_add(1));
+            let at = offset_of(entry.place);
             if at < to.at() {
-                return wrong("entry", at, Problem::Twice);
+                return Err(wrong("entry", at, Problem::Twice));
             }
             if at.saturating_add(ENTRY_BYTES) > self.block_bytes.min(BYTES_MAX) {
-                return wrong("entry", at, Problem::Short);
-            }
-            let name = entry.name.as_bytes();
-            if name.is_empty() || name.len() >= NAME_BYTES {
-                return wrong("name", at, Problem::Text);
+                return Err(wrong("entry", at, Problem::Short));
             }
             to.zeros_to(at);
-            to.put(entry.value);
-            to.put(entry.differentiator);
-            to.put(0u16);
-            to.bytes(name);
-            to.zeros_to(at + ENTRY_BYTES);
+            entry.encode(&mut to)?;
         }
         to.zeros_to(self.block_bytes.min(BYTES_MAX));
         Ok(to.into_bytes())
@@ -124,6 +114,56 @@ impl MicroZap {
         let found = self.entries.iter().find(|entry| entry.name == *name);
         found.map(|entry| entry.value)
     }
+}
+
+fn wrong(field: &'static str, offset: usize, problem: Problem) -> FormatError {
+    FormatError { structure: NAME, field, offset, problem }
+}
+
+/// Where in a block a place is.
+fn offset_of(place: usize) -> usize {
+    ENTRY_BYTES.saturating_mul(place.saturating_add(1))
+}
+
+impl MicroEntry {
+    fn encode(&self, to: &mut Writer) -> Result<(), FormatError> {
+        let (name, at) = (self.name.as_bytes(), to.at());
+        if name.is_empty() || name.len() >= NAME_BYTES {
+            return Err(wrong("name", at, Problem::Text));
+        }
+        to.put(self.value);
+        to.put(self.differentiator);
+        to.put(0u16);
+        to.bytes(name);
+        to.zeros_to(at + ENTRY_BYTES);
+        Ok(())
+    }
+
+    /// Puts it into its place of a block of a table.
+    ///
+    /// # Errors
+    /// The name is empty or too long, or the place is beyond the block.
+    pub fn put(&self, block: &mut [u8], endian: Endian) -> Result<(), FormatError> {
+        let mut to = Writer::new(endian);
+        self.encode(&mut to)?;
+        place_in(block, self.place)?.copy_from_slice(&to.into_bytes());
+        Ok(())
+    }
+}
+
+/// Frees a place of a block of a table.
+///
+/// # Errors
+/// It is beyond the block.
+pub fn clear(block: &mut [u8], place: usize) -> Result<(), FormatError> {
+    place_in(block, place)?.fill(0);
+    Ok(())
+}
+
+fn place_in(block: &mut [u8], place: usize) -> Result<&mut [u8], FormatError> {
+    let at = offset_of(place);
+    let bytes = block.get_mut(at..at.saturating_add(ENTRY_BYTES));
+    bytes.ok_or_else(|| wrong("entry", at, Problem::Short))
 }
 
 #[cfg(test)]
@@ -158,6 +198,15 @@ mod tests {
             for endian in [Endian::Little, Endian::Big] {
                 let mut block = zap.encode(endian).expect("it fits");
                 prop_assert_eq!(MicroZap::decode(&block, endian), Ok(zap.clone()));
+                let mut one_by_one = block.clone();
+                for entry in &zap.entries {
+                    clear(&mut one_by_one, entry.place).expect("it has the place");
+                }
+                prop_assert_eq!(MicroZap::decode(&one_by_one, endian).map(|zap| zap.entries.len()), Ok(0));
+                for entry in &zap.entries {
+                    entry.put(&mut one_by_one, endian).expect("it fits");
+                }
+                prop_assert_eq!(&one_by_one, &block);
                 let _ = MicroZap::decode(&block[..cut], endian);
                 block[bit / 8] ^= 1 << (bit % 8);
                 if let Ok(flipped) = MicroZap::decode(&block, endian) {

@@ -63,11 +63,14 @@ impl Objset {
         how: &mut dyn FnMut(&Tx) -> Step<()>,
     ) -> Result<(), ZfsError> {
         let mut held = Vec::new();
+        if syncing.is_none() {
+            self.throttle().await;
+        }
         loop {
             let tx = match syncing {
                 Some(groups) => groups.join_syncing(),
                 None => {
-                    self.throttle().await;
+                    self.wait_for_room().await;
                     self.join()?
                 }
             };
@@ -83,7 +86,7 @@ impl Objset {
 
     /// Carries out a change at once; nothing where it has to wait, or can't be done: [`Objset::change`] says.
     pub fn change_now<T>(&self, how: impl FnOnce(&Tx) -> Step<T>) -> Option<T> {
-        if self.is_full() {
+        if self.holds_up() {
             return None;
         }
         let tx = self.join().ok()?;

@@ -28,6 +28,7 @@ use super::step::{Blocked, Fetch, Holds, Need, Step};
 use super::txg::Txg;
 use crate::error::{Problem, ZfsError};
 use rt::{Buf, Rt};
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
@@ -102,6 +103,10 @@ struct Inner {
     frozen: RefCell<Option<(Txg, Rc<DnodePhys>)>>,
     dbufs: RefCell<Dbufs>,
     version: Cell<u64>,
+    /// Counts changes of its blocks.
+    contents: Cell<u64>,
+    /// What somebody made of its blocks, and of which contents.
+    kept: RefCell<Option<(u64, Rc<dyn Any>)>>,
     is_free: Cell<bool>,
     prefetch: Prefetch,
 }
@@ -133,6 +138,8 @@ impl Dnode {
             frozen: RefCell::default(),
             dbufs: RefCell::default(),
             version: Cell::default(),
+            contents: Cell::default(),
+            kept: RefCell::default(),
             is_free: Cell::default(),
             prefetch: Prefetch::default(),
         }))
@@ -175,6 +182,30 @@ impl Dnode {
     /// Counts its changes.
     pub fn version(&self) -> u64 {
         self.0.version.get()
+    }
+
+    /// Counts changes of its blocks, and not those of its bonus.
+    pub fn contents(&self) -> u64 {
+        self.0.contents.get()
+    }
+
+    /// What was made of its blocks and [kept](Dnode::keep), if they are as they were.
+    pub(crate) fn kept<T: 'static>(&self) -> Option<Rc<T>> {
+        let kept = self.0.kept.borrow();
+        let (_, known) = kept.as_ref().filter(|(contents, _)| *contents == self.contents())?;
+        Rc::clone(known).downcast().ok()
+    }
+
+    /// Keeps what was made of its blocks, as they are now, for as long as they stay so.
+    pub(crate) fn keep<T: 'static>(&self, made: Rc<T>) {
+        *self.0.kept.borrow_mut() = Some((self.contents(), made));
+    }
+
+    /// The same as [`Dnode::kept`], and it is kept no longer: for who changes both.
+    pub(crate) fn take_kept<T: 'static>(&self) -> Option<Rc<T>> {
+        let known = self.kept();
+        *self.0.kept.borrow_mut() = None;
+        known
     }
 
     /// Bytes that its blocks can hold, the last one whole.

@@ -31,6 +31,7 @@ mod policy;
 mod prefetch;
 mod step;
 mod sync;
+mod throttle;
 mod txg;
 
 pub use account::{Counted, Tally};

@@ -261,17 +261,28 @@ impl Objset {
     }
 
     /// Whether who changes it has to wait.
-    pub(super) fn is_full(&self) -> bool {
-        self.0.groups.borrow().as_ref().is_some_and(|changing| changing.groups.is_full())
+    pub(super) fn holds_up(&self) -> bool {
+        self.0.groups.borrow().as_ref().is_some_and(|changing| changing.groups.holds_up())
     }
 
+    /// Waits as long as a change has to.
     pub(super) async fn throttle(&self) {
-        // Who syncs waits for nobody: he is who the others wait for.
-        let waits = |changing: &Changing| (!changing.by_sync).then(|| changing.groups.clone());
-        let groups = self.0.groups.borrow().as_ref().and_then(waits);
-        if let Some(groups) = groups {
+        if let Some(groups) = self.waits_for() {
             groups.throttle().await;
         }
+    }
+
+    /// Waits while too much is dirty.
+    pub(super) async fn wait_for_room(&self) {
+        if let Some(groups) = self.waits_for() {
+            groups.wait_for_room().await;
+        }
+    }
+
+    /// The groups for which its changes wait. Who syncs waits for nobody: he is who the others wait for.
+    fn waits_for(&self) -> Option<TxGroups> {
+        let waits = |changing: &Changing| (!changing.by_sync).then(|| changing.groups.clone());
+        self.0.groups.borrow().as_ref().and_then(waits)
     }
 
     pub(super) fn next_number(&self) -> u64 {

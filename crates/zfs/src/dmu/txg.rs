@@ -11,11 +11,17 @@
 //! **Never synced.** Groups may be declared never to be synced: their changes stay in memory, for who looks at what would
 //! be. How much that may be is bounded; beyond it a change is refused.
 //!
+//! **Waiting.** Where groups are synced, who changes something [waits](super::throttle) the longer the more is dirty.
+//!
 //! Source: OpenZFS, `txg.c`, `dmu_tx.c`; `docs/theory/pools.md` for what is otherwise here.
 
+use super::throttle::Throttle;
 use crate::error::Problem;
+use rt::Rt;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
+use stdx::Instant;
 use tokio::sync::Notify;
 
 /// Bytes of changes that are held in memory where nothing is synced: the memory of a machine, not the length of a log, is
@@ -35,11 +41,14 @@ struct Inner {
     syncing: Cell<Option<Txg>>,
     /// Changed in the open and in the syncing group, in bytes.
     dirty: [Cell<u64>; 2],
-    dirty_max: u64,
-    is_synced: bool,
+    throttle: Throttle,
+    /// Where they are synced.
+    rt: Option<Rt>,
+    /// Until when the last of those waits that a delay holds up.
+    delayed: Cell<Instant>,
     /// Wakes who waits until less is dirty.
     done: Notify,
-    /// Wakes who syncs, when half of what may be dirty is.
+    /// Wakes who syncs, when enough is dirty for a group.
     filled: Notify,
     /// Nothing is synced any more.
     is_stopped: Cell<bool>,
@@ -48,45 +57,71 @@ struct Inner {
 impl TxGroups {
     /// Groups after `synced`, which are never synced.
     pub fn never_synced(synced: Txg, dirty_max: u64) -> TxGroups {
-        TxGroups::new(synced, dirty_max, false)
+        TxGroups::new(synced, dirty_max, None)
     }
 
     /// Groups after `synced`, which whoever made them [closes](TxGroups::rotate) and syncs.
-    pub fn synced(synced: Txg, dirty_max: u64) -> TxGroups {
-        TxGroups::new(synced, dirty_max, true)
+    pub fn synced(rt: &Rt, synced: Txg, dirty_max: u64) -> TxGroups {
+        TxGroups::new(synced, dirty_max, Some(rt.clone()))
     }
 
-    fn new(synced: Txg, dirty_max: u64, is_synced: bool) -> TxGroups {
+    fn new(synced: Txg, dirty_max: u64, rt: Option<Rt>) -> TxGroups {
         let open = Cell::new(Txg(synced.0.saturating_add(1)));
         let (syncing, dirty, done, filled, is_stopped) = Default::default();
+        let (throttle, delayed) = (Throttle::of(dirty_max), Cell::new(Instant::START));
         TxGroups(Rc::new(Inner {
             open,
             syncing,
             dirty,
-            dirty_max,
-            is_synced,
+            throttle,
+            rt,
+            delayed,
             done,
             filled,
             is_stopped,
         }))
     }
 
+    /// Who syncs them, as long as that goes on.
+    fn syncs(&self) -> Option<&Rt> {
+        self.0.rt.as_ref().filter(|_| !self.0.is_stopped.get())
+    }
+
     /// Too much is dirty, and syncing makes it less.
-    pub(super) fn is_full(&self) -> bool {
-        let waits = self.0.is_synced && !self.0.is_stopped.get();
-        waits && self.dirty_bytes() >= self.0.dirty_max
+    fn is_full(&self) -> bool {
+        self.syncs().is_some() && self.0.throttle.is_full(self.dirty_bytes())
+    }
+
+    /// How long a change waits now, with the executor on which it does.
+    fn delay(&self) -> Option<(&Rt, Duration)> {
+        Some((self.syncs()?, self.0.throttle.delay(self.dirty_bytes())?))
+    }
+
+    /// Whether a change has to wait.
+    pub(super) fn holds_up(&self) -> bool {
+        self.delay().is_some()
+    }
+
+    /// Waits as long as a change has to.
+    pub(super) async fn throttle(&self) {
+        if let Some((rt, delay)) = self.delay() {
+            let until = self.0.delayed.get().max(rt.now()) + delay;
+            self.0.delayed.set(until);
+            rt.sleep_until(until).await;
+        }
+        self.wait_for_room().await;
     }
 
     /// Waits while too much is dirty.
-    pub(super) async fn throttle(&self) {
+    pub(super) async fn wait_for_room(&self) {
         while self.is_full() {
             self.0.done.notified().await;
         }
     }
 
-    /// Waits until half of what may be dirty is, in the open group.
+    /// Waits until the open group is so large that it is to be committed.
     pub async fn filled(&self) {
-        while self.0.dirty[0].get() < self.0.dirty_max / 2 {
+        while self.0.dirty[0].get() < self.0.throttle.sync_at() {
             self.0.filled.notified().await;
         }
     }
@@ -133,8 +168,8 @@ impl TxGroups {
             return Err(Problem::Stopped);
         }
         // Who syncs makes others wait; one change may go beyond.
-        if !self.0.is_synced && self.dirty_bytes() >= self.0.dirty_max {
-            let (what, limit) = ("bytes of changes in memory", self.0.dirty_max);
+        if self.0.rt.is_none() && self.0.throttle.is_full(self.dirty_bytes()) {
+            let (what, limit) = ("bytes of changes in memory", self.0.throttle.most());
             return Err(Problem::Limit { what, limit });
         }
         Ok(Tx { groups: self.clone(), txg: self.open(), changes: Cell::new(0) })
@@ -185,9 +220,9 @@ impl Tx {
         );
         self.changes.set(self.changes.get() + 1);
         let dirty = &self.groups.0.dirty[usize::from(!is_open)];
-        let (before, half) = (dirty.get(), self.groups.0.dirty_max / 2);
+        let (before, enough) = (dirty.get(), self.groups.0.throttle.sync_at());
         dirty.set(before.saturating_add(bytes));
-        if is_open && before < half && dirty.get() >= half {
+        if is_open && before < enough && dirty.get() >= enough {
             self.groups.0.filled.notify_waiters();
         }
     }

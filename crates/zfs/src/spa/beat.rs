@@ -1,6 +1,6 @@
 //! When groups of a pool that is open for writing are committed, and how much may still be written to it.
 //!
-//! **When.** [`Live::keep_synced`] commits the open group every [`SPAN`], and earlier when half of what may be dirty is; who wants
+//! **When.** [`Live::keep_synced`] commits the open group every [`SPAN`], and earlier when a fifth of what may be dirty is; who wants
 //! durability ([`Live::make_durable`]) doesn't wait for either.
 //!
 //! **How much.** A group that finds no room can't be committed, and the pool stops. So new data is refused before:

@@ -119,7 +119,7 @@ pub async fn create(
     let writer = Writer::new(rt, Rc::clone(&tree), allocator, None);
     let store: Rc<dyn ReadBlocks> = Rc::new(Zio::new(rt, tree));
     let blocks: Rc<dyn ReadBlocks> = Rc::new(Arc::new(rt, store, ArcOptions::default()));
-    let groups = TxGroups::synced(Txg(TXG_FIRST - 1), DIRTY_BYTES_MAX);
+    let groups = TxGroups::synced(rt, Txg(TXG_FIRST - 1), DIRTY_BYTES_MAX);
     let mos = Objset::of(rt, &blocks, 0, new_root(ObjsetKind::Meta), Endian::Little, None);
     let has = |guid: &str| new.features.contains(&guid);
     let named = |name: &str| Feature::named(name).is_some_and(|feature| has(feature.guid));

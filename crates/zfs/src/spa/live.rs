@@ -53,8 +53,8 @@ use zfs_format::pool_directory;
 use zfs_format::zap::leaf::LeafValue;
 use zfs_store::{ReadBlocks, Salt};
 
-/// Bytes of changes in memory before who changes waits.
-const DIRTY_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of changes after which a replay ends a group.
+const REPLAY_BYTES: u64 = 128 << 20;
 
 /// Why a pool is not written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -100,7 +100,7 @@ pub struct LiveOptions {
 
 impl Default for LiveOptions {
     fn default() -> LiveOptions {
-        LiveOptions { taken_back: false, multihost: false, replay_bytes: DIRTY_BYTES_MAX / 2 }
+        LiveOptions { taken_back: false, multihost: false, replay_bytes: REPLAY_BYTES }
     }
 }
 

@@ -33,15 +33,27 @@ const MAPPING_ENTRIES_MAX: u64 = 1 << 24;
 /// How often the root block is tried at an older uberblock, when the newest doesn't lead to a MOS.
 const REWINDS_MAX: usize = 8;
 
+/// Bytes of changes that a pool may hold in memory where nobody says.
+const DIRTY_BYTES_MAX: u64 = 1 << 30;
+
 /// How a pool is to be opened.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct OpenOptions {
     /// The cache.
     pub arc: ArcOptions,
+    /// Bytes of changes in memory, where it is written: OpenZFS's `zfs_dirty_data_max`.
+    pub dirty_max: u64,
     /// Open the pool as of this transaction group, if its uberblock is left.
     pub txg: Option<u64>,
     /// Open the pool as of its checkpoint.
     pub checkpoint: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        let (arc, txg, checkpoint) = Default::default();
+        OpenOptions { arc, dirty_max: DIRTY_BYTES_MAX, txg, checkpoint }
+    }
 }
 
 /// An open pool.
@@ -59,6 +71,7 @@ pub struct Spa {
     arc: Rc<Arc>,
     mos: Objset,
     dsl: Dsl,
+    dirty_max: u64,
     pub(super) keys: Keys,
 }
 
@@ -187,6 +200,11 @@ impl Spa {
         &self.zio
     }
 
+    /// Bytes of changes that are held in memory.
+    pub(super) fn dirty_max(&self) -> u64 {
+        self.dirty_max
+    }
+
     /// The cache.
     pub fn arc(&self) -> &Rc<Arc> {
         &self.arc
@@ -303,6 +321,7 @@ impl Opening<'_> {
             arc,
             mos,
             dsl,
+            dirty_max: self.options.dirty_max,
             keys: Keys::default(),
         })
     }

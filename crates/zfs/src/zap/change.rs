@@ -21,6 +21,7 @@
 //!
 //! Source: OpenZFS, `zap_micro.c`, `zap.c`, `zap_leaf.c`.
 
+use super::micro::{MicroEdits, MicroPlan, MicroTable};
 use super::{Form, normalized};
 use crate::dmu::{Block, Dnode, Step, Tx};
 use crate::error::{Problem, ZfsError};
@@ -28,18 +29,17 @@ use rt::{Buf, BufMut};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use stdx::planted::{self, Bug};
-use zfs_format::nvlist::Text;
 use zfs_format::zap::fat::{self, FatHeader, LeafPlace, Table};
 use zfs_format::zap::leaf::change::{LeafMut, Outcome};
 use zfs_format::zap::leaf::view::{KeyRef, LeafView};
 use zfs_format::zap::leaf::{FLAG_SORTED, Key, Leaf, LeafEntry, LeafValue};
-use zfs_format::zap::micro::{ENTRY_BYTES, MicroEntry, MicroZap, NAME_BYTES};
+use zfs_format::zap::micro::{ENTRY_BYTES, MicroZap, NAME_BYTES};
 use zfs_format::zap::{flags, hash_name};
 use zfs_format::{Endian, FormatError};
 
 /// Bytes of the largest micro table that is made.
 const MICRO_BYTES_MAX: usize = 128 << 10;
-/// Bytes by which a micro table grows.
+/// Bytes of a new micro table.
 const SECTOR: usize = 512;
 /// Bytes of a new fat table's blocks, as a power of two.
 const FAT_BLOCK_SHIFT: u32 = 14;
@@ -53,12 +53,27 @@ const BLOCKS_MAX: u64 = 1 << 40;
 /// Blocks of a table of pointers that is doubled: at 16 KiB each for some 500 million names.
 const TABLE_BLOCKS_MAX: u64 = 2048;
 
+/// A table as it is planned to be.
+enum Planned {
+    Micro(MicroPlan),
+    Fat(Box<FatHeader>),
+}
+
+impl Planned {
+    fn normalization(&self) -> u64 {
+        match self {
+            Planned::Micro(plan) => plan.table().normalization,
+            Planned::Fat(header) => header.normalization,
+        }
+    }
+}
+
 /// A planned change of one table.
 pub struct Plan {
     dnode: Dnode,
-    version: u64,
+    contents: u64,
     endian: Endian,
-    form: Form,
+    form: Planned,
     /// Blocks of a fat table that are to be other than they are; the header is in `form`.
     blocks: BTreeMap<u64, Block>,
     freed: Vec<Range<u64>>,
@@ -88,8 +103,11 @@ impl Plan {
     /// The object is none of a table, or its first block is not in memory.
     pub fn of(dnode: &Dnode) -> Step<Plan> {
         let block = dnode.resident(0)?;
-        let form = Form::of(dnode, &block)?;
-        if let Form::Fat(header) = &form
+        let form = match Form::of(dnode, &block)? {
+            Form::Micro(table) => Planned::Micro(MicroPlan::of(table)),
+            Form::Fat(header) => Planned::Fat(header),
+        };
+        if let Planned::Fat(header) = &form
             && header.flags & flags::UINT64_KEY != 0
         {
             let (structure, field) = ("fat ZAP header", "flags");
@@ -98,7 +116,7 @@ impl Plan {
         }
         Ok(Plan {
             dnode: dnode.clone(),
-            version: dnode.version(),
+            contents: dnode.contents(),
             endian: block.endian,
             form,
             blocks: BTreeMap::new(),
@@ -120,16 +138,17 @@ impl Plan {
         let how = self.form.normalization();
         let alike = |known: &[u8]| how != 0 && normalized(known, how) == normalized(name, how);
         match &self.form {
-            Form::Micro(table) => {
-                let names = || table.entries.iter();
-                let exact = names().find(|entry| entry.name.as_bytes() == name);
-                let found = exact.or_else(|| names().find(|entry| alike(entry.name.as_bytes())));
+            Planned::Micro(plan) => {
+                let found = plan.get(name).or_else(|| {
+                    let mut names = plan.entries().filter(|_| how != 0);
+                    names.find(|entry| alike(entry.name.as_bytes()))
+                });
                 Ok(found.map(|entry| {
                     let (name, value) = (entry.name.as_bytes().to_vec(), entry.value);
                     Found { name, hash: 0, value: super::number_value(value) }
                 }))
             }
-            Form::Fat(header) => {
+            Planned::Fat(header) => {
                 let hash = self.hash(name);
                 let (_, block) = self.leaf_block(hash)?;
                 let value = self.leaf_view(header, &block)?.get(hash, KeyRef::Name(name));
@@ -169,8 +188,8 @@ impl Plan {
     /// There are more than that, or a block is not in memory.
     pub fn numbers(&self, count_max: usize) -> Step<Vec<u64>> {
         let header = match &self.form {
-            Form::Micro(table) => return Ok(table.entries.iter().map(|e| e.value).collect()),
-            Form::Fat(header) => header,
+            Planned::Micro(plan) => return Ok(plan.entries().map(|entry| entry.value).collect()),
+            Planned::Fat(header) => header,
         };
         let (mut found, mut index) = (Vec::new(), 0u64);
         while index < 1 << header.table.shift {
@@ -189,9 +208,13 @@ impl Plan {
     }
 
     fn hash(&self, name: &[u8]) -> u64 {
-        match self.form.normalization() {
-            0 => self.form.hash(name),
-            how => self.form.hash(&normalized(name, how)),
+        let header = match &self.form {
+            Planned::Micro(plan) => return plan.table().hash(name),
+            Planned::Fat(header) => header,
+        };
+        match header.normalization {
+            0 => hash_name(name, header.salt, header.flags),
+            how => hash_name(&normalized(name, how), header.salt, header.flags),
         }
     }
 
@@ -207,10 +230,10 @@ impl Plan {
         }
         let known = self.find(name)?;
         let stands = known.as_ref().map_or(name, |found| &found.name);
-        if let Form::Micro(table) = &mut self.form {
+        if let Planned::Micro(plan) = &mut self.form {
             let number = value.number().filter(|_| value.number_bytes == 8);
             if let Some(number) = number.filter(|_| stands.len() < NAME_BYTES)
-                && set_in_micro(table, stands, number)
+                && plan.set(stands, number, MICRO_BYTES_MAX / ENTRY_BYTES - 1)
             {
                 return Ok(());
             }
@@ -227,8 +250,8 @@ impl Plan {
     /// A block is not in memory, or is none of a table.
     pub fn remove(&mut self, name: &[u8]) -> Step<bool> {
         let Some(Found { name: stands, hash, .. }) = self.find(name)? else { return Ok(false) };
-        if let Form::Micro(table) = &mut self.form {
-            table.entries.retain(|entry| entry.name.as_bytes() != stands);
+        if let Planned::Micro(plan) = &mut self.form {
+            plan.remove(&stands);
             return Ok(true);
         }
         let outcome = self.edit_leaf(hash, |leaf| leaf.remove(hash, KeyRef::Name(&stands)))?;
@@ -239,16 +262,17 @@ impl Plan {
 
     /// The header counts entries anew.
     fn count(&mut self, how: impl FnOnce(u64) -> u64) {
-        if let Form::Fat(header) = &mut self.form {
+        if let Planned::Fat(header) = &mut self.form {
             header.entries = how(header.entries);
         }
     }
 
     /// A table of leaves takes the place of the micro one.
     fn become_fat(&mut self) -> Step<()> {
-        let Form::Micro(table) = &self.form else { return Ok(()) };
+        let Planned::Micro(plan) = &self.form else { return Ok(()) };
         self.dnode.plan_block_bytes(1 << FAT_BLOCK_SHIFT)?;
-        let mut entries = table.entries.clone();
+        let (table, mut entries) = (plan.table(), plan.entries().cloned().collect::<Vec<_>>());
+        entries.sort_by_key(|entry| entry.place);
         if planted::is(Bug::FatLosesName) {
             entries.pop();
         }
@@ -272,7 +296,7 @@ impl Plan {
             flags,
             entries: Vec::new(),
         };
-        self.form = Form::Fat(Box::new(header));
+        self.form = Planned::Fat(Box::new(header));
         self.is_new = true;
         self.put_leaf(1, &leaf)?;
         for entry in entries {
@@ -306,7 +330,7 @@ impl Plan {
 
     /// Divides the leaf of a hash into two.
     fn split(&mut self, hash: u64) -> Step<()> {
-        let Form::Fat(header) = &self.form else { unreachable!("only a fat table has leaves") };
+        let Planned::Fat(header) = &self.form else { unreachable!("only a fat table has leaves") };
         let mut header = header.clone();
         let (number, block) = self.leaf_block(hash)?;
         let mut leaf = self.decoded(&header, &block)?;
@@ -346,7 +370,7 @@ impl Plan {
         for index in first..first + many - unset {
             self.point(&mut header, index, new)?;
         }
-        self.form = Form::Fat(header);
+        self.form = Planned::Fat(header);
         Ok(())
     }
 
@@ -442,7 +466,7 @@ impl Plan {
 
     /// The number of the block of a hash's leaf, and the block.
     fn leaf_block(&self, hash: u64) -> Step<(u64, Block)> {
-        let Form::Fat(header) = &self.form else { unreachable!("only a fat table has leaves") };
+        let Planned::Fat(header) = &self.form else { unreachable!("only a fat table has leaves") };
         let number = match header.leaf_of(hash) {
             LeafPlace::Block(number) => number,
             LeafPlace::InTable { block, index } => {
@@ -482,7 +506,7 @@ impl Plan {
         how: impl FnOnce(&mut LeafMut<'_>) -> Result<Outcome, FormatError>,
     ) -> Step<Outcome> {
         let (number, block) = self.leaf_block(hash)?;
-        let Form::Fat(header) = &self.form else { unreachable!("only a fat table has leaves") };
+        let Planned::Fat(header) = &self.form else { unreachable!("only a fat table has leaves") };
         let flags = header.flags;
         // It is the only reference to what is the plan's own already.
         self.blocks.remove(&number);
@@ -510,36 +534,61 @@ impl Plan {
     /// # Errors
     /// The table can't be encoded, or its block can't grow.
     pub fn ready(self) -> Step<Ready> {
-        let Plan { dnode, version, endian, form, mut blocks, freed, is_new } = self;
-        let first = match &form {
-            Form::Micro(table) => table.encode(endian),
-            Form::Fat(header) => header.encode(endian),
+        let Plan { dnode, contents, endian, form, mut blocks, freed, is_new } = self;
+        let header = match form {
+            Planned::Micro(plan) => return ready_micro(dnode, contents, endian, plan),
+            Planned::Fat(header) => header,
         };
-        let first = first.map_err(|error| dnode.wrong(error))?;
+        let first = header.encode(endian).map_err(|error| dnode.wrong(error))?;
         let bytes = first.len() as u64;
         if bytes != dnode.block_bytes() {
-            if !is_new && matches!(form, Form::Fat(_)) {
+            if !is_new {
                 return Err(dnode.problem(Problem::BlockSize(bytes)).into());
             }
             dnode.plan_block_bytes(bytes)?;
         }
         blocks.insert(0, Block { bytes: Buf::copy_of(&first), endian });
-        Ok(Ready { dnode, version, blocks, freed })
+        Ok(Ready { dnode, contents, endian, blocks, freed, micro: None })
     }
+}
+
+/// A micro table's plan: its block is changed in place, or a longer one takes its place.
+fn ready_micro(dnode: Dnode, contents: u64, endian: Endian, plan: MicroPlan) -> Step<Ready> {
+    let (len, mut blocks) = (plan.block_bytes(), BTreeMap::new());
+    let micro = plan.into_edits();
+    let known = dnode.resident(0)?;
+    if known.bytes.len() < len {
+        dnode.plan_block_bytes(len as u64)?;
+        let mut longer = BufMut::zeroed(len);
+        longer[..known.bytes.len()].copy_from_slice(known.bytes.bytes());
+        micro.put(&mut longer, endian).map_err(|error| dnode.wrong(error))?;
+        blocks.insert(0, Block { bytes: longer.freeze(), endian });
+    }
+    Ok(Ready { dnode, contents, endian, blocks, freed: Vec::new(), micro: Some(micro) })
 }
 
 /// A planned change of one table that can be carried out.
 pub struct Ready {
     dnode: Dnode,
-    version: u64,
+    contents: u64,
+    endian: Endian,
     blocks: BTreeMap<u64, Block>,
     freed: Vec<Range<u64>>,
+    /// Of a micro table; its block is in `blocks` only where it becomes longer.
+    micro: Option<MicroEdits>,
 }
 
 impl Ready {
     /// Carries it out.
     pub fn carry_out(self, tx: &Tx) {
-        assert!(self.dnode.version() == self.version, "a table is as it was when this was planned");
+        let is_same = self.dnode.contents() == self.contents;
+        assert!(is_same, "a table is as it was when this was planned");
+        let known = self.micro.is_some().then(|| self.dnode.take_kept::<MicroTable>()).flatten();
+        if let Some(micro) = self.micro.as_ref().filter(|_| self.blocks.is_empty()) {
+            self.dnode.edit(tx, 0, |block| {
+                micro.put(block, self.endian).expect("a plan's names and places fit");
+            });
+        }
         let mut size = self.dnode.block_bytes();
         for (number, block) in self.blocks {
             match block.bytes.len() as u64 == size {
@@ -555,42 +604,15 @@ impl Ready {
             let bytes = range.start.saturating_mul(size)..range.end.saturating_mul(size);
             self.dnode.zero(tx, bytes);
         }
+        if let Some(micro) = self.micro {
+            micro.keep(&self.dnode, known);
+        }
     }
 }
 
 /// The bytes to be changed: the same where nobody else holds them, else a copy.
 fn bytes_mut(bytes: Buf) -> BufMut {
     bytes.try_into_mut().unwrap_or_else(|bytes| BufMut::copy_of(bytes.bytes()))
-}
-
-/// Puts a name into a micro table, which grows where it is full; says whether it fits.
-fn set_in_micro(table: &mut MicroZap, name: &[u8], value: u64) -> bool {
-    if let Some(entry) = table.entries.iter_mut().find(|entry| entry.name.as_bytes() == name) {
-        entry.value = value;
-        return true;
-    }
-    // Entries stand in the order of their places.
-    let taken = table.entries.iter().zip(0..).take_while(|(entry, at)| entry.place == *at);
-    let place = taken.count();
-    let needed = (place + 2) * ENTRY_BYTES;
-    if needed > table.block_bytes {
-        if needed > MICRO_BYTES_MAX {
-            return false;
-        }
-        table.block_bytes = needed.next_multiple_of(SECTOR);
-    }
-    let how = table.normalization;
-    let hash = |name: &[u8]| match how {
-        0 => hash_name(name, table.salt, 0),
-        how => hash_name(&normalized(name, how), table.salt, 0),
-    };
-    let wanted = hash(name);
-    let same = table.entries.iter().filter(|entry| hash(entry.name.as_bytes()) == wanted);
-    let taken: Vec<u32> = same.map(|entry| entry.differentiator).collect();
-    let differentiator = (0..).find(|n| !taken.contains(n)).unwrap_or(u32::MAX);
-    let name = Text::from_bytes(name);
-    table.entries.insert(place, MicroEntry { place, name, value, differentiator });
-    true
 }
 
 #[cfg(test)]

@@ -97,6 +97,7 @@ impl Dnode {
         }
         let size = self.block_bytes();
         let whole = range.start.div_ceil(size)..range.end / size;
+        self.note_contents();
         self.note(tx);
         self.0.dbufs.borrow_mut().free(tx, whole);
     }
@@ -198,8 +199,9 @@ impl Dnode {
         self.0.dbufs.borrow_mut().put(tx, At::SPILL, Content::Hole);
     }
 
-    /// The object ends with this block, or behind it.
+    /// A block of it, which is to be changed: the object ends with it, or behind it.
     pub(in super::super) fn reach(&self, tx: &Tx, number: u64) {
+        self.note_contents();
         let known = self.0.phys.borrow().block_id_max;
         match number > known {
             true => self.edit_phys(tx, |phys| phys.block_id_max = number),
@@ -229,6 +231,10 @@ impl Dnode {
     ) {
         self.reach(tx, number);
         self.0.dbufs.borrow_mut().edit(tx, At::data(number), Some(block), how);
+    }
+
+    fn note_contents(&self) {
+        self.0.contents.set(self.0.contents.get() + 1);
     }
 
     fn edit_phys(&self, tx: &Tx, how: impl FnOnce(&mut DnodePhys)) {

@@ -8,7 +8,7 @@ use super::super::logs::{self, FoundLog, Target};
 use super::super::map_logs;
 use super::super::open::Spa;
 use super::following::Enabled;
-use super::{DIRTY_BYTES_MAX, Live, LiveError, LiveOptions};
+use super::{Live, LiveError, LiveOptions};
 use crate::dmu::{Counted, TxGroups, Txg};
 use crate::dsl::make::Fresh;
 use crate::error::{Problem, ZfsError};
@@ -112,7 +112,7 @@ impl Live {
         }
         let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
         logs::claim(&mut logs, &writer, (uberblock.txg, last + 1), spa.mos()).await?;
-        let groups = TxGroups::synced(Txg(last), DIRTY_BYTES_MAX);
+        let groups = TxGroups::synced(spa.rt(), Txg(last), spa.dirty_max());
         let policy = enabled.policy(&writer);
         let config = PoolConfig { host: fresh.host(), ..config(&spa, root) };
         let clock = Rc::clone(fresh);

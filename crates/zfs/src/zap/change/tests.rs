@@ -47,6 +47,12 @@ async fn check(dnode: &Dnode, model: &Map<Vec<u8>, LeafValue>) {
     for (name, value) in model {
         assert_eq!(zap.get(name).await.expect("it is read").as_ref(), Some(value));
     }
+    // What is kept of a micro table is what its block says.
+    let kept = dnode.take_kept::<MicroTable>();
+    let block = dnode.block(0).await.expect("it is read");
+    if let Form::Micro(table) = Form::of(dnode, &block).expect("it is a table") {
+        assert_eq!(kept, Some(table));
+    }
 }
 
 fn value() -> impl Strategy<Value = LeafValue> {
@@ -82,6 +88,41 @@ proptest! {
                 assert_eq!(there, was);
             }
             check(&dnode, &model).await;
+        });
+    }
+
+    #[test]
+    fn one_plan_changes_several_names_of_a_micro_table(
+        plans in proptest::collection::vec(
+            proptest::collection::vec((0u8..40, proptest::option::weighted(0.5, any::<u64>())), 1..6),
+            1..40,
+        ),
+    ) {
+        blank::with(async move |objset, _| {
+            let dnode = table(&objset, Endian::Little).await;
+            let mut model = Map::new();
+            for acts in plans {
+                let changed = objset.change(|tx| {
+                    let mut plan = Plan::of(&dnode)?;
+                    for (name, value) in &acts {
+                        match value {
+                            Some(value) => plan.set(&[b'a' + name], super::super::number_value(*value))?,
+                            None => drop(plan.remove(&[b'a' + name])?),
+                        }
+                    }
+                    plan.ready()?.carry_out(tx);
+                    Ok(())
+                });
+                changed.await.expect("it is changed");
+                for (name, value) in acts {
+                    let name = vec![b'a' + name];
+                    match value {
+                        Some(value) => drop(model.insert(name, super::super::number_value(value))),
+                        None => drop(model.remove(&name)),
+                    }
+                }
+                check(&dnode, &model).await;
+            }
         });
     }
 }
