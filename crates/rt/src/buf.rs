@@ -136,6 +136,14 @@ impl Buf {
         BufMut::copy_of(bytes).freeze()
     }
 
+    /// Bytes of memory that it keeps, shared or not: a slice keeps all that it is a part of. A fill takes none.
+    pub fn memory(&self) -> usize {
+        match &self.repr {
+            Repr::Memory { block, .. } => block.bytes().len(),
+            Repr::Fill { .. } => 0,
+        }
+    }
+
     /// How many bytes.
     pub fn len(&self) -> usize {
         self.len

@@ -53,4 +53,7 @@ pub trait ReadBlocks {
 
     /// Reads a block.
     fn read(&self, request: BlockRequest) -> BlockFuture;
+
+    /// A block was written, and its group is in the pool: these are its logical bytes. Who has no memory lets them go.
+    fn keep(&self, _pointer: &BlockPointer, _block: Buf) {}
 }

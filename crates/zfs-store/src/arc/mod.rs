@@ -21,6 +21,9 @@
 //! rest read without keeping it, as long as nobody else waits for it: so the cache stays as it was, and the same
 //! few buffers serve the whole stream.
 //!
+//! **What is written** is kept from the moment on at which its group is in the pool ([`ReadBlocks::keep`]), as if it had been read
+//! then; but not small parts of large requests, each of which would keep the whole request's memory.
+//!
 //! Which blocks stay is decided in `cache`. Errors are not kept. Scrubs read below this cache, since they are about
 //! what is on the disks.
 
@@ -168,6 +171,17 @@ impl ReadBlocks for Arc {
             let answer = receiver.await.unwrap_or(Err(BlockErrorKind::Io(IoErrorKind::Gone)));
             answer.map_err(|kind| BlockError { at, kind })
         })
+    }
+
+    fn keep(&self, pointer: &BlockPointer, block: Buf) {
+        // A part of what was written at once would keep all of it.
+        if block.memory() > 2 * block.len() {
+            return;
+        }
+        if let Some(key) = key(pointer, false) {
+            let (mut cache, now) = (self.shared.cache.borrow_mut(), self.shared.rt.now());
+            cache.insert(key, block, is_metadata(pointer), false, now);
+        }
     }
 }
 

@@ -298,6 +298,16 @@ impl Dbufs {
         }
     }
 
+    /// The blocks that the group wrote and nobody changed since.
+    pub(super) fn kept(&self) -> Vec<(At, Block)> {
+        let kept = self.blocks.iter().filter(|(_, dbuf)| dbuf.kept && dbuf.dirty.is_none());
+        let block = |(at, dbuf): (&At, &Dbuf)| match &dbuf.content {
+            Content::Block(block) => Some((*at, block.clone())),
+            Content::Hole => None,
+        };
+        kept.filter_map(block).collect()
+    }
+
     /// The group that was written is in the pool: what it changed is found by its pointers.
     pub(super) fn committed(&mut self) {
         self.blocks.retain(|_, dbuf| {

@@ -1,7 +1,8 @@
 //! What is stored of blocks, byte by byte.
 //!
 //! What could break: memory that was somebody else's goes to disk behind what is compressed; what just doesn't fit a pointer is put
-//! there all the same. Neither shows when blocks are read that were written by the same hand.
+//! there all the same. Neither shows when blocks are read that were written by the same hand. And what is kept of a block that was
+//! written is not what lies in its place: that shows in nothing that is read from the disks.
 
 use super::{Rig, files_of, new_file, top};
 use rt::Buf;
@@ -14,8 +15,9 @@ use zfs::spa::config::LabelState;
 use zfs::spa::live::Live;
 use zfs_format::block_pointer::Kind;
 use zfs_format::compression::Compression;
+use zfs_format::object_type::ObjectType;
 use zfs_format::vdev::VdevKind;
-use zfs_store::BlockRequest;
+use zfs_store::{BlockRequest, Bookmark, ReadBlocks};
 
 const BLOCK: usize = 4096;
 
@@ -86,5 +88,90 @@ fn behind_what_is_compressed_there_are_zeros() {
             count += usize::from(behind.len() > 100);
         }
         assert!(count > 10, "{count} blocks have room behind");
+    });
+}
+
+/// Compares what is kept of the pool's blocks with what lies on the disks; says how many blocks of data are.
+async fn check_kept(spa: &Rc<Spa>) -> usize {
+    let (mut walk, mut kept) = (spa.walk(), 0);
+    while let Some(visited) = walk.next().await {
+        let pointer = visited.expect("it is read").pointer;
+        let Some(known) = spa.blocks().cached(&pointer) else { continue };
+        let request = BlockRequest::new(pointer, Bookmark::default());
+        let stored = spa.zio().read(request).await.expect("it is read");
+        assert!(known == stored, "{pointer:?}");
+        let is_data = pointer.object_type() == ObjectType::PLAIN_FILE_CONTENTS;
+        kept += usize::from(is_data && pointer.level() == 0);
+    }
+    kept
+}
+
+#[test]
+fn what_was_written_is_kept_as_it_lies_on_the_disks() {
+    const FILES: u64 = 4;
+    const LEN: u64 = 40 << 10;
+    for seed in 0..4 {
+        let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+        rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+            let live = Live::open(Rc::clone(&spa), &fresh).await.expect("it opens for writing");
+            let node = live.spa().catalog(0).await.expect("read").root().await.expect("there");
+            let files = live.files(&node).await.expect("it opens");
+            let root = files.root_number();
+            let (mut random, mut kept, mut is_there) = (Prng::new(seed), 0, [false; FILES as usize]);
+            for step in 0..200 {
+                let number = 100 + random.below(FILES);
+                let (name, there) = (number.to_string(), &mut is_there[(number - 100) as usize]);
+                if !*there {
+                    let made = files.create(root, name.as_bytes(), &new_file(number)).await;
+                    made.expect("it is made");
+                    *there = true;
+                }
+                let at = random.below(LEN);
+                match random.below(12) {
+                    0 => files.truncate(number, at).await.expect("it is cut"),
+                    1 => {
+                        files.unlink(root, name.as_bytes()).await.expect("it goes");
+                        *there = false;
+                    }
+                    _ => {
+                        let bytes = Buf::copy_of(&content(random.below(BLOCK as u64) as usize));
+                        let end = at + bytes.len() as u64;
+                        files.write(number, at, &bytes, end).await.expect("it is written");
+                    }
+                }
+                if step % 9 == 0 {
+                    live.make_durable().await.expect("it is committed");
+                    kept += check_kept(&spa).await;
+                }
+            }
+            assert!(kept > 100, "{kept} blocks were kept");
+            drop(files);
+            live.close(LabelState::Exported).await.expect("it is closed");
+        });
+        rig.judge();
+    }
+}
+
+#[test]
+fn what_was_written_is_read_from_memory() {
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Live::open(Rc::clone(&spa), &fresh).await.expect("it opens for writing");
+        let node = live.spa().catalog(0).await.expect("read").root().await.expect("there");
+        let files = live.files(&node).await.expect("it opens");
+        let made = files.create(files.root_number(), b"file", &new_file(100)).await;
+        made.expect("it is made");
+        let bytes = Buf::copy_of(&content(BLOCK));
+        files.write(100, 0, &bytes, BLOCK as u64).await.expect("it is written");
+        live.make_durable().await.expect("it is committed");
+        let before = spa.arc().statistics();
+        let found = files.node(100).await.expect("it is there");
+        let read = found.dnode().read(0, BLOCK).await.expect("it is read").to_vec();
+        assert!(read == content(BLOCK));
+        let after = spa.arc().statistics();
+        assert_eq!(after.misses, before.misses, "nothing is read from the disks");
+        assert!(after.hits > before.hits);
+        drop(files);
+        live.close(LabelState::Exported).await.expect("it is closed");
     });
 }

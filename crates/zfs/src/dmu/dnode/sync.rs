@@ -165,9 +165,30 @@ impl Dnode {
         Rc::make_mut(&mut self.0.phys.borrow_mut()).flags |= flags;
     }
 
-    /// The group that was written is in the pool.
+    /// The group that was written is in the pool: the cache has its blocks from here on, by the pointers that they have now.
     pub(in super::super) fn committed(&self) {
+        let kept = self.0.dbufs.borrow().kept();
+        for (at, block) in kept {
+            if let Some(pointer) = self.pointer_to(at)
+                && pointer.logical_size() == block.bytes.len() as u64
+            {
+                self.0.context.blocks.keep(&pointer, block.bytes);
+            }
+        }
         self.0.dbufs.borrow_mut().committed();
+    }
+
+    /// The pointer that the tree has for a block, as far as it is in memory.
+    fn pointer_to(&self, at: At) -> Option<BlockPointer> {
+        if self.0.is_free.get() {
+            return None;
+        }
+        let phys = self.phys();
+        let pointer = match at {
+            At::SPILL => phys.spill,
+            at => self.walk(&phys, at).ok().filter(|(_, level)| *level == at.level).map(|(p, _)| p),
+        };
+        pointer.filter(|pointer| !pointer.is_hole())
     }
 
     /// Frees all blocks of an object that was freed.
