@@ -95,8 +95,11 @@ fn behind_what_is_compressed_there_are_zeros() {
 async fn check_kept(spa: &Rc<Spa>) -> usize {
     let (mut walk, mut kept) = (spa.walk(), 0);
     while let Some(visited) = walk.next().await {
-        let pointer = visited.expect("it is read").pointer;
-        let Some(known) = spa.blocks().cached(&pointer) else { continue };
+        let visited = visited.expect("it is read");
+        let pointer = visited.pointer;
+        // What waits to be freed may be another's already.
+        let known = spa.blocks().cached(&pointer).filter(|_| visited.reached == Reached::Tree);
+        let Some(known) = known else { continue };
         let request = BlockRequest::new(pointer, Bookmark::default());
         let stored = spa.zio().read(request).await.expect("it is read");
         assert!(known == stored, "{pointer:?}");
@@ -144,7 +147,7 @@ fn what_was_written_is_kept_as_it_lies_on_the_disks() {
                     kept += check_kept(&spa).await;
                 }
             }
-            assert!(kept > 100, "{kept} blocks were kept");
+            assert!(kept > 40, "{kept} blocks were kept");
             drop(files);
             live.close(LabelState::Exported).await.expect("it is closed");
         });
