@@ -1,6 +1,6 @@
 //! `spindle zpool`: ZFS pools, in OpenZFS's words and forms.
 //!
-//! * `create`, `add`, with [`vdevs`] as words give them; [`end`]: `export`, `destroy`: a pool is made; closed, given up.
+//! * `create`, `add`, with [`vdevs`] as words give them ([`draid`]); [`end`]: `export`, `destroy`: a pool is made; closed, given up.
 //! * `import`: what could be imported; a pool taken.
 //! * `list`, `status`, `iostat`, `get`, `history`: a pool's size, devices, what they do, properties, past.
 //! * [`set`]: `set`, `sync`, `reguid`; `upgrade`, with the [`features`] that are written: a pool changed as a whole.
@@ -15,6 +15,7 @@
 mod add;
 pub mod create;
 mod debug;
+mod draid;
 mod end;
 mod features;
 mod get;

@@ -4,6 +4,7 @@
 
 mod administered;
 mod copying_in;
+mod draid;
 mod kernel;
 mod pool_verbs;
 #[path = "../support/pools.rs"]

@@ -14,7 +14,7 @@ const FOLDERS: [&str; 2] = ["/etc/zfs/compatibility.d", "/usr/share/zfs/compatib
 const FILE_BYTES_MAX: u64 = 16 << 10;
 
 /// Features that are written here, with a word about each: of those that OpenZFS 2.1 reads.
-pub const WRITTEN: [(&str, &str); 24] = [
+pub const WRITTEN: [(&str, &str); 25] = [
     ("async_destroy", "What is destroyed is freed bit by bit."),
     ("empty_bpobj", "Snapshots that free nothing share one empty list."),
     ("lz4_compress", "Compression by LZ4."),
@@ -39,6 +39,7 @@ pub const WRITTEN: [(&str, &str); 24] = [
     ("resilver_defer", "A resilver waits for the one under way."),
     ("device_rebuild", "Mirrors are rebuilt in the order of the disk."),
     ("zstd_compress", "Compression by zstd."),
+    ("draid", "Groups of data and parity spread over all disks, with spare space among them."),
 ];
 
 /// Why what `compatibility` allows can't be told.
