@@ -411,7 +411,8 @@ impl Writer {
     /// [told](Writer::not_held) to whoever commits the group.
     pub fn free(&self, pointer: &BlockPointer) {
         if pointer.kind() != Kind::Gang {
-            return pointer.dvas().for_each(|dva| self.free_place(&dva));
+            let birth = pointer.physical_birth();
+            return pointer.dvas().for_each(|dva| self.free_place(&dva, birth));
         }
         match self.holds(pointer) {
             true => self.0.aside.borrow_mut().push(*pointer),
@@ -420,8 +421,8 @@ impl Writer {
     }
 
     /// Frees a place. A damaged block's may lie in each other, so that each is looked at when its turn comes.
-    fn free_place(&self, dva: &Dva) {
-        if !self.space(|space| space.try_free(dva)) {
+    fn free_place(&self, dva: &Dva, birth: u64) {
+        if !self.space(|space| space.try_free(dva, birth)) {
             self.note_not_held(*dva);
         }
     }
@@ -451,7 +452,7 @@ impl Writer {
             self.0.aside.borrow_mut().retain(|other| other.dva(0) != gang.dva(0));
             self.0.gangs.borrow_mut().remove(&gang.dva(0).words);
             let places = self.own_places(&gang);
-            places.iter().for_each(|dva| self.free_place(dva));
+            places.iter().for_each(|dva| self.free_place(dva, gang.physical_birth()));
             for piece in pieces {
                 if planted::nth(Bug::PieceLeaked, 7) {
                     continue;

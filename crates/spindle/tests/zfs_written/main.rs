@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
 mod administered;
+mod checkpoint;
 mod copying_in;
 mod draid;
 mod kernel;

@@ -25,6 +25,7 @@
 
 use super::config::PoolConfig;
 use super::dtls::{self, Dtls};
+use super::kept;
 use super::maps::{self, MapForm, MapPlace};
 use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups};
 use crate::dsl::books::DatasetBooks;
@@ -529,7 +530,9 @@ impl Syncer {
                 self.write_map(vdev, number, txg, pass).await?;
             }
         }
-        Ok(())
+        let tops = self.config.borrow().root.children.clone();
+        let group = (txg, pass as u16);
+        kept::write(&self.mos, &self.writer, &tops, self.maps.get(), group).await
     }
 
     async fn write_map(

@@ -18,9 +18,13 @@
 //!
 //! Source: OpenZFS, `spa.c`, `dsl_synctask.c`.
 
+mod checkpoints;
 mod following;
 mod opening;
 
+pub use checkpoints::CheckpointError;
+
+use super::checkpoint;
 use super::commit::{CommitError, Syncer};
 use super::config::LabelState;
 use super::datasets::{OpenDatasets, TaskError, Tasks};
@@ -127,6 +131,8 @@ pub struct Live {
     /// One group syncs at a time.
     syncing: Mutex<()>,
     freeing: Freeing,
+    /// What a checkpoint kept is to be freed.
+    discarding: Cell<bool>,
     /// Until the first group is written.
     map_logs: RefCell<Option<MapLogs>>,
     pub(super) rooms: Rooms,
@@ -426,6 +432,11 @@ impl Live {
             }
             let blocks = Rc::clone(self.spa.zio()) as Rc<dyn ReadBlocks>;
             self.freeing.advance(maker, syncer.writer(), &blocks).await?;
+            if self.discarding.get() {
+                let blocks = self.freeing.blocks_max();
+                self.discarding.set(checkpoint::discard(maker, syncer, blocks).await?);
+                self.freeing.look_again();
+            }
             for open in open.iter().filter(|open| open.closed.get()) {
                 self.sync_dataset(maker, open).await?;
             }

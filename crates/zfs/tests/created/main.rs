@@ -8,6 +8,7 @@
 
 mod accounting;
 mod added;
+mod checkpoints;
 mod cuts;
 mod datasets;
 mod degraded;
