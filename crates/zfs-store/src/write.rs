@@ -25,7 +25,7 @@
 mod gang;
 
 use self::gang::{For, Part};
-use crate::alloc::{Allocator, Class};
+use crate::alloc::{Allocator, Class, Clones, Lowered};
 use crate::error::BlockErrorKind;
 use crate::scrub;
 use crate::slop::slop;
@@ -95,6 +95,7 @@ struct Shared {
     aside: RefCell<Vec<BlockPointer>>,
     forced: Cell<Option<Forced>>,
     not_held: Cell<Option<Dva>>,
+    clones: RefCell<Clones>,
 }
 
 /// Blocks that are written as gangs though there may be room for them.
@@ -113,9 +114,10 @@ impl Writer {
     /// Writes to these vdevs, into space of this allocator.
     pub fn new(rt: &Rt, tree: Rc<Tree>, allocator: Allocator, salt: Option<Salt>) -> Writer {
         let (allocator, salt) = (RefCell::new(allocator), Cell::new(salt));
-        let (gangs, aside, forced, not_held) = Default::default();
+        let (gangs, aside, forced, not_held, clones) = Default::default();
         let rt = rt.clone();
-        Writer(Rc::new(Shared { rt, tree, allocator, salt, gangs, aside, forced, not_held }))
+        let shared = Shared { rt, tree, allocator, salt, gangs, aside, forced, not_held, clones };
+        Writer(Rc::new(shared))
     }
 
     /// From here on each n-th of all blocks that are so long is written as a gang, and of their pieces: for tests.
@@ -407,9 +409,31 @@ impl Writer {
         pointer.dvas().map(|dva| self.own(&dva, pointer.physical_birth())).collect()
     }
 
-    /// Frees the places of a block. A gang's are free with [`Writer::free_aside`]. What is not allocated stays as it is, and is
+    /// These blocks are named by more pointers than one.
+    pub fn set_clones(&self, clones: Clones) {
+        *self.0.clones.borrow_mut() = clones;
+    }
+
+    /// Which of them are named by fewer now, by vdev and offset: whoever asks writes it down.
+    pub fn take_lowered(&self) -> BTreeMap<(u32, u64), Lowered> {
+        self.0.clones.borrow_mut().take()
+    }
+
+    /// A pointer to a block dies. Says whether others name it.
+    fn is_named_yet(&self, pointer: &BlockPointer) -> bool {
+        let mut clones = self.0.clones.borrow_mut();
+        if clones.is_empty() || pointer.level() > 0 || planted::is(Bug::CloneFreed) {
+            return false;
+        }
+        clones.lower(&pointer.dva(0), self.0.tree.deflated_size(pointer))
+    }
+
+    /// Frees the places of a block, unless it was cloned and others name it. A gang's are free with [`Writer::free_aside`]. What is not allocated stays as it is, and is
     /// [told](Writer::not_held) to whoever commits the group.
     pub fn free(&self, pointer: &BlockPointer) {
+        if self.is_named_yet(pointer) {
+            return;
+        }
         if pointer.kind() != Kind::Gang {
             let birth = pointer.physical_birth();
             return pointer.dvas().for_each(|dva| self.free_place(&dva, birth));

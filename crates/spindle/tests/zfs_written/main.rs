@@ -4,6 +4,7 @@
 
 mod administered;
 mod checkpoint;
+mod cloned;
 mod copying_in;
 mod draid;
 mod kernel;

@@ -15,6 +15,7 @@
 //!   history          what was done to it, written down
 //!   properties       its own properties, set; `enable`: features
 //!   checkpoint       all of it as one group left it, to go back to; `kept`: the space that this keeps
+//!   cloned           blocks that OpenZFS cloned: which pointers to them die, written down
 //!   dtls             which groups each leaf misses, written down
 //!   commit           a transaction group: passes, space maps (`maps`), labels (`config`), uberblock
 //!
@@ -30,6 +31,7 @@
 pub mod add;
 mod beat;
 mod checkpoint;
+mod cloned;
 pub mod commit;
 pub mod config;
 pub mod create;

@@ -9,6 +9,7 @@
 mod accounting;
 mod added;
 mod checkpoints;
+mod cloned;
 mod cuts;
 mod datasets;
 mod degraded;

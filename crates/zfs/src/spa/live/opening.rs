@@ -2,6 +2,7 @@
 //! are claimed before anything is allocated, and the logs are replayed.
 
 use super::super::checkpoint;
+use super::super::cloned;
 use super::super::commit::Syncer;
 use super::super::config::{LabelState, PoolConfig};
 use super::super::dtls;
@@ -26,7 +27,7 @@ use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::Writer;
 
 /// Features of pools that are written, besides those that need nothing of who writes.
-const WRITTEN: [&str; 32] = [
+const WRITTEN: [&str; 33] = [
     "async_destroy",
     "empty_bpobj",
     "lz4_compress",
@@ -59,6 +60,7 @@ const WRITTEN: [&str; 32] = [
     "livelist",
     "bookmark_written",
     checkpoint::FEATURE,
+    cloned::FEATURE,
 ];
 
 /// The last group that a pool is written after: a million groups a second don't come there.
@@ -124,6 +126,7 @@ impl Live {
             spa.zio().set_salt(salt);
         }
         let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
+        writer.set_clones(cloned::load(&spa, &spa.vdevs().children).await?);
         logs::claim(&mut logs, &writer, (uberblock.txg, last + 1), spa.mos()).await?;
         let groups = TxGroups::synced(Txg(last), DIRTY_BYTES_MAX);
         let policy = enabled.policy(&writer);
