@@ -83,7 +83,7 @@ fn what_holds_something_or_does_not_fit_is_refused_and_left_alone() {
         (&["tank", "mirror", "a"][..], "mirror requires at least 2 devices"),
         (&["tank", "raidz2", "a", "b"], "raidz2 requires at least 3 devices"),
         (&["tank", "mirror", "a", "b", "c"], "mismatched"),
-        (&["tank", "mirror", "a", "b", "raidz1", "c", "d"], "mismatched replication level"),
+        (&["tank", "a", "mirror", "b", "c"], "both file and mirror vdevs are present"),
         (&["tank", "a", "a"], "given twice"),
         (&["tank", "mirror", "a", "small"], "small"),
         (&["tank", "a", "gone"], "gone"),

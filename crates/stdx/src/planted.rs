@@ -38,6 +38,9 @@ const fn store(name: &'static str) -> Test {
 const FILES: Test = created("files_that_change_over_many_groups");
 const CUTS: Test = created("cuts::a_cut_at_any_write_leaves_one_group_or_the_next");
 const LABELS: Test = campaign("cuts::many_cuts_while_labels_are_written");
+const CHECKPOINTS: Test = created("checkpoints::what_a_checkpoint_has");
+const CHECKPOINTS_CUT: Test = created("checkpoints::a_cut_while_a_pool_is_taken_back");
+const CLONES: Test = created("cloned::");
 const REWOUND: Test = created("rewound::");
 const POINTERS: Test = created("pointers::");
 const DATASETS: Test = created("datasets::datasets_in_random_order");
@@ -92,6 +95,12 @@ bugs! {
     FreedAGroupEarly, "freed-a-group-early", REWOUND;
     /// What a group freed is used again by the next.
     FreedTwoGroupsEarly, "freed-two-groups-early", REWOUND;
+    /// Now and then what a checkpoint has is used again.
+    CheckpointFreed, "checkpoint-freed", CHECKPOINTS;
+    /// Taken back to a checkpoint, a pool is written before an uberblock says so.
+    RewoundLate, "rewound-late", CHECKPOINTS_CUT;
+    /// A block is freed though clones of it are there (trap 18).
+    CloneFreed, "clone-freed", CLONES;
     /// Now and then a space map isn't told what was allocated (trap 12).
     AllocationNotWrittenDown, "allocation-not-written-down", FILES;
     /// Now and then a space map isn't told what was freed.

@@ -25,7 +25,7 @@
 mod gang;
 
 use self::gang::{For, Part};
-use crate::alloc::{Allocator, Class};
+use crate::alloc::{Allocator, Class, Clones, Lowered};
 use crate::error::BlockErrorKind;
 use crate::scrub;
 use crate::slop::slop;
@@ -95,6 +95,7 @@ struct Shared {
     aside: RefCell<Vec<BlockPointer>>,
     forced: Cell<Option<Forced>>,
     not_held: Cell<Option<Dva>>,
+    clones: RefCell<Clones>,
 }
 
 /// Blocks that are written as gangs though there may be room for them.
@@ -113,9 +114,10 @@ impl Writer {
     /// Writes to these vdevs, into space of this allocator.
     pub fn new(rt: &Rt, tree: Rc<Tree>, allocator: Allocator, salt: Option<Salt>) -> Writer {
         let (allocator, salt) = (RefCell::new(allocator), Cell::new(salt));
-        let (gangs, aside, forced, not_held) = Default::default();
+        let (gangs, aside, forced, not_held, clones) = Default::default();
         let rt = rt.clone();
-        Writer(Rc::new(Shared { rt, tree, allocator, salt, gangs, aside, forced, not_held }))
+        let shared = Shared { rt, tree, allocator, salt, gangs, aside, forced, not_held, clones };
+        Writer(Rc::new(shared))
     }
 
     /// From here on each n-th of all blocks that are so long is written as a gang, and of their pieces: for tests.
@@ -407,11 +409,34 @@ impl Writer {
         pointer.dvas().map(|dva| self.own(&dva, pointer.physical_birth())).collect()
     }
 
-    /// Frees the places of a block. A gang's are free with [`Writer::free_aside`]. What is not allocated stays as it is, and is
+    /// These blocks are named by more pointers than one.
+    pub fn set_clones(&self, clones: Clones) {
+        *self.0.clones.borrow_mut() = clones;
+    }
+
+    /// Which of them are named by fewer now, by vdev and offset: whoever asks writes it down.
+    pub fn take_lowered(&self) -> BTreeMap<(u32, u64), Lowered> {
+        self.0.clones.borrow_mut().take()
+    }
+
+    /// A pointer to a block dies. Says whether others name it.
+    fn is_named_yet(&self, pointer: &BlockPointer) -> bool {
+        let mut clones = self.0.clones.borrow_mut();
+        if clones.is_empty() || pointer.level() > 0 || planted::is(Bug::CloneFreed) {
+            return false;
+        }
+        clones.lower(&pointer.dva(0), self.0.tree.deflated_size(pointer))
+    }
+
+    /// Frees the places of a block, unless it was cloned and others name it. A gang's are free with [`Writer::free_aside`]. What is not allocated stays as it is, and is
     /// [told](Writer::not_held) to whoever commits the group.
     pub fn free(&self, pointer: &BlockPointer) {
+        if self.is_named_yet(pointer) {
+            return;
+        }
         if pointer.kind() != Kind::Gang {
-            return pointer.dvas().for_each(|dva| self.free_place(&dva));
+            let birth = pointer.physical_birth();
+            return pointer.dvas().for_each(|dva| self.free_place(&dva, birth));
         }
         match self.holds(pointer) {
             true => self.0.aside.borrow_mut().push(*pointer),
@@ -420,8 +445,8 @@ impl Writer {
     }
 
     /// Frees a place. A damaged block's may lie in each other, so that each is looked at when its turn comes.
-    fn free_place(&self, dva: &Dva) {
-        if !self.space(|space| space.try_free(dva)) {
+    fn free_place(&self, dva: &Dva, birth: u64) {
+        if !self.space(|space| space.try_free(dva, birth)) {
             self.note_not_held(*dva);
         }
     }
@@ -451,7 +476,7 @@ impl Writer {
             self.0.aside.borrow_mut().retain(|other| other.dva(0) != gang.dva(0));
             self.0.gangs.borrow_mut().remove(&gang.dva(0).words);
             let places = self.own_places(&gang);
-            places.iter().for_each(|dva| self.free_place(dva));
+            places.iter().for_each(|dva| self.free_place(dva, gang.physical_birth()));
             for piece in pieces {
                 if planted::nth(Bug::PieceLeaked, 7) {
                     continue;

@@ -189,6 +189,8 @@ pub struct Opening {
     pub destroyed: bool,
     /// Taken back to the newest state that is whole, where that isn't the newest; far back, too.
     pub rewind: Option<Rewind>,
+    /// Taken back to its checkpoint, as which it is found.
+    pub checkpoint: bool,
     /// Though its property `multihost` is on: that is turned off.
     pub multihost: bool,
     /// Whether it may be in use elsewhere was looked for already.
@@ -234,7 +236,7 @@ pub(crate) fn open_live(
     };
     let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new(command)?);
     let options = LiveOptions {
-        taken_back: how.rewind.is_some(),
+        taken_back: how.rewind.is_some() || how.checkpoint,
         multihost: how.multihost,
         ..LiveOptions::default()
     };
@@ -275,7 +277,7 @@ impl LivePool {
     /// # Errors
     /// As of [`LivePool::open`].
     pub fn open_by(place: &PoolPlace<'_>, name: &str, how: Opening) -> Result<LivePool, Error> {
-        if place.options.txg.is_some() || place.options.checkpoint {
+        if place.options.txg.is_some() || place.options.checkpoint != how.checkpoint {
             return Err(Error::OldAndWritten { name: name.into() });
         }
         if let Some(held) = place.held.as_ref().filter(|held| held.is(name)) {

@@ -1,6 +1,7 @@
 //! `spindle zpool`: ZFS pools, in OpenZFS's words and forms.
 //!
-//! * `create`, `add`, with [`vdevs`] as words give them; [`end`]: `export`, `destroy`: a pool is made; closed, given up.
+//! * `create`, `add`, with [`vdevs`] as words give them ([`draid`]); [`end`]: `export`, `destroy`: a pool is made; closed, given up.
+//! * [`checkpoint`]: all of a pool kept, to go back to.
 //! * `import`: what could be imported; a pool taken.
 //! * `list`, `status`, `iostat`, `get`, `history`: a pool's size, devices, what they do, properties, past.
 //! * [`set`]: `set`, `sync`, `reguid`; `upgrade`, with the [`features`] that are written: a pool changed as a whole.
@@ -13,8 +14,10 @@
 //! All others open the pools on the devices for reading, do their one thing, and close them.
 
 mod add;
+mod checkpoint;
 pub mod create;
 mod debug;
+mod draid;
 mod end;
 mod features;
 mod get;
@@ -56,6 +59,8 @@ enum ZpoolCommand {
     Create(create::CreateArgs),
     /// Put vdevs, spares and cache devices into a pool, as zpool add does
     Add(add::AddArgs),
+    /// Keep all of a pool as it is, or let that go, as zpool checkpoint does
+    Checkpoint(checkpoint::CheckpointArgs),
     /// Close a pool that was left open, so that another host may open it
     Export(end::EndArgs),
     /// Destroy a pool: its devices are free
@@ -105,7 +110,10 @@ impl ZpoolArgs {
     /// Whether the command can be carried out by who holds its pool.
     pub fn goes_to_holder(&self) -> bool {
         use ZpoolCommand as C;
-        matches!(self.command, C::Add(_) | C::Set(_) | C::Sync(_) | C::Upgrade(_) | C::Reguid(_))
+        matches!(
+            self.command,
+            C::Add(_) | C::Checkpoint(_) | C::Set(_) | C::Sync(_) | C::Upgrade(_) | C::Reguid(_)
+        )
     }
 
     /// Carries the command out where its pool is held.
@@ -122,6 +130,7 @@ fn dispatch(command: ZpoolCommand, place: &PoolPlace<'_>) -> Result<(), Failure>
     match command {
         ZpoolCommand::Create(args) => create::run(&args, place),
         ZpoolCommand::Add(args) => add::run(&args, place),
+        ZpoolCommand::Checkpoint(args) => checkpoint::run(&args, place),
         ZpoolCommand::Export(args) => end::export(&args, place),
         ZpoolCommand::Destroy(args) => end::destroy(&args, place),
         ZpoolCommand::Set(args) => set::set(&args, place),

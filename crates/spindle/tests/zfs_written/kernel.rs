@@ -4,13 +4,71 @@
 //! What could break: a label or list that the kernel reads otherwise, and a leaf that came back and is taken for whole.
 
 use super::pools::{add_disks, done, judge, run};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use tempfile::TempDir;
 
 const DISK_BYTES: u64 = 72 << 20;
 const DISKS: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
 
-fn file(folder: &Path, seed: u8) -> String {
+/// The machine, and disks that it sees as files in `/p`.
+pub struct Machine {
+    oracle: PathBuf,
+    names: Vec<&'static str>,
+    disks: TempDir,
+    out: TempDir,
+}
+
+impl Machine {
+    /// With these disks, empty; nothing, said aloud, where it is not there.
+    pub fn of(names: &[&'static str], bytes: u64) -> Option<Machine> {
+        let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/oracle/oracle");
+        let qemu = Command::new("qemu-system-x86_64").arg("--version").output().is_ok();
+        if !oracle.is_file() || !qemu {
+            println!("skipped: {} or qemu-system-x86_64 is not there", oracle.display());
+            return None;
+        }
+        let (disks, out) = (super::pools::disks(names, bytes), tempfile::tempdir().expect("one"));
+        Some(Machine { oracle, names: names.to_vec(), disks, out })
+    }
+
+    /// Where the disks lie.
+    pub fn disks(&self) -> &Path {
+        self.disks.path()
+    }
+
+    /// Where other files lie.
+    pub fn out(&self) -> &Path {
+        self.out.path()
+    }
+
+    /// Runs a script in it, and gives what it printed. The disks are as it left them then.
+    pub fn run(&self, work: &str) -> String {
+        let mut script = String::from("set -e\nmkdir /p; mount -t tmpfs -o size=1500m none /p\n");
+        for (name, node) in self.names.iter().zip('a'..) {
+            script += &format!("dd if=/dev/vd{node} of=/p/{name} bs=1M conv=sparse status=none\n");
+        }
+        script += work;
+        for (name, node) in self.names.iter().zip('a'..) {
+            script += &format!("dd if=/p/{name} of=/dev/vd{node} bs=1M status=none\n");
+        }
+        script += "sync\n";
+        let path = self.out().join("work.sh");
+        std::fs::write(&path, script).expect("a script");
+        let mut machine = Command::new(&self.oracle);
+        machine.args(["--mem", "3000", "--cache", "unsafe", "--timeout", "500"]);
+        for name in &self.names {
+            machine.arg("--disk").arg(self.disks().join(name));
+        }
+        let output = machine.arg(&path).output().expect("the machine starts");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        println!("{said}");
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    }
+}
+
+pub fn file(folder: &Path, seed: u8) -> String {
     let path = folder.join(format!("file{seed}"));
     let mut word = u64::from(seed) | 1;
     let bytes: Vec<u8> = std::iter::repeat_with(|| {
@@ -23,7 +81,7 @@ fn file(folder: &Path, seed: u8) -> String {
     path.display().to_string()
 }
 
-fn digest(path: &str) -> String {
+pub fn digest(path: &str) -> String {
     let output = Command::new("sha256sum").arg(path).output().expect("it runs").stdout;
     String::from_utf8_lossy(&output).split(' ').next().unwrap_or_default().to_owned()
 }

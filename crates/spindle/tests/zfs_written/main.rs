@@ -3,7 +3,10 @@
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
 mod administered;
+mod checkpoint;
+mod cloned;
 mod copying_in;
+mod draid;
 mod kernel;
 mod pool_verbs;
 #[path = "../support/pools.rs"]

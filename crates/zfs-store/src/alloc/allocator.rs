@@ -4,6 +4,8 @@
 //!   free ──allocate(N)──▶ allocating[N] ──written down──▶ allocated ──free(N)──▶ freeing ──written down──▶ freed
 //!    ▲                         │ freed before it was written down: no word of it                            │ N is done
 //!    └──────── N+2 is done ◀── deferred ◀────────────────────────────────────────────────────────────────────┘
+//!
+//!   allocated ──free(N) of what the checkpoint has──▶ keeping ──written down elsewhere──▶ kept ──discarded──▶ freeing
 //! ```
 //!
 //! **Rules.**
@@ -13,6 +15,8 @@
 //!    one birth would be one key in the cache.
 //! 2. Nothing is in two of these states at once: each step asserts it.
 //! 3. What a space map says and what stands here are the same once a group's changes are written down.
+//! 4. As long as the pool has a checkpoint, what was born up to it and is freed is *kept*: space maps go on to say that it is allocated,
+//!    and a map of its own says that it was freed.
 //!
 //! **Which vdev.** Of those of a class each gets blocks in proportion to what is free on it: the next goes to where least was
 //! allocated in this group for what is free. Copies go to different vdevs as long as there are enough, and to different metaslabs.
@@ -39,6 +43,8 @@ const DEFERRED: usize = 2;
 #[derive(Default)]
 pub struct Allocator {
     tops: BTreeMap<u32, Space>,
+    /// The group of the pool's checkpoint.
+    checkpoint: Option<u64>,
 }
 
 /// The space of one top-level vdev.
@@ -67,6 +73,10 @@ struct State {
     /// Freed by the group that syncs, and written down.
     freed: RangeSet,
     deferred: [RangeSet; DEFERRED],
+    /// Freed, of the checkpoint, and not written down.
+    keeping: RangeSet,
+    /// The same, written down.
+    kept: RangeSet,
 }
 
 /// There is no room in one piece.
@@ -244,9 +254,10 @@ impl Allocator {
         self.tops.get(&dva.vdev()).is_some_and(|space| {
             let Some(number) = space.number_at(range.start) else { return false };
             let (state, bounds) = (&space.states[number], space.bounds(number));
-            let waits = state.freeing.touches(&range)
-                || state.freed.touches(&range)
-                || state.deferred.iter().any(|set| set.touches(&range));
+            let waits = [&state.freeing, &state.freed, &state.keeping, &state.kept]
+                .into_iter()
+                .chain(&state.deferred)
+                .any(|set| set.touches(&range));
             let sector = 1 << space.slabs.unit();
             let is_whole = range.start.is_multiple_of(sector)
                 && range.end.is_multiple_of(sector)
@@ -257,19 +268,21 @@ impl Allocator {
         })
     }
 
-    /// Frees a place.
+    /// Frees a place of no checkpoint.
     ///
     /// # Panics
     /// It is not allocated: a bug of ours; who frees what a damaged pool says [tries](Allocator::try_free) to.
     pub fn free(&mut self, dva: &Dva) {
-        assert!(self.try_free(dva), "{dva} is freed and is not allocated");
+        assert!(self.try_free(dva, u64::MAX), "{dva} is freed and is not allocated");
     }
 
-    /// Frees a place, if it is [held](Allocator::holds); says whether it was.
-    pub fn try_free(&mut self, dva: &Dva) -> bool {
+    /// Frees the place of a block that was born in this group, if it is [held](Allocator::holds); says whether it was.
+    pub fn try_free(&mut self, dva: &Dva, birth: u64) -> bool {
         if !self.holds(dva) {
             return false;
         }
+        let is_kept = self.checkpoint.is_some_and(|checkpoint| birth <= checkpoint)
+            && !planted::nth(Bug::CheckpointFreed, 30);
         let space = self.tops.get_mut(&dva.vdev()).expect("it is held there");
         let range = dva.offset()..dva.offset() + dva.allocated();
         let state = space.state_at(range.start);
@@ -284,9 +297,70 @@ impl Allocator {
                     !state.allocating.values().any(|set| set.touches(&range)),
                     "{dva} is written down in part"
                 );
-                state.freeing.insert(range);
+                let set = if is_kept { &mut state.keeping } else { &mut state.freeing };
+                set.insert(range);
             }
         }
+        true
+    }
+
+    /// The group of the pool's checkpoint, as long as what it has is kept.
+    pub fn checkpoint(&self) -> Option<u64> {
+        self.checkpoint
+    }
+
+    /// From here on what was born up to a group is kept when it is freed; or nothing is any more. It is so with what was freed
+    /// already and is not written down, for the last group has it.
+    pub fn keep(&mut self, checkpoint: Option<u64>) {
+        self.checkpoint = checkpoint;
+        for state in self.tops.values_mut().flat_map(|space| &mut space.states) {
+            let (from, to) = match checkpoint {
+                Some(_) => (&mut state.freeing, &mut state.keeping),
+                None => (&mut state.keeping, &mut state.freeing),
+            };
+            to.extend(std::mem::take(from).iter());
+        }
+    }
+
+    /// The metaslabs of a vdev in which something is kept that is not written down.
+    pub fn keeping(&self, vdev: u32) -> Vec<usize> {
+        let Some(space) = self.tops.get(&vdev) else { return Vec::new() };
+        let is_keeping = |number: &usize| !space.states[*number].keeping.is_empty();
+        (0..space.states.len()).filter(is_keeping).collect()
+    }
+
+    /// What of a metaslab is kept and not written down, which whoever asks writes down.
+    pub fn take_keeping(&mut self, vdev: u32, number: usize) -> RangeSet {
+        let space = self.tops.get_mut(&vdev).expect("a vdev that is known");
+        let state = &mut space.states[number];
+        let keeping = std::mem::take(&mut state.keeping);
+        state.kept.extend(keeping.iter());
+        keeping
+    }
+
+    /// A stretch is kept, as is written down. Says whether that can be: it is allocated, of one metaslab, and not kept before.
+    pub fn set_kept(&mut self, vdev: u32, offset: u64, len: u64) -> bool {
+        let Some(space) = self.tops.get_mut(&vdev) else { return false };
+        let Some(number) = space.number_at(offset) else { return false };
+        let (range, bounds) = (offset..offset.saturating_add(len), space.bounds(number));
+        let is_one = bounds.start <= range.start && range.end <= bounds.end;
+        let kept = &mut space.states[number].kept;
+        let fits = is_one && space.slabs.slabs()[number].allocated.covers(&range);
+        fits && kept.insert(range) == len
+    }
+
+    /// A stretch that is kept is freed. Says whether it was kept.
+    pub fn discard(&mut self, vdev: u32, offset: u64, len: u64) -> bool {
+        let Some(state) = self.tops.get_mut(&vdev).and_then(|space| space.find_state(offset))
+        else {
+            return false;
+        };
+        let range = offset..offset.saturating_add(len);
+        if !state.kept.covers(&range) {
+            return false;
+        }
+        state.kept.remove(range.clone());
+        state.freeing.insert(range);
         true
     }
 
@@ -348,7 +422,10 @@ impl Allocator {
         for space in self.tops.values_mut() {
             space.taken = 0;
             for state in &mut space.states {
-                assert!(state.freeing.is_empty(), "what was freed is written down");
+                assert!(
+                    state.freeing.is_empty() && state.keeping.is_empty(),
+                    "what was freed is written down"
+                );
                 assert!(!state.allocating.contains_key(&txg) || state.allocating[&txg].is_empty());
                 state.allocating.remove(&txg);
                 let freed = std::mem::take(&mut state.freed);

@@ -3,6 +3,7 @@
 //! ```text
 //!   allocator    which space a block gets, and when freed space may be used again
 //!   free         free space by place and by size
+//!   clones       blocks that more than one pointer names, and how many do
 //!   class        what a top-level vdev's space is for
 //!   metaslab     the equal parts of a top-level vdev, each with the set of what is allocated in it
 //!   space_maps   how such a set is written down: the log of its changes, read once, here
@@ -19,11 +20,13 @@
 
 pub mod allocator;
 pub mod class;
+pub mod clones;
 pub mod free;
 pub mod metaslab;
 pub mod space_maps;
 
 pub use allocator::{Allocator, Changes, NoRoom, Usage};
 pub use class::Class;
+pub use clones::{Clones, Lowered};
 pub use metaslab::{Metaslab, Metaslabs};
 pub use space_maps::{SECTOR_SHIFT, SpaceMapStore, Stretch, each_stretch};

@@ -1,7 +1,7 @@
 //! Making the parts of a tree from their descriptions, which may be forged: what can't be is an error.
 
-use super::draid::Draid;
 use super::draid::layout::Layout;
+use super::draid::{Draid, SPARE_NUMBER};
 use super::leaf::{Dtl, Leaf};
 use super::mirror::{Family, Mirror, SpareSpace};
 use super::raidz::Raidz;
@@ -20,8 +20,6 @@ const ASHIFTS: RangeInclusive<u64> = 9..=16;
 /// Children of one vdev: what the coefficients of parity reach for.
 const CHILDREN_MAX: usize = 255;
 
-/// The configuration's name for which of its dRAID's spares a leaf is.
-const SPARE_NUMBER: &str = "spareid";
 /// The configuration's name for the children of a failure domain, in a dRAID that has them.
 const DRAID_DOMAINS: &str = "draid_nchildren";
 

@@ -11,7 +11,7 @@
 
 use super::ZAP_METADATA;
 use super::make::Maker;
-use crate::dmu::{Block, Dnode};
+use crate::dmu::{Block, Dnode, Objset};
 use crate::error::{Problem, ZfsError};
 use crate::zap::change::empty;
 use crate::zap::{Zap, table};
@@ -83,28 +83,49 @@ impl Asked {
     }
 }
 
-impl Maker<'_> {
-    async fn feature_table(&self, feature: &Feature) -> Result<Option<Dnode>, ZfsError> {
-        let directory = Zap::open(self.mos.dnode(names::OBJECT).await?).await?;
-        let name = match feature.is_read_only_compatible() {
-            true => names::FEATURES_FOR_WRITE,
-            false => names::FEATURES_FOR_READ,
-        };
-        match directory.number(name).await? {
-            Some(number) => self.mos.dnode(number).await.map(Some),
-            None => Ok(None),
-        }
+async fn feature_table(mos: &Objset, feature: &Feature) -> Result<Option<Dnode>, ZfsError> {
+    let directory = Zap::open(mos.dnode(names::OBJECT).await?).await?;
+    let name = match feature.is_read_only_compatible() {
+        true => names::FEATURES_FOR_WRITE,
+        false => names::FEATURES_FOR_READ,
+    };
+    match directory.number(name).await? {
+        Some(number) => mos.dnode(number).await.map(Some),
+        None => Ok(None),
     }
+}
 
+/// How often a feature is in use; nothing where it is not enabled.
+///
+/// # Errors
+/// A table can't be had.
+pub(crate) async fn uses(mos: &Objset, name: &str) -> Result<Option<u64>, ZfsError> {
+    let Some(feature) = Feature::named(name) else { return Ok(None) };
+    let Some(of) = feature_table(mos, feature).await? else { return Ok(None) };
+    let value = Zap::open(of).await?.get(feature.guid.as_bytes()).await?;
+    Ok(value.and_then(|value| value.number()))
+}
+
+/// A feature is used so much more often, or less.
+///
+/// # Errors
+/// It is not enabled, or a table can't be had.
+pub(crate) async fn count_use(mos: &Objset, name: &str, change: i64) -> Result<(), ZfsError> {
+    let missing = || mos.wrong(names::OBJECT, Problem::NoEntry("of a feature"));
+    let feature = Feature::named(name).ok_or_else(missing)?;
+    let of = feature_table(mos, feature).await?.ok_or_else(missing)?;
+    let before = uses(mos, name).await?.ok_or_else(missing)?;
+    let uses = before.saturating_add_signed(change);
+    table::set(mos, &of, feature.guid, table::number(uses)).await
+}
+
+impl Maker<'_> {
     /// How often a feature is in use; nothing where it is not enabled.
     ///
     /// # Errors
     /// A table can't be had.
     pub async fn uses(&self, name: &str) -> Result<Option<u64>, ZfsError> {
-        let Some(feature) = Feature::named(name) else { return Ok(None) };
-        let Some(of) = self.feature_table(feature).await? else { return Ok(None) };
-        let value = Zap::open(of).await?.get(feature.guid.as_bytes()).await?;
-        Ok(value.and_then(|value| value.number()))
+        uses(self.mos, name).await
     }
 
     /// A feature is used so much more often, or less.
@@ -112,12 +133,7 @@ impl Maker<'_> {
     /// # Errors
     /// It is not enabled, or a table can't be had.
     pub async fn count_use(&self, name: &str, change: i64) -> Result<(), ZfsError> {
-        let missing = || self.mos.wrong(names::OBJECT, Problem::NoEntry("of a feature"));
-        let feature = Feature::named(name).ok_or_else(missing)?;
-        let of = self.feature_table(feature).await?.ok_or_else(missing)?;
-        let uses = self.uses(name).await?.ok_or_else(missing)?;
-        let uses = uses.saturating_add_signed(change);
-        table::set(self.mos, &of, feature.guid, table::number(uses)).await
+        count_use(self.mos, name, change).await
     }
 
     /// The features that a dataset uses, with what it says of each.

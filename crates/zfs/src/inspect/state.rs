@@ -3,6 +3,7 @@
 //! Source: OpenZFS 2.3, `dsl_scan.c`, `vdev_removal.c`, `vdev_raidz.c`, `spa_checkpoint.c`, `spa_errlog.c`.
 
 use crate::error::ZfsError;
+use crate::spa::features::InUse;
 use crate::spa::{Spa, packed_list};
 use crate::zap::Zap;
 use async_recursion::async_recursion as boxed;
@@ -20,6 +21,8 @@ use zfs_format::wire::{Record, Wire};
 /// Damaged objects that are listed; more are counted.
 pub const DAMAGED_MAX: usize = 1 << 16;
 /// The feature by which errors are logged for each head dataset.
+/// The feature of checkpoints.
+const CHECKPOINT: &str = "com.delphix:zpool_checkpoint";
 const HEAD_ERROR_LOG: &str = "com.delphix:head_errlog";
 
 /// The expansion of a raidz.
@@ -48,6 +51,8 @@ pub struct State {
     pub mapping_bytes: u64,
     /// When a checkpoint was made, in seconds since 1970.
     pub checkpoint_time: Option<u64>,
+    /// A checkpoint is being discarded.
+    pub discarding: bool,
     /// The last expansion of a raidz.
     pub expansion: Option<Expansion>,
     /// The last rebuilds, by top-level vdev.
@@ -91,6 +96,8 @@ impl Spa {
             let uberblock = Uberblock::from_numbers(&value.numbers).map_err(wrong)?;
             state.checkpoint_time = Some(uberblock.timestamp);
         }
+        let in_use = |one: &InUse| one.guid == CHECKPOINT && one.count > 0;
+        state.discarding = state.checkpoint_time.is_none() && self.features().iter().any(in_use);
         for vdev in &self.vdevs().children {
             self.add_vdev(&mut state, vdev).await?;
         }

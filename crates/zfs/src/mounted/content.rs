@@ -61,7 +61,7 @@ fn changed(
 fn drop_capabilities(work: &mut Work<'_>, object: u64) -> Planned<()> {
     if work.extended(object, CAPABILITIES)?.is_some() {
         work.set_extended(object, CAPABILITIES, None)?;
-        work.log_whole(object);
+        work.log_extended(object, CAPABILITIES, None)?;
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ impl Shared {
             {
                 let list = Acl::decode(&list)?.with_mode(after.permissions).encode();
                 work.set_extended(object, acl::ACCESS, Some(&list))?;
-                work.log_whole(object);
+                work.log_extended(object, acl::ACCESS, Some(&list))?;
             }
             Ok(())
         });
@@ -297,7 +297,8 @@ impl Shared {
         let now = self.now()?;
         let done = self.plan(&served, |work| {
             let of = known(work, &served, object)?;
-            match (how, work.extended(object, name)?.is_some()) {
+            let is_there = work.extended(object, name)?.is_some();
+            match (how, is_there) {
                 (SetHow::Create, true) => return Err(InodeError::Exists.into()),
                 (SetHow::Replace, false) => return Err(InodeError::NoAttribute.into()),
                 _ if name.len() > NAME_BYTES_MAX => return Err(InodeError::Invalid.into()),
@@ -326,7 +327,10 @@ impl Shared {
             if len > LIST_BYTES_MAX {
                 return Err(InodeError::NoSpace.into());
             }
-            work.log_whole(object);
+            if keeps || is_there {
+                work.log_extended(object, name, keeps.then_some(value))?;
+            }
+            log_attributes(work, object, (&of, &after), None);
             Self::plan_set(work, object, &of, &after)
         });
         done.await?;
@@ -342,7 +346,7 @@ impl Shared {
             match work.extended(object, name)? {
                 Some(_) => {
                     work.set_extended(object, name, None)?;
-                    work.log_whole(object);
+                    work.log_extended(object, name, None)?;
                 }
                 // Who takes a list of access away that isn't there has what he wants.
                 None if is_list => {}

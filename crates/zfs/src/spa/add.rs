@@ -15,7 +15,7 @@
 //! Source: OpenZFS, `spa.c` (`spa_vdev_add`).
 
 use super::live::{Live, LiveError};
-use super::vdevs::{self, CACHE, CLASSES, SPARES, metaslab_shift};
+use super::vdevs::{self, CACHE, CLASSES, DRAID, DRAID_ON_DISK, SPARES, metaslab_shift};
 use crate::zap::Zap;
 use async_recursion::async_recursion as boxed;
 use rt::DeviceRef;
@@ -54,6 +54,9 @@ pub enum AddError {
         "a special or dedup vdev needs feature@allocation_classes, which the pool does not have enabled"
     )]
     Classes,
+    /// The pool lacks the feature that a dRAID needs.
+    #[error("a draid vdev needs feature@draid, which the pool does not have enabled")]
+    Draid,
     /// The pool can't be written.
     #[error(transparent)]
     Live(#[from] LiveError),
@@ -71,17 +74,21 @@ impl Live {
         devices: &BTreeMap<u64, DeviceRef>,
     ) -> Result<(), AddError> {
         let one = self.alone().await;
-        let NewVdevs { mut tops, spares, cache } = new;
+        let NewVdevs { mut tops, mut spares, cache } = new;
         let first = self.syncer().config().root.children.len() as u64;
         for (top, id) in tops.iter_mut().zip(first..) {
             top.id = id;
             top.metaslab_shift = Some(metaslab_shift(top.asize.unwrap_or(0)));
             metaslabs(top)?;
         }
-        let uses = vdevs::classes_used(&tops);
+        let (uses, draids) = (vdevs::classes_used(&tops), vdevs::draids(&tops));
         if uses > 0 && !self.spa().has_feature(CLASSES_ON_DISK) {
             return Err(AddError::Classes);
         }
+        if draids > 0 && !self.spa().has_feature(DRAID_ON_DISK) {
+            return Err(AddError::Draid);
+        }
+        spares.extend(vdevs::spare_space(&tops, self.fresh()));
         for leaf in tops.iter().flat_map(Vdev::leaves) {
             if let Some(device) = devices.get(&leaf.guid) {
                 apart::clear(device).await?;
@@ -108,6 +115,9 @@ impl Live {
             }
             if uses > 0 {
                 maker.count_use(CLASSES, uses as i64).await?;
+            }
+            if draids > 0 {
+                maker.count_use(DRAID, draids as i64).await?;
             }
             self.syncer().change_config(|config| config.root.children.extend(tops));
             Ok(())

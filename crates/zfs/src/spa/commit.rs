@@ -19,12 +19,14 @@
 //! between, so that each device has two whole ones at any moment, and both the old and the new configuration lead to the vdevs on
 //! which N lies.
 //!
-//! What it doesn't do yet: DDT and BRT, scan.
+//! What it doesn't do yet: DDT, scan.
 //!
 //! Source: OpenZFS, `spa.c` (`spa_sync`), `dsl_pool.c` (`dsl_pool_sync`), `vdev_label.c` (`vdev_config_sync`).
 
+use super::cloned;
 use super::config::PoolConfig;
 use super::dtls::{self, Dtls};
+use super::kept;
 use super::maps::{self, MapForm, MapPlace};
 use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups};
 use crate::dsl::books::DatasetBooks;
@@ -317,6 +319,7 @@ impl Syncer {
             }
             self.write_late().await?;
             self.writer.free_aside().await;
+            cloned::write(&self.mos, &self.writer).await?;
             self.write_maps(txg, pass).await?;
             if let Some(dva) = self.writer.not_held() {
                 return Err(self.mos.wrong(0, Problem::NotAllocated(dva)).into());
@@ -529,7 +532,9 @@ impl Syncer {
                 self.write_map(vdev, number, txg, pass).await?;
             }
         }
-        Ok(())
+        let tops = self.config.borrow().root.children.clone();
+        let group = (txg, pass as u16);
+        kept::write(&self.mos, &self.writer, &tops, self.maps.get(), group).await
     }
 
     async fn write_map(

@@ -13,7 +13,7 @@ use super::config::{LabelState, PoolConfig};
 use super::datasets::{NewDataset, NoneOpen, Tasks};
 use super::history::{Deed, note};
 use super::maps::MapForm;
-use super::vdevs::{self, CACHE, SPARES, metaslab_shift};
+use super::vdevs::{self, CACHE, DRAID_ON_DISK, SPARES, metaslab_shift};
 use crate::dmu::{NewObject, Objset, Policy, TxGroups, Txg};
 use crate::dsl::make::{Fresh, METADATA_TABLE, Maker};
 use crate::error::ZfsError;
@@ -87,6 +87,9 @@ pub enum CreateError {
     /// A vdev is too small, or too large.
     #[error("vdev {0} is too small for a pool, or too large for its metaslabs")]
     Size(u64),
+    /// It is to be without the feature that a dRAID needs.
+    #[error("a draid vdev needs feature@draid, which the pool would not have enabled")]
+    Draid,
     /// A spare or cache device does not take its label.
     #[error(transparent)]
     Label(#[from] ApartError),
@@ -103,6 +106,10 @@ pub async fn create(
     devices: &BTreeMap<u64, DeviceRef>,
     fresh: &Rc<dyn Fresh>,
 ) -> Result<(), CreateError> {
+    if vdevs::draids(&new.root.children) > 0 && !new.features.contains(&DRAID_ON_DISK) {
+        return Err(CreateError::Draid);
+    }
+    new.spares.extend(vdevs::spare_space(&new.root.children, &**fresh));
     for top in &mut new.root.children {
         top.metaslab_shift = Some(metaslab_shift(top.asize.unwrap_or(0)));
         vdevs::made_in(top, TXG_FIRST);
@@ -207,6 +214,7 @@ impl First<'_> {
             let place = &tables[usize::from(feature.is_read_only_compatible())];
             let uses = match feature.name {
                 vdevs::CLASSES => vdevs::classes_used(&self.new.root.children),
+                vdevs::DRAID => vdevs::draids(&self.new.root.children),
                 _ => u64::from(feature.is_active_when_enabled()),
             };
             table::set(mos, place, guid, table::number(uses)).await?;

@@ -261,6 +261,11 @@ impl Freeing {
         self.blocks_max.set(blocks.max(1));
     }
 
+    /// Blocks that a group frees.
+    pub fn blocks_max(&self) -> u64 {
+        self.blocks_max.get()
+    }
+
     /// Frees a part.
     ///
     /// # Errors

@@ -18,9 +18,13 @@
 //!
 //! Source: OpenZFS, `spa.c`, `dsl_synctask.c`.
 
+mod checkpoints;
 mod following;
 mod opening;
 
+pub use checkpoints::CheckpointError;
+
+use super::checkpoint;
 use super::commit::{CommitError, Syncer};
 use super::config::LabelState;
 use super::datasets::{OpenDatasets, TaskError, Tasks};
@@ -49,12 +53,16 @@ use zfs_format::checksum::ChecksumFunction;
 use zfs_format::compression::Compression;
 use zfs_format::dsl::property::PropertyValue;
 use zfs_format::features::Feature;
+use zfs_format::objset::ObjsetKind;
 use zfs_format::pool_directory;
 use zfs_format::zap::leaf::LeafValue;
 use zfs_store::{ReadBlocks, Salt};
 
 /// Bytes of changes after which a replay ends a group.
 const REPLAY_BYTES: u64 = 128 << 20;
+
+/// The feature that lets intent logs have records of extended attributes.
+const EXTENDED_LOGGED: &str = "zilsaxattr";
 
 /// Why a pool is not written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -115,6 +123,8 @@ struct OpenDataset {
     /// Its files, if somebody asked for them.
     files: RefCell<Option<FileSystem>>,
     log: Rc<IntentLog>,
+    /// From the group that syncs on it says that its log may have records of extended attributes.
+    says_extended: Cell<bool>,
 }
 
 /// A pool that is open for writing. See the [module](self).
@@ -127,6 +137,8 @@ pub struct Live {
     /// One group syncs at a time.
     syncing: Mutex<()>,
     freeing: Freeing,
+    /// What a checkpoint kept is to be freed.
+    discarding: Cell<bool>,
     /// Until the first group is written.
     map_logs: RefCell<Option<MapLogs>>,
     pub(super) rooms: Rooms,
@@ -253,7 +265,9 @@ impl Live {
         let log = IntentLog::new(objset.clone(), writer, groups, Rc::clone(&self.fresh));
         let log = Rc::new(log);
         log.set_stored(stored(node, &policy.borrow()));
-        let open = Rc::new(OpenDataset { objset, dataset, policy, closed, files, log });
+        let says_extended = Cell::new(false);
+        let open = OpenDataset { objset, dataset, policy, closed, files, log, says_extended };
+        let open = Rc::new(open);
         self.open.borrow_mut().insert(number, Rc::clone(&open));
         Ok(open)
     }
@@ -426,6 +440,11 @@ impl Live {
             }
             let blocks = Rc::clone(self.spa.zio()) as Rc<dyn ReadBlocks>;
             self.freeing.advance(maker, syncer.writer(), &blocks).await?;
+            if self.discarding.get() {
+                let blocks = self.freeing.blocks_max();
+                self.discarding.set(checkpoint::discard(maker, syncer, blocks).await?);
+                self.freeing.look_again();
+            }
             for open in open.iter().filter(|open| open.closed.get()) {
                 self.sync_dataset(maker, open).await?;
             }
@@ -439,6 +458,9 @@ impl Live {
         open.iter().for_each(|open| {
             open.objset.committed();
             open.log.committed(txg);
+            if open.says_extended.get() {
+                open.log.say_extended();
+            }
         });
         let config = self.syncer.config();
         self.spa.set_synced(self.syncer.uberblock(txg), config.guid, config.root);
@@ -508,7 +530,13 @@ impl Live {
     async fn sync_dataset(&self, maker: &Maker<'_>, open: &OpenDataset) -> Result<(), ZfsError> {
         let OpenDataset { objset, dataset, policy, closed, log, .. } = open;
         closed.set(false);
-        objset.set_log_header(log.sync(maker.txg));
+        let header = log.sync(maker.txg);
+        let has_log = !header.log.is_hole() && objset.root().kind == ObjsetKind::FileSystem;
+        objset.set_log_header(header);
+        if has_log && !log.says_extended() && self.is_enabled(EXTENDED_LOGGED) {
+            maker.use_features(dataset, std::iter::once(EXTENDED_LOGGED)).await?;
+            open.says_extended.set(true);
+        }
         let policy = Rc::clone(&policy.borrow());
         self.syncer.write_dataset(maker, objset, dataset, policy).await
     }

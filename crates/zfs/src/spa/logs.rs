@@ -10,6 +10,9 @@
 //! **A crash on the way** finds the log again: until the first group is in the pool, as it was; later, by a header that says in which
 //! group its blocks were claimed and up to where its records were replayed.
 //!
+//! **A pool that was taken back to its checkpoint** has logs that lead to what was written since: these are given up, and the blocks that
+//! they had then are freed.
+//!
 //! What can't be replayed keeps the pool from being written: what was acknowledged is not given up without being asked.
 //!
 //! Source: OpenZFS, `zil.c` (`zil_claim`, `zil_replay`), `spa.c` (`spa_ld_claim_log_blocks`).
@@ -25,6 +28,7 @@ use std::collections::BTreeSet;
 use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::object_type::ObjectType;
+use zfs_format::uberblock::Uberblock;
 use zfs_format::zil::record::{Body, Write};
 use zfs_format::zil::{SEQUENCE_WORD, ZilHeader, flags};
 use zfs_store::Writer;
@@ -45,7 +49,8 @@ pub(super) struct FoundLog {
 /// One can't be had, as a whole.
 pub(super) async fn find(spa: &Spa) -> Result<Vec<FoundLog>, ZfsError> {
     let dsl = spa.dsl();
-    let synced = spa.uberblock().txg;
+    let Uberblock { txg: synced, checkpoint_txg, .. } = spa.uberblock();
+    let rewound = Some(checkpoint_txg).filter(|checkpoint| *checkpoint != 0);
     let mut found = Vec::new();
     for directory in dsl.below(dsl.root().await?).await? {
         let Some(head) = dsl.head(&directory).await? else { continue };
@@ -55,6 +60,11 @@ pub(super) async fn find(spa: &Spa) -> Result<Vec<FoundLog>, ZfsError> {
             continue;
         }
         let log = zil::chain(&objset).await?;
+        if let Some(checkpoint) = rewound.filter(|_| header.claim_txg == 0) {
+            let blocks = blocks_until(&log, checkpoint);
+            found.push(FoundLog { name: head.name, header, records: Vec::new(), blocks });
+            continue;
+        }
         if log.is_cut {
             return Err(objset.wrong(0, Problem::LogCut));
         }
@@ -63,7 +73,16 @@ pub(super) async fn find(spa: &Spa) -> Result<Vec<FoundLog>, ZfsError> {
         let unreplayed = zil::records_of(&objset, log, synced, end)?;
         found.push(FoundLog { name: head.name, header, records: unreplayed.records, blocks });
     }
+    // Those that are given up go with the first group, however much there is to be replayed of others.
+    found.sort_by_key(|log| rewound.is_some() && log.header.claim_txg != 0);
     Ok(found)
+}
+
+/// The blocks of a log of a pool that was taken back to its checkpoint: those behind it are of the time since. Nothing of such a log is
+/// replayed.
+fn blocks_until(log: &Log, checkpoint: u64) -> Vec<BlockPointer> {
+    let all = log.links.iter().map(|link| link.pointer).chain([log.end]);
+    all.take_while(|block| !block.is_hole() && block.logical_birth() <= checkpoint).collect()
 }
 
 /// What a log holds of the pool's space. A block that several records lead to counts once.

@@ -18,7 +18,8 @@ use stdx::planted::{self, Bug};
 use zfs_format::Endian;
 use zfs_format::object_type::ObjectType;
 use zfs_format::space_map::{
-    self, Change, Entry, FILLER, HISTOGRAM_BUCKETS, LONG_BYTES, SHORT_BYTES, SpaceMapHeader,
+    self, Change, Entries, Entry, FILLER, HISTOGRAM_BUCKETS, LONG_BYTES, SHORT_BYTES,
+    SpaceMapHeader,
 };
 use zfs_store::alloc::Changes;
 
@@ -89,7 +90,7 @@ pub async fn append(
     let endian = map.endian();
     let mut header = header_of(map)?;
     let block = map.block_bytes();
-    let mut entries = Entries { form, place, at: header.length, block, words: Vec::new() };
+    let mut entries = Words { form, place, at: header.length, block, words: Vec::new() };
     for (change, set) in [(Change::Allocate, &changes.allocated), (Change::Free, &changes.freed)] {
         if !set.is_empty() {
             entries.note(change, group);
@@ -152,7 +153,7 @@ pub async fn condense(
 ) -> Result<bool, ZfsError> {
     assert!(group.1 == 1, "what the group changed so far is among what is allocated");
     let length = header_of(map)?.length;
-    let mut entries = Entries { form, place, at: 0, block: map.block_bytes(), words: Vec::new() };
+    let mut entries = Words { form, place, at: 0, block: map.block_bytes(), words: Vec::new() };
     entries.stretches(Change::Allocate, allocated);
     if length < entries.at.saturating_mul(CONDENSED_TIMES) {
         return Ok(false);
@@ -191,6 +192,48 @@ async fn replace(
     append(mos, map, form, place, group, &changes, free).await
 }
 
+/// Takes whole blocks off the end of a map, of so many bytes at the most, or its last one; gives the stretches that were in them,
+/// which are no more than if the map had not had them. Nothing is left of it once its length is 0.
+///
+/// # Errors
+/// What is needed can't be had.
+pub async fn take_end(
+    mos: &Objset,
+    map: &Dnode,
+    unit: u32,
+    bytes_max: u64,
+) -> Result<(Vec<(Change, Range<u64>)>, u64), ZfsError> {
+    let mut header = header_of(map)?;
+    let (block, end) = (map.block_bytes().max(1), header.length.min(map.capacity()));
+    let last = end.saturating_sub(1) / block * block;
+    let start = end.saturating_sub(bytes_max).next_multiple_of(block).min(last);
+    let bytes = map.read(start, (end - start) as usize).await?.to_vec();
+    let mut taken = Vec::new();
+    for entry in Entries::new(&bytes, map.endian()) {
+        let (change, offset, run) = match entry.map_err(|error| map.wrong(error))? {
+            Entry::Short { change, offset, run } => (change, offset, run),
+            Entry::Long { change, offset, run, .. } => (change, offset, run),
+            Entry::Note { .. } => continue,
+        };
+        let scaled = |units: u64| units.saturating_mul(1_u64.checked_shl(unit).unwrap_or(u64::MAX));
+        let (offset, len) = (scaled(offset), scaled(run));
+        header.allocated = match change {
+            Change::Allocate => header.allocated.wrapping_sub_unsigned(len),
+            Change::Free => header.allocated.wrapping_add_unsigned(len),
+        };
+        taken.push((change, offset..offset.saturating_add(len)));
+    }
+    mos.change(|tx| {
+        map.plan_zero(start..end)?;
+        map.zero(tx, start..end);
+        Ok(())
+    })
+    .await?;
+    header.length = start;
+    set_header(mos, map, &header).await?;
+    Ok((taken, start))
+}
+
 /// How many stretches are of 2^(n + unit) bytes and more, and less than twice that.
 fn histogram_of(free: &[Range<u64>], unit: u32) -> [u64; HISTOGRAM_BUCKETS] {
     let mut histogram = [0; HISTOGRAM_BUCKETS];
@@ -218,7 +261,7 @@ async fn set_header(mos: &Objset, map: &Dnode, header: &SpaceMapHeader) -> Resul
 }
 
 /// Entries in the making.
-struct Entries {
+struct Words {
     form: MapForm,
     place: MapPlace,
     /// Where the next goes, in bytes of the object.
@@ -227,7 +270,7 @@ struct Entries {
     words: Vec<Entry>,
 }
 
-impl Entries {
+impl Words {
     fn push(&mut self, entry: Entry) {
         let bytes = if matches!(entry, Entry::Long { .. }) { 16 } else { 8 };
         if self.at % self.block + bytes > self.block {

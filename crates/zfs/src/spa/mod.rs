@@ -14,6 +14,8 @@
 //!   volumes          volumes made, space kept free, quotas
 //!   history          what was done to it, written down
 //!   properties       its own properties, set; `enable`: features
+//!   checkpoint       all of it as one group left it, to go back to; `kept`: the space that this keeps
+//!   cloned           blocks that OpenZFS cloned: which pointers to them die, written down
 //!   dtls             which groups each leaf misses, written down
 //!   commit           a transaction group: passes, space maps (`maps`), labels (`config`), uberblock
 //!
@@ -28,6 +30,8 @@
 
 pub mod add;
 mod beat;
+mod checkpoint;
+mod cloned;
 pub mod commit;
 pub mod config;
 pub mod create;
@@ -40,6 +44,7 @@ pub mod features;
 pub mod found;
 pub mod freeing;
 pub mod history;
+mod kept;
 mod keys;
 pub mod live;
 mod logs;

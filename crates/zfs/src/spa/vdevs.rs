@@ -11,7 +11,7 @@
 use super::commit::{enter, write_packed};
 use super::open::packed_list;
 use crate::dmu::NewObject;
-use crate::dsl::make::{METADATA_TABLE, Maker};
+use crate::dsl::make::{Fresh, METADATA_TABLE, Maker};
 use crate::error::ZfsError;
 use crate::zap::{Zap, table};
 use rt::DeviceRef;
@@ -20,9 +20,10 @@ use zfs_format::nvlist::{NvList, Text, Value};
 use zfs_format::object_type::ObjectType;
 use zfs_format::pool_directory;
 use zfs_format::uberblock::VERSION_FEATURES;
-use zfs_format::vdev::Vdev;
+use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::alloc::Class;
 use zfs_store::label::apart::{self, ApartError};
+use zfs_store::vdev::draid::SPARE_NUMBER;
 
 /// Bytes of the blocks of a packed list.
 const LIST_BLOCK_BYTES: u64 = 16 << 10;
@@ -84,6 +85,35 @@ pub(super) fn made_in(top: &mut Vdev, txg: u64) {
 pub(super) fn classes_used(tops: &[Vdev]) -> u64 {
     let used = tops.iter().filter(|top| matches!(Class::of(top), Class::Special | Class::Dedup));
     used.count() as u64
+}
+
+/// The feature that dRAIDs use, by its short name.
+pub(super) const DRAID: &str = "draid";
+/// Its name on disk.
+pub(super) const DRAID_ON_DISK: &str = "org.openzfs:draid";
+
+/// How many of these vdevs are dRAIDs.
+pub(super) fn draids(tops: &[Vdev]) -> u64 {
+    tops.iter().filter(|top| matches!(top.kind, VdevKind::Draid(_))).count() as u64
+}
+
+/// The spare space of these dRAIDs, as spares of the pool: leaves without devices.
+pub(super) fn spare_space(tops: &[Vdev], fresh: &dyn Fresh) -> Vec<Vdev> {
+    let of = |top: &Vdev| {
+        let VdevKind::Draid(draid) = &top.kind else { return Vec::new() };
+        let spare = |number: u64| {
+            let mut spare = Vdev::new(VdevKind::DraidSpare, number, fresh.number());
+            let path = format!("draid{}-{}-{number}", draid.parity, top.id);
+            spare.path = Some(Text::from(path.as_str()));
+            spare.ashift = top.ashift;
+            let numbers = [("whole_disk", 1), ("top_guid", top.guid), (SPARE_NUMBER, number)];
+            let numbers = numbers.map(|(name, value)| (Text::from(name), Value::Uint64(value)));
+            spare.other.extend(numbers);
+            spare
+        };
+        (0..draid.spares).map(spare).collect::<Vec<_>>()
+    };
+    tops.iter().flat_map(of).collect()
 }
 
 /// Makes the objects of a top-level vdev, which says then where they are; with tables of its own where the pool has a table of such.

@@ -34,7 +34,7 @@ use zfs_format::zap::leaf::change::{LeafMut, Outcome};
 use zfs_format::zap::leaf::view::{KeyRef, LeafView};
 use zfs_format::zap::leaf::{FLAG_SORTED, Key, Leaf, LeafEntry, LeafValue};
 use zfs_format::zap::micro::{ENTRY_BYTES, MicroZap, NAME_BYTES};
-use zfs_format::zap::{flags, hash_name};
+use zfs_format::zap::{flags, hash_key, hash_name};
 use zfs_format::{Endian, FormatError};
 
 /// Bytes of the largest micro table that is made.
@@ -102,16 +102,31 @@ impl Plan {
     /// # Errors
     /// The object is none of a table, or its first block is not in memory.
     pub fn of(dnode: &Dnode) -> Step<Plan> {
+        Plan::keyed(dnode, false)
+    }
+
+    /// Begins a plan of a table that is keyed by numbers.
+    ///
+    /// # Errors
+    /// As of [`Plan::of`].
+    pub fn of_numbers(dnode: &Dnode) -> Step<Plan> {
+        Plan::keyed(dnode, true)
+    }
+
+    fn keyed(dnode: &Dnode, by_numbers: bool) -> Step<Plan> {
         let block = dnode.resident(0)?;
         let form = match Form::of(dnode, &block)? {
             Form::Micro(table) => Planned::Micro(MicroPlan::of(table)),
             Form::Fat(header) => Planned::Fat(header),
         };
-        if let Planned::Fat(header) = &form
-            && header.flags & flags::UINT64_KEY != 0
-        {
-            let (structure, field) = ("fat ZAP header", "flags");
-            let problem = zfs_format::Problem::Value(header.flags);
+        let is_other = match &form {
+            Planned::Fat(header) => (header.flags & flags::UINT64_KEY != 0) != by_numbers,
+            // They are too long for it.
+            Planned::Micro(_) => by_numbers,
+        };
+        if is_other {
+            let (structure, field) = ("ZAP header", "flags");
+            let problem = zfs_format::Problem::Type;
             return Err(dnode.wrong(FormatError { structure, field, offset: 0, problem }).into());
         }
         Ok(Plan {
@@ -238,10 +253,10 @@ impl Plan {
                 return Ok(());
             }
             self.become_fat()?;
-            return self.set_in_fat(stands, self.hash(stands), &value);
+            return self.set_in_fat(KeyRef::Name(stands), self.hash(stands), &value);
         }
         let hash = known.as_ref().map_or_else(|| self.hash(name), |found| found.hash);
-        self.set_in_fat(stands, hash, &value)
+        self.set_in_fat(KeyRef::Name(stands), hash, &value)
     }
 
     /// Takes a name out; says whether it was there.
@@ -258,6 +273,35 @@ impl Plan {
         assert_eq!(outcome, Outcome::Done, "a name that was found is taken out");
         self.count(|entries| entries.saturating_sub(1));
         Ok(true)
+    }
+
+    fn hash_of(&self, key: &[u64]) -> u64 {
+        match &self.form {
+            Planned::Fat(header) => hash_key(key, header.salt, header.flags),
+            Planned::Micro(_) => unreachable!("a table that is keyed by numbers is a fat one"),
+        }
+    }
+
+    /// Puts a key of numbers in, or gives it another value.
+    ///
+    /// # Errors
+    /// A block is not in memory, or the table can't grow.
+    pub fn set_number(&mut self, key: &[u64], value: &LeafValue) -> Step<()> {
+        self.set_in_fat(KeyRef::Numbers(key), self.hash_of(key), value)
+    }
+
+    /// Takes a key of numbers out; says whether it was there.
+    ///
+    /// # Errors
+    /// A block is not in memory, or is none of a table.
+    pub fn remove_number(&mut self, key: &[u64]) -> Step<bool> {
+        let hash = self.hash_of(key);
+        let outcome = self.edit_leaf(hash, |leaf| leaf.remove(hash, KeyRef::Numbers(key)))?;
+        let was_there = outcome == Outcome::Done;
+        if was_there {
+            self.count(|entries| entries.saturating_sub(1));
+        }
+        Ok(was_there)
     }
 
     /// The header counts entries anew.
@@ -301,13 +345,13 @@ impl Plan {
         self.put_leaf(1, &leaf)?;
         for entry in entries {
             let name = entry.name.as_bytes();
-            self.set_in_fat(name, self.hash(name), &super::number_value(entry.value))?;
+            let value = super::number_value(entry.value);
+            self.set_in_fat(KeyRef::Name(name), self.hash(name), &value)?;
         }
         Ok(())
     }
 
-    fn set_in_fat(&mut self, name: &[u8], hash: u64, value: &LeafValue) -> Step<()> {
-        let key = KeyRef::Name(name);
+    fn set_in_fat(&mut self, key: KeyRef<'_>, hash: u64, value: &LeafValue) -> Step<()> {
         loop {
             let mut is_new = false;
             let outcome = self.edit_leaf(hash, |leaf| match leaf.update(hash, key, value)? {

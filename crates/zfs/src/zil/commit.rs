@@ -96,6 +96,8 @@ pub struct IntentLog {
     led_to: RefCell<BTreeMap<(u64, u64), [u64; 2]>>,
     /// Bytes of the last commits.
     recent: Cell<[usize; RECENT]>,
+    /// Records of extended attributes are written.
+    says_extended: Cell<bool>,
     /// One commit at a time.
     one: Mutex<()>,
 }
@@ -166,6 +168,7 @@ impl IntentLog {
             stored,
             led_to,
             recent,
+            says_extended: Cell::new(false),
             one,
         }
     }
@@ -176,8 +179,22 @@ impl IntentLog {
     }
 
     /// Takes note of a change, in the order in which changes are made.
-    pub fn push(&self, txg: u64, itx: Itx) {
+    pub fn push(&self, txg: u64, mut itx: Itx) {
+        let is_extended = matches!(&itx.what, What::Record(record) if matches!(record.0, Body::SetExtendedAttribute(_)));
+        if is_extended && !self.says_extended.get() {
+            itx.what = What::Whole;
+        }
         self.queue.borrow_mut().push(txg, itx);
+    }
+
+    /// Whether extended attributes that are set have records.
+    pub fn says_extended(&self) -> bool {
+        self.says_extended.get()
+    }
+
+    /// From here on they have: a group is in the pool whose dataset says so.
+    pub fn say_extended(&self) {
+        self.says_extended.set(true);
     }
 
     /// Makes durable what is known of an object, or of all, with all names that were changed before.

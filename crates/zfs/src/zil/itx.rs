@@ -12,7 +12,7 @@
 //! Bytes are not kept: a record of a write says where, and they are fetched when it is written. They may be younger by then; what
 //! made them so comes later in the log, or isn't durable yet.
 //!
-//! A change that no record can say (extended attributes in system attributes, an exchange of names) is noted as
+//! A change that no record can say (an exchange of names, extended attributes where the pool has no record for them) is noted as
 //! [`What::Whole`]: until its group is in the pool, who wants anything durable commits the group.
 //!
 //! Source: OpenZFS, `zil.c` (`zil_itx_assign`, `zil_async_to_sync`, `zil_remove_async`), `zfs_log.c`.

@@ -6,23 +6,30 @@
 //! A file that has no name is not logged: nobody finds it after a crash. Times of access and those that follow from a change are not
 //! logged either, a replay sets them.
 //!
-//! **What no record says** that every OpenZFS since 0.8 knows, makes a durable write commit the group: extended attributes and
-//! lists of access, an exchange of two names, a file that gets its first name late. (2.2 has records for the first two. A pool that was
-//! left with them could not be replayed by 2.1.)
+//! **What no record says** that every OpenZFS since 0.8 knows, makes a durable write commit the group: an exchange of two names, a file
+//! that gets its first name late. (2.2 has a record for the first. A pool that was left with it could not be replayed by 2.1.)
+//!
+//! **Extended attributes**, with lists of access, have a record where the pool has enabled `zilsaxattr`; elsewhere they are of those that
+//! no record says. So are those that were files of a hidden directory, and values that are longer than a replay of OpenZFS takes.
 //!
 //! Source: OpenZFS, `zfs_log.c`.
 
 use super::attributes::Moment;
 use super::change::{NewFile, Work};
+use crate::dmu::Step;
 use crate::zil::{Itx, What};
 use stdx::planted::{self, Bug};
 use zfs_format::zil::record::{
-    Body, Create, CreateExtras, CreateKind, Link, Remove, Rename, SetAttributes, Truncate,
+    Body, Create, CreateExtras, CreateKind, Link, Remove, Rename, SetAttributes,
+    SetExtendedAttribute, Truncate,
 };
 use zfs_format::zpl::directory::FileKind;
 
 /// Where a record of something new has the slots of its dnode, less one.
 pub(super) const SLOTS_SHIFT: u32 = 56;
+
+/// Bytes of a value that OpenZFS takes from a record.
+const VALUE_BYTES_MAX: usize = 32 << 10;
 
 /// Marks of [`Body::SetAttributes`], as Linux has them.
 pub(super) mod set {
@@ -60,6 +67,32 @@ impl Work<'_> {
     /// No record says what was changed.
     pub(crate) fn log_whole(&mut self, object: u64) {
         self.intents.push(Itx { object, waits: false, what: What::Whole });
+    }
+
+    /// An extended attribute was set, or one that was there was taken away.
+    ///
+    /// # Errors
+    /// What is needed is not in memory.
+    pub(crate) fn log_extended(
+        &mut self,
+        object: u64,
+        name: &[u8],
+        value: Option<&[u8]>,
+    ) -> Step<()> {
+        let hidden = self.file(object)?.attributes.extended_attributes != 0;
+        let value = value.unwrap_or_default();
+        // In a record a value without bytes is none.
+        if hidden
+            || value.len() > VALUE_BYTES_MAX
+            || value.is_empty() && self.extended(object, name)?.is_some()
+        {
+            self.log_whole(object);
+            return Ok(());
+        }
+        let length = value.len() as u64;
+        let body = Body::SetExtendedAttribute(SetExtendedAttribute { object, length });
+        self.intend(object, true, body, [name, &[0], value].concat());
+        Ok(())
     }
 
     pub(crate) fn log_create(&mut self, directory: u64, name: &[u8], new: &NewFile) {

@@ -11,10 +11,11 @@
 //! The suite makes some hundred cuts. A campaign: `CUTS=50000 SEED=1 cargo test --release --locked --test created
 //! many_cuts_over_layouts -- --ignored --nocapture`. A run that failed comes again with its seed as `SEED`.
 
+use super::draid::{draid, with_draid};
 use super::logs::{clock, seen};
 use super::mounted::{Both, mounted, set_roots};
 use super::recorded::{Cuts, Fate, State, Torn, content, look, record};
-use super::{Rig, features, raidz, top};
+use super::{Rig, raidz, top};
 use rt::MemoryTree;
 use rt::inodes::{Inodes, WallClock};
 use std::cell::RefCell;
@@ -26,14 +27,14 @@ use zfs::spa::Spa;
 use zfs::spa::live::Live;
 use zfs_format::features::Feature;
 use zfs_format::nvlist::Text;
-use zfs_format::vdev::{Vdev, VdevKind};
+use zfs_format::vdev::{Draid, Vdev, VdevKind};
 
 /// Changes in one run, at the most.
 const CHANGES_MAX: u64 = 10;
 /// Cuts between two looks of `zdb` in a campaign.
 const CUTS_A_JUDGE: usize = 2503;
 
-const LAYOUTS: [&str; 9] = [
+const LAYOUTS: [&str; 10] = [
     "file",
     "mirror",
     "raidz1",
@@ -43,6 +44,7 @@ const LAYOUTS: [&str; 9] = [
     "raidz1 and two logs",
     "mirror and special",
     "two mirrors and log and special",
+    "draid",
 ];
 
 fn vdevs(layout: &str) -> Vec<Vdev> {
@@ -69,13 +71,14 @@ fn vdevs(layout: &str) -> Vec<Vdev> {
         "raidz1 and two logs" => vec![top(0, raidz(1), 4), log(1, 1), log(2, 2)],
         "mirror and special" => vec![mirror(0), special(1)],
         "two mirrors and log and special" => vec![mirror(0), mirror(1), log(2, 1), special(3)],
+        "draid" => vec![draid(0, Draid { parity: 1, data: 2, spares: 1, groups: 4 }, 5)],
         other => unreachable!("{other} is none of them"),
     }
 }
 
 fn pool(layout: &str) -> Rig {
     let classes = Feature::named("allocation_classes").expect("a feature").guid;
-    let features = features().into_iter().chain([classes]).collect();
+    let features = with_draid().into_iter().chain([classes]).collect();
     Rig::with_features(vdevs(layout), features)
 }
 

@@ -6,11 +6,11 @@
 use super::cuts::after_cut;
 use super::datasets::{number, task};
 use super::mounted::{Both, Steps, mounted, names, values};
-use super::{Rig, raidz, top, volumes};
+use super::{Rig, features, raidz, top, volumes};
 use rt::filter::PowerCut;
 use rt::inodes::{
-    Caller, Fallocate, Fsync, InodeKind, Inodes, New, Node, RenameHow, SetAttributes, WallClock,
-    WriteAt,
+    Caller, Fallocate, Fsync, InodeKind, Inodes, New, Node, RenameHow, SetAttributes, SetHow,
+    WallClock, WriteAt,
 };
 use rt::{Buf, Device, DeviceRef, MemoryDevice, MemoryTree, Request, SgList};
 use std::cell::{Cell, RefCell};
@@ -24,7 +24,8 @@ use zfs::spa::Spa;
 use zfs::spa::config::LabelState;
 use zfs::spa::datasets::clone::NewClone;
 use zfs::spa::live::{Live, LiveOptions};
-use zfs_format::vdev::{Vdev, VdevKind};
+use zfs_format::features::Feature;
+use zfs_format::vdev::VdevKind;
 
 /// What is known of each file by its path, but its times: a replay sets some.
 pub(crate) type Seen = BTreeMap<Vec<u8>, String>;
@@ -187,9 +188,8 @@ fn each_change_committed(base: &Rig, disk: usize, write: u64, judges: bool) -> b
     was_cut
 }
 
-fn at_each(tops: Vec<Vdev>, step: usize, judged: u64) {
+fn at_each(base: Rig, step: usize, judged: u64) {
     // `zdb` takes longer than a hundred cuts: it judges one.
-    let base = Rig::new(tops);
     let mut cuts = 0;
     for disk in 0..base.disks.len() {
         for write in (1..).step_by(step) {
@@ -204,11 +204,67 @@ fn at_each(tops: Vec<Vdev>, step: usize, judged: u64) {
 
 #[test]
 fn what_was_committed_is_there_after_a_cut_at_any_write() {
-    at_each(vec![top(0, VdevKind::File, 1)], 4, 81);
+    at_each(Rig::new(vec![top(0, VdevKind::File, 1)]), 4, 81);
     let mut log = top(1, VdevKind::File, 1);
     log.is_log = Some(1);
-    at_each(vec![top(0, VdevKind::File, 1), log], 11, 45);
-    at_each(vec![top(0, raidz(1), 3)], 23, 70);
+    at_each(Rig::new(vec![top(0, VdevKind::File, 1), log]), 11, 45);
+    at_each(Rig::new(vec![top(0, raidz(1), 3)]), 23, 70);
+}
+
+/// A pool that logs extended attributes.
+fn with_values_logged() -> Rig {
+    let more = Feature::named("zilsaxattr").map(|feature| feature.guid);
+    Rig::with_features(
+        vec![top(0, VdevKind::File, 1)],
+        features().into_iter().chain(more).collect(),
+    )
+}
+
+#[test]
+fn what_was_committed_is_there_after_a_cut_where_extended_attributes_are_logged() {
+    at_each(with_values_logged(), 9, 73);
+}
+
+#[test]
+fn extended_attributes_have_records_where_the_pool_may_have_such() {
+    let rig = with_values_logged();
+    let by = Caller::default();
+    until_the_power_goes(&rig, async move |live: &Live, real: &Mounted| {
+        let one = real.create(by, Node::ROOT, b"one", NEW).await.expect("made").node;
+        let set = async |name: &'static [u8], value: &'static [u8]| {
+            let set = real.set_extended_attribute(by, one, name, value, SetHow::Any);
+            set.await.expect("it is set");
+        };
+        // The first takes the group: the log begins with it.
+        real.fsync(one, Fsync::All).await.expect("durable");
+        set(b"user.old", b"old").await;
+        let synced = live.spa().uberblock().txg;
+        set(b"user.new", b"value").await;
+        set(b"user.old", b"other").await;
+        set(b"user.gone", b"here").await;
+        let gone = real.remove_extended_attribute(by, one, b"user.gone");
+        gone.await.expect("it is taken away");
+        real.fsync(one, Fsync::All).await.expect("durable");
+        assert_eq!(live.spa().uberblock().txg, synced, "no group was needed");
+        // A value without bytes can't be told from none.
+        set(b"user.empty", b"").await;
+        real.fsync(one, Fsync::All).await.expect("durable");
+        assert_eq!(live.spa().uberblock().txg, synced + 1);
+        set(b"user.last", b"last").await;
+        real.fsync(one, Fsync::All).await.expect("durable");
+    });
+    // A `zdb` that is older than the feature stumbles over such a record.
+    until_the_power_goes(&rig, async move |live: &Live, real: &Mounted| {
+        let one = real.lookup(Node::ROOT, b"one").await.expect("it is there").node;
+        let found = values(real, one).await;
+        let is = [("empty", ""), ("last", "last"), ("new", "value"), ("old", "other")];
+        let is = is.map(|(name, value)| (format!("user.{name}").into_bytes(), value.into()));
+        assert_eq!(found, BTreeMap::from(is));
+        let features = live.spa().features();
+        let uses = features.iter().find(|one| one.guid == "org.openzfs:zilsaxattr");
+        assert_eq!(uses.map(|one| one.count), Some(1));
+    });
+    rig.judge();
 }
 
 /// Does work on a mount of the pool; the power goes afterwards, at once.

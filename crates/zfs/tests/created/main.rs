@@ -8,9 +8,12 @@
 
 mod accounting;
 mod added;
+mod checkpoints;
+mod cloned;
 mod cuts;
 mod datasets;
 mod degraded;
+mod draid;
 mod features;
 mod fuse;
 mod gangs;
@@ -328,8 +331,7 @@ type Model = BTreeMap<u64, Vec<u8>>;
 
 /// Random changes of files over many groups, beside a model; the pool is opened anew in between. What could break: a block
 /// that is written and not reached, one freed that is reached, a change of a later group in an earlier one, one that is lost.
-fn files_over_groups(seed: u64, tops: Vec<Vdev>) {
-    let rig = Rig::new(tops);
+fn files_over_groups(seed: u64, rig: Rig) {
     let model: Rc<RefCell<Model>> = Rc::default();
     let snapshots: Rc<RefCell<BTreeMap<String, Model>>> = Rc::default();
     let random = Rc::new(RefCell::new(Prng::new(seed)));
@@ -454,6 +456,6 @@ async fn compare(files: &FileSystem, model: &Model) {
 
 #[test]
 fn files_that_change_over_many_groups_are_what_was_written() {
-    files_over_groups(1, vec![top(0, VdevKind::Mirror, 2)]);
-    files_over_groups(2, vec![top(0, raidz(1), 3), top(1, raidz(1), 3)]);
+    files_over_groups(1, Rig::new(vec![top(0, VdevKind::Mirror, 2)]));
+    files_over_groups(2, Rig::new(vec![top(0, raidz(1), 3), top(1, raidz(1), 3)]));
 }

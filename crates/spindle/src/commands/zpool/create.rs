@@ -49,7 +49,8 @@ pub struct CreateArgs {
     root: Option<PathBuf>,
     /// The pool's name
     pool: String,
-    /// Vdevs: devices, or mirror, raidz1 to raidz3 with their devices; behind log or special those of that class
+    /// Vdevs: devices, or mirror, raidz1 to raidz3, draid2:4d:8c:1s (parities, data, disks, spares) with their devices; behind
+    /// log or special those of that class
     #[arg(required = true)]
     vdevs: Vec<String>,
 }

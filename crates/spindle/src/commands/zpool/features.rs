@@ -14,11 +14,12 @@ const FOLDERS: [&str; 2] = ["/etc/zfs/compatibility.d", "/usr/share/zfs/compatib
 const FILE_BYTES_MAX: u64 = 16 << 10;
 
 /// Features that are written here, with a word about each: of those that OpenZFS 2.1 reads.
-pub const WRITTEN: [(&str, &str); 24] = [
+pub const WRITTEN: [(&str, &str); 27] = [
     ("async_destroy", "What is destroyed is freed bit by bit."),
     ("empty_bpobj", "Snapshots that free nothing share one empty list."),
     ("lz4_compress", "Compression by LZ4."),
     ("multi_vdev_crash_dump", "Dumps of kernels that crashed lie on several vdevs."),
+    ("spacemap_histogram", "Space maps may have a histogram of what is free."),
     ("enabled_txg", "It is noted since when each feature is enabled."),
     ("hole_birth", "Holes know when they were made: increments of streams are exact."),
     ("spacemap_v2", "Long stretches of space are noted as one."),
@@ -39,6 +40,8 @@ pub const WRITTEN: [(&str, &str); 24] = [
     ("resilver_defer", "A resilver waits for the one under way."),
     ("device_rebuild", "Mirrors are rebuilt in the order of the disk."),
     ("zstd_compress", "Compression by zstd."),
+    ("zpool_checkpoint", "All of a pool can be kept as it is, to go back to."),
+    ("draid", "Groups of data and parity spread over all disks, with spare space among them."),
 ];
 
 /// Why what `compatibility` allows can't be told.

@@ -13,6 +13,7 @@ use zfs::inspect::state::State;
 use zfs::spa::{FoundPool, Spa};
 use zfs_format::label;
 use zfs_format::vdev::{Vdev, VdevKind};
+use zfs_store::vdev::draid::Layout;
 
 /// A pool that is open.
 pub struct Opened {
@@ -69,6 +70,9 @@ fn possible(vdev: &Vdev, sizes: &BTreeMap<u64, u64>) -> Option<u64> {
     let least = below?.into_iter().min()?;
     match &vdev.kind {
         VdevKind::Raidz(_) => Some(least * vdev.children.len() as u64),
+        VdevKind::Draid(draid) => {
+            Layout::new(draid, vdev.children.len()).map(|layout| layout.asize(least))
+        }
         VdevKind::Mirror | VdevKind::Replacing | VdevKind::Spare => Some(least),
         _ => None,
     }

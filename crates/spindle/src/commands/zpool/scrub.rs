@@ -10,7 +10,7 @@ use super::opened;
 use super::tree::{self, Devices, Naming};
 use crate::commands::progress::BytesProgress;
 use crate::commands::zfs::json::put_bytes;
-use crate::output::{Failure, print, print_json};
+use crate::output::{Failure, print, print_json, say};
 use crate::printable;
 use attach::pools::{PoolPlace, Pools};
 use clap::Args;
@@ -60,6 +60,13 @@ pub fn run(args: &ScrubArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let found = Rc::clone(pools.named(&args.pool)?.ok_or_else(no_pool)?);
     let spa = pools.open_found(&found)?;
     let (names, _) = opened::devices(&pools, &found);
+    let pool = Rc::clone(&spa);
+    let state = pools.wait(async move { pool.state().await });
+    if state.is_ok_and(|state| state.checkpoint_time.is_some() || state.discarding) {
+        let name = printable::word(spa.name());
+        let text = "will not scrub state that belongs to the checkpoint of pool";
+        say(&format!("warning: {text} '{name}'"));
+    }
     let pool = Rc::clone(&spa);
     let (scrubbed, took) = pools.wait(async move {
         // Only a measure of how far it is: without it the bar ends early or late.

@@ -231,6 +231,9 @@ pub fn reguid(args: &ReguidArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         let text = "one or more devices is currently unavailable";
         return Err(Failure::failed(format!("cannot reguid '{}': {text}", args.pool)));
     }
+    pool.live
+        .check_no_checkpoint()
+        .map_err(|error| Failure::failed(format!("cannot reguid '{}': {error}", args.pool)))?;
     let done = pool.task(async |tasks| tasks.change_guid().await.map(Ok))?;
     done.map_err(Failure::failed)?;
     Ok(pool.close(LabelState::Exported)?)

@@ -146,6 +146,9 @@ fn as_text(out: &mut String, one: &Opened, reason: Reason, form: &Form<'_>) {
     if let Some(made) = one.state.checkpoint_time {
         let (date, held) = (show::date(made, form.clock), show::count(space.checkpoint));
         let _ = writeln!(out, "checkpoint: created {date}, consumes {held}");
+    } else if one.state.discarding {
+        let held = show::count(space.checkpoint);
+        let _ = writeln!(out, "checkpoint: discarding, {held} remaining.");
     }
     expansion(out, one, form);
     let width = form.width;
@@ -407,9 +410,11 @@ fn as_json(one: &Opened, reason: Reason, form: &Form<'_>) -> Map<String, Value> 
     if let Some(scan) = one.state.scan.as_ref().filter(|scan| scan.function != 0) {
         object.insert("scan_stats".to_owned(), scan_json(scan, form));
     }
-    if let Some(made) = one.state.checkpoint_time {
+    if one.state.checkpoint_time.is_some() || one.state.discarding {
         let mut checkpoint = Map::new();
-        checkpoint.insert("state".to_owned(), "EXISTS".into());
+        let state = if one.state.discarding { "DISCARDING" } else { "EXISTS" };
+        checkpoint.insert("state".to_owned(), state.into());
+        let made = one.state.checkpoint_time.unwrap_or(0);
         checkpoint.insert("start_time".to_owned(), time(made, form));
         let space = one.view.space.checkpoint;
         checkpoint.insert("space".to_owned(), bytes(space, form));

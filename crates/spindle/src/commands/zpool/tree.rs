@@ -6,6 +6,7 @@
 //!
 //! Source: OpenZFS 2.3, `libzfs_pool.c` (`zpool_vdev_name`).
 
+use super::draid;
 use crate::printable;
 use std::collections::BTreeMap;
 use zfs::health::VdevHealth;
@@ -61,10 +62,7 @@ pub fn name(vdev: &Vdev, children: usize, devices: &Devices, naming: Naming) -> 
     if !vdev.is_leaf() {
         let kind = match &vdev.kind {
             VdevKind::Raidz(raidz) => format!("raidz{}", raidz.parity),
-            VdevKind::Draid(draid) => {
-                let (parity, data, spares) = (draid.parity, draid.data, draid.spares);
-                format!("draid{parity}:{data}d:{children}c:{spares}s")
-            }
+            VdevKind::Draid(draid) => draid::name(draid, children),
             _ => self::kind(vdev),
         };
         return format!("{kind}-{}", vdev.id);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   mirror a b  mirror c d  log e  special mirror f g  spare h i  cache k
+//!   draid2:4d:8c:1s j k …
 //!   └ one vdev each; a word begins the next, and a bare device is a vdev of its own
 //! ```
 //!
@@ -9,6 +10,7 @@
 //!
 //! Source for the words: OpenZFS 2.3, `zpool_vdev.c`.
 
+use super::draid::{self, Asked};
 use super::opened::usable;
 use super::tree::{self, Devices, Naming};
 use crate::output::Failure;
@@ -20,6 +22,7 @@ use std::path::PathBuf;
 use zfs_format::nvlist::{Text, Value};
 use zfs_format::vdev::{Raidz, Vdev, VdevKind};
 use zfs_store::alloc;
+use zfs_store::vdev::draid::Layout;
 
 /// Bytes of the smallest device of a pool.
 const DEVICE_BYTES_MIN: u64 = 64 << 20;
@@ -36,6 +39,7 @@ enum GivenKind {
     Device,
     Mirror,
     Raidz(u64),
+    Draid(Asked),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,15 +52,31 @@ enum Class {
     Cache,
 }
 
+impl Given {
+    /// What it is called where a layout is shown.
+    fn shown(&self) -> String {
+        let many = self.devices.len();
+        match self.kind {
+            GivenKind::Draid(asked) => asked.over(many).map(|draid| draid::name(&draid, many)),
+            kind => Ok(kind.name()),
+        }
+        .unwrap_or_else(|_| self.kind.name())
+    }
+}
+
 impl GivenKind {
-    fn of(word: &str) -> Option<GivenKind> {
-        match word {
+    /// What a word begins; nothing where it is a device.
+    fn of(word: &str) -> Result<Option<GivenKind>, Failure> {
+        Ok(match word {
             "mirror" => Some(GivenKind::Mirror),
             "raidz" | "raidz1" => Some(GivenKind::Raidz(1)),
             "raidz2" => Some(GivenKind::Raidz(2)),
             "raidz3" => Some(GivenKind::Raidz(3)),
+            _ if word.starts_with("draid") => {
+                Some(GivenKind::Draid(Asked::of(word).map_err(Failure::usage)?))
+            }
             _ => None,
-        }
+        })
     }
 
     fn name(self) -> String {
@@ -64,6 +84,7 @@ impl GivenKind {
             GivenKind::Device => "device".to_owned(),
             GivenKind::Mirror => "mirror".to_owned(),
             GivenKind::Raidz(parity) => format!("raidz{parity}"),
+            GivenKind::Draid(asked) => format!("draid{}", asked.parity),
         }
     }
 
@@ -71,7 +92,9 @@ impl GivenKind {
         match self {
             GivenKind::Device => 1,
             GivenKind::Mirror => 2,
-            GivenKind::Raidz(parity) => parity as usize + 1,
+            GivenKind::Raidz(parity) | GivenKind::Draid(Asked { parity, .. }) => {
+                parity as usize + 1
+            }
         }
     }
 }
@@ -97,6 +120,15 @@ impl Class {
             Class::Dedup => "dedup",
             Class::Spare => "spares",
             Class::Cache => "cache",
+        }
+    }
+
+    /// The word that begins them.
+    fn word(self) -> &'static str {
+        match self {
+            Class::Log => "log",
+            Class::Spare => "spare",
+            _ => self.head(),
         }
     }
 
@@ -130,16 +162,13 @@ pub fn given(words: &[String]) -> Result<Vec<Given>, Failure> {
             }
             seen.push(next);
             (class, open) = (next, false);
-        } else if let Some(kind) = GivenKind::of(word) {
+        } else if let Some(kind) = GivenKind::of(word)? {
             if class.is_apart() {
                 // They are no groups, and what follows is none of theirs.
                 class = Class::Normal;
             }
             all.push(Given { kind, class, devices: Vec::new() });
             open = true;
-        } else if word.starts_with("draid") {
-            let text = format!("'{word}': such vdevs are not made here yet; OpenZFS can add them");
-            return Err(Failure::usage(text));
         } else {
             match all.last_mut().filter(|_| open) {
                 Some(last) => last.devices.push(word.into()),
@@ -160,6 +189,13 @@ pub fn given(words: &[String]) -> Result<Vec<Given>, Failure> {
         if vdev.class == Class::Log && matches!(vdev.kind, GivenKind::Raidz(_)) {
             let text = "unsupported 'log' device: raidz; mirror it, or name devices";
             return Err(wrong(text.to_owned()));
+        }
+        if let GivenKind::Draid(asked) = vdev.kind {
+            if vdev.class != Class::Normal {
+                let text = "device: draid; mirror it, or name devices";
+                return Err(wrong(format!("unsupported '{}' {text}", vdev.class.word())));
+            }
+            asked.over(has).map_err(Failure::usage)?;
         }
     }
     Ok(all)
@@ -207,6 +243,7 @@ impl Level {
             GivenKind::Device => Level { kind: "disk", parity: 0, children: 1 },
             GivenKind::Mirror => Level { kind: "mirror", parity: children as u64 - 1, children },
             GivenKind::Raidz(parity) => Level { kind: "raidz", parity, children },
+            GivenKind::Draid(asked) => Level { kind: "draid", parity: asked.parity, children },
         }
     }
 
@@ -233,12 +270,45 @@ impl Level {
         matches!(self.kind, "disk" | "file")
     }
 
-    /// How they differ, in OpenZFS's words; nothing where they don't. A mirror that bears as much as a raidz is as good.
+    fn is_striped(&self) -> bool {
+        matches!(self.kind, "raidz" | "draid")
+    }
+
+    /// Whether they are of different kinds that bear losses alike: a mirror that bears as much as a raidz is as good.
+    fn is_mixed(&self, other: &Level) -> bool {
+        let kinds = [self, other];
+        let of = |kind: &str| kinds.iter().any(|level| level.kind == kind);
+        let striped = kinds.iter().filter(|level| level.is_striped()).count();
+        striped == 2 && self.kind != other.kind || striped == 1 && of("mirror")
+    }
+
+    /// How two vdevs that are given differ, in OpenZFS's words; nothing where they don't.
+    fn difference(&self, other: &Level) -> Option<String> {
+        let (one, two) = (self.kind, other.kind);
+        let (parity, of_other) = (self.parity, other.parity);
+        if self.is_mixed(other) {
+            let text = format!(
+                "{one} and {two} vdevs with different redundancy, {parity} vs. {of_other} are present"
+            );
+            return (parity != of_other).then_some(text);
+        }
+        if self.is_bare() && other.is_bare() {
+            None
+        } else if one != two {
+            Some(format!("both {one} and {two} vdevs are present"))
+        } else if parity != of_other && self.is_striped() {
+            Some(format!("both {parity} and {of_other} device parity {one} vdevs are present"))
+        } else if self.children != other.children {
+            let (has, own) = (self.children, other.children);
+            Some(format!("both {has}-way and {own}-way {one} vdevs are present"))
+        } else {
+            None
+        }
+    }
+
+    /// How a new vdev differs from a pool's, in OpenZFS's words; nothing where it doesn't.
     fn mismatch(&self, new: &Level) -> Option<String> {
-        let striped = |level: &Level| matches!(level.kind, "raidz" | "draid");
-        let mixed =
-            (striped(self) && new.kind == "mirror") || (self.kind == "mirror" && striped(new));
-        if mixed && self.parity == new.parity {
+        if self.is_mixed(new) && self.parity == new.parity {
             return None;
         }
         let (one, other) = (self.kind, new.kind);
@@ -246,7 +316,7 @@ impl Level {
             None
         } else if one != other {
             Some(format!("pool uses {one} and new vdev is {other}"))
-        } else if self.parity != new.parity && striped(self) {
+        } else if self.parity != new.parity && self.is_striped() {
             let (parity, own) = (self.parity, new.parity);
             Some(format!("pool uses {parity} device parity and new vdev uses {own}"))
         } else if self.children != new.children {
@@ -264,23 +334,14 @@ impl Level {
 /// It isn't.
 pub fn check_redundancy(all: &[Given], pool: Option<&Vdev>) -> Result<(), Failure> {
     let counts = |vdev: &&Given| vdev.class != Class::Log && !vdev.class.is_apart();
-    let data: Vec<&Given> = all.iter().filter(counts).collect();
-    let Some(first) = data.first() else { return Ok(()) };
+    let data: Vec<Level> = all.iter().filter(counts).map(Level::of_given).collect();
     let refuse = |what: String| {
         let text = format!("mismatched replication level: {what}; use '-f' to override");
         Err(Failure::failed(format!("invalid vdev specification: {text}")))
     };
-    let ways = |vdev: &Given| match vdev.kind {
-        GivenKind::Device => 0,
-        GivenKind::Mirror => vdev.devices.len() as u64 - 1,
-        GivenKind::Raidz(parity) => parity,
-    };
-    for vdev in &data[1..] {
-        // What holds metadata only may be a mirror beside a raidz of as much redundancy.
-        let alike = vdev.kind == first.kind || vdev.class != Class::Normal;
-        if !alike || ways(vdev) != ways(first) {
-            let (one, other) = (describe(first), describe(vdev));
-            return refuse(format!("{one} and {other} vdevs are present"));
+    for (last, vdev) in data.iter().zip(data.iter().skip(1)) {
+        if let Some(how) = last.difference(vdev) {
+            return refuse(how);
         }
     }
     let Some(pool) = pool else { return Ok(()) };
@@ -289,20 +350,7 @@ pub fn check_redundancy(all: &[Given], pool: Option<&Vdev>) -> Result<(), Failur
     levels.dedup();
     // A pool that is mixed already has no level that another vdev could miss.
     let [level] = levels.as_slice() else { return Ok(()) };
-    for vdev in &data {
-        if let Some(how) = level.mismatch(&Level::of_given(vdev)) {
-            return refuse(how);
-        }
-    }
-    Ok(())
-}
-
-fn describe(vdev: &Given) -> String {
-    match vdev.kind {
-        GivenKind::Device => "unreplicated".to_owned(),
-        GivenKind::Mirror => format!("{}-way mirror", vdev.devices.len()),
-        GivenKind::Raidz(_) => format!("{}-way {}", vdev.devices.len(), vdev.kind.name()),
-    }
+    data.iter().find_map(|vdev| level.mismatch(vdev)).map_or(Ok(()), refuse)
 }
 
 /// The sector of new vdevs, as somebody says it.
@@ -362,19 +410,22 @@ pub fn over(
             );
             return Err(Failure::failed(text));
         }
-        let mut top = match vdev.kind {
-            GivenKind::Device => leaves.remove(0),
-            GivenKind::Mirror => Vdev::new(VdevKind::Mirror, 0, fresh.number()),
+        let many = leaves.len();
+        let (mut top, asize) = match vdev.kind {
+            GivenKind::Device => (leaves.remove(0), least),
+            GivenKind::Mirror => (Vdev::new(VdevKind::Mirror, 0, fresh.number()), least),
             GivenKind::Raidz(parity) => {
                 let raidz = Raidz { parity, expanding: false, expand_txgs: Vec::new() };
-                Vdev::new(VdevKind::Raidz(raidz), 0, fresh.number())
+                (Vdev::new(VdevKind::Raidz(raidz), 0, fresh.number()), least * many as u64)
+            }
+            GivenKind::Draid(asked) => {
+                let draid = asked.over(many).map_err(Failure::usage)?;
+                let asize = Layout::new(&draid, many).map_or(0, |layout| layout.asize(least));
+                (Vdev::new(VdevKind::Draid(draid), 0, fresh.number()), asize)
             }
         };
-        let many = leaves.len() as u64;
         top.id = new.tops.len() as u64;
-        (top.ashift, top.children) = (Some(ashift), leaves);
-        top.asize =
-            Some(if matches!(vdev.kind, GivenKind::Raidz(_)) { least * many } else { least });
+        (top.ashift, top.asize, top.children) = (Some(ashift), Some(asize), leaves);
         top.is_log = Some(u64::from(vdev.class == Class::Log));
         top.allocation_bias = match vdev.class {
             Class::Log => Some(Text::from("log")),
@@ -429,7 +480,7 @@ pub fn layout(pool: &str, present: &Present, all: &[Given]) -> String {
         for vdev in new {
             let mut indent = "\t  ";
             if vdev.kind != GivenKind::Device {
-                text += &format!("{indent}{}\n", vdev.kind.name());
+                text += &format!("{indent}{}\n", vdev.shown());
                 indent = "\t    ";
             }
             for device in &vdev.devices {
@@ -467,10 +518,37 @@ mod tests {
             ("a cache spare b", "requires at least 1"),
             ("a spare b log c spare d", "'spare' can be specified only once"),
             ("log raidz a b", "unsupported 'log' device"),
-            ("draid a b c", "not made here yet"),
+            ("draid2:3d a b c d", "at most 2 disks are available for data"),
+            ("draid2 a b", "draid2 requires at least 3 devices"),
+            ("a special draid b c", "unsupported 'special' device: draid"),
         ] {
             let failure = given(&words(text)).err().expect("it is refused");
             assert!(failure.message.contains(why), "{text}: {}", failure.message);
+        }
+    }
+
+    #[test]
+    fn vdevs_that_differ_are_told_in_openzfs_words() {
+        for (text, why) in [
+            ("mirror a b raidz c d e f", None),
+            ("mirror a b raidz2 c d e f", Some("mirror and raidz vdevs with different redundancy")),
+            ("draid2 a b c d raidz2 e f g", None),
+            (
+                "draid a b c raidz2 e f g",
+                Some("draid and raidz vdevs with different redundancy, 1"),
+            ),
+            ("draid a b c draid d e f g", Some("both 3-way and 4-way draid vdevs")),
+            ("draid a b c draid2 d e f", Some("both 1 and 2 device parity draid vdevs")),
+            ("mirror a b c", None),
+            ("a draid b c", Some("both disk and draid vdevs are present")),
+        ] {
+            let all = given(&words(text)).expect("vdevs");
+            let said = check_redundancy(&all, None).err().map(|failure| failure.message);
+            let fits = match (&said, why) {
+                (Some(said), Some(why)) => said.contains(why),
+                (said, why) => said.is_none() && why.is_none(),
+            };
+            assert!(fits, "{text}: {said:?}");
         }
     }
 

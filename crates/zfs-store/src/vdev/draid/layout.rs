@@ -35,6 +35,8 @@ use zfs_format::vdev;
 
 /// How high a group is on each of its children, in bytes: the largest block.
 pub const ROW_BYTES: u64 = 16 << 20;
+/// Bytes at the end of each child that nothing is allocated in: what a later expansion would need.
+const RESERVED_BYTES: u64 = 32 << 20;
 /// Groups of a slice, spares: OpenZFS's limits.
 const GROUPS_MAX: u64 = 255;
 const SPARES_MAX: u64 = 100;
@@ -76,6 +78,12 @@ impl Layout {
         }
         let permutations = maps::permutations(children)?;
         Some(Layout { children, data, parity, groups, disks, permutations })
+    }
+
+    /// Bytes of the vdev over children of so many bytes at the least: whole groups.
+    pub fn asize(&self, child: u64) -> u64 {
+        let rows = child.saturating_sub(RESERVED_BYTES) / ROW_BYTES;
+        rows * ROW_BYTES * self.disks / self.group_bytes() * self.group_bytes()
     }
 
     /// Columns of a group.

@@ -11,6 +11,9 @@ pub use layout::{Layout, ROW_BYTES};
 use super::striped::Striped;
 use std::rc::Rc;
 
+/// The configuration's name for which of its dRAID's spares a leaf is.
+pub const SPARE_NUMBER: &str = "spareid";
+
 /// A dRAID.
 pub(crate) struct Draid {
     pub(crate) striped: Striped,

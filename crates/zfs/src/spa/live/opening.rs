@@ -1,9 +1,12 @@
 //! A pool is opened for writing: what it has is known to be written here, space maps and their logs are loaded, blocks of intent logs
 //! are claimed before anything is allocated, and the logs are replayed.
 
+use super::super::checkpoint;
+use super::super::cloned;
 use super::super::commit::Syncer;
 use super::super::config::{LabelState, PoolConfig};
 use super::super::dtls;
+use super::super::kept;
 use super::super::logs::{self, FoundLog, Target};
 use super::super::map_logs;
 use super::super::open::Spa;
@@ -24,7 +27,7 @@ use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::Writer;
 
 /// Features of pools that are written, besides those that need nothing of who writes.
-const WRITTEN: [&str; 31] = [
+const WRITTEN: [&str; 33] = [
     "async_destroy",
     "empty_bpobj",
     "lz4_compress",
@@ -56,6 +59,8 @@ const WRITTEN: [&str; 31] = [
     "vdev_zaps_v2",
     "livelist",
     "bookmark_written",
+    checkpoint::FEATURE,
+    cloned::FEATURE,
 ];
 
 /// The last group that a pool is written after: a million groups a second don't come there.
@@ -105,12 +110,23 @@ impl Live {
             return Err(LiveError::Multihost);
         }
         let dtls = dtls::load(&spa).await?;
-        let (allocator, map_logs) = map_logs::load(&spa, &root.children).await?;
+        let (mut allocator, map_logs) = map_logs::load(&spa, &root.children).await?;
+        kept::load(&spa, &root.children, &mut allocator).await?;
+        let kept = checkpoint::of(&spa).await?;
+        allocator.keep(kept.map(|uberblock| uberblock.txg));
+        let discarding = allocator.checkpoint().is_none() && enabled.in_use(checkpoint::FEATURE);
+        let rewinds = uberblock.checkpoint_txg != 0 && !spa.is_newest();
+        let last = if rewinds { last + 1 } else { last };
+        if rewinds {
+            let done = checkpoint::rewind(&spa, fresh.now()).await;
+            done.map_err(LiveError::Stopped)?;
+        }
         let new_salt = enabled.new_salt(spa.zio().salt().is_some(), &**fresh);
         if let Some(salt) = new_salt {
             spa.zio().set_salt(salt);
         }
         let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
+        writer.set_clones(cloned::load(&spa, &spa.vdevs().children).await?);
         logs::claim(&mut logs, &writer, (uberblock.txg, last + 1), spa.mos()).await?;
         let groups = TxGroups::synced(spa.rt(), Txg(last), spa.dirty_max());
         let policy = enabled.policy(&writer);
@@ -121,6 +137,10 @@ impl Live {
         let mut syncer = Syncer::new(writer, groups, mos, uberblock.root, policy, config, now);
         syncer.set_dtls(dtls);
         syncer.set_map_form(enabled.map_form());
+        if rewinds {
+            // Labels are of the time since.
+            syncer.change_config(|_| ());
+        }
         let (open, stopped, syncing, freeing, rooms) = Default::default();
         let (fresh, map_logs) = (Rc::clone(fresh), RefCell::new(Some(map_logs)));
         let live = Live {
@@ -132,6 +152,7 @@ impl Live {
             syncing,
             freeing,
             map_logs,
+            discarding: Cell::new(discarding),
             rooms,
             counted: Cell::new(enabled.counted()),
             new_salt: Cell::new(new_salt),
@@ -208,9 +229,6 @@ async fn check_written(spa: &Spa, root: &Vdev, notes_errors: bool) -> Result<(),
     for vdev in &root.children {
         if matches!(vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing) {
             return Err(LiveError::Unsupported("a removed vdev"));
-        }
-        if spa.checkpoint_map(vdev).await?.is_some() {
-            return Err(LiveError::Unsupported("a checkpoint"));
         }
     }
     // They are noted by dataset, and would have to go with it, or move to another.

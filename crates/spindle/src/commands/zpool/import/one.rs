@@ -4,7 +4,7 @@
 //!
 //! * `-o readonly=on`: it is opened, and it is said that it can be read, and with which words. Nothing is written.
 //! * else it is opened for writing and closed as exported: intent logs are replayed, a pool that a crash or another host left open is
-//!   this host's, properties are set, it is renamed, taken back (`-F`), or brought back from where it was destroyed (`-D`). Every other
+//!   this host's, properties are set, it is renamed, taken back (`-F`, `--rewind-to-checkpoint`), or brought back from where it was destroyed (`-D`). Every other
 //!   command opens it then without more words.
 //!
 //! Source for the words: OpenZFS 2.3, `zpool_main.c`, `libzfs_pool.c` (`zpool_rewind_exclaim`, `zpool_explain_recover`).
@@ -73,6 +73,11 @@ impl<'a> Import<'a> {
         }
         if args.rewind {
             import.rewind = Some(if args.far { Rewind::Far } else { Rewind::Near });
+        }
+        if import.rewind.is_some() && place.options.checkpoint {
+            return Err(Failure::usage(
+                "-F and --rewind-to-checkpoint take a pool back to different states: give one of them",
+            ));
         }
         let writes = import.rewind.is_some() || args.new_name.is_some();
         if import.read_only && (writes || !import.properties.is_empty()) {
@@ -189,6 +194,7 @@ impl<'a> Import<'a> {
             force: true,
             destroyed: found.state == PoolState::Destroyed,
             rewind: self.rewind,
+            checkpoint: self.place.options.checkpoint,
             multihost: self.multihost,
             watched: true,
         };
