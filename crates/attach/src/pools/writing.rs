@@ -191,8 +191,8 @@ pub struct Opening {
     pub rewind: Option<Rewind>,
     /// Taken back to its checkpoint, as which it is found.
     pub checkpoint: bool,
-    /// Though its property `multihost` is on: that is turned off.
-    pub multihost: bool,
+    /// Without log devices that are missing, and with what only they have given up.
+    pub without_log: bool,
     /// Whether it may be in use elsewhere was looked for already.
     pub watched: bool,
 }
@@ -237,7 +237,7 @@ pub(crate) fn open_live(
     let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new(command)?);
     let options = LiveOptions {
         taken_back: how.rewind.is_some() || how.checkpoint,
-        multihost: how.multihost,
+        without_log: how.without_log,
         ..LiveOptions::default()
     };
     let opened = pools.wait(async move { Live::open_with(spa, &fresh, options).await });

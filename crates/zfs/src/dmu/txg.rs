@@ -8,6 +8,9 @@
 //! A change joins the open group and ends before anybody waits ([`change`](super::change)), so when [`TxGroups::rotate`]
 //! runs, no transaction is under way, and a group needs no time to quiesce.
 //!
+//! **Suspended.** While the pool's devices take no writes ([`Suspension`]) nothing joins the open group: who changes waits, or is
+//! refused, as the property `failmode` says.
+//!
 //! **Never synced.** Groups may be declared never to be synced: their changes stay in memory, for who looks at what would
 //! be. How much that may be is bounded; beyond it a change is refused.
 //!
@@ -17,12 +20,15 @@
 
 use super::throttle::Throttle;
 use crate::error::Problem;
+use futures_util::future::select;
 use rt::Rt;
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use stdx::Instant;
 use tokio::sync::Notify;
+use zfs_store::Suspension;
 
 /// Bytes of changes that are held in memory where nothing is synced: the memory of a machine, not the length of a log, is
 /// the bound.
@@ -52,20 +58,31 @@ struct Inner {
     filled: Notify,
     /// Nothing is synced any more.
     is_stopped: Cell<bool>,
+    suspension: Rc<Suspension>,
 }
 
 impl TxGroups {
     /// Groups after `synced`, which are never synced.
     pub fn never_synced(synced: Txg, dirty_max: u64) -> TxGroups {
-        TxGroups::new(synced, dirty_max, None)
+        TxGroups::new(synced, dirty_max, None, Rc::default())
     }
 
-    /// Groups after `synced`, which whoever made them [closes](TxGroups::rotate) and syncs.
-    pub fn synced(rt: &Rt, synced: Txg, dirty_max: u64) -> TxGroups {
-        TxGroups::new(synced, dirty_max, Some(rt.clone()))
+    /// Groups after `synced`, which whoever made them [closes](TxGroups::rotate) and syncs, of a pool that may be suspended.
+    pub fn synced(
+        rt: &Rt,
+        synced: Txg,
+        dirty_max: u64,
+        suspension: &Rc<Suspension>,
+    ) -> TxGroups {
+        TxGroups::new(synced, dirty_max, Some(rt.clone()), Rc::clone(suspension))
     }
 
-    fn new(synced: Txg, dirty_max: u64, rt: Option<Rt>) -> TxGroups {
+    fn new(
+        synced: Txg,
+        dirty_max: u64,
+        rt: Option<Rt>,
+        suspension: Rc<Suspension>,
+    ) -> TxGroups {
         let open = Cell::new(Txg(synced.0.saturating_add(1)));
         let (syncing, dirty, done, filled, is_stopped) = Default::default();
         let (throttle, delayed) = (Throttle::of(dirty_max), Cell::new(Instant::START));
@@ -79,6 +96,7 @@ impl TxGroups {
             done,
             filled,
             is_stopped,
+            suspension,
         }))
     }
 
@@ -87,9 +105,14 @@ impl TxGroups {
         self.0.rt.as_ref().filter(|_| !self.0.is_stopped.get())
     }
 
-    /// Too much is dirty, and syncing makes it less.
+    fn is_suspended(&self) -> bool {
+        self.0.suspension.reason().is_some()
+    }
+
+    /// Too much is dirty, and syncing makes it less; or the pool is suspended.
     fn is_full(&self) -> bool {
-        self.syncs().is_some() && self.0.throttle.is_full(self.dirty_bytes())
+        let is_full = self.0.throttle.is_full(self.dirty_bytes());
+        self.syncs().is_some() && (is_full || self.is_suspended())
     }
 
     /// How long a change waits now, with the executor on which it does.
@@ -99,12 +122,12 @@ impl TxGroups {
 
     /// Whether a change has to wait.
     pub(super) fn holds_up(&self) -> bool {
-        self.delay().is_some()
+        self.delay().is_some() || self.is_full()
     }
 
     /// Waits as long as a change has to.
     pub(super) async fn throttle(&self) {
-        if let Some((rt, delay)) = self.delay() {
+        if let Some((rt, delay)) = self.delay().filter(|_| !self.is_suspended()) {
             let until = self.0.delayed.get().max(rt.now()) + delay;
             self.0.delayed.set(until);
             rt.sleep_until(until).await;
@@ -112,10 +135,16 @@ impl TxGroups {
         self.wait_for_room().await;
     }
 
-    /// Waits while too much is dirty.
+    /// Waits while too much is dirty, or the pool is suspended.
     pub(super) async fn wait_for_room(&self) {
-        while self.is_full() {
-            self.0.done.notified().await;
+        while self.is_full() && !self.0.suspension.refuses() {
+            if !self.0.suspension.passed().await {
+                return;
+            }
+            let done = self.0.done.notified();
+            if self.is_full() {
+                select(pin!(done), pin!(self.0.suspension.changed())).await;
+            }
         }
     }
 
@@ -166,6 +195,9 @@ impl TxGroups {
     pub(super) fn join(&self) -> Result<Tx, Problem> {
         if self.0.is_stopped.get() {
             return Err(Problem::Stopped);
+        }
+        if self.0.rt.is_some() && self.is_suspended() {
+            return Err(Problem::Suspended);
         }
         // Who syncs makes others wait; one change may go beyond.
         if self.0.rt.is_none() && self.0.throttle.is_full(self.dirty_bytes()) {
