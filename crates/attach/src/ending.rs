@@ -11,7 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The wish itself. It can be made from other threads.
 #[derive(Default)]
 pub struct Told {
+    /// A signal came.
     stop: AtomicBool,
+    /// The wish was made, by whomever.
+    is_told: AtomicBool,
     notify: Notify,
 }
 
@@ -19,19 +22,23 @@ impl Told {
     /// A signal came. False where one came before.
     pub fn signalled(&self) -> bool {
         let is_first = !self.stop.swap(true, Ordering::SeqCst);
-        self.notify.notify_one();
+        self.tell();
         is_first
     }
 
     /// Ends it as a first signal does; a signal that comes then is the first.
     pub fn tell(&self) {
-        self.notify.notify_one();
+        self.is_told.store(true, Ordering::SeqCst);
+        self.notify.notify_waiters();
     }
 
-    /// Waits until there was one.
+    /// Waits until there was one; several may.
     pub async fn wait(&self) {
-        // A signal that came before is kept.
-        self.notify.notified().await;
+        // Begun before it is looked at: one that comes in between is not missed.
+        let told = self.notify.notified();
+        if !self.is_told.load(Ordering::SeqCst) {
+            told.await;
+        }
     }
 }
 

@@ -168,7 +168,7 @@ pub enum Error {
     )]
     MemberOf { path: PathBuf, how: &'static str, pool: String },
     #[error("failed to clear label for '{}': {error}", .path.display())]
-    NotCleared { path: PathBuf, error: Box<spa::ApartError> },
+    LabelNotCleared { path: PathBuf, error: Box<spa::ApartError> },
     #[error("cannot add to '{name}': {error}")]
     NotAdded { name: String, error: Box<spa::add::AddError> },
     #[error("'{}' is a part of pool '{pool}' already", .path.display())]
@@ -188,6 +188,10 @@ pub enum Error {
         "pool {name} is imported on {host} (hostid: {id:#x}), which gives signs of life: export it there first"
     )]
     PoolActive { name: String, host: String, id: u64 },
+    #[error(
+        "pool {name} has the multihost property on and this host's hostid is not set: set a unique one with zgenhostid"
+    )]
+    NoHostId { name: String },
     #[error("pool {name} is imported by this host's kernel: zpool export {name} gives it back")]
     PoolInKernel { name: String },
     #[error("pool {name} was destroyed: spindle zpool import -Df {name} brings it back")]
@@ -196,6 +200,12 @@ pub enum Error {
         "pool {name} is held by process {process} ({what}): end that one with Ctrl-C or SIGTERM first"
     )]
     PoolHeld { name: String, process: u32, what: String },
+    #[error("cannot open '{name}': pool I/O is currently suspended")]
+    PoolSuspended { name: String },
+    #[error("cannot clear errors for {name}: {error}")]
+    NotCleared { name: String, error: Box<spa::live::ClearError> },
+    #[error("cannot clear errors for {name}: no such device in pool")]
+    NoVdevToClear { name: String },
     #[error("{name}: who holds it ends; try again")]
     HolderEnds { name: String },
     #[error("cannot open '{name}': {error}")]

@@ -7,6 +7,7 @@ use crate::error::{Error, log_is_cut};
 use ::md::Cause;
 use ::md::assemble::Why;
 use ::md::live::LiveError;
+use ::zfs::spa::live::Reason;
 use rt::{Panicked, StreamError};
 use std::fmt;
 use std::ops::Range;
@@ -157,6 +158,19 @@ pub enum Event {
         pool: String,
         seconds: u64,
     },
+    /// Its devices take no writes: who writes waits, or is refused.
+    PoolSuspended {
+        pool: String,
+        reason: Reason,
+    },
+    PoolResumed {
+        pool: String,
+    },
+    /// It failed too often, and the others bear it.
+    DeviceFaulted {
+        pool: String,
+        device: String,
+    },
     LogCut {
         dataset: String,
     },
@@ -228,6 +242,8 @@ impl Event {
             | Event::Damage { .. }
             | Event::DamageCounted
             | Event::DamageSum { .. }
+            | Event::PoolSuspended { .. }
+            | Event::DeviceFaulted { .. }
             | Event::Set { .. } => Tone::Warning,
             _ => Tone::Note,
         }
@@ -363,6 +379,19 @@ impl fmt::Display for Event {
                 f,
                 "pool '{pool}' was not exported: it is read as it stood at its last transaction group"
             ),
+            Event::PoolSuspended { pool, reason: Reason::Io } => write!(
+                f,
+                "pool '{pool}' has encountered an uncorrectable I/O failure and has been suspended: mend what its devices lack, then spindle zpool clear {pool}"
+            ),
+            Event::PoolSuspended { pool, reason: Reason::Multihost } => write!(
+                f,
+                "pool '{pool}' has been suspended: no sign of life could be written for too long, and another host may have taken it; spindle zpool clear {pool} looks"
+            ),
+            Event::DeviceFaulted { pool, device } => write!(
+                f,
+                "{device} of pool '{pool}' does not take what is written, and is taken out: mend it, then spindle zpool clear {pool} takes it back"
+            ),
+            Event::PoolResumed { pool } => write!(f, "pool '{pool}' is not suspended any more"),
             Event::LogCut { dataset } => f.write_str(&log_is_cut(dataset)),
             Event::Damage { dataset, object, bytes, error } => write!(
                 f,

@@ -31,6 +31,7 @@ mod alignment;
 mod answer;
 mod bell;
 pub mod blocking;
+pub mod cached;
 pub mod clock;
 pub mod directory;
 pub mod expendable;
@@ -52,6 +53,7 @@ pub mod threads;
 pub mod tree;
 pub mod uring;
 
+pub use cached::forget_cached;
 pub use clock::{CalendarClock, Clock};
 pub use file::{FileDevice, FileOptions, OpenError};
 pub use fuse::{FuseMount, MountError};

@@ -93,8 +93,8 @@ fn elsewhere(group: &str, name: &str) -> Option<String> {
         }
         (
             "zpool",
-            "attach" | "detach" | "replace" | "remove" | "offline" | "online" | "clear" | "split"
-            | "trim" | "initialize" | "resilver" | "checkpoint" | "reopen" | "ddtprune",
+            "attach" | "detach" | "replace" | "remove" | "offline" | "online" | "split" | "trim"
+            | "initialize" | "resilver" | "checkpoint" | "reopen" | "ddtprune",
         ) => "spindle zpool --help lists what changes pools",
         ("zpool" | "zfs", "zdb") => "spindle zpool debug shows what lies on the devices",
         _ => return None,

@@ -218,3 +218,39 @@ fn a_volume_of_a_held_pool_is_filled_by_who_has_the_bytes() {
     holder.stop();
     judge(at, "tank");
 }
+
+#[test]
+fn a_held_pool_with_multihost_is_seen_by_another_host() {
+    let folder = folder(&["zpool", "create"]);
+    let at = folder.path();
+    let set = ["zpool", "set", "multihost=on", "tank"];
+    let nobody = program(at, &set).env("ZFS_HOSTID", "0").output().expect("it starts");
+    let said = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert!(
+        !nobody.status.success() && said.contains("requires a non-zero system hostid"),
+        "{said}"
+    );
+    done(at, &set);
+    let holder = Holder::start(at, "pools = [\"tank\"]\n");
+    done(at, &["zfs", "create", "tank/x"]);
+    // Another host knows nothing of this one's sockets, and sees the devices alone.
+    let other = |words: &[&str], number: &str| {
+        let mut command = program(at, words);
+        command.env("ZFS_HOSTID", number).env("SPINDLE_RUN_DIR", at.join("elsewhere"));
+        let output = command.output().expect("it starts");
+        assert!(!output.status.success(), "{words:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = other(&["zpool", "import", "tank"], "0xbeef");
+    assert!(said.contains("previously in use from another system"), "{said}");
+    let said = other(&["zpool", "import", "-f", "tank"], "0xbeef");
+    assert!(said.contains("watching for 2") && said.contains("pool is imported on"), "{said}");
+    let said = other(&["zpool", "import", "-f", "tank"], "0");
+    assert!(said.contains("hostid is not set"), "{said}");
+    done(at, &["zpool", "set", "multihost=off", "tank"]);
+    done(at, &["zpool", "set", "multihost=on", "tank"]);
+    holder.stop();
+    // This host had it last, and closed it.
+    done(at, &["zfs", "destroy", "tank/x"]);
+    judge(at, "tank");
+}

@@ -55,6 +55,7 @@ const DURABLE: Test = created("volumes::what_was_answered_as_durable");
 const TABLES: Test = created("accounting::many_users");
 const MIRRORS: Test = store("written::");
 const STORED: Test = created("stored::");
+const SUSPENDED: Test = created("suspended::");
 
 macro_rules! bugs {
     ($($(#[doc = $what:literal])+ $bug:ident, $name:literal, $test:expr;)+) => {
@@ -134,6 +135,8 @@ bugs! {
     LateFreesLost, "late-frees-lost", FILES;
     /// What waited is freed and stays on its list (trap 18).
     WaitingNotCleared, "waiting-not-cleared", FILES;
+    /// A flush that failed is tried again, and what it dropped is not written again.
+    FlushTriedAgain, "flush-tried-again", SUSPENDED;
     // Objects.
     /// A block that is freed leaves a hole without a birth (trap 1).
     HoleWithoutBirth, "hole-without-birth", POINTERS;

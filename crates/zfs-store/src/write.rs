@@ -10,7 +10,7 @@
 //! **Rewriting.** A block that was born in the same transaction group may be put where it is, if it has kept its length: nobody
 //! but that group can refer to it. That is how the passes of a sync come to rest: no new place, so no change of a space map.
 //!
-//! **Durable** it is after [`Tree::flush`](crate::Tree::flush).
+//! **Durable** it is after [`Writer::flush`]. Where devices fail, who writes waits (`again`).
 //!
 //! **Gangs.** A block that finds no place in one piece is written in pieces (`gang`). Until its group is in the pool its division is
 //! remembered, so that it can be written again where it is. Who frees one has to know its pieces, which stand in its header on the
@@ -22,8 +22,10 @@
 //! Source: OpenZFS, `zio.c` (`zio_write_compress`, `zio_dva_allocate`, `zio_write_gang_block`, `zio_free_gang`), `metaslab.c`
 //! (`metaslab_force_ganging`).
 
+mod again;
 mod gang;
 
+use self::again::Puts;
 use self::gang::{For, Part};
 use crate::alloc::{Allocator, Class};
 use crate::error::BlockErrorKind;
@@ -35,6 +37,7 @@ use futures_util::future::join_all;
 use rt::{Buf, Rt};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use stdx::planted::{self, Bug};
@@ -95,6 +98,7 @@ struct Shared {
     aside: RefCell<Vec<BlockPointer>>,
     forced: Cell<Option<Forced>>,
     not_held: Cell<Option<Dva>>,
+    puts: Puts,
 }
 
 /// Blocks that are written as gangs though there may be room for them.
@@ -114,8 +118,9 @@ impl Writer {
     pub fn new(rt: &Rt, tree: Rc<Tree>, allocator: Allocator, salt: Option<Salt>) -> Writer {
         let (allocator, salt) = (RefCell::new(allocator), Cell::new(salt));
         let (gangs, aside, forced, not_held) = Default::default();
+        let puts = Puts::new(rt, &tree);
         let rt = rt.clone();
-        Writer(Rc::new(Shared { rt, tree, allocator, salt, gangs, aside, forced, not_held }))
+        Writer(Rc::new(Shared { rt, tree, allocator, salt, gangs, aside, forced, not_held, puts }))
     }
 
     /// From here on each n-th of all blocks that are so long is written as a gang, and of their pieces: for tests.
@@ -166,6 +171,12 @@ impl Writer {
         let least = shifts.iter().min().copied().unwrap_or(9);
         // Sectors are powers of two, so the smallest divides all.
         Rounding { least: 1 << least, unit: 1 << least }
+    }
+
+    /// Whether there is a log device to write to.
+    pub fn has_log_device(&self) -> bool {
+        let can_be = |vdev| self.0.tree.can_be_written(vdev);
+        self.space(|space| space.of_class(Class::Log).any(can_be))
     }
 
     /// Bytes that are free beyond the [slop](mod@crate::slop), which is kept for what no group can be committed without: metadata,
@@ -257,9 +268,10 @@ impl Writer {
                 false => bytes,
                 true => self.write_parts(pointer, part, props, (txg, class), bytes).await?,
             };
-            let writes = part.places.iter().map(|dva| {
-                self.0.tree.write_block(WriteAt { dva: *dva, txg, class }, bytes.clone())
-            });
+            let writes = part
+                .places
+                .iter()
+                .map(|dva| self.0.puts.put(WriteAt { dva: *dva, txg, class }, bytes.clone()));
             for written in join_all(writes).await {
                 written?;
             }
@@ -312,6 +324,14 @@ impl Writer {
         Ok(Buf::copy_of(&GangHeader { pieces }.encode(pointer, props.endian)))
     }
 
+    /// Makes durable what was written before; waits while the pool is suspended. A leaf that fails misses these groups.
+    ///
+    /// # Errors
+    /// Of a top-level vdev too few devices did it, and the pool is not suspended, or was given up.
+    pub async fn flush(&self, txgs: Range<u64>) -> Result<(), WriteError> {
+        self.0.puts.flush(txgs).await
+    }
+
     /// Takes a place for one copy of a block that is written later, by [`Writer::fill`]: a block of an intent log has to be
     /// known to the one before it. The pointer has place, sizes and births; the rest is the caller's.
     ///
@@ -336,7 +356,7 @@ impl Writer {
     /// Writes what belongs in a place that was [reserved](Writer::reserve). Somebody waits for it.
     ///
     /// # Errors
-    /// The device does not take it.
+    /// The device does not take it, or the pool is suspended: it does not wait.
     pub async fn fill(
         &self,
         pointer: &BlockPointer,
@@ -344,6 +364,10 @@ impl Writer {
         bytes: Buf,
     ) -> Result<(), WriteBlockError> {
         assert_eq!(bytes.len() as u64, pointer.physical_size(), "a block fills its place");
+        let suspension = self.0.tree.suspension();
+        if suspension.reason().is_some() || suspension.is_late(self.0.rt.now()) {
+            return Err(WriteError::Suspended.into());
+        }
         let at = WriteAt { dva: pointer.dva(0), txg, class: IoClass::SyncWrite };
         Ok(self.0.tree.write(&at, bytes).await?)
     }
@@ -360,6 +384,8 @@ impl Writer {
         let mut allocator = self.0.allocator.borrow_mut();
         // What has no vdev of its own class, or no room there, goes where everything goes.
         for class in class.instead() {
+            let may_be = |vdev| *class != Class::Log || tree.can_be_written(vdev);
+            let bytes = |vdev| may_be(vdev).then(|| bytes(vdev)).flatten();
             if let Ok(places) = allocator.allocate(txg, *class, copies, bytes) {
                 return Ok(places);
             }
@@ -505,11 +531,4 @@ impl Writer {
 /// Copies of the header of a gang whose pieces have so many.
 fn gang_copies(copies: usize) -> usize {
     (copies + 1).min(COPIES_MAX)
-}
-
-impl Tree {
-    /// [`Tree::write`] by value, so that several can be under way.
-    async fn write_block(&self, at: WriteAt, bytes: Buf) -> Result<(), WriteError> {
-        self.write(&at, bytes).await
-    }
 }

@@ -97,7 +97,14 @@ impl Shared {
             }
             Kind::Block | Kind::Gang => {
                 let class = IoClass::of_read(request.priority, request.prefetch);
-                self.stored(pointer, class, 0).await?
+                loop {
+                    match self.stored(pointer, class, 0).await {
+                        Ok(stored) => break stored,
+                        Err(failed) if request.prefetch => return Err(failed),
+                        Err(failed) if self.waited(pointer, &failed).await => {}
+                        Err(failed) => return Err(failed),
+                    }
+                }
             }
         };
         if request.raw {
@@ -181,6 +188,22 @@ impl Shared {
             }
         }
         Err(failure.unwrap_or_else(|| no_place(pointer)))
+    }
+
+    /// Whether no device of a block's vdevs answers, and it is worth another try now that they may: where somebody can resume the pool,
+    /// who reads waits for that. A block that is damaged waits for nothing.
+    async fn waited(&self, pointer: &BlockPointer, failed: &BlockErrorKind) -> bool {
+        let suspension = self.tree.suspension();
+        let is_device = matches!(failed, BlockErrorKind::Io(_) | BlockErrorKind::Missing(_));
+        if !is_device || !suspension.waits_to_read() {
+            return false;
+        }
+        for dva in pointer.dvas() {
+            if self.tree.can_be_read(dva.vdev()).await {
+                return false;
+            }
+        }
+        suspension.again().await
     }
 }
 

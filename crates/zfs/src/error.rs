@@ -118,6 +118,9 @@ pub enum Problem {
     /// A group could not be synced.
     #[error("the pool is not written any more")]
     Stopped,
+    /// Its devices take no writes for now, and its property `failmode` is `continue`.
+    #[error("pool I/O is currently suspended")]
+    Suspended,
     /// An intent log of which nobody knows what it holds.
     #[error("its intent log lies on a device that is missing")]
     LogCut,
@@ -153,6 +156,12 @@ impl ZfsError {
     pub fn lacks_device(&self) -> bool {
         use zfs_store::BlockErrorKind::{Missing, NoVdev};
         matches!(self, ZfsError::Block(error) if matches!(error.kind, Missing(_) | NoVdev(_)))
+    }
+
+    /// Whether it is that devices can't be read.
+    pub fn is_of_devices(&self) -> bool {
+        use zfs_store::BlockErrorKind::{Io, Missing};
+        matches!(self, ZfsError::Block(error) if matches!(error.kind, Io(_) | Missing(_)))
     }
 
     /// Where it happened, as far as that is known.

@@ -11,6 +11,7 @@
 //! Source: OpenZFS 2.3, `vdev.c`, `vdev_mirror.c`, `vdev_raidz.c`, `libzfs_pool.c`.
 
 use std::collections::BTreeSet;
+use zfs_format::nvlist::{Text, Value};
 use zfs_format::vdev::{Vdev, VdevKind};
 
 /// How a vdev is.
@@ -105,6 +106,18 @@ impl VdevHealth {
     }
 }
 
+/// How configurations say that a device had too many errors.
+const EXCEEDED: &str = "err_exceeded";
+
+/// The leaf of this GUID was found to fail by who holds the pool.
+pub fn mark_faulted(vdev: &mut Vdev, guid: u64) {
+    if vdev.guid == guid && vdev.is_leaf() {
+        vdev.other.push((Text::from("faulted"), Value::Uint64(1)));
+        vdev.other.push((Text::from("aux_state"), Value::String(Text::from(EXCEEDED))));
+    }
+    vdev.children.iter_mut().for_each(|child| mark_faulted(child, guid));
+}
+
 /// The tree below a root, of which the leaves with these GUIDs are there; `tops_missing` top-level vdevs are not known.
 pub fn of_pool(root: &Vdev, present: &BTreeSet<u64>, tops_missing: bool) -> VdevHealth {
     let children: Vec<VdevHealth> = root.children.iter().map(|top| of_vdev(top, present)).collect();
@@ -138,7 +151,10 @@ pub fn of_vdev(config: &Vdev, present: &BTreeSet<u64>) -> VdevHealth {
 fn leaf(config: &Vdev, present: &BTreeSet<u64>) -> (Health, Option<Cause>) {
     let says = |name| config.other_number(name).unwrap_or(0) != 0;
     if says("faulted") {
-        return (Health::Faulted, Some(Cause::External));
+        let found = config.other.iter().any(|(name, value)| {
+            *name == *"aux_state" && *value == Value::String(Text::from(EXCEEDED))
+        });
+        return (Health::Faulted, Some(if found { Cause::Errors } else { Cause::External }));
     }
     if says("offline") {
         return (Health::Offline, None);
@@ -181,7 +197,6 @@ fn interior(config: &Vdev, children: &[VdevHealth]) -> (Health, Option<Cause>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zfs_format::nvlist::{Text, Value};
     use zfs_format::vdev::Raidz;
 
     fn vdev(kind: VdevKind, guid: u64, children: Vec<Vdev>) -> Vdev {

@@ -247,6 +247,7 @@ fn kind_of(error: &ZfsError) -> IoErrorKind {
         return match error {
             ZfsError::Object { problem: Problem::Stopped, .. } => IoErrorKind::Gone,
             ZfsError::Object { problem: Problem::BehindEnd, .. } => IoErrorKind::Invalid,
+            ZfsError::Object { problem: Problem::Suspended, .. } => IoErrorKind::Medium,
             _ => IoErrorKind::Medium,
         };
     };

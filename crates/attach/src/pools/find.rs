@@ -13,6 +13,7 @@ use super::names::{check_name, pool_of};
 use crate::disks::Disks;
 use crate::error::Error;
 use crate::event::{Event, Events};
+use host::forget_cached;
 use rt::DeviceRef;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ use zfs::dsl::{Dataset, Directory};
 use zfs::mounted::Mounted;
 use zfs::spa::live::Live;
 use zfs::spa::{self, FoundPool, Member, OpenError, OpenOptions, PoolState, Spa};
+use zfs_format::vdev::Vdev;
 
 /// Where pools lie, and how they are opened.
 pub struct PoolPlace<'a> {
@@ -76,6 +78,26 @@ impl HeldBy {
         let mut all = self.mounted.borrow_mut();
         all.retain(|known| known.strong_count() > 0);
         all.push(Rc::downgrade(mounted));
+    }
+
+    /// Forgets the errors of the vdev of this GUID, or of all, and resumes the pool if it is suspended.
+    ///
+    /// # Errors
+    /// There is no such vdev, or the pool is suspended again at once.
+    pub async fn clear(&self, vdev: Option<u64>) -> Result<(), Error> {
+        let name = || self.live.spa().name().to_owned();
+        let root = self.live.syncer().config().root;
+        let vdev = match vdev {
+            Some(guid) => {
+                let found = found_below(&root, guid);
+                Some(found.ok_or_else(|| Error::NoVdevToClear { name: name() })?)
+            }
+            None => None,
+        };
+        let files = self.files.borrow().clone();
+        let look_anew = || files.iter().for_each(|file| forget_cached(file));
+        let cleared = self.live.clear(vdev, &look_anew).await;
+        cleared.map_err(|error| Error::NotCleared { name: name(), error: Box::new(error) })
     }
 
     /// Whether it is called so: by its name or GUID.
@@ -325,6 +347,12 @@ impl Pools {
         });
         found.map_err(|error| Error::CannotOpen { name, error: Box::new(error) })
     }
+}
+
+/// The vdev of a GUID at or below one.
+fn found_below(vdev: &Vdev, guid: u64) -> Option<&Vdev> {
+    let mut below = vdev.children.iter();
+    if vdev.guid == guid { Some(vdev) } else { below.find_map(|child| found_below(child, guid)) }
 }
 
 /// The one pool that a name means, of those that it fits.

@@ -6,8 +6,11 @@
 //!   the kernel of this host has it imported    refused, whatever is forced
 //!   this host had it last                      taken: whoever had it open here ended without closing it
 //!   another host had it, or nobody knows       only where that is forced
-//!     … and it gives signs of life (MMP)       refused, whatever is forced, if one is seen
+//!     … and its property multihost is on       refused, whatever is forced, if a sign of life is seen (MMP)
 //! ```
+//!
+//! With `multihost` on a pool that another host closed is watched as well: two may take it at the same moment. A part of the time is drawn,
+//! so that the one that is done first is seen by the other.
 //!
 //! The number is that of OpenZFS: of `ZFS_HOSTID` in the environment (for tests), or in `/etc/hostid`, where `zgenhostid` writes
 //! it. A host without one is nobody in particular.
@@ -17,12 +20,17 @@
 use super::find::Pools;
 use crate::error::Error;
 use crate::event::Event;
+use crate::random;
+use ::host::forget_cached;
 use ::zfs::spa::{FoundPool, PoolState, multihost};
 use std::path::Path;
 use std::rc::Rc;
 
 /// Where the kernel's module tells of the pools that it has.
 const KERNEL_POOLS: &str = "/proc/spl/kstat/zfs";
+
+/// The part of the time for which a pool is watched that is drawn: up to so many thousandths more.
+const DRAWN_OF_1000: u64 = 250;
 
 /// This host's number; 0 where it has none.
 pub fn host_id() -> u64 {
@@ -48,11 +56,9 @@ pub fn host_name() -> String {
 /// # Errors
 /// It may; some of that can be forced.
 pub fn check_not_in_use(pools: &Pools, found: &Rc<FoundPool>, force: bool) -> Result<(), Error> {
-    if found.state != PoolState::Active {
-        return Ok(());
-    }
     let name = || found.name.clone();
-    if kernel_has(found.guid, &found.name) {
+    let is_open = found.state == PoolState::Active;
+    if is_open && kernel_has(found.guid, &found.name) {
         return Err(Error::PoolInKernel { name: name() });
     }
     let last = found.number("hostid").unwrap_or(0);
@@ -60,7 +66,7 @@ pub fn check_not_in_use(pools: &Pools, found: &Rc<FoundPool>, force: bool) -> Re
         return Ok(());
     }
     let host = || found.text("hostname").unwrap_or_else(|| "<unknown>".to_owned());
-    if !force {
+    if is_open && !force {
         return Err(match last {
             0 => Error::PoolInUse { name: name() },
             id => {
@@ -70,10 +76,22 @@ pub fn check_not_in_use(pools: &Pools, found: &Rc<FoundPool>, force: bool) -> Re
         });
     }
     let Some(span) = found.uberblock.as_ref().and_then(multihost::span) else { return Ok(()) };
+    if found.state == PoolState::Destroyed {
+        return Ok(());
+    }
+    if host_id() == 0 {
+        return Err(Error::NoHostId { name: name() });
+    }
+    let drawn = random::prng()?.below(DRAWN_OF_1000);
+    let span = span + span.mul_f64(drawn as f64 / 1000.0);
     let context = pools.disks().context();
     context.tell(Event::ActivityCheck { pool: name(), seconds: span.as_secs().max(1) });
-    let (rt, watched) = (pools.rt(), Rc::clone(found));
-    match pools.wait(async move { multihost::is_active(&rt, &watched, span).await }) {
+    let (rt, devices) = (pools.rt(), found.devices().into_values().collect::<Vec<_>>());
+    // What this host keeps of the devices is its own past.
+    let files = pools.files_of(found)?;
+    let look_anew = move || files.iter().for_each(|file| forget_cached(Path::new(&**file)));
+    let watching = async move { multihost::is_active(&rt, &devices, span, &look_anew).await };
+    match pools.wait(watching) {
         true => Err(Error::PoolActive { name: name(), host: host(), id: last }),
         false => Ok(()),
     }

@@ -44,7 +44,7 @@ pub fn label_clear(events: &Events, path: &Path, force: bool) -> Result<(), Erro
     let disks = Disks::open_files(events, &paths, false)?;
     let device = first(&disks);
     let cleared = disks.wait(async move { clear_labels(&device).await });
-    cleared.map_err(|error| Error::NotCleared { path: named(), error: Box::new(error) })
+    cleared.map_err(|error| Error::LabelNotCleared { path: named(), error: Box::new(error) })
 }
 
 /// The only one.

@@ -9,6 +9,9 @@
 //!
 //! Commands that work on files of their own are lent what they change (`lent`).
 //!
+//! **Where its devices fail** its property `failmode` says what happens ([`Live::hold`]); that is told, and so is that it goes on. One that is
+//! suspended when all is to end, or then, is given up: else who waits for it would keep that from ending.
+//!
 //! Whoever serves datasets of it [starts](RunningPool::start) it, and [stops](RunningPool::stop) it when the last client has
 //! gone. From start to stop its labels say that it is in use, then that it was exported. Where it can't be written any more
 //! that ends what serves it.
@@ -23,13 +26,16 @@ mod requests;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::Error;
+use crate::event::{Event, Events};
 use crate::pools::find::HeldBy;
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::live::{Live, LiveError};
 use asked::Queue;
+use futures_util::future::{Either, select};
 use requests::Served;
 use rt::Task;
 use rt::sync::oneshot;
+use std::pin::pin;
 use std::rc::Rc;
 
 /// The socket of a pool that is held.
@@ -61,6 +67,45 @@ pub struct RunningPool {
     /// Dropped when it is to end.
     ends: oneshot::Sender<()>,
     keeping: Task<Result<(), LiveError>>,
+    /// Until it is closed.
+    watching: Task<()>,
+}
+
+/// Tells when a device is taken out, and when a pool is suspended and resumed; gives it up where it is when all ends.
+async fn watch(live: Rc<Live>, events: Events, ending: Rc<Ending>) {
+    let name = || live.spa().name().to_owned();
+    let (mut known, mut has_ended) = (None, false);
+    let mut faulted: Vec<u64> = live.spa().tree().leaves_faulted();
+    let mut ended = pin!(ending.wait());
+    loop {
+        let mut changed = pin!(live.suspension().changed());
+        let reason = live.suspension().reason();
+        match reason.filter(|_| reason != known) {
+            Some(reason) => events.tell(Event::PoolSuspended { pool: name(), reason }),
+            None if reason != known => events.tell(Event::PoolResumed { pool: name() }),
+            None => {}
+        }
+        known = reason;
+        let now = live.spa().tree().leaves_faulted();
+        for guid in now.iter().filter(|guid| !faulted.contains(guid)) {
+            let vdevs = live.spa().vdevs();
+            let leaf = vdevs.leaves().into_iter().find(|leaf| leaf.guid == *guid);
+            let path = leaf.and_then(|leaf| leaf.path.as_ref().map(ToString::to_string));
+            let device = path.unwrap_or_else(|| guid.to_string());
+            events.tell(Event::DeviceFaulted { pool: name(), device });
+        }
+        faulted = now;
+        if has_ended && reason.is_some() {
+            return live.give_up();
+        }
+        match has_ended {
+            true => changed.await,
+            false => {
+                let next = select(&mut changed, &mut ended).await;
+                has_ended = matches!(next, Either::Right(_));
+            }
+        }
+    }
 }
 
 impl RunningPool {
@@ -80,10 +125,13 @@ impl RunningPool {
         let begun = Rc::clone(&live);
         let begun = context.runtime().block_on(async move {
             begun.syncer().change_config(|config| config.state = LabelState::Active);
-            begun.sync(async |_| Ok(())).await
+            begun.sync(async |_| Ok(())).await?;
+            Ok::<(), LiveError>(begun.hold().await?)
         });
         begun?.map_err(|error| not_written(&live, error))?;
         let (ends, end) = oneshot::channel::<()>();
+        let watched = watch(Rc::clone(&live), context.events().clone(), Rc::clone(ending));
+        let watching = context.rt().spawn(watched);
         let (kept, ending) = (Rc::clone(&live), Rc::clone(ending));
         let keeping = context.rt().spawn(async move {
             let until = async {
@@ -97,7 +145,7 @@ impl RunningPool {
             kept
         });
         let held = HeldPool::listen(pool, what, queue);
-        Ok(RunningPool { live, held, ends, keeping })
+        Ok(RunningPool { live, held, ends, keeping, watching })
     }
 
     /// Ends what runs beside it, commits what is open, and exports it. Nothing may be written to it any more.
@@ -105,7 +153,7 @@ impl RunningPool {
     /// # Errors
     /// It can't be written, or could not be some time before.
     pub fn stop(self, context: &Context) -> Result<(), Error> {
-        let RunningPool { live, held, ends, keeping } = self;
+        let RunningPool { live, held, ends, keeping, watching } = self;
         held.end(context);
         // A group under way is committed first: who is dropped amid one leaves the pool as it was before.
         drop(ends);
@@ -114,6 +162,7 @@ impl RunningPool {
             keeping.await?;
             its.close(LabelState::Exported).await
         });
+        drop(watching);
         closed?.map_err(|error| not_written(&live, error))
     }
 }

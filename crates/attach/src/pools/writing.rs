@@ -189,8 +189,8 @@ pub struct Opening {
     pub destroyed: bool,
     /// Taken back to the newest state that is whole, where that isn't the newest; far back, too.
     pub rewind: Option<Rewind>,
-    /// Though its property `multihost` is on: that is turned off.
-    pub multihost: bool,
+    /// Without log devices that are missing, and with what only they have given up.
+    pub without_log: bool,
     /// Whether it may be in use elsewhere was looked for already.
     pub watched: bool,
 }
@@ -235,7 +235,7 @@ pub(crate) fn open_live(
     let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new(command)?);
     let options = LiveOptions {
         taken_back: how.rewind.is_some(),
-        multihost: how.multihost,
+        without_log: how.without_log,
         ..LiveOptions::default()
     };
     let opened = pools.wait(async move { Live::open_with(spa, &fresh, options).await });

@@ -4,6 +4,7 @@
 //! * `import`: what could be imported; a pool taken.
 //! * `list`, `status`, `iostat`, `get`, `history`: a pool's size, devices, what they do, properties, past.
 //! * [`set`]: `set`, `sync`, `reguid`; `upgrade`, with the [`features`] that are written: a pool changed as a whole.
+//! * [`clear`]: a pool that is suspended goes on.
 //! * [`label_clear`]: a device that is to be no part of a pool.
 //! * `scrub`: every copy of every block, checked; `debug`: what lies on the devices; `version`.
 //! * [`opened`]: a pool with all that these show.
@@ -13,6 +14,7 @@
 //! All others open the pools on the devices for reading, do their one thing, and close them.
 
 mod add;
+mod clear;
 pub mod create;
 mod debug;
 mod end;
@@ -60,6 +62,8 @@ enum ZpoolCommand {
     Export(end::EndArgs),
     /// Destroy a pool: its devices are free
     Destroy(end::EndArgs),
+    /// Forget the errors of devices, and resume a pool that is suspended, as zpool clear does
+    Clear(clear::ClearArgs),
     /// Set a property of a pool, as zpool set does
     Set(set::SetArgs),
     /// Enable features of pools, or list those that they lack, as zpool upgrade does
@@ -124,6 +128,7 @@ fn dispatch(command: ZpoolCommand, place: &PoolPlace<'_>) -> Result<(), Failure>
         ZpoolCommand::Add(args) => add::run(&args, place),
         ZpoolCommand::Export(args) => end::export(&args, place),
         ZpoolCommand::Destroy(args) => end::destroy(&args, place),
+        ZpoolCommand::Clear(args) => clear::run(&args, place),
         ZpoolCommand::Set(args) => set::set(&args, place),
         ZpoolCommand::Upgrade(args) => upgrade::run(&args, place),
         ZpoolCommand::LabelClear(args) => label_clear::run(&args, place),

@@ -113,10 +113,10 @@ fn an_import_renames_sets_and_brings_back() {
     done(at, &["zfs", "create", "tank/home"]);
     for (arguments, status, why) in [
         (&["-n", "tank"][..], 2, "only meaningful with -F"),
-        (&["-t", "tank", "other"], 2, "a temporary name"),
+        (&["-t", "tank"], 2, "the name that it has meanwhile"),
         (&["tank", "mirror"], 2, "cannot import 'tank' as 'mirror': name is reserved"),
         (&["-o", "colour=red", "tank"], 2, "not a valid pool property"),
-        (&["-o", "multihost=on", "tank"], 2, "are not written here"),
+        (&["-o", "multihost=perhaps", "tank"], 2, "must be one of"),
         (&["-o", "noexec", "tank"], 2, "nothing is mounted"),
         (&["-o", "readonly=on", "tank", "other"], 2, "nothing is written"),
         (&["-o", "readonly=on", "-o", "comment=x", "tank"], 2, "nothing is written"),
@@ -138,6 +138,9 @@ fn an_import_renames_sets_and_brings_back() {
     let guid = done(at, &["zpool", "get", "-Ho", "value", "guid", "other"]);
     done(at, &["zpool", "import", guid.trim(), "tank"]);
     assert!(has(at, "tank/home"));
+    let text = done(at, &["zpool", "import", "-t", "tank", "other"]);
+    assert!(text.starts_with("pool 'tank' was imported as 'other', and keeps its name"), "{text}");
+    assert!(has(at, "tank/home"));
     let text = done(at, &["zpool", "import", "-F", "-n", "tank"]);
     assert_eq!(text, "tank can be imported as it is.\n");
     judge(at, "tank");
@@ -153,6 +156,24 @@ fn an_import_renames_sets_and_brings_back() {
     assert!(done(at, &["zpool", "import", "-D"]).contains("ONLINE (DESTROYED)"));
     done(at, &["zpool", "import", "-D", "-f", "tank"]);
     assert!(has(at, "tank/home"));
+    judge(at, "tank");
+}
+
+#[test]
+fn a_pool_goes_on_without_its_log_device() {
+    let folder = disks(&["a", "b"], DISK_BYTES);
+    let at = folder.path();
+    let away = tempfile::tempdir().expect("a folder");
+    done(at, &["zpool", "create", "tank", "a", "log", "b"]);
+    std::fs::rename(at.join("b"), away.path().join("b")).expect("it goes");
+    refused(at, &["zpool", "import", "tank"], "one or more devices is currently unavailable");
+    done(at, &["zpool", "import", "-m", "tank"]);
+    done(at, &["zfs", "create", "tank/home"]);
+    let text = done(at, &["zpool", "status", "tank"]);
+    assert!(text.contains("state: DEGRADED") && text.contains("UNAVAIL"), "{text}");
+    std::fs::rename(away.path().join("b"), at.join("b")).expect("it is back");
+    done(at, &["zfs", "create", "tank/other"]);
+    assert!(has(at, "tank/home") && has(at, "tank/other"));
     judge(at, "tank");
 }
 

@@ -148,7 +148,12 @@ impl Allocator {
 
     /// Whether there is a vdev of a class.
     pub fn has(&self, class: Class) -> bool {
-        self.tops.values().any(|space| space.class == class)
+        self.of_class(class).next().is_some()
+    }
+
+    /// The vdevs of a class.
+    pub fn of_class(&self, class: Class) -> impl Iterator<Item = u32> + '_ {
+        self.tops.iter().filter(move |(_, space)| space.class == class).map(|(vdev, _)| *vdev)
     }
 
     /// How much of a class is in use.
@@ -288,6 +293,14 @@ impl Allocator {
             }
         }
         true
+    }
+
+    /// Frees all of a vdev that is written down as allocated.
+    pub fn free_all(&mut self, vdev: u32) {
+        let Some(space) = self.tops.get_mut(&vdev) else { return };
+        for (slab, state) in space.slabs.slabs().iter().zip(&mut space.states) {
+            state.freeing.extend(slab.allocated.iter());
+        }
     }
 
     /// The metaslabs of a vdev that have changes to be written down.

@@ -106,9 +106,37 @@ impl Tree {
 
     /// Makes the labels durable: of all leaves, whatever was written to them.
     pub async fn flush_leaves(&self) -> LabelsWritten {
-        let flushed =
-            self.online().into_iter().map(|(_, leaf)| async move { leaf.flush().await.is_ok() });
+        let online = self.online();
+        let flushed = online.iter().map(|(top, leaf)| self.flush_leaf(*top, leaf));
         counted(join_all(flushed).await)
+    }
+
+    async fn flush_leaf(&self, top: u32, leaf: &Leaf) -> bool {
+        let Err(failed) = leaf.flush().await else { return true };
+        // Of a group that is on its way.
+        match failed.written {
+            // Who is alone is written again.
+            Some(_) if self.top(top).is_none_or(|top| top.leaves.len() == 1) => {
+                self.flushes_failed.set(self.flushes_failed.get() + 1);
+            }
+            Some((first, last)) => leaf.dtl.add(first..last + 1),
+            None => {}
+        }
+        false
+    }
+
+    /// Writes an uberblock into the last slot of one label of a leaf, and makes it durable: a sign of life (MMP). Says whether it is there.
+    pub async fn write_sign(&self, leaf: u64, label: usize, uberblock: &Uberblock) -> bool {
+        let Some((top, leaf)) = self.online().into_iter().find(|(_, one)| one.guid == leaf) else {
+            return false;
+        };
+        let ring = Ring::new(self.ashift(top).unwrap_or(0).into());
+        let at = ring.slot_at(ring.slots() - 1).expect("a ring has slots");
+        let parts = places(&leaf, &[label]).map(|place| {
+            (place + at, label::encode_slot(uberblock, ring, place + at, Endian::Little))
+        });
+        let parts = parts.collect();
+        write_parts(Rc::clone(&leaf), parts).await && self.flush_leaf(top, &leaf).await
     }
 
     fn online(&self) -> Vec<(u32, Rc<Leaf>)> {

@@ -48,6 +48,10 @@ pub(crate) struct Leaf {
     pub(crate) errors: Cell<Errors>,
     queue: Option<Queue>,
     pub(crate) dtl: Dtl,
+    /// Groups of which something was written to it since it was flushed.
+    unflushed: Cell<Option<(u64, u64)>>,
+    /// Somebody looks whether it answers.
+    pub(super) is_probed: Cell<bool>,
 }
 
 /// A dirty time log: transaction groups whose blocks a leaf misses.
@@ -77,6 +81,13 @@ impl Dtl {
     }
 }
 
+/// A flush that failed.
+pub(crate) struct FlushFailed {
+    pub(crate) kind: IoErrorKind,
+    /// The first and the last group of which something was written since the last one that didn't.
+    pub(crate) written: Option<(u64, u64)>,
+}
+
 impl Leaf {
     pub(crate) fn new(
         rt: &Rt,
@@ -100,6 +111,8 @@ impl Leaf {
             errors: Cell::default(),
             queue: device.map(|device| Queue::new(rt, device, dirty)),
             dtl: Dtl::default(),
+            unflushed: Cell::new(None),
+            is_probed: Cell::new(false),
         }
     }
 
@@ -125,6 +138,11 @@ impl Leaf {
 
     fn queue(&self) -> Result<&Queue, IoErrorKind> {
         self.queue.as_ref().filter(|_| self.is_there()).ok_or(IoErrorKind::Gone)
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> Option<DeviceRef> {
+        self.queue.as_ref().map(Queue::device)
     }
 
     /// Bytes of the device; none where it isn't there.
@@ -173,32 +191,58 @@ impl Leaf {
         data: SgList,
         class: IoClass,
     ) -> Result<(), IoErrorKind> {
-        let result = match self.queue() {
-            Ok(queue) => queue.write(at, data, class).await,
-            Err(gone) => Err(gone),
-        };
-        self.counted_write(result)
+        let result = self.write_uncounted(at, data, class).await;
+        if result.is_err() {
+            self.count(|errors| errors.write += 1);
+        }
+        result
     }
 
-    /// Makes durable what was written before; counts a failure.
-    pub(crate) async fn flush(&self) -> Result<(), IoErrorKind> {
+    /// The same, but a failure is not counted.
+    pub(crate) async fn write_uncounted(
+        &self,
+        at: u64,
+        data: SgList,
+        class: IoClass,
+    ) -> Result<(), IoErrorKind> {
+        self.queue()?.write(at, data, class).await
+    }
+
+    /// Whether something was written to it since it was flushed.
+    pub(super) fn is_unflushed(&self) -> bool {
+        self.unflushed.get().is_some()
+    }
+
+    /// Something of a group was written to it.
+    pub(super) fn note_written(&self, txg: u64) {
+        let (first, last) = self.unflushed.get().unwrap_or((txg, txg));
+        self.unflushed.set(Some((first.min(txg), last.max(txg))));
+    }
+
+    /// Makes durable what was written before; counts a failure. The groups of which something may be lost then, if any were written.
+    pub(crate) async fn flush(&self) -> Result<(), FlushFailed> {
         let result = match self.queue() {
-            Ok(queue) => queue.flush().await,
-            Err(gone) => Err(gone),
+            Ok(queue) => {
+                let written = self.unflushed.take();
+                let flushed = queue.flush().await;
+                flushed.map_err(|kind| FlushFailed { kind, written })
+            }
+            Err(kind) => Err(FlushFailed { kind, written: None }),
         };
-        self.counted_write(result)
+        if let Err(failed) = &result {
+            // Nobody knows it to be there until it is written again.
+            if let Some((first, last)) = failed.written {
+                self.note_written(first);
+                self.note_written(last);
+            }
+            self.count(|errors| errors.write += 1);
+        }
+        result
     }
 
     /// Says that nothing in a stretch of the device is needed any more. A failure loses nothing, and isn't counted.
     pub(crate) async fn trim(&self, at: u64, len: u64) -> Result<(), IoErrorKind> {
         self.queue()?.trim(at, len).await
-    }
-
-    fn counted_write(&self, result: Result<(), IoErrorKind>) -> Result<(), IoErrorKind> {
-        if result.is_err() {
-            self.count(|errors| errors.write += 1);
-        }
-        result
     }
 
     /// Counts that it gave wrong bytes for a block born then.

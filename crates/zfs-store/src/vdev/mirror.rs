@@ -61,6 +61,11 @@ impl Mirror {
         (self.spares.is_empty() && self.leaves.iter().all(is_whole)).then_some(&self.leaves)
     }
 
+    /// Whether anything that is written to it would be taken by somebody.
+    pub(crate) fn is_in_use(&self) -> bool {
+        !self.spares.is_empty() || self.leaves.iter().any(|leaf| leaf.state() == LeafState::Online)
+    }
+
     /// Requests under way on the copy that is the least busy.
     pub(crate) fn load(&self) -> usize {
         let leaves = self.leaves.iter().filter(|leaf| leaf.is_there()).map(|leaf| leaf.load());

@@ -25,6 +25,8 @@
 //! | dRAID | `draid`, `striped` | `read::raidz` | `verify::raidz` | `write::raidz` |
 //! | removed | `indirect` | `read::indirect` | `verify::indirect` | never |
 //!
+//! A leaf that fails is looked at by `probe`; what happens when too many do, [`suspend`] says.
+//!
 //! **Rules.**
 //!
 //! 1. What comes from a pointer or a configuration is checked here before it is computed with: sizes, offsets, numbers
@@ -43,12 +45,14 @@ mod indirect;
 mod label_io;
 mod leaf;
 mod mirror;
+mod probe;
 mod queue;
 pub mod raidz;
 mod read;
 pub mod report;
 mod space;
 mod striped;
+pub mod suspend;
 mod top;
 mod tree;
 mod verify;
@@ -60,6 +64,7 @@ pub use label_io::{LABEL_PAIRS, LabelsWritten};
 pub use leaf::{Errors, LeafState};
 pub use queue::{IoClass, IoCounts};
 pub use report::{VdevHealth, VdevReport};
+pub use suspend::{OnFailure, Suspension};
 pub use tree::Tree;
 pub use verify::Place;
 pub use write::{WriteAt, WriteError};

@@ -184,6 +184,11 @@ impl Queue {
         self.shared.counts.get()
     }
 
+    /// The device, past the queue.
+    pub(crate) fn device(&self) -> DeviceRef {
+        Rc::clone(&self.shared.device)
+    }
+
     /// Bytes of the device.
     pub(crate) fn device_bytes(&self) -> u64 {
         self.shared.device.geometry().capacity.bytes()

@@ -3,6 +3,7 @@
 use super::build::{Builder, TreeError};
 use super::indirect::Indirect;
 use super::leaf::{Dtl, Errors, Leaf, LeafState};
+use super::suspend::Suspension;
 use super::top::{Node, Top};
 use rt::{DeviceRef, Rt};
 use std::cell::{Cell, RefCell};
@@ -24,6 +25,9 @@ pub struct Tree {
     pub(super) tops: RefCell<BTreeMap<u32, Rc<Top>>>,
     /// Dirty data in percent of its limit, by which the leaves' queues hurry.
     pub(super) dirty: Rc<Cell<u64>>,
+    suspension: Rc<Suspension>,
+    /// Flushes that failed, and were not borne.
+    pub(super) flushes_failed: Cell<u64>,
 }
 
 impl Tree {
@@ -37,7 +41,8 @@ impl Tree {
         configs: &[Vdev],
         devices: &BTreeMap<u64, DeviceRef>,
     ) -> Result<Tree, TreeError> {
-        let tree = Tree { rt: rt.clone(), tops: RefCell::default(), dirty: Rc::default() };
+        let (tops, dirty, suspension, flushes_failed) = Default::default();
+        let tree = Tree { rt: rt.clone(), tops, dirty, suspension, flushes_failed };
         for config in configs {
             let (id, top) = tree.made_top(config, devices, &BTreeMap::new())?;
             if tree.tops.borrow_mut().insert(id, Rc::new(top)).is_some() {
@@ -45,6 +50,17 @@ impl Tree {
             }
         }
         Ok(tree)
+    }
+
+    /// Whether the pool is suspended.
+    pub fn suspension(&self) -> &Rc<Suspension> {
+        &self.suspension
+    }
+
+    /// Flushes that failed until now, and were not borne. Whoever has one between a write and the flush that is to make it durable knows
+    /// nothing of the write: what a flush that fails drops, a later one does not bring back.
+    pub fn flushes_failed(&self) -> u64 {
+        self.flushes_failed.get()
     }
 
     fn made_top(
@@ -190,6 +206,11 @@ impl Tree {
             }
             _ => Err(TreeError::NotIndirect(vdev)),
         }
+    }
+
+    /// The devices of the leaves that are there.
+    pub fn devices(&self) -> Vec<DeviceRef> {
+        self.leaves().iter().filter_map(|leaf| leaf.device()).collect()
     }
 
     /// Requests under way where a place lies, so that the less busy of several copies can be chosen.

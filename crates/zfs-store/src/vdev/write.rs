@@ -9,7 +9,10 @@
 //!
 //! **Who misses what.** A leaf that is not online is not written, and one that fails is not tried again: both get the
 //! transaction group into their DTL, before the write is answered. So nothing that was answered relies on a leaf that lacks it
-//! and doesn't know. A flush that fails says the same of all groups since the last one.
+//! and doesn't know. A flush that fails says the same of all groups since the last one. What is not borne is not answered, so nobody
+//! misses it: it is tried again as a whole, or the group fails ([`suspend`](super::suspend)).
+//!
+//! **A leaf that goes on failing** is taken out while the others bear it: `probe`.
 //!
 //! **Rules.** Offsets and lengths come from our own allocator: a wrong one is an assertion. Nothing is durable before
 //! [`Tree::flush`].
@@ -21,6 +24,7 @@
 mod mirror;
 mod raidz;
 
+use super::leaf::{Dtl, Leaf};
 use super::queue::IoClass;
 use super::raidz::map::OFFSET_MAX;
 use super::top::Node;
@@ -29,6 +33,7 @@ use futures_util::future::join_all;
 use rt::{Buf, BufMut, IoErrorKind, Rt};
 use std::ops::Range;
 use std::rc::Rc;
+use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::{BLOCK_BYTES_MAX, Dva};
 
 /// What is written, and how.
@@ -59,6 +64,12 @@ pub enum WriteError {
     /// The pool has no such vdev, or it was removed.
     #[error("the pool has no vdev {0} to write to")]
     NoVdev(u32),
+    /// The pool is suspended.
+    #[error("pool I/O is currently suspended")]
+    Suspended,
+    /// A flush failed, and nobody has what it was to make durable.
+    #[error("a flush failed, and what was written before it may be lost")]
+    Lost,
     /// It can be read, but not be written.
     #[error("vdev {vdev}: writing to {what} is not supported")]
     Unsupported {
@@ -71,6 +82,33 @@ pub enum WriteError {
 
 /// Why a part of a vdev did not take its part: nothing where it is missing.
 type Lost = Option<IoErrorKind>;
+
+/// A leaf that did not take what it, or spare space on it, should hold of some groups.
+struct Missed<'a> {
+    leaf: Rc<Leaf>,
+    dtl: &'a Dtl,
+    txgs: Range<u64>,
+}
+
+/// What became of a write or flush.
+struct Done<'a> {
+    result: Result<(), Lost>,
+    missed: Vec<Missed<'a>>,
+}
+
+impl<'a> Done<'a> {
+    const NOTHING: Done<'static> = Done { result: Ok(()), missed: Vec::new() };
+
+    /// Of parts that all have to be done.
+    fn of_all(parts: Vec<Done<'a>>) -> Done<'a> {
+        let mut all = Done::NOTHING;
+        for part in parts {
+            all.result = all.result.and(part.result);
+            all.missed.extend(part.missed);
+        }
+        all
+    }
+}
 
 /// What concerns all parts of a write.
 struct Put<'a> {
@@ -101,7 +139,7 @@ impl Tree {
         let put = Put { rt: &self.rt, txg: write.txg, class: write.class };
         let size = block.len();
         let unsupported = |what| Err(WriteError::Unsupported { vdev, what });
-        let result = match &top.node {
+        let done = match &top.node {
             Node::Mirror(mirror) => mirror.write(offset, block.into(), &put).await,
             Node::Raidz(raidz) if raidz.is_expanding() => {
                 return unsupported("a raidz that is being expanded");
@@ -118,12 +156,37 @@ impl Tree {
             Node::Sides(_) => return unsupported("a mirror of more than leaves"),
             Node::Indirect(_) | Node::Nothing => return Err(WriteError::NoVdev(vdev)),
         };
+        let result = self.settle(done, !planted::is(Bug::MissNotNoted)).await;
         result.map_err(|lost| {
             let mut errors = top.errors.get();
             errors.write += 1;
             top.errors.set(errors);
             why(vdev, lost)
         })
+    }
+
+    /// What was done, or borne, is missed by whoever failed.
+    async fn settle(&self, done: Done<'_>, is_noted: bool) -> Result<(), Lost> {
+        done.result?;
+        for Missed { leaf, dtl, txgs } in done.missed {
+            if is_noted {
+                dtl.add(txgs);
+            }
+            self.suspect(&leaf).await;
+        }
+        Ok(())
+    }
+
+    /// Whether enough devices of a top-level vdev are in use to write to it.
+    pub fn can_be_written(&self, vdev: u32) -> bool {
+        let Some(top) = self.top(vdev) else { return false };
+        let (children, parity) = match &top.node {
+            Node::Mirror(mirror) => return mirror.is_in_use(),
+            Node::Raidz(raidz) => (&raidz.striped.children, raidz.striped.parity),
+            Node::Draid(draid) => (&draid.striped.children, draid.striped.parity),
+            Node::Sides(_) | Node::Indirect(_) | Node::Nothing => return false,
+        };
+        children.iter().filter(|child| !child.is_in_use()).count() <= parity
     }
 
     /// Bytes that a block of this physical size takes on a top-level vdev when it is written in this transaction group;
@@ -163,14 +226,17 @@ impl Tree {
             .map(|(vdev, top)| (*vdev, Rc::clone(top)))
             .collect();
         let flushed = tops.iter().map(|(vdev, top)| async {
-            let result = match &top.node {
+            let done = match &top.node {
                 Node::Mirror(mirror) => mirror.flush(&txgs).await,
                 Node::Raidz(raidz) => raidz.striped.flush(&txgs).await,
                 Node::Draid(draid) => draid.striped.flush(&txgs).await,
                 // Nothing is written there.
-                Node::Sides(_) | Node::Indirect(_) | Node::Nothing => Ok(()),
+                Node::Sides(_) | Node::Indirect(_) | Node::Nothing => Done::NOTHING,
             };
-            result.map_err(|lost| why(*vdev, lost))
+            if done.result.is_err() {
+                self.flushes_failed.set(self.flushes_failed.get() + 1);
+            }
+            self.settle(done, true).await.map_err(|lost| why(*vdev, lost))
         });
         join_all(flushed).await.into_iter().collect()
     }

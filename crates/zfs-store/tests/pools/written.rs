@@ -112,6 +112,8 @@ fn a_mirror_is_written_when_one_side_has_it_and_the_others_know_what_they_miss()
         let errors = report.children.iter().map(|child| child.errors.write);
         assert_eq!(errors.collect::<Vec<_>>(), [0, 1, 0]);
         assert_eq!(report.children[2].health, VdevHealth::Offline);
+        // It takes nothing, so it is taken out while others do.
+        assert_eq!(report.children[1].health, VdevHealth::Faulted);
         // Back again it isn't believed for what it missed.
         assert!(tree.set_leaf_state(3, LeafState::Online));
         assert!(reads_back(&tree, 4096, &block).await);
@@ -119,6 +121,7 @@ fn a_mirror_is_written_when_one_side_has_it_and_the_others_know_what_they_miss()
         // Nobody left who takes it.
         assert!(
             tree.set_leaf_state(1, LeafState::Faulted)
+                && tree.set_leaf_state(2, LeafState::Online)
                 && tree.set_leaf_state(3, LeafState::Offline)
         );
         let error = WriteError::Io { vdev: 0, kind: IoErrorKind::Medium };
@@ -228,6 +231,8 @@ fn the_spare_space_of_a_lost_child_is_written_and_knows_what_it_misses() {
             let rule = fault.add(Rule::new(Effect::Fail(IoErrorKind::Medium)).on(&[OpKind::Write]));
             assert_eq!(write(&tree, 0, &block).await, Ok(()));
             fault.remove(rule);
+            // It was taken out.
+            assert!(tree.set_leaf_state(child, LeafState::Online));
             let missed = |leaf| tree.dtl(leaf).is_some_and(|txgs| txgs.contains(BIRTH));
             assert_ne!(missed(SPARE), missed(child), "either misses it");
             if missed(SPARE) {

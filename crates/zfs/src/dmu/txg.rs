@@ -8,15 +8,21 @@
 //! A change joins the open group and ends before anybody waits ([`change`](super::change)), so when [`TxGroups::rotate`]
 //! runs, no transaction is under way, and a group needs no time to quiesce.
 //!
+//! **Suspended.** While the pool's devices take no writes ([`Suspension`]) nothing joins the open group: who changes waits, or is
+//! refused, as the property `failmode` says.
+//!
 //! **Never synced.** Groups may be declared never to be synced: their changes stay in memory, for who looks at what would
 //! be. How much that may be is bounded; beyond it a change is refused.
 //!
 //! Source: OpenZFS, `txg.c`, `dmu_tx.c`; `docs/theory/pools.md` for what is otherwise here.
 
 use crate::error::Problem;
+use futures_util::future::select;
 use std::cell::Cell;
+use std::pin::pin;
 use std::rc::Rc;
 use tokio::sync::Notify;
+use zfs_store::Suspension;
 
 /// Bytes of changes that are held in memory where nothing is synced: the memory of a machine, not the length of a log, is
 /// the bound.
@@ -43,20 +49,21 @@ struct Inner {
     filled: Notify,
     /// Nothing is synced any more.
     is_stopped: Cell<bool>,
+    suspension: Rc<Suspension>,
 }
 
 impl TxGroups {
     /// Groups after `synced`, which are never synced.
     pub fn never_synced(synced: Txg, dirty_max: u64) -> TxGroups {
-        TxGroups::new(synced, dirty_max, false)
+        TxGroups::new(synced, dirty_max, false, Rc::default())
     }
 
-    /// Groups after `synced`, which whoever made them [closes](TxGroups::rotate) and syncs.
-    pub fn synced(synced: Txg, dirty_max: u64) -> TxGroups {
-        TxGroups::new(synced, dirty_max, true)
+    /// Groups after `synced`, which whoever made them [closes](TxGroups::rotate) and syncs, of a pool that may be suspended.
+    pub fn synced(synced: Txg, dirty_max: u64, suspension: &Rc<Suspension>) -> TxGroups {
+        TxGroups::new(synced, dirty_max, true, Rc::clone(suspension))
     }
 
-    fn new(synced: Txg, dirty_max: u64, is_synced: bool) -> TxGroups {
+    fn new(synced: Txg, dirty_max: u64, is_synced: bool, suspension: Rc<Suspension>) -> TxGroups {
         let open = Cell::new(Txg(synced.0.saturating_add(1)));
         let (syncing, dirty, done, filled, is_stopped) = Default::default();
         TxGroups(Rc::new(Inner {
@@ -68,19 +75,26 @@ impl TxGroups {
             done,
             filled,
             is_stopped,
+            suspension,
         }))
     }
 
-    /// Too much is dirty, and syncing makes it less.
+    /// Who changes has to wait: too much is dirty, and syncing makes it less; or the pool is suspended.
     pub(super) fn is_full(&self) -> bool {
         let waits = self.0.is_synced && !self.0.is_stopped.get();
-        waits && self.dirty_bytes() >= self.0.dirty_max
+        waits && (self.dirty_bytes() >= self.0.dirty_max || self.0.suspension.reason().is_some())
     }
 
-    /// Waits while too much is dirty.
+    /// Waits while too much is dirty, or the pool is suspended.
     pub(super) async fn throttle(&self) {
-        while self.is_full() {
-            self.0.done.notified().await;
+        while self.is_full() && !self.0.suspension.refuses() {
+            if !self.0.suspension.passed().await {
+                return;
+            }
+            let done = self.0.done.notified();
+            if self.is_full() {
+                select(pin!(done), pin!(self.0.suspension.changed())).await;
+            }
         }
     }
 
@@ -131,6 +145,9 @@ impl TxGroups {
     pub(super) fn join(&self) -> Result<Tx, Problem> {
         if self.0.is_stopped.get() {
             return Err(Problem::Stopped);
+        }
+        if self.0.is_synced && self.0.suspension.reason().is_some() {
+            return Err(Problem::Suspended);
         }
         // Who syncs makes others wait; one change may go beyond.
         if !self.0.is_synced && self.dirty_bytes() >= self.0.dirty_max {

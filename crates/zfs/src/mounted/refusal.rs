@@ -26,7 +26,7 @@ pub(super) fn wrong(error: &ZfsError) -> InodeError {
             Problem::NotEmpty => InodeError::NotEmpty,
             Problem::NoRoom(_) => InodeError::NoSpace,
             Problem::ReadOnly => InodeError::ReadOnly,
-            Problem::Stopped => InodeError::Io,
+            Problem::Stopped | Problem::Suspended => InodeError::Io,
             _ => InodeError::Damaged,
         },
         ZfsError::Write { .. } => InodeError::Io,

@@ -152,6 +152,10 @@ impl Shared {
     /// Notes that something was read, where that is worth a change. What can't be noted is read all the same.
     pub(super) async fn note_access(&self, served: &Served, node: &FileNode) {
         let Some(writing) = self.writing.as_ref().filter(|_| served.keeps_access) else { return };
+        // Who reads does not wait for devices that take no writes.
+        if writing.live.suspension().reason().is_some() {
+            return;
+        }
         let now = writing.clock.now();
         let of = attributes_of(served, node.dnode(), &node.attributes);
         if rules::access_time_is_due(&of, now) {

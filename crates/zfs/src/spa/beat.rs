@@ -44,6 +44,10 @@ impl Live {
             if let Either::Left(_) = select(&mut until, due).await {
                 return Ok(());
             }
+            // A suspended pool has a group that waits, or nothing that could be written.
+            if !self.suspension().passed().await {
+                return Err(LiveError::GivenUp);
+            }
             let is_due = self.freeing().waits() || self.syncer().owes_dtls();
             match is_due && !self.is_dirty() {
                 true => self.sync(async |_| Ok(())).await?,

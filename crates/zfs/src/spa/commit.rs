@@ -26,11 +26,12 @@
 use super::config::PoolConfig;
 use super::dtls::{self, Dtls};
 use super::maps::{self, MapForm, MapPlace};
+use super::mmp::Mmp;
 use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups};
 use crate::dsl::books::DatasetBooks;
 use crate::dsl::bpobj::{Sums, append_pointers, header};
 use crate::dsl::livelist;
-use crate::dsl::make::{Maker, edit};
+use crate::dsl::make::{Fresh, Maker, edit};
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
 use futures_util::future::LocalBoxFuture;
@@ -135,6 +136,7 @@ pub struct Syncer {
     maps: Cell<MapForm>,
     /// Of one list of a livelist.
     allocations_max: Cell<u64>,
+    mmp: Mmp,
     /// Something was done that the history tells of.
     has_deeds: Cell<bool>,
     /// Seconds since 1970.
@@ -150,8 +152,11 @@ impl Syncer {
         root: BlockPointer,
         policy: Policy,
         config: PoolConfig,
-        now: Rc<dyn Fn() -> u64>,
+        fresh: &Rc<dyn Fresh>,
     ) -> Syncer {
+        let mmp = Mmp::new(writer.rt(), writer.tree(), fresh);
+        let clock = Rc::clone(fresh);
+        let now: Rc<dyn Fn() -> u64> = Rc::new(move || clock.now());
         mos.change_by_sync(groups.clone());
         let books = MosBooks {
             writer: writer.clone(),
@@ -173,6 +178,7 @@ impl Syncer {
             dtls: Dtls::default(),
             maps: Cell::new(MapForm { long_entries: false, histogram: false }),
             allocations_max: Cell::new(livelist::ALLOCATIONS_MAX),
+            mmp,
             has_deeds: Cell::new(false),
             now,
         }
@@ -191,6 +197,11 @@ impl Syncer {
     /// What writes blocks.
     pub fn writer(&self) -> &Writer {
         &self.writer
+    }
+
+    /// Signs of life.
+    pub fn mmp(&self) -> &Mmp {
+        &self.mmp
     }
 
     /// How blocks of the MOS are stored.
@@ -325,7 +336,7 @@ impl Syncer {
                 // All that the group reaches is durable before its uberblock. A leaf that fails here misses the group, and the group
                 // says so itself.
                 if !planted::is(Bug::FlushBeforeLeftOut) {
-                    self.writer.tree().flush(txg..txg + 1).await?;
+                    self.writer.flush(txg..txg + 1).await?;
                 }
                 match self.owes_dtls() {
                     true => continue,
@@ -400,20 +411,38 @@ impl Syncer {
         SyncContext { writer, groups, policy, books, early: Rc::clone(self.mos.early()) }
     }
 
+    /// Writes labels and uberblock; where no device takes them, again once the pool is resumed.
     async fn commit(&self, txg: u64) -> Result<(), CommitError> {
+        let changed = self.config_changed.take();
+        let suspension = self.writer.tree().suspension();
+        loop {
+            if !suspension.may_write(|| self.writer.rt().now()).await {
+                return Err(CommitError::Flush(WriteError::Suspended));
+            }
+            match self.write_labels(txg, changed).await {
+                Err(CommitError::NoUberblock) if suspension.again().await => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn write_labels(&self, txg: u64, changed: bool) -> Result<(), CommitError> {
         let tree = self.writer.tree();
         let [first, second] = LABEL_PAIRS;
-        let changed = self.config_changed.take();
         let of = |top, leaf| self.config.borrow().for_label(txg, top, leaf);
         if changed && planted::is(Bug::LabelsAtOnce) {
             tree.write_configurations(&second, of).await?;
         }
         if changed {
             tree.write_configurations(&first, of).await?;
-            tree.flush_leaves().await;
+            if tree.flush_leaves().await.leaves == 0 {
+                return Err(CommitError::NoUberblock);
+            }
         }
         let all: Vec<usize> = first.into_iter().chain(second).collect();
-        let written = tree.write_uberblock(&all, &self.uberblock(txg), 0).await;
+        let mut root = self.uberblock(txg);
+        self.mmp.state_in(&mut root);
+        let written = tree.write_uberblock(&all, &root, self.mmp.slots_kept()).await;
         let flushed = match planted::is(Bug::FlushAfterLeftOut) {
             true => written,
             false => tree.flush_leaves().await,
@@ -421,6 +450,7 @@ impl Syncer {
         if written.leaves == 0 || flushed.leaves == 0 {
             return Err(CommitError::NoUberblock);
         }
+        self.mmp.group_done(&root);
         if changed {
             tree.write_configurations(&second, of).await?;
             tree.flush_leaves().await;

@@ -117,9 +117,9 @@ pub async fn create(
     tree.clear_labels().await;
     vdevs::label_auxiliary(&new.spares, &new.cache, devices).await?;
     let writer = Writer::new(rt, Rc::clone(&tree), allocator, None);
-    let store: Rc<dyn ReadBlocks> = Rc::new(Zio::new(rt, tree));
+    let store: Rc<dyn ReadBlocks> = Rc::new(Zio::new(rt, Rc::clone(&tree)));
     let blocks: Rc<dyn ReadBlocks> = Rc::new(Arc::new(rt, store, ArcOptions::default()));
-    let groups = TxGroups::synced(Txg(TXG_FIRST - 1), DIRTY_BYTES_MAX);
+    let groups = TxGroups::synced(Txg(TXG_FIRST - 1), DIRTY_BYTES_MAX, tree.suspension());
     let mos = Objset::of(rt, &blocks, 0, new_root(ObjsetKind::Meta), Endian::Little, None);
     let has = |guid: &str| new.features.contains(&guid);
     let named = |name: &str| Feature::named(name).is_some_and(|feature| has(feature.guid));
@@ -143,9 +143,7 @@ pub async fn create(
             .map(ToString::to_string)
             .collect(),
     };
-    let clock = Rc::clone(fresh);
-    let now: Rc<dyn Fn() -> u64> = Rc::new(move || clock.now());
-    let syncer = Syncer::new(writer, groups, mos, BlockPointer::HOLE, policy, config, now);
+    let syncer = Syncer::new(writer, groups, mos, BlockPointer::HOLE, policy, config, fresh);
     syncer.set_map_form(MapForm { long_entries: has("com.delphix:spacemap_v2"), histogram: false });
     let work = First { rt, new: &new, blocks: &blocks, fresh: &**fresh };
     syncer.sync(|| (), async |syncer, txg| work.make(syncer, txg).await).await?;

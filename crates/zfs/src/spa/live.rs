@@ -14,12 +14,17 @@
 //! properties; after one that enabled a feature the pool is written by it (`following`). One that is destroyed or taken back must not be in use: it is closed, and opened anew by who asks next.
 //! A dataset is opened between two groups, so that no task is half done then.
 //!
-//! When a group can't be committed nothing more is written ([`LiveError::Stopped`]): what is on the devices is the group before.
+//! When a group can't be committed nothing more is written ([`LiveError::Stopped`]): what is on the devices is the group before. Where
+//! somebody holds the pool it is suspended before that, and goes on when its devices do (`suspended`).
 //!
 //! Source: OpenZFS, `spa.c`, `dsl_synctask.c`.
 
 mod following;
 mod opening;
+mod suspended;
+
+pub use suspended::ClearError;
+pub use zfs_store::vdev::suspend::Reason;
 
 use super::commit::{CommitError, Syncer};
 use super::config::LabelState;
@@ -68,6 +73,19 @@ pub enum LiveError {
     /// The pool uses what is not written.
     #[error("it uses {0}, and such pools are only read")]
     Feature(String),
+    /// A group is not in the pool, and its property `failmode` is `panic`.
+    #[error(
+        "it has encountered an uncorrectable I/O failure, and its property failmode is panic: {0}"
+    )]
+    Panic(CommitError),
+    /// It is suspended, and its property `failmode` is `continue`.
+    #[error("pool I/O is currently suspended")]
+    Suspended,
+    /// It was suspended, and nobody waits for its devices any more.
+    #[error(
+        "it was suspended, and is left as a power cut would leave it: what was not made durable is lost"
+    )]
+    GivenUp,
     /// The pool has what is not written.
     #[error("it has {0}, and such pools are only read")]
     Unsupported(&'static str),
@@ -79,11 +97,19 @@ pub enum LiveError {
         /// The group that is open.
         txg: u64,
     },
-    /// Its property `multihost` is on.
+    /// Its property `multihost` is on, and this host has no number.
     #[error(
-        "its property multihost is on, and no signs of life are given here, by which other hosts would know that it is in use: turn it off with spindle zpool set multihost=off"
+        "its property multihost is on, and this host has no hostid by which others know it: zgenhostid sets one"
     )]
-    Multihost,
+    NoHostId,
+    /// It could give no signs of life.
+    #[error(
+        "no sign of life could be written for too long (its property multihost is on): another host may have taken it"
+    )]
+    NoSigns,
+    /// It was suspended, and another host took it meanwhile.
+    #[error("another host has taken it")]
+    Taken,
 }
 
 /// How a pool is opened for writing.
@@ -91,8 +117,8 @@ pub enum LiveError {
 pub struct LiveOptions {
     /// It was taken back: what was written after the group that is open is given up.
     pub taken_back: bool,
-    /// Though its property `multihost` is on: whoever opens it turns that off.
-    pub multihost: bool,
+    /// Log devices are missing, and what only they have is given up.
+    pub without_log: bool,
     /// Bytes of changes after which a replay of intent logs ends a group. More takes memory; less takes groups, of which each
     /// costs a few flushes.
     pub replay_bytes: u64,
@@ -100,7 +126,7 @@ pub struct LiveOptions {
 
 impl Default for LiveOptions {
     fn default() -> LiveOptions {
-        LiveOptions { taken_back: false, multihost: false, replay_bytes: DIRTY_BYTES_MAX / 2 }
+        LiveOptions { taken_back: false, without_log: false, replay_bytes: DIRTY_BYTES_MAX / 2 }
     }
 }
 
@@ -123,7 +149,7 @@ pub struct Live {
     syncer: Syncer,
     fresh: Rc<dyn Fresh>,
     open: RefCell<BTreeMap<u64, Rc<OpenDataset>>>,
-    stopped: RefCell<Option<CommitError>>,
+    stopped: RefCell<Option<LiveError>>,
     /// One group syncs at a time.
     syncing: Mutex<()>,
     freeing: Freeing,
@@ -137,6 +163,10 @@ pub struct Live {
     tasks: Cell<u64>,
     /// Snapshots that were destroyed since the pool is open, by GUID.
     destroyed: RefCell<BTreeSet<u64>>,
+    /// Somebody could resume it.
+    is_held: Cell<bool>,
+    /// Its property `failmode` is `panic`.
+    panics: Cell<bool>,
 }
 
 impl OpenDataset {
@@ -340,6 +370,7 @@ impl Live {
     #[boxed(?Send)]
     pub async fn make_durable(&self) -> Result<(), LiveError> {
         let wanted = self.syncer.groups().open();
+        self.check_stopped()?;
         let one = self.syncing.lock().await;
         self.check_stopped()?;
         // It was synced by whoever held the lock.
@@ -368,8 +399,8 @@ impl Live {
 
     fn check_stopped(&self) -> Result<(), LiveError> {
         match &*self.stopped.borrow() {
-            Some(error) => Err(LiveError::Stopped(error.clone())),
-            None => Ok(()),
+            Some(error) => Err(error.clone()),
+            None => self.check_suspended(),
         }
     }
 
@@ -445,9 +476,10 @@ impl Live {
     }
 
     fn is_stopped_by(&self, error: CommitError) -> LiveError {
+        let error = self.why(error);
         *self.stopped.borrow_mut() = Some(error.clone());
         self.syncer.groups().stop();
-        LiveError::Stopped(error)
+        error
     }
 
     /// Whether the snapshot of this GUID was destroyed since the pool is open. Nothing of it may be read.
@@ -531,10 +563,11 @@ impl Live {
         let command = self.fresh.command().filter(|_| self.syncer.has_deeds());
         self.sync(async |maker| self.note(maker, command.as_deref()).await).await?;
         // A leaf that failed at the very end misses the group that says so.
-        match self.syncer.owes_dtls() {
-            true => self.sync(async |_| Ok(())).await,
-            false => Ok(()),
+        if self.syncer.owes_dtls() {
+            self.sync(async |_| Ok(())).await?;
         }
+        self.syncer.mmp().set(false, self.spa.uberblock());
+        Ok(())
     }
 
     /// Commits what is open, and puts a command down in the history, where something was done since the last one: of a pool that

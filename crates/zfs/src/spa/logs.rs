@@ -10,7 +10,9 @@
 //! **A crash on the way** finds the log again: until the first group is in the pool, as it was; later, by a header that says in which
 //! group its blocks were claimed and up to where its records were replayed.
 //!
-//! What can't be replayed keeps the pool from being written: what was acknowledged is not given up without being asked.
+//! What can't be replayed keeps the pool from being written: what was acknowledged is not given up without being asked. A log that goes
+//! on where a device is missing ends there if somebody says so; what was allocated on log devices that are missing is free then, for
+//! nothing but logs lies there.
 //!
 //! Source: OpenZFS, `zil.c` (`zil_claim`, `zil_replay`), `spa.c` (`spa_ld_claim_log_blocks`).
 
@@ -25,9 +27,11 @@ use std::collections::BTreeSet;
 use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::object_type::ObjectType;
+use zfs_format::vdev::Vdev;
 use zfs_format::zil::record::{Body, Write};
 use zfs_format::zil::{SEQUENCE_WORD, ZilHeader, flags};
 use zfs_store::Writer;
+use zfs_store::alloc::Class;
 
 /// A dataset's log that was found.
 pub(super) struct FoundLog {
@@ -39,11 +43,11 @@ pub(super) struct FoundLog {
     pub(super) blocks: Vec<BlockPointer>,
 }
 
-/// The logs of all datasets, each with what is to be replayed.
+/// The logs of all datasets, each with what is to be replayed; up to where a device is missing, if that is what is left.
 ///
 /// # Errors
 /// One can't be had, as a whole.
-pub(super) async fn find(spa: &Spa) -> Result<Vec<FoundLog>, ZfsError> {
+pub(super) async fn find(spa: &Spa, may_be_cut: bool) -> Result<Vec<FoundLog>, ZfsError> {
     let dsl = spa.dsl();
     let synced = spa.uberblock().txg;
     let mut found = Vec::new();
@@ -55,11 +59,12 @@ pub(super) async fn find(spa: &Spa) -> Result<Vec<FoundLog>, ZfsError> {
             continue;
         }
         let log = zil::chain(&objset).await?;
-        if log.is_cut {
+        if log.is_cut && !may_be_cut {
             return Err(objset.wrong(0, Problem::LogCut));
         }
         let end = zil::end_of(&objset, &log, zil::first_group(&header, synced)).await?;
-        let blocks = blocks_of(&log, &header, synced, end);
+        let mut blocks = blocks_of(&log, &header, synced, end);
+        blocks.retain(|block| block.dvas().all(|dva| spa.tree().can_be_written(dva.vdev())));
         let unreplayed = zil::records_of(&objset, log, synced, end)?;
         found.push(FoundLog { name: head.name, header, records: unreplayed.records, blocks });
     }
@@ -97,6 +102,15 @@ fn blocks_of(log: &Log, header: &ZilHeader, synced: u64, end: u64) -> Vec<BlockP
         }
     }
     blocks
+}
+
+/// What is allocated on log devices that are missing is freed with the first group.
+pub(super) fn give_up_missing(spa: &Spa, writer: &Writer, tops: &[Vdev]) {
+    let is_lost =
+        |top: &&Vdev| Class::of(top) == Class::Log && !spa.tree().can_be_written(top.id as u32);
+    for top in tops.iter().filter(is_lost) {
+        writer.space(|space| space.free_all(top.id as u32));
+    }
 }
 
 /// Takes the blocks of logs that no space map knows.

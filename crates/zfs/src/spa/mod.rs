@@ -18,6 +18,7 @@
 //!   commit           a transaction group: passes, space maps (`maps`), labels (`config`), uberblock
 //!
 //!   find (found)     labels → which pools, their trees, the best uberblock
+//!   mmp              signs of life, given to other hosts
 //!   multihost        whether another host has it open: signs of life
 //!   open (open)      vdev tree → MOS → features → the configuration in the MOS → the tree again → salt, removed vdevs → DSL
 //! ```
@@ -45,6 +46,7 @@ pub mod live;
 mod logs;
 mod map_logs;
 pub mod maps;
+pub mod mmp;
 pub mod multihost;
 mod open;
 mod properties;

@@ -8,11 +8,10 @@
 //!   20 · (interval + delay)              it never does; 20 s at the least
 //! ```
 //!
-//! An uberblock that is newer by group, time or sequence is a sign of life. Spindle writes none itself.
+//! An uberblock that is newer by group, time or sequence is a sign of life. Who gives them: [`mmp`](super::mmp).
 //!
 //! Source: OpenZFS, `mmp.c`, `spa.c` (`spa_activity_check_duration`, `spa_activity_check`).
 
-use super::found::FoundPool;
 use async_recursion::async_recursion as boxed;
 use rt::{DeviceRef, Rt};
 use std::time::Duration;
@@ -44,35 +43,62 @@ pub fn span(uberblock: &Uberblock) -> Option<Duration> {
     Some(Duration::from_nanos(span_ns))
 }
 
-/// Watches a pool; true as soon as somebody writes to it.
+/// Watches a pool; true as soon as somebody writes to it. `look_anew` is called before each look: nothing may be kept of the devices.
 #[boxed(?Send)]
-pub async fn is_active(rt: &Rt, found: &FoundPool, span: Duration) -> bool {
-    let devices: Vec<DeviceRef> = found.devices().into_values().collect();
-    let first = newest(&devices).await;
+pub async fn is_active(
+    rt: &Rt,
+    devices: &[DeviceRef],
+    span: Duration,
+    look_anew: &dyn Fn(),
+) -> bool {
+    look_anew();
+    let first = newest(devices).await;
     let mut watched = Duration::ZERO;
     while watched < span {
         let next = LOOK.min(span - watched);
         rt.sleep(next).await;
         watched += next;
-        if newest(&devices).await != first {
+        look_anew();
+        if newest(devices).await != first {
             return true;
         }
     }
     false
 }
 
-/// What changes of the best uberblock with each sign of life.
-async fn newest(devices: &[DeviceRef]) -> Option<(u64, u64, Option<u16>)> {
+/// The best uberblock of some devices.
+pub(super) struct Best {
+    pub(super) uberblock: Uberblock,
+    /// The number of the host that the newest label tells of.
+    pub(super) host: Option<u64>,
+}
+
+pub(super) async fn best(devices: &[DeviceRef]) -> Option<Best> {
     let mut best: Option<Uberblock> = None;
+    let mut newest: Option<(u64, Option<u64>)> = None;
     for device in devices {
         let labels = label::read(device).await;
+        for (_, configuration) in labels.configurations() {
+            let number = |name| configuration.list.u64(name).ok().flatten();
+            let txg = number("txg").unwrap_or(0);
+            if newest.is_none_or(|(newest, _)| txg > newest) {
+                newest = Some((txg, number("hostid")));
+            }
+        }
         let Some(found) = labels.best_uberblock() else { continue };
         if best.as_ref().is_none_or(|best| found.uberblock.newer(best).is_gt()) {
             best = Some(found.uberblock.clone());
         }
     }
+    let host = newest.and_then(|(_, host)| host);
+    best.map(|uberblock| Best { uberblock, host })
+}
+
+/// What changes of the best uberblock with each sign of life.
+async fn newest(devices: &[DeviceRef]) -> Option<(u64, u64, Option<u16>)> {
     let sequence = |of: &Uberblock| of.mmp().and_then(|mmp| mmp.sequence);
-    best.map(|best| (best.txg, best.timestamp, sequence(&best)))
+    let best = best(devices).await?.uberblock;
+    Some((best.txg, best.timestamp, sequence(&best)))
 }
 
 #[cfg(test)]

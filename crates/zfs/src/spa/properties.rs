@@ -44,6 +44,7 @@ impl Tasks<'_> {
             Some(value) => table::set(mos, &properties, name, value).await?,
             None => drop(table::remove(mos, &properties, name).await?),
         }
+        self.settings_changed.set(true);
         self.tell("set", &format!("{name}={shown}")).await
     }
 

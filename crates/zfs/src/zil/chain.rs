@@ -10,7 +10,8 @@
 //!
 //! **What may be freed.** A group N frees blocks from the front whose records are all of N or before, and writes the header that
 //! leads past them. Until N is in the pool the header before leads to them, and they are as they were: what N frees is not used
-//! before N+3. A block that was reserved after N closed stays until the next group, for N's space maps don't know it.
+//! before N+3. A block that was reserved after N closed stays until the next group, for N's space maps don't know it. A log that ends
+//! goes in the same way, and its header leads to it until all its records are of groups in the pool: they were promised.
 //!
 //! Source: OpenZFS, `zil.c` (`zil_sync`, `zil_create`, `zil_destroy`).
 
@@ -93,11 +94,10 @@ impl Chain {
     /// What a group that syncs leaves in the header, and the blocks that it frees.
     pub(super) fn sync(&mut self, txg: u64) -> (ZilHeader, Vec<BlockPointer>) {
         let mut freed = Vec::new();
-        let ends = self.stage == Stage::Ending;
         while let Some(front) = self.blocks.front()
             && front.is_written
             && front.reserved <= txg
-            && (ends || front.last <= txg)
+            && front.last <= txg
         {
             freed.push(front.pointer);
             self.blocks.pop_front();
@@ -105,7 +105,13 @@ impl Chain {
         let mut header = ZilHeader::EMPTY;
         match self.stage {
             Stage::Ending if self.blocks.is_empty() => self.stage = Stage::Empty,
-            Stage::Ending | Stage::Empty => {}
+            Stage::Ending => {
+                let is_needed = self.blocks.iter().any(|block| block.last > txg);
+                if let Some(front) = self.blocks.front().filter(|_| is_needed) {
+                    header.log = front.pointer;
+                }
+            }
+            Stage::Empty => {}
             Stage::Announced | Stage::Ready => {
                 let first = self.blocks.front().expect("a log that has begun has an open block");
                 if self.stage == Stage::Ready || first.reserved <= txg {
@@ -166,10 +172,11 @@ mod tests {
         written(&mut chain, 11);
         chain.append(block(5), 11);
         chain.end();
-        // The last was reserved when the group was closed already.
+        // One has what is promised of the next group.
         let (header, freed) = chain.sync(10);
-        assert!(header.log.is_hole() && freed == [block(3), block(4)] && chain.is_pending());
-        assert_eq!(chain.sync(11).1, [block(5)]);
+        assert_eq!((header.log, freed, chain.is_pending()), (block(4), vec![block(3)], true));
+        let (header, freed) = chain.sync(11);
+        assert!(header.log.is_hole() && freed == [block(4), block(5)]);
         assert_eq!((chain.stage, chain.is_pending()), (Stage::Empty, false));
     }
 }

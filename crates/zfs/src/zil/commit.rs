@@ -45,7 +45,7 @@ use zfs_format::zil::record::{Body, HEAD_BYTES, LogRecord, Write};
 use zfs_format::zil::{self, LogBlock, SEQUENCE_WORD, ZilHeader};
 use zfs_store::alloc::Class;
 use zfs_store::transform::log_sum;
-use zfs_store::{WriteBlockError, Writer};
+use zfs_store::{WriteBlockError, WriteError, Writer};
 
 /// Bytes of a block of the log, at the most: OpenZFS's.
 const BLOCK_BYTES_MAX: usize = 128 << 10;
@@ -228,7 +228,10 @@ impl IntentLog {
     /// where it has no device, and what it frees can be used three groups later only.
     fn reserve(&self, bytes: usize, verifier: Checksum) -> Result<BlockPointer, WriteBlockError> {
         let (txg, dirty) = (self.groups.open().0, self.groups.dirty_bytes());
-        let (_, on_devices) = self.writer.space(|space| space.sizes(Class::Log));
+        let on_devices = match self.writer.has_log_device() {
+            true => self.writer.space(|space| space.sizes(Class::Log)).1,
+            false => 0,
+        };
         let needed = dirty.saturating_add(bytes as u64).saturating_mul(GROWTH_MAX);
         if on_devices < bytes as u64 * GROWTH_MAX && needed > self.writer.unreserved() {
             return Err(WriteBlockError::NoSpace);
@@ -332,6 +335,7 @@ impl IntentLog {
         let mut filling =
             Filling { block: None, records: 0, last: 0, left, vdevs, all_vdevs: false };
         let mut under_way = FuturesUnordered::new();
+        let flushes_failed = self.writer.tree().flushes_failed();
         let mut result = Ok(());
         'all: for queued in due {
             let mut rest: VecDeque<Ready> = match self.ready(queued).await {
@@ -381,6 +385,10 @@ impl IntentLog {
         };
         let flushed = self.writer.tree().flush_tops(txg..txg + 1, is_due);
         flushed.await.map_err(|error| self.failed(error.into()))?;
+        // Another's that failed meanwhile may have dropped what this one was to make durable.
+        if self.writer.tree().flushes_failed() != flushes_failed {
+            return Err(self.failed(WriteError::Suspended.into()));
+        }
         self.chain.borrow_mut().flushed();
         Ok(())
     }

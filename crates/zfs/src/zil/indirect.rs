@@ -20,7 +20,6 @@ use crate::error::ZfsError;
 use std::rc::Rc;
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::objset::ObjsetKind;
-use zfs_store::alloc::Class;
 use zfs_store::{IoClass, WriteBlock, Writer};
 
 /// Bytes from which on a write is not put into the log: OpenZFS's `zfs_immediate_write_sz`.
@@ -58,7 +57,7 @@ impl Stored {
             ObjsetKind::Volume => block > WRITE_BYTES_MIN && len >= block,
             _ => len >= WRITE_BYTES_MIN,
         };
-        self.throughput || is_long && !writer.space(|space| space.has(Class::Log))
+        self.throughput || is_long && !writer.has_log_device()
     }
 
     /// Writes a block as the open context has it, unless it was already and the log still leads there; nothing where it can't be done.

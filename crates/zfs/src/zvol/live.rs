@@ -226,6 +226,8 @@ impl Device for LiveVolume {
 fn stopped(error: &LiveError) -> IoErrorKind {
     match error {
         LiveError::Zfs(error) => kind_of(error),
+        // It may go on.
+        LiveError::Suspended => IoErrorKind::Medium,
         _ => IoErrorKind::Gone,
     }
 }

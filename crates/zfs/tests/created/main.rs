@@ -23,14 +23,17 @@ mod long;
 mod maps;
 mod marks;
 mod mounted;
+mod multihost;
 mod pointers;
 mod recorded;
 mod rewound;
 mod sequences;
 mod stock;
 mod stored;
+mod suspended;
 mod taken_back;
 mod volumes;
+mod without_log;
 
 use rt::{Buf, Device, DeviceRef, MemoryDevice, Reactor, Runtime};
 use sim::SimReactor;

@@ -12,7 +12,6 @@ use zfs::dsl::make::Fresh;
 use zfs::spa::config::LabelState;
 use zfs::spa::live::{Live, LiveError, LiveOptions};
 use zfs::spa::{OpenError, OpenOptions, Spa, find, multihost, rewind};
-use zfs::zap::table;
 use zfs_format::label::DATA_START;
 use zfs_format::vdev::VdevKind;
 
@@ -134,7 +133,7 @@ fn a_host_that_writes_is_seen_and_one_that_does_not_is_not() {
         let found = find(&all).await;
         let (pool, span) = (&found.pools[0], Duration::from_secs(20));
         let began = rt.now();
-        assert!(!multihost::is_active(&rt, pool, span).await);
+        assert!(!multihost::is_active(&rt, &all, span, &|| ()).await);
         assert!(rt.now() - began >= span, "it was watched");
         let spa = Spa::open(&rt, pool, OpenOptions::default()).await.expect("it opens");
         let live = Live::open(Rc::new(spa), &fresh).await.expect("it opens for writing");
@@ -144,29 +143,9 @@ fn a_host_that_writes_is_seen_and_one_that_does_not_is_not() {
             live.sync(async |_| Ok(())).await.expect("it is written");
         });
         let began = rt.now();
-        assert!(multihost::is_active(&rt, pool, span).await);
+        assert!(multihost::is_active(&rt, &all, span, &|| ()).await);
         assert!(rt.now() - began < span, "as soon as it is seen");
         other.await;
     };
     rig.runtime.block_on(run).expect("it ends");
-}
-
-#[test]
-fn a_pool_with_multihost_is_written_only_by_who_turns_it_off() {
-    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
-    let set = |options: LiveOptions, value: u64| {
-        rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
-            let live = Live::open_with(spa, &fresh, options).await?;
-            let done = live.task(async |tasks| {
-                let value = Some(table::number(value));
-                Ok(Ok(tasks.set_pool_property("multihost", value, "x").await?))
-            });
-            done.await?.expect("it is set");
-            live.close(LabelState::Exported).await
-        })
-    };
-    assert_eq!(set(LiveOptions::default(), 1), Ok(()));
-    assert_eq!(set(LiveOptions::default(), 0), Err(LiveError::Multihost));
-    assert_eq!(set(LiveOptions { multihost: true, ..LiveOptions::default() }, 0), Ok(()));
-    assert_eq!(set(LiveOptions::default(), 0), Ok(()));
 }

@@ -2,9 +2,10 @@
 //!
 //! A change here that the other end could misread raises the frame's [version](crate::control::message::VERSION).
 
+use ::zfs::spa::live::{Live, Reason};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use zfs_store::IoCounts;
+use zfs_store::{Errors, IoCounts, OnFailure, VdevHealth, VdevReport};
 
 /// What can be asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -14,6 +15,13 @@ pub enum Ask {
     Who,
     /// What its devices were asked for: [`Counts`].
     Counts,
+    /// How the pool is: [`Health`].
+    Health,
+    /// Errors of a vdev, or of all, are forgotten, and the pool is resumed if it is suspended.
+    Clear {
+        /// Its GUID.
+        vdev: Option<u64>,
+    },
     /// A volume, by NBD on this connection from the answer on.
     Volume {
         /// Its name.
@@ -42,6 +50,63 @@ pub struct Counts {
     pub nanoseconds: u64,
     /// Of each leaf.
     pub leaves: Vec<LeafCounts>,
+}
+
+/// How a pool is that is held, beyond what its devices say.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Health {
+    /// Why it is suspended, if it is.
+    pub suspended: Option<Suspended>,
+    /// All its vdevs.
+    pub vdevs: Vec<VdevState>,
+}
+
+/// Why a pool is suspended, and what is done with writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Suspended {
+    /// Its devices fail; who writes waits.
+    Wait,
+    /// Its devices fail; who writes is refused.
+    Continue,
+    /// It could give no signs of life.
+    Multihost,
+}
+
+/// What became of a vdev since the pool is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VdevState {
+    /// Its GUID.
+    pub guid: u64,
+    /// Whether it was taken out because it failed.
+    pub is_faulted: bool,
+    /// Reads that failed.
+    pub read: u64,
+    /// Writes that failed.
+    pub write: u64,
+    /// Blocks that were wrong.
+    pub checksum: u64,
+}
+
+impl Health {
+    /// Of a pool that is open for writing.
+    pub(super) fn of(live: &Live) -> Health {
+        let suspension = live.suspension();
+        let suspended = suspension.reason().map(|reason| match reason {
+            Reason::Multihost => Suspended::Multihost,
+            Reason::Io if suspension.on_failure() == OnFailure::Continue => Suspended::Continue,
+            Reason::Io => Suspended::Wait,
+        });
+        let mut open = live.spa().tree().report();
+        let mut vdevs = Vec::new();
+        while let Some(VdevReport { guid, health, errors, children, .. }) = open.pop() {
+            let Errors { read, write, checksum } = errors;
+            let is_faulted = health == VdevHealth::Faulted;
+            vdevs.push(VdevState { guid, is_faulted, read, write, checksum });
+            open.extend(children);
+        }
+        Health { suspended, vdevs }
+    }
 }
 
 /// What a leaf was asked for.

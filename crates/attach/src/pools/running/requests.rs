@@ -2,7 +2,7 @@
 
 use super::asked::Asked;
 use super::lent::Lent;
-use super::protocol::{Ask, Counts, Holder, LeafCounts};
+use super::protocol::{Ask, Counts, Health, Holder, LeafCounts};
 use crate::context::Context;
 use crate::control::message::{Answer, Numbers};
 use crate::control::server::{Control, Said, Service, answer, listen};
@@ -114,6 +114,14 @@ impl Served {
                 let leaves = spa.tree().io_counts().into_iter().map(of).collect();
                 let nanoseconds = (self.rt.now() - self.since).as_nanos() as u64;
                 serde_json::to_value(Counts { nanoseconds, leaves }).map_err(Error::NoRequest)
+            }
+            Ask::Health => {
+                serde_json::to_value(Health::of(&self.pool.live)).map_err(Error::NoRequest)
+            }
+            Ask::Clear { vdev } => self.pool.clear(vdev).await.map(|()| Value::Null),
+            // It would wait with all others, and nobody could ask for anything more.
+            Ask::Command { .. } if self.pool.live.suspension().reason().is_some() => {
+                Err(Error::PoolSuspended { name: self.name().to_string() })
             }
             Ask::Command { words, devices, directory } => {
                 let (answer, done) = oneshot::channel();

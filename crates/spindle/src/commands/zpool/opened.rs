@@ -4,13 +4,15 @@ use super::tree::Devices;
 use crate::output::{Failure, say};
 use attach::Error;
 use attach::pools::Pools;
+use attach::pools::running::client;
+use attach::pools::running::protocol::{Ask, Health, Suspended};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::health::{self, VdevHealth};
 use zfs::inspect::property::PoolView;
 use zfs::inspect::state::State;
-use zfs::spa::{FoundPool, Spa};
+use zfs::spa::{FoundPool, PoolState, Spa};
 use zfs_format::label;
 use zfs_format::vdev::{Vdev, VdevKind};
 
@@ -26,6 +28,10 @@ pub struct Opened {
     pub damaged: Vec<String>,
     /// How its vdevs are.
     pub health: VdevHealth,
+    /// Why it is suspended, where who holds it says so.
+    pub suspended: Option<Suspended>,
+    /// Errors of its vdevs by their GUIDs, since somebody holds it: reads, writes, checksums.
+    pub errors: BTreeMap<u64, [u64; 3]>,
     /// Names of its devices, spares and cache devices among them.
     pub devices: Devices,
     /// Bytes of its devices.
@@ -51,6 +57,15 @@ pub fn devices(pools: &Pools, found: &FoundPool) -> (Devices, BTreeMap<u64, u64>
         sizes.insert(member.guid, member.device.geometry().capacity.bytes());
     }
     (names, sizes)
+}
+
+/// What who holds a pool knows of it; nothing where nobody does, or doesn't answer.
+pub fn running(pools: &Pools, found: &FoundPool) -> Health {
+    let asked = match found.state {
+        PoolState::Active => client::ask(pools, found, Ask::Health),
+        _ => Ok(None),
+    };
+    asked.ok().flatten().unwrap_or_default()
 }
 
 /// Bytes of a device that ZFS can use.
@@ -88,14 +103,21 @@ impl Opened {
     /// It can't be opened, or something that is shown can't be had.
     pub fn open(pools: &Pools, found: &Rc<FoundPool>) -> Result<Opened, Failure> {
         let spa = pools.open_found(found)?;
+        let running = running(pools, found);
         let (devices, sizes) = devices(pools, found);
         let present: BTreeSet<u64> = found.members.keys().copied().collect();
         let more = spa.vdevs().children.iter().map(|top| expandable(top, &sizes)).sum();
         let pool = Rc::clone(&spa);
+        let Health { suspended, vdevs } = running;
+        let errors = vdevs.iter().map(|one| (one.guid, [one.read, one.write, one.checksum]));
+        let errors = errors.collect();
         let done = pools.wait(async move {
-            let root = pool.classified().await?;
+            let mut root = pool.classified().await?;
+            let faulted = vdevs.iter().filter(|one| one.is_faulted);
+            faulted.for_each(|one| health::mark_faulted(&mut root, one.guid));
             let health = health::of_pool(&root, &present, false);
-            let view = pool.view(health.health.name().to_owned(), more).await?;
+            let shown = if suspended.is_some() { "SUSPENDED" } else { health.health.name() };
+            let view = pool.view(shown.to_owned(), more).await?;
             let state = pool.state().await?;
             let mut damaged = Vec::new();
             if !state.damaged.is_empty() {
@@ -117,7 +139,7 @@ impl Opened {
             Failure::failed(format!("cannot open '{}': {text}", found.name))
         };
         let (view, state, health, damaged) = done.map_err(failed)?;
-        Ok(Opened { spa, view, state, damaged, health, devices, sizes })
+        Ok(Opened { spa, view, state, damaged, health, suspended, errors, devices, sizes })
     }
 
     /// The pools that were named, or all; those that can't be had are said.

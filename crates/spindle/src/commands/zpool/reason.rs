@@ -6,6 +6,7 @@
 //! Source: OpenZFS 2.3, `libzfs_status.c`, `zpool_main.c`.
 
 use super::opened::Opened;
+use attach::pools::running::protocol::Suspended;
 use zfs::health::{Cause, Health, VdevHealth};
 use zfs::spa::PoolState;
 use zfs_format::uberblock::VERSION_FEATURES;
@@ -15,6 +16,8 @@ use zfs_format::uberblock::VERSION_FEATURES;
 pub enum Reason {
     /// Nothing.
     Fine,
+    /// Its devices fail, and who writes waits, or is refused.
+    Suspended(Suspended),
     /// A resilver is under way.
     Resilvering,
     /// A rebuild ended, and nothing was scrubbed since.
@@ -76,6 +79,9 @@ fn lacks_features(compatibility: &str, lacks: bool) -> bool {
 
 /// What is the matter with a pool that is open.
 pub fn of_open(opened: &Opened) -> Reason {
+    if let Some(why) = opened.suspended {
+        return Reason::Suspended(why);
+    }
     let state = &opened.state;
     let resilvering = state.scan.as_ref().is_some_and(|scan| (scan.function, scan.state) == (2, 1));
     if resilvering || state.rebuilds.iter().any(|(_, rebuild)| rebuild.state == 1) {
@@ -162,6 +168,9 @@ impl Reason {
     /// The name of OpenZFS's page about it.
     pub fn page(self) -> Option<&'static str> {
         Some(match self {
+            Reason::Suspended(Suspended::Wait) => "ZFS-8000-HC",
+            Reason::Suspended(Suspended::Continue) => "ZFS-8000-JQ",
+            Reason::Suspended(Suspended::Multihost) => "ZFS-8000-MM",
             Reason::Missing => "ZFS-8000-2Q",
             Reason::MissingTooMany => "ZFS-8000-3C",
             Reason::MissingTop => "ZFS-8000-6X",
@@ -181,6 +190,16 @@ impl Reason {
     /// Status and action of a pool that is open.
     pub fn of_open(self) -> Option<(&'static str, &'static str)> {
         Some(match self {
+            Reason::Suspended(Suspended::Multihost) => (
+                "The pool is suspended because multihost writes failed or were delayed;\n\tanother system could import \
+                 the pool undetected.\n",
+                "Make sure the pool's devices are connected, then reboot your system and\n\timport the pool or run \
+                 'zpool clear' to resume the pool.\n",
+            ),
+            Reason::Suspended(_) => (
+                "One or more devices are faulted in response to IO failures.\n",
+                "Make sure the affected devices are connected, then run 'zpool clear'.\n",
+            ),
             Reason::Missing => (
                 "One or more devices could not be opened.  Sufficient replicas exist for\n\tthe pool to continue \
                  functioning in a degraded state.\n",
@@ -245,7 +264,7 @@ impl Reason {
     /// The status of a pool that could be imported.
     pub fn of_import(self) -> Option<&'static str> {
         Some(match self {
-            Reason::Fine => return None,
+            Reason::Fine | Reason::Suspended(_) => return None,
             Reason::Missing | Reason::MissingTooMany | Reason::MissingTop => {
                 "One or more devices are missing from the system.\n"
             }

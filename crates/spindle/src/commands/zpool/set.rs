@@ -11,7 +11,8 @@ use ::zfs::dsl::property::words;
 use ::zfs::inspect::property::{Form, PoolProperty};
 use ::zfs::spa::config::LabelState;
 use ::zfs::zap::table;
-use attach::pools::{LivePool, Opening, PoolPlace, Pools, pool_of};
+use attach::pools::host::host_id;
+use attach::pools::{LivePool, PoolPlace, Pools, pool_of};
 use clap::Args;
 use zfs_format::features::Feature;
 use zfs_format::zap::leaf::LeafValue;
@@ -27,7 +28,7 @@ pub struct SetArgs {
     /// Though the pool was not exported, and another host may have it in use
     #[arg(short, long)]
     force: bool,
-    /// The property and its value: comment, bootfs, autotrim, autoexpand, autoreplace, delegation, failmode, listsnapshots, multihost=off,
+    /// The property and its value: comment, bootfs, autotrim, autoexpand, autoreplace, delegation, failmode, listsnapshots, multihost,
     /// compatibility, feature@NAME=enabled, or one of your own (with a colon)
     #[arg(value_name = "PROPERTY=VALUE")]
     property: String,
@@ -126,9 +127,9 @@ pub(super) fn change(name: &str, value: &str) -> Result<Change, String> {
             "property 'cachefile': no cache file is kept here: pools are found on their devices"
                 .into(),
         ),
-        // Signs of life are not given here.
-        ("multihost", _) if value != "off" => {
-            Err("property 'multihost': pools with it are not written here".into())
+        // Others know by it whose signs of life they see.
+        ("multihost", _) if value != "off" && host_id() == 0 => {
+            Err("requires a non-zero system hostid".into())
         }
         (known, Form::Word(all, _)) => match words::number(all, value) {
             Some(number) => Ok(Change::Stored(known.to_owned(), Some(table::number(number)))),
@@ -151,9 +152,7 @@ pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let refuse =
         |why: &str| Failure::usage(format!("cannot set property for '{}': {why}", args.pool));
     let change = change(&name, &value).map_err(|why| refuse(&why))?;
-    let opening =
-        Opening { force: args.force, multihost: name == "multihost", ..Opening::default() };
-    let pool = LivePool::open_by(place, &args.pool, opening)?;
+    let pool = LivePool::open(place, &args.pool, args.force)?;
     set_in(&pool, &name, &value, change)?;
     Ok(pool.close(LabelState::Exported)?)
 }

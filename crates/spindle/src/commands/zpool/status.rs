@@ -1,7 +1,7 @@
 //! `zpool status`: how pools and their devices are, what goes on in them, and what to do.
 //!
-//! Errors of reading, writing and checksums are of this one opening, so they are zero at first; what scrubs found is
-//! in the log of errors, and is counted.
+//! Errors of reading, writing and checksums are those that who holds the pool has counted; of one that nobody holds they are zero. What
+//! scrubs found is in the log of errors, and is counted.
 //!
 //! Source: OpenZFS 2.3, `zpool_main.c`.
 
@@ -213,7 +213,12 @@ fn vdev(
         None => tree::shown(&node.vdev, node.children.len(), &one.devices, form.naming),
     };
     let (width, state) = (form.width.saturating_sub(depth), node.health.name());
-    let _ = write!(out, "\t{:depth$}{name:<width$}  {state:<8} {:>5} {:>5} {:>5}", "", 0, 0, 0);
+    let [read, write, checksum] = errors_of(one, node).map(|errors| match form.literal {
+        true => errors.to_string(),
+        false => show::count(errors),
+    });
+    let _ =
+        write!(out, "\t{:depth$}{name:<width$}  {state:<8} {read:>5} {write:>5} {checksum:>5}", "");
     let is_gone = node.vdev.is_leaf() && node.health == Health::Unavailable;
     match (&node.vdev.path, node.cause) {
         (Some(path), _) if is_gone => {
@@ -238,6 +243,11 @@ fn vdev(
             vdev(out, one, child, None, depth + 2, form);
         }
     }
+}
+
+/// Errors of a vdev: reads, writes, checksums.
+fn errors_of(one: &Opened, node: &VdevHealth) -> [u64; 3] {
+    one.errors.get(&node.vdev.guid).copied().unwrap_or_default()
 }
 
 fn scans(out: &mut String, one: &Opened, form: &Form<'_>) {
@@ -522,8 +532,9 @@ fn node_json(
             object.insert(name.to_owned(), bytes(number, form));
         }
     }
-    for name in ["read_errors", "write_errors", "checksum_errors"] {
-        object.insert(name.to_owned(), count(0, form));
+    let names = ["read_errors", "write_errors", "checksum_errors"];
+    for (name, errors) in names.into_iter().zip(errors_of(one, node)) {
+        object.insert(name.to_owned(), count(errors, form));
     }
     if node.children.is_empty() {
         object.insert("slow_ios".to_owned(), count(0, form));

@@ -1,6 +1,6 @@
 //! Writing to a mirror: to all leaves that should hold it, and whoever doesn't take it misses it from then on.
 
-use super::{Lost, Put};
+use super::{Done, Lost, Missed, Put};
 use crate::vdev::leaf::{Dtl, Leaf, LeafState, on_device};
 use crate::vdev::mirror::Mirror;
 use futures_util::future::join_all;
@@ -26,10 +26,11 @@ impl Mirror {
         targets
     }
 
-    pub(super) async fn write(&self, offset: u64, data: SgList, put: &Put<'_>) -> Result<(), Lost> {
+    pub(super) async fn write(&self, offset: u64, data: SgList, put: &Put<'_>) -> Done<'_> {
         let has_sides = self.leaves.len() > 1;
+        let txgs = put.txg..put.txg + 1;
         let written = self.targets(offset, put.txg).into_iter().map(|(leaf, dtl)| {
-            let data = data.clone();
+            let (data, txgs) = (data.clone(), txgs.clone());
             async move {
                 if has_sides && planted::nth(Bug::SideNotWritten, 9) {
                     return Ok(());
@@ -40,28 +41,33 @@ impl Mirror {
                     }
                     _ => Err(None),
                 };
-                if result.is_err() && !planted::is(Bug::MissNotNoted) {
-                    dtl.add(put.txg..put.txg + 1);
+                match result {
+                    Ok(()) => {
+                        leaf.note_written(put.txg);
+                        Ok(())
+                    }
+                    Err(lost) => Err((lost, Missed { leaf, dtl, txgs })),
                 }
-                result
             }
         });
         one_is_enough(join_all(written).await)
     }
 
-    pub(super) async fn flush(&self, txgs: &Range<u64>) -> Result<(), Lost> {
-        let online = self.leaves.iter().filter(|leaf| leaf.state() == LeafState::Online);
-        let flushed = online.map(|leaf| async move {
-            let result = leaf.flush().await.map_err(Some);
-            if result.is_err() {
-                leaf.dtl.add(txgs.clone());
-            }
-            result
+    /// Makes durable what was written before; of these groups, where nobody knows which they were.
+    pub(super) async fn flush(&self, txgs: &Range<u64>) -> Done<'_> {
+        // One that was taken out may have what no other took.
+        let is_due = |leaf: &&Rc<Leaf>| leaf.state() == LeafState::Online || leaf.is_unflushed();
+        let flushed = self.leaves.iter().filter(is_due).map(|leaf| async move {
+            leaf.flush().await.map_err(|failed| {
+                let (first, last) = failed.written.unwrap_or((txgs.start, txgs.end - 1));
+                let txgs = first.min(txgs.start)..txgs.end.max(last + 1);
+                (Some(failed.kind), Missed { leaf: Rc::clone(leaf), dtl: &leaf.dtl, txgs })
+            })
         });
-        let mut flushed = join_all(flushed).await;
-        if flushed.is_empty() && !self.spares.is_empty() {
-            // The spare space is on other children, which are flushed there.
-            flushed.push(Ok(()));
+        let flushed = join_all(flushed).await;
+        if flushed.is_empty() {
+            // Nothing was written here; spare space is on other children, which are flushed there.
+            return Done::NOTHING;
         }
         one_is_enough(flushed)
     }
@@ -79,13 +85,16 @@ impl Mirror {
 }
 
 /// Of several that should do a thing, one that did is enough.
-fn one_is_enough(results: Vec<Result<(), Lost>>) -> Result<(), Lost> {
-    let mut lost = None;
+fn one_is_enough(results: Vec<Result<(), (Lost, Missed<'_>)>>) -> Done<'_> {
+    let (mut lost, mut is_done, mut missed) = (None, false, Vec::new());
     for result in results {
         match result {
-            Ok(()) => return Ok(()),
-            Err(kind) => lost = kind.or(lost),
+            Ok(()) => is_done = true,
+            Err((kind, one)) => {
+                lost = kind.or(lost);
+                missed.push(one);
+            }
         }
     }
-    Err(lost)
+    Done { result: if is_done { Ok(()) } else { Err(lost) }, missed }
 }

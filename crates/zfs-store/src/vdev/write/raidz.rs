@@ -1,6 +1,6 @@
 //! Writing a block of a raidz or dRAID: parities are computed, and each column goes to its child.
 
-use super::{Lost, Put};
+use super::{Done, Lost, Put};
 use crate::vdev::raidz::map::{Map, Row};
 use crate::vdev::striped::{Striped, parities_of};
 use futures_util::future::join_all;
@@ -17,7 +17,7 @@ impl Striped {
         block: Buf,
         fills: bool,
         put: &Put<'_>,
-    ) -> Result<(), Lost> {
+    ) -> Done<'_> {
         assert_eq!(map.size, block.len(), "the map is of this block");
         let kind = match map.parity {
             1 => WorkKind::ParityP,
@@ -51,10 +51,10 @@ impl Striped {
             let written: Vec<_> = written.collect();
             async move { bears(join_all(written).await, map.parity) }
         });
-        join_all(rows.collect::<Vec<_>>()).await.into_iter().collect()
+        Done::of_all(join_all(rows.collect::<Vec<_>>()).await)
     }
 
-    pub(super) async fn flush(&self, txgs: &Range<u64>) -> Result<(), Lost> {
+    pub(super) async fn flush(&self, txgs: &Range<u64>) -> Done<'_> {
         let flushed = self.children.iter().map(|child| child.flush(txgs));
         bears(join_all(flushed).await, self.parity)
     }
@@ -70,9 +70,12 @@ impl Striped {
 }
 
 /// So many may fail.
-fn bears(results: Vec<Result<(), Lost>>, parity: usize) -> Result<(), Lost> {
-    let lost: Vec<Lost> = results.into_iter().filter_map(Result::err).collect();
-    if lost.len() <= parity { Ok(()) } else { Err(lost.into_iter().flatten().next_back()) }
+fn bears(parts: Vec<Done<'_>>, parity: usize) -> Done<'_> {
+    let lost: Vec<Lost> = parts.iter().filter_map(|part| part.result.err()).collect();
+    let missed = parts.into_iter().flat_map(|part| part.missed).collect();
+    let borne = lost.len() <= parity;
+    let result = if borne { Ok(()) } else { Err(lost.into_iter().flatten().next_back()) };
+    Done { result, missed }
 }
 
 /// The parities of each row.

@@ -86,6 +86,8 @@ impl Live {
         self.counted.set(enabled.counted());
         self.open.borrow().values().for_each(|open| open.objset.set_counted(self.counted.get()));
         self.spa.set_features(features);
+        self.follow_failmode().await?;
+        self.follow_multihost().await?;
         self.follow_properties().await
     }
 

@@ -8,17 +8,16 @@ use super::super::logs::{self, FoundLog, Target};
 use super::super::map_logs;
 use super::super::open::Spa;
 use super::following::Enabled;
+use super::suspended::pool_number;
 use super::{DIRTY_BYTES_MAX, Live, LiveError, LiveOptions};
 use crate::dmu::{Counted, TxGroups, Txg};
 use crate::dsl::make::Fresh;
-use crate::error::{Problem, ZfsError};
-use crate::zap::Zap;
+use crate::error::Problem;
 use crate::zvol::Volume;
 use async_recursion::async_recursion as boxed;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use zfs_format::objset::ObjsetKind;
-use zfs_format::pool_directory;
 use zfs_format::uberblock::VERSION_FEATURES;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::Writer;
@@ -98,11 +97,12 @@ impl Live {
             }
         }
         let enabled = Enabled(&features);
-        let mut logs = logs::find(&spa).await?;
+        let mut logs = logs::find(&spa, options.without_log).await?;
         let root = spa.classified().await?;
         check_written(&spa, &root, enabled.in_use("head_errlog")).await?;
-        if !options.multihost && is_multihost(&spa).await? {
-            return Err(LiveError::Multihost);
+        let is_multihost = pool_number(&spa, "multihost").await?.unwrap_or(0) != 0;
+        if is_multihost && fresh.host().is_none_or(|(number, _)| number == 0) {
+            return Err(LiveError::NoHostId);
         }
         let dtls = dtls::load(&spa).await?;
         let (allocator, map_logs) = map_logs::load(&spa, &root.children).await?;
@@ -111,15 +111,19 @@ impl Live {
             spa.zio().set_salt(salt);
         }
         let writer = Writer::new(spa.rt(), Rc::clone(spa.tree()), allocator, spa.zio().salt());
+        let tops = &root.children;
+        if options.without_log {
+            logs::give_up_missing(&spa, &writer, tops);
+        }
         logs::claim(&mut logs, &writer, (uberblock.txg, last + 1), spa.mos()).await?;
-        let groups = TxGroups::synced(Txg(last), DIRTY_BYTES_MAX);
+        let groups = TxGroups::synced(Txg(last), DIRTY_BYTES_MAX, spa.tree().suspension());
         let policy = enabled.policy(&writer);
         let config = PoolConfig { host: fresh.host(), ..config(&spa, root) };
-        let clock = Rc::clone(fresh);
-        let now: Rc<dyn Fn() -> u64> = Rc::new(move || clock.now());
         let mos = spa.mos().clone();
-        let mut syncer = Syncer::new(writer, groups, mos, uberblock.root, policy, config, now);
+        let mut syncer = Syncer::new(writer, groups, mos, uberblock.root, policy, config, fresh);
         syncer.set_dtls(dtls);
+        // Before anything is written.
+        syncer.mmp().set(is_multihost, uberblock.clone());
         syncer.set_map_form(enabled.map_form());
         let (open, stopped, syncing, freeing, rooms) = Default::default();
         let (fresh, map_logs) = (Rc::clone(fresh), RefCell::new(Some(map_logs)));
@@ -137,6 +141,8 @@ impl Live {
             new_salt: Cell::new(new_salt),
             tasks: Cell::new(0),
             destroyed: RefCell::default(),
+            is_held: Cell::default(),
+            panics: Cell::default(),
         };
         live.replay(logs, options.replay_bytes).await?;
         Ok(live)
@@ -187,16 +193,6 @@ fn config(spa: &Spa, root: Vdev) -> PoolConfig {
         root,
         features_for_read: features.map(Iterator::collect).unwrap_or_default(),
     }
-}
-
-/// Whether its property `multihost` is on.
-async fn is_multihost(spa: &Spa) -> Result<bool, ZfsError> {
-    let directory = Zap::open(spa.mos().dnode(pool_directory::OBJECT).await?).await?;
-    let Some(number) = directory.number(pool_directory::PROPERTIES).await? else {
-        return Ok(false);
-    };
-    let properties = Zap::open(spa.mos().dnode(number).await?).await?;
-    Ok(properties.number("multihost").await?.unwrap_or(0) != 0)
 }
 
 /// Refuses a pool that has what is not written.

@@ -27,10 +27,10 @@ pub struct ImportArgs {
     /// With -F: say what would be lost, and change nothing
     #[arg(short = 'n')]
     pub dry_run: bool,
-    /// A name for as long as the pool is imported, which is no time here: refused
+    /// The other name is temporary: until the export, with which this ends
     #[arg(short = 't')]
     pub temporary: bool,
-    /// Also a pool whose log device is missing: its last synchronous writes are lost
+    /// Also a pool whose log device is missing: what only that has, the last synchronous writes, is given up
     #[arg(short = 'm')]
     pub without_log: bool,
     /// Where file systems would be mounted below; nothing is mounted here

@@ -4,8 +4,10 @@
 //!
 //! * `-o readonly=on`: it is opened, and it is said that it can be read, and with which words. Nothing is written.
 //! * else it is opened for writing and closed as exported: intent logs are replayed, a pool that a crash or another host left open is
-//!   this host's, properties are set, it is renamed, taken back (`-F`), or brought back from where it was destroyed (`-D`). Every other
-//!   command opens it then without more words.
+//!   this host's, properties are set, it is renamed, taken back (`-F`), or brought back from where it was destroyed (`-D`); what only a
+//!   log device had that is missing is given up (`-m`). Every other command opens it then without more words.
+//!
+//! A temporary name (`-t`) lasts until the export, and a pool is exported when this ends: it has its own in all labels, as there.
 //!
 //! Source for the words: OpenZFS 2.3, `zpool_main.c`, `libzfs_pool.c` (`zpool_rewind_exclaim`, `zpool_explain_recover`).
 
@@ -42,8 +44,6 @@ pub struct Import<'a> {
     /// Properties that are set, as they were given.
     properties: Vec<(String, String, Change)>,
     rewind: Option<Rewind>,
-    /// The property is turned off.
-    multihost: bool,
 }
 
 impl<'a> Import<'a> {
@@ -52,29 +52,22 @@ impl<'a> Import<'a> {
     /// # Errors
     /// They don't fit together, or ask for what can't be.
     pub fn of(args: &'a ImportArgs, place: &'a PoolPlace<'a>) -> Result<Import<'a>, Failure> {
-        let mut import = Import {
-            args,
-            place,
-            read_only: false,
-            properties: Vec::new(),
-            rewind: None,
-            multihost: false,
-        };
+        let mut import =
+            Import { args, place, read_only: false, properties: Vec::new(), rewind: None };
         for option in &args.options {
             import.take(option)?;
         }
         if (args.dry_run || args.far) && !args.rewind {
             return Err(Failure::usage("-n or -X only meaningful with -F"));
         }
-        if args.temporary {
-            return Err(Failure::usage(
-                "-t: a temporary name lasts as long as the pool is imported, and none stays so here: without -t it is renamed",
-            ));
+        if args.temporary && args.new_name.is_none() {
+            return Err(Failure::usage("-t: name the pool, and the name that it has meanwhile"));
         }
         if args.rewind {
             import.rewind = Some(if args.far { Rewind::Far } else { Rewind::Near });
         }
-        let writes = import.rewind.is_some() || args.new_name.is_some();
+        let is_renamed = args.new_name.is_some() && !args.temporary;
+        let writes = import.rewind.is_some() || is_renamed;
         if import.read_only && (writes || !import.properties.is_empty()) {
             return Err(Failure::usage(
                 "with -o readonly=on nothing is written: leave it out, or -F, another name and other properties",
@@ -110,7 +103,6 @@ impl<'a> Import<'a> {
             ("cachefile", "none" | "") | ("altroot", _) => {}
             (name, value) => {
                 let change = change(name, value).map_err(|why| refuse(&why))?;
-                self.multihost |= name == "multihost";
                 self.properties.push((name.to_owned(), value.to_owned(), change));
             }
         }
@@ -177,19 +169,14 @@ impl<'a> Import<'a> {
         let name = &found.name;
         if self.rewind.is_none() {
             let spa = pools.try_open(found).map_err(|error| failed(name, &error))?;
-            let health = self.check_devices(pools, found, &spa)?;
-            let logs = tree::of_class(&health, Class::Log).into_iter();
-            if logs.into_iter().any(|log| log.health > Health::Degraded) {
-                let text = "without its log device a pool is only read: add -o readonly=on";
-                return Err(Failure::failed(format!("cannot import '{name}': {text}")));
-            }
+            self.check_devices(pools, found, &spa)?;
         }
         let opening = Opening {
             // It was decided a moment ago, and a watch takes its time.
             force: true,
             destroyed: found.state == PoolState::Destroyed,
             rewind: self.rewind,
-            multihost: self.multihost,
+            without_log: self.args.without_log,
             watched: true,
         };
         let opened = LivePool::open_by(self.place, &found.guid.to_string(), opening);
@@ -205,7 +192,7 @@ impl<'a> Import<'a> {
         for (property, value, change) in &self.properties {
             set_in(&pool, property, value, change.clone())?;
         }
-        if let Some(new) = self.args.new_name.clone() {
+        if let Some(new) = self.args.new_name.clone().filter(|_| !self.args.temporary) {
             pool.live.syncer().change_config(|config| config.name = new);
         }
         pool.live.syncer().note_deed();
@@ -214,7 +201,16 @@ impl<'a> Import<'a> {
         if is_back {
             exclaim(found, &opened_at, false)?;
         }
-        let name = self.args.new_name.as_deref().unwrap_or(spa.name());
+        let name = match &self.args.new_name {
+            Some(new) if self.args.temporary => {
+                let kept = format!(
+                    "was imported as '{}', and keeps its name: it can be written",
+                    printable::word(new)
+                );
+                return say_opened(spa.name(), &kept, &spa);
+            }
+            new => new.as_deref().unwrap_or(spa.name()),
+        };
         say_opened(name, "can be written", &spa)
     }
 }
