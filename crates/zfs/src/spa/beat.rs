@@ -105,6 +105,8 @@ impl Live {
             if bytes <= self.room_in(dataset, copies).await? {
                 return Ok(true);
             }
+            // What was let go is freed by tasks of their own.
+            self.spa().rt().yield_now().await;
             let usage = self.syncer().writer().space(|space| space.usage(Class::Normal));
             if usage.waiting == 0 && !self.is_dirty() {
                 return Ok(false);
