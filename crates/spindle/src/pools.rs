@@ -64,7 +64,8 @@ impl PoolArgs {
         let arc = ArcOptions { size: self.arc_max, ..ArcOptions::default() };
         let usual = || {
             // Where the kernel doesn't say how much there is, it may be little.
-            let memory = memory().map_or(DIRTY_BYTES_MIN, |all| ByteCount(all.bytes() / DIRTY_PART));
+            let memory =
+                memory().map_or(DIRTY_BYTES_MIN, |all| ByteCount(all.bytes() / DIRTY_PART));
             memory.clamp(DIRTY_BYTES_MIN, DIRTY_BYTES_MAX)
         };
         let dirty_max = self.dirty_max.unwrap_or_else(usual).bytes();

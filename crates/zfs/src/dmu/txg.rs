@@ -68,21 +68,11 @@ impl TxGroups {
     }
 
     /// Groups after `synced`, which whoever made them [closes](TxGroups::rotate) and syncs, of a pool that may be suspended.
-    pub fn synced(
-        rt: &Rt,
-        synced: Txg,
-        dirty_max: u64,
-        suspension: &Rc<Suspension>,
-    ) -> TxGroups {
+    pub fn synced(rt: &Rt, synced: Txg, dirty_max: u64, suspension: &Rc<Suspension>) -> TxGroups {
         TxGroups::new(synced, dirty_max, Some(rt.clone()), Rc::clone(suspension))
     }
 
-    fn new(
-        synced: Txg,
-        dirty_max: u64,
-        rt: Option<Rt>,
-        suspension: Rc<Suspension>,
-    ) -> TxGroups {
+    fn new(synced: Txg, dirty_max: u64, rt: Option<Rt>, suspension: Rc<Suspension>) -> TxGroups {
         let open = Cell::new(Txg(synced.0.saturating_add(1)));
         let (syncing, dirty, done, filled, is_stopped) = Default::default();
         let (throttle, delayed) = (Throttle::of(dirty_max), Cell::new(Instant::START));

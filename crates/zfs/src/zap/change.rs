@@ -21,8 +21,9 @@
 //!
 //! Source: OpenZFS, `zap_micro.c`, `zap.c`, `zap_leaf.c`.
 
+use super::Form;
 use super::micro::{MicroEdits, MicroPlan, MicroTable};
-use super::{Form, normalized};
+use super::normalized::normalized;
 use crate::dmu::{Block, Dnode, Step, Tx};
 use crate::error::{Problem, ZfsError};
 use rt::{Buf, BufMut};

@@ -5,7 +5,7 @@
 //!
 //! Tables that normalise names are searched from end to end where a name doesn't stand as it is asked for.
 
-use super::normalized;
+use super::normalized::normalized;
 use crate::dmu::{Block, Dnode};
 use crate::error::ZfsError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,8 +47,7 @@ impl MicroTable {
         let MicroZap { salt, normalization, block_bytes, entries } = decoded;
         let places = (block_bytes / ENTRY_BYTES).saturating_sub(1);
         let (entries_by_hash, free) = (BTreeMap::new(), (0..places).collect());
-        let mut table =
-            MicroTable { salt, normalization, entries: entries_by_hash, free, places };
+        let mut table = MicroTable { salt, normalization, entries: entries_by_hash, free, places };
         entries.into_iter().for_each(|entry| table.put(entry));
         Ok(table)
     }

@@ -120,7 +120,8 @@ fn what_was_written_is_kept_as_it_lies_on_the_disks() {
             let node = live.spa().catalog(0).await.expect("read").root().await.expect("there");
             let files = live.files(&node).await.expect("it opens");
             let root = files.root_number();
-            let (mut random, mut kept, mut is_there) = (Prng::new(seed), 0, [false; FILES as usize]);
+            let (mut random, mut kept, mut is_there) =
+                (Prng::new(seed), 0, [false; FILES as usize]);
             for step in 0..200 {
                 let number = 100 + random.below(FILES);
                 let (name, there) = (number.to_string(), &mut is_there[(number - 100) as usize]);
