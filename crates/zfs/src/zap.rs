@@ -3,7 +3,7 @@
 //! Here tables are read; [`change`] puts names in and takes them out. What is decoded of a table's first block is known with
 //! the contents of the object that it is from, and decoded again when they were changed.
 //!
-//! A micro ZAP is read whole, and [kept](micro) in memory. In a fat one a name's hash leads through the table to one leaf. Entries are listed in the
+//! A micro ZAP is read whole, and kept in memory. In a fat one a name's hash leads through the table to one leaf. Entries are listed in the
 //! order of their hashes, leaf by leaf, so that a [`Cursor`] can go on later without holding anything.
 //!
 //! Tables that normalise names (case-insensitive or Unicode-normalising file systems) hash the normalised name.
