@@ -35,11 +35,7 @@ const ARC_BYTES_MIN: ByteCount = ByteCount(1 << 20);
 
 /// The size of a cache.
 fn cache_size(text: &str) -> Result<ByteCount, String> {
-    let size: ByteCount = text.parse().map_err(|error| format!("{error}"))?;
-    match size < ARC_BYTES_MIN {
-        true => Err(format!("the least that works is {ARC_BYTES_MIN}")),
-        false => Ok(size),
-    }
+    size_from(ARC_BYTES_MIN, text)
 }
 
 /// Bytes of the least memory for changes: some blocks of the largest kind.
@@ -51,9 +47,14 @@ const DIRTY_PART: u64 = 10;
 
 /// How much memory changes may take.
 fn dirty_size(text: &str) -> Result<ByteCount, String> {
+    size_from(DIRTY_BYTES_MIN, text)
+}
+
+/// A size that is no less than one.
+fn size_from(least: ByteCount, text: &str) -> Result<ByteCount, String> {
     let size: ByteCount = text.parse().map_err(|error| format!("{error}"))?;
-    match size < DIRTY_BYTES_MIN {
-        true => Err(format!("the least that works is {DIRTY_BYTES_MIN}")),
+    match size < least {
+        true => Err(format!("the least that works is {least}")),
         false => Ok(size),
     }
 }

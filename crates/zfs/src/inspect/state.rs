@@ -4,7 +4,7 @@
 
 use crate::error::ZfsError;
 use crate::spa::features::InUse;
-use crate::spa::{Spa, packed_list};
+use crate::spa::{Spa, checkpoint_of, packed_list};
 use crate::zap::Zap;
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
@@ -13,16 +13,15 @@ use zfs_format::dsl::scan::Scan;
 use zfs_format::error_log::{self, HeadError};
 use zfs_format::nvlist::Value;
 use zfs_format::pool_directory::{self, top_vdev};
-use zfs_format::uberblock::Uberblock;
 use zfs_format::vdev::indirect::{Mapping, MappingEntry, Removal};
 use zfs_format::vdev::{Rebuild, Vdev, VdevKind};
 use zfs_format::wire::{Record, Wire};
 
 /// Damaged objects that are listed; more are counted.
 pub const DAMAGED_MAX: usize = 1 << 16;
-/// The feature by which errors are logged for each head dataset.
 /// The feature of checkpoints.
 const CHECKPOINT: &str = "com.delphix:zpool_checkpoint";
+/// The feature by which errors are logged for each head dataset.
 const HEAD_ERROR_LOG: &str = "com.delphix:head_errlog";
 
 /// The expansion of a raidz.
@@ -92,10 +91,7 @@ impl Spa {
         if let Some(value) = directory.get(pool_directory::REMOVING.as_bytes()).await? {
             state.removal = Some(Removal::from_numbers(&value.numbers).map_err(wrong)?);
         }
-        if let Some(value) = directory.get(pool_directory::CHECKPOINT.as_bytes()).await? {
-            let uberblock = Uberblock::from_numbers(&value.numbers).map_err(wrong)?;
-            state.checkpoint_time = Some(uberblock.timestamp);
-        }
+        state.checkpoint_time = checkpoint_of(&directory).await?.map(|found| found.timestamp);
         let in_use = |one: &InUse| one.guid == CHECKPOINT && one.count > 0;
         state.discarding = state.checkpoint_time.is_none() && self.features().iter().any(in_use);
         for vdev in &self.vdevs().children {

@@ -23,7 +23,7 @@
 use super::commit::{CommitError, Syncer};
 use super::history::{Deed, note};
 use super::kept;
-use super::open::Spa;
+use super::open::{Spa, checkpoint_of};
 use crate::dsl::make::Maker;
 use crate::error::ZfsError;
 use crate::zap::{Zap, table};
@@ -47,11 +47,7 @@ const LABELS: [usize; 4] = [0, 1, 2, 3];
 /// It can't be had.
 pub(super) async fn of(spa: &Spa) -> Result<Option<Uberblock>, ZfsError> {
     let directory = Zap::open(spa.mos().dnode(pool_directory::OBJECT).await?).await?;
-    let Some(value) = directory.get(pool_directory::CHECKPOINT.as_bytes()).await? else {
-        return Ok(None);
-    };
-    let uberblock = Uberblock::from_numbers(&value.numbers);
-    uberblock.map(Some).map_err(|error| directory.dnode().wrong(error))
+    checkpoint_of(&directory).await
 }
 
 /// Takes the checkpoint of the group before the one that syncs.

@@ -216,6 +216,18 @@ impl Spa {
     }
 }
 
+/// The checkpoint's uberblock, where the pool of this directory has one.
+///
+/// # Errors
+/// It can't be had.
+pub(crate) async fn checkpoint_of(directory: &Zap) -> Result<Option<Uberblock>, ZfsError> {
+    let Some(value) = directory.get(pool_directory::CHECKPOINT.as_bytes()).await? else {
+        return Ok(None);
+    };
+    let uberblock = Uberblock::from_numbers(&value.numbers);
+    uberblock.map(Some).map_err(|error| directory.dnode().wrong(error))
+}
+
 /// The uberblocks to try, in order.
 fn candidates(found: &FoundPool, options: OpenOptions) -> Result<Vec<Uberblock>, OpenError> {
     let pool = || found.name.clone();
@@ -265,11 +277,8 @@ impl Opening<'_> {
         let first = self.layers(tops, &uberblock).await?;
         let directory = first.directory().await.map_err(zfs)?;
         if self.options.checkpoint {
-            let value = directory.get(pool_directory::CHECKPOINT.as_bytes()).await.map_err(zfs)?;
             let none = || OpenError::NoCheckpoint { pool: self.pool.to_owned() };
-            let value = value.ok_or_else(none)?;
-            let wrong = |error| zfs(directory.dnode().wrong(error));
-            let checkpoint = Uberblock::from_numbers(&value.numbers).map_err(wrong)?;
+            let checkpoint = checkpoint_of(&directory).await.map_err(zfs)?.ok_or_else(none)?;
             let options = OpenOptions { checkpoint: false, ..self.options };
             let opening = Opening { options, ..*self };
             return Box::pin(opening.at(checkpoint, tops, found)).await;

@@ -22,7 +22,7 @@
 //! Source: OpenZFS, `zap_micro.c`, `zap.c`, `zap_leaf.c`.
 
 use super::Form;
-use super::micro::{MicroEdits, MicroPlan, MicroTable};
+use super::micro::{MicroEdits, MicroPlan, MicroTable, SECTOR};
 use super::normalized::normalized;
 use crate::dmu::{Block, Dnode, Step, Tx};
 use crate::error::{Problem, ZfsError};
@@ -40,8 +40,6 @@ use zfs_format::{Endian, FormatError};
 
 /// Bytes of the largest micro table that is made.
 const MICRO_BYTES_MAX: usize = 128 << 10;
-/// Bytes of a new micro table.
-const SECTOR: usize = 512;
 /// Bytes of a new fat table's blocks, as a power of two.
 const FAT_BLOCK_SHIFT: u32 = 14;
 /// Bytes of a name: OpenZFS's bound, with its zero.

@@ -15,8 +15,8 @@ use zfs_format::zap::hash_name;
 use zfs_format::zap::micro::{self, ENTRY_BYTES, MicroEntry, MicroZap};
 use zfs_format::{Endian, FormatError};
 
-/// Bytes by which a table grows.
-const SECTOR: usize = 512;
+/// Bytes of a new table, and by which one grows.
+pub(super) const SECTOR: usize = 512;
 
 /// A table. See the [module](self).
 #[derive(Clone, Debug, PartialEq)]

@@ -7,9 +7,8 @@ use super::cuts::after_cut;
 use super::logs::{NEW, bytes, until_the_power_goes};
 use super::pointers::check_trees;
 use super::{Model, Rig, change, compare, dump, features, files_of, raidz, top, zdb};
-use rt::filter::PowerCut;
 use rt::inodes::{Caller, Fsync, Inodes, Node, WriteAt};
-use rt::{Buf, DeviceRef, MemoryDevice};
+use rt::{Buf, DeviceRef};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -35,12 +34,6 @@ fn pool(tops: Vec<Vdev>) -> Rig {
 
 fn devices(rig: &Rig) -> Vec<DeviceRef> {
     rig.devices().into_values().collect()
-}
-
-fn fork(rig: &Rig) -> Rig {
-    let disks: Vec<(u64, Rc<MemoryDevice>)> =
-        rig.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
-    Rig::over(disks, Rc::clone(&rig.fresh))
 }
 
 /// The root file system and its number.
@@ -157,7 +150,7 @@ fn checkpointed(tops: Vec<Vdev>) {
     let space = rig.with(async |spa: Rc<Spa>, _| spa.space().await.expect("it is told"));
     assert!(space.checkpoint > 100_000, "it keeps {}", space.checkpoint);
     // Back.
-    let back = fork(&rig);
+    let back = rig.fork();
     let before = rig.with(async |spa: Rc<Spa>, _| spa.uberblock().txg);
     let model = then.clone();
     back.with_options(devices(&back), rewound(), async move |spa: Rc<Spa>, fresh| {
@@ -256,7 +249,7 @@ fn with_a_log(tops: Vec<Vdev>) -> (Rig, Model, Model) {
         }
         then
     });
-    let other = fork(&rig);
+    let other = rig.fork();
     let now = other.with(async |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Live::open(spa, &fresh).await.expect("it opens for writing");
         let now = contents(live.spa()).await;
@@ -309,13 +302,8 @@ fn cut_at(
     (disk, number): (usize, u64),
     work: impl AsyncFnOnce(Rc<Spa>, Rc<dyn Fresh>, Rc<RefCell<Steps>>) + 'static,
 ) -> bool {
-    let rig = fork(base);
-    let rt = rig.runtime.handle();
-    let covered: Vec<Rc<PowerCut>> = rig
-        .disks
-        .iter()
-        .map(|(_, disk)| PowerCut::new(Rc::clone(disk) as DeviceRef, &rt))
-        .collect();
+    let rig = base.fork();
+    let covered = rig.power_cuts();
     covered[disk].cut_at_write(number, Prng::new(number));
     let all: Vec<DeviceRef> = covered.iter().map(|cut| Rc::clone(cut) as DeviceRef).collect();
     let steps: Rc<RefCell<Steps>> = Rc::default();

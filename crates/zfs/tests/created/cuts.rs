@@ -5,8 +5,8 @@
 
 use super::accounting::check_accounts;
 use super::{Model, Rig, change, compare, files_of, seeds, top};
+use rt::DeviceRef;
 use rt::filter::PowerCut;
-use rt::{DeviceRef, MemoryDevice};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -45,16 +45,9 @@ pub(crate) fn cut_at<S: Clone + 'static>(
     work: impl AsyncFnOnce(Live, Left<S>) + 'static,
     look: impl AsyncFnOnce(&Spa, S) + 'static,
 ) -> bool {
-    let disks: Vec<(u64, Rc<MemoryDevice>)> =
-        base.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
-    let rig = Rig::over(disks, Rc::clone(&base.fresh));
+    let rig = base.fork();
     let first = rig.with(async |spa: Rc<Spa>, _| spa.uberblock().txg);
-    let rt = rig.runtime.handle();
-    let covered: Vec<Rc<PowerCut>> = rig
-        .disks
-        .iter()
-        .map(|(_, disk)| PowerCut::new(Rc::clone(disk) as DeviceRef, &rt))
-        .collect();
+    let covered = rig.power_cuts();
     covered[disk].cut_at_write(write, Prng::new(write));
     let all: Vec<DeviceRef> = covered.iter().map(|cut| Rc::clone(cut) as DeviceRef).collect();
     let guids = rig.disks.iter().map(|(guid, _)| *guid);
@@ -284,8 +277,7 @@ fn cut_while_labels_are_written(base: &Rig, draw: u64) {
     /// Writes before the last one that are cut: those of labels, with the uberblock's between.
     const WRITES: u64 = 10;
     let closed = |cut_at: Option<u64>| {
-        let disks = base.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
-        let rig = Rig::over(disks, Rc::clone(&base.fresh));
+        let rig = base.fork();
         let disk = Rc::clone(&rig.disks[0].1) as DeviceRef;
         let covered = PowerCut::new(disk, &rig.runtime.handle());
         if let Some(write) = cut_at {

@@ -12,7 +12,7 @@ use rt::inodes::{
     Caller, Fallocate, Fsync, InodeKind, Inodes, New, Node, RenameHow, SetAttributes, SetHow,
     WallClock, WriteAt,
 };
-use rt::{Buf, Device, DeviceRef, MemoryDevice, MemoryTree, Request, SgList};
+use rt::{Buf, Device, DeviceRef, MemoryTree, Request, SgList};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -69,11 +69,8 @@ pub(crate) struct Cut {
 impl Cut {
     /// The power goes at a write to one of the disks.
     pub(crate) fn at(base: &Rig, disk: usize, write: u64) -> Cut {
-        let disks = base.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
-        let rig = Rig::over(disks, Rc::clone(&base.fresh));
-        let rt = rig.runtime.handle();
-        let cover = |disk: &Rc<MemoryDevice>| PowerCut::new(Rc::clone(disk) as DeviceRef, &rt);
-        let covered: Vec<_> = rig.disks.iter().map(|(_, disk)| cover(disk)).collect();
+        let rig = base.fork();
+        let covered = rig.power_cuts();
         covered[disk].cut_at_write(write, Prng::new(write));
         Cut { rig, covered }
     }

@@ -15,7 +15,6 @@ use super::cuts::after_cut;
 use super::datasets::{Files, World, check_books, node, task};
 use super::volumes;
 use super::{Rig, raidz, top};
-use rt::filter::PowerCut;
 use rt::{Device, DeviceRef};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -287,12 +286,7 @@ fn live_long(seed: u64, steps: usize, tops: Vec<Vdev>) {
 }
 
 fn one_round(rig: &mut Rig, life: &Rc<RefCell<Life>>, random: &Rc<RefCell<Prng>>, end: End) {
-    let rt = rig.runtime.handle();
-    let covered: Vec<Rc<PowerCut>> = rig
-        .disks
-        .iter()
-        .map(|(_, disk)| PowerCut::new(Rc::clone(disk) as DeviceRef, &rt))
-        .collect();
+    let covered = rig.power_cuts();
     let devices = covered.iter().map(|cut| Rc::clone(cut) as DeviceRef).collect();
     let (shared, drawn, powered) = (Rc::clone(life), Rc::clone(random), covered.clone());
     // The group that is under way at a cut, and what it leaves.

@@ -38,6 +38,7 @@ mod taken_back;
 mod volumes;
 mod without_log;
 
+use rt::filter::PowerCut;
 use rt::{Buf, Device, DeviceRef, MemoryDevice, Reactor, Runtime};
 use sim::SimReactor;
 use sim::host::Processor;
@@ -203,6 +204,19 @@ impl Rig {
         let made = async move { create(&rt, new, &devices, &fresh).await.expect("it is made") };
         rig.runtime.block_on(made).expect("it ends");
         rig
+    }
+
+    /// The same pool on disks of its own.
+    fn fork(&self) -> Rig {
+        let disks = self.disks.iter().map(|(guid, disk)| (*guid, disk.fork())).collect();
+        Rig::over(disks, Rc::clone(&self.fresh))
+    }
+
+    /// Its disks, each where its power can be cut.
+    fn power_cuts(&self) -> Vec<Rc<PowerCut>> {
+        let rt = self.runtime.handle();
+        let cover = |disk: &Rc<MemoryDevice>| PowerCut::new(Rc::clone(disk) as DeviceRef, &rt);
+        self.disks.iter().map(|(_, disk)| cover(disk)).collect()
     }
 
     fn devices(&self) -> BTreeMap<u64, DeviceRef> {
