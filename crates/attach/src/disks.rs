@@ -1,7 +1,7 @@
 //! What lies on the devices that were named: RAID sets of them, partitions, logical volumes.
 //!
 //! ```text
-//!   files and block devices
+//!   files, block devices, and exports of NBD servers (remote)
 //!     └─ RAID sets of those that are members
 //!          └─ partitions of what is no member, and of sets
 //!               └─ volume groups on any of them
@@ -12,10 +12,12 @@
 
 mod arrays;
 pub mod open;
+mod remote;
 mod volumes;
 mod whole;
 
 pub use arrays::Array;
-pub use open::{Disks, Part, Written};
-pub use volumes::Opened;
+pub use open::{Disks, Part, Writing, Written};
+pub use remote::Remote;
+pub use volumes::{Below, Opened};
 pub use whole::Whole;

@@ -4,6 +4,7 @@
 //! its exit status.
 
 use crate::control::folder::FolderError;
+use crate::uri::UriError;
 use ::md::SyncError;
 use ::md::assemble::AssembleError;
 use ::md::grow::GrowError;
@@ -48,6 +49,14 @@ pub enum Error {
     Twice { path: PathBuf },
     #[error("'{}' and '{}' share storage: name one of them", .one.display(), .other.display())]
     Shared { one: PathBuf, other: PathBuf },
+    #[error(transparent)]
+    Uri(#[from] UriError),
+    #[error("{name}: {error}")]
+    Remote { name: String, error: ClientError },
+    #[error("{name}: the server lets nobody write to it")]
+    RemoteReadOnly { name: String },
+    #[error("{name}: another process writes to it: stop that one first")]
+    RemoteWritten { name: String },
     #[error("reading /dev/urandom: {0}")]
     Random(#[source] io::Error),
 
@@ -218,10 +227,10 @@ pub enum Error {
     Borrowed { name: String, error: ClientError },
     #[error("cannot create snapshot '{name}': {error}")]
     NotTaken { name: String, error: ::zfs::spa::datasets::TaskError },
-    #[error(
-        "pool {name} lies on {device}, and pools are written on files, disks and partitions only"
-    )]
-    NotWritableMember { name: String, device: String },
+    #[error("pool {name} lies on {device}, which can't be written: {why}")]
+    NotWritableMember { name: String, device: String, why: String },
+    #[error("'{device}' can't be written: {why}")]
+    NotWritableVolume { device: String, why: String },
     #[error("{name}: a pool as it stood is only read: leave -T and --rewind-to-checkpoint out")]
     OldAndWritten { name: String },
     #[error(transparent)]

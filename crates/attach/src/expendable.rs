@@ -3,10 +3,16 @@
 //! Nothing that holds something is overwritten without `--force` ([`host::expendable`] looks), unless it is an old member of the
 //! set; and nothing is made a member twice, by whatever names.
 
+use crate::context::Context;
 use crate::error::Error;
 use host::expendable::{self, NotExpendable, Unseen};
 use host::identity::{overlap, same};
-use std::path::Path;
+use host::probe;
+use rt::{DeviceRef, Request};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use stdx::{ByteCount, Offset};
 
 /// Whether a device may be overwritten.
 ///
@@ -20,6 +26,41 @@ pub fn check_expendable(path: &Path, force: bool) -> Result<(), Error> {
         NotExpendable::Probe(error) => Error::Probe(error),
         error => Error::Holds(error),
     })
+}
+
+/// The same for a device that is put together, or elsewhere: it is looked at as a block device is.
+///
+/// # Errors
+/// As of [`check_expendable`].
+pub fn check_expendable_device(
+    context: &Context,
+    device: &DeviceRef,
+    called: &str,
+    force: bool,
+) -> Result<(), Error> {
+    if force {
+        return Ok(());
+    }
+    let path = || PathBuf::from(called);
+    let block = device.geometry().logical_block.bytes();
+    // Signatures stand where they like, and devices are read by blocks.
+    let read = |into: &mut [u8], at: u64| -> io::Result<()> {
+        let (from, to) = (at - at % block, (at + into.len() as u64).next_multiple_of(block));
+        let (device, request) =
+            (Rc::clone(device), Request::read(Offset(from), ByteCount(to - from)));
+        let reading = async move { device.submit(request).await };
+        let read = context.runtime().block_on(reading).expect("I/O on a real device ends");
+        let bytes = read.map_err(|error| io::Error::other(error.to_string()))?.to_vec();
+        let skipped = (at - from) as usize;
+        into.copy_from_slice(&bytes[skipped..skipped + into.len()]);
+        Ok(())
+    };
+    let found = probe::content_of(device.geometry().capacity.bytes(), &read)
+        .map_err(|error| Error::Probe(probe::ProbeError { path: path(), error }))?;
+    match found {
+        None => Ok(()),
+        Some(content) => Err(Error::Holds(NotExpendable::Holds { path: path(), content })),
+    }
 }
 
 /// Whether a device shares nothing with the others.

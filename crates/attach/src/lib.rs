@@ -8,6 +8,7 @@
 //!   sets       RAID sets: chosen, opened for reading or writing, run while somebody serves them
 //!   control    sockets by which commands reach the process that holds something
 //!   expendable whether devices may be overwritten
+//!   uri        names of what NBD servers export
 //!   random     identities of what is made
 //!   ending     the wish that what serves ends
 //!   context    an executor on this host, and who is told what happens
@@ -36,6 +37,7 @@ pub mod pools;
 pub mod random;
 pub mod serve;
 pub mod sets;
+pub mod uri;
 
 pub use context::Context;
 pub use error::Error;

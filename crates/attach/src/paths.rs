@@ -1,4 +1,5 @@
-//! The paths that a person named, made files and block devices: a folder stands for what lies in it, by name.
+//! The paths that a person named, made files and block devices: a folder stands for what lies in it, by name. Exports of NBD
+//! servers stand among them by their [URIs](crate::uri).
 
 use crate::error::Error;
 use std::os::unix::fs::FileTypeExt;
@@ -10,11 +11,31 @@ const FILES_MAX: usize = 4096;
 /// The paths that were given, or those of SPINDLE_DEVICES where none were.
 pub fn named(paths: &[PathBuf]) -> Vec<PathBuf> {
     match std::env::var_os("SPINDLE_DEVICES") {
-        Some(variable) if paths.is_empty() => {
-            std::env::split_paths(&variable).filter(|path| !path.as_os_str().is_empty()).collect()
-        }
+        Some(variable) if paths.is_empty() => joined(std::env::split_paths(&variable).collect()),
         _ => paths.to_vec(),
     }
+}
+
+/// URIs have colons of their own: behind their scheme, and in what stands for the host, which ends with a slash.
+fn joined(parts: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = Vec::new();
+    let mut is_host = false;
+    for part in parts {
+        let text = part.to_string_lossy();
+        let scheme = paths.last().filter(|_| text.starts_with("//")).and_then(|last| last.to_str());
+        let begins = scheme.is_some_and(|scheme| ["nbd", "nbd+unix"].contains(&scheme));
+        if !begins && !is_host {
+            paths.extend((!text.is_empty()).then(|| part.clone()));
+            continue;
+        }
+        let last = paths.pop().expect("the part before").to_string_lossy().into_owned();
+        is_host = match begins {
+            true => last == "nbd" && !text.trim_start_matches("//").contains('/'),
+            false => !text.contains('/'),
+        };
+        paths.push(format!("{last}:{text}").into());
+    }
+    paths
 }
 
 /// The same, with folders replaced by what lies in them.
@@ -51,4 +72,31 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
 pub fn absolute(path: &Path) -> PathBuf {
     let resolved = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
     resolved.unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What could break: an export that is named among others is taken for three files.
+    #[test]
+    fn exports_may_be_named_among_paths_divided_by_colons() {
+        for (text, paths) in [
+            ("a:b", &["a", "b"][..]),
+            ("nbd:a", &["nbd", "a"]),
+            ("a:nbd://h/x:b", &["a", "nbd://h/x", "b"]),
+            ("nbd://h:77/x:/dev/sda", &["nbd://h:77/x", "/dev/sda"]),
+            ("nbd://[::1]:77/x:b", &["nbd://[::1]:77/x", "b"]),
+            (
+                "nbd+unix:///x?socket=/s:nbd+unix:///y?socket=t:c",
+                &["nbd+unix:///x?socket=/s", "nbd+unix:///y?socket=t", "c"],
+            ),
+        ] {
+            let found: Vec<String> = joined(std::env::split_paths(text).collect())
+                .iter()
+                .map(|path| path.to_string_lossy().into_owned())
+                .collect();
+            assert_eq!(found, paths, "{text}");
+        }
+    }
 }

@@ -5,16 +5,20 @@
 //! * [`mod@label_clear`]: labels of devices that are to be no part of a pool any more.
 //! * [`names`]: names of datasets.
 //! * [`keys`]: keys of encrypted datasets.
-//! * [`writing`]: pools that are made, and open for writing.
+//! * [`fresh`]: what makes new things new.
+//! * [`members`]: devices that are to be parts of a pool.
+//! * [`writing`]: pools that are open for writing.
 //! * [`running`]: a pool that is held for long, and its socket.
 //! * [`snapshots`]: taken, by whoever has the pool.
 //! * [`datasets`]: pools that were opened, and what is read of them.
 
 pub mod datasets;
 pub mod find;
+pub mod fresh;
 pub mod host;
 pub mod keys;
 pub mod label_clear;
+pub mod members;
 pub mod names;
 pub mod running;
 pub mod snapshots;
@@ -22,10 +26,10 @@ pub mod writing;
 
 pub use datasets::{OpenDataset, Session, View};
 pub use find::{HeldBy, PoolPlace, Pools};
+pub use fresh::HostFresh;
 pub use label_clear::label_clear;
+pub use members::{NewMember, NewMembers, Wanted};
 pub use names::{check_name, pool_of};
 pub use running::asked::{Asked, Queue, carry_out_until};
 pub use running::{HeldPool, RunningPool};
-pub use writing::{
-    HostFresh, LivePool, NewMember, NewMembers, Opening, Rewind, check_new, open_rewound,
-};
+pub use writing::{AddedMembers, LivePool, Opening, Rewind, open_rewound};

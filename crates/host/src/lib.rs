@@ -60,6 +60,6 @@ pub use fuse::{FuseMount, MountError};
 pub use identity::Identity;
 pub use probe::{Content, ProbeError};
 pub use runtime::{Host, HostRuntime, ReactorKind};
-pub use socket::{Address, AddressError, ListenError, SocketListener, SocketStream};
+pub use socket::{Address, AddressError, Connected, ListenError, SocketListener, SocketStream};
 pub use start_error::StartError;
 pub use tree::HostTree;

@@ -115,6 +115,9 @@ const ZFS_LABEL_BYTES: u64 = 256 * KIB;
 const ZFS_UBERBLOCKS: u64 = 128 * KIB;
 const ZFS_MAGIC: u64 = 0x00ba_b10c;
 
+/// Fills the buffer with what stands from there on.
+type ReadAt<'a> = &'a dyn Fn(&mut [u8], u64) -> io::Result<()>;
+
 /// What lies on a file or block device, if anything does.
 ///
 /// # Errors
@@ -123,40 +126,58 @@ pub fn content(path: &Path) -> Result<Option<Content>, ProbeError> {
     File::open(path).and_then(look).map_err(|error| ProbeError { path: path.into(), error })
 }
 
+/// What lies on something else of this size that is read so, if anything does: it is looked at as a block device is.
+///
+/// # Errors
+/// Those of the reads.
+pub fn content_of(size: u64, read: ReadAt<'_>) -> io::Result<Option<Content>> {
+    match signed(read, size)? {
+        None => data_at_ends(read, size),
+        found => Ok(found),
+    }
+}
+
 fn look(mut file: File) -> io::Result<Option<Content>> {
     let size = file.seek(SeekFrom::End(0))?;
+    let read = |into: &mut [u8], at| file.read_exact_at(into, at);
+    match signed(&read, size)? {
+        None if file.metadata()?.is_file() => data_in_file(&file, size),
+        None => data_at_ends(&read, size),
+        found => Ok(found),
+    }
+}
+
+/// What says itself what it is.
+fn signed(read: ReadAt<'_>, size: u64) -> io::Result<Option<Content>> {
     for (what, place, signature) in SIGNATURES {
         let at = match *place {
             Start(at) => Some(at),
             End(before) => size.checked_sub(before),
         };
         if let Some(at) = at
-            && holds(&file, size, at, signature)?
+            && holds(read, size, at, signature)?
         {
             return Ok(Some(Content { what, at: Offset(at) }));
         }
     }
-    if let Some(found) = zfs(&file, size)? {
-        return Ok(Some(found));
+    match zfs(read, size)? {
+        None => md_at_the_end(read, size),
+        found => Ok(found),
     }
-    if let Some(found) = md_at_the_end(&file, size)? {
-        return Ok(Some(found));
-    }
-    if file.metadata()?.is_file() { data_in_file(&file, size) } else { data_at_ends(&file, size) }
 }
 
 /// Whether these bytes stand there.
-fn holds(file: &File, size: u64, at: u64, signature: &[u8]) -> io::Result<bool> {
+fn holds(read: ReadAt<'_>, size: u64, at: u64, signature: &[u8]) -> io::Result<bool> {
     if at.checked_add(signature.len() as u64).is_none_or(|end| end > size) {
         return Ok(false);
     }
     let mut found = vec![0; signature.len()];
-    file.read_exact_at(&mut found, at)?;
+    read(&mut found, at)?;
     Ok(found == signature)
 }
 
 /// md's superblocks 0.90 and 1.0 lie near the end, on a multiple of 64 KiB and of 4 KiB.
-fn md_at_the_end(file: &File, size: u64) -> io::Result<Option<Content>> {
+fn md_at_the_end(read: ReadAt<'_>, size: u64) -> io::Result<Option<Content>> {
     let magic = 0xa92b_4efc_u32;
     let old = (size & !(64 * KIB - 1)).checked_sub(64 * KIB);
     let new = (size & !511).checked_sub(8 * KIB).map(|at| at & !(4 * KIB - 1));
@@ -167,7 +188,7 @@ fn md_at_the_end(file: &File, size: u64) -> io::Result<Option<Content>> {
     ] {
         let Some(at) = at else { continue };
         for signature in signatures {
-            if holds(file, size, at, signature)? {
+            if holds(read, size, at, signature)? {
                 return Ok(Some(Content { what, at: Offset(at) }));
             }
         }
@@ -176,7 +197,7 @@ fn md_at_the_end(file: &File, size: u64) -> io::Result<Option<Content>> {
 }
 
 /// A ZFS label has a ring of uberblocks in its second half; two labels lie at each end.
-fn zfs(file: &File, size: u64) -> io::Result<Option<Content>> {
+fn zfs(read: ReadAt<'_>, size: u64) -> io::Result<Option<Content>> {
     let end = size - size % ZFS_LABEL_BYTES;
     let labels = [Some(0), Some(ZFS_LABEL_BYTES), end.checked_sub(2 * ZFS_LABEL_BYTES)];
     for label in labels.into_iter().flatten() {
@@ -185,7 +206,7 @@ fn zfs(file: &File, size: u64) -> io::Result<Option<Content>> {
             continue;
         };
         let mut ring = vec![0; len as usize];
-        file.read_exact_at(&mut ring, start)?;
+        read(&mut ring, start)?;
         for (i, uberblock) in ring.chunks_exact(KIB as usize).enumerate() {
             let magic = &uberblock[..8];
             if magic == ZFS_MAGIC.to_le_bytes() || magic == ZFS_MAGIC.to_be_bytes() {
@@ -197,12 +218,13 @@ fn zfs(file: &File, size: u64) -> io::Result<Option<Content>> {
 }
 
 fn data_in_file(file: &File, size: u64) -> io::Result<Option<Content>> {
+    let read = |into: &mut [u8], at| file.read_exact_at(into, at);
     let (mut at, mut left) = (0, SCAN_BYTES_MAX);
     while at < size {
         let Some(data) = sys::seek_data(file.as_fd(), at)? else { return Ok(None) };
         let hole = sys::seek_hole(file.as_fd(), data)?.min(size);
         let len = hole.saturating_sub(data).min(left);
-        if let Some(found) = not_zero(file, data, len)? {
+        if let Some(found) = not_zero(&read, data, len)? {
             return Ok(Some(found));
         }
         left -= len;
@@ -216,29 +238,27 @@ fn data_in_file(file: &File, size: u64) -> io::Result<Option<Content>> {
     Ok(None)
 }
 
-fn data_at_ends(file: &File, size: u64) -> io::Result<Option<Content>> {
+fn data_at_ends(read: ReadAt<'_>, size: u64) -> io::Result<Option<Content>> {
     let len = size.min(ENDS_BYTES);
-    Ok(match not_zero(file, 0, len)? {
+    Ok(match not_zero(read, 0, len)? {
         Some(found) => Some(found),
-        None => not_zero(file, size - len, len)?,
+        None => not_zero(read, size - len, len)?,
     })
 }
 
 /// The first byte in a range that is not zero.
-fn not_zero(file: &File, mut at: u64, len: u64) -> io::Result<Option<Content>> {
+fn not_zero(read: ReadAt<'_>, mut at: u64, len: u64) -> io::Result<Option<Content>> {
     let end = at + len;
     let mut chunk = vec![0; ByteCount::kib(256).as_usize()];
     while at < end {
         let chunk_len = (end - at).min(chunk.len() as u64) as usize;
-        let count = file.read_at(&mut chunk[..chunk_len], at)?;
-        if count == 0 {
-            return Ok(None);
-        }
-        if let Some(i) = chunk[..count].iter().position(|byte| *byte != 0) {
+        let piece = &mut chunk[..chunk_len];
+        read(piece, at)?;
+        if let Some(i) = piece.iter().position(|byte| *byte != 0) {
             let what = "data that is not zero";
             return Ok(Some(Content { what, at: Offset(at + i as u64) }));
         }
-        at += count as u64;
+        at += chunk_len as u64;
     }
     Ok(None)
 }

@@ -299,6 +299,29 @@ impl Listener for SocketListener {
     }
 }
 
+/// A connection that was made, and that nobody waits for yet: it may be made by one thread and go to another.
+pub struct Connected {
+    socket: OwnedFd,
+    peer: String,
+}
+
+impl Connected {
+    /// Connects to a server; the call waits until it answers.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn to(address: &Address) -> Result<Connected, ListenError> {
+        let socket = match address {
+            Address::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
+            Address::Tcp(text) => TcpStream::connect(text)
+                .and_then(|stream| stream.set_nodelay(true).map(|()| OwnedFd::from(stream))),
+        };
+        let failed =
+            |error| ListenError::Os { doing: "connecting to", address: address.clone(), error };
+        Ok(Connected { socket: socket.map_err(failed)?, peer: address.to_string() })
+    }
+}
+
 /// A connection. See the [module](self).
 pub struct SocketStream {
     host: Host,
@@ -315,17 +338,12 @@ impl SocketStream {
         if matches!(host.0, Driver::Blocking(_)) {
             return Err(ListenError::Blocking(address.clone()));
         }
-        let socket = match address {
-            Address::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
-            Address::Tcp(text) => TcpStream::connect(text)
-                .and_then(|stream| stream.set_nodelay(true).map(|()| OwnedFd::from(stream))),
-        };
-        match socket {
-            Ok(socket) => Ok(SocketStream::over(host, socket, address.to_string())),
-            Err(error) => {
-                Err(ListenError::Os { doing: "connecting to", address: address.clone(), error })
-            }
-        }
+        Ok(SocketStream::of(host, Connected::to(address)?))
+    }
+
+    /// A connection that was made already.
+    pub fn of(host: &Host, connected: Connected) -> SocketStream {
+        SocketStream::over(host, connected.socket, connected.peer)
     }
 
     /// A connection that was made otherwise.

@@ -233,7 +233,7 @@ fn a_read_only_server_an_unknown_export_and_holes_are_told() {
     let runtime = HostRuntime::new(ReactorKind::Auto).expect("a reactor");
     let (rt, stream) = (runtime.rt(), connect(&runtime, &ours.socket));
     let run = async move {
-        let options = ClientOptions { export: "nothing".into(), read_only: false };
+        let options = ClientOptions { export: "nothing".into(), ..ClientOptions::default() };
         Client::connect(&rt, stream, &options).await.err()
     };
     let error = runtime.runtime().block_on(run).expect("ends");

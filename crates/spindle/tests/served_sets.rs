@@ -111,7 +111,10 @@ fn client<T: 'static>(
     let runtime = HostRuntime::new(ReactorKind::Auto).expect("a reactor");
     let address = Address::Unix(dir.join("s"));
     let stream = SocketStream::connect(&runtime.host(), &address).expect("it listens");
-    let (rt, options) = (runtime.rt(), ClientOptions { export: export.to_owned(), read_only });
+    let (rt, options) = (
+        runtime.rt(),
+        ClientOptions { export: export.to_owned(), read_only, ..ClientOptions::default() },
+    );
     let all = async move {
         let client = Client::connect(&rt, Rc::new(stream), &options).await;
         let client = Rc::new(client.expect("connected"));

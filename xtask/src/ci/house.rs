@@ -36,8 +36,9 @@ const ARROWS: &[Arrow] = &[
     (
         "zfs",
         &["stdx", "codec", "rt", "zfs-format", "zfs-store"],
-        // What a mount that is written is worth, a kernel and its judges say.
-        &["sim", "fixtures", "export", "host"],
+        // What a mount that is written is worth, a kernel and its judges say; pools lie on RAID sets, too, and the power
+        // is cut below both.
+        &["sim", "fixtures", "export", "host", "md"],
     ),
     ("export", &["stdx", "codec", "rt"], &["sim", "host"]),
     ("inplace", &["stdx", "codec", "rt"], &["sim"]),

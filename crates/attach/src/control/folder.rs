@@ -4,7 +4,7 @@
 //! there; one that others may enter, or that belongs to somebody else, is not used: who can write to a socket there can
 //! fail members and stop the server.
 //!
-//! A set's socket is `UUID.sock`.
+//! A set's socket is `UUID.sock`. Beside them lie files whose locks stand for what has none (`NAME.lock`).
 
 use rustix::process::geteuid;
 use std::io;
@@ -56,6 +56,23 @@ fn folder() -> Result<PathBuf, FolderError> {
 /// # Errors
 /// [`FolderError`].
 pub fn socket_of(name: &str, make: bool) -> Result<PathBuf, FolderError> {
+    let path = own_folder(make)?.join(format!("{name}.sock"));
+    match path.as_os_str().len() > PATH_BYTES_MAX {
+        true => Err(FolderError::TooLong(path)),
+        false => Ok(path),
+    }
+}
+
+/// The path of the file of this name whose lock stands for something, in the same folder.
+///
+/// # Errors
+/// [`FolderError`].
+pub fn lock_of(name: &str, make: bool) -> Result<PathBuf, FolderError> {
+    Ok(own_folder(make)?.join(format!("{name}.lock")))
+}
+
+/// A folder that is ours alone.
+fn own_folder(make: bool) -> Result<PathBuf, FolderError> {
     // Without a slash at its end, which would lead through a link.
     let folder: PathBuf = folder()?.components().collect();
     let os = |error| FolderError::Os { path: folder.clone(), error };
@@ -73,9 +90,5 @@ pub fn socket_of(name: &str, make: bool) -> Result<PathBuf, FolderError> {
     if found.uid() != geteuid().as_raw() || found.mode() & OTHERS_MODE != 0 {
         return Err(FolderError::Shared(folder));
     }
-    let path = folder.join(format!("{name}.sock"));
-    match path.as_os_str().len() > PATH_BYTES_MAX {
-        true => Err(FolderError::TooLong(path)),
-        false => Ok(path),
-    }
+    Ok(folder)
 }

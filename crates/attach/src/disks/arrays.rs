@@ -2,7 +2,7 @@
 //!
 //! A set that is opened for writing is one for all that lies on it: volumes that are only read go through it too.
 //! It is not resynchronised or rebuilt here; who serves it does that beside the serving, and who opened it stops it
-//! ([`Disks::take_live`](super::open::Disks::take_live)).
+//! ([`Disks::stop`](super::open::Disks::stop)).
 //!
 //! Where a set can't be opened for writing it is opened for reading, and the reason is kept for whoever wants to
 //! write. One that can't be opened at all is kept by its names, so that the answer to them is the reason.
@@ -10,12 +10,13 @@
 use crate::context::Context;
 use crate::error::Error;
 use crate::sets::missing::refuse_lacking;
-use crate::sets::{live, sources};
+use crate::sets::{live, name, sources};
 use ::md::assemble::{self, AssembleError, Choice, Found, OpenArray, OpenOptions};
 use ::md::live::LiveArray;
 use ::md::superblock::Uuid;
 use rt::DeviceRef;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// A set that is open.
 pub struct Array {
@@ -56,9 +57,19 @@ impl Array {
         sources::is_called(&self.found, called)
     }
 
+    /// What its device is called below /dev.
+    pub(super) fn device_path(&self) -> PathBuf {
+        let name = self.found.first().and_then(|one| name::device_name(&one.superblock));
+        name.unwrap_or_else(|| format!("/dev/md/{}", self.set)).into()
+    }
+
     /// The name without the host's.
-    pub(super) fn short_name(&self) -> &str {
-        self.name.split_once(':').map_or(&self.name, |(_, short)| short)
+    pub fn short_name(&self) -> &str {
+        match self.name.split_once(':') {
+            // A UUID has colons of its own.
+            Some((_, short)) if self.name != self.set.to_string() => short,
+            _ => &self.name,
+        }
     }
 }
 

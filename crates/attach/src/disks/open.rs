@@ -3,25 +3,30 @@
 //! What can't be read or put together is a complaint, and the rest is there all the same.
 //!
 //! **Writing.** All is opened for reading, but what lies below the volumes that are to be written ([`Disks::open_for`]):
-//! that is found by a first look, and then opened for writing, files and sets alike.
+//! that is found by a first look, and then opened for writing, files and sets alike. So a set that is written is open once, whatever
+//! lies on it. It is stopped cleanly by whoever [takes](Disks::take_live) it or [stops](Disks::stop) it, and else when the disks are
+//! dropped: what was written to it has to have ended by then.
 
 use super::arrays::{self, Array, Arrays, Refused};
+use super::remote::Remote;
 use super::whole::Whole;
 use crate::context::Context;
 use crate::error::Error;
 use crate::event::{Event, Events};
 use crate::paths::{expand, named};
 use crate::sets::name;
+use crate::uri::{Uri, is_uri};
 use ::md::assemble;
 use ::md::live::LiveArray;
 use ::md::superblock::Uuid;
 use host::identity::overlap;
 use host::{FileDevice, FileOptions, Identity};
 use rt::DeviceRef;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use volume::gpt;
 use volume::lvm::{Group, find_groups};
@@ -45,19 +50,71 @@ impl Part {
     }
 }
 
+/// What a device is that is not put together here.
+pub(super) enum Base {
+    /// A file or block device.
+    File(Rc<FileDevice>),
+    /// An export of an NBD server.
+    Remote(Rc<Remote>),
+}
+
+impl Base {
+    fn open(context: &Context, path: &Path, read_only: bool) -> Result<Base, Error> {
+        if is_uri(path) {
+            return Ok(Base::Remote(Rc::new(Remote::open(context, path, read_only)?)));
+        }
+        let options = FileOptions { direct: false, read_only };
+        let device = FileDevice::open(&context.host(), path, options).map_err(Error::Named)?;
+        Ok(Base::File(Rc::new(device)))
+    }
+
+    fn device(&self) -> DeviceRef {
+        match self {
+            Base::File(file) => Rc::clone(file) as DeviceRef,
+            Base::Remote(remote) => Rc::clone(remote) as DeviceRef,
+        }
+    }
+
+    /// What has the locks for it.
+    fn locked(&self) -> Option<&FileDevice> {
+        match self {
+            Base::File(file) => Some(file),
+            Base::Remote(remote) => remote.lock(),
+        }
+    }
+
+    /// Where that lies.
+    pub(super) fn locked_path(&self) -> Option<PathBuf> {
+        match self {
+            Base::File(file) => Some(PathBuf::from(&*rt::Device::name(&**file))),
+            Base::Remote(remote) => remote.lock_path().map(Path::to_owned),
+        }
+    }
+
+    pub(super) fn keep_writers_off(&self) -> bool {
+        self.locked().is_none_or(FileDevice::keep_writers_off)
+    }
+
+    fn is_written_elsewhere(&self) -> bool {
+        self.locked().is_some_and(FileDevice::is_written_elsewhere)
+    }
+}
+
 /// See the [module](self).
 pub struct Disks {
-    context: Context,
-    /// The files and block devices themselves.
+    context: Rc<Context>,
+    /// The files, block devices and exports themselves.
     pub files: Vec<DeviceRef>,
     /// The same, each with whether it is open for writing.
-    pub(super) opened: Vec<(Rc<FileDevice>, bool)>,
+    pub(super) opened: Vec<(Base, bool)>,
     /// RAID sets.
     pub arrays: Vec<Array>,
     /// Sets that can't be opened.
     pub(super) refused: Vec<Refused>,
-    /// The sets that are open for writing.
-    live: Vec<LiveArray>,
+    /// The sets that are open for writing, and that nobody took.
+    live: RefCell<Vec<Rc<LiveArray>>>,
+    /// Those that somebody took.
+    taken: RefCell<Vec<Weak<LiveArray>>>,
     /// Partitions.
     pub parts: Vec<Part>,
     /// Volume groups.
@@ -77,12 +134,22 @@ pub struct Written {
 }
 
 /// What is to be opened for writing.
-#[derive(Default)]
-struct Writing {
-    /// Files and block devices that are no members, by their names.
-    files: BTreeSet<Arc<str>>,
+#[derive(Clone, Debug, Default)]
+pub struct Writing {
+    /// Files, block devices and exports that are no members, by their names.
+    pub(super) files: BTreeSet<Arc<str>>,
     /// Sets, each with whether it is opened with fewer members too.
-    sets: BTreeMap<Uuid, bool>,
+    pub(super) sets: BTreeMap<Uuid, bool>,
+}
+
+impl Writing {
+    /// This, too.
+    pub fn add(&mut self, other: Writing) {
+        self.files.extend(other.files);
+        for (set, run) in other.sets {
+            *self.sets.entry(set).or_default() |= run;
+        }
+    }
 }
 
 /// Bytes of the smallest file of a folder that may be a disk: less has no room for what marks one, and lies there
@@ -120,19 +187,16 @@ impl Disks {
     /// # Errors
     /// Where one can't be opened.
     pub fn open_files(events: &Events, paths: &[PathBuf], read_only: bool) -> Result<Disks, Error> {
-        let context = Context::new(events)?;
-        let host = context.host();
-        let mut disks = Disks::none(context);
+        let mut disks = Disks::none(Rc::new(Context::new(events)?));
         for path in paths {
-            let options = FileOptions { direct: false, read_only };
-            let device = FileDevice::open(&host, path, options).map_err(Error::Named)?;
-            disks.add_file(device, !read_only);
+            let base = Base::open(&disks.context, path, read_only)?;
+            disks.add_base(base, !read_only);
         }
         Ok(disks)
     }
 
-    fn none(context: Context) -> Disks {
-        let (files, opened, arrays, refused, live) = Default::default();
+    fn none(context: Rc<Context>) -> Disks {
+        let (files, opened, arrays, refused, live, taken) = Default::default();
         let (parts, groups, complaints, unsearched) = Default::default();
         Disks {
             context,
@@ -141,6 +205,7 @@ impl Disks {
             arrays,
             refused,
             live,
+            taken,
             parts,
             groups,
             complaints,
@@ -148,10 +213,9 @@ impl Disks {
         }
     }
 
-    fn add_file(&mut self, device: FileDevice, is_written: bool) {
-        let device = Rc::new(device);
-        self.files.push(Rc::clone(&device) as DeviceRef);
-        self.opened.push((device, is_written));
+    fn add_base(&mut self, base: Base, is_written: bool) {
+        self.files.push(base.device());
+        self.opened.push((base, is_written));
     }
 
     /// The files, the folders' files, and all that lies on them, for reading.
@@ -162,8 +226,8 @@ impl Disks {
         Disks::open_where(events, paths, &Writing::default())
     }
 
-    /// The same, for writing to what these volumes lie on, to these files, and to nothing else: whoever writes to another file of the
-    /// folders keeps it, and it is not kept from anybody. A set that can't be written is opened for reading, and
+    /// The same, for writing to what these volumes lie on, to what is said besides, and to nothing else: whoever writes to another file
+    /// of the folders keeps it, and it is not kept from anybody. A set that can't be written is opened for reading, and
     /// [`Disks::volume`] says why.
     ///
     /// # Errors
@@ -172,18 +236,11 @@ impl Disks {
         events: &Events,
         paths: &[PathBuf],
         volumes: &[Written],
-        files: &[Arc<str>],
+        besides: Writing,
     ) -> Result<Disks, Error> {
         let found = Disks::open(events, paths)?;
-        let mut writing =
-            Writing { files: files.iter().cloned().collect(), sets: BTreeMap::default() };
-        for Written { volume, run } in volumes {
-            let below = found.below(volume)?;
-            writing.files.extend(below.files.iter().map(|at| found.files[*at].name()));
-            for at in below.arrays {
-                *writing.sets.entry(found.arrays[at].set).or_default() |= run;
-            }
-        }
+        let mut writing = besides;
+        found.add_written(volumes, &mut writing)?;
         if writing.files.is_empty() && writing.sets.is_empty() {
             return Ok(found);
         }
@@ -191,29 +248,46 @@ impl Disks {
         Disks::open_where(events, paths, &writing)
     }
 
-    /// The same, for writing to these files and to nothing else.
+    /// The same for reading on the executor of other disks, for what lies there beside them.
     ///
     /// # Errors
-    /// As [`Disks::open`], and where one of them can't be written, or another process writes to it.
-    pub fn open_files_for(
-        events: &Events,
-        paths: &[PathBuf],
-        files: &[Arc<str>],
-    ) -> Result<Disks, Error> {
-        let writing = Writing { files: files.iter().cloned().collect(), sets: BTreeMap::default() };
-        Disks::open_where(events, paths, &writing)
+    /// As [`Disks::open`].
+    pub fn open_beside(context: &Rc<Context>, paths: &[PathBuf]) -> Result<Disks, Error> {
+        Disks::open_on(context, paths, &Writing::default())
     }
 
-    /// The file or block device that a device is, or is a partition of; nothing where it lies on a set or volume group.
-    pub fn file_below(&self, device: &DeviceRef) -> Option<Arc<str>> {
-        if self.files.iter().any(|file| Rc::ptr_eq(file, device)) {
-            return Some(device.name());
+    /// Closed, and opened again for writing to what these volumes lie on.
+    ///
+    /// # Errors
+    /// As [`Disks::open_for`].
+    pub fn again_for(self, paths: &[PathBuf], volumes: &[Written]) -> Result<Disks, Error> {
+        let mut writing = Writing::default();
+        self.add_written(volumes, &mut writing)?;
+        let context = Rc::clone(&self.context);
+        drop(self);
+        Disks::open_on(&context, paths, &writing)
+    }
+
+    fn add_written(&self, volumes: &[Written], writing: &mut Writing) -> Result<(), Error> {
+        for Written { volume, run } in volumes {
+            let below = self.below(volume)?;
+            let mut its = self.writing(&below);
+            its.sets.values_mut().for_each(|with_fewer| *with_fewer |= run);
+            writing.add(its);
         }
-        let part = self.parts.iter().find(|part| Rc::ptr_eq(&part.device, device))?;
-        match part.on {
-            Whole::File(at) => Some(self.files[at].name()),
-            Whole::Array(_) => None,
-        }
+        Ok(())
+    }
+
+    /// The same, for writing to this and to nothing else.
+    ///
+    /// # Errors
+    /// As [`Disks::open`], and where a file of it can't be written, or another process writes to it.
+    pub fn open_writing(
+        events: &Events,
+        paths: &[PathBuf],
+        writing: &Writing,
+    ) -> Result<Disks, Error> {
+        Disks::open_where(events, paths, writing)
     }
 
     /// The sets, and the files that are no members, that a volume lies on; none for one that is not there.
@@ -221,13 +295,19 @@ impl Disks {
     /// # Errors
     /// Where several are called so.
     pub fn lies_on(&self, volume: &str) -> Result<BTreeSet<Whole>, Error> {
-        let below = self.below(volume)?;
-        let files = below.files.into_iter().map(Whole::File);
-        Ok(files.chain(below.arrays.into_iter().map(Whole::Array)).collect())
+        Ok(self.below(volume)?.wholes())
     }
 
     fn open_where(events: &Events, paths: &[PathBuf], writing: &Writing) -> Result<Disks, Error> {
-        let mut disks = Disks::none(Context::new(events)?);
+        Disks::open_on(&Rc::new(Context::new(events)?), paths, writing)
+    }
+
+    fn open_on(
+        context: &Rc<Context>,
+        paths: &[PathBuf],
+        writing: &Writing,
+    ) -> Result<Disks, Error> {
+        let mut disks = Disks::none(Rc::clone(context));
         let paths = &named(paths);
         let notes = disks.open_paths(paths, writing)?;
         let members = disks.find_arrays(writing);
@@ -240,28 +320,34 @@ impl Disks {
 
     /// Opens the files. Returns what is to be noted of them.
     fn open_paths(&mut self, paths: &[PathBuf], writing: &Writing) -> Result<Vec<String>, Error> {
-        let host = self.context.host();
         let (mut notes, mut known) = (Vec::new(), BTreeSet::new());
         for path in expand(paths)? {
+            if is_uri(&path) {
+                Uri::of(&path)?;
+            }
             // One that was named twice is one device all the same.
-            if Identity::of(&path).is_ok_and(|identity| !known.insert(identity)) {
+            if Identity::of(&path).is_ok_and(|identity| !known.insert(identity))
+                || is_uri(&path) && self.files.iter().any(|file| *file.name() == *path.as_os_str())
+            {
                 continue;
             }
             if !paths.contains(&path) && is_too_small(&path) {
                 continue;
             }
             let read_only = !writing.files.iter().any(|name| Path::new(&**name) == path);
-            match FileDevice::open(&host, &path, FileOptions { direct: false, read_only }) {
-                Ok(device) => {
-                    if read_only && device.is_written_elsewhere() {
+            match Base::open(&self.context, &path, read_only) {
+                Ok(base) => {
+                    if read_only && base.is_written_elsewhere() {
                         notes.push(Event::WrittenElsewhere { path: path.clone() }.to_string());
                     }
-                    self.add_file(device, !read_only);
+                    self.add_base(base, !read_only);
                 }
                 // Whatever else lies in a folder of disks; a path that was named is another matter, and one that
-                // is to be written.
-                Err(error) if read_only && !paths.contains(&path) => notes.push(error.to_string()),
-                Err(error) => return Err(Error::Named(error)),
+                // is to be written. An export that nobody serves now is a device that is missing.
+                Err(error) if read_only && (is_uri(&path) || !paths.contains(&path)) => {
+                    notes.push(error.to_string());
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(notes)
@@ -287,7 +373,8 @@ impl Disks {
         let Arrays { open, refused, live } = arrays::open(&self.context, found, &writing.sets);
         self.complaints = complaints;
         self.complaints.extend(refused.iter().map(|one| one.why.clone()));
-        (self.arrays, self.refused, self.live) = (open, refused, live);
+        (self.arrays, self.refused) = (open, refused);
+        self.live = RefCell::new(live.into_iter().map(Rc::new).collect());
         members
     }
 
@@ -329,18 +416,29 @@ impl Disks {
         self.complaints.extend(complaints);
     }
 
-    /// The sets that are open for writing. Who takes them stops them, or lets [`Disks::stop`] do it.
-    pub fn take_live(&mut self) -> Vec<LiveArray> {
-        std::mem::take(&mut self.live)
+    /// The sets that are open for writing. Who takes them stops them.
+    pub fn take_live(&self) -> Vec<Rc<LiveArray>> {
+        let live = self.live.take();
+        self.taken.borrow_mut().extend(live.iter().map(Rc::downgrade));
+        live
     }
 
-    /// Stops the sets that are open for writing.
+    /// The files that are members now of the sets that are open for writing here, whoever took those.
+    pub fn members_now(&self) -> Vec<PathBuf> {
+        let taken = self.taken.borrow();
+        let live = self.live.borrow();
+        let all = live.iter().cloned().chain(taken.iter().filter_map(Weak::upgrade));
+        let devices = all.flat_map(|set| set.devices());
+        devices.map(|device| PathBuf::from(&*device.name)).collect()
+    }
+
+    /// Stops the sets that are open for writing, and that nobody took. Nothing may be written to them any more.
     ///
     /// # Errors
     /// Of the first that could not be stopped; all were tried.
-    pub fn stop(&mut self) -> Result<(), Error> {
+    pub fn stop(&self) -> Result<(), Error> {
         let mut outcome = Ok(());
-        for live in self.take_live() {
+        for live in self.live.take() {
             outcome = outcome.and(self.context.finish(async move { live.stop().await }));
         }
         outcome
@@ -373,9 +471,23 @@ impl Disks {
         &self.context
     }
 
+    /// The same, to attach others there.
+    pub fn shared_context(&self) -> &Rc<Context> {
+        &self.context
+    }
+
     /// Tells what could not be had.
     pub fn tell_complaints(&self) {
         let complaints = self.complaints.iter().cloned().map(Event::Complaint);
         complaints.for_each(|complaint| self.context.tell(complaint));
+    }
+}
+
+impl Drop for Disks {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // What failed before is what is told.
+            let _ = self.stop();
+        }
     }
 }

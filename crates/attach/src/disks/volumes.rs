@@ -5,10 +5,11 @@
 //!   SET                 a RAID set, by any name that spindle md takes: its name with or without its host's,
 //!                       the one below /dev, its UUID, or the path of a member
 //!   SET:N  DEVICE:N     a partition of a set or of a device
-//!   DEVICE              a file or block device
+//!   DEVICE              a file or block device, or an export of an NBD server by its URI
 //! ```
 //!
 //! They are looked up in this order: a set, a partition, a device, a logical volume. A name that fits several sets is refused.
+//! A logical volume may also be called as below /dev: `/dev/GROUP/VOLUME`.
 //!
 //! **What lies below** a logical volume is all that its group lies on: a change of the group is a change of it, so
 //! who serves a volume for writing keeps others from changing the group.
@@ -17,13 +18,15 @@
 //! have. Devices that are written by this process have the writer's lock, and keep it.
 
 use super::arrays::Array;
-use super::open::{Disks, Part};
+use super::open::{Disks, Part, Writing};
 use super::whole::Whole;
 use crate::error::Error;
+use crate::paths::absolute;
+use crate::uri::{Uri, is_uri};
 use host::identity::same;
 use rt::DeviceRef;
-use std::collections::BTreeSet;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use volume::lvm::{Group, LvmError};
 
@@ -49,12 +52,29 @@ enum Named<'a> {
     Logical(&'a Group, &'a str),
 }
 
-/// What a volume lies on, each by its place among the disks'.
+/// What volumes lie on, each by its place among the disks'.
 #[derive(Default)]
-pub(super) struct Below {
+pub struct Below {
     /// Files and block devices that are no members of `arrays`.
     pub(super) files: BTreeSet<usize>,
     pub(super) arrays: BTreeSet<usize>,
+}
+
+impl Below {
+    /// All of it.
+    pub fn wholes(self) -> BTreeSet<Whole> {
+        let files = self.files.into_iter().map(Whole::File);
+        files.chain(self.arrays.into_iter().map(Whole::Array)).collect()
+    }
+}
+
+/// Bytes that have a name, told apart from others.
+#[derive(Clone, PartialEq, Eq)]
+enum Place {
+    Whole(Whole),
+    Part(Whole, u32),
+    /// Of this group.
+    Logical(String, String),
 }
 
 fn is_same_file(device: &DeviceRef, path: &Path) -> bool {
@@ -71,19 +91,16 @@ impl Disks {
         let named = self.named(called)?.ok_or_else(|| self.not_there(called))?;
         let mut below = Below::default();
         self.add_named(&named, &mut below);
-        let mut read_only = self.unwritable(&below);
         let is_logical = matches!(named, Named::Logical(..));
+        if let Named::Logical(group, volume) = named {
+            group.volume(volume).map_err(|error| self.lacks(error))?;
+        }
+        let read_only = Disks::bars_writing(&named).or_else(|| self.unwritable(&below));
         let device = match named {
             Named::Array(array) => Rc::clone(&array.device),
             Named::Part(part) => Rc::clone(&part.device),
             Named::File(file) => Rc::clone(file),
-            Named::Logical(group, volume) => {
-                let described = group.volume(volume).map_err(|error| self.lacks(error))?;
-                if !described.writable {
-                    read_only = Some("its volume group says that it is read-only".to_owned());
-                }
-                group.open(&self.context().rt(), volume)?
-            }
+            Named::Logical(group, volume) => group.open(&self.context().rt(), volume)?,
         };
         Ok(Opened { device, read_only, is_logical })
     }
@@ -125,11 +142,225 @@ impl Disks {
         if let Some(file) = self.files.iter().find(|file| is_same_file(file, Path::new(called))) {
             return Ok(Some(Named::File(file)));
         }
-        let group = called.split_once('/').and_then(|(group, volume)| {
-            let found = self.groups.iter().find(|one| one.group.name == group)?;
-            Some(Named::Logical(found, volume))
+        Ok(self.logical(called.strip_prefix("/dev/").unwrap_or(called)))
+    }
+
+    /// A volume of a group that there is; the volume need not be there.
+    fn logical<'a>(&'a self, called: &'a str) -> Option<Named<'a>> {
+        let (group, volume) = called.split_once('/')?;
+        let found = self.groups.iter().find(|one| one.group.name == group)?;
+        Some(Named::Logical(found, volume))
+    }
+
+    /// What a device is, by whichever way it was opened; nothing for one that is none of the disks'.
+    fn named_device<'a>(&'a self, device: &DeviceRef, name: &'a str) -> Option<Named<'a>> {
+        if let Some(part) = self.parts.iter().find(|part| Rc::ptr_eq(&part.device, device)) {
+            return Some(Named::Part(part));
+        }
+        match self.whole(device) {
+            Some(Whole::File(at)) => Some(Named::File(&self.files[at])),
+            Some(Whole::Array(at)) => Some(Named::Array(&self.arrays[at])),
+            // They are opened anew each time, and told by their names.
+            None => self.logical(name),
+        }
+    }
+
+    fn place(&self, named: &Named<'_>) -> Place {
+        match named {
+            Named::Part(part) => Place::Part(part.on, part.partition.number),
+            Named::Logical(group, volume) => {
+                Place::Logical(group.group.name.clone(), (*volume).to_owned())
+            }
+            Named::Array(array) => self.place_of(&array.device),
+            Named::File(file) => self.place_of(file),
+        }
+    }
+
+    fn place_of(&self, whole: &DeviceRef) -> Place {
+        Place::Whole(self.whole(whole).expect("it is one of the disks'"))
+    }
+
+    /// All that something lies on, down to the files.
+    fn underneath(&self, named: &Named<'_>) -> Vec<Place> {
+        let with_below = |device: &DeviceRef| {
+            let name = device.name();
+            let below = self.named_device(device, &name);
+            below.map_or_else(Vec::new, |below| {
+                let mut places = self.underneath(&below);
+                places.push(self.place(&below));
+                places
+            })
+        };
+        match named {
+            Named::File(_) => Vec::new(),
+            Named::Array(array) => array.members.iter().flat_map(with_below).collect(),
+            Named::Part(part) => with_below(match part.on {
+                Whole::File(at) => &self.files[at],
+                Whole::Array(at) => &self.arrays[at].device,
+            }),
+            Named::Logical(group, _) => {
+                group.found.values().flat_map(|found| with_below(&found.device)).collect()
+            }
+        }
+    }
+
+    fn meet(&self, one: &Named<'_>, other: &Named<'_>) -> bool {
+        let (a, b) = (self.place(one), self.place(other));
+        a == b || self.underneath(other).contains(&a) || self.underneath(one).contains(&b)
+    }
+
+    /// Whether a write to one volume may change what is in another.
+    ///
+    /// # Errors
+    /// There is none that is called so, or several are.
+    pub fn share(&self, one: &str, other: &str) -> Result<bool, Error> {
+        let find =
+            |called| self.named(called).map(|found| found.ok_or_else(|| self.not_there(called)));
+        let (one, other) = (find(one)??, find(other)??);
+        Ok(self.meet(&one, &other))
+    }
+
+    /// Whether a write to a volume may change what is on one of these devices of the disks.
+    ///
+    /// # Errors
+    /// There is none that is called so, or several are.
+    pub fn shares_with<'a>(
+        &self,
+        called: &str,
+        mut devices: impl Iterator<Item = &'a DeviceRef>,
+    ) -> Result<bool, Error> {
+        let named = self.named(called)?.ok_or_else(|| self.not_there(called))?;
+        Ok(devices.any(|device| {
+            let name = device.name();
+            self.named_device(device, &name).is_some_and(|device| self.meet(&named, &device))
+        }))
+    }
+
+    /// What stands for a volume in the labels of a pool: its path below /dev as Linux would have it, a whole one in any case.
+    ///
+    /// # Errors
+    /// There is none that is called so, or several are.
+    pub fn label_path(&self, called: &str) -> Result<PathBuf, Error> {
+        let file = |device: &DeviceRef| {
+            let name = device.name();
+            let path = Path::new(&*name);
+            match is_uri(path).then(|| Uri::of(path)) {
+                Some(Ok(uri)) => uri.label_path(),
+                _ => absolute(path),
+            }
+        };
+        let numbered = |whole: &Path, number: u32| {
+            let text = whole.display();
+            let is_disk = std::fs::metadata(whole).is_ok_and(|found| !found.is_file());
+            match text.to_string().ends_with(|last: char| last.is_ascii_digit()) {
+                _ if !is_disk && !text.to_string().starts_with("/dev/md") => {
+                    format!("{text}:{number}")
+                }
+                true => format!("{text}p{number}"),
+                false => format!("{text}{number}"),
+            }
+        };
+        Ok(match self.named(called)?.ok_or_else(|| self.not_there(called))? {
+            Named::Array(array) => array.device_path(),
+            Named::File(device) => file(device),
+            Named::Logical(group, volume) => {
+                PathBuf::from(format!("/dev/{}/{volume}", group.group.name))
+            }
+            Named::Part(part) => {
+                let whole = match part.on {
+                    Whole::File(at) => file(&self.files[at]),
+                    Whole::Array(at) => self.arrays[at].device_path(),
+                };
+                numbered(&whole, part.partition.number).into()
+            }
+        })
+    }
+
+    /// What a device is called, the shortest way; it is one of the disks', or one on them.
+    pub fn called(&self, device: &DeviceRef) -> String {
+        let name = device.name();
+        match self.named_device(device, &name) {
+            Some(Named::Array(array)) => array.short_name().to_owned(),
+            Some(Named::Part(part)) => self.part_name(part),
+            _ => name.to_string(),
+        }
+    }
+
+    fn part_name(&self, part: &Part) -> String {
+        let of = match part.on {
+            Whole::Array(at) => self.arrays[at].short_name(),
+            Whole::File(_) => &part.of,
+        };
+        format!("{of}:{}", part.partition.number)
+    }
+
+    /// What devices lie on.
+    ///
+    /// # Errors
+    /// With the one that is none of the disks'.
+    pub fn below_devices<'a>(
+        &self,
+        devices: impl Iterator<Item = &'a DeviceRef>,
+    ) -> Result<Below, DeviceRef> {
+        let mut below = Below::default();
+        for device in devices {
+            let name = device.name();
+            let named = self.named_device(device, &name).ok_or_else(|| Rc::clone(device))?;
+            self.add_named(&named, &mut below);
+        }
+        Ok(below)
+    }
+
+    /// That, to be opened for writing; of sets only those that have all their members.
+    pub fn writing(&self, below: &Below) -> Writing {
+        let files = below.files.iter().map(|at| self.files[*at].name()).collect();
+        let sets: BTreeMap<_, _> =
+            below.arrays.iter().map(|at| (self.arrays[*at].set, false)).collect();
+        Writing { files, sets }
+    }
+
+    /// The files whose locks and identities stand for it, members of sets among them.
+    pub fn paths(&self, below: &Below) -> Vec<PathBuf> {
+        let members = below.arrays.iter().flat_map(|at| &self.arrays[*at].members);
+        let members = members.filter_map(|device| match self.whole(device) {
+            Some(Whole::File(at)) => Some(at),
+            _ => None,
         });
-        Ok(group)
+        let files = below.files.iter().copied().chain(members);
+        files.filter_map(|at| self.opened[at].0.locked_path()).collect()
+    }
+
+    /// The same for a volume.
+    ///
+    /// # Errors
+    /// Several are called so.
+    pub fn paths_below(&self, called: &str) -> Result<Vec<PathBuf>, Error> {
+        Ok(self.paths(&self.below(called)?))
+    }
+
+    /// Why one of these devices can't be written; nothing where all can.
+    pub fn unwritable_of<'a>(
+        &self,
+        devices: impl Iterator<Item = &'a DeviceRef>,
+    ) -> Option<(String, String)> {
+        for device in devices {
+            let name = device.name();
+            let Some(named) = self.named_device(device, &name) else { continue };
+            let mut below = Below::default();
+            self.add_named(&named, &mut below);
+            let why = self.unwritable(&below).or_else(|| Disks::bars_writing(&named));
+            if let Some(why) = why {
+                return Some((self.called(device), why));
+            }
+        }
+        None
+    }
+
+    /// What the volume itself says.
+    fn bars_writing(named: &Named<'_>) -> Option<String> {
+        let Named::Logical(group, volume) = named else { return None };
+        let is_writable = group.volume(volume).is_ok_and(|described| described.writable);
+        (!is_writable).then(|| "its volume group says that it is read-only".to_owned())
     }
 
     /// The set that is called so; nothing where there is none.
@@ -234,11 +465,8 @@ impl Disks {
         let mut below = Below::default();
         for device in devices {
             let name = device.name();
-            if !self.add_device(device, &mut below)
-                && let Some((group, _)) = name.split_once('/')
-                && let Some(group) = self.groups.iter().find(|one| one.group.name == group)
-            {
-                self.add_named(&Named::Logical(group, ""), &mut below);
+            if let Some(named) = self.named_device(device, &name) {
+                self.add_named(&named, &mut below);
             }
         }
         self.lock(&below);
@@ -270,12 +498,7 @@ impl Disks {
             group.group.logical.iter().map(move |volume| format!("{name}/{}", volume.name))
         });
         let arrays = self.arrays.iter().map(|array| array.short_name().to_owned());
-        let parts = self.parts.iter().map(|part| match part.on {
-            Whole::Array(at) => {
-                format!("{}:{}", self.arrays[at].short_name(), part.partition.number)
-            }
-            Whole::File(_) => format!("{}:{}", part.of, part.partition.number),
-        });
+        let parts = self.parts.iter().map(|part| self.part_name(part));
         logical.chain(arrays).chain(parts)
     }
 

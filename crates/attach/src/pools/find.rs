@@ -4,21 +4,26 @@
 //! the same label (a member of a RAID set with its superblock at the end shows the set's content), what lies on top
 //! comes first: it is the one with the redundancy.
 //!
+//! A pool lies on whatever a device is. What it lies on, down to the files, is told by [`Pools::writing`] for who opens it for
+//! writing, and by [`Pools::paths_of`] for who asks whether somebody has.
+//!
 //! Pools are opened for reading alone, so one that another host may have in use does no harm and takes none but
 //! that what it writes meanwhile is missed; that is said once.
 //!
 //! Errors are in OpenZFS's words where scripts may look at them: `cannot open 'tank': no such pool`.
 
 use super::names::{check_name, pool_of};
-use crate::disks::Disks;
+use crate::disks::{Below, Disks, Whole, Writing};
 use crate::error::Error;
 use crate::event::{Event, Events};
+use crate::sets::running::RunningSets;
+use crate::uri::absolute_in;
 use host::forget_cached;
 use rt::DeviceRef;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 use zfs::dsl::catalog::Node;
 use zfs::dsl::{Dataset, Directory};
 use zfs::mounted::Mounted;
@@ -43,9 +48,9 @@ pub struct PoolPlace<'a> {
 }
 
 impl PoolPlace<'_> {
-    /// A path, as whoever gave the command meant it.
+    /// A path or an export, as whoever gave the command meant it.
     pub fn path(&self, given: &Path) -> PathBuf {
-        self.directory.join(given)
+        absolute_in(&self.directory, given)
     }
 }
 
@@ -57,15 +62,54 @@ pub struct HeldBy {
     /// It.
     pub live: Rc<Live>,
     /// The files and block devices that it has: those that were added since it was opened are no part of `pools`.
-    pub files: Rc<RefCell<Vec<PathBuf>>>,
+    files: Rc<RefCell<Vec<PathBuf>>>,
+    /// What was added to it that is put together of several.
+    added: Rc<RefCell<Added>>,
     mounted: Rc<RefCell<Vec<Weak<Mounted>>>>,
+}
+
+/// Disks that a pool got while it was open.
+#[derive(Default)]
+struct Added {
+    disks: Vec<Disks>,
+    /// Their sets, where somebody has the pool for long.
+    sets: RunningSets,
 }
 
 impl HeldBy {
     /// A pool that lies on these files.
     pub fn new(pools: &Rc<Pools>, live: Rc<Live>, files: Vec<PathBuf>) -> HeldBy {
         let (pools, files) = (Rc::clone(pools), Rc::new(RefCell::new(files)));
-        HeldBy { pools, live, files, mounted: Rc::default() }
+        HeldBy { pools, live, files, added: Rc::default(), mounted: Rc::default() }
+    }
+
+    /// The files and block devices whose locks and identities stand for it, members of RAID sets as they are now among them.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files = self.files.borrow().clone();
+        files.extend(self.pools.disks().members_now());
+        files.extend(self.added.borrow().disks.iter().flat_map(Disks::members_now));
+        files
+    }
+
+    /// It has these files now, and lies on these disks besides. Where it `stays` open for long their sets are cared for from here on.
+    pub(super) fn take_in(&self, files: Vec<PathBuf>, disks: Option<Disks>, stays: bool) {
+        self.files.borrow_mut().extend(files);
+        let Some(disks) = disks else { return };
+        let mut added = self.added.borrow_mut();
+        if stays {
+            added.sets.start(self.pools.disks().context(), disks.take_live(), None);
+        }
+        added.disks.push(disks);
+    }
+
+    /// Stops the sets that were added to it. Nothing may be written to it any more.
+    ///
+    /// # Errors
+    /// Of the first that could not be stopped; all were tried.
+    pub(super) fn stop_added(&self) -> Result<(), Error> {
+        let Added { disks, mut sets } = self.added.take();
+        let stopped = sets.stop(self.pools.disks().context());
+        disks.iter().fold(stopped, |outcome, disks| outcome.and(disks.stop()))
     }
 
     /// Its datasets that are mounted for writing, each with what is below it.
@@ -94,7 +138,7 @@ impl HeldBy {
             }
             None => None,
         };
-        let files = self.files.borrow().clone();
+        let files = self.files();
         let look_anew = || files.iter().for_each(|file| forget_cached(file));
         let cleared = self.live.clear(vdev, &look_anew).await;
         cleared.map_err(|error| Error::NotCleared { name: name(), error: Box::new(error) })
@@ -184,11 +228,9 @@ impl Pools {
         self.disks.wait(io)
     }
 
-    /// What a device is called: a partition by its disk and number, all else by its own name.
+    /// What a device is called: a partition by its disk and number, a RAID set without its host, all else by its own name.
     pub fn name_of(&self, device: &DeviceRef) -> String {
-        let name = device.name();
-        let part = self.disks.parts.iter().find(|part| part.device.name() == name);
-        part.map_or(name.to_string(), |part| format!("{}:{}", part.of, part.partition.number))
+        self.disks.called(device)
     }
 
     /// The executor of the devices.
@@ -228,19 +270,41 @@ impl Pools {
         self.options
     }
 
-    /// The files and block devices that a pool lies on, for who writes to it.
+    /// What a pool lies on.
+    fn below_pool(&self, found: &FoundPool) -> Below {
+        let members = found.members.values().map(|member| &member.device);
+        self.disks.below_devices(members).unwrap_or_else(|device| {
+            unreachable!("{}: labels are read on the disks alone", device.name())
+        })
+    }
+
+    /// What is opened for writing where a pool is written.
+    pub fn writing(&self, found: &FoundPool) -> Writing {
+        self.disks.writing(&self.below_pool(found))
+    }
+
+    /// The files and block devices whose locks and identities stand for a pool, members of RAID sets among them.
+    pub fn paths_of(&self, found: &FoundPool) -> Vec<PathBuf> {
+        self.disks.paths(&self.below_pool(found))
+    }
+
+    /// The sets, and the files that are no members, that a pool lies on.
+    pub fn lies_on(&self, found: &FoundPool) -> BTreeSet<Whole> {
+        self.below_pool(found).wholes()
+    }
+
+    /// Refuses a pool of which a device is not open for writing.
     ///
     /// # Errors
-    /// It lies on something else.
-    pub fn files_of(&self, found: &FoundPool) -> Result<Vec<Arc<str>>, Error> {
+    /// One isn't, and why.
+    pub fn check_writable(&self, found: &FoundPool) -> Result<(), Error> {
         let members = found.members.values().map(|member| &member.device);
-        let file = |device: &DeviceRef| {
-            self.disks.file_below(device).ok_or_else(|| {
-                let (name, device) = (found.name.clone(), self.name_of(device));
-                Error::NotWritableMember { name, device }
-            })
-        };
-        members.map(file).collect()
+        match self.disks.unwritable_of(members) {
+            None => Ok(()),
+            Some((device, why)) => {
+                Err(Error::NotWritableMember { name: found.name.clone(), device, why })
+            }
+        }
     }
 
     /// The pools of these names, or all that were not destroyed; and names that have none.

@@ -88,8 +88,8 @@ pub fn check_not_in_use(pools: &Pools, found: &Rc<FoundPool>, force: bool) -> Re
     context.tell(Event::ActivityCheck { pool: name(), seconds: span.as_secs().max(1) });
     let (rt, devices) = (pools.rt(), found.devices().into_values().collect::<Vec<_>>());
     // What this host keeps of the devices is its own past.
-    let files = pools.files_of(found)?;
-    let look_anew = move || files.iter().for_each(|file| forget_cached(Path::new(&**file)));
+    let files = pools.paths_of(found);
+    let look_anew = move || files.iter().for_each(|file| forget_cached(file));
     let watching = async move { multihost::is_active(&rt, &devices, span, &look_anew).await };
     match pools.wait(watching) {
         true => Err(Error::PoolActive { name: name(), host: host(), id: last }),

@@ -6,25 +6,24 @@
 //!
 //! Source: OpenZFS, `zpool_main.c` (`zpool_do_labelclear`).
 
+use super::find::PoolPlace;
 use super::host::kernel_has;
-use crate::disks::Disks;
+use crate::disks::{Disks, Writing, Written};
 use crate::error::Error;
-use crate::event::Events;
+use crate::paths::named;
+use crate::uri::is_uri;
 use ::zfs::spa::{PoolState, clear_labels, member_on};
 use rt::DeviceRef;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
-/// Clears the labels of a device.
+/// Clears the labels of a device: a file, a block device, an export, or a volume on the devices.
 ///
 /// # Errors
 /// It has none, is a part of a pool and nobody forces it, or can't be written.
-pub fn label_clear(events: &Events, path: &Path, force: bool) -> Result<(), Error> {
-    let named = || path.to_owned();
-    let paths: [PathBuf; 1] = [path.to_owned()];
+pub fn label_clear(place: &PoolPlace<'_>, word: &Path, force: bool) -> Result<(), Error> {
+    let named = || word.to_owned();
     let member = {
-        let disks = Disks::open_files(events, &paths, true)?;
-        let device = first(&disks);
+        let (disks, device) = open(place, word, true)?;
         disks.wait(async move { member_on(&device).await })
     };
     let Some(member) = member else { return Err(Error::NoLabel { path: named() }) };
@@ -41,13 +40,29 @@ pub fn label_clear(events: &Events, path: &Path, force: bool) -> Result<(), Erro
             return Err(Error::MemberOf { path: named(), how, pool });
         }
     }
-    let disks = Disks::open_files(events, &paths, false)?;
-    let device = first(&disks);
+    let (disks, device) = open(place, word, false)?;
     let cleared = disks.wait(async move { clear_labels(&device).await });
-    cleared.map_err(|error| Error::LabelNotCleared { path: named(), error: Box::new(error) })
+    cleared.map_err(|error| Error::LabelNotCleared { path: named(), error: Box::new(error) })?;
+    disks.stop()
 }
 
-/// The only one.
-fn first(disks: &Disks) -> DeviceRef {
-    Rc::clone(disks.files.first().expect("it was opened"))
+/// The device, with what it lies on.
+fn open(place: &PoolPlace<'_>, word: &Path, read_only: bool) -> Result<(Disks, DeviceRef), Error> {
+    let path = place.path(word);
+    let is_volume = !is_uri(word) && !path.exists() && !named(place.devices).is_empty();
+    if !is_volume {
+        let paths: [PathBuf; 1] = [path];
+        let disks = Disks::open_files(&place.events, &paths, read_only)?;
+        let device = disks.files.first().expect("it was opened").clone();
+        return Ok((disks, device));
+    }
+    let volume = word.to_string_lossy().into_owned();
+    let written = Written { volume: volume.clone(), run: false };
+    let written = if read_only { Vec::new() } else { vec![written] };
+    let disks = Disks::open_for(&place.events, place.devices, &written, Writing::default())?;
+    let opened = disks.volume(&volume)?;
+    match opened.read_only {
+        Some(why) if !read_only => Err(Error::NotWritableVolume { device: volume, why }),
+        _ => Ok((disks, opened.device)),
+    }
 }

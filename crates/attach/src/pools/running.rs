@@ -63,6 +63,7 @@ impl HeldPool {
 /// See the [module](self).
 pub struct RunningPool {
     live: Rc<Live>,
+    pool: HeldBy,
     held: HeldPool,
     /// Dropped when it is to end.
     ends: oneshot::Sender<()>,
@@ -144,16 +145,17 @@ impl RunningPool {
             }
             kept
         });
-        let held = HeldPool::listen(pool, what, queue);
-        Ok(RunningPool { live, held, ends, keeping, watching })
+        let held = HeldPool::listen(pool.clone(), what, queue);
+        Ok(RunningPool { live, pool, held, ends, keeping, watching })
     }
 
-    /// Ends what runs beside it, commits what is open, and exports it. Nothing may be written to it any more.
+    /// Ends what runs beside it, commits what is open, and exports it; sets that it got meanwhile are stopped. Nothing may be written
+    /// to it any more. The sets that it had when it was opened are stopped after that, by who runs them.
     ///
     /// # Errors
     /// It can't be written, or could not be some time before.
     pub fn stop(self, context: &Context) -> Result<(), Error> {
-        let RunningPool { live, held, ends, keeping, watching } = self;
+        let RunningPool { live, pool, held, ends, keeping, watching } = self;
         held.end(context);
         // A group under way is committed first: who is dropped amid one leaves the pool as it was before.
         drop(ends);
@@ -163,7 +165,8 @@ impl RunningPool {
             its.close(LabelState::Exported).await
         });
         drop(watching);
-        closed?.map_err(|error| not_written(&live, error))
+        let stopped = pool.stop_added();
+        closed?.map_err(|error| not_written(&live, error)).and(stopped)
     }
 }
 

@@ -1,184 +1,33 @@
-//! Pools that are made, and pools that are open for writing.
+//! Pools that are open for writing.
 //!
-//! A pool is written where its devices are files, block devices, or partitions of them. Its members are opened for writing, which
-//! keeps every other writer off as long as it is open ([`host::FileDevice`]); whoever reads meanwhile sees the pool as the last
-//! group left it.
+//! What a pool lies on is opened for writing, whatever that is: files and block devices, which keeps every other writer off as long
+//! as it is open ([`host::FileDevice`]), exports of NBD servers, RAID sets, and what partitions and logical volumes lie on. Whoever reads
+//! meanwhile sees the pool as the last group left it. **The end** comes from the top: the pool is closed, then the sets below it are
+//! stopped.
 //!
 //! A pool that was not exported may be another host's: [`host`](super::host) decides whether it is opened for writing.
 
 use super::find::{HeldBy, PoolPlace, Pools};
-use super::host::{check_not_in_use, host_id, host_name};
+use super::fresh::HostFresh;
+use super::host::check_not_in_use;
+use super::members::{NewMember, Wanted};
 use super::names::check_name;
 use super::running::client;
-use crate::Context;
 use crate::disks::Disks;
 use crate::error::Error;
-use crate::event::Events;
-use crate::expendable::{check_distinct, check_expendable};
-use crate::random;
-use ::host::identity::overlap;
-use ::host::{FileDevice, FileOptions};
 use ::zfs::ZfsError;
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::dependents::{self, Datasets, KnownSnapshot};
 use ::zfs::dsl::make::Fresh;
 use ::zfs::spa::add::NewVdevs;
 use ::zfs::spa::config::LabelState;
-use ::zfs::spa::create::{self, NewPool};
 use ::zfs::spa::datasets::{TaskError, Tasks};
 use ::zfs::spa::live::{Live, LiveOptions};
 use ::zfs::spa::{FoundPool, OpenOptions, PoolState, Spa, rewind};
 use rt::DeviceRef;
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
-use stdx::{ByteCount, Prng};
-
-/// Numbers that nothing else has, from the system's randomness; and the calendar's clock.
-pub struct HostFresh {
-    random: Cell<Prng>,
-    command: Option<String>,
-}
-
-impl HostFresh {
-    /// Seeded anew; for a command of the user's.
-    ///
-    /// # Errors
-    /// The system has no randomness.
-    pub fn new(command: Option<&str>) -> Result<HostFresh, Error> {
-        Ok(HostFresh { random: Cell::new(random::prng()?), command: command.map(str::to_owned) })
-    }
-}
-
-impl Fresh for HostFresh {
-    fn number(&self) -> u64 {
-        let mut random = self.random.replace(Prng::new(0));
-        // A GUID of 0 is none.
-        let number = random.next_u64() | 1;
-        self.random.set(random);
-        number
-    }
-
-    fn now(&self) -> u64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-    }
-
-    fn author(&self) -> (u64, String) {
-        (::host::reading::process_owner().0.into(), host_name())
-    }
-
-    fn host(&self) -> Option<(u64, String)> {
-        Some((host_id(), host_name()))
-    }
-
-    fn command(&self) -> Option<String> {
-        self.command.clone()
-    }
-}
-
-/// A device that is to be a part of a new pool.
-pub struct NewMember {
-    /// Where it is.
-    pub path: PathBuf,
-    /// How long.
-    pub bytes: ByteCount,
-    /// Whether it is a block device.
-    pub is_disk: bool,
-    /// Its number.
-    pub guid: u64,
-    device: DeviceRef,
-}
-
-impl NewMember {
-    /// Opens devices for writing, in order, each once.
-    fn open_all(
-        context: &Context,
-        fresh: &dyn Fresh,
-        paths: &[PathBuf],
-        force: bool,
-    ) -> Result<Vec<NewMember>, Error> {
-        let mut members = Vec::new();
-        for (n, path) in paths.iter().enumerate() {
-            check_distinct(path, paths[..n].iter().map(PathBuf::as_path))?;
-            check_expendable(path, force)?;
-            let options = FileOptions { direct: false, read_only: false };
-            let device = FileDevice::open(&context.host(), path, options).map_err(Error::Named)?;
-            let device: DeviceRef = Rc::new(device);
-            let bytes = device.geometry().capacity;
-            let is_disk = std::fs::metadata(path).is_ok_and(|found| !found.is_file());
-            let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-            members.push(NewMember { path, bytes, is_disk, guid: fresh.number(), device });
-        }
-        Ok(members)
-    }
-}
-
-/// Whether devices can become parts of the pool of this name beside its own files; `apart` are the GUIDs of its spares and cache devices.
-///
-/// # Errors
-/// One is a part of it, holds something and nobody forces it, or is given twice.
-pub fn check_new(
-    pools: &Pools,
-    (pool, mut own): (&str, Vec<PathBuf>),
-    apart: &[u64],
-    paths: &[PathBuf],
-    force: bool,
-) -> Result<(), Error> {
-    let its = pools.auxiliary.iter().filter(|member| apart.contains(&member.guid));
-    own.extend(its.map(|member| PathBuf::from(&*member.device.name())));
-    for (n, path) in paths.iter().enumerate() {
-        if own.iter().any(|file| overlap(file, path)) {
-            return Err(Error::IsMember { path: path.clone(), pool: pool.to_owned() });
-        }
-        check_distinct(path, paths[..n].iter().map(PathBuf::as_path))?;
-        check_expendable(path, force)?;
-    }
-    Ok(())
-}
-
-/// Devices that are to be a pool.
-pub struct NewMembers {
-    context: Context,
-    /// They.
-    pub members: Vec<NewMember>,
-    /// What makes it new.
-    pub fresh: Rc<dyn Fresh>,
-}
-
-impl NewMembers {
-    /// Opens devices for writing, in order, each once.
-    ///
-    /// # Errors
-    /// One holds something and nobody forces it, is given twice, or can't be opened.
-    pub fn open(
-        events: &Events,
-        paths: &[PathBuf],
-        force: bool,
-        command: Option<&str>,
-    ) -> Result<NewMembers, Error> {
-        let context = Context::new(events)?;
-        let fresh: Rc<dyn Fresh> = Rc::new(HostFresh::new(command)?);
-        let members = NewMember::open_all(&context, &*fresh, paths, force)?;
-        Ok(NewMembers { context, members, fresh })
-    }
-
-    /// Makes a pool of them.
-    ///
-    /// # Errors
-    /// It can't be written.
-    pub fn create(&self, new: NewPool) -> Result<(), Error> {
-        let name = new.name.clone();
-        let all = self.members.iter();
-        let devices: BTreeMap<u64, DeviceRef> =
-            all.map(|member| (member.guid, Rc::clone(&member.device))).collect();
-        let (rt, fresh) = (self.context.rt(), Rc::clone(&self.fresh));
-        let making = async move { create::create(&rt, new, &devices, &fresh).await };
-        let made = self.context.runtime().block_on(making)?;
-        made.map_err(|error| Error::NotCreated { name, error: Box::new(error) })
-    }
-}
 
 /// How a pool is opened for writing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -257,6 +106,14 @@ pub struct LivePool {
     stays: Option<Stays>,
 }
 
+/// Devices that are to be parts of a pool that is open.
+pub struct AddedMembers {
+    /// They.
+    pub members: Vec<NewMember>,
+    /// What of them is put together of several.
+    disks: Option<Disks>,
+}
+
 /// Of a pool that stays open.
 struct Stays {
     /// For its history.
@@ -285,7 +142,7 @@ impl LivePool {
             let stays = Some(Stays { command: place.command.clone() });
             return Ok(LivePool::of(held.clone(), name, stays));
         }
-        let (paths, guid) = {
+        let (writing, guid) = {
             let pools = Pools::find(place)?;
             let found = match how.destroyed {
                 true => pools.destroyed(name)?,
@@ -299,14 +156,15 @@ impl LivePool {
             if !how.watched {
                 check_not_in_use(&pools, found, how.force)?;
             }
-            (pools.files_of(found)?, found.guid)
+            (pools.writing(found), found.guid)
         };
-        let disks = Disks::open_files_for(&place.events, place.devices, &paths)?;
-        let paths = paths.iter().map(|path| PathBuf::from(&**path)).collect();
+        let disks = Disks::open_writing(&place.events, place.devices, &writing)?;
         disks.tell_complaints();
         let pools = Pools::over(disks, OpenOptions { ..place.options });
         let found = pools.found.iter().find(|pool| pool.guid == guid);
         let found = found.ok_or_else(|| Error::NoPool { name: name.into() })?;
+        pools.check_writable(found)?;
+        let paths = pools.paths_of(found);
         let name = found.name.clone();
         let live = open_live(&pools, found, place.command.as_deref(), how)?;
         Ok(LivePool::of(HeldBy::new(&Rc::new(pools), live, paths), name, None))
@@ -398,29 +256,35 @@ impl LivePool {
     ///
     /// # Errors
     /// One is a part of it, holds something and nobody forces it, is given twice, or can't be opened.
-    pub fn open_new(&self, paths: &[PathBuf], force: bool) -> Result<Vec<NewMember>, Error> {
+    pub fn open_new(
+        &self,
+        place: &PoolPlace<'_>,
+        words: &[PathBuf],
+        force: bool,
+    ) -> Result<AddedMembers, Error> {
         let (live, name) = (Rc::clone(&self.live), self.name.clone());
         let state = self.pools.wait(async move { live.spa().state().await });
         let state = state.map_err(|error| Error::CannotOpen { name, error: Box::new(error) })?;
+        let wanted = Wanted::of(place, words, force);
         let apart: Vec<u64> = state.spares.iter().chain(&state.cache).map(|one| one.guid).collect();
-        let own = self.held.files.borrow().clone();
-        check_new(&self.pools, (&self.name, own), &apart, paths, force)?;
-        let context = self.pools.disks().context();
-        NewMember::open_all(context, self.live.fresh(), paths, force)
+        wanted.check_against(&self.pools, (&self.name, self.held.files()), &apart)?;
+        let (members, disks) = wanted.open(&self.pools, self.live.fresh())?;
+        Ok(AddedMembers { members, disks })
     }
 
     /// Adds vdevs to it, on devices that were [opened](LivePool::open_new) for that.
     ///
     /// # Errors
     /// Nothing was added.
-    pub fn add(&self, new: NewVdevs, members: &[NewMember]) -> Result<(), Error> {
+    pub fn add(&self, new: NewVdevs, added: AddedMembers) -> Result<(), Error> {
+        let AddedMembers { members, disks } = added;
         let devices: BTreeMap<u64, DeviceRef> =
             members.iter().map(|member| (member.guid, Rc::clone(&member.device))).collect();
         let live = Rc::clone(&self.live);
-        let added = self.pools.wait(async move { live.add(new, &devices).await });
-        added
-            .map_err(|error| Error::NotAdded { name: self.name.clone(), error: Box::new(error) })?;
-        self.held.files.borrow_mut().extend(members.iter().map(|member| member.path.clone()));
+        let done = self.pools.wait(async move { live.add(new, &devices).await });
+        done.map_err(|error| Error::NotAdded { name: self.name.clone(), error: Box::new(error) })?;
+        let files = members.into_iter().flat_map(|member| member.files).collect();
+        self.held.take_in(files, disks, self.stays.is_some());
         Ok(())
     }
 
@@ -442,18 +306,23 @@ impl LivePool {
         self.held.clone()
     }
 
-    /// Closes it; its labels say how it was left. One that stays open commits what was changed.
+    /// Closes it, and stops the sets below it; its labels say how it was left. One that stays open commits what was changed.
     ///
     /// # Errors
     /// What is open can't be written.
     pub fn close(self, state: LabelState) -> Result<(), Error> {
-        let live = Rc::clone(&self.live);
-        let closed = self.pools.wait(async move {
-            match self.stays {
+        let LivePool { pools, live, held, name, stays } = self;
+        let is_closed = stays.is_none();
+        let closed = pools.wait(async move {
+            match stays {
                 Some(Stays { command }) => live.settle(command.as_deref()).await,
                 None => live.close(state).await,
             }
         });
-        closed.map_err(|error| Error::NotWritten { name: self.name, error: Box::new(error) })
+        let closed = closed.map_err(|error| Error::NotWritten { name, error: Box::new(error) });
+        match is_closed {
+            true => closed.and(held.stop_added()).and(pools.disks().stop()),
+            false => closed,
+        }
     }
 }

@@ -6,18 +6,19 @@
 //! ```
 //!
 //! Exports that lie on one set belong together (`divided`): they go to one executor, which opens the set as if it
-//! served alone. Exports that touch no set, and such as are only read, stay with the connections.
+//! served alone. Exports that touch no set, and such as are only read, stay with the connections; so do those on sets below pools
+//! that are written, and those pools themselves.
 //!
 //! **The end.** An executor of sets runs until nobody can ask for its devices any more; then it stops its sets cleanly.
 //! So who has started one drops all its devices, and the executor that they are on, and then awaits
 //! `Apart::end`. Where such a thread panics, its exports answer that the device is gone, and the end is a failure.
 
-use super::exports::{ExportSettings, Wanted, open};
+use super::exports::{ExportSettings, Held, Wanted, open, pool_of_volume};
 use crate::disks::{Disks, Whole};
 use crate::error::Error;
 use crate::event::Events;
-use crate::pools::View;
-use crate::sets::running::RunningSet;
+use crate::pools::{Pools, View};
+use crate::sets::running::RunningSets;
 use ::zfs::spa::OpenOptions;
 use export::nbd::Export;
 use futures_util::future::join_all;
@@ -31,6 +32,27 @@ use std::thread::JoinHandle;
 /// Executors of sets at the most: each is a thread with a ring of its own.
 pub const EXECUTORS_MAX: usize = 64;
 
+/// What pools lie on that are written: those that are held, and those of volumes.
+fn below_pools(
+    pools: &Pools,
+    exports: &[ExportSettings],
+    held: &[Held],
+) -> Result<BTreeSet<Whole>, Error> {
+    let mut below = BTreeSet::new();
+    for Held { pool, .. } in held {
+        if let Some(found) = pools.named(pool)? {
+            below.extend(pools.lies_on(found));
+        }
+    }
+    let volumes = exports.iter().filter(|settings| !settings.readonly);
+    for volume in volumes.filter_map(|settings| settings.volume.as_ref()) {
+        if let Some(found) = pool_of_volume(pools, volume)? {
+            below.extend(pools.lies_on(&found));
+        }
+    }
+    Ok(below)
+}
+
 /// The exports that stay, and those for each of so many executors at the most: what lies on one set is not divided.
 ///
 /// # Errors
@@ -39,10 +61,14 @@ pub(super) fn divided(
     events: &Events,
     devices: &[PathBuf],
     exports: Vec<ExportSettings>,
+    held: &[Held],
+    options: OpenOptions,
     executors: usize,
 ) -> Result<(Vec<ExportSettings>, Vec<Vec<ExportSettings>>), Error> {
     let disks = Disks::open(events, devices)?;
     disks.tell_complaints();
+    let pools = Pools::over(disks, options);
+    let (disks, below_pools) = (pools.disks(), below_pools(&pools, &exports, held)?);
     let mut stay = Vec::new();
     let mut groups: Vec<(BTreeSet<Whole>, Vec<ExportSettings>)> = Vec::new();
     for settings in exports {
@@ -69,7 +95,8 @@ pub(super) fn divided(
     let mut dealt = 0;
     for (below, settings) in groups {
         let is_on_set = below.iter().any(|whole| matches!(whole, Whole::Array(_)));
-        if !is_on_set || settings.iter().all(|settings| settings.readonly) {
+        let is_below_pool = !below.is_disjoint(&below_pools);
+        if !is_on_set || is_below_pool || settings.iter().all(|settings| settings.readonly) {
             stay.extend(settings);
         } else if apart.len() < executors {
             apart.push(settings);
@@ -146,22 +173,19 @@ fn serve(
     pass: oneshot::Sender<Vec<Passed>>,
 ) -> Result<(), Error> {
     let wanted = Wanted { exports, ..Wanted::default() };
-    let (served, live) = open(events, devices, wanted, options, view, false)?;
-    let context = served.session.pools.disks().context();
+    let served = open(events, devices, wanted, options, view, false)?;
+    let disks = served.session.pools.disks();
+    let context = disks.context();
     let (mut passed, mut tasks) = (Vec::new(), Vec::new());
     for Export { name, description, device, read_only } in served.exports {
         let (gate, task) = Gate::open(&context.rt(), device);
         passed.push(Passed { name, description, read_only, gate });
         tasks.push(task);
     }
-    let running: Vec<RunningSet> =
-        live.into_iter().map(|set| RunningSet::start(context, set, None)).collect();
+    let mut running = RunningSets::default();
+    running.start(context, disks.take_live(), None);
     // Where nobody takes them any more the tasks end at once.
     drop(pass.send(passed));
     let ended = context.runtime().block_on(join_all(tasks)).map(drop);
-    let mut outcome = ended.map_err(Error::from);
-    for set in running {
-        outcome = outcome.and(set.stop(context));
-    }
-    outcome
+    ended.map_err(Error::from).and(running.stop(context))
 }

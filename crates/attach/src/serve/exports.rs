@@ -1,13 +1,12 @@
 //! What is to be served, opened, with the sets below it.
 
-use crate::disks::{Disks, Written};
+use crate::disks::{Disks, Writing, Written};
 use crate::error::Error;
 use crate::event::{Event, Events};
 use crate::pools::host::check_not_in_use;
 use crate::pools::running::client::refuse_held;
 use crate::pools::writing::{Opening, open_live};
 use crate::pools::{HeldBy, Pools, Session, View, pool_of};
-use ::md::live::LiveArray;
 use ::zfs::ZfsError;
 use ::zfs::dsl::property::view::Kind;
 use ::zfs::spa::live::{Live, set_number};
@@ -21,7 +20,6 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// How the description of a RAID set's member begins.
 const MEMBER: &str = "an md RAID member";
@@ -171,7 +169,8 @@ impl Served {
             Entry::Vacant(place) => place,
         };
         check_not_in_use(pools, found, force)?;
-        let files = pools.files_of(found)?.iter().map(|file| PathBuf::from(&**file)).collect();
+        pools.check_writable(found)?;
+        let files = pools.paths_of(found);
         let live = open_live(pools, found, None, Opening::default())?;
         Ok(Rc::clone(&place.insert(HeldBy::new(pools, live, files)).live))
     }
@@ -247,18 +246,17 @@ impl Served {
     }
 }
 
-/// The files below pools that are to be written: those of these names, and those of volumes.
-fn files_of_pools(
+/// What lies below pools that are to be written: those of these names, and those of volumes.
+fn below_pools(
     events: &Events,
     devices: &[PathBuf],
     options: OpenOptions,
     written: &[Written],
     held: &[Held],
-) -> Result<Vec<Arc<str>>, Error> {
-    let mut files = Vec::new();
-    let may_be = |called: &str| called.contains('/') && !called.contains('@');
-    if held.is_empty() && !written.iter().any(|written| may_be(&written.volume)) {
-        return Ok(files);
+) -> Result<Writing, Error> {
+    let mut writing = Writing::default();
+    if held.is_empty() && !written.iter().any(|written| may_be_of_pool(&written.volume)) {
+        return Ok(writing);
     }
     let pools = Pools::over(Disks::open(events, devices)?, options);
     let mut take = |found: &Rc<FoundPool>| {
@@ -266,21 +264,32 @@ fn files_of_pools(
             return Err(Error::OldAndWritten { name: found.name.clone() });
         }
         refuse_held(&pools, found)?;
-        files.extend(pools.files_of(found)?);
+        writing.add(pools.writing(found));
         Ok(())
     };
     for Held { pool, .. } in held {
         let found = pools.named(pool)?.ok_or_else(|| Error::NoPool { name: pool.clone() })?;
         take(found)?;
     }
-    for Written { volume, .. } in written.iter().filter(|written| may_be(&written.volume)) {
-        if !pools.disks().lies_on(volume)?.is_empty() {
-            continue;
+    for Written { volume, .. } in written {
+        if let Some(found) = pool_of_volume(&pools, volume)? {
+            take(&found)?;
         }
-        let Some(found) = pools.named(pool_of(volume))? else { continue };
-        take(found)?;
     }
-    Ok(files)
+    Ok(writing)
+}
+
+/// Whether a volume's name may be that of one of a pool.
+fn may_be_of_pool(called: &str) -> bool {
+    called.contains('/') && !called.contains('@')
+}
+
+/// The pool that a volume is of; nothing for one that is something else.
+pub(super) fn pool_of_volume(pools: &Pools, volume: &str) -> Result<Option<Rc<FoundPool>>, Error> {
+    if !may_be_of_pool(volume) || !pools.disks().lies_on(volume)?.is_empty() {
+        return Ok(None);
+    }
+    Ok(pools.named(pool_of(volume))?.cloned())
 }
 
 /// A pool that is to be held for writing, whatever of it is served.
@@ -299,7 +308,7 @@ pub(super) struct Wanted {
     pub(super) reads_pools: bool,
 }
 
-/// Opens what is to be served, and the sets below it. Where several executors of this process do so, each sees what the
+/// Opens what is to be served, and the sets below it, which the session's disks have to be [taken](Disks::take_live) of. Where several executors of this process do so, each sees what the
 /// others write to as if another process did: they say no notes.
 ///
 /// # Errors
@@ -311,16 +320,16 @@ pub(super) fn open(
     options: OpenOptions,
     view: &View,
     says_notes: bool,
-) -> Result<(Served, Vec<LiveArray>), Error> {
+) -> Result<Served, Error> {
     let Wanted { exports, held, reads_pools } = wanted;
     let wants_volumes =
         reads_pools || !held.is_empty() || exports.iter().any(|settings| settings.volume.is_some());
-    let mut disks = match wants_volumes {
+    let disks = match wants_volumes {
         true => {
             let written: Vec<Written> =
                 exports.iter().filter_map(ExportSettings::written).collect();
-            let files = files_of_pools(events, devices, options, &written, &held)?;
-            let disks = Disks::open_for(events, devices, &written, &files)?;
+            let below = below_pools(events, devices, options, &written, &held)?;
+            let disks = Disks::open_for(events, devices, &written, below)?;
             if says_notes {
                 disks.tell_complaints();
             }
@@ -328,7 +337,6 @@ pub(super) fn open(
         }
         false => Disks::open_files(events, &[], true)?,
     };
-    let live = disks.take_live();
     let session = Session::over(Pools::over(disks, options), view);
     let (exports_open, read, written, pools) = Default::default();
     let mut served = Served { session, exports: exports_open, read, written, live: pools };
@@ -339,5 +347,5 @@ pub(super) fn open(
     }
     exports.into_iter().try_for_each(|settings| served.open(settings))?;
     served.keep_writers_off()?;
-    Ok((served, live))
+    Ok(served)
 }

@@ -8,7 +8,7 @@ use crate::ending::{Ending, Told};
 use crate::error::Error;
 use crate::event::{Event, Events};
 use crate::pools::{RunningPool, View, carry_out_until};
-use crate::sets::running::RunningSet;
+use crate::sets::running::RunningSets;
 use ::zfs::spa::OpenOptions;
 use host::Address;
 use std::path::PathBuf;
@@ -53,19 +53,22 @@ pub fn run<E: From<Error>>(
     let Plan { devices, exports, mounts, pools, executors, options, view, .. } = plan;
     let Plan { addresses, clients, ends_with_set, .. } = plan;
     MountSettings::check(&mounts)?;
+    let held = held(&mounts, pools);
     let (stay, elsewhere) = match executors {
         0 => (exports, Vec::new()),
-        executors => divided(events, &devices, exports, executors)?,
+        executors => divided(events, &devices, exports, &held, options, executors)?,
     };
     let is_one = elsewhere.is_empty();
-    let held = held(&mounts, pools);
     let wanted = Wanted { exports: stay, held, reads_pools: !mounts.is_empty() };
-    let (served, live) = open(events, &devices, wanted, options, &view, is_one)?;
+    let served = open(events, &devices, wanted, options, &view, is_one)?;
     let Served { session, mut exports, read: _read, live: pools, .. } = served;
     let context = session.pools.disks().context();
     let points = Points::take(&session, &pools, mounts)?;
     let ending = Rc::new(Ending::by(&told()?));
     let (mut others, mut outcome) = (Vec::new(), Ok(()));
+    let ends = ends_with_set.then_some(&ending);
+    let mut running = RunningSets::default();
+    running.start(context, session.pools.disks().take_live(), ends);
     let mut running_pools = Vec::new();
     for pool in pools.into_values() {
         match RunningPool::start(pool, "spindle serve", &ending, &commands.queue) {
@@ -83,9 +86,6 @@ pub fn run<E: From<Error>>(
             Err(error) => outcome = Err(error),
         }
     }
-    let ends = ends_with_set.then_some(&ending);
-    let running: Vec<RunningSet> =
-        live.into_iter().map(|set| RunningSet::start(context, set, ends)).collect();
     let mut mounted = Vec::new();
     if outcome.is_ok() {
         outcome = points.serve(&mut mounted);
@@ -110,9 +110,8 @@ pub fn run<E: From<Error>>(
     for pool in running_pools {
         outcome = outcome.and(pool.stop(context));
     }
-    for set in running {
-        outcome = outcome.and(set.stop(context));
-    }
+    // What lies on them is closed.
+    outcome = outcome.and(running.stop(context));
     // Its executor goes with it, and with that whoever could ask the others.
     drop(session);
     for other in others {

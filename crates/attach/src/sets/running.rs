@@ -38,10 +38,9 @@ pub struct RunningSet {
 impl RunningSet {
     /// Begins to care for a set, and to listen on its socket. `ends` is told when somebody asks for the set to be
     /// stopped; none where what serves it serves other things too, and the wish is refused.
-    pub fn start(context: &Context, set: LiveArray, ends: Option<&Rc<Ending>>) -> RunningSet {
+    pub fn start(context: &Context, set: Rc<LiveArray>, ends: Option<&Rc<Ending>>) -> RunningSet {
         // A panic in any of this breaks the set, and nothing else that the program serves.
         let rt = set.rt().clone();
-        let set = Rc::new(set);
         let (name, events) = (set.device().name(), context.events().clone());
         let caretaker = Caretaker::new(&set, &name, &events);
         let served = Served::new(context, &rt, Rc::clone(&set), Rc::clone(&caretaker), ends);
@@ -77,5 +76,30 @@ impl RunningSet {
         let said = context.runtime().block_on(control.ended());
         said.expect("a clock that runs ends it");
         stopped
+    }
+}
+
+/// All sets that a process runs.
+#[derive(Default)]
+pub struct RunningSets(Vec<RunningSet>);
+
+impl RunningSets {
+    /// These too, as [`RunningSet::start`] does it.
+    pub fn start(
+        &mut self,
+        context: &Context,
+        sets: Vec<Rc<LiveArray>>,
+        ends: Option<&Rc<Ending>>,
+    ) {
+        self.0.extend(sets.into_iter().map(|set| RunningSet::start(context, set, ends)));
+    }
+
+    /// Stops them all. What lies on them has to be closed by now.
+    ///
+    /// # Errors
+    /// Of the first that could not be stopped; all were tried.
+    pub fn stop(&mut self, context: &Context) -> Result<(), Error> {
+        let sets = std::mem::take(&mut self.0).into_iter();
+        sets.fold(Ok(()), |outcome, set| outcome.and(set.stop(context)))
     }
 }

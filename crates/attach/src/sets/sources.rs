@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::event::Event;
 use crate::paths::expand;
+use crate::uri::is_uri;
 use ::md::assemble::{self, Choice, Found};
 use host::identity::same;
 use host::{FileDevice, FileOptions, Host, OpenError};
@@ -32,6 +33,10 @@ pub fn open(host: &Host, path: &Path) -> Result<DeviceRef, Error> {
 pub fn scan(context: &Context, paths: &[PathBuf]) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     for path in expand(paths)? {
+        // Sets are made of files and block devices.
+        if is_uri(&path) {
+            continue;
+        }
         let device = match open(&context.host(), &path) {
             Ok(device) => device,
             // Whatever else lies in a folder of disks; a path that was named is another matter.

@@ -58,6 +58,8 @@ pub struct ClientOptions {
     pub export: String,
     /// Refuse writes here, whether or not the server takes them.
     pub read_only: bool,
+    /// What it is called here; without one, by its server and export.
+    pub name: Option<Arc<str>>,
 }
 
 /// An export of a server, as a device: what it promises and how, stands at the head of `client.rs`. Dropped, it
@@ -94,14 +96,15 @@ impl Client {
             volatile_cache: terms.has(transmission_flag::SEND_FLUSH),
             ..Geometry::plain(terms.capacity)
         };
-        let name = match options.export.as_str() {
-            "" => format!("nbd {}", stream.peer()),
-            export => format!("nbd {} '{export}'", stream.peer()),
+        let by_server = || match options.export.as_str() {
+            "" => format!("nbd {}", stream.peer()).into(),
+            export => format!("nbd {} '{export}'", stream.peer()).into(),
         };
+        let name = options.name.clone().unwrap_or_else(by_server);
         let read_only = options.read_only || terms.has(transmission_flag::READ_ONLY);
         let connection = Connection::new(stream, terms);
         rt.spawn(Rc::clone(&connection).run(inbox)).detach();
-        Ok(Client { connection, geometry, name: name.into(), read_only })
+        Ok(Client { connection, geometry, name, read_only })
     }
 
     /// Whether writes are refused, by the server or as was asked.
@@ -112,6 +115,11 @@ impl Client {
     /// Why the connection was given up; `None` while it is good, and where it was left in peace.
     pub fn fault(&self) -> Option<ReplyError> {
         self.connection.fault()
+    }
+
+    /// Whether nothing is sent any more: the connection is lost, or was left.
+    pub fn is_over(&self) -> bool {
+        self.connection.is_over()
     }
 
     /// Takes leave of the server once all that is under way is answered, and waits until it is done.

@@ -8,9 +8,11 @@ use crate::events::{events, events_of_a_change};
 use crate::output::{Failure, print_bytes, say};
 use crate::pools::command_given;
 use ::zfs::spa::OpenOptions;
+use attach::paths::named;
 use attach::pools::running::client;
 use attach::pools::running::protocol::{Ask, Done, Said};
 use attach::pools::{PoolPlace, Pools};
+use attach::uri::absolute_in;
 use std::path::PathBuf;
 
 /// Carries out a command on the pools of these devices. One that `goes` to who holds its pool is carried out there, if somebody
@@ -56,8 +58,9 @@ pub fn send(
     name: &str,
     words: Vec<String>,
 ) -> Result<Option<Done>, Failure> {
-    let devices = place.devices.iter().filter_map(|path| std::path::absolute(path).ok()).collect();
     let directory = std::env::current_dir().unwrap_or_default();
+    let devices = named(place.devices);
+    let devices = devices.iter().map(|path| absolute_in(&directory, path)).collect();
     let pools = Pools::find(place)?;
     let Some(found) = pools.named(name)? else { return Ok(None) };
     Ok(client::ask(&pools, found, Ask::Command { words, devices, directory })?)

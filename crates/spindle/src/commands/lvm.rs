@@ -7,7 +7,7 @@
 use crate::events::events;
 use crate::output::{Failure, print, print_json, say};
 use crate::printable;
-use attach::disks::{Disks, Written};
+use attach::disks::{Disks, Writing, Written};
 use attach::random;
 use clap::{Args, Subcommand};
 use host::expendable::{NotExpendable, Unseen, check_expendable};
@@ -112,7 +112,7 @@ pub fn run(args: LvmArgs, devices: &[PathBuf]) -> Result<(), Failure> {
 }
 
 fn opened_for(devices: &[PathBuf], written: &[Written]) -> Result<Disks, Failure> {
-    let disks = Disks::open_for(&events(), devices, written, &[])?;
+    let disks = Disks::open_for(&events(), devices, written, Writing::default())?;
     disks.tell_complaints();
     Ok(disks)
 }
@@ -246,7 +246,7 @@ fn origin() -> Origin {
 fn vgcreate(args: &VgcreateArgs, places: &[PathBuf]) -> Result<(), Failure> {
     let paths = args.devices.iter().filter(|device| device.exists()).count();
     let has_places = !places.is_empty() || std::env::var_os("SPINDLE_DEVICES").is_some();
-    let (mut disks, devices) = match (paths, args.devices.len()) {
+    let (disks, devices) = match (paths, args.devices.len()) {
         (0, _) if has_places => on_arrays(args, places)?,
         // What is no path is named by the error.
         (some, all) if some == all || !has_places => on_files(args)?,

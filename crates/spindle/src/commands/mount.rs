@@ -18,6 +18,7 @@ use crate::signals::told_by_signals;
 use attach::ending::Ending;
 use attach::mounts::{MountPoint, RunningMount};
 use attach::pools::{LivePool, PoolPlace, Queue, RunningPool, Session, carry_out_until};
+use attach::sets::running::RunningSets;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -103,8 +104,14 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
     let ending = Rc::new(Ending::by(&told_by_signals()?));
     let queue = Queue::default();
     let point = MountPoint::new(&held, &args.dataset, &args.directory)?;
+    // Sets below it are cared for as long as it is mounted.
+    let mut sets = RunningSets::default();
+    sets.start(context, pools.disks().take_live(), None);
     // From here on the labels say that somebody has it.
-    let running = RunningPool::start(held.clone(), "spindle mount", &ending, &queue)?;
+    let running = match RunningPool::start(held.clone(), "spindle mount", &ending, &queue) {
+        Ok(running) => running,
+        Err(error) => return sets.stop(context).and(Err(error)).map_err(Failure::from),
+    };
     let mounted = RunningMount::of_pool(&held, point, args.lists());
     let served = mounted.map_err(Failure::from).and_then(|mount| {
         print(&format!("spindle: {}\n", mount.mounted()))?;
@@ -113,5 +120,6 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
         Ok(())
     });
     // What the pool says is why the mount failed, where both did.
-    running.stop(context).map_err(Failure::from).and(served)
+    let stopped = running.stop(context);
+    stopped.and(sets.stop(context)).map_err(Failure::from).and(served)
 }

@@ -88,6 +88,24 @@ pub(crate) struct Left<S> {
 }
 
 impl<S> Left<S> {
+    /// Of what is done on a disk whose power is cut.
+    pub(crate) fn of(cut: Rc<PowerCut>) -> Left<S> {
+        Left { states: Rc::default(), done: Rc::default(), disks: BTreeMap::new(), cut }
+    }
+
+    /// So many groups are known to be in the pool.
+    pub(crate) fn done(&self) -> u64 {
+        self.done.get()
+    }
+
+    /// What a group leaves, counted from the one that was there at first.
+    pub(crate) fn state(&self, group: usize) -> S
+    where
+        S: Clone,
+    {
+        self.states.borrow()[group].clone()
+    }
+
     /// A group is to leave this.
     pub(crate) fn leaves(&self, state: S) {
         self.states.borrow_mut().push(state);

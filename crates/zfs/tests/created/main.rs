@@ -23,10 +23,14 @@ mod layouts;
 mod livelists;
 mod logs;
 mod long;
+#[path = "../fixtures/manifest.rs"]
+#[allow(dead_code, reason = "it is used in part")]
+mod manifest;
 mod maps;
 mod marks;
 mod mounted;
 mod multihost;
+mod on_sets;
 mod pointers;
 mod recorded;
 mod rewound;
@@ -39,7 +43,7 @@ mod volumes;
 mod without_log;
 
 use rt::filter::PowerCut;
-use rt::{Buf, Device, DeviceRef, MemoryDevice, Reactor, Runtime};
+use rt::{Buf, Device, DeviceRef, MemoryDevice, Reactor, Request, Runtime};
 use sim::SimReactor;
 use sim::host::Processor;
 use std::cell::{Cell, RefCell};
@@ -131,6 +135,23 @@ fn dump(device: &MemoryDevice, path: &Path) {
     let step = 1 << 20;
     for at in (0..len).step_by(step) {
         let bytes = device.peek(Offset(at), ByteCount((len - at).min(step as u64))).to_vec();
+        if bytes.iter().any(|byte| *byte != 0) {
+            file.seek(SeekFrom::Start(at)).expect("a place");
+            file.write_all(&bytes).expect("room");
+        }
+    }
+}
+
+/// The same of any device.
+async fn dump_device(device: DeviceRef, path: std::path::PathBuf) {
+    let mut file = std::fs::File::create(path).expect("a file");
+    let len = device.geometry().capacity.bytes();
+    file.set_len(len).expect("room");
+    let step = 1 << 20;
+    for at in (0..len).step_by(step) {
+        let piece = ByteCount((len - at).min(step as u64));
+        let bytes = device.submit(Request::read(Offset(at), piece)).await.expect("it is read");
+        let bytes = bytes.to_vec();
         if bytes.iter().any(|byte| *byte != 0) {
             file.seek(SeekFrom::Start(at)).expect("a place");
             file.write_all(&bytes).expect("room");
@@ -263,6 +284,19 @@ impl Rig {
     /// What `zdb` says of all of it.
     fn judge(&self) {
         self.judge_pool("tank");
+    }
+
+    /// What `zdb` says of a pool of which devices are missing, old or wrong: that space is right, and what it can't read.
+    fn judge_lessened(&self, pool: &str) -> String {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (guid, disk) in &self.disks {
+            dump(disk, &folder.path().join(format!("d{guid}")));
+        }
+        let ran = Command::new("zdb").args(["-e", "-p"]).arg(folder.path());
+        let ran = ran.args(["-bcc", pool]).output().expect("it was there before");
+        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+        assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
+        text
     }
 
     /// The same of a pool that has another name.

@@ -10,15 +10,12 @@ use ::zfs::spa::FoundPool;
 use export::nbd::{Client, ClientOptions};
 use rt::{Buf, SgList, StreamRef};
 use serde::de::DeserializeOwned;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 const WORDS: Words = Words { what: "pool", serve: "spindle serve" };
 
 fn asked(pools: &Pools, found: &FoundPool, ask: Ask) -> Result<Option<Server>, Error> {
-    // A pool on something else is held by nobody.
-    let Ok(files) = pools.files_of(found) else { return Ok(None) };
-    let devices = files.iter().map(|file| PathBuf::from(&**file)).collect();
+    let devices = pools.paths_of(found);
     let socket = found.guid.to_string();
     let wanted = Wanted { socket: &socket, devices, words: WORDS };
     reach(pools.disks().context(), wanted, ask)

@@ -159,7 +159,7 @@ impl Service for Served {
     }
 
     fn has(&self, devices: &[Numbers]) -> bool {
-        let files = self.pool.files.borrow();
+        let files = self.pool.files();
         let numbers = |path: &PathBuf| Identity::of(path).ok().map(Identity::numbers);
         let own: Vec<Numbers> = files.iter().filter_map(numbers).collect();
         !devices.is_empty() && devices.iter().all(|device| own.contains(device))

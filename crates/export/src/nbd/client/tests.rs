@@ -35,7 +35,7 @@ async fn client_of(rt: &Rt, device: DeviceRef, read_only: bool) -> (Rc<Client>, 
     let (ours, theirs) = rt::pipe(5000);
     let serving = server.clone();
     rt.spawn(async move { serving.serve(theirs).await }).detach();
-    let options = ClientOptions { export: "disk".into(), read_only: false };
+    let options = ClientOptions { export: "disk".into(), ..ClientOptions::default() };
     (Rc::new(Client::connect(rt, ours, &options).await.expect("connected")), server)
 }
 

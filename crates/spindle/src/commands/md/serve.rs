@@ -75,7 +75,7 @@ pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     }
     let set = live::open_choice(&runtime, choice, args.opening.force)?;
     let ending = Rc::new(Ending::by(&told_by_signals()?));
-    let running = RunningSet::start(&runtime, set, Some(&ending));
+    let running = RunningSet::start(&runtime, Rc::new(set), Some(&ending));
     let (device, description) = (running.device(), "a RAID set".to_owned());
     let export = Export { name: args.name, description, device, read_only: false };
     let served =

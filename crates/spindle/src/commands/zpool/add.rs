@@ -8,7 +8,7 @@ use crate::commands::zfs::set::split;
 use crate::output::{Failure, print};
 use crate::printable;
 use ::zfs::spa::config::LabelState;
-use attach::pools::{LivePool, PoolPlace, Pools, check_new};
+use attach::pools::{LivePool, PoolPlace, Pools, Wanted};
 use clap::Args;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -54,7 +54,7 @@ fn ashift(args: &AddArgs, root: &Vdev) -> Result<u64, Failure> {
 /// With the line to print.
 pub fn run(args: &AddArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let all = vdevs::given(&args.vdevs)?;
-    let paths: Vec<PathBuf> = vdevs::paths(&all).iter().map(|path| place.path(path)).collect();
+    let paths = vdevs::paths(&all);
     if args.dry_run {
         return show(args, place, &all, &paths);
     }
@@ -64,9 +64,9 @@ pub fn run(args: &AddArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if !args.force {
         vdevs::check_redundancy(&all, Some(&root))?;
     }
-    let members = pool.open_new(&paths, args.force)?;
-    let new = vdevs::over(&all, &members, pool.live.fresh(), ashift, args.force)?;
-    pool.add(new, &members)?;
+    let devices = pool.open_new(place, &paths, args.force)?;
+    let new = vdevs::over(&all, &devices.members, pool.live.fresh(), ashift, args.force)?;
+    pool.add(new, devices)?;
     pool.live.syncer().note_deed();
     Ok(pool.close(LabelState::Exported)?)
 }
@@ -89,8 +89,9 @@ fn show(
     let state = pools.wait(async move { pool.state().await }).map_err(Failure::failed)?;
     if let Some(found) = found {
         let apart: Vec<u64> = state.spares.iter().chain(&state.cache).map(|one| one.guid).collect();
-        let own = pools.files_of(found)?.iter().map(|file| PathBuf::from(&**file)).collect();
-        check_new(&pools, (&found.name, own), &apart, paths, args.force)?;
+        let wanted = Wanted::of(place, paths, args.force);
+        wanted.check_against(&pools, (&found.name, pools.paths_of(found)), &apart)?;
+        wanted.look(&pools)?;
     }
     let present = Present { tops: root.children.clone(), spares: state.spares, cache: state.cache };
     let name = printable::word(spa.name()).into_owned();

@@ -1,7 +1,8 @@
 //! `spindle zpool create`: a pool of devices, with OpenZFS's words.
 //!
 //! Nothing that holds something is overwritten without `-f`, and neither are vdevs of different redundancy, or devices of
-//! different sizes in one vdev, put together without it. [`vdevs`] reads them.
+//! different sizes in one vdev, put together without it. [`vdevs`] reads them. A device is whatever [`attach::pools::members`] finds under
+//! its name.
 //!
 //! A pool that was made is left as exported: whoever opens it next takes it, this program or OpenZFS.
 
@@ -49,7 +50,7 @@ pub struct CreateArgs {
     root: Option<PathBuf>,
     /// The pool's name
     pool: String,
-    /// Vdevs: devices, or mirror, raidz1 to raidz3, draid2:4d:8c:1s (parities, data, disks, spares) with their devices; behind
+    /// Vdevs: devices (paths, NBD URIs, or volumes on the devices of -d: SET, SET:N, GROUP/VOLUME), or mirror, raidz1 to raidz3, draid2:4d:8c:1s (parities, data, disks, spares) with their devices; behind
     /// log or special those of that class
     #[arg(required = true)]
     vdevs: Vec<String>,
@@ -164,7 +165,7 @@ pub fn run(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         return print(&format!("would create '{name}' with the following layout:\n\n{layout}"));
     }
     let paths = vdevs::paths(&all);
-    let devices = NewMembers::open(&place.events, &paths, args.force, place.command.as_deref())?;
+    let devices = NewMembers::open(place, &paths, args.force)?;
     let new = vdevs::over(&all, &devices.members, &*devices.fresh, pool.ashift, args.force)?;
     let guid = devices.fresh.number();
     devices.create(NewPool {

@@ -11,7 +11,7 @@ pub struct LabelClearArgs {
     /// Though it is a part of a pool that is exported, or may be in use on another host
     #[arg(short, long)]
     force: bool,
-    /// The device
+    /// The device: a path, an NBD URI, or a volume on the devices of -d
     device: PathBuf,
 }
 
@@ -20,5 +20,5 @@ pub struct LabelClearArgs {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &LabelClearArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    Ok(label_clear(&place.events, &args.device, args.force)?)
+    Ok(label_clear(place, &args.device, args.force)?)
 }

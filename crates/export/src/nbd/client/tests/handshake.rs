@@ -120,7 +120,7 @@ fn a_server_that_never_speaks_is_given_up() {
         let (ours, _theirs) = rt::pipe(4096);
         let end = Client::connect(&rt, ours, &ClientOptions::default()).await;
         assert_eq!(end.err(), Some(ClientError::TimedOut));
-        let options = ClientOptions { export: "x".repeat(4097), read_only: false };
+        let options = ClientOptions { export: "x".repeat(4097), ..ClientOptions::default() };
         let end = Client::connect(&rt, rt::pipe(1).0, &options).await;
         assert_eq!(end.err(), Some(ClientError::NameTooLong(4097)));
     });
