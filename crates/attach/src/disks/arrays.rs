@@ -4,6 +4,9 @@
 //! It is not resynchronised or rebuilt here; who serves it does that beside the serving, and who opened it stops it
 //! ([`Disks::stop`](super::open::Disks::stop)).
 //!
+//! **A set that another process writes** is looked at as it stands, also where it is dirty and lacks a member: who looks for what lies
+//! on it, to ask that process, has to find it.
+//!
 //! Where a set can't be opened for writing it is opened for reading, and the reason is kept for whoever wants to
 //! write. One that can't be opened at all is kept by its names, so that the answer to them is the reason.
 
@@ -15,8 +18,9 @@ use ::md::assemble::{self, AssembleError, Choice, Found, OpenArray, OpenOptions}
 use ::md::live::LiveArray;
 use ::md::superblock::Uuid;
 use rt::DeviceRef;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A set that is open.
 pub struct Array {
@@ -81,14 +85,21 @@ impl Refused {
 }
 
 /// Opens the sets that these devices are of: those in `written` for writing, and where the value says so also with
-/// fewer members than they had; all others for reading.
-pub(super) fn open(context: &Context, found: Vec<Found>, written: &BTreeMap<Uuid, bool>) -> Arrays {
+/// fewer members than they had; all others for reading. Other processes write to devices of these names.
+pub(super) fn open(
+    context: &Context,
+    found: Vec<Found>,
+    written: &BTreeMap<Uuid, bool>,
+    elsewhere: &BTreeSet<Arc<str>>,
+) -> Arrays {
     let mut arrays = Arrays::default();
     for (set, found) in assemble::sets(found) {
         let name = found.first().map_or(String::new(), |one| one.superblock.name());
         let name = if name.is_empty() { set.to_string() } else { name };
+        let force = found.iter().any(|one| elsewhere.contains(&one.device.name()));
+        let options = OpenOptions { force, ..OpenOptions::default() };
         let opened = match Choice::of(set, found.clone()) {
-            Ok(choice) => open_choice(context, &name, choice, written.get(&set).copied()),
+            Ok(choice) => open_choice(context, &name, choice, written.get(&set).copied(), options),
             Err(error) => Err(error),
         };
         match opened {
@@ -123,6 +134,7 @@ fn open_choice(
     name: &str,
     choice: Choice,
     written: Option<bool>,
+    options: OpenOptions,
 ) -> Result<(Opened, Vec<DeviceRef>), AssembleError> {
     let members = choice.taking_part().map(|found| found.device.clone()).collect();
     let why = match written {
@@ -133,7 +145,7 @@ fn open_choice(
         },
     };
     let (rt, name) = (context.rt(), name.to_owned());
-    let reading = async move { OpenArray::open(&rt, &name, choice, OpenOptions::default()).await };
+    let reading = async move { OpenArray::open(&rt, &name, choice, options).await };
     let opened = context.runtime().block_on(reading).expect("I/O on a real device ends");
     opened.map(|array| (Opened::Reading(array as DeviceRef, why), members))
 }

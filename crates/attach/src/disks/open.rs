@@ -370,7 +370,12 @@ impl Disks {
             self.context.know(one.superblock.set_uuid(), name::shown_by(one));
         }
         let members = found.iter().map(|one| one.device.name()).collect();
-        let Arrays { open, refused, live } = arrays::open(&self.context, found, &writing.sets);
+        let is_elsewhere =
+            |(base, is_written): &&(Base, bool)| !is_written && base.is_written_elsewhere();
+        let elsewhere = self.opened.iter().filter(is_elsewhere);
+        let elsewhere = elsewhere.map(|(base, _)| base.device().name()).collect();
+        let Arrays { open, refused, live } =
+            arrays::open(&self.context, found, &writing.sets, &elsewhere);
         self.complaints = complaints;
         self.complaints.extend(refused.iter().map(|one| one.why.clone()));
         (self.arrays, self.refused) = (open, refused);

@@ -39,7 +39,7 @@ use stdx::{ByteCount, Instant, Offset};
 
 /// How long after a connection that could not be made the next is tried. More keeps a server that is back waiting; less asks a dead
 /// one with each request.
-const RETRY_REST: Duration = Duration::from_secs(1);
+const RETRY_REST: Duration = Duration::from_millis(200);
 /// How long a connection that is made anew may take, until what waits for it fails.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Bytes of writes that are kept until they are durable. More takes memory; less makes writers wait for flushes.

@@ -13,7 +13,7 @@
 use super::find::{PoolPlace, Pools};
 use super::fresh::HostFresh;
 use crate::context::Context;
-use crate::disks::{Disks, Written};
+use crate::disks::{Disks, Remote, Written};
 use crate::error::Error;
 use crate::expendable::{check_distinct, check_expendable, check_expendable_device};
 use crate::paths::named;
@@ -140,7 +140,7 @@ impl Wanted {
         if self.volumes().next().is_none() {
             return Ok(());
         }
-        let looked = Disks::open_beside(pools.disks().shared_context(), &self.places)?;
+        let looked = self.looked(pools.disks().shared_context())?;
         let mut all = self.volumes().enumerate();
         all.try_for_each(|(n, volume)| self.check_volume(&looked, n, volume))
     }
@@ -153,6 +153,15 @@ impl Wanted {
             check_expendable(path, self.force)?;
         }
         Ok(())
+    }
+
+    /// Looks at what lies where they are.
+    fn looked(&self, context: &Rc<Context>) -> Result<Disks, Error> {
+        // One that isn't served is a device that is missing, where nobody names it to be written.
+        for export in self.volumes().map(Path::new).filter(|volume| is_uri(volume)) {
+            drop(Remote::open(context, export, true)?);
+        }
+        Disks::open_beside(context, &self.places)
     }
 
     /// Whether a volume may be overwritten beside the others.
@@ -190,7 +199,7 @@ impl Wanted {
             missing.map(|volume| Written { volume: volume.to_owned(), run: false }).collect();
         let looked = match missing.is_empty() {
             true => None,
-            false => Some(Disks::open_beside(context, &self.places)?),
+            false => Some(self.looked(context)?),
         };
         for (n, volume) in self.volumes().enumerate() {
             let disks = own.filter(|own| is_written(own, volume)).or(looked.as_ref());

@@ -343,6 +343,15 @@ impl LiveArray {
         self.keeper.write().await.map_err(|kind| self.superblocks(kind))
     }
 
+    /// Writes down who is a member now: a device that is not here is not asked after at the next start.
+    ///
+    /// # Errors
+    /// [`LiveError::Superblocks`]
+    #[boxed(?Send)]
+    pub async fn record_members(&self) -> Result<(), LiveError> {
+        self.keeper.write().await.map_err(|kind| self.superblocks(kind))
+    }
+
     /// Ends: what is being written has ended, everything is durable, bits that may go are cleared, and all
     /// members' superblocks are written, clean where nothing is left to resynchronise. Nothing may be written
     /// to the set meanwhile: this waits for it.

@@ -365,7 +365,7 @@ fn group_of(disks: &Disks, name: &str) -> Result<Group, Failure> {
 }
 
 fn lvcreate(args: &LvcreateArgs, devices: &[PathBuf]) -> Result<(), Failure> {
-    let mut disks = for_changing(&args.group, devices)?;
+    let disks = for_changing(&args.group, devices)?;
     let mut group = group_of(&disks, &args.group)?;
     let wanted = Wanted {
         name: args.name.clone(),
@@ -390,7 +390,7 @@ fn lvremove(args: &LvremoveArgs, devices: &[PathBuf]) -> Result<(), Failure> {
             args.volume
         )));
     }
-    let mut disks = for_changing(group, devices)?;
+    let disks = for_changing(group, devices)?;
     let mut group = group_of(&disks, group)?;
     let (volume, origin) = (volume.to_owned(), origin());
     let removed = disks.wait(async move { group.remove_volume(&volume, &origin).await });

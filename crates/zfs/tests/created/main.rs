@@ -287,16 +287,16 @@ impl Rig {
     }
 
     /// What `zdb` says of a pool of which devices are missing, old or wrong: that space is right, and what it can't read.
-    fn judge_lessened(&self, pool: &str) -> String {
+    fn judge_lessened(&self, pool: &str) {
         let folder = tempfile::tempdir().expect("a folder");
         for (guid, disk) in &self.disks {
             dump(disk, &folder.path().join(format!("d{guid}")));
         }
-        let ran = Command::new("zdb").args(["-e", "-p"]).arg(folder.path());
-        let ran = ran.args(["-bcc", pool]).output().expect("it was there before");
+        let mut zdb = Command::new("zdb");
+        let zdb = zdb.args(["-e", "-p"]).arg(folder.path()).args(["-bcc", pool]);
+        let ran = zdb.output().expect("it was there before");
         let text = String::from_utf8_lossy(&ran.stdout).into_owned();
         assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
-        text
     }
 
     /// The same of a pool that has another name.

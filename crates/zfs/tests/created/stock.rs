@@ -359,12 +359,14 @@ fn a_cut_at_any_write_leaves_the_logs_or_the_maps_that_have_them() {
     assert_eq!(seen.borrow().len(), 2, "cuts before it and after it");
 }
 
-/// Features that are written, by which stock pools differ from those of Spindle.
-const NOT_REFUSED: [&str; 3] =
-    ["com.delphix:log_spacemap", "com.delphix:head_errlog", "com.klarasystems:vdev_zaps_v2"];
-
 /// Fixtures that are only read, and why.
-const REFUSED: [(&str, &str); 0] = [];
+const REFUSED: [(&str, &str); 5] = [
+    ("dedup-bclone", "com.klarasystems:fast_dedup"),
+    ("encrypted", "com.datto:encryption"),
+    ("removed-vdev", "com.delphix:device_removal"),
+    ("streams", "com.datto:encryption"),
+    ("version28", "version 28"),
+];
 
 /// The file system that is made in a stock pool.
 const OURS: &str = "spindle";

@@ -139,13 +139,18 @@ fn assemble(
             format!("{name} is running already with {}{of}: it is served.\n", drives(active));
         return Ok((text, value));
     }
-    if !args.run && !args.opening.force {
-        refuse_lacking(&choice)?;
-    }
+    let lacks = match refuse_lacking(&choice) {
+        Err(error) if !args.run && !args.opening.force => return Err(error.into()),
+        complete => complete.is_err(),
+    };
     let set = open_choice(runtime, choice, args.opening.force)?;
     let events = runtime.events().clone();
     let (done, standing) = runtime.finish::<_, LiveError>(async move {
         let done = make_whole(&events, &set, SyncPriority::High).await?;
+        if lacks {
+            // Who starts it next need not ask for that again.
+            set.record_members().await?;
+        }
         let standing = Standing::of_live(&set);
         set.stop().await?;
         Ok((done, standing))

@@ -1,6 +1,6 @@
 //! Names of vdevs as the commands print them, and how top-level vdevs are grouped.
 //!
-//! A disk goes by the last part of its path, a file by all of it; with `-P` all by their whole paths. A device is
+//! A disk goes by the last part of its path, a file or an export by all of it; with `-P` all by their whole paths. A device is
 //! called as it is found now, not as it was when the pool was last open. What is not there goes by its path as recorded; in an
 //! open pool by its GUID, with the path said beside it.
 //!
@@ -8,7 +8,9 @@
 
 use super::draid;
 use crate::printable;
+use attach::uri::is_uri;
 use std::collections::BTreeMap;
+use std::path::Path;
 use zfs::health::VdevHealth;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::alloc::Class;
@@ -84,6 +86,9 @@ pub fn shown(vdev: &Vdev, children: usize, devices: &Devices, naming: Naming) ->
 }
 
 fn last_part(vdev: &Vdev, path: &str) -> String {
+    if is_uri(Path::new(path)) {
+        return path.to_owned();
+    }
     let last = path.rsplit('/').next().unwrap_or(path).to_owned();
     // A disk that ZFS divided into partitions itself is known by the disk.
     let is_whole = vdev.other_number("whole_disk") == Some(1);

@@ -26,7 +26,7 @@ use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::Writer;
 
 /// Features of pools that are written, besides those that need nothing of who writes.
-const WRITTEN: [&str; 33] = [
+const WRITTEN: [&str; 35] = [
     "async_destroy",
     "empty_bpobj",
     "lz4_compress",
@@ -57,6 +57,10 @@ const WRITTEN: [&str; 33] = [
     "head_errlog",
     "vdev_zaps_v2",
     "livelist",
+    // Names that are longer than 255 bytes stay; new ones are not.
+    "longname",
+    // What was expanded; not what is being.
+    "raidz_expansion",
     "bookmark_written",
     checkpoint::FEATURE,
     cloned::FEATURE,
@@ -225,6 +229,9 @@ async fn check_written(spa: &Spa, root: &Vdev, notes_errors: bool) -> Result<(),
     for vdev in &root.children {
         if matches!(vdev.kind, VdevKind::Indirect(_) | VdevKind::Hole | VdevKind::Missing) {
             return Err(LiveError::Unsupported("a removed vdev"));
+        }
+        if matches!(&vdev.kind, VdevKind::Raidz(raidz) if raidz.expanding) {
+            return Err(LiveError::Unsupported("a raidz that is being expanded"));
         }
     }
     // They are noted by dataset, and would have to go with it, or move to another.
