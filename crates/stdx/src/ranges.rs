@@ -160,11 +160,22 @@ impl RangeSet {
         self.stretches.get(&0).copied().unwrap_or(0)
     }
 
-    /// Up to `count` stretches around `middle`, half of them on each side.
+    /// The `count` stretches nearest to `middle`, the nearest first; one that lies over it is 0 away. All of them, where there are
+    /// no more.
     pub fn near(&self, middle: u64, count: usize) -> impl Iterator<Item = Range<u64>> + '_ {
-        let after = self.stretches.range(middle..).take(count.div_ceil(2));
-        let before = self.stretches.range(..middle).rev().take(count / 2);
-        after.chain(before).map(|(&at, &end)| at..end)
+        let mut after = self.stretches.range(middle..).peekable();
+        let mut before = self.stretches.range(..middle).rev().peekable();
+        let nearest = move || {
+            let far_after = after.peek().map(|(at, _)| **at - middle);
+            let far_before = before.peek().map(|(_, end)| middle.saturating_sub(**end));
+            let behind = match (far_before, far_after) {
+                (Some(behind), Some(ahead)) => behind < ahead,
+                (behind, _) => behind.is_some(),
+            };
+            let (&at, &end) = if behind { before.next() } else { after.next() }?;
+            Some(at..end)
+        };
+        std::iter::from_fn(nearest).take(count)
     }
 
     /// Takes everything out.
@@ -274,6 +285,19 @@ mod tests {
             assert!(gap.end == range.end || flags[gap.end as usize]);
             assert!(all(&flags[from..gap.start as usize]));
         }
+    }
+
+    /// A disk that looks at one stretch must find it on whichever side of the head it lies.
+    #[test]
+    fn near_finds_as_many_as_there_are_on_either_side() {
+        let set: RangeSet = [0..2, 10..12, 20..22, 90..92].into_iter().collect();
+        let near = |middle, count| set.near(middle, count).map(|part| part.start).collect::<Vec<_>>();
+        assert_eq!(near(100, 1), [90]);
+        assert_eq!(near(100, 3), [90, 20, 10]);
+        assert_eq!(near(0, 3), [0, 10, 20]);
+        assert_eq!(near(21, 2), [20, 10]);
+        assert_eq!(near(14, 9), [10, 20, 0, 90]);
+        assert_eq!(near(14, 0), []);
     }
 
     #[test]

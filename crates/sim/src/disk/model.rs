@@ -567,11 +567,9 @@ impl DiskModel {
     /// The mechanism has done its job.
     fn finish(&mut self, now: Instant, effects: &mut Vec<Effect>) {
         match std::mem::replace(&mut self.mechanism, Mechanism::Idle) {
-            Mechanism::Busy { job: Job::Read(read), .. } => {
+            Mechanism::Busy { job: Job::Read(read), media_start } => {
                 self.park_head(read.blocks.end);
-                // The transfer ran along with the medium; it can't have begun before the command.
-                let begun = read.ready.max(self.interface_free);
-                let done = now.max(begun + self.interface_time(read.bytes));
+                let done = self.transferred(&read, media_start, now);
                 self.interface_free = done;
                 self.schedule(done, Event::Answered(read.id));
                 let end = read.blocks.end;
@@ -607,6 +605,15 @@ impl DiskModel {
             }
             ahead => self.mechanism = ahead,
         }
+    }
+
+    /// When a read that the medium has passed is over the interface. What the buffer held could go as soon as the command was
+    /// understood; what came from the medium goes along with it, and not before the head was there.
+    fn transferred(&self, read: &Waiting, media_start: Instant, media_end: Instant) -> Instant {
+        let passed = self.bytes(&read.blocks);
+        let held = read.ready.max(self.interface_free) + self.interface_time(read.bytes - passed);
+        let last_sector = media_end + self.interface_time(self.sector_bytes);
+        last_sector.max(held.max(media_start) + self.interface_time(passed))
     }
 
     fn park_head(&mut self, end: u64) {

@@ -209,6 +209,36 @@ fn sequential_writes_through_the_cache_run_at_the_rate_of_the_medium() {
     }
 }
 
+/// Over an interface that is slower than the medium a read takes what the interface needs, counted from when the head is there.
+#[test]
+fn a_read_crosses_the_interface_after_the_head_is_there() {
+    let mut profile = disk_profile("st3750640as");
+    profile.read_ahead_kb.value = 0;
+    profile.interface_mb_s.value = 10.0;
+    let mut bench = Bench::new(&profile);
+    let (mut prng, mut sum) = (Prng::new(8), Duration::ZERO);
+    for _ in 0..500 {
+        let at = prng.below(bench.sectors / 256) * 256;
+        sum += bench.run(Action::Read, at..at + 256);
+    }
+    let mean_ms = sum.as_secs_f64() * 1e3 / 500.0;
+    let revolution_ms = 60_000.0 / profile.rpm.value;
+    let transfer_ms = 256.0 * 512.0 / 10e6 * 1e3;
+    let expected = profile.avg_seek_read_ms.value + revolution_ms / 2.0 + transfer_ms;
+    assert!((mean_ms / expected - 1.0).abs() < 0.04, "{mean_ms} ms for {expected}");
+}
+
+/// With a queue of one place the drive still finds what is dirty, on whichever side of the head it lies.
+#[test]
+fn a_drive_that_looks_at_one_command_writes_its_cache_back() {
+    let mut profile = disk_profile("st3750640as");
+    profile.reorder_depth.value = 1;
+    let mut bench = Bench::new(&profile);
+    let (iops, _) = bench.random(WRITE, 1, 3000, &mut Prng::new(8));
+    bench.run(Action::Flush, 0..0);
+    assert!((30.0..200.0).contains(&iops), "{iops}");
+}
+
 #[test]
 fn the_write_cache_answers_in_a_fifth_of_a_millisecond_until_it_is_full() {
     for profile in disk_profiles().iter().filter(|p| p.write_cache_enabled.value) {

@@ -227,9 +227,10 @@ impl SsdModel {
         if self.costs.flush_ignored {
             return self.answer(begun);
         }
+        // What a flush was measured to take has the programming of what was written before in it.
         let mut done = begun + self.costs.flush;
         if self.volatile() {
-            done = self.write_out(begun) + self.costs.flush;
+            done = done.max(self.write_out(begun));
             self.controller = done;
         }
         self.answer(done)

@@ -123,7 +123,8 @@ fn a_drive_written_over_at_random_is_slower_than_an_empty_one() {
 
 #[test]
 fn a_flush_costs_milliseconds_without_protection_and_nothing_with_it() {
-    for (name, least, most) in [("870-evo", 3200, 8000), ("pm9a3", 0, 10), ("p4800x", 0, 10)] {
+    // The flush of a written 870 EVO was measured at 3.1 to 4.0 ms, its programming included.
+    for (name, least, most) in [("870-evo", 3100, 4000), ("pm9a3", 0, 10), ("p4800x", 0, 10)] {
         let mut model = SsdModel::new(&ssd_profile(name), SheetState::Fresh);
         let (written, _) = model.write(Instant::START, 0..4096, false);
         let took = model.flush(written).since(written);
