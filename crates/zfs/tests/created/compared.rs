@@ -52,14 +52,23 @@ fn theirs_of(image: &Path) -> Rig {
     Rig::over(vec![(1000, device)], fresh)
 }
 
-/// When a block was born, by its level and number; nothing for one that never was.
-fn births(line: Option<&String>) -> BTreeMap<&str, u64> {
-    let all = line.map(String::as_str).unwrap_or_default().split_whitespace();
-    let all = all.filter_map(|part| part.split_once('='));
-    all.map(|(at, birth)| (at, birth.parse().expect("an interval"))).collect()
+/// When blocks were born, by level and number, of a line of stretches.
+fn births(line: Option<&String>) -> BTreeMap<(&str, u64), u64> {
+    let mut all = BTreeMap::new();
+    for run in line.map(String::as_str).unwrap_or_default().split_terminator("; ") {
+        let [level, numbers, birth] = run.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("a stretch: {run}")
+        };
+        let (first, last) = numbers.split_once('-').expect("two numbers");
+        let number = |text: &str| text.parse::<u64>().expect("a number");
+        for block in number(first)..=number(last) {
+            all.insert((level, block), number(birth));
+        }
+    }
+    all
 }
 
-/// Whether OpenZFS wrote what leads to blocks later than Spindle, wherever the two differ.
+/// Whether OpenZFS says of all that it was born when Spindle says, or later.
 fn is_later(ours: Option<&String>, theirs: Option<&String>) -> bool {
     let theirs = births(theirs);
     births(ours).iter().all(|(at, birth)| theirs.get(at).is_some_and(|theirs| theirs >= birth))
@@ -69,28 +78,49 @@ fn count(line: Option<&String>) -> u64 {
     line.map_or(0, |line| line.parse().expect("a number"))
 }
 
-/// Why a line may differ.
-fn explained(name: &str, ours: Option<&String>, theirs: Option<&String>) -> Option<&'static str> {
-    let is_above = |level: &str| name.contains(": deadlist born") && name.contains(level);
+/// Why lines may differ.
+const UNLINKED: &str = "OpenZFS enters each file that goes, Spindle those that somebody holds";
+const WRITTEN_ANEW: &str = "what leads to a range that is freed, and holes made by what was written and freed in one group, are     younger with OpenZFS";
+const COMPRESSED: &str =
+    "lz4 gives other lengths, and what saves less than a sector is left as it is by OpenZFS";
+
+/// Why a line may differ; `is_stored` says that some block is stored in another length.
+fn explained(
+    name: &str,
+    ours: Option<&String>,
+    theirs: Option<&String>,
+    is_stored: bool,
+) -> Option<&'static str> {
+    let dead = |what: &str| name.contains(": deadlist born") && name.contains(what);
     if name.contains("ZFS delete queue") {
-        return Some("OpenZFS enters each file that goes, Spindle those that somebody holds");
+        return Some(UNLINKED);
     }
-    let is_written_anew = name.ends_with(" above births") && is_later(ours, theirs);
-    let has_died = (is_above(" L1 ") || is_above(" L2 ")) && count(ours) <= count(theirs);
-    (is_written_anew || has_died)
-        .then_some("OpenZFS writes what leads to a range that is freed, though all of it is holes")
+    let has_died = (dead(" L1 ") || dead(" L2 ")) && count(ours) <= count(theirs);
+    if has_died || name.ends_with(" since") && is_later(ours, theirs) {
+        return Some(WRITTEN_ANEW);
+    }
+    let compresses = |line: Option<&String>| {
+        line.is_some_and(|line| line.contains("Lz4") || line.contains("within"))
+    };
+    let is_length = name.ends_with(" stored") && (compresses(ours) || compresses(theirs));
+    // What it is the sum of was compared, and sums are held against it in each pool.
+    let is_sum = name.ends_with(" takes") || name.contains(": account ");
+    let is_sum = is_sum || name.ends_with(": deadlist") || dead(": ZFS directory L0");
+    (is_length || is_stored && is_sum).then_some(COMPRESSED)
 }
 
 /// Each line that differs and is not explained; and how often each explanation was needed.
 fn differences(ours: &Shown, theirs: &Shown) -> (Vec<String>, BTreeMap<&'static str, usize>) {
     let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
     let (mut all, mut why) = (Vec::new(), BTreeMap::new());
+    let differs = |name: &&String| ours.get(*name) != theirs.get(*name);
+    let is_stored = names.iter().any(|name| name.ends_with(" stored") && differs(&name));
     for name in names {
         let (ours, theirs) = (ours.get(name), theirs.get(name));
         if ours == theirs {
             continue;
         }
-        if let Some(reason) = explained(name, ours, theirs) {
+        if let Some(reason) = explained(name, ours, theirs, is_stored) {
             *why.entry(reason).or_insert(0) += 1;
             continue;
         }

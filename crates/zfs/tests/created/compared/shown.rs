@@ -40,18 +40,22 @@ impl Marks {
         }
     }
 
-    /// What a pointer is.
+    /// What a pointer says of bytes: since when they are there, and how many.
     fn show(&self, pointer: &BlockPointer) -> String {
-        let birth = self.of(pointer.logical_birth());
-        let (logical, physical) = (pointer.logical_size(), pointer.physical_size());
-        match pointer.kind() {
-            Kind::Hole => format!("hole@{birth}"),
-            // How long compressed bytes are hangs on who compresses.
-            Kind::Embedded => format!("within@{birth} {logical}"),
-            Kind::Block | Kind::Gang | Kind::Redacted => {
-                let how = pointer.compression().map(|how| format!("{how:?}")).unwrap_or_default();
-                format!("data@{birth} {logical}/{physical} {how} x{}", pointer.dvas().count())
-            }
+        let (birth, bytes) = (self.of(pointer.logical_birth()), pointer.logical_size());
+        if pointer.is_hole() { "hole".to_owned() } else { format!("data@{birth} {bytes}") }
+    }
+}
+
+/// How bytes are stored.
+fn stored(pointer: &BlockPointer) -> String {
+    match pointer.kind() {
+        Kind::Hole => "hole".to_owned(),
+        // How long they are hangs on who compresses.
+        Kind::Embedded => "within".to_owned(),
+        Kind::Block | Kind::Gang | Kind::Redacted => {
+            let how = pointer.compression().map(|how| format!("{how:?}")).unwrap_or_default();
+            format!("{} {how} x{}", pointer.physical_size(), pointer.dvas().count())
         }
     }
 }
@@ -218,22 +222,25 @@ fn runs(all: impl Iterator<Item = (u8, u64, String)>) -> String {
     text
 }
 
-/// What an object's blocks are; what leads to them; and since when that does, as `above births`.
+/// What an object's blocks are; how they are stored; what leads to them; and since when that does, and holes are holes.
 fn show_pointers(all: &[(u8, u64, BlockPointer)], marks: &Marks, what: &str, lines: &mut Shown) {
-    let data = all.iter().filter(|(level, ..)| *level == 0);
-    let shown = data.map(|(level, number, pointer)| (*level, *number, marks.show(pointer)));
+    let data = || all.iter().filter(|(level, ..)| *level == 0);
+    let shown = data().map(|(level, number, pointer)| (*level, *number, marks.show(pointer)));
     lines.insert(format!("{what} blocks"), runs(shown));
-    let above = || all.iter().filter(|(level, ..)| *level > 0);
-    let shown = above().map(|(level, number, pointer)| {
+    let shown = data().map(|(level, number, pointer)| (*level, *number, stored(pointer)));
+    lines.insert(format!("{what} stored"), runs(shown));
+    let above = all.iter().filter(|(level, ..)| *level > 0);
+    let shown = above.map(|(level, number, pointer)| {
         let leads = if pointer.is_hole() { "hole".to_owned() } else { pointer.fill().to_string() };
         (*level, *number, leads)
     });
     lines.insert(format!("{what} above"), runs(shown));
-    let born = above().filter(|(.., pointer)| pointer.logical_birth() != 0);
-    let born = born.map(|(level, number, pointer)| {
-        format!("{level}.{number}={}", marks.of(pointer.logical_birth()))
+    let born = all.iter().filter(|(level, _, pointer)| {
+        (*level > 0 || pointer.is_hole()) && pointer.logical_birth() != 0
     });
-    lines.insert(format!("{what} above births"), born.collect::<Vec<_>>().join(" "));
+    let born =
+        born.map(|(level, number, pointer)| (*level, *number, marks.of(pointer.logical_birth())));
+    lines.insert(format!("{what} since"), runs(born));
 }
 
 fn shape(dnode: &Dnode) -> String {
