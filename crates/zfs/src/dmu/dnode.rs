@@ -357,6 +357,14 @@ impl Dnode {
         Ok(self.resident_at(At::data(number))?.unwrap_or_else(|| self.zeros()))
     }
 
+    /// Whether a data block is a hole, as far as that is in memory.
+    ///
+    /// # Errors
+    /// It, or an indirect block on the way, is not in memory.
+    pub fn is_hole(&self, number: u64) -> Step<bool> {
+        Ok(self.resident_at(At::data(number))?.is_none())
+    }
+
     /// The continuation of its bonus, if it has one and that is in memory.
     ///
     /// # Errors

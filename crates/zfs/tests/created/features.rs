@@ -261,6 +261,66 @@ fn records_follow_the_property_as_it_changes() {
     });
 }
 
+/// A file that was emptied is like a new one; and one that is made longer without being written has blocks for its length, or who writes it
+/// next, which may be OpenZFS, would find it too long for other blocks than its short one.
+#[test]
+fn what_is_emptied_or_made_longer_has_blocks_by_the_property() {
+    let rig = rig(two(), &[]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Live::open(spa, &fresh).await.expect("it opens for writing");
+        set(&live, "tank", "recordsize", 4096).await;
+        for number in [100, 101, 102] {
+            write(&live, "tank", number, &content(number, 50_000)).await;
+        }
+        let files = files(&live, "tank").await;
+        for number in [103, 104] {
+            let name = number.to_string().into_bytes();
+            let made = files.create(files.root_number(), &name, &new_file(number)).await;
+            made.expect("it is made");
+        }
+        sync(&live).await;
+        let last = async |number: u64| {
+            files.node(number).await.expect("it is there").dnode().phys().block_id_max
+        };
+        assert_eq!(last(100).await, 12);
+        files.truncate(100, 0).await.expect("it is emptied");
+        files.truncate(101, 9_000).await.expect("it is cut");
+        assert_eq!((last(100).await, last(101).await), (0, 2), "it ends where it was cut");
+        // Emptied and written again by one group, with other blocks; and written behind where it was cut.
+        set(&live, "tank", "recordsize", 128 << 10).await;
+        let bytes = Buf::copy_of(&content(7, 300_000));
+        files.write(100, 0, &bytes, 300_000).await.expect("it is written");
+        files.write(101, 40_000, &Buf::copy_of(&content(8, 10)), 40_010).await.expect("written");
+        sync(&live).await;
+        // All of it goes while a group that has more of it waits.
+        files.write(102, 900_000, &Buf::copy_of(&content(9, 10)), 900_010).await.expect("written");
+        files.truncate(102, 0).await.expect("it is emptied");
+        files.truncate(103, 200_000).await.expect("it is made longer");
+        files.write(104, 0, &Buf::copy_of(&content(104, 100)), 100).await.expect("it is written");
+        files.truncate(104, 60_000).await.expect("it is made longer");
+        sync(&live).await;
+        files.write(103, 150_000, &Buf::copy_of(&content(3, 10)), 200_000).await.expect("written");
+        drop(files);
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
+    rig.with(async move |spa: Rc<Spa>, _| {
+        let mut cut = content(101, 50_000);
+        cut.truncate(9_000);
+        cut.resize(40_000, 0);
+        cut.extend(content(8, 10));
+        let mut long = vec![0; 200_000];
+        long[150_000..150_010].copy_from_slice(&content(3, 10));
+        let mut short = content(104, 100);
+        short.resize(60_000, 0);
+        check(&spa, "tank", 100, &content(7, 300_000), 128 << 10).await;
+        check(&spa, "tank", 101, &cut, 4096).await;
+        check(&spa, "tank", 102, &[], 4096).await;
+        check(&spa, "tank", 103, &long, 128 << 10).await;
+        check(&spa, "tank", 104, &short, 60_000_u64.next_multiple_of(512)).await;
+    });
+}
+
 /// A pool that doesn't take them gets none, whatever a property says.
 #[test]
 fn a_pool_without_the_features_gets_plain_blocks() {

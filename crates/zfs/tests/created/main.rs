@@ -10,6 +10,7 @@ mod accounting;
 mod added;
 mod checkpoints;
 mod cloned;
+mod compared;
 mod cuts;
 mod datasets;
 mod degraded;
@@ -39,6 +40,7 @@ mod stock;
 mod stored;
 mod suspended;
 mod taken_back;
+mod traps;
 mod volumes;
 mod without_log;
 

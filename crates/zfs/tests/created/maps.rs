@@ -16,7 +16,7 @@ use zfs_format::space_map::SpaceMapHeader;
 use zfs_format::vdev::VdevKind;
 
 /// Bytes of each map that count.
-async fn lengths(live: &Live) -> Vec<u64> {
+pub(crate) async fn lengths(live: &Live) -> Vec<u64> {
     let maps: Vec<u64> = live.syncer().writer().space(|space| {
         let slabs = space.metaslabs(0).expect("it is known");
         slabs.slabs().iter().map(|slab| slab.map).collect()

@@ -4,8 +4,11 @@
 //! there all the same. Neither shows when blocks are read that were written by the same hand. And what is kept of a block that was
 //! written is not what lies in its place: that shows in nothing that is read from the disks.
 
+use super::logs::{NEW, bytes, clock};
+use super::mounted::mounted;
 use super::{Rig, files_of, new_file, top};
 use rt::Buf;
+use rt::inodes::{Caller, Inodes, Node, SetHow, WallClock, WriteAt};
 use std::rc::Rc;
 use stdx::Prng;
 use zfs::dsl::make::Fresh;
@@ -178,4 +181,47 @@ fn what_was_written_is_read_from_memory() {
         drop(files);
         live.close(LabelState::Exported).await.expect("it is closed");
     });
+}
+
+/// Attributes that stand beside the bonus are written when they change, not whenever a file's times do.
+#[test]
+fn a_spill_block_is_written_when_what_it_holds_changes() {
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
+        let steps = clock();
+        let real = mounted(&live, Rc::clone(&steps) as Rc<dyn WallClock>).await;
+        let by = Caller::default();
+        let file = real.create(by, Node::ROOT, b"one", NEW).await.expect("it is made").node;
+        let set = async |byte: u8| {
+            let value = [byte; 3000];
+            let set = real.set_extended_attribute(by, file, b"user.v", &value, SetHow::Any);
+            set.await.expect("it is set");
+        };
+        let born = async || {
+            live.sync(async |_| Ok(())).await.expect("it is written");
+            let files = super::datasets::files(&live, "tank").await;
+            let root = files.root().await.expect("it is read");
+            let found =
+                files.lookup(&root, b"one").await.expect("it is read").expect("it is there");
+            let node = files.node(found.object).await.expect("it is there");
+            let (phys, now) = (node.dnode().phys(), live.spa().uberblock().txg);
+            let spill = phys.spill.expect("it has one").logical_birth();
+            let found = real.extended_attribute(file, b"user.v").await.expect("it is there");
+            (spill == now, found[0], node.attributes.modified)
+        };
+        set(1).await;
+        let (is_written, _, modified) = born().await;
+        assert!(is_written);
+        steps.0.set(steps.0.get() + 5);
+        real.write(by, file, WriteAt::End, bytes(1, 10_000), false).await.expect("it is written");
+        let (is_written, byte, later) = born().await;
+        assert!(!is_written && byte == 1 && later != modified, "its times are others");
+        set(2).await;
+        assert!(matches!(born().await, (true, 2, _)));
+        real.release(file);
+        drop(real);
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
 }

@@ -82,7 +82,7 @@ impl Dnode {
         Ok(())
     }
 
-    /// Zeros a range; what lies beyond the last block is zeros already.
+    /// Zeros a range; what lies beyond the last block is zeros already. An object whose last block is freed ends before it.
     pub fn zero(&self, tx: &Tx, range: Range<u64>) {
         let range = range.start..range.end.min(self.capacity());
         if range.is_empty() {
@@ -98,7 +98,11 @@ impl Dnode {
         let size = self.block_bytes();
         let whole = range.start.div_ceil(size)..range.end / size;
         self.note_contents();
-        self.note(tx);
+        let ends = !whole.is_empty() && whole.end > self.0.phys.borrow().block_id_max;
+        match ends {
+            true => self.edit_phys(tx, |phys| phys.block_id_max = whole.start.saturating_sub(1)),
+            false => self.note(tx),
+        }
         self.0.dbufs.borrow_mut().free(tx, whole);
     }
 
@@ -137,6 +141,15 @@ impl Dnode {
             return Err(self.problem(Problem::BlockSize(bytes)).into());
         }
         Ok(())
+    }
+
+    /// Blocks are so long from here on, of an object that has none: what was planned.
+    pub fn set_block_bytes(&self, tx: &Tx, bytes: u64) {
+        self.note_contents();
+        self.edit_phys(tx, |phys| {
+            assert!(phys.block_id_max == 0, "the size of blocks changes while there is none");
+            phys.data_block_sectors = (bytes / SECTOR) as u16;
+        });
     }
 
     /// Another block takes the place of the only one, and its length is that of all blocks from here on.

@@ -99,7 +99,12 @@ impl Dnode {
         }
         let (spill, data): (Vec<_>, Vec<_>) =
             blocks.into_iter().partition(|(at, _)| *at == At::SPILL);
-        let data = data.into_iter().filter(|(at, _)| at.level == 0).collect();
+        // Behind the end nothing leads to a block that was freed, and perhaps nothing could.
+        let end = tree.phys.block_id_max;
+        let is_freed =
+            |at: &At, content: &Content| at.block > end && matches!(content, Content::Hole);
+        let data = data.into_iter().filter(|(at, content)| at.level == 0 && !is_freed(at, content));
+        let data = data.collect();
         tree.write_data(data).await?;
         let spill = spill.into_iter().next().map(|(_, content)| content);
         let goes = matches!(spill, Some(Content::Hole));

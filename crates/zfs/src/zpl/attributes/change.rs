@@ -283,7 +283,15 @@ impl Edit {
 impl Laid {
     /// Gives them to a file that is there.
     pub(in crate::zpl) fn carry_out(self, dnode: &Dnode, tx: &Tx) {
+        // What is there as it is to be is not written again: each change of a file's times would.
+        let is_there = |spill: &Block| {
+            let known = dnode.resident_spill().ok().flatten();
+            known.is_some_and(|known| {
+                known.endian == spill.endian && known.bytes.bytes() == spill.bytes.bytes()
+            })
+        };
         match self.spill {
+            Some(spill) if is_there(&spill) => {}
             Some(spill) => dnode.add_spill(tx, spill),
             None if dnode.phys().spill.is_some() => dnode.remove_spill(tx),
             None => {}

@@ -485,10 +485,10 @@ impl Work<'_> {
     fn grown(&mut self, file: u64, covers: u64) -> Step<Option<Block>> {
         let record = self.files.record_bytes();
         let open = self.file(file)?;
-        let dnode = open.dnode.clone();
+        let (dnode, size) = (open.dnode.clone(), open.attributes.size);
         let block = dnode.block_bytes();
-        // One that was made longer without being written still has its short block.
-        let is_small = dnode.phys().block_id_max == 0 && block < record;
+        // One that is longer than its only block keeps that, as with OpenZFS.
+        let is_small = dnode.phys().block_id_max == 0 && block < record && size <= block;
         if !is_small || covers <= block {
             return Ok(None);
         }
@@ -505,10 +505,24 @@ impl Work<'_> {
     /// A file is so long: what lies behind is gone.
     pub(crate) fn resize(&mut self, file: u64, size: u64) -> Step<()> {
         let known = self.file(file)?.attributes.size;
-        if size < known {
-            self.zero(file, size, u64::MAX)?;
+        match size < known {
+            true => self.zero(file, size, u64::MAX)?,
+            false => self.lengthen(file, size)?,
         }
         self.set_size(file, size)
+    }
+
+    /// A file gets longer without being written: its block does now, or whoever writes it next finds it too long for that, and all of it
+    /// is of short blocks.
+    fn lengthen(&mut self, file: u64, size: u64) -> Step<()> {
+        let Some(block) = self.grown(file, size)? else { return Ok(()) };
+        let dnode = self.file(file)?.dnode.clone();
+        let has_none = dnode.is_hole(0)?;
+        self.then.push(Box::new(move |tx| match has_none {
+            true => dnode.set_block_bytes(tx, block.bytes.len() as u64),
+            false => dnode.put_only(tx, block),
+        }));
+        Ok(())
     }
 
     pub(crate) fn zero(&mut self, file: u64, from: u64, to: u64) -> Step<()> {
