@@ -88,6 +88,10 @@ profile! {
         sheet_read_mb_s: Given<f64>,
         /// Promised: sequential writes (10⁶ B/s).
         sheet_write_mb_s: Given<f64>,
+        /// Failures of a drive in a year of running, in per cent; none where nobody says.
+        afr_percent: Option<Given<f64>>,
+        /// Unreadable sectors for each bit read; none where nobody says.
+        unreadable_per_bit: Option<Given<f64>>,
     }
 }
 
