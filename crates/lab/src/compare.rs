@@ -177,6 +177,8 @@ fn hold(cell: &Cell, name: &str, a: &Metric, b: &Metric, confidence: f64) -> Com
     }
 }
 
+/// Loads of a host that differ by less are alike: threads that want to run, on average.
+const LOADS_ALIKE: f64 = 0.5;
 /// The pitfalls of what was at its limit, and in whose words.
 const LIMITS: [(&str, &str); 2] = [
     ("saturated-link", "both runs filled the link"),
@@ -350,6 +352,14 @@ fn notes(a: &Results, b: &Results) -> Vec<String> {
         let of = |results: &Results| {
             results.machine.get(part).map_or("not said", |text| text).to_owned()
         };
+        // A load is never the same twice; half a thread more or less is none.
+        let load = |results: &Results| {
+            let first = of(results).split(' ').next().and_then(|word| word.parse::<f64>().ok());
+            first.filter(|_| part.as_str() == "load before")
+        };
+        if load(a).zip(load(b)).is_some_and(|(a, b)| (a - b).abs() < LOADS_ALIKE) {
+            continue;
+        }
         differ(part, of(a), of(b));
     }
     for (name, results) in [("A", a), ("B", b)] {
