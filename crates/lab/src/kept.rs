@@ -202,7 +202,8 @@ pub enum KeptError {
 #[derive(Debug)]
 pub struct KeptRuns {
     dir: PathBuf,
-    made_dir: bool,
+    /// The folders that were made for it, the innermost first.
+    made: Vec<PathBuf>,
     file: Mutex<File>,
     empty: Mutex<bool>,
     failed: Mutex<Option<io::Error>>,
@@ -220,7 +221,11 @@ impl KeptRuns {
         {
             return Err(KeptError::Unfinished { dir: dir.to_owned(), done: runs.len() });
         }
-        let made_dir = !dir.exists();
+        let made: Vec<PathBuf> = dir
+            .ancestors()
+            .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+            .map(Path::to_owned)
+            .collect();
         std::fs::create_dir_all(dir).map_err(system(dir, "the folder can't be made"))?;
         let begun = File::create(&path).and_then(|mut file| {
             let line = serde_json::to_string(head).map_err(io::Error::other)?;
@@ -230,13 +235,11 @@ impl KeptRuns {
         let file = match begun {
             Ok(file) => file,
             Err(error) => {
-                if made_dir {
-                    let _ = std::fs::remove_dir(dir);
-                }
+                remove(&made);
                 return Err(system(&path, "the results could not be written")(error));
             }
         };
-        Ok(KeptRuns::on(dir, made_dir, file, true))
+        Ok(KeptRuns::on(dir, made, file, true))
     }
 
     /// Takes up an unfinished run: what is done, and where to go on.
@@ -261,12 +264,12 @@ impl KeptRuns {
         });
         let file = opened.map_err(system(&path, "it can't be written"))?;
         let empty = runs.is_empty();
-        Ok((KeptRuns::on(dir, false, file, empty), runs))
+        Ok((KeptRuns::on(dir, Vec::new(), file, empty), runs))
     }
 
-    fn on(dir: &Path, made_dir: bool, file: File, empty: bool) -> KeptRuns {
+    fn on(dir: &Path, made: Vec<PathBuf>, file: File, empty: bool) -> KeptRuns {
         let (file, empty) = (Mutex::new(file), Mutex::new(empty));
-        KeptRuns { dir: dir.to_owned(), made_dir, file, empty, failed: Mutex::default() }
+        KeptRuns { dir: dir.to_owned(), made, file, empty, failed: Mutex::default() }
     }
 
     /// Why a run could not be kept, where one could not.
@@ -286,10 +289,16 @@ impl Drop for KeptRuns {
     fn drop(&mut self) {
         if *self.empty.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = std::fs::remove_file(self.dir.join(KEPT_FILE));
-            if self.made_dir {
-                // Stays where something lies in it.
-                let _ = std::fs::remove_dir(&self.dir);
-            }
+            remove(&self.made);
+        }
+    }
+}
+
+/// Removes folders that were made; one in which something lies stays, and with it those around it.
+fn remove(made: &[PathBuf]) {
+    for folder in made {
+        if std::fs::remove_dir(folder).is_err() {
+            break;
         }
     }
 }

@@ -412,7 +412,7 @@ impl Shared<'_> {
                     true
                 }
             };
-            let span = started.elapsed();
+            let span = clock().saturating_duration_since(started);
             self.report(|tally| {
                 tally.done += usize::from(whole);
                 if whole {

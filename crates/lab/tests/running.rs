@@ -364,9 +364,9 @@ fn another_run_is_not_gone_on_with() {
 fn a_folder_in_which_nothing_was_kept_is_left_as_it_was() {
     let dir = tempfile::tempdir().expect("a place");
     let head = KeptHead::of(&study(STUDY), "0.1.0", true, None);
-    let out = dir.path().join("new");
+    let out = dir.path().join("new/deep");
     drop(KeptRuns::begin(&out, &head, false).expect("it can be written"));
-    assert!(!out.exists());
+    assert!(!dir.path().join("new").exists());
     let nothing = KeptRuns::resume(&out, &head).expect_err("nothing there").to_string();
     assert!(nothing.contains("no unfinished run lies there"), "{nothing}");
     std::fs::write(dir.path().join("file"), "").expect("written");
