@@ -6,6 +6,12 @@
 //! and the stored size follows. One write-back of an inode at a time, so that an older page can't
 //! overtake a newer one.
 //!
+//! **Many inodes.** Small files are many inodes of a page or two each. They are written back in rounds: the oldest inodes,
+//! in the order of their numbers (which is nearly that of their places), all under way together up to what the
+//! block layer takes. One after another, each waiting for its answer, a set with parity would get a page or two at a
+//! time and read for each of them. (Linux' flusher submits inode after inode without waiting, `WB_SYNC_NONE` in
+//! `fs/fs-writeback.c`; the block layer holds the requests in a plug, sorts and merges them.)
+//!
 //! **When.** A task looks every [`LOOK_EVERY`] at the longest, or when the bell rings: data older than
 //! `dirty_expire`; more dirty than the background limit; transactions older than `commit_interval`;
 //! blocks that waited [`CHECKPOINT_AFTER`] to be written in place, or a journal that is half full. It
@@ -29,7 +35,7 @@ use rt::{Rt, SgList, TreeErrorKind};
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
-use stdx::Duration;
+use stdx::{Duration, Instant};
 
 /// The task looks at least so often while something is dirty: Linux' `dirty_writeback_centisecs`.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -37,6 +43,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 const CHECKPOINT_AFTER: Duration = Duration::from_secs(30);
 /// Pages that one write-back takes: bounds what it holds, and how long others wait for it.
 const PAGES_MAX: usize = 2048;
+/// Inodes of one round that are under way together: as many requests as Linux' block layer takes for a device before who
+/// submits has to wait (`nr_requests`, 128).
+const INODES_TOGETHER: usize = 128;
 /// Pages that one grant of delayed allocation is for, at the most: 32 MiB of 4 KiB pages.
 const GRANT_PAGES_MAX: u64 = 8192;
 /// Runs of one write-back in flight together.
@@ -279,21 +288,53 @@ impl Core {
     pub(crate) async fn write_back_all(self: &Rc<Self>) -> Outcome<()> {
         let dirty: Vec<u64> =
             self.pages.borrow().dirty_inodes.iter().map(|(_, number)| *number).collect();
-        for number in dirty {
-            if let Some(inode) = self.inodes.get(number) {
-                self.write_back_range(&inode, 0..u64::MAX).await?;
-            }
-        }
-        Ok(())
+        self.write_back_whole(dirty).await
     }
 
-    /// Writes back the oldest dirty data: some of one inode. Returns whether there was any.
+    /// Writes back all that is dirty of these inodes, in the order of their numbers, many together.
+    async fn write_back_whole(self: &Rc<Self>, mut numbers: Vec<u64>) -> Outcome<()> {
+        numbers.sort_unstable();
+        let inodes = numbers.into_iter().filter_map(|number| self.inodes.get(number));
+        let writes =
+            inodes.map(|inode| async move { self.write_back_range(&inode, 0..u64::MAX).await });
+        let writes = stream::iter(writes).buffer_unordered(INODES_TOGETHER);
+        writes.fold(Ok(()), async |so_far, write| so_far.and(write)).await
+    }
+
+    /// Writes back the oldest dirty data: a round. Returns whether there was any.
     async fn write_back_oldest(self: &Rc<Self>) -> Outcome<bool> {
-        let oldest = self.pages.borrow().dirty_inodes.first().copied();
-        let Some((since, number)) = oldest else { return Ok(false) };
+        let round = self.oldest();
+        if round.is_empty() {
+            return Ok(false);
+        }
+        let writes = round.into_iter().map(|(since, number)| self.write_back_some(since, number));
+        let writes = stream::iter(writes).buffer_unordered(INODES_TOGETHER);
+        writes.fold(Ok(()), async |so_far, write| so_far.and(write)).await?;
+        Ok(true)
+    }
+
+    /// The oldest dirty inodes, as many as make a round, in the order of their numbers.
+    fn oldest(&self) -> Vec<(Instant, u64)> {
+        let cache = self.pages.borrow();
+        let mut round: Vec<(Instant, u64)> = Vec::new();
+        let mut pages = 0;
+        for (since, number) in cache.dirty_inodes.iter().take(INODES_TOGETHER) {
+            let its = self.inodes.get(*number).map_or(0, |inode| inode.body.borrow().dirty.len());
+            if pages + its > PAGES_MAX && !round.is_empty() {
+                break;
+            }
+            pages += its;
+            round.push((*since, *number));
+        }
+        round.sort_unstable_by_key(|(_, number)| *number);
+        round
+    }
+
+    /// Writes back some of an inode that is dirty since then.
+    async fn write_back_some(self: &Rc<Self>, since: Instant, number: u64) -> Outcome<()> {
         let Some(inode) = self.inodes.get(number) else {
             self.pages.borrow_mut().dirty_inodes.remove(&(since, number));
-            return Ok(true);
+            return Ok(());
         };
         self.write_back(&inode, 0..u64::MAX, PAGES_MAX).await?;
         // What is left goes behind the others, so that none starves.
@@ -305,7 +346,7 @@ impl Core {
             cache.dirty_inodes.insert((now, number));
             body.dirty_since = Some(now);
         }
-        Ok(true)
+        Ok(())
     }
 
     /// A writer waits while too much is dirty, and writes back itself.
@@ -417,12 +458,8 @@ impl Core {
             let old = cache.dirty_inodes.iter().take_while(|(since, _)| expired(*since));
             old.map(|(_, number)| *number).collect()
         };
-        for number in old {
-            if let Some(inode) = self.inodes.get(number) {
-                // A failure is kept with the inode.
-                let _ = self.write_back_range(&inode, 0..u64::MAX).await;
-            }
-        }
+        // A failure is kept with the inode.
+        let _ = self.write_back_whole(old).await;
         loop {
             let over = {
                 let cache = self.pages.borrow();

@@ -5,6 +5,17 @@
 //! two runs of the same thing come out different anywhere in one case of twenty.
 //!
 //! Simulated and real figures are never compared: what would differ is the model, not the thing.
+//!
+//! A difference is no verdict by itself. There is none, and it is said why, where
+//!
+//! * both runs were at the limit of the same link or processor: that was measured, twice;
+//! * either was answered from a cache;
+//! * the metric explains and is not won by (how many cores were busy);
+//! * two real runs lie so far apart in time that drift alone may make as much. How much that is, is taken from
+//!   the runs themselves: the range of a cell's repeats, for as long as its run took, grows with the root of the time
+//!   between the runs, as a random walk does. Of runs that don't say when they were made, nothing is told.
+//!
+//! What a reader must know stands before the answer, and each cell's main metric before the others.
 
 use crate::metrics::{self, Better, percent};
 use crate::results::{Cell, Metric, Results};
@@ -46,6 +57,8 @@ pub enum Difference {
     Worse,
     /// No difference could be shown.
     None,
+    /// They differ, and that says nothing of the better: see [`Comparison::reason`].
+    Undecided,
     /// One repeat does not tell.
     Unknown,
 }
@@ -71,6 +84,10 @@ pub struct Comparison {
     pub p: Option<f64>,
     /// What is said of it.
     pub difference: Difference,
+    /// Whether it is the cell's main metric.
+    pub main: bool,
+    /// Why there is no verdict, where they differ and there is none.
+    pub reason: Option<String>,
 }
 
 /// Two runs side by side.
@@ -103,16 +120,17 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
         a.cells.iter().filter(measured).map(|cell| (cell.id.as_str(), cell)).collect();
     let confidence = a.confidence.max(b.confidence);
     let mut comparisons: Vec<Comparison> = Vec::new();
-    let mut mains: Vec<(String, String)> = Vec::new();
     for cell in a.cells.iter().filter(measured) {
         let Some(other) = in_b.get(cell.id.as_str()) else { continue };
         let main = metrics::main_metric(cell).unwrap_or_default();
-        mains.push((cell.id.clone(), main.to_owned()));
         let mut names: Vec<&String> = cell.metrics.keys().collect();
         names.sort_by_key(|name| name.as_str() != main);
         for name in names {
             if let Some(theirs) = other.metrics.get(name) {
-                comparisons.push(hold(cell, name, &cell.metrics[name], theirs, confidence));
+                let mut one = hold(cell, name, &cell.metrics[name], theirs, confidence);
+                one.main = name.as_str() == main;
+                one.reason = undecided(a, b, (cell, other), &one);
+                comparisons.push(one);
             }
         }
     }
@@ -120,9 +138,7 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
         return Err(CompareError::NothingShared { a: a.study.clone(), b: b.study.clone() });
     }
     correct(&mut comparisons, confidence);
-    let is_main =
-        |one: &&Comparison| mains.iter().any(|(id, metric)| *id == one.id && *metric == one.metric);
-    let judged: Vec<&Comparison> = comparisons.iter().filter(is_main).collect();
+    let judged: Vec<&Comparison> = comparisons.iter().filter(|one| one.main).collect();
     let verdict = sentence(&judged, confidence);
     let missing = |from: &Results, other: &BTreeMap<&str, &Cell>| {
         let cells = from.cells.iter().filter(measured).map(|cell| cell.id.clone());
@@ -156,6 +172,89 @@ fn hold(cell: &Cell, name: &str, a: &Metric, b: &Metric, confidence: f64) -> Com
         change_percent_high: interval.map(|interval| interval.high),
         p: test.map(|test| test.p),
         difference: Difference::Unknown,
+        main: false,
+        reason: None,
+    }
+}
+
+/// Loads of a host that differ by less are alike: threads that want to run, on average.
+const LOADS_ALIKE: f64 = 0.5;
+/// The pitfalls of what was at its limit, and in whose words.
+const LIMITS: [(&str, &str); 2] = [
+    ("saturated-link", "both runs filled the link"),
+    ("saturated-processor", "both runs filled the processor"),
+];
+/// Those of a cache that answered.
+const CACHES: [&str; 2] = ["cached", "cached-writes"];
+
+/// Why a difference of this metric in this cell is no verdict.
+fn undecided(
+    a: &Results,
+    b: &Results,
+    (mine, theirs): (&Cell, &Cell),
+    one: &Comparison,
+) -> Option<String> {
+    let has = |cell: &Cell, id: &str| cell.pitfalls.iter().any(|found| found.id == id);
+    if !metrics::is_judged(&one.metric) {
+        return Some("it explains a figure, and is none to be won by".to_owned());
+    }
+    let limit = LIMITS.iter().find(|(id, _)| has(mine, id) && has(theirs, id));
+    if let Some((_, text)) = limit {
+        return Some((*text).to_owned());
+    }
+    let cached: Vec<&str> = [("A", mine), ("B", theirs)]
+        .into_iter()
+        .filter(|(_, cell)| CACHES.iter().any(|id| has(cell, id)))
+        .map(|(name, _)| name)
+        .collect();
+    if !cached.is_empty() {
+        return Some(format!("a cache answered in {}", cached.join(" and ")));
+    }
+    if a.simulated {
+        return None;
+    }
+    let Some(apart) = Apart::of(a, b) else {
+        return Some("one of the runs does not say when it was made".to_owned());
+    };
+    let drift = 100.0 * apart.drift(&one.a).max(apart.drift(&one.b));
+    (one.change_percent.abs() <= drift).then(|| {
+        format!(
+            "they lie {} apart, over which {} may drift by {drift:.0} % if it goes on as within the runs",
+            crate::duration::text(apart.gap_s),
+            one.metric
+        )
+    })
+}
+
+/// How far apart in time two runs lie.
+struct Apart {
+    /// From the middle of one to the middle of the other.
+    gap_s: f64,
+    /// How long the longer one took.
+    length_s: f64,
+}
+
+impl Apart {
+    fn of(a: &Results, b: &Results) -> Option<Apart> {
+        let ends = |results: &Results| {
+            let run = &results.run;
+            Some((run.began_unix_s? as f64, run.ended_unix_s? as f64))
+        };
+        let ((a_began, a_ended), (b_began, b_ended)) = (ends(a)?, ends(b)?);
+        let gap_s = ((b_began + b_ended) - (a_began + a_ended)).abs() / 2.0;
+        // A run of no second is one: dates have no more.
+        let length_s = (a_ended - a_began).max(b_ended - b_began).max(1.0);
+        Some(Apart { gap_s, length_s })
+    }
+
+    /// The share by which a figure may drift from the one run to the other.
+    fn drift(&self, figure: &Metric) -> f64 {
+        let low = figure.samples.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = figure.samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if figure.samples.len() < 2 || figure.mean == 0.0 {
+            return 0.0;
+        }
+        (high - low) / figure.mean.abs() * (self.gap_s / self.length_s).max(1.0).sqrt()
     }
 }
 
@@ -175,6 +274,7 @@ fn correct(comparisons: &mut [Comparison], confidence: f64) {
             let rises = one.b.mean > one.a.mean;
             one.difference = match metrics::better(&one.metric) {
                 _ if corrected >= 1.0 - confidence => Difference::None,
+                _ if one.reason.is_some() => Difference::Undecided,
                 Better::Higher if rises => Difference::Better,
                 Better::Lower if !rises => Difference::Better,
                 _ => Difference::Worse,
@@ -214,6 +314,19 @@ fn sentence(judged: &[&Comparison], confidence: f64) -> String {
         }
         same => parts.push(format!("no difference at {} in {same}", percent(confidence))),
     }
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    for one in judged.iter().filter(|one| one.difference == Difference::Undecided) {
+        let reason = one.reason.as_deref().unwrap_or_default();
+        // Of drift each cell has a number of its own; the first stands for all.
+        let alike = |known: &str| known.split(' ').take(3).eq(reason.split(' ').take(3));
+        match reasons.iter_mut().find(|(known, _)| alike(known)) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((reason, 1)),
+        }
+    }
+    for (reason, n) in reasons {
+        parts.push(format!("they differ and there is no verdict in {n}: {reason}"));
+    }
     match of(Difference::Unknown).len() {
         0 => {}
         n => parts.push(format!("one repeat does not tell in {n}: run both with --set repeats=5")),
@@ -236,8 +349,17 @@ fn notes(a: &Results, b: &Results) -> Vec<String> {
     let parts: std::collections::BTreeSet<&String> =
         a.machine.keys().chain(b.machine.keys()).collect();
     for part in parts {
-        let of =
-            |results: &Results| results.machine.get(part).map_or("none", |text| text).to_owned();
+        let of = |results: &Results| {
+            results.machine.get(part).map_or("not said", |text| text).to_owned()
+        };
+        // A load is never the same twice; half a thread more or less is none.
+        let load = |results: &Results| {
+            let first = of(results).split(' ').next().and_then(|word| word.parse::<f64>().ok());
+            first.filter(|_| part.as_str() == "load before")
+        };
+        if load(a).zip(load(b)).is_some_and(|(a, b)| (a - b).abs() < LOADS_ALIKE) {
+            continue;
+        }
         differ(part, of(a), of(b));
     }
     for (name, results) in [("A", a), ("B", b)] {
@@ -262,48 +384,114 @@ fn notes(a: &Results, b: &Results) -> Vec<String> {
     notes
 }
 
-impl fmt::Display for RunComparison {
-    /// The verdict, a table of what differs, and what can't be compared. (All figures are in the JSON.)
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.verdict)?;
-        let mut table = comfy_table::Table::new();
-        table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-        table.set_header(["cell", "metric", "A", "B", "change", "p", ""]);
-        let differs = |one: &&Comparison| !matches!(one.difference, Difference::None);
-        let shown: Vec<&Comparison> = self.comparisons.iter().filter(differs).collect();
-        for one in &shown {
-            let change = match (one.change_percent_low, one.change_percent_high) {
-                (Some(low), Some(high)) => {
-                    format!("{:+.1} % ({low:+.1} to {high:+.1})", one.change_percent)
-                }
-                _ => format!("{:+.1} %", one.change_percent),
-            };
-            let p = match one.p {
-                None => "–".to_owned(),
-                Some(p) if p < 0.001 => "< 0.001".to_owned(),
-                Some(p) => format!("{p:.3}"),
-            };
-            let word = match one.difference {
-                Difference::Better => "better",
-                Difference::Worse => "worse",
-                Difference::None => "no difference",
-                Difference::Unknown => "one repeat",
-            };
-            let value = |metric: &Metric| metrics::quantity(&one.metric, metric.mean);
-            let (a, b) = (value(&one.a), value(&one.b));
-            table.add_row([&one.id, &one.metric, &a, &b, &change, &p, word]);
+impl RunComparison {
+    /// For people: what they must know first, the answer, and a table of what differs, no wider than so many columns. Each
+    /// cell's main metric, or `all`. (Every figure is in the JSON.)
+    pub fn text(&self, width: usize, all: bool) -> String {
+        let mut lines: Vec<String> = Vec::new();
+        if !self.notes.is_empty() {
+            lines.push("Before you believe it:".to_owned());
+            for note in &self.notes {
+                lines.extend(wrapped(&format!("  ! {note}"), width, "    "));
+            }
+            lines.push(String::new());
         }
+        lines.extend(wrapped(&self.verdict, width, ""));
+        let shown: Vec<&Comparison> = self
+            .comparisons
+            .iter()
+            .filter(|one| all || one.main && one.difference != Difference::None)
+            .collect();
         if !shown.is_empty() {
-            writeln!(f, "{table}")?;
+            lines.push(table(&shown, width, all));
+        }
+        if !all {
+            let more = self.comparisons.iter().filter(|one| !one.main);
+            let differ = more.filter(|one| {
+                matches!(
+                    one.difference,
+                    Difference::Better | Difference::Worse | Difference::Undecided
+                )
+            });
+            match differ.count() {
+                0 => {}
+                1 => lines.push("One other metric differs: --all shows it.".to_owned()),
+                n => lines.push(format!("{n} other metrics differ: --all shows them.")),
+            }
         }
         for (run, cells) in [("A", &self.only_a), ("B", &self.only_b)] {
             if !cells.is_empty() {
-                writeln!(f, "only in {run}: {}", cells.join(", "))?;
+                lines.extend(wrapped(&format!("only in {run}: {}", cells.join(", ")), width, "  "));
             }
         }
-        for note in &self.notes {
-            writeln!(f, "note: {note}")?;
+        lines.join("\n") + "\n"
+    }
+}
+
+fn table(shown: &[&Comparison], width: usize, all: bool) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+    let mut header = vec!["cell", "A", "B", "change", ""];
+    if all {
+        header.insert(1, "metric");
+        header.insert(5, "p");
+    }
+    table.set_header(header);
+    for one in shown {
+        let change = match (one.change_percent_low, one.change_percent_high) {
+            (Some(low), Some(high)) => {
+                format!("{:+.1} % ({low:+.1} to {high:+.1})", one.change_percent)
+            }
+            _ => format!("{:+.1} %", one.change_percent),
+        };
+        let p = match one.p {
+            None => "–".to_owned(),
+            Some(p) if p < 0.001 => "< 0.001".to_owned(),
+            Some(p) => format!("{p:.3}"),
+        };
+        let word = match one.difference {
+            Difference::Better => "B better",
+            Difference::Worse => "B worse",
+            Difference::None => "no difference",
+            Difference::Undecided => "no verdict",
+            Difference::Unknown => "one repeat",
+        };
+        let value = |metric: &Metric| metrics::quantity(&one.metric, metric.mean);
+        let mut row = vec![one.id.clone(), value(&one.a), value(&one.b), change, word.to_owned()];
+        if all {
+            row.insert(1, one.metric.clone());
+            row.insert(5, p);
         }
-        Ok(())
+        table.add_row(row);
+    }
+    table.to_string()
+}
+
+/// A text in lines of so many letters, those after the first indented; longer words stay whole.
+fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line: String = text.chars().take_while(|c| *c == ' ').collect();
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::replace(&mut line, indent.to_owned()));
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    lines.push(line);
+    lines
+}
+
+impl fmt::Display for RunComparison {
+    /// As [`RunComparison::text`], for a hundred columns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(100, false))
     }
 }

@@ -62,6 +62,15 @@ pub fn text(seconds: f64) -> String {
     // Rounded to the unit that is shown before it is split, or 3599.9 s came out as "59 min 60 s".
     let minutes = (seconds / 60.0).round() as u64;
     let whole = seconds.round() as u64;
+    // From two days on nobody counts in hours.
+    if minutes >= 48 * 60 {
+        let hours = (seconds / 3600.0).round() as u64;
+        return match (hours / 24, hours % 24) {
+            (days, _) if days >= 100 => format!("{days} days"),
+            (days, 0) => format!("{days} days"),
+            (days, hours) => format!("{days} days {hours} h"),
+        };
+    }
     if minutes >= 60 {
         return match (minutes / 60, minutes % 60) {
             (hours, 0) => format!("{hours} h"),
@@ -130,6 +139,10 @@ mod tests {
     fn spans_print_in_the_unit_that_a_person_would_choose() {
         for (seconds, expected) in [
             (30_960.0, "8 h 36 min"),
+            (19_454_400.0, "225 days"),
+            (190_000.0, "2 days 5 h"),
+            (172_800.0, "2 days"),
+            (172_700.0, "47 h 58 min"),
             (7200.0, "2 h"),
             (3599.9, "1 h"),
             (3570.2, "1 h"),

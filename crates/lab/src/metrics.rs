@@ -55,6 +55,14 @@ pub fn check_name(metric: &str) -> Result<(), String> {
     Err(format!("one of {}", KNOWN.join(", ")))
 }
 
+/// Whether a metric says by itself which of two runs did better: rates, times, and what an I/O costs. What the disks
+/// did for an I/O, or how many cores were busy, explains a figure and is none to be won by.
+pub fn is_judged(metric: &str) -> bool {
+    let told =
+        ["disk_reads_per_io", "disk_writes_per_io", "processor_cores_busy", "sampling_error_s"];
+    !told.contains(&metric) && !metric.ends_with("_processor_share")
+}
+
 /// Which way this metric is better.
 pub fn better(metric: &str) -> Better {
     let rate = ["iops", "throughput", "per_s"].iter().any(|word| metric.contains(word));
@@ -91,12 +99,20 @@ pub fn quantity(metric: &str, value: f64) -> String {
     }
 }
 
+/// An interval whose ends lie farther apart than this factor tells nothing that its figure would bear: it is
+/// told in words.
+pub const UNCERTAIN: f64 = 10.0;
+
 /// A figure with unit and interval: `412 I/Os a second (95 % 401–423)`. Of a single sample there is
-/// no interval, and none is shown.
+/// no interval, and none is shown; of one that says nothing, that it does.
 pub fn quantity_with_interval(metric: &str, figure: &Metric, confidence: f64) -> String {
     let value = quantity(metric, figure.mean);
     if figure.samples.len() < 2 {
         return value;
+    }
+    let is_told = figure.ci_low > 0.0 && figure.ci_high <= UNCERTAIN * figure.ci_low;
+    if !is_told && figure.ci_low != figure.ci_high {
+        return format!("{value} (too uncertain to tell)");
     }
     let (low, high) = (bare(metric, figure.ci_low), bare(metric, figure.ci_high));
     if low == high && high == bare(metric, figure.mean) {
@@ -154,6 +170,16 @@ mod tests {
             quantity_with_interval("iops", &figure, 0.95),
             "412 I/Os a second (95 % 401–423)"
         );
+    }
+
+    #[test]
+    fn an_interval_that_says_nothing_is_told_in_words() {
+        let mut figure =
+            Metric { mean: 9.0, ci_low: 1e-12, ci_high: 1e24, samples: vec![8.0, 10.0] };
+        let text = quantity_with_interval("iops", &figure, 0.95);
+        assert_eq!(text, "9.00 I/Os a second (too uncertain to tell)");
+        (figure.ci_low, figure.ci_high) = (-3.0, 21.0);
+        assert!(quantity_with_interval("iops", &figure, 0.95).ends_with("(too uncertain to tell)"));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! So a directory with a `results.json` holds a whole result, whenever the power went. What fails
 //! takes its partial files with it.
 
+use crate::kept::KEPT_FILE;
 use crate::results::{FORMAT, Results};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -113,7 +114,8 @@ pub fn check_output(dir: &Path, force: bool) -> Result<(), OutputError> {
     }
     let mut others: Vec<String> = entries
         .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
-        .filter(|name| !name.ends_with(PARTIAL))
+        // Kept runs are asked for elsewhere, and the study's text lies beside results alone.
+        .filter(|name| !name.ends_with(PARTIAL) && name != KEPT_FILE)
         .collect();
     others.sort();
     match others.into_iter().next() {

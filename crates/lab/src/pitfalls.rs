@@ -69,6 +69,15 @@ pub enum Pitfall {
         /// Bytes that the disks moved for each byte of the workload; `None` where they can't be seen.
         amplification: Option<f64>,
     },
+    /// A stream of writes reaches a set with parity in parts of stripes, for which the rest is read first.
+    PartialStripes {
+        /// What the disks read, though nothing was asked to be.
+        read: ByteCount,
+        /// What was written.
+        written: ByteCount,
+        /// A whole stripe.
+        stripe: ByteCount,
+    },
     /// A partition that does not begin where a unit of the storage begins.
     Misaligned {
         /// Which.
@@ -175,10 +184,11 @@ pub enum ProcessorPart {
 }
 
 /// Names that stay, and their titles.
-const TITLES: [(&str, &str); 14] = [
+const TITLES: [(&str, &str); 15] = [
     ("cached", "answered from a cache"),
     ("cached-writes", "kept in a cache"),
     ("record-size", "record larger than the I/O"),
+    ("partial-stripes", "writes of partial stripes"),
     ("misaligned", "misaligned partition"),
     ("flush-ignored", "flushes ignored"),
     ("few-repeats", "too few repeats"),
@@ -204,6 +214,7 @@ impl Pitfall {
             Pitfall::Cached { .. } => "cached",
             Pitfall::CachedWrites { .. } => "cached-writes",
             Pitfall::RecordSize { .. } => "record-size",
+            Pitfall::PartialStripes { .. } => "partial-stripes",
             Pitfall::Misaligned { .. } => "misaligned",
             Pitfall::FlushIgnored(_) => "flush-ignored",
             Pitfall::FewRepeats { .. } => "few-repeats",
@@ -238,6 +249,11 @@ impl Pitfall {
                     None => units,
                 }
             }
+            Pitfall::PartialStripes { read, written, stripe } => format!(
+                "writes of partial stripes: nothing was to be read, and the disks read {:.2} bytes for each byte \
+                 written, to make the parity of stripes of {stripe} of which only a part was there",
+                read.bytes() as f64 / written.bytes().max(1) as f64
+            ),
             Pitfall::Misaligned { partition, start, grid, unit } => format!(
                 "misaligned: {partition} begins at {start}, no multiple of the {grid} of {unit}"
             ),
@@ -319,6 +335,12 @@ impl Pitfall {
                 return format!(
                     "give the storage records of the I/O's size (recordsize, volblocksize), or the \
                      workload I/Os of {record}"
+                );
+            }
+            Pitfall::PartialStripes { stripe, .. } => {
+                return format!(
+                    "have more under way, as a file system's write-back has (queue_depth = 4 and more), or write whole \
+                     stripes (block_size = a multiple of {stripe}): the order of layouts may turn"
                 );
             }
             Pitfall::Misaligned { unit, .. } => return mend_partition(*unit),

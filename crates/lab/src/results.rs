@@ -5,7 +5,8 @@
 //! changes that an old reader would trip over.
 //!
 //! Simulated runs of one seed and one version give the same bytes: no wall-clock time, no path of
-//! the machine and no order of completion goes into it.
+//! the machine and no order of completion goes into it. (When a real run was made stands there: it is a
+//! part of what was measured.)
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,6 +47,126 @@ pub struct Results {
     pub verdict: String,
     /// How the run departs from what the study asked for (`--quick`, `--only`, `--set`): a line each.
     pub notes: Vec<String>,
+    /// How much of the run is done, where it ended before its end. The cells then have fewer repeats than
+    /// they should, or are missing. Absent in whole results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<Partial>,
+    /// What was run, beside the machine and the cells.
+    #[serde(default)]
+    pub run: RunFacts,
+    /// The verdict as tables: who stands where, a table a use.
+    #[serde(default)]
+    pub rankings: Vec<Ranking>,
+    /// What each layout is worth beside its speed: room, losses that it survives, rebuild, risk.
+    #[serde(default)]
+    pub layouts: Vec<LayoutFigures>,
+}
+
+/// How much of a run is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partial {
+    /// Runs that are done: repeats of cells.
+    pub done: usize,
+    /// Runs in all.
+    pub total: usize,
+}
+
+/// What was run and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFacts {
+    /// The text of the study's file, of the job file or of the workload file, as it was read; what the command line
+    /// changed stands in [`Results::notes`].
+    pub text: String,
+    /// The command line that started a tool; none for studies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// When a load counts as steady, in words.
+    pub steady: String,
+    /// How intervals are found, in words.
+    pub interval: String,
+    /// When a real run began: seconds since 1970 (UTC). Simulated runs have no date.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_unix_s: Option<u64>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_unix_s: Option<u64>,
+}
+
+/// The levels of a factor in the order in which they did, for one use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ranking {
+    /// The use, in words.
+    pub name: String,
+    /// The metric by which they are ranked.
+    pub metric: String,
+    /// The factor.
+    pub by: String,
+    /// Best first.
+    pub rows: Vec<Ranked>,
+    /// For which settings the order is another, a sentence each.
+    pub turns: Vec<String>,
+}
+
+/// A level in a ranking.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ranked {
+    /// The level.
+    pub level: String,
+    /// Its score: the geometric mean of its cells.
+    pub score: Metric,
+    /// How it stands: `best`, `not told from the best`, `1.9 × less than the best`, `too uncertain to place`.
+    pub standing: String,
+}
+
+/// What a layout is worth beside its speed, by the formulas of `docs/theory/losses.md`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LayoutFigures {
+    /// The layout's name, and other factors where they change these figures: `raid6-8`, `raid6-8, disk=exos-x20`.
+    pub name: String,
+    /// What it is: `RAID 6 of 8 disks, chunk 64 KiB`.
+    pub what: String,
+    /// Disks that it takes.
+    pub disks: u64,
+    /// What the disks hold.
+    pub raw_bytes: u64,
+    /// What the volume holds.
+    pub usable_bytes: u64,
+    /// Disks of which any may be lost.
+    pub survives_any: u64,
+    /// Disks that may be lost where they are the right ones.
+    pub survives_at_best: u64,
+    /// How long a disk is rebuilt on an idle set; none where nothing can be rebuilt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_idle_s: Option<f64>,
+    /// How long beside the heaviest load of this study.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_loaded_s: Option<f64>,
+    /// The cell of that load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loaded_by: Option<String>,
+    /// Whether the rebuild times are measured in this run (a `rebuild` in the study) or worked out.
+    #[serde(default)]
+    pub rebuild_measured: bool,
+    /// The chance that one more of the disks whose loss matters is lost meanwhile, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_loss: Option<f64>,
+    /// The chance that some sector that the rebuild reads can't be read, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<f64>,
+    /// The chance that data is lost meanwhile by one or the other, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_loss: Option<f64>,
+    /// The chance of that in a year: the disks' yearly losses times the chance above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_loss_a_year: Option<f64>,
+    /// What the disks cost, in whatever money `disk_price` is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<f64>,
+    /// Where the rates stand that the risk is worked out from.
+    pub basis: String,
+    /// What should keep one from it, a sentence each.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// One combination of levels under one workload.
@@ -76,6 +197,24 @@ pub struct Cell {
     pub pitfalls: Vec<FoundPitfall>,
     /// Why there are no figures, where the cell failed; `metrics` is empty then.
     pub error: Option<String>,
+    /// Every parameter of the workload, those that the study leaves at their defaults among them.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+    /// The rounds of each repeat, the window's among them, so that "steady" can be looked at; empty of
+    /// workloads without rounds.
+    #[serde(default)]
+    pub rounds: Vec<Vec<RoundPoint>>,
+}
+
+/// One round of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoundPoint {
+    /// Seconds from the first counted round to this one's end.
+    pub time_s: f64,
+    /// I/Os a second.
+    pub iops: f64,
+    /// Whether the figures are of it: it lies in the window.
+    pub counted: bool,
 }
 
 /// A pitfall that a cell ran into. See [`crate::pitfalls`].

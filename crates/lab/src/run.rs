@@ -10,33 +10,27 @@
 //! commutes), and shares are averaged in the order of the repeats.
 //!
 //! A cell that fails is reported as failed, with the error of its first failing repeat, and the
-//! others go on. What stops everything gives no results at all: Ctrl-C, or a fatal error such as a
-//! full disk. A half-measured study is never passed off as whole.
+//! others go on. Ctrl-C and a fatal error such as a full disk stop everything: what is done until then is
+//! [kept](crate::kept) as it comes, and the results of it say that they are [partial](Results::partial). A half-measured
+//! study is never passed off as whole.
 //!
-//! This is the one file of the lab that starts threads.
+//! This is the one file of the lab that starts threads, and that looks at a clock: for the time left, which
+//! is told and stands nowhere.
 
 use crate::claims::{self, Measured};
 use crate::design::{self, CellSpec, DesignError};
-use crate::pitfalls::{Pitfall, REPEATS_FEW};
-use crate::results::{Cell, FORMAT, FoundPitfall, LatencyPoint, ProgressPoint, Results};
-use crate::stats;
+use crate::kept::{FinishedRun, Keeper, NoKeeper, Repeat};
+use crate::layouts;
+use crate::merge::{CellState, merge};
+use crate::results::{Cell, FORMAT, Partial, Results, RunFacts};
+use crate::stats::IntervalMethod;
 use crate::study::Study;
-use crate::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
+use crate::target::{RepeatPlan, StopFlag, Target, TargetError};
 use crate::verdict;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use stdx::Prng;
-
-/// A cell carries a warning if half its interval is over this share of its mean.
-const INTERVAL_WIDE: f64 = 0.10;
-/// The shares at which a distribution of latencies is written down: close together where people
-/// look, at its ends.
-const QUANTILES: [f64; 40] = [
-    0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.10, 0.15, 0.20, 0.25, 0.30, 0.35, 0.40,
-    0.45, 0.50, 0.55, 0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.875, 0.90, 0.925, 0.95, 0.96, 0.97,
-    0.98, 0.985, 0.99, 0.9925, 0.995, 0.9975, 0.999, 0.9995, 0.9998, 0.9999,
-];
+use std::time::Duration;
 
 /// How to run a study.
 #[derive(Clone, Debug)]
@@ -49,6 +43,8 @@ pub struct RunOptions {
     pub stop: StopFlag,
     /// The version of Spindle, for the results.
     pub spindle_version: String,
+    /// The date, in seconds since 1970, for results that are measured; without one they have no date.
+    pub date: Option<fn() -> u64>,
 }
 
 /// Why a run gave no results.
@@ -66,7 +62,7 @@ pub enum RunError {
         reason: TargetError,
     },
     /// Nothing more could be run.
-    #[error("stopped at cell {cell}: {reason}; nothing was written")]
+    #[error("stopped at cell {cell}: {reason}")]
     Fatal {
         /// The cell.
         cell: String,
@@ -74,9 +70,7 @@ pub enum RunError {
         reason: TargetError,
     },
     /// The stop flag was raised.
-    #[error(
-        "interrupted after {done} of {total} runs; nothing was written, run it again for a result"
-    )]
+    #[error("interrupted after {done} of {total} runs")]
     Interrupted {
         /// Repeats of cells that were done.
         done: usize,
@@ -94,6 +88,9 @@ pub struct Progress<'a> {
     pub total: usize,
     /// The cells that run just now, in the order in which they began.
     pub running: &'a [String],
+    /// How long the rest will take, by what runs of the same cells, or else of the same workloads, took until
+    /// now; none before the first is done.
+    pub left: Option<Duration>,
 }
 
 /// Hears how far a run is.
@@ -109,25 +106,13 @@ impl Observer for NoObserver {
     fn progress(&self, _: Progress<'_>) {}
 }
 
-/// What is known of a cell while its repeats run.
-#[derive(Default)]
-struct CellState {
-    /// By repeat.
-    repeats: BTreeMap<u32, Repeat>,
-    /// Nanoseconds → how many I/Os took so long, over all repeats. (A map takes a fraction of the
-    /// memory of a histogram, which counts even where nothing is; there may be thousands of cells.)
-    latency: BTreeMap<u64, u64>,
-    /// The first repeat that failed, and why.
-    failed: Option<(u32, TargetError)>,
-}
-
-/// One repeat of a cell, without its latencies.
-struct Repeat {
-    metrics: BTreeMap<String, f64>,
-    disk_utilisation: BTreeMap<String, f64>,
-    progress: Vec<ProgressPoint>,
-    warnings: Vec<String>,
-    pitfalls: Vec<Pitfall>,
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The results of what is done.
+    pub results: Results,
+    /// Why not all is; the results then are partial.
+    pub stopped: Option<RunError>,
 }
 
 /// What the workers share.
@@ -135,8 +120,13 @@ struct Shared<'a> {
     study: &'a Study,
     target: &'a dyn Target,
     observer: &'a dyn Observer,
+    keeper: &'a dyn Keeper,
     cells: &'a [CellSpec],
+    /// What is to be run: cells and repeats, less what was kept.
     order: Vec<(usize, u32)>,
+    /// How many runs were kept from before.
+    kept: usize,
+    jobs: usize,
     next: AtomicUsize,
     stop: StopFlag,
     states: Vec<Mutex<CellState>>,
@@ -145,9 +135,38 @@ struct Shared<'a> {
 
 #[derive(Default)]
 struct Tally {
+    /// Of those that are to be run.
     done: usize,
     running: Vec<String>,
     fatal: Option<(String, TargetError)>,
+    pace: Pace,
+}
+
+/// How long runs took.
+#[derive(Default)]
+struct Pace {
+    /// By cell and by workload: runs done, and the time that they took together.
+    of_cell: BTreeMap<usize, (u32, Duration)>,
+    of_workload: BTreeMap<String, (u32, Duration)>,
+    of_all: (u32, Duration),
+}
+
+impl Pace {
+    fn took(&mut self, index: usize, cell: &CellSpec, span: Duration) {
+        let workload = self.of_workload.entry(cell.workload.name.clone()).or_default();
+        for sum in [self.of_cell.entry(index).or_default(), workload, &mut self.of_all] {
+            *sum = (sum.0 + 1, sum.1 + span);
+        }
+    }
+
+    /// How long a run of this cell will take.
+    fn of(&self, index: usize, cell: &CellSpec) -> Option<Duration> {
+        let mean = |sum: &(u32, Duration)| (sum.0 > 0).then(|| sum.1 / sum.0);
+        let known = self.of_cell.get(&index).and_then(mean);
+        known
+            .or_else(|| self.of_workload.get(&cell.workload.name).and_then(mean))
+            .or_else(|| mean(&self.of_all))
+    }
 }
 
 /// Raises the flag when a worker dies of a panic, so that the others do not run on for hours.
@@ -161,29 +180,84 @@ impl Drop for StopOnPanic {
     }
 }
 
-/// Runs the study on the target.
+/// Runs the study on the target, whole or not at all.
+///
+/// # Errors
+/// Where it can't be run, or is stopped before its end.
 pub fn run(
     study: &Study,
     target: &dyn Target,
     options: &RunOptions,
     observer: &dyn Observer,
 ) -> Result<Results, RunError> {
+    let ended = run_from(study, target, options, observer, Vec::new(), &NoKeeper)?;
+    match ended.stopped {
+        None => Ok(ended.results),
+        Some(error) => Err(error),
+    }
+}
+
+/// Whether the study can be run: its cells, each checked by the target.
+///
+/// # Errors
+/// Why not.
+pub fn check(
+    study: &Study,
+    target: &dyn Target,
+    options: &RunOptions,
+) -> Result<Vec<CellSpec>, RunError> {
     let cells = design::select(design::cells(study)?, &options.only)?;
     for cell in &cells {
         target.check(cell).map_err(|reason| RunError::Refused { cell: cell.id.clone(), reason })?;
     }
+    Ok(cells)
+}
+
+/// Runs what of the study is not among the kept runs, and makes results of all that is done. The keeper hears of
+/// each run as it ends.
+///
+/// # Errors
+/// Where it can't be run, or is stopped before anything is done.
+pub fn run_from(
+    study: &Study,
+    target: &dyn Target,
+    options: &RunOptions,
+    observer: &dyn Observer,
+    kept: Vec<FinishedRun>,
+    keeper: &dyn Keeper,
+) -> Result<Ended, RunError> {
+    let began = options.date.map(|date| date());
+    let cells = check(study, target, options)?;
+    // As it is before the run: a host tells its load.
+    let machine = target.machine();
+    let states: Vec<Mutex<CellState>> = cells.iter().map(|_| Mutex::default()).collect();
+    let mut order = design::run_order(cells.len(), study.repeats, study.seed);
+    let total = order.len();
+    let places: BTreeMap<&str, usize> =
+        cells.iter().enumerate().map(|(index, cell)| (cell.id.as_str(), index)).collect();
+    let mut before = BTreeSet::new();
+    for run in kept {
+        let Some(index) = places.get(run.cell.as_str()).copied() else { continue };
+        if run.repeat < study.repeats && before.insert((index, run.repeat)) {
+            locked(&states[index]).add(run.repeat, run.gave);
+        }
+    }
+    order.retain(|one| !before.contains(one));
+    let jobs = options.jobs.min(target.jobs_max()).min(order.len()).max(1);
     let shared = Shared {
         study,
         target,
         observer,
-        order: design::run_order(cells.len(), study.repeats, study.seed),
+        keeper,
+        kept: total - order.len(),
+        jobs,
+        order,
         next: AtomicUsize::new(0),
         stop: options.stop.below(),
-        states: cells.iter().map(|_| Mutex::default()).collect(),
+        states,
         tally: Mutex::default(),
         cells: &cells,
     };
-    let jobs = options.jobs.min(target.jobs_max()).min(shared.order.len()).max(1);
     #[expect(clippy::disallowed_methods, reason = "the lab's runner is where threads are let in")]
     std::thread::scope(|scope| {
         for _ in 0..jobs {
@@ -191,18 +265,41 @@ pub fn run(
         }
     });
     let tally = shared.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if let Some((cell, reason)) = tally.fatal {
-        return Err(RunError::Fatal { cell, reason });
-    }
-    let total = shared.order.len();
-    if tally.done < total {
-        return Err(RunError::Interrupted { done: tally.done, total });
-    }
+    let done = shared.kept + tally.done;
+    let stopped = match tally.fatal {
+        Some((cell, reason)) => Some(RunError::Fatal { cell, reason }),
+        None => (done < total).then_some(RunError::Interrupted { done, total }),
+    };
     let states = shared.states.into_iter();
     let states = states.map(|state| state.into_inner().unwrap_or_else(PoisonError::into_inner));
-    let merged: Vec<Cell> =
-        cells.iter().zip(states).map(|(spec, state)| merge(study, spec, state)).collect();
-    Ok(conclude(study, target, options, &cells, merged))
+    let states: Vec<CellState> = states.collect();
+    let done = states.iter().map(|state| state.repeats.len()).sum::<usize>();
+    if let (Some(error), 0) = (&stopped, done) {
+        return Err(error.clone());
+    }
+    // Of a run that was stopped only those cells are told of which there is something to tell.
+    let (specs, merged): (Vec<CellSpec>, Vec<Cell>) = cells
+        .into_iter()
+        .zip(states)
+        .filter(|(_, state)| {
+            stopped.is_none() || !state.repeats.is_empty() || state.failed.is_some()
+        })
+        .map(|(spec, state)| {
+            let cell = merge(study, &spec, state);
+            (spec, cell)
+        })
+        .unzip();
+    let partial = stopped.as_ref().map(|_| Partial { done, total });
+    let results =
+        conclude(study, target, options, &specs, merged, Around { machine, began, partial });
+    Ok(Ended { results, stopped })
+}
+
+/// What is known of a run beside its cells.
+struct Around {
+    machine: BTreeMap<String, String>,
+    began: Option<u64>,
+    partial: Option<Partial>,
 }
 
 /// Puts together what stands in `results.json`.
@@ -212,13 +309,45 @@ fn conclude(
     options: &RunOptions,
     specs: &[CellSpec],
     cells: Vec<Cell>,
+    around: Around,
 ) -> Results {
+    let Around { machine, began, partial } = around;
     let measured: Vec<Measured<'_>> =
         specs.iter().zip(&cells).map(|(spec, cell)| Measured { spec, cell }).collect();
     let claims = claims::evaluate(&study.claims, &measured, study.confidence);
-    let verdict = verdict::verdict(study, &measured);
+    let (verdict, rankings) = verdict::verdict(study, &measured);
+    let layouts = layouts::of_cells(target, &measured);
+    let verdict = match partial {
+        Some(Partial { done, total }) => format!(
+            "This is a part of the run, {done} of {total} runs: what follows may turn with the rest. {verdict}"
+        ),
+        None => verdict,
+    };
     let mut notes = study.notes.clone();
     notes.extend(options.only.iter().map(|pattern| format!("--only {pattern}")));
+    if let Some(Partial { done, total }) = partial {
+        notes.push(format!("PARTIAL: it was stopped after {done} of {total} runs"));
+    }
+    let date = options.date.filter(|_| !target.simulated());
+    let steady = &study.steady;
+    let run = RunFacts {
+        text: study.text.clone(),
+        command: None,
+        steady: format!(
+            "rounds of {}, a window of {}, {} at most; steady within {} (range) and {} (slope) of the average",
+            crate::duration::compact(steady.round),
+            steady.window,
+            steady.rounds_max,
+            crate::metrics::percent(steady.range),
+            crate::metrics::percent(steady.slope)
+        ),
+        interval: match study.interval {
+            IntervalMethod::T => "Student's t".to_owned(),
+            IntervalMethod::Bootstrap => "percentiles of a bootstrap".to_owned(),
+        },
+        began_unix_s: date.and(began),
+        ended_unix_s: date.map(|date| date()),
+    };
     Results {
         format: FORMAT,
         study: study.name.clone(),
@@ -228,12 +357,16 @@ fn conclude(
         spindle_version: options.spindle_version.clone(),
         simulated: target.simulated(),
         quick: study.quick,
-        machine: target.machine(),
+        machine,
         confidence: study.confidence,
         cells,
         claims,
         verdict,
         notes,
+        partial,
+        run,
+        rankings,
+        layouts,
     }
 }
 
@@ -251,6 +384,7 @@ impl Shared<'_> {
             let Some((cell_index, repeat)) = self.order.get(index).copied() else { return };
             let (cell, state) = (&self.cells[cell_index], &self.states[cell_index]);
             self.report(|tally| tally.running.push(cell.id.clone()));
+            let started = clock();
             let failed = locked(state).failed.as_ref().map(|(failed, _)| *failed);
             // Skipped only after an *earlier* repeat has failed, so that which error is reported
             // does not depend on the order of completion.
@@ -261,7 +395,10 @@ impl Shared<'_> {
             let whole = match outcome {
                 Ok(None) => true,
                 Ok(Some(run)) => {
-                    locked(state).add(repeat, run);
+                    let run =
+                        FinishedRun { cell: cell.id.clone(), repeat, gave: Repeat::from(run) };
+                    self.keeper.keep(&run);
+                    locked(state).add(repeat, run.gave);
                     true
                 }
                 Err(TargetError::Interrupted) => false,
@@ -275,8 +412,12 @@ impl Shared<'_> {
                     true
                 }
             };
+            let span = clock().saturating_duration_since(started);
             self.report(|tally| {
                 tally.done += usize::from(whole);
+                if whole {
+                    tally.pace.took(cell_index, cell, span);
+                }
                 if let Some(at) = tally.running.iter().position(|id| *id == cell.id) {
                     tally.running.remove(at);
                 }
@@ -298,149 +439,24 @@ impl Shared<'_> {
     fn report(&self, change: impl FnOnce(&mut Tally)) {
         let mut tally = locked(&self.tally);
         change(&mut tally);
-        let (done, total) = (tally.done, self.order.len());
-        self.observer.progress(Progress { done, total, running: &tally.running });
+        let (done, total) = (self.kept + tally.done, self.kept + self.order.len());
+        let left = self.left(&tally);
+        self.observer.progress(Progress { done, total, running: &tally.running, left });
+    }
+
+    /// How long the rest takes, those that run just now as if they had just begun.
+    fn left(&self, tally: &Tally) -> Option<Duration> {
+        let rest = self.order.get(tally.done.min(self.order.len())..)?;
+        let spans = rest.iter().map(|(index, _)| tally.pace.of(*index, &self.cells[*index]));
+        let all: Duration = spans.sum::<Option<Duration>>()?;
+        Some(all / u32::try_from(self.jobs).unwrap_or(u32::MAX).max(1))
     }
 }
 
-impl CellState {
-    fn add(&mut self, repeat: u32, run: CellRun) {
-        for value in run.latency.iter().flat_map(|histogram| histogram.iter_recorded()) {
-            *self.latency.entry(value.value_iterated_to()).or_default() += value.count_at_value();
-        }
-        let CellRun { metrics, disk_utilisation, progress, warnings, pitfalls, .. } = run;
-        let whole = Repeat { metrics, disk_utilisation, progress, warnings, pitfalls };
-        self.repeats.insert(repeat, whole);
-    }
-
-    fn fail(&mut self, repeat: u32, reason: TargetError) {
-        if self.failed.as_ref().is_none_or(|(failed, _)| repeat < *failed) {
-            self.failed = Some((repeat, reason));
-        }
-    }
-}
-
-/// All repeats of a cell as one.
-fn merge(study: &Study, spec: &CellSpec, state: CellState) -> Cell {
-    let mut cell = Cell {
-        id: spec.id.clone(),
-        factors: spec.levels(),
-        workload: spec.workload.name.clone(),
-        repeats: 0,
-        metrics: BTreeMap::new(),
-        disk_utilisation: BTreeMap::new(),
-        latency: Vec::new(),
-        progress: Vec::new(),
-        warnings: Vec::new(),
-        pitfalls: Vec::new(),
-        error: None,
-    };
-    if let Some((_, reason)) = state.failed {
-        cell.error = Some(reason.to_string());
-        return cell;
-    }
-    let repeats = state.repeats.len();
-    cell.repeats = u32::try_from(repeats).unwrap_or(u32::MAX);
-    let mut warnings: Vec<(String, usize)> = Vec::new();
-    let mut samples: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    let mut shares: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for repeat in state.repeats.values() {
-        let mut texts = repeat.warnings.clone();
-        for (name, value) in &repeat.metrics {
-            // JSON has no such numbers; a reader could not open the file.
-            if value.is_finite() {
-                samples.entry(name.clone()).or_default().push(*value);
-            } else {
-                texts.push(format!("{name} came out as {value} and is left out"));
-            }
-        }
-        for (disk, share) in repeat.disk_utilisation.iter().filter(|(_, share)| share.is_finite()) {
-            shares.entry(disk.clone()).or_default().push(*share);
-        }
-        for text in texts {
-            match warnings.iter_mut().find(|(other, _)| *other == text) {
-                Some((_, count)) => *count += 1,
-                None => warnings.push((text, 1)),
-            }
-        }
-    }
-    let counted = |text: String, count: usize| match count {
-        all if all >= repeats => text,
-        some => format!("{text} (in {some} of {repeats} repeats)"),
-    };
-    for (pitfall, count) in gather_pitfalls(&state.repeats) {
-        cell.add_pitfall(&pitfall, |what| counted(what, count));
-    }
-    cell.warnings.extend(warnings.into_iter().map(|(text, count)| counted(text, count)));
-    for (name, samples) in samples {
-        let prng = Prng::for_part(study.seed, &format!("bootstrap of {name} of {}", spec.id));
-        let metric = stats::metric(samples, study.confidence, study.interval, prng);
-        cell.metrics.insert(name, metric);
-    }
-    cell.disk_utilisation =
-        shares.into_iter().map(|(disk, shares)| (disk, stats::mean(&shares))).collect();
-    cell.latency = quantiles(&state.latency);
-    cell.progress =
-        state.repeats.into_values().next().map(|repeat| repeat.progress).unwrap_or_default();
-    warn_of_uncertainty(study, spec, &mut cell);
-    cell
-}
-
-/// The pitfalls of all repeats, each kind once, as the first repeat has it, with the number of repeats
-/// that ran into it.
-fn gather_pitfalls(repeats: &BTreeMap<u32, Repeat>) -> Vec<(Pitfall, usize)> {
-    let mut found: Vec<(Pitfall, usize)> = Vec::new();
-    for pitfall in repeats.values().flat_map(|repeat| &repeat.pitfalls) {
-        match found.iter_mut().find(|(other, _)| other.id() == pitfall.id()) {
-            Some((_, count)) => *count += 1,
-            None => found.push((pitfall.clone(), 1)),
-        }
-    }
-    found
-}
-
-fn warn_of_uncertainty(study: &Study, spec: &CellSpec, cell: &mut Cell) {
-    if cell.repeats < REPEATS_FEW {
-        cell.add_pitfall(&Pitfall::FewRepeats { repeats: cell.repeats }, |what| what);
-    }
-    let metric = spec.workload.main_metric();
-    let Some(figure) = cell.metrics.get(metric) else { return };
-    let half = (figure.ci_high - figure.ci_low) / 2.0;
-    if half > INTERVAL_WIDE * figure.mean.abs() {
-        let share = half / figure.mean.abs();
-        let (metric, confidence) = (metric.to_owned(), study.confidence);
-        cell.add_pitfall(&Pitfall::WideInterval { metric, confidence, share }, |what| what);
-    }
-}
-
-impl Cell {
-    /// Puts a pitfall down, for people and for programs; `told` adds to what was seen.
-    fn add_pitfall(&mut self, pitfall: &Pitfall, told: impl FnOnce(String) -> String) {
-        let text = told(pitfall.what());
-        let found = FoundPitfall { id: pitfall.id().to_owned(), text, mend: pitfall.mend() };
-        self.warnings.push(found.warning());
-        self.pitfalls.push(found);
-    }
-}
-
-/// The latencies at the quantiles that so many I/Os can tell: no 99.9 % of a hundred.
-fn quantiles(counts: &BTreeMap<u64, u64>) -> Vec<LatencyPoint> {
-    let total: u64 = counts.values().sum();
-    let mut points = Vec::new();
-    let mut values = counts.iter();
-    let (mut value, mut upto) = (0, 0);
-    for quantile in QUANTILES {
-        let told = quantile.min(1.0 - quantile) * total as f64;
-        if told < 1.0 {
-            continue;
-        }
-        let wanted = (quantile * total as f64).ceil() as u64;
-        while upto < wanted {
-            let Some((next, count)) = values.next() else { break };
-            value = *next;
-            upto += count;
-        }
-        points.push(LatencyPoint { quantile, latency_us: value as f64 / 1e3 });
-    }
-    points
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the time left is told to a person, and no figure depends on it"
+)]
+fn clock() -> std::time::Instant {
+    std::time::Instant::now()
 }

@@ -33,6 +33,16 @@ pub struct Single<'a> {
     pub spindle_version: &'a str,
     /// What was written, in words; `None` where nothing was.
     pub content: Option<String>,
+    /// The settings by which it ran, by name, those that were left at their defaults among them.
+    pub settings: BTreeMap<String, String>,
+    /// The command line.
+    pub command: Option<String>,
+    /// The job file or workload file.
+    pub text: Option<String>,
+    /// When it began, in seconds since 1970.
+    pub began_unix_s: Option<u64>,
+    /// When it ended.
+    pub ended_unix_s: Option<u64>,
 }
 
 /// Hands out runs that are there.
@@ -70,9 +80,12 @@ impl Target for Done {
 /// If there is no run.
 pub fn results(single: &Single<'_>, runs: Vec<CellRun>) -> Results {
     assert!(!runs.is_empty(), "results are of something");
+    let settings = single.settings.iter();
+    let settings: Table =
+        settings.map(|(name, value)| (name.clone(), value.clone().into())).collect();
     let workload = Workload {
         name: single.workload.to_owned(),
-        kind: Kind::Tool(Tool { kind: single.tool, settings: Table::new() }),
+        kind: Kind::Tool(Tool { kind: single.tool, settings }),
         working_set: WorkingSet::Whole,
     };
     let study = Study {
@@ -80,6 +93,7 @@ pub fn results(single: &Single<'_>, runs: Vec<CellRun>) -> Results {
         title: single.title.to_owned(),
         question: format!("How fast is {} here?", single.workload),
         about: None,
+        text: single.text.clone().unwrap_or_default(),
         repeats: u32::try_from(runs.len()).unwrap_or(u32::MAX),
         confidence: 0.95,
         interval: IntervalMethod::T,
@@ -110,10 +124,16 @@ pub fn results(single: &Single<'_>, runs: Vec<CellRun>) -> Results {
         only: Vec::new(),
         stop: StopFlag::new(),
         spindle_version: single.spindle_version.to_owned(),
+        date: None,
     };
     let done = Done { machine, runs };
     let results = run::run(&study, &done, &options, &NoObserver);
-    results.expect("there is one cell, and handing out what is there can't fail")
+    let mut results = results.expect("there is one cell, and handing out what is there can't fail");
+    results.run.command = single.command.clone();
+    results.run.steady = "the tool's own length".to_owned();
+    (results.run.began_unix_s, results.run.ended_unix_s) =
+        (single.began_unix_s, single.ended_unix_s);
+    results
 }
 
 #[cfg(test)]
@@ -131,6 +151,11 @@ mod tests {
             seed: 1,
             spindle_version: "0",
             content: Some("random bytes".to_owned()),
+            settings: BTreeMap::from([("run".to_owned(), "30s".to_owned())]),
+            command: Some("spindle lab filebench varmail".to_owned()),
+            text: None,
+            began_unix_s: Some(1),
+            ended_unix_s: Some(2),
         };
         let run = |value: f64| CellRun {
             metrics: BTreeMap::from([("ops_per_s".to_owned(), value)]),
@@ -141,5 +166,8 @@ mod tests {
         assert_eq!(metric.samples, [100.0, 110.0, 90.0]);
         assert!(metric.ci_low < 100.0 && metric.ci_high > 100.0 && metric.mean == 100.0);
         assert_eq!(results.machine["written"], "random bytes");
+        assert_eq!(results.cells[0].parameters["run"], "30s");
+        assert_eq!(results.run.command.as_deref(), Some("spindle lab filebench varmail"));
+        assert_eq!(results.run.began_unix_s, Some(1));
     }
 }

@@ -367,6 +367,8 @@ mod tests {
             warnings: Vec::new(),
             pitfalls: Vec::new(),
             error: None,
+            parameters: BTreeMap::new(),
+            rounds: Vec::new(),
         }
     }
 
@@ -386,6 +388,10 @@ mod tests {
             claims: Vec::new(),
             verdict: String::new(),
             notes: Vec::new(),
+            partial: None,
+            run: crate::results::RunFacts::default(),
+            rankings: Vec::new(),
+            layouts: Vec::new(),
         }
     }
 

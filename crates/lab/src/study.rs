@@ -32,7 +32,7 @@ pub use variants::{StudyWorkload, VARIANTS_MAX};
 pub use workload::{
     BLOCK_SIZE_MAX, DiskChange, IDLE, InitialiseMethod, KINDS, Kind, Op, Operation, OperationKind,
     PROBE_TIME_DEFAULT, Position, Priority, Probe, ProbeExtent, QUEUE_DEPTH_MAX, Random, Rebalance,
-    SECTOR, Sampling, Slob, Stream, Tool, ToolKind, WorkingSet, Workload,
+    SECTOR, STREAM_DEPTH_DEFAULT, Sampling, Slob, Stream, Tool, ToolKind, WorkingSet, Workload,
 };
 
 use crate::design;
@@ -80,15 +80,17 @@ impl Study {
     ) -> Result<Study, StudyError> {
         let mut table: Table =
             text.parse().map_err(|error| settings::syntax(place, text, &error))?;
-        let as_written = Study::read(name, table.clone())
+        let mut as_written = Study::read(name, table.clone())
             .and_then(|study| study.check_selectors().map(|()| study))
             .map_err(|fault| settings::locate(place, text, &[], fault))?;
+        as_written.text = text.to_owned();
         if options.settings.is_empty() && !options.quick && options.seed.is_none() {
             return Ok(as_written);
         }
         let changes = settings::put_all(&as_written, &mut table, options)?;
         let mut study = Study::read(&as_written.name, table)
             .map_err(|fault| settings::locate(place, text, &changes.placed, fault))?;
+        study.text = text.to_owned();
         changes.apply(&mut study, options);
         Ok(study)
     }
@@ -150,6 +152,7 @@ impl Study {
             title,
             question,
             about,
+            text: String::new(),
             repeats,
             confidence: confidence.unwrap_or(0.95),
             interval,

@@ -14,8 +14,9 @@
 //! 4. Every repeat starts from the same state: nothing is left over from another cell.
 
 use crate::design::CellSpec;
+use crate::layout::LayoutFacts;
 use crate::pitfalls::Pitfall;
-use crate::results::ProgressPoint;
+use crate::results::{ProgressPoint, RoundPoint};
 use crate::steady::SteadyRules;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
@@ -33,6 +34,10 @@ pub trait Target: Sync {
     fn jobs_max(&self) -> usize;
     /// Whether the cell can run here at all. Called for every cell before any runs.
     fn check(&self, cell: &CellSpec) -> Result<(), TargetError>;
+    /// What the layout of a cell is worth beside its speed, where the target knows.
+    fn layout(&self, _cell: &CellSpec) -> Option<LayoutFacts> {
+        None
+    }
     /// Runs one repeat of a cell. Called from several threads.
     fn run(
         &self,
@@ -67,6 +72,8 @@ pub struct CellRun {
     pub disk_utilisation: BTreeMap<String, f64>,
     /// Progress over time of an array operation.
     pub progress: Vec<ProgressPoint>,
+    /// The rounds of a load, those before the window among them.
+    pub rounds: Vec<RoundPoint>,
     /// What a reader must know, a sentence each. The same matter in the same words in every repeat:
     /// equal warnings are merged and counted.
     pub warnings: Vec<String>,

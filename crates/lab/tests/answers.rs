@@ -228,6 +228,7 @@ fn results(scale: f64, seed: u64) -> Results {
 fn two_runs_of_the_same_thing_do_not_differ() {
     let comparison = compare(&results(1.0, 1), &results(1.0, 2)).expect("they share cells");
     assert_eq!(comparison.verdict, "No difference at 95 % in any of 6 cells.");
+    assert!(comparison.comparisons.iter().all(|one| one.main));
     assert_eq!(comparison.notes, ["seed: 1 in A, 2 in B"]);
 }
 
@@ -253,8 +254,10 @@ fn a_difference_is_found_where_it_is_and_measured() {
     );
     assert!(one.change_percent_low < Some(50.0) && Some(50.0) < one.change_percent_high, "{one:?}");
     let table = comparison.to_string();
-    assert!(table.starts_with(&comparison.verdict), "the answer comes first: {table}");
+    assert!(table.starts_with("Before you believe it:"), "caveats come first: {table}");
+    assert!(table.contains(&comparison.verdict), "{table}");
     assert!(table.contains("better"), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
     assert_eq!(
         table.matches("layout=disk").count(),
         0,
@@ -283,4 +286,127 @@ fn cells_that_only_one_run_has_are_listed() {
     b.cells.clear();
     let error = compare(&a, &b).expect_err("nothing is left");
     assert!(error.to_string().contains("no cell in common"), "{error}");
+}
+
+/// Real results of runs that began at this second and took a minute.
+fn real(scale: f64, seed: u64, began: u64) -> Results {
+    let mut made = results(scale, seed);
+    made.simulated = false;
+    (made.run.began_unix_s, made.run.ended_unix_s) = (Some(began), Some(began + 60));
+    made
+}
+
+#[test]
+fn real_runs_far_apart_in_time_are_not_judged_by_what_may_be_drift() {
+    // Samples scatter by 2 % within a minute; by ten days later they may drift by root 14 400, 120 times as far.
+    let near = compare(&real(1.0, 1, 0), &real(1.5, 2, 120)).expect("they share cells");
+    assert!(near.verdict.starts_with("B is better in 2 of 6 cells"), "{}", near.verdict);
+    let far = compare(&real(1.0, 1, 0), &real(1.5, 2, 864_000)).expect("they share cells");
+    assert!(!far.verdict.contains("better"), "{}", far.verdict);
+    assert!(far.verdict.contains("no verdict in 2: they lie 10 days apart"), "{}", far.verdict);
+    let mut undated = real(1.5, 2, 0);
+    undated.run.began_unix_s = None;
+    let text = compare(&real(1.0, 1, 0), &undated).expect("they share cells").verdict;
+    assert!(text.contains("does not say when it was made"), "{text}");
+}
+
+#[test]
+fn what_both_runs_were_limited_by_or_a_cache_answered_is_no_verdict() {
+    let with = |id: &str, scale: f64, seed: u64| {
+        let mut made = results(scale, seed);
+        for cell in &mut made.cells {
+            cell.pitfalls.push(lab::results::FoundPitfall {
+                id: id.to_owned(),
+                text: String::new(),
+                mend: String::new(),
+            });
+        }
+        made
+    };
+    for (id, words) in
+        [("saturated-link", "both runs filled the link"), ("cached", "a cache answered in A and B")]
+    {
+        let both = compare(&with(id, 1.0, 1), &with(id, 1.5, 2)).expect("they share cells");
+        assert!(both.verdict.contains(words), "{}", both.verdict);
+        assert!(!both.verdict.contains("better"), "{}", both.verdict);
+        assert_eq!(both.comparisons[2].difference, Difference::Undecided);
+    }
+    let one = compare(&with("saturated-link", 1.0, 1), &results(1.5, 2)).expect("they share cells");
+    assert!(
+        one.verdict.starts_with("B is better in 2 of 6 cells"),
+        "one of them was not: {}",
+        one.verdict
+    );
+}
+
+#[test]
+fn a_verdict_that_turns_between_two_settings_says_so() {
+    // RAID 5 wins at depth 16 and overall, RAID 10 at depth 1.
+    let turning = scripted(|cell, plan| {
+        let deep = cell.property("queue_depth").as_deref() == Some("16");
+        let rate = match (cell.factors["layout"].to_string().as_str(), deep) {
+            ("disk", _) => 50.0,
+            ("raid10-4", _) => 200.0,
+            (_, false) => 150.0,
+            (_, true) => 2000.0,
+        };
+        noisy("iops", rate, 0.01, plan.seed)
+    });
+    let results = ran(&study_with(&format!("{STUDY}\n{RULES}"), &set(&[])), &turning);
+    let text = &results.verdict;
+    assert!(text.contains("raid5-6 does best"), "{text}");
+    assert!(
+        text.contains("The order turns with queue_depth: at 1 raid10-4 does best, 1.3"),
+        "{text}"
+    );
+    let steady = verdict(RULES, &array(0.01), &[]);
+    assert!(!steady.contains("turns"), "{steady}");
+    let table = &results.rankings[0];
+    let levels: Vec<&str> = table.rows.iter().map(|row| row.level.as_str()).collect();
+    assert_eq!(levels, ["raid5-6", "raid10-4", "disk"]);
+    assert_eq!(table.rows[0].standing, "best");
+    assert!(table.rows[1].standing.ends_with(" × the best"), "{:?}", table.rows[1]);
+    assert_eq!(table.turns.len(), 1);
+}
+
+/// Found by newcomers: intervals up to 10²⁴, and a level that ties with the best below one that does not.
+#[test]
+fn what_is_too_uncertain_is_told_in_words_and_placed_nowhere() {
+    let wild = scripted(|cell, plan| {
+        let rate = match cell.factors["layout"].to_string().as_str() {
+            "disk" => [3.0, 3000.0][plan.repeat as usize % 2],
+            "raid10-4" => 1000.0 + f64::from(plan.repeat),
+            _ => 500.0 + f64::from(plan.repeat),
+        };
+        noisy("iops", rate, 0.0, plan.seed)
+    });
+    let text = verdict(RULES, &wild, &["repeats=2"]);
+    assert!(text.contains("raid10-4 does best"), "{text}");
+    assert!(text.contains("; disk too uncertain to place: more repeats tell"), "{text}");
+    let longest = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max();
+    assert!(longest < Some(7), "no number of 10²⁴: {text}");
+    let only = verdict(RULES, &wild, &["repeats=2", "factor.layout=disk"]);
+    assert!(only.contains("(too uncertain to tell)"), "{only}");
+}
+
+#[test]
+fn claims_fall_away_with_the_machine_that_they_are_of() {
+    let text = format!(
+        "{}\n[[claim]]\nid = 'c'\ntext = 't'\nsource = 's'\npublished = 'p'\ncheck = {{ metric = 'iops', of = {{ layout = \
+         'disk' }}, relation = 'above', value = 1 }}",
+        STUDY.replace("machine = {}", "machine = { kind = 'simulated', disk = 'a' }")
+    );
+    let same = ran(&study_with(&text, &set(&["machine.disk=a", "repeats=3"])), &array(0.01));
+    assert_eq!(same.claims.len(), 1);
+    let other = ran(&study_with(&text, &set(&["machine.disk=b"])), &array(0.01));
+    assert!(other.claims.is_empty());
+    assert!(
+        other.notes.iter().any(|note| note.contains("fall away: machine.disk was changed")),
+        "{:?}",
+        other.notes
+    );
+    // What a study of a host claims, it claims of any.
+    let host = text.replace("'simulated'", "'host'");
+    let other = ran(&study_with(&host, &set(&["machine.disk=b"])), &array(0.01));
+    assert_eq!(other.claims.len(), 1);
 }

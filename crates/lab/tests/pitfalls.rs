@@ -72,6 +72,7 @@ impl DiskView for View {
             written_bytes: writes.bytes.bytes(),
             flushes: Some(FlushSample { ios: flushes.ios, time: flushes.latency_sum }),
             busy: counters.busy,
+            at_work: std::time::Duration::ZERO,
         }
     }
 }
@@ -85,6 +86,7 @@ fn honest() -> Surroundings {
         content: Some(ContentSpec::default()),
         partitions: vec![partition(ByteCount::mib(1))],
         record: Some(ByteCount::kib(4)),
+        stripe: None,
         link: None,
         flush: FlushFacts {
             honoured: Some(true),

@@ -1,12 +1,13 @@
-//! Running a study: the same results whatever the threads do, and none at all where it is cut short.
+//! Running a study: the same results whatever the threads do, and where it is cut short none that pass for whole.
 
 #![allow(clippy::disallowed_methods, reason = "these tests are about threads and real time")]
 
 mod scripted;
 
 use hdrhistogram::Histogram;
-use lab::results::ProgressPoint;
-use lab::run::{Observer, Progress, RunError, run};
+use lab::kept::{FinishedRun, Keeper, KeptHead, KeptRuns};
+use lab::results::{Partial, ProgressPoint, RoundPoint};
+use lab::run::{NoObserver, Observer, Progress, RunError, run, run_from};
 use lab::study::Options;
 use lab::target::{CellRun, StopFlag, TargetError};
 use scripted::{Scripted, attempt, noisy, options, ran, scripted, set, study, study_with};
@@ -46,6 +47,7 @@ fn rich(seed: u64) -> CellRun {
         disk_utilisation: BTreeMap::from([("disk0".to_owned(), prng.unit())]),
         progress: vec![ProgressPoint { time_s: 1.0, done: prng.unit(), rate_mb_s: 80.0 }],
         warnings,
+        rounds: vec![RoundPoint { time_s: 2.0, iops: prng.unit() / 3.0, counted: true }],
         ..noisy("iops", 100.0, 0.1, seed)
     }
 }
@@ -145,7 +147,7 @@ fn a_fatal_error_stops_the_run_and_gives_no_results() {
     assert_eq!(
         error.to_string(),
         "stopped at cell layout=a/random/queue_depth=4: writing /scratch/disk0: no space left; free 2 \
-         GiB; nothing was written"
+         GiB"
     );
 }
 
@@ -164,7 +166,7 @@ fn a_cell_that_can_not_run_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn ctrl_c_in_the_middle_gives_no_results() {
+fn ctrl_c_in_the_middle_gives_no_whole_results() {
     let options = options(2, &[]);
     let stop = options.stop.clone();
     let target = Scripted {
@@ -256,4 +258,143 @@ fn the_bootstrap_can_be_asked_for_and_repeats_itself() {
     let (bootstrap, t) = (&one.cells[0].metrics["iops"], &ran(&study(STUDY), &target).cells[0]);
     assert_eq!(bootstrap.samples, t.metrics["iops"].samples);
     assert_ne!(bootstrap.ci_low, t.metrics["iops"].ci_low);
+}
+
+/// Keeps runs in memory, and stops after so many.
+struct Kept {
+    runs: Mutex<Vec<FinishedRun>>,
+    most: usize,
+    stop: StopFlag,
+}
+
+impl Keeper for Kept {
+    fn keep(&self, run: &FinishedRun) {
+        let mut runs = self.runs.lock().expect("nobody panicked");
+        runs.push(run.clone());
+        if runs.len() >= self.most {
+            self.stop.raise();
+        }
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_gives_the_bytes_of_one_that_was_never_stopped() {
+    let (study, target) = (study(STUDY), scripted(|_, plan| rich(plan.seed)));
+    let whole = ran(&study, &target);
+    let options_of_first = options(2, &[]);
+    let keeper = Kept { runs: Mutex::default(), most: 9, stop: options_of_first.stop.clone() };
+    let first = run_from(&study, &target, &options_of_first, &NoObserver, Vec::new(), &keeper);
+    let first = first.expect("some of it is done");
+    let kept = keeper.runs.into_inner().expect("nobody panicked");
+    assert!(matches!(first.stopped, Some(RunError::Interrupted { total: 24, .. })));
+    assert_eq!(first.results.partial, Some(Partial { done: kept.len(), total: 24 }));
+    assert!(
+        first.results.verdict.starts_with("This is a part of the run"),
+        "{}",
+        first.results.verdict
+    );
+    assert!(first.results.notes.iter().any(|note| note.starts_with("PARTIAL")));
+    assert!(
+        first.results.cells.iter().all(|cell| cell.repeats > 0),
+        "what has no figures is left out"
+    );
+
+    let heard = Kept { runs: Mutex::default(), most: usize::MAX, stop: StopFlag::new() };
+    let rest = run_from(&study, &target, &options(2, &[]), &NoObserver, kept.clone(), &heard);
+    let rest = rest.expect("it runs");
+    assert!(rest.stopped.is_none());
+    assert_eq!(heard.runs.into_inner().expect("nobody panicked").len(), 24 - kept.len());
+    assert_eq!(lab::output::to_json(&rest.results), lab::output::to_json(&whole));
+}
+
+#[test]
+fn kept_runs_survive_the_disk_to_the_last_digit_and_a_torn_line_is_no_run() {
+    let dir = tempfile::tempdir().expect("a place");
+    let (study, target) = (study(STUDY), scripted(|_, plan| rich(plan.seed)));
+    let whole = ran(&study, &target);
+    let head = KeptHead::of(&study, "0.1.0", true, None);
+    let keeper = KeptRuns::begin(dir.path(), &head, false).expect("it can be written");
+    let all = run_from(&study, &target, &options(2, &[]), &NoObserver, Vec::new(), &keeper);
+    assert!(all.expect("it runs").stopped.is_none());
+    drop(keeper);
+
+    // The program ended in the middle of the last line.
+    let file = dir.path().join("runs.jsonl");
+    let text = std::fs::read(&file).expect("it is there");
+    std::fs::write(&file, &text[..text.len() - 20]).expect("written");
+    let line = KeptRuns::begin(dir.path(), &head, false).expect_err("they are kept").to_string();
+    assert!(line.contains("23 runs done") && line.contains("--resume"), "{line}");
+
+    let (keeper, kept) = KeptRuns::resume(dir.path(), &head).expect("it goes on");
+    assert_eq!(kept.len(), 23);
+    let ended = run_from(&study, &target, &options(2, &[]), &NoObserver, kept, &keeper);
+    let results = ended.expect("it runs").results;
+    assert_eq!(lab::output::to_json(&results), lab::output::to_json(&whole));
+    keeper.discard();
+    assert!(!file.exists(), "the results hold all");
+}
+
+#[test]
+fn another_run_is_not_gone_on_with() {
+    let dir = tempfile::tempdir().expect("a place");
+    let (one, target) = (study(STUDY), scripted(|_, plan| rich(plan.seed)));
+    let head = KeptHead::of(&one, "0.1.0", true, None);
+    let keeper = KeptRuns::begin(dir.path(), &head, false).expect("it can be written");
+    run_from(&one, &target, &options(1, &["depth=4"]), &NoObserver, Vec::new(), &keeper)
+        .expect("it runs");
+    drop(keeper);
+    let refused = |head: &KeptHead| {
+        KeptRuns::resume(dir.path(), head).expect_err("it is another").to_string()
+    };
+    let seeded = Options { seed: Some(2), ..Options::default() };
+    let other = KeptHead::of(&study_with(STUDY, &seeded), "0.1.0", true, None);
+    assert!(refused(&other).contains("seed: 1 there, 2 here"), "{}", refused(&other));
+    let other = KeptHead::of(&study_with(STUDY, &set(&["repeats=9"])), "0.1.0", true, None);
+    assert!(refused(&other).contains("options: none there, --set repeats=9 here"));
+    let other = KeptHead::of(&study(&STUDY.replace("q?", "why?")), "0.1.0", true, None);
+    assert!(refused(&other).contains("text was changed"));
+    let other = KeptHead::of(&one, "0.2.0", true, None);
+    assert!(refused(&other).contains("version of Spindle: 0.1.0 there, 0.2.0 here"));
+    // Which cells are run may differ.
+    let (_, kept) = KeptRuns::resume(dir.path(), &head).expect("it goes on");
+    assert_eq!(kept.len(), 8);
+}
+
+#[test]
+fn a_folder_in_which_nothing_was_kept_is_left_as_it_was() {
+    let dir = tempfile::tempdir().expect("a place");
+    let head = KeptHead::of(&study(STUDY), "0.1.0", true, None);
+    let out = dir.path().join("new/deep");
+    drop(KeptRuns::begin(&out, &head, false).expect("it can be written"));
+    assert!(!dir.path().join("new").exists());
+    let nothing = KeptRuns::resume(&out, &head).expect_err("nothing there").to_string();
+    assert!(nothing.contains("no unfinished run lies there"), "{nothing}");
+    std::fs::write(dir.path().join("file"), "").expect("written");
+    let under_a_file = dir.path().join("file/out");
+    let line = KeptRuns::begin(&under_a_file, &head, false).expect_err("no folder").to_string();
+    assert!(line.contains("the folder can't be made"), "{line}");
+}
+
+#[test]
+fn the_time_left_is_that_of_the_runs_that_are_left() {
+    struct Ears(Mutex<Vec<Option<Duration>>>);
+    impl Observer for Ears {
+        fn progress(&self, progress: Progress<'_>) {
+            self.0.lock().expect("nobody panicked").push(progress.left);
+        }
+    }
+    let target = scripted(|cell, plan| {
+        // A cell at depth 16 takes five times as long as another.
+        let long = cell.property("queue_depth").as_deref() == Some("16");
+        std::thread::sleep(Duration::from_millis(if long { 50 } else { 10 }));
+        rich(plan.seed)
+    });
+    let ears = Ears(Mutex::default());
+    run(&study(STUDY), &target, &options(1, &[]), &ears).expect("it runs");
+    let left = ears.0.into_inner().expect("nobody panicked");
+    assert_eq!(left[0], None, "nothing is known before the first run is done");
+    // After the first repeat of every cell: three repeats of 2 × (50 + 10 + 10) ms.
+    let told = left[2 * 6 - 1].expect("known by now");
+    assert!((Duration::from_millis(400)..Duration::from_secs(6)).contains(&told), "{told:?}");
+    assert_eq!(left.last().copied().flatten(), Some(Duration::ZERO));
 }

@@ -29,7 +29,7 @@ use crate::world::World;
 use rt::{DeviceRef, Rt, Runtime, Stalled};
 use std::future::Future;
 use std::rc::Rc;
-use stdx::{ByteCount, Prng};
+use stdx::{ByteCount, Duration, Prng};
 
 /// A simulated drive of a machine, for what a [`rt::Device`] can't do.
 #[derive(Clone)]
@@ -46,6 +46,14 @@ impl Drive {
         match self {
             Drive::Disk(disk) => Rc::clone(disk) as DeviceRef,
             Drive::Ssd(ssd) => Rc::clone(ssd) as DeviceRef,
+        }
+    }
+
+    /// For how long its mechanism was at work until now; `None` of a drive that has none.
+    pub fn at_work(&self) -> Option<Duration> {
+        match self {
+            Drive::Disk(disk) => Some(disk.at_work()),
+            Drive::Ssd(_) => None,
         }
     }
 

@@ -5,6 +5,9 @@ use attach::pools::running::protocol::Said;
 use std::cell::RefCell;
 use std::io::Write;
 
+/// The exit status of a program that a signal ended, as shells have it: 128 and SIGINT's number.
+pub const INTERRUPTED: u8 = 130;
+
 thread_local! {
     /// What is said by a command that is carried out for another process, which prints it.
     static KEPT: RefCell<Option<Vec<Said>>> = const { RefCell::new(None) };
@@ -15,7 +18,7 @@ thread_local! {
 pub struct Failure {
     /// One line: the thing and the mend. Empty where it was said already.
     pub message: String,
-    /// 1 failed, 2 wrong usage.
+    /// 1 failed, 2 wrong usage, 130 interrupted.
     pub status: u8,
     /// The pool that it failed for, because somebody holds it: the command can be sent there.
     pub held: Option<String>,
@@ -30,6 +33,12 @@ impl Failure {
     /// It failed, and why was said already.
     pub fn said() -> Failure {
         Failure { message: String::new(), status: 1, held: None }
+    }
+
+    /// A signal ended it, with the exit status that shells give for that.
+    pub fn interrupted(message: impl ToString) -> Failure {
+        let message = printable::line(&message.to_string());
+        Failure { message, status: INTERRUPTED, held: None }
     }
 
     /// It was asked wrongly: a file, name or value of the user's.

@@ -2,12 +2,12 @@
 //!
 //! Before the first action the signals do what they do by themselves: they end the program.
 
-use crate::output::Failure;
+use crate::output::{self, Failure};
 use attach::ending::Told;
 use std::sync::{Arc, Mutex};
 
 /// The exit status of a program that a signal ended, as shells have it: 128 and SIGINT's number.
-pub const INTERRUPTED: i32 = 130;
+pub const INTERRUPTED: i32 = output::INTERRUPTED as i32;
 
 type Action = Box<dyn FnMut() + Send>;
 

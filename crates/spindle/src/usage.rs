@@ -37,6 +37,9 @@ fn meant(error: &Error, arguments: &[OsString]) -> Option<String> {
     match error.kind() {
         ErrorKind::UnknownArgument => {
             let name = invalid?.split(['=', ' ']).next()?;
+            if let ["lab", "fio", options @ ..] = words.get(1..).unwrap_or_default() {
+                return fio_job(name, options);
+            }
             match group {
                 Some(group) if matches!(name, "-d" | "--devices") => Some(devices_first(group)),
                 Some(group) if OPENING.contains(&name) => {
@@ -66,6 +69,40 @@ fn meant(error: &Error, arguments: &[OsString]) -> Option<String> {
             format!("'{stray}': each device takes its own -d (-d A -d B), or name the folder that they lie in")
         })
     })
+}
+
+/// fio's jobs by options, as the file and the command that do the same here.
+fn fio_job(unknown: &str, options: &[&str]) -> Option<String> {
+    let known = ["dir", "section", "output", "output-format", "repeats", "seed", "out", "reactor"];
+    let pairs = options.iter().filter_map(|option| option.strip_prefix("--"));
+    let pairs: Vec<(&str, Option<&str>)> = pairs
+        .map(|pair| match pair.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (pair, None),
+        })
+        .filter(|(key, _)| !known.contains(key))
+        .collect();
+    let is_fios = |key: &str| {
+        ["name", "rw", "readwrite", "bs", "size", "filename", "ioengine"].contains(&key)
+    };
+    if !pairs.iter().any(|(key, _)| is_fios(key)) {
+        return None;
+    }
+    let mut text = String::new();
+    if pairs.first().is_some_and(|(key, _)| *key != "name") {
+        text += "[job]\\n";
+    }
+    for (key, value) in pairs {
+        match (key, value) {
+            ("name", Some(name)) => text += &format!("[{name}]\\n"),
+            (key, Some(value)) => text += &format!("{key}={value}\\n"),
+            (key, None) => text += &format!("{key}\\n"),
+        }
+    }
+    Some(format!(
+        "{unknown}: jobs stand in a file here, and the same options in it: printf '{text}' > job.fio; spindle lab fio job.fio \
+         --dir DIR"
+    ))
 }
 
 fn devices_first(group: &str) -> String {
@@ -152,6 +189,10 @@ mod tests {
             (&["spindle", "-d", "a/1.raw", "a/2.raw", "zfs", "list"], own),
             (&["spindle", "-d", "X", "-T", "20", "zfs", "list"], "-T stands behind 'zfs'"),
             (&["spindle", "zfs", "mount", "tank"], "spindle mount DATASET DIR"),
+            (
+                &["spindle", "lab", "fio", "--name=a", "--rw=randread", "--direct"],
+                "printf '[a]\\nrw=randread\\ndirect\\n' > job.fio; spindle lab fio job.fio --dir DIR",
+            ),
             (&["spindle", "zfs", "send", "tank@a"], "zfs cp -r copies files out"),
             (&["spindle", "zpool", "events", "tank"], "zpool iostat what one that is held does"),
             (&["spindle", "zpool", "attach", "tank"], "lists what changes pools"),

@@ -41,7 +41,8 @@ fn refused(arguments: &[&str]) -> String {
 
 #[test]
 fn bonnie_prints_its_table_and_its_line() {
-    let text = printed(&["bonnie", "-s", "4", "-r", "2", "-f1", "-n", "1:100", "-m", "here"]);
+    let text =
+        printed(&["bonnie", "-d", ".", "-s", "4", "-r", "2", "-f1", "-n", "1:100", "-m", "here"]);
     assert!(text.contains("------Sequential Output------"), "{text}");
     assert!(text.contains("--------Random Create--------"), "{text}");
     let line = text.lines().last().expect("there is a line");
@@ -52,7 +53,7 @@ fn bonnie_prints_its_table_and_its_line() {
 #[test]
 fn bonnie_repeats_by_its_own_letter_and_takes_its_content() {
     let options = ["-s", "2", "-r", "0", "-f", "-n", "0", "-z", "7", "--content", "as-bonnie"];
-    let text = printed(&[&["bonnie", "-x", "2"], &options[..]].concat());
+    let text = printed(&[&["bonnie", "-d", ".", "-x", "2"], &options[..]].concat());
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3, "a header and two lines: {text}");
     assert!(lines[0].starts_with("format_version,bonnie_version,name,"), "{text}");
@@ -80,6 +81,8 @@ fn bonnie_refuses_by_name() {
 fn tiobench_prints_a_table_for_each_phase() {
     let text = printed(&[
         "tiobench",
+        "--target",
+        ".",
         "--size",
         "2",
         "--threads",
@@ -107,4 +110,19 @@ fn small_files_go_through_all_phases() {
     let words: Vec<&str> = text.lines().skip(3).filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(words, ["create", "stat", "read", "copy", "delete"], "{text}");
     assert!(refused(&["smallfiles", "-n", "0"]).contains("--files"));
+}
+
+/// Found by newcomers: a bare call began to write 47 GiB into whatever directory they were in.
+#[test]
+fn a_tool_that_writes_much_asks_where_and_says_how_much() {
+    for (tool, option) in [("bonnie", "-d DIR"), ("tiobench", "--target DIR")] {
+        let error = refused(&[tool]);
+        assert!(error.contains("it would write") && error.contains("GiB"), "{error}");
+        assert!(error.contains(option), "{error}");
+    }
+    // A petabyte is more than half of what is free anywhere.
+    let error = refused(&["bonnie", "-d", ".", "-s", "1024t:1m", "-r", "0", "-n", "0", "-f"]);
+    assert!(error.contains("no more than half") && error.contains("-s SIZE"), "{error}");
+    let error = refused(&["tiobench", "--target", ".", "--size", "1073741824", "--threads", "1"]);
+    assert!(error.contains("no more than half") && error.contains("--size MIB"), "{error}");
 }

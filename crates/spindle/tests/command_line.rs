@@ -62,6 +62,10 @@ block_size = "4k"
 queue_depth = 4
 "#;
 
+fn is_empty(dir: &Path) -> bool {
+    dir.read_dir().expect("it is there").next().is_none()
+}
+
 fn small(dir: &Path, change: impl Fn(&str) -> String) -> String {
     let file = dir.join("small.toml");
     std::fs::write(&file, change(SMALL)).expect("the study is written");
@@ -173,7 +177,7 @@ fn a_folder_that_holds_other_things_is_left_alone_without_force() {
 }
 
 #[test]
-fn an_interrupted_run_writes_no_report_and_says_so() {
+fn a_run_that_is_interrupted_before_anything_is_done_leaves_nothing_and_says_so() {
     let dir = temporary();
     // Hours of simulated time: it can't be over before the signal.
     let study = small(dir.path(), |text| {
@@ -190,7 +194,7 @@ fn an_interrupted_run_writes_no_report_and_says_so() {
     assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
     let output = child.wait_with_output().expect("it ends");
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert_eq!(output.status.code(), Some(130), "{errors}");
     assert!(errors.contains("interrupted"), "{errors}");
     assert!(!dir.path().join("spindle-results").exists(), "nothing was written");
 }
@@ -199,6 +203,7 @@ fn an_interrupted_run_writes_no_report_and_says_so() {
 #[test]
 fn a_study_of_this_host_leaves_nothing_behind() {
     let dir = temporary();
+    std::fs::create_dir(dir.path().join("scratch")).expect("a folder");
     let study = small(dir.path(), |text| {
         let machine = text.find("kind = \"simulated\"").expect("a machine");
         let layouts = text.find("[layouts.disk]").expect("layouts");
@@ -209,7 +214,7 @@ fn a_study_of_this_host_leaves_nothing_behind() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(results["simulated"], false);
-    assert!(!dir.path().join("scratch").exists(), "the lab's files are removed");
+    assert!(is_empty(&dir.path().join("scratch")), "the lab's files are removed");
 }
 
 /// The study that ships, in small: both sides are measured, and neither server nor socket is left behind.
@@ -218,6 +223,7 @@ fn the_study_of_nbd_measures_both_sides_and_leaves_nothing_behind() {
     let dir = temporary();
     let sockets = dir.path().join("t");
     std::fs::create_dir(&sockets).expect("a folder");
+    std::fs::create_dir(dir.path().join("scratch")).expect("a folder");
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/nbd.toml");
     let text = std::fs::read_to_string(shipped).expect("the study is there");
     std::fs::write(dir.path().join("small.toml"), text).expect("written");
@@ -243,7 +249,7 @@ fn the_study_of_nbd_measures_both_sides_and_leaves_nothing_behind() {
         assert_eq!(rates.len(), 8, "{access}");
         assert!(rates.iter().all(|rate| *rate > 0.0), "{access}: {rates:?}");
     }
-    assert!(!dir.path().join("scratch").exists(), "the lab's files are removed");
+    assert!(is_empty(&dir.path().join("scratch")), "the lab's files are removed");
     let left = std::fs::read_dir(&sockets).expect("there").count();
     assert_eq!(left, 0, "the socket and its folder are removed");
 }
@@ -251,6 +257,7 @@ fn the_study_of_nbd_measures_both_sides_and_leaves_nothing_behind() {
 #[test]
 fn an_export_has_neither_files_nor_members() {
     let dir = temporary();
+    std::fs::create_dir(dir.path().join("scratch")).expect("a folder");
     let study = small(dir.path(), |text| {
         let machine = text.find("kind = \"simulated\"").expect("a machine");
         let layouts = text.find("[layouts.disk]").expect("layouts");
@@ -366,6 +373,7 @@ fn results_of_another_study_are_not_replaced_without_force() {
 #[test]
 fn a_terminated_run_removes_the_files_that_it_made() {
     let dir = temporary();
+    std::fs::create_dir(dir.path().join("scratch")).expect("a folder");
     let study = small(dir.path(), |text| {
         let machine = text.find("kind = \"simulated\"").expect("a machine");
         let layouts = text.find("[layouts.disk]").expect("layouts");
@@ -385,8 +393,8 @@ fn a_terminated_run_removes_the_files_that_it_made() {
         }
         let id = child.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());
-        assert_eq!(child.wait().expect("it ends").code(), Some(1));
-        assert!(!dir.path().join("scratch").exists(), "{signal}: the files are removed");
+        assert_eq!(child.wait().expect("it ends").code(), Some(130));
+        assert!(is_empty(&dir.path().join("scratch")), "{signal}: the files are removed");
     }
 }
 

@@ -120,7 +120,7 @@ fn a_raid_controller_that_answers_from_its_cache_is_named() {
 fn buffered_files_smaller_than_memory_are_named() {
     let start = CLEAN.find("kind = \"simulated\"").expect("a machine");
     let end = CLEAN.find("[layouts.set]").expect("a layout");
-    let machine = "kind = \"host\"\ndirectory = \"files\"\nfile_size = \"8m\"\ndirect = false\n";
+    let machine = "kind = \"host\"\ndirectory = \".\"\nfile_size = \"8m\"\ndirect = false\n";
     let study = format!("{}{machine}{}", &CLEAN[..start], &CLEAN[end..]);
     let study = study.replace("partition_offset = \"1m\"\n", "").replace("\"2s\"", "\"100ms\"");
     let (found, shown) = run(&study, &["repeats=3", "steady.rounds_max=5"]);

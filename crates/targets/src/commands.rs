@@ -10,6 +10,7 @@
 //! A study may come from anybody, so commands run only where the user allows them.
 
 use lab::design::CellSpec;
+use lab::layout::LayoutFacts;
 use lab::study::Study;
 use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
 use std::collections::BTreeMap;
@@ -119,6 +120,10 @@ impl Target for WithCommands {
     fn jobs_max(&self) -> usize {
         // A command changes what other cells run on.
         1
+    }
+
+    fn layout(&self, cell: &CellSpec) -> Option<LayoutFacts> {
+        self.target.layout(cell)
     }
 
     fn check(&self, cell: &CellSpec) -> Result<(), TargetError> {

@@ -24,7 +24,7 @@ pub(crate) fn open_disks(
     let open = |file: &PathBuf| {
         let device = FileDevice::open(&runtime.host(), file, options).map_err(cannot_open)?;
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
-        Ok(FilterView { name, stats: Stats::new(Rc::new(device), &runtime.rt()) })
+        Ok(FilterView { name, stats: Stats::new(Rc::new(device), &runtime.rt()), drive: None })
     };
     files.iter().map(open).collect()
 }

@@ -26,7 +26,7 @@ use workload::content::{Content, ContentSpec, Form};
 use workload::crew::OneRuntime;
 
 /// Memory for the page cache where the machine does not say: what a host with 4 GiB has left.
-const PAGE_CACHE_DEFAULT: ByteCount = ByteCount::gib(2);
+pub(crate) const PAGE_CACHE_DEFAULT: ByteCount = ByteCount::gib(2);
 
 /// The share of a file system that a block workload's file takes where its working set is the whole
 /// volume: some must be left for metadata, and nobody runs one full.

@@ -42,6 +42,16 @@ pub fn read_input(path: &Path) -> std::io::Result<Vec<u8>> {
     }
 }
 
+/// The text of a job file, for the report.
+///
+/// # Errors
+/// Where it can't be read.
+pub fn job_text(file: &Path) -> Result<String, InputError> {
+    let bytes = read_input(file)
+        .map_err(|error| InputError::Read { name: file.display().to_string(), error })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// A file that is there, or a personality: its name and text.
 ///
 /// # Errors

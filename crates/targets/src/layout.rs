@@ -70,7 +70,7 @@ pub enum Striping {
 
 /// A level, in md's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "String")]
 pub enum Level {
     /// One disk as it is.
     Disk,
@@ -90,6 +90,71 @@ pub enum Level {
     Raid10,
     /// A disk group in the manner of Oracle ASM.
     Asm,
+}
+
+impl Level {
+    /// All of them by their words.
+    const ALL: [(&str, Level); 9] = [
+        ("disk", Level::Disk),
+        ("linear", Level::Linear),
+        ("raid0", Level::Raid0),
+        ("raid1", Level::Raid1),
+        ("raid4", Level::Raid4),
+        ("raid5", Level::Raid5),
+        ("raid6", Level::Raid6),
+        ("raid10", Level::Raid10),
+        ("asm", Level::Asm),
+    ];
+
+    /// The word that a study takes.
+    pub fn word(self) -> &'static str {
+        Level::ALL.iter().find(|(_, level)| *level == self).map_or("", |(word, _)| word)
+    }
+}
+
+impl TryFrom<String> for Level {
+    type Error = String;
+
+    /// What is known by another name, or from ZFS, is answered as such.
+    fn try_from(word: String) -> Result<Level, String> {
+        if let Some((_, level)) = Level::ALL.iter().find(|(known, _)| *known == word) {
+            return Ok(*level);
+        }
+        let zfs = |instead: &str| {
+            format!(
+                "level = \"{word}\" is ZFS's, and the lab does not simulate pools yet: {instead} is the RAID set of the \
+                 same redundancy and room (it writes small blocks otherwise); a real pool is measured as a directory, \
+                 kind = \"host\""
+            )
+        };
+        Err(match word.as_str() {
+            "raidz" | "raidz1" => zfs("raid5"),
+            "raidz2" => zfs("raid6"),
+            "raidz3" => format!(
+                "level = \"{word}\" is ZFS's, and the lab does not simulate pools yet; no RAID set has three parities: \
+                 raid6 has two. A real pool is measured as a directory, kind = \"host\""
+            ),
+            "mirror" => {
+                "level = \"mirror\" is ZFS's word: write raid1, or raid10 for several pairs"
+                    .to_owned()
+            }
+            "stripe" | "striped" => format!("level = \"{word}\": write raid0"),
+            "jbod" | "concat" | "concatenation" => format!("level = \"{word}\": write linear"),
+            "raid50" | "raid60" => format!(
+                "level = \"{word}\" is a set of sets: write level = \"raid0\", sets = 2, of = {{ level = \"{}\", \
+                 disks = 4 }}",
+                if word == "raid50" { "raid5" } else { "raid6" }
+            ),
+            dspare if dspare.starts_with("draid") => format!(
+                "level = \"{word}\" is ZFS's, and the lab does not simulate pools yet: spares that are spread over the \
+                 disks are not modelled. A real pool is measured as a directory, kind = \"host\""
+            ),
+            _ => {
+                let known: Vec<&str> = Level::ALL.iter().map(|(word, _)| *word).collect();
+                format!("there is no level \"{word}\": write one of {}", known.join(", "))
+            }
+        })
+    }
 }
 
 /// What is wrong with a layout.

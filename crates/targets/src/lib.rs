@@ -6,7 +6,7 @@
 //! * `machine`: the tables, with the factors of a cell put in.
 //! * `layout`: what a layout table says.
 //! * `array`: a layout, built over devices; what it can do with itself.
-//! * `views`: the disks' view.
+//! * `views`: the disks' view. `worth`: what a layout is worth beside its speed.
 //! * [`surroundings`]: what this host tells of itself and of the storage below a path.
 //! * `simulated`, `real`: the two targets.
 //! * `served`: a volume of this host behind NBD.
@@ -42,6 +42,7 @@ pub mod this_machine;
 mod tickets;
 mod tools;
 mod views;
+mod worth;
 
 use error::MachineError;
 use lab::study::Study;

@@ -57,6 +57,8 @@ pub struct SimulatedMachine {
     pub read_ahead: Option<ByteCount>,
     /// The controller's firmware, a `[firmware.NAME]` of its profile.
     pub firmware: Option<String>,
+    /// What a disk costs, in whatever money; the answer then says what each layout costs.
+    pub disk_price: Option<f64>,
     /// Links side by side; LUNs, or without a RAID controller disks, take turns. 1 by default.
     pub channels: Option<u32>,
     /// Reads go through the host's page cache, which reads so far ahead (`blockdev --setra`, but in
@@ -125,6 +127,8 @@ pub struct HostMachine {
     pub directory: Option<std::path::PathBuf>,
     /// Size of each such file; 1 GiB by default.
     pub file_size: Option<ByteCount>,
+    /// What a disk costs, in whatever money.
+    pub disk_price: Option<f64>,
     /// Files or block devices to use instead. They keep what the study writes to them.
     #[serde(default)]
     pub devices: Vec<std::path::PathBuf>,
@@ -181,7 +185,8 @@ impl From<Reactor> for ReactorKind {
 }
 
 /// Keys of the two kinds of machine that a factor may vary.
-const MACHINE_KEYS: [&str; 20] = [
+const MACHINE_KEYS: [&str; 21] = [
+    "disk_price",
     "filesystem",
     "page_cache",
     "stripe_aware",
@@ -231,6 +236,7 @@ impl Machine {
                 if machine.disks == 0 {
                     return Err("disks = 0: give it one at least".to_owned());
                 }
+                check_price(machine.disk_price)?;
                 if machine.channels.is_some() && machine.link.is_none() {
                     return Err(
                         "`channels` are links side by side: name one with `link`".to_owned()
@@ -250,6 +256,7 @@ impl Machine {
             }
             "host" => {
                 let machine: HostMachine = table.try_into().map_err(|e| one_line(&e))?;
+                check_price(machine.disk_price)?;
                 if machine.directory.is_some() != machine.devices.is_empty() {
                     return Err("give it either `directory` or `devices`".to_owned());
                 }
@@ -328,6 +335,15 @@ impl Machine {
             mend: "see docs/guide/studies.md".to_owned(),
         })?;
         Ok((machine, name, layout))
+    }
+}
+
+fn check_price(price: Option<f64>) -> Result<(), String> {
+    match price {
+        Some(price) if !(price.is_finite() && price >= 0.0) => {
+            Err(format!("disk_price = {price}: write what a disk costs, as 329.0"))
+        }
+        _ => Ok(()),
     }
 }
 

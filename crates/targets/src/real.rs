@@ -18,12 +18,15 @@ use super::measured::measure;
 use super::served::{Plan, Served};
 use super::surroundings::HostFacts;
 use super::surroundings::counters::HostCounters;
-use super::this_machine::{host_line, host_lines};
+use super::surroundings::modelled::stripe;
+use super::this_machine::host_lines;
+use super::worth::{self, DriveFacts};
 use super::{directory, tools};
 use host::expendable::{self, NotExpendable, Unseen};
 use host::identity::overlap;
 use host::{FileDevice, FileOptions, HostRuntime, OpenError, ReactorKind};
 use lab::design::{self, CellSpec};
+use lab::layout::LayoutFacts;
 use lab::measure::{DataSource, DiskView, Volume};
 use lab::pitfalls::Surroundings;
 use lab::study::{Kind, Op, Study, Tool, Workload};
@@ -54,7 +57,6 @@ pub struct HostTarget {
 #[derive(Default)]
 struct Scratch {
     files: Vec<PathBuf>,
-    made_directory: Option<PathBuf>,
     filled: bool,
 }
 
@@ -63,9 +65,6 @@ impl Drop for Scratch {
         // What can't be removed stays, with names that say whose it is.
         for file in &self.files {
             let _ = std::fs::remove_file(file);
-        }
-        if let Some(directory) = &self.made_directory {
-            let _ = std::fs::remove_dir(directory);
         }
     }
 }
@@ -81,6 +80,9 @@ impl HostTarget {
         destructive: bool,
     ) -> Result<HostTarget, MachineError> {
         let runtime = HostRuntime::new(machine.reactor.into()).map_err(refuse)?;
+        if let Some(directory) = &machine.directory {
+            check_directory(directory)?;
+        }
         check_distinct(&machine.devices)?;
         if !destructive && writes(study) {
             for device in &machine.devices {
@@ -113,14 +115,6 @@ impl HostTarget {
         let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         if scratch.filled {
             return Ok(scratch.files.clone());
-        }
-        if !directory.exists() {
-            std::fs::create_dir(directory).map_err(|error| TargetError::Fatal {
-                doing: format!("making the folder {}", directory.display()),
-                why: error.to_string(),
-                mend: "name another with --set machine.directory=DIR".to_owned(),
-            })?;
-            scratch.made_directory = Some(directory.clone());
         }
         let size = self.machine.file_size.unwrap_or(FILE_SIZE_DEFAULT);
         for disk in 0..self.disks_needed() {
@@ -200,6 +194,23 @@ fn workload_writes(workload: &Workload) -> bool {
     }
 }
 
+/// Whether a directory is there. One that isn't is not made: it would lie on whatever disk its parent is on, and that
+/// would be measured.
+fn check_directory(directory: &Path) -> Result<(), MachineError> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let why = match std::fs::metadata(directory) {
+        Ok(_) => "it is no directory".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(MachineError(format!(
+        "directory '{}': {why}; name one that is there, on the file system that is to be measured, with --set \
+         machine.directory=DIR",
+        directory.display()
+    )))
+}
+
 fn look_at(path: &Path) -> Result<std::fs::Metadata, MachineError> {
     let metadata = std::fs::metadata(path).map_err(|error| {
         MachineError(format!(
@@ -266,16 +277,40 @@ impl Target for HostTarget {
         };
         if let Some(place) = self.machine.directory.as_ref().or(self.machine.devices.first()) {
             lines = HostFacts::of(place, !self.machine.direct).lines;
+            lines.extend(host_lines(place));
         }
         lines.insert("disks".to_owned(), disks);
         let way = if self.machine.direct { "direct" } else { "through the page cache" };
         lines.insert("I/O".to_owned(), format!("{way}, by {}", self.reactor));
-        lines.insert("host".to_owned(), host_line());
         lines
     }
 
     fn simulated(&self) -> bool {
         false
+    }
+
+    /// Room and losses; of what drives these are nobody tells.
+    fn layout(&self, cell: &CellSpec) -> Option<LayoutFacts> {
+        let Ok((Machine::Host(machine), name, layout)) = Machine::of_cell(&self.study, cell) else {
+            return None;
+        };
+        if matches!(cell.workload.kind, Kind::Tool(_)) {
+            return None;
+        }
+        let capacity = match machine.devices.as_slice() {
+            [] => machine.file_size.unwrap_or(FILE_SIZE_DEFAULT),
+            devices => {
+                let sizes = devices.iter().map(|device| size_of(device));
+                sizes.collect::<Option<Vec<_>>>()?.into_iter().min()?
+            }
+        };
+        let drive = DriveFacts {
+            capacity,
+            price: machine.disk_price,
+            basis: "nothing is known of these disks' failures and rates".to_owned(),
+            ..DriveFacts::default()
+        };
+        Some(worth::facts(&name, &layout, &drive))
     }
 
     fn jobs_max(&self) -> usize {
@@ -331,6 +366,7 @@ impl Target for HostTarget {
         let options = FileOptions { direct: machine.direct, read_only: !writes(&self.study) };
         let count = layout.disks_in_all() as usize + array::spares(&cell.workload);
         let files = &files[..count.min(files.len())];
+        let whole = layout.clone();
         let (device, operations, mut views, served) = match machine.access {
             Access::Local => {
                 let mut views: Vec<Rc<dyn DiskView>> = Vec::new();
@@ -352,6 +388,7 @@ impl Target for HostTarget {
             }
         };
         let facts = HostFacts::of_all(files, !machine.direct);
+        let whole_stripe = stripe(&whole);
         if !machine.direct {
             // Only the kernel knows what reached the disks below the page cache.
             views = facts.disks.into_iter().map(|view| Rc::new(view) as _).collect();
@@ -363,6 +400,7 @@ impl Target for HostTarget {
             data: DataSource::random(Prng::for_part(plan.seed, "data")),
             surroundings: Surroundings {
                 content: Some(ContentSpec::default()),
+                stripe: whole_stripe,
                 ..facts.surroundings
             },
             host: Some(Rc::new(HostCounters::of_one_thread())),
@@ -385,6 +423,12 @@ impl Target for HostTarget {
             (measured, _) => measured.and_then(|run| stopped.map(|()| run)),
         }
     }
+}
+
+/// How large a file or a block device is: where its end is.
+fn size_of(path: &Path) -> Option<ByteCount> {
+    let mut file = std::fs::File::open(path).ok()?;
+    std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).ok().map(ByteCount)
 }
 
 /// Whether a tool can run here: where, and by which plan.

@@ -9,8 +9,10 @@ use super::machine::{Cache, Flush, Machine, SimulatedMachine, enough_disks};
 use super::measured::measure;
 use super::surroundings::modelled;
 use super::views::FilterView;
+use super::worth::{self, DriveFacts};
 use super::{filesystem, tools};
 use lab::design::CellSpec;
+use lab::layout::LayoutFacts;
 use lab::measure::{DataSource, DiskView, Volume};
 use lab::study::{Kind, Study};
 use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
@@ -91,56 +93,81 @@ fn no_profile(error: sim::ProfileError) -> TargetError {
     }
 }
 
+/// The machine, a line a part. What the study leaves to the profiles is told as well.
+fn machine_lines(machine: &SimulatedMachine) -> BTreeMap<String, String> {
+    let title = |name: &str| {
+        sim::profile::load(name)
+            .map_or(name.to_owned(), |profile| format!("{} ({name})", profile.title()))
+    };
+    let mut lines = BTreeMap::new();
+    let mut line = |part: &str, what: String| {
+        lines.insert(part.to_owned(), what);
+    };
+    line("host", title(&machine.host));
+    line("disks", format!("{} × {}", machine.disks, title(&machine.disk)));
+    if let Some(link) = &machine.link {
+        line("link", title(link));
+    }
+    if let Some(controller) = &machine.controller {
+        line("controller", title(controller));
+    }
+    if let Some(firmware) = &machine.firmware {
+        line("firmware", firmware.clone());
+    }
+    if let Some(channels) = machine.channels {
+        line("channels", channels.to_string());
+    }
+    if let Some(cache) = machine.cache {
+        let state = match cache {
+            Cache::WriteBack => "write-back",
+            Cache::WriteThrough => "write-through",
+        };
+        line("controller's cache", state.to_owned());
+    }
+    if let Some(flush) = machine.flush {
+        let state = match flush {
+            Flush::Honoured => "honoured",
+            Flush::Ignored => "ignored",
+        };
+        line("flushes", state.to_owned());
+    }
+    if let Some(size) = machine.read_ahead {
+        line("controller's read-ahead", size.to_string());
+    }
+    line(
+        "host's read-ahead",
+        match machine.host_read_ahead {
+            Some(size) => size.to_string(),
+            None => "none: direct reads".to_owned(),
+        },
+    );
+    if let Some(name) = &machine.filesystem {
+        let memory = machine.page_cache.unwrap_or(filesystem::PAGE_CACHE_DEFAULT);
+        let text =
+            format!("{name}, a model of update-in-place file systems, with {memory} of page cache");
+        line("file system", text);
+    }
+    let state = |on: bool| if on { "on" } else { "off" };
+    let by_profile = match sim::profile::load(&machine.disk) {
+        Ok(sim::Profile::Disk(disk)) => Some(disk.write_cache_enabled.value),
+        _ => None,
+    };
+    match (machine.write_cache, by_profile) {
+        (Some(on), _) => line("disks' write cache", state(on).to_owned()),
+        (None, Some(on)) => {
+            line("disks' write cache", format!("{}, as the profile says", state(on)))
+        }
+        (None, None) => {}
+    }
+    if let Some(price) = machine.disk_price {
+        line("price of a disk", price.to_string());
+    }
+    lines
+}
+
 impl Target for SimulatedTarget {
     fn machine(&self) -> BTreeMap<String, String> {
-        let title = |name: &str| {
-            sim::profile::load(name).map_or(name.to_owned(), |profile| profile.title().to_owned())
-        };
-        let machine = &self.machine;
-        let mut lines = BTreeMap::new();
-        lines.insert("host".to_owned(), title(&machine.host));
-        lines.insert("disks".to_owned(), format!("{} × {}", machine.disks, title(&machine.disk)));
-        if let Some(link) = &machine.link {
-            lines.insert("link".to_owned(), title(link));
-        }
-        if let Some(controller) = &machine.controller {
-            lines.insert("controller".to_owned(), title(controller));
-        }
-        if let Some(firmware) = &machine.firmware {
-            lines.insert("firmware".to_owned(), firmware.clone());
-        }
-        if let Some(channels) = machine.channels {
-            lines.insert("channels".to_owned(), channels.to_string());
-        }
-        if let Some(cache) = machine.cache {
-            let state = match cache {
-                Cache::WriteBack => "write-back",
-                Cache::WriteThrough => "write-through",
-            };
-            lines.insert("controller's cache".to_owned(), state.to_owned());
-        }
-        if let Some(flush) = machine.flush {
-            let state = match flush {
-                Flush::Honoured => "honoured",
-                Flush::Ignored => "ignored",
-            };
-            lines.insert("flushes".to_owned(), state.to_owned());
-        }
-        if let Some(size) = machine.read_ahead {
-            lines.insert("controller's read-ahead".to_owned(), size.to_string());
-        }
-        if let Some(size) = machine.host_read_ahead {
-            lines.insert("host's read-ahead".to_owned(), size.to_string());
-        }
-        if let Some(name) = &machine.filesystem {
-            let text = format!("{name}, a model of update-in-place file systems");
-            lines.insert("file system".to_owned(), text);
-        }
-        if let Some(on) = machine.write_cache {
-            let state = if on { "on" } else { "off" };
-            lines.insert("disks' write cache".to_owned(), state.to_owned());
-        }
-        lines
+        machine_lines(&self.machine)
     }
 
     fn simulated(&self) -> bool {
@@ -149,6 +176,14 @@ impl Target for SimulatedTarget {
 
     fn jobs_max(&self) -> usize {
         usize::MAX
+    }
+
+    fn layout(&self, cell: &CellSpec) -> Option<LayoutFacts> {
+        let (machine, name, layout) = self.machine_of(cell).ok()?;
+        let profile = sim::profile::load(&machine.disk).ok()?;
+        let mut drive = DriveFacts::of(&profile);
+        drive.price = machine.disk_price;
+        Some(worth::facts(&name, &layout, &drive))
     }
 
     fn check(&self, cell: &CellSpec) -> Result<(), TargetError> {
@@ -188,11 +223,12 @@ impl Target for SimulatedTarget {
         let mut disks: Vec<DeviceRef> = Vec::new();
         let mut views: Vec<Rc<dyn DiskView>> = Vec::new();
         let count = layout.disks_in_all() as usize + array::spares(&cell.workload);
-        for device in machine.devices().iter().take(count) {
+        for (device, drive) in machine.devices().iter().zip(machine.drives()).take(count) {
             let stats = Stats::new(Rc::clone(device), &rt);
             views.push(Rc::new(FilterView {
                 name: device.name().to_string(),
                 stats: Rc::clone(&stats),
+                drive: Some(drive.clone()),
             }));
             // Behind a RAID controller the host pays for the commands that it gives to the volume.
             disks.push(if has_engine { stats } else { HostIo::over(&rt, stats) });

@@ -101,6 +101,7 @@ impl Kernel {
             content: None,
             partitions: stack.partitions.clone(),
             record: on_files.and_then(|path| record(kind, path, buffered)),
+            stripe: None,
             link: self.link(&stack),
             flush: self.flush_facts(&stack, mount.as_ref()),
             space: on_files.and_then(space),
@@ -108,7 +109,11 @@ impl Kernel {
         let mut lines = BTreeMap::new();
         if let Some(mount) = &mount {
             let options = mount.options.join(",");
-            lines.insert("file system".to_owned(), format!("{} ({options})", mount.kind));
+            let on = format!("{} on {}", mount.kind, mount.source);
+            lines.insert(
+                "file system".to_owned(),
+                format!("{on}, mounted at {} ({options})", mount.point.display()),
+            );
         }
         if !stack.disks.is_empty() {
             let disks: Vec<String> = stack.disks.iter().map(|disk| self.disk_line(disk)).collect();

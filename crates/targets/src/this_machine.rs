@@ -49,14 +49,35 @@ fn first_line(path: &str) -> Option<String> {
 /// What is measured below a directory of this host, a line a part.
 pub fn host_lines(directory: &Path) -> BTreeMap<String, String> {
     let place = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
-    BTreeMap::from([
+    let what = if place.is_dir() { "directory" } else { "place" };
+    let mut lines = BTreeMap::from([
         ("host".to_owned(), host_line()),
-        ("directory".to_owned(), place.display().to_string()),
-    ])
+        (what.to_owned(), place.display().to_string()),
+    ]);
+    if let Ok(memory) = memory() {
+        lines.insert("memory".to_owned(), memory.to_string());
+    }
+    let model: Vec<String> = ["sys_vendor", "product_name"]
+        .iter()
+        .filter_map(|file| first_line(&format!("/sys/class/dmi/id/{file}")))
+        .collect();
+    if !model.is_empty() {
+        lines.insert("model".to_owned(), model.join(" "));
+    }
+    if let Some(load) = load() {
+        lines.insert("load before".to_owned(), format!("{load} (mean of a minute, by the kernel)"));
+    }
+    lines
+}
+
+/// How many threads wanted a processor or a disk, on average of the last minute.
+fn load() -> Option<String> {
+    let text = first_line("/proc/loadavg")?;
+    text.split_whitespace().next().map(str::to_owned)
 }
 
 /// The processor and the kernel, as Linux names them.
-pub(crate) fn host_line() -> String {
+fn host_line() -> String {
     let model = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("model name"))?.to_owned();
         Some(line.split(':').nth(1)?.trim().to_owned())

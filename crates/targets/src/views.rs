@@ -18,6 +18,8 @@ pub struct FilterView {
     pub name: String,
     /// The filter.
     pub stats: Rc<Stats>,
+    /// The simulated drive itself, which knows when it works.
+    pub drive: Option<sim::Drive>,
 }
 
 impl DiskView for FilterView {
@@ -36,6 +38,7 @@ impl DiskView for FilterView {
             written_bytes: writes.bytes.bytes(),
             flushes: Some(FlushSample { ios: flushes.ios, time: flushes.latency_sum }),
             busy: counters.busy,
+            at_work: self.drive.as_ref().and_then(sim::Drive::at_work).unwrap_or_default(),
         }
     }
 }
@@ -92,6 +95,7 @@ fn parse_stat(text: &str) -> Option<DiskSample> {
         written_bytes: field(6)?.checked_mul(KERNEL_SECTOR)?,
         flushes,
         busy: Duration::from_millis(field(9)?),
+        at_work: Duration::ZERO,
     })
 }
 

@@ -9,6 +9,7 @@
 use crate::measure::load::{Load, Tally, probe_reach};
 use crate::measure::{DiskSample, Mark, MeasureError, Volume};
 use crate::pitfalls::{self, Demand, IOS_FOR_P99, Moved, Pitfall};
+use crate::results::RoundPoint;
 use crate::steady::{Steady, SteadyState};
 use crate::study::{Kind, Probe, ProbeExtent, Workload};
 use crate::target::{CellRun, RepeatPlan, StopFlag};
@@ -49,6 +50,8 @@ pub async fn block(
     let mut rounds: VecDeque<(Mark, Tally)> = VecDeque::with_capacity(window + 1);
     let mut mark = Mark::of(&rt, &volume);
     let mut unsteady = None;
+    let first = mark.time;
+    let mut kept: Vec<RoundPoint> = Vec::new();
     let mut done = false;
     while !done {
         rt.sleep(plan.steady.round).await;
@@ -59,6 +62,8 @@ pub async fn block(
         let end = Mark::of(&rt, &volume);
         let seconds = (end.time - mark.time).as_secs_f64();
         let rate = tally.ios() as f64 / seconds;
+        let time_s = (end.time - first).as_secs_f64();
+        kept.push(RoundPoint { time_s, iops: rate, counted: false });
         rounds.push_back((std::mem::replace(&mut mark, end), tally));
         if rounds.len() > window {
             rounds.pop_front();
@@ -82,6 +87,8 @@ pub async fn block(
     };
     let mut run = figures(&volume, begin, &mark, &tally, asked)?;
     run.pitfalls.extend(unsteady);
+    kept.iter_mut().rev().take(window).for_each(|round| round.counted = true);
+    run.rounds = kept;
     Ok(run)
 }
 

@@ -106,7 +106,9 @@ impl Mark {
         }
     }
 
-    /// The share of the time since `begin` in which each disk was busy, by the disk's name.
+    /// The share of the time since `begin` in which each disk was busy, by the disk's name: had something to do for
+    /// the host, or was at work by itself. A disk that writes back what it has answered is at its limit long before
+    /// the host has to wait for it all the time.
     pub fn utilisation_since(
         &self,
         begin: &Mark,
@@ -114,7 +116,10 @@ impl Mark {
     ) -> BTreeMap<String, f64> {
         let seconds = (self.time - begin.time).as_secs_f64().max(1e-9);
         let samples = self.disks_since(begin).into_iter();
-        let shares = samples.map(|disk| (disk.busy.as_secs_f64() / seconds).clamp(0.0, 1.0));
+        let shares = samples.map(|disk| {
+            let busy = disk.busy.max(disk.at_work);
+            (busy.as_secs_f64() / seconds).clamp(0.0, 1.0)
+        });
         disks.iter().map(|disk| disk.name()).zip(shares).collect()
     }
 }

@@ -36,8 +36,11 @@ pub struct DiskSample {
     pub written_bytes: u64,
     /// Flushes done; `None` where they are not counted.
     pub flushes: Option<FlushSample>,
-    /// Time in which it had something to do.
+    /// Time in which it had something to do for the host.
     pub busy: Duration,
+    /// Time in which its mechanism was at work, for a write that was answered before and for a read that will come as
+    /// well; 0 where that can't be seen.
+    pub at_work: Duration,
 }
 
 /// A disk's count of flushes.
@@ -64,6 +67,7 @@ impl DiskSample {
             written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
             flushes,
             busy: self.busy.saturating_sub(earlier.busy),
+            at_work: self.at_work.saturating_sub(earlier.at_work),
         }
     }
 
@@ -83,6 +87,7 @@ impl DiskSample {
             written_bytes: self.written_bytes + other.written_bytes,
             flushes,
             busy: self.busy + other.busy,
+            at_work: self.at_work + other.at_work,
         }
     }
 }

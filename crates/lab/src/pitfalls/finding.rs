@@ -15,6 +15,10 @@ const CACHED_SHARE: f64 = 0.5;
 /// record of twice the I/O gives 2; metadata and other programs' I/O add some percent.
 const AMPLIFIED: f64 = 1.5;
 
+/// From this many bytes read for each byte that a stream writes its stripes were partial: a stream has a partial
+/// stripe at its start and where it turns round, and metadata is read now and then.
+const STRIPES_READ: f64 = 0.05;
+
 /// From this share of what a link can carry it is what was measured: the rest is gaps between commands.
 const LINK_FULL: f64 = 0.95;
 
@@ -49,6 +53,7 @@ pub fn find(surroundings: &Surroundings, evidence: &Evidence) -> Vec<Pitfall> {
     let mut found = Vec::new();
     cached(evidence, &mut found);
     found.extend(record_size(surroundings, evidence));
+    found.extend(partial_stripes(surroundings, evidence));
     found.extend(misaligned(surroundings, evidence));
     found.extend(flush_ignored(surroundings, evidence).map(Pitfall::FlushIgnored));
     found.extend(saturated_link(surroundings, evidence));
@@ -95,6 +100,20 @@ fn record_size(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfa
     // Where the disks are seen they have the last word: a cache may hold the records.
     let shows = amplification.is_none_or(|times| times >= AMPLIFIED);
     shows.then_some(Pitfall::RecordSize { io, record, amplification })
+}
+
+/// Small writes at random places have no whole stripes to offer: what they cost on parity is no pitfall but the price.
+fn partial_stripes(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {
+    let (stripe, demand) = (surroundings.stripe?, &evidence.demand);
+    if demand.random || demand.disks_do_more || demand.reads.ios > 0 || demand.writes.bytes == 0 {
+        return None;
+    }
+    let (read, written) = (all_disks(evidence)?.read_bytes, demand.writes.bytes);
+    (read as f64 > STRIPES_READ * written as f64).then_some(Pitfall::PartialStripes {
+        read: ByteCount(read),
+        written: ByteCount(written),
+        stripe,
+    })
 }
 
 fn misaligned(surroundings: &Surroundings, evidence: &Evidence) -> Option<Pitfall> {

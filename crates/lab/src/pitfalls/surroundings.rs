@@ -24,6 +24,8 @@ pub struct Surroundings {
     /// The unit that the storage reads and writes whole, however small the I/O: ZFS's record, a page of
     /// a buffered file.
     pub record: Option<ByteCount>,
+    /// What must be written at once of a set with parity, so that nothing is read for it.
+    pub stripe: Option<ByteCount>,
     /// The link, where its limit is known.
     pub link: Option<Link>,
     /// Flushes and the caches that they are for.

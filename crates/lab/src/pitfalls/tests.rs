@@ -23,6 +23,7 @@ fn clean() -> (Surroundings, Evidence) {
             grids: vec![(Grid::PhysicalBlock, ByteCount::kib(4))],
         }],
         record: Some(ByteCount::kib(4)),
+        stripe: Some(ByteCount::kib(448)),
         link: Some(Link { limit_mb_s: 300.0, full_duplex: false, span: LinkSpan::EachDisk }),
         flush: FlushFacts {
             honoured: None,
@@ -51,6 +52,7 @@ fn clean() -> (Surroundings, Evidence) {
             written_bytes: 1_100 * 4096,
             flushes: Some(FlushSample { ios: 100, time: Duration::from_millis(850) }),
             busy: Duration::from_secs(9),
+            at_work: Duration::from_secs(9),
         }],
         processor: Duration::from_secs(2),
         host: Some(HostUse { busy: 1_000, total: 4_000 }),
@@ -135,6 +137,34 @@ fn a_record_larger_than_the_io_is_found_where_the_disks_move_whole_records() {
     none(|surroundings, evidence| {
         plant(surroundings, evidence);
         evidence.demand.random = false;
+    });
+}
+
+#[test]
+fn a_stream_of_writes_for_which_the_disks_read_has_partial_stripes() {
+    let stream = |evidence: &mut Evidence| {
+        evidence.demand.random = false;
+        evidence.demand.reads = Moved::default();
+        evidence.demand.writes = Moved { ios: 100, bytes: 100 << 20 };
+        evidence.disks[0].written_bytes = 120 << 20;
+        evidence.disks[0].read_bytes = 140 << 20;
+    };
+    let pitfall = one(|_, evidence| stream(evidence));
+    assert_eq!(pitfall.id(), "partial-stripes");
+    assert!(pitfall.what().contains("1.40 bytes for each byte written"), "{pitfall}");
+    assert!(pitfall.mend().contains("a multiple of 448 KiB"), "{pitfall}");
+    // Small writes at random pay that price by nature; a set without parity has no stripes; metadata is read at times.
+    none(|_, evidence| {
+        stream(evidence);
+        evidence.demand.random = true;
+    });
+    none(|surroundings, evidence| {
+        stream(evidence);
+        surroundings.stripe = None;
+    });
+    none(|_, evidence| {
+        stream(evidence);
+        evidence.disks[0].read_bytes = 4 << 20;
     });
 }
 
@@ -347,6 +377,7 @@ fn all() -> Vec<Pitfall> {
         Pitfall::Cached { disks, workload },
         Pitfall::CachedWrites { disks, workload },
         Pitfall::RecordSize { io: ByteCount(4096), record: disks, amplification: Some(8.0) },
+        Pitfall::PartialStripes { read: disks, written: workload, stripe: ByteCount::kib(448) },
         Pitfall::Misaligned {
             partition: "sda1".to_owned(),
             start: ByteCount(512),

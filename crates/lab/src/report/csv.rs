@@ -14,6 +14,11 @@
 //! | `samples` | one value a repeat, in order, with spaces between |
 //! | `warnings` | the cell's warnings, with ` \| ` between |
 //! | `error` | why the cell has no figures |
+//! | `parameters` | every parameter of the workload, `key=value` with spaces between, the defaults among them |
+//! | `spindle_version`, `seed`, `began` | of the run; simulated runs have no date |
+//! | `partial` | `13/18` where the run ended before its end |
+//! | `machine` | its parts, with `; ` between |
+//! | `layout_worth` | room, losses survived and price of the cell's layout, `key=value` with spaces between |
 //!
 //! A cell without figures has one row with `metric` empty, so every cell is in the file. What isn't a
 //! finite number is left empty. Distributions and progress are in `results.json` only.
@@ -21,12 +26,29 @@
 //! Samples are joined, not one row each: a file with three times the rows, whose every mean is said
 //! three times, invites averaging over it; and `str.split` is in every tool.
 
+use super::account;
+use crate::moment;
 use crate::results::{Cell, Metric, Results};
 use std::collections::BTreeSet;
 
 const BEFORE_FACTORS: &[&str] = &["study", "simulated", "quick", "cell", "workload"];
-const AFTER_FACTORS: &[&str] =
-    &["repeats", "metric", "mean", "ci_low", "ci_high", "samples", "warnings", "error"];
+const AFTER_FACTORS: &[&str] = &[
+    "repeats",
+    "metric",
+    "mean",
+    "ci_low",
+    "ci_high",
+    "samples",
+    "warnings",
+    "error",
+    "parameters",
+    "spindle_version",
+    "seed",
+    "began",
+    "partial",
+    "machine",
+    "layout_worth",
+];
 
 /// The results as CSV (RFC 4180, UTF-8, a header, lines end in `\n`).
 pub fn csv(results: &Results) -> String {
@@ -82,8 +104,53 @@ fn row(
         samples.join(" "),
         cell.warnings.join(" | "),
         cell.error.clone().unwrap_or_default(),
+        account::in_one(&cell.parameters),
+        results.spindle_version.clone(),
+        results.seed.to_string(),
+        results.run.began_unix_s.map_or_else(String::new, moment::utc),
+        results.partial.map_or_else(String::new, |part| format!("{}/{}", part.done, part.total)),
+        machine(results),
+        worth(results, cell),
     ]);
     row
+}
+
+fn machine(results: &Results) -> String {
+    let parts = results.machine.iter().map(|(part, what)| format!("{part}: {what}"));
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+/// The worth of a cell's layout, where the study has several; else of the one there is.
+fn worth(results: &Results, cell: &Cell) -> String {
+    let named = |name: &str| {
+        // `raid5-8` or `raid5-8, disk=exos-x20`.
+        let mut parts = name.split(", ");
+        let layout = parts.next();
+        cell.factors.get("layout").is_none_or(|level| Some(level.as_str()) == layout)
+            && parts.all(|part| match part.split_once('=') {
+                Some((factor, level)) => cell.factors.get(factor).is_some_and(|its| its == level),
+                None => false,
+            })
+    };
+    let Some(layout) = results.layouts.iter().find(|layout| named(&layout.name)) else {
+        return String::new();
+    };
+    let mut text = format!(
+        "disks={} usable_bytes={} survives_any={} survives_at_best={}",
+        layout.disks, layout.usable_bytes, layout.survives_any, layout.survives_at_best
+    );
+    let mut add = |key: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            text += &format!(" {key}={value}");
+        }
+    };
+    add("rebuild_idle_s", layout.rebuild_idle_s);
+    add("rebuild_loaded_s", layout.rebuild_loaded_s);
+    add("second_loss", layout.second_loss);
+    add("unreadable", layout.unreadable);
+    add("data_loss_a_year", layout.data_loss_a_year);
+    add("price", layout.price);
+    text
 }
 
 /// The shortest decimal that reads back as the same number; empty if there is none.

@@ -318,6 +318,10 @@ pub fn clock_time(seconds: f64) -> String {
     let minutes = (seconds.abs() / 60.0).round();
     match minutes < 60.0 {
         true => format!("{sign}{minutes:.0} min"),
+        false if minutes >= 48.0 * 60.0 => {
+            let hours = (whole / 3600.0).round();
+            format!("{sign}{:.0} d {:02.0} h", (hours / 24.0).floor(), hours % 24.0)
+        }
         false => format!("{sign}{:.0} h {:02.0} min", (minutes / 60.0).floor(), minutes % 60.0),
     }
 }
@@ -413,6 +417,7 @@ mod tests {
     fn durations_are_written_as_people_say_them() {
         assert_eq!(clock_time(8.0 * 3600.0 + 4.0 * 60.0 + 10.0), "8 h 04 min");
         assert_eq!(clock_time(3_599.0), "1 h 00 min");
+        assert_eq!(clock_time(5404.0 * 3600.0), "225 d 04 h");
         assert_eq!(clock_time(59.7), "1 min 00 s");
         assert_eq!(clock_time(95.0), "1 min 35 s");
         assert_eq!(clock_time(4.25), "4.2 s");

@@ -17,9 +17,11 @@ mod effects;
 mod panels;
 mod tables;
 
+use super::account;
 use super::figures::{capitalised, factor_label, percent};
 use super::findings::{Finding, errors, in_brief, pitfalls, repeats, warnings};
 use super::shape::{Group, groups};
+use crate::metrics::quantity_with_interval;
 use crate::results::{ClaimResult, Results};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -54,8 +56,10 @@ pub fn html(results: &Results) -> String {
                     }
                     (effects::effects(results, &groups))
                     (claims(&results.claims))
+                    (worth(results))
                     (findings(results))
                     (tables::every_cell(results, &groups))
+                    (text(results))
                     (reading(results))
                 }
                 script { (PreEscaped(SCRIPT)) }
@@ -87,7 +91,17 @@ fn head(results: &Results) -> Markup {
             p.question { (results.question) }
             div.verdict {
                 p.verdict-label { "Verdict" }
+                (rankings(results))
                 p { (results.verdict) }
+            }
+            @if let Some(partial) = results.partial {
+                p.caution {
+                    strong { "Partial. " }
+                    (partial.done) " of " (partial.total) " runs are done: what stands here may turn with the rest."
+                }
+            }
+            @for warning in account::layout_warnings(results) {
+                p.caution { (warning) "." }
             }
             @if !pitfalls.is_empty() {
                 p.caution {
@@ -104,7 +118,9 @@ fn head(results: &Results) -> Markup {
                 }
             }
             ul.tiles {
-                li { strong { (results.cells.len()) } " cells, " (repeats(results)) }
+                li { strong { (results.cells.len()) }
+                    @if results.cells.len() == 1 { " cell, " } @else { " cells, " }
+                    (repeats(results)) }
                 @if results.cells.iter().any(|cell| cell.repeats > 1) {
                     li { strong { (percent(results.confidence)) } " confidence intervals" }
                 }
@@ -136,6 +152,7 @@ fn contents(results: &Results, groups: &[Group]) -> Markup {
             }
             @if effects::has_effects(groups) { a href="#effects" { "Effects" } }
             @if !results.claims.is_empty() { a href="#claims" { "Claims" } }
+            @if !results.layouts.is_empty() { a href="#worth" { "Beside speed" } }
             @if results.cells.iter().any(|c| c.error.is_some() || !c.warnings.is_empty()) {
                 a href="#findings" { "Pitfalls and warnings" }
             }
@@ -170,12 +187,121 @@ fn subject(results: &Results) -> Markup {
                         tr { th scope="row" { "Seed" } td { (results.seed) } }
                         tr { th scope="row" { "Version" } td { "Spindle " (results.spindle_version) } }
                         tr { th scope="row" { "Study" } td { (results.study) } }
+                        @for (what, told) in account::run_lines(results) {
+                            tr { th scope="row" { (what) } td { (told) } }
+                        }
                     }
                 } }))
             }
+            (parameters(results))
             @if !results.notes.is_empty() {
                 p.note { strong { "This run departs from the study:" } }
                 ul.note { @for note in &results.notes { li { (note) } } }
+            }
+        }
+    }
+}
+
+/// What every cell of a workload shares, and so no table shows.
+fn parameters(results: &Results) -> Markup {
+    let fixed = account::fixed_parameters(results);
+    html! {
+        @if !fixed.is_empty() {
+            (tables::scrolling("Fixed parameters", html! { table.facts {
+                tbody {
+                    @for (workload, pairs) in &fixed {
+                        tr {
+                            th scope="row" { (workload) }
+                            td {
+                                @for (number, (key, value)) in pairs.iter().enumerate() {
+                                    @if number > 0 { " · " }
+                                    (factor_label(key)) " " (value)
+                                }
+                            }
+                        }
+                    }
+                }
+            } }))
+        }
+    }
+}
+
+/// The verdict as tables.
+fn rankings(results: &Results) -> Markup {
+    html! {
+        @for ranking in results.rankings.iter().filter(|ranking| ranking.rows.len() > 1) {
+            (tables::scrolling(&format!("Verdict: {}", ranking.name), html! {
+                table.figures {
+                    thead { tr {
+                        th { (capitalised(&factor_label(&ranking.by))) } th.n { (ranking.name) } th { "" }
+                    } }
+                    tbody {
+                        @for row in &ranking.rows {
+                            tr {
+                                th scope="row" { (row.level) }
+                                td.n { (quantity_with_interval(&ranking.metric, &row.score, results.confidence)) }
+                                td { (row.standing) }
+                            }
+                        }
+                    }
+                }
+            }))
+        }
+    }
+}
+
+/// What the layouts are worth beside their speed.
+fn worth(results: &Results) -> Markup {
+    if results.layouts.is_empty() {
+        return html! {};
+    }
+    let (header, rows) = account::layouts_table(&results.layouts);
+    let mut bases: Vec<&str> = results.layouts.iter().map(|layout| layout.basis.as_str()).collect();
+    bases.dedup();
+    html! {
+        section #worth {
+            h2 { "What the layouts are worth beside their speed" }
+            (tables::scrolling("Room, losses, rebuild and risk", html! {
+                table.figures {
+                    thead { tr {
+                        @for (number, head) in header.iter().enumerate() {
+                            th.n[number > 0] { (capitalised(&head.replace('\n', " "))) }
+                        }
+                        th { "What it is" }
+                    } }
+                    tbody {
+                        @for (row, layout) in rows.iter().zip(&results.layouts) {
+                            tr {
+                                @for (number, field) in row.iter().enumerate() {
+                                    @if number == 0 { th scope="row" { (field) } } @else { td.n { (field) } }
+                                }
+                                td { (layout.what) }
+                            }
+                        }
+                    }
+                }
+            }))
+            @for layout in &results.layouts {
+                @if let Some(by) = &layout.loaded_by {
+                    p.about { (layout.name) ": the heaviest load is that of " (by) "." }
+                }
+            }
+            @for basis in bases { p.about { (basis) } }
+            p.about { (account::HOW_LAYOUTS) }
+        }
+    }
+}
+
+/// The study's text, behind a fold.
+fn text(results: &Results) -> Markup {
+    html! {
+        @if !results.run.text.is_empty() {
+            section #text {
+                h2 { "The text that was run" }
+                details {
+                    summary { (results.study) ", " (results.run.text.lines().count()) " lines" }
+                    pre { (results.run.text) }
+                }
             }
         }
     }

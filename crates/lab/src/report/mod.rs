@@ -6,11 +6,13 @@
 //! * [`fn@text`], [`fn@csv`] and [`fn@html`] write the three forms;
 //! * `shape` decides which factor makes rows, axis and panels, for the terminal and the page alike;
 //! * `estimate` draws cells together; `figures` writes numbers; `findings` gathers warnings;
+//! * `account` tells what was run, and what layouts are worth beside their speed;
 //! * `plot` draws SVG and knows nothing of studies.
 //!
 //! A report never hides: what is averaged is said, failed cells are named, claims that don't hold
 //! stay in, and whatever was simulated or shortened says so at its top.
 
+mod account;
 mod csv;
 mod estimate;
 mod figures;

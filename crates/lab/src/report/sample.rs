@@ -7,7 +7,7 @@
 
 use crate::pitfalls::Pitfall;
 use crate::results::{
-    Cell, ClaimResult, FORMAT, FoundPitfall, LatencyPoint, Metric, ProgressPoint, Results,
+    Cell, ClaimResult, FORMAT, FoundPitfall, LatencyPoint, Metric, ProgressPoint, Results, RunFacts,
 };
 use std::collections::BTreeMap;
 use stdx::ByteCount;
@@ -29,6 +29,10 @@ fn empty(study: &str, title: &str, question: &str) -> Results {
         claims: Vec::new(),
         verdict: String::new(),
         notes: Vec::new(),
+        partial: None,
+        run: RunFacts::default(),
+        rankings: Vec::new(),
+        layouts: Vec::new(),
     }
 }
 
@@ -51,6 +55,8 @@ fn cell(factors: &[(&str, &str)], workload: &str, repeats: u32) -> Cell {
         warnings: Vec::new(),
         pitfalls: Vec::new(),
         error: None,
+        parameters: BTreeMap::new(),
+        rounds: Vec::new(),
     }
 }
 

@@ -6,16 +6,18 @@
 //! second table gives the other metrics of each row over all its cells. `full` prints every cell.
 //!
 //! From top to bottom: what was asked and how (simulated and shortened runs say so first), tables,
-//! failed cells, pitfalls and warnings, claims, and last the verdict, which is what stays on the screen,
-//! with the pitfalls' names below it.
+//! failed cells, pitfalls and warnings, claims, what the layouts are worth beside their speed, and last the verdict,
+//! which is what stays on the screen, with the pitfalls' names below it.
 //!
 //! Nothing is wider than the terminal: a table with too many columns goes on below itself, text is
 //! wrapped. Control characters in names don't reach the terminal.
 
+use super::account;
 use super::figures::{Measure, Unit, capitalised, factor_label, measure, percent};
 use super::findings::{Finding, errors, in_brief, pitfalls, repeats, warnings};
 use super::shape::{Group, groups};
-use crate::results::{Cell, Results};
+use crate::metrics::quantity_with_interval;
+use crate::results::{Cell, Partial, Ranked, Results};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 /// How the terminal report is to look.
@@ -71,9 +73,18 @@ pub fn text(results: &Results, options: TextOptions) -> String {
     }
     page.findings(results);
     page.claims(results);
+    page.layouts(results);
     page.gap();
     page.prose(Style::Strong, "", "Verdict");
+    page.rankings(results);
     page.prose(Style::Plain, "  ", &results.verdict);
+    for warning in account::layout_warnings(results) {
+        page.prose(Style::Caution, "  ", &format!("! {warning}."));
+    }
+    if let Some(Partial { done, total }) = results.partial {
+        let line = format!("PARTIAL: {done} of {total} runs are done.");
+        page.prose(Style::Caution, "  ", &line);
+    }
     let pitfalls = pitfalls(&results.cells);
     if !pitfalls.is_empty() {
         let brief = in_brief(&pitfalls, results.cells.len());
@@ -97,8 +108,8 @@ impl Page {
             false => String::new(),
         };
         let facts = format!(
-            "{kind} · {} cells, {}{intervals} · seed {} · Spindle {}",
-            results.cells.len(),
+            "{kind} · {}, {}{intervals} · seed {} · Spindle {}",
+            account::cells(results.cells.len()),
             repeats(results),
             results.seed,
             results.spindle_version,
@@ -117,8 +128,49 @@ impl Page {
         for (part, what) in &results.machine {
             self.prose(Style::Faint, "  ", &format!("{part}: {what}"));
         }
+        for (part, what) in account::run_lines(results) {
+            self.prose(Style::Faint, "  ", &format!("{}: {what}", part.to_lowercase()));
+        }
+        for (workload, parameters) in account::fixed_parameters(results) {
+            let pairs =
+                parameters.iter().map(|(key, value)| format!("{} {value}", factor_label(key)));
+            let pairs = pairs.collect::<Vec<_>>().join(" · ");
+            self.prose(Style::Faint, "  ", &format!("{workload}: {pairs}"));
+        }
         for note in &results.notes {
             self.prose(Style::Caution, "  ", note);
+        }
+    }
+
+    /// What the layouts are worth beside their speed.
+    fn layouts(&mut self, results: &Results) {
+        if results.layouts.is_empty() {
+            return;
+        }
+        self.gap();
+        self.prose(Style::Strong, "", "What the layouts are worth beside their speed");
+        for layout in &results.layouts {
+            self.prose(Style::Faint, "  ", &format!("{}: {}", layout.name, layout.what));
+        }
+        let (header, rows) = account::layouts_table(&results.layouts);
+        self.table(&header, &rows);
+        let mut bases: Vec<&str> =
+            results.layouts.iter().map(|layout| layout.basis.as_str()).collect();
+        bases.dedup();
+        bases.into_iter().for_each(|basis| self.prose(Style::Faint, "  ", basis));
+        self.prose(Style::Faint, "  ", account::HOW_LAYOUTS);
+    }
+
+    /// The verdict as tables, where there is more than one level to tell of.
+    fn rankings(&mut self, results: &Results) {
+        for ranking in results.rankings.iter().filter(|ranking| ranking.rows.len() > 1) {
+            let header = vec![factor_label(&ranking.by), ranking.name.clone(), String::new()];
+            let row = |row: &Ranked| {
+                let score = quantity_with_interval(&ranking.metric, &row.score, results.confidence);
+                vec![row.level.clone(), score, row.standing.clone()]
+            };
+            let rows: Vec<Vec<String>> = ranking.rows.iter().map(row).collect();
+            self.table(&header, &rows);
         }
     }
 

@@ -20,6 +20,8 @@ pub struct Study {
     pub question: String,
     /// More to say, where there is more.
     pub about: Option<String>,
+    /// The text of its file, as it was read.
+    pub text: String,
     /// How many independent repeats each cell has.
     pub repeats: u32,
     /// The confidence level of all intervals, 0.95 for 95 %.

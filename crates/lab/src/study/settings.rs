@@ -48,6 +48,8 @@ pub(crate) struct Placed<'a> {
 
 /// What the options change.
 pub(super) struct Changes<'a> {
+    /// The study without the options.
+    as_written: &'a Study,
     /// What stands in the study's table now.
     pub(super) placed: Vec<Placed<'a>>,
     /// Factors, and the levels that are left of them.
@@ -82,7 +84,7 @@ pub(super) fn put_all<'a>(
             placed.push(Placed { path, text: setting });
         }
     }
-    Ok(Changes { placed, levels })
+    Ok(Changes { as_written, placed, levels })
 }
 
 impl Changes<'_> {
@@ -94,6 +96,7 @@ impl Changes<'_> {
             }
         }
         study.notes.extend(options.settings.iter().map(|setting| format!("--set {setting}")));
+        drop_claims(study, self.as_written, &self.placed);
         if let Some(seed) = options.seed {
             study.seed = seed;
         }
@@ -101,6 +104,27 @@ impl Changes<'_> {
             shorten(study, &self.placed);
         }
     }
+}
+
+/// Claims and their explanations are of the machine that the study is about. On another simulated one they say
+/// nothing, and fall away. (What a study of a real host claims, it claims of whatever host it runs on.)
+fn drop_claims(study: &mut Study, as_written: &Study, placed: &[Placed<'_>]) {
+    let is_simulated = study.machine.get("kind").and_then(Value::as_str) == Some("simulated");
+    if !is_simulated || study.claims.is_empty() || study.machine == as_written.machine {
+        return;
+    }
+    let of_machine = |setting: &&Placed<'_>| matches!(setting.path.0.first(), Some(Step::Key(key)) if key == "machine");
+    let changed: Vec<&str> = placed
+        .iter()
+        .filter(of_machine)
+        .map(|setting| setting.text.split('=').next().unwrap_or(setting.text))
+        .collect();
+    study.notes.push(format!(
+        "its claims ({}) are of another machine and fall away: {} was changed",
+        study.claims.len(),
+        changed.join(", ")
+    ));
+    study.claims.clear();
 }
 
 /// `raid5-6,raid10-4` as levels of the factor of this name.

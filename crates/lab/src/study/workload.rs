@@ -30,6 +30,11 @@ pub const BLOCK_SIZE_MAX: ByteCount = ByteCount::kib(64 * 1024);
 pub const SECTOR: ByteCount = ByteCount(512);
 /// The level of the parameter `load` that means: nothing else runs.
 pub const IDLE: &str = "idle";
+/// I/Os that a stream has outstanding unless the study says otherwise. A file's stream goes through a page cache: Linux
+/// writes back 4 MiB of a file at the least before it turns to another (`MIN_WRITEBACK_PAGES`, 4096 KiB, in
+/// `fs/fs-writeback.c`), which is four of the default blocks; and it reads ahead of a reader. One at a time is what
+/// `dd oflag=direct` does: it makes whoever computes parity read first, for each end of each block.
+pub const STREAM_DEPTH_DEFAULT: u32 = 4;
 /// How long a probe runs unless the study says otherwise: as long as `hdparm -t`.
 pub const PROBE_TIME_DEFAULT: Duration = Duration::from_secs(3);
 /// The most strata or samples a stratum: 4096 × 4096 samples are more than a disk has tracks.
@@ -157,7 +162,7 @@ pub struct Stream {
     pub block_size: ByteCount,
     /// Read (the default) or write.
     pub op: Op,
-    /// Outstanding I/Os of each stream; 1 by default.
+    /// Outstanding I/Os of each stream; [`STREAM_DEPTH_DEFAULT`] by default.
     pub queue_depth: u32,
 }
 
@@ -410,6 +415,18 @@ impl Workload {
         parameters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
+    /// All of them, and how an operation is sampled, which no list varies.
+    pub fn parameters_with_sampling(&self) -> Vec<(String, String)> {
+        let mut parameters = self.parameters();
+        if let Kind::Operation(Operation { sampled: Some(sampling), .. }) = &self.kind {
+            let Sampling { strata, per_stratum, sample } = sampling;
+            let text =
+                format!("{strata} zones × {per_stratum} stretches of {}", size_text(*sample));
+            parameters.push(("sampled".to_owned(), text));
+        }
+        parameters
+    }
+
     /// One parameter, as a study writes it.
     pub fn parameter(&self, name: &str) -> Option<String> {
         self.parameters().into_iter().find(|(key, _)| *key == name).map(|(_, value)| value)
@@ -585,7 +602,9 @@ impl Stream {
             op: Op::read(reader)?,
             streams: reader.count("streams", 1..=QUEUE_DEPTH_MAX)?.unwrap_or(1),
             block_size: block_size(reader, ByteCount::kib(1024))?,
-            queue_depth: reader.count("queue_depth", 1..=QUEUE_DEPTH_MAX)?.unwrap_or(1),
+            queue_depth: reader
+                .count("queue_depth", 1..=QUEUE_DEPTH_MAX)?
+                .unwrap_or(STREAM_DEPTH_DEFAULT),
         })
     }
 }

@@ -69,6 +69,7 @@ pub fn options(jobs: usize, only: &[&str]) -> RunOptions {
         only: only.iter().map(|pattern| (*pattern).to_owned()).collect(),
         stop: StopFlag::new(),
         spindle_version: "0.1.0".to_owned(),
+        date: None,
     }
 }
 

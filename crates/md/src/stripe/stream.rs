@@ -6,8 +6,9 @@
 //! stream has other requests under way, whose answers make the writer send the next ones. (md has the
 //! same end: it delays stripes that would have to read.)
 //!
-//! A stream is recognised by its second write, which begins where the first ended. The
-//! [`STREAMS_MAX`] writes or streams seen last are remembered; random writers never match.
+//! A stream is recognised by its second write, which begins where the first ended, or not more than a row behind
+//! that: a file system that writes back many small files in the order of their places leaves out a block here
+//! and there. The [`STREAMS_MAX`] writes or streams seen last are remembered; random writers hardly ever match.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -33,8 +34,14 @@ pub(crate) struct StreamWrite(Rc<Stream>);
 
 impl Streams {
     /// Notes a write, as the next of its stream where there is one.
-    pub(crate) fn note(&mut self, start: u64, end: u64) -> Rc<StreamWrite> {
-        let known = self.0.iter().position(|stream| stream.end.get() == start);
+    pub(crate) fn note(&mut self, start: u64, end: u64, row_bytes: u64) -> Rc<StreamWrite> {
+        // Where it ended comes before near it: of two streams side by side each has its own.
+        let exactly = self.0.iter().position(|stream| stream.end.get() == start);
+        let near = |stream: &Rc<Stream>| {
+            let ended = stream.end.get();
+            ended < start && start - ended < row_bytes
+        };
+        let known = exactly.or_else(|| self.0.iter().position(near));
         let stream = match known {
             Some(index) => Rc::clone(&self.0[index]),
             None => {
@@ -74,12 +81,28 @@ mod tests {
     #[test]
     fn a_stream_is_known_by_its_second_write_and_goes_on_while_others_are_under_way() {
         let mut streams = Streams::default();
-        let first = streams.note(0, 10);
-        let other = streams.note(500, 510);
+        let first = streams.note(0, 10, 100);
+        let other = streams.note(500, 510, 100);
         assert!(!first.goes_on(10, 0) && !other.goes_on(510, 0));
-        let second = streams.note(10, 20);
+        let second = streams.note(10, 20, 100);
         assert!(second.goes_on(20, 1) && !second.goes_on(20, 2) && !first.goes_on(10, 1));
         drop(first);
         assert!(!second.goes_on(20, 1));
+    }
+
+    #[test]
+    fn a_stream_may_leave_out_less_than_a_row_and_goes_forward_only() {
+        let mut streams = Streams::default();
+        let first = streams.note(0, 10, 100);
+        let second = streams.note(60, 70, 100);
+        assert!(second.goes_on(70, 1), "a gap of half a row");
+        let back = streams.note(20, 30, 100);
+        let far = streams.note(170, 180, 100);
+        assert!(!back.goes_on(30, 0) && !far.goes_on(180, 0));
+        // Where it ended wins over near it.
+        let (near, exact) = (streams.note(320, 330, 100), streams.note(400, 410, 1));
+        let next = streams.note(410, 420, 100);
+        assert!(next.goes_on(420, 1) && !near.goes_on(330, 0));
+        drop((first, exact));
     }
 }

@@ -58,7 +58,7 @@ impl Stripes {
             Op::Write { data, .. } => (data, false),
             _ => (SgList::zeros(len as usize), true),
         };
-        let stream = self.streams.borrow_mut().note(start, end);
+        let stream = self.streams.borrow_mut().note(start, end, row_bytes);
         for (from, to) in [(start, cut_head), (cut_tail, end)] {
             if from < to {
                 let piece = data.slice((from - start) as usize..(to - start) as usize);

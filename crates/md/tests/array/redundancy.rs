@@ -279,6 +279,37 @@ fn small_writes_that_come_together_fill_a_row_and_read_nothing() {
     });
 }
 
+/// Small files that a file system writes back in the order of their places: it leaves out a block here and there. The
+/// rows wait for one another's parts; without that each part would read for itself.
+#[test]
+fn small_writes_in_the_order_of_their_places_are_carried_out_row_by_row() {
+    with_rt(|rt| async move {
+        let rig = Rig::new(&rt, shape(Level::Raid6, "left-symmetric", 8, 16), 256, true, 1);
+        let (array, rows, row) = (rig.array.clone(), 64, 6 * 16 * 1024_u64);
+        let next = Rc::new(Cell::new(0));
+        let writer = || {
+            let (array, next) = (array.clone(), next.clone());
+            async move {
+                while next.get() < rows * row / 2048 {
+                    let n: u64 = next.replace(next.get() + 1);
+                    // Each sixteenth block belongs to something else.
+                    if n % 16 != 15 {
+                        write(&array, n * 2048, &vec![1; 2048]).await;
+                    }
+                }
+            }
+        };
+        join_all((0..128).map(|_| writer())).await;
+        let (reads, writes) = rig.disks.iter().fold((0, 0), |(reads, writes), disk| {
+            (reads + count(disk, OpKind::Read), writes + count(disk, OpKind::Write))
+        });
+        // 2880 writes. One by one, each would read three members and write three; carried out together, a row reads
+        // its three gaps and writes its members.
+        assert!(reads <= 2880 / 4, "{reads} reads");
+        assert!(writes <= 2880, "{writes} writes");
+    });
+}
+
 /// Whose requests don't end where rows do.
 #[test]
 fn a_stream_with_several_requests_under_way_reads_nothing_but_at_its_ends() {

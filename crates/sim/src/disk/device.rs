@@ -21,7 +21,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use stdx::{ByteCount, Instant, Offset, Prng};
+use stdx::{ByteCount, Duration, Instant, Offset, Prng};
 
 /// A simulated hard disk. See the [module](self).
 pub struct Disk {
@@ -118,6 +118,11 @@ impl Disk {
     /// Turns the power on again.
     pub fn power_on(&self) {
         self.powered.set(true);
+    }
+
+    /// For how long its mechanism was at work until now.
+    pub fn at_work(&self) -> Duration {
+        self.inner.borrow_mut().model.at_work(self.reactor.now())
     }
 
     /// Memory that the content takes, about.

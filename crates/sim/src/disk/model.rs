@@ -145,6 +145,8 @@ struct Ahead {
     limit: u64,
     /// Until then requests count on it.
     promised: Instant,
+    /// Up to here it is counted as work.
+    counted: Instant,
 }
 
 /// A hard disk. See the [module](self).
@@ -167,6 +169,11 @@ pub struct DiskModel {
     flush_ignored: bool,
     dirty_sectors_max: u64,
     stretches_max: usize,
+
+    /// Time in which heads and arm were at work, but for what is under way.
+    worked: Duration,
+    /// Since when they are busy with a job.
+    busy_since: Instant,
 
     interface_free: Instant,
     mechanism: Mechanism,
@@ -211,6 +218,8 @@ impl DiskModel {
             flush_ignored: false,
             dirty_sectors_max: sectors(profile.write_cache_mb.value),
             stretches_max: profile.write_cache_extents.value as usize,
+            worked: Duration::ZERO,
+            busy_since: Instant::START,
             interface_free: Instant::START,
             mechanism: Mechanism::Idle,
             mechanism_number: 0,
@@ -308,6 +317,28 @@ impl DiskModel {
                 }
                 Event::Free(_) => {}
             }
+        }
+    }
+
+    /// For how long heads and arm were at work until now: reading, reading ahead, writing, writing back. Not what a
+    /// host sees: a write is answered from the buffer, and a read of a stream has been read before.
+    pub fn at_work(&mut self, now: Instant) -> Duration {
+        self.count_ahead(now);
+        match &self.mechanism {
+            Mechanism::Busy { .. } => self.worked + now.since(self.busy_since),
+            _ => self.worked,
+        }
+    }
+
+    /// Counts reading ahead as work, until it stands at its limit.
+    fn count_ahead(&mut self, now: Instant) {
+        let Mechanism::Ahead(ahead) = &mut self.mechanism else { return };
+        let last = self.layout.end(ahead.limit.max(ahead.from + 1)).unrolled_ns;
+        let stands = ahead.since + Duration::from_nanos(last.saturating_sub(ahead.from_ns));
+        let until = now.min(stands);
+        if until > ahead.counted {
+            self.worked += until.since(ahead.counted);
+            ahead.counted = until;
         }
     }
 
@@ -442,6 +473,7 @@ impl DiskModel {
     /// beyond `end`, what the host has asked for.
     fn count_on_ahead(&mut self, now: Instant, missing: &Range<u64>, end: u64) -> Option<Instant> {
         let (sectors, read_ahead) = (self.layout.sectors(), self.read_ahead);
+        self.count_ahead(now);
         let Mechanism::Ahead(ahead) = &self.mechanism else { return None };
         let mut ahead = ahead.clone();
         // Behind the read-ahead and not in the buffer any more, or far before it: another stream.
@@ -461,6 +493,7 @@ impl DiskModel {
                     ahead.from_ns = self.layout.locate(ahead.from).unrolled_ns;
                     ahead.noted = ahead.from;
                     ahead.since = now + Duration::from_nanos(self.angle_wait(now, ahead.from_ns));
+                    ahead.counted = ahead.since;
                     ahead.limit = limit;
                 }
             } else {
@@ -505,6 +538,7 @@ impl DiskModel {
             && command.blocks.start < ahead.limit
             && ahead.promised <= now
         {
+            self.count_ahead(now);
             self.mechanism = Mechanism::Idle;
         }
         if self.write_cache && (!fua || self.flush_ignored) {
@@ -566,6 +600,9 @@ impl DiskModel {
 
     /// The mechanism has done its job.
     fn finish(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        if let Mechanism::Busy { .. } = &self.mechanism {
+            self.worked += now.since(self.busy_since);
+        }
         match std::mem::replace(&mut self.mechanism, Mechanism::Idle) {
             Mechanism::Busy { job: Job::Read(read), media_start } => {
                 self.park_head(read.blocks.end);
@@ -587,6 +624,7 @@ impl DiskModel {
                         noted: end,
                         limit,
                         promised,
+                        counted: since,
                     });
                 }
             }

@@ -57,6 +57,10 @@ profile! {
         age_commands: Given<f64>,
         /// Age at which a command is next, however far.
         age_limit_ms: Given<f64>,
+        /// Failures of a drive in a year of running, in per cent; none where nobody says.
+        afr_percent: Option<Given<f64>>,
+        /// Unreadable sectors for each 10¹⁵ bits read: 1 for "one in 10¹⁵"; none where nobody says.
+        unreadable_per_petabit: Option<Given<f64>>,
     }
 }
 
@@ -89,6 +93,22 @@ impl DiskProfile {
         let mend = "write 512 or 4096, not below sector_bytes";
         Flaw::unless(physical, "physical_sector_bytes", mend)?;
         let sectors = (1 << 20..1 << 40).contains(&self.sectors.value);
-        Flaw::unless(sectors, "sectors", "write a number of sectors from 2^20 to 2^40")
+        Flaw::unless(sectors, "sectors", "write a number of sectors from 2^20 to 2^40")?;
+        check_reliability(self.afr_percent.as_ref(), self.unreadable_per_petabit.as_ref())
     }
+}
+
+/// What data sheets promise of failures can be counted with.
+pub(super) fn check_reliability(
+    afr_percent: Option<&Given<f64>>,
+    unreadable_per_petabit: Option<&Given<f64>>,
+) -> Result<(), Flaw> {
+    let afr = afr_percent.is_none_or(|given| (0.0..100.0).contains(&given.value));
+    Flaw::unless(afr, "afr_percent", "write a number of per cent from 0 to below 100")?;
+    let unreadable = unreadable_per_petabit.is_none_or(|given| (0.0..=1e6).contains(&given.value));
+    Flaw::unless(
+        unreadable,
+        "unreadable_per_petabit",
+        "write a number from 0 to 1e6: 1 for one sector in 10^15 bits",
+    )
 }

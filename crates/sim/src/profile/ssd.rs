@@ -2,6 +2,7 @@
 //! its controller adds. The keys that begin with `sheet_` are what its maker promises; no model reads
 //! them, the tests compare the model with them.
 
+use super::disk::check_reliability;
 use super::given::{Flaw, Given, profile};
 use serde::Deserialize;
 use std::fmt;
@@ -88,6 +89,10 @@ profile! {
         sheet_read_mb_s: Given<f64>,
         /// Promised: sequential writes (10⁶ B/s).
         sheet_write_mb_s: Given<f64>,
+        /// Failures of a drive in a year of running, in per cent; none where nobody says.
+        afr_percent: Option<Given<f64>>,
+        /// Unreadable sectors for each 10¹⁵ bits read: 1 for "one in 10¹⁵"; none where nobody says.
+        unreadable_per_petabit: Option<Given<f64>>,
     }
 }
 
@@ -115,6 +120,8 @@ impl SsdProfile {
         let mapping = mapping.is_power_of_two() && (512..=65536).contains(&mapping);
         Flaw::unless(mapping, "mapping_bytes", "write a power of two from 512 to 65536")?;
         let sectors = (1 << 20..1 << 40).contains(&self.sectors.value);
-        Flaw::unless(sectors, "sectors", "write a number of sectors from 2^20 to 2^40")
+        Flaw::unless(sectors, "sectors", "write a number of sectors from 2^20 to 2^40")?;
+        let (afr, unreadable) = (self.afr_percent.as_ref(), self.unreadable_per_petabit.as_ref());
+        check_reliability(afr, unreadable)
     }
 }

@@ -20,6 +20,12 @@ pub fn universal(unix_s: i64, nanoseconds: u32, form: &str) -> Option<String> {
     Some(moment.strftime(form).to_string())
 }
 
+/// The date, in seconds since 1970, as results have it.
+pub fn unix_s() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,15 +1,18 @@
 //! `spindle lab`: runs studies, and reads and compares what runs left.
 
+use crate::commands::clock::unix_s;
 use crate::commands::progress::ProgressBar;
-use crate::commands::reports::{raise_on_interrupt, text, write_report};
+use crate::commands::reports::{self, raise_on_interrupt, text, write_report};
 use crate::commands::workloads;
 use crate::output::{Failure, print, print_bytes, print_json, say};
 use clap::{Args, Subcommand, ValueEnum};
+use lab::kept::{KeptHead, KeptRuns};
 use lab::output::{check_output, read_results, to_json};
 use lab::report;
-use lab::run::{self, RunOptions};
+use lab::run::{self, Ended, RunError, RunOptions};
 use lab::study::{Options, Study};
 use lab::target::StopFlag;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use targets::Leave;
 
@@ -31,6 +34,11 @@ const STUDIES: [(&str, &str); 7] = [
 #[derive(Subcommand)]
 pub enum LabCommand {
     /// Run a study and write its report
+    #[command(after_help = "Examples:\n  \
+        spindle lab run raid-layouts --quick\n  \
+        spindle lab run mail.toml --set machine.disk=exos-x20 --only raid6\n  \
+        spindle lab run raid-layouts --resume          after Ctrl-C\n  \
+        spindle lab run this-host --set machine.directory=/mnt/data")]
     Run(RunArguments),
     /// List the studies that ship
     List {
@@ -39,6 +47,9 @@ pub enum LabCommand {
         json: bool,
     },
     /// Show what a study would run
+    #[command(
+        after_help = "Examples:\n  spindle lab show raid-layouts\n  spindle lab show mail.toml --set repeats=3"
+    )]
     Show {
         /// A study file, or the name of a study that ships
         study: String,
@@ -50,6 +61,9 @@ pub enum LabCommand {
         settings: Vec<String>,
     },
     /// Show the results of an earlier run
+    #[command(
+        after_help = "Examples:\n  spindle lab report raid-layouts\n  spindle lab report DIR --format csv > cells.csv"
+    )]
     Report {
         /// The folder that the run wrote, or the study's name
         dir: PathBuf,
@@ -64,11 +78,17 @@ pub enum LabCommand {
     #[command(flatten)]
     Workload(Box<workloads::WorkloadCommand>),
     /// Say whether two runs differ, and by how much
+    #[command(
+        after_help = "Example:\n  spindle lab compare spindle-results/before spindle-results/after"
+    )]
     Compare {
         /// The folder of the one run
         dir_a: PathBuf,
         /// The folder of the other
         dir_b: PathBuf,
+        /// Every metric of every cell, not only each cell's main one where it differs
+        #[arg(long)]
+        all: bool,
         /// As JSON
         #[arg(short, long)]
         json: bool,
@@ -101,7 +121,10 @@ pub struct RunArguments {
     /// How to show the results
     #[arg(long, value_enum, default_value_t = RunFormat::Text)]
     format: RunFormat,
-    /// Write the report into a folder that holds other things
+    /// Go on with a run that was interrupted: called up as it was, it runs only what is missing
+    #[arg(long, conflicts_with = "force")]
+    resume: bool,
+    /// Write the report into a folder that holds other things, and throw an unfinished run there away
     #[arg(short, long)]
     force: bool,
     /// Let the study write to devices and files that have content, and destroy it
@@ -153,7 +176,7 @@ pub fn run(command: LabCommand) -> Result<(), Failure> {
                 ReportFormat::Html => print(&report::html(&results)),
             }
         }
-        LabCommand::Compare { dir_a, dir_b, json } => compare(&dir_a, &dir_b, json),
+        LabCommand::Compare { dir_a, dir_b, all, json } => compare(&dir_a, &dir_b, all, json),
         LabCommand::Workload(command) => workloads::run(*command),
     }
 }
@@ -186,23 +209,59 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
         only: arguments.only.clone(),
         stop,
         spindle_version: env!("CARGO_PKG_VERSION").to_owned(),
+        date: Some(unix_s),
     };
+    // What can't be run is found before the folder is made, and a folder that can't be written to before anything runs.
+    run::check(&study, &*target, &options).map_err(failure)?;
+    let host = target.machine().remove("host");
+    let head = KeptHead::of(&study, &options.spindle_version, target.simulated(), host);
+    let (keeper, kept) = match arguments.resume {
+        true => KeptRuns::resume(&dir, &head).map_err(Failure::usage)?,
+        false => {
+            let keeper = KeptRuns::begin(&dir, &head, arguments.force).map_err(Failure::usage)?;
+            (keeper, Vec::new())
+        }
+    };
+    if !kept.is_empty() {
+        say(&format!("{}: {} runs were done before", study.name, kept.len()));
+    }
+    if !target.simulated() {
+        say_what_is_measured(&target.machine());
+    }
     let bar = ProgressBar::new(&study.name, &study.question);
-    let results = run::run(&study, &*target, &options, &bar);
+    let ended = run::run_from(&study, &*target, &options, &bar, kept, &keeper);
     bar.finish();
-    let results = results.map_err(|error| match error {
-        run::RunError::Design(_) | run::RunError::Refused { .. } => Failure::usage(error),
-        run::RunError::Fatal { .. } | run::RunError::Interrupted { .. } => Failure::failed(error),
-    })?;
+    let Ended { results, stopped } = ended.map_err(failure)?;
 
-    let page = write_report(&dir, &results, arguments.force)?;
+    // Whatever becomes of the folder, the figures are on the terminal.
     match arguments.format {
         RunFormat::Text => print_bytes(text(&results, false).as_bytes())?,
         RunFormat::Json => print_json(&to_json(&results))?,
     }
+    if let Some(error) = keeper.failure() {
+        say(&format!("spindle: runs could not be kept: {error}"));
+    }
+    let whole_before = matches!(read_results(&dir), Ok(earlier) if earlier.partial.is_none());
+    let written = match (&stopped, whole_before) {
+        // A part does not take the place of a whole.
+        (Some(_), true) => {
+            Ok(format!("the whole result of an earlier run in {} was left as it is", dir.display()))
+        }
+        _ => write_report(&dir, &results, arguments.force),
+    };
+    let page = written?;
     say(&page);
     // Here its commands put things back.
     drop(target);
+    if let Some(error) = stopped {
+        let mend = format!(
+            "what is done is kept in {}; go on with the same command and --resume",
+            dir.display()
+        );
+        let failure = failure(error);
+        return Err(Failure { message: format!("{}; {mend}", failure.message), ..failure });
+    }
+    keeper.discard();
     let not_put_back = targets::not_put_back();
     not_put_back.iter().for_each(|error| say(&format!("spindle: {error}")));
     if !not_put_back.is_empty() {
@@ -218,6 +277,25 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
             "{failed} of {} cells failed; the report names each with its reason",
             results.cells.len()
         ))),
+    }
+}
+
+/// What is said of a run that did not come to its end, or to its beginning.
+fn failure(error: RunError) -> Failure {
+    match error {
+        RunError::Design(_) | RunError::Refused { .. } => Failure::usage(error),
+        RunError::Fatal { .. } => Failure::failed(error),
+        RunError::Interrupted { .. } => Failure::interrupted(error),
+    }
+}
+
+/// On which file system and device: who measures another disk than he thinks sees it before he waits.
+fn say_what_is_measured(machine: &BTreeMap<String, String>) {
+    let parts = ["directory", "place", "file system", "disks below"];
+    let said: Vec<&str> =
+        parts.iter().filter_map(|part| machine.get(*part)).map(String::as_str).collect();
+    if !said.is_empty() {
+        say(&format!("measuring {}", said.join(", ")));
     }
 }
 
@@ -326,14 +404,22 @@ fn show(study: &Study, json: bool) -> Result<(), Failure> {
     for claim in &study.claims {
         text.push_str(&format!("claim {}: {} ({})\n", claim.id, claim.text, claim.source));
     }
-    text.push_str(&format!("\n{} cells, {} repeats each:\n", cells.len(), study.repeats));
+    let many = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    };
+    text.push_str(&format!(
+        "\n{} (a cell is one combination of levels under one workload), {} each:\n",
+        many(cells.len(), "cell"),
+        many(study.repeats as usize, "repeat")
+    ));
     for cell in &cells {
         text.push_str(&format!("  {}\n", cell.id));
     }
     print(&text)
 }
 
-fn compare(dir_a: &Path, dir_b: &Path, json: bool) -> Result<(), Failure> {
+fn compare(dir_a: &Path, dir_b: &Path, all: bool, json: bool) -> Result<(), Failure> {
     let a = read_results(&find_results(dir_a)).map_err(Failure::usage)?;
     let b = read_results(&find_results(dir_b)).map_err(Failure::usage)?;
     let comparison = lab::compare::compare(&a, &b).map_err(Failure::usage)?;
@@ -341,5 +427,6 @@ fn compare(dir_a: &Path, dir_b: &Path, json: bool) -> Result<(), Failure> {
         let value = serde_json::to_value(&comparison).map_err(Failure::failed)?;
         return print_json(&format!("{value:#}\n"));
     }
-    print(&format!("{}\n", report::printable(comparison.to_string().trim_end())))
+    let text = comparison.text(reports::width(), all);
+    print(&format!("{}\n", report::printable(text.trim_end())))
 }

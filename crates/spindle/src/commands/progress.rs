@@ -29,8 +29,9 @@ impl ProgressBar {
         let target =
             if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = indicatif::ProgressBar::with_draw_target(None, target);
-        let style = "{bar:30} {pos}/{len} runs, {elapsed} so far, {eta} left  {wide_msg}";
+        let style = "{bar:30} {pos}/{len} runs, {elapsed} so far, {prefix}  {wide_msg}";
         bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
+        bar.set_prefix("how long it takes is known after the first run");
         bar.enable_steady_tick(Duration::from_millis(250));
         let lines = (!terminal).then(|| Mutex::new(Instant::now()));
         let (name, question) = (printable::line(name), printable::line(question));
@@ -50,6 +51,12 @@ impl Observer for ProgressBar {
         }
         self.bar.set_length(progress.total as u64);
         self.bar.set_position(progress.done as u64);
+        let left = progress
+            .left
+            .map(|left| format!("some {} left", lab::duration::text(left.as_secs_f64().ceil())));
+        if let Some(left) = &left {
+            self.bar.set_prefix(left.clone());
+        }
         if let Some(cell) = progress.running.first() {
             self.bar.set_message(printable::line(cell));
         }
@@ -57,9 +64,9 @@ impl Observer for ProgressBar {
             let mut last = lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             if last.elapsed() >= LINE_EVERY {
                 *last = Instant::now();
-                let left = self.bar.eta().as_secs();
+                let left = left.map_or_else(String::new, |left| format!(", {left}"));
                 let (name, done, total) = (&self.name, progress.done, progress.total);
-                say(&format!("{name}: {done} of {total} runs done, some {left} s left"));
+                say(&format!("{name}: {done} of {total} runs done{left}"));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What becomes of results: a report in a folder, a text on the terminal; and the wish to end before there are any.
 
 use crate::output::Failure;
+use crate::signals::INTERRUPTED;
 use lab::output::write_results;
 use lab::report::{self, TextOptions};
 use lab::results::Results;
@@ -13,7 +14,7 @@ pub(super) fn raise_on_interrupt(stop: &StopFlag) -> Result<(), Failure> {
     let stop = stop.clone();
     ctrlc::set_handler(move || {
         if stop.is_raised() {
-            std::process::exit(1);
+            std::process::exit(INTERRUPTED);
         }
         stop.raise();
     })
@@ -23,7 +24,10 @@ pub(super) fn raise_on_interrupt(stop: &StopFlag) -> Result<(), Failure> {
 /// Writes results and report into a folder. Returns the line that says where.
 pub(super) fn write_report(dir: &Path, results: &Results, force: bool) -> Result<String, Failure> {
     let (csv, html) = (report::csv(results), report::html(results));
-    let files = [("results.csv", csv.as_bytes()), ("report.html", html.as_bytes())];
+    let mut files = vec![("results.csv", csv.as_bytes()), ("report.html", html.as_bytes())];
+    if results.run.command.is_none() && !results.run.text.is_empty() {
+        files.push(("study.toml", results.run.text.as_bytes()));
+    }
     write_results(dir, results, &files, force).map_err(Failure::failed)?;
     let page = dir.join("report.html").display().to_string();
     Ok(format!("report: {}", report::printable(&page).replace('\n', " ")))
@@ -32,9 +36,14 @@ pub(super) fn write_report(dir: &Path, results: &Results, force: bool) -> Result
 /// Results as a text for the terminal.
 pub(super) fn text(results: &Results, full: bool) -> String {
     let terminal = std::io::stdout().is_terminal();
-    let width = if terminal { terminal_width() } else { 100 };
+    let width = width();
     let colour = terminal && std::env::var_os("NO_COLOR").is_none();
     report::text(results, TextOptions { width, colour, full })
+}
+
+/// Columns that a text may have.
+pub(super) fn width() -> usize {
+    if std::io::stdout().is_terminal() { terminal_width() } else { 100 }
 }
 
 fn terminal_width() -> usize {

@@ -26,6 +26,7 @@ pub fn facts(
     Surroundings {
         cores,
         partitions: partition(layout, disk).into_iter().collect(),
+        stripe: stripe(layout),
         link: link(machine, layout, has_raid_controller),
         flush: FlushFacts {
             // Where the study does not say, a controller with a battery may ignore them, and safely.
@@ -64,6 +65,20 @@ fn partition(layout: &Layout, disk: Geometry) -> Option<Partition> {
         }
     }
     Some(Partition { name: "the partition".to_owned(), start, origin: ByteCount::ZERO, grids })
+}
+
+/// What the set with parity that is nearest to the disks takes as a whole; none where there is no parity.
+pub fn stripe(layout: &Layout) -> Option<ByteCount> {
+    let sets: Vec<&Layout> = std::iter::successors(Some(layout), |set| set.of.as_deref()).collect();
+    sets.into_iter().rev().find_map(|set| {
+        let parity = match set.level {
+            Level::Raid4 | Level::Raid5 => 1,
+            Level::Raid6 => 2,
+            _ => return None,
+        };
+        let data = u64::from(set.members().saturating_sub(parity));
+        (data > 1).then(|| set.chunk.unwrap_or(CHUNK_DEFAULT) * data)
+    })
 }
 
 /// What the link can carry, as far as the layout uses its channels.

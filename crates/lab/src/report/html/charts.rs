@@ -44,6 +44,7 @@ pub fn group(group: &Group, number: usize, confidence: f64) -> Markup {
             (curves::progress(group))
             @if let Some(tail) = tail { (metric(group, tail, confidence)) }
             (curves::distributions(group))
+            (curves::rounds(group))
             @if metrics.contains(&"cpu_us_per_io") { (metric(group, "cpu_us_per_io", confidence)) }
             (disks::disks(group))
         }

@@ -131,6 +131,76 @@ fn thinned<T>(items: &[T], count: usize) -> impl Iterator<Item = &T> {
     items.iter().enumerate().filter(move |(n, _)| n % step == 0 || *n == last).map(|(_, item)| item)
 }
 
+/// The rate of each round of each repeat, at the middle of the axis and of the averaged factors, behind a fold: whether
+/// "steady" was.
+pub fn rounds(group: &Group) -> Markup {
+    let middle = group.middle();
+    let rows = group.row_levels();
+    let panels = group.panel_levels();
+    let select = |panel: &Levels, row: &Levels| {
+        let here = [panel.as_slice(), &middle, row].concat();
+        group.select(&here).find(|cell| !cell.rounds.is_empty())
+    };
+    let shown: Vec<&Cell> =
+        panels.iter().flat_map(|panel| rows.iter().filter_map(|row| select(panel, row))).collect();
+    let points = || shown.iter().flat_map(|cell| cell.rounds.iter().flatten());
+    let longest = points().map(|round| round.time_s).fold(0.0, f64::max);
+    let fastest = points().map(|round| round.iops).fold(0.0, f64::max);
+    if longest <= 0.0 || fastest <= 0.0 || panels.len() > FOLDED_PANELS_MAX {
+        return html! {};
+    }
+    let (x, y) =
+        (Axis::from_zero("seconds", longest, 6), Axis::from_zero("I/Os a second", fastest, 5));
+    let lines_of = |panel: &Levels| -> Vec<Line> {
+        let mut lines = Vec::new();
+        for (series, row) in rows.iter().take(LINES_MAX).enumerate() {
+            let Some(cell) = select(panel, row) else { continue };
+            for (repeat, rounds) in cell.rounds.iter().enumerate() {
+                let name = group.row_label(row);
+                let counted = rounds.iter().filter(|round| round.counted).count();
+                let tooltip = format!(
+                    "{name}, repeat {}: {} rounds, of which the last {counted} count",
+                    repeat + 1,
+                    rounds.len()
+                );
+                let points = thinned(rounds, POINTS_MAX).map(|round| Point {
+                    x: round.time_s,
+                    y: round.iops,
+                    ..Point::default()
+                });
+                lines.push(Line { name, series, points: points.collect(), tooltip });
+            }
+        }
+        lines
+    };
+    let (grid, width) = grid(panels.len());
+    html! {
+        details.plate {
+            summary { "Rounds: whether it was steady" }
+            p.about {
+                "A line for each repeat; the figures are of the last rounds of each. Of every cell they are in results.json."
+                @if !middle.is_empty() { " Shown at " (group.label(&middle)) "." }
+            }
+            (legend(group, &rows, false))
+            div.panels.(grid) {
+                @for panel in &panels {
+                    @let name = group.label(panel);
+                    @let lines = lines_of(panel);
+                    figure.panel {
+                        @if !name.is_empty() { h4 { (name) } }
+                        (LinePlot {
+                            title: &format!("Rounds {name}"),
+                            description: "The rate of each round, a line for each repeat.",
+                            x: &x, y: &y, lines: &lines, markers: false, labels: false,
+                            width, height: height(width),
+                        }.svg())
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// Rate and share done over time, for cells that are operations.
 pub fn progress(group: &Group) -> Markup {
     let cells: Vec<&Cell> =

@@ -3,6 +3,7 @@
 //! In a group's table the best of each column is bold, and with it every other whose interval reaches
 //! the best's: the data don't tell those apart, and a reader shouldn't either.
 
+use crate::report::account::cells;
 use crate::report::estimate::Estimate;
 use crate::report::figures::{Unit, capitalised, factor_label, measure};
 use crate::report::shape::{Group, Levels};
@@ -144,7 +145,7 @@ pub fn every_cell(results: &Results, groups: &[Group]) -> Markup {
             p.about { "Click a heading to sort by it. Both ends of the intervals, and every sample, are in results.csv." }
             @for group in groups {
                 details {
-                    summary { (capitalised(&group.title)) ": " (group.cells.len()) " cells" }
+                    summary { (capitalised(&group.title)) ": " (cells(group.cells.len())) }
                     (cells_of(group))
                 }
             }

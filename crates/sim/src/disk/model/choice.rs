@@ -110,6 +110,8 @@ impl DiskModel {
                 || blocks.end == self.layout.sectors());
         let read_first = if write && !whole { self.layout.revolution_ns() } else { 0 };
         let media_start = media_start + Duration::from_nanos(read_first);
+        self.count_ahead(now);
+        self.busy_since = now;
         self.mechanism = Mechanism::Busy { job, media_start };
         self.schedule_free(media_start + Duration::from_nanos(span));
     }

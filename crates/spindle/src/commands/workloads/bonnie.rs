@@ -5,7 +5,7 @@
 //! another (`-p`, `-y`), a file of random numbers (`-Z`), and another user than the one who runs it
 //! (`-u`, `-g`): a program that can change its user is a risk that a benchmark need not be.
 
-use super::session::{Common, Session, ToolRun};
+use super::session::{self, Common, Session, ToolRun};
 use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
 use lab::study::ToolKind;
@@ -21,11 +21,16 @@ const RUNS_MAX: i64 = 1000;
 
 /// bonnie++'s options.
 #[derive(Args)]
-#[command(disable_version_flag = true)]
+#[command(
+    disable_version_flag = true,
+    after_help = "Examples:\n  \
+    spindle lab bonnie -d /mnt/scratch\n  \
+    spindle lab bonnie -d /mnt/scratch -s 2g -r 1g -n 0 -f --repeats 6 --out report"
+)]
 pub struct BonnieArgs {
     /// The directory to work in
-    #[arg(short = 'd', long = "dir", value_name = "DIR", default_value = ".")]
-    directory: PathBuf,
+    #[arg(short = 'd', long = "dir", value_name = "DIR")]
+    directory: Option<PathBuf>,
     /// The file's size in MiB (or with g, t), its block in bytes (or with k), seeks and seekers; 0 leaves
     /// these phases out [default: twice the memory]
     #[arg(short = 's', value_name = "SIZE[:BLOCK[:SEEKS[:SEEKERS]]]")]
@@ -113,7 +118,18 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
     // -x is another word for repeats.
     let common =
         Common { repeats: args.runs.unwrap_or(args.common.repeats), ..args.common.clone() };
-    let session = Session::open(&common, &args.directory)?;
+    let bytes = plan_bytes(&plan);
+    let Some(directory) = args.directory.clone() else {
+        return Err(Failure::usage(format!(
+            "it would write {bytes}: name the directory to write to with -d DIR (-d . for this one), and less with -s SIZE"
+        )));
+    };
+    let session = Session::open(&common, &directory)?;
+    session::check_room(
+        &directory,
+        bytes,
+        "a smaller file is -s SIZE, with -r MEMORY or -r 0 where it would be refused",
+    )?;
     let content_spec = session.content_spec();
     let content = session.content(content_spec);
     let only_lines = args.runs.is_some();
@@ -153,9 +169,42 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
                 Some(workload::content::ContentSpec { zeros: true, ..content_spec })
             }
         },
+        settings: settings(&plan),
+        text: None,
         table: !only_lines && !args.quiet,
     };
     session.conclude(&tool, outcomes)
+}
+
+/// What it writes that lies there at one time: the file, or the small files.
+fn plan_bytes(plan: &Plan) -> ByteCount {
+    let file = plan.file.as_ref().map_or(ByteCount::ZERO, |file| file.size);
+    let small = plan.creation.as_ref().map_or(ByteCount::ZERO, |creation| {
+        let each = creation.size_max.bytes().midpoint(creation.size_min.bytes());
+        ByteCount(each.saturating_mul(u64::from(creation.files_ki) * 1024))
+    });
+    file.max(small)
+}
+
+/// By what it runs, what was left at its default among it.
+fn settings(plan: &Plan) -> Vec<(String, String)> {
+    let mut settings = vec![("durable (-b)".to_owned(), plan.durable.to_string())];
+    let mut set = |name: &str, value: String| settings.push((name.to_owned(), value));
+    if let Some(file) = &plan.file {
+        set("file (-s)", file.size.to_string());
+        set("block of the file", file.chunk.to_string());
+        set("byte by byte (-f)", file.bytes.min(file.size).to_string());
+        set("seeks", file.seeks.to_string());
+        set("seekers", file.seekers.to_string());
+        set("direct (-D)", file.direct.to_string());
+    }
+    if let Some(creation) = &plan.creation {
+        set("small files (-n)", (u64::from(creation.files_ki) * 1024).to_string());
+        set("size of small files", format!("{} to {}", creation.size_min, creation.size_max));
+        set("directories", creation.directories.to_string());
+        set("block of small files", creation.chunk.to_string());
+    }
+    settings
 }
 
 fn plan_of(args: &BonnieArgs, memory: ByteCount) -> Result<Plan, Failure> {

@@ -20,6 +20,9 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Which workload, and where.
 #[derive(Args)]
+#[command(
+    after_help = "Example:\n  spindle lab filebench --list\n  spindle lab filebench varmail --dir /mnt/scratch --run 30 --repeats 5 --out report"
+)]
 pub struct FilebenchArgs {
     /// A workload file (.f), or the name of a personality that comes with Spindle
     #[arg(value_name = "FILE", required_unless_present = "list")]
@@ -110,6 +113,8 @@ pub fn run(args: FilebenchArgs) -> Result<(), Failure> {
         title: &title,
         workload: &workload,
         content: Some(spec),
+        settings: args.variables.clone(),
+        text: Some(&text),
         table: true,
     };
     session.conclude(&tool, outcomes)

@@ -21,6 +21,9 @@ const FIO_VERSION: &str = "fio-3.33";
 
 /// A job file and what is told of it.
 #[derive(Args)]
+#[command(after_help = "Example:\n  \
+    printf '[randread]\\nrw=randread\\nbs=4k\\nsize=256m\\n' > job.fio\n  \
+    spindle lab fio job.fio --dir /mnt/scratch --repeats 5 --out report")]
 pub struct FioArgs {
     /// The job file
     #[arg(value_name = "JOB.fio")]
@@ -120,7 +123,7 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
         let outcome = ended.map_err(Failure::failed)?;
         told.tell(&outcome)?;
         write_logs(&outcome)?;
-        // What was done until then is told, as fio does, but it is no result.
+        // What was done until then is told, as fio does, and that it is no result.
         session.check_interrupt()?;
         for error in &outcome.errors {
             failed = Some(error.to_string());
@@ -135,12 +138,18 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
 }
 
 fn conclude(args: &FioArgs, session: &Session, outcomes: Vec<Outcome>) -> Result<(), Failure> {
+    let text = targets::inputs::job_text(&args.file).ok();
     let name = args.file.file_stem().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     let tool = ToolRun {
         tool: ToolKind::Fio,
         title: &format!("fio: {name}"),
         workload: &name,
         content: None,
+        settings: match args.section.as_slice() {
+            [] => Vec::new(),
+            some => vec![("section".to_owned(), some.join(", "))],
+        },
+        text: text.as_deref(),
         table: args.output_format == [Format::Normal],
     };
     session.conclude(&tool, outcomes)

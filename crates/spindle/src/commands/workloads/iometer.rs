@@ -12,13 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use stdx::ByteCount;
-use targets::inputs::read_input;
+use targets::inputs::{job_text, read_input};
 use tools::iometer::icf::DataPattern;
 use tools::iometer::output::{Stamps, Table, results_csv};
 use tools::iometer::{self, Options, Plan, TestOutcome};
 
 /// A configuration and what is told of it.
 #[derive(Args)]
+#[command(
+    after_help = "Example:\n  spindle lab iometer pattern.icf --dir /mnt/scratch --repeats 5 --out report"
+)]
 pub struct IometerArgs {
     /// The configuration
     #[arg(value_name = "FILE.icf")]
@@ -143,11 +146,14 @@ pub fn run(args: IometerArgs) -> Result<(), Failure> {
         outcomes.push(outcome);
     }
     let name = args.file.file_stem().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let text = job_text(&args.file).ok();
     let tool = ToolRun {
         tool: ToolKind::Iometer,
         title: &format!("IOMeter: {name}"),
         workload: &name,
         content: plan.writes_content().then_some(content_spec),
+        settings: Vec::new(),
+        text: text.as_deref(),
         table: true,
     };
     session.conclude(&tool, outcomes)

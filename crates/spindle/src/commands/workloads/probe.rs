@@ -209,7 +209,16 @@ fn conclude(
     outcomes: Vec<Outcome>,
 ) -> Result<(), Failure> {
     let title = format!("{workload} probe");
-    let tool = ToolRun { tool: ToolKind::Probe, title: &title, workload, content, table: true };
+    let tool = ToolRun {
+        tool: ToolKind::Probe,
+        title: &title,
+        workload,
+        content,
+        // The command line says all of it: operands are few, and their defaults are dd's and hdparm's.
+        settings: Vec::new(),
+        text: None,
+        table: true,
+    };
     session.conclude(&tool, outcomes)
 }
 

@@ -1,6 +1,7 @@
 //! What every tool's command has: where it works, who works, what is written, how often, and what
 //! becomes of the figures.
 
+use crate::commands::clock::unix_s;
 use crate::commands::reports::{self, raise_on_interrupt};
 use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
@@ -12,12 +13,13 @@ use lab::single::{self, Single};
 use lab::study::ToolKind;
 use lab::target::{CellRun, StopFlag};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use stdx::Prng;
+use stdx::{ByteCount, Prng};
 use targets::crew::ThreadCrew;
 use targets::surroundings::HostFacts;
 use targets::surroundings::counters::HostCounters;
@@ -83,6 +85,9 @@ pub struct Session {
     begin: Mark,
     stop: StopFlag,
     reads_cache: Cell<bool>,
+    /// What was told of the host before anything ran.
+    host: BTreeMap<String, String>,
+    began_unix_s: u64,
 }
 
 impl Session {
@@ -114,6 +119,7 @@ impl Session {
             .map_err(|error| Failure::usage(format!("{error}; name a directory that is there")))?;
         let stop = StopFlag::new();
         raise_on_interrupt(&stop)?;
+        let host = targets::host_lines(measured);
         let disks = HostFacts::of(measured, true).disks;
         let disks: Vec<Rc<dyn DiskView>> =
             disks.into_iter().map(|disk| Rc::new(disk) as _).collect();
@@ -128,6 +134,8 @@ impl Session {
             begin,
             stop,
             reads_cache: Cell::new(false),
+            host,
+            began_unix_s: unix_s(),
         })
     }
 
@@ -184,8 +192,9 @@ impl Session {
     /// Then.
     pub fn check_interrupt(&self) -> Result<(), Failure> {
         match self.stop.is_raised() {
-            true => Err(Failure::failed(
-                "interrupted; there are no figures, and what was written to the directory may still be there",
+            true => Err(Failure::interrupted(
+                "interrupted: there is no result (figures above, if any, are of the time until then), and what was \
+                 written to the directory may still be there",
             )),
             false => Ok(()),
         }
@@ -212,7 +221,7 @@ impl Session {
             };
             whole.pitfalls.retain(|pitfall| !of_cache(pitfall));
         }
-        lines.extend(targets::host_lines(&self.measured));
+        lines.extend(self.host.clone());
         let single = Single {
             study: run.tool.word(),
             title: run.title,
@@ -222,6 +231,11 @@ impl Session {
             seed: self.common.seed,
             spindle_version: env!("CARGO_PKG_VERSION"),
             content: run.content.map(|content| content.to_string()),
+            settings: run.settings.iter().cloned().collect(),
+            command: Some(command_line()),
+            text: run.text.map(str::to_owned),
+            began_unix_s: Some(self.began_unix_s),
+            ended_unix_s: Some(unix_s()),
         };
         let runs = outcomes.into_iter().map(|outcome| CellRun {
             pitfalls: whole.pitfalls.clone(),
@@ -247,6 +261,40 @@ impl Session {
     }
 }
 
+/// The command line, as a shell would take it again.
+fn command_line() -> String {
+    let quoted = |word: String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+        match !word.is_empty() && word.chars().all(plain) {
+            true => word,
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    std::iter::once("spindle".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Refuses to fill a file system: more than half of what is free is refused, and what is to be written is said before
+/// it is. `told` says how to ask for less, or for this all the same.
+///
+/// # Errors
+/// Where it is too much.
+pub fn check_room(directory: &Path, bytes: ByteCount, told: &str) -> Result<(), Failure> {
+    let known = HostFacts::of(directory, true).surroundings.space;
+    let Some((free, _)) = known else {
+        say(&format!("writing {bytes} to {}", directory.display()));
+        return Ok(());
+    };
+    if bytes > free / 2 {
+        return Err(Failure::usage(format!(
+            "{}: {bytes} are to be written, and of {free} that are free no more than half may be; {told}",
+            directory.display()
+        )));
+    }
+    say(&format!("writing {bytes} to {}, where {free} are free", directory.display()));
+    Ok(())
+}
+
 /// What a tool's figures are called. See [`Session::conclude`].
 pub struct ToolRun<'a> {
     /// The tool.
@@ -257,6 +305,10 @@ pub struct ToolRun<'a> {
     pub workload: &'a str,
     /// What was written, where the tool writes.
     pub content: Option<ContentSpec>,
+    /// By what settings it ran, those that were left at their defaults among them.
+    pub settings: Vec<(String, String)>,
+    /// The job file or workload file.
+    pub text: Option<&'a str>,
     /// Whether to print the table of means; false where the output is to be read by a program.
     pub table: bool,
 }

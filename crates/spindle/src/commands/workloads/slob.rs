@@ -14,6 +14,7 @@ use tools::slob::{self, Options, Plan};
 
 /// SLOB's parameters.
 #[derive(Args)]
+#[command(after_help = "Example:\n  spindle lab slob --dir /mnt/scratch --repeats 5 --out report")]
 pub struct SlobArgs {
     /// A slob.conf; without it, SLOB's defaults
     #[arg(value_name = "slob.conf")]
@@ -95,6 +96,8 @@ pub fn run(args: SlobArgs) -> Result<(), Failure> {
         title: "SLOB",
         workload: "slob",
         content: plan.updates().then_some(content_spec),
+        settings: vec![("parameters".to_owned(), parameters(&plan).trim().replace('\n', " "))],
+        text: None,
         table: true,
     };
     session.conclude(&tool, outcomes)

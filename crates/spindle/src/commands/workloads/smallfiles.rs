@@ -10,6 +10,9 @@ use tools::smallfiles::{self, Phase, Plan, Sizes, table};
 
 /// What is done to how many files.
 #[derive(Args)]
+#[command(
+    after_help = "Example:\n  spindle lab smallfiles -n 10000 -s 1k:64k -t 4 --cold --repeats 5 --out report"
+)]
 pub struct SmallFilesArgs {
     /// The directory to work in
     #[arg(short = 'd', long = "dir", value_name = "DIR", default_value = ".")]
@@ -56,6 +59,16 @@ pub fn run(args: SmallFilesArgs) -> Result<(), Failure> {
         ..default
     };
     plan.check().map_err(Failure::usage)?;
+    let settings = [
+        ("files", plan.files.to_string()),
+        ("size", plan.sizes.to_string()),
+        ("directories", plan.directories.to_string()),
+        ("threads", plan.threads.to_string()),
+        ("block", plan.block.to_string()),
+        ("fsync", plan.durable.to_string()),
+        ("cold", plan.cold.to_string()),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value)).to_vec();
     let session = Session::open(&args.common, &args.directory)?;
     let spec = session.content_spec();
     let content = session.content(spec);
@@ -79,6 +92,8 @@ pub fn run(args: SmallFilesArgs) -> Result<(), Failure> {
         title: "Small files",
         workload: "smallfiles",
         content: Some(spec),
+        settings,
+        text: None,
         table: true,
     };
     session.conclude(&tool, outcomes)

@@ -1,6 +1,6 @@
 //! `spindle lab tiobench`: threads × sequential and random reads and writes, by tiobench's options.
 
-use super::session::{Common, Session, ToolRun};
+use super::session::{self, Common, Session, ToolRun};
 use crate::output::{Failure, print, say};
 use clap::Args;
 use lab::study::ToolKind;
@@ -11,10 +11,13 @@ use tools::tiobench::{self, Case, Plan, table};
 
 /// tiobench's options.
 #[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    spindle lab tiobench --target /mnt/scratch\n  \
+    spindle lab tiobench --target /mnt/scratch --size 2000 --threads 1 --threads 16 --repeats 6")]
 pub struct TiobenchArgs {
     /// The directory to work in
-    #[arg(long, visible_alias = "dir", value_name = "DIR", default_value = ".")]
-    target: PathBuf,
+    #[arg(short = 'd', long, visible_alias = "dir", value_name = "DIR")]
+    target: Option<PathBuf>,
     /// Size of all threads' files together, in MiB; several times for several [default: twice the memory]
     #[arg(long, value_name = "MIB")]
     size: Vec<u64>,
@@ -68,7 +71,16 @@ pub fn run(args: TiobenchArgs) -> Result<(), Failure> {
         drop_caches: args.flush_caches,
     };
     plan.check().map_err(Failure::usage)?;
-    let session = Session::open(&args.common, &args.target)?;
+    let bytes = ByteCount::mib(plan.sizes_mib.iter().copied().max().unwrap_or(0));
+    let Some(directory) = args.target else {
+        return Err(Failure::usage(format!(
+            "it would write {bytes}: name the directory to write to with --target DIR (--target . for this one), and less \
+             with --size MIB"
+        )));
+    };
+    let session = Session::open(&args.common, &directory)?;
+    session::check_room(&directory, bytes, "less is --size MIB")?;
+    let settings = settings(&plan);
     let spec = session.content_spec();
     let content = session.content(spec);
     let cases = plan.cases().len();
@@ -100,7 +112,27 @@ pub fn run(args: TiobenchArgs) -> Result<(), Failure> {
         title: "tiobench",
         workload: "tiobench",
         content: Some(spec),
+        settings,
+        text: None,
         table: true,
     };
     session.conclude(&tool, outcomes)
+}
+
+/// By what it runs, what was left at its default among it.
+fn settings(plan: &Plan) -> Vec<(String, String)> {
+    fn all<T: ToString>(values: &[T]) -> String {
+        values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+    let settings = [
+        ("size, MiB", all(&plan.sizes_mib)),
+        ("block", all(&plan.blocks)),
+        ("threads", all(&plan.threads)),
+        ("random operations", plan.random.to_string()),
+        ("runs of a case", plan.runs.to_string()),
+        ("one after another", plan.one_after_another.to_string()),
+        ("direct", plan.direct.to_string()),
+        ("caches dropped", plan.drop_caches.to_string()),
+    ];
+    settings.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }

@@ -1,0 +1,43 @@
+//! What a target tells of a layout beside its speed. What follows from it is worked out in [`crate::layouts`].
+
+/// What a layout is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayoutFacts {
+    /// Its name in the study.
+    pub name: String,
+    /// What it is: `RAID 6 of 8 disks, chunk 64 KiB`.
+    pub what: String,
+    /// Disks that it takes.
+    pub disks: u64,
+    /// What the smallest holds.
+    pub disk_bytes: u64,
+    /// What the volume holds.
+    pub usable_bytes: u64,
+    /// Disks of which any may be lost.
+    pub survives_any: u64,
+    /// Disks that may be lost where they are the right ones.
+    pub survives_at_best: u64,
+    /// How a lost disk comes back; none where it does not.
+    pub rebuild: Option<RebuildFacts>,
+    /// Failures of a disk in a year, 0.0044 for an AFR of 0.44 %; none where it is not known.
+    pub failures_a_year: Option<f64>,
+    /// Unreadable sectors for each bit read; none where it is not known.
+    pub unreadable_per_bit: Option<f64>,
+    /// What a disk costs.
+    pub disk_price: Option<f64>,
+    /// Where these rates are from.
+    pub basis: String,
+}
+
+/// How a lost disk comes back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RebuildFacts {
+    /// At which rate (B/s) on an idle set; none where it is not known.
+    pub rate: Option<f64>,
+    /// The rate (B/s) that it holds beside any load.
+    pub floor: f64,
+    /// Disks whose loss meanwhile costs redundancy that the lost disk was a part of.
+    pub mates: u64,
+    /// What it reads of them.
+    pub read_bytes: u64,
+}

@@ -1,0 +1,185 @@
+//! All repeats of a cell as one: means with intervals, warnings with how many repeats had them, latencies added.
+
+use crate::design::CellSpec;
+use crate::kept::Repeat;
+use crate::pitfalls::{Pitfall, REPEATS_FEW};
+use crate::results::{Cell, FoundPitfall, LatencyPoint};
+use crate::stats;
+use crate::study::Study;
+use crate::target::TargetError;
+use std::collections::BTreeMap;
+use stdx::Prng;
+
+/// A cell carries a warning if half its interval is over this share of its mean.
+const INTERVAL_WIDE: f64 = 0.10;
+/// The shares at which a distribution of latencies is written down: close together where people
+/// look, at its ends.
+const QUANTILES: [f64; 40] = [
+    0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.10, 0.15, 0.20, 0.25, 0.30, 0.35, 0.40,
+    0.45, 0.50, 0.55, 0.60, 0.65, 0.70, 0.75, 0.80, 0.85, 0.875, 0.90, 0.925, 0.95, 0.96, 0.97,
+    0.98, 0.985, 0.99, 0.9925, 0.995, 0.9975, 0.999, 0.9995, 0.9998, 0.9999,
+];
+
+/// What is known of a cell while its repeats run.
+#[derive(Default)]
+pub(crate) struct CellState {
+    /// By repeat.
+    pub(crate) repeats: BTreeMap<u32, Repeat>,
+    /// Nanoseconds → how many I/Os took so long, over all repeats. (A map takes a fraction of the
+    /// memory of a histogram, which counts even where nothing is; there may be thousands of cells.)
+    latency: BTreeMap<u64, u64>,
+    /// The first repeat that failed, and why.
+    pub(crate) failed: Option<(u32, TargetError)>,
+}
+
+impl CellState {
+    pub(crate) fn add(&mut self, repeat: u32, mut gave: Repeat) {
+        for (nanos, count) in std::mem::take(&mut gave.latency) {
+            *self.latency.entry(nanos).or_default() += count;
+        }
+        self.repeats.insert(repeat, gave);
+    }
+
+    pub(crate) fn fail(&mut self, repeat: u32, reason: TargetError) {
+        if self.failed.as_ref().is_none_or(|(failed, _)| repeat < *failed) {
+            self.failed = Some((repeat, reason));
+        }
+    }
+}
+
+/// All repeats of a cell as one.
+pub(crate) fn merge(study: &Study, spec: &CellSpec, state: CellState) -> Cell {
+    let mut cell = Cell {
+        id: spec.id.clone(),
+        factors: spec.levels(),
+        workload: spec.workload.name.clone(),
+        repeats: 0,
+        metrics: BTreeMap::new(),
+        disk_utilisation: BTreeMap::new(),
+        latency: Vec::new(),
+        progress: Vec::new(),
+        warnings: Vec::new(),
+        pitfalls: Vec::new(),
+        error: None,
+        parameters: spec.workload.parameters_with_sampling().into_iter().collect(),
+        rounds: Vec::new(),
+    };
+    if let Some((_, reason)) = state.failed {
+        cell.error = Some(reason.to_string());
+        return cell;
+    }
+    let repeats = state.repeats.len();
+    cell.repeats = u32::try_from(repeats).unwrap_or(u32::MAX);
+    let mut warnings: Vec<(String, usize)> = Vec::new();
+    let mut samples: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut shares: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for repeat in state.repeats.values() {
+        let mut texts = repeat.warnings.clone();
+        for (name, value) in &repeat.metrics {
+            // JSON has no such numbers; a reader could not open the file.
+            if value.is_finite() {
+                samples.entry(name.clone()).or_default().push(*value);
+            } else {
+                texts.push(format!("{name} came out as {value} and is left out"));
+            }
+        }
+        for (disk, share) in repeat.disk_utilisation.iter().filter(|(_, share)| share.is_finite()) {
+            shares.entry(disk.clone()).or_default().push(*share);
+        }
+        for text in texts {
+            match warnings.iter_mut().find(|(other, _)| *other == text) {
+                Some((_, count)) => *count += 1,
+                None => warnings.push((text, 1)),
+            }
+        }
+    }
+    let counted = |text: String, count: usize| match count {
+        all if all >= repeats => text,
+        some => format!("{text} (in {some} of {repeats} repeats)"),
+    };
+    for (pitfall, count) in gather_pitfalls(&state.repeats) {
+        let text = counted(pitfall.text, count);
+        cell.put_down(FoundPitfall { text, ..pitfall });
+    }
+    cell.warnings.extend(warnings.into_iter().map(|(text, count)| counted(text, count)));
+    for (name, samples) in samples {
+        let prng = Prng::for_part(study.seed, &format!("bootstrap of {name} of {}", spec.id));
+        let metric = stats::metric(samples, study.confidence, study.interval, prng);
+        cell.metrics.insert(name, metric);
+    }
+    cell.disk_utilisation =
+        shares.into_iter().map(|(disk, shares)| (disk, stats::mean(&shares))).collect();
+    cell.latency = quantiles(&state.latency);
+    if state.repeats.values().any(|repeat| !repeat.rounds.is_empty()) {
+        cell.rounds = state.repeats.values().map(|repeat| repeat.rounds.clone()).collect();
+    }
+    cell.progress =
+        state.repeats.into_values().next().map(|repeat| repeat.progress).unwrap_or_default();
+    warn_of_uncertainty(study, spec, &mut cell);
+    cell
+}
+
+/// The pitfalls of all repeats, each kind once, as the first repeat has it, with the number of repeats
+/// that ran into it.
+fn gather_pitfalls(repeats: &BTreeMap<u32, Repeat>) -> Vec<(FoundPitfall, usize)> {
+    let mut found: Vec<(FoundPitfall, usize)> = Vec::new();
+    for pitfall in repeats.values().flat_map(|repeat| &repeat.pitfalls) {
+        match found.iter_mut().find(|(other, _)| other.id == pitfall.id) {
+            Some((_, count)) => *count += 1,
+            None => found.push((pitfall.clone(), 1)),
+        }
+    }
+    found
+}
+
+fn warn_of_uncertainty(study: &Study, spec: &CellSpec, cell: &mut Cell) {
+    if cell.repeats < REPEATS_FEW {
+        cell.add_pitfall(&Pitfall::FewRepeats { repeats: cell.repeats });
+    }
+    let metric = spec.workload.main_metric();
+    let Some(figure) = cell.metrics.get(metric) else { return };
+    let half = (figure.ci_high - figure.ci_low) / 2.0;
+    if half > INTERVAL_WIDE * figure.mean.abs() {
+        let share = half / figure.mean.abs();
+        let (metric, confidence) = (metric.to_owned(), study.confidence);
+        cell.add_pitfall(&Pitfall::WideInterval { metric, confidence, share });
+    }
+}
+
+impl Cell {
+    /// Puts a pitfall down, for people and for programs.
+    fn add_pitfall(&mut self, pitfall: &Pitfall) {
+        self.put_down(FoundPitfall {
+            id: pitfall.id().to_owned(),
+            text: pitfall.what(),
+            mend: pitfall.mend(),
+        });
+    }
+
+    fn put_down(&mut self, found: FoundPitfall) {
+        self.warnings.push(found.warning());
+        self.pitfalls.push(found);
+    }
+}
+
+/// The latencies at the quantiles that so many I/Os can tell: no 99.9 % of a hundred.
+fn quantiles(counts: &BTreeMap<u64, u64>) -> Vec<LatencyPoint> {
+    let total: u64 = counts.values().sum();
+    let mut points = Vec::new();
+    let mut values = counts.iter();
+    let (mut value, mut upto) = (0, 0);
+    for quantile in QUANTILES {
+        let told = quantile.min(1.0 - quantile) * total as f64;
+        if told < 1.0 {
+            continue;
+        }
+        let wanted = (quantile * total as f64).ceil() as u64;
+        while upto < wanted {
+            let Some((next, count)) = values.next() else { break };
+            value = *next;
+            upto += count;
+        }
+        points.push(LatencyPoint { quantile, latency_us: value as f64 / 1e3 });
+    }
+    points
+}

@@ -1,0 +1,183 @@
+//! What was run, and what the layouts are worth beside their speed: for the terminal, the page and the CSV alike.
+
+use super::figures::significant;
+use crate::duration;
+use crate::moment;
+use crate::results::{Cell, LayoutFigures, Results};
+use std::collections::BTreeMap;
+
+/// A chance below this is no figure any more: the assumptions are off by more.
+const CHANCE_MIN: f64 = 1e-9;
+
+/// The parameters that all cells of a workload share, a line a workload: what a table of cells does not show.
+pub fn fixed_parameters(results: &Results) -> Vec<(String, Vec<(String, String)>)> {
+    let mut workloads: Vec<(&str, Vec<&Cell>)> = Vec::new();
+    for cell in &results.cells {
+        match workloads.iter_mut().find(|(name, _)| *name == cell.workload) {
+            Some((_, cells)) => cells.push(cell),
+            None => workloads.push((&cell.workload, vec![cell])),
+        }
+    }
+    let fixed = |cells: &[&Cell]| -> Vec<(String, String)> {
+        let Some(first) = cells.first() else { return Vec::new() };
+        let same = |(key, value): &(&String, &String)| {
+            cells.iter().all(|cell| cell.parameters.get(*key) == Some(value))
+        };
+        let pairs = first.parameters.iter().filter(same);
+        pairs.map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    let lines = workloads.into_iter().map(|(name, cells)| (name.to_owned(), fixed(&cells)));
+    lines.filter(|(_, pairs)| !pairs.is_empty()).collect()
+}
+
+/// When and how it was run, a pair a line.
+pub fn run_lines(results: &Results) -> Vec<(&'static str, String)> {
+    let run = &results.run;
+    let mut lines = Vec::new();
+    match (run.began_unix_s, run.ended_unix_s) {
+        (Some(began), Some(ended)) => {
+            let took = duration::text(ended.saturating_sub(began) as f64);
+            lines.push(("Run", format!("{}, for {took}", moment::utc(began))));
+        }
+        (Some(began), None) => lines.push(("Run", moment::utc(began))),
+        _ => {}
+    }
+    if let Some(command) = &run.command {
+        lines.push(("Command", command.clone()));
+    }
+    if !run.steady.is_empty() {
+        lines.push(("Measured", run.steady.clone()));
+    }
+    if !run.interval.is_empty() {
+        lines.push(("Intervals", run.interval.clone()));
+    }
+    lines
+}
+
+/// A cell's parameters in one field: `block_size=4k queue_depth=1`.
+pub fn in_one(parameters: &BTreeMap<String, String>) -> String {
+    let pairs = parameters.iter().map(|(key, value)| format!("{key}={value}"));
+    pairs.collect::<Vec<_>>().join(" ")
+}
+
+/// What a layout is worth, as a table: the header, and a row a layout.
+pub fn layouts_table(layouts: &[LayoutFigures]) -> (Vec<String>, Vec<Vec<String>>) {
+    let priced = layouts.iter().any(|layout| layout.price.is_some());
+    let risky = layouts.iter().any(|layout| layout.unreadable.is_some());
+    let mended = layouts.iter().any(|layout| layout.rebuild_idle_s.is_some());
+    let mut header: Vec<String> =
+        ["layout", "disks", "room", "survives"].map(str::to_owned).to_vec();
+    if mended {
+        header.extend(["rebuild,\nidle", "rebuild\nbeside load"].map(str::to_owned));
+    }
+    if risky {
+        let heads =
+            ["another disk\nlost meanwhile", "sector not\nreadable", "data lost\nin a year"];
+        header.extend(heads.map(str::to_owned));
+    }
+    if priced {
+        header.extend(["price".to_owned(), "a TB".to_owned()]);
+    }
+    let rows = layouts.iter().map(|layout| {
+        let span = |seconds: Option<f64>| seconds.map_or_else(|| "—".to_owned(), duration::text);
+        let odds = |share: Option<f64>| share.map_or_else(|| "—".to_owned(), chance);
+        let mut row =
+            vec![layout.name.clone(), layout.disks.to_string(), room(layout), survives(layout)];
+        if mended {
+            row.extend([span(layout.rebuild_idle_s), span(layout.rebuild_loaded_s)]);
+        }
+        if risky {
+            let odds = [layout.second_loss, layout.unreadable, layout.data_loss_a_year].map(odds);
+            row.extend(odds);
+        }
+        if priced {
+            let each = |price: f64| match layout.usable_bytes {
+                0 => "—".to_owned(),
+                bytes => significant(price / (bytes as f64 / 1e12), 3),
+            };
+            row.push(layout.price.map_or_else(|| "—".to_owned(), |price| significant(price, 4)));
+            row.push(layout.price.map_or_else(|| "—".to_owned(), each));
+        }
+        row
+    });
+    (header, rows.collect())
+}
+
+/// `120 TB (75 %)`.
+fn room(layout: &LayoutFigures) -> String {
+    let share = 100.0 * layout.usable_bytes as f64 / (layout.raw_bytes.max(1)) as f64;
+    format!("{} ({share:.0} %)", decimal_bytes(layout.usable_bytes))
+}
+
+/// `any 1, at best 4`.
+fn survives(layout: &LayoutFigures) -> String {
+    match (layout.survives_any, layout.survives_at_best) {
+        (0, 0) => "none lost".to_owned(),
+        (any, best) if any == best => format!("any {any} lost"),
+        (any, best) => format!("any {any}, at best {best}"),
+    }
+}
+
+/// As disks are sold: `20 TB`, `750 GB`.
+pub fn decimal_bytes(bytes: u64) -> String {
+    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB")];
+    let bytes = bytes as f64;
+    let unit = units.into_iter().find(|(size, _)| bytes >= *size);
+    match unit {
+        Some((size, name)) => format!("{} {name}", significant(bytes / size, 3)),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// `67 %`, `0.0078 %`.
+fn chance(share: f64) -> String {
+    match share {
+        none if none <= 0.0 => "0 %".to_owned(),
+        small if small < CHANCE_MIN => "under 1 in 10⁹".to_owned(),
+        small if small < 1e-4 => format!("1 in {}", significant(1.0 / small, 2)),
+        share => format!("{} %", significant(100.0 * share, 2)),
+    }
+}
+
+/// How the risk was worked out, in a sentence.
+pub const HOW_LAYOUTS: &str = "Worked out, but for what a rebuild of the study measured: a disk is rebuilt at the mean rate of \
+     its surface, beside the heaviest load in the time that this leaves the disks (16 MiB/s at the least); disks are lost \
+     independently at the data sheet's rate, sectors are unreadable at the data sheet's rate a bit. Disks of one batch \
+     fail together more often: it orders layouts and foretells nothing. docs/theory/losses.md has the formulas.";
+
+/// What should keep one from a layout, with its name.
+pub fn layout_warnings(results: &Results) -> Vec<String> {
+    let warned = results.layouts.iter().flat_map(|layout| {
+        layout.warnings.iter().map(move |warning| format!("{}: {warning}", layout.name))
+    });
+    warned.collect()
+}
+
+/// `1 cell`, `12 cells`.
+pub fn cells(count: usize) -> String {
+    match count {
+        1 => "1 cell".to_owned(),
+        n => format!("{n} cells"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chances_and_sizes_are_written_as_people_say_them() {
+        for (share, text) in [
+            (0.0, "0 %"),
+            (0.6737, "67 %"),
+            (0.0012, "0.12 %"),
+            (7.777e-5, "1 in 13\u{202f}000"),
+            (1e-12, "under 1 in 10⁹"),
+        ] {
+            assert_eq!(chance(share), text);
+        }
+        assert_eq!(decimal_bytes(20_000_588_955_648), "20.0 TB");
+        assert_eq!(decimal_bytes(750_156_374_016), "750 GB");
+        assert_eq!(cells(1), "1 cell");
+    }
+}

@@ -1,0 +1,320 @@
+//! What a layout is worth beside its speed: room, the losses that it survives, how a lost disk comes back.
+//!
+//! Sets are counted from within: a set of sets loses a member when the member has lost more than it bears. "Any" is
+//! the number of disks of which every choice may be lost, "at best" the number that may where they are the right
+//! ones: of RAID 10 of eight any one, and one of each pair, four.
+//!
+//! What this file knows of a drive is what its profile says (sizes, rates, the data sheet's failures). Files and
+//! devices of a host say no such thing: room and losses are known of them, and nothing of time and risk.
+
+use crate::layout::{CHUNK_DEFAULT, Layout, Level, Redundancy};
+use lab::layout::{LayoutFacts, RebuildFacts};
+use sim::Profile;
+use stdx::ByteCount;
+
+/// What a rebuild of normal priority holds beside any load, on each member (B/s): `md`'s rate for it.
+const REBUILD_FLOOR: f64 = 16.0 * 1024.0 * 1024.0;
+
+/// The bits by which a profile counts unreadable sectors.
+const PETABIT: f64 = 1e15;
+
+/// What is known of a drive.
+#[derive(Clone, Debug, Default)]
+pub struct DriveFacts {
+    /// What it holds.
+    pub capacity: ByteCount,
+    /// The mean rate over its surface (B/s).
+    pub rate: Option<f64>,
+    /// Failures in a year, as a share.
+    pub failures_a_year: Option<f64>,
+    /// Unreadable sectors for each bit read.
+    pub unreadable_per_bit: Option<f64>,
+    /// What it costs.
+    pub price: Option<f64>,
+    /// Where its failures are from.
+    pub basis: String,
+}
+
+impl DriveFacts {
+    /// Of a profile.
+    pub fn of(profile: &Profile) -> DriveFacts {
+        let stated = |afr: Option<&f64>, bit: Option<&f64>, title: &str| match (afr, bit) {
+            (Some(afr), Some(bit)) => format!(
+                "{title}: {afr} % fail in a year, one unreadable sector in {:.0e} bits read (`spindle hw show` says \
+                 where from)",
+                1.0 / bit
+            ),
+            _ => format!("{title}: its profile says nothing of failures"),
+        };
+        match profile {
+            Profile::Disk(disk) => {
+                let (afr, bit) = (
+                    disk.afr_percent.as_ref().map(|given| given.value),
+                    disk.unreadable_per_petabit.as_ref().map(|given| given.value / PETABIT),
+                );
+                // Rates fall evenly from outside to inside, and the faster tracks hold the more: of the time that a
+                // pass takes, each cylinder takes as long as another, so the mean rate is that of both ends.
+                let rate = (disk.outer_rate_mb_s.value + disk.inner_rate_mb_s.value) / 2.0 * 1e6;
+                DriveFacts {
+                    capacity: ByteCount(disk.sectors.value * disk.sector_bytes.value),
+                    rate: Some(rate),
+                    failures_a_year: afr.map(|afr| afr / 100.0),
+                    unreadable_per_bit: bit,
+                    price: None,
+                    basis: stated(afr.as_ref(), bit.as_ref(), &disk.title),
+                }
+            }
+            Profile::Ssd(ssd) => {
+                let (afr, bit) = (
+                    ssd.afr_percent.as_ref().map(|given| given.value),
+                    ssd.unreadable_per_petabit.as_ref().map(|given| given.value / PETABIT),
+                );
+                let rate = ssd.sheet_write_mb_s.value.min(ssd.sheet_read_mb_s.value) * 1e6;
+                DriveFacts {
+                    capacity: ByteCount(ssd.sectors.value * ssd.sector_bytes.value),
+                    rate: (rate > 0.0).then_some(rate),
+                    failures_a_year: afr.map(|afr| afr / 100.0),
+                    unreadable_per_bit: bit,
+                    price: None,
+                    basis: stated(afr.as_ref(), bit.as_ref(), &ssd.title),
+                }
+            }
+            _ => DriveFacts::default(),
+        }
+    }
+}
+
+/// What a layout of such drives is worth.
+pub fn facts(name: &str, layout: &Layout, drive: &DriveFacts) -> LayoutFacts {
+    let capacity = drive.capacity;
+    LayoutFacts {
+        name: name.to_owned(),
+        what: words(layout),
+        disks: layout.disks_in_all(),
+        disk_bytes: capacity.bytes(),
+        usable_bytes: room(layout, capacity).bytes(),
+        survives_any: any(layout),
+        survives_at_best: at_best(layout),
+        rebuild: mending(layout).map(|(mates, pieces)| RebuildFacts {
+            rate: drive.rate,
+            floor: REBUILD_FLOOR,
+            mates,
+            read_bytes: capacity.bytes().saturating_mul(pieces),
+        }),
+        failures_a_year: drive.failures_a_year,
+        unreadable_per_bit: drive.unreadable_per_bit,
+        disk_price: drive.price,
+        basis: drive.basis.clone(),
+    }
+}
+
+/// `RAID 6 of 8 disks, chunk 64 KiB`.
+fn words(layout: &Layout) -> String {
+    let members = layout.members();
+    let of = match &layout.of {
+        Some(of) => format!("{members} × ({})", words(of)),
+        None => format!("{members} disks"),
+    };
+    let chunk = layout.chunk.unwrap_or(CHUNK_DEFAULT);
+    let laid = layout.layout.as_ref().map_or_else(String::new, |laid| format!(", {laid}"));
+    match layout.level {
+        Level::Disk => "one disk".to_owned(),
+        Level::Linear => format!("{of}, one after another"),
+        Level::Raid1 => format!("RAID 1 of {of}"),
+        Level::Asm => {
+            let copies = copies_of_group(layout);
+            let copies =
+                if copies == 1 { "one copy".to_owned() } else { format!("{copies} copies") };
+            format!("a disk group of {of}, {copies} of each extent")
+        }
+        level => {
+            let number = level.word().trim_start_matches("raid");
+            format!("RAID {number} of {of}, chunk {chunk}{laid}")
+        }
+    }
+}
+
+fn copies_of_group(layout: &Layout) -> u64 {
+    match layout.redundancy {
+        None | Some(Redundancy::External) => 1,
+        Some(Redundancy::Normal) => 2,
+        Some(Redundancy::High) => 3,
+    }
+}
+
+/// Copies of each chunk of a RAID 10, by the name of its layout: `near-2`, `far-3`.
+fn copies_of_raid10(layout: &Layout) -> u64 {
+    let named = layout.layout.as_deref().and_then(|name| name.rsplit('-').next()?.parse().ok());
+    named.unwrap_or(2)
+}
+
+/// What the volume holds.
+fn room(layout: &Layout, disk: ByteCount) -> ByteCount {
+    let members = u64::from(layout.members());
+    let member = layout.of.as_ref().map_or(disk, |of| room(of, disk));
+    let chunk = layout.chunk.unwrap_or(CHUNK_DEFAULT);
+    let whole = member.round_down(chunk);
+    let volume = match layout.level {
+        Level::Disk => disk,
+        Level::Linear => member * members,
+        Level::Raid0 => whole * members,
+        Level::Raid1 => member,
+        Level::Raid4 | Level::Raid5 => whole * members.saturating_sub(1),
+        Level::Raid6 => whole * members.saturating_sub(2),
+        Level::Raid10 => {
+            let copies = copies_of_raid10(layout).max(1);
+            (whole * members / copies).round_down(chunk)
+        }
+        Level::Asm => member * members / copies_of_group(layout),
+    };
+    let before = layout.partition_offset.map_or(0, ByteCount::bytes);
+    ByteCount(volume.bytes().saturating_sub(before))
+}
+
+/// How many members a set may lose, whichever they are.
+fn members_lost(layout: &Layout) -> u64 {
+    let members = u64::from(layout.members());
+    match layout.level {
+        Level::Disk | Level::Linear | Level::Raid0 => 0,
+        Level::Raid1 => members.saturating_sub(1),
+        Level::Raid4 | Level::Raid5 => 1,
+        Level::Raid6 => 2,
+        Level::Raid10 => copies_of_raid10(layout).saturating_sub(1),
+        Level::Asm => copies_of_group(layout) - 1,
+    }
+}
+
+/// How many disks may be lost, whichever they are.
+fn any(layout: &Layout) -> u64 {
+    // A member is lost with one disk more than it bears, and the set with one member more.
+    let each = layout.of.as_ref().map_or(1, |of| any(of) + 1);
+    (members_lost(layout) + 1) * each - 1
+}
+
+/// How many disks may be lost where they are the right ones.
+fn at_best(layout: &Layout) -> u64 {
+    let members = u64::from(layout.members());
+    let (size, inner) = match &layout.of {
+        Some(of) => (of.disks_in_all(), at_best(of)),
+        None => (1, 0),
+    };
+    let whole = match layout.level {
+        // One copy of each chunk must be left, so of each group of copies all but one may go. Copies that lie far or
+        // offset are with the neighbours: no two of those, so half of the disks for two copies as well.
+        Level::Raid10 => members - members.div_ceil(copies_of_raid10(layout).max(1)),
+        // Partners are scattered over the group: what is sure is what any may be.
+        _ => members_lost(layout),
+    };
+    whole * size + (members - whole) * inner
+}
+
+/// Of the set that mends a lost disk: whose loss meanwhile costs it redundancy, and how many disks' content it reads.
+/// `None` where no disk can be mended.
+fn mending(layout: &Layout) -> Option<(u64, u64)> {
+    if let Some(of) = &layout.of
+        && let Some(inner) = mending(of)
+    {
+        // The innermost set that has redundancy mends its own disk.
+        return Some(inner);
+    }
+    let members = u64::from(layout.members());
+    let each = layout.of.as_ref().map_or(1, |of| of.disks_in_all());
+    let (mates, read) = match layout.level {
+        Level::Disk | Level::Linear | Level::Raid0 => return None,
+        Level::Raid1 => (members - 1, 1),
+        Level::Raid4 | Level::Raid5 => (members - 1, members - 1),
+        Level::Raid6 => (members - 1, members - 2),
+        // The other copies: with near ones its partners, else its neighbours on both sides.
+        Level::Raid10 => {
+            let copies = copies_of_raid10(layout);
+            let far = layout.layout.as_deref().is_some_and(|name| !name.starts_with("near"));
+            let sides = if far || !members.is_multiple_of(copies.max(1)) { 2 } else { 1 };
+            ((sides * copies.saturating_sub(1)).min(members - 1), 1)
+        }
+        // Copies of a disk's extents lie on all disks of other failure groups.
+        Level::Asm if copies_of_group(layout) > 1 => (members - 1, 1),
+        Level::Asm => return None,
+    };
+    (mates > 0).then_some((mates * each, read * each))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> LayoutFacts {
+        let layout = Layout::read(text.parse().expect("TOML")).expect("a layout");
+        let capacity = ByteCount::gib(1000);
+        facts("l", &layout, &DriveFacts { capacity, rate: Some(1e8), ..DriveFacts::default() })
+    }
+
+    /// Level, disks, room in disks, losses of any disks, losses at best, mates, disks read.
+    #[test]
+    fn layouts_hold_survive_and_read_what_the_field_says() {
+        for (text, room, any, best, mending) in [
+            ("level = 'disk'", 1.0, 0, 0, None),
+            ("level = 'raid0'\ndisks = 4", 4.0, 0, 0, None),
+            ("level = 'raid1'\ndisks = 3", 1.0, 2, 2, Some((2, 1))),
+            ("level = 'raid5'\ndisks = 8", 7.0, 1, 1, Some((7, 7))),
+            ("level = 'raid6'\ndisks = 8", 6.0, 2, 2, Some((7, 6))),
+            ("level = 'raid10'\ndisks = 8", 4.0, 1, 4, Some((1, 1))),
+            ("level = 'raid10'\ndisks = 5", 2.5, 1, 2, Some((2, 1))),
+            ("level = 'raid10'\ndisks = 6\nlayout = 'near-3'", 2.0, 2, 4, Some((2, 1))),
+            ("level = 'raid10'\ndisks = 4\nlayout = 'far-2'", 2.0, 1, 2, Some((2, 1))),
+            // RAID 50: one of each set, of its own set any one.
+            (
+                "level = 'raid0'\nsets = 4\nof = { level = 'raid5', disks = 3 }",
+                8.0,
+                1,
+                4,
+                Some((2, 2)),
+            ),
+            // RAID 5 over mirrors: three losses of any, and the inner mirror mends.
+            (
+                "level = 'raid5'\nsets = 3\nof = { level = 'raid1', disks = 2 }",
+                2.0,
+                3,
+                4,
+                Some((1, 1)),
+            ),
+            ("level = 'asm'\ndisks = 6\nredundancy = 'normal'", 3.0, 1, 1, Some((5, 1))),
+            ("level = 'asm'\ndisks = 6", 6.0, 0, 0, None),
+        ] {
+            let made = of(text);
+            let held = made.usable_bytes as f64 / made.disk_bytes as f64;
+            assert!((held - room).abs() < 1e-3, "{text}: room of {held} disks");
+            assert_eq!((made.survives_any, made.survives_at_best), (any, best), "{text}");
+            let found =
+                made.rebuild.map(|rebuild| (rebuild.mates, rebuild.read_bytes / made.disk_bytes));
+            assert_eq!(found, mending, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_layout_is_told_in_words() {
+        let nested =
+            of("level = 'raid0'\nsets = 2\nof = { level = 'raid6', disks = 4, chunk = '128k' }");
+        assert_eq!(nested.what, "RAID 0 of 2 × (RAID 6 of 4 disks, chunk 128 KiB), chunk 64 KiB");
+        assert_eq!(
+            of("level = 'raid10'\ndisks = 4\nlayout = 'far-2'").what,
+            "RAID 10 of 4 disks, chunk 64 KiB, far-2"
+        );
+    }
+
+    #[test]
+    fn the_levels_of_zfs_are_refused_in_words() {
+        for (level, part) in [
+            ("raidz2", "raid6 is the RAID set of the same redundancy"),
+            ("raidz3", "no RAID set has three parities"),
+            ("draid2:4d:11c:1s", "spares that are spread"),
+            ("mirror", "raid1"),
+            ("raid50", "of = { level = \"raid5\""),
+            ("raid7", "write one of disk, linear"),
+        ] {
+            let text = format!("level = '{level}'\ndisks = 4");
+            let error = Layout::read(text.parse().expect("TOML")).expect_err(level).to_string();
+            assert!(error.contains(part) && error.contains(level), "{level}: {error}");
+            assert!(!error.contains("variant") && !error.contains('\n'), "{level}: {error}");
+        }
+    }
+}
