@@ -31,6 +31,7 @@ mod marks;
 mod mounted;
 mod multihost;
 mod on_sets;
+mod paces;
 mod pointers;
 mod recorded;
 mod rewound;
