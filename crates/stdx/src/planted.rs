@@ -58,6 +58,7 @@ const DURABLE: Test = created("volumes::what_was_answered_as_durable");
 const TABLES: Test = created("accounting::many_users");
 const MIRRORS: Test = store("written::");
 const STORED: Test = created("stored::");
+const MAPS: Test = created("maps::");
 const SUSPENDED: Test = created("suspended::");
 
 macro_rules! bugs {
@@ -117,7 +118,17 @@ bugs! {
     /// What was written early and no tree leads to is not freed.
     EarlyLeaked, "early-leaked", created("indirect::");
     /// A space map that is written anew forgets a stretch.
-    CondensedShort, "condensed-short", created("maps::");
+    CondensedShort, "condensed-short", MAPS;
+    /// Now and then a metaslab is flushed, and its map isn't told what logs had.
+    FlushForgotten, "flush-forgotten", MAPS;
+    /// Now and then it isn't put down up to which group a metaslab's map was flushed.
+    FlushNotNumbered, "flush-not-numbered", MAPS;
+    /// A log of space maps goes one log too early.
+    MapLogGoneEarly, "map-log-gone-early", MAPS;
+    /// Now and then who opens a pool forgets what a log has that the map hasn't, once it is counted.
+    LogNetForgotten, "log-net-forgotten", MAPS;
+    /// Now and then a metaslab that logs speak of for the first time since it was flushed has no new number.
+    FirstLogNotNumbered, "first-log-not-numbered", MAPS;
     // What is stored, and where.
     /// What lies behind compressed bytes in their last sector is somebody else's memory.
     TailNotZeroed, "tail-not-zeroed", STORED;

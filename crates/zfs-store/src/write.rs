@@ -24,6 +24,7 @@
 
 mod again;
 mod gang;
+mod pace;
 
 use self::again::Puts;
 use self::gang::{For, Part};
@@ -524,7 +525,11 @@ impl Writer {
     /// A group is in the pool: what it freed can be used in time, and what it wrote is written.
     pub fn done(&self, txg: u64) {
         self.0.gangs.borrow_mut().retain(|_, (written, _)| *written > txg);
-        self.space(|space| space.done(txg));
+        let rates = self.0.puts.rates();
+        self.space(|space| {
+            space.done(txg);
+            space.set_rates(rates);
+        });
     }
 
     /// Takes the places of a block that a log leads to, and that no space map knows: whoever opens the pool after a crash

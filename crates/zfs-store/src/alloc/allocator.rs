@@ -18,8 +18,11 @@
 //! 4. As long as the pool has a checkpoint, what was born up to it and is freed is *kept*: space maps go on to say that it is allocated,
 //!    and a map of its own says that it was freed.
 //!
-//! **Which vdev.** Of those of a class each gets blocks in proportion to what is free on it: the next goes to where least was
-//! allocated in this group for what is free. Copies go to different vdevs as long as there are enough, and to different metaslabs.
+//! **Which vdev.** Of those of a class each gets blocks in proportion to what is free on it, and to how fast it takes them: the next goes
+//! to where least was allocated in this group for what is free, weighed by the rate at which the vdev took what was written in the
+//! groups before. A group is in the pool when its slowest vdev is done; so all are done at about the same time. A slow one gets an
+//! eighth of what it would at the least: it is to be known when it gets faster, and its space is to be used. As the others fill up, what
+//! is free speaks for it. Copies go to different vdevs as long as there are enough, and to different metaslabs.
 //!
 //! **Which metaslab.** The one that was used last as long as it has room, so that blocks that are written together lie together;
 //! then the one with the most free space. Within one [`FreeSpace`] chooses.
@@ -38,6 +41,9 @@ use zfs_format::space_map::Change;
 
 /// Transaction groups for which freed space waits.
 const DEFERRED: usize = 2;
+/// The weight of the fastest vdev of a class, and the least.
+const WEIGHT_FULL: u64 = 1 << 10;
+const WEIGHT_MIN: u64 = WEIGHT_FULL / 8;
 
 /// The space of a pool.
 #[derive(Default)]
@@ -60,6 +66,8 @@ struct Space {
     free: u64,
     /// Bytes in all.
     size: u64,
+    /// How much it is to take for what is free, in parts of [`WEIGHT_FULL`].
+    weight: u64,
 }
 
 /// What of a metaslab is in which state; the rest is allocated.
@@ -136,7 +144,8 @@ impl Allocator {
         let states: Vec<State> = states.collect();
         let free = states.iter().map(|state| state.free.total()).sum();
         let size = slabs.size();
-        let space = Space { class, slabs, states, active: 0, taken: 0, free, size };
+        let weight = WEIGHT_FULL;
+        let space = Space { class, slabs, states, active: 0, taken: 0, free, size, weight };
         let before = self.tops.insert(vdev, space);
         assert!(before.is_none(), "vdev {vdev} is known already");
     }
@@ -159,6 +168,26 @@ impl Allocator {
     /// Whether there is a vdev of a class.
     pub fn has(&self, class: Class) -> bool {
         self.of_class(class).next().is_some()
+    }
+
+    /// From here on vdevs take what their rates say, in bytes a second. One whose rate isn't known is taken for as fast as any.
+    pub fn set_rates(&mut self, rates: Vec<(u32, u64)>) {
+        let class_of = |vdev| self.tops.get(&vdev).map(|space| space.class);
+        let mut fastest: Vec<(Class, u64)> = Vec::new();
+        for (vdev, rate) in &rates {
+            let Some(class) = class_of(*vdev) else { continue };
+            match fastest.iter_mut().find(|(known, _)| *known == class) {
+                Some((_, most)) => *most = (*most).max(*rate),
+                None => fastest.push((class, *rate)),
+            }
+        }
+        for (vdev, rate) in rates {
+            let Some(space) = self.tops.get_mut(&vdev) else { continue };
+            let most = fastest.iter().find(|(class, _)| *class == space.class);
+            let most = most.map_or(rate, |(_, most)| *most).max(1);
+            let weight = u128::from(rate) * u128::from(WEIGHT_FULL) / u128::from(most);
+            space.weight = (weight as u64).clamp(WEIGHT_MIN, WEIGHT_FULL);
+        }
     }
 
     /// The vdevs of a class.
@@ -483,9 +512,9 @@ impl Space {
         Usage { size, taken: size - self.free, waiting: self.states.iter().map(waits).sum() }
     }
 
-    /// How much was taken in this group for what is free; the least goes first.
+    /// How much was taken in this group for what is free, and for how fast it is; the least goes first.
     fn pressure(&self) -> u128 {
-        (u128::from(self.taken) << 32) / u128::from(self.free.max(1))
+        (u128::from(self.taken) << 42) / (u128::from(self.free.max(1)) * u128::from(self.weight))
     }
 
     fn bounds(&self, number: usize) -> Range<u64> {
@@ -655,6 +684,27 @@ mod tests {
         assert!(large > small * 3 / 2 && large < small * 3, "{small} and {large}");
         assert!(allocator.allocate(5, Class::Normal, 2, |_| Some(1 << 14)).is_err());
         assert!(allocator.allocate(5, Class::Dedup, 1, |_| Some(512)).is_err());
+    }
+
+    #[test]
+    fn a_slow_vdev_takes_less_and_none_is_left_out() {
+        let shares = |rates: Vec<(u32, u64)>| {
+            let mut allocator = Allocator::default();
+            (0..3).for_each(|vdev| allocator.add(vdev, Class::Normal, slabs(1 << 22, 18)));
+            allocator.add(3, Class::Log, slabs(1 << 16, 13));
+            allocator.set_rates(rates);
+            for _ in 0..400 {
+                allocator.allocate(5, Class::Normal, 1, |_| Some(512)).expect("there is room");
+            }
+            [0, 1, 2].map(|vdev| allocator.usage_of(vdev).taken / 512)
+        };
+        let near = |share: u64, of: u64| share.abs_diff(of) <= of / 10;
+        // Unknown is as fast as any; another class's rate is no measure.
+        assert!(shares(Vec::new()).iter().all(|share| near(*share, 133)));
+        let [slow, fast, other] = shares(vec![(0, 50), (1, 200), (3, 9000)]);
+        assert!(near(fast, 178) && near(other, 178) && near(slow, 44), "{slow} {fast} {other}");
+        let [slow, fast, _] = shares(vec![(0, 1), (1, 200), (2, 200)]);
+        assert!(near(fast, 188) && near(slow, 24), "{slow} {fast}");
     }
 
     #[test]

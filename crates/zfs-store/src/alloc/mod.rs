@@ -7,6 +7,7 @@
 //!   class        what a top-level vdev's space is for
 //!   metaslab     the equal parts of a top-level vdev, each with the set of what is allocated in it
 //!   space_maps   how such a set is written down: the log of its changes, read once, here
+//!   unflushed    what logs of space maps have and the maps don't; which maps are brought up to date when
 //! ```
 //!
 //! A top-level vdev is divided into metaslabs of 2^shift bytes, and no block crosses their bounds. Each has a space map in
@@ -24,9 +25,11 @@ pub mod clones;
 pub mod free;
 pub mod metaslab;
 pub mod space_maps;
+pub mod unflushed;
 
 pub use allocator::{Allocator, Changes, NoRoom, Usage};
 pub use class::Class;
 pub use clones::{Clones, Lowered};
 pub use metaslab::{Metaslab, Metaslabs};
 pub use space_maps::{SECTOR_SHIFT, SpaceMapStore, Stretch, each_stretch};
+pub use unflushed::{Log, SlabKey, Unflushed};

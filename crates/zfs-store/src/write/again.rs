@@ -9,7 +9,10 @@
 //! **After a flush that failed** the system may have dropped what it was to make durable, and the next flush succeeds all the same. So
 //! what was written since the last one that succeeded is kept until the next does: the bytes as they are stored, of one group at the
 //! most, and what was written early of the next. Whoever can't be suspended keeps nothing.
+//!
+//! Each vdev's [pace](super::pace) is taken here.
 
+use super::pace::Paces;
 use crate::vdev::{OnFailure, Tree, WriteAt, WriteError};
 use futures_util::future::join_all;
 use rt::{Buf, Rt};
@@ -28,6 +31,7 @@ pub(super) struct Puts {
     rt: Rt,
     tree: Rc<Tree>,
     unflushed: RefCell<Unflushed>,
+    paces: RefCell<Paces>,
 }
 
 /// What was written since the last flush that succeeded.
@@ -54,7 +58,21 @@ fn may_pass(error: WriteError) -> bool {
 
 impl Puts {
     pub(super) fn new(rt: &Rt, tree: &Rc<Tree>) -> Puts {
-        Puts { rt: rt.clone(), tree: Rc::clone(tree), unflushed: RefCell::default() }
+        let (unflushed, paces) = Default::default();
+        Puts { rt: rt.clone(), tree: Rc::clone(tree), unflushed, paces }
+    }
+
+    /// Bytes that each vdev takes a second, as far as that is known.
+    pub(super) fn rates(&self) -> Vec<(u32, u64)> {
+        self.paces.borrow_mut().rates().collect()
+    }
+
+    async fn write(&self, at: &WriteAt, bytes: Buf) -> Result<(), WriteError> {
+        let (vdev, len) = (at.dva.vdev(), bytes.len() as u64);
+        self.paces.borrow_mut().begin(vdev, self.rt.now());
+        let written = self.tree.write(at, bytes).await;
+        self.paces.borrow_mut().end(vdev, self.rt.now(), len);
+        written
     }
 
     /// Writes a block at one of its places; waits while the pool is suspended.
@@ -64,7 +82,7 @@ impl Puts {
             if !suspension.may_write(|| self.rt.now()).await {
                 return Err(WriteError::Suspended);
             }
-            let Err(error) = self.tree.write(&at, bytes.clone()).await else { break };
+            let Err(error) = self.write(&at, bytes.clone()).await else { break };
             if !may_pass(error) || !suspension.again().await {
                 return Err(error);
             }

@@ -9,7 +9,8 @@
 //!
 //! **Passes come to rest.** Writing the MOS takes and frees space, which the space maps must say, which are in the MOS. From pass 2 on
 //! a block that was born in this group is written where it is, and what is freed of older groups waits on a list for the next one
-//! ([`pool_directory::SYNC_BPOBJ`]). From pass 8 on nothing new is compressed, so that sizes hold still. Each pass so
+//! ([`pool_directory::SYNC_BPOBJ`]); or where the pool has logs of space maps ([`map_logs`](super::map_logs)) goes into the group's
+//! log, which each pass writes anyhow. From pass 8 on nothing new is compressed, so that sizes hold still. Each pass so
 //! dirties only blocks that the one before has not written yet, of which there are few; more than `PASSES_MAX` passes are our bug.
 //!
 //! **The crash argument.** Until one copy of the uberblock of N is whole, the pool is as N−1 left it: an import takes the best
@@ -27,8 +28,9 @@ use super::cloned;
 use super::config::PoolConfig;
 use super::dtls::{self, Dtls};
 use super::kept;
-use super::maps::{self, MapForm, MapPlace};
+use super::maps::MapForm;
 use super::mmp::Mmp;
+use super::slab_maps::{Group, SlabMaps};
 use crate::dmu::{Books, Dnode, Objset, Policy, SyncContext, TxGroups};
 use crate::dsl::books::DatasetBooks;
 use crate::dsl::bpobj::{Sums, append_pointers, header};
@@ -50,7 +52,7 @@ use zfs_format::pool_directory;
 use zfs_format::uberblock::{MAGIC, MMP_MAGIC, Uberblock, VERSION_FEATURES};
 use zfs_format::wire::{Record, Wire};
 use zfs_format::{Endian, FormatError};
-use zfs_store::alloc::Changes;
+use zfs_store::alloc::Unflushed;
 use zfs_store::{LABEL_PAIRS, WriteError, Writer};
 
 /// Passes that a sync may take.
@@ -87,6 +89,8 @@ struct MosBooks {
     sums: Cell<Sums>,
     /// Freed late: they wait for the next group.
     late: RefCell<Vec<BlockPointer>>,
+    /// What is freed dirties one log, however late it is.
+    has_logs: Cell<bool>,
 }
 
 impl Books for MosBooks {
@@ -115,7 +119,7 @@ impl MosBooks {
         if self.pass.get() >= PASS_DEFER_FREES && planted::nth(Bug::LateFreesLost, 20) {
             return;
         }
-        match self.pass.get() < PASS_DEFER_FREES || is_fresh {
+        match self.pass.get() < PASS_DEFER_FREES || is_fresh || self.has_logs.get() {
             true => self.writer.free(pointer),
             false => self.late.borrow_mut().push(*pointer),
         }
@@ -135,14 +139,13 @@ pub struct Syncer {
     config_changed: Cell<bool>,
     config_unwritten: Cell<bool>,
     dtls: Dtls,
-    maps: Cell<MapForm>,
+    maps: SlabMaps,
     /// Of one list of a livelist.
     allocations_max: Cell<u64>,
     mmp: Mmp,
     /// Something was done that the history tells of.
     has_deeds: Cell<bool>,
-    /// Seconds since 1970.
-    now: Rc<dyn Fn() -> u64>,
+    fresh: Rc<dyn Fresh>,
 }
 
 impl Syncer {
@@ -157,8 +160,6 @@ impl Syncer {
         fresh: &Rc<dyn Fresh>,
     ) -> Syncer {
         let mmp = Mmp::new(writer.rt(), writer.tree(), fresh);
-        let clock = Rc::clone(fresh);
-        let now: Rc<dyn Fn() -> u64> = Rc::new(move || clock.now());
         mos.change_by_sync(groups.clone());
         let books = MosBooks {
             writer: writer.clone(),
@@ -166,6 +167,7 @@ impl Syncer {
             pass: Cell::new(1),
             sums: Cell::default(),
             late: RefCell::default(),
+            has_logs: Cell::new(false),
         };
         Syncer {
             writer,
@@ -178,11 +180,11 @@ impl Syncer {
             config_changed: Cell::new(false),
             config_unwritten: Cell::new(false),
             dtls: Dtls::default(),
-            maps: Cell::new(MapForm { long_entries: false, histogram: false }),
+            maps: SlabMaps::default(),
             allocations_max: Cell::new(livelist::ALLOCATIONS_MAX),
             mmp,
             has_deeds: Cell::new(false),
-            now,
+            fresh: Rc::clone(fresh),
         }
     }
 
@@ -218,7 +220,27 @@ impl Syncer {
 
     /// What the pool lets its space maps have.
     pub fn set_map_form(&self, form: MapForm) {
-        self.maps.set(form);
+        self.maps.set_form(form);
+    }
+
+    /// The pool has logs of space maps from here on; these, if it had some.
+    pub(super) fn write_map_logs(&self, loaded: Option<Unflushed>) {
+        // Pools older than 2016 may have vdevs without tables of their own, where numbers would stand.
+        let tops = &self.config.borrow().root.children;
+        let has_tables = tops.iter().all(|top| kept::table_of(top).is_some());
+        if loaded.is_some() || has_tables {
+            self.maps.write_logs(loaded);
+        }
+    }
+
+    /// Whether it has.
+    pub fn has_map_logs(&self) -> bool {
+        self.maps.has_logs()
+    }
+
+    /// The next group leaves one log of space maps at the most.
+    pub(super) fn flush_maps(&self) {
+        self.maps.flush_all();
     }
 
     /// Of a livelist another list is begun after so many allocations: for tests.
@@ -245,7 +267,7 @@ impl Syncer {
     async fn write_dtls(&self, txg: u64, pass: u32) -> Result<(), ZfsError> {
         let root = self.config().root;
         let (vdevs, group) = ((&root, &**self.writer.tree()), (txg, pass as u16));
-        let made = self.dtls.write(vdevs, &self.mos, self.maps.get(), group).await?;
+        let made = self.dtls.write(vdevs, &self.mos, self.maps.form(), group).await?;
         for (leaf, object) in made {
             self.change_config(|config| dtls::set(&mut config.root, leaf, object));
         }
@@ -302,6 +324,7 @@ impl Syncer {
         let txg = self.groups.syncing().expect("it was closed just now").0;
         self.books.txg.set(txg);
         self.books.pass.set(1);
+        self.books.has_logs.set(self.maps.has_logs());
         self.note_leaves_away(txg);
         Box::pin(async move {
             // A pool that is new has no list of what waits.
@@ -392,7 +415,7 @@ impl Syncer {
             version: VERSION_FEATURES,
             txg,
             guid_sum: config.guid_sum(),
-            timestamp: (self.now)(),
+            timestamp: self.fresh.now(),
             root: self.root.get(),
             software_version: VERSION_FEATURES,
             mmp_magic: MMP_MAGIC,
@@ -556,97 +579,11 @@ impl Syncer {
 
     /// Writes down what the group took and gave back.
     async fn write_maps(&self, txg: u64, pass: u32) -> Result<(), ZfsError> {
-        let vdevs: Vec<u32> = self.writer.space(|space| space.vdevs().collect());
-        for vdev in vdevs {
-            for number in self.writer.space(|space| space.changed(vdev, txg)) {
-                self.write_map(vdev, number, txg, pass).await?;
-            }
-        }
+        let maker = Maker { mos: &self.mos, fresh: &*self.fresh, txg, counts_freed: false };
         let tops = self.config.borrow().root.children.clone();
-        let group = (txg, pass as u16);
-        kept::write(&self.mos, &self.writer, &tops, self.maps.get(), group).await
-    }
-
-    async fn write_map(
-        &self,
-        vdev: u32,
-        number: usize,
-        txg: u64,
-        pass: u32,
-    ) -> Result<(), ZfsError> {
-        // The map is made first: what that takes is among these.
-        let map = self.map(vdev, number).await?;
-        let changes = self.writer.space(|space| space.take_changes(vdev, number, txg));
-        self.append(vdev, number, &map, (txg, pass as u16), &changes).await
-    }
-
-    /// Puts changes behind what a metaslab's map says, which the allocator has already.
-    ///
-    /// # Errors
-    /// What is needed can't be had.
-    pub(super) async fn append_to_map(
-        &self,
-        vdev: u32,
-        number: usize,
-        group: (u64, u16),
-        changes: &Changes,
-    ) -> Result<(), ZfsError> {
-        let map = self.map(vdev, number).await?;
-        self.append(vdev, number, &map, group, changes).await
-    }
-
-    async fn append(
-        &self,
-        vdev: u32,
-        number: usize,
-        map: &Dnode,
-        group: (u64, u16),
-        changes: &Changes,
-    ) -> Result<(), ZfsError> {
-        let place = self.writer.space(|space| {
-            let slabs = space.metaslabs(vdev).expect("a vdev that is known");
-            MapPlace { start: slabs.start(number), unit: slabs.unit() }
-        });
-        let free = || self.writer.space(|space| space.free_in(vdev, number));
-        let form = self.maps.get();
-        if group.1 == 1 && maps::is_long(map)? {
-            let allocated = self.writer.space(|space| {
-                let slabs = space.metaslabs(vdev).expect("a vdev that is known");
-                slabs.slabs()[number].allocated.clone()
-            });
-            if maps::condense(&self.mos, map, form, place, group, &allocated, free).await? {
-                return Ok(());
-            }
-        }
-        maps::append(&self.mos, map, form, place, group, changes, free).await
-    }
-
-    /// A metaslab's map; one that was never used gets it now.
-    async fn map(&self, vdev: u32, number: usize) -> Result<Dnode, ZfsError> {
-        let map = self.writer.space(|space| {
-            space.metaslabs(vdev).expect("a vdev that is known").slabs()[number].map
-        });
-        if map != 0 {
-            return self.mos.dnode(map).await;
-        }
-        let map = maps::make(&self.mos, self.maps.get()).await?;
-        let array = self.array(vdev).await?;
-        maps::set_number(&self.mos, &array, number, map.number()).await?;
-        self.writer.space(|space| {
-            let slabs = space.metaslabs_mut(vdev).expect("a vdev that is known");
-            slabs.slabs_mut()[number].map = map.number();
-        });
-        Ok(map)
-    }
-
-    /// The array of the maps of a vdev.
-    async fn array(&self, vdev: u32) -> Result<Dnode, ZfsError> {
-        let number = {
-            let config = self.config.borrow();
-            let top = config.root.children.iter().find(|top| top.id == u64::from(vdev));
-            top.and_then(|top| top.metaslab_array).unwrap_or(0)
-        };
-        self.mos.dnode(number).await
+        let group = Group { maker: &maker, writer: &self.writer, tops: &tops, pass };
+        self.maps.write(group).await?;
+        kept::write(&self.mos, &self.writer, &tops, self.maps.form(), group.number()).await
     }
 }
 

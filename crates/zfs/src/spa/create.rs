@@ -12,7 +12,7 @@ use super::commit::{CommitError, Syncer, enter};
 use super::config::{LabelState, PoolConfig};
 use super::datasets::{NewDataset, NoneOpen, Tasks};
 use super::history::{Deed, note};
-use super::maps::MapForm;
+use super::maps::{BLOCK_BYTES, BLOCK_BYTES_LOGGED, MapForm};
 use super::vdevs::{self, CACHE, DRAID_ON_DISK, SPARES, metaslab_shift};
 use crate::dmu::{NewObject, Objset, Policy, TxGroups, Txg};
 use crate::dsl::make::{Fresh, METADATA_TABLE, Maker};
@@ -152,7 +152,12 @@ pub async fn create(
             .collect(),
     };
     let syncer = Syncer::new(writer, groups, mos, BlockPointer::HOLE, policy, config, fresh);
-    syncer.set_map_form(MapForm { long_entries: has("com.delphix:spacemap_v2"), histogram: false });
+    let is_logged = has("com.delphix:log_spacemap");
+    syncer.set_map_form(MapForm {
+        long_entries: has("com.delphix:spacemap_v2"),
+        histogram: false,
+        block_bytes: if is_logged { BLOCK_BYTES_LOGGED } else { BLOCK_BYTES },
+    });
     let work = First { rt, new: &new, blocks: &blocks, fresh: &**fresh };
     syncer.sync(|| (), async |syncer, txg| work.make(syncer, txg).await).await?;
     Ok(())

@@ -35,7 +35,6 @@ use super::config::LabelState;
 use super::datasets::{OpenDatasets, TaskError, Tasks};
 use super::freeing::Freeing;
 use super::history::{self, Deed};
-use super::map_logs::MapLogs;
 use super::open::Spa;
 use super::room::Rooms;
 use crate::dmu::{Counted, Dnode, Objset, Policy};
@@ -165,8 +164,6 @@ pub struct Live {
     freeing: Freeing,
     /// What a checkpoint kept is to be freed.
     discarding: Cell<bool>,
-    /// Until the first group is written.
-    map_logs: RefCell<Option<MapLogs>>,
     pub(super) rooms: Rooms,
     /// What is counted in file systems.
     counted: Cell<Counted>,
@@ -460,9 +457,6 @@ impl Live {
     ) -> LocalBoxFuture<'a, Result<(), ZfsError>> {
         Box::pin(async move {
             let syncer = &self.syncer;
-            if let Some(logs) = self.map_logs.take() {
-                logs.fold(maker, syncer).await?;
-            }
             if let Some(salt) = self.new_salt.take() {
                 let directory = syncer.directory().await?;
                 let numbers = salt.iter().map(|byte| u64::from(*byte)).collect();
@@ -588,6 +582,9 @@ impl Live {
             self.sync(async |_| Ok(())).await?;
         }
         self.syncer.change_config(|config| config.state = state);
+        if state == LabelState::Exported {
+            self.syncer.flush_maps();
+        }
         let command = self.fresh.command().filter(|_| self.syncer.has_deeds());
         self.sync(async |maker| self.note(maker, command.as_deref()).await).await?;
         // A leaf that failed at the very end misses the group that says so.

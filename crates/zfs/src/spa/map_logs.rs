@@ -1,8 +1,8 @@
-//! What is allocated, loaded for who writes; and logs of space maps, folded into the maps that they are ahead of.
+//! Logs of space maps: what a group took and gave back of all metaslabs, written at one place; and what is allocated, loaded.
 //!
-//! OpenZFS (feature `log_spacemap`) leaves the maps of the metaslabs as they are and appends what a group took and gave back, of all
-//! metaslabs, to one log; now and then it flushes a metaslab, and a log that no metaslab needs any more goes. So a pool that was
-//! exported has some logs, and one that was not has many:
+//! Without the feature `log_spacemap` each metaslab's map is told in each group what changed in it. Where blocks are freed all over a pool
+//! that is nearly every map in every group. With it, a group's changes go into one log, and now and then a map is told all that
+//! logs have of it:
 //!
 //! ```text
 //!   com.delphix:log_spacemap_zap        a table: group → the log of it                          (the pool's directory)
@@ -10,85 +10,85 @@
 //!                                       map doesn't have; 0: it was in no log yet               (each vdev's own table)
 //! ```
 //!
-//! Spindle writes into the maps themselves. Who opens a pool for writing *loads* each map, then carries out what the logs say since
-//! ([`Metaslabs::logged`]), and keeps of each metaslab what of it the map doesn't have: the net of it, since what was taken and given
-//! back in between nobody needs to know. The first group that is written *folds* the logs:
+//! Which metaslab is flushed when, and how long a log is needed, stands in [`Unflushed`]; here is what of it is on disk. A pool that
+//! OpenZFS left is taken over as it is, its logs among it, and OpenZFS takes ours over.
 //!
-//! 1. each metaslab's net is appended to its map, which so says what the map and the logs said together;
-//! 2. the logs, their table and the arrays go, as of a pool in which the feature was enabled and never used;
-//! 3. the feature is not in use any more, and the counts of space maps with a histogram are less by the logs.
+//! **In use** the feature is from the first log on, for good. A pool has logs from the first group after the feature was enabled; whoever
+//! makes a pool writes maps.
 //!
-//! OpenZFS takes the pool up from there: it makes a table, and puts each metaslab into the array when it first logs something of it.
-//! A number left in an array without the log of that group would keep it from opening the pool, so the arrays go with the logs.
+//! **Counted.** Whoever counts space maps with a histogram (`spacemap_histogram`; `zdb` does) takes each log for one of them, so where that
+//! feature is enabled logs have one, of zeros, and count.
 //!
-//! **Cut at any write** the pool is as before or as after. All steps are in one group: until its uberblock is written, the old MOS
-//! leads to the old maps, arrays and logs, and none of their blocks is used again within two groups. A group that
-//! can't be committed stops the pool, so no map is ever written ahead of a log that stays. And nothing is folded as long as nothing is
-//! written: a pool that is opened and left is untouched.
+//! **The crash argument.** A group's MOS is one state: its logs, its arrays and its maps. Until the uberblock of N is written, the MOS of
+//! N−1 leads to logs, arrays and maps of N−1, none of whose blocks is written over, nor used again within two groups: the blocks of
+//! a log that goes are freed as all others are. So a cut at any write leaves N−1 as a whole or N, each of which says of every
+//! metaslab what is allocated: its map up to its number, and the logs from there. That N's MOS is right by itself is the rules of
+//! [`Unflushed`], which are asserted when a group is written: the logs that an array's numbers ask for are there. A pool taken back, by `-F`
+//! or to its checkpoint, has the MOS of that time, and all that it leads to; the next group's number is above all that were.
 //!
-//! **What order means.** The group's own changes of a metaslab are appended after its net: the fold comes before anything else
-//! that the group does to maps. They may free what only a log had as allocated.
+//! **An export** flushes all, so that the log of its own group is the only one that is left, and whoever opens the pool reads one.
+//! Nothing is written after that group (`WRITER-TRAPS` 15).
 //!
 //! **What logs say of a vdev that is gone** concerns nothing any more: what lay there was moved, or given up. Of one that
-//! is there, each change must fit, in one metaslab: else the pool is damaged, and not written.
+//! is there, each change must fit, in one metaslab, and each number must have its log: else the pool is damaged, and not written.
 //!
 //! Source: OpenZFS, `spa_log_spacemap.c`, `metaslab.c` (`metaslab_flush`, `metaslab_unflushed_add`), `space_map.c`
 //! (`space_map_free_obj`).
 
-use super::commit::Syncer;
+use super::kept::table_of;
+use super::maps::{self, BLOCK_BYTES_LOGGED, MapForm};
 use super::open::Spa;
-use crate::dsl::make::Maker;
+use crate::dmu::{Dnode, NewObject};
+use crate::dsl::make::{METADATA_TABLE, Maker};
 use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
 use std::collections::BTreeMap;
+use stdx::planted::{self, Bug};
+use zfs_format::object_type::{ByteSwap, ObjectType};
 use zfs_format::pool_directory::{self, top_vdev};
 use zfs_format::space_map::LONG_BYTES;
 use zfs_format::vdev::Vdev;
-use zfs_store::alloc::{Allocator, Changes, Class, Metaslabs, SECTOR_SHIFT, Stretch, each_stretch};
+use zfs_store::alloc::space_maps::header;
+use zfs_store::alloc::{
+    Allocator, Class, Log, Metaslabs, SECTOR_SHIFT, Stretch, Unflushed, each_stretch,
+};
 
 /// The feature of the logs.
-const FEATURE: &str = "log_spacemap";
+pub(super) const FEATURE: &str = "log_spacemap";
 /// The feature that counts space maps with a histogram.
 const HISTOGRAM: &str = "spacemap_histogram";
+/// Numbers of the pool's own.
+const METADATA_NUMBERS: ObjectType = ObjectType::new(ByteSwap::Uint64, true, false);
+/// Bytes of the blocks of an array of numbers: of all that a vdev has, up to OpenZFS's block.
+const ARRAY_BLOCK_BYTES: (u64, u64) = (512, 128 << 10);
 
-/// What the logs of space maps have and the maps don't.
-#[derive(Default)]
-pub(super) struct MapLogs {
-    /// By vdev and metaslab.
-    ahead: BTreeMap<(u32, usize), Changes>,
-}
-
-/// Loads what is allocated on these top-level vdevs.
+/// What is allocated on these top-level vdevs; and what logs have of it, where the pool has any.
 ///
 /// # Errors
 /// A map, a log or a table can't be had, or they contradict each other.
-pub(super) async fn load(spa: &Spa, tops: &[Vdev]) -> Result<(Allocator, MapLogs), ZfsError> {
+pub(super) async fn load(
+    spa: &Spa,
+    tops: &[Vdev],
+) -> Result<(Allocator, Option<Unflushed>), ZfsError> {
     let mut slabs = BTreeMap::new();
     for vdev in tops {
         if let Some(loaded) = own_maps(spa, vdev).await? {
             slabs.insert(vdev.id as u32, loaded);
         }
     }
-    let mut logs = MapLogs::default();
-    for (txg, log) in spa.space_map_logs().await? {
-        let mut fits = true;
-        each_stretch(spa.mos(), log, SECTOR_SHIFT, |stretch| {
-            if let Some(slabs) = slabs.get_mut(&stretch.vdev) {
-                fits &= logs.carry_out(slabs, txg, &stretch);
-            }
-        })
-        .await?;
-        if !fits {
-            return Err(spa.mos().wrong(log, Problem::Entry("of a log of space maps")));
-        }
-    }
+    let has_numbers = |of: &Metaslabs| of.slabs().iter().any(|slab| slab.flushed_txg != 0);
+    let unflushed = match spa.table_of_map_logs().await?.is_some() {
+        true => Some(load_logs(spa, &mut slabs).await?),
+        false if slabs.values().any(has_numbers) => return Err(missing(spa)),
+        false => None,
+    };
     let mut allocator = Allocator::default();
     for vdev in tops {
         if let Some(slabs) = slabs.remove(&(vdev.id as u32)) {
             allocator.add(vdev.id as u32, Class::of(vdev), slabs);
         }
     }
-    Ok((allocator, logs))
+    Ok((allocator, unflushed))
 }
 
 /// The metaslabs of a vdev as their own maps say.
@@ -110,67 +110,163 @@ async fn own_maps(spa: &Spa, vdev: &Vdev) -> Result<Option<Metaslabs>, ZfsError>
     Ok(Some(slabs))
 }
 
-impl MapLogs {
-    /// Carries out what the log of a group says, unless the metaslab's map has it. False where it can't be.
-    fn carry_out(&mut self, slabs: &mut Metaslabs, txg: u64, stretch: &Stretch) -> bool {
-        let &Stretch { change, vdev, offset, len } = stretch;
-        let (first, end) = (offset / slabs.stride(), offset.saturating_add(len));
-        let is_one = first == (end - 1) / slabs.stride() && first < slabs.len() as u64;
-        if !is_one {
-            return false;
-        }
-        let Some(number) = slabs.logged(txg, offset) else { return true };
-        self.ahead.entry((vdev, number)).or_default().note(change, offset..end);
-        slabs.change(change, offset, len)
-    }
+/// A number's log is not there.
+fn missing(spa: &Spa) -> ZfsError {
+    spa.mos().wrong(pool_directory::OBJECT, Problem::NoEntry("of a log of space maps"))
+}
 
-    /// Puts what the logs have into the maps, in the group that syncs, before anything of it is in a map; and the logs go.
-    ///
-    /// # Errors
-    /// What is needed can't be had.
-    pub(super) async fn fold(self, maker: &Maker<'_>, syncer: &Syncer) -> Result<(), ZfsError> {
-        let mos = maker.mos;
-        let directory = mos.dnode(pool_directory::OBJECT).await?;
-        let names = Zap::open(directory.clone()).await?;
-        let Some(number) = names.number(pool_directory::LOG_SPACE_MAPS).await? else {
-            return Ok(());
-        };
-        for ((vdev, slab), changes) in self.ahead {
-            if !(changes.allocated.is_empty() && changes.freed.is_empty()) {
-                syncer.append_to_map(vdev, slab, (maker.txg, 1), &changes).await?;
+/// Carries out what the logs say.
+async fn load_logs(spa: &Spa, slabs: &mut BTreeMap<u32, Metaslabs>) -> Result<Unflushed, ZfsError> {
+    let mut unflushed = Unflushed::default();
+    let logs = spa.space_map_logs().await?;
+    for (txg, object) in &logs {
+        let log = spa.mos().dnode(*object).await?;
+        if unflushed.has_log(*txg) || *txg > spa.uberblock().txg {
+            return Err(log.problem(Problem::Entry("of a log of space maps")));
+        }
+        let length = header(spa.mos(), &log)?.length.min(log.capacity());
+        let blocks = length.div_ceil(log.block_bytes().max(1));
+        unflushed.add_log(Log { txg: *txg, object: *object, blocks });
+    }
+    for (vdev, of) in &*slabs {
+        for (number, slab) in
+            of.slabs().iter().enumerate().filter(|(_, slab)| slab.flushed_txg != 0)
+        {
+            if !unflushed.add_slab((*vdev, number), slab.flushed_txg) {
+                return Err(missing(spa));
             }
         }
-        let logs = Zap::open(mos.dnode(number).await?).await?;
-        let mut with_histogram = 0;
-        for entry in logs.entries().await? {
-            let wrong = || logs.dnode().problem(Problem::Entry("of a log"));
-            let log = mos.dnode(entry.number().ok_or_else(wrong)?).await?;
-            with_histogram += i64::from(log.phys().bonus.len() >= LONG_BYTES);
-            maker.free_object(&log).await?;
+    }
+    for (txg, object) in logs {
+        let mut fits = true;
+        each_stretch(spa.mos(), object, SECTOR_SHIFT, |stretch| {
+            if let Some(slabs) = slabs.get_mut(&stretch.vdev) {
+                fits &= carry_out(&mut unflushed, slabs, txg, &stretch);
+            }
+        })
+        .await?;
+        if !fits {
+            return Err(spa.mos().wrong(object, Problem::Entry("of a log of space maps")));
         }
-        table::remove(mos, &directory, pool_directory::LOG_SPACE_MAPS).await?;
-        maker.free_object(logs.dnode()).await?;
-        for top in &syncer.config().root.children {
-            forget_flushed(maker, top).await?;
+    }
+    Ok(unflushed)
+}
+
+/// Carries out what the log of a group says, unless the metaslab's map has it. False where it can't be.
+fn carry_out(
+    unflushed: &mut Unflushed,
+    slabs: &mut Metaslabs,
+    txg: u64,
+    stretch: &Stretch,
+) -> bool {
+    let &Stretch { change, vdev, offset, len } = stretch;
+    let (first, end) = ((offset / slabs.stride()) as usize, offset.saturating_add(len));
+    let is_one = first < slabs.len()
+        && slabs.start(first) <= offset
+        && end <= slabs.start(first) + slabs.bytes(first);
+    let sector = 1 << slabs.unit();
+    if !is_one || !offset.is_multiple_of(sector) || !len.is_multiple_of(sector) {
+        return false;
+    }
+    let Some(number) = slabs.logged(txg, offset) else { return true };
+    if !planted::nth(Bug::LogNetForgotten, 10) {
+        unflushed.note(txg, (vdev, number), change, offset..end);
+    }
+    slabs.change(change, offset, len)
+}
+
+/// What logs are made with.
+fn form(histogram: bool) -> MapForm {
+    MapForm { long_entries: true, histogram, block_bytes: BLOCK_BYTES_LOGGED }
+}
+
+/// Makes the log of the group that syncs; the first one with the table of all.
+///
+/// # Errors
+/// What is needed can't be had.
+pub(super) async fn make(maker: &Maker<'_>) -> Result<Dnode, ZfsError> {
+    let mos = maker.mos;
+    let logs = match table_of_logs(maker).await? {
+        Some(logs) => logs,
+        None => {
+            let logs = maker.table(METADATA_TABLE).await?;
+            let directory = mos.dnode(pool_directory::OBJECT).await?;
+            let number = table::number(logs.number());
+            table::set(mos, &directory, pool_directory::LOG_SPACE_MAPS, number).await?;
+            maker.count_use(FEATURE, 1).await?;
+            logs
         }
-        if maker.uses(HISTOGRAM).await?.is_some() {
-            maker.count_use(HISTOGRAM, -with_histogram).await?;
-        }
-        match maker.uses(FEATURE).await? {
-            Some(uses) => maker.count_use(FEATURE, -(uses.cast_signed())).await,
-            None => Ok(()),
-        }
+    };
+    let log = maps::make(mos, form(maker.uses(HISTOGRAM).await?.is_some())).await?;
+    table::set(mos, &logs, &name(maker.txg), table::number(log.number())).await?;
+    Ok(log)
+}
+
+/// A log's name in the table: its group in hexadecimal.
+fn name(txg: u64) -> String {
+    format!("{txg:x}")
+}
+
+async fn table_of_logs(maker: &Maker<'_>) -> Result<Option<Dnode>, ZfsError> {
+    let directory = Zap::open(maker.mos.dnode(pool_directory::OBJECT).await?).await?;
+    match directory.number(pool_directory::LOG_SPACE_MAPS).await? {
+        Some(number) => maker.mos.dnode(number).await.map(Some),
+        None => Ok(None),
     }
 }
 
-/// A vdev's metaslabs are in no log.
-async fn forget_flushed(maker: &Maker<'_>, top: &Vdev) -> Result<(), ZfsError> {
-    let zap = top.other_number("com.delphix:vdev_zap_top").filter(|zap| *zap != 0);
-    let Some(zap) = zap else { return Ok(()) };
-    let own = maker.mos.dnode(zap).await?;
-    let Some(array) = Zap::open(own.clone()).await?.number(top_vdev::UNFLUSHED).await? else {
-        return Ok(());
+/// Does away with logs that nobody needs. One was made in the same group, if `made`.
+///
+/// # Errors
+/// What is needed can't be had.
+pub(super) async fn destroy(
+    maker: &Maker<'_>,
+    needless: &[Log],
+    made: &Dnode,
+) -> Result<(), ZfsError> {
+    let mut with_histogram = i64::from(has_histogram(made));
+    if let Some(logs) = table_of_logs(maker).await?.filter(|_| !needless.is_empty()) {
+        for log in needless {
+            let object = maker.mos.dnode(log.object).await?;
+            with_histogram -= i64::from(has_histogram(&object));
+            table::remove(maker.mos, &logs, &name(log.txg)).await?;
+            maker.free_object(&object).await?;
+        }
+    }
+    // As a rule one comes and one goes, and the table of features is left alone.
+    if with_histogram != 0 && maker.uses(HISTOGRAM).await?.is_some() {
+        maker.count_use(HISTOGRAM, with_histogram).await?;
+    }
+    Ok(())
+}
+
+fn has_histogram(log: &Dnode) -> bool {
+    log.phys().bonus.len() >= LONG_BYTES
+}
+
+/// Metaslabs of a vdev have this number from here on.
+///
+/// # Errors
+/// What is needed can't be had.
+pub(super) async fn set_numbers(
+    maker: &Maker<'_>,
+    top: &Vdev,
+    (slabs, many): (&[usize], usize),
+) -> Result<(), ZfsError> {
+    let mos = maker.mos;
+    let own = mos.dnode(table_of(top).unwrap_or(0)).await?;
+    let array = match Zap::open(own.clone()).await?.number(top_vdev::UNFLUSHED).await? {
+        Some(array) => mos.dnode(array).await?,
+        None => {
+            let (least, most) = ARRAY_BLOCK_BYTES;
+            let block = (many as u64 * 8).next_power_of_two().clamp(least, most);
+            let array = mos.make(&NewObject::of(METADATA_NUMBERS, block)).await?;
+            table::set(mos, &own, top_vdev::UNFLUSHED, table::number(array.number())).await?;
+            array
+        }
     };
-    table::remove(maker.mos, &own, top_vdev::UNFLUSHED).await?;
-    maker.free_object(&maker.mos.dnode(array).await?).await
+    for slab in slabs {
+        maps::set_number(mos, &array, *slab, maker.txg).await?;
+    }
+    Ok(())
 }

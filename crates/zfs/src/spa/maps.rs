@@ -4,6 +4,9 @@
 //! two where a stretch is long and the pool may have such; a long one never lies across two blocks. A note says before them
 //! which group and pass they are of.
 //!
+//! **The log of a group** ([`map_logs`](super::map_logs)) is a map of all vdevs: each entry is of two words and names its vdev, and its unit
+//! is 512 bytes whatever theirs is. One note stands before all that was taken, and one before all that was given back.
+//!
 //! A map that grew to twice of what it takes to say what is allocated, and is longer than some blocks, is written anew, in the first
 //! pass: what later passes change comes behind it.
 //!
@@ -21,10 +24,13 @@ use zfs_format::space_map::{
     self, Change, Entries, Entry, FILLER, HISTOGRAM_BUCKETS, LONG_BYTES, SHORT_BYTES,
     SpaceMapHeader,
 };
-use zfs_store::alloc::Changes;
+use zfs_store::alloc::{Changes, SECTOR_SHIFT};
 
-/// Bytes of a map's blocks: OpenZFS's, where there are no logs of maps.
-const BLOCK_BYTES: u64 = 4096;
+/// Bytes of a map's blocks, as OpenZFS has them: of one that is written in each group, and of one that is written where a log
+/// has been waiting for it, at some length. The log's blocks are like these.
+pub const BLOCK_BYTES: u64 = 4096;
+/// See [`BLOCK_BYTES`].
+pub const BLOCK_BYTES_LOGGED: u64 = 128 << 10;
 /// The longest run of an entry of one word, in units, and the first offset that it can't have.
 const SHORT_RUN_MAX: u64 = 1 << 15;
 const SHORT_OFFSET_END: u64 = 1 << 47;
@@ -43,6 +49,8 @@ pub struct MapForm {
     pub long_entries: bool,
     /// A histogram (`spacemap_histogram`).
     pub histogram: bool,
+    /// Bytes of the blocks of new ones.
+    pub block_bytes: u64,
 }
 
 /// Which metaslab's map.
@@ -60,7 +68,7 @@ pub struct MapPlace {
 /// What is needed can't be had.
 pub async fn make(mos: &Objset, form: MapForm) -> Result<Dnode, ZfsError> {
     let len = if form.histogram { LONG_BYTES } else { SHORT_BYTES };
-    let new = NewObject::of(ObjectType::SPACE_MAP, BLOCK_BYTES);
+    let new = NewObject::of(ObjectType::SPACE_MAP, form.block_bytes);
     let map = mos.make(&new.with_bonus(ObjectType::SPACE_MAP_HEADER, vec![0; len])).await?;
     let header = SpaceMapHeader {
         object: map.number(),
@@ -86,18 +94,68 @@ pub async fn append(
     changes: &Changes,
     free: impl FnOnce() -> Vec<Range<u64>>,
 ) -> Result<(), ZfsError> {
-    let wrong = |error| map.wrong(error);
-    let endian = map.endian();
     let mut header = header_of(map)?;
-    let block = map.block_bytes();
-    let mut entries = Words { form, place, at: header.length, block, words: Vec::new() };
+    let mut entries = Words::behind(form, place, map, &header);
     for (change, set) in [(Change::Allocate, &changes.allocated), (Change::Free, &changes.freed)] {
         if !set.is_empty() {
             entries.note(change, group);
             entries.stretches(change, set);
         }
     }
-    let bytes = space_map::encode(&entries.words, endian).map_err(wrong)?;
+    if let Some(histogram) = &mut header.histogram {
+        *histogram = histogram_of(&free(), place.unit);
+    }
+    put(mos, map, header, &entries.words, more(changes)).await.map(|_| ())
+}
+
+/// Puts changes of several vdevs behind what the log of a group says; gives how many blocks it takes.
+///
+/// # Errors
+/// What is needed can't be had.
+pub async fn append_to_log(
+    mos: &Objset,
+    log: &Dnode,
+    group: (u64, u16),
+    all: &[(u32, Changes)],
+) -> Result<u64, ZfsError> {
+    let form = MapForm { long_entries: true, histogram: false, block_bytes: log.block_bytes() };
+    let place = MapPlace { start: 0, unit: SECTOR_SHIFT };
+    let header = header_of(log)?;
+    let mut entries = Words::behind(form, place, log, &header);
+    fn set_of(changes: &Changes, change: Change) -> &RangeSet {
+        match change {
+            Change::Allocate => &changes.allocated,
+            Change::Free => &changes.freed,
+        }
+    }
+    for change in [Change::Allocate, Change::Free] {
+        if all.iter().any(|(_, changes)| !set_of(changes, change).is_empty()) {
+            entries.note(change, group);
+        }
+        for (vdev, changes) in all {
+            entries.vdev = Some(*vdev);
+            entries.stretches(change, set_of(changes, change));
+        }
+    }
+    let sum = all.iter().map(|(_, changes)| more(changes)).sum();
+    let length = put(mos, log, header, &entries.words, sum).await?;
+    Ok(length.div_ceil(log.block_bytes().max(1)))
+}
+
+/// How many bytes more are allocated.
+fn more(changes: &Changes) -> i64 {
+    changes.allocated.total() as i64 - changes.freed.total() as i64
+}
+
+/// Puts entries behind what a map says, by which so many bytes more are allocated; gives its length.
+async fn put(
+    mos: &Objset,
+    map: &Dnode,
+    mut header: SpaceMapHeader,
+    entries: &[Entry],
+    more: i64,
+) -> Result<u64, ZfsError> {
+    let bytes = space_map::encode(entries, map.endian()).map_err(|error| map.wrong(error))?;
     let at = header.length;
     let bytes = Buf::copy_of(&bytes);
     mos.change(|tx| {
@@ -107,12 +165,9 @@ pub async fn append(
     })
     .await?;
     header.length += bytes.len() as u64;
-    let more = changes.allocated.total() as i64 - changes.freed.total() as i64;
     header.allocated = header.allocated.wrapping_add(more);
-    if let Some(histogram) = &mut header.histogram {
-        *histogram = histogram_of(&free(), place.unit);
-    }
-    set_header(mos, map, &header).await
+    set_header(mos, map, &header).await?;
+    Ok(header.length)
 }
 
 /// Has a map say that this is allocated, and nothing else: of numbers that are no places, and whose map has no unit.
@@ -153,7 +208,8 @@ pub async fn condense(
 ) -> Result<bool, ZfsError> {
     assert!(group.1 == 1, "what the group changed so far is among what is allocated");
     let length = header_of(map)?.length;
-    let mut entries = Words { form, place, at: 0, block: map.block_bytes(), words: Vec::new() };
+    let empty = SpaceMapHeader { length: 0, ..header_of(map)? };
+    let mut entries = Words::behind(form, place, map, &empty);
     entries.stretches(Change::Allocate, allocated);
     if length < entries.at.saturating_mul(CONDENSED_TIMES) {
         return Ok(false);
@@ -264,6 +320,8 @@ async fn set_header(mos: &Objset, map: &Dnode, header: &SpaceMapHeader) -> Resul
 struct Words {
     form: MapForm,
     place: MapPlace,
+    /// Whose metaslabs they are of, which each then names.
+    vdev: Option<u32>,
     /// Where the next goes, in bytes of the object.
     at: u64,
     block: u64,
@@ -271,6 +329,12 @@ struct Words {
 }
 
 impl Words {
+    /// Of entries that go behind what a map says.
+    fn behind(form: MapForm, place: MapPlace, map: &Dnode, header: &SpaceMapHeader) -> Words {
+        let (at, block) = (header.length, map.block_bytes());
+        Words { form, place, vdev: None, at, block, words: Vec::new() }
+    }
+
     fn push(&mut self, entry: Entry) {
         let bytes = if matches!(entry, Entry::Long { .. }) { 16 } else { 8 };
         if self.at % self.block + bytes > self.block {
@@ -299,13 +363,14 @@ impl Words {
             let (mut offset, mut left) = (offset >> unit, (range.end - range.start) >> unit);
             while left > 0 {
                 let is_short = left <= SHORT_RUN_MAX || !self.form.long_entries;
-                let run = if is_short && offset < SHORT_OFFSET_END {
+                let run = if self.vdev.is_none() && is_short && offset < SHORT_OFFSET_END {
                     let run = left.min(SHORT_RUN_MAX);
                     self.push(Entry::Short { change, offset, run });
                     run
                 } else {
                     let run = left.min(LONG_RUN_MAX);
-                    self.push(Entry::Long { change, vdev: NO_VDEV, offset, run });
+                    let vdev = self.vdev.unwrap_or(NO_VDEV);
+                    self.push(Entry::Long { change, vdev, offset, run });
                     run
                 };
                 offset += run;

@@ -10,14 +10,14 @@
 //!   freeing          what was destroyed is freed, a part in each group
 //!   beat             when its groups are committed, and how much room it has; `room`: what of it each dataset may take
 //!   logs             intent logs that are found, claimed and replayed
-//!   map_logs         what is allocated, loaded; logs of space maps folded into the maps
+//!   map_logs         what is allocated, loaded; logs of space maps
 //!   volumes          volumes made, space kept free, quotas
 //!   history          what was done to it, written down
 //!   properties       its own properties, set; `enable`: features
 //!   checkpoint       all of it as one group left it, to go back to; `kept`: the space that this keeps
 //!   cloned           blocks that OpenZFS cloned: which pointers to them die, written down
 //!   dtls             which groups each leaf misses, written down
-//!   commit           a transaction group: passes, space maps (`maps`), labels (`config`), uberblock
+//!   commit           a transaction group: passes, space maps (`slab_maps`, `maps`), labels (`config`), uberblock
 //!
 //!   find (found)     labels → which pools, their trees, the best uberblock
 //!   mmp              signs of life, given to other hosts
@@ -57,6 +57,7 @@ mod open;
 mod properties;
 pub mod rewind;
 mod room;
+mod slab_maps;
 mod space_maps;
 mod vdevs;
 pub mod volumes;

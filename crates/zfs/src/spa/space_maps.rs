@@ -59,16 +59,24 @@ impl Spa {
         Ok(Some(slabs))
     }
 
+    /// The table of logs of space maps, where the pool has one.
+    ///
+    /// # Errors
+    /// A table can't be had.
+    pub(crate) async fn table_of_map_logs(&self) -> Result<Option<Zap>, ZfsError> {
+        let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;
+        match directory.number(pool_directory::LOG_SPACE_MAPS).await? {
+            Some(table) => Zap::open(self.mos().dnode(table).await?).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The logs of space maps, by transaction group, with their objects.
     ///
     /// # Errors
     /// A table can't be had, or names something else.
     pub(crate) async fn space_map_logs(&self) -> Result<Vec<(u64, u64)>, ZfsError> {
-        let directory = Zap::open(self.mos().dnode(pool_directory::OBJECT).await?).await?;
-        let Some(table) = directory.number(pool_directory::LOG_SPACE_MAPS).await? else {
-            return Ok(Vec::new());
-        };
-        let table = Zap::open(self.mos().dnode(table).await?).await?;
+        let Some(table) = self.table_of_map_logs().await? else { return Ok(Vec::new()) };
         let mut logs = Vec::new();
         for entry in table.entries().await? {
             let wrong = || table.dnode().problem(Problem::Entry("of a log"));

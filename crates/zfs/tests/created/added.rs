@@ -4,7 +4,7 @@
 //! pool, a cut that leaves half of it, a feature whose uses are not counted, a spare that OpenZFS takes for a member.
 
 use super::cuts::{Left, cut_at, look_at_files};
-use super::{DEVICE, Model, Rig, change, compare, features, files_of, leaf, raidz, top};
+use super::{DEVICE, Model, Rig, change, compare, drawn, features, files_of, leaf, raidz, top};
 use rt::{DeviceRef, MemoryDevice};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -71,7 +71,10 @@ async fn uses(spa: &Spa, name: &str) -> u64 {
 fn added(first: Vec<Vdev>, new: NewVdevs) {
     let classes = "org.zfsonlinux:allocation_classes";
     let known = zfs_format::features::Feature::find(classes).expect("a feature").guid;
-    let mut rig = Rig::with_features(first.clone(), [features(), vec![known]].concat());
+    // One of them with logs of space maps.
+    let seed = if new.spares.is_empty() { 1 } else { 2 };
+    let features = drawn(seed, [features(), vec![known]].concat());
+    let mut rig = Rig::with_features(first.clone(), features);
     with_disks(&mut rig, &new);
     let (devices, adding) = (devices(&rig), new.clone());
     let model = rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {

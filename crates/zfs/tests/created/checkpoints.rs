@@ -6,7 +6,7 @@
 use super::cuts::after_cut;
 use super::logs::{NEW, bytes, until_the_power_goes};
 use super::pointers::check_trees;
-use super::{Model, Rig, change, compare, dump, features, files_of, raidz, top, zdb};
+use super::{Model, Rig, change, compare, drawn, dump, features_and, files_of, raidz, top, zdb};
 use rt::inodes::{Caller, Fsync, Inodes, Node, WriteAt};
 use rt::{Buf, DeviceRef};
 use std::cell::RefCell;
@@ -26,10 +26,11 @@ fn rewound() -> OpenOptions {
     OpenOptions { checkpoint: true, ..OpenOptions::default() }
 }
 
+/// A pool; of one vdev without logs of space maps, of two with them, and so on.
 fn pool(tops: Vec<Vdev>) -> Rig {
-    let more = ["zpool_checkpoint", "spacemap_histogram"];
-    let more = more.map(|name| Feature::named(name).expect("a feature").guid);
-    Rig::with_features(tops, features().into_iter().chain(more).collect())
+    let features = features_and(&["zpool_checkpoint", "spacemap_histogram"]);
+    let seed = tops.len() as u64;
+    Rig::with_features(tops, drawn(seed, features))
 }
 
 fn devices(rig: &Rig) -> Vec<DeviceRef> {

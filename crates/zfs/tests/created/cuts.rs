@@ -271,11 +271,11 @@ pub(crate) fn at_each_write(base: &Rig, step: usize, cut: impl Fn(usize, u64) ->
 
 #[test]
 fn a_cut_at_any_write_leaves_one_group_or_the_next() {
-    for (tops, step) in [
-        (vec![top(0, VdevKind::File, 1)], 3),
-        (vec![top(0, VdevKind::File, 1), top(1, VdevKind::File, 1)], 7),
+    for (base, step) in [
+        (Rig::new(vec![top(0, VdevKind::File, 1)]), 3),
+        (Rig::new(vec![top(0, VdevKind::File, 1), top(1, VdevKind::File, 1)]), 7),
+        (Rig::with_map_logs(vec![top(0, VdevKind::File, 1)]), 7),
     ] {
-        let base = Rig::new(tops);
         at_each_write(&base, step, |disk, write| {
             cut_at(&base, disk, write, write_files, look_at_files)
         });

@@ -15,7 +15,7 @@ use super::draid::{draid, with_draid};
 use super::logs::{clock, seen};
 use super::mounted::{Both, mounted, set_roots};
 use super::recorded::{Cuts, Fate, State, Torn, content, look, record};
-use super::{Rig, raidz, top};
+use super::{Rig, drawn, raidz, top};
 use rt::MemoryTree;
 use rt::inodes::{Inodes, WallClock};
 use std::cell::RefCell;
@@ -76,10 +76,11 @@ fn vdevs(layout: &str) -> Vec<Vdev> {
     }
 }
 
-fn pool(layout: &str) -> Rig {
+/// Every other layout is with logs of space maps, in a campaign the other ones in each other round.
+fn pool(number: usize, layout: &str) -> Rig {
     let classes = Feature::named("allocation_classes").expect("a feature").guid;
     let features = with_draid().into_iter().chain([classes]).collect();
-    Rig::with_features(vdevs(layout), features)
+    Rig::with_features(vdevs(layout), drawn(number as u64, features))
 }
 
 /// What was left after each change, and how much of it was acknowledged as durable, each with the moment on the tape.
@@ -208,7 +209,7 @@ fn cut_run(base: &Rig, layout: &str, seed: u64, step: usize, before: usize, judg
 fn a_cut_at_any_write_to_any_layout_loses_nothing_that_was_acknowledged() {
     let mut count = 0;
     for (seed, layout) in (0..).zip(LAYOUTS) {
-        count += cut_run(&pool(layout), layout, seed, 41, count, usize::MAX);
+        count += cut_run(&pool(seed as usize, layout), layout, seed, 41, count, usize::MAX);
     }
     println!("{count} cuts");
     assert!(count > 50, "{count} cuts");
@@ -222,14 +223,24 @@ fn many_cuts_over_layouts() {
         std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
     };
     let (first, wanted) = (number("SEED", 1), number("CUTS", 50_000));
-    let pools: Vec<Rig> = LAYOUTS.iter().map(|layout| pool(layout)).collect();
+    let of = |round: usize| -> Vec<Rig> {
+        LAYOUTS.iter().enumerate().map(|(number, layout)| pool(number + round, layout)).collect()
+    };
+    let pools = [of(0), of(1)];
     let (mut count, mut by_layout) = (0, [0; LAYOUTS.len()]);
     for seed in first.. {
         if count >= wanted {
             break;
         }
         let at = seed % LAYOUTS.len();
-        let cuts = cut_run(&pools[at], LAYOUTS[at], seed as u64, 1, count, CUTS_A_JUDGE);
+        let cuts = cut_run(
+            &pools[seed / LAYOUTS.len() % 2][at],
+            LAYOUTS[at],
+            seed as u64,
+            1,
+            count,
+            CUTS_A_JUDGE,
+        );
         count += cuts;
         by_layout[at] += cuts;
         println!("seed {seed}: {}, {cuts} cuts, {count} in all", LAYOUTS[at]);

@@ -1,6 +1,8 @@
 //! A long life of one pool, from one seed: files, volumes, snapshots, clones, promotions, rollbacks, renames, destroys, holds,
 //! bookmarks, properties, in random order, with starts and power cuts in between, beside a model.
 //!
+//! Every other seed's pool has logs of space maps.
+//!
 //! What could break: what only an aged pool shows. Numbers of objects and groups that come again, space maps that were written
 //! often, trees that are half freed when the power goes, lists that were handed from one dataset to another more than once.
 //!
@@ -255,7 +257,7 @@ pub(crate) async fn assert_shadow(spa: &Spa) {
 
 /// A pool that lives for so many steps.
 fn live_long(seed: u64, steps: usize, tops: Vec<Vdev>) {
-    let mut rig = Rig::new(tops);
+    let mut rig = Rig::drawn(seed, tops);
     let life = Rc::new(RefCell::new(Life::new()));
     let random = Rc::new(RefCell::new(Prng::new(seed)));
     let mut round = 0;

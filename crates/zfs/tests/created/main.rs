@@ -32,6 +32,7 @@ mod marks;
 mod mounted;
 mod multihost;
 mod on_sets;
+mod paces;
 mod pointers;
 mod recorded;
 mod rewound;
@@ -129,6 +130,23 @@ fn features() -> Vec<&'static str> {
     FEATURES.iter().filter(|f| names.contains(&f.name)).map(|f| f.guid).collect()
 }
 
+/// These and those, by their short names.
+fn features_and(more: &[&str]) -> Vec<&'static str> {
+    let all = features();
+    let is_one = |name: &str, guid: &str| more.contains(&name) || all.contains(&guid);
+    FEATURES.iter().filter(|f| is_one(f.name, f.guid)).map(|f| f.guid).collect()
+}
+
+/// What pools with logs of space maps have: `zdb` counts them among maps with a histogram.
+const MAP_LOGS: [&str; 2] = ["log_spacemap", "spacemap_histogram"];
+
+/// These features; every other seed's with logs of space maps.
+fn drawn(seed: u64, features: Vec<&'static str>) -> Vec<&'static str> {
+    let with_logs = features_and(&MAP_LOGS);
+    let is_one = |guid: &&str| features.contains(guid) || seed % 2 == 0 && with_logs.contains(guid);
+    FEATURES.iter().map(|feature| feature.guid).filter(is_one).collect()
+}
+
 /// Writes what is not zeros of a device into a file.
 fn dump(device: &MemoryDevice, path: &Path) {
     let mut file = std::fs::File::create(path).expect("a file");
@@ -203,10 +221,25 @@ impl Rig {
         Rig::with_features(tops, features)
     }
 
+    /// The same with what a seed draws.
+    fn drawn(seed: u64, tops: Vec<Vdev>) -> Rig {
+        Rig::with_features(tops, drawn(seed, features()))
+    }
+
+    /// The same with logs of space maps.
+    fn with_map_logs(tops: Vec<Vdev>) -> Rig {
+        Rig::with_features(tops, features_and(&MAP_LOGS))
+    }
+
     /// The same with these features.
     fn with_features(tops: Vec<Vdev>, features: Vec<&'static str>) -> Rig {
+        Rig::of_size(DEVICE, tops, features)
+    }
+
+    /// The same on disks of so many bytes.
+    fn of_size(bytes: u64, tops: Vec<Vdev>, features: Vec<&'static str>) -> Rig {
         let guids = tops.iter().flat_map(|top| top.leaves().into_iter().map(|leaf| leaf.guid));
-        let disk = |guid: u64| (guid, MemoryDevice::new(&guid.to_string(), ByteCount(DEVICE)));
+        let disk = |guid: u64| (guid, MemoryDevice::new(&guid.to_string(), ByteCount(bytes)));
         let disks = guids.map(disk).collect();
         let fresh: Rc<dyn Fresh> = Rc::new(Seeded(Cell::new(Prng::new(3))));
         let rig = Rig::over(disks, fresh);
@@ -509,6 +542,10 @@ async fn compare(files: &FileSystem, model: &Model) {
 
 #[test]
 fn files_that_change_over_many_groups_are_what_was_written() {
-    files_over_groups(1, Rig::new(vec![top(0, VdevKind::Mirror, 2)]));
-    files_over_groups(2, Rig::new(vec![top(0, raidz(1), 3), top(1, raidz(1), 3)]));
+    for (seed, tops) in [
+        (1, vec![top(0, VdevKind::Mirror, 2)]),
+        (2, vec![top(0, raidz(1), 3), top(1, raidz(1), 3)]),
+    ] {
+        files_over_groups(seed, Rig::drawn(seed, tops));
+    }
 }

@@ -14,7 +14,7 @@ const FOLDERS: [&str; 2] = ["/etc/zfs/compatibility.d", "/usr/share/zfs/compatib
 const FILE_BYTES_MAX: u64 = 16 << 10;
 
 /// Features that are written here, with a word about each: of those that OpenZFS 2.1 reads.
-pub const WRITTEN: [(&str, &str); 27] = [
+pub const WRITTEN: [(&str, &str); 28] = [
     ("async_destroy", "What is destroyed is freed bit by bit."),
     ("empty_bpobj", "Snapshots that free nothing share one empty list."),
     ("lz4_compress", "Compression by LZ4."),
@@ -32,6 +32,7 @@ pub const WRITTEN: [(&str, &str); 27] = [
     ("skein", "Checksums by Skein."),
     ("edonr", "Checksums by Edon-R."),
     ("userobj_accounting", "Objects of users and groups are counted."),
+    ("log_spacemap", "What space changed in a group is logged at one place."),
     ("bookmark_v2", "Bookmarks know how large they are."),
     ("livelist", "Clones list what is their own, and are destroyed by that."),
     ("bookmark_written", "Bookmarks know what was freed since."),

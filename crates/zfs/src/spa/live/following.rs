@@ -6,7 +6,8 @@
 //! were enabled say.
 
 use super::super::features::{self, InUse};
-use super::super::maps::MapForm;
+use super::super::map_logs;
+use super::super::maps::{BLOCK_BYTES, BLOCK_BYTES_LOGGED, MapForm};
 use super::{Live, OpenDataset, stored};
 use crate::dmu::{Counted, Policy};
 use crate::dsl::make::Fresh;
@@ -65,7 +66,16 @@ impl Enabled<'_> {
 
     /// What space maps have.
     pub(super) fn map_form(&self) -> MapForm {
-        MapForm { long_entries: self.in_use("spacemap_v2"), histogram: false }
+        let block_bytes = match self.has_map_logs() {
+            true => BLOCK_BYTES_LOGGED,
+            false => BLOCK_BYTES,
+        };
+        MapForm { long_entries: self.in_use("spacemap_v2"), histogram: false, block_bytes }
+    }
+
+    /// Whether what changes in space maps goes into logs.
+    pub(super) fn has_map_logs(&self) -> bool {
+        self.has(map_logs::FEATURE)
     }
 }
 
@@ -83,6 +93,9 @@ impl Live {
             self.syncer.set_policy(enabled.policy(self.syncer.writer()));
         }
         self.syncer.set_map_form(enabled.map_form());
+        if enabled.has_map_logs() {
+            self.syncer.write_map_logs(None);
+        }
         self.counted.set(enabled.counted());
         self.open.borrow().values().for_each(|open| open.objset.set_counted(self.counted.get()));
         self.spa.set_features(features);

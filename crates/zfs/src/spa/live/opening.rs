@@ -114,7 +114,7 @@ impl Live {
             return Err(LiveError::NoHostId);
         }
         let dtls = dtls::load(&spa).await?;
-        let (mut allocator, map_logs) = map_logs::load(&spa, &root.children).await?;
+        let (mut allocator, unflushed) = map_logs::load(&spa, &root.children).await?;
         kept::load(&spa, &root.children, &mut allocator).await?;
         let kept = checkpoint::of(&spa).await?;
         allocator.keep(kept.map(|uberblock| uberblock.txg));
@@ -145,12 +145,15 @@ impl Live {
         // Before anything is written.
         syncer.mmp().set(is_multihost, uberblock.clone());
         syncer.set_map_form(enabled.map_form());
+        if unflushed.is_some() || enabled.has_map_logs() {
+            syncer.write_map_logs(unflushed);
+        }
         if rewinds {
             // Labels are of the time since.
             syncer.change_config(|_| ());
         }
         let (open, stopped, syncing, freeing, rooms) = Default::default();
-        let (fresh, map_logs) = (Rc::clone(fresh), RefCell::new(Some(map_logs)));
+        let fresh = Rc::clone(fresh);
         let live = Live {
             spa,
             syncer,
@@ -159,7 +162,6 @@ impl Live {
             stopped,
             syncing,
             freeing,
-            map_logs,
             discarding: Cell::new(discarding),
             rooms,
             counted: Cell::new(enabled.counted()),
