@@ -14,6 +14,7 @@ mod codec;
 mod cores;
 mod executor;
 mod lab_load;
+mod names;
 mod nbd;
 mod parity;
 mod peer;
@@ -24,33 +25,25 @@ mod zfs_write;
 
 use std::process::ExitCode;
 
-/// One benchmark: its name, what it compares, its code.
-type Bench = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
+/// A benchmark's code: it is given its arguments.
+type Code = fn(&[String]) -> Result<(), String>;
 
-const BENCHES: &[Bench] = &[
-    (
-        "codec",
-        "checksums, compression and ciphers, beside OpenZFS's and the C libraries'",
-        codec::run,
-    ),
-    ("cores", "RAID 6 sets on one executor and on several", cores::run),
-    ("executor", "4 KiB reads through Device and io_uring, beside fio", executor::run),
-    ("lab-load", "a fio job in the lab, beside fio, by processor time", lab_load::run),
-    ("nbd", "I/Os through the NBD server, beside qemu-nbd and nbdkit", nbd::run),
-    ("parity", "P, P+Q, P+Q+R: generate and reconstruct, beside ISA-L and OpenZFS", parity::run),
-    (
-        "raid",
-        "full-stripe writes of RAID 5 and 6 over tmpfs, beside parity plus bare writes",
-        raid::run,
-    ),
-    ("simulation", "simulated I/Os a second on one core", simulation::run),
-    ("zfs-read", "a large object of a pool, beside libzpool and zfs-fuse", zfs_read::run),
-    (
-        "zfs-write",
-        "volumes and files of pools written, beside libzpool, zfs-fuse and btrfs",
-        zfs_write::run,
-    ),
-];
+/// The code of the benchmark of this name.
+fn code(name: &str) -> Option<Code> {
+    Some(match name {
+        "codec" => codec::run,
+        "cores" => cores::run,
+        "executor" => executor::run,
+        "lab-load" => lab_load::run,
+        "nbd" => nbd::run,
+        "parity" => parity::run,
+        "raid" => raid::run,
+        "simulation" => simulation::run,
+        "zfs-read" => zfs_read::run,
+        "zfs-write" => zfs_write::run,
+        _ => return None,
+    })
+}
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -61,16 +54,11 @@ fn main() -> ExitCode {
     let Some((name, rest)) = args.split_first() else {
         return wrong_call("usage: cargo xtask bench list | NAME [ARGUMENT]...".into());
     };
-    if name == "list" {
-        for (name, what, _) in BENCHES {
-            println!("{name:<12} {what}");
-        }
-        return ExitCode::SUCCESS;
+    if let Err(said) = names::check(name) {
+        return wrong_call(said);
     }
-    let Some((_, _, bench)) = BENCHES.iter().find(|(known, ..)| known == name) else {
-        let names: Vec<&str> = BENCHES.iter().map(|(name, ..)| *name).collect();
-        let names = names.join(", ");
-        return wrong_call(format!("there is no benchmark '{name}'; there are: {names}"));
+    let Some(bench) = code(name) else {
+        return wrong_call(format!("the benchmark '{name}' has no code"));
     };
     if cfg!(debug_assertions) {
         return wrong_call(
@@ -83,5 +71,18 @@ fn main() -> ExitCode {
             eprintln!("bench: {reason}");
             ExitCode::from(1)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_benchmark_that_is_named_has_its_code() {
+        for (name, _) in names::BENCHES {
+            assert!(code(name).is_some(), "{name}");
+        }
+        assert!(code("list").is_none());
     }
 }

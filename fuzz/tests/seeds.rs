@@ -116,7 +116,7 @@ fn each_target_has_its_file_and_its_line_in_the_manifest() {
     for Target { name, .. } in TARGETS {
         let text = format!("path = \"fuzz_targets/{name}.rs\"");
         assert!(manifest.contains(&text), "{name} is no [[bin]]");
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz_targets");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz_targets");
         assert!(std::path::Path::new(folder).join(format!("{name}.rs")).is_file(), "{name}");
     }
     assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len());

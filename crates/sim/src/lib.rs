@@ -4,19 +4,12 @@
 //! when it is not the real one. A [`Machine`] is built from [profiles](profile) and has a runtime whose
 //! clock jumps, and drives that hold real bytes and take the time that their data sheets imply:
 //!
-//! ```
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! ```text
 //! let machine = sim::Machine::builder(7).host("epyc-2024")?.drives("st3750640as", 4)?.build();
-//! let (rt, disk) = (machine.rt(), machine.devices()[0].clone());
-//! let data = rt::Buf::fill(1, 4096);
-//! machine.run(async move {
-//!     disk.submit(rt::Request::write(stdx::Offset(0), data)).await?;
-//!     disk.submit(rt::Request::flush()).await
-//! })??;
-//! assert!(rt.now() > stdx::Instant::START);
-//! # Ok(())
-//! # }
+//! machine.run(async move { machine.devices()[0].submit(Request::write(Offset(0), data)).await })
 //! ```
+//!
+//! (whole, and run, in `tests/options.rs`).
 //!
 //! Invariants: one seed, one run, to the nanosecond; time passes only in the [reactor]; a device
 //! answers nothing before its model says so; a power cut loses what the model had not made durable,

@@ -8,6 +8,20 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use stdx::{ByteCount, Duration, Offset, Prng};
 
+/// The example of the crate's documentation.
+#[test]
+fn a_machine_of_profiles_writes_and_its_clock_moves() -> Result<(), Box<dyn std::error::Error>> {
+    let machine = Machine::builder(7).host("epyc-2024")?.drives("st3750640as", 4)?.build();
+    let (rt, disk) = (machine.rt(), machine.devices()[0].clone());
+    let data = Buf::fill(1, 4096);
+    machine.run(async move {
+        disk.submit(Request::write(Offset(0), data)).await?;
+        disk.submit(Request::flush()).await
+    })??;
+    assert!(rt.now() > stdx::Instant::START);
+    Ok(())
+}
+
 /// The RAID controller that ships, and the same without a battery.
 fn controller(battery: bool) -> MachineBuilder {
     let builder = Machine::builder(3);

@@ -9,6 +9,8 @@
 //! 6. What is believed is asserted, on in release: each crate keeps as many assertions as [`ASSERTIONS`] says, which may
 //!    only rise.
 //! 7. `ARCHITECTURE.md` names each crate, and each file that it points to is there.
+//! 8. Documentation holds no code that would be compiled: a block says what it is (`text`, `toml`), and libraries say
+//!    `doctest = false`, so that `cargo test` does not go through each crate once more to find none.
 //!
 //! A file past [`LINES_MAX`] lines is probably two; it is named, and passes.
 
@@ -20,7 +22,7 @@ use std::path::Path;
 /// A crate, what it may use, and what its tests may use besides.
 type Arrow = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-/// Bottom up. `spindle`, `bench` and `xtask` stand on top and may use all.
+/// Bottom up. `spindle`, `bench`, `xtask` and the fuzz targets stand on top and may use all.
 const ARROWS: &[Arrow] = &[
     ("stdx", &[], &[]),
     ("codec", &["stdx"], &[]),
@@ -72,9 +74,11 @@ const ARROWS: &[Arrow] = &[
         &[],
     ),
 ];
-const ON_TOP: [&str; 3] = ["spindle", "bench", "xtask"];
+const ON_TOP: [&str; 4] = ["spindle", "bench", "xtask", FUZZ];
 /// Those that are tools of the project, beside `crates/`.
-const OUTSIDE: [&str; 2] = ["bench", "xtask"];
+const OUTSIDE: [&str; 3] = ["bench", "xtask", FUZZ];
+/// The fuzz targets for the stable compiler: their sources lie beside it, and have rules of their own (`fuzz/src/lib.rs`).
+const FUZZ: &str = "fuzz-stable";
 const MAY_BE_UNSAFE: [&str; 2] = ["codec", "host"];
 const BARRED_NAMES: [&str; 7] = ["util", "utils", "common", "helper", "helpers", "manager", "misc"];
 const LINES_MAX: usize = 600;
@@ -115,10 +119,14 @@ pub(super) fn check(workspace: &Workspace) -> Result<(), String> {
         if !OUTSIDE.contains(&name) && folder != workspace.root.join("crates").join(name) {
             return Err(format!("{name} does not lie in crates/{name}"));
         }
+        if name == FUZZ {
+            continue;
+        }
         let modules = modules::of(&folder.join("src"))?;
         check_sources(name, &modules, &folder.join("src"), &workspace.root)?;
         check_circles(name, &modules)?;
         check_assertions(name, &modules)?;
+        check_documentation(name, &package["targets"], &modules, &workspace.root)?;
     }
     check_map(workspace, &names)
 }
@@ -149,6 +157,49 @@ fn check_assertions(name: &str, modules: &[Module]) -> Result<(), String> {
         }
         false => Ok(()),
     }
+}
+
+/// Rule 8.
+fn check_documentation(
+    name: &str,
+    targets: &Value,
+    modules: &[Module],
+    root: &Path,
+) -> Result<(), String> {
+    let is_tested = |target: &Value| target["doctest"].as_bool() == Some(true);
+    if targets.as_array().into_iter().flatten().any(is_tested) {
+        return Err(format!("{name}: its [lib] lacks `doctest = false`"));
+    }
+    for module in modules {
+        let shown = module.file.strip_prefix(root).unwrap_or(&module.file).display();
+        let text = std::fs::read_to_string(&module.file)
+            .map_err(|error| format!("reading {shown}: {error}"))?;
+        if let Some(line) = code_in_documentation(&text) {
+            return Err(format!(
+                "{shown}:{line}: a block in documentation says what it holds (```text), and is no Rust: nothing compiles it"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The line in which a block begins, in the documentation within this source, that rustdoc would take for Rust.
+fn code_in_documentation(source: &str) -> Option<usize> {
+    let mut is_within = false;
+    for (index, line) in source.lines().enumerate() {
+        let line = line.trim_start();
+        let of_documentation = line.strip_prefix("//!").or_else(|| line.strip_prefix("///"));
+        let Some(text) = of_documentation else {
+            is_within = false;
+            continue;
+        };
+        let Some(kind) = text.trim_start().strip_prefix("```") else { continue };
+        if !is_within && !["text", "toml"].contains(&kind.trim()) {
+            return Some(index + 1);
+        }
+        is_within = !is_within;
+    }
+    None
 }
 
 /// Rule 7.
@@ -235,6 +286,30 @@ mod tests {
         assert!(arrows("md", "sim", None).is_err());
         assert!(arrows("md", "sim", Some("build")).is_err());
         assert_eq!(arrows("md", "sim", Some("dev")), Ok(()));
+    }
+
+    #[test]
+    fn rust_in_documentation_is_found() {
+        let of = |text: &str| code_in_documentation(&text.replace('\'', "`"));
+        assert_eq!(of("//! Theory.\n//!\n//! '''text\n//! a -> b\n//! '''\n\nfn f() {}\n"), None);
+        assert_eq!(of("    /// '''toml\n    /// a = 1\n    /// '''\n"), None);
+        for kind in ["", "rust", "ignore", "should_panic"] {
+            assert_eq!(
+                of(&format!("//! A.\n//! '''{kind}\n//! f();\n//! '''\n")),
+                Some(2),
+                "{kind}"
+            );
+        }
+        // A block that was not closed ends with the comment.
+        assert_eq!(of("//! '''text\nfn f() {}\n/// '''\n"), Some(3));
+    }
+
+    #[test]
+    fn a_library_that_looks_for_code_in_its_documentation_is_named() {
+        let root = Path::new("/");
+        let lib = |doctest: bool| json!([{"kind": ["lib"], "doctest": doctest}]);
+        assert_eq!(check_documentation("rt", &lib(false), &[], root), Ok(()));
+        assert!(check_documentation("rt", &lib(true), &[], root).is_err());
     }
 
     #[test]

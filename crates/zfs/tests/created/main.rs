@@ -180,7 +180,9 @@ async fn dump_device(device: DeviceRef, path: std::path::PathBuf) {
 }
 
 fn zdb(folder: &Path, arguments: &[&str]) -> Option<String> {
-    let ran = Command::new("zdb").args(["-e", "-p"]).arg(folder).args(arguments).output();
+    let mut zdb = Command::new("zdb");
+    zdb.args(fixtures::ZDB_ENDS_WHEN_DONE).args(["-e", "-p"]).arg(folder).args(arguments);
+    let ran = zdb.output();
     let Ok(ran) = ran else {
         eprintln!("skipped: zdb is not here (Debian: zfsutils-linux)");
         return None;
