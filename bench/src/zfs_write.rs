@@ -16,7 +16,8 @@
 //! `dmu_write`, and ends so too. Both have the same number of files, sectors of 4 KiB, and data that doesn't compress.
 //!
 //! Processor time is that of all threads, user and system; the kernel's copies into tmpfs are in it, and `of-bare` says
-//! what they are. Ratios are the peer's divided by ours: over 1 we are better.
+//! what they are; a line of each stream too, beside the same bytes (with parity) on the bare files. Files are written over from the
+//! second round on, by both: what a kernel takes to find memory for a file is not what a disk takes. Ratios are the peer's divided by ours: over 1 we are better.
 //!
 //! **Passes**: for each case that stands beside libzpool a line says how many bytes the processor reads and writes for a byte
 //! that is written ([`passes`]).
@@ -83,9 +84,15 @@ impl Bench<'_> {
         let Layout { parity, disks, block_bytes, lz4, .. } = layout;
         let (mib, lz4) = (self.options.mib, u8::from(lz4));
         let (mut processor, mut wall) = (Rounds::default(), Rounds::default());
+        let mut files = Rounds::default();
         for round in 0..=self.options.runs {
             let folder = self.make(&layout)?;
             let ours = OpenVolume::open(&folder, layout.disks)?.write(order, count)?;
+            // What the files themselves take of it, which no pool on them can save.
+            let bare = match order {
+                Order::Stream => Some(volume::bare(&folder, &layout, count)?),
+                _ => None,
+            };
             peer.time(&format!("make {parity} {disks} {block_bytes} {mib} {lz4}"))?;
             let (peer_wall, text) = peer.time(&format!("{} {count}", order.word()))?;
             let peer_processor: f64 =
@@ -96,7 +103,15 @@ impl Bench<'_> {
                 let (ours_us, peer_us) = (ours.processor * each, peer_processor * each);
                 processor.add(ours_us, peer_us, peer_us / ours_us);
                 wall.add(ours.wall * each, peer_wall * each, peer_wall / ours.wall);
+                if let Some(bare) = bare {
+                    let bare_us = bare.processor * each;
+                    files.add(ours_us, bare_us, bare_us / ours_us);
+                }
             }
+        }
+        if order == Order::Stream {
+            let (unit, peer) = ("processor us each", "the bare files");
+            println!("{}", files.line("zfs-write", case, unit, peer, three_digits));
         }
         for (rounds, unit) in [(processor, "processor us each"), (wall, "wall us each")] {
             println!("{}", rounds.line("zfs-write", case, unit, "libzpool", three_digits));
@@ -106,7 +121,7 @@ impl Bench<'_> {
 
     /// How often each byte is gone over.
     fn passes(&self, case: &str, layout: &Layout, order: Order) -> Result<(), String> {
-        let folder = self.make(layout)?;
+        let folder = self.make_anew(layout)?;
         let count = order.count(layout, self.options.mib.min(PASSES_MIB));
         let passes = passes::count(&folder, layout.disks, order, count)?;
         let copies = if layout.parity == 0 { layout.disks as f64 } else { 1.0 };
@@ -160,7 +175,7 @@ impl Bench<'_> {
             let folder = self.make(&layout)?;
             let ours = OpenVolume::open(&folder, layout.disks)?.write(Order::Stream, count)?;
             let folder = self.make(&layout)?;
-            let bare = volume::bare(&folder, layout.disks, count)?;
+            let bare = volume::bare(&folder, &layout, count)?;
             if round > 0 {
                 let gib = count as f64 * layout.block_bytes as f64 / f64::from(1 << 30);
                 rounds.add(gib / ours.wall, gib / bare.wall, bare.wall / ours.wall);

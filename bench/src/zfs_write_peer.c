@@ -98,7 +98,8 @@ static nvlist_t *tree(int parity, int count)
 	for (int n = 0; n < count; n++) {
 		char path[4096];
 		snprintf(path, sizeof (path), "%s/disk%d.raw", dir, n);
-		int file = open(path, O_CREAT | O_RDWR | O_TRUNC, 0600);
+		/* Written over, so that it has its memory already, as a disk has its sectors. */
+		int file = open(path, O_CREAT | O_RDWR, 0600);
 		if (file < 0 || ftruncate(file, (off_t)disk_bytes) != 0)
 			must(1, path);
 		close(file);

@@ -111,17 +111,30 @@ impl Bench<'_> {
         2 * self.options.mib + 512
     }
 
-    /// Makes a pool of ours with its volume, in a folder that is emptied first.
-    pub(super) fn make(&self, layout: &Layout) -> Result<PathBuf, String> {
-        let folder = self.scratch.join("ours");
+    /// Makes a pool of ours with its volume on new files.
+    pub(super) fn make_anew(&self, layout: &Layout) -> Result<PathBuf, String> {
         // Nothing is there the first time.
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let _ = std::fs::remove_dir_all(self.scratch.join("ours"));
+        self.make(layout)
+    }
+
+    /// Makes a pool of ours with its volume. Files of the last one of this layout are written over, so that they have their
+    /// memory already, as a disk has its sectors.
+    pub(super) fn make(&self, layout: &Layout) -> Result<PathBuf, String> {
+        let all = self.scratch.join("ours");
+        let folder = all.join(format!("{}-{}", layout.word, layout.disks));
+        if !folder.exists() {
+            // Nothing is there the first time.
+            let _ = std::fs::remove_dir_all(&all);
+            std::fs::create_dir_all(&folder)
+                .map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
         let mut disks = Vec::new();
         for n in 0..layout.disks {
             let path = folder.join(format!("disk{n}.raw"));
-            let made =
-                std::fs::File::create(&path).and_then(|file| file.set_len(self.disk_mib() * MIB));
+            let mut options = std::fs::File::options();
+            let file = options.write(true).create(true).truncate(false).open(&path);
+            let made = file.and_then(|file| file.set_len(self.disk_mib() * MIB));
             made.map_err(|error| format!("{}: {error}", path.display()))?;
             disks.push(path.display().to_string());
         }

@@ -1,6 +1,6 @@
 //! A volume of a pool that is open for writing in this process, and what writing to it takes.
 
-use super::rig::{Order, POOL};
+use super::rig::{Layout, Order, POOL};
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use host::{Clock, FileDevice, FileOptions, HostRuntime, ReactorKind};
@@ -253,21 +253,25 @@ pub(super) fn source(len: u64) -> Vec<u8> {
     bytes
 }
 
-/// The same blocks written in order to each of the files by the same devices: what the disks take.
-pub(super) fn bare(folder: &Path, disks: u64, count: u64) -> Result<Spent, String> {
-    const BLOCK: u64 = 128 << 10;
+/// The same blocks written in order to the files by the same devices, to each what it has of a block: what the disks take.
+pub(super) fn bare(folder: &Path, layout: &Layout, count: u64) -> Result<Spent, String> {
+    let disks = layout.disks;
+    let piece = match layout.parity {
+        0 => layout.block_bytes,
+        parity => layout.block_bytes / (disks - parity),
+    };
     let runtime = HostRuntime::with_clock(ReactorKind::Auto, Clock::start())
         .map_err(|error| error.to_string())?;
     let devices = devices(&runtime, folder, disks)?;
     let rt = runtime.rt();
     let done = runtime.runtime().block_on(async move {
-        let source = source(BLOCK);
+        let source = source(piece);
         let (start, processor) = (Instant::now(), rt.processor_time());
         let mut under_way = FuturesUnordered::new();
         for n in 0..count {
             let bytes = BufMut::copy_of(&source).freeze();
             for device in &devices {
-                let write = Request::write(Offset(n * BLOCK), bytes.clone());
+                let write = Request::write(Offset(n * piece), bytes.clone());
                 under_way.push(device.submit(write));
             }
             while under_way.len() >= DEPTH {

@@ -187,6 +187,41 @@ fn what_is_done_to_files_is_done() {
     }
 }
 
+/// Who only writes does so past the kernel's cache, in which others read the same bytes, and read them ahead all the time.
+#[test]
+fn what_one_only_writes_all_others_read_at_once() {
+    const PAGES: u64 = 64;
+    const PAGE: usize = 4096;
+    let Some(mounted) = Mounted::new(ReactorKind::Auto, true) else { return };
+    let path = mounted.path("f");
+    let only_writes = fs::File::create(&path).expect("made");
+    only_writes.write_all_at(&vec![0; PAGES as usize * PAGE], 0).expect("written");
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let over = std::sync::atomic::Ordering::SeqCst;
+    std::thread::scope(|scope| {
+        // Reads all, opens and closes all the time: so that pages come in at any moment.
+        scope.spawn(|| {
+            while !is_over.load(over) {
+                let read = fs::read(&path).expect("read");
+                assert_eq!(read.len() as u64, PAGES * PAGE as u64);
+            }
+        });
+        let reader = fs::File::open(&path).expect("opened");
+        for round in 1..=3000_u64 {
+            let (at, byte) = (round * 37 % PAGES * PAGE as u64, (round % 251) as u8);
+            only_writes.write_all_at(&[byte; PAGE], at).expect("written");
+            let mut page = [0; PAGE];
+            reader.read_exact_at(&mut page, at).expect("read");
+            assert_eq!(page, [byte; PAGE], "round {round}");
+        }
+        is_over.store(true, over);
+    });
+    assert_eq!(only_writes.metadata().expect("there").len(), PAGES * PAGE as u64);
+    let mut appends = fs::OpenOptions::new().append(true).open(&path).expect("opened");
+    appends.write_all(b"end").expect("written");
+    assert!(fs::read(&path).expect("read").ends_with(b"end"));
+}
+
 #[test]
 fn holes_space_and_copies_are_what_programs_see() {
     let Some(mounted) = Mounted::new(ReactorKind::Auto, true) else { return };

@@ -1,7 +1,7 @@
 //! Answers as they leave, built from front to back, and what the kernel is told unasked. All in the machine's own byte order.
 
 use super::limits::{READ_BYTES_MAX, REQUESTS_MAX, WRITE_BYTES_MAX, WRITE_HEAD_BYTES};
-use super::protocol::{Agreed, Errno, MAJOR, MINOR};
+use super::protocol::{Agreed, DIRECT, Errno, MAJOR, MINOR};
 use rt::inodes::ChangeNotice;
 use rt::{Attributes, Cookie, InodeKind, ListEntry, Timestamp, Usage};
 use std::time::Duration;
@@ -17,6 +17,17 @@ const PAGE: usize = 4096;
 /// What the kernel may no longer believe, by the kind of the message.
 const INVAL_INODE: u32 = 2;
 const INVAL_ENTRY: u32 = 3;
+
+/// How the kernel is to go on with what it opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Opened {
+    /// What is written goes past the cache.
+    pub(super) is_direct: bool,
+    /// What memory holds of it may stay.
+    pub(super) is_kept: bool,
+    /// A directory's entries may be kept in memory.
+    pub(super) is_cached_directory: bool,
+}
 
 /// An answer, built from front to back.
 #[derive(Default)]
@@ -59,7 +70,7 @@ impl Answer {
         answer.u32(MAJOR);
         answer.u32(MINOR.min(minor));
         answer.u32(read_ahead.min(READ_BYTES_MAX));
-        answer.u32(agreed.flags());
+        answer.u32(agreed.flags() as u32);
         // How many the kernel keeps under way in the background, and when it calls itself congested.
         answer.u16(REQUESTS_MAX as u16);
         answer.u16((REQUESTS_MAX - REQUESTS_MAX / 4) as u16);
@@ -70,6 +81,8 @@ impl Answer {
         // Nanoseconds that times are multiples of.
         answer.u32(1);
         answer.u16((READ_BYTES_MAX / 4096) as u16);
+        answer.u16(0);
+        answer.u32((agreed.flags() >> 32) as u32);
         answer.zeros(64 - answer.0.len());
         answer
     }
@@ -175,23 +188,25 @@ impl Answer {
         answer
     }
 
-    /// Of a file or directory that was opened: no handle, and what memory holds of it may stay.
-    pub(super) fn opened(is_kept: bool, is_cached_directory: bool) -> Answer {
+    /// Of a file or directory that was opened.
+    pub(super) fn opened(opened: Opened) -> Answer {
         let mut answer = Answer::default();
-        answer.add_opened(is_kept, is_cached_directory);
+        answer.add_opened(opened);
         answer
     }
 
-    fn add_opened(&mut self, is_kept: bool, is_cached_directory: bool) {
-        self.u64(0);
-        self.u32(u32::from(is_kept) << 1 | u32::from(is_cached_directory) << 3);
+    fn add_opened(&mut self, opened: Opened) {
+        let Opened { is_direct, is_kept, is_cached_directory } = opened;
+        let flag = |is: bool, bit: u32| u32::from(is) << bit;
+        self.u64(if is_direct { DIRECT } else { 0 });
+        self.u32(flag(is_direct, 0) | flag(is_kept, 1) | flag(is_cached_directory, 3));
         self.u32(0);
     }
 
     /// Of a file that was made and opened.
-    pub(super) fn created(of: &Attributes, valid: Duration, is_kept: bool) -> Answer {
+    pub(super) fn created(of: &Attributes, valid: Duration, opened: Opened) -> Answer {
         let mut answer = Answer::looked_up(Some(of), valid);
-        answer.add_opened(is_kept, false);
+        answer.add_opened(opened);
         answer
     }
 
@@ -200,6 +215,13 @@ impl Answer {
         let mut answer = Answer::default();
         answer.u64(at);
         answer
+    }
+
+    /// Told unasked: these bytes of a file are others than memory holds.
+    pub(super) fn written(node: rt::Node, at: u64, len: u64) -> Answer {
+        let mut rest = Answer::default();
+        [node.0, at, len].into_iter().for_each(|number| rest.u64(number));
+        rest.unasked(INVAL_INODE)
     }
 
     /// Something that is told unasked.
@@ -224,11 +246,16 @@ impl Answer {
                 INVAL_ENTRY
             }
         };
+        rest.unasked(kind)
+    }
+
+    /// What is told, behind a head of this kind.
+    fn unasked(mut self, kind: u32) -> Answer {
         let mut answer = Answer::default();
-        answer.u32((ANSWER_HEAD_BYTES + rest.0.len()) as u32);
+        answer.u32((ANSWER_HEAD_BYTES + self.0.len()) as u32);
         answer.u32(kind);
         answer.u64(0);
-        answer.0.append(&mut rest.0);
+        answer.0.append(&mut self.0);
         answer
     }
 }

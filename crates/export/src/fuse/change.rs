@@ -1,12 +1,12 @@
 //! Requests that change something, as calls of the file system.
 
-use super::answer::Answer;
+use super::answer::{Answer, Opened};
 use super::holds::Holds;
 use super::limits::READ_BYTES_MAX;
-use super::protocol::{Errno, Service};
+use super::protocol::{Agreed, Errno, Service};
 use super::question::{Change, Head};
 use rt::inodes::{InodeError, InodeKind, InodesRef, MountId, New, OpenNode, WriteAt};
-use rt::{Attributes, Node};
+use rt::{Attributes, Buf, Node, StreamRef};
 use std::time::Duration;
 use stdx::ByteCount;
 
@@ -19,7 +19,10 @@ pub(super) struct Changer<'a> {
     pub(super) holds: &'a Holds,
     pub(super) mount: MountId,
     pub(super) service: Service,
+    pub(super) agreed: Agreed,
     pub(super) valid: Duration,
+    /// Where it is told what is no longer so.
+    pub(super) told: Option<&'a StreamRef>,
 }
 
 impl Changer<'_> {
@@ -29,17 +32,19 @@ impl Changer<'_> {
         let by = head.caller(self.mount, false);
         let made = |made: Attributes| Some(Answer::looked_up(Some(&made), self.valid));
         Ok(match change {
-            Change::Create { name, new, exclusive, open, drops } => {
+            Change::Create { name, new, exclusive, open, only_writes, drops } => {
                 self.fits(&name)?;
                 let by = (head, drops);
                 let created = self.create(by, &name, new, exclusive, open).await?;
-                self.holds.add(created.node);
-                Some(Answer::created(&created, self.valid, self.keeps_pages()))
+                let opened = self.opened(only_writes);
+                self.holds.add(created.node, opened.is_direct);
+                Some(Answer::created(&created, self.valid, opened))
             }
             Change::CreateUnnamed(new) => {
                 let created = inodes.create_unnamed(by, node, new).await?;
-                self.holds.add(created.node);
-                Some(Answer::created(&created, self.valid, self.keeps_pages()))
+                let opened = self.opened(false);
+                self.holds.add(created.node, opened.is_direct);
+                Some(Answer::created(&created, self.valid, opened))
             }
             Change::Mkdir(name, new) => {
                 self.fits(&name)?;
@@ -77,11 +82,12 @@ impl Changer<'_> {
                 let by = head.caller(self.mount, drops);
                 Some(Answer::attributes(&inodes.setattr(by, node, set).await?, self.valid))
             }
-            Change::Write { at, data, drops } => {
+            Change::Write { at, data, durable, drops } => {
                 let by = head.caller(self.mount, drops);
                 let len = data.len() as u32;
                 // The kernel places what is appended itself: it knows where the file ends, or is told.
-                inodes.write(by, node, WriteAt::Offset(at), data, false).await?;
+                inodes.write(by, node, WriteAt::Offset(at), data, durable).await?;
+                self.tell_of_readers(node, at.bytes(), len).await;
                 Some(Answer::length(len))
             }
             Change::Fallocate { at, len, what } => {
@@ -146,21 +152,32 @@ impl Changer<'_> {
         }
     }
 
-    /// Whether pages of a file that is opened again are still what they were.
-    pub(super) fn keeps_pages(&self) -> bool {
-        self.service != Service::Untold
+    /// How the kernel goes on with a file that it opened: pages of it are still what they were, where it is told of changes.
+    pub(super) fn opened(&self, only_writes: bool) -> Opened {
+        let is_direct = only_writes && self.agreed.writes_past_cache() && self.told.is_some();
+        let is_kept = self.service != Service::Untold;
+        Opened { is_direct, is_kept, ..Opened::default() }
     }
 
-    /// Opens a file or directory.
+    /// Opens a file or directory, which is then held.
     pub(super) async fn open(
         &self,
         head: Head,
         node: Node,
-        how: OpenNode,
-        drops: bool,
-    ) -> Result<(), Errno> {
+        (how, drops): (OpenNode, bool),
+        opened: Opened,
+    ) -> Result<Answer, Errno> {
         self.inodes.open(head.caller(self.mount, drops), node, how).await?;
-        self.holds.add(node);
-        Ok(())
+        self.holds.add(node, opened.is_direct);
+        Ok(Answer::opened(opened))
+    }
+
+    /// Before a write is answered: what somebody read meanwhile into the kernel's cache goes.
+    async fn tell_of_readers(&self, node: Node, at: u64, len: u32) {
+        if let Some(told) = self.told.filter(|_| self.holds.is_read(node)) {
+            let message = Buf::copy_of(&Answer::written(node, at, len.into()).0);
+            // What the kernel doesn't know it need not forget, and says so by an error.
+            let _ = told.write(message.into()).await;
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Requests as they arrive: who asks, and what. All in the machine's own byte order.
 
 use super::limits::{READ_BYTES_MAX, WRITE_HEAD_BYTES};
-use super::protocol::Agreed;
+use super::protocol::{self, Agreed, DIRECT};
 use rt::inodes::{
     Caller, Fallocate, Fsync, InodeKind, MountId, New, OpenNode, RenameHow, Seek, SetAttributes,
     SetHow, SetTime,
@@ -33,15 +33,20 @@ pub(super) enum Question {
         major: u32,
         minor: u32,
         read_ahead: u32,
-        offers: u32,
+        offers: u64,
     },
     Lookup(Vec<u8>),
     Attributes,
     LinkTarget,
-    Open(OpenNode, Drops),
+    Open {
+        how: OpenNode,
+        /// Nothing is read by this opening.
+        only_writes: bool,
+        drops: Drops,
+    },
     OpenDirectory,
-    /// Of a file or directory that was opened.
-    Close,
+    /// Of a file or directory that was opened, and answered with this handle.
+    Close(u64),
     /// Of one of several that use the same open file: nothing is left to do then.
     Flush,
     Read {
@@ -82,6 +87,7 @@ pub(super) enum Change {
         new: New,
         exclusive: bool,
         open: OpenNode,
+        only_writes: bool,
         drops: Drops,
     },
     CreateUnnamed(New),
@@ -110,6 +116,8 @@ pub(super) enum Change {
     Write {
         at: Offset,
         data: SgList,
+        /// It is to be durable when it is answered.
+        durable: bool,
         drops: Drops,
     },
     Fallocate {
@@ -185,7 +193,8 @@ impl Numbers<'_> {
         let new = self.mode()?;
         let drops = self.u32()? & 1 != 0;
         let exclusive = flags & O_EXCL != 0;
-        Some(Change::Create { name: self.name()?, new, exclusive, open: open(flags), drops })
+        let (open, only_writes) = (open(flags), only_writes(flags));
+        Some(Change::Create { name: self.name()?, new, exclusive, open, only_writes, drops })
     }
 
     fn mknod(&mut self) -> Option<Change> {
@@ -275,11 +284,18 @@ impl Numbers<'_> {
 }
 
 const O_ACCMODE: u32 = 3;
+const O_WRONLY: u32 = 1;
 const O_EXCL: u32 = 0o200;
+/// Of `O_SYNC` too.
+const O_DSYNC: u32 = 0o10000;
 const O_TRUNC: u32 = 0o1000;
 
 fn open(flags: u32) -> OpenNode {
     OpenNode { write: flags & O_ACCMODE != 0, truncate: flags & O_TRUNC != 0 }
+}
+
+fn only_writes(flags: u32) -> bool {
+    flags & O_ACCMODE == O_WRONLY
 }
 
 impl Head {
@@ -338,13 +354,16 @@ impl Head {
     }
 
     fn write(&self, numbers: &mut Numbers<'_>, request: &Buf) -> Option<Change> {
-        let (_handle, at) = (numbers.u64()?, numbers.place()?);
+        let (handle, at) = (numbers.u64()?, numbers.place()?);
         let (len, flags) = (numbers.u32()? as usize, numbers.u32()?);
+        let (_owner, opened) = (numbers.u64()?, numbers.u32()?);
         let from = WRITE_HEAD_BYTES;
         let end = from.checked_add(len).filter(|end| *end <= request.len())?;
         // What the kernel's cache writes is nobody's any more; what could be taken was taken before.
         let drops = flags & 1 << 2 != 0;
-        Some(Change::Write { at, data: request.slice(from..end).into(), drops })
+        // Elsewhere the kernel asks for it, once a write is done.
+        let durable = handle == DIRECT && opened & O_DSYNC != 0;
+        Some(Change::Write { at, data: request.slice(from..end).into(), durable, drops })
     }
 
     /// What changes nothing.
@@ -354,9 +373,13 @@ impl Head {
             2 | 36 | 42 => Question::Remark,
             3 => Question::Attributes,
             5 => Question::LinkTarget,
-            14 => Question::Open(open(numbers.u32()?), numbers.u32()? & 1 != 0),
+            14 => {
+                let (flags, more) = (numbers.u32()?, numbers.u32()?);
+                let (how, only_writes) = (open(flags), only_writes(flags));
+                Question::Open { how, only_writes, drops: more & 1 != 0 }
+            }
             27 => Question::OpenDirectory,
-            18 | 29 => Question::Close,
+            18 | 29 => Question::Close(numbers.u64()?),
             25 => Question::Flush,
             15 | 28 | 44 => {
                 let (_handle, at, len) = (numbers.u64()?, numbers.place()?, numbers.u32()?);
@@ -379,12 +402,14 @@ impl Head {
                 Question::Value { len, name: numbers.text()? }
             }
             23 => Question::Names { len: numbers.u32()? },
-            26 => Question::Begin {
-                major: numbers.u32()?,
-                minor: numbers.u32()?,
-                read_ahead: numbers.u32()?,
-                offers: numbers.u32()?,
-            },
+            26 => {
+                let (major, minor, read_ahead) = (numbers.u32()?, numbers.u32()?, numbers.u32()?);
+                let offers = u64::from(numbers.u32()?);
+                // Older kernels have no second word.
+                let more = if protocol::has_more(offers) { numbers.u32().unwrap_or(0) } else { 0 };
+                let offers = offers | u64::from(more) << 32;
+                Question::Begin { major, minor, read_ahead, offers }
+            }
             46 => {
                 let (_handle, at) = (numbers.u64()?, numbers.place()?);
                 match numbers.u32()? {

@@ -1,6 +1,6 @@
 //! The server: requests under way, and what answers each.
 
-use super::answer::{Answer, dot};
+use super::answer::{Answer, Opened, dot};
 use super::change::Changer;
 use super::holds::Holds;
 use super::inbox::{Inbox, InboxError};
@@ -9,7 +9,7 @@ use super::limits::{
     WRITING_REQUEST_BYTES_MAX,
 };
 use super::notices::Notices;
-use super::protocol::{Agreed, Errno, MINOR_MIN, Service};
+use super::protocol::{Agreed, DIRECT, Errno, MINOR_MIN, Service};
 use super::question::{Head, Question};
 use futures_util::future::{Either, select};
 use futures_util::stream::{TryStreamExt, unfold};
@@ -71,6 +71,8 @@ struct Shared {
     mount: MountId,
     /// Nothing until the protocol was agreed on.
     agreed: Cell<Option<Agreed>>,
+    /// Where the kernel is told what is no longer so.
+    told: Option<StreamRef>,
 }
 
 /// What an answer consists of behind its head.
@@ -99,6 +101,7 @@ impl Server {
     }
 
     fn with(inodes: InodesRef, stream: StreamRef, notices: Option<StreamRef>) -> Server {
+        let told = notices.clone().filter(|_| inodes.changes() == Changes::Told);
         let (service, notices) = match (inodes.changes(), notices) {
             (Changes::Never, _) => (Service::Still, None),
             (Changes::Told, None) => (Service::Untold, None),
@@ -106,7 +109,7 @@ impl Server {
         };
         let mount = notices.as_ref().map_or(MountId::NONE, |notices| notices.mount);
         let (writing, holds, agreed) = (Semaphore::new(1), Holds::new(&inodes), Cell::default());
-        let shared = Shared { inodes, stream, writing, holds, service, mount, agreed };
+        let shared = Shared { inodes, stream, writing, holds, service, mount, agreed, told };
         Server { shared: Rc::new(shared), notices }
     }
 
@@ -161,7 +164,8 @@ impl Shared {
     fn changer(&self) -> Changer<'_> {
         let (inodes, holds) = (&self.inodes, &self.holds);
         let (mount, service, valid) = (self.mount, self.service, self.valid());
-        Changer { inodes, holds, mount, service, valid }
+        let (agreed, told) = (self.agreed.get().unwrap_or_default(), self.told.as_ref());
+        Changer { inodes, holds, mount, service, agreed, valid, told }
     }
 
     async fn request(&self, request: &Buf) -> Result<(), FuseError> {
@@ -213,21 +217,22 @@ impl Shared {
                 Answer(target).into()
             }
             // An error tells the kernel to open without asking from now on.
-            Question::Open(..) if agreed.opens_alone() => return Err(Errno::UNKNOWN),
+            Question::Open { .. } if agreed.opens_alone() => return Err(Errno::UNKNOWN),
             Question::OpenDirectory if agreed.opens_directories_alone() => {
                 return Err(Errno::UNKNOWN);
             }
-            Question::Open(how, drops) => {
-                self.changer().open(head, node, how, drops).await?;
-                Answer::opened(self.changer().keeps_pages(), false).into()
+            Question::Open { how, only_writes, drops } => {
+                let opened = self.changer().opened(only_writes);
+                self.changer().open(head, node, (how, drops), opened).await?.into()
             }
             Question::OpenDirectory => {
-                self.changer().open(head, node, OpenNode::default(), false).await?;
-                Answer::opened(self.service == Service::Still, self.service == Service::Still)
-                    .into()
+                let is_still = self.service == Service::Still;
+                let (is_kept, is_cached_directory) = (is_still, is_still);
+                let opened = Opened { is_direct: false, is_kept, is_cached_directory };
+                self.changer().open(head, node, (OpenNode::default(), false), opened).await?.into()
             }
-            Question::Close if self.holds.release(node) => Rest::Nothing,
-            Question::Close => return Err(Errno::INVALID),
+            Question::Close(handle) if self.holds.release(node, handle == DIRECT) => Rest::Nothing,
+            Question::Close(_) => return Err(Errno::INVALID),
             // A write that was answered is done: there is nothing to say at the end, nor ever again.
             Question::Flush => return Err(Errno::UNKNOWN),
             Question::End => Rest::Nothing,
@@ -325,18 +330,20 @@ impl Shared {
     }
 
     async fn reply(&self, head: Head, rest: Result<Rest, Errno>) -> Result<(), FuseError> {
-        let data: Result<SgList, Errno> = rest.map(|rest| match rest {
-            Rest::Built(answer) => SgList::from(Buf::copy_of(&answer.0)),
-            Rest::Data(data) => data,
-            Rest::Nothing => SgList::new(),
-        });
-        let len = data.as_ref().map(SgList::len).map_err(|errno| *errno);
+        let (built, data) = match &rest {
+            Ok(Rest::Built(answer)) => (&answer.0[..], SgList::new()),
+            Ok(Rest::Data(data)) => (&[][..], data.clone()),
+            Ok(Rest::Nothing) | Err(_) => (&[][..], SgList::new()),
+        };
+        let len = rest.as_ref().map(|_| built.len() + data.len()).map_err(|errno| *errno);
         assert!(
             len.is_ok_and(|len| len <= READ_BYTES_MAX as usize) || len.is_err(),
             "an answer fits"
         );
-        let mut reply = SgList::from(Buf::copy_of(&Answer::head(head.number, len).0));
-        reply.append(data.unwrap_or_default());
+        let mut first = Answer::head(head.number, len);
+        first.0.extend_from_slice(built);
+        let mut reply = SgList::from(Buf::copy_of(&first.0));
+        reply.append(data);
         let _turn = self.writing.acquire().await.expect("nobody closes the semaphore");
         self.stream.write(reply).await?;
         Ok(())

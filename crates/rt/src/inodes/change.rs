@@ -30,8 +30,8 @@ pub struct Caller {
     pub group: u32,
     /// Whoever watches under this number knows of the change already.
     pub mount: MountId,
-    /// May not keep privileges: what is written, cut or emptied loses the set-user bit, the set-group bit of a program, and
-    /// capabilities; what gets a list of access, the set-group bit.
+    /// May not keep privileges: what is written, cut or emptied loses the set-user bit and the set-group bit of a program; what gets a
+    /// list of access, the set-group bit. Capabilities go with any write, whoever makes it; and here with cutting.
     pub drops_privileges: bool,
 }
 

@@ -180,8 +180,8 @@ impl Store {
         (inode.attributes.modified, inode.attributes.changed) = (now, now);
         if by.drops_privileges {
             inode.attributes.permissions = rules::without_privileges(&inode.attributes);
-            inode.values.remove(CAPABILITIES);
         }
+        inode.values.remove(CAPABILITIES);
         let after = inode.space();
         self.used = self.used - before + after;
         assert!(self.used <= self.capacity.bytes(), "no more is taken than there is");

@@ -15,6 +15,7 @@
 
 use crate::wire::{Endian, Reader, Writer};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use stdx::bytes::{FormatError, Problem};
 
 /// The first word.
@@ -52,59 +53,101 @@ impl Registered {
     }
 }
 
+/// An attribute of files that is known by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name(u8, &'static str);
+
+impl Name {
+    /// As the registry has it.
+    pub fn text(self) -> &'static str {
+        self.1
+    }
+}
+
 /// Attributes of files by name.
 pub mod names {
+    use super::Name;
+
     /// Last read: seconds and nanoseconds since 1970.
-    pub const ACCESSED: &str = "ZPL_ATIME";
+    pub const ACCESSED: Name = Name(0, "ZPL_ATIME");
     /// Last written.
-    pub const MODIFIED: &str = "ZPL_MTIME";
+    pub const MODIFIED: Name = Name(1, "ZPL_MTIME");
     /// Last changed.
-    pub const CHANGED: &str = "ZPL_CTIME";
+    pub const CHANGED: Name = Name(2, "ZPL_CTIME");
     /// Made.
-    pub const CREATED: &str = "ZPL_CRTIME";
+    pub const CREATED: Name = Name(3, "ZPL_CRTIME");
     /// The transaction group that made it.
-    pub const GENERATION: &str = "ZPL_GEN";
+    pub const GENERATION: Name = Name(4, "ZPL_GEN");
     /// Kind of file and permissions.
-    pub const MODE: &str = "ZPL_MODE";
+    pub const MODE: Name = Name(5, "ZPL_MODE");
     /// Bytes of a file; entries of a directory.
-    pub const SIZE: &str = "ZPL_SIZE";
+    pub const SIZE: Name = Name(6, "ZPL_SIZE");
     /// The directory.
-    pub const PARENT: &str = "ZPL_PARENT";
+    pub const PARENT: Name = Name(7, "ZPL_PARENT");
     /// How many names it has.
-    pub const LINKS: &str = "ZPL_LINKS";
+    pub const LINKS: Name = Name(8, "ZPL_LINKS");
     /// The directory of extended attributes.
-    pub const EXTENDED_ATTRIBUTES: &str = "ZPL_XATTR";
+    pub const EXTENDED_ATTRIBUTES: Name = Name(9, "ZPL_XATTR");
     /// The number of a device node.
-    pub const DEVICE: &str = "ZPL_RDEV";
+    pub const DEVICE: Name = Name(10, "ZPL_RDEV");
     /// Attributes that are on or off.
-    pub const FLAGS: &str = "ZPL_FLAGS";
+    pub const FLAGS: Name = Name(11, "ZPL_FLAGS");
     /// The owner.
-    pub const USER: &str = "ZPL_UID";
+    pub const USER: Name = Name(12, "ZPL_UID");
     /// The group.
-    pub const GROUP: &str = "ZPL_GID";
+    pub const GROUP: Name = Name(13, "ZPL_GID");
     /// Not used.
-    pub const PADDING: &str = "ZPL_PAD";
+    pub const PADDING: Name = Name(14, "ZPL_PAD");
     /// A znode's list of access.
-    pub const ZNODE_ACL: &str = "ZPL_ZNODE_ACL";
+    pub const ZNODE_ACL: Name = Name(15, "ZPL_ZNODE_ACL");
     /// Entries of the list of access.
-    pub const ACL_COUNT: &str = "ZPL_DACL_COUNT";
+    pub const ACL_COUNT: Name = Name(16, "ZPL_DACL_COUNT");
     /// The text of a symbolic link.
-    pub const SYMBOLIC_LINK: &str = "ZPL_SYMLINK";
+    pub const SYMBOLIC_LINK: Name = Name(17, "ZPL_SYMLINK");
     /// A virus scanner's stamp.
-    pub const SCAN_STAMP: &str = "ZPL_SCANSTAMP";
+    pub const SCAN_STAMP: Name = Name(18, "ZPL_SCANSTAMP");
     /// The list of access.
-    pub const ACL: &str = "ZPL_DACL_ACES";
+    pub const ACL: Name = Name(19, "ZPL_DACL_ACES");
     /// Extended attributes: an XDR nvlist of arrays of bytes.
-    pub const EXTENDED_ATTRIBUTE_LIST: &str = "ZPL_DXATTR";
+    pub const EXTENDED_ATTRIBUTE_LIST: Name = Name(20, "ZPL_DXATTR");
     /// The project.
-    pub const PROJECT: &str = "ZPL_PROJID";
+    pub const PROJECT: Name = Name(21, "ZPL_PROJID");
+    /// All of them, each at the place that its number says.
+    pub(super) const ALL: [Name; 22] = [
+        ACCESSED,
+        MODIFIED,
+        CHANGED,
+        CREATED,
+        GENERATION,
+        MODE,
+        SIZE,
+        PARENT,
+        LINKS,
+        EXTENDED_ATTRIBUTES,
+        DEVICE,
+        FLAGS,
+        USER,
+        GROUP,
+        PADDING,
+        ZNODE_ACL,
+        ACL_COUNT,
+        SYMBOLIC_LINK,
+        SCAN_STAMP,
+        ACL,
+        EXTENDED_ATTRIBUTE_LIST,
+        PROJECT,
+    ];
 }
 
 /// Registry and layouts of a file system.
+///
+/// Each change of a file asks for some twenty attributes by name and by number, so both are places in an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layouts {
-    /// Attributes by name.
-    pub registry: BTreeMap<String, Registered>,
+    /// By number.
+    registry: Vec<Option<Registered>>,
+    /// The numbers of the names that are known, in the order of [`names`].
+    numbers: [Option<u16>; names::ALL.len()],
     /// Numbers of attributes by layout.
     pub layouts: BTreeMap<u16, Vec<u16>>,
 }
@@ -137,15 +180,108 @@ impl Layouts {
         Ok(())
     }
 
+    /// Takes in an entry of the registry. Of two of one number, which only a damaged pool has, the first counts.
+    pub fn register(&mut self, name: &str, attribute: Registered) {
+        let at = usize::from(attribute.number);
+        if self.registry.len() <= at {
+            self.registry.resize(at + 1, None);
+        }
+        self.registry[at].get_or_insert(attribute);
+        if let Some(known) = names::ALL.iter().find(|known| known.text() == name) {
+            self.numbers[usize::from(known.0)] = Some(attribute.number);
+        }
+    }
+
     /// The number of an attribute.
-    pub fn number(&self, name: &str) -> Option<u16> {
-        self.registry.get(name).map(|attribute| attribute.number)
+    pub fn number(&self, name: Name) -> Option<u16> {
+        self.numbers[usize::from(name.0)]
+    }
+
+    /// An attribute by its number.
+    pub fn registered(&self, number: u16) -> Option<Registered> {
+        self.registry.get(usize::from(number)).copied().flatten()
     }
 
     /// Bytes of an attribute; 0 where they vary, nothing where it is not registered.
     fn bytes(&self, number: u16) -> Option<u16> {
-        let mut all = self.registry.values();
-        all.find(|attribute| attribute.number == number).map(|attribute| attribute.bytes)
+        self.registered(number).map(|attribute| attribute.bytes)
+    }
+}
+
+/// The attributes of a bonus or spill block as they stand there: the number of each and where its bytes are, in the layout's
+/// order. After an error there are no more.
+pub struct Places<'a> {
+    layouts: &'a Layouts,
+    numbers: std::slice::Iter<'a, u16>,
+    layout: u16,
+    lengths: Reader<'a>,
+    header_bytes: usize,
+    from: Reader<'a>,
+    len: usize,
+}
+
+impl<'a> Places<'a> {
+    /// Begins with a bonus or spill block.
+    ///
+    /// # Errors
+    /// The magic number is another, or the layout is not known.
+    pub fn of(
+        bytes: &'a [u8],
+        endian: Endian,
+        layouts: &'a Layouts,
+    ) -> Result<Places<'a>, FormatError> {
+        let mut from = Reader::new(NAME, bytes, endian);
+        let magic = from.u32("magic number")?;
+        if magic != MAGIC {
+            return Err(from.wrong_at("magic number", 0, Problem::Magic(magic.into())));
+        }
+        let info = from.u16("layout")?;
+        let layout = info & 0x3ff;
+        let header_bytes = usize::from(info >> 10) * 8;
+        let numbers = layouts.layouts.get(&layout);
+        let numbers =
+            numbers.ok_or_else(|| from.wrong_at("layout", 4, Problem::Value(layout.into())))?;
+        let lengths = from;
+        from.seek("header", header_bytes)?;
+        let (numbers, len) = (numbers.iter(), bytes.len());
+        Ok(Places { layouts, numbers, layout, lengths, header_bytes, from, len })
+    }
+
+    /// The number of the layout.
+    pub fn layout(&self) -> u16 {
+        self.layout
+    }
+
+    fn place(&mut self, number: u16) -> Result<(u16, Range<usize>), FormatError> {
+        let fixed = self.layouts.bytes(number);
+        let fixed =
+            fixed.ok_or_else(|| self.from.wrong("attribute", Problem::Value(number.into())))?;
+        let len = match fixed {
+            0 if self.lengths.at() + 2 > self.header_bytes => {
+                return Err(self.lengths.wrong("length", Problem::Missing));
+            }
+            0 => self.lengths.u16("length")?,
+            fixed => fixed,
+        };
+        let start = self.from.at();
+        self.from.take("attribute", len.into())?;
+        let end = self.from.at();
+        // The last one may end with the bytes.
+        self.from.seek("attribute", end.next_multiple_of(8).min(self.len))?;
+        Ok((number, start..end))
+    }
+}
+
+impl Iterator for Places<'_> {
+    type Item = Result<(u16, Range<usize>), FormatError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let number = *self.numbers.next()?;
+        let place = self.place(number);
+        if place.is_err() {
+            self.numbers = [].iter();
+        }
+        Some(place)
     }
 }
 
@@ -159,37 +295,12 @@ impl SystemAttributes {
         endian: Endian,
         layouts: &Layouts,
     ) -> Result<SystemAttributes, FormatError> {
-        let mut from = Reader::new(NAME, bytes, endian);
-        let magic = from.u32("magic number")?;
-        if magic != MAGIC {
-            return Err(from.wrong_at("magic number", 0, Problem::Magic(magic.into())));
-        }
-        let info = from.u16("layout")?;
-        let layout = info & 0x3ff;
-        let header_bytes = usize::from(info >> 10) * 8;
-        let numbers = layouts.layouts.get(&layout);
-        let numbers =
-            numbers.ok_or_else(|| from.wrong_at("layout", 4, Problem::Value(layout.into())))?;
-        let mut lengths = from;
-        from.seek("header", header_bytes)?;
-        let mut values = Vec::with_capacity(numbers.len());
-        for number in numbers {
-            let fixed = layouts.bytes(*number);
-            let fixed =
-                fixed.ok_or_else(|| from.wrong("attribute", Problem::Value((*number).into())))?;
-            let len = match fixed {
-                0 if lengths.at() + 2 > header_bytes => {
-                    return Err(lengths.wrong("length", Problem::Missing));
-                }
-                0 => lengths.u16("length")?,
-                fixed => fixed,
-            };
-            let value = from.take("attribute", len.into())?.to_vec();
-            values.push((*number, value));
-            // The last one may end with the bytes.
-            let next = from.at().next_multiple_of(8).min(bytes.len());
-            from.seek("attribute", next)?;
-        }
+        let places = Places::of(bytes, endian, layouts)?;
+        let layout = places.layout();
+        let value = |place: Result<(u16, Range<usize>), FormatError>| {
+            place.map(|(number, range)| (number, bytes[range].to_vec()))
+        };
+        let values = places.map(value).collect::<Result<_, _>>()?;
         Ok(SystemAttributes { layout, values })
     }
 
@@ -198,36 +309,7 @@ impl SystemAttributes {
     /// # Errors
     /// The layout is another than these attributes', one is not registered or of another length than it must be.
     pub fn encode(&self, endian: Endian, layouts: &Layouts) -> Result<Vec<u8>, FormatError> {
-        let wrong = |field, value: u16| {
-            let problem = Problem::Value(value.into());
-            Err(FormatError { structure: NAME, field, offset: 0, problem })
-        };
-        let numbers: Vec<u16> = self.values.iter().map(|(number, _)| *number).collect();
-        if layouts.layouts.get(&self.layout) != Some(&numbers) || self.layout > 0x3ff {
-            return wrong("layout", self.layout);
-        }
-        let mut lengths = Vec::new();
-        for (number, value) in &self.values {
-            match (layouts.bytes(*number), u16::try_from(value.len())) {
-                (Some(0), Ok(len)) => lengths.push(len),
-                (Some(fixed), Ok(len)) if fixed == len => {}
-                _ => return wrong("attribute", *number),
-            }
-        }
-        let header_bytes = (6 + 2 * lengths.len()).next_multiple_of(8);
-        if header_bytes > HEADER_BYTES_MAX {
-            return wrong("header", lengths.len() as u16);
-        }
-        let mut to = Writer::new(endian);
-        to.put(MAGIC);
-        to.put(self.layout | (header_bytes as u16 / 8) << 10);
-        lengths.iter().for_each(|len| to.put(*len));
-        to.zeros_to(header_bytes);
-        for (_, value) in &self.values {
-            to.bytes(value);
-            to.align(0, 8);
-        }
-        Ok(to.into_bytes())
+        encode(self.layout, &self.values, endian, layouts)
     }
 
     /// The bytes of an attribute.
@@ -235,6 +317,57 @@ impl SystemAttributes {
         let found = self.values.iter().find(|(known, _)| *known == number);
         found.map(|(_, value)| value.as_slice())
     }
+}
+
+/// The bytes of attributes, each with its number, in the order of a layout.
+///
+/// # Errors
+/// The layout is another than these attributes', one is not registered or of another length than it must be.
+pub fn encode<Value: AsRef<[u8]>>(
+    layout: u16,
+    values: &[(u16, Value)],
+    endian: Endian,
+    layouts: &Layouts,
+) -> Result<Vec<u8>, FormatError> {
+    let wrong = |field, value: u16| {
+        let problem = Problem::Value(value.into());
+        Err(FormatError { structure: NAME, field, offset: 0, problem })
+    };
+    let numbers = values.iter().map(|(number, _)| number);
+    let is_it = layouts.layouts.get(&layout).is_some_and(|known| known.iter().eq(numbers));
+    if !is_it || layout > 0x3ff {
+        return wrong("layout", layout);
+    }
+    let (mut varying, mut bytes) = (0, 0);
+    for (number, value) in values {
+        let len = value.as_ref().len();
+        match (layouts.bytes(*number), u16::try_from(len)) {
+            (Some(0), Ok(_)) => varying += 1,
+            (Some(fixed), Ok(len)) if fixed == len => {}
+            _ => return wrong("attribute", *number),
+        }
+        bytes += len.next_multiple_of(8);
+    }
+    let header_bytes = (6 + 2 * varying as usize).next_multiple_of(8);
+    if header_bytes > HEADER_BYTES_MAX {
+        return wrong("header", varying);
+    }
+    let mut to = Writer::new(endian);
+    to.put(MAGIC);
+    to.put(layout | (header_bytes as u16 / 8) << 10);
+    for (number, value) in values {
+        if layouts.bytes(*number) == Some(0) {
+            to.put(value.as_ref().len() as u16);
+        }
+    }
+    to.zeros_to(header_bytes);
+    let mut all = to.into_bytes();
+    all.reserve_exact(bytes);
+    for (_, value) in values {
+        all.extend_from_slice(value.as_ref());
+        all.resize(all.len().next_multiple_of(8), 0);
+    }
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -248,8 +381,8 @@ mod tests {
             let bytes = if number % 2 == 1 { 0 } else { number + 1 };
             (format!("A{number}"), Registered { number, bytes, swap: 3 })
         };
-        let mut layouts =
-            Layouts { registry: (0..10).map(attribute).collect(), layouts: BTreeMap::new() };
+        let mut layouts = Layouts::default();
+        (0..10).map(attribute).for_each(|(name, attribute)| layouts.register(&name, attribute));
         layouts.add_layout("2", &(0..10).collect::<Vec<u64>>()).expect("a layout");
         layouts.add_layout("3", &[]).expect("a layout");
         layouts

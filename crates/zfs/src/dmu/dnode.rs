@@ -75,14 +75,22 @@ impl Changed {
         [first(&self.dnodes), first(&self.syncing)].into_iter().flatten().min()
     }
 
-    /// The numbers in a range of which something became, in order.
+    /// The numbers in a range of which something became, in no order.
+    pub(super) fn each(
+        &self,
+        range: impl RangeBounds<u64> + Clone,
+    ) -> impl Iterator<Item = (u64, &Option<Dnode>)> {
+        let syncing = self.syncing.range(range.clone());
+        let only_syncing = syncing.filter(|(number, _)| !self.dnodes.contains_key(number));
+        only_syncing.chain(self.dnodes.range(range)).map(|(number, dnode)| (*number, dnode))
+    }
+
+    /// The same in order.
     pub(super) fn range(
         &self,
         range: impl RangeBounds<u64> + Clone,
     ) -> BTreeMap<u64, Option<Dnode>> {
-        let syncing = self.syncing.range(range.clone());
-        let all = syncing.chain(self.dnodes.range(range));
-        all.map(|(number, dnode)| (*number, dnode.clone())).collect()
+        self.each(range).map(|(number, dnode)| (number, dnode.clone())).collect()
     }
 }
 

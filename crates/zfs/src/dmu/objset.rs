@@ -452,14 +452,18 @@ impl Objset {
         let mut used = [false; dnode::OBJECTS_PER_BLOCK as usize];
         let mut mark =
             |at: usize, slots: usize| used.iter_mut().skip(at).take(slots).for_each(|u| *u = true);
-        let changed = self.0.changed.borrow().range(base..base + dnode::OBJECTS_PER_BLOCK);
-        let taken_slots = dnode::taken(block.bytes.bytes());
-        for slots in taken_slots.map_err(|error| self.format_wrong(error))? {
-            if !changed.contains_key(&(base + slots.start as u64)) {
+        let stored = match block.bytes.fill_word() {
+            // Nothing is stored there yet.
+            Some(0) => Vec::new(),
+            _ => dnode::taken(block.bytes.bytes()).map_err(|error| self.format_wrong(error))?,
+        };
+        let changed = self.0.changed.borrow();
+        for slots in stored {
+            if changed.get(base + slots.start as u64).is_none() {
                 mark(slots.start, slots.len());
             }
         }
-        for (other, dnode) in &changed {
+        for (other, dnode) in changed.each(base..base + dnode::OBJECTS_PER_BLOCK) {
             if let Some(dnode) = dnode {
                 mark((other - base) as usize, dnode.phys().slots());
             }
@@ -482,6 +486,10 @@ impl Objset {
         let before = changed.dnodes.insert(number, Some(dnode.clone()));
         assert!(before.flatten().is_none(), "the number was planned to be free");
         self.0.open.borrow_mut().insert(&dnode);
+        // Who looks for a free number need not look at this one.
+        if self.next_number() == number {
+            self.set_next_number(number + 1);
+        }
         dnode.was_made(tx);
         dnode
     }
@@ -495,6 +503,10 @@ impl Objset {
         changed.buried.push((tx.txg(), dnode.clone()));
         dnode.bury();
         self.0.open.borrow_mut().dnodes.remove(&number);
+        // Who makes and removes files one after another does it in one place.
+        if self.next_number() == number + 1 {
+            self.0.next_number.set(number);
+        }
         tx.changed(0);
     }
 

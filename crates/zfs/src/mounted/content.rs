@@ -39,7 +39,8 @@ fn check_file(kind: InodeKind) -> Answer<()> {
     }
 }
 
-/// The bytes of a file were changed: times, and the privileges of who may not keep them.
+/// The bytes of a file were changed: times, the capabilities that it had as a program, and the set-user bits of who may not keep
+/// them.
 fn changed(
     work: &mut Work<'_>,
     by: Caller,
@@ -48,9 +49,9 @@ fn changed(
     now: Timestamp,
 ) -> Planned<()> {
     let mut after = Attributes { modified: now, changed: now, ..*of };
+    drop_capabilities(work, object)?;
     if by.drops_privileges {
         after.permissions = rules::without_privileges(of);
-        drop_capabilities(work, object)?;
         // Times follow from the write.
         let permissions = Attributes { permissions: after.permissions, ..*of };
         log_attributes(work, object, (of, &permissions), None);

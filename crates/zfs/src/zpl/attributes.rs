@@ -5,12 +5,14 @@ pub(super) mod trivial;
 
 use crate::dmu::{Block, Dnode, Step};
 use crate::error::{Problem, ZfsError};
-use std::collections::BTreeMap;
+use smallvec::SmallVec;
+use std::rc::Rc;
+use zfs_format::dnode::Dnode as DnodePhys;
 use zfs_format::object_type::ObjectType;
 use zfs_format::wire::{Reader, Record, Wire};
 use zfs_format::zpl::Fuid;
 use zfs_format::zpl::acl::ZnodeAcl;
-use zfs_format::zpl::attributes::{Layouts, SystemAttributes, names};
+use zfs_format::zpl::attributes::{Layouts, Name, Places, names};
 use zfs_format::zpl::directory::FileKind;
 use zfs_format::zpl::owner;
 use zfs_format::zpl::znode::Znode;
@@ -105,14 +107,37 @@ fn split_mode(mode: u64) -> Option<(FileKind, u32)> {
     FileKind::from_code((mode >> 12) as u8 & 0xf).map(|kind| (kind, mode as u32 & 0o7777))
 }
 
-/// The bytes of a file's system attributes.
-pub(super) type Values = BTreeMap<u16, Vec<u8>>;
+/// The bytes of a file's system attributes, as they stood when it was asked for: shared with its dnode, not copied.
+#[derive(Clone)]
+pub(super) struct Stored {
+    phys: Rc<DnodePhys>,
+    endian: Endian,
+    spill: Option<Block>,
+    layouts: Rc<Layouts>,
+}
 
-/// Reads a file's attributes, and the bytes of those that are system attributes.
+impl Stored {
+    /// The bytes of an attribute. What stands in the spill block counts.
+    pub(super) fn get(&self, name: Name) -> Option<&[u8]> {
+        if self.phys.bonus_type != ObjectType::SA {
+            return None;
+        }
+        let number = self.layouts.number(name)?;
+        let find = |bytes, endian| {
+            let mut places = Places::of(bytes, endian, &self.layouts).ok()?.flatten();
+            let (_, place) = places.find(|(of, _)| *of == number)?;
+            bytes.get(place)
+        };
+        let spilled = self.spill.as_ref().and_then(|spill| find(spill.bytes.bytes(), spill.endian));
+        spilled.or_else(|| find(&self.phys.bonus, self.endian))
+    }
+}
+
+/// Reads a file's attributes, and where their bytes are.
 pub(super) async fn read(
     dnode: &Dnode,
-    layouts: &Layouts,
-) -> Result<(Attributes, Values), ZfsError> {
+    layouts: &Rc<Layouts>,
+) -> Result<(Attributes, Stored), ZfsError> {
     loop {
         let version = dnode.version();
         let spill = dnode.spill().await?;
@@ -124,7 +149,7 @@ pub(super) async fn read(
 }
 
 /// The same without waiting.
-pub(super) fn resident(dnode: &Dnode, layouts: &Layouts) -> Step<(Attributes, Values)> {
+pub(super) fn resident(dnode: &Dnode, layouts: &Rc<Layouts>) -> Step<(Attributes, Stored)> {
     let spill = dnode.resident_spill()?;
     Ok(decode(dnode, spill, layouts)?)
 }
@@ -132,56 +157,55 @@ pub(super) fn resident(dnode: &Dnode, layouts: &Layouts) -> Step<(Attributes, Va
 fn decode(
     dnode: &Dnode,
     spill: Option<Block>,
-    layouts: &Layouts,
-) -> Result<(Attributes, Values), ZfsError> {
-    let phys = dnode.phys();
-    let endian = dnode.endian();
-    let wrong = |error| dnode.wrong(error);
-    if phys.bonus_type == ObjectType::ZNODE {
-        let znode = Znode::decode(&phys.bonus, endian).map_err(wrong)?;
-        return Ok((of_znode(dnode, znode)?, BTreeMap::new()));
-    }
-    if phys.bonus_type != ObjectType::SA {
-        let (found, expected) = (phys.bonus_type, "a file's attributes");
-        return Err(dnode.problem(Problem::Type { found, expected }));
-    }
-    let mut values = BTreeMap::new();
-    let bonus = SystemAttributes::decode(&phys.bonus, endian, layouts).map_err(wrong)?;
-    values.extend(bonus.values);
-    let mut orders = BTreeMap::new();
-    if let Some(spill) = spill {
-        let more = SystemAttributes::decode(spill.bytes.bytes(), spill.endian, layouts);
-        for (number, value) in more.map_err(wrong)?.values {
-            orders.insert(number, spill.endian);
-            values.insert(number, value);
+    layouts: &Rc<Layouts>,
+) -> Result<(Attributes, Stored), ZfsError> {
+    let (phys, endian) = (dnode.phys(), dnode.endian());
+    let attributes = match phys.bonus_type {
+        ObjectType::ZNODE => {
+            let znode = Znode::decode(&phys.bonus, endian).map_err(|error| dnode.wrong(error))?;
+            of_znode(dnode, znode)?
         }
-    }
-    let found = Found { object: dnode, layouts, values: &values, orders: &orders };
-    let attributes = of_system(&found)?;
-    Ok((attributes, values))
+        ObjectType::SA => {
+            let (mut found, object) = (SmallVec::new(), dnode);
+            let parts = spill.iter().map(|spill| (spill.bytes.bytes(), spill.endian));
+            for (bytes, endian) in [(&phys.bonus[..], endian)].into_iter().chain(parts) {
+                let places = Places::of(bytes, endian, layouts);
+                for place in places.map_err(|error| dnode.wrong(error))? {
+                    let (number, place) = place.map_err(|error| dnode.wrong(error))?;
+                    found.push((number, &bytes[place], endian));
+                }
+            }
+            of_system(&Found { object, layouts, found })?
+        }
+        found => {
+            let expected = "a file's attributes";
+            return Err(dnode.problem(Problem::Type { found, expected }));
+        }
+    };
+    let layouts = Rc::clone(layouts);
+    Ok((attributes, Stored { phys, endian, spill, layouts }))
 }
 
 struct Found<'a> {
     object: &'a Dnode,
     layouts: &'a Layouts,
-    values: &'a BTreeMap<u16, Vec<u8>>,
-    /// The byte order of what stands in the spill block.
-    orders: &'a BTreeMap<u16, Endian>,
+    /// Number, bytes and their order: of the bonus, then of the spill block, which counts.
+    found: SmallVec<[(u16, &'a [u8], Endian); 24]>,
 }
 
 impl Found<'_> {
-    fn get<T: Wire>(&self, name: &'static str) -> Result<Option<T>, ZfsError> {
+    fn get<T: Wire>(&self, name: Name) -> Result<Option<T>, ZfsError> {
         let Some(number) = self.layouts.number(name) else { return Ok(None) };
-        let Some(bytes) = self.values.get(&number) else { return Ok(None) };
-        let endian = self.orders.get(&number).copied().unwrap_or(self.object.endian());
-        let value = Reader::new("system attributes", bytes, endian).get(name);
+        let found = self.found.iter().rev().find(|(of, ..)| *of == number);
+        let Some((_, bytes, endian)) = found else { return Ok(None) };
+        let value = Reader::new("system attributes", bytes, *endian).get(name.text());
         value.map(Some).map_err(|error| self.object.wrong(error))
     }
 
-    fn needed<T: Wire>(&self, name: &'static str) -> Result<T, ZfsError> {
+    fn needed<T: Wire>(&self, name: Name) -> Result<T, ZfsError> {
         let problem = zfs_format::Problem::Missing;
         let structure = "system attributes";
-        let error = FormatError { structure, field: name, offset: 0, problem };
+        let error = FormatError { structure, field: name.text(), offset: 0, problem };
         self.get(name)?.ok_or_else(|| self.object.wrong(error))
     }
 }

@@ -61,7 +61,7 @@ impl FileSystem {
 
     /// Those that stand among the attributes.
     fn listed(&self, node: &Node) -> Result<Vec<ExtendedAttribute>, ZfsError> {
-        let bytes = self.system(node, names::EXTENDED_ATTRIBUTE_LIST).unwrap_or_default();
+        let bytes = node.system.get(names::EXTENDED_ATTRIBUTE_LIST).unwrap_or_default();
         if bytes.is_empty() {
             return Ok(Vec::new());
         }

@@ -12,7 +12,7 @@ use async_recursion::async_recursion as boxed;
 use zfs_format::object_type::ObjectType;
 use zfs_format::objset::{Objset as ObjsetPhys, ObjsetKind, ObjsetSize};
 use zfs_format::zil::ZilHeader;
-use zfs_format::zpl::attributes::{LAYOUTS, Layouts, REGISTRY, Registered, names};
+use zfs_format::zpl::attributes::{LAYOUTS, Layouts, Name, REGISTRY, Registered, names};
 use zfs_format::zpl::master;
 
 /// How numbers of 8 bytes, bytes, and lists of access are turned.
@@ -21,7 +21,7 @@ const BYTES: u8 = 3;
 const ACL: u8 = 4;
 
 /// The attributes of files, with bytes and how they are turned; a number is a place in this list.
-const ATTRIBUTES: [(&str, u16, u8); 22] = [
+const ATTRIBUTES: [(Name, u16, u8); 22] = [
     (names::ACCESSED, 16, NUMBERS),
     (names::MODIFIED, 16, NUMBERS),
     (names::CHANGED, 16, NUMBERS),
@@ -99,8 +99,8 @@ pub async fn make(objset: &Objset, new: NewFileSystem) -> Result<(), ZfsError> {
     let mut known = Layouts::default();
     for (number, (name, bytes, swap)) in (0..).zip(ATTRIBUTES) {
         let registered = Registered { number, bytes, swap };
-        enter(&registry, name, registered.to_value()).await?;
-        known.registry.insert(name.to_owned(), registered);
+        enter(&registry, name.text(), registered.to_value()).await?;
+        known.register(name.text(), registered);
     }
     let root = objset.change(|_| Ok(objset.plan_number(1)?.0)).await?;
     let files = FileSystem::new(

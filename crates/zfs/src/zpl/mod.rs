@@ -29,7 +29,7 @@ use async_recursion::async_recursion as boxed;
 pub(crate) use log::LoggedAttributes;
 pub(crate) use quota::More;
 
-use attributes::{Attributes, Values};
+use attributes::{Attributes, Stored};
 use rt::SgList;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -88,7 +88,7 @@ pub struct Node {
     dnode: Dnode,
     /// What is known of it.
     pub attributes: Attributes,
-    system: Rc<Values>,
+    system: Stored,
 }
 
 impl Node {
@@ -257,7 +257,7 @@ impl FileSystem {
         let dnode = self.0.objset.dnode(number).await?;
         let layouts = self.layouts();
         let (attributes, system) = attributes::read(&dnode, &layouts).await?;
-        Ok(Node { dnode, attributes, system: Rc::new(system) })
+        Ok(Node { dnode, attributes, system })
     }
 
     /// What a name in a directory leads to; nothing where there is none.
@@ -384,7 +384,7 @@ impl FileSystem {
         if node.attributes.kind != FileKind::SymbolicLink {
             return Err(wrong(Problem::NotLink));
         }
-        if let Some(text) = self.system(node, system::names::SYMBOLIC_LINK) {
+        if let Some(text) = node.system.get(system::names::SYMBOLIC_LINK) {
             return Ok(text.to_vec());
         }
         let size = node.attributes.size;
@@ -405,7 +405,7 @@ impl FileSystem {
     #[boxed(?Send)]
     pub async fn access_list(&self, node: &Node) -> Result<Option<Vec<AclEntry>>, ZfsError> {
         let wrong = |error| node.dnode.wrong(error);
-        if let Some(list) = self.system(node, system::names::ACL) {
+        if let Some(list) = node.system.get(system::names::ACL) {
             return acl::decode(list, 1, node.dnode.endian()).map(Some).map_err(wrong);
         }
         let Some(stored) = &node.attributes.acl else { return Ok(None) };
@@ -420,12 +420,6 @@ impl FileSystem {
         let list = self.0.objset.dnode(stored.object).await?;
         let block = list.read(0, bytes as usize).await?.to_vec();
         acl::decode(&block, stored.version, list.endian()).map(Some).map_err(wrong)
-    }
-
-    /// The bytes of a system attribute.
-    fn system<'a>(&self, node: &'a Node, name: &str) -> Option<&'a [u8]> {
-        let number = self.layouts().number(name)?;
-        node.system.get(&number).map(Vec::as_slice)
     }
 }
 
@@ -447,7 +441,7 @@ async fn layouts(objset: &Objset, number: u64) -> Result<(Layouts, Option<u64>),
         for entry in zap.entries().await? {
             let wrong = || objset.wrong(registry, Problem::Entry("of an attribute"));
             let value = entry.number().ok_or_else(wrong)?;
-            layouts.registry.insert(entry.text(), Registered::from_value(value));
+            layouts.register(&entry.text(), Registered::from_value(value));
         }
     }
     let table = master.number(system::LAYOUTS).await?;

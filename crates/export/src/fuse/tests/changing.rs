@@ -4,10 +4,12 @@
 //! than it was opened, a change by call that nobody is told.
 
 use super::{Kernel, begun_by, numbers, request, run};
+use crate::fuse::protocol::{Agreed, DIRECT};
+use crate::fuse::question::{Change, Head, Question};
 use crate::fuse::{FuseError, Server};
 use proptest::prelude::*;
 use rt::inodes::{Caller, New};
-use rt::{Inodes, InodesRef, MemoryTree, Node, Rt};
+use rt::{Buf, Inodes, InodesRef, MemoryTree, Node, Rt};
 use std::rc::Rc;
 
 const NEW: New = New { permissions: 0o644, umask: 0 };
@@ -129,6 +131,59 @@ fn the_kernel_is_told_what_others_change_and_not_what_it_changes_itself() {
         let content = words(&[&1_u64.to_ne_bytes(), &[0; 16]]);
         assert!(heard.contains(&(2, content)), "the directory's entries: {heard:?}");
     });
+}
+
+#[test]
+fn what_only_writes_goes_past_the_cache_and_readers_are_told_before_it_is_answered() {
+    run(|rt| async move {
+        let (_tree, _server, mut kernel, mut told) = writable(&rt).await;
+        let begin = numbers(&[7, 45, 1 << 17, u32::MAX, u32::MAX]);
+        let (error, rest) = kernel.ask(26, 0, &begin).await;
+        assert_eq!((error, &rest[32..36]), (0, &16_u32.to_ne_bytes()[..]));
+        let only_writes = 1;
+        let create = words(&[&numbers(&[only_writes, 0o100_644, 0o022, 0]), b"f\0"]);
+        let (error, rest) = kernel.ask(35, 1, &create).await;
+        assert_eq!((error, &rest[128..136]), (0, &1_u64.to_ne_bytes()[..]), "a handle");
+        assert_eq!(rest[136..140], 3_u32.to_ne_bytes(), "past the cache, which is kept");
+        let node = u64::from_ne_bytes(rest[..8].try_into().expect("8 bytes"));
+        let write =
+            |at: u64| words(&[&[0; 8], &at.to_ne_bytes(), &numbers(&[3, 0]), &[0; 16], b"abc"]);
+        assert_eq!(kernel.ask(16, node, &write(0)).await.0, 0);
+        let (error, rest) = kernel.ask(14, node, &numbers(&[0, 0])).await;
+        assert_eq!((error, rest), (0, words(&[&[0; 8], &numbers(&[2, 0])])), "a reader");
+        assert_eq!(kernel.ask(16, node, &write(5000)).await.0, 0);
+        let notice = told.reply().await.expect("a notice");
+        let range = [node, 5000, 3].map(u64::to_ne_bytes).concat();
+        assert_eq!(notice, (0, -2, range), "the first write was nobody's to read");
+        // Who closes says what; and of a reader that was there something may have stayed.
+        let close = |handle: u64| words(&[&handle.to_ne_bytes(), &[0; 16]]);
+        assert_eq!(kernel.ask(18, node, &close(0)).await.0, 0);
+        assert_eq!(kernel.ask(18, node, &close(0)).await.0, 22);
+        assert_eq!(kernel.ask(16, node, &write(0)).await.0, 0);
+        let range = [node, 0, 3].map(u64::to_ne_bytes).concat();
+        assert_eq!(told.reply().await.expect("a notice").2, range);
+        assert_eq!(kernel.ask(18, node, &close(1)).await.0, 0);
+        assert_eq!(kernel.ask(18, node, &close(1)).await.0, 22);
+    });
+}
+
+/// The kernel asks for an `fsync` behind a synchronous write, but not where that went past its cache: there it says so in the write.
+#[test]
+fn a_synchronous_write_past_the_cache_is_durable_when_it_is_answered() {
+    const O_WRONLY: u32 = 1;
+    const O_DSYNC: u32 = 0o10000;
+    let is_durable = |handle: u64, flags: u32| {
+        let head = words(&[&handle.to_ne_bytes(), &[0; 8], &numbers(&[1, 0]), &[0; 8]]);
+        let rest = words(&[&head, &numbers(&[flags, 0]), b"x"]);
+        let bytes = Buf::copy_of(&request(16, 1, 5, &rest));
+        let head = Head::decode(bytes.bytes()).expect("a head");
+        match head.question(&bytes, Agreed::default()) {
+            Some(Question::Change(Change::Write { durable, .. })) => durable,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(is_durable(DIRECT, O_WRONLY | O_DSYNC));
+    assert!(!is_durable(DIRECT, O_WRONLY) && !is_durable(0, O_WRONLY | O_DSYNC));
 }
 
 proptest! {

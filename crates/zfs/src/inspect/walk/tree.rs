@@ -269,6 +269,15 @@ impl Walk {
         self.todo.push(Todo { tree, pointer: root, level, block, ahead, is_left });
     }
 
+    /// The next block, where that leads nowhere.
+    pub(crate) fn next_leaf(&mut self) -> Option<Visited> {
+        let next = self.todo.last()?;
+        if next.leads_on() || !next.is_own() {
+            return None;
+        }
+        self.pop().map(|todo| todo.met())
+    }
+
     /// The next block and, of an objset whose log is to be followed, the root. Nothing after the last.
     pub(crate) async fn next(&mut self) -> Option<(Visited, Option<Box<objset::Objset>>)> {
         let todo = self.pop()?;

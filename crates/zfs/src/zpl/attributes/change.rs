@@ -19,12 +19,13 @@ use crate::dmu::{Block, Dnode, Objset, Step, Tx};
 use crate::error::Problem;
 use crate::zap::change::{Plan, Ready as TableReady};
 use rt::Buf;
+use smallvec::SmallVec;
 use std::rc::Rc;
 use zfs_format::object_type::ObjectType;
-use zfs_format::wire::{Record, Wire, Writer};
+use zfs_format::wire::{Record, Wire};
 use zfs_format::zap::leaf::LeafValue;
 use zfs_format::zpl::acl;
-use zfs_format::zpl::attributes::{Layouts, SystemAttributes, names};
+use zfs_format::zpl::attributes::{self as system, Layouts, Name, Places, names};
 use zfs_format::zpl::znode::Znode;
 use zfs_format::{Endian, FormatError};
 
@@ -37,7 +38,7 @@ const SECTOR: usize = 512;
 /// The highest number of a layout: it has 10 bits.
 const LAYOUT_MAX: u16 = 0x3ff;
 /// What stands before the project: 128 bytes.
-const BEFORE_PROJECT: [&str; 12] = [
+const BEFORE_PROJECT: [Name; 12] = [
     names::MODE,
     names::SIZE,
     names::GENERATION,
@@ -51,6 +52,8 @@ const BEFORE_PROJECT: [&str; 12] = [
     names::CREATED,
     names::LINKS,
 ];
+/// Attributes that a new file has, and a few more.
+const ATTRIBUTES_OF_NEW: usize = 20;
 /// How an attribute that is a list of access is turned.
 const SWAP_ACL: u8 = 4;
 
@@ -111,8 +114,41 @@ impl NewLayouts {
 enum Form {
     /// Before version 5; what follows it is a link's text.
     Znode(Box<Znode>, Vec<u8>),
+    /// The bonus as it stands, in which each attribute was given values of its own length.
+    InPlace(Vec<u8>),
     /// Number and bytes, in order.
-    System(Vec<(u16, Vec<u8>)>),
+    System(Vec<(u16, Value)>),
+}
+
+/// The bytes of an attribute: most have one number or two.
+type Value = SmallVec<[u8; 16]>;
+
+/// Numbers of an attribute.
+pub(in crate::zpl) trait Numbers {
+    /// Their bytes.
+    fn bytes(self, endian: Endian) -> Value;
+}
+
+impl Numbers for u64 {
+    fn bytes(self, endian: Endian) -> Value {
+        Value::from_slice(&endian.bytes(self))
+    }
+}
+
+impl Numbers for [u64; 2] {
+    fn bytes(self, endian: Endian) -> Value {
+        self.iter().flat_map(|number| endian.bytes(*number)).collect()
+    }
+}
+
+/// The attributes of a bonus or spill block, taken apart.
+fn apart(
+    bytes: &[u8],
+    endian: Endian,
+    layouts: &Layouts,
+) -> Result<Vec<(u16, Value)>, FormatError> {
+    let places = Places::of(bytes, endian, layouts)?;
+    places.map(|place| place.map(|(number, at)| (number, Value::from_slice(&bytes[at])))).collect()
 }
 
 /// A file's attributes, being changed.
@@ -148,18 +184,25 @@ impl Edit {
                 let text = phys.bonus.get(Znode::BYTES..).unwrap_or_default().to_vec();
                 Form::Znode(Box::new(znode), text)
             }
-            _ => {
-                let bonus = SystemAttributes::decode(&phys.bonus, endian, layouts);
-                let mut values = bonus.map_err(wrong)?.values;
-                if let Some(spill) = dnode.resident_spill()? {
-                    let more = SystemAttributes::decode(spill.bytes.bytes(), spill.endian, layouts);
-                    for (number, value) in more.map_err(wrong)?.values {
+            _ => match dnode.resident_spill()? {
+                None => {
+                    let places = Places::of(&phys.bonus, endian, layouts).map_err(wrong)?;
+                    places
+                        .map(|place| place.map(drop))
+                        .collect::<Result<(), _>>()
+                        .map_err(wrong)?;
+                    Form::InPlace(phys.bonus.clone())
+                }
+                Some(spill) => {
+                    let mut values = apart(&phys.bonus, endian, layouts).map_err(wrong)?;
+                    let more = apart(spill.bytes.bytes(), spill.endian, layouts);
+                    for (number, value) in more.map_err(wrong)? {
                         let value = turned(layouts, number, value, spill.endian, endian);
                         values.push((number, value.map_err(wrong)?));
                     }
+                    Form::System(values)
                 }
-                Form::System(values)
-            }
+            },
         };
         Ok(Edit { form, endian, layouts: Rc::clone(layouts), room, has_spill })
     }
@@ -176,7 +219,7 @@ impl Edit {
                 let zeros = Znode::decode(&[0; Znode::BYTES], endian);
                 Form::Znode(Box::new(zeros.expect("any bytes are a znode")), Vec::new())
             }
-            _ => Form::System(Vec::new()),
+            _ => Form::System(Vec::with_capacity(ATTRIBUTES_OF_NEW)),
         };
         Edit { form, endian, layouts: Rc::clone(layouts), room, has_spill: false }
     }
@@ -185,36 +228,50 @@ impl Edit {
     ///
     /// # Errors
     /// The file system doesn't know it.
-    pub(in crate::zpl) fn set<T: Wire>(
-        &mut self,
-        name: &'static str,
-        value: T,
-    ) -> Result<(), Problem> {
-        let mut to = Writer::new(self.endian);
-        to.put(value);
-        self.set_bytes(name, to.into_bytes())
+    pub(in crate::zpl) fn set(&mut self, name: Name, value: impl Numbers) -> Result<(), Problem> {
+        self.put(name, value.bytes(self.endian))
     }
 
     /// Sets an attribute to these bytes.
     ///
     /// # Errors
     /// The file system doesn't know it.
-    pub(in crate::zpl) fn set_bytes(
-        &mut self,
-        name: &'static str,
-        value: Vec<u8>,
-    ) -> Result<(), Problem> {
+    pub(in crate::zpl) fn set_bytes(&mut self, name: Name, value: Vec<u8>) -> Result<(), Problem> {
+        self.put(name, value.into())
+    }
+
+    fn put(&mut self, name: Name, value: Value) -> Result<(), Problem> {
         let endian = self.endian;
-        match &mut self.form {
-            Form::Znode(znode, text) => set_in_znode(znode, text, name, &value, endian),
-            Form::System(values) => {
-                let number = self.layouts.number(name).ok_or(Problem::NoEntry(name))?;
-                match values.iter_mut().find(|(known, _)| *known == number) {
-                    Some((_, known)) => *known = value,
-                    None => values.push((number, value)),
-                }
-                Ok(())
+        if let Form::Znode(znode, text) = &mut self.form {
+            return set_in_znode(znode, text, name, &value, endian);
+        }
+        let number = self.layouts.number(name).ok_or(Problem::NoEntry(name.text()))?;
+        if let Form::InPlace(bonus) = &mut self.form {
+            let places = Places::of(bonus, endian, &self.layouts);
+            let place = places.ok().and_then(|all| all.flatten().find(|(of, _)| *of == number));
+            if let Some((_, place)) = place.filter(|(_, place)| place.len() == value.len()) {
+                bonus[place].copy_from_slice(&value);
+                return Ok(());
             }
+        }
+        let values = self.values()?;
+        match values.iter_mut().find(|(known, _)| *known == number) {
+            Some((_, known)) => *known = value,
+            None => values.push((number, value)),
+        }
+        Ok(())
+    }
+
+    /// The attributes taken apart: from here on they may have other lengths, and others may be added.
+    fn values(&mut self) -> Result<&mut Vec<(u16, Value)>, Problem> {
+        if let Form::InPlace(bonus) = &self.form {
+            let values = apart(bonus, self.endian, &self.layouts);
+            // It was gone over when the edit began.
+            self.form = Form::System(values.map_err(|_| Problem::NoEntry("of attributes"))?);
+        }
+        match &mut self.form {
+            Form::System(values) => Ok(values),
+            Form::Znode(..) | Form::InPlace(_) => unreachable!("they were taken apart"),
         }
     }
 
@@ -224,11 +281,12 @@ impl Edit {
     /// The file system doesn't know projects.
     pub(in crate::zpl) fn set_project(&mut self, project: u64) -> Result<(), Problem> {
         self.set(names::PROJECT, project)?;
-        if let Form::System(values) = &mut self.form {
-            let layouts = &self.layouts;
+        if !matches!(self.form, Form::Znode(..)) {
+            let layouts = Rc::clone(&self.layouts);
+            let values = self.values()?;
             let place = |number: u16| {
                 let place =
-                    BEFORE_PROJECT.iter().position(|name| layouts.number(name) == Some(number));
+                    BEFORE_PROJECT.iter().position(|name| layouts.number(*name) == Some(number));
                 match layouts.number(names::PROJECT) == Some(number) {
                     true => BEFORE_PROJECT.len(),
                     false => place.unwrap_or(usize::MAX),
@@ -251,11 +309,15 @@ impl Edit {
                 let laid = Laid { bonus, spill: None };
                 return if fits { Ok(laid) } else { Err(Problem::NoRoom("a link's text")) };
             }
+            Form::InPlace(bonus) => {
+                assert!(bonus.len() <= self.room, "a bonus that keeps its length fits");
+                return Ok(Laid { bonus, spill: None });
+            }
             Form::System(values) => values,
         };
         let room = self.room - if self.has_spill { POINTER_BYTES } else { 0 };
         if encoded_len(&values, &self.layouts) <= room {
-            let bonus = encoded(values, self.endian, layouts)?;
+            let bonus = encoded(&values, self.endian, layouts)?;
             assert!(bonus.len() <= room, "attributes are as long as was counted");
             return Ok(Laid { bonus, spill: None });
         }
@@ -269,8 +331,8 @@ impl Edit {
                 break;
             }
         }
-        let bonus = encoded(front, self.endian, layouts)?;
-        let mut spill = encoded(back, self.endian, layouts)?;
+        let bonus = encoded(&front, self.endian, layouts)?;
+        let mut spill = encoded(&back, self.endian, layouts)?;
         if spill.len() > SPILL_BYTES_MAX {
             return Err(Problem::NoRoom("attributes"));
         }
@@ -301,41 +363,39 @@ impl Laid {
 }
 
 /// Bytes that attributes take: a header with the lengths of those that vary, then each from a multiple of 8 on.
-fn encoded_len(values: &[(u16, Vec<u8>)], layouts: &Layouts) -> usize {
-    let varies = |number: u16| {
-        layouts.registry.values().any(|known| known.number == number && known.bytes == 0)
-    };
+fn encoded_len(values: &[(u16, Value)], layouts: &Layouts) -> usize {
+    let varies =
+        |number: u16| layouts.registered(number).is_some_and(|attribute| attribute.bytes == 0);
     let lengths = values.iter().filter(|(number, _)| varies(*number)).count();
     let bytes: usize = values.iter().map(|(_, value)| value.len().next_multiple_of(8)).sum();
     (6 + 2 * lengths).next_multiple_of(8) + bytes
 }
 
 fn encoded(
-    values: Vec<(u16, Vec<u8>)>,
+    values: &[(u16, Value)],
     endian: Endian,
     layouts: &mut NewLayouts,
 ) -> Result<Vec<u8>, Problem> {
-    let list: Vec<u16> = values.iter().map(|(number, _)| *number).collect();
+    let list: SmallVec<[u16; 24]> = values.iter().map(|(number, _)| *number).collect();
     let layout = layouts.number(&list)?;
-    let attributes = SystemAttributes { layout, values };
-    attributes.encode(endian, &layouts.known).map_err(|_| Problem::NoRoom("an attribute"))
+    let bytes = system::encode(layout, values, endian, &layouts.known);
+    bytes.map_err(|_| Problem::NoRoom("an attribute"))
 }
 
 /// An attribute's bytes in another order.
 fn turned(
     layouts: &Layouts,
     number: u16,
-    mut value: Vec<u8>,
+    mut value: Value,
     from: Endian,
     to: Endian,
-) -> Result<Vec<u8>, FormatError> {
+) -> Result<Value, FormatError> {
     if from == to {
         return Ok(value);
     }
-    let mut all = layouts.registry.values();
-    let swap = all.find(|known| known.number == number).map_or(3, |known| known.swap);
+    let swap = layouts.registered(number).map_or(3, |known| known.swap);
     if swap == SWAP_ACL {
-        return acl::encode(&acl::decode(&value, 1, from)?, to);
+        return acl::encode(&acl::decode(&value, 1, from)?, to).map(Value::from);
     }
     let unit = 8usize >> swap.min(3);
     value.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
@@ -345,7 +405,7 @@ fn turned(
 fn set_in_znode(
     znode: &mut Znode,
     text: &mut Vec<u8>,
-    name: &'static str,
+    name: Name,
     value: &[u8],
     endian: Endian,
 ) -> Result<(), Problem> {
@@ -370,7 +430,7 @@ fn set_in_znode(
         names::USER => znode.uid = one,
         names::GROUP => znode.gid = one,
         names::SYMBOLIC_LINK => *text = value.to_vec(),
-        other => return Err(Problem::NoEntry(other)),
+        other => return Err(Problem::NoEntry(other.text())),
     }
     Ok(())
 }

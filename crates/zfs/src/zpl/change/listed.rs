@@ -4,7 +4,6 @@
 
 use super::work::Work;
 use crate::dmu::Step;
-use crate::zpl::attributes;
 use zfs_format::Endian;
 use zfs_format::nvlist::{Encoding, NvList, Text, Value};
 use zfs_format::zpl::attributes::names;
@@ -23,12 +22,9 @@ pub(crate) fn encoded<'a>(pairs: impl Iterator<Item = (&'a [u8], Vec<u8>)>) -> V
 
 impl Work<'_> {
     fn list(&mut self, file: u64) -> Step<&mut NvList> {
-        let number = self.known.number(names::EXTENDED_ATTRIBUTE_LIST);
-        let known = std::rc::Rc::clone(&self.known);
         let open = self.file(file)?;
         if open.list.is_none() {
-            let (_, values) = attributes::resident(&open.dnode, &known)?;
-            let bytes = number.and_then(|number| values.get(&number));
+            let bytes = open.stored.get(names::EXTENDED_ATTRIBUTE_LIST);
             open.list = Some(match bytes.filter(|bytes| !bytes.is_empty()) {
                 Some(bytes) => NvList::decode(bytes).map_err(|error| open.dnode.wrong(error))?.0,
                 None => NvList::default(),

@@ -7,7 +7,7 @@
 //! ```
 
 use super::super::attributes::change::{Edit, Laid, NewLayouts};
-use super::super::attributes::{self, Attributes, Moment, trivial};
+use super::super::attributes::{self, Attributes, Moment, Stored, trivial};
 use super::super::{FileSystem, VERSION_SYSTEM_ATTRIBUTES};
 use crate::dmu::{Block, Dnode, Step, Tx};
 use crate::error::{Problem, ZfsError};
@@ -23,7 +23,7 @@ use zfs_format::nvlist::NvList;
 use zfs_format::object_type::ObjectType;
 use zfs_format::zap::leaf::LeafValue;
 use zfs_format::zpl::acl;
-use zfs_format::zpl::attributes::{Layouts, names};
+use zfs_format::zpl::attributes::{Layouts, Name, names};
 use zfs_format::zpl::directory::{DirectoryEntry, FileKind};
 use zfs_format::zpl::owner;
 use zfs_format::{Endian, FormatError};
@@ -126,6 +126,8 @@ pub(crate) struct Open {
     /// What is known of it, as far as the change set it.
     pub(crate) attributes: Attributes,
     pub(super) edit: Edit,
+    /// Its attributes as they are stored.
+    pub(super) stored: Stored,
     /// Its list of extended attributes, where the change looked at it.
     pub(super) list: Option<NvList>,
     table: Option<Plan>,
@@ -163,10 +165,10 @@ impl<'a> Work<'a> {
     pub(crate) fn file(&mut self, number: u64) -> Step<&mut Open> {
         if !self.open.contains_key(&number) {
             let dnode = self.files.objset().resident(number)?;
-            let (attributes, _) = attributes::resident(&dnode, &self.known)?;
+            let (attributes, stored) = attributes::resident(&dnode, &self.known)?;
             let edit = Edit::of(&dnode, &self.known)?;
             let (list, table, is_changed, is_freed) = (None, None, false, false);
-            let open = Open { dnode, attributes, edit, list, table, is_changed, is_freed };
+            let open = Open { dnode, attributes, edit, stored, list, table, is_changed, is_freed };
             self.open.insert(number, open);
         }
         let absent = self.files.objset().wrong(number, Problem::Absent);
@@ -193,12 +195,12 @@ impl<'a> Work<'a> {
     }
 
     /// Sets numbers of a file.
-    pub(crate) fn set(&mut self, number: u64, values: &[(&'static str, u64)]) -> Step<()> {
+    pub(crate) fn set(&mut self, number: u64, values: &[(Name, u64)]) -> Step<()> {
         let objset = self.files.objset();
         let open = self.file(number)?;
         open.is_changed = true;
         for (name, value) in values {
-            open.edit.set(name, *value).map_err(|problem| objset.wrong(number, problem))?;
+            open.edit.set(*name, *value).map_err(|problem| objset.wrong(number, problem))?;
         }
         Ok(())
     }
