@@ -26,6 +26,7 @@
 use super::cloned;
 use super::config::PoolConfig;
 use super::dtls::{self, Dtls};
+use super::events::{Happening, Told};
 use super::kept;
 use super::maps::{self, MapForm, MapPlace};
 use super::mmp::Mmp;
@@ -141,6 +142,7 @@ pub struct Syncer {
     mmp: Mmp,
     /// Something was done that the history tells of.
     has_deeds: Cell<bool>,
+    told: Told,
     /// Seconds since 1970.
     now: Rc<dyn Fn() -> u64>,
 }
@@ -182,6 +184,7 @@ impl Syncer {
             allocations_max: Cell::new(livelist::ALLOCATIONS_MAX),
             mmp,
             has_deeds: Cell::new(false),
+            told: Told::default(),
             now,
         }
     }
@@ -250,6 +253,11 @@ impl Syncer {
             self.change_config(|config| dtls::set(&mut config.root, leaf, object));
         }
         Ok(())
+    }
+
+    /// Who is told what happens.
+    pub fn told(&self) -> &Told {
+        &self.told
     }
 
     /// The user's command is to be in the history.
@@ -424,7 +432,12 @@ impl Syncer {
             }
             match self.write_labels(txg, changed).await {
                 Err(CommitError::NoUberblock) if suspension.again().await => {}
-                done => return done,
+                done => {
+                    if changed && done.is_ok() {
+                        self.told.tell(&Happening::ConfigSync);
+                    }
+                    return done;
+                }
             }
         }
     }
