@@ -2,7 +2,6 @@
 
 use super::holds::Holds;
 use super::refusal::wrong;
-use super::spelled::Spelled;
 use crate::dmu::Caching;
 use crate::dsl::catalog::Node as CatalogNode;
 use crate::dsl::{Dataset, Directory};
@@ -84,6 +83,9 @@ pub struct Writing {
     /// Where times come from.
     pub clock: Rc<dyn WallClock>,
 }
+
+/// Spellings of names that were asked for, by directory and what is the same of them.
+pub(super) type Spelled = BTreeMap<(u64, Vec<u8>), BTreeSet<Vec<u8>>>;
 
 /// Whoever watches, by mount.
 #[derive(Default)]

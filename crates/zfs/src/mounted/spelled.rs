@@ -5,10 +5,6 @@
 
 use super::shared::{NAMES_MAX, Served, Shared};
 use rt::inodes::{ChangeNotice, MountId};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Spellings that were asked for, by directory and what is the same of them.
-pub(super) type Spelled = BTreeMap<(u64, Vec<u8>), BTreeSet<Vec<u8>>>;
 
 impl Shared {
     /// A name of a directory was asked for.
