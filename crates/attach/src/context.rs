@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::event::{Event, Events};
+use crate::mount_directories::Directories;
 use ::md::superblock::Uuid;
 use host::{HostRuntime, ReactorKind};
 use std::cell::RefCell;
@@ -14,6 +15,7 @@ pub struct Context {
     events: Events,
     /// What the sets are called that were seen.
     names: RefCell<BTreeMap<Uuid, String>>,
+    directories: Directories,
 }
 
 impl Context {
@@ -23,12 +25,18 @@ impl Context {
     /// Where none can be made.
     pub fn new(events: &Events) -> Result<Context, Error> {
         let runtime = HostRuntime::new(ReactorKind::Auto)?;
-        Ok(Context { runtime, events: events.clone(), names: RefCell::default() })
+        let (names, directories) = Default::default();
+        Ok(Context { runtime, events: events.clone(), names, directories })
     }
 
     /// Who is told.
     pub fn events(&self) -> &Events {
         &self.events
+    }
+
+    /// What is mounted here.
+    pub fn directories(&self) -> &Directories {
+        &self.directories
     }
 
     /// Tells what happened.

@@ -209,6 +209,12 @@ pub enum Error {
         "pool {name} is held by process {process} ({what}): end that one with Ctrl-C or SIGTERM first"
     )]
     PoolHeld { name: String, process: u32, what: String },
+    #[error("cannot {verb} '{name}': pool is busy")]
+    PoolBusy { name: String, verb: &'static str },
+    #[error(
+        "cannot {verb} '{name}': process {process} ({what}), which holds it, serves other things too: end that one with Ctrl-C or SIGTERM"
+    )]
+    PoolOfMany { name: String, verb: &'static str, process: u32, what: &'static str },
     #[error("cannot open '{name}': pool I/O is currently suspended")]
     PoolSuspended { name: String },
     #[error("cannot clear errors for {name}: {error}")]
@@ -288,6 +294,14 @@ pub enum Error {
         "{inner} is in the mount of {outer} already, below its directory: leave one of the two out"
     )]
     MountTwice { inner: String, outer: String },
+    #[error("cannot mount '{dataset}': filesystem already mounted")]
+    MountedAlready { dataset: String },
+    #[error("cannot mount '{dataset}': {below} is mounted by itself, and would be in it too")]
+    MountedApart { dataset: String, below: String },
+    #[error("cannot mount '{}': directory is not empty", .directory.display())]
+    MountNotEmpty { directory: PathBuf },
+    #[error("cannot unmount '{}': pool or dataset is busy", .directory.display())]
+    MountBusy { directory: PathBuf },
     #[error("{dataset}: {why}")]
     NotToMount { dataset: String, why: &'static str },
 

@@ -10,6 +10,7 @@
 //!   expendable whether devices may be overwritten
 //!   uri        names of what NBD servers export
 //!   random     identities of what is made
+//!   mount_directories  those that this process has mounted
 //!   ending     the wish that what serves ends
 //!   context    an executor on this host, and who is told what happens
 //! ```
@@ -31,6 +32,7 @@ pub mod ending;
 pub mod error;
 pub mod event;
 pub mod expendable;
+pub mod mount_directories;
 pub mod mounts;
 pub mod paths;
 pub mod pools;

@@ -7,28 +7,38 @@
 //! ```
 //!
 //! The kernel asks this process whenever somebody looks into the directory, so nothing on this thread may look into one itself:
-//! it would wait for its own answer. Where several are mounted, [`check_apart`] refuses one within another before the first is.
+//! it would wait for its own answer. A directory that is mounted while others are served is looked up by another thread. None is
+//! mounted within another.
+//!
+//! **Of a pool that is held** every mount stands in the pool's [table](crate::pools::mount_table), whoever began it: `spindle mount`
+//! that has the pool, a server's configuration, or a command that found the pool held. Who is [asked](Wish) to end one does.
 //!
 //! A dataset has its children below it, so one that is mounted for writing is not mounted a second time, by itself or by what is
 //! above it: who holds which file is a mount's own knowledge.
 
 use crate::context::Context;
 use crate::error::{Error, MountFailure};
-use crate::event::Event;
+use crate::event::{Event, Events};
+use crate::mount_directories::Taken;
+use crate::pools::mount_table::{Kept, Unmount, Wish};
 use crate::pools::{HeldBy, Session};
 use ::zfs::ZfsError;
 use ::zfs::mounted::{MountOptions, Mounted, Notice, Tell, Writing};
 use export::fuse::Server;
-use futures_util::future::{Either, select};
-use host::{CalendarClock, FuseMount};
-use rt::Task;
+use futures_util::future::{Either, pending, select};
+use host::{CalendarClock, FuseMount, MountDirectory};
+use rt::sync::mpsc;
+use rt::{Rt, Task};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Reads that failed and are told one by one: a program that reads a damaged disk from end to end must not fill a log.
 const DAMAGE_TOLD_MAX: u64 = 100;
+/// How long who has files open in a mount that ends by force is waited for.
+const FORCED_AFTER: Duration = Duration::from_secs(1);
 
 /// See the [module](self).
 pub struct RunningMount {
@@ -37,6 +47,10 @@ pub struct RunningMount {
     name: String,
     for_writing: bool,
     damage: Rc<Cell<u64>>,
+    rt: Rt,
+    /// Of a pool that is held.
+    kept: Option<(Kept, mpsc::Receiver<Wish>)>,
+    _taken: Taken,
 }
 
 /// A directory on which a dataset is mounted for writing, and which nobody serves yet.
@@ -56,6 +70,25 @@ impl MountPoint {
         let mount = FuseMount::writable(&host, directory, &of.name).map_err(not_mounted)?;
         Ok(MountPoint { dataset: of.name, mount })
     }
+}
+
+/// What is to be mounted of a pool that is held, and where.
+#[derive(Clone, Debug)]
+pub struct ToMount {
+    /// The file system or snapshot.
+    pub dataset: String,
+    /// Where: a whole path.
+    pub directory: PathBuf,
+    /// It is made where it isn't there.
+    pub makes_directory: bool,
+    /// Also where there is something in it.
+    pub covers: bool,
+    /// It can be written.
+    pub for_writing: bool,
+    /// Whether `.zfs` is listed; where nothing is said, as its property has it.
+    pub shows_control: Option<bool>,
+    /// Children that are mounted elsewhere by their property `mountpoint` are left out.
+    pub by_mountpoint: bool,
 }
 
 /// Says what is found while a mount is served. Of the dataset itself it was said before that its log is cut.
@@ -78,6 +111,42 @@ fn teller(context: &Context, itself: &str, damage: &Rc<Cell<u64>>) -> Tell {
     })
 }
 
+/// A dataset of a pool that is held, opened to be mounted.
+struct Opened {
+    name: String,
+    mounted: Rc<Mounted>,
+    damage: Rc<Cell<u64>>,
+}
+
+impl Opened {
+    async fn new(pool: &HeldBy, name: &str, how: MountOptions) -> Result<Opened, Error> {
+        let HeldBy { pools, live, .. } = pool;
+        let found = live.spa().dsl().find(name).await;
+        let failed = |error| Error::CannotOpen { name: name.to_owned(), error: Box::new(error) };
+        let absent = || Error::NoDataset { name: name.to_owned() };
+        let (within, of) = found.map_err(failed)?.ok_or_else(absent)?;
+        let name = of.name.clone();
+        let damage = Rc::default();
+        let tell = teller(pools.disks().context(), &name, &damage);
+        let writing = Writing { live: Rc::clone(live), clock: Rc::new(CalendarClock) };
+        let opened = Mounted::open_for_writing(writing, Rc::new(within), of, how, tell).await;
+        let mounted = Rc::new(opened.map_err(|error| not_opened(&name, error))?);
+        Ok(Opened { name, mounted, damage })
+    }
+
+    /// Serves it where it is mounted.
+    fn serve(self, pool: &HeldBy, mount: FuseMount, for_writing: bool) -> RunningMount {
+        let Opened { name, mounted, damage } = self;
+        pool.add_mounted(&mounted);
+        let kept = pool.mounts.put(&mounted, mount.directory(), for_writing);
+        let server = Server::with_notices(mounted, mount.stream(), mount.notices());
+        let context = pool.pools.disks().context();
+        let mut running = RunningMount::start(context, (mount, for_writing), server, name, damage);
+        running.kept = Some(kept);
+        running
+    }
+}
+
 impl RunningMount {
     /// Mounts a dataset or snapshot for reading.
     ///
@@ -87,7 +156,7 @@ impl RunningMount {
         session: &Session,
         dataset: &str,
         directory: &Path,
-        shows_control: bool,
+        shows_control: Option<bool>,
     ) -> Result<RunningMount, Error> {
         let of = session.dataset(dataset)?;
         let name = of.name().to_owned();
@@ -97,7 +166,8 @@ impl RunningMount {
         let context = session.pools.disks().context();
         let damage = Rc::default();
         let tell = teller(context, &name, &damage);
-        let how = MountOptions { shows_control, with_log: session.replays() };
+        let with_log = session.replays();
+        let how = MountOptions { shows_control, with_log, ..MountOptions::default() };
         let (spa, within) = (of.spa, of.directory);
         let opened =
             session.wait(async move { Mounted::open(&spa, within, of.dataset, how, tell).await });
@@ -114,24 +184,44 @@ impl RunningMount {
     pub fn of_pool(
         pool: &HeldBy,
         point: MountPoint,
-        shows_control: bool,
+        shows_control: Option<bool>,
     ) -> Result<RunningMount, Error> {
-        let HeldBy { pools, live, .. } = pool;
-        let context = pools.disks().context();
-        let MountPoint { dataset: name, mount } = point;
-        let (within, of) = pools.dataset(live.spa(), &name)?;
-        let damage = Rc::default();
-        let tell = teller(context, &name, &damage);
-        let how = MountOptions { shows_control, with_log: false };
-        let writing = Writing { live: Rc::clone(live), clock: Rc::new(CalendarClock) };
-        let opened = pools.wait(async move {
-            Mounted::open_for_writing(writing, Rc::new(within), of, how, tell).await
-        });
-        let mounted = opened.map_err(|error| not_opened(&name, error))?;
-        let mounted = Rc::new(mounted);
-        pool.add_mounted(&mounted);
-        let server = Server::with_notices(mounted, mount.stream(), mount.notices());
-        Ok(RunningMount::start(context, (mount, true), server, name, damage))
+        let MountPoint { dataset, mount } = point;
+        let how = MountOptions { shows_control, ..MountOptions::default() };
+        let its = pool.clone();
+        let opened = pool.pools.wait(async move { Opened::new(&its, &dataset, how).await });
+        Ok(opened?.serve(pool, mount, true))
+    }
+
+    /// Mounts a dataset of a pool that is held, while what else is held and mounted is served.
+    ///
+    /// # Errors
+    /// It is mounted already, or can't be opened, or not be mounted there.
+    pub async fn begin(pool: &HeldBy, wanted: ToMount) -> Result<RunningMount, Error> {
+        let ToMount { dataset, directory, for_writing, shows_control, by_mountpoint, .. } = wanted;
+        let failed = |error| Error::CannotOpen { name: dataset.clone(), error: Box::new(error) };
+        let shown = pool.mounts.shown().await.map_err(failed)?;
+        if shown.iter().any(|shown| shown.dataset == dataset) {
+            return Err(Error::MountedAlready { dataset });
+        }
+        let how = MountOptions { shows_control, by_mountpoint, ..MountOptions::default() };
+        let opened = Opened::new(pool, &dataset, how).await?;
+        for (outer, _) in opened.mounted.shown().await.map_err(failed)? {
+            if let Some(inner) = shown.iter().find(|shown| shown.dataset == outer) {
+                let inner = inner.dataset.clone();
+                return Err(Error::MountedApart { dataset, below: inner });
+            }
+        }
+        let context = pool.pools.disks().context();
+        let host = context.host();
+        let found = MountDirectory::find(&host, &directory, wanted.makes_directory).await;
+        let found = found.map_err(not_mounted)?;
+        if !wanted.covers && !found.is_empty {
+            return Err(Error::MountNotEmpty { directory: found.path });
+        }
+        context.directories().check(&found.path)?;
+        let mount = FuseMount::apart(&host, &found.path, &opened.name, for_writing).await;
+        Ok(opened.serve(pool, mount.map_err(not_mounted)?, for_writing))
     }
 
     fn start(
@@ -142,7 +232,9 @@ impl RunningMount {
         damage: Rc<Cell<u64>>,
     ) -> RunningMount {
         let serving = context.rt().spawn(async move { server.serve().await.map_err(Error::from) });
-        RunningMount { mount, serving, name, for_writing, damage }
+        let (rt, kept) = (context.rt(), None);
+        let _taken = context.directories().take(mount.directory());
+        RunningMount { mount, serving, name, for_writing, damage, rt, kept, _taken }
     }
 
     /// What is mounted, and where, to be told.
@@ -151,20 +243,92 @@ impl RunningMount {
         Event::Mounted { dataset, directory, for_writing: self.for_writing }
     }
 
+    /// Serves it from here on, until it is unmounted: by somebody, or by who ends the pool's mounts.
+    pub fn serve_apart(self, context: &Context) {
+        let events = context.events().clone();
+        let serving = async move {
+            match self.until(pending()).await {
+                Ok(ended) => ended.say(&events),
+                Err(error) => events.tell(Event::Complaint(error.to_string())),
+            }
+        };
+        context.rt().spawn(serving).detach();
+    }
+
     /// Serves until somebody unmounts it, or this ends: then the kernel writes out what it holds, and it is unmounted.
     ///
     /// # Errors
     /// It can't be served any more, or not be unmounted.
     pub async fn until(self, end: impl Future<Output = ()>) -> Result<Ended, Error> {
-        let RunningMount { mount, mut serving, name, damage, .. } = self;
-        match select(&mut serving, pin!(end)).await {
-            Either::Left((served, _)) => served?,
-            Either::Right(_) => {
-                mount.unmount_served().await?;
-                serving.await?;
+        let RunningMount { mount, mut serving, name, damage, rt, kept, .. } = self;
+        let (kept, mut wishes) = kept.unzip();
+        let mut end = pin!(end);
+        let wish = loop {
+            let wish = async {
+                match &mut wishes {
+                    Some(wishes) => wishes.recv().await,
+                    None => pending().await,
+                }
+            };
+            let next = match select(&mut serving, select(end.as_mut(), pin!(wish))).await {
+                Either::Left((served, _)) => Next::Served(served),
+                Either::Right((Either::Left(_) | Either::Right((None, _)), _)) => Next::End,
+                Either::Right((Either::Right((Some(wish), _)), _)) => Next::Wish(wish),
+            };
+            match next {
+                Next::Served(served) => break served.map(|()| None)?,
+                Next::End => {
+                    unmounted(&mount, &mut serving, &rt, Unmount::Drain).await?;
+                    break None;
+                }
+                Next::Wish(wish) => match unmounted(&mount, &mut serving, &rt, wish.how).await {
+                    Ok(()) => break Some(wish),
+                    Err(error) => wish.done(Err(error)),
+                },
             }
+        };
+        // Whoever hears that it has ended finds it gone.
+        drop((mount, serving, kept));
+        if let Some(wish) = wish {
+            wish.done(Ok(()));
         }
         Ok(Ended { dataset: name, damage: damage.get() })
+    }
+}
+
+/// What comes to a mount that is served.
+enum Next {
+    /// It is unmounted.
+    Served(Result<(), Error>),
+    End,
+    Wish(Wish),
+}
+
+/// Ends a mount that is served, as somebody wishes.
+async fn unmounted(
+    mount: &FuseMount,
+    serving: &mut Task<Result<(), Error>>,
+    rt: &Rt,
+    how: Unmount,
+) -> Result<(), Error> {
+    match how {
+        Unmount::IfIdle => {
+            if !mount.unmount_if_idle().await? {
+                return Err(Error::MountBusy { directory: mount.directory().to_owned() });
+            }
+            serving.await
+        }
+        Unmount::Drain => {
+            mount.unmount_served().await?;
+            serving.await
+        }
+        Unmount::Force => {
+            mount.unmount_served().await?;
+            match select(serving, pin!(rt.sleep(FORCED_AFTER))).await {
+                Either::Left((served, _)) => served,
+                Either::Right(_) => Ok(()),
+            }
+        }
     }
 }
 
@@ -177,8 +341,13 @@ pub struct Ended {
 impl Ended {
     /// Says how many reads failed, where they were more than were told one by one.
     pub fn tell(self, context: &Context) {
+        self.say(context.events());
+    }
+
+    /// The same, to those who are told.
+    pub(crate) fn say(self, events: &Events) {
         if self.damage > DAMAGE_TOLD_MAX {
-            context.tell(Event::DamageSum { dataset: self.dataset, reads: self.damage });
+            events.tell(Event::DamageSum { dataset: self.dataset, reads: self.damage });
         }
     }
 }

@@ -3,6 +3,7 @@
 //! * [`find`]: which pools there are, and one of them opened.
 //! * [`host`]: whose pools are.
 //! * [`mod@label_clear`]: labels of devices that are to be no part of a pool any more.
+//! * [`mount_table`]: which datasets of a pool that is held are mounted.
 //! * [`names`]: names of datasets.
 //! * [`keys`]: keys of encrypted datasets.
 //! * [`fresh`]: what makes new things new.
@@ -19,6 +20,7 @@ pub mod host;
 pub mod keys;
 pub mod label_clear;
 pub mod members;
+pub mod mount_table;
 pub mod names;
 pub mod running;
 pub mod snapshots;

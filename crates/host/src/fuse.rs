@@ -76,41 +76,45 @@ pub enum MountError {
     },
 }
 
-/// A mount; unmounted when dropped. See the [module](self).
-pub struct FuseMount {
+/// A directory that is to be mounted on, looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountDirectory {
+    /// Its whole path, without links.
+    pub path: PathBuf,
+    /// There is nothing in it.
+    pub is_empty: bool,
+}
+
+impl MountDirectory {
+    /// Looks one up by another thread, for what leads there may be served by this one; `makes` it and what lies above it, where it
+    /// isn't there.
+    ///
+    /// # Errors
+    /// [`MountError::Directory`].
+    pub async fn find(host: &Host, path: &Path, makes: bool) -> Result<MountDirectory, MountError> {
+        let directory = path.to_owned();
+        let found = host.call(move || {
+            if makes && !directory.exists() {
+                std::fs::create_dir_all(&directory)?;
+            }
+            let path = directory.canonicalize()?;
+            let is_empty = std::fs::read_dir(&path)?.next().is_none();
+            Ok(MountDirectory { path, is_empty })
+        });
+        found.await.map_err(|error| MountError::Directory { directory: path.into(), error })
+    }
+}
+
+/// What is mounted, before somebody serves it.
+struct Place {
     directory: PathBuf,
     target: CString,
     is_writable: bool,
-    stream: Rc<FuseStream>,
+    device: File,
 }
 
-impl FuseMount {
-    /// Mounts on a directory for reading; `source` is what `mount` and `df` show. What looks into the directory from now on
-    /// waits for whoever serves the [stream](FuseMount::stream): on this thread nothing may.
-    ///
-    /// # Errors
-    /// [`MountError`].
-    pub fn new(host: &Host, directory: &Path, source: &str) -> Result<FuseMount, MountError> {
-        FuseMount::with(host, directory, source, libc::MS_RDONLY)
-    }
-
-    /// The same for reading and writing.
-    ///
-    /// # Errors
-    /// [`MountError`].
-    pub fn writable(host: &Host, directory: &Path, source: &str) -> Result<FuseMount, MountError> {
-        FuseMount::with(host, directory, source, 0)
-    }
-
-    fn with(
-        host: &Host,
-        directory: &Path,
-        source: &str,
-        flags: libc::c_ulong,
-    ) -> Result<FuseMount, MountError> {
-        if matches!(host.0, Driver::Blocking(_)) {
-            return Err(MountError::Blocking(directory.into()));
-        }
+impl Place {
+    fn mount(directory: &Path, source: &str, is_writable: bool) -> Result<Place, MountError> {
         let at = |error| MountError::Directory { directory: directory.into(), error };
         let directory = directory.canonicalize().map_err(at)?;
         let at = |error| MountError::Directory { directory: directory.clone(), error };
@@ -131,12 +135,71 @@ impl FuseMount {
             device.as_raw_fd()
         );
         let options = CString::new(options).map_err(zero_byte)?;
-        let is_writable = flags & libc::MS_RDONLY == 0;
-        let flags = flags | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOATIME;
+        let reads = if is_writable { 0 } else { libc::MS_RDONLY };
+        let flags = reads | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOATIME;
         sys::mount(&source, &target, KIND, flags, &options).map_err(|errno| match errno.0 {
             libc::EPERM | libc::EACCES => MountError::Denied(directory.clone()),
             _ => at(errno.into()),
         })?;
+        Ok(Place { directory, target, is_writable, device })
+    }
+}
+
+/// A mount; unmounted when dropped. See the [module](self).
+pub struct FuseMount {
+    directory: PathBuf,
+    target: CString,
+    is_writable: bool,
+    stream: Rc<FuseStream>,
+}
+
+impl FuseMount {
+    /// Mounts on a directory for reading; `source` is what `mount` and `df` show. What looks into the directory from now on
+    /// waits for whoever serves the [stream](FuseMount::stream): on this thread nothing may.
+    ///
+    /// # Errors
+    /// [`MountError`].
+    pub fn new(host: &Host, directory: &Path, source: &str) -> Result<FuseMount, MountError> {
+        FuseMount::check(host, directory)?;
+        let place = Place::mount(directory, source, false)?;
+        FuseMount::over(host, place)
+    }
+
+    /// The same for reading and writing.
+    ///
+    /// # Errors
+    /// [`MountError`].
+    pub fn writable(host: &Host, directory: &Path, source: &str) -> Result<FuseMount, MountError> {
+        FuseMount::check(host, directory)?;
+        let place = Place::mount(directory, source, true)?;
+        FuseMount::over(host, place)
+    }
+
+    /// The same by another thread: what leads to the directory may be served by this one, which goes on meanwhile.
+    ///
+    /// # Errors
+    /// [`MountError`].
+    pub async fn apart(
+        host: &Host,
+        directory: &Path,
+        source: &str,
+        is_writable: bool,
+    ) -> Result<FuseMount, MountError> {
+        FuseMount::check(host, directory)?;
+        let (directory, source) = (directory.to_owned(), source.to_owned());
+        let place = host.call(move || Place::mount(&directory, &source, is_writable)).await?;
+        FuseMount::over(host, place)
+    }
+
+    fn check(host: &Host, directory: &Path) -> Result<(), MountError> {
+        match host.0 {
+            Driver::Blocking(_) => Err(MountError::Blocking(directory.into())),
+            _ => Ok(()),
+        }
+    }
+
+    fn over(host: &Host, place: Place) -> Result<FuseMount, MountError> {
+        let Place { directory, target, is_writable, device } = place;
         let stream = Rc::new(FuseStream {
             host: host.clone(),
             waiting: Arc::new(OwnedFd::from(device.try_clone().map_err(MountError::Device)?)),
@@ -168,12 +231,34 @@ impl FuseMount {
             return Ok(());
         }
         let target = self.target.clone();
-        let unmounted = self.stream.host.call(move || sys::unmount(&target, false)).await;
+        let unmounted =
+            self.stream.host.call(move || sys::unmount(&target, sys::Unmount::Detach)).await;
         self.stream.ended.set(true);
         unmounted.map_err(|errno| MountError::Unmount {
             directory: self.directory.clone(),
             error: errno.into(),
         })
+    }
+
+    /// The same, unless somebody uses it: then it stays, and this says false.
+    ///
+    /// # Errors
+    /// [`MountError::Unmount`].
+    pub async fn unmount_if_idle(&self) -> Result<bool, MountError> {
+        if self.stream.ended.get() {
+            return Ok(true);
+        }
+        let target = self.target.clone();
+        let unmounted = self.stream.host.call(move || sys::unmount(&target, sys::Unmount::IfIdle));
+        match unmounted.await {
+            Ok(()) => self.stream.ended.set(true),
+            Err(errno) if errno.0 == libc::EBUSY => return Ok(false),
+            Err(errno) => {
+                let (directory, error) = (self.directory.clone(), errno.into());
+                return Err(MountError::Unmount { directory, error });
+            }
+        }
+        Ok(true)
     }
 
     /// Where it is mounted.
@@ -199,7 +284,11 @@ impl FuseMount {
             return Ok(());
         }
         // Nobody serves any more: who waits for an answer, and holds what a notice waits for, is told so now.
-        sys::unmount(&self.target, self.is_writable)
+        let how = match self.is_writable {
+            true => sys::Unmount::GiveUp,
+            false => sys::Unmount::Detach,
+        };
+        sys::unmount(&self.target, how)
     }
 }
 

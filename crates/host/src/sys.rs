@@ -330,13 +330,26 @@ pub(crate) fn mount(
     count(result as isize).map(drop)
 }
 
-/// Unmounts what is mounted there, at once for who looks it up, later for who has files of it open. With `give_up`, requests that
-/// wait for an answer are given up.
-pub(crate) fn unmount(target: &CStr, give_up: bool) -> Result<(), Errno> {
-    let force = if give_up { libc::MNT_FORCE } else { 0 };
-    let flags = force | libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW;
+/// How something is unmounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unmount {
+    /// Only if nobody uses it: else `EBUSY`.
+    IfIdle,
+    /// At once for who looks it up, later for who has files of it open.
+    Detach,
+    /// The same, and requests that wait for an answer are given up.
+    GiveUp,
+}
+
+/// Unmounts what is mounted there.
+pub(crate) fn unmount(target: &CStr, how: Unmount) -> Result<(), Errno> {
+    let how = match how {
+        Unmount::IfIdle => 0,
+        Unmount::Detach => libc::MNT_DETACH,
+        Unmount::GiveUp => libc::MNT_DETACH | libc::MNT_FORCE,
+    };
     // SAFETY: the string ends with a zero and is borrowed for the call, which reads it only.
-    let result = unsafe { libc::umount2(target.as_ptr(), flags) };
+    let result = unsafe { libc::umount2(target.as_ptr(), how | libc::UMOUNT_NOFOLLOW) };
     count(result as isize).map(drop)
 }
 

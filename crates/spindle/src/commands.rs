@@ -9,6 +9,7 @@ pub mod lab;
 pub mod lvm;
 pub mod md;
 pub mod mount;
+mod mount_option;
 mod progress;
 mod reports;
 pub mod serve;
@@ -54,7 +55,7 @@ pub fn run(command: Command, devices: &[PathBuf]) -> Result<(), Failure> {
         Command::Md(args) => md::run(args, devices),
         Command::Lvm(args) => lvm::run(args, devices),
         Command::Zpool(args) => zpool::run(args, devices),
-        Command::Zfs(args) => zfs::run(args, devices),
+        Command::Zfs(args) => zfs::run(args, devices, &carried::carry_out),
         Command::Mount(args) => mount::run(&args, devices),
         Command::Serve(command) => serve::run(command, devices),
     }

@@ -112,8 +112,6 @@ fn devices_first(group: &str) -> String {
 /// What is done instead of a command that OpenZFS has.
 fn elsewhere(group: &str, name: &str) -> Option<String> {
     let instead = match (group, name) {
-        ("zfs", "mount") => "spindle mount DATASET DIR mounts a dataset",
-        ("zfs", "unmount" | "umount") => "umount DIR, or Ctrl-C where spindle mount runs",
         ("zfs", "send" | "receive" | "recv") => {
             "there are no streams: zfs cp -r copies files out, zfs dump volumes"
         }
@@ -125,7 +123,7 @@ fn elsewhere(group: &str, name: &str) -> Option<String> {
             "share" | "unshare" | "allow" | "unallow" | "change-key" | "upgrade" | "redact"
             | "program",
         ) => "spindle zfs --help lists what changes datasets",
-        ("zpool", "events" | "wait" | "prefetch") => {
+        ("zpool", "wait" | "prefetch") => {
             "zpool status and zpool list tell how a pool is, zpool iostat what one that is held does"
         }
         (
@@ -188,13 +186,12 @@ mod tests {
             (&["spindle", "zfs", "list", "-d", "/"], first),
             (&["spindle", "-d", "a/1.raw", "a/2.raw", "zfs", "list"], own),
             (&["spindle", "-d", "X", "-T", "20", "zfs", "list"], "-T stands behind 'zfs'"),
-            (&["spindle", "zfs", "mount", "tank"], "spindle mount DATASET DIR"),
             (
                 &["spindle", "lab", "fio", "--name=a", "--rw=randread", "--direct"],
                 "printf '[a]\\nrw=randread\\ndirect\\n' > job.fio; spindle lab fio job.fio --dir DIR",
             ),
             (&["spindle", "zfs", "send", "tank@a"], "zfs cp -r copies files out"),
-            (&["spindle", "zpool", "events", "tank"], "zpool iostat what one that is held does"),
+            (&["spindle", "zpool", "wait", "tank"], "zpool iostat what one that is held does"),
             (&["spindle", "zpool", "attach", "tank"], "lists what changes pools"),
             (&["spindle", "zfs", "allow", "joe", "send", "tank/b"], "lists what changes datasets"),
         ] {

@@ -6,17 +6,19 @@
 
 #![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
 
+#[path = "support/holding.rs"]
+mod holding;
 #[path = "support/pools.rs"]
 mod pools;
 #[path = "support/serving.rs"]
 mod serving;
 
+use holding::{Holder, can_mount};
 use pools::{add_disks, done, judge, program, refused};
-use serving::Serving;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 const DISK_BYTES: u64 = 128 << 20;
 
@@ -31,34 +33,10 @@ fn folder(create: &[&str]) -> tempfile::TempDir {
     folder
 }
 
-/// A server, once it holds its pools.
-struct Holder(Child);
-
-impl Holder {
-    fn start(at: &Path, configuration: &str) -> Holder {
-        fs::write(at.join("spindle.toml"), configuration).expect("a configuration");
-        let mut command = program(at, &["serve", "--config", "spindle.toml"]);
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
-        let mut said = String::new();
-        while !said.contains("holding ") && !said.contains("serving ") {
-            assert!(lines.read_line(&mut said).expect("a line") > 0, "it ended: {said}");
-        }
-        Holder(child)
-    }
-
-    fn stop(self) {
-        Serving { child: self.0, ready: String::new() }.stop();
-    }
-}
-
 /// Holds `tank` with `tank/home` mounted; nothing where nothing can be mounted.
 fn mounted(at: &Path) -> Option<Holder> {
-    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-        println!("skipped: mounting needs root and /dev/fuse");
-        return None;
-    }
-    Some(Holder::start(at, "[[mount]]\ndataset = \"tank/home\"\ndirectory = \"home\"\n"))
+    can_mount()
+        .then(|| Holder::start(at, "[[mount]]\ndataset = \"tank/home\"\ndirectory = \"home\"\n"))
 }
 
 fn guid(at: &Path) -> String {
@@ -100,7 +78,7 @@ fn a_held_pool_gets_vdevs_features_and_another_guid() {
     assert_ne!(guid(at), before);
     done(at, &["zfs", "create", "tank/x"]);
     done(at, &["zfs", "cp", "long", "tank/x:on-all"]);
-    refused(at, &["zpool", "export", "tank"], "end that one with Ctrl-C or SIGTERM");
+    refused(at, &["zpool", "import", "tank"], "end that one with Ctrl-C or SIGTERM");
     holder.stop();
     let text = done(at, &["zpool", "list", "-v", "tank"]);
     assert!(text.contains("mirror-1"), "{text}");

@@ -33,8 +33,8 @@ pub use scrub::Verified;
 pub use slop::slop;
 pub use transform::Salt;
 pub use vdev::{
-    Errors, IoClass, IoCounts, LABEL_PAIRS, LabelsWritten, OnFailure, ReadAt, Suspension, Tree,
-    TreeError, VdevHealth, VdevReport, WriteAt, WriteError,
+    Errors, FailureSink, IoClass, IoCounts, LABEL_PAIRS, LabelsWritten, LeafDeed, LeafFailure,
+    OnFailure, ReadAt, Suspension, Tree, TreeError, VdevHealth, VdevReport, WriteAt, WriteError,
 };
 pub use write::{WriteBlock, WriteBlockError, Writer};
 pub use zio::Zio;

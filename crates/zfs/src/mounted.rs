@@ -18,8 +18,8 @@
 //! has one name there, the first that was asked for ([`descent`](crate::zpl::descent)). Elsewhere it is an entry that can't be looked up:
 //! `ELOOP`, at which `find`, `du` and `cp` go on with the next one.
 //!
-//! **Children** are by the names of datasets; where their mountpoints say otherwise is not looked at. Volumes are none. A
-//! child whose key is missing is a directory that can't be entered.
+//! **Children** are by the names of datasets. Those whose mountpoints lead elsewhere are left out where that was asked for
+//! ([`MountOptions::by_mountpoint`]), and are there otherwise. Volumes are none. A child whose key is missing is a directory that can't be entered.
 //!
 //! **Writing.** A mount of a pool that is open for writing ([`Live`](crate::spa::live::Live)) is written, snapshots and `.zfs` aside, where
 //! directories made, renamed and removed in `.zfs/snapshot` are snapshots taken, renamed and destroyed. Each call is
@@ -36,6 +36,7 @@ mod names;
 mod refusal;
 mod shared;
 mod snapshots;
+mod spelled;
 mod writing;
 
 pub use shared::{MountOptions, Notice, Tell, Writing};
@@ -105,6 +106,15 @@ impl Mounted {
         self.0.follow().await
     }
 
+    /// The datasets that it shows, from the one at the top on, each with its path below the directory.
+    ///
+    /// # Errors
+    /// A dataset can't be had.
+    #[boxed(?Send)]
+    pub async fn shown(&self) -> Result<Vec<(String, Vec<u8>)>, ZfsError> {
+        self.0.shown().await
+    }
+
     async fn with(
         spa: Rc<Spa>,
         writing: Option<Writing>,
@@ -115,9 +125,21 @@ impl Mounted {
     ) -> Result<Mounted, ZfsError> {
         let name = dataset.name.as_str().into();
         let (served, known, names, open) = Default::default();
-        let (holds, watchers) = Default::default();
-        let shared =
-            Shared { spa, name, how, tell, served, known, names, open, writing, holds, watchers };
+        let (holds, watchers, spelled) = Default::default();
+        let shared = Shared {
+            spa,
+            name,
+            how,
+            tell,
+            served,
+            known,
+            spelled,
+            names,
+            open,
+            writing,
+            holds,
+            watchers,
+        };
         let mounted = Mounted(Rc::new(shared));
         mounted.0.serve(&directory, dataset, Node::ROOT).await?;
         Ok(mounted)

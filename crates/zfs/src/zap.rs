@@ -17,7 +17,7 @@ mod normalized;
 pub mod table;
 
 use self::micro::MicroTable;
-use self::normalized::normalized;
+pub(crate) use self::normalized::normalized;
 use crate::dmu::{Block, Dnode};
 use crate::error::ZfsError;
 use std::cell::RefCell;
@@ -173,6 +173,18 @@ impl Zap {
             0 => Ok(None),
             how => self.get_normalized(name, how).await,
         }
+    }
+
+    /// The value of a name, byte for byte, however the table normalises names.
+    ///
+    /// # Errors
+    /// As of [`Zap::get`].
+    pub async fn get_exact(&self, name: &[u8]) -> Result<Option<LeafValue>, ZfsError> {
+        if self.form().await?.normalization() == 0 {
+            return self.get(name).await;
+        }
+        let entries = self.entries().await?;
+        Ok(entries.into_iter().find(|entry| entry.name == name).map(|entry| entry.value))
     }
 
     async fn get_normalized(&self, name: &[u8], how: u64) -> Result<Option<LeafValue>, ZfsError> {

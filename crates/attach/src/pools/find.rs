@@ -12,6 +12,7 @@
 //!
 //! Errors are in OpenZFS's words where scripts may look at them: `cannot open 'tank': no such pool`.
 
+use super::mount_table::MountTable;
 use super::names::{check_name, pool_of};
 use crate::disks::{Below, Disks, Whole, Writing};
 use crate::error::Error;
@@ -27,6 +28,7 @@ use std::rc::{Rc, Weak};
 use zfs::dsl::catalog::Node;
 use zfs::dsl::{Dataset, Directory};
 use zfs::mounted::Mounted;
+use zfs::spa::config::LabelState;
 use zfs::spa::live::Live;
 use zfs::spa::{self, FoundPool, Member, OpenError, OpenOptions, PoolState, Spa};
 use zfs_format::vdev::Vdev;
@@ -66,6 +68,25 @@ pub struct HeldBy {
     /// What was added to it that is put together of several.
     added: Rc<RefCell<Added>>,
     mounted: Rc<RefCell<Vec<Weak<Mounted>>>>,
+    /// Its datasets that are directories of this host.
+    pub mounts: Rc<MountTable>,
+    /// How it is left when it is closed.
+    pub leaving: Rc<RefCell<Leaving>>,
+}
+
+/// How a pool is left by who holds it.
+#[derive(Clone, Debug)]
+pub struct Leaving {
+    /// What its labels say then.
+    pub state: LabelState,
+    /// The command that had it closed, for its history.
+    pub command: Option<String>,
+}
+
+impl Default for Leaving {
+    fn default() -> Leaving {
+        Leaving { state: LabelState::Exported, command: None }
+    }
 }
 
 /// Disks that a pool got while it was open.
@@ -80,7 +101,8 @@ impl HeldBy {
     /// A pool that lies on these files.
     pub fn new(pools: &Rc<Pools>, live: Rc<Live>, files: Vec<PathBuf>) -> HeldBy {
         let (pools, files) = (Rc::clone(pools), Rc::new(RefCell::new(files)));
-        HeldBy { pools, live, files, added: Rc::default(), mounted: Rc::default() }
+        let (added, mounted, mounts, leaving) = Default::default();
+        HeldBy { pools, live, files, added, mounted, mounts, leaving }
     }
 
     /// The files and block devices whose locks and identities stand for it, members of RAID sets as they are now among them.

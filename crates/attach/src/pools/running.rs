@@ -3,6 +3,8 @@
 //! ```text
 //!   RunningPool (here)
 //!     ├─ Live         the pool; its groups are committed every few seconds
+//!     ├─ events       what happened to it, for `zpool events`
+//!     ├─ mounts       its datasets that are directories of this host (mount_table)
 //!     └─ HeldPool     its socket: what commands that find it held ask for (protocol) comes here (requests), and is carried
 //!                     out by who holds it (asked); client is the other end
 //! ```
@@ -14,10 +16,11 @@
 //!
 //! Whoever serves datasets of it [starts](RunningPool::start) it, and [stops](RunningPool::stop) it when the last client has
 //! gone. From start to stop its labels say that it is in use, then that it was exported. Where it can't be written any more
-//! that ends what serves it.
+//! that ends what serves it. A command that would export or destroy it ends who holds it, where that has nothing else.
 
 pub mod asked;
 pub mod client;
+pub mod events;
 pub mod files;
 mod lent;
 pub mod protocol;
@@ -27,14 +30,16 @@ use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::Error;
 use crate::event::{Event, Events};
-use crate::pools::find::HeldBy;
+use crate::pools::find::{HeldBy, Leaving};
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::live::{Live, LiveError};
 use asked::Queue;
+use events::PoolEvents;
 use futures_util::future::{Either, select};
 use requests::Served;
 use rt::Task;
 use rt::sync::oneshot;
+use std::cell::RefCell;
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -42,22 +47,53 @@ use std::rc::Rc;
 pub struct HeldPool(Rc<Served>);
 
 impl HeldPool {
-    /// Listens for commands; `what` is the command that holds it. What is to be carried out goes into the queue.
-    pub fn listen(pool: HeldBy, what: &'static str, queue: &Queue) -> HeldPool {
-        let served = Served::new(pool, what, queue.sender());
+    /// Listens for commands. What is to be carried out goes into the queue; `ends` is told when somebody asks for the pool to be
+    /// closed, and is none where who holds it goes on without it.
+    pub fn listen(
+        pool: HeldBy,
+        what: &'static str,
+        happened: &Rc<PoolEvents>,
+        ends: Option<Rc<Ending>>,
+        queue: &Queue,
+    ) -> HeldPool {
+        let served = Served::new(pool, what, Rc::clone(happened), ends, queue.sender());
         served.listen();
         HeldPool(served)
     }
 
-    /// Listens no more.
+    /// Takes back what is lent, and unmounts what is mounted: nothing is written to the pool any more.
+    ///
+    /// # Errors
+    /// Something can't be unmounted.
     ///
     /// # Panics
     /// Real clocks stand still.
-    pub fn end(self, context: &Context) {
+    pub fn take_back(&self, context: &Context) -> Result<(), Error> {
+        let served = Rc::clone(&self.0);
+        let taken = async move { served.take_back().await };
+        context.runtime().block_on(taken).expect("a clock that runs ends it")
+    }
+
+    /// Says what came of the end to who wished it, and listens no more.
+    ///
+    /// # Panics
+    /// Real clocks stand still.
+    pub fn end(self, context: &Context, closed: &Result<(), Error>) {
         let served = self.0;
+        served.closed(closed);
         let ended = async move { served.ended().await };
         context.runtime().block_on(ended).expect("a clock that runs ends it");
     }
+}
+
+/// How a pool is held.
+pub struct Holding<'a> {
+    /// The command that does.
+    pub what: &'static str,
+    /// Told when it can't be written any more.
+    pub ending: &'a Rc<Ending>,
+    /// Who holds it has nothing else, and ends when the pool is asked to be closed.
+    pub alone: bool,
 }
 
 /// See the [module](self).
@@ -65,6 +101,7 @@ pub struct RunningPool {
     live: Rc<Live>,
     pool: HeldBy,
     held: HeldPool,
+    leaving: Rc<RefCell<Leaving>>,
     /// Dropped when it is to end.
     ends: oneshot::Sender<()>,
     keeping: Task<Result<(), LiveError>>,
@@ -73,7 +110,7 @@ pub struct RunningPool {
 }
 
 /// Tells when a device is taken out, and when a pool is suspended and resumed; gives it up where it is when all ends.
-async fn watch(live: Rc<Live>, events: Events, ending: Rc<Ending>) {
+async fn watch(live: Rc<Live>, happened: Rc<PoolEvents>, events: Events, ending: Rc<Ending>) {
     let name = || live.spa().name().to_owned();
     let (mut known, mut has_ended) = (None, false);
     let mut faulted: Vec<u64> = live.spa().tree().leaves_faulted();
@@ -82,7 +119,10 @@ async fn watch(live: Rc<Live>, events: Events, ending: Rc<Ending>) {
         let mut changed = pin!(live.suspension().changed());
         let reason = live.suspension().reason();
         match reason.filter(|_| reason != known) {
-            Some(reason) => events.tell(Event::PoolSuspended { pool: name(), reason }),
+            Some(reason) => {
+                happened.suspended();
+                events.tell(Event::PoolSuspended { pool: name(), reason });
+            }
             None if reason != known => events.tell(Event::PoolResumed { pool: name() }),
             None => {}
         }
@@ -93,7 +133,11 @@ async fn watch(live: Rc<Live>, events: Events, ending: Rc<Ending>) {
             let leaf = vdevs.leaves().into_iter().find(|leaf| leaf.guid == *guid);
             let path = leaf.and_then(|leaf| leaf.path.as_ref().map(ToString::to_string));
             let device = path.unwrap_or_else(|| guid.to_string());
+            happened.state_changed(*guid, true);
             events.tell(Event::DeviceFaulted { pool: name(), device });
+        }
+        for guid in faulted.iter().filter(|guid| !now.contains(guid)) {
+            happened.state_changed(*guid, false);
         }
         faulted = now;
         if has_ended && reason.is_some() {
@@ -110,19 +154,15 @@ async fn watch(live: Rc<Live>, events: Events, ending: Rc<Ending>) {
 }
 
 impl RunningPool {
-    /// Says in the labels that it is in use, begins to commit its groups, and to listen. `ending` is told when it can't be written
-    /// any more.
+    /// Says in the labels that it is in use, begins to commit its groups, and to listen.
     ///
     /// # Errors
     /// The labels can't be written.
-    pub fn start(
-        pool: HeldBy,
-        what: &'static str,
-        ending: &Rc<Ending>,
-        queue: &Queue,
-    ) -> Result<RunningPool, Error> {
+    pub fn start(pool: HeldBy, how: Holding<'_>, queue: &Queue) -> Result<RunningPool, Error> {
+        let Holding { what, ending, alone } = how;
         let (live, pools) = (Rc::clone(&pool.live), Rc::clone(&pool.pools));
         let context = pools.disks().context();
+        let happened = PoolEvents::of(&live);
         let begun = Rc::clone(&live);
         let begun = context.runtime().block_on(async move {
             begun.syncer().change_config(|config| config.state = LabelState::Active);
@@ -131,9 +171,10 @@ impl RunningPool {
         });
         begun?.map_err(|error| not_written(&live, error))?;
         let (ends, end) = oneshot::channel::<()>();
-        let watched = watch(Rc::clone(&live), context.events().clone(), Rc::clone(ending));
+        let events = context.events().clone();
+        let watched = watch(Rc::clone(&live), Rc::clone(&happened), events, Rc::clone(ending));
         let watching = context.rt().spawn(watched);
-        let (kept, ending) = (Rc::clone(&live), Rc::clone(ending));
+        let (kept, ending, its_ending) = (Rc::clone(&live), Rc::clone(ending), Rc::clone(ending));
         let keeping = context.rt().spawn(async move {
             let until = async {
                 // Whoever ends it drops the other end.
@@ -141,32 +182,43 @@ impl RunningPool {
             };
             let kept = kept.keep_synced(until).await;
             if kept.is_err() {
-                ending.tell();
+                its_ending.tell();
             }
             kept
         });
-        let held = HeldPool::listen(pool.clone(), what, queue);
-        Ok(RunningPool { live, pool, held, ends, keeping, watching })
+        let leaving = Rc::clone(&pool.leaving);
+        let when_asked = alone.then(|| Rc::clone(&ending));
+        let held = HeldPool::listen(pool.clone(), what, &happened, when_asked, queue);
+        Ok(RunningPool { live, pool, held, leaving, ends, keeping, watching })
     }
 
-    /// Ends what runs beside it, commits what is open, and exports it; sets that it got meanwhile are stopped. Nothing may be written
-    /// to it any more. The sets that it had when it was opened are stopped after that, by who runs them.
+    /// Ends what runs beside it and what is mounted of it, commits what is open, and exports it, or leaves it as somebody asked for;
+    /// sets that it got meanwhile are stopped. The sets that it had when it was opened are stopped after that, by who runs them.
     ///
     /// # Errors
     /// It can't be written, or could not be some time before.
     pub fn stop(self, context: &Context) -> Result<(), Error> {
-        let RunningPool { live, pool, held, ends, keeping, watching } = self;
-        held.end(context);
+        let RunningPool { live, pool, held, leaving, ends, keeping, watching } = self;
+        let taken = held.take_back(context);
         // A group under way is committed first: who is dropped amid one leaves the pool as it was before.
         drop(ends);
-        let its = Rc::clone(&live);
+        let (its, Leaving { state, command }) = (Rc::clone(&live), leaving.take());
         let closed = context.runtime().block_on(async move {
             keeping.await?;
-            its.close(LabelState::Exported).await
+            if command.is_some() {
+                its.syncer().note_deed();
+                its.settle(command.as_deref()).await?;
+            }
+            its.close(state).await
         });
         drop(watching);
-        let stopped = pool.stop_added();
-        closed?.map_err(|error| not_written(&live, error)).and(stopped)
+        let closed = match closed {
+            Ok(closed) => closed.map_err(|error| not_written(&live, error)),
+            Err(error) => Err(error.into()),
+        };
+        let closed = closed.and(pool.stop_added());
+        held.end(context, &closed);
+        taken.and(closed)
     }
 }
 

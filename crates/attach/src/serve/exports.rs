@@ -85,6 +85,8 @@ pub(super) struct Served {
     written: BTreeSet<Identity>,
     /// Pools that are written, by name.
     pub(super) live: BTreeMap<String, HeldBy>,
+    /// Exports that are volumes of those.
+    pub(super) of_pools: usize,
 }
 
 /// What is only read, for writers to be kept off.
@@ -209,7 +211,10 @@ impl Served {
             Some((true, None)) => {
                 Err(Error::NotWritable { volume, why: "its property readonly is on".into() })
             }
-            Some((true, Some(opened))) => Ok(Rc::new(opened)),
+            Some((true, Some(opened))) => {
+                self.of_pools += 1;
+                Ok(Rc::new(opened))
+            }
         }
     }
 
@@ -338,8 +343,9 @@ pub(super) fn open(
         false => Disks::open_files(events, &[], true)?,
     };
     let session = Session::over(Pools::over(disks, options), view);
-    let (exports_open, read, written, pools) = Default::default();
-    let mut served = Served { session, exports: exports_open, read, written, live: pools };
+    let (exports_open, read, written, pools, of_pools) = Default::default();
+    let mut served =
+        Served { session, exports: exports_open, read, written, live: pools, of_pools };
     for Held { pool, force } in &held {
         let found = served.session.pools.named(pool)?;
         let found = Rc::clone(found.ok_or_else(|| Error::NoPool { name: pool.clone() })?);

@@ -22,25 +22,23 @@ pub struct MountSettings {
     /// Its pool is also written where it was not exported.
     #[serde(default)]
     pub force: bool,
-    /// Whether `.zfs` is listed.
-    #[serde(default)]
-    pub snapdir: SnapshotDirectory,
+    /// Whether `.zfs` is listed; where nothing is said, as its property has it.
+    pub snapdir: Option<SnapshotDirectory>,
 }
 
 /// Whether `.zfs` is listed, as the property `snapdir` has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SnapshotDirectory {
     /// It is found by its name.
-    #[default]
     Hidden,
     /// It is.
     Visible,
 }
 
 impl MountSettings {
-    fn lists(&self) -> bool {
-        self.snapdir == SnapshotDirectory::Visible
+    fn lists(&self) -> Option<bool> {
+        self.snapdir.map(|snapdir| snapdir == SnapshotDirectory::Visible)
     }
 
     /// Whether these can be mounted beside one another.
@@ -82,8 +80,8 @@ impl MountSettings {
 }
 
 /// The pools that are held for writing: those of mounts, and those that are named.
-pub(super) fn held(mounts: &[MountSettings], pools: Vec<String>) -> Vec<Held> {
-    let named = pools.into_iter().map(|pool| (pool, false));
+pub(super) fn held(mounts: &[MountSettings], pools: Vec<(String, bool)>) -> Vec<Held> {
+    let named = pools.into_iter();
     let of_mounts = mounts.iter().filter(|settings| !settings.readonly);
     let of_mounts =
         of_mounts.map(|settings| (pool_of(&settings.dataset).to_owned(), settings.force));
@@ -98,7 +96,7 @@ pub(super) fn held(mounts: &[MountSettings], pools: Vec<String>) -> Vec<Held> {
 pub(super) struct Points<'a> {
     session: &'a Session,
     reading: Vec<MountSettings>,
-    writing: Vec<(HeldBy, MountPoint, bool)>,
+    writing: Vec<(HeldBy, MountPoint, Option<bool>)>,
 }
 
 impl<'a> Points<'a> {
@@ -134,22 +132,28 @@ impl<'a> Points<'a> {
         Ok(points)
     }
 
-    /// Serves them, and says where they are.
+    /// Whether none is of a pool that is only read.
+    pub(super) fn are_written(&self) -> bool {
+        self.reading.is_empty()
+    }
+
+    /// Serves them, and says where they are. Those of pools that are held end with these.
     ///
     /// # Errors
     /// One can't be served; those before it are.
     pub(super) fn serve(self, mounted: &mut Vec<RunningMount>) -> Result<(), Error> {
         let Points { session, reading, writing } = self;
-        let mut begun = |mount: RunningMount| {
-            session.pools.disks().context().tell(mount.mounted());
-            mounted.push(mount);
-        };
+        let context = session.pools.disks().context();
         for (pool, point, lists) in writing {
-            begun(RunningMount::of_pool(&pool, point, lists)?);
+            let mount = RunningMount::of_pool(&pool, point, lists)?;
+            context.tell(mount.mounted());
+            mount.serve_apart(context);
         }
         for settings in reading {
             let MountSettings { dataset, directory, .. } = &settings;
-            begun(RunningMount::of_session(session, dataset, directory, settings.lists())?);
+            let mount = RunningMount::of_session(session, dataset, directory, settings.lists())?;
+            context.tell(mount.mounted());
+            mounted.push(mount);
         }
         Ok(())
     }

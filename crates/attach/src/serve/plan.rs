@@ -7,11 +7,14 @@ use super::until::{Clients, Commands, until};
 use crate::ending::{Ending, Told};
 use crate::error::Error;
 use crate::event::{Event, Events};
-use crate::pools::{RunningPool, View, carry_out_until};
+use crate::pools::running::Holding;
+use crate::pools::{HeldBy, RunningPool, View, carry_out_until};
 use crate::sets::running::RunningSets;
 use ::zfs::spa::OpenOptions;
+use futures_util::future::{join_all, pending, select};
 use host::Address;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,8 +26,8 @@ pub struct Plan {
     pub exports: Vec<ExportSettings>,
     /// What is mounted.
     pub mounts: Vec<MountSettings>,
-    /// Pools that are held for writing besides, for commands.
-    pub pools: Vec<String>,
+    /// Pools that are held for writing besides, for commands; with whether each is though it was not exported.
+    pub pools: Vec<(String, bool)>,
     /// Threads that RAID sets are dealt out to; with none they stay with the connections.
     pub executors: usize,
     /// How pools are opened.
@@ -37,10 +40,15 @@ pub struct Plan {
     pub clients: Clients,
     /// Whether the stop of a set ends it all: only where nothing else is served.
     pub ends_with_set: bool,
+    /// Where only mounts are served: it ends when nothing of the pools is mounted any more.
+    pub ends_with_mounts: bool,
+    /// The command.
+    pub what: &'static str,
 }
 
 /// Opens all and serves it until it is told to end. `told` is asked for when all is open: until then a signal ends the
-/// program as it does by itself. Commands that find a pool of it held are carried out meanwhile.
+/// program as it does by itself. When all pools are held, `begin` may begin more with them. Commands that find a pool of it held
+/// are carried out meanwhile.
 ///
 /// # Errors
 /// What can't be opened or served, and what failed at the end.
@@ -48,10 +56,11 @@ pub fn run<E: From<Error>>(
     events: &Events,
     plan: Plan,
     told: impl FnOnce() -> Result<Arc<Told>, E>,
+    begin: impl FnOnce(&[HeldBy]) -> Result<(), E>,
     commands: Commands<'_>,
 ) -> Result<(), E> {
     let Plan { devices, exports, mounts, pools, executors, options, view, .. } = plan;
-    let Plan { addresses, clients, ends_with_set, .. } = plan;
+    let Plan { addresses, clients, ends_with_set, ends_with_mounts, what, .. } = plan;
     MountSettings::check(&mounts)?;
     let held = held(&mounts, pools);
     let (stay, elsewhere) = match executors {
@@ -61,19 +70,24 @@ pub fn run<E: From<Error>>(
     let is_one = elsewhere.is_empty();
     let wanted = Wanted { exports: stay, held, reads_pools: !mounts.is_empty() };
     let served = open(events, &devices, wanted, options, &view, is_one)?;
-    let Served { session, mut exports, read: _read, live: pools, .. } = served;
+    let Served { session, mut exports, read: _read, live: pools, of_pools, .. } = served;
     let context = session.pools.disks().context();
     let points = Points::take(&session, &pools, mounts)?;
     let ending = Rc::new(Ending::by(&told()?));
-    let (mut others, mut outcome) = (Vec::new(), Ok(()));
+    let (mut others, mut outcome) = (Vec::new(), Ok::<(), E>(()));
     let ends = ends_with_set.then_some(&ending);
     let mut running = RunningSets::default();
     running.start(context, session.pools.disks().take_live(), ends);
+    let pools: Vec<HeldBy> = pools.into_values().collect();
+    // Sets that are open for none of the exports are below the pool.
+    let has_others = of_pools < exports.len() || !is_one;
+    let alone = pools.len() == 1 && !has_others && points.are_written();
     let mut running_pools = Vec::new();
-    for pool in pools.into_values() {
-        match RunningPool::start(pool, "spindle serve", &ending, &commands.queue) {
+    for pool in &pools {
+        let how = Holding { what, ending: &ending, alone };
+        match RunningPool::start(pool.clone(), how, &commands.queue) {
             Ok(pool) => running_pools.push(pool),
-            Err(error) => outcome = Err(error),
+            Err(error) => outcome = Err(error.into()),
         }
     }
     for (number, settings) in elsewhere.into_iter().enumerate() {
@@ -83,21 +97,28 @@ pub fn run<E: From<Error>>(
                 others.push(other);
                 exports.extend(its);
             }
-            Err(error) => outcome = Err(error),
+            Err(error) => outcome = Err(error.into()),
         }
     }
     let mut mounted = Vec::new();
-    if outcome.is_ok() {
-        outcome = points.serve(&mut mounted);
-    }
+    outcome = outcome.and_then(|()| Ok(points.serve(&mut mounted)?)).and_then(|()| begin(&pools));
     outcome = match outcome {
         // Who wants only mounts listens nowhere.
         Ok(()) if exports.is_empty() && !(mounted.is_empty() && running_pools.is_empty()) => {
             context.tell(Event::Holding { pools: running_pools.len() });
-            let told = async move { ending.wait().await };
-            carry_out_until(context, told, commands.queue, commands.carry_out)
+            let tables = if ends_with_mounts { pools.clone() } else { Vec::new() };
+            let told = async move {
+                let unmounted = async {
+                    match &tables[..] {
+                        [] => pending().await,
+                        tables => join_all(tables.iter().map(|pool| pool.mounts.emptied())).await,
+                    }
+                };
+                select(pin!(ending.wait()), pin!(unmounted)).await;
+            };
+            carry_out_until(context, told, commands.queue, commands.carry_out).map_err(E::from)
         }
-        Ok(()) => until(&ending, context, exports, &addresses, clients, commands),
+        Ok(()) => Ok(until(&ending, context, exports, &addresses, clients, commands)?),
         Err(error) => {
             drop(exports);
             Err(error)
@@ -105,17 +126,17 @@ pub fn run<E: From<Error>>(
     };
     for mount in mounted {
         let ended = context.finish(mount.until(std::future::ready(())));
-        outcome = outcome.and(ended.map(|ended| ended.tell(context)));
+        outcome = outcome.and(ended.map(|ended| ended.tell(context)).map_err(E::from));
     }
     for pool in running_pools {
-        outcome = outcome.and(pool.stop(context));
+        outcome = outcome.and(pool.stop(context).map_err(E::from));
     }
     // What lies on them is closed.
-    outcome = outcome.and(running.stop(context));
+    outcome = outcome.and(running.stop(context).map_err(E::from));
     // Its executor goes with it, and with that whoever could ask the others.
-    drop(session);
+    drop((pools, session));
     for other in others {
-        outcome = outcome.and(other.end());
+        outcome = outcome.and(other.end().map_err(E::from));
     }
-    Ok(outcome?)
+    outcome
 }

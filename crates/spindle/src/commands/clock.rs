@@ -26,6 +26,13 @@ pub fn unix_s() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
+/// The moment of an event, as `zpool events` writes it: `Nov 22 2026 01:08:55.000000001`, in the zone of this process.
+pub fn of_event(unix_s: u64, nanoseconds: u32) -> String {
+    let seconds = i64::try_from(unix_s).unwrap_or(i64::MAX);
+    let moment = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX).to_zoned(local());
+    format!("{}.{nanoseconds:09}", moment.strftime("%b %e %Y %H:%M:%S"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

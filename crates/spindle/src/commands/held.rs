@@ -2,12 +2,12 @@
 //!
 //! A command that changes a pool opens it; where somebody has it mounted or serves it, it goes to that process, which
 //! [carries it out](super::carried) on the pool that it has open, and what it says and its exit status come back. Commands that
-//! work on files of this host (`cp`, `load`) are [lent](attach::pools::running) what they change; those that end the pool are refused.
+//! work on files of this host (`cp`, `load`) are [lent](attach::pools::running) what they change; those that end the pool end who holds it.
 
 use crate::events::{events, events_of_a_change};
 use crate::output::{Failure, print_bytes, say};
 use crate::pools::command_given;
-use ::zfs::spa::OpenOptions;
+use ::zfs::spa::{FoundPool, OpenOptions};
 use attach::paths::named;
 use attach::pools::running::client;
 use attach::pools::running::protocol::{Ask, Done, Said};
@@ -58,12 +58,27 @@ pub fn send(
     name: &str,
     words: Vec<String>,
 ) -> Result<Option<Done>, Failure> {
+    let pools = Pools::find(place)?;
+    match pools.named(name)? {
+        Some(found) => send_to(place, &pools, found, words),
+        None => Ok(None),
+    }
+}
+
+/// The same of a pool that was found.
+///
+/// # Errors
+/// They don't reach it.
+pub fn send_to(
+    place: &PoolPlace<'_>,
+    pools: &Pools,
+    found: &FoundPool,
+    words: Vec<String>,
+) -> Result<Option<Done>, Failure> {
     let directory = std::env::current_dir().unwrap_or_default();
     let devices = named(place.devices);
     let devices = devices.iter().map(|path| absolute_in(&directory, path)).collect();
-    let pools = Pools::find(place)?;
-    let Some(found) = pools.named(name)? else { return Ok(None) };
-    Ok(client::ask(&pools, found, Ask::Command { words, devices, directory })?)
+    Ok(client::ask(pools, found, Ask::Command { words, devices, directory })?)
 }
 
 /// Says what a command said that was carried out elsewhere.

@@ -8,8 +8,12 @@
 //! seconds, and where a program asks for durability. At the end the kernel writes out what it holds, the last group is
 //! committed, and the pool is exported. A kill or a power cut costs what was not made durable, and the pool is
 //! then opened for writing with `-f`.
+//!
+//! **Where another process holds the pool** that one mounts the dataset, and this one stays to have it unmounted at its end. While this
+//! one holds a pool, others may have it mount more, and it ends when all is unmounted.
 
 use super::carried::carry_out;
+use super::mount_option::MountOption;
 use super::zfs::source::ViewArgs;
 use crate::events::events;
 use crate::output::{Failure, print};
@@ -17,10 +21,17 @@ use crate::pools::PoolArgs;
 use crate::signals::told_by_signals;
 use attach::ending::Ending;
 use attach::mounts::{MountPoint, RunningMount};
-use attach::pools::{LivePool, PoolPlace, Queue, RunningPool, Session, carry_out_until};
+use attach::pools::running::protocol::Ask;
+use attach::pools::running::{Holding, client};
+use attach::pools::{
+    LivePool, PoolPlace, Pools, Queue, RunningPool, Session, carry_out_until, pool_of,
+};
 use attach::sets::running::RunningSets;
+use attach::{Error, Event, Events};
 use clap::{Args, ValueEnum};
+use futures_util::future::select;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::rc::Rc;
 
 /// What to mount, and where.
@@ -35,9 +46,9 @@ pub struct MountArgs {
     /// Options, as mount(8) has them: rw to write; ro, nosuid and nodev, which hold without them too
     #[arg(short = 'o', value_name = "OPTION,...", value_delimiter = ',')]
     options: Vec<MountOption>,
-    /// Whether .zfs is listed. It is found by its name either way
-    #[arg(long, value_enum, default_value_t = SnapshotDirectory::Hidden)]
-    snapdir: SnapshotDirectory,
+    /// Whether .zfs is listed; without, as the property snapdir has it. It is found by its name either way
+    #[arg(long, value_enum)]
+    snapdir: Option<SnapshotDirectory>,
     /// With -o rw: though the pool was not exported, and another host may have it in use
     #[arg(short, long)]
     force: bool,
@@ -48,18 +59,9 @@ pub struct MountArgs {
 }
 
 impl MountArgs {
-    fn lists(&self) -> bool {
-        self.snapdir == SnapshotDirectory::Visible
+    fn lists(&self) -> Option<bool> {
+        self.snapdir.map(|snapdir| snapdir == SnapshotDirectory::Visible)
     }
-}
-
-/// What a mount is.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum MountOption {
-    Ro,
-    Rw,
-    Nosuid,
-    Nodev,
 }
 
 /// Whether `.zfs` is listed, as the property `snapdir` has it.
@@ -77,9 +79,13 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let (options, command) = (args.pools.options(), None);
     let (held, directory) = Default::default();
     let place = PoolPlace { devices, options, events: events(), command, held, directory };
-    // Of several the last one counts, as with mount(8).
-    let is_way = |option: &&MountOption| matches!(option, MountOption::Ro | MountOption::Rw);
-    if args.options.iter().rfind(is_way) == Some(&MountOption::Rw) {
+    let for_writing = MountOption::for_writing(&args.options).unwrap_or(false);
+    // What is only shown in another way is read beside who holds it.
+    let is_plain = options.txg.is_none() && !options.checkpoint && args.view.is_plain();
+    if is_plain && ask_holder(args, &place, for_writing)? {
+        return Ok(());
+    }
+    if for_writing {
         return run_writable(args, &place);
     }
     let session = Session::open(&place, &args.view.view())?;
@@ -89,6 +95,28 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let served = session.wait(async move { mount.until(told.wait()).await });
     served?.tell(session.pools.disks().context());
     Ok(())
+}
+
+/// Has who holds the pool mount the dataset, and unmount it when this is told to stop; false where nobody holds it.
+fn ask_holder(args: &MountArgs, place: &PoolPlace<'_>, for_writing: bool) -> Result<bool, Failure> {
+    // Without a word about devices: who opens the pool says what there is to be said.
+    let (command, held, directory) = Default::default();
+    let (devices, options, events) = (place.devices, place.options, Events::to(|_: &Event| ()));
+    let quiet = PoolPlace { devices, options, events, command, held, directory };
+    let pools = Pools::find(&quiet)?;
+    let called = pool_of(&args.dataset);
+    let Some(found) = pools.named(called)? else { return Ok(false) };
+    let dataset = format!("{}{}", found.name, &args.dataset[called.len()..]);
+    let whole = args.directory.canonicalize();
+    let Ok(directory) = whole else { return Ok(false) };
+    let shows_control = args.lists();
+    let wanted = Ask::Mount { dataset, directory: directory.clone(), for_writing, shows_control };
+    let Some(lease) = client::mount(&pools, found, wanted)? else { return Ok(false) };
+    let told = told_by_signals()?;
+    let dataset = lease.mounted.dataset.clone();
+    print(&format!("spindle: {}\n", Event::Mounted { dataset, directory, for_writing }))?;
+    pools.wait(async move { lease.until(told.wait()).await });
+    Ok(true)
 }
 
 /// The same for writing.
@@ -108,14 +136,21 @@ fn run_writable(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> 
     let mut sets = RunningSets::default();
     sets.start(context, pools.disks().take_live(), None);
     // From here on the labels say that somebody has it.
-    let running = match RunningPool::start(held.clone(), "spindle mount", &ending, &queue) {
+    let how = Holding { what: "spindle mount", ending: &ending, alone: true };
+    let running = match RunningPool::start(held.clone(), how, &queue) {
         Ok(running) => running,
         Err(error) => return sets.stop(context).and(Err(error)).map_err(Failure::from),
     };
     let mounted = RunningMount::of_pool(&held, point, args.lists());
     let served = mounted.map_err(Failure::from).and_then(|mount| {
         print(&format!("spindle: {}\n", mount.mounted()))?;
-        let serving = async move { mount.until(ending.wait()).await };
+        let (ending, mounts) = (Rc::clone(&ending), Rc::clone(&held.mounts));
+        let serving = async move {
+            let ended = mount.until(ending.wait()).await?;
+            // Others may have had more mounted.
+            select(pin!(mounts.emptied()), pin!(ending.wait())).await;
+            Ok::<_, Error>(ended)
+        };
         carry_out_until(context, serving, queue, &carry_out)??.tell(context);
         Ok(())
     });

@@ -204,16 +204,18 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
         devices: configuration.devices,
         exports: configuration.export,
         mounts: configuration.mount,
-        pools: configuration.pools,
+        pools: configuration.pools.into_iter().map(|pool| (pool, false)).collect(),
         executors: configuration.executors,
         options: pools.options(),
         view: view.view(),
         addresses,
         clients,
         ends_with_set: is_one_shot,
+        ends_with_mounts: false,
+        what: "spindle serve",
     };
     let commands = Commands { queue: Queue::default(), carry_out: &carry_out };
-    serve::run(&events(), plan, told_by_signals, commands)
+    serve::run(&events(), plan, told_by_signals, |_| Ok(()), commands)
 }
 
 fn memory<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<ByteCount>, D::Error> {

@@ -13,6 +13,7 @@
 //! * `diff`: what differs between a snapshot and what came after it.
 //! * `dump`: a volume's content, written out; `load`: one filled.
 //! * [`volume`]: volumes made and given another size, and space that is kept free.
+//! * [`mount`](mod@mount): file systems mounted and unmounted.
 //! * `version`: the program's.
 //! * [`select`]: which datasets a command is about, and in which order.
 //! * [`shown`]: a property of a dataset, whatever kind of property it is.
@@ -39,6 +40,7 @@ mod limit;
 mod list;
 mod load;
 mod ls;
+mod mount;
 pub mod pieces;
 mod project;
 mod rename;
@@ -59,7 +61,7 @@ use crate::output::Failure;
 use crate::pools::PoolArgs;
 use ::zfs::dsl::account::Whose;
 use ::zfs::spa::OpenOptions;
-use attach::pools::PoolPlace;
+use attach::pools::{Asked, PoolPlace};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -128,17 +130,23 @@ enum ZfsCommand {
     Dump(dump::DumpArgs),
     /// Fill a volume from a file or standard input
     Load(load::LoadArgs),
+    /// Mount file systems where their properties say, as zfs mount does; without arguments, list what is mounted. Who holds the
+    /// pool mounts; where nobody does, this command stays until Ctrl-C and does
+    Mount(mount::MountArgs),
+    /// Unmount file systems, as zfs unmount does
+    #[command(alias = "umount")]
+    Unmount(mount::UnmountArgs),
     /// Print the version
     Version(version::VersionArgs),
 }
 
-/// Carries out a command on the pools of these devices.
+/// Carries out a command on the pools of these devices. One that comes to hold a pool carries out others meanwhile.
 ///
 /// # Errors
 /// With the line to print.
-pub fn run(args: ZfsArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+pub fn run(args: ZfsArgs, devices: &[PathBuf], carry_out: &dyn Fn(Asked)) -> Result<(), Failure> {
     let (options, goes) = (args.pools.options(), args.goes_to_holder());
-    held::run(devices, options, goes, |place| dispatch(args.command, place))
+    held::run(devices, options, goes, |place| dispatch(args.command, place, carry_out))
 }
 
 impl ZfsArgs {
@@ -160,6 +168,8 @@ impl ZfsArgs {
                 | C::Release(_)
                 | C::Bookmark(_)
                 | C::Project(_)
+                | C::Mount(_)
+                | C::Unmount(_)
         )
     }
 
@@ -169,11 +179,16 @@ impl ZfsArgs {
     /// With the line to print.
     pub fn run<'a>(self, place: impl FnOnce(OpenOptions) -> PoolPlace<'a>) -> Result<(), Failure> {
         let place = place(self.pools.options());
-        dispatch(self.command, &place)
+        // What is carried out for another holds nothing itself.
+        dispatch(self.command, &place, &drop)
     }
 }
 
-fn dispatch(command: ZfsCommand, place: &PoolPlace<'_>) -> Result<(), Failure> {
+fn dispatch(
+    command: ZfsCommand,
+    place: &PoolPlace<'_>,
+    carry_out: &dyn Fn(Asked),
+) -> Result<(), Failure> {
     match command {
         ZfsCommand::Create(args) => set::create(&args, place),
         ZfsCommand::Snapshot(args) => set::snapshot(&args, place),
@@ -201,6 +216,8 @@ fn dispatch(command: ZfsCommand, place: &PoolPlace<'_>) -> Result<(), Failure> {
         ZfsCommand::Diff(args) => diff::run(&args, place),
         ZfsCommand::Dump(args) => dump::run(&args, place),
         ZfsCommand::Load(args) => load::run(&args, place),
+        ZfsCommand::Mount(args) => mount::mount(&args, place, carry_out),
+        ZfsCommand::Unmount(args) => mount::unmount(&args, place),
         ZfsCommand::Version(args) => version::run(&args, "zfs version"),
     }
 }

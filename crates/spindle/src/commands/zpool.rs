@@ -4,6 +4,7 @@
 //! * [`checkpoint`]: all of a pool kept, to go back to.
 //! * `import`: what could be imported; a pool taken.
 //! * `list`, `status`, `iostat`, `get`, `history`: a pool's size, devices, what they do, properties, past.
+//! * [`events`]: what happened to a pool that is held.
 //! * [`set`]: `set`, `sync`, `reguid`; `upgrade`, with the [`features`] that are written: a pool changed as a whole.
 //! * [`clear`]: a pool that is suspended goes on.
 //! * [`label_clear`]: a device that is to be no part of a pool.
@@ -21,6 +22,7 @@ pub mod create;
 mod debug;
 mod draid;
 mod end;
+mod events;
 mod features;
 mod get;
 mod history;
@@ -64,9 +66,9 @@ enum ZpoolCommand {
     /// Keep all of a pool as it is, or let that go, as zpool checkpoint does
     Checkpoint(checkpoint::CheckpointArgs),
     /// Close a pool that was left open, so that another host may open it
-    Export(end::EndArgs),
+    Export(end::ExportArgs),
     /// Destroy a pool: its devices are free
-    Destroy(end::EndArgs),
+    Destroy(end::DestroyArgs),
     /// Forget the errors of devices, and resume a pool that is suspended, as zpool clear does
     Clear(clear::ClearArgs),
     /// Set a property of a pool, as zpool set does
@@ -88,6 +90,8 @@ enum ZpoolCommand {
     Status(status::StatusArgs),
     /// Print what pools and their devices do, as zpool iostat does
     Iostat(iostat::IostatArgs),
+    /// Print what happened to pools since they are held, as zpool events does
+    Events(events::EventsArgs),
     /// Print properties of pools, as zpool get does
     Get(get::GetArgs),
     /// Print what was done to pools, as zpool history does
@@ -147,6 +151,7 @@ fn dispatch(command: ZpoolCommand, place: &PoolPlace<'_>) -> Result<(), Failure>
         ZpoolCommand::List(args) => list::run(&args, place),
         ZpoolCommand::Status(args) => status::run(&args, place),
         ZpoolCommand::Iostat(args) => iostat::run(&args, place),
+        ZpoolCommand::Events(args) => events::run(&args, place),
         ZpoolCommand::Get(args) => get::run(&args, place),
         ZpoolCommand::History(args) => history::run(&args, place),
         ZpoolCommand::Scrub(args) => scrub::run(&args, place),

@@ -24,6 +24,8 @@
 //! **What is written** is kept from the moment on at which its group is in the pool ([`ReadBlocks::keep`]), as if it had been read
 //! then; but not small parts of large requests, each of which would keep the whole request's memory.
 //!
+//! **Datasets that aren't cached** (`primarycache`) read as if each read came once, and whoever writes them keeps nothing here.
+//!
 //! Which blocks stay is decided in `cache`. Errors are not kept. Scrubs read below this cache, since they are about
 //! what is on the disks.
 
@@ -121,7 +123,7 @@ fn key(pointer: &BlockPointer, raw: bool) -> Option<Key> {
 }
 
 /// Whether it is anything but the content of files and volumes.
-fn is_metadata(pointer: &BlockPointer) -> bool {
+pub fn is_metadata(pointer: &BlockPointer) -> bool {
     let content = [ObjectType::PLAIN_FILE_CONTENTS, ObjectType::ZVOL];
     pointer.level() > 0 || !content.contains(&pointer.object_type())
 }

@@ -7,6 +7,7 @@
 //! Counted is by the leaf that went wrong: requests that failed, and blocks whose checksum showed that this leaf's
 //! part was wrong. A request beyond the end of the device is no failure of the device: the block pointer was bad.
 
+use super::failure::{Errors, FailureSink, LeafDeed, LeafFailure};
 use super::queue::{IoClass, IoCounts, Queue};
 use rt::{Buf, DeviceRef, IoErrorKind, Rt, SgList};
 use std::cell::{Cell, RefCell};
@@ -16,17 +17,6 @@ use stdx::RangeSet;
 use zfs_format::label::DATA_START;
 use zfs_format::nvlist::Value;
 use zfs_format::vdev::Vdev;
-
-/// How often something went wrong, as `zpool status` counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Errors {
-    /// Reads that failed.
-    pub read: u64,
-    /// Writes that failed.
-    pub write: u64,
-    /// Blocks whose checksum showed that the bytes were wrong.
-    pub checksum: u64,
-}
 
 /// Whether a leaf can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +42,8 @@ pub(crate) struct Leaf {
     unflushed: Cell<Option<(u64, u64)>>,
     /// Somebody looks whether it answers.
     pub(super) is_probed: Cell<bool>,
+    /// Who is told of failures.
+    told: RefCell<Option<FailureSink>>,
 }
 
 /// A dirty time log: transaction groups whose blocks a leaf misses.
@@ -113,6 +105,7 @@ impl Leaf {
             dtl: Dtl::default(),
             unflushed: Cell::new(None),
             is_probed: Cell::new(false),
+            told: RefCell::default(),
         }
     }
 
@@ -168,8 +161,10 @@ impl Leaf {
         class: IoClass,
     ) -> Result<Buf, IoErrorKind> {
         let result = self.read_uncounted(at, len, class).await;
-        if result.as_ref().is_err_and(|kind| *kind != IoErrorKind::Invalid) {
-            self.count(|errors| errors.read += 1);
+        if let Err(kind) = &result
+            && *kind != IoErrorKind::Invalid
+        {
+            self.failed(LeafDeed::Read, Some((at, len as u64)), Some(*kind));
         }
         result
     }
@@ -191,9 +186,10 @@ impl Leaf {
         data: SgList,
         class: IoClass,
     ) -> Result<(), IoErrorKind> {
+        let len = data.len() as u64;
         let result = self.write_uncounted(at, data, class).await;
-        if result.is_err() {
-            self.count(|errors| errors.write += 1);
+        if let Err(kind) = &result {
+            self.failed(LeafDeed::Write, Some((at, len)), Some(*kind));
         }
         result
     }
@@ -235,7 +231,7 @@ impl Leaf {
                 self.note_written(first);
                 self.note_written(last);
             }
-            self.count(|errors| errors.write += 1);
+            self.failed(LeafDeed::Flush, None, Some(failed.kind));
         }
         result
     }
@@ -248,14 +244,28 @@ impl Leaf {
     /// Counts that it gave wrong bytes for a block born then.
     pub(crate) fn lied(&self, birth: u64) {
         if !self.is_stale(birth) {
-            self.count(|errors| errors.checksum += 1);
+            self.failed(LeafDeed::Checksum, None, None);
         }
     }
 
-    fn count(&self, add: impl FnOnce(&mut Errors)) {
+    /// Tells this one of failures from here on.
+    pub(super) fn tell(&self, sink: &FailureSink) {
+        *self.told.borrow_mut() = Some(Rc::clone(sink));
+    }
+
+    /// Counts a failure, and tells of it.
+    fn failed(&self, deed: LeafDeed, place: Option<(u64, u64)>, error: Option<IoErrorKind>) {
         let mut errors = self.errors.get();
-        add(&mut errors);
+        match deed {
+            LeafDeed::Read => errors.read += 1,
+            LeafDeed::Write | LeafDeed::Flush => errors.write += 1,
+            LeafDeed::Checksum => errors.checksum += 1,
+        }
         self.errors.set(errors);
+        let told = self.told.borrow().clone();
+        if let Some(told) = told {
+            told(&LeafFailure { leaf: self.guid, deed, place, error, errors });
+        }
     }
 }
 

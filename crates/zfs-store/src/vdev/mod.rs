@@ -41,6 +41,7 @@
 mod ask;
 mod build;
 pub mod draid;
+mod failure;
 mod indirect;
 mod label_io;
 mod leaf;
@@ -60,8 +61,9 @@ pub mod write;
 
 pub use ask::ReadAt;
 pub use build::TreeError;
+pub use failure::{Errors, FailureSink, LeafDeed, LeafFailure};
 pub use label_io::{LABEL_PAIRS, LabelsWritten};
-pub use leaf::{Errors, LeafState};
+pub use leaf::LeafState;
 pub use queue::{IoClass, IoCounts};
 pub use report::{VdevHealth, VdevReport};
 pub use suspend::{OnFailure, Suspension};

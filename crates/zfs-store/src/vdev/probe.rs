@@ -13,7 +13,8 @@
 //!
 //! Source: OpenZFS, `vdev.c` (`vdev_probe`, `vdev_clear`); the number of errors is of its `zfs-diagnosis` agent.
 
-use super::leaf::{Errors, Leaf, LeafState};
+use super::failure::Errors;
+use super::leaf::{Leaf, LeafState};
 use super::mirror::Mirror;
 use super::queue::IoClass;
 use super::top::{Node, Top};

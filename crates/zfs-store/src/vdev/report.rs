@@ -1,6 +1,7 @@
 //! What a tree comes to: the state of each vdev and its errors, as `zpool status -v` shows them.
 
-use super::leaf::{Errors, Leaf, LeafState};
+use super::failure::{Errors, FailureSink};
+use super::leaf::{Leaf, LeafState};
 use super::queue::IoCounts;
 use super::top::{Node, Top};
 use super::tree::Tree;
@@ -52,6 +53,11 @@ impl Tree {
 }
 
 impl Tree {
+    /// Tells this one of each failure of a leaf from here on, as it is counted; of leaves that are added later when it is said again.
+    pub fn tell_failures(&self, sink: &FailureSink) {
+        self.leaves().iter().for_each(|leaf| leaf.tell(sink));
+    }
+
     /// What each leaf's device was asked for since the tree was made, by its GUID.
     pub fn io_counts(&self) -> Vec<(u64, IoCounts)> {
         self.leaves().iter().map(|leaf| (leaf.guid, leaf.io_counts())).collect()

@@ -2,8 +2,9 @@
 
 use super::ask::{Ask, Failure, wrong};
 use super::draid::Draid;
+use super::failure::Errors;
 use super::indirect::Indirect;
-use super::leaf::{Errors, Leaf};
+use super::leaf::Leaf;
 use super::mirror::{Mirror, SpareSpace};
 use super::raidz::Raidz;
 use crate::block::BlockErrorKind;

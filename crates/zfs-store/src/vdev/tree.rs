@@ -1,8 +1,9 @@
 //! The vdevs of a pool: made from their configuration, and changed between transaction groups.
 
 use super::build::{Builder, TreeError};
+use super::failure::Errors;
 use super::indirect::Indirect;
-use super::leaf::{Dtl, Errors, Leaf, LeafState};
+use super::leaf::{Dtl, Leaf, LeafState};
 use super::suspend::Suspension;
 use super::top::{Node, Top};
 use rt::{DeviceRef, Rt};

@@ -22,6 +22,7 @@ mod sync;
 mod tests;
 
 use super::account::TABLES;
+use super::caching::Caching;
 use super::dbuf::{At, Block, Content, Dbufs};
 use super::prefetch::Prefetch;
 use super::step::{Blocked, Fetch, Holds, Need, Step};
@@ -48,6 +49,7 @@ pub(super) struct Context {
     pub(super) blocks: Rc<dyn ReadBlocks>,
     pub(super) objset: u64,
     pub(super) key: Option<Rc<DatasetKey>>,
+    pub(super) caching: Rc<Cell<Caching>>,
     /// Where it notes that it was changed.
     pub(super) changed: Weak<RefCell<Changed>>,
 }
@@ -397,7 +399,9 @@ impl Inner {
             At::SPILL => self.bookmark(0, u64::MAX),
             At { level, block } => self.bookmark(level.into(), block),
         };
-        BlockRequest::new(pointer, at).with_key(self.context.key.clone())
+        let mut request = BlockRequest::new(pointer, at).with_key(self.context.key.clone());
+        request.once = !self.context.caching.get().keeps(&request.pointer);
+        request
     }
 
     /// A block of another length than the dnode says would put all that follows it at another place.

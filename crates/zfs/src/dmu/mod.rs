@@ -9,6 +9,7 @@
 //!   change   a change: planned and carried out without waiting
 //!   dnode    the one handle of an object: its tree of blocks, its bonus, its spill block
 //!   step     a look at what is in memory, which says what it lacks
+//!   caching  what of it the cache keeps
 //!   dbuf     blocks that are held above the cache: changed ones, and those that a change looks at
 //!   txg      transaction groups: open and syncing
 //! ```
@@ -21,6 +22,7 @@
 pub mod account;
 #[cfg(test)]
 pub(crate) mod blank;
+mod caching;
 mod change;
 mod dbuf;
 mod dnode;
@@ -35,6 +37,7 @@ mod throttle;
 mod txg;
 
 pub use account::{Counted, Tally};
+pub use caching::Caching;
 pub use dbuf::Block;
 pub use dnode::Dnode;
 pub use early::EarlyBlocks;

@@ -8,6 +8,7 @@
 //! kept for who syncs the group: nothing points to it any more.
 
 use super::account::{Counted, TABLES};
+use super::caching::Caching;
 use super::dbuf::Block;
 use super::dnode::{Changed, Context, Dnode, WeakDnode};
 use super::early::EarlyBlocks;
@@ -115,7 +116,8 @@ impl Objset {
     ) -> Objset {
         let (rt, blocks) = (rt.clone(), Rc::clone(blocks));
         let changed = Rc::<RefCell<Changed>>::default();
-        let context = Context { rt, blocks, objset: number, key, changed: Rc::downgrade(&changed) };
+        let (caching, its_changed) = (Rc::default(), Rc::downgrade(&changed));
+        let context = Context { rt, blocks, objset: number, key, caching, changed: its_changed };
         let meta = root.meta_dnode.clone();
         let meta = meta.map(|phys| Dnode::new(context.clone(), META_DNODE, phys, endian));
         let table = |n: usize| {
@@ -191,6 +193,11 @@ impl Objset {
     /// All such tables that there are.
     pub(super) fn all_used(&self) -> impl Iterator<Item = (usize, Dnode)> {
         (0..TABLES).filter_map(|table| Some((table, self.used(table)?)))
+    }
+
+    /// Says what of it the cache keeps from here on.
+    pub fn set_caching(&self, caching: Caching) {
+        self.0.context.caching.set(caching);
     }
 
     /// Lets objects and projects be counted.
@@ -514,6 +521,7 @@ impl Objset {
     pub fn request(&self, pointer: BlockPointer, at: Bookmark) -> BlockRequest {
         let mut request = BlockRequest::new(pointer, at).with_key(self.0.context.key.clone());
         request.priority = Priority::Foreground;
+        request.once = !self.0.context.caching.get().keeps(&request.pointer);
         request
     }
 }

@@ -17,6 +17,7 @@
 
 use super::property::Stored;
 use super::property::effective::{self, Effective};
+use super::property::mountpoint;
 use super::property::view::{Kind, View};
 use super::{DEPTH_MAX, Dataset, Directory, Dsl};
 use crate::dmu::Objset;
@@ -56,6 +57,19 @@ pub struct Node {
     pub(super) objset: Objset,
     /// Bytes that it could still take.
     available: u64,
+}
+
+impl Node {
+    /// Where it is mounted by itself: a path, or `legacy` or `none`.
+    pub fn mountpoint(&self) -> String {
+        mountpoint::of(&self.directory.name, &self.set).0
+    }
+
+    /// Whether a child is mounted elsewhere than in the directory of this one.
+    pub fn leads_away(&self, child: &Node) -> bool {
+        let above = (self.directory.name.as_str(), self.set.as_slice());
+        mountpoint::leads_away(above, (&child.directory.name, &child.set))
+    }
 }
 
 /// A pool's datasets. See the [module](self).

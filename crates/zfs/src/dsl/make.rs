@@ -20,12 +20,11 @@ use zfs_format::dsl::dir::{DslDir, FLAG_USED_BREAKDOWN};
 use zfs_format::dsl::number_name;
 use zfs_format::object_type::{ByteSwap, ObjectType};
 use zfs_format::wire::{Record, Wire};
+use zfs_format::zap::normalization::UPPER;
 
 /// A table of the pool's own, whatever stands in it (OpenZFS's `DMU_OTN_ZAP_METADATA`).
 pub const METADATA_TABLE: ObjectType = ObjectType::new(ByteSwap::Zap, true, false);
 
-/// Names of snapshots are normalised to upper case where the dataset says that case does not matter: `U8_TEXTPREP_TOUPPER`.
-const TO_UPPER: u64 = 1;
 /// Bytes of a bpobj's blocks.
 const BPOBJ_BLOCK_BYTES: u64 = 128 << 10;
 
@@ -156,7 +155,8 @@ impl Maker<'_> {
         directory: &Dnode,
         origin: Option<(&Dnode, &[u64])>,
     ) -> Result<Dnode, ZfsError> {
-        let names = table::normalizing(ObjectType::DSL_DS_SNAP_MAP, self.fresh.number(), TO_UPPER);
+        // Whether case matters is up to the dataset: a table that is asked byte for byte keeps both names.
+        let names = table::normalizing(ObjectType::DSL_DS_SNAP_MAP, self.fresh.number(), UPPER);
         let names = self.mos.make(&names).await?;
         let deadlist = self.deadlist().await?;
         let mut head = DslDataset {
@@ -326,7 +326,7 @@ impl Maker<'_> {
         })
         .await?;
         let names = self.mos.dnode(head.snapshot_names).await?;
-        table::set(self.mos, &names, name, table::number(snapshot.number())).await?;
+        table::set_exact(self.mos, &names, name, table::number(snapshot.number())).await?;
         Ok(snapshot)
     }
 

@@ -33,7 +33,7 @@ use async_recursion::async_recursion as boxed;
 use property::Stored;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use zfs_format::dsl::dataset::DslDataset;
+use zfs_format::dsl::dataset::{DslDataset, flags};
 use zfs_format::dsl::dir::{self, DslDir, RESERVED};
 use zfs_format::object_type::ObjectType;
 use zfs_format::pool_directory;
@@ -285,7 +285,11 @@ impl Dsl {
             return Ok(None);
         }
         let zap = Zap::open(self.mos.dnode(head.head.snapshot_names).await?).await?;
-        let Some(value) = zap.get(snapshot.as_bytes()).await? else { return Ok(None) };
+        let value = match head.head.flags & flags::CASE_INSENSITIVE {
+            0 => zap.get_exact(snapshot.as_bytes()).await?,
+            _ => zap.get(snapshot.as_bytes()).await?,
+        };
+        let Some(value) = value else { return Ok(None) };
         let wrong = || self.mos.wrong(head.head.snapshot_names, Problem::Entry("of a snapshot"));
         let number = value.number().ok_or_else(wrong)?;
         Ok(Some((directory, self.dataset(number, name.to_owned()).await?)))

@@ -11,7 +11,7 @@ use crate::zap::Zap;
 use async_recursion::async_recursion as boxed;
 use zfs_format::dsl::bookmark::{self, Bookmark};
 use zfs_format::dsl::bpobj::BpObj;
-use zfs_format::dsl::dataset::{DslDataset, fields as dataset_fields};
+use zfs_format::dsl::dataset::{DslDataset, fields as dataset_fields, flags};
 use zfs_format::dsl::deadlist::Deadlist;
 use zfs_format::dsl::name_number;
 use zfs_format::wire::Record;
@@ -79,10 +79,11 @@ impl Catalog {
             return Ok(None);
         }
         let zap = Zap::open(self.dsl.mos().dnode(table).await?).await?;
-        let Some(number) = zap.get(snapshot.as_bytes()).await?.and_then(|value| value.number())
-        else {
-            return Ok(None);
+        let value = match node.head.head.flags & flags::CASE_INSENSITIVE {
+            0 => zap.get_exact(snapshot.as_bytes()).await?,
+            _ => zap.get(snapshot.as_bytes()).await?,
         };
+        let Some(number) = value.and_then(|value| value.number()) else { return Ok(None) };
         let old = self.bare(number).await?;
         self.written(&node.head.head, &old).await.map(Some)
     }

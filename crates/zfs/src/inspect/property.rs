@@ -226,7 +226,7 @@ impl Spa {
                 let value = PropertyValue::from_value(&entry.value);
                 let value = value.map_err(|error| zap.dnode().wrong(error))?;
                 if is_user(&entry.text()) {
-                    let text = crate::dsl::property::view::value_text(&value);
+                    let text = crate::dsl::property::effective::value_text(&value);
                     user.push((entry.text(), text));
                 } else {
                     set.insert(entry.text(), value);

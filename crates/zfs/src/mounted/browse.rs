@@ -64,13 +64,15 @@ impl Shared {
                     }
                 }
                 let node = self.file(&served, object).await?;
+                self.note_spelling(&served, object, name);
                 let found =
                     served.files.lookup(&node, name).await.map_err(|error| wrong(&error))?;
                 let entry = found.ok_or(InodeError::NotFound)?;
                 let child = self.file(&served, entry.object).await?;
                 served.files.belongs(&child, &node).map_err(|error| wrong(&error))?;
                 if child.is_directory() {
-                    self.has_one_name(served.inode(entry.object), name)?;
+                    let same = served.files.name_rules().same(name);
+                    self.has_one_name(served.inode(entry.object), &same)?;
                 }
                 Ok(attributes(&served, &child))
             }
@@ -225,7 +227,8 @@ impl Shared {
             let (kind, cookie) = (InodeKind::Directory, Cookie(CHILDREN_FROM + at as u64 + 1));
             entries.push(ListEntry { name: name.to_vec(), node, inode, kind, cookie });
         }
-        let shows = self.how.shows_control && !served.is_snapshot && after != CONTROL_COOKIE;
+        let shows = self.how.shows_control.unwrap_or(served.how.get().shows_control);
+        let shows = shows && !served.is_snapshot && after != CONTROL_COOKIE;
         if shows && entries.len() < entries_max {
             entries.push(ListEntry {
                 name: b".zfs".to_vec(),
@@ -293,7 +296,7 @@ impl Shared {
         let used = head.referenced_bytes;
         // Who can't be told how much is free is told that nothing is.
         let free = self.available(&name).await.ok().flatten().unwrap_or(0);
-        let (used, free) = match (&self.writing, served.copies) {
+        let (used, free) = match (&self.writing, served.how.get().copies) {
             (Some(writing), Some(copies)) => {
                 let dirty = writing.live.syncer().groups().dirty_bytes().saturating_mul(copies);
                 let taken = dirty.min(free);

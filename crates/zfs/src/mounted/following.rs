@@ -1,6 +1,6 @@
 //! What commands do to the datasets of a mount while it is there: children and snapshots made, renamed, destroyed.
 //!
-//! A mount knows datasets by their objects. So one that gets another name stays where it is mounted; a child that does is a directory of
+//! Properties that say how it is written count from then on. A mount knows datasets by their objects. So one that gets another name stays where it is mounted; a child that does is a directory of
 //! another name or in another place, and programs keep what they have open in it. A snapshot that is destroyed is gone at once,
 //! for its blocks are used again a few groups later. Who watches is told which names lead elsewhere: the kernel believes what it was
 //! told of a name, that there is nothing as well, for as long as it likes.
@@ -20,6 +20,7 @@ impl Shared {
         let all: Vec<Rc<Served>> = self.served.borrow().clone();
         for served in all.iter().filter(|served| !served.is_snapshot) {
             self.children(served).await?;
+            self.look_at_properties(served).await?;
             self.follow_snapshots(served).await?;
         }
         Ok(())

@@ -113,9 +113,10 @@ impl Served {
         if is_other { Err(error) } else { Ok(()) }
     }
 
-    fn entry_notices(&self, directory: u64, name: &[u8]) -> [ChangeNotice; 2] {
-        let directory = self.node(directory);
-        [ChangeNotice::Entry { directory, name: name.to_vec() }, ChangeNotice::Content(directory)]
+    /// Refuses names that a new file of the dataset can't have.
+    fn check_new_name(&self, directory: u64, name: &[u8], error: InodeError) -> Answer<()> {
+        self.check_name(directory, name, error)?;
+        if self.files.name_rules().take(name) { Ok(()) } else { Err(InodeError::Invalid) }
     }
 }
 
@@ -203,7 +204,7 @@ impl Shared {
             return Err(InodeError::NameTooLong);
         }
         if let Some(name) = name {
-            served.check_name(parent, name, InodeError::Exists)?;
+            served.check_new_name(parent, name, InodeError::Exists)?;
         }
         self.has_room(&served, NEW_BYTES).await?;
         let now = self.now()?;
@@ -215,7 +216,7 @@ impl Shared {
             self.holds.hold(served.inode(number));
         }
         if let Some(name) = name {
-            self.tell_all(by.mount, &served.entry_notices(parent, name));
+            self.tell_of_entry(by.mount, &served, parent, name);
         } else {
             self.holds.doom(served.inode(number));
         }
@@ -234,7 +235,7 @@ impl Shared {
         if served.index != of.index {
             return Err(InodeError::CrossDevice);
         }
-        served.check_name(parent, name, InodeError::Exists)?;
+        served.check_new_name(parent, name, InodeError::Exists)?;
         self.has_room(&served, NEW_BYTES).await?;
         let now = moment_of(self.now()?);
         let linked = self.plan(&served, |work| {
@@ -266,7 +267,7 @@ impl Shared {
         });
         linked.await?;
         self.holds.spare(served.inode(object));
-        self.tell_all(by.mount, &served.entry_notices(parent, name));
+        self.tell_of_entry(by.mount, &served, parent, name);
         self.tell_all(by.mount, &[ChangeNotice::Attributes(node)]);
         let node = self.file(&served, object).await?;
         Ok(super::answer::attributes(&served, &node))
@@ -309,7 +310,7 @@ impl Shared {
             self.holds.doom(served.inode(object));
         }
         self.names.borrow_mut().remove(&served.inode(object));
-        self.tell_all(by.mount, &served.entry_notices(parent, name));
+        self.tell_of_entry(by.mount, &served, parent, name);
         self.tell_all(by.mount, &[ChangeNotice::Attributes(served.node(object))]);
         Ok(())
     }
@@ -332,7 +333,7 @@ impl Shared {
             return Err(InodeError::CrossDevice);
         }
         served.check_name(source, from.1, InodeError::Busy)?;
-        served.check_name(target, to.1, InodeError::Busy)?;
+        served.check_new_name(target, to.1, InodeError::Busy)?;
         let now = self.now()?;
         let renamed = self.plan(&served, |work| {
             self.plan_rename(work, &served, (source, from.1), (target, to.1), (how, now))
@@ -349,8 +350,8 @@ impl Shared {
             }
             self.tell_all(by.mount, &[ChangeNotice::Attributes(served.node(replaced))]);
         }
-        self.tell_all(by.mount, &served.entry_notices(source, from.1));
-        self.tell_all(by.mount, &served.entry_notices(target, to.1));
+        self.tell_of_entry(by.mount, &served, source, from.1);
+        self.tell_of_entry(by.mount, &served, target, to.1);
         self.tell_all(by.mount, &[ChangeNotice::Attributes(served.node(renamed.moved))]);
         Ok(())
     }

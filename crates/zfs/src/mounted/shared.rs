@@ -2,6 +2,8 @@
 
 use super::holds::Holds;
 use super::refusal::wrong;
+use crate::dmu::Caching;
+use crate::dsl::catalog::Node as CatalogNode;
 use crate::dsl::{Dataset, Directory};
 use crate::error::{Problem, ZfsError};
 use crate::spa::Spa;
@@ -10,7 +12,7 @@ use crate::zil::{self, Synchronous, Unreplayed};
 use crate::zpl::{FileSystem, Node as FileNode};
 use rt::inodes::{InodeError, MountId, Node, WallClock, Watcher};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use zfs_format::objset::ObjsetKind;
 
@@ -39,10 +41,12 @@ pub(super) const OPEN_MAX: usize = 1024;
 /// How a dataset is mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Whether `.zfs` is listed.
-    pub shows_control: bool,
+    /// Whether `.zfs` is listed; where nothing is said, as the property `snapdir` of each dataset has it.
+    pub shows_control: Option<bool>,
     /// Whether intent logs are laid over datasets.
     pub with_log: bool,
+    /// Children that are mounted elsewhere, by their property `mountpoint`, are left out.
+    pub by_mountpoint: bool,
 }
 
 /// What is found while a mount is served, for whoever serves it.
@@ -80,6 +84,9 @@ pub struct Writing {
     pub clock: Rc<dyn WallClock>,
 }
 
+/// Spellings of names that were asked for, by directory and what is the same of them.
+pub(super) type Spelled = BTreeMap<(u64, Vec<u8>), BTreeSet<Vec<u8>>>;
+
 /// Whoever watches, by mount.
 #[derive(Default)]
 pub(super) struct Watchers {
@@ -95,6 +102,8 @@ pub(super) struct Shared {
     pub(super) served: RefCell<Vec<Rc<Served>>>,
     /// Datasets that are served, by their object.
     pub(super) known: RefCell<BTreeMap<u64, usize>>,
+    /// Names that were asked for, where several are the same.
+    pub(super) spelled: RefCell<Spelled>,
     /// Names under which directories were found, by their inodes.
     pub(super) names: RefCell<BTreeMap<u64, Box<[u8]>>>,
     pub(super) open: RefCell<Open>,
@@ -125,11 +134,8 @@ pub(super) struct Served {
     pub(super) is_snapshot: bool,
     /// Snapshots that were asked for by name, and the GUIDs of those that there were.
     pub(super) asked: RefCell<BTreeMap<Vec<u8>, Option<u64>>>,
-    /// It can be written, and with how many copies; nothing where it can't.
-    pub(super) copies: Option<u64>,
-    /// Times of access are kept.
-    pub(super) keeps_access: bool,
-    pub(super) synchronous: Synchronous,
+    /// By its properties, as they were when they were looked at last.
+    pub(super) how: Cell<HowServed>,
 }
 
 /// The children of a dataset that are file systems: by name, their directories. None of a snapshot.
@@ -181,12 +187,44 @@ impl Children {
     }
 }
 
-/// How a dataset is written.
+/// How a dataset is read and written.
 #[derive(Clone, Copy, Default)]
-struct HowWritten {
-    copies: Option<u64>,
-    keeps_access: bool,
-    synchronous: Synchronous,
+pub(super) struct HowServed {
+    /// It can be written, and with how many copies; nothing where it can't.
+    pub(super) copies: Option<u64>,
+    pub(super) access: Access,
+    pub(super) synchronous: Synchronous,
+    /// `.zfs` is listed.
+    pub(super) shows_control: bool,
+}
+
+/// When times of access are kept.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Access {
+    #[default]
+    Never,
+    /// Where they would tell that something was read since it was changed, and once a day (`relatime`).
+    Relative,
+    Always,
+}
+
+impl HowServed {
+    /// By the properties of a dataset that is written.
+    fn of(node: &CatalogNode) -> HowServed {
+        let is_on = |name, otherwise| set_number(node, name).unwrap_or(otherwise) != 0;
+        let access = match (is_on("atime", 1), is_on("relatime", 1)) {
+            (false, _) => Access::Never,
+            (true, true) => Access::Relative,
+            (true, false) => Access::Always,
+        };
+        let copies = set_number(node, "copies").unwrap_or(1).clamp(1, 3);
+        HowServed {
+            copies: (!is_on("readonly", 0)).then_some(copies),
+            access,
+            synchronous: Synchronous::of(set_number(node, "sync")),
+            shows_control: is_on("snapdir", 0),
+        }
+    }
 }
 
 /// What a node is.
@@ -205,6 +243,11 @@ impl Served {
             (0, true) => Node::ROOT,
             _ => Node(self.index << OBJECT_BITS | object),
         }
+    }
+
+    /// The place of a dataset among those of the mount, and the object, of an inode.
+    pub(super) fn parts(inode: u64) -> (usize, u64) {
+        ((inode >> OBJECT_BITS) as usize, inode & CONTROL)
     }
 
     pub(super) fn inode(&self, object: u64) -> u64 {
@@ -245,6 +288,14 @@ impl Shared {
             return self.take_up(files, directory, dataset, parent, how).await;
         }
         let objset = self.spa.objset(directory, &dataset).await?;
+        // A dataset whose properties can't be had is read all the same.
+        let mut how = HowServed::default();
+        if let Ok(catalog) = self.spa.catalog(0).await
+            && let Ok(Some(node)) = catalog.find(&directory.name).await
+        {
+            objset.set_caching(Caching::of(set_number(&node, "primarycache")));
+            how.shows_control = HowServed::of(&node).shows_control;
+        }
         // What was logged is of the head. Whose key is missing says so when it is opened.
         let log = match is_snapshot {
             true => Ok(Unreplayed::default()),
@@ -259,7 +310,7 @@ impl Shared {
         if is_cut {
             (self.tell)(&Notice::LogCut { dataset: dataset.name.clone() });
         }
-        self.take_up(files, directory, dataset, parent, HowWritten::default()).await
+        self.take_up(files, directory, dataset, parent, how).await
     }
 
     async fn take_up(
@@ -268,7 +319,7 @@ impl Shared {
         directory: &Rc<Directory>,
         dataset: Dataset,
         parent: Node,
-        how: HowWritten,
+        how: HowServed,
     ) -> Result<Rc<Served>, ZfsError> {
         let number = dataset.number;
         let children = match dataset.snapshot_name() {
@@ -298,9 +349,7 @@ impl Shared {
             children: RefCell::new(Rc::new(children)),
             is_snapshot,
             asked: RefCell::default(),
-            copies: how.copies,
-            keeps_access: how.keeps_access,
-            synchronous: how.synchronous,
+            how: Cell::new(how),
         });
         all.push(Rc::clone(&served));
         self.known.borrow_mut().insert(number, index as usize);
@@ -331,6 +380,16 @@ impl Shared {
         self.writing.as_ref().map_or(0, |writing| writing.live.tasks())
     }
 
+    /// Looks at the properties of a dataset that is written.
+    pub(super) async fn look_at_properties(&self, of: &Served) -> Result<(), ZfsError> {
+        let Some(writing) = &self.writing else { return Ok(()) };
+        let name = of.directory.borrow().name.clone();
+        if let Some(node) = writing.live.spa().catalog(0).await?.find(&name).await? {
+            of.how.set(HowServed::of(&node));
+        }
+        Ok(())
+    }
+
     /// The children of a dataset, as they are now.
     pub(super) async fn children(&self, of: &Served) -> Result<Rc<Children>, ZfsError> {
         let (known, tasks) = (Rc::clone(&of.children.borrow()), self.tasks());
@@ -353,10 +412,17 @@ impl Shared {
         directory: &Directory,
     ) -> Result<Vec<(Vec<u8>, Rc<Directory>)>, ZfsError> {
         let dsl = self.spa.dsl();
+        let away = match self.how.by_mountpoint {
+            true => self.away(directory).await?,
+            false => BTreeSet::new(),
+        };
         let mut children = Vec::new();
         for (name, number) in dsl.children(directory).await? {
             let child = Rc::new(dsl.child(directory, &name, number).await?);
             let Some(head) = dsl.head(&child).await? else { continue };
+            if away.contains(&child.number) {
+                continue;
+            }
             // What it is stands in its root block, which is never encrypted.
             let is_files = match self.spa.objset(&child, &head).await {
                 Ok(objset) => objset.root().kind == ObjsetKind::FileSystem,
@@ -367,6 +433,36 @@ impl Shared {
             }
         }
         Ok(children)
+    }
+
+    /// The children of a directory that are mounted elsewhere.
+    async fn away(&self, directory: &Directory) -> Result<BTreeSet<u64>, ZfsError> {
+        let catalog = self.spa.catalog(0).await?;
+        let Some(node) = catalog.find(&directory.name).await? else { return Ok(BTreeSet::new()) };
+        let children = catalog.children(&node).await?;
+        let away = children.iter().filter(|child| node.leads_away(child));
+        Ok(away.map(|child| child.directory.number).collect())
+    }
+
+    /// The datasets of the mount, from the one at the top on, with where each lies below the directory. None is opened for that.
+    pub(super) async fn shown(&self) -> Result<Vec<(String, Vec<u8>)>, ZfsError> {
+        let top = self.top();
+        if top.is_snapshot {
+            return Ok(vec![(top.name(), Vec::new())]);
+        }
+        let top = Rc::new(self.directory_of(&top).await?);
+        let (mut shown, mut waiting) = (Vec::new(), vec![(top, Vec::new())]);
+        while let Some((directory, path)) = waiting.pop() {
+            for (name, child) in self.look_for_children(&directory).await? {
+                let path = match &path[..] {
+                    [] => name,
+                    above => [above, b"/", &name].concat(),
+                };
+                waiting.push((child, path));
+            }
+            shown.push((directory.name.clone(), path));
+        }
+        Ok(shown)
     }
 
     pub(super) fn place(&self, node: Node) -> Result<Place, InodeError> {
@@ -443,23 +539,17 @@ impl Shared {
 async fn open_live(
     writing: &Writing,
     dataset: &Dataset,
-) -> Result<(FileSystem, HowWritten), ZfsError> {
+) -> Result<(FileSystem, HowServed), ZfsError> {
     let live = &writing.live;
     let catalog = live.spa().catalog(0).await?;
     let node = catalog.find(&dataset.name).await?;
     let node = node.ok_or_else(|| live.spa().mos().wrong(dataset.number, Problem::Absent))?;
     let files = live.files(&node).await?;
-    let number = |name| set_number(&node, name);
-    if number("readonly").unwrap_or(0) != 0 {
-        return Ok((files, HowWritten::default()));
+    let how = HowServed::of(&node);
+    if how.copies.is_some() {
+        for unlinked in files.unlinked().await? {
+            files.drain(unlinked).await?;
+        }
     }
-    for unlinked in files.unlinked().await? {
-        files.drain(unlinked).await?;
-    }
-    let how = HowWritten {
-        copies: Some(number("copies").unwrap_or(1).clamp(1, 3)),
-        keeps_access: number("atime").unwrap_or(1) != 0,
-        synchronous: Synchronous::of(number("sync")),
-    };
     Ok((files, how))
 }

@@ -5,7 +5,7 @@
 
 use super::answer::attributes_of;
 use super::refusal::{stopped, wrong};
-use super::shared::{Place, Served, Shared, Writing};
+use super::shared::{Access, HowServed, Place, Served, Shared, Writing};
 use crate::dmu::Blocked;
 use crate::error::ZfsError;
 use crate::zil::Synchronous;
@@ -91,7 +91,9 @@ impl Shared {
     pub(super) fn writable(&self, node: Node) -> Answer<(Rc<Served>, u64)> {
         self.writing()?;
         match self.place(node)? {
-            Place::File(served, object) if served.copies.is_some() => Ok((served, object)),
+            Place::File(served, object) if served.how.get().copies.is_some() => {
+                Ok((served, object))
+            }
             _ => Err(InodeError::ReadOnly),
         }
     }
@@ -108,7 +110,7 @@ impl Shared {
             Err(Stop::Blocked(blocked)) => Err(blocked),
         });
         let done = done.await.map_err(|error| wrong(&error))?;
-        if served.synchronous == Synchronous::Always && done.is_ok() {
+        if served.how.get().synchronous == Synchronous::Always && done.is_ok() {
             self.commit(served, None).await?;
         }
         done
@@ -116,7 +118,7 @@ impl Shared {
 
     /// New data has room.
     pub(super) async fn has_room(&self, served: &Served, bytes: u64) -> Answer<()> {
-        let copies = served.copies.ok_or(InodeError::ReadOnly)?;
+        let copies = served.how.get().copies.ok_or(InodeError::ReadOnly)?;
         match self
             .writing()?
             .live
@@ -151,14 +153,16 @@ impl Shared {
 
     /// Notes that something was read, where that is worth a change. What can't be noted is read all the same.
     pub(super) async fn note_access(&self, served: &Served, node: &FileNode) {
-        let Some(writing) = self.writing.as_ref().filter(|_| served.keeps_access) else { return };
+        let HowServed { copies, access, .. } = served.how.get();
+        let keeps = copies.is_some() && access != Access::Never;
+        let Some(writing) = self.writing.as_ref().filter(|_| keeps) else { return };
         // Who reads does not wait for devices that take no writes.
         if writing.live.suspension().reason().is_some() {
             return;
         }
         let now = writing.clock.now();
         let of = attributes_of(served, node.dnode(), &node.attributes);
-        if rules::access_time_is_due(&of, now) {
+        if access == Access::Always || rules::access_time_is_due(&of, now) {
             let accessed = Some(super::answer::moment_of(now));
             let new = NewAttributes { accessed, ..NewAttributes::default() };
             let _ = served.files.set_attributes(node.number(), new).await;
@@ -171,7 +175,9 @@ impl Shared {
             _ if how.write || how.truncate => return Err(InodeError::ReadOnly),
             _ => return Ok(()),
         };
-        if (how.write || how.truncate) && (self.writing.is_none() || served.copies.is_none()) {
+        if (how.write || how.truncate)
+            && (self.writing.is_none() || served.how.get().copies.is_none())
+        {
             return Err(InodeError::ReadOnly);
         }
         // Held first: or it may go while it is looked at.
@@ -222,7 +228,7 @@ impl Shared {
     /// Makes durable what is known of a file, or of all of a dataset.
     pub(super) async fn commit(&self, served: &Served, object: Option<u64>) -> Answer<()> {
         match &self.writing {
-            Some(_) if served.synchronous == Synchronous::Never => Ok(()),
+            Some(_) if served.how.get().synchronous == Synchronous::Never => Ok(()),
             Some(writing) => {
                 let done = writing.live.commit(served.dataset.number, object);
                 done.await.map_err(stopped)

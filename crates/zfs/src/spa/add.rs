@@ -14,6 +14,7 @@
 //!
 //! Source: OpenZFS, `spa.c` (`spa_vdev_add`).
 
+use super::events::Happening;
 use super::live::{Live, LiveError};
 use super::vdevs::{self, CACHE, CLASSES, DRAID, DRAID_ON_DISK, SPARES, metaslab_shift};
 use crate::zap::Zap;
@@ -123,6 +124,7 @@ impl Live {
             Ok(())
         });
         written.await?;
+        self.syncer().told().tell(&Happening::VdevAdd);
         for top in &tops {
             let slabs = metaslabs(top)?;
             self.syncer().writer().space(|space| space.add(top.id as u32, Class::of(top), slabs));

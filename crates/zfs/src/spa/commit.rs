@@ -27,6 +27,7 @@
 use super::cloned;
 use super::config::PoolConfig;
 use super::dtls::{self, Dtls};
+use super::events::{Happening, Told};
 use super::kept;
 use super::maps::MapForm;
 use super::mmp::Mmp;
@@ -146,6 +147,7 @@ pub struct Syncer {
     /// Something was done that the history tells of.
     has_deeds: Cell<bool>,
     fresh: Rc<dyn Fresh>,
+    told: Told,
 }
 
 impl Syncer {
@@ -185,6 +187,7 @@ impl Syncer {
             mmp,
             has_deeds: Cell::new(false),
             fresh: Rc::clone(fresh),
+            told: Told::default(),
         }
     }
 
@@ -272,6 +275,11 @@ impl Syncer {
             self.change_config(|config| dtls::set(&mut config.root, leaf, object));
         }
         Ok(())
+    }
+
+    /// Who is told what happens.
+    pub fn told(&self) -> &Told {
+        &self.told
     }
 
     /// The user's command is to be in the history.
@@ -447,7 +455,12 @@ impl Syncer {
             }
             match self.write_labels(txg, changed).await {
                 Err(CommitError::NoUberblock) if suspension.again().await => {}
-                done => return done,
+                done => {
+                    if changed && done.is_ok() {
+                        self.told.tell(&Happening::ConfigSync);
+                    }
+                    return done;
+                }
             }
         }
     }

@@ -29,6 +29,7 @@ use crate::error::{Problem, ZfsError};
 use crate::zap::{Zap, table};
 use crate::zpl::attributes::Moment;
 use crate::zpl::make::{NewFileSystem, make as make_files, new_root};
+use crate::zpl::name_rules::{self, NameRules};
 use async_recursion::async_recursion as boxed;
 use rt::Rt;
 use std::cell::Cell;
@@ -236,9 +237,7 @@ impl Tasks<'_> {
             return Ok(names.get(name.as_bytes()).await?.and_then(|value| value.number()));
         }
         // The table takes names for equal that differ by case, and the dataset doesn't.
-        let entries = names.entries().await?;
-        let found = entries.iter().find(|entry| entry.name == name.as_bytes());
-        Ok(found.and_then(|entry| entry.number()))
+        Ok(names.get_exact(name.as_bytes()).await?.and_then(|value| value.number()))
     }
 
     /// The name of a snapshot, of a dataset.
@@ -307,8 +306,16 @@ impl Tasks<'_> {
         let dataset = maker.dataset(directory, Some((origin, &[0]))).await?;
         let head = maker.bonus::<DslDir>(directory)?;
         let properties = self.mos().dnode(head.properties).await?;
-        for (name, value) in &new.properties {
+        let is_rule = |name: &str| name_rules::PROPERTIES.contains(&name);
+        for (name, value) in new.properties.iter().filter(|(name, _)| !is_rule(name)) {
             table::set(self.mos(), &properties, name, value.clone()).await?;
+        }
+        let numbers =
+            new.properties.iter().map(|(name, value)| (name.as_str(), value.number().unwrap_or(0)));
+        let names = NameRules::of(numbers);
+        if names.ignores_case() {
+            let mark = |head: &mut DslDataset| head.flags |= flags::CASE_INSENSITIVE;
+            maker.edit::<DslDataset>(&dataset, mark).await?;
         }
         let counted = maker.counted().await?;
         let root = ObjsetPhys { flags: counted.complete(), ..new_root(ObjsetKind::FileSystem) };
@@ -317,7 +324,7 @@ impl Tasks<'_> {
         objset.set_counted(counted);
         let created = Moment { seconds: maker.fresh.now() as i64, nanoseconds: 0 };
         let seed = maker.fresh.number();
-        let files = NewFileSystem { created, txg: maker.txg, owner: new.owner, seed };
+        let files = NewFileSystem { created, txg: maker.txg, owner: new.owner, seed, names };
         make_files(&objset, files).await?;
         let policy = Policy { copies: 1, ..(*self.syncer.policy()).clone() };
         objset.close();
@@ -453,7 +460,7 @@ impl Tasks<'_> {
                 head.unique_bytes = 0;
             })
             .await?;
-        table::set(mos, &names, name, table::number(number)).await?;
+        table::set_exact(mos, &names, name, table::number(number)).await?;
         self.tell_of("snapshot", number, " ").await?;
         Ok(Ok(number))
     }

@@ -11,6 +11,7 @@
 //! Source: OpenZFS, `spa_history.c`.
 
 use super::commit::{Syncer, enter};
+use super::events::{self, Happening};
 use crate::dmu::{Dnode, NewObject};
 use crate::dsl::make::Maker;
 use crate::error::ZfsError;
@@ -73,16 +74,27 @@ pub async fn note(maker: &Maker<'_>, syncer: &Syncer, deed: Deed<'_>) -> Result<
             list.set("history time", Value::Uint64(maker.fresh.now()));
         }
         Deed::Inside { name, dataset, text: more } => {
-            if let Some(dataset) = dataset {
-                let pool = syncer.config().name;
-                list.set("dsname", text(&name_of(maker, pool, dataset).await?));
-                list.set("dsid", Value::Uint64(dataset));
+            let dataset = match dataset {
+                Some(dataset) => {
+                    let pool = syncer.config().name;
+                    Some((name_of(maker, pool, dataset).await?, dataset))
+                }
+                None => None,
+            };
+            if let Some((name, number)) = &dataset {
+                list.set("dsname", text(name));
+                list.set("dsid", Value::Uint64(*number));
             }
+            let time = maker.fresh.now();
             list.set("history internal str", text(more));
             list.set("internal_name", text(name));
             list.set("history txg", Value::Uint64(maker.txg));
-            list.set("history time", Value::Uint64(maker.fresh.now()));
+            list.set("history time", Value::Uint64(time));
             syncer.note_deed();
+            let (name, more, host, txg) =
+                (name.to_owned(), more.to_owned(), host.clone(), maker.txg);
+            let deed = events::Deed { name, text: more, dataset, host, txg, time };
+            syncer.told().tell(&Happening::Deed(deed));
         }
     }
     list.set("history hostname", text(&host));

@@ -37,7 +37,7 @@ use super::freeing::Freeing;
 use super::history::{self, Deed};
 use super::open::Spa;
 use super::room::Rooms;
-use crate::dmu::{Counted, Dnode, Objset, Policy};
+use crate::dmu::{Caching, Counted, Dnode, Objset, Policy};
 use crate::dsl::catalog::Node;
 use crate::dsl::features::{BLOCK_BYTES_PLAIN, LARGE_BLOCKS, of_checksum, of_compression};
 use crate::dsl::make::{Fresh, Maker};
@@ -286,6 +286,7 @@ impl Live {
         let dataset = self.spa.mos().dnode(number).await?;
         objset.change_in(self.syncer.groups().clone());
         objset.set_counted(self.counted.get());
+        objset.set_caching(Caching::of(set_number(node, "primarycache")));
         let policy = RefCell::new(Rc::new(self.policy(node)));
         let (closed, files) = (Cell::new(false), RefCell::default());
         let (writer, groups) = (self.syncer.writer().clone(), self.syncer.groups().clone());

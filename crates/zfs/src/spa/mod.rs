@@ -41,6 +41,7 @@ pub mod datasets;
 mod dtls;
 pub mod enable;
 mod error;
+pub mod events;
 pub mod features;
 pub mod found;
 pub mod freeing;

@@ -6,6 +6,7 @@
 
 use super::commit::enter;
 use super::datasets::Tasks;
+use super::events::Happening;
 use super::history::{Deed, note};
 use crate::error::ZfsError;
 use crate::zap::{Zap, table};
@@ -78,6 +79,7 @@ impl Tasks<'_> {
     pub async fn change_guid(&self) -> Result<(), ZfsError> {
         let (old, new) = (self.syncer.config().guid, self.maker.fresh.number());
         self.syncer.change_config(|config| (config.guid, config.root.guid) = (new, new));
+        self.syncer.told().tell(&Happening::Reguid);
         self.tell("guid change", &format!("old={old} new={new}")).await
     }
 }

@@ -237,12 +237,25 @@ impl Plan {
     /// # Errors
     /// A block is not in memory; name or value are too long; the table can't grow.
     pub fn set(&mut self, name: &[u8], value: LeafValue) -> Step<()> {
+        let known = self.find(name)?;
+        self.set_found(name, value, known)
+    }
+
+    /// The same, byte for byte: a name that is the same only as the table normalises it stays beside.
+    ///
+    /// # Errors
+    /// As of [`Plan::set`].
+    pub fn set_exact(&mut self, name: &[u8], value: LeafValue) -> Step<()> {
+        let known = self.find(name)?.filter(|found| found.name == name);
+        self.set_found(name, value, known)
+    }
+
+    fn set_found(&mut self, name: &[u8], value: LeafValue, known: Option<Found>) -> Step<()> {
         let bytes = value.numbers.len() * usize::from(value.number_bytes);
         let fits = (1..NAME_BYTES_MAX).contains(&name.len()) && !name.contains(&0);
         if !fits || bytes > VALUE_BYTES_MAX {
             return Err(self.dnode.problem(Problem::NoRoom("a name or value")).into());
         }
-        let known = self.find(name)?;
         let stands = known.as_ref().map_or(name, |found| &found.name);
         if let Planned::Micro(plan) = &mut self.form {
             let number = value.number().filter(|_| value.number_bytes == 8);

@@ -4,7 +4,7 @@ use unicode_normalization::UnicodeNormalization;
 use zfs_format::zap::normalization;
 
 /// A name as such tables compare it. What is not UTF-8 stays as it is.
-pub(super) fn normalized(name: &[u8], how: u64) -> Vec<u8> {
+pub(crate) fn normalized(name: &[u8], how: u64) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(name) else { return name.to_vec() };
     // All bits that say which form it is.
     let text: String = match how & (normalization::NFC | normalization::NFKC) {

@@ -55,6 +55,26 @@ pub async fn set(
         .await
 }
 
+/// The same, byte for byte: for a table that takes names for equal that its owner doesn't.
+///
+/// # Errors
+/// As of [`set`].
+pub async fn set_exact(
+    objset: &Objset,
+    table: &Dnode,
+    name: &str,
+    value: LeafValue,
+) -> Result<(), ZfsError> {
+    objset
+        .change(|tx| {
+            let mut plan = Plan::of(table)?;
+            plan.set_exact(name.as_bytes(), value.clone())?;
+            plan.ready()?.carry_out(tx);
+            Ok(())
+        })
+        .await
+}
+
 /// Takes a name out of a table; says whether it was there.
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 
 use super::attributes::Moment;
 use super::change::NewFile;
+use super::name_rules::NameRules;
 use super::{FileSystem, VERSION_MAX};
 use crate::dmu::{Objset, new_meta};
 use crate::error::ZfsError;
@@ -71,6 +72,8 @@ pub struct NewFileSystem {
     pub owner: (u64, u64),
     /// A number that its tables make theirs.
     pub seed: u64,
+    /// Which names it takes.
+    pub names: NameRules,
 }
 
 /// Makes a file system in an objset that holds nothing.
@@ -85,8 +88,8 @@ pub async fn make(objset: &Objset, new: NewFileSystem) -> Result<(), ZfsError> {
         table::set(objset, table, name, table::number(number)).await
     };
     enter(&master, master::VERSION, VERSION_MAX).await?;
-    for name in [master::NORMALIZATION, master::UTF8_ONLY, master::CASE_SENSITIVITY] {
-        enter(&master, name, 0).await?;
+    for (name, number) in new.names.numbers() {
+        enter(&master, name, number).await?;
     }
     let attributes = objset.make(&of(ObjectType::SA_MASTER_NODE)).await?;
     enter(&master, master::SA_ATTRIBUTES, attributes.number()).await?;
@@ -121,6 +124,7 @@ pub async fn make(objset: &Objset, new: NewFileSystem) -> Result<(), ZfsError> {
         device: 0,
         target: None,
     };
+    files.set_name_rules(new.names);
     files.make_root(&directory).await?;
     enter(&master, master::ROOT, root).await
 }

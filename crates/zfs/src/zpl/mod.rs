@@ -18,6 +18,7 @@ pub mod difference;
 mod extended;
 mod log;
 pub mod make;
+pub mod name_rules;
 mod quota;
 pub mod replay;
 
@@ -30,6 +31,7 @@ pub(crate) use log::LoggedAttributes;
 pub(crate) use quota::More;
 
 use attributes::{Attributes, Stored};
+use name_rules::NameRules;
 use rt::SgList;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -72,6 +74,7 @@ struct Inner {
     layouts_table: Option<u64>,
     /// The table of files without a name.
     queue: Option<u64>,
+    names: Cell<NameRules>,
     record_bytes: Cell<u64>,
     /// Which limits there are, as of a version of the master node, which stays open for that.
     limits: RefCell<Option<(Dnode, u64, Limits)>>,
@@ -140,7 +143,13 @@ impl FileSystem {
             false => Default::default(),
         };
         let queue = master.number(master::DELETE_QUEUE).await?;
-        Ok(FileSystem::new(objset, root, version, layouts, (layouts_table, queue)))
+        let mut rules = Vec::new();
+        for name in name_rules::PROPERTIES {
+            rules.push((name, master.number(name).await?.unwrap_or(0)));
+        }
+        let files = FileSystem::new(objset, root, version, layouts, (layouts_table, queue));
+        files.set_name_rules(NameRules::of(rules.into_iter()));
+        Ok(files)
     }
 
     fn new(
@@ -152,7 +161,7 @@ impl FileSystem {
     ) -> FileSystem {
         let (objset, layouts) = (objset.clone(), RefCell::new(Rc::new(layouts)));
         let record_bytes = Cell::new(RECORD_BYTES);
-        let (log, limits) = Default::default();
+        let (log, limits, names) = Default::default();
         let inner = Inner {
             objset,
             root,
@@ -160,11 +169,21 @@ impl FileSystem {
             layouts,
             layouts_table,
             queue,
+            names,
             record_bytes,
             limits,
             log,
         };
         FileSystem(Rc::new(inner))
+    }
+
+    /// Which names it takes.
+    pub fn name_rules(&self) -> NameRules {
+        self.0.names.get()
+    }
+
+    fn set_name_rules(&self, rules: NameRules) {
+        self.0.names.set(rules);
     }
 
     /// Lets changes be logged.

@@ -71,7 +71,8 @@ async fn make(live: &Live, name: &str) {
     task(live, async |tasks| tasks.create(above, &new).await).await.expect("it is made");
 }
 
-async fn set(live: &Live, of: &str, property: &str, value: u64) {
+/// Sets a property of a dataset.
+pub(super) async fn set(live: &Live, of: &str, property: &str, value: u64) {
     let directory = node(live, of).await.directory.number;
     let done = task(live, async |tasks| {
         tasks.set_property(directory, property, Some(table::number(value))).await?;

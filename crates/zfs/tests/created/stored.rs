@@ -4,6 +4,7 @@
 //! there all the same. Neither shows when blocks are read that were written by the same hand. And what is kept of a block that was
 //! written is not what lies in its place: that shows in nothing that is read from the disks.
 
+use super::features::set;
 use super::logs::{NEW, bytes, clock};
 use super::mounted::mounted;
 use super::{Rig, files_of, new_file, top};
@@ -221,6 +222,59 @@ fn a_spill_block_is_written_when_what_it_holds_changes() {
         assert!(matches!(born().await, (true, 2, _)));
         real.release(file);
         drop(real);
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig.judge();
+}
+
+/// What could break: a property that is only stored, or only looked at when a dataset is opened; content that is kept when it is
+/// written and not when it is read; metadata that is read anew each time though only content is left out.
+#[test]
+fn what_is_not_cached_is_read_anew_each_time() {
+    const NONE: u64 = 0;
+    const METADATA: u64 = 1;
+    const ALL: u64 = 2;
+    const FILES: u64 = 40;
+    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Live::open(Rc::clone(&spa), &fresh).await.expect("it opens for writing");
+        let node = live.spa().catalog(0).await.expect("read").root().await.expect("there");
+        // It stays open over all of it.
+        let files = live.files(&node).await.expect("it opens");
+        let misses = || spa.arc().statistics().misses;
+        for (round, (code, content_anew, metadata_anew)) in
+            [(ALL, false, false), (METADATA, true, false), (NONE, true, true), (ALL, false, false)]
+                .into_iter()
+                .enumerate()
+        {
+            set(&live, "tank", "primarycache", code).await;
+            let first = 100 + round as u64 * FILES;
+            for number in first..first + FILES {
+                let name = number.to_string().into_bytes();
+                let made = files.create(files.root_number(), &name, &new_file(number)).await;
+                made.expect("it is made");
+                let bytes = Buf::copy_of(&content(BLOCK));
+                files.write(number, 0, &bytes, BLOCK as u64).await.expect("it is written");
+            }
+            live.make_durable().await.expect("it is committed");
+            // What is read first may have to be fetched, whatever is set.
+            let read = async |number: u64| {
+                let found = files.node(number).await.expect("it is there");
+                let read = found.dnode().read(0, BLOCK).await.expect("it is read").to_vec();
+                assert!(read == content(BLOCK));
+            };
+            for again in [false, true] {
+                let before = misses();
+                for number in first..first + FILES {
+                    read(number).await;
+                }
+                let missed = misses() - before;
+                let context = format!("round {round}, again {again}: {missed} missed");
+                assert_eq!(missed >= FILES, content_anew, "{context}");
+                assert_eq!(missed > FILES, metadata_anew, "{context}");
+            }
+        }
+        drop(files);
         live.close(LabelState::Exported).await.expect("it is closed");
     });
     rig.judge();

@@ -2,14 +2,16 @@
 
 use super::files::{Files, Lent};
 use super::lent::GO;
-use super::protocol::{Ask, Holder};
+use super::protocol::{Ask, Holder, MountedDataset};
 use crate::control::client::{Server, Wanted, Words, reach};
 use crate::error::Error;
 use crate::pools::find::Pools;
 use ::zfs::spa::FoundPool;
 use export::nbd::{Client, ClientOptions};
-use rt::{Buf, SgList, StreamRef};
+use futures_util::future::{Either, select};
+use rt::{Buf, BufMut, SgList, StreamRef};
 use serde::de::DeserializeOwned;
+use std::pin::pin;
 use std::rc::Rc;
 
 const WORDS: Words = Words { what: "pool", serve: "spindle serve" };
@@ -67,6 +69,60 @@ pub fn volume(pools: &Pools, found: &FoundPool, name: &str) -> Result<Option<Cli
 pub fn files(pools: &Pools, found: &FoundPool, name: &str) -> Result<Option<Files>, Error> {
     let stream = borrow(pools, found, Ask::Files { name: name.to_owned() })?;
     Ok(stream.map(|stream| Files::Lent(Lent::over(stream))))
+}
+
+/// What is mounted of a pool: nothing where nobody holds it.
+///
+/// # Errors
+/// What is answered.
+pub fn mounts(pools: &Pools, found: &FoundPool) -> Result<Vec<MountedDataset>, Error> {
+    Ok(ask(pools, found, Ask::Mounts)?.unwrap_or_default())
+}
+
+/// A mount that who holds the pool has made for this process.
+pub struct LeasedMount {
+    /// What is mounted.
+    pub mounted: MountedDataset,
+    stream: StreamRef,
+}
+
+impl LeasedMount {
+    /// Waits until it ends, or ends it when this does: then it is unmounted.
+    pub async fn until(self, end: impl Future<Output = ()>) {
+        let LeasedMount { stream, .. } = self;
+        {
+            let gone = pin!(stream.read(BufMut::for_overwrite(1), 0));
+            if let Either::Left(_) = select(gone, pin!(end)).await {
+                return;
+            }
+        }
+        // Who holds the pool may end itself.
+        let _ = stream.write(SgList::from(Buf::copy_of(&[GO]))).await;
+        let _ = stream.read(BufMut::for_overwrite(1), 0).await;
+    }
+}
+
+/// Has who holds a pool mount a dataset; none where nobody holds it.
+///
+/// # Errors
+/// It is not mounted.
+pub fn mount(pools: &Pools, found: &FoundPool, wanted: Ask) -> Result<Option<LeasedMount>, Error> {
+    let Some(mut server) = asked(pools, found, wanted)? else { return Ok(None) };
+    let read = serde_json::from_value(server.result()?);
+    let mounted = read.map_err(|error| Error::BadAnswer { what: WORDS.what, error })?;
+    let stream = server.into_stream(pools.disks().context());
+    Ok(Some(LeasedMount { mounted, stream }))
+}
+
+/// Has who holds a pool close it and end, and waits until nothing holds its devices; false where nobody holds it.
+///
+/// # Errors
+/// It is not closed.
+pub fn end(pools: &Pools, found: &FoundPool, wanted: Ask) -> Result<bool, Error> {
+    let Some(mut server) = asked(pools, found, wanted)? else { return Ok(false) };
+    server.result()?;
+    server.released(pools.disks().context());
+    Ok(true)
 }
 
 /// Refuses a pool that somebody holds, and says who.

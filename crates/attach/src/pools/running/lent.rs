@@ -90,6 +90,10 @@ impl Lent {
         for mounted in pool.mounted() {
             let at = catalog.dataset_name(mounted.dataset()).await.map_err(cannot_open(name))?;
             if let Some(path) = below(&at, name) {
+                let shown = mounted.shown().await.map_err(cannot_open(name))?;
+                if !shown.iter().any(|(dataset, _)| dataset == name) {
+                    continue;
+                }
                 let root = walked(&mounted, path).await;
                 let gone = |_| Error::NoDataset { name: name.to_owned() };
                 return Ok(Lent::Files(Rc::clone(&mounted), root.map_err(gone)?));
@@ -103,7 +107,7 @@ impl Lent {
         let (directory, dataset) =
             found.ok_or_else(|| Error::NoDataset { name: name.to_owned() })?;
         let writing = Writing { live: Rc::clone(&pool.live), clock: Rc::new(CalendarClock) };
-        let how = MountOptions { shows_control: false, with_log: false };
+        let how = MountOptions::default();
         let tell = Rc::new(|_: &::zfs::mounted::Notice| ());
         let opened =
             Mounted::open_for_writing(writing, Rc::new(directory), dataset, how, tell).await;

@@ -2,6 +2,7 @@
 //!
 //! A change here that the other end could misread raises the frame's [version](crate::control::message::VERSION).
 
+use crate::pools::mount_table::Shown;
 use ::zfs::spa::live::{Live, Reason};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -17,10 +18,41 @@ pub enum Ask {
     Counts,
     /// How the pool is: [`Health`].
     Health,
+    /// What happened to it: an [`EventPage`].
+    Events {
+        /// After the one of this number.
+        after: u64,
+        /// Where there is none yet, the next is waited for.
+        waits: bool,
+    },
+    /// What happened to it is forgotten: how many events that were.
+    ForgetEvents,
     /// Errors of a vdev, or of all, are forgotten, and the pool is resumed if it is suspended.
     Clear {
         /// Its GUID.
         vdev: Option<u64>,
+    },
+    /// What of it is mounted: a list of [`MountedDataset`].
+    Mounts,
+    /// A dataset is mounted as long as this connection stays, from the answer on: a [`MountedDataset`].
+    Mount {
+        /// The file system or snapshot.
+        dataset: String,
+        /// Where: a whole path.
+        directory: PathBuf,
+        /// It can be written.
+        for_writing: bool,
+        /// `.zfs` is listed; where nothing is said, as its property has it.
+        shows_control: Option<bool>,
+    },
+    /// The pool is closed, and with it ends who holds it: nothing.
+    End {
+        /// It is destroyed, not exported.
+        destroys: bool,
+        /// Also while somebody uses it.
+        force: bool,
+        /// The command, for the history.
+        command: Option<String>,
     },
     /// A volume, by NBD on this connection from the answer on.
     Volume {
@@ -41,6 +73,63 @@ pub enum Ask {
         /// Where paths begin that are not whole.
         directory: PathBuf,
     },
+}
+
+/// Events of a pool, in order.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct EventPage {
+    /// So many before the first are not kept any more.
+    pub lost: u64,
+    /// They; none where there are no more.
+    pub events: Vec<PoolEvent>,
+}
+
+/// Something that happened to a pool, as OpenZFS's events have it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PoolEvent {
+    /// Counts the events of a pool since it is held.
+    pub number: u64,
+    /// When, in seconds since 1970, and the rest.
+    pub seconds: u64,
+    /// In nanoseconds.
+    pub nanoseconds: u32,
+    /// What: `sysevent.fs.zfs.config_sync`.
+    pub class: String,
+    /// All that is said of it, in order.
+    pub fields: Vec<(String, FieldValue)>,
+}
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FieldValue {
+    /// A number.
+    Number(u64),
+    /// Several.
+    Numbers(Vec<u64>),
+    /// Text.
+    Text(String),
+    /// Fields of its own.
+    List(Vec<(String, FieldValue)>),
+}
+
+/// A dataset that is a directory of this host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MountedDataset {
+    /// Its name.
+    pub dataset: String,
+    /// Where its root is.
+    pub directory: PathBuf,
+    /// It can be written.
+    pub for_writing: bool,
+}
+
+impl MountedDataset {
+    /// One that a mount shows.
+    pub(super) fn of(shown: Shown) -> MountedDataset {
+        let Shown { dataset, directory, of } = shown;
+        MountedDataset { dataset, directory, for_writing: of.for_writing }
+    }
 }
 
 /// What a pool's devices were asked for since it is held.

@@ -1,24 +1,37 @@
 //! What who holds a pool is asked for, carried out where the pool is open.
 
 use super::asked::Asked;
+use super::events::PoolEvents;
 use super::lent::Lent;
-use super::protocol::{Ask, Counts, Health, Holder, LeafCounts};
+use super::protocol::{Ask, Counts, Health, Holder, LeafCounts, MountedDataset};
 use crate::context::Context;
 use crate::control::message::{Answer, Numbers};
 use crate::control::server::{Control, Said, Service, answer, listen};
+use crate::ending::Ending;
 use crate::error::Error;
-use crate::event::Events;
-use crate::pools::find::HeldBy;
+use crate::event::{Event, Events};
+use crate::mounts::{RunningMount, ToMount};
+use crate::pools::find::{HeldBy, Leaving};
+use crate::pools::mount_table::Unmount;
+use ::zfs::spa::config::LabelState;
+use futures_util::future::{Either, select};
 use host::Identity;
 use rt::sync::{Notify, mpsc, oneshot};
-use rt::{Rt, StreamRef, Task};
+use rt::{BufMut, Rt, StreamRef, Task};
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use stdx::Instant;
+
+/// How long clients are given to go, in steps of [`BUSY_REST`], before an export is refused: one that has just closed its
+/// connection may not be gone yet.
+const BUSY_TRIES_MAX: u32 = 10;
+const BUSY_REST: Duration = Duration::from_millis(50);
 
 /// A pool that is held, as requests see it.
 pub struct Served {
@@ -28,6 +41,11 @@ pub struct Served {
     since: Instant,
     events: Events,
     what: &'static str,
+    happened: Rc<PoolEvents>,
+    /// Told when the pool is to be closed; none where who holds it goes on without it.
+    ends: Option<Rc<Ending>>,
+    /// Who waits for the pool to be closed.
+    stopping: RefCell<Vec<oneshot::Sender<Result<(), String>>>>,
     /// Sockets by the GUIDs that the pool has had since it is held.
     sockets: RefCell<BTreeMap<u64, Option<Control<Served>>>>,
     lending: Lending,
@@ -39,6 +57,8 @@ struct Lending {
     ends: Cell<bool>,
     /// So much.
     count: Cell<usize>,
+    /// Files and volumes of it: all but mounts.
+    lent: Cell<usize>,
     changed: Notify,
 }
 
@@ -56,30 +76,54 @@ impl Lending {
 }
 
 /// Something is lent as long as this is there.
-struct Counted<'a>(&'a Lending);
+struct Counted<'a> {
+    lending: &'a Lending,
+    is_mount: bool,
+}
 
 impl<'a> Counted<'a> {
-    fn new(lending: &'a Lending) -> Counted<'a> {
+    fn new(lending: &'a Lending, is_mount: bool) -> Counted<'a> {
         lending.count.set(lending.count.get() + 1);
-        Counted(lending)
+        lending.lent.set(lending.lent.get() + usize::from(!is_mount));
+        Counted { lending, is_mount }
     }
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.count.set(self.0.count.get() - 1);
-        self.0.changed.notify_waiters();
+        let Counted { lending, is_mount } = self;
+        lending.count.set(lending.count.get() - 1);
+        lending.lent.set(lending.lent.get() - usize::from(!*is_mount));
+        lending.changed.notify_waiters();
     }
 }
 
 impl Served {
     /// One whose requests are taken from now on.
-    pub fn new(pool: HeldBy, what: &'static str, asked: mpsc::Sender<Asked>) -> Rc<Served> {
+    pub fn new(
+        pool: HeldBy,
+        what: &'static str,
+        happened: Rc<PoolEvents>,
+        ends: Option<Rc<Ending>>,
+        asked: mpsc::Sender<Asked>,
+    ) -> Rc<Served> {
         let context: &Context = pool.pools.disks().context();
         let (rt, events) = (context.rt(), context.events().clone());
         let since = rt.now();
-        let (sockets, lending) = Default::default();
-        Rc::new(Served { pool, asked, rt, since, events, what, sockets, lending })
+        let (sockets, lending, stopping) = Default::default();
+        Rc::new(Served {
+            pool,
+            asked,
+            rt,
+            since,
+            events,
+            what,
+            happened,
+            ends,
+            stopping,
+            sockets,
+            lending,
+        })
     }
 
     /// Listens where commands look for the pool that its labels tell of.
@@ -90,11 +134,24 @@ impl Served {
         self.sockets.borrow_mut().entry(guid).or_insert_with(socket);
     }
 
-    /// Takes back what is lent, and listens no more.
-    pub async fn ended(&self) {
+    /// Takes back what is lent, and ends what is mounted.
+    pub async fn take_back(&self) -> Result<(), Error> {
         self.lending.ends.set(true);
         self.lending.changed.notify_waiters();
         self.lending.until(|lending| lending.count.get() == 0).await;
+        self.pool.mounts.end_all(Unmount::Drain).await
+    }
+
+    /// The pool was closed, or could not be.
+    pub fn closed(&self, result: &Result<(), Error>) {
+        for waiting in self.stopping.take() {
+            // Who waits may be gone.
+            let _ = waiting.send(result.as_ref().map_err(ToString::to_string).copied());
+        }
+    }
+
+    /// Listens no more.
+    pub async fn ended(&self) {
         let sockets = self.sockets.take();
         for socket in sockets.into_values().flatten() {
             socket.ended().await;
@@ -107,7 +164,36 @@ impl Served {
                 let holder = Holder { process: std::process::id(), what: self.what.to_owned() };
                 serde_json::to_value(holder).map_err(Error::NoRequest)
             }
-            Ask::Volume { .. } | Ask::Files { .. } => unreachable!("they take the connection over"),
+            Ask::Volume { .. } | Ask::Files { .. } | Ask::Mount { .. } => {
+                unreachable!("they take the connection over")
+            }
+            Ask::Events { after, waits } => {
+                let ends = self.lending.until(|lending| lending.ends.get());
+                let page = match select(pin!(self.happened.after(after, waits)), pin!(ends)).await {
+                    Either::Left((page, _)) => page,
+                    Either::Right(_) => {
+                        return Err(Error::HolderEnds { name: self.name().to_string() });
+                    }
+                };
+                serde_json::to_value(page).map_err(Error::NoRequest)
+            }
+            Ask::ForgetEvents => {
+                serde_json::to_value(self.happened.clear()).map_err(Error::NoRequest)
+            }
+            // What is read may wait.
+            Ask::Mounts if self.pool.live.suspension().reason().is_some() => {
+                Err(Error::PoolSuspended { name: self.name().to_string() })
+            }
+            Ask::Mounts => {
+                let name = self.name().to_string();
+                let failed = |error| Error::CannotOpen { name, error: Box::new(error) };
+                let shown = self.pool.mounts.shown().await.map_err(failed)?;
+                let all: Vec<MountedDataset> = shown.into_iter().map(MountedDataset::of).collect();
+                serde_json::to_value(all).map_err(Error::NoRequest)
+            }
+            Ask::End { destroys, force, command } => {
+                self.end(destroys, force, command).await.map(|()| Value::Null)
+            }
             Ask::Counts => {
                 let spa = self.pool.live.spa();
                 let of = |(guid, counts)| LeafCounts::of(guid, counts);
@@ -119,6 +205,9 @@ impl Served {
                 serde_json::to_value(Health::of(&self.pool.live)).map_err(Error::NoRequest)
             }
             Ask::Clear { vdev } => self.pool.clear(vdev).await.map(|()| Value::Null),
+            Ask::Command { .. } if self.lending.ends.get() => {
+                Err(Error::HolderEnds { name: self.name().to_string() })
+            }
             // It would wait with all others, and nobody could ask for anything more.
             Ask::Command { .. } if self.pool.live.suspension().reason().is_some() => {
                 Err(Error::PoolSuspended { name: self.name().to_string() })
@@ -139,6 +228,75 @@ impl Served {
                 }
                 serde_json::to_value(done).map_err(Error::NoRequest)
             }
+        }
+    }
+}
+
+impl Served {
+    /// Mounts a dataset for as long as the command that asked for it stays.
+    async fn mount(self: &Rc<Self>, wanted: ToMount, stream: &StreamRef) {
+        let ToMount { dataset, directory, for_writing, .. } = wanted.clone();
+        let mount = match RunningMount::begin(&self.pool, wanted).await {
+            Ok(mount) => mount,
+            Err(error) => {
+                // The client may be gone.
+                let _ = answer(&**self, stream, &Answer::refusal(&error)).await;
+                return;
+            }
+        };
+        let mounted = MountedDataset { dataset, directory, for_writing };
+        let value = serde_json::to_value(mounted).expect("a name, a path and a word");
+        // Who is gone wants it no more, and is noticed below.
+        let _ = answer(&**self, stream, &Answer::Result(value)).await;
+        self.events.tell(mount.mounted());
+        let gone = async {
+            // Whatever comes, or nothing more: it wishes the end.
+            let _ = stream.read(BufMut::for_overwrite(1), 0).await;
+        };
+        let ends = self.lending.until(|lending| lending.ends.get());
+        let end = async {
+            select(pin!(gone), pin!(ends)).await;
+        };
+        match mount.until(end).await {
+            Ok(ended) => ended.say(&self.events),
+            Err(error) => self.events.tell(Event::Complaint(error.to_string())),
+        }
+    }
+
+    /// Closes the pool, and ends who holds it.
+    async fn end(&self, destroys: bool, force: bool, command: Option<String>) -> Result<(), Error> {
+        let (name, verb) = (self.name().to_string(), if destroys { "destroy" } else { "export" });
+        if self.pool.live.suspension().reason().is_some() {
+            return Err(Error::PoolSuspended { name });
+        }
+        let (process, what) = (std::process::id(), self.what);
+        let of_many = || Error::PoolOfMany { name: name.clone(), verb, process, what };
+        let ends = self.ends.as_ref().ok_or_else(of_many)?;
+        let mut tries = 0;
+        while !force && ends.clients() + self.lending.lent.get() > 0 {
+            if tries == BUSY_TRIES_MAX {
+                return Err(Error::PoolBusy { name, verb });
+            }
+            tries += 1;
+            self.rt.sleep(BUSY_REST).await;
+        }
+        // Before anything is unmounted: who serves a mount may end with it.
+        let (waiting, end) = oneshot::channel();
+        self.stopping.borrow_mut().push(waiting);
+        let state = if destroys { LabelState::Destroyed } else { LabelState::Exported };
+        *self.pool.leaving.borrow_mut() = Leaving { state, command };
+        let how = if force { Unmount::Force } else { Unmount::IfIdle };
+        for entry in self.pool.mounts.entries() {
+            if let Err(error) = entry.end(how).await {
+                self.stopping.take();
+                self.pool.leaving.take();
+                return Err(error);
+            }
+        }
+        ends.tell();
+        match end.await {
+            Ok(result) => result.map_err(Error::NotStopped),
+            Err(_) => Err(Error::HolderEnds { name }),
         }
     }
 }
@@ -165,8 +323,8 @@ impl Service for Served {
         !devices.is_empty() && devices.iter().all(|device| own.contains(device))
     }
 
-    fn ends(&self, _: &Ask) -> bool {
-        false
+    fn ends(&self, ask: &Ask) -> bool {
+        matches!(ask, Ask::End { .. })
     }
 
     async fn carry_out(self: Rc<Self>, ask: Ask, _: &Said) -> Result<Value, Error> {
@@ -174,17 +332,29 @@ impl Service for Served {
     }
 
     fn takes_over(&self, ask: &Ask) -> bool {
-        matches!(ask, Ask::Volume { .. } | Ask::Files { .. })
+        matches!(ask, Ask::Volume { .. } | Ask::Files { .. } | Ask::Mount { .. })
     }
 
     async fn take_over(self: Rc<Self>, ask: Ask, stream: StreamRef) {
-        let _counted = Counted::new(&self.lending);
+        let _counted = Counted::new(&self.lending, matches!(ask, Ask::Mount { .. }));
         let lent = match ask {
             _ if self.lending.ends.get() => {
                 Err(Error::HolderEnds { name: self.name().to_string() })
             }
             Ask::Volume { name } => Lent::volume(&self.pool, &name).await,
             Ask::Files { name } => Lent::files(&self.pool, &name).await,
+            Ask::Mount { dataset, directory, for_writing, shows_control } => {
+                let wanted = ToMount {
+                    dataset,
+                    directory,
+                    makes_directory: false,
+                    covers: true,
+                    for_writing,
+                    shows_control,
+                    by_mountpoint: false,
+                };
+                return self.mount(wanted, &stream).await;
+            }
             _ => unreachable!("only these take the connection over"),
         };
         let lent = match lent {

@@ -12,9 +12,11 @@
 use super::shown::Field;
 use crate::output::{Failure, say};
 use attach::Error;
+use attach::pools::running::client;
 use attach::pools::{PoolPlace, Pools, check_name, pool_of};
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use zfs::ZfsError;
 use zfs::dsl::catalog::{Catalog, Node};
@@ -187,6 +189,9 @@ impl Selection {
     /// # Errors
     /// One can't be had.
     pub fn fill(&mut self, pools: &Pools, fields: &[Field]) -> Result<(), Failure> {
+        if fields.iter().any(|field| field.name() == "mounted") {
+            self.fill_mounted(pools);
+        }
         for chosen in &mut self.chosen {
             let (catalog, node) = (Rc::clone(&chosen.catalog), Rc::clone(&chosen.node));
             let (fields, kind) = (fields.to_vec(), chosen.view.kind);
@@ -202,6 +207,27 @@ impl Selection {
             chosen.looked_up = numbers.map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// What is mounted is known to who holds a pool. One that doesn't say leaves it at no.
+    fn fill_mounted(&mut self, pools: &Pools) {
+        let mut mounted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for chosen in &mut self.chosen {
+            let of = match mounted.entry(chosen.pool.clone()) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
+                    let found = pools.named(&chosen.pool);
+                    let mounts = match found.ok().flatten() {
+                        Some(found) => client::mounts(pools, found).unwrap_or_default(),
+                        None => Vec::new(),
+                    };
+                    place.insert(mounts.into_iter().map(|one| one.dataset).collect())
+                }
+            };
+            if of.contains(&chosen.view.name) {
+                chosen.view.numbers.insert("mounted", 1);
+            }
+        }
     }
 
     /// Puts the datasets into order.

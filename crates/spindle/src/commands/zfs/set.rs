@@ -29,6 +29,9 @@ const NOT_WRITTEN: [(&str, &[&str]); 4] = [
     ("longname", &["on"]),
 ];
 
+/// Which names files have, which is set for ever when a dataset is made.
+const RULES: [&str; 3] = ["casesensitivity", "normalization", "utf8only"];
+
 /// What `create` takes.
 #[derive(Args)]
 pub struct CreateArgs {
@@ -94,6 +97,9 @@ pub struct SetArgs {
 /// What `inherit` takes.
 #[derive(Args)]
 pub struct InheritArgs {
+    /// With all below
+    #[arg(short)]
+    recursive: bool,
     /// Though the pool was not exported, and another host may have it in use
     #[arg(short, long)]
     force: bool,
@@ -111,6 +117,47 @@ pub struct InheritArgs {
 pub fn split(given: &str) -> Result<(&str, &str), Failure> {
     let text = || format!("'{given}': missing '=' for property=value argument");
     given.split_once('=').ok_or_else(|| Failure::usage(text()))
+}
+
+/// The same of a dataset that is to be made: what is set for ever, too.
+///
+/// # Errors
+/// As of [`stored`].
+pub fn stored_new(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
+    let Some(property) = Property::find(name).filter(|one| RULES.contains(&one.name)) else {
+        return stored(name, value);
+    };
+    let name = property.name;
+    if (name, value) == ("casesensitivity", "mixed") {
+        let text = format!("{name}={value}: datasets with it are not written here yet");
+        return Err(Failure::usage(text));
+    }
+    Ok((name.to_owned(), in_words(property, value)?))
+}
+
+/// Whether rules of names that are set for a new dataset fit together.
+///
+/// # Errors
+/// They don't.
+pub fn check_rules(properties: &[(String, LeafValue)]) -> Result<(), Failure> {
+    let of = |name: &str| properties.iter().find(|(known, _)| known == name);
+    let number = |name: &str| of(name).and_then(|(_, value)| value.number());
+    match (number("normalization"), number("utf8only")) {
+        (Some(1..), Some(0)) => {
+            Err(Failure::usage("'utf8only' must be set 'on' if normalization chosen"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The number of a property whose values are words.
+fn in_words(property: &Property, value: &str) -> Result<LeafValue, Failure> {
+    let Form::Word(known, _) = property.form else { unreachable!("its values are words") };
+    let number = words::number(known, value).ok_or_else(|| {
+        let all: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+        Failure::usage(format!("'{}' must be one of '{}'", property.name, all.join(" | ")))
+    });
+    Ok(table::number(number?))
 }
 
 /// A property's name and value as they are stored.
@@ -134,12 +181,9 @@ pub fn stored(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
         return Err(wrong(format!("{name}={value}: datasets with it are not written here yet")));
     }
     let stored = match property.form {
-        Form::Word(known, _) => {
-            let number = words::number(known, value);
-            table::number(number.ok_or_else(|| {
-                let all: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
-                wrong(format!("'{name}' must be one of '{}'", all.join(" | ")))
-            })?)
+        Form::Word(..) => in_words(property, value)?,
+        Form::Text(_) if name == "mountpoint" && !is_mountpoint(value) => {
+            return Err(wrong(format!("'{name}' must be an absolute path, 'none', or 'legacy'")));
         }
         Form::Text(_) => table::text(value),
         Form::Number(_) if value == "none" => table::number(0),
@@ -149,10 +193,19 @@ pub fn stored(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
             if name == "recordsize" && !is_block(size, BLOCK_BYTES_MAX) {
                 return Err(wrong(block_between(name, BLOCK_BYTES_MAX)));
             }
+            if name == "special_small_blocks" && size > BLOCK_BYTES_MAX {
+                let text = "invalid 'special_small_blocks' property: must be between zero and 16M";
+                return Err(wrong(text.to_owned()));
+            }
             table::number(size)
         }
     };
     Ok((name.to_owned(), stored))
+}
+
+/// Whether that can be where something is mounted.
+fn is_mountpoint(value: &str) -> bool {
+    matches!(value, "none" | "legacy") || value.starts_with('/')
 }
 
 fn node(pool: &LivePool, name: &str) -> Result<Rc<Node>, Failure> {
@@ -177,10 +230,11 @@ pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             accounts.push(limit::stored(name, value)?);
             continue;
         }
-        let (name, value) = stored(name, value)?;
+        let (name, value) = stored_new(name, value)?;
         check_applies(&name, kind)?;
         properties.push((name, value));
     }
+    check_rules(&properties)?;
     let parts: Vec<&str> = args.name.split('/').collect();
     if parts.len() < 2 {
         return Err(refuse("missing dataset name: a pool is made with zpool create"));
@@ -199,8 +253,10 @@ pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         check_taken(name, Some(value), has).map_err(|why| refuse(&why))?;
     }
     if !(args.parents && pool.node(&args.name)?.is_some()) {
+        let is_told = args.verbose || args.parsable;
         let volume = asked
             .as_ref()
+            .filter(|_| is_told)
             .map(|asked| asked.volume(pool.live.spa(), parts[parts.len() - 1], properties.clone()));
         tell_created(args, &given, volume.transpose()?.as_ref())?;
     }
@@ -395,7 +451,7 @@ pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         values.push((name, Some(value)));
     }
     let datasets: Vec<&str> = datasets.into_iter().map(String::as_str).collect();
-    change(place, &datasets, values, args.force)
+    change(place, &datasets, values, (args.force, false))
 }
 
 /// Carries out `inherit`.
@@ -413,25 +469,34 @@ pub fn inherit(args: &InheritArgs, place: &PoolPlace<'_>) -> Result<(), Failure>
         None => return Err(Failure::usage(format!("invalid property '{}'", args.property))),
     };
     let datasets: Vec<&str> = args.datasets.iter().map(String::as_str).collect();
-    change(place, &datasets, vec![(name, None)], args.force)
+    change(place, &datasets, vec![(name, None)], (args.force, args.recursive))
 }
 
 fn change(
     place: &PoolPlace<'_>,
     datasets: &[&str],
     values: Vec<(String, Option<LeafValue>)>,
-    force: bool,
+    (force, recursive): (bool, bool),
 ) -> Result<(), Failure> {
     for dataset in datasets {
         let pool = LivePool::of_dataset(place, dataset, force)?;
         let of = node(&pool, dataset)?;
         // Before anything is changed: the pool stays as it is.
         for (name, value) in &values {
+            if check_applies(name, of.kind).is_err() {
+                let why = format!("'{name}' does not apply to datasets of this type");
+                return Err(Failure::failed(format!("cannot set property for '{dataset}': {why}")));
+            }
             check_taken(name, value.as_ref(), |name| has_feature(pool.live.spa(), name)).map_err(
                 |why| Failure::failed(format!("cannot set property for '{dataset}': {why}")),
             )?;
         }
-        let changed = change_in(&pool, &of, &values);
+        let below = if recursive { pool.below(&of)? } else { Vec::new() };
+        // What doesn't apply to what is below is passed over.
+        let applies =
+            |node: &Rc<Node>| values.iter().all(|(name, _)| check_applies(name, node.kind).is_ok());
+        let mut all = std::iter::once(of).chain(below.into_iter().filter(applies));
+        let changed = all.try_for_each(|of| change_in(&pool, &of, &values));
         pool.close(LabelState::Exported)?;
         changed?;
     }

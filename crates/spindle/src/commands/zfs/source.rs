@@ -35,6 +35,11 @@ impl ViewArgs {
         self.replay_view
     }
 
+    /// Whether they are looked at as they are, without keys.
+    pub fn is_plain(&self) -> bool {
+        self.keys.key_file.is_empty() && !self.replay_view
+    }
+
     /// For what opens them.
     pub fn view(&self) -> View {
         let keys = self.keys.key_file.clone();

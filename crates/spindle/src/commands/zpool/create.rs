@@ -8,7 +8,7 @@
 
 use super::features::{WRITTEN, allowed};
 use super::vdevs::{self, Present};
-use crate::commands::zfs::set::{split, stored};
+use crate::commands::zfs::set::{check_rules, split, stored, stored_new};
 use crate::commands::zfs::taken::check_taken;
 use crate::output::{Failure, print};
 use ::zfs::spa::config::LabelState;
@@ -146,8 +146,9 @@ pub fn run(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let mut properties = Vec::new();
     for property in &args.properties {
         let (name, value) = split(property)?;
-        properties.push(stored(name, value)?);
+        properties.push(stored_new(name, value)?);
     }
+    check_rules(&properties)?;
     if let Some(directory) = &args.mountpoint {
         properties.push(stored("mountpoint", directory)?);
     }

@@ -71,7 +71,7 @@ impl Dnode {
                 return Err(error);
             }
             let mut request = self.0.request(pointer, at);
-            request.once = once;
+            request.once |= once;
             match self.0.context.blocks.read(request).await {
                 Ok(bytes) => {
                     self.0.check_length(at, bytes.len())?;
@@ -185,6 +185,9 @@ impl Dnode {
 
     /// Asks for what a reader in order will want next.
     fn read_ahead(&self, first: u64, last: u64) {
+        if !self.0.context.caching.get().keeps_data() {
+            return;
+        }
         let (bytes, block_id_max) = {
             let phys = self.0.phys.borrow();
             (phys.data_block_bytes(), phys.block_id_max)
@@ -345,7 +348,8 @@ mod tests {
         let runtime = Runtime::new(SimReactor::new(Processor::infinite()) as Rc<dyn Reactor>);
         let blocks: Rc<dyn ReadBlocks> = Rc::new(Blocks(bytes));
         let (rt, changed) = (runtime.handle(), Weak::new());
-        let context = Context { rt, blocks, objset: 1, key: None, changed };
+        let caching = Rc::default();
+        let context = Context { rt, blocks, objset: 1, key: None, caching, changed };
         let dnode = Dnode::new(context, 2, phys, Endian::Little);
         runtime.block_on(async move { work(dnode).await }).expect("it ends")
     }
@@ -383,7 +387,8 @@ mod tests {
         let let_go = Rc::new(Notify::new());
         let blocks: Rc<dyn ReadBlocks> = Rc::new(Slow(Rc::clone(&let_go)));
         let (rt, changed) = (runtime.handle(), Weak::new());
-        let context = Context { rt, blocks, objset: 1, key: None, changed };
+        let caching = Rc::default();
+        let context = Context { rt, blocks, objset: 1, key: None, caching, changed };
         let mut pointer = BlockPointer::HOLE;
         pointer.set_dva(0, zfs_format::block_pointer::Dva::new(0, 4096, 4096, false));
         let dnode = Dnode::new(context, 2, phys(1, 0, pointer), Endian::Little);

@@ -176,6 +176,7 @@ impl Dnode {
         for (at, block) in kept {
             if let Some(pointer) = self.pointer_to(at)
                 && pointer.logical_size() == block.bytes.len() as u64
+                && self.0.context.caching.get().keeps(&pointer)
             {
                 self.0.context.blocks.keep(&pointer, block.bytes);
             }

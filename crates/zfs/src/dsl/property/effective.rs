@@ -52,6 +52,14 @@ pub struct Effective {
     pub origin: Origin,
 }
 
+/// A value as it is stored, as text.
+pub fn value_text(value: &PropertyValue) -> String {
+    match value {
+        PropertyValue::Number(number) => number.to_string(),
+        PropertyValue::Text(text) => text.to_string(),
+    }
+}
+
 /// Whether a name is of a property of users' own.
 pub fn is_user(name: &str) -> bool {
     name.contains(':')

@@ -3,9 +3,11 @@
 //! * [`table`]: what ZFS itself knows, with [`words`] for the values.
 //! * [`Stored`]: an entry of the table of a directory or snapshot.
 //! * [`effective`]: what counts for a dataset: set here, received, or inherited.
+//! * [`mountpoint`]: where file systems are mounted by themselves.
 //! * [`view`]: a dataset with all that is known of it, and each property as text.
 
 pub mod effective;
+pub mod mountpoint;
 pub mod table;
 pub mod view;
 pub mod words;

@@ -6,7 +6,8 @@
 //! Source: OpenZFS 2.3, `libzfs_dataset.c`, `dsl_prop.c`.
 
 use super::Stored;
-use super::effective::{self, Effective, Origin};
+use super::effective::{self, Effective, Origin, value_text};
+use super::mountpoint;
 use super::table::{Attribute, Form, Kinds, Property};
 use super::words;
 use crate::show::{self, Clock};
@@ -103,8 +104,8 @@ impl View {
             "version" | "normalization" | "utf8only" | "casesensitivity" => {
                 return self.file_system.get(name).map(|number| (*number, Origin::None));
             }
-            // Nothing is mounted by a command that opens a pool and closes it again.
-            "mounted" => return Some((0, Origin::None)),
+            // Who holds the pool knows what is; a command that opens a pool and closes it again mounts nothing.
+            "mounted" => return Some((self.numbers.get(name).copied().unwrap_or(0), Origin::None)),
             _ => {}
         }
         let (number, origin) = self.looked_up(property)?;
@@ -157,7 +158,7 @@ impl View {
             ("type", _) => Some((self.kind.name().to_owned(), Origin::None)),
             ("mountpoint", Form::Text(default)) => {
                 let (text, origin) = self.text(property, default)?;
-                Some((self.mountpoint(&text, &origin), origin))
+                Some((mountpoint::continued(&self.name, &text, &origin), origin))
             }
             (_, Form::Text(default)) => self.text(property, default),
             _ => {
@@ -176,33 +177,6 @@ impl View {
             }
             _ => Some(value_text(value)),
         }
-    }
-
-    /// Where it is mounted: what is inherited, and the rest of the name behind it.
-    fn mountpoint(&self, text: &str, origin: &Origin) -> String {
-        if !text.starts_with('/') {
-            return text.to_owned();
-        }
-        let rest = match origin {
-            Origin::Local | Origin::Received | Origin::None => "",
-            Origin::Inherited(from) => self.name.get(from.len()..).unwrap_or(""),
-            Origin::Default => self.name.as_str(),
-        };
-        let rest = rest.strip_prefix('/').unwrap_or(rest);
-        match (text, rest) {
-            (_, "") => text.to_owned(),
-            ("/", _) => format!("/{rest}"),
-            _ if rest.starts_with('@') => format!("{text}{rest}"),
-            _ => format!("{text}/{rest}"),
-        }
-    }
-}
-
-/// A value as it is stored, as text.
-pub fn value_text(value: &PropertyValue) -> String {
-    match value {
-        PropertyValue::Number(number) => number.to_string(),
-        PropertyValue::Text(text) => text.to_string(),
     }
 }
 

@@ -18,13 +18,12 @@ use zfs_format::dsl::bookmark::{Bookmark, FLAG_SNAPSHOT_EXISTS, SHORT_NUMBERS};
 use zfs_format::dsl::dataset::{DslDataset, fields, flags};
 use zfs_format::wire::Record;
 use zfs_format::zap::leaf::LeafValue;
+use zfs_format::zap::normalization::UPPER;
 
 /// The feature without which a pool has no bookmarks.
 const FEATURE: &str = "bookmarks";
 /// That of bookmarks with more than three numbers.
 const FEATURE_LONG: &str = "bookmark_v2";
-/// Names are normalised to upper case where the dataset says that case does not matter: `U8_TEXTPREP_TOUPPER`.
-const TO_UPPER: u64 = 1;
 
 /// Of what a bookmark is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +151,7 @@ impl Tasks<'_> {
         let of = match self.maker.bookmarks_table(dataset).await? {
             Some(of) => of,
             None => {
-                let new = table::normalizing(METADATA_TABLE, self.maker.fresh.number(), TO_UPPER);
+                let new = table::normalizing(METADATA_TABLE, self.maker.fresh.number(), UPPER);
                 let of = self.mos().make(&new).await?;
                 self.maker.count_use(FEATURE, 1).await?;
                 self.maker.zapify(dataset).await?;
@@ -168,7 +167,7 @@ impl Tasks<'_> {
         if has_freed(mark) {
             self.maker.count_use(FEATURE_WRITTEN, 1).await?;
         }
-        table::set(self.mos(), &of, name, LeafValue { number_bytes: 8, numbers }).await
+        table::set_exact(self.mos(), &of, name, LeafValue { number_bytes: 8, numbers }).await
     }
 
     /// Takes a bookmark away.

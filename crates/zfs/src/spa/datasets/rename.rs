@@ -168,7 +168,7 @@ impl Tasks<'_> {
         let old = self.name_of(&head, number).await?;
         let names = self.mos().dnode(head.snapshot_names).await?;
         table::remove(self.mos(), &names, &old).await?;
-        table::set(self.mos(), &names, new, table::number(number)).await?;
+        table::set_exact(self.mos(), &names, new, table::number(number)).await?;
         self.syncer.note_deed();
         Ok(Ok(true))
     }

@@ -8,8 +8,8 @@
 use super::super::features::{self, InUse};
 use super::super::map_logs;
 use super::super::maps::{BLOCK_BYTES, BLOCK_BYTES_LOGGED, MapForm};
-use super::{Live, OpenDataset, stored};
-use crate::dmu::{Counted, Policy};
+use super::{Live, OpenDataset, set_number, stored};
+use crate::dmu::{Caching, Counted, Policy};
 use crate::dsl::make::Fresh;
 use crate::error::ZfsError;
 use std::rc::Rc;
@@ -117,6 +117,7 @@ impl Live {
             let Some(node) = catalog.find(&name).await? else { continue };
             *open.policy.borrow_mut() = Rc::new(self.policy(&node));
             open.log.set_stored(stored(&node, &open.policy.borrow()));
+            open.objset.set_caching(Caching::of(set_number(&node, "primarycache")));
             if let Some(files) = &*open.files.borrow() {
                 files.set_record_bytes(self.record_bytes(&node));
             }

@@ -334,7 +334,7 @@ impl Work<'_> {
         let salt = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         // All directories of a file system normalise alike.
         let normalization = match number == self.files.root_number() {
-            true => 0,
+            true => self.files.name_rules().of_tables(),
             false => Plan::of(&objset.resident(self.files.root_number())?)?.normalization(),
         };
         self.then.push(Box::new(move |tx| {

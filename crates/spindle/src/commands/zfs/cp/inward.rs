@@ -111,7 +111,7 @@ async fn files_of(pool: Writing, target: Target) -> Result<Files, ZfsError> {
     let spa = Rc::clone(pool.live.spa());
     let found = spa.dsl().find(&target.dataset).await?;
     let (directory, dataset) = found.ok_or_else(|| spa.mos().wrong(0, Problem::Absent))?;
-    let how = MountOptions { shows_control: false, with_log: false };
+    let how = MountOptions::default();
     let tell = Rc::new(|_: &::zfs::mounted::Notice| ());
     let opened = Mounted::open_for_writing(pool, Rc::new(directory), dataset, how, tell).await?;
     Ok(Files::Own(Rc::new(opened)))

@@ -1,0 +1,169 @@
+//! Which datasets of a pool that is held are mounted, and how others have a mount end.
+//!
+//! Whoever serves a mount puts it [down here](MountTable::put) for as long as it does, and takes [wishes](Wish) that it ends: of a
+//! command, or of who closes the pool. What a mount shows is asked of the mount itself, for datasets come, go and get other names.
+
+use crate::error::Error;
+use ::zfs::ZfsError;
+use ::zfs::mounted::Mounted;
+use rt::sync::{Notify, mpsc, oneshot};
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
+
+/// Wishes that wait to be taken.
+const WISHES_MAX: usize = 4;
+
+/// How a mount is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmount {
+    /// Only if nobody uses it.
+    IfIdle,
+    /// Whoever has files open there gets errors.
+    Force,
+    /// As it ends with who serves it: what programs wrote is written out, and who has files open is waited for.
+    Drain,
+}
+
+/// That a mount ends.
+pub struct Wish {
+    /// How.
+    pub how: Unmount,
+    answer: oneshot::Sender<Result<(), Error>>,
+}
+
+impl Wish {
+    /// It has ended, or goes on.
+    pub fn done(self, done: Result<(), Error>) {
+        // Nobody may wait for it any more.
+        let _ = self.answer.send(done);
+    }
+}
+
+/// A mount, as others see it.
+pub struct Entry {
+    /// Where.
+    pub directory: PathBuf,
+    /// It can be written.
+    pub for_writing: bool,
+    mounted: Weak<Mounted>,
+    wishes: mpsc::Sender<Wish>,
+}
+
+impl Entry {
+    /// Has it end, and waits for that.
+    ///
+    /// # Errors
+    /// It goes on.
+    pub async fn end(&self, how: Unmount) -> Result<(), Error> {
+        let (answer, done) = oneshot::channel();
+        // One that is gone has ended.
+        if self.wishes.send(Wish { how, answer }).await.is_err() {
+            return Ok(());
+        }
+        done.await.unwrap_or(Ok(()))
+    }
+}
+
+/// A dataset that is mounted.
+#[derive(Clone)]
+pub struct Shown {
+    /// Its name.
+    pub dataset: String,
+    /// Where its root is.
+    pub directory: PathBuf,
+    /// The mount, of this dataset or of one above it.
+    pub of: Rc<Entry>,
+}
+
+impl Shown {
+    /// Whether it was mounted itself, and not with what is above it.
+    pub fn is_itself(&self) -> bool {
+        self.directory == self.of.directory
+    }
+}
+
+/// See the [module](self).
+#[derive(Default)]
+pub struct MountTable {
+    entries: RefCell<Vec<Rc<Entry>>>,
+    changed: Notify,
+}
+
+/// A mount stands in the table as long as this is there.
+pub struct Kept {
+    table: Rc<MountTable>,
+    entry: Rc<Entry>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.table.entries.borrow_mut().retain(|entry| !Rc::ptr_eq(entry, &self.entry));
+        self.table.changed.notify_waiters();
+    }
+}
+
+impl MountTable {
+    /// Puts a mount down; who serves it takes the wishes.
+    pub fn put(
+        self: &Rc<Self>,
+        mounted: &Rc<Mounted>,
+        directory: &Path,
+        for_writing: bool,
+    ) -> (Kept, mpsc::Receiver<Wish>) {
+        let (wishes, taken) = mpsc::channel(WISHES_MAX);
+        let (mounted, directory) = (Rc::downgrade(mounted), directory.to_owned());
+        let entry = Rc::new(Entry { directory, for_writing, mounted, wishes });
+        self.entries.borrow_mut().push(Rc::clone(&entry));
+        (Kept { table: Rc::clone(self), entry }, taken)
+    }
+
+    /// All mounts, the latest first.
+    pub fn entries(&self) -> Vec<Rc<Entry>> {
+        self.entries.borrow().iter().rev().cloned().collect()
+    }
+
+    /// All datasets that are mounted.
+    ///
+    /// # Errors
+    /// What a mount shows can't be had.
+    pub async fn shown(&self) -> Result<Vec<Shown>, ZfsError> {
+        let mut all = Vec::new();
+        for entry in self.entries() {
+            let Some(mounted) = entry.mounted.upgrade() else { continue };
+            for (dataset, path) in mounted.shown().await? {
+                let directory = match &path[..] {
+                    [] => entry.directory.clone(),
+                    path => entry.directory.join(OsStr::from_bytes(path)),
+                };
+                all.push(Shown { dataset, directory, of: Rc::clone(&entry) });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Waits until nothing is mounted.
+    pub async fn emptied(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if self.entries.borrow().is_empty() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Ends all mounts.
+    ///
+    /// # Errors
+    /// Why one could not end, when all were asked.
+    pub async fn end_all(&self, how: Unmount) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        for entry in self.entries() {
+            outcome = outcome.and(entry.end(how).await);
+        }
+        outcome
+    }
+}
