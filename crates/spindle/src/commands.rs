@@ -2,6 +2,7 @@
 
 mod carried;
 mod clock;
+mod elsewhere;
 mod form;
 mod held;
 pub mod hw;
@@ -11,7 +12,9 @@ pub mod md;
 pub mod mount;
 mod progress;
 mod reports;
+pub mod scan;
 pub mod serve;
+mod typed;
 pub mod workloads;
 pub mod zfs;
 pub mod zpool;
@@ -39,6 +42,8 @@ pub enum Command {
     Zfs(zfs::ZfsArgs),
     /// Mount a dataset or snapshot of a ZFS pool, for reading
     Mount(mount::MountArgs),
+    /// Show what lies on disks: RAID sets, pools, volume groups, partitions, file systems, and what to type next
+    Scan(scan::ScanArgs),
     /// Serve files, block devices, RAID sets and volumes over NBD
     Serve(serve::ServeCommand),
 }
@@ -56,6 +61,7 @@ pub fn run(command: Command, devices: &[PathBuf]) -> Result<(), Failure> {
         Command::Zpool(args) => zpool::run(args, devices),
         Command::Zfs(args) => zfs::run(args, devices),
         Command::Mount(args) => mount::run(&args, devices),
+        Command::Scan(args) => scan::run(&args, devices),
         Command::Serve(command) => serve::run(command, devices),
     }
 }

@@ -10,7 +10,7 @@
 //! Logical partitions are numbered from 5, as Linux does. Numbers count logical blocks of the device.
 //!
 //! **What it goes by.** There is no checksum, and boot sectors of file systems have the same two last bytes. A table is one
-//! where each of the four entries is empty, or has a flag that is 00 or 80, a type and a length; and where at least one lies within the
+//! where each of the four entries is empty (type 0 and flag 00), or has a flag that is 00 or 80, a first block and a length; and where at least one lies within the
 //! device. A device that begins with a file system has none: the caller looks for that first ([`crate::partition`]). An entry
 //! of type EE stands for a GPT. What reaches beyond the device's end is left out and [named](Table::beyond).
 //!
