@@ -38,6 +38,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "md_journal", run: md::meta_block, seeds: md::meta_block_seeds },
     Target { name: "md_set", run: md::whole_set, seeds: md::set_seeds },
     Target { name: "gpt", run: volume::gpt, seeds: volume::gpt_seeds },
+    Target { name: "mbr", run: volume::mbr, seeds: volume::mbr_seeds },
+    Target { name: "content", run: volume::content, seeds: volume::content_seeds },
     Target { name: "lvm_label", run: volume::lvm_label, seeds: volume::label_seeds },
     Target { name: "lvm_text", run: volume::lvm_text, seeds: volume::text_seeds },
     Target { name: "lvm_group", run: volume::lvm_group, seeds: volume::text_seeds },

@@ -1,9 +1,10 @@
-//! Partition tables and volume groups: GPT, and LVM2's labels, areas and text.
+//! Partition tables, file systems' superblocks and volume groups: GPT, MBR, and LVM2's labels, areas and text.
 
 use crate::machine::{Input, device, disk, run};
 use rt::DeviceRef;
 use stdx::ByteCount;
 use volume::gpt::read_table;
+use volume::{content, mbr};
 use volume::lvm::area::AreaHeader;
 use volume::lvm::find_groups;
 use volume::lvm::label::Label;
@@ -16,6 +17,22 @@ const LVM: &[u8] = include_bytes!("../../crates/volume/tests/data/lvm-disk0.head
 /// LVM's start of CRC-32, which is not inverted at the end.
 const LVM_START: u32 = 0xf597_a6cf;
 const SECTOR: usize = 512;
+/// Sectors that a device of [`mbr`] has.
+const SECTORS_MAX: usize = 128;
+/// Where file systems are known by what.
+const MAGICS: &[(usize, &[u8])] = &[
+    (0, b"LUKS\xba\xbe"),
+    (0, b"XFSB"),
+    (65_600, b"_BHRfS_M"),
+    (1080, b"\x53\xef"),
+    (1024, b"\x10\x20\xf5\xf2"),
+    (4086, b"SWAPSPACE2"),
+    (32_769, b"CD001"),
+    (3, b"NTFS    "),
+    (3, b"EXFAT   "),
+    (82, b"FAT32   "),
+    (54, b"FAT16   "),
+];
 /// Of the metadata area in the fixture, and of its header.
 const AREA_AT: usize = 4096;
 /// Text that is given to a group: far more than any group's that a person wrote.
@@ -63,6 +80,53 @@ pub fn gpt(input: &[u8]) {
             part.submit(read).await.expect("it lies on the device");
         }
     });
+}
+
+/// An MBR and the tables of its logical partitions: each partition lies on the device and can be read; the chain ends.
+///
+/// Input: sectors, each behind the number of the block where it lies, from the table at the start on.
+pub fn mbr(input: &[u8]) {
+    let mut input = Input::new(input);
+    let mut parts: Vec<(u64, Vec<u8>)> = Vec::new();
+    while !input.is_empty() && parts.len() < SECTORS_MAX {
+        let at = if parts.is_empty() { 0 } else { input.number::<2>() };
+        let mut sector = vec![0; SECTOR];
+        let entries = input.take(64);
+        sector[446..446 + entries.len()].copy_from_slice(entries);
+        sector[510..].copy_from_slice(b"\x55\xaa");
+        parts.push((at * SECTOR as u64 % DISK.bytes(), sector));
+    }
+    run(async move |_| {
+        let parts: Vec<(u64, &[u8])> = parts.iter().map(|(at, sector)| (*at, &sector[..])).collect();
+        let whole = device(&disk("disk", DISK, &parts));
+        let Ok(Some(table)) = mbr::read_table(&whole).await else { return };
+        assert!(table.partitions.len() + table.beyond.len() <= 4 + mbr::LOGICAL_MAX as usize);
+        for partition in &table.partitions {
+            let end = partition.start.bytes().checked_add(partition.len.bytes());
+            assert!(end.is_some_and(|end| end <= DISK.bytes()), "{partition:?}");
+            let part = partition.device(&whole);
+            let len = part.geometry().capacity.min(ByteCount::kib(4));
+            let read = rt::Request::read(stdx::Offset::ZERO, len);
+            part.submit(read).await.expect("it lies on the device");
+        }
+    });
+}
+
+/// Superblocks of file systems: told or not, with text that is no longer than the field.
+///
+/// Input: which magic number to put in, then the start of a device.
+pub fn content(input: &[u8]) {
+    let mut input = Input::new(input);
+    let (magic, mut head) = (input.byte() as usize, input.rest().to_vec());
+    if let Some((at, magic)) = MAGICS.get(magic % (MAGICS.len() + 1)) {
+        head.resize(head.len().max(at + magic.len()), 0);
+        head[*at..at + magic.len()].copy_from_slice(magic);
+    }
+    let Some(found) = content::decode(&head) else { return };
+    assert!(!found.kind.name().is_empty() && !found.kind.read_only_options().is_empty());
+    // A byte that is no UTF-8 becomes three.
+    assert!(found.label.is_none_or(|label| !label.is_empty() && label.len() <= 3 * 1024));
+    assert!(found.id.is_none_or(|id| id.len() <= 3 * 40));
 }
 
 /// LVM's label and area header: what is decoded encodes to the same.
@@ -138,6 +202,28 @@ pub fn lvm_group(input: &[u8]) {
 /// Seeds of [`gpt`].
 pub fn gpt_seeds() -> Vec<Vec<u8>> {
     vec![[&GPT[512 + 8..512 + 92], &GPT[1024..1024 + 512]].concat()]
+}
+
+/// Seeds of [`mbr`]: two primary partitions, and an extended one with two logical ones.
+pub fn mbr_seeds() -> Vec<Vec<u8>> {
+    let entry = |kind: u8, first: u32, blocks: u32| {
+        let mut entry = [0; 16];
+        entry[4] = kind;
+        entry[8..12].copy_from_slice(&first.to_le_bytes());
+        entry[12..].copy_from_slice(&blocks.to_le_bytes());
+        entry
+    };
+    let none = [0; 16];
+    let primary = [entry(0x83, 64, 64), entry(0x82, 128, 64), entry(5, 1024, 8192), none].concat();
+    let first = [entry(0xfd, 64, 64), entry(5, 512, 512), none, none].concat();
+    let second = [entry(0xfd, 64, 64), none, none, none].concat();
+    let at = |block: u16, table: &[u8]| [&block.to_le_bytes()[..], table].concat();
+    vec![[primary, at(1024, &first), at(1536, &second)].concat()]
+}
+
+/// Seeds of [`content`]: an empty start of a device under each magic number.
+pub fn content_seeds() -> Vec<Vec<u8>> {
+    (0..MAGICS.len() as u8).map(|magic| [&[magic][..], &[0; 4096]].concat()).collect()
 }
 
 /// Seeds of [`lvm_label`].

@@ -8,6 +8,10 @@ use host::{HostRuntime, ReactorKind};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+/// Devices that may not be read and are named: a folder like /dev has many.
+const DENIED_SHOWN_MAX: usize = 4;
 
 /// See the [module](self). It belongs to the thread that made it.
 pub struct Context {
@@ -16,6 +20,8 @@ pub struct Context {
     /// What the sets are called that were seen.
     names: RefCell<BTreeMap<Uuid, String>>,
     directories: Directories,
+    /// What lies in the folders that were named, and may not be read.
+    denied: RefCell<Vec<PathBuf>>,
 }
 
 impl Context {
@@ -25,8 +31,8 @@ impl Context {
     /// Where none can be made.
     pub fn new(events: &Events) -> Result<Context, Error> {
         let runtime = HostRuntime::new(ReactorKind::Auto)?;
-        let (names, directories) = Default::default();
-        Ok(Context { runtime, events: events.clone(), names, directories })
+        let (names, directories, denied) = Default::default();
+        Ok(Context { runtime, events: events.clone(), names, directories, denied })
     }
 
     /// Who is told.
@@ -57,6 +63,31 @@ impl Context {
     {
         let done = self.runtime.runtime().block_on(io).expect("I/O on a real device ends");
         done.map_err(|error| self.naming(error.into()))
+    }
+
+    /// This may not be read, and the rest is looked at without it.
+    pub fn passed_denied(&self, path: &Path) {
+        let mut denied = self.denied.borrow_mut();
+        if !denied.iter().any(|known| known == path) {
+            denied.push(path.to_owned());
+        }
+    }
+
+    /// What may not be read, in words; nothing where all could be. Who only lists what is there fails then: more may be.
+    pub fn denied(&self) -> Option<String> {
+        let denied = self.denied.borrow();
+        let shown: Vec<String> =
+            denied.iter().take(DENIED_SHOWN_MAX).map(|path| path.display().to_string()).collect();
+        let more = match denied.len().saturating_sub(shown.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        (!shown.is_empty()).then(|| {
+            format!(
+                "{}{more}: permission denied, so what lies there is not known: run it as root (sudo), or as somebody whom the mode lets in",
+                shown.join(", ")
+            )
+        })
     }
 
     /// A set was seen that is called so: errors name it by that from now on.

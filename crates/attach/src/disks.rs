@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!   files, block devices, and exports of NBD servers (remote)
-//!     └─ RAID sets of those that are members
-//!          └─ partitions of what is no member, and of sets
-//!               └─ volume groups on any of them
+//!     └─ partitions of those that are no members
+//!          └─ RAID sets of files and partitions that are members
+//!               └─ partitions of sets
+//!                    └─ volume groups on any of them that is no member
 //! ```
 //!
 //! * [`open`]: they are looked for, and opened. `arrays`: RAID sets among them.

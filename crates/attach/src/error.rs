@@ -28,7 +28,7 @@ pub enum Error {
     // Devices.
     #[error("no devices: name them with -d DIR|FILE, or in SPINDLE_DEVICES")]
     NoDevices,
-    #[error("reading the folder {}: {error}", .path.display())]
+    #[error("reading the folder {}: {error}{}", .path.display(), mend_of_folder(.error))]
     Folder { path: PathBuf, error: io::Error },
     /// Something that was named can't be opened.
     #[error("{0}")]
@@ -155,6 +155,11 @@ pub enum Error {
     NoVolume { called: String, listed: String },
     #[error("{called}: {why}")]
     Refused { called: String, why: String },
+    #[error(
+        "{}: it is a partition of {}, which is only read here: let the kernel make a device of it (losetup -P --find --show {}), and name that",
+        .path.display(), .whole.display(), .whole.display()
+    )]
+    OnPartition { path: PathBuf, whole: PathBuf },
     #[error(transparent)]
     Lvm(#[from] LvmError),
     #[error("{error} ({listed})")]
@@ -375,9 +380,9 @@ impl Error {
         match self {
             Error::Answered { status, .. } => *status == 2,
             Error::OfSet { error, .. } => error.is_usage(),
+            Error::Named(error) => !error.is_denied(),
+            Error::Folder { error, .. } => error.kind() != io::ErrorKind::PermissionDenied,
             Error::NoDevices
-            | Error::Folder { .. }
-            | Error::Named(_)
             | Error::Holds(_)
             | Error::Probe(_)
             | Error::Twice { .. }
@@ -413,6 +418,15 @@ impl Error {
     /// The exit status of a command that ends with it.
     pub fn status(&self) -> u8 {
         if self.is_usage() { 2 } else { 1 }
+    }
+}
+
+fn mend_of_folder(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; run it as root (sudo), or as somebody whom its mode lets in"
+        }
+        _ => "",
     }
 }
 

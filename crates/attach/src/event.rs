@@ -14,6 +14,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use stdx::ByteCount;
+use volume::content::Content;
 
 /// What makes a set whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -209,6 +210,12 @@ pub enum Event {
         exports: usize,
         on: Vec<String>,
     },
+    /// Where clients find an export, and what lies there.
+    Reached {
+        uri: String,
+        read_only: bool,
+        content: Option<Content>,
+    },
     /// Nothing is listened for but commands.
     Holding {
         pools: usize,
@@ -232,7 +239,10 @@ impl Event {
     /// How loud it is.
     pub fn tone(&self) -> Tone {
         match self {
-            Event::Serving { .. } | Event::Holding { .. } | Event::Mounted { .. } => Tone::Result,
+            Event::Serving { .. }
+            | Event::Reached { .. }
+            | Event::Holding { .. }
+            | Event::Mounted { .. } => Tone::Result,
             Event::Begun(_) | Event::Done(_) | Event::Said(_) => Tone::Progress,
             Event::PassedOver { .. }
             | Event::TakenBack { .. }
@@ -430,6 +440,13 @@ impl fmt::Display for Event {
                 let count = if *pools == 1 { "1 pool".into() } else { format!("{pools} pools") };
                 write!(f, "holding {count}")
             }
+            Event::Reached { uri, read_only, content } => {
+                write!(f, "clients connect to '{uri}'")?;
+                match content {
+                    Some(content) => write!(f, "{}", last_mile(uri, *read_only, content)),
+                    None => Ok(()),
+                }
+            }
             Event::Serving { exports, on } => {
                 let count =
                     if *exports == 1 { "1 export".into() } else { format!("{exports} exports") };
@@ -437,6 +454,26 @@ impl fmt::Display for Event {
             }
         }
     }
+}
+
+/// How a Linux host makes files of an export: without a kernel module but FUSE's, by `nbdfuse`; by the kernel's own client
+/// otherwise. One line more.
+fn last_mile(uri: &str, read_only: bool, content: &Content) -> String {
+    let kind = content.kind;
+    if !kind.is_file_system() && !kind.is_encrypted() {
+        return String::new();
+    }
+    let name = kind.name();
+    let (fuse, lock) = if read_only { ("nbdfuse -r", "ro") } else { ("nbdfuse", "rw") };
+    let then = match kind.is_encrypted() {
+        true if read_only => "cryptsetup open --readonly /tmp/raw/nbd files".to_owned(),
+        true => "cryptsetup open /tmp/raw/nbd files".to_owned(),
+        false => {
+            let options = if read_only { kind.read_only_options() } else { lock };
+            format!("mount -t {name} -o loop,{options} /tmp/raw/nbd /mnt")
+        }
+    };
+    format!("\nspindle: it holds {name}: mkdir -p /tmp/raw; {fuse} /tmp/raw '{uri}' & then {then}")
 }
 
 /// Who is told. It is called on the thread where the event is, and must not wait for anything there.

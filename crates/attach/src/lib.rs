@@ -4,6 +4,7 @@
 //!   serve      exports, the executors that they run on, until it is told to end
 //!   mounts     datasets as directories of this host
 //!   pools      ZFS pools on the disks, their datasets, keys
+//!   survey     all that lies on the devices, told apart
 //!   disks      what lies on the devices: sets, partitions, logical volumes
 //!   sets       RAID sets: chosen, opened for reading or writing, run while somebody serves them
 //!   control    sockets by which commands reach the process that holds something
@@ -39,6 +40,7 @@ pub mod pools;
 pub mod random;
 pub mod serve;
 pub mod sets;
+pub mod survey;
 pub mod uri;
 
 pub use context::Context;

@@ -4,7 +4,7 @@
 //! * [`exports`]: what is to be served, opened: files, block devices, RAID sets, partitions, logical and ZFS volumes.
 //! * [`mounts`]: datasets that are to be mounted beside them.
 //! * [`apart`]: RAID sets on executors of their own.
-//! * [`plan`]: all of that together.
+//! * [`plan`]: all of that together; `uri`: where clients find an export.
 //!
 //! **RAID sets** below volumes that are written are opened for writing, each once for all exports on it,
 //! resynchronised and rebuilt beside the serving where they need that, and stopped cleanly at the end. All else is
@@ -18,6 +18,7 @@ pub mod exports;
 pub mod mounts;
 pub mod plan;
 pub mod until;
+mod uri;
 
 pub use exports::ExportSettings;
 pub use mounts::MountSettings;

@@ -114,7 +114,7 @@ pub enum OpenError {
         block: ByteCount,
     },
     /// Another error of the operating system.
-    #[error("{doing} {}: {error}", .path.display())]
+    #[error("{doing} {}: {error}{}", .path.display(), mend_of(.error))]
     Os {
         /// What was being done.
         doing: &'static str,
@@ -124,6 +124,23 @@ pub enum OpenError {
         #[source]
         error: io::Error,
     },
+}
+
+impl OpenError {
+    /// Whether the system refused it to this user.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, OpenError::Os { error, .. } if error.kind() == io::ErrorKind::PermissionDenied)
+    }
+}
+
+/// What can be done about an error of the system.
+fn mend_of(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; run it as root (sudo), or as somebody whom its mode lets in"
+        }
+        _ => "",
+    }
 }
 
 /// See the [module](self).

@@ -62,6 +62,17 @@ pub fn overlap(a: &Path, b: &Path) -> bool {
     sysfs.reach(&a).meets(&sysfs.reach(&b))
 }
 
+/// Whether the kernel knows one block device as a partition of the other.
+pub fn is_partition_of(part: &Path, whole: &Path) -> bool {
+    let sysfs = Sysfs::own();
+    let folder = |path: &Path| {
+        let found = std::fs::metadata(path).ok()?;
+        found.file_type().is_block_device().then(|| sysfs.folder(found.rdev()))?
+    };
+    let (Some(part), Some(whole)) = (folder(part), folder(whole)) else { return false };
+    part.join("partition").exists() && part.parent() == Some(&whole)
+}
+
 /// Bytes of some storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {

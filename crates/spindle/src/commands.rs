@@ -2,6 +2,7 @@
 
 mod carried;
 mod clock;
+mod elsewhere;
 mod form;
 mod held;
 pub mod hw;
@@ -12,7 +13,9 @@ pub mod mount;
 mod mount_option;
 mod progress;
 mod reports;
+pub mod scan;
 pub mod serve;
+mod typed;
 pub mod workloads;
 pub mod zfs;
 pub mod zpool;
@@ -40,6 +43,8 @@ pub enum Command {
     Zfs(zfs::ZfsArgs),
     /// Mount a dataset or snapshot of a ZFS pool, for reading
     Mount(mount::MountArgs),
+    /// Show what lies on disks: RAID sets, pools, volume groups, partitions, file systems, and what to type next
+    Scan(scan::ScanArgs),
     /// Serve files, block devices, RAID sets and volumes over NBD
     Serve(serve::ServeCommand),
 }
@@ -57,6 +62,7 @@ pub fn run(command: Command, devices: &[PathBuf]) -> Result<(), Failure> {
         Command::Zpool(args) => zpool::run(args, devices),
         Command::Zfs(args) => zfs::run(args, devices, &carried::carry_out),
         Command::Mount(args) => mount::run(&args, devices),
+        Command::Scan(args) => scan::run(&args, devices),
         Command::Serve(command) => serve::run(command, devices),
     }
 }

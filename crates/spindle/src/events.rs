@@ -1,6 +1,6 @@
 //! What happens to what is attached, printed: results on standard output, all else on standard error.
 
-use crate::output::{print, say};
+use crate::output::{Failure, print, say};
 use attach::event::Tone;
 use attach::{Context, Event, Events};
 
@@ -29,6 +29,14 @@ fn tell(event: &Event) {
         Tone::Note => say(&format!("note: {event}")),
         Tone::Warning => say(&format!("spindle: {event}")),
     }
+}
+
+/// Ends a command that lists what is there, where something may not be read: that was told, and more may be there.
+///
+/// # Errors
+/// Without a word.
+pub fn refuse_denied(context: &Context) -> Result<(), Failure> {
+    if context.denied().is_some() { Err(Failure::said()) } else { Ok(()) }
 }
 
 /// Where a command attaches what it works on.

@@ -1,8 +1,10 @@
 //! `spindle`: the program. It reads the command line, builds what the command works on, and says how it
-//! went: exit status 0 done, 1 failed, 2 wrong usage; errors are one line on standard error.
+//! went: exit status 0 done, 1 failed, 2 wrong usage; errors are one line on standard error. A call that names devices and no command
+//! is one of `scan`.
 //!
 //! * [`commands`]: one file a command group.
 //! * [`events`]: what happens to what is attached, printed.
+//! * [`examples`]: what stands at the end of each command's help.
 //! * [`output`]: what it says, and what a command fails with.
 //! * [`pools`]: how pools are opened.
 //! * [`printable`]: names and texts of others, made such that they can be printed.
@@ -18,14 +20,15 @@
 
 mod commands;
 mod events;
+mod examples;
 mod output;
 mod pools;
 mod printable;
 mod signals;
 mod usage;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use std::process::ExitCode;
 
 /// A storage array in user space, and a lab that measures storage.
@@ -41,9 +44,18 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let command = examples::shown(Arguments::command());
+    let parsed = command.try_get_matches().and_then(|found| Arguments::from_arg_matches(&found));
+    let arguments = match parsed {
         Ok(arguments) => arguments,
-        Err(error) => return refuse(&error),
+        Err(error) => match usage::scan(&error, std::env::args_os().skip(1), is_command) {
+            Some((devices, json)) => {
+                let command =
+                    commands::Command::Scan(commands::scan::ScanArgs::of(Vec::new(), json));
+                Arguments { devices, command }
+            }
+            None => return refuse(&error),
+        },
     };
     match commands::run(arguments.command, &arguments.devices) {
         Ok(()) => ExitCode::SUCCESS,
@@ -54,6 +66,10 @@ fn main() -> ExitCode {
             ExitCode::from(failure.status)
         }
     }
+}
+
+fn is_command(word: &str) -> bool {
+    Arguments::command().find_subcommand(word).is_some()
 }
 
 /// Help and version go out as clap writes them; a wrong call becomes one line.
@@ -81,7 +97,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Arguments::command().debug_assert();
     }
 }

@@ -7,7 +7,7 @@
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Options of how pools are opened.
 const OPENING: [&str; 4] = ["-T", "--txg", "--arc-max", "--rewind-to-checkpoint"];
@@ -137,6 +137,42 @@ fn elsewhere(group: &str, name: &str) -> Option<String> {
     Some(format!("'{group} {name}' can't be done here: {instead}"))
 }
 
+/// A call without a command that names devices alone is the question what lies there: where to look, and whether for JSON.
+/// What is the name of a command is none of a device.
+pub fn scan(
+    error: &Error,
+    words: impl Iterator<Item = OsString>,
+    is_command: impl Fn(&str) -> bool,
+) -> Option<(Vec<PathBuf>, bool)> {
+    let no_command = [
+        ErrorKind::InvalidSubcommand,
+        ErrorKind::MissingSubcommand,
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand,
+        ErrorKind::UnknownArgument,
+    ];
+    if !no_command.contains(&error.kind()) {
+        return None;
+    }
+    let (mut devices, mut json, mut is_value) = (Vec::new(), false, false);
+    for word in words {
+        match word.to_str() {
+            _ if is_value => {
+                is_value = false;
+                devices.push(word.into());
+            }
+            Some("-d" | "--devices") => is_value = true,
+            Some("-j" | "--json") => json = true,
+            Some(text) if text.starts_with("--devices=") => {
+                devices.push(text.trim_start_matches("--devices=").into());
+            }
+            Some(text) if is_command(text) => return None,
+            _ if Path::new(&word).exists() => devices.push(word.into()),
+            _ => return None,
+        }
+    }
+    (!devices.is_empty() && !is_value).then_some((devices, json))
+}
+
 /// clap's message without its usage block, on one line.
 pub fn one_line(text: &str) -> String {
     let words: Vec<&str> = text
@@ -174,6 +210,27 @@ mod tests {
             assert!(!line.contains('\n') && line.contains("--help"), "{line}");
         }
         assert!(!line(&["spindle", "zfs", "list", "--colour"]).contains("as a value"));
+    }
+
+    /// What could break: a mistyped command is taken for a folder, or a folder for a mistyped command.
+    #[test]
+    fn devices_alone_are_scanned() {
+        let scan = |call: &[&str]| {
+            let all = ["spindle"].iter().chain(call);
+            let error = Arguments::try_parse_from(all).err().expect("no command");
+            super::scan(&error, call.iter().map(OsString::from), |word| word == "lab")
+        };
+        let found = |devices: &[&str], json| {
+            Some((devices.iter().map(std::path::PathBuf::from).collect::<Vec<_>>(), json))
+        };
+        assert_eq!(scan(&["/tmp"]), found(&["/tmp"], false));
+        assert_eq!(scan(&["-d", "/nowhere"]), found(&["/nowhere"], false));
+        assert_eq!(scan(&["/tmp", "-j", "-d", "/dev"]), found(&["/tmp", "/dev"], true));
+        assert_eq!(scan(&["zpol", "list"]), None);
+        assert_eq!(scan(&["/tmp", "/nowhere"]), None);
+        assert_eq!(scan(&[]), None);
+        // Though a folder may be called so.
+        assert_eq!(scan(&["lab"]), None);
     }
 
     #[test]

@@ -164,8 +164,10 @@ fn sets_are_found_by_name_uuid_and_member_and_told_in_mdadms_lines_and_as_json()
     assert_eq!(scan, line);
     for array in [uuid, "raid1-2-bitmap", "oracle:raid1-2-bitmap", "md/raid1-2-bitmap"] {
         let opened = text(&["md", "-d", directory, "assemble", "--readonly", array]);
-        let expected = "/dev/md/raid1-2-bitmap has been opened read-only with 2 drives.\n";
-        assert_eq!(opened, expected);
+        let expected =
+            "/dev/md/raid1-2-bitmap can be read with 2 drives, and is closed again. To use it: ";
+        let next = format!("spindle -d {directory} md serve /dev/md/raid1-2-bitmap --readonly\n");
+        assert_eq!(opened, format!("{expected}{next}"));
     }
     let json = text(&["md", "-d", directory, "detail", "--json", "raid1-2-bitmap"]);
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");

@@ -111,7 +111,10 @@ fn a_journal_is_made_shown_failed_removed_added_and_missed() {
     assert_eq!(text(dir, &["add", "--journal", "x", "k"]), "added k as journal\n");
     assert!(text(dir, &["detail", "x"]).contains("journal   ./k\n"));
     let started = text(dir, &["assemble", "x"]);
-    assert!(started.contains("has been started with 3 drives and 1 journal."), "{started}");
+    assert!(
+        started.contains("was assembled with 3 drives and 1 journal, and is closed again."),
+        "{started}"
+    );
     assert!(text(dir, &["check", "x"]).contains("mismatch_cnt = 0"));
     let second = refused(dir, &["add", "--force", "--journal", "x", "j"]);
     assert!(second.contains("has a journal: fail and remove it first"), "{second}");

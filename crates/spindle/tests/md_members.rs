@@ -101,7 +101,7 @@ fn sets_that_md_left_in_the_middle_of_something_are_assembled_to_the_end() {
         let again: serde_json::Value = serde_json::from_str(&again).expect("JSON");
         assert_eq!(again[0]["done"], serde_json::json!([]), "{name}");
         let started = set.text(&["assemble", name]);
-        assert!(started.contains("has been started with"), "{started}");
+        assert!(started.contains("was assembled with"), "{started}");
         assert_eq!(set.text(&["stop", name]), format!("stopped {name}\n"));
     }
 }

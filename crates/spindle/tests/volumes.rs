@@ -80,7 +80,7 @@ fn what_can_not_be_done_is_named() {
     refused(
         dir.path(),
         &["-d", "disks", "lvm", "lvcreate", "vg", "-n", "x", "-L", "1t"],
-        "extents are wanted",
+        "1 TiB are wanted (1048576 extents of 1 MiB), on any physical volumes; 41 MiB are free",
     );
     refused(dir.path(), &["-d", "disks", "serve", "--volume", "vg/nope"], "no logical volume nope");
     fs::remove_file(dir.path().join("disks/b")).expect("removed");

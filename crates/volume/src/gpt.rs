@@ -11,8 +11,7 @@
 //! The header in block 1 counts; where its checksum or that of its table is wrong, the copy at the end
 //! does, and [`Table::from_backup`] says so. Blocks are the device's logical ones.
 //!
-//! Partitions are read, not made: arrays and disks come with theirs. Extended and logical partitions of
-//! the older MBR are not looked for.
+//! Partitions are read, not made: arrays and disks come with theirs. Those of the older MBR: [`crate::mbr`].
 //!
 //! **Source**: UEFI Specification 2.10, chapter 5.
 
@@ -82,9 +81,10 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// The partition as a device.
+    /// The partition as a device, called by the whole's name and its number.
     pub fn device(&self, whole: &DeviceRef) -> DeviceRef {
-        Slice::new(whole.clone(), self.start, self.len)
+        let name = format!("{}:{}", whole.name(), self.number);
+        Slice::called(&name, whole.clone(), self.start, self.len)
     }
 }
 

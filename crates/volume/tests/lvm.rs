@@ -175,7 +175,9 @@ fn wishes_that_can_not_be_met_are_named() {
         assert!(refused(wanted("lin", 4, 1)).await.contains("has a logical volume lin already"));
         assert!(refused(wanted("-x", 4, 1)).await.contains("a name has letters"));
         assert!(
-            refused(wanted("x", 500, 1)).await.contains("125 extents are wanted, divided over 1")
+            refused(wanted("x", 500, 1))
+                .await
+                .contains("500 MiB are wanted (125 extents of 4 MiB), on any physical volumes")
         );
         let odd = Wanted { stripe: ByteCount(5000), ..wanted("x", 4, 2) };
         assert!(refused(odd).await.contains("a power of two"));

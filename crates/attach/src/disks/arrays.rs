@@ -67,6 +67,11 @@ impl Array {
         name.unwrap_or_else(|| format!("/dev/md/{}", self.set)).into()
     }
 
+    /// All devices that say they are of it.
+    pub fn found(&self) -> &[Found] {
+        &self.found
+    }
+
     /// The name without the host's.
     pub fn short_name(&self) -> &str {
         match self.name.split_once(':') {
@@ -78,6 +83,11 @@ impl Array {
 }
 
 impl Refused {
+    /// All devices that say they are of it.
+    pub(super) fn found(&self) -> &[Found] {
+        &self.found
+    }
+
     /// As of [`Array::is_called`].
     pub(super) fn is_called(&self, called: &str) -> bool {
         sources::is_called(&self.found, called)

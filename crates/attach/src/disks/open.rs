@@ -14,13 +14,13 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::event::{Event, Events};
 use crate::paths::{expand, named};
-use crate::sets::name;
+use crate::sets::{name, sources};
 use crate::uri::{Uri, is_uri};
-use ::md::assemble;
+use ::md::assemble::{self, Found};
 use ::md::live::LiveArray;
 use ::md::superblock::Uuid;
 use host::identity::overlap;
-use host::{FileDevice, FileOptions, Identity};
+use host::{FileDevice, FileOptions, Identity, OpenError};
 use rt::DeviceRef;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,8 +28,8 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use volume::gpt;
 use volume::lvm::{Group, find_groups};
+use volume::partition::{self, Partition, Table};
 
 /// A partition of a device.
 pub struct Part {
@@ -37,8 +37,10 @@ pub struct Part {
     pub of: String,
     /// Which device that is.
     pub on: Whole,
+    /// Which kind of table says so.
+    pub form: &'static str,
     /// Which partition.
-    pub partition: gpt::Partition,
+    pub partition: Partition,
     /// The partition as a device.
     pub device: DeviceRef,
 }
@@ -309,10 +311,14 @@ impl Disks {
     ) -> Result<Disks, Error> {
         let mut disks = Disks::none(Rc::clone(context));
         let paths = &named(paths);
-        let notes = disks.open_paths(paths, writing)?;
-        let members = disks.find_arrays(writing);
-        disks.complaints.splice(0..0, notes);
-        disks.find_parts_and_groups(&members);
+        disks.complaints = disks.open_paths(paths, writing)?;
+        let mut members = disks.find_members();
+        disks.find_parts_of_files(&members);
+        disks.find_members_on_parts(&mut members);
+        let names = members.iter().map(|one| one.device.name()).collect();
+        disks.open_arrays(members, writing);
+        disks.find_parts_of_arrays();
+        disks.find_groups(&names);
         disks.unsearched =
             paths.iter().flat_map(|path| folders_in(path)).take(FOLDERS_MAX).collect();
         Ok(disks)
@@ -342,19 +348,26 @@ impl Disks {
                     }
                     self.add_base(base, !read_only);
                 }
+                // Such a folder as /dev has devices that stand for nothing.
+                Err(Error::Named(OpenError::TooSmall { .. }))
+                    if read_only && !paths.contains(&path) => {}
                 // Whatever else lies in a folder of disks; a path that was named is another matter, and one that
                 // is to be written. An export that nobody serves now is a device that is missing.
                 Err(error) if read_only && (is_uri(&path) || !paths.contains(&path)) => {
-                    notes.push(error.to_string());
+                    match &error {
+                        Error::Named(one) if one.is_denied() => self.context.passed_denied(&path),
+                        _ => notes.push(error.to_string()),
+                    }
                 }
                 Err(error) => return Err(error),
             }
         }
+        notes.extend(self.context.denied());
         Ok(notes)
     }
 
-    /// Opens the sets that files are members of. Returns those files' names.
-    fn find_arrays(&mut self, writing: &Writing) -> BTreeSet<Arc<str>> {
+    /// Looks which files are members of sets.
+    fn find_members(&mut self) -> Vec<Found> {
         let files = self.files.clone();
         let (found, complaints) = self.wait(async move {
             let (mut found, mut complaints) = (Vec::new(), Vec::new());
@@ -366,59 +379,97 @@ impl Disks {
             }
             (found, complaints)
         });
+        self.complaints.extend(complaints);
+        found
+    }
+
+    /// Looks for partitions of the files that are no members.
+    fn find_parts_of_files(&mut self, members: &[Found]) {
+        let is_member =
+            |file: &DeviceRef| members.iter().any(|member| Rc::ptr_eq(&member.device, file));
+        let others: Vec<DeviceRef> =
+            self.files.iter().filter(|file| !is_member(file)).cloned().collect();
+        let others = sources::tabled(&others, &self.files);
+        let files = self.files.iter().enumerate();
+        let tabled = files.filter(|(_, file)| others.iter().any(|other| Rc::ptr_eq(other, file)));
+        let whole = tabled
+            .map(|(at, file)| (Rc::clone(file), Whole::File(at), file.name().to_string()))
+            .collect();
+        self.find_parts(whole);
+    }
+
+    /// Looks which partitions are members of sets.
+    fn find_members_on_parts(&mut self, members: &mut Vec<Found>) {
+        let parts: Vec<Partition> = self.parts.iter().map(|part| part.partition.clone()).collect();
+        let looking = async move { sources::on_partitions(&parts).await };
+        let (found, damaged) = self.wait(looking);
+        self.complaints.extend(damaged.iter().map(ToString::to_string));
+        sources::add_on_partitions(members, found);
+    }
+
+    /// Opens the sets that these are members of.
+    fn open_arrays(&mut self, found: Vec<Found>, writing: &Writing) {
         for one in &found {
             self.context.know(one.superblock.set_uuid(), name::shown_by(one));
         }
-        let members = found.iter().map(|one| one.device.name()).collect();
         let is_elsewhere =
             |(base, is_written): &&(Base, bool)| !is_written && base.is_written_elsewhere();
         let elsewhere = self.opened.iter().filter(is_elsewhere);
         let elsewhere = elsewhere.map(|(base, _)| base.device().name()).collect();
         let Arrays { open, refused, live } =
             arrays::open(&self.context, found, &writing.sets, &elsewhere);
-        self.complaints = complaints;
         self.complaints.extend(refused.iter().map(|one| one.why.clone()));
         (self.arrays, self.refused) = (open, refused);
         self.live = RefCell::new(live.into_iter().map(Rc::new).collect());
-        members
     }
 
-    /// Looks for partitions and volume groups on all but the members of sets.
-    fn find_parts_and_groups(&mut self, members: &BTreeSet<Arc<str>>) {
-        let files = self.files.iter().enumerate();
-        let files = files.filter(|(_, file)| !members.contains(&file.name()));
+    /// Looks for partitions of the sets.
+    fn find_parts_of_arrays(&mut self) {
         let arrays = self.arrays.iter().enumerate();
-        let whole: Vec<(DeviceRef, Whole, String)> = files
-            .map(|(at, file)| (Rc::clone(file), Whole::File(at), file.name().to_string()))
-            .chain(arrays.map(|(at, array)| {
-                (Rc::clone(&array.device), Whole::Array(at), array.name.clone())
-            }))
-            .collect();
-        let (parts, groups, complaints) = self.wait(async move {
+        let whole = arrays
+            .map(|(at, array)| (Rc::clone(&array.device), Whole::Array(at), array.name.clone()));
+        self.find_parts(whole.collect());
+    }
+
+    fn find_parts(&mut self, whole: Vec<(DeviceRef, Whole, String)>) {
+        let (parts, complaints) = self.wait(async move {
             let (mut parts, mut complaints) = (Vec::new(), Vec::new());
-            for (device, on, of) in &whole {
-                match gpt::read_table(device).await {
+            for (device, on, of) in whole {
+                match partition::read_table(&device).await {
                     Ok(None) => {}
-                    Ok(Some(table)) => {
-                        parts.extend(table.partitions.into_iter().map(|partition| Part {
+                    Ok(Some(Table { form, partitions, remark })) => {
+                        complaints.extend(remark);
+                        parts.extend(partitions.into_iter().map(|partition| Part {
                             of: of.clone(),
-                            on: *on,
-                            device: partition.device(device),
+                            on,
+                            form,
+                            device: Rc::clone(&partition.device),
                             partition,
-                        }))
+                        }));
                     }
                     Err(error) => complaints.push(error.to_string()),
                 }
             }
-            let mut physical: Vec<DeviceRef> =
-                whole.into_iter().map(|(device, ..)| device).collect();
-            physical.extend(parts.iter().map(|part| Rc::clone(&part.device)));
-            let (groups, errors) = find_groups(&physical).await;
-            complaints.extend(errors.iter().map(ToString::to_string));
-            (parts, groups, complaints)
+            (parts, complaints)
         });
-        (self.parts, self.groups) = (parts, groups);
+        self.parts.extend(parts);
         self.complaints.extend(complaints);
+    }
+
+    /// Looks for volume groups on all but the members of sets.
+    fn find_groups(&mut self, members: &BTreeSet<Arc<str>>) {
+        let (files, arrays) = (self.files.iter(), self.arrays.iter().map(|array| &array.device));
+        let all = files.chain(arrays).chain(self.parts.iter().map(|part| &part.device));
+        let physical: Vec<DeviceRef> =
+            all.filter(|device| !members.contains(&device.name())).cloned().collect();
+        let (groups, errors) = self.wait(async move { find_groups(&physical).await });
+        self.complaints.extend(errors.iter().map(ToString::to_string));
+        self.groups = groups;
+    }
+
+    /// The sets that can't be opened, each by all of its devices, and why.
+    pub fn refused(&self) -> impl Iterator<Item = (&[Found], &str)> {
+        self.refused.iter().map(|one| (one.found(), one.why.as_str()))
     }
 
     /// The sets that are open for writing. Who takes them stops them.

@@ -322,11 +322,12 @@ impl Disks {
     /// The files whose locks and identities stand for it, members of sets among them.
     pub fn paths(&self, below: &Below) -> Vec<PathBuf> {
         let members = below.arrays.iter().flat_map(|at| &self.arrays[*at].members);
-        let members = members.filter_map(|device| match self.whole(device) {
-            Some(Whole::File(at)) => Some(at),
-            _ => None,
+        // A member may be a partition of a file.
+        let mut own = Below::default();
+        members.for_each(|device| {
+            self.add_device(device, &mut own);
         });
-        let files = below.files.iter().copied().chain(members);
+        let files = below.files.iter().copied().chain(own.files);
         files.filter_map(|at| self.opened[at].0.locked_path()).collect()
     }
 
@@ -478,11 +479,12 @@ impl Disks {
             // Written here.
             None => &[],
         });
-        let members = members.filter_map(|device| match self.whole(device) {
-            Some(Whole::File(at)) => Some(at),
-            _ => None,
+        // A member may be a partition of a file.
+        let mut own = Below::default();
+        members.for_each(|device| {
+            self.add_device(device, &mut own);
         });
-        for at in below.files.iter().copied().chain(members) {
+        for at in below.files.iter().copied().chain(own.files) {
             let (file, is_written) = &self.opened[at];
             if !is_written {
                 // Where it can't be had somebody writes, which was told.

@@ -4,13 +4,14 @@
 //! everywhere; when it is [told](Ending) to end nothing more is accepted, what is under way is finished, all is flushed, and
 //! it returns.
 
+use super::uri;
 use crate::context::Context;
 use crate::ending::Ending;
 use crate::error::Error;
 use crate::event::Event;
 use crate::pools::{Asked, Queue, carry_out_until};
 use export::nbd::{CLIENT_MEMORY, CLIENT_MEMORY_MIN, Export, Server};
-use export::tls::Tls;
+use export::tls::{Tls, TlsMode};
 use futures_util::future::{Either, select, select_all};
 use host::{Address, SocketListener};
 use rt::Listener;
@@ -18,9 +19,13 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::str::FromStr;
 use stdx::ByteCount;
+use volume::content::{Content, identify};
 
 /// Addresses a server listens on at the most: each is a descriptor and a wait in the reactor.
 pub const ADDRESSES_MAX: usize = 16;
+
+/// Exports of which it is told where clients find them: of more, the first.
+const TOLD_MAX: usize = 8;
 
 /// What holds for all clients of a server.
 pub struct Clients {
@@ -63,6 +68,15 @@ impl Commands<'_> {
     }
 }
 
+/// What is told of an export: its name, whether it is only read, and what it holds where that is known.
+fn seen(context: &Context, export: &Export) -> (String, bool, Option<Content>) {
+    let device = Rc::clone(&export.device);
+    // One that can't be read tells its clients so.
+    let looking = async move { Ok::<_, Error>(identify(&device).await.ok().flatten()) };
+    let content = context.finish(looking).ok().flatten();
+    (export.name.clone(), export.read_only, content)
+}
+
 /// Serves `exports` on all of these addresses until it is told to end.
 ///
 /// # Errors
@@ -80,6 +94,9 @@ pub fn until(
     }
     let count = exports.len();
     let Clients { tls, memory } = clients;
+    let is_tls = tls.mode() != TlsMode::Off;
+    let seen: Vec<(String, bool, Option<Content>)> =
+        exports.iter().take(TOLD_MAX).map(|export| seen(context, export)).collect();
     let server = Server::with_memory(&context.rt(), exports, tls, memory)?;
     let mut listeners = Vec::new();
     for address in addresses {
@@ -92,6 +109,12 @@ pub fn until(
     let names: Vec<Rc<str>> = listeners.iter().map(|listener| listener.name()).collect();
     let on = names.iter().map(ToString::to_string).collect();
     context.tell(Event::Serving { exports: count, on });
+    if let Some(first) = names.first() {
+        for (name, read_only, content) in seen {
+            let uri = uri::of(first, &name, is_tls);
+            context.tell(Event::Reached { uri, read_only, content });
+        }
+    }
 
     let serving = async move {
         let accepting = listeners.into_iter().zip(names).map(|(listener, name)| {

@@ -1,6 +1,6 @@
 //! Sets opened for writing.
 
-use super::{missing, name};
+use super::{missing, name, sources};
 use crate::context::Context;
 use crate::error::Error;
 use crate::event::{Event, Events, Work};
@@ -69,6 +69,9 @@ fn open_with(
 /// Where it can't be opened.
 pub fn for_writing(context: &Context, path: &Path) -> Result<DeviceRef, Error> {
     let options = FileOptions { direct: false, read_only: false };
+    if let Some(whole) = sources::whole_of(path) {
+        return Err(Error::OnPartition { path: path.into(), whole });
+    }
     Ok(Rc::new(FileDevice::open(&context.host(), path, options)?))
 }
 

@@ -2,6 +2,10 @@
 //!
 //! [Paths](crate::paths) are opened for reading alone. What has no superblock is passed over; what has a damaged one is
 //! told, and passed over too, so that the set can be opened without it.
+//!
+//! The disks of most network storage boxes are partitioned, and their sets lie on the partitions. Of an image of such a disk
+//! those are called `IMAGE:N`; a set on them is read, and written only by the devices that the kernel makes of them. Where the
+//! kernel's partitions of a disk are among the devices, the disk's own table is not looked at ([`tabled`]).
 
 use super::name;
 use crate::context::Context;
@@ -9,12 +13,13 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::paths::expand;
 use crate::uri::is_uri;
-use ::md::assemble::{self, Choice, Found};
-use host::identity::same;
+use ::md::assemble::{self, AssembleError, Choice, Found};
+use host::identity::{is_partition_of, same};
 use host::{FileDevice, FileOptions, Host, OpenError};
 use rt::DeviceRef;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use volume::partition::{self, Partition, Table};
 
 /// Opens a device for reading.
 ///
@@ -31,7 +36,8 @@ pub fn open(host: &Host, path: &Path) -> Result<DeviceRef, Error> {
 /// # Errors
 /// Where one can't be opened.
 pub fn scan(context: &Context, paths: &[PathBuf]) -> Result<Vec<Found>, Error> {
-    let mut found = Vec::new();
+    let (mut found, mut others) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
     for path in expand(paths)? {
         // Sets are made of files and block devices.
         if is_uri(&path) {
@@ -40,21 +46,91 @@ pub fn scan(context: &Context, paths: &[PathBuf]) -> Result<Vec<Found>, Error> {
         let device = match open(&context.host(), &path) {
             Ok(device) => device,
             // Whatever else lies in a folder of disks; a path that was named is another matter.
-            Err(_) if !paths.contains(&path) => continue,
+            Err(error) if !paths.contains(&path) => {
+                if matches!(&error, Error::Named(error) if error.is_denied()) {
+                    context.passed_denied(&path);
+                }
+                continue;
+            }
             Err(error) => return Err(error),
         };
-        match context.finish(async move { assemble::find(&device).await }) {
-            Ok(one) => {
-                let known: Option<&Found> = one.as_ref();
-                known.into_iter().for_each(|one| {
-                    context.know(one.superblock.set_uuid(), name::shown_by(one));
-                });
-                found.extend(one);
-            }
+        all.push(Rc::clone(&device));
+        let looked = Rc::clone(&device);
+        match context.finish(async move { assemble::find(&looked).await }) {
+            Ok(Some(one)) => found.push(one),
+            Ok(None) => others.push(device),
             Err(error) => context.tell(Event::PassedOver { error }),
         }
     }
+    if let Some(text) = context.denied() {
+        context.tell(Event::Complaint(text));
+    }
+    let others = tabled(&others, &all);
+    let on_parts = context.finish(async move {
+        let mut parts = Vec::new();
+        for device in &others {
+            // What is wrong with a table is told by those who look at partitions.
+            let table: Option<Table> = partition::read_table(device).await.ok().flatten();
+            parts.extend(table.into_iter().flat_map(|table| table.partitions));
+        }
+        Ok::<_, Error>(on_partitions(&parts).await)
+    })?;
+    let (on_parts, damaged) = on_parts;
+    let tell = |error: AssembleError| context.tell(Event::PassedOver { error: error.into() });
+    damaged.into_iter().for_each(tell);
+    add_on_partitions(&mut found, on_parts);
+    for one in &found {
+        context.know(one.superblock.set_uuid(), name::shown_by(one));
+    }
     Ok(found)
+}
+
+/// Those of some devices whose table of partitions is to be looked at: not where the kernel's partitions are among `all`.
+pub fn tabled(devices: &[DeviceRef], all: &[DeviceRef]) -> Vec<DeviceRef> {
+    let path = |device: &DeviceRef| PathBuf::from(&*device.name());
+    let is_divided = |device: &&DeviceRef| {
+        let whole = path(device);
+        !all.iter().any(|part| is_partition_of(&path(part), &whole))
+    };
+    devices.iter().filter(is_divided).cloned().collect()
+}
+
+/// What md wrote on partitions, and what is wrong with some.
+pub async fn on_partitions(parts: &[Partition]) -> (Vec<Found>, Vec<AssembleError>) {
+    let (mut found, mut damaged) = (Vec::new(), Vec::new());
+    for part in parts {
+        match assemble::find(&part.device).await {
+            Ok(one) => found.extend(one),
+            Err(error) => damaged.push(error),
+        }
+    }
+    (found, damaged)
+}
+
+/// Adds members that lie on partitions, but for those that are among the others under a name of their own: an image of a
+/// partition beside that of its disk.
+pub fn add_on_partitions(found: &mut Vec<Found>, on_parts: Vec<Found>) {
+    let is_known = |found: &[Found], one: &Found| {
+        let (set, number) = (one.superblock.set_uuid(), one.superblock.device_number());
+        found.iter().any(|known| {
+            known.superblock.set_uuid() == set && known.superblock.device_number() == number
+        })
+    };
+    let new: Vec<Found> = on_parts.into_iter().filter(|one| !is_known(found, one)).collect();
+    found.extend(new);
+}
+
+/// The disk of `DISK:N`; nothing where the path is one itself, or none.
+pub fn whole_of(path: &Path) -> Option<PathBuf> {
+    let (whole, number) = path.to_str()?.rsplit_once(':')?;
+    let is_part = number.parse::<u32>().is_ok() && !path.exists() && Path::new(whole).exists();
+    is_part.then(|| PathBuf::from(whole))
+}
+
+/// The file or block device that a member lies on: its own, or the disk of its partition.
+pub fn path_of(found: &Found) -> PathBuf {
+    let path = PathBuf::from(found.name());
+    whole_of(&path).unwrap_or(path)
 }
 
 /// Whether a set answers to a name: its UUID, its name with or without the host's, or a member's path.
@@ -162,9 +238,8 @@ fn members(
     let there = there.chain(choice.replacements.iter().map(|(_, found)| found));
     there.map(|found| {
         let options = FileOptions { direct: false, read_only: true };
-        let name = found.name();
-        let device = FileDevice::open(&context.host(), Path::new(&name), options);
-        (name, device)
+        let device = FileDevice::open(&context.host(), &path_of(found), options);
+        (found.name(), device)
     })
 }
 

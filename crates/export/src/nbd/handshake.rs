@@ -274,7 +274,8 @@ impl Handshake<'_> {
             return Ok(Next::Option);
         };
         let Some(export) = self.shared.find(name) else {
-            option_reply(out, option, reply::ERR_UNKNOWN, b"there is no such export");
+            let text = self.shared.no_such_export();
+            option_reply(out, option, reply::ERR_UNKNOWN, text.as_bytes());
             return Ok(Next::Option);
         };
         let mut tell = |kind: u16, text: &[u8]| {
@@ -317,7 +318,8 @@ impl Handshake<'_> {
             return option_reply(out, option, reply::ERR_INVALID, b"STRUCTURED_REPLY comes first");
         }
         let Some(export) = self.shared.find(name) else {
-            return option_reply(out, option, reply::ERR_UNKNOWN, b"there is no such export");
+            let text = self.shared.no_such_export();
+            return option_reply(out, option, reply::ERR_UNKNOWN, text.as_bytes());
         };
         let wanted = match listing {
             true => queries.is_empty() || queries.contains(&"base:"),

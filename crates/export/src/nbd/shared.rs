@@ -39,11 +39,31 @@ pub(crate) struct Shared {
     pub(super) left: Notify,
 }
 
+/// Exports that a client is told of, whose name has none; and bytes of that text.
+const NAMES_SAID_MAX: usize = 8;
+const NAMES_SAID_BYTES: usize = 1024;
+
 impl Shared {
     /// The export of this name; the first for the empty name, where none is named so.
     pub(crate) fn find(&self, name: &str) -> Option<Rc<Exported>> {
         let named = self.exports.iter().find(|export| export.name == name);
         named.or_else(|| self.exports.first().filter(|_| name.is_empty())).cloned()
+    }
+
+    /// What is said to a client whose name has no export: the names that there are, some of them where they are many.
+    pub(crate) fn no_such_export(&self) -> String {
+        let names: Vec<&str> = self.exports.iter().map(|export| export.name.as_str()).collect();
+        let shown: Vec<String> =
+            names.iter().take(NAMES_SAID_MAX).map(|name| format!("'{name}'")).collect();
+        let more = match names.len().saturating_sub(shown.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let mut text = format!("there is no such export; there are {}{more}", shown.join(", "));
+        // Names are as long as the protocol lets them be, and together longer than a reply should.
+        let end = text.floor_char_boundary(NAMES_SAID_BYTES);
+        text.truncate(end);
+        text
     }
 }
 

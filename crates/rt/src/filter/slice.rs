@@ -23,12 +23,20 @@ impl Slice {
     /// If the range is not made of whole logical blocks within the device. Who has the range from a
     /// disk or a user looks first: `Request::read(start, len).check(below)`.
     pub fn new(below: DeviceRef, start: Offset, len: ByteCount) -> Rc<Slice> {
+        let name = format!("{}[{len} from {start}]", below.name());
+        Slice::called(&name, below, start, len)
+    }
+
+    /// The same under a name of its own.
+    ///
+    /// # Panics
+    /// As [`Slice::new`].
+    pub fn called(name: &str, below: DeviceRef, start: Offset, len: ByteCount) -> Rc<Slice> {
         if let Err(error) = Request::read(start, len).check(&*below) {
             panic!("a slice lies within its device, in whole blocks: {error}");
         }
         let geometry = Geometry { capacity: len, ..below.geometry() };
-        let name = format!("{}[{len} from {start}]", below.name()).into();
-        Rc::new(Slice { below, start, geometry, name })
+        Rc::new(Slice { below, start, geometry, name: name.into() })
     }
 }
 

@@ -4,7 +4,8 @@
 //! sets of which they are members. RAID sets below what is changed are opened for writing, and stopped cleanly when
 //! it is done.
 
-use crate::events::events;
+use crate::commands::md::{Sink, copy};
+use crate::events::{events, refuse_denied};
 use crate::output::{Failure, print, print_json, say};
 use crate::printable;
 use attach::disks::{Disks, Writing, Written};
@@ -38,6 +39,8 @@ enum LvmCommand {
     Vgs(ListArgs),
     /// List logical volumes
     Lvs(ListArgs),
+    /// Write a logical volume's content to a file
+    Dump(DumpArgs),
     /// Make a volume group of devices, which lose what they hold
     Vgcreate(VgcreateArgs),
     /// Make a logical volume
@@ -54,14 +57,27 @@ struct ListArgs {
 }
 
 #[derive(Args)]
+struct DumpArgs {
+    /// The volume; a RAID set, or a partition (SET:N, DEVICE:N), will do as well
+    #[arg(value_name = "GROUP/VOLUME")]
+    volume: String,
+    /// Where to write it; - is standard output
+    #[arg(value_name = "FILE|-")]
+    file: PathBuf,
+    /// Overwrite a file or block device that is there
+    #[arg(long)]
+    overwrite: bool,
+}
+
+#[derive(Args)]
 struct VgcreateArgs {
     /// The group's name
     group: String,
     /// Files or block devices; or RAID sets on the devices of -d, or partitions of such (SET:N)
     #[arg(required = true)]
     devices: Vec<PathBuf>,
-    /// The extent: a power of two
-    #[arg(short = 's', long, value_name = "SIZE", default_value_t = EXTENT_DEFAULT)]
+    /// The extent, in which volumes are given space: a power of two, as 4MiB. Without a unit it is taken in MiB, as LVM does
+    #[arg(short = 's', long, value_name = "SIZE", default_value_t = EXTENT_DEFAULT, value_parser = lvm_size)]
     physicalextentsize: ByteCount,
     /// Also on devices that hold something
     #[arg(short, long)]
@@ -75,8 +91,8 @@ struct LvcreateArgs {
     /// The volume's name
     #[arg(short, long)]
     name: String,
-    /// Its size; rounded up to whole extents
-    #[arg(short = 'L', long, value_name = "SIZE")]
+    /// Its size, as 10GiB; rounded up to whole extents. Without a unit it is taken in MiB, as LVM does
+    #[arg(short = 'L', long, value_name = "SIZE", value_parser = lvm_size)]
     size: ByteCount,
     /// Stripe it over so many physical volumes
     #[arg(short = 'i', long, value_name = "N", default_value_t = 1)]
@@ -84,6 +100,17 @@ struct LvcreateArgs {
     /// What lies on one of them before the next one's turn
     #[arg(short = 'I', long, value_name = "SIZE", default_value_t = STRIPE_DEFAULT)]
     stripesize: ByteCount,
+}
+
+/// A size as LVM's programs take it: a bare number counts MiB.
+fn lvm_size(text: &str) -> Result<ByteCount, String> {
+    match text.parse::<u64>() {
+        Ok(count) => count
+            .checked_mul(ByteCount::mib(1).bytes())
+            .map(ByteCount)
+            .ok_or_else(|| format!("{text} MiB are more than a device can have")),
+        Err(_) => text.parse::<ByteCount>().map_err(|error| error.to_string()),
+    }
 }
 
 #[derive(Args)]
@@ -102,9 +129,10 @@ struct LvremoveArgs {
 /// With the line to print.
 pub fn run(args: LvmArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     match args.command {
-        LvmCommand::Pvs(args) => pvs(&looked(devices)?, args.json),
-        LvmCommand::Vgs(args) => vgs(&looked(devices)?, args.json),
-        LvmCommand::Lvs(args) => lvs(&looked(devices)?, args.json),
+        LvmCommand::Pvs(args) => listed(devices, |disks| pvs(disks, args.json)),
+        LvmCommand::Vgs(args) => listed(devices, |disks| vgs(disks, args.json)),
+        LvmCommand::Lvs(args) => listed(devices, |disks| lvs(disks, args.json)),
+        LvmCommand::Dump(args) => dump(&args, devices),
         LvmCommand::Vgcreate(args) => vgcreate(&args, devices),
         LvmCommand::Lvcreate(args) => lvcreate(&args, devices),
         LvmCommand::Lvremove(args) => lvremove(&args, devices),
@@ -115,6 +143,19 @@ fn opened_for(devices: &[PathBuf], written: &[Written]) -> Result<Disks, Failure
     let disks = Disks::open_for(&events(), devices, written, Writing::default())?;
     disks.tell_complaints();
     Ok(disks)
+}
+
+/// A list of what lies there. Where something may not be read it is no answer.
+fn listed(
+    devices: &[PathBuf],
+    list: impl FnOnce(&Disks) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let disks = looked(devices)?;
+    list(&disks)?;
+    if disks.groups.is_empty() {
+        say(&format!("note: no volume group is there: {}", disks.searched()));
+    }
+    refuse_denied(disks.context())
 }
 
 fn looked(devices: &[PathBuf]) -> Result<Disks, Failure> {
@@ -236,6 +277,21 @@ fn lvs(disks: &Disks, json: bool) -> Result<(), Failure> {
     table("lv", &["LV", "VG", "LSize", "Type", "UUID"], rows, json)
 }
 
+fn dump(args: &DumpArgs, devices: &[PathBuf]) -> Result<(), Failure> {
+    let disks = looked(devices)?;
+    let opened = disks.volume(&args.volume)?;
+    if disks.lies_under(&args.file) {
+        let file = args.file.display();
+        return Err(Failure::usage(format!("{file} is one of the devices: name another file")));
+    }
+    disks.keep_writers_off(&args.volume)?;
+    let sink = match args.file.as_os_str() == "-" {
+        true => Sink::stream()?,
+        false => Sink::open(&args.file, args.overwrite)?,
+    };
+    copy(disks.context(), &opened.device, sink, &args.file)
+}
+
 /// Who makes a text, and when.
 fn origin() -> Origin {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -261,7 +317,11 @@ fn vgcreate(args: &VgcreateArgs, places: &[PathBuf]) -> Result<(), Failure> {
         disks.wait(async move { create_group(&devices, &name, extent, &origin, &mut prng).await });
     let group = group.map_err(Failure::failed);
     disks.stop()?;
-    say(&format!("volume group {} made of {} devices", args.group, group?.found.len()));
+    let devices = match group?.found.len() {
+        1 => "1 device".to_owned(),
+        many => format!("{many} devices"),
+    };
+    say(&format!("volume group {} made of {devices}", args.group));
     Ok(())
 }
 

@@ -26,7 +26,7 @@ mod members;
 mod serve;
 mod words;
 
-pub use dump::{Progress, Sink, told};
+pub use dump::{Progress, Sink, copy, told};
 
 use crate::output::Failure;
 use clap::{Args, Subcommand};

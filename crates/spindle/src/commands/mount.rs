@@ -2,7 +2,7 @@
 //!
 //! Children are mounted below it, snapshots are in `.zfs/snapshot`. The command stays until it is told to stop (Ctrl-C,
 //! SIGTERM) or the directory is unmounted from outside (`umount DIR`). Who still has files open there when it
-//! stops gets errors; what is read only loses nothing by that.
+//! stops gets errors; what is read only loses nothing by that. A RAID set or volume, which is none, is refused with the way to mount it.
 //!
 //! **Writing.** The pool's labels say that it is in use from before the first write until the end. Groups are committed every few
 //! seconds, and where a program asks for durability. At the end the kernel writes out what it holds, the last group is
@@ -14,11 +14,13 @@
 
 use super::carried::carry_out;
 use super::mount_option::MountOption;
+use super::typed;
 use super::zfs::source::ViewArgs;
 use crate::events::events;
 use crate::output::{Failure, print};
 use crate::pools::PoolArgs;
 use crate::signals::told_by_signals;
+use attach::disks::Disks;
 use attach::ending::Ending;
 use attach::mounts::{MountPoint, RunningMount};
 use attach::pools::running::protocol::Ask;
@@ -33,6 +35,7 @@ use futures_util::future::select;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::rc::Rc;
+use volume::content::identify;
 
 /// What to mount, and where.
 #[derive(Args)]
@@ -85,10 +88,33 @@ pub fn run(args: &MountArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     if is_plain && ask_holder(args, &place, for_writing)? {
         return Ok(());
     }
-    if for_writing {
-        return run_writable(args, &place);
-    }
-    let session = Session::open(&place, &args.view.view())?;
+    let done = match for_writing {
+        true => run_writable(args, &place),
+        false => run_read_only(args, &place),
+    };
+    done.map_err(|failure| no_dataset(args, for_writing, &place).unwrap_or(failure))
+}
+
+/// What to do instead, where what was named is no dataset but a RAID set or a volume.
+fn no_dataset(args: &MountArgs, for_writing: bool, place: &PoolPlace<'_>) -> Option<Failure> {
+    let called = &args.dataset;
+    let disks = Disks::open(&Events::unheard(), place.devices).ok()?;
+    let device = disks.volume(called).ok()?.device;
+    let content = disks.wait(async move { identify(&device).await }).ok().flatten();
+    let holds = match &content {
+        Some(content) => format!("it holds {}", content.kind.name()),
+        None => "it is a volume".to_owned(),
+    };
+    let flag = if for_writing { "" } else { " --readonly" };
+    let (spindle, name) = (typed::spindle(place.devices), typed::quoted(called));
+    Some(Failure::failed(format!(
+        "{called}: {holds}, and datasets of ZFS pools alone are mounted here: {spindle} serve --volume {name}{flag} lends it \
+         to Linux, which mounts it; it says how"
+    )))
+}
+
+fn run_read_only(args: &MountArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    let session = Session::open(place, &args.view.view())?;
     let mount = RunningMount::of_session(&session, &args.dataset, &args.directory, args.lists())?;
     let told = told_by_signals()?;
     print(&format!("spindle: {}\n", mount.mounted()))?;

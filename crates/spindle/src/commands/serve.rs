@@ -99,9 +99,9 @@ pub struct ServeCommand {
     /// Write to a ZFS volume though its pool was not exported, and another host may have it in use
     #[arg(short, long, requires = "volume", conflicts_with = "readonly")]
     force: bool,
-    /// The export's name; clients that name none get it too
-    #[arg(long, default_value = "", hide_default_value = true, conflicts_with = "config")]
-    name: String,
+    /// The export's name, by default the volume's as it was given; clients that name none get it too
+    #[arg(long, conflicts_with = "config")]
+    name: Option<String>,
     /// Memory of all clients' requests together: with less, clients with large requests wait for one another; beyond 2
     /// GiB it is never used [default: 2 GiB]
     #[arg(long, value_name = "SIZE", value_parser = serve::memory, conflicts_with = "config")]
@@ -179,7 +179,7 @@ pub fn run(command: ServeCommand, devices: &[PathBuf]) -> Result<(), Failure> {
                 pools: Vec::new(),
                 mount: Vec::new(),
                 export: vec![ExportSettings {
-                    name,
+                    name: name.or_else(|| volume.clone()).unwrap_or_default(),
                     path: file,
                     volume,
                     readonly,

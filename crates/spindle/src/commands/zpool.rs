@@ -39,6 +39,8 @@ mod tree;
 mod upgrade;
 mod vdevs;
 
+pub use import::{Standing, standing};
+
 use super::held;
 use crate::commands::zfs::version::{self, VersionArgs};
 use crate::output::Failure;

@@ -220,7 +220,8 @@ fn a_pool_that_lacks_too_much_says_what() {
     let Some(folder) = fixtures::folder("zfs") else { return };
     let disks = fixtures::unpack(&folder, "log-cache-special");
     fs::remove_file(disks.path().join("disk4.raw")).expect("it was there");
-    let missing = "top-level vdev 1 is missing: see spindle zpool import";
+    let missing =
+        "top-level vdev 1 is missing with all its devices: attach them, or name where they lie";
     for arguments in [&["zpool", "list"][..], &["zpool", "status"], &["zfs", "list"]] {
         let output = spindle(disks.path(), arguments);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -238,6 +239,12 @@ fn a_pool_that_lacks_too_much_says_what() {
     assert!(text.contains("opens for reading, with vdev raidz2-0 UNAVAIL"), "{text}");
     let text = done(disks.path(), &["zpool", "status"]);
     assert!(text.contains(" state: UNAVAIL\n") && !text.contains("No known data"), "{text}");
+    // Who is missing is told by the path that it had last and its GUID, in the labels of those that are there.
+    for arguments in [&["zpool", "status"][..], &["zpool", "import"]] {
+        let said = String::from_utf8(spindle(disks.path(), arguments).stderr).expect("text");
+        let who = "raidz2-0 needs 2 of its 4 devices, and 1 is there; missing: ";
+        assert!(said.contains(who) && said.matches("(GUID ").count() == 3, "{arguments:?}: {said}");
+    }
 }
 
 /// What could break: a list of checksums beside the images makes a note, a disk that is named twice is a clash.

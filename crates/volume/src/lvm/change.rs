@@ -252,6 +252,7 @@ impl Group {
             wanted: extents,
             stripes,
             free: total,
+            extent: ByteCount(self.group.extent_sectors.saturating_mul(SECTOR)),
         };
         let (mut left, mut segments) = (extents, Vec::new());
         while left > 0 {

@@ -51,10 +51,11 @@ pub enum LvmError {
     #[error("{group} has a logical volume {volume} already: choose another name")]
     Exists { group: String, volume: String },
     #[error(
-        "volume group {group}: {wanted} extents are wanted, divided over {stripes} physical volumes; {free} \
-         are free, and not so divided"
+        "volume group {group}: {} are wanted ({wanted} extents of {extent}), {}; {} are free{}",
+        size_of(*.wanted, *.extent), divided(*.stripes), size_of(*.free, *.extent),
+        if .free >= .wanted { ", and not so divided" } else { "" }
     )]
-    NoSpace { group: String, wanted: u64, stripes: usize, free: u64 },
+    NoSpace { group: String, wanted: u64, stripes: usize, free: u64, extent: ByteCount },
     #[error("a stripe of {0}: give a power of two from 4 KiB to the extent size")]
     StripeSize(ByteCount),
     #[error("an extent of {0}: give a power of two from 4 KiB to 4 GiB")]
@@ -67,6 +68,18 @@ pub enum LvmError {
         "{device} has a label of a physical volume already: it belongs to another group or did"
     )]
     Labelled { device: String },
+}
+
+/// So many extents.
+fn size_of(extents: u64, extent: ByteCount) -> ByteCount {
+    ByteCount(extents.saturating_mul(extent.bytes()))
+}
+
+fn divided(stripes: usize) -> String {
+    match stripes {
+        1 => "on any physical volumes".to_owned(),
+        many => format!("divided over {many} physical volumes"),
+    }
 }
 
 /// A physical volume that was found.

@@ -21,7 +21,7 @@ pub enum OpenError {
     Version { pool: String, version: u64 },
     #[error("pool {pool} uses what is not supported: {}", .features.join(", "))]
     Features { pool: String, features: Vec<String> },
-    #[error("pool {pool}: {what} missing: see spindle zpool import, with the same -d")]
+    #[error("pool {pool}: {what}: attach them, or name where they lie with one more -d")]
     Missing { pool: String, what: String },
     #[error("pool {pool}: {error}")]
     Tree { pool: String, error: TreeError },

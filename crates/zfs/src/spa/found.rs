@@ -13,7 +13,6 @@
 //!
 //! Source: OpenZFS, `zutil_import.c`, `spa.c`, `vdev_label.c`.
 
-use crate::health::{self, Health};
 use async_recursion::async_recursion as boxed;
 use rt::DeviceRef;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,9 +26,6 @@ use zfs_store::label::{self, Labels};
 
 /// Top-level vdevs of a pool that are taken.
 const TOP_LEVEL_MAX: u64 = 1 << 16;
-
-/// Top-level vdevs that a line names.
-const NAMED_MAX: usize = 16;
 
 /// How a pool was left, as its labels say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,26 +102,6 @@ impl FoundPool {
     /// The devices by GUID.
     pub fn devices(&self) -> BTreeMap<u64, DeviceRef> {
         self.members.iter().map(|(guid, member)| (*guid, member.device.clone())).collect()
-    }
-
-    /// Which top-level vdevs can't be used for want of devices, with the verb that follows; nothing where all can.
-    /// Of one whose devices are all missing nothing but its number is known.
-    pub fn missing_tops(&self) -> Option<String> {
-        let present: BTreeSet<u64> = self.members.keys().copied().collect();
-        let is_lost = |number: &u64| match self.tops.get(number) {
-            Some(top) => health::of_vdev(top, &present).health > Health::Degraded,
-            None => true,
-        };
-        let lost: Vec<String> = (0..self.tops_expected.min(TOP_LEVEL_MAX))
-            .filter(is_lost)
-            .take(NAMED_MAX)
-            .map(|number| number.to_string())
-            .collect();
-        match lost.as_slice() {
-            [] => None,
-            [one] => Some(format!("top-level vdev {one} is")),
-            some => Some(format!("top-level vdevs {} are", some.join(", "))),
-        }
     }
 
     /// The uberblocks of all members, best first, each once.

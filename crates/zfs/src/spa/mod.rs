@@ -19,7 +19,7 @@
 //!   dtls             which groups each leaf misses, written down
 //!   commit           a transaction group: passes, space maps (`slab_maps`, `maps`), labels (`config`), uberblock
 //!
-//!   find (found)     labels → which pools, their trees, the best uberblock
+//!   find (found)     labels → which pools, their trees, the best uberblock; `lacking`: who is missing where one can't be opened
 //!   mmp              signs of life, given to other hosts
 //!   multihost        whether another host has it open: signs of life
 //!   open (open)      vdev tree → MOS → features → the configuration in the MOS → the tree again → salt, removed vdevs → DSL
@@ -48,6 +48,7 @@ pub mod freeing;
 pub mod history;
 mod kept;
 mod keys;
+mod lacking;
 pub mod live;
 mod logs;
 mod map_logs;

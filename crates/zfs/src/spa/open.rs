@@ -105,10 +105,11 @@ impl Spa {
             match opened.at(uberblock, &tops, found).await {
                 Ok(spa) => return Ok(spa),
                 Err(OpenError::Zfs { pool, error }) => {
-                    let what = found.missing_tops().filter(|_| error.lacks_device());
-                    first.get_or_insert(match what {
-                        Some(what) => OpenError::Missing { pool, what },
-                        None => OpenError::Zfs { pool, error },
+                    let lacking = found.lacking();
+                    let is_lack = error.lacks_device() && !lacking.is_empty();
+                    first.get_or_insert(match is_lack {
+                        true => OpenError::Missing { pool, what: lacking.join("; ") },
+                        false => OpenError::Zfs { pool, error },
                     });
                 }
                 Err(error) => return Err(error),

@@ -55,6 +55,10 @@ fn each_wrong_option_is_refused_by_its_error_and_the_next_is_answered() {
             let replies = client.option_replies(option, data).await;
             assert_eq!(replies.len(), 1, "option {option}");
             assert_eq!(replies[0].0, error, "option {option}: {replies:?}");
+            if error == reply::ERR_UNKNOWN {
+                let text = String::from_utf8(replies[0].1.clone()).expect("text");
+                assert_eq!(text, "there is no such export; there are 'disk'");
+            }
         }
         let listed = client.option_replies(option::LIST, &[]).await;
         assert_eq!(listed[0], (reply::SERVER, b"\0\0\0\x04diska disk".to_vec()));

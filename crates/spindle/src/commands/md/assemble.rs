@@ -1,6 +1,6 @@
 //! `spindle md assemble`: opens sets, and says with how many members, as `mdadm --assemble` does.
 //!
-//! Nothing stays running. For writing it does at once what a running md would do beside the host's I/O: it
+//! Nothing stays running, and the line that is printed says so, with the command that serves the set. For writing it does at once what a running md would do beside the host's I/O: it
 //! resynchronises what was not stopped cleanly, rebuilds on spares, goes on with replacements; then it closes the
 //! set cleanly. With `--readonly` nothing is written: it tells whether a set could be read, and with whom.
 //!
@@ -9,6 +9,7 @@
 //! As with mdadm a set that had more members when it was used last is not started without `--run`. Where too few are
 //! left, `--force` takes back the freshest of those that failed. What is told is how the set stands when all was done.
 
+use crate::commands::typed;
 use crate::events::context;
 use crate::output::{Failure, print, say};
 use ::md::assemble::{Choice, OpenOptions};
@@ -89,7 +90,8 @@ pub fn run(args: AssembleArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     };
     let (mut failed, mut values) = (None, Vec::new());
     for choice in choices {
-        match choice.map_err(Failure::from).and_then(|choice| assemble(&runtime, choice, &args)) {
+        let choice = choice.map_err(Failure::from);
+        match choice.and_then(|choice| assemble(&runtime, choice, &args, paths)) {
             Ok((text, _)) if !args.json => print(&text)?,
             Ok((_, value)) => values.push(value),
             // The last one is told by whoever called.
@@ -111,7 +113,12 @@ fn assemble(
     runtime: &Context,
     choice: Choice,
     args: &AssembleArgs,
+    paths: &[PathBuf],
 ) -> Result<(String, Value), Failure> {
+    let next = |name: &str, flags: &str| {
+        let (spindle, name) = (typed::spindle(paths), typed::quoted(name));
+        format!("{spindle} md serve {name}{flags}")
+    };
     let name = name::shown(&choice);
     let mut value = json!({
         "device": name::device_name(&choice.facts), "uuid": choice.set.to_string(),
@@ -121,7 +128,10 @@ fn assemble(
         let array = reading::open(runtime, choice, args.opening.options())?;
         let standing = Standing::of(array.choice());
         value["active_devices"] = json!(standing.whole);
-        return Ok((standing.told(&name, "opened read-only"), value));
+        let force = if args.opening.force { " --force" } else { "" };
+        let next = next(&name, &format!(" --readonly{force}"));
+        value["next"] = json!(next);
+        return Ok((standing.told(&name, "can be read", &next), value));
     }
     if let Some(picture) = client::picture(runtime, &choice)? {
         let active =
@@ -157,7 +167,10 @@ fn assemble(
     })?;
     value["active_devices"] = json!(standing.whole);
     value["done"] = json!(told(&done));
-    Ok((standing.told(&name, "started"), value))
+    let run = if standing.whole < standing.slots { " --run" } else { "" };
+    let next = next(&name, run);
+    value["next"] = json!(next);
+    Ok((standing.told(&name, "was assembled", &next), value))
 }
 
 /// What was done, in words.
@@ -212,11 +225,11 @@ impl Standing {
         }
     }
 
-    /// `/dev/md/x has been started with 3 drives (out of 4).`
-    fn told(&self, name: &str, how: &str) -> String {
+    /// `/dev/md/x was assembled with 3 drives (out of 4), and is closed again. To use it: spindle …`
+    fn told(&self, name: &str, how: &str, next: &str) -> String {
         let Standing { slots, whole, rebuilding, spares, journal } = *self;
         let name = crate::printable::word(name);
-        let mut text = format!("{name} has been {how} with {}", drives(whole));
+        let mut text = format!("{name} {how} with {}", drives(whole));
         if whole < slots {
             text += &format!(" (out of {slots})");
         }
@@ -229,6 +242,6 @@ impl Standing {
         if journal {
             text += " and 1 journal";
         }
-        text + ".\n"
+        text + &format!(", and is closed again. To use it: {next}\n")
     }
 }

@@ -10,13 +10,12 @@ pub use sink::Sink;
 use super::assemble::OpeningArgs;
 use crate::events::context;
 use crate::output::{Failure, say};
-use ::md::assemble::OpenArray;
 use attach::Context;
 use attach::sets::{reading, sources};
 use clap::Args;
 use host::identity::overlap;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use rt::{Device, Request};
+use rt::{DeviceRef, Request};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -53,7 +52,7 @@ pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let taking_part = choice.slots.iter().flatten().chain(&choice.spares).chain(&choice.journal);
     let taking_part = taking_part.chain(choice.replacements.iter().map(|(_, found)| found));
     let mut all = taking_part.chain(choice.left_out.iter().map(|left| &left.found));
-    if all.any(|found| overlap(Path::new(&found.name()), &args.file)) {
+    if all.any(|found| overlap(&sources::path_of(found), &args.file)) {
         let text = format!("{} is a device of the set: name another file", args.file.display());
         return Err(Failure::usage(text));
     }
@@ -62,17 +61,21 @@ pub fn run(args: DumpArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         true => Sink::stream()?,
         false => Sink::open(&args.file, args.overwrite)?,
     };
-    copy(&runtime, &array, sink, &args.file)
+    copy(&runtime, &(array as DeviceRef), sink, &args.file)
 }
 
-fn copy(
+/// Writes all of a device out.
+///
+/// # Errors
+/// It can't be read, or the file not written.
+pub fn copy(
     runtime: &Context,
-    array: &Rc<OpenArray>,
+    device: &DeviceRef,
     mut sink: Sink,
     path: &Path,
 ) -> Result<(), Failure> {
-    let size = array.geometry().capacity;
-    let (array, path, target) = (Rc::clone(array), path.to_owned(), path.to_owned());
+    let size = device.geometry().capacity;
+    let (device, path, target) = (Rc::clone(device), path.to_owned(), path.to_owned());
     let failed = move |error: std::io::Error| {
         Failure::failed(format!("writing {}: {error}", path.display()))
     };
@@ -81,7 +84,7 @@ fn copy(
         let mut at = Offset::ZERO;
         while at.from_start() < size {
             let len = PIECE.min(size - at.from_start());
-            let data = array.submit(Request::read(at, len)).await.map_err(Failure::failed)?;
+            let data = device.submit(Request::read(at, len)).await.map_err(Failure::failed)?;
             sink.write(&data).map_err(&failed)?;
             progress.advance(len.bytes());
             at += len;

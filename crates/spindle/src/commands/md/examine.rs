@@ -5,7 +5,9 @@
 
 use super::{logs, words};
 use crate::commands::clock::ctime;
-use crate::events::context;
+use crate::commands::elsewhere::say_others_than_sets;
+use crate::commands::typed;
+use crate::events::{context, refuse_denied};
 use crate::output::{Failure, print, say};
 use ::md::assemble::{self, AssembleError, Choice, Found, Superblock};
 use ::md::superblock::bitmap::BitmapSuperblock;
@@ -55,7 +57,12 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let named = !args.devices.is_empty();
     let paths = if named { &args.devices } else { paths };
     if args.brief || args.scan {
-        return brief(&sources::scan(&runtime, paths)?, args.verbose, args.json);
+        let found = sources::scan(&runtime, paths)?;
+        if found.is_empty() {
+            say_others_than_sets(paths);
+        }
+        brief(&found, args.verbose, args.json)?;
+        return refuse_denied(&runtime);
     }
     let mut text = String::new();
     let mut values = Vec::new();
@@ -65,7 +72,12 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
         let device = match sources::open(&runtime.host(), &path) {
             Ok(device) => device,
             // Whatever else lies in a folder of disks; a path that was named is another matter.
-            Err(_) if !is_named => continue,
+            Err(error) if !is_named => {
+                if matches!(&error, attach::Error::Named(error) if error.is_denied()) {
+                    runtime.passed_denied(&path);
+                }
+                continue;
+            }
             Err(error) => return Err(error.into()),
         };
         let read = async move {
@@ -102,17 +114,34 @@ pub fn run(args: ExamineArgs, paths: &[PathBuf]) -> Result<(), Failure> {
             }
             // In a folder, other files may lie about.
             None if named && args.devices.contains(&path) => {
-                let message = format!("{}: no md superblock; is it a member?", path.display());
+                let message = match host::probe::content(&path) {
+                    Ok(Some(content)) if !content.what.starts_with("data ") => {
+                        let (what, spindle) =
+                            (content.what, typed::spindle(std::slice::from_ref(&path)));
+                        format!(
+                            "{}: no md superblock; it holds {what}: {spindle} scan says more",
+                            path.display()
+                        )
+                    }
+                    _ => format!("{}: no md superblock; is it a member?", path.display()),
+                };
                 return Err(Failure::failed(message));
             }
             None => {}
         }
     }
-    tell_apart(&runtime, seen);
-    if args.json {
-        return crate::output::print_json(&format!("{:#}\n", Value::from(values)));
+    if seen.is_empty() {
+        say_others_than_sets(paths);
     }
-    print(&text)
+    tell_apart(&runtime, seen);
+    match args.json {
+        true => crate::output::print_json(&format!("{:#}\n", Value::from(values)))?,
+        false => print(&text)?,
+    }
+    if let Some(denied) = runtime.denied() {
+        return Err(Failure::failed(denied));
+    }
+    Ok(())
 }
 
 /// Says which of the devices went on without each other.

@@ -27,9 +27,9 @@ pub struct ServeArgs {
     /// Listen there: unix:PATH or HOST:PORT
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10809")]
     nbd: Vec<String>,
-    /// The export's name; clients that name none get it too
-    #[arg(long, default_value = "", hide_default_value = true)]
-    name: String,
+    /// The export's name, by default the set's as it was given; clients that name none get it too
+    #[arg(long)]
+    name: Option<String>,
     /// For reading only; sets in a reshape can only be served so
     #[arg(short = 'o', long)]
     readonly: bool,
@@ -53,12 +53,13 @@ pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let memory = args.memory.unwrap_or(export::nbd::CLIENT_MEMORY);
     let clients = Clients { memory, ..Clients::default() };
     let runtime = context()?;
+    let name = args.name.unwrap_or_else(|| args.array.clone());
     if args.readonly {
         let choice = sources::choice(&runtime, paths, &args.array)?;
         let _kept_off = sources::keep_writers_off(&runtime, &choice);
         let device = reading::open(&runtime, choice, args.opening.options())?;
         let description = "a RAID set, for reading".to_owned();
-        let export = Export { name: args.name, description, device, read_only: true };
+        let export = Export { name, description, device, read_only: true };
         let ending = Rc::new(Ending::by(&told_by_signals()?));
         return Ok(serve::until(
             &ending,
@@ -77,7 +78,7 @@ pub fn run(args: ServeArgs, paths: &[PathBuf]) -> Result<(), Failure> {
     let ending = Rc::new(Ending::by(&told_by_signals()?));
     let running = RunningSet::start(&runtime, Rc::new(set), Some(&ending));
     let (device, description) = (running.device(), "a RAID set".to_owned());
-    let export = Export { name: args.name, description, device, read_only: false };
+    let export = Export { name, description, device, read_only: false };
     let served =
         serve::until(&ending, &runtime, vec![export], &addresses, clients, Commands::none());
     let stopped = running.stop(&runtime);

@@ -4,7 +4,9 @@ use super::json;
 use super::select::{Chosen, Selection, SortColumn, Wanted, kinds};
 use super::shown::Field;
 use crate::commands::clock;
+use crate::commands::elsewhere::say_others_than_pools;
 use crate::commands::form::FormArgs;
+use crate::events::refuse_denied;
 use crate::output::{Failure, print, print_json, say};
 use crate::printable;
 use attach::pools::PoolPlace;
@@ -110,6 +112,7 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if args.form.json {
         if selection.chosen.is_empty() && !selection.failed {
             say("no datasets available");
+            say_others_than_pools(pools.disks(), place.devices);
         }
         let mut all = json::schema("zfs list");
         let one = |chosen: &Chosen| {
@@ -131,11 +134,12 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         print(&table(&fields, &selection.chosen, args.form.scripted, style))?;
         if selection.chosen.is_empty() && !selection.failed && !args.form.scripted {
             say("no datasets available");
+            say_others_than_pools(pools.disks(), place.devices);
         }
     }
     match selection.failed {
         true => Err(Failure::said()),
-        false => Ok(()),
+        false => refuse_denied(pools.disks().context()),
     }
 }
 

@@ -10,9 +10,11 @@ mod one;
 
 pub use args::ImportArgs;
 
-use super::opened::devices;
+use super::opened::{devices, say_lacking};
 use super::reason::{Importable, Reason};
 use super::tree::{self, CLASSES, Devices, Naming};
+use crate::commands::elsewhere::say_others_than_pools;
+use crate::events::refuse_denied;
 use crate::output::{Failure, print, say};
 use crate::printable;
 use attach::pools::host::host_id;
@@ -44,6 +46,35 @@ struct Listed {
     features: Vec<String>,
 }
 
+/// How a pool stands.
+pub struct Standing {
+    /// Its vdevs.
+    pub health: VdevHealth,
+    /// Names of the devices that are there.
+    pub devices: Devices,
+    /// Whether it opens for reading.
+    pub is_open: bool,
+}
+
+impl Standing {
+    /// Whether it opens for reading, and no vdev lost more than it can do without.
+    pub fn is_readable(&self) -> bool {
+        self.is_open && self.health.health <= Health::Degraded
+    }
+
+    /// What a vdev is called: a device by its whole path.
+    pub fn name_of(&self, node: &VdevHealth) -> String {
+        let naming = Naming { paths: true, ..Naming::default() };
+        tree::shown(&node.vdev, node.children.len(), &self.devices, naming)
+    }
+}
+
+/// How a pool stands, whether it can be imported or not.
+pub fn standing(pools: &Pools, found: &Rc<FoundPool>) -> Standing {
+    let Listed { health, devices, barred, .. } = listed(pools, found);
+    Standing { health, devices, is_open: barred.is_none() }
+}
+
 pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     // Whether and where something would be mounted says nothing: nothing is.
     let _ = (args.no_mounts, &args.root);
@@ -60,7 +91,8 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             if chosen.is_empty() {
                 say("no pools available to import");
                 say(&format!("note: {}", pools.disks().searched()));
-                return Ok(());
+                say_others_than_pools(pools.disks(), place.devices);
+                return refuse_denied(pools.disks().context());
             }
             let mut text = String::new();
             for (n, found) in chosen.into_iter().enumerate() {
@@ -69,7 +101,9 @@ pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
                 }
                 text.push_str(&described(&pools, found));
             }
-            print(&text)
+            print(&text)?;
+            pools.found.iter().filter(wanted).for_each(|found| say_lacking(found));
+            refuse_denied(pools.disks().context())
         }
         None => {
             let mut failed = false;

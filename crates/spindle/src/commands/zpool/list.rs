@@ -5,8 +5,10 @@
 use super::get::{pool, shown};
 use super::opened::{All, Opened, expandable, no_pool};
 use super::tree::{self, CLASSES, Naming};
+use crate::commands::elsewhere::say_others_than_pools;
 use crate::commands::form::FormArgs;
 use crate::commands::zfs::json;
+use crate::events::refuse_denied;
 use crate::output::{Failure, print, print_json};
 use crate::printable;
 use attach::pools::{PoolPlace, Pools};
@@ -86,10 +88,11 @@ pub fn run(args: &ListArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         }
     } else if opened.is_empty() && !failed && !args.form.scripted {
         print("no pools available\n")?;
+        say_others_than_pools(pools.disks(), place.devices);
     } else {
         print(&as_text(&opened, &lost, &columns, args, &form))?;
     }
-    if failed { Err(Failure::said()) } else { Ok(()) }
+    if failed { Err(Failure::said()) } else { refuse_denied(pools.disks().context()) }
 }
 
 fn as_text(

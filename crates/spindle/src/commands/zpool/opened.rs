@@ -12,7 +12,7 @@ use zfs::ZfsError;
 use zfs::health::{self, VdevHealth};
 use zfs::inspect::property::PoolView;
 use zfs::inspect::state::State;
-use zfs::spa::{FoundPool, PoolState, Spa};
+use zfs::spa::{FoundPool, OpenError, PoolState, Spa};
 use zfs_format::label;
 use zfs_format::vdev::{Vdev, VdevKind};
 use zfs_store::vdev::draid::Layout;
@@ -136,9 +136,11 @@ impl Opened {
             Ok((view, state, health, damaged))
         });
         let failed = |error: ZfsError| {
-            let text = match found.missing_tops().filter(|_| error.lacks_device()) {
-                Some(what) => format!("{what} missing: see spindle zpool import, with the same -d"),
-                None => error.to_string(),
+            let lacking = found.lacking();
+            let text = match error.lacks_device() && !lacking.is_empty() {
+                true => OpenError::Missing { pool: found.name.clone(), what: lacking.join("; ") }
+                    .to_string(),
+                false => error.to_string(),
             };
             Failure::failed(format!("cannot open '{}': {text}", found.name))
         };
@@ -160,7 +162,10 @@ impl Opened {
         let (mut opened, mut lost) = (Vec::new(), Vec::new());
         for found in chosen {
             match Opened::open(pools, &found) {
-                Ok(one) => opened.push(one),
+                Ok(one) => {
+                    say_lacking(&found);
+                    opened.push(one);
+                }
                 Err(failure) => {
                     say(&format!("spindle: {}", failure.message));
                     lost.push(found);
@@ -169,6 +174,13 @@ impl Opened {
             }
         }
         Ok(All { opened, lost, failed })
+    }
+}
+
+/// Says which vdevs of a pool lost more than they can do without, and who is missing.
+pub fn say_lacking(found: &FoundPool) {
+    for lack in found.lacking() {
+        say(&format!("note: pool '{}': {lack}", found.name));
     }
 }
 

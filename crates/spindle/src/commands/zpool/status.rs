@@ -11,7 +11,9 @@ use super::opened::{All, Opened, no_pool};
 use super::reason::{self, Reason};
 use super::tree::{self, CLASSES, Naming};
 use crate::commands::clock;
+use crate::commands::elsewhere::say_others_than_pools;
 use crate::commands::zfs::json;
+use crate::events::refuse_denied;
 use crate::output::{Failure, print, print_json};
 use crate::printable;
 use attach::pools::{PoolPlace, Pools};
@@ -122,12 +124,13 @@ pub fn run(args: &StatusArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         }
         if opened.is_empty() && !failed {
             text.push_str("no pools available\n");
+            say_others_than_pools(pools.disks(), place.devices);
         } else if args.troubled && args.names.is_empty() && shown == 0 && !failed {
             text.push_str("all pools are healthy\n");
         }
         print(&text)?;
     }
-    if failed { Err(Failure::said()) } else { Ok(()) }
+    if failed { Err(Failure::said()) } else { refuse_denied(pools.disks().context()) }
 }
 
 // Writing to a string can't fail.

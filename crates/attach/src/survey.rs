@@ -1,0 +1,384 @@
+//! All that lies on the devices that were named, told apart: what a stranger to them asks first.
+//!
+//! ```text
+//!   a place      a file or block device, a partition, a RAID set, a logical volume: a name, a size, and what it holds
+//!   a set        its slots, who is in them, and what it holds
+//!   a group      its physical volumes, and its logical volumes, which are places
+//! ```
+//!
+//! A place holds one of these, the first that is so: a member of a set, a device of a pool, a physical volume, partitions, a file
+//! system or the like ([`volume::content`]), something else that is known by its signature ([`host::probe`]), bytes of no known form,
+//! nothing. Pools are told of by [`Pools`].
+//!
+//! Nothing is written, and nothing that was read is believed beyond being shown.
+
+use crate::disks::{Array, Disks, Part, Whole};
+use crate::event::Event;
+use crate::pools::Pools;
+use ::md::assemble::{Choice, Found, Superblock, level_of};
+use ::md::superblock::{ALL_SECTORS, Role};
+use rt::{DeviceRef, Request};
+use std::path::Path;
+use std::rc::Rc;
+use stdx::{ByteCount, MIB, Offset};
+use volume::content::{Content, identify};
+use volume::lvm::Group;
+
+/// Bytes at the start of a place that are looked at for anything but zeros, where nothing is known by its form.
+const START: ByteCount = ByteCount(MIB);
+
+/// What a place holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// It is a member of the set that is called so.
+    Member(String),
+    /// It is a device of the pool that is called so.
+    PoolDevice(String),
+    /// It is a spare or a cache device of some pool.
+    PoolSpare,
+    /// It is a physical volume of the group that is called so.
+    Physical(String),
+    /// It is divided by this kind of table.
+    Partitions(&'static str),
+    /// A file system, swap space, or what is encrypted.
+    Content(Content),
+    /// What is known by a signature.
+    Signature(String),
+    /// Bytes of no form that is known.
+    Unknown,
+    /// Nothing, as far as was looked.
+    Nothing,
+    /// It can't be read.
+    Unreadable(String),
+}
+
+/// Something that holds bytes. See the [module](self).
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// What commands call it.
+    pub name: String,
+    /// How large it is.
+    pub size: ByteCount,
+    /// What it holds.
+    pub holds: Holds,
+    /// Its partitions.
+    pub parts: Vec<Place>,
+}
+
+/// A slot of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Who is in it; nobody where the member is missing.
+    pub device: Option<String>,
+    /// Whether that one has not all of its content yet.
+    pub rebuilding: bool,
+}
+
+/// A set.
+pub struct SetSeen {
+    /// What commands call it.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// Its level, by md's name.
+    pub level: String,
+    /// Its slots; none where its members contradict each other.
+    pub slots: Vec<Slot>,
+    /// Devices that are in no slot, each with what it is.
+    pub beside: Vec<(String, String)>,
+    /// Whether it was not stopped cleanly.
+    pub unclean: bool,
+    /// Whether it is in the midst of a reshape.
+    pub reshaping: bool,
+    /// What it holds; or why it can't be opened.
+    pub place: Result<Place, String>,
+}
+
+impl SetSeen {
+    /// Slots with a member that has all of its content.
+    pub fn whole(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.device.is_some() && !slot.rebuilding).count()
+    }
+
+    /// Whether each slot has such a member.
+    pub fn is_whole(&self) -> bool {
+        self.whole() == self.slots.len() && self.place.is_ok()
+    }
+}
+
+/// A volume group.
+pub struct GroupSeen {
+    /// Its name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// Its physical volumes, each by its device and its UUID; one without a device is missing.
+    pub physical: Vec<(Option<String>, String)>,
+    /// Its logical volumes, or why one can't be opened, by name.
+    pub logical: Vec<Result<Place, (String, String)>>,
+    /// All of its space.
+    pub size: ByteCount,
+    /// What is not given to volumes.
+    pub free: ByteCount,
+}
+
+/// See the [module](self).
+pub struct Survey {
+    /// The files and block devices.
+    pub devices: Vec<Place>,
+    /// RAID sets.
+    pub sets: Vec<SetSeen>,
+    /// Volume groups.
+    pub groups: Vec<GroupSeen>,
+}
+
+impl Survey {
+    /// Of all that these pools were looked for on.
+    pub fn of(pools: &Pools) -> Survey {
+        let seen = Seen { pools, disks: pools.disks() };
+        let files = seen.disks.files.iter().enumerate();
+        let devices = files.map(|(at, file)| seen.file(at, file)).collect();
+        Survey {
+            devices,
+            sets: seen.sets(),
+            groups: seen.disks.groups.iter().map(|one| seen.group(one)).collect(),
+        }
+    }
+}
+
+struct Seen<'a> {
+    pools: &'a Pools,
+    disks: &'a Disks,
+}
+
+impl Seen<'_> {
+    fn file(&self, at: usize, file: &DeviceRef) -> Place {
+        let name = file.name().to_string();
+        let mut place = self.place(name.clone(), file, Whole::File(at));
+        // What has a signature of a kind that is not opened here; a member with a damaged superblock.
+        if let Holds::Unknown | Holds::Nothing = place.holds
+            && let Ok(Some(found)) = host::probe::content(Path::new(&name))
+        {
+            place.holds = match found.what.strip_prefix("data ") {
+                Some(_) => Holds::Unknown,
+                None => Holds::Signature(found.what.to_owned()),
+            };
+        }
+        place
+    }
+
+    fn place(&self, name: String, device: &DeviceRef, whole: Whole) -> Place {
+        let parts = self.disks.parts.iter().filter(|part| part.on == whole);
+        let parts: Vec<(&Part, Place)> = parts
+            .map(|part| {
+                let name = format!("{name}:{}", part.partition.number);
+                let holds = self.holds(&part.device);
+                let size = part.partition.len;
+                (part, Place { name, size, holds, parts: Vec::new() })
+            })
+            .collect();
+        let holds = match (self.belongs(device), parts.first()) {
+            (Some(belongs), _) => belongs,
+            (None, Some((part, _))) => Holds::Partitions(part.form),
+            (None, None) => self.holds(device),
+        };
+        let parts = parts.into_iter().map(|(_, place)| place).collect();
+        Place { name, size: device.geometry().capacity, holds, parts }
+    }
+
+    /// Whose device it is.
+    fn belongs(&self, device: &DeviceRef) -> Option<Holds> {
+        let is_it = |found: &Found| Rc::ptr_eq(&found.device, device);
+        let arrays = self.disks.arrays.iter().map(Array::found);
+        let all = arrays.chain(self.disks.refused().map(|(found, _)| found));
+        if let Some(set) = all.into_iter().find(|found| found.iter().any(is_it)) {
+            return Some(Holds::Member(self.set_name(set)));
+        }
+        for pool in &self.pools.found {
+            let mut devices = pool.members.values().chain(&pool.copies).map(|one| &one.device);
+            if devices.any(|member| Rc::ptr_eq(member, device)) {
+                return Some(Holds::PoolDevice(pool.name.clone()));
+            }
+        }
+        if self.pools.auxiliary.iter().any(|member| Rc::ptr_eq(&member.device, device)) {
+            return Some(Holds::PoolSpare);
+        }
+        let of_group = self
+            .disks
+            .groups
+            .iter()
+            .find(|group| group.found.values().any(|found| Rc::ptr_eq(&found.device, device)));
+        of_group.map(|group| Holds::Physical(group.group.name.clone()))
+    }
+
+    fn holds(&self, device: &DeviceRef) -> Holds {
+        if let Some(belongs) = self.belongs(device) {
+            return belongs;
+        }
+        let looked = Rc::clone(device);
+        let found = self.disks.wait(async move {
+            if let Some(content) = identify(&looked).await? {
+                return Ok(Holds::Content(content));
+            }
+            let len = looked.geometry().capacity.min(START);
+            let head = looked.submit(Request::read(Offset::ZERO, len)).await?.to_vec();
+            Ok::<_, rt::IoError>(match head.iter().all(|byte| *byte == 0) {
+                true => Holds::Nothing,
+                false => Holds::Unknown,
+            })
+        });
+        found.unwrap_or_else(|error| Holds::Unreadable(error.to_string()))
+    }
+
+    /// What commands call a set: its short name where it is the only one of it, else its UUID.
+    fn set_name(&self, found: &[Found]) -> String {
+        let short = |found: &[Found]| {
+            let name = found.first().map_or(String::new(), |one| one.superblock.name());
+            name.split_once(':').map_or(name.clone(), |(_, short)| short.to_owned())
+        };
+        let (own, uuid) = (short(found), found.first().map(|one| one.superblock.set_uuid()));
+        let arrays = self.disks.arrays.iter().map(Array::found);
+        let all = arrays.chain(self.disks.refused().map(|(found, _)| found));
+        let same = all.filter(|found| short(found) == own).count();
+        match own.is_empty() || same > 1 {
+            true => uuid.map(|uuid| uuid.to_string()).unwrap_or_default(),
+            false => own,
+        }
+    }
+
+    fn sets(&self) -> Vec<SetSeen> {
+        let arrays = self.disks.arrays.iter().enumerate();
+        let open = arrays.map(|(at, array)| {
+            let name = self.set_name(array.found());
+            self.set(array.found(), Ok(self.place(name, &array.device, Whole::Array(at))))
+        });
+        let refused = self.disks.refused().map(|(found, why)| self.set(found, Err(why.to_owned())));
+        open.chain(refused).collect()
+    }
+
+    fn set(&self, found: &[Found], place: Result<Place, String>) -> SetSeen {
+        let name = self.set_name(found);
+        let first = found.first().map(|one| one.superblock.clone());
+        let uuid = first.as_ref().map(|one| one.set_uuid().to_string()).unwrap_or_default();
+        let choice = first.as_ref().and_then(|one| Choice::of(one.set_uuid(), found.to_vec()).ok());
+        let facts = choice.as_ref().map(|choice| choice.facts.clone()).or(first);
+        let level = facts.as_ref().map_or(String::new(), |facts| {
+            level_of(facts.level()).map_or_else(|name| name, |level| level.to_string())
+        });
+        let is_raid = facts.as_ref().is_some_and(|facts| facts.level() > 0);
+        let unclean =
+            is_raid && facts.as_ref().is_some_and(|one| one.resync_offset() != ALL_SECTORS);
+        let reshaping = facts.as_ref().is_some_and(|facts| facts.reshape().is_some());
+        let (slots, beside) = match &choice {
+            Some(choice) => (slots(choice), beside(choice)),
+            None => (
+                Vec::new(),
+                found.iter().map(|one| (one.name(), said_role(&one.superblock))).collect(),
+            ),
+        };
+        SetSeen { name, uuid, level, slots, beside, unclean, reshaping, place }
+    }
+
+    fn group(&self, group: &Group) -> GroupSeen {
+        let described = &group.group;
+        let extent = described.extent_sectors.saturating_mul(volume::lvm::SECTOR);
+        let physical = described.physical.iter().map(|(name, physical)| {
+            let found = group.found.get(name).map(|found| self.called(&found.device));
+            (found, physical.id.to_string())
+        });
+        let extents: u64 = described.physical.values().map(|one| one.extents).sum();
+        let free: u64 = described
+            .physical
+            .keys()
+            .flat_map(|name| described.free(name))
+            .map(|range| range.end - range.start)
+            .sum();
+        let visible = described.logical.iter().filter(|volume| volume.visible);
+        let logical = visible.map(|volume| {
+            let name = format!("{}/{}", described.name, volume.name);
+            match group.open(&self.disks.context().rt(), &volume.name) {
+                Ok(device) => {
+                    let (size, holds) = (device.geometry().capacity, self.volume(&name, &device));
+                    Ok(Place { name, size, holds, parts: Vec::new() })
+                }
+                Err(error) => Err((name, error.to_string())),
+            }
+        });
+        GroupSeen {
+            name: described.name.clone(),
+            uuid: described.id.to_string(),
+            physical: physical.collect(),
+            logical: logical.collect(),
+            size: ByteCount(extents.saturating_mul(extent)),
+            free: ByteCount(free.saturating_mul(extent)),
+        }
+    }
+
+    /// What a logical volume holds. Pools on one were found through another device of the same name.
+    fn volume(&self, name: &str, device: &DeviceRef) -> Holds {
+        let of_pool = self
+            .pools
+            .found
+            .iter()
+            .find(|pool| pool.members.values().any(|member| *member.device.name() == *name));
+        match of_pool {
+            Some(pool) => Holds::PoolDevice(pool.name.clone()),
+            None => self.holds(device),
+        }
+    }
+
+    /// What commands call a device.
+    fn called(&self, device: &DeviceRef) -> String {
+        let of_array = |device: &DeviceRef| {
+            let array = self.disks.arrays.iter().find(|one| Rc::ptr_eq(&one.device, device));
+            array.map(|array| self.set_name(array.found()))
+        };
+        if let Some(part) = self.disks.parts.iter().find(|part| Rc::ptr_eq(&part.device, device)) {
+            let whole = match part.on {
+                Whole::File(at) => self.disks.files.get(at).map(|file| file.name().to_string()),
+                Whole::Array(at) => {
+                    self.disks.arrays.get(at).map(|array| self.set_name(array.found()))
+                }
+            };
+            return format!("{}:{}", whole.unwrap_or_default(), part.partition.number);
+        }
+        of_array(device).unwrap_or_else(|| device.name().to_string())
+    }
+}
+
+fn slots(choice: &Choice) -> Vec<Slot> {
+    let slot = |number: usize| {
+        let found = choice.member(number);
+        let rebuilding = found.is_some_and(|found| found.superblock.recovery_offset().is_some());
+        Slot { device: found.map(Found::name), rebuilding }
+    };
+    (0..choice.slots.len()).map(slot).collect()
+}
+
+fn beside(choice: &Choice) -> Vec<(String, String)> {
+    let spares = choice.spares.iter().map(|found| (found.name(), "spare".to_owned()));
+    let journal = choice.journal.iter().map(|found| (found.name(), "journal".to_owned()));
+    let replacements = choice
+        .replacements
+        .iter()
+        .filter(|(slot, _)| choice.slots.get(*slot).is_some_and(Option::is_some));
+    let replacements =
+        replacements.map(|(slot, found)| (found.name(), format!("replacement of slot {slot}")));
+    let left = choice.left_out.iter().map(|left| {
+        let device = left.found.name();
+        let text = Event::LeftOut { device: device.clone(), why: left.why }.to_string();
+        let why = text.replacen(&format!("{device}: "), "", 1);
+        (device, why)
+    });
+    spares.chain(journal).chain(replacements).chain(left).collect()
+}
+
+/// What a device says of itself.
+fn said_role(superblock: &Superblock) -> String {
+    match superblock.role() {
+        Some(Role::Slot(slot)) => format!("says that it is slot {slot}"),
+        Some(Role::Spare) => "spare".to_owned(),
+        Some(Role::Journal) => "journal".to_owned(),
+        Some(Role::Faulty) | None => "takes no part".to_owned(),
+    }
+}

@@ -1,0 +1,80 @@
+//! The partitions of a device, whichever table has them.
+//!
+//! Rules, in order:
+//! 1. A GPT counts before an MBR, which may stand beside it.
+//! 2. A device that begins with a file system has no MBR: the last two bytes of a boot sector are the same.
+
+use crate::gpt::{self, GptError};
+use crate::{content, mbr};
+use async_recursion::async_recursion as boxed;
+use rt::DeviceRef;
+use stdx::{ByteCount, Offset};
+
+/// A partition of a device.
+#[derive(Clone)]
+pub struct Partition {
+    /// Linux's number.
+    pub number: u32,
+    /// Its name; empty where it has none.
+    pub name: String,
+    /// Where it begins.
+    pub start: Offset,
+    /// How long it is.
+    pub len: ByteCount,
+    /// It, as a device.
+    pub device: DeviceRef,
+}
+
+/// The partitions of a device, and which kind of table has them.
+#[derive(Clone)]
+pub struct Table {
+    /// `GPT` or `MBR`.
+    pub form: &'static str,
+    /// In the order of their numbers.
+    pub partitions: Vec<Partition>,
+    /// What is to be said of it.
+    pub remark: Option<String>,
+}
+
+/// The partitions of a device; nothing where it has no table.
+///
+/// # Errors
+/// [`GptError`]
+#[boxed(?Send)]
+pub async fn read_table(device: &DeviceRef) -> Result<Option<Table>, GptError> {
+    if let Some(table) = gpt::read_table(device).await? {
+        let partition = |one: gpt::Partition| Partition {
+            number: one.number,
+            device: one.device(device),
+            name: one.name,
+            start: one.start,
+            len: one.len,
+        };
+        let remark = table.from_backup.then(|| {
+            format!(
+                "{}: its first partition table is damaged, the copy at the end counts",
+                device.name()
+            )
+        });
+        let partitions = table.partitions.into_iter().map(partition).collect();
+        return Ok(Some(Table { form: "GPT", partitions, remark }));
+    }
+    if content::identify(device).await?.is_some() {
+        return Ok(None);
+    }
+    let Some(table) = mbr::read_table(device).await? else { return Ok(None) };
+    let partition = |one: mbr::Partition| Partition {
+        number: one.number,
+        name: String::new(),
+        start: one.start,
+        len: one.len,
+        device: one.device(device),
+    };
+    let beyond: Vec<String> = table.beyond.iter().map(ToString::to_string).collect();
+    let remark = (!beyond.is_empty()).then(|| {
+        let (name, beyond) = (device.name(), beyond.join(", "));
+        format!("{name}: its partition {beyond} reaches beyond the end: is the device cut short?")
+    });
+    let partitions = table.partitions.into_iter().map(partition).collect();
+    Ok(Some(Table { form: "MBR", partitions, remark }))
+}

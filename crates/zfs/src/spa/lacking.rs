@@ -1,0 +1,107 @@
+//! What a pool lacks to be opened, in words: which top-level vdev needs how many of its devices, and who is not there.
+//!
+//! Who has a box of disks finds the missing one by the path that it had last, or by its GUID, which its label has.
+
+use super::found::FoundPool;
+use crate::health::{self, Health, VdevHealth};
+use std::collections::BTreeSet;
+use zfs_format::vdev::{Vdev, VdevKind};
+
+/// Top-level vdevs, and missing devices of one, that are named.
+const NAMED_MAX: usize = 16;
+/// Top-level vdevs of a pool that are looked at.
+const TOP_LEVEL_MAX: u64 = 1 << 16;
+
+impl FoundPool {
+    /// Its top-level vdevs that lost more devices than they can do without, one sentence each; empty where none did.
+    /// Those of the intent log alone are left out: a pool opens without them.
+    pub fn lacking(&self) -> Vec<String> {
+        let present: BTreeSet<u64> = self.members.keys().copied().collect();
+        let (mut said, mut unknown) = (Vec::new(), Vec::new());
+        for number in 0..self.tops_expected.min(TOP_LEVEL_MAX) {
+            match self.tops.get(&number) {
+                Some(top) if top.is_log.unwrap_or(0) != 0 => {}
+                Some(top) => said.extend(lack_of(&health::of_vdev(top, &present))),
+                None => unknown.push(number.to_string()),
+            }
+        }
+        let more = said.len().saturating_sub(NAMED_MAX);
+        said.truncate(NAMED_MAX);
+        if more > 0 {
+            said.push(format!("and {more} top-level vdevs more lack devices"));
+        }
+        said.extend(match &unknown[..] {
+            [] => None,
+            [one] => Some(format!("top-level vdev {one} is missing with all its devices")),
+            some => {
+                let some = listed(some);
+                Some(format!("top-level vdevs {some} are missing with all their devices"))
+            }
+        });
+        said
+    }
+}
+
+/// What is said of a top-level vdev; nothing where it can be used.
+fn lack_of(top: &VdevHealth) -> Option<String> {
+    if top.health <= Health::Degraded || matches!(top.vdev.kind, VdevKind::Hole) {
+        return None;
+    }
+    let mut missing = Vec::new();
+    add_missing(top, &mut missing);
+    let missing = listed(&missing);
+    if top.children.is_empty() {
+        return Some(format!("{missing} is missing, and nothing stands in for it"));
+    }
+    let count = top.children.len();
+    let there = top.children.iter().filter(|child| child.health <= Health::Degraded).count();
+    let needs = count - parity(&top.vdev, count).min(count);
+    Some(format!(
+        "{} needs {needs} of its {count} devices, and {there} {} there; missing: {missing}",
+        name(&top.vdev),
+        if there == 1 { "is" } else { "are" },
+    ))
+}
+
+/// How many of its devices a vdev can lose.
+fn parity(vdev: &Vdev, count: usize) -> usize {
+    match &vdev.kind {
+        VdevKind::Raidz(raidz) => raidz.parity as usize,
+        VdevKind::Draid(draid) => draid.parity as usize,
+        _ => count.saturating_sub(1),
+    }
+}
+
+/// As `zpool status` calls it, without what a dRAID says of itself beside its parity.
+fn name(vdev: &Vdev) -> String {
+    match &vdev.kind {
+        VdevKind::Raidz(raidz) => format!("raidz{}-{}", raidz.parity, vdev.id),
+        VdevKind::Draid(draid) => format!("draid{}-{}", draid.parity, vdev.id),
+        VdevKind::Mirror => format!("mirror-{}", vdev.id),
+        _ => format!("top-level vdev {}", vdev.id),
+    }
+}
+
+fn add_missing(vdev: &VdevHealth, missing: &mut Vec<String>) {
+    if vdev.children.is_empty() && vdev.health > Health::Degraded {
+        let guid = vdev.vdev.guid;
+        let why = match vdev.health {
+            Health::Unavailable => String::new(),
+            other => format!(", {}", other.name()),
+        };
+        missing.push(match &vdev.vdev.path {
+            Some(path) => format!("{path} (GUID {guid}{why})"),
+            None => format!("GUID {guid}{why}"),
+        });
+    }
+    vdev.children.iter().for_each(|child| add_missing(child, missing));
+}
+
+/// The first of them, and how many there are more.
+fn listed(names: &[String]) -> String {
+    let shown = names[..names.len().min(NAMED_MAX)].join(", ");
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
