@@ -330,8 +330,8 @@ impl Rig {
             dump(disk, &folder.path().join(format!("d{guid}")));
         }
         let mut zdb = Command::new("zdb");
-        let zdb = zdb.args(["-e", "-p"]).arg(folder.path()).args(["-bcc", pool]);
-        let ran = zdb.output().expect("it was there before");
+        zdb.args(fixtures::ZDB_ENDS_WHEN_DONE).args(["-e", "-p"]).arg(folder.path());
+        let ran = zdb.args(["-bcc", pool]).output().expect("it was there before");
         let text = String::from_utf8_lossy(&ran.stdout).into_owned();
         assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");
     }
