@@ -4,12 +4,12 @@ use crate::machine::{Input, device, disk, run};
 use rt::DeviceRef;
 use stdx::ByteCount;
 use volume::gpt::read_table;
-use volume::{content, mbr};
 use volume::lvm::area::AreaHeader;
 use volume::lvm::find_groups;
 use volume::lvm::label::Label;
 use volume::lvm::metadata::VolumeGroup;
 use volume::lvm::text::Section;
+use volume::{content, mbr};
 
 const DISK: ByteCount = ByteCount::mib(16);
 const GPT: &[u8] = include_bytes!("../../crates/volume/tests/data/gpt.head");
@@ -97,7 +97,8 @@ pub fn mbr(input: &[u8]) {
         parts.push((at * SECTOR as u64 % DISK.bytes(), sector));
     }
     run(async move |_| {
-        let parts: Vec<(u64, &[u8])> = parts.iter().map(|(at, sector)| (*at, &sector[..])).collect();
+        let parts: Vec<(u64, &[u8])> =
+            parts.iter().map(|(at, sector)| (*at, &sector[..])).collect();
         let whole = device(&disk("disk", DISK, &parts));
         let Ok(Some(table)) = mbr::read_table(&whole).await else { return };
         assert!(table.partitions.len() + table.beyond.len() <= 4 + mbr::LOGICAL_MAX as usize);

@@ -291,7 +291,8 @@ mod tests {
     #[test]
     fn near_finds_as_many_as_there_are_on_either_side() {
         let set: RangeSet = [0..2, 10..12, 20..22, 90..92].into_iter().collect();
-        let near = |middle, count| set.near(middle, count).map(|part| part.start).collect::<Vec<_>>();
+        let near =
+            |middle, count| set.near(middle, count).map(|part| part.start).collect::<Vec<_>>();
         assert_eq!(near(100, 1), [90]);
         assert_eq!(near(100, 3), [90, 20, 10]);
         assert_eq!(near(0, 3), [0, 10, 20]);
