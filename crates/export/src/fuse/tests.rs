@@ -1,7 +1,7 @@
 //! The server beside a kernel that is played by hand, over a pipe in memory, in virtual time.
 //!
 //! What could break: a request that makes no sense and is taken for one that does, more under way than the limit, an
-//! answer without its number, a list that is cut within an entry. What the real kernel makes of it: `tests/fuse.rs`.
+//! answer without its number, a list that is cut within an entry. What the real kernel makes of it: `tests/export/fuse.rs`.
 
 mod changing;
 

@@ -1,0 +1,47 @@
+//! The program, tested from the outside. One test program: what its files share is
+//! compiled and linked once. The tests of one file: `cargo test --test spindle -- bonnie_tiobench_smallfiles::`.
+
+mod bonnie_tiobench_smallfiles;
+mod command_line;
+mod dead_nas;
+mod fio;
+mod held_pools;
+mod held_verbs;
+#[path = "support/holding.rs"]
+mod holding;
+mod lab_runs;
+mod md;
+mod md_force;
+mod md_grow;
+mod md_journal;
+mod md_kills;
+mod md_live_oracle;
+mod md_log_oracle;
+mod md_members;
+mod md_mount_oracle;
+mod md_oracle;
+mod md_running;
+mod mounted_programs;
+mod nbd_client;
+mod not_ours;
+mod pitfalls;
+mod pool_devices;
+#[path = "support/pools.rs"]
+mod pools;
+mod same_storage;
+mod serve;
+mod serve_hostile;
+mod served_pools;
+mod served_sets;
+#[path = "support/serving.rs"]
+mod serving;
+mod suspended_pools;
+mod volumes;
+mod zfs_accounting;
+mod zfs_datasets;
+mod zfs_files;
+mod zfs_list;
+mod zfs_scrub;
+mod zfs_volumes;
+mod zfs_written;
+mod zpool_create;

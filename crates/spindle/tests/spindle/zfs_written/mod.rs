@@ -1,0 +1,14 @@
+//! What the program writes into pools, from the outside: files copied in, and pools changed as a whole. `zdb` judges each pool.
+
+#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
+
+mod administered;
+mod checkpoint;
+mod cloned;
+mod copying_in;
+mod draid;
+mod kernel;
+mod pool_verbs;
+use crate::pools;
+use crate::serving;
+mod tree;
