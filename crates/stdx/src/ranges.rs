@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(near(0, 3), [0, 10, 20]);
         assert_eq!(near(21, 2), [20, 10]);
         assert_eq!(near(14, 9), [10, 20, 0, 90]);
-        assert_eq!(near(14, 0), []);
+        assert_eq!(near(14, 0), [0; 0]);
     }
 
     #[test]

@@ -8,7 +8,6 @@
 
 use crate::holding;
 use crate::pools;
-use crate::serving;
 
 use holding::{Holder, can_mount};
 use pools::{add_disks, done, judge, program, refused};

@@ -7,7 +7,6 @@
 
 use crate::holding;
 use crate::pools;
-use crate::serving;
 
 use holding::{Holder, can_mount, is_mounted, soon};
 use pools::{add_disks, done, judge, refused};
