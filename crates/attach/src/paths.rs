@@ -16,6 +16,12 @@ pub fn named(paths: &[PathBuf]) -> Vec<PathBuf> {
     }
 }
 
+/// Whether a word that is no path of anything may name what lies on the devices: a whole path does as `/dev/md/NAME`,
+/// `/dev/GROUP/VOLUME` or `DEVICE:N`; any other is a file that is not there.
+pub(crate) fn may_name_volume(word: &Path) -> bool {
+    !word.is_absolute() || word.starts_with("/dev") || word.to_string_lossy().contains(':')
+}
+
 /// URIs have colons of their own: behind their scheme, and in what stands for the host, which ends with a slash.
 fn joined(parts: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = Vec::new();

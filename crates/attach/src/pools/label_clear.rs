@@ -10,7 +10,7 @@ use super::find::PoolPlace;
 use super::host::kernel_has;
 use crate::disks::{Disks, Writing, Written};
 use crate::error::Error;
-use crate::paths::named;
+use crate::paths::{may_name_volume, named};
 use crate::uri::is_uri;
 use ::zfs::spa::{PoolState, clear_labels, member_on};
 use rt::DeviceRef;
@@ -49,7 +49,10 @@ pub fn label_clear(place: &PoolPlace<'_>, word: &Path, force: bool) -> Result<()
 /// The device, with what it lies on.
 fn open(place: &PoolPlace<'_>, word: &Path, read_only: bool) -> Result<(Disks, DeviceRef), Error> {
     let path = place.path(word);
-    let is_volume = !is_uri(word) && !path.exists() && !named(place.devices).is_empty();
+    let is_volume = !is_uri(word)
+        && !path.exists()
+        && may_name_volume(word)
+        && !named(place.devices).is_empty();
     if !is_volume {
         let paths: [PathBuf; 1] = [path];
         let disks = Disks::open_files(&place.events, &paths, read_only)?;

@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::disks::{Disks, Remote, Written};
 use crate::error::Error;
 use crate::expendable::{check_distinct, check_expendable, check_expendable_device};
-use crate::paths::named;
+use crate::paths::{may_name_volume, named};
 use crate::uri::is_uri;
 use ::host::identity::overlap;
 use ::host::{FileDevice, FileOptions};
@@ -73,7 +73,7 @@ impl Wanted {
         let path = place.path(word);
         match word.to_str() {
             Some(_) if is_uri(word) => Word::Volume(path.to_string_lossy().into_owned()),
-            Some(name) if has_places && !path.exists() => {
+            Some(name) if has_places && !path.exists() && may_name_volume(word) => {
                 Word::Volume(match name.rsplit_once(':') {
                     // Where the command was given.
                     Some((of, number)) if place.path(Path::new(of)).exists() => {

@@ -5,18 +5,18 @@
 //!
 //! Source: the NBD project's `doc/uri.md`.
 
-use std::fmt::Write;
+use crate::uri::encoded;
 
 /// The port that need not be said.
 const PORT: &str = "10809";
 
 /// The URI of an export that is listened for at `listener`: `unix:PATH` or `HOST:PORT`.
 pub(super) fn of(listener: &str, export: &str, tls: bool) -> String {
-    let (scheme, export) = (if tls { "nbds" } else { "nbd" }, escaped(export));
+    let (scheme, export) = (if tls { "nbds" } else { "nbd" }, encoded(export));
     if let Some(path) = listener.strip_prefix("unix:") {
         let socket = std::path::absolute(path)
             .map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned());
-        return format!("{scheme}+unix:///{export}?socket={}", escaped(&socket));
+        return format!("{scheme}+unix:///{export}?socket={}", encoded(&socket));
     }
     let (host, port) = listener.rsplit_once(':').unwrap_or((listener, PORT));
     let host = match host {
@@ -25,22 +25,6 @@ pub(super) fn of(listener: &str, export: &str, tls: bool) -> String {
     };
     let port = if port == PORT { String::new() } else { format!(":{port}") };
     format!("{scheme}://{host}{port}/{export}")
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
-                out.push(char::from(byte));
-            }
-            // Writing to a string can't fail.
-            _ => {
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]
