@@ -19,7 +19,7 @@ fn layouts() -> Layouts {
             _ => 8,
         };
         let registered = Registered { number, bytes, swap: 0 };
-        layouts.registry.insert(format!("A{number}"), registered);
+        layouts.register(&format!("A{number}"), registered);
     }
     layouts.add_layout("2", &[5, 6, 4, 12, 13, 7, 11, 0, 1, 2, 3, 8, 16, 19]).expect("it is known");
     layouts

@@ -99,7 +99,11 @@ impl RunningSets {
     /// # Errors
     /// Of the first that could not be stopped; all were tried.
     pub fn stop(&mut self, context: &Context) -> Result<(), Error> {
-        let sets = std::mem::take(&mut self.0).into_iter();
-        sets.fold(Ok(()), |outcome, set| outcome.and(set.stop(context)))
+        let mut outcome = Ok(());
+        for set in std::mem::take(&mut self.0) {
+            let stopped = set.stop(context);
+            outcome = outcome.and(stopped);
+        }
+        outcome
     }
 }

@@ -61,8 +61,8 @@ impl Shared {
         };
         let mut text = format!("there is no such export; there are {}{more}", shown.join(", "));
         // Names are as long as the protocol lets them be, and together longer than a reply should.
-        let end = text.floor_char_boundary(NAMES_SAID_BYTES);
-        text.truncate(end);
+        let end = (0..=NAMES_SAID_BYTES.min(text.len())).rfind(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or(0));
         text
     }
 }

@@ -5,8 +5,6 @@
 //!
 //! Each test says so and is skipped where nothing can be mounted.
 
-#![allow(clippy::disallowed_methods, reason = "programs, threads and files are what it is about")]
-
 use export::fuse::Server;
 use host::{FuseMount, HostRuntime, MountError, ReactorKind, StartError};
 use rt::{

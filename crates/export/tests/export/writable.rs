@@ -6,8 +6,6 @@
 //!
 //! Each test says so and is skipped where nothing can be mounted, or a judge is missing.
 
-#![allow(clippy::disallowed_methods, reason = "programs, threads and files are what it is about")]
-
 use crate::judges;
 
 use export::fuse::Server;

@@ -3,8 +3,6 @@
 //! What could break: a line whose fields move, a table without its phases, files left behind, a refusal
 //! that does not name what is refused.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -3,8 +3,6 @@
 //! What could break: an error that takes several lines or names nothing, a wrong exit status, a report
 //! of a run that did not end, files left behind, figures that depend on the number of threads.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -3,8 +3,6 @@
 //! What could break: something that lies there and is not told of; a thing that is told to be whole and isn't; a command to
 //! type next that does not do it; a byte that is written; a list that is empty because it could not be read.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use crate::serving;
 
 use serde_json::Value;

@@ -3,8 +3,6 @@
 //! What could break: a job file that fio runs and this does not; output that is no JSON; a device that is
 //! written without leave; a refusal that names nothing.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

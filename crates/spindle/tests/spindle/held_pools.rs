@@ -4,8 +4,6 @@
 //! holder that goes on by what was so before, and writes a pool that others find fault with; a mount that shows what was, or waits
 //! for itself; a file that is replaced under the program that has it open.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use crate::holding;
 use crate::pools;
 

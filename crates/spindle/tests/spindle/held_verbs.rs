@@ -3,8 +3,6 @@
 //! What could break: a mount that nobody unmounts, or that is pulled away under who uses it; a dataset that two mounts write; a
 //! holder that waits for itself; a pool that is said to be exported, and is still written; an event that is told of what was not done.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use crate::holding;
 use crate::pools;
 

@@ -4,8 +4,6 @@
 //! to, a report that does not say what was run, a directory that is made where it was misspelt and then measured, a
 //! stream's default that turns the order of layouts round, a layout praised for its speed that loses the data.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

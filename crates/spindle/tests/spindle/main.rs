@@ -1,6 +1,8 @@
 //! The program, tested from the outside. One test program: what its files share is
 //! compiled and linked once. The tests of one file: `cargo test --test spindle -- bonnie_tiobench_smallfiles::`.
 
+#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
+
 mod bonnie_tiobench_smallfiles;
 mod command_line;
 mod dead_nas;

@@ -4,8 +4,6 @@
 //! written to a member, a set that is not found by its name. The fixtures' texts were printed by mdadm 4.2 while the
 //! arrays ran; a few arrays were changed or stopped afterwards, so the fields that count moments differ there.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use fixtures::unpack;
 use std::collections::BTreeMap;
 use std::path::Path;

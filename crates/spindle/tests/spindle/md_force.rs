@@ -4,8 +4,6 @@
 //! that does not name what helps, one half that wins silently, a set that stops all others from being assembled, a
 //! state that is told as it was before, advice to force what a server has open.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

@@ -6,8 +6,6 @@
 //! The last test boots the oracle machine, which takes half a minute, so it runs when it is asked for: `cargo test
 //! --test spindle -- md_grow:: --ignored`. Where the machine or the fixtures are not there tests are skipped.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

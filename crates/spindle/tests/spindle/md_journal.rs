@@ -4,8 +4,6 @@
 //! would have written and printed, a damaged one that is taken for a new one. (The real md reads such sets in
 //! `md_log_oracle`.)
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

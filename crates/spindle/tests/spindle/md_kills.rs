@@ -3,8 +3,6 @@
 //! What could break: a set that no command opens any more though nothing of it was lost, members that are left out though
 //! they missed nothing, a write that was answered and is not there.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use export::nbd::{Client, ClientOptions};
 use host::{Address, HostRuntime, ReactorKind, SocketStream};
 use rt::{Buf, Device, Request};

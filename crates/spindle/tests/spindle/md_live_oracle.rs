@@ -8,8 +8,6 @@
 //! It boots a machine twice, which takes some minutes, so it runs when it is asked for: `cargo test -p spindle --test
 //! md_live_oracle -- --ignored`. Where the machine, or qemu-io, is not there it is skipped.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

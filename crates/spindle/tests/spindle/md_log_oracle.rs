@@ -11,8 +11,6 @@
 //! They boot a machine, so they run when they are asked for: `cargo test --test spindle -- md_log_oracle:: --ignored`.
 //! Where the machine, nbdcopy or a fio with NBD are not there they are skipped.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

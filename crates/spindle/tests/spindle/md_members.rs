@@ -3,8 +3,6 @@
 //! What could break: content that changes while members come and go, a set that is not whole after what should make
 //! it so, a message that does not name what was done. Most sets here were made by the real md.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -8,8 +8,6 @@
 //! It boots a machine, which takes some minutes, so it runs when it is asked for: `cargo test -p spindle --test
 //! md_mount_oracle -- --ignored`. Where the machine or the fixtures are not there it is skipped.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use serde_json::Value;
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};

@@ -7,8 +7,6 @@
 //! It boots a machine, which takes half a minute, so it runs when it is asked for: `cargo test -p spindle --test
 //! md_oracle -- --ignored`. Where the machine is not there it is skipped.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;

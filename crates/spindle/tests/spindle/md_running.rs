@@ -6,8 +6,6 @@
 //!
 //! Members that fail are files in memory that are sealed against writing while they are served.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use export::nbd::{Client, ClientOptions};
 use host::{Address, HostRuntime, ReactorKind, SocketStream};
 use rt::{Buf, Device, Request, SgList};

@@ -8,8 +8,6 @@
 //! They take a minute or more each, and PostgreSQL and bonnie++ are not among what CI installs: `cargo test --test spindle -- mounted_programs::
 //! --ignored`, as root.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use crate::pools;
 
 use pools::{add_disks, done, judge, program};

@@ -5,8 +5,6 @@
 //!
 //! The servers are Debian's nbdkit and qemu-utils (qemu-nbd). Where one is missing its test says so and is skipped.
 
-#![allow(clippy::disallowed_methods, reason = "programs are tested from the outside")]
-
 use export::nbd::{Client, ClientError, ClientOptions};
 use futures_util::future::join_all;
 use host::{Address, HostRuntime, ReactorKind, SocketStream};

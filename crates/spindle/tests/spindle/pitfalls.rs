@@ -3,8 +3,6 @@
 //!
 //! What could break: facts that a target knows and does not tell the lab, or tells of another machine.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::path::Path;
 use std::process::Command;
 

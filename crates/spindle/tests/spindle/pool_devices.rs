@@ -4,8 +4,6 @@
 //! what lies on it; a degraded set that a pool is not written on; a pool that is torn by a kill because a flush ended halfway
 //! down; a server that goes away, and with it what was acknowledged; labels that OpenZFS doesn't read.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use crate::pools;
 use crate::serving;
 

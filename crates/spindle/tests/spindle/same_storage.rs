@@ -3,8 +3,6 @@
 //! What could break: a file and its hard link, or a file and a loop device over it, become two members of one set, and
 //! each copy overwrites the other.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -7,8 +7,6 @@
 //! kernel's is in the oracle machine. Where one is missing its test says so and is skipped; `.ci/run`
 //! installs them.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use crate::serving;
 
 use serving::Serving;

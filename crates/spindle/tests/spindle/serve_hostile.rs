@@ -5,8 +5,6 @@
 //!
 //! All that the server is asked is bounded in number and time, and it listens on unix sockets in a temporary folder.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use crate::serving;
 
 use serving::Serving;

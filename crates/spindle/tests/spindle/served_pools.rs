@@ -3,8 +3,6 @@
 //! What could break: a mount that isn't there when the server says that it serves, or is left behind when it ends; a pool that is not
 //! exported at the end, or loses what was written; a configuration that can't work and is found out after something was written.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use crate::pools;
 use crate::serving;
 

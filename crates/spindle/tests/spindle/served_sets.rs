@@ -4,8 +4,6 @@
 //! logical volume lands elsewhere, or is not recorded; a server that is killed leaves parity that does not fit; one that
 //! is stopped leaves a set that is not clean; somebody else writes to what is served.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use crate::serving;
 
 use export::nbd::{Client, ClientOptions};

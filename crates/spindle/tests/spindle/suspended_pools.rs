@@ -3,8 +3,6 @@
 //! What could break: a program loses what it was promised; it waits for ever, or is told of success; the pool does not go on when there
 //! is room again; who holds it can't be ended.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use crate::pools;
 
 use pools::{done, judge, program, refused, run};

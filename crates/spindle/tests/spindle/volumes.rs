@@ -4,8 +4,6 @@
 //! that finds another volume. LVM's own look needs root (loop devices) and its programs; elsewhere that
 //! test says that it is skipped.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output};

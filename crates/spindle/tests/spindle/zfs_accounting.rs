@@ -3,8 +3,6 @@
 //! What could break: a line that scripts of OpenZFS's users don't know; a sum that the kernel would reckon otherwise; a limit that
 //! doesn't hold, or holds back who has not reached it.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;

@@ -3,8 +3,6 @@
 //! What could break: something goes that was not asked for, or half of what was; words and statuses that scripts of OpenZFS's
 //! users don't know; a pool that OpenZFS's `zdb` finds fault with. Contents are the model's in `zfs`'s own tests.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use crate::pools;
 
 use std::path::Path;

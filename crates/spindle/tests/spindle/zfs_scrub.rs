@@ -3,11 +3,6 @@
 //! What could break: a status that says all is well where it is not, errors on the wrong device, a byte that is written, and the
 //! form of the table that `zdb`'s users know.
 
-#![allow(
-    clippy::disallowed_methods,
-    reason = "the program is run, and fixtures are unpacked, by processes"
-)]
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

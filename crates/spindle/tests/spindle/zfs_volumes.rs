@@ -5,8 +5,6 @@
 //!
 //! The clients are Debian's: libnbd-bin (nbdcopy, nbdinfo), qemu-utils (qemu-io), fio; what is not there is skipped, and said.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use crate::pools;
 use crate::serving;
 

@@ -3,8 +3,6 @@
 //! What could break: a pool that OpenZFS's `zdb` finds fault with, something overwritten that was not to be, redundancy mixed up
 //! without a word, a refusal that changes something, words that scripts of OpenZFS's users don't know.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 use crate::pools;
 
 use pools::{done, judge, program, refused, run};

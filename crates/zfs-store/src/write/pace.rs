@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn what_is_known_changes_by_and_by_and_little_says_nothing() {
         let mut paces = Paces::default();
-        let mut write = |paces: &mut Paces, from: u64, to: u64, bytes: u64| {
+        let write = |paces: &mut Paces, from: u64, to: u64, bytes: u64| {
             paces.begin(0, at(from));
             paces.end(0, at(to), bytes);
             paces.rates().next().map(|(_, rate)| rate >> 20)

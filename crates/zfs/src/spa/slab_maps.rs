@@ -173,8 +173,8 @@ impl SlabMaps {
         unflushed.begin(txg, log.number(), self.flushes_all.take());
         let mut numbered = BTreeMap::new();
         // What is written anew has all that the allocator has: nothing of this group yet, in its first pass only.
-        while group.pass == 1 {
-            let Some((slab, net)) = unflushed.next_due(txg) else { break };
+        let is_first = group.pass == 1;
+        while let Some((slab, net)) = is_first.then(|| unflushed.next_due(txg)).flatten() {
             self.flush(group, slab, &net).await?;
             if !planted::nth(Bug::FlushNotNumbered, 5) {
                 number(&mut numbered, slab);

@@ -114,7 +114,7 @@ fn differences(ours: &Shown, theirs: &Shown) -> (Vec<String>, BTreeMap<&'static 
     let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
     let (mut all, mut why) = (Vec::new(), BTreeMap::new());
     let differs = |name: &&String| ours.get(*name) != theirs.get(*name);
-    let is_stored = names.iter().any(|name| name.ends_with(" stored") && differs(&name));
+    let is_stored = names.iter().any(|name| name.ends_with(" stored") && differs(name));
     for name in names {
         let (ours, theirs) = (ours.get(name), theirs.get(name));
         if ours == theirs {

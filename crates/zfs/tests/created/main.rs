@@ -143,7 +143,8 @@ const MAP_LOGS: [&str; 2] = ["log_spacemap", "spacemap_histogram"];
 /// These features; every other seed's with logs of space maps.
 fn drawn(seed: u64, features: Vec<&'static str>) -> Vec<&'static str> {
     let with_logs = features_and(&MAP_LOGS);
-    let is_one = |guid: &&str| features.contains(guid) || seed % 2 == 0 && with_logs.contains(guid);
+    let is_one =
+        |guid: &&str| features.contains(guid) || seed.is_multiple_of(2) && with_logs.contains(guid);
     FEATURES.iter().map(|feature| feature.guid).filter(is_one).collect()
 }
 

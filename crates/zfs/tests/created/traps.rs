@@ -143,10 +143,10 @@ fn trap_3_a_spill_block_goes_alone_and_stays_when_its_file_is_cut_off() {
                     live.sync(async |_| Ok(())).await.expect("it is written");
                 }
                 if step % 3 == 2 {
-                    let size = Some(ByteCount(random.below(200_000)));
-                    let set = SetAttributes { size, ..SetAttributes::default() };
+                    let size = ByteCount(random.below(200_000));
+                    let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
                     real.setattr(by(), file, set).await.expect("it is cut off");
-                    model.resize(size.expect("one").bytes() as usize, 0);
+                    model.resize(size.bytes() as usize, 0);
                 } else {
                     let bytes = random_bytes(&mut random, 150_000);
                     put(&real, file, 30_000, bytes.clone()).await;

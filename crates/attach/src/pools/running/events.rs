@@ -227,16 +227,20 @@ impl PoolEvents {
     pub async fn after(&self, number: u64, waits: bool) -> EventPage {
         loop {
             let changed = self.changed.notified();
-            let ring = self.ring.borrow();
-            if !waits || ring.back().is_some_and(|newest| newest.number > number) {
-                let first = ring.front().map_or(self.last.get() + 1, |event| event.number);
-                let lost = first.saturating_sub(number + 1);
-                let new = ring.iter().filter(|event| event.number > number);
-                return EventPage { lost, events: new.take(PAGE_MAX).cloned().collect() };
+            let has_newer = self.ring.borrow().back().is_some_and(|newest| newest.number > number);
+            if !waits || has_newer {
+                return self.page(number);
             }
-            drop(ring);
             changed.await;
         }
+    }
+
+    fn page(&self, after: u64) -> EventPage {
+        let ring = self.ring.borrow();
+        let first = ring.front().map_or(self.last.get() + 1, |event| event.number);
+        let new = ring.iter().filter(|event| event.number > after);
+        let events = new.take(PAGE_MAX).cloned().collect();
+        EventPage { lost: first.saturating_sub(after + 1), events }
     }
 
     /// Forgets them; says how many there were.

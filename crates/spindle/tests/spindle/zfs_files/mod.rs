@@ -5,8 +5,6 @@
 //! it than itself; a key that is not asked for. The pools are the fixtures that the real OpenZFS made, held against
 //! their manifests; forged ones are these, changed by the fuzz targets' own forge. Owners, devices and mounts need root: without it those comparisons are left out, aloud.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 mod copying;
 mod copying_children;
 mod copying_damage;

@@ -11,8 +11,6 @@
 //!
 //! Without the fixtures, or tools to unpack them, the tests say that they are skipped.
 
-#![allow(clippy::disallowed_methods, reason = "the program is tested from the outside")]
-
 mod damage;
 mod rewind;
 mod texts;

@@ -186,11 +186,8 @@ impl Edit {
             }
             _ => match dnode.resident_spill()? {
                 None => {
-                    let places = Places::of(&phys.bonus, endian, layouts).map_err(wrong)?;
-                    places
-                        .map(|place| place.map(drop))
-                        .collect::<Result<(), _>>()
-                        .map_err(wrong)?;
+                    let mut places = Places::of(&phys.bonus, endian, layouts).map_err(wrong)?;
+                    places.try_for_each(|place| place.map(drop)).map_err(wrong)?;
                     Form::InPlace(phys.bonus.clone())
                 }
                 Some(spill) => {
