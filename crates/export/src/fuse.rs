@@ -28,7 +28,7 @@
 //! * **Who only writes goes past the kernel's cache** (`FOPEN_DIRECT_IO`, where the kernel takes what is written out of the cache
 //!   before: Linux 6.6): what he writes is not copied into pages that nobody may ever read, and the kernel does not ask for
 //!   `security.capability` before the first write to each new file. A page may come into the cache while it is written: by who has
-//!   the file open otherwise meanwhile. Then the kernel is told of the range *before* the write is answered ([`holds`]), so that who
+//!   the file open otherwise meanwhile. Then the kernel is told of the range *before* the write is answered (`holds`), so that who
 //!   reads after a write sees it. Nor does the kernel ask for durability behind a synchronous write: it says so in the write, and
 //!   that is durable when it is answered. Handles are 0, but for such an opening.
 //! * **Privileges** (`HANDLE_KILLPRIV_V2`): who writes takes the set-user bit away in the same step, and the kernel asks for no

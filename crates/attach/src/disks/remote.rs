@@ -88,7 +88,7 @@ struct Inner {
     connecting: Mutex<()>,
 }
 
-/// An export as a device. See the [module](self).
+/// An export as a device. See the module.
 pub struct Remote {
     inner: Rc<Inner>,
     /// For writing: has the lock.

@@ -6,7 +6,7 @@
 use zfs_format::block_pointer::BlockPointer;
 use zfs_store::arc::is_metadata;
 
-/// See the [module](self).
+/// See the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Caching {
     /// All.

@@ -9,7 +9,7 @@
 //!
 //! **Passes come to rest.** Writing the MOS takes and frees space, which the space maps must say, which are in the MOS. From pass 2 on
 //! a block that was born in this group is written where it is, and what is freed of older groups waits on a list for the next one
-//! ([`pool_directory::SYNC_BPOBJ`]); or where the pool has logs of space maps ([`map_logs`](super::map_logs)) goes into the group's
+//! ([`pool_directory::SYNC_BPOBJ`]); or where the pool has logs of space maps (`map_logs`) goes into the group's
 //! log, which each pass writes anyhow. From pass 8 on nothing new is compressed, so that sizes hold still. Each pass so
 //! dirties only blocks that the one before has not written yet, of which there are few; more than `PASSES_MAX` passes are our bug.
 //!

@@ -4,7 +4,7 @@
 //! two where a stretch is long and the pool may have such; a long one never lies across two blocks. A note says before them
 //! which group and pass they are of.
 //!
-//! **The log of a group** ([`map_logs`](super::map_logs)) is a map of all vdevs: each entry is of two words and names its vdev, and its unit
+//! **The log of a group** (`map_logs`) is a map of all vdevs: each entry is of two words and names its vdev, and its unit
 //! is 512 bytes whatever theirs is. One note stands before all that was taken, and one before all that was given back.
 //!
 //! A map that grew to twice of what it takes to say what is allocated, and is longer than some blocks, is written anew, in the first
