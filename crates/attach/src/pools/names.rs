@@ -37,7 +37,7 @@ pub fn check_name(name: &str) -> Result<(), Error> {
     }
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.: /@#%".contains(c);
     match name.chars().find(|c| !fits(*c)) {
-        Some(c) => wrong(&format!("invalid character '{c}' in name")),
+        Some(c) => wrong(&format!("invalid character '{}' in name", c.escape_debug())),
         None => Ok(()),
     }
 }
@@ -59,6 +59,7 @@ mod tests {
             ("tank@", "empty component"),
             ("tank@a@b", "multiple '@'"),
             ("tank@a/b", "multiple '@'"),
+            ("tank/a\nb", "invalid character '\\n' in name"),
         ] {
             let message = check_name(name).expect_err(name).to_string();
             assert!(message.contains(text), "{message}");

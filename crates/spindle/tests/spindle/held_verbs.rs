@@ -583,3 +583,45 @@ fn what_is_not_cached_is_read_from_the_devices_each_time() {
     let unmounted = Command::new("umount").arg("-l").arg(at.join("m")).status();
     assert!(unmounted.expect("umount starts").success());
 }
+
+/// What is too long for a pool is refused, whoever holds it; and who holds it goes on.
+#[test]
+fn names_and_values_that_are_too_long_stop_nobody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    fs::create_dir(at.join("disks")).expect("a folder");
+    add_disks(&at.join("disks"), &["a"], DISK_BYTES);
+    let long_pool = "a".repeat(240);
+    refused(at, &["zpool", "create", &long_pool, "disks/a"], "name is too long");
+    let long_name = format!("a:{}=1", "a".repeat(254));
+    let create = ["zpool", "create", "-O", &long_name, "tank", "disks/a"];
+    refused(at, &create, "property name is too long");
+    done(at, &["zpool", "create", "-m", "none", "tank", "disks/a"]);
+    done(at, &["zfs", "snapshot", "tank@s"]);
+    let holder = Holder::start(at, HELD);
+    let long = "a".repeat(9000);
+    let value = format!("org:x={long}");
+    let mountpoint = format!("mountpoint=/{long}");
+    let snapshot = format!("tank@{}", "a".repeat(2000));
+    let tag = "a".repeat(256);
+    let cases: [(&[&str], &str); 10] = [
+        (&["zfs", "set", &value, "tank"], "property value too long"),
+        (&["zfs", "set", &mountpoint, "tank"], "property value too long"),
+        (&["zfs", "set", "mountpoint=/a\nb", "tank"], "must be an absolute path"),
+        (&["zfs", "create", "-o", &value, "tank/a"], "property value too long"),
+        (&["zfs", "clone", "-o", &value, "tank@s", "tank/a"], "property value too long"),
+        (&["zfs", "create", "tank/a\nb"], "invalid character '\\n'"),
+        (&["zfs", "snapshot", &snapshot], "name is too long"),
+        (&["zpool", "set", &long_name, "tank"], "property name is too long"),
+        (&["zfs", "hold", "", "tank@s"], "tag is empty"),
+        (&["zfs", "hold", &tag, "tank@s"], "tag too long"),
+    ];
+    for (words, why) in cases {
+        refused(at, words, why);
+        done(at, &["zfs", "set", "org:x=fine", "tank"]);
+    }
+    assert_eq!(done(at, &["zfs", "get", "-Ho", "value", "org:x", "tank"]), "fine\n");
+    holder.stop();
+    assert_eq!(done(at, &["zfs", "list", "-Ho", "name", "-r", "tank"]), "tank\n");
+    judge(at, "tank");
+}

@@ -10,7 +10,8 @@
 
 use super::commit::{CommitError, Syncer, enter};
 use super::config::{LabelState, PoolConfig};
-use super::datasets::{NewDataset, NoneOpen, Tasks};
+use super::datasets::limits::{NAME_BYTES_MAX, check_properties};
+use super::datasets::{NewDataset, NoneOpen, TaskError, Tasks};
 use super::history::{Deed, note};
 use super::maps::{BLOCK_BYTES, BLOCK_BYTES_LOGGED, MapForm};
 use super::vdevs::{self, CACHE, DRAID_ON_DISK, SPARES, metaslab_shift};
@@ -46,6 +47,11 @@ const CONFIG_BLOCK_BYTES: u64 = 16 << 10;
 /// Bytes of the blocks of the list of what waits to be freed.
 const WAITING_BLOCK_BYTES: u64 = 16 << 10;
 
+/// The name of the directory of the empty snapshot that all begin as.
+const ORIGIN: &str = "$ORIGIN";
+/// Bytes of a pool's name: `NAME/$ORIGIN@$ORIGIN` is a snapshot's name (OpenZFS, `zfs_namecheck.c`, `pool_namecheck`).
+pub const POOL_NAME_BYTES_MAX: usize = NAME_BYTES_MAX - 2 - 2 * ORIGIN.len();
+
 /// The feature that tells since when others are enabled; told of in the table for writing.
 const ENABLED_TXG: &str = "com.delphix:enabled_txg";
 
@@ -78,6 +84,12 @@ pub struct NewPool {
 /// Why a pool was not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CreateError {
+    /// Its name is longer than names of pools are.
+    #[error("name is too long")]
+    NameLong,
+    /// A property of its root file system can't be.
+    #[error(transparent)]
+    Property(TaskError),
     /// Its vdevs can't be.
     #[error(transparent)]
     Tree(#[from] TreeError),
@@ -106,6 +118,10 @@ pub async fn create(
     devices: &BTreeMap<u64, DeviceRef>,
     fresh: &Rc<dyn Fresh>,
 ) -> Result<(), CreateError> {
+    if new.name.len() > POOL_NAME_BYTES_MAX {
+        return Err(CreateError::NameLong);
+    }
+    check_properties(&new.properties).map_err(CreateError::Property)?;
     if vdevs::draids(&new.root.children) > 0 && !new.features.contains(&DRAID_ON_DISK) {
         return Err(CreateError::Draid);
     }
@@ -260,7 +276,7 @@ impl First<'_> {
         maker.directory(Some(&root), "$FREE").await?;
         let free = maker.long_bpobj().await?;
         enter(mos, pool_directory::FREE_BPOBJ, free.number()).await?;
-        let origin = maker.origin(&root, "$ORIGIN").await?;
+        let origin = maker.origin(&root, ORIGIN).await?;
         let new = NewDataset {
             name: String::new(),
             owner: self.new.owner,

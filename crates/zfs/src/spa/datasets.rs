@@ -5,6 +5,7 @@
 //!
 //! * here: file systems and snapshots made, properties set.
 //! * [`destroy`], [`rollback`], [`rename`], [`clone`], [`promote`], [`holds`], [`bookmarks`]: what their names say.
+//! * [`limits`]: how long names and values may be.
 //!
 //! A task on a dataset that somebody has open asks [`OpenDatasets`]: one that nobody uses is closed, else the task answers
 //! that it is busy.
@@ -15,6 +16,7 @@ pub mod bookmarks;
 pub mod clone;
 pub mod destroy;
 pub mod holds;
+pub mod limits;
 pub mod promote;
 pub mod rename;
 pub mod rollback;
@@ -112,6 +114,21 @@ pub enum TaskError {
     /// The name of a hold is longer than such names are.
     #[error("tag too long")]
     TagLong,
+    /// A hold without a name.
+    #[error("tag is empty")]
+    TagEmpty,
+    /// The name of a property is longer than such names are.
+    #[error("property name is too long")]
+    PropertyNameLong,
+    /// A character that names of users' properties don't have.
+    #[error("invalid character '{}' in property name", .0.escape_debug())]
+    PropertyName(char),
+    /// The value of a property is longer than such values are.
+    #[error("property value too long")]
+    ValueLong,
+    /// Nothing can be mounted there.
+    #[error("'mountpoint' must be an absolute path, 'none', or 'legacy'")]
+    Mountpoint,
     /// There is a bookmark of that name.
     #[error("bookmark exists")]
     BookmarkExists,
@@ -164,7 +181,7 @@ pub enum NameError {
     #[error("empty component or misplaced '@' or '#' delimiter")]
     Empty,
     /// A character that names don't have.
-    #[error("invalid character '{0}'")]
+    #[error("invalid character '{}'", .0.escape_debug())]
     Character(char),
     /// A name that ZFS keeps for itself.
     #[error("reserved name")]
@@ -362,6 +379,7 @@ impl Tasks<'_> {
         if let Err(error) = check_part(name) {
             return Ok(Err(TaskError::Name(error)));
         }
+        done!(self.check_fits(parent, name).await?);
         let parent = self.mos().dnode(parent).await?;
         let head = self.maker.bonus::<DslDir>(&parent)?;
         let children = Zap::open(self.mos().dnode(head.children).await?).await?;
@@ -379,6 +397,7 @@ impl Tasks<'_> {
         parent: u64,
         new: &NewDataset,
     ) -> Result<Result<u64, TaskError>, ZfsError> {
+        done!(limits::check_properties(&new.properties));
         let parent = match self.free_below(parent, &new.name).await? {
             Ok(parent) => parent,
             Err(error) => return Ok(Err(error)),
@@ -404,6 +423,7 @@ impl Tasks<'_> {
             return Ok(Err(TaskError::Name(error)));
         }
         let (_, head) = self.dataset(dataset).await?;
+        done!(self.check_fits(head.dir, name).await?);
         if self.snapshot_named(&head, name).await?.is_some() {
             return Ok(Err(TaskError::Exists));
         }
@@ -519,9 +539,24 @@ impl Tasks<'_> {
     /// Sets a property of a directory, or takes it away.
     ///
     /// # Errors
-    /// What is needed can't be had.
+    /// What is needed can't be had. The other error: its name or value can't be.
     #[boxed(?Send)]
     pub async fn set_property(
+        &self,
+        directory: u64,
+        name: &str,
+        value: Option<LeafValue>,
+    ) -> Done<()> {
+        done!(limits::check_property(name, value.as_ref()));
+        self.put_property(directory, name, value).await.map(Ok)
+    }
+
+    /// The same of one that was checked.
+    ///
+    /// # Errors
+    /// What is needed can't be had.
+    #[boxed(?Send)]
+    pub(super) async fn put_property(
         &self,
         directory: u64,
         name: &str,

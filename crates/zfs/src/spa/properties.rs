@@ -5,7 +5,8 @@
 //! Source: OpenZFS, `spa.c` (`spa_sync_props`, `spa_change_guid`).
 
 use super::commit::enter;
-use super::datasets::Tasks;
+use super::datasets::limits::check_property;
+use super::datasets::{Done, Tasks, done};
 use super::events::Happening;
 use super::history::{Deed, note};
 use crate::error::ZfsError;
@@ -23,14 +24,15 @@ impl Tasks<'_> {
     /// Sets a property that stands in the table, or takes it away; `shown` is its value in the history.
     ///
     /// # Errors
-    /// What is needed can't be had.
+    /// What is needed can't be had. The other error: its name or value can't be.
     #[boxed(?Send)]
     pub async fn set_pool_property(
         &self,
         name: &str,
         value: Option<LeafValue>,
         shown: &str,
-    ) -> Result<(), ZfsError> {
+    ) -> Done<()> {
+        done!(check_property(name, value.as_ref()));
         let mos = self.maker.mos;
         let directory = Zap::open(self.syncer.directory().await?).await?;
         let properties = match directory.number(pool_directory::PROPERTIES).await? {
@@ -46,7 +48,7 @@ impl Tasks<'_> {
             None => drop(table::remove(mos, &properties, name).await?),
         }
         self.settings_changed.set(true);
-        self.tell("set", &format!("{name}={shown}")).await
+        self.tell("set", &format!("{name}={shown}")).await.map(Ok)
     }
 
     /// Sets the comment; an empty one is none.

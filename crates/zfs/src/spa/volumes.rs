@@ -7,7 +7,8 @@
 //! Source: OpenZFS, `zvol.c` (`zvol_create_cb`), `dsl_dataset.c` (`dsl_dataset_set_refreservation`,
 //! `dsl_dataset_snapshot_reserve_space`), `dsl_dir.c` (`dsl_dir_set_reservation`, `dsl_dir_set_quota`).
 
-use super::datasets::{TaskError, Tasks};
+use super::datasets::limits::check_properties;
+use super::datasets::{TaskError, Tasks, done};
 use super::room;
 use crate::dmu::{Objset, Policy};
 use crate::dsl::bpobj::Sums;
@@ -76,6 +77,7 @@ impl Tasks<'_> {
         parent: u64,
         new: &NewVolume,
     ) -> Result<Result<u64, TaskError>, ZfsError> {
+        done!(check_properties(&new.properties));
         let parent = match self.free_below(parent, &new.name).await? {
             Ok(parent) => parent,
             Err(error) => return Ok(Err(error)),
@@ -128,7 +130,7 @@ impl Tasks<'_> {
                     return Ok(Err(TaskError::TooLittle));
                 }
                 maker.edit::<DslDir>(&object, |dir| dir.quota = bytes).await?;
-                self.set_property(directory, "quota", Some(table::number(bytes))).await?;
+                self.put_property(directory, "quota", Some(table::number(bytes))).await?;
             }
             Limit::Reservation => {
                 let left = match dir.parent {
@@ -142,7 +144,7 @@ impl Tasks<'_> {
                 }
                 let change = then.wrapping_sub(now) as i64;
                 maker.edit::<DslDir>(&object, |dir| dir.reserved = bytes).await?;
-                self.set_property(directory, "reservation", Some(table::number(bytes))).await?;
+                self.put_property(directory, "reservation", Some(table::number(bytes))).await?;
                 if dir.parent != 0 {
                     let (parent, sums) = (mos.dnode(dir.parent).await?, used(change));
                     maker.did_use_parts(&parent, sums, &[(Part::KeptForChildren, change)]).await?;
@@ -165,7 +167,7 @@ impl Tasks<'_> {
                 if bytes != 0 && bytes < least {
                     return Ok(Err(TaskError::TooLittle));
                 }
-                self.set_property(directory, HEAD_QUOTA, Some(table::number(bytes))).await?;
+                self.put_property(directory, HEAD_QUOTA, Some(table::number(bytes))).await?;
             }
         }
         Ok(Ok(()))
@@ -178,7 +180,7 @@ impl Tasks<'_> {
         let dir = maker.bonus::<DslDir>(&object)?;
         let before = kept_for_head(mos, &dir).await?;
         let head = maker.bonus::<DslDataset>(&mos.dnode(dir.head_dataset).await?)?;
-        self.set_property(directory, HEAD_RESERVATION, Some(table::number(bytes))).await?;
+        self.put_property(directory, HEAD_RESERVATION, Some(table::number(bytes))).await?;
         let kept = |bytes: u64| bytes.saturating_sub(head.unique_bytes) as i64;
         let change = kept(bytes).wrapping_sub(kept(before));
         maker.did_use_parts(&object, used(change), &[(Part::KeptForHead, change)]).await

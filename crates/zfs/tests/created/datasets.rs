@@ -666,8 +666,7 @@ fn a_dataset_that_is_open_follows_what_is_set_for_it() {
         {
             let value = zfs::zap::table::number(value);
             let set = async |tasks: &Tasks<'_>| {
-                tasks.set_property(directory, name, Some(value.clone())).await?;
-                Ok(Ok(()))
+                tasks.set_property(directory, name, Some(value.clone())).await
             };
             task(&live, set).await.expect("it is set");
             used.push(written(&live, &fs, n as u64).await);

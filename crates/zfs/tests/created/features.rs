@@ -75,8 +75,7 @@ async fn make(live: &Live, name: &str) {
 pub(super) async fn set(live: &Live, of: &str, property: &str, value: u64) {
     let directory = node(live, of).await.directory.number;
     let done = task(live, async |tasks| {
-        tasks.set_property(directory, property, Some(table::number(value))).await?;
-        Ok(Ok(()))
+        tasks.set_property(directory, property, Some(table::number(value))).await
     });
     done.await.expect("it is set");
 }

@@ -117,8 +117,7 @@ fn a_block_that_is_longer_than_any_free_stretch_is_written_in_pieces() {
         let directory = directory.directory.number;
         let set = task(&live, async |tasks| {
             let record = table::number(16 * MIB);
-            tasks.set_property(directory, "recordsize", Some(record)).await?;
-            Ok(Ok(()))
+            tasks.set_property(directory, "recordsize", Some(record)).await
         });
         set.await.expect("it is set");
         let files = files(&live, "tank").await;

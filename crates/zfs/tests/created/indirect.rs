@@ -31,8 +31,7 @@ fn pool(tops: Vec<Vdev>) -> Rig {
         let root = live.spa().catalog(0).await.expect("read").root().await.expect("there");
         let directory = root.directory.number;
         let set = task(&live, async |tasks| {
-            tasks.set_property(directory, "logbias", Some(table::number(1))).await?;
-            Ok(Ok(()))
+            tasks.set_property(directory, "logbias", Some(table::number(1))).await
         });
         set.await.expect("it is set");
         live.close(LabelState::Exported).await.expect("it is closed");

@@ -98,10 +98,8 @@ impl Life {
         let value = choices[random.below(choices.len() as u64) as usize];
         let directory = node(live, &of).await.directory.number;
         let value = random.chance(0.8).then(|| table::number(value));
-        let set = task(live, async |tasks| {
-            tasks.set_property(directory, name, value.clone()).await?;
-            Ok(Ok(()))
-        });
+        let set =
+            task(live, async |tasks| tasks.set_property(directory, name, value.clone()).await);
         set.await.expect("it is set");
     }
 

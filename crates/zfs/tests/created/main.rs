@@ -21,6 +21,7 @@ mod gangs;
 mod indirect;
 mod kernel;
 mod layouts;
+mod limits;
 mod livelists;
 mod logs;
 mod long;

@@ -48,8 +48,7 @@ impl Fresh for Host {
 
 async fn set(live: &Live, value: u64) {
     let value = Some(table::number(value));
-    let done =
-        live.task(async |tasks| Ok(Ok(tasks.set_pool_property("multihost", value, "x").await?)));
+    let done = live.task(async |tasks| tasks.set_pool_property("multihost", value, "x").await);
     done.await.expect("it is written").expect("it is set");
 }
 

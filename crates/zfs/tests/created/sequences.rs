@@ -312,11 +312,13 @@ fn small(bias: Option<u64>) -> Rig {
         let directory = root.directory.number;
         let done = task(&live, async |tasks| {
             let value = Some(table::number(BLOCK));
-            tasks.set_property(directory, "recordsize", value).await?;
-            if let Some(bias) = bias {
-                tasks.set_property(directory, "logbias", Some(table::number(bias))).await?;
+            let set = tasks.set_property(directory, "recordsize", value).await?;
+            match bias.filter(|_| set.is_ok()) {
+                Some(bias) => {
+                    tasks.set_property(directory, "logbias", Some(table::number(bias))).await
+                }
+                None => Ok(set),
             }
-            Ok(Ok(()))
         });
         done.await.expect("it is set");
         prepare(&mounted(&live, clock()).await).await;
@@ -372,8 +374,7 @@ fn cut_everywhere(base: &Rig, steps: &[Step], extent: Extent, count: &mut Count)
                 Step::Do(Property) => {
                     let set = task(&live, async |tasks| {
                         let value = Some(table::number(LZJB));
-                        tasks.set_property(directory, "compression", value).await?;
-                        Ok(Ok(()))
+                        tasks.set_property(directory, "compression", value).await
                     });
                     set.await.expect("it is set");
                 }

@@ -40,8 +40,7 @@ async fn held(spa: Rc<Spa>, fresh: &Rc<dyn Fresh>, mode: u64) -> (Rc<Live>, Live
     let live = Rc::new(Live::open(spa, fresh).await.expect("it opens for writing"));
     volumes::make(&live, volumes::new("v", 4 << 20, BLOCK, 0)).await.expect("it is made");
     let mode = Some(table::number(mode));
-    let set =
-        live.task(async |tasks| Ok(Ok(tasks.set_pool_property("failmode", mode, "x").await?)));
+    let set = live.task(async |tasks| tasks.set_pool_property("failmode", mode, "x").await);
     set.await.expect("it is written").expect("it is set");
     live.hold().await.expect("it is read");
     let volume = volumes::open(&live, "tank/v").await;

@@ -118,8 +118,7 @@ fn trap_3_a_spill_block_goes_alone_and_stays_when_its_file_is_cut_off() {
         let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
         let root = node(&live, "tank").await.directory.number;
         let set = task(&live, async |tasks| {
-            tasks.set_property(root, "xattr", Some(table::number(2))).await?;
-            Ok(Ok(()))
+            tasks.set_property(root, "xattr", Some(table::number(2))).await
         });
         set.await.expect("it is set");
         let real = mounted(&live, clock()).await;
@@ -232,8 +231,7 @@ fn trap_10_what_is_always_synchronous_is_replayed_and_the_pool_goes_on() {
         volumes::make(&live, new).await.expect("it is made");
         let root = node(&live, "tank").await.directory.number;
         let set = task(&live, async |tasks| {
-            tasks.set_property(root, "sync", Some(table::number(ALWAYS))).await?;
-            Ok(Ok(()))
+            tasks.set_property(root, "sync", Some(table::number(ALWAYS))).await
         });
         set.await.expect("it is set");
         live.close(LabelState::Exported).await.expect("it is closed");

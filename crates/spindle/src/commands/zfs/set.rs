@@ -11,6 +11,7 @@ use ::zfs::dsl::property::table::{Form, Property};
 use ::zfs::dsl::property::view::Kind;
 use ::zfs::dsl::property::{effective::is_user, words};
 use ::zfs::spa::config::LabelState;
+use ::zfs::spa::datasets::limits::is_mountpoint;
 use ::zfs::spa::datasets::{NewDataset, TaskError, check_part};
 use ::zfs::spa::volumes::{Limit, NewVolume};
 use ::zfs::zap::table;
@@ -182,7 +183,7 @@ pub fn stored(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
     }
     let stored = match property.form {
         Form::Word(..) => in_words(property, value)?,
-        Form::Text(_) if name == "mountpoint" && !is_mountpoint(value) => {
+        Form::Text(_) if name == "mountpoint" && !is_mountpoint(value.as_bytes()) => {
             return Err(wrong(format!("'{name}' must be an absolute path, 'none', or 'legacy'")));
         }
         Form::Text(_) => table::text(value),
@@ -201,11 +202,6 @@ pub fn stored(name: &str, value: &str) -> Result<(String, LeafValue), Failure> {
         }
     };
     Ok((name.to_owned(), stored))
-}
-
-/// Whether that can be where something is mounted.
-fn is_mountpoint(value: &str) -> bool {
-    matches!(value, "none" | "legacy") || value.starts_with('/')
 }
 
 fn node(pool: &LivePool, name: &str) -> Result<Rc<Node>, Failure> {
@@ -514,11 +510,12 @@ fn change_in(
             continue;
         }
         let (directory, name, value) = (of.directory.number, name.clone(), value.cloned());
-        let done = pool.task(async move |tasks| {
-            tasks.set_property(directory, &name, value).await?;
-            Ok(Ok(()))
+        let done =
+            pool.task(async move |tasks| tasks.set_property(directory, &name, value).await)?;
+        done.map_err(|error| {
+            let dataset = &of.directory.name;
+            Failure::failed(format!("cannot set property for '{dataset}': {error}"))
         })?;
-        done.map_err(Failure::failed)?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::commands::zfs::set::{check_rules, split, stored, stored_new};
 use crate::commands::zfs::taken::check_taken;
 use crate::output::{Failure, print};
 use ::zfs::spa::config::LabelState;
-use ::zfs::spa::create::{NewPool, root_of};
+use ::zfs::spa::create::{NewPool, POOL_NAME_BYTES_MAX, root_of};
 use ::zfs::spa::datasets::check_part;
 use ::zfs::spa::enable::with_needed;
 use attach::pools::{NewMembers, PoolPlace};
@@ -125,6 +125,9 @@ pub(super) fn check_pool_name(name: &str) -> Result<(), String> {
     }
     if !name.starts_with(|first: char| first.is_ascii_alphabetic()) {
         return Err("name must begin with a letter".to_owned());
+    }
+    if name.len() > POOL_NAME_BYTES_MAX {
+        return Err("name is too long".to_owned());
     }
     check_part(name).map_err(|error| error.to_string())
 }

@@ -185,17 +185,20 @@ pub(super) fn set_in(
         }
         other => other,
     };
+    let root = pool.live.spa().name().to_owned();
     let done = pool.task(async move |tasks| {
         match change {
             Change::Comment(comment) => tasks.set_comment(&comment).await?,
             Change::Compatibility(names) => tasks.set_compatibility(&names).await?,
             Change::Feature(feature) => drop(tasks.enable_features(&[feature]).await?),
-            Change::Stored(name, stored) => tasks.set_pool_property(&name, stored, &value).await?,
+            Change::Stored(name, stored) => {
+                return tasks.set_pool_property(&name, stored, &value).await;
+            }
             Change::BootFs(_) => unreachable!("it was looked up"),
         }
         Ok(Ok(()))
     })?;
-    done.map_err(Failure::failed)
+    done.map_err(|error| Failure::failed(format!("cannot set property for '{root}': {error}")))
 }
 
 /// Carries out `sync`.

@@ -120,7 +120,8 @@ impl Tasks<'_> {
         if self.maker.uses(FEATURE).await?.is_none() {
             return Ok(Err(TaskError::Feature("bookmark")));
         }
-        let (object, _) = self.dataset(dataset).await?;
+        let (object, head) = self.dataset(dataset).await?;
+        done!(self.check_fits(head.dir, name).await?);
         if self.bookmark_named(&object, name).await?.is_some() {
             return Ok(Err(TaskError::BookmarkExists));
         }

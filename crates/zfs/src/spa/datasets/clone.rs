@@ -5,6 +5,7 @@
 //!
 //! Source: OpenZFS, `dsl_dataset.c` (`dsl_dataset_clone_sync`, `dsl_dataset_create_sync_dd`).
 
+use super::limits::check_properties;
 use super::{Done, TaskError, Tasks, check_part, done};
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::make::Maker;
@@ -39,6 +40,8 @@ impl Tasks<'_> {
     #[boxed(?Send)]
     pub async fn clone(&self, snapshot: u64, parent: u64, new: &NewClone) -> Done<u64> {
         done!(check_part(&new.name).map_err(TaskError::Name));
+        done!(check_properties(&new.properties));
+        done!(self.check_fits(parent, &new.name).await?);
         let maker = self.maker;
         let (origin, state) = self.dataset(snapshot).await?;
         if state.next_snapshot == 0 || state.flags & flags::INCONSISTENT != 0 {

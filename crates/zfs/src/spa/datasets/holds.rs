@@ -5,6 +5,7 @@
 //!
 //! Source: OpenZFS, `dsl_userhold.c`.
 
+use super::limits::check_tag;
 use super::{Done, TaskError, Tasks, done};
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
@@ -12,19 +13,14 @@ use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::object_type::ObjectType;
 use zfs_format::pool_directory;
 
-/// Bytes that the name of a hold may have.
-const TAG_BYTES_MAX: usize = 256;
-
 impl Tasks<'_> {
     /// Whether a snapshot can be held under a name.
     ///
     /// # Errors
-    /// What is needed can't be had. The other error: it is held so already, or the name is too long.
+    /// What is needed can't be had. The other error: it is held so already, or the name is empty or too long.
     #[boxed(?Send)]
     pub async fn check_hold(&self, snapshot: u64, tag: &str) -> Done<()> {
-        if tag.len() > TAG_BYTES_MAX {
-            return Ok(Err(TaskError::TagLong));
-        }
+        done!(check_tag(tag));
         let (_, head) = self.dataset(snapshot).await?;
         if head.next_snapshot == 0 {
             return Ok(Err(TaskError::Type));

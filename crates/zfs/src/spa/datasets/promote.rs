@@ -14,6 +14,7 @@
 //!
 //! Source: OpenZFS, `dsl_dataset.c` (`dsl_dataset_promote_check`, `dsl_dataset_promote_sync`).
 
+use super::limits::NAME_BYTES_MAX;
 use super::{Done, TaskError, Tasks, done};
 use crate::dmu::Dnode;
 use crate::dsl::bpobj::Sums;
@@ -96,17 +97,25 @@ impl Tasks<'_> {
     /// Whether a clone can take the place of what it began from.
     ///
     /// # Errors
-    /// What is needed can't be had. The other error: it is no clone, or a name is taken.
+    /// What is needed can't be had. The other error: it is no clone, or a name is taken or would be too long.
     #[boxed(?Send)]
     pub async fn check_promote(&self, dataset: u64) -> Done<()> {
         let what = done!(self.promotion(dataset).await?);
+        let clone_bytes = self.name_bytes(what.ours.0.number()).await?;
+        let is_long = |name: &str| clone_bytes + 1 + name.len() > NAME_BYTES_MAX;
         for name in &what.names {
+            if is_long(name) {
+                return Ok(Err(TaskError::Long));
+            }
             if self.snapshot_named(&what.clone.state, name).await?.is_some() {
                 return Ok(Err(TaskError::Conflict(name.clone())));
             }
         }
         let known = self.maker.bookmarks_of(&what.clone.object).await?;
         for (name, _) in self.moving_bookmarks(&what).await? {
+            if is_long(&name) {
+                return Ok(Err(TaskError::Long));
+            }
             if known.iter().any(|(known, _)| *known == name) {
                 return Ok(Err(TaskError::Conflict(name)));
             }

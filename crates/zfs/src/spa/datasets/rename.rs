@@ -4,6 +4,7 @@
 //!
 //! Source: OpenZFS, `dsl_dir.c` (`dsl_dir_rename_sync`), `dsl_dataset.c` (`dsl_dataset_rename_snapshot_sync`).
 
+use super::limits::NAME_BYTES_MAX;
 use super::{Done, TaskError, Tasks, check_part, done};
 use crate::dsl::DEPTH_MAX;
 use crate::dsl::bpobj::Sums;
@@ -13,9 +14,6 @@ use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
 use zfs_format::dsl::dir::{DslDir, RESERVED};
-
-/// Bytes that a whole name has less than.
-const NAME_BYTES_END: usize = 256;
 
 impl Tasks<'_> {
     /// Names and directories below one.
@@ -34,7 +32,7 @@ impl Tasks<'_> {
     }
 
     /// The directories from one up to the root, as they lie in each other, with their names; the root has none.
-    async fn line_of(&self, directory: u64) -> Result<Vec<(u64, String)>, ZfsError> {
+    pub(super) async fn line_of(&self, directory: u64) -> Result<Vec<(u64, String)>, ZfsError> {
         let (mut at, mut line) = (directory, Vec::new());
         for _ in 0..=DEPTH_MAX {
             let (_, state) = self.directory(at).await?;
@@ -59,10 +57,12 @@ impl Tasks<'_> {
                 return Err(self.mos().wrong(number, Problem::Circle));
             }
             let (_, state) = self.directory(number).await?;
-            let (_, head) = self.dataset(state.head_dataset).await?;
+            let (object, head) = self.dataset(state.head_dataset).await?;
             let names = Zap::open(self.mos().dnode(head.snapshot_names).await?).await?;
             let snapshots = names.entries().await?.iter().map(|entry| entry.name.len() + 1).max();
-            longest = longest.max(len + snapshots.unwrap_or(0));
+            let marks = self.maker.bookmarks_of(&object).await?;
+            let marks = marks.iter().map(|(name, _)| name.len() + 1).max();
+            longest = longest.max(len + snapshots.max(marks).unwrap_or(0));
             for (name, child) in self.children_of(&state).await? {
                 waiting.push((child, len + 1 + name.len()));
             }
@@ -102,7 +102,7 @@ impl Tasks<'_> {
         }
         let longest = self.longest_below(directory).await?;
         let path: usize = line.iter().map(|(_, part)| part.len() + 1).sum();
-        if pool_bytes + path + name.len() + longest >= NAME_BYTES_END {
+        if pool_bytes + path + name.len() + longest > NAME_BYTES_MAX {
             return Ok(Err(TaskError::Long));
         }
         self.move_space(&state, parent).await?;
@@ -152,6 +152,7 @@ impl Tasks<'_> {
         if self.snapshot_named(&head, old).await?.is_none() {
             return Ok(Ok(()));
         }
+        done!(self.check_fits(head.dir, new).await?);
         let is_taken = self.snapshot_named(&head, new).await?.is_some();
         Ok(if is_taken { Err(TaskError::Exists) } else { Ok(()) })
     }

@@ -69,8 +69,7 @@ pub(super) fn run(
 
 async fn set(live: &Live, directory: u64, name: &str, value: u64) {
     let done = task(live, async |tasks| {
-        tasks.set_property(directory, name, Some(table::number(value))).await?;
-        Ok(Ok(()))
+        tasks.set_property(directory, name, Some(table::number(value))).await
     });
     done.await.expect("it is set");
 }
