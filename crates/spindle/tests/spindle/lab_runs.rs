@@ -449,3 +449,32 @@ fn fios_options_are_answered_with_the_file_that_says_the_same() {
         refused(dir.path(), &["lab", "fio", "--name=r", "--rw=randread", "--bs=4k", "--size=1m"]);
     assert!(line.contains("printf '[r]\\nrw=randread\\nbs=4k\\nsize=1m\\n' > job.fio"), "{line}");
 }
+
+#[test]
+fn a_whole_result_is_not_replaced_by_less_or_by_other_settings() {
+    let dir = place(str::to_owned);
+    let run = ["lab", "run", "s.toml", "--out", "out"];
+    printed(dir.path(), &[&run[..], &["--quick"]].concat());
+    // Longer, and then the same once more.
+    printed(dir.path(), &run);
+    printed(dir.path(), &run);
+    let whole = written(dir.path(), "out");
+    for (options, part) in [
+        (&["--quick"][..], "--quick"),
+        (&["--only", "raid5-3"], "4 cells there, 2 here"),
+        (&["--set", "repeats=2"], "repeats: 3 there, 2 here"),
+        (&["--set", "machine.disks=6"], "options: none there, --set machine.disks=6 here"),
+        (&["--seed", "7"], "seed: 1 there, 7 here"),
+    ] {
+        let line = refused(dir.path(), &[&run[..], options].concat());
+        assert!(line.contains(part), "{line}");
+        assert!(line.contains("--out") && line.contains("--force"), "{line}");
+        assert_eq!(written(dir.path(), "out"), whole, "{options:?}");
+    }
+    assert!(!dir.path().join("out/runs.jsonl").exists());
+    std::fs::write(dir.path().join("s.toml"), STUDY.replace("16k", "8k")).expect("written");
+    let line = refused(dir.path(), &run);
+    assert!(line.contains("the study's text was changed"), "{line}");
+    printed(dir.path(), &[&run[..], &["--force", "--quick"]].concat());
+    assert_eq!(written(dir.path(), "out")["quick"], true);
+}
