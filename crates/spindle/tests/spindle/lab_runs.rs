@@ -478,3 +478,24 @@ fn a_whole_result_is_not_replaced_by_less_or_by_other_settings() {
     printed(dir.path(), &[&run[..], &["--force", "--quick"]].concat());
     assert_eq!(written(dir.path(), "out")["quick"], true);
 }
+
+#[test]
+fn a_tools_folder_that_can_not_be_made_is_found_out_before_anything_is_written() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(dir.path().join("scratch")).expect("made");
+    let job = "[w]\nrw=write\nsize=64k\n";
+    std::fs::write(dir.path().join("j.fio"), job).expect("written");
+    for tool in [
+        &["bonnie", "-d", "scratch", "-s", "8m", "-r", "0", "-n", "0", "--repeats", "2"][..],
+        &["smallfiles", "-d", "scratch", "-n", "20"],
+        &["fio", "j.fio", "--dir", "scratch"],
+    ] {
+        let line = refused(dir.path(), &[&["lab"], tool, &["--out", "/proc/zz"]].concat());
+        assert!(line.contains("/proc/zz: cannot be made") && line.contains("--out"), "{line}");
+        let left = std::fs::read_dir(dir.path().join("scratch")).expect("it is there").count();
+        assert_eq!(left, 0, "{tool:?}");
+    }
+    // And what is asked leaves nothing behind where the tool is refused later.
+    refused(dir.path(), &["lab", "smallfiles", "-d", "nowhere", "--out", "a/b"]);
+    assert!(!dir.path().join("a").exists());
+}
