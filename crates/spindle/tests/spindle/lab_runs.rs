@@ -499,3 +499,22 @@ fn a_tools_folder_that_can_not_be_made_is_found_out_before_anything_is_written()
     refused(dir.path(), &["lab", "smallfiles", "-d", "nowhere", "--out", "a/b"]);
     assert!(!dir.path().join("a").exists());
 }
+
+#[test]
+fn a_comparison_names_what_was_not_run_alike() {
+    let dir = stream();
+    let run = |out: &str, set: &[&str]| {
+        let run = ["lab", "run", "s.toml", "--out", out];
+        printed(dir.path(), &[&run[..], set].concat());
+    };
+    run("a", &[]);
+    run("b", &["--set", "workload.write.queue_depth=1", "--set", "layouts.raid5-8.chunk=128k"]);
+    let text = printed(dir.path(), &["lab", "compare", "a", "b"]);
+    let notes = text.split("\n\n").next().expect("notes");
+    assert!(notes.contains("write.queue_depth: 4 in A, 1 in B"), "{text}");
+    assert!(notes.contains("layout raid5-8: RAID 5 of 8 disks, chunk 64 KiB in A"), "{text}");
+    let comparison = json(&printed(dir.path(), &["lab", "compare", "a", "b", "--json"]));
+    let verdict = comparison["verdict"].as_str().expect("text");
+    assert!(verdict.contains("did not run alike: layout raid5-8, write.queue_depth)"), "{verdict}");
+    assert_eq!(comparison["notes"][0], "write.queue_depth: 4 in A, 1 in B");
+}
