@@ -229,6 +229,12 @@ fn a_run_on_this_host_says_where_and_when_and_a_tool_how_it_was_called() {
         assert!(results["machine"].get(part).is_some(), "{part}: {}", results["machine"]);
     }
     assert!(results["machine"]["file system"].as_str().expect("text").contains(" on "));
+    // Files of one disk: with it all are lost.
+    let shown = printed(dir.path(), &["lab", "report", "out"]);
+    assert!(!shown.contains("any 1 lost") && shown.contains("not told"), "{shown}");
+    assert!(shown.contains("the members are files, or parts of one disk"), "{shown}");
+    let table = std::fs::read_to_string(dir.path().join("out/results.csv")).expect("a table");
+    assert!(table.contains("disks=3") && !table.contains("survives_any=1"), "{table}");
 
     printed(dir.path(), &["lab", "smallfiles", "-n", "20", "-s", "1k:3k", "--out", "tool"]);
     let tool = written(dir.path(), "tool");
