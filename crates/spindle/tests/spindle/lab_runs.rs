@@ -524,3 +524,14 @@ fn a_comparison_names_what_was_not_run_alike() {
     assert!(verdict.contains("did not run alike: layout raid5-8, write.queue_depth)"), "{verdict}");
     assert_eq!(comparison["notes"][0], "write.queue_depth: 4 in A, 1 in B");
 }
+
+#[test]
+fn a_layout_too_wide_for_the_machine_is_told_how_to_be_narrower() {
+    let dir = stream();
+    let line = refused(dir.path(), &["lab", "show", "s.toml", "--set", "machine.disks=6"]);
+    assert!(line.contains("raise machine.disks"), "{line}");
+    assert!(line.contains("--set layouts.raid5-8.disks=N"), "{line}");
+    let set = ["--set", "layouts.raid5-8.disks=6", "--set", "layouts.raid10-8.disks=6"];
+    let show = ["lab", "show", "s.toml", "--set", "machine.disks=6"];
+    printed(dir.path(), &[&show[..], &set].concat());
+}
