@@ -23,13 +23,20 @@ impl fmt::Display for Place {
     }
 }
 
+fn unreadable(place: &Place, path: &str, why: &str) -> String {
+    match place.line {
+        0 => format!("{path}: {why}; name a job file that can be read"),
+        _ => format!("{place}: reading {path}: {why}"),
+    }
+}
+
 /// Why a job file is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum JobError {
     /// The file, or one that it includes, can't be read.
-    #[error("{place}: reading {path}: {why}")]
+    #[error("{}", unreadable(.place, .path, .why))]
     Unreadable {
-        /// What asked for it.
+        /// What asked for it; line 0 where it is the job file itself.
         place: Place,
         /// The file.
         path: String,

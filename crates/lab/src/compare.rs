@@ -15,13 +15,16 @@
 //!   the runs themselves: the range of a cell's repeats, for as long as its run took, grows with the root of the time
 //!   between the runs, as a random walk does. Of runs that don't say when they were made, nothing is told.
 //!
+//! Where cells of one name ran with other parameters, or on another layout of the same name, a verdict is of these:
+//! it names them in the same sentence.
+//!
 //! What a reader must know stands before the answer, and each cell's main metric before the others.
 
 use crate::metrics::{self, Better, percent};
 use crate::results::{Cell, Metric, Results};
 use crate::stats::{self, Interval};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Why two results can't be compared.
@@ -88,6 +91,8 @@ pub struct Comparison {
     pub main: bool,
     /// Why there is no verdict, where they differ and there is none.
     pub reason: Option<String>,
+    /// In what the two cells differ beside their figures: `streams.streams`, `layout raid5-8`.
+    pub parameters: Vec<String>,
 }
 
 /// Two runs side by side.
@@ -120,9 +125,16 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
         a.cells.iter().filter(measured).map(|cell| (cell.id.as_str(), cell)).collect();
     let confidence = a.confidence.max(b.confidence);
     let mut comparisons: Vec<Comparison> = Vec::new();
+    let mut notes: Vec<String> = Vec::new();
     for cell in a.cells.iter().filter(measured) {
         let Some(other) = in_b.get(cell.id.as_str()) else { continue };
         let main = metrics::main_metric(cell).unwrap_or_default();
+        let parameters = differing(a, b, cell, other);
+        for one in &parameters {
+            if !notes.contains(&one.note) {
+                notes.push(one.note.clone());
+            }
+        }
         let mut names: Vec<&String> = cell.metrics.keys().collect();
         names.sort_by_key(|name| name.as_str() != main);
         for name in names {
@@ -130,6 +142,7 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
                 let mut one = hold(cell, name, &cell.metrics[name], theirs, confidence);
                 one.main = name.as_str() == main;
                 one.reason = undecided(a, b, (cell, other), &one);
+                one.parameters = parameters.iter().map(|one| one.name.clone()).collect();
                 comparisons.push(one);
             }
         }
@@ -137,6 +150,7 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
     if comparisons.is_empty() {
         return Err(CompareError::NothingShared { a: a.study.clone(), b: b.study.clone() });
     }
+    notes.extend(general_notes(a, b));
     correct(&mut comparisons, confidence);
     let judged: Vec<&Comparison> = comparisons.iter().filter(|one| one.main).collect();
     let verdict = sentence(&judged, confidence);
@@ -148,10 +162,49 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
         confidence,
         only_a: missing(a, &in_b),
         only_b: missing(b, &in_a),
-        notes: notes(a, b),
+        notes,
         comparisons,
         verdict,
     })
+}
+
+/// Something in which two cells of one name differ.
+struct Differing {
+    /// `streams.streams`.
+    name: String,
+    /// What is said of it.
+    note: String,
+}
+
+/// In what two cells of one name differ that is no figure: parameters of the workload, and the layout.
+fn differing(a: &Results, b: &Results, mine: &Cell, theirs: &Cell) -> Vec<Differing> {
+    let mut found = Vec::new();
+    let mut differ = |name: String, one: &str, two: &str| {
+        if one != two {
+            let note = format!("{name}: {one} in A, {two} in B");
+            found.push(Differing { name, note });
+        }
+    };
+    // Spindle before 0.2 wrote no parameters.
+    if !mine.parameters.is_empty() && !theirs.parameters.is_empty() {
+        let names: BTreeSet<&String> =
+            mine.parameters.keys().chain(theirs.parameters.keys()).collect();
+        for name in names {
+            let of = |cell: &'_ Cell| cell.parameters.get(name).cloned();
+            let said = |cell: &Cell| of(cell).unwrap_or_else(|| "none".to_owned());
+            differ(format!("{}.{name}", mine.workload), &said(mine), &said(theirs));
+        }
+    }
+    // What differs with other factors too is named with them: `raid6-8, disk=exos-x20`.
+    let layout = mine.factors.get("layout");
+    for one in &a.layouts {
+        let is_its = layout.is_none_or(|layout| one.name.split(", ").next() == Some(layout));
+        let two = b.layouts.iter().find(|two| is_its && two.name == one.name);
+        if let Some(two) = two {
+            differ(format!("layout {}", one.name), &one.what, &two.what);
+        }
+    }
+    found
 }
 
 fn hold(cell: &Cell, name: &str, a: &Metric, b: &Metric, confidence: f64) -> Comparison {
@@ -174,6 +227,7 @@ fn hold(cell: &Cell, name: &str, a: &Metric, b: &Metric, confidence: f64) -> Com
         difference: Difference::Unknown,
         main: false,
         reason: None,
+        parameters: Vec::new(),
     }
 }
 
@@ -283,6 +337,20 @@ fn correct(comparisons: &mut [Comparison], confidence: f64) {
     }
 }
 
+/// ` (2 of them did not run alike: streams.streams)`, where these did not.
+fn otherwise<'a>(cells: impl Iterator<Item = &'a Comparison>) -> String {
+    let unlike: Vec<&Comparison> = cells.filter(|one| !one.parameters.is_empty()).collect();
+    let names: BTreeSet<&str> =
+        unlike.iter().flat_map(|one| &one.parameters).map(String::as_str).collect();
+    match unlike.len() {
+        0 => String::new(),
+        n => {
+            let names: Vec<&str> = names.into_iter().collect();
+            format!(" ({n} of which did not run alike: {})", names.join(", "))
+        }
+    }
+}
+
 /// `B is better in 12 of 48 cells, by 3.0–9.1 %; no difference at 95 % in 36.`
 fn sentence(judged: &[&Comparison], confidence: f64) -> String {
     let of = |difference: Difference| -> Vec<f64> {
@@ -304,13 +372,18 @@ fn sentence(judged: &[&Comparison], confidence: f64) -> String {
         let changes = of(difference);
         if !changes.is_empty() {
             let n = changes.len();
-            parts.push(format!("B is {word} in {n} of {total} {cells}, {}", by(&changes)));
+            let but = otherwise(judged.iter().copied().filter(|one| one.difference == difference));
+            parts.push(format!("B is {word} in {n} of {total} {cells}, {}{but}", by(&changes)));
         }
     }
     match of(Difference::None).len() {
         0 => {}
         same if same == total => {
-            return format!("No difference at {} in any of {total} {cells}.", percent(confidence));
+            let but = otherwise(judged.iter().copied());
+            return format!(
+                "No difference at {} in any of {total} {cells}{but}.",
+                percent(confidence)
+            );
         }
         same => parts.push(format!("no difference at {} in {same}", percent(confidence))),
     }
@@ -334,7 +407,7 @@ fn sentence(judged: &[&Comparison], confidence: f64) -> String {
     format!("{}.", parts.join("; "))
 }
 
-fn notes(a: &Results, b: &Results) -> Vec<String> {
+fn general_notes(a: &Results, b: &Results) -> Vec<String> {
     let mut notes = Vec::new();
     let mut differ = |what: &str, one: String, two: String| {
         if one != two {
@@ -346,8 +419,7 @@ fn notes(a: &Results, b: &Results) -> Vec<String> {
     differ("seed", a.seed.to_string(), b.seed.to_string());
     let length = |results: &Results| if results.quick { "shortened" } else { "whole" };
     differ("run", length(a).to_owned(), length(b).to_owned());
-    let parts: std::collections::BTreeSet<&String> =
-        a.machine.keys().chain(b.machine.keys()).collect();
+    let parts: BTreeSet<&String> = a.machine.keys().chain(b.machine.keys()).collect();
     for part in parts {
         let of = |results: &Results| {
             results.machine.get(part).map_or("not said", |text| text).to_owned()
@@ -363,7 +435,7 @@ fn notes(a: &Results, b: &Results) -> Vec<String> {
         differ(part, of(a), of(b));
     }
     for (name, results) in [("A", a), ("B", b)] {
-        let pitfalls: std::collections::BTreeSet<&str> = results
+        let pitfalls: BTreeSet<&str> = results
             .cells
             .iter()
             .flat_map(|cell| &cell.pitfalls)

@@ -17,6 +17,8 @@ pub struct LayoutFacts {
     pub survives_any: u64,
     /// Disks that may be lost where they are the right ones.
     pub survives_at_best: u64,
+    /// Whether its disks are files, or parts of fewer disks than it has: then these losses tell nothing.
+    pub shares_disks: bool,
     /// How a lost disk comes back; none where it does not.
     pub rebuild: Option<RebuildFacts>,
     /// Failures of a disk in a year, 0.0044 for an AFR of 0.44 %; none where it is not known.

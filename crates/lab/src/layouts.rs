@@ -67,13 +67,14 @@ fn figures(name: String, facts: &LayoutFacts, cells: &[&Measured<'_>]) -> Layout
         disks: facts.disks,
         raw_bytes: facts.disk_bytes.saturating_mul(facts.disks),
         usable_bytes: facts.usable_bytes,
-        survives_any: facts.survives_any,
-        survives_at_best: facts.survives_at_best,
+        survives_any: if facts.shares_disks { 0 } else { facts.survives_any },
+        survives_at_best: if facts.shares_disks { 0 } else { facts.survives_at_best },
+        shares_disks: facts.shares_disks,
         price: facts.disk_price.map(|price| price * facts.disks as f64),
         basis: facts.basis.clone(),
         ..LayoutFigures::default()
     };
-    if facts.survives_any == 0 && facts.disks > 1 {
+    if facts.survives_any == 0 && facts.disks > 1 && !facts.shares_disks {
         let lost = match facts.survives_at_best {
             0 => "any lost disk loses the volume",
             _ => "a lost disk may lose the volume",
@@ -82,7 +83,9 @@ fn figures(name: String, facts: &LayoutFacts, cells: &[&Measured<'_>]) -> Layout
     }
     if let Some(rebuild) = facts.rebuild.as_ref().filter(|_| facts.survives_any > 0) {
         times(&mut figures, facts, rebuild, cells);
-        risk(&mut figures, facts, rebuild);
+        if !facts.shares_disks {
+            risk(&mut figures, facts, rebuild);
+        }
     }
     figures
 }
@@ -176,6 +179,7 @@ mod tests {
             usable_bytes: (disks - survives) * disk_bytes,
             survives_any: survives,
             survives_at_best: survives,
+            shares_disks: false,
             rebuild: Some(RebuildFacts {
                 rate: Some(200e6),
                 floor: 16.0 * 1024.0 * 1024.0,

@@ -13,6 +13,7 @@
 
 use crate::kept::KEPT_FILE;
 use crate::results::{FORMAT, Results};
+use crate::study::{CellSpec, Study};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -122,6 +123,67 @@ pub fn check_output(dir: &Path, force: bool) -> Result<(), OutputError> {
         None => Ok(()),
         Some(found) => Err(OutputError::Occupied { dir: dir.to_owned(), found }),
     }
+}
+
+/// What of an earlier result a run of these cells of the study would not give again; none where it is the same run
+/// once more, or a longer one.
+pub fn lost(earlier: &Results, study: &Study, cells: &[CellSpec]) -> Option<String> {
+    if study.quick && !earlier.quick {
+        return Some("--quick: that one is no first look".to_owned());
+    }
+    let missing =
+        earlier.cells.iter().filter(|cell| !cells.iter().any(|spec| spec.id == cell.id)).count();
+    if missing > 0 {
+        let (all, here) = (earlier.cells.len(), cells.len());
+        return Some(format!("{all} cells there, {here} here, without {missing} of those"));
+    }
+    let repeats = earlier.cells.iter().map(|cell| cell.repeats).max().unwrap_or(0);
+    if repeats > study.repeats {
+        return Some(format!("repeats: {repeats} there, {} here", study.repeats));
+    }
+    // How many repeats and which cells was asked above.
+    let settings = |notes: &[String]| {
+        let set = notes
+            .iter()
+            .filter(|note| note.starts_with("--set ") && !note.starts_with("--set repeats="));
+        set.cloned().collect::<Vec<_>>()
+    };
+    let (there, here) = (settings(&earlier.notes), settings(&study.notes));
+    if there != here {
+        let told = |settings: &[String]| match settings {
+            [] => "none".to_owned(),
+            some => some.join(", "),
+        };
+        return Some(format!("options: {} there, {} here", told(&there), told(&here)));
+    }
+    if earlier.seed != study.seed {
+        return Some(format!("seed: {} there, {} here", earlier.seed, study.seed));
+    }
+    // Spindle before 0.2 did not write it.
+    let changed = !earlier.run.text.is_empty() && earlier.run.text != study.text;
+    changed.then(|| "the study's text was changed since".to_owned())
+}
+
+/// Whether the directory can be made and written to. It is left as it was.
+pub fn check_writable(dir: &Path) -> Result<(), OutputError> {
+    let made: Vec<&Path> = dir
+        .ancestors()
+        .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+        .collect();
+    let probe = partial(dir, RESULTS_FILE);
+    let outcome = fs::create_dir_all(dir)
+        .map_err(system(dir, "cannot be made", "name another place with --out"))
+        .and_then(|()| {
+            let mend = "see to its permissions or name another place with --out";
+            File::create(&probe).map_err(system(dir, "cannot be written to", mend))
+        });
+    if outcome.is_ok() {
+        let _ = fs::remove_file(&probe);
+    }
+    for folder in made {
+        let _ = fs::remove_dir(folder);
+    }
+    outcome.map(|_| ())
 }
 
 /// Writes `results.json` and the other files (name and content) into the directory, which is made if

@@ -135,6 +135,9 @@ pub struct LayoutFigures {
     pub survives_any: u64,
     /// Disks that may be lost where they are the right ones.
     pub survives_at_best: u64,
+    /// Whether its disks were files, or parts of fewer disks: the losses are 0 then and are not told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shares_disks: bool,
     /// How long a disk is rebuilt on an idle set; none where nothing can be rebuilt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_idle_s: Option<f64>,

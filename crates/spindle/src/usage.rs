@@ -34,6 +34,9 @@ fn meant(error: &Error, arguments: &[OsString]) -> Option<String> {
     let invalid = context(error, ContextKind::InvalidArg);
     let value = context(error, ContextKind::InvalidValue);
     let sub = context(error, ContextKind::InvalidSubcommand);
+    if let Some(missing) = sub.and_then(|sub| missing_disk(sub, words.get(1..)?)) {
+        return Some(missing);
+    }
     match error.kind() {
         ErrorKind::UnknownArgument => {
             let name = invalid?.split(['=', ' ']).next()?;
@@ -69,6 +72,19 @@ fn meant(error: &Error, arguments: &[OsString]) -> Option<String> {
             format!("'{stray}': each device takes its own -d (-d A -d B), or name the folder that they lie in")
         })
     })
+}
+
+/// The path that is not there, of a call that names disks alone (a scan).
+fn missing_disk(sub: &str, words: &[&str]) -> Option<String> {
+    let is_path = |word: &&&str| !word.starts_with('-') && word.contains('/');
+    let first = words.first().filter(|first| **first == sub)?;
+    if !is_path(&first) && !Path::new(first).exists() {
+        return None;
+    }
+    let missing = words.iter().filter(is_path).find(|path| !Path::new(path).exists())?;
+    Some(format!(
+        "{missing}: no such file or folder; name disks, images of them, or a folder of these"
+    ))
 }
 
 /// fio's jobs by options, as the file and the command that do the same here.
@@ -181,6 +197,8 @@ pub fn one_line(text: &str) -> String {
         .map(str::trim)
         // What begins with a dash is hardly ever meant as a value.
         .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
+        // Nobody who mistyped something else is told to overwrite.
+        .filter(|line| !(line.starts_with("tip:") && line.contains("'--force'")))
         .collect();
     let line = words.join(" ");
     let line = line.strip_prefix("error: ").unwrap_or(&line).replace(" tip: ", "; ");

@@ -32,7 +32,7 @@ use lab::pitfalls::Surroundings;
 use lab::study::{Kind, Op, Study, Tool, Workload};
 use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
 use rt::{DeviceRef, Request};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -254,6 +254,21 @@ fn check_expendable(path: &Path) -> Result<(), MachineError> {
     })
 }
 
+/// Whether these devices are no disks of their own: none (files that the lab makes), files, or parts of fewer disks.
+fn share_disks(devices: &[PathBuf]) -> bool {
+    let is_file = |device: &PathBuf| device.metadata().is_ok_and(|found| found.is_file());
+    if devices.is_empty() || devices.iter().any(is_file) {
+        return true;
+    }
+    let below: Vec<String> = devices
+        .iter()
+        .flat_map(|device| HostFacts::of(device, true).disks)
+        .map(|disk| disk.name())
+        .collect();
+    let apart: BTreeSet<&String> = below.iter().collect();
+    !below.is_empty() && apart.len() < devices.len()
+}
+
 impl Target for HostTarget {
     fn machine(&self) -> BTreeMap<String, String> {
         let mut lines = BTreeMap::new();
@@ -304,13 +319,19 @@ impl Target for HostTarget {
                 sizes.collect::<Option<Vec<_>>>()?.into_iter().min()?
             }
         };
+        let shares_disks = layout.disks_in_all() > 1 && share_disks(&machine.devices);
         let drive = DriveFacts {
             capacity,
             price: machine.disk_price,
-            basis: "nothing is known of these disks' failures and rates".to_owned(),
+            basis: match shares_disks {
+                true => "the members are files, or parts of one disk: which losses a layout survives is told of \
+                         disks of their own alone",
+                false => "nothing is known of these disks' failures and rates",
+            }
+            .to_owned(),
             ..DriveFacts::default()
         };
-        Some(worth::facts(&name, &layout, &drive))
+        Some(LayoutFacts { shares_disks, ..worth::facts(&name, &layout, &drive) })
     }
 
     fn jobs_max(&self) -> usize {

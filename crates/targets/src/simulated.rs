@@ -197,8 +197,14 @@ impl Target for SimulatedTarget {
         }
         build(&machine, 0).map_err(no_profile)?;
         let disks = machine.disks as usize;
-        let mend = "raise machine.disks, or choose other levels with --set factor.layout=...";
-        enough_disks(&name, &layout, &cell.workload, disks, mend)?;
+        let narrower = match &layout.of {
+            None => format!("make it narrower with --set layouts.{name}.disks=N, "),
+            Some(_) => String::new(),
+        };
+        let mend = format!(
+            "raise machine.disks, {narrower}or choose other levels with --set factor.layout=..."
+        );
+        enough_disks(&name, &layout, &cell.workload, disks, &mend)?;
         let wish = filesystem::Wish::of(&machine, filesystem::stripe_of(&layout))?;
         if let Kind::Tool(tool) = &cell.workload.kind {
             tools::Plan::read(tool).map_err(|error| array::unfit_tool(tool, error.to_string()))?;

@@ -95,6 +95,7 @@ pub fn facts(name: &str, layout: &Layout, drive: &DriveFacts) -> LayoutFacts {
         usable_bytes: room(layout, capacity).bytes(),
         survives_any: any(layout),
         survives_at_best: at_best(layout),
+        shares_disks: false,
         rebuild: mending(layout).map(|(mates, pieces)| RebuildFacts {
             rate: drive.rate,
             floor: REBUILD_FLOOR,

@@ -112,6 +112,7 @@ fn room(layout: &LayoutFigures) -> String {
 /// `any 1, at best 4`.
 fn survives(layout: &LayoutFigures) -> String {
     match (layout.survives_any, layout.survives_at_best) {
+        _ if layout.shares_disks => "not told".to_owned(),
         (0, 0) => "none lost".to_owned(),
         (any, best) if any == best => format!("any {any} lost"),
         (any, best) => format!("any {any}, at best {best}"),

@@ -135,10 +135,11 @@ fn worth(results: &Results, cell: &Cell) -> String {
     let Some(layout) = results.layouts.iter().find(|layout| named(&layout.name)) else {
         return String::new();
     };
-    let mut text = format!(
-        "disks={} usable_bytes={} survives_any={} survives_at_best={}",
-        layout.disks, layout.usable_bytes, layout.survives_any, layout.survives_at_best
-    );
+    let mut text = format!("disks={} usable_bytes={}", layout.disks, layout.usable_bytes);
+    if !layout.shares_disks {
+        let (any, best) = (layout.survives_any, layout.survives_at_best);
+        text += &format!(" survives_any={any} survives_at_best={best}");
+    }
     let mut add = |key: &str, value: Option<f64>| {
         if let Some(value) = value {
             text += &format!(" {key}={value}");

@@ -124,7 +124,8 @@ pub struct RunArguments {
     /// Go on with a run that was interrupted: called up as it was, it runs only what is missing
     #[arg(long, conflicts_with = "force")]
     resume: bool,
-    /// Write the report into a folder that holds other things, and throw an unfinished run there away
+    /// Write the report into a folder that holds other things or a result that this run does not make again, and
+    /// throw an unfinished run there away
     #[arg(short, long)]
     force: bool,
     /// Let the study write to devices and files that have content, and destroy it
@@ -199,6 +200,9 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
     let target = targets::open(&study, leave).map_err(Failure::usage)?;
     if !arguments.force {
         check_same_study(&dir, &study, target.simulated())?;
+    }
+    if !arguments.force && !arguments.resume {
+        check_nothing_lost(&dir, &study, &arguments.only)?;
     }
 
     let stop = StopFlag::new();
@@ -313,6 +317,24 @@ fn check_same_study(dir: &Path, study: &Study, simulated: bool) -> Result<(), Fa
             )))
         }
         _ => Ok(()),
+    }
+}
+
+/// Whether a whole result in the folder holds nothing that would be lost: this run is the same once more, or a longer
+/// one.
+fn check_nothing_lost(dir: &Path, study: &Study, only: &[String]) -> Result<(), Failure> {
+    let Some(earlier) = read_results(dir).ok().filter(|earlier| earlier.partial.is_none()) else {
+        return Ok(());
+    };
+    let cells = lab::design::cells(study).map_err(Failure::usage)?;
+    let cells = lab::design::select(cells, only).map_err(Failure::usage)?;
+    match lab::output::lost(&earlier, study, &cells) {
+        None => Ok(()),
+        Some(why) => Err(Failure::usage(format!(
+            "{}: the whole result of an earlier run lies there, and this run would not make it again ({why}); name \
+             another folder with --out, or replace it with --force",
+            dir.display()
+        ))),
     }
 }
 

@@ -132,9 +132,13 @@ impl Scan {
         if others.is_empty() {
             // The blank line behind what stood last.
             out.0.truncate(out.0.trim_end().len());
-            out.0.push('\n');
+            if !out.0.is_empty() {
+                out.0.push('\n');
+            }
         }
-        out.line(0, "");
+        if !out.0.is_empty() {
+            out.line(0, "");
+        }
         out.line(0, &format!("{searched}; nothing was written"));
         out.0
     }

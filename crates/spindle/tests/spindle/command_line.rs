@@ -412,3 +412,23 @@ fn nobody_reading_the_progress_is_no_reason_to_stop() {
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
     assert!(dir.path().join("spindle-results/small/report.html").exists());
 }
+
+/// Found by newcomers: each was answered in words that were not about what they had typed.
+#[test]
+fn what_is_not_there_is_told_as_such() {
+    let dir = temporary();
+    let line = refusal(dir.path(), &["nas/nope"], 2);
+    assert!(line.starts_with("spindle: nas/nope: no such file or folder; name "), "{line}");
+    let line = refusal(dir.path(), &["lab", "fio", "nope.fio"], 2);
+    assert!(line.starts_with("spindle: nope.fio: No such file"), "{line}");
+    assert!(line.contains("name a job file"), "{line}");
+    let line = refusal(dir.path(), &["lab", "bonnie", "--format", "json"], 2);
+    assert!(line.contains("'--format'") && !line.contains("--force"), "{line}");
+    // A mistyped command stays one.
+    let line = refusal(dir.path(), &["zpol", "list"], 2);
+    assert!(line.contains("unrecognized subcommand 'zpol'"), "{line}");
+    std::fs::create_dir(dir.path().join("empty")).expect("made");
+    let output = spindle(dir.path(), &["empty"]);
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(text, "0 files and devices were looked at; nothing was written\n");
+}

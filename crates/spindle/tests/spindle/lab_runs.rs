@@ -229,6 +229,12 @@ fn a_run_on_this_host_says_where_and_when_and_a_tool_how_it_was_called() {
         assert!(results["machine"].get(part).is_some(), "{part}: {}", results["machine"]);
     }
     assert!(results["machine"]["file system"].as_str().expect("text").contains(" on "));
+    // Files of one disk: with it all are lost.
+    let shown = printed(dir.path(), &["lab", "report", "out"]);
+    assert!(!shown.contains("any 1 lost") && shown.contains("not told"), "{shown}");
+    assert!(shown.contains("the members are files, or parts of one disk"), "{shown}");
+    let table = std::fs::read_to_string(dir.path().join("out/results.csv")).expect("a table");
+    assert!(table.contains("disks=3") && !table.contains("survives_any=1"), "{table}");
 
     printed(dir.path(), &["lab", "smallfiles", "-n", "20", "-s", "1k:3k", "--out", "tool"]);
     let tool = written(dir.path(), "tool");
@@ -448,4 +454,84 @@ fn fios_options_are_answered_with_the_file_that_says_the_same() {
     let line =
         refused(dir.path(), &["lab", "fio", "--name=r", "--rw=randread", "--bs=4k", "--size=1m"]);
     assert!(line.contains("printf '[r]\\nrw=randread\\nbs=4k\\nsize=1m\\n' > job.fio"), "{line}");
+}
+
+#[test]
+fn a_whole_result_is_not_replaced_by_less_or_by_other_settings() {
+    let dir = place(str::to_owned);
+    let run = ["lab", "run", "s.toml", "--out", "out"];
+    printed(dir.path(), &[&run[..], &["--quick"]].concat());
+    // Longer, and then the same once more.
+    printed(dir.path(), &run);
+    printed(dir.path(), &run);
+    let whole = written(dir.path(), "out");
+    for (options, part) in [
+        (&["--quick"][..], "--quick"),
+        (&["--only", "raid5-3"], "4 cells there, 2 here"),
+        (&["--set", "repeats=2"], "repeats: 3 there, 2 here"),
+        (&["--set", "machine.disks=6"], "options: none there, --set machine.disks=6 here"),
+        (&["--seed", "7"], "seed: 1 there, 7 here"),
+    ] {
+        let line = refused(dir.path(), &[&run[..], options].concat());
+        assert!(line.contains(part), "{line}");
+        assert!(line.contains("--out") && line.contains("--force"), "{line}");
+        assert_eq!(written(dir.path(), "out"), whole, "{options:?}");
+    }
+    assert!(!dir.path().join("out/runs.jsonl").exists());
+    std::fs::write(dir.path().join("s.toml"), STUDY.replace("16k", "8k")).expect("written");
+    let line = refused(dir.path(), &run);
+    assert!(line.contains("the study's text was changed"), "{line}");
+    printed(dir.path(), &[&run[..], &["--force", "--quick"]].concat());
+    assert_eq!(written(dir.path(), "out")["quick"], true);
+}
+
+#[test]
+fn a_tools_folder_that_can_not_be_made_is_found_out_before_anything_is_written() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(dir.path().join("scratch")).expect("made");
+    let job = "[w]\nrw=write\nsize=64k\n";
+    std::fs::write(dir.path().join("j.fio"), job).expect("written");
+    for tool in [
+        &["bonnie", "-d", "scratch", "-s", "8m", "-r", "0", "-n", "0", "--repeats", "2"][..],
+        &["smallfiles", "-d", "scratch", "-n", "20"],
+        &["fio", "j.fio", "--dir", "scratch"],
+    ] {
+        let line = refused(dir.path(), &[&["lab"], tool, &["--out", "/proc/zz"]].concat());
+        assert!(line.contains("/proc/zz: cannot be made") && line.contains("--out"), "{line}");
+        let left = std::fs::read_dir(dir.path().join("scratch")).expect("it is there").count();
+        assert_eq!(left, 0, "{tool:?}");
+    }
+    // And what is asked leaves nothing behind where the tool is refused later.
+    refused(dir.path(), &["lab", "smallfiles", "-d", "nowhere", "--out", "a/b"]);
+    assert!(!dir.path().join("a").exists());
+}
+
+#[test]
+fn a_comparison_names_what_was_not_run_alike() {
+    let dir = stream();
+    let run = |out: &str, set: &[&str]| {
+        let run = ["lab", "run", "s.toml", "--out", out];
+        printed(dir.path(), &[&run[..], set].concat());
+    };
+    run("a", &[]);
+    run("b", &["--set", "workload.write.queue_depth=1", "--set", "layouts.raid5-8.chunk=128k"]);
+    let text = printed(dir.path(), &["lab", "compare", "a", "b"]);
+    let notes = text.split("\n\n").next().expect("notes");
+    assert!(notes.contains("write.queue_depth: 4 in A, 1 in B"), "{text}");
+    assert!(notes.contains("layout raid5-8: RAID 5 of 8 disks, chunk 64 KiB in A"), "{text}");
+    let comparison = json(&printed(dir.path(), &["lab", "compare", "a", "b", "--json"]));
+    let verdict = comparison["verdict"].as_str().expect("text");
+    assert!(verdict.contains("did not run alike: layout raid5-8, write.queue_depth)"), "{verdict}");
+    assert_eq!(comparison["notes"][0], "write.queue_depth: 4 in A, 1 in B");
+}
+
+#[test]
+fn a_layout_too_wide_for_the_machine_is_told_how_to_be_narrower() {
+    let dir = stream();
+    let line = refused(dir.path(), &["lab", "show", "s.toml", "--set", "machine.disks=6"]);
+    assert!(line.contains("raise machine.disks"), "{line}");
+    assert!(line.contains("--set layouts.raid5-8.disks=N"), "{line}");
+    let set = ["--set", "layouts.raid5-8.disks=6", "--set", "layouts.raid10-8.disks=6"];
+    let show = ["lab", "show", "s.toml", "--set", "machine.disks=6"];
+    printed(dir.path(), &[&show[..], &set].concat());
 }

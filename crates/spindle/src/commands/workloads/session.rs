@@ -107,6 +107,7 @@ impl Session {
     pub fn open_at(common: &Common, root: &Path, measured: &Path) -> Result<Session, Failure> {
         if let Some(out) = &common.out {
             lab::output::check_new(out, common.force).map_err(Failure::usage)?;
+            lab::output::check_writable(out).map_err(Failure::usage)?;
         }
         let kind = match common.reactor {
             Reactor::Auto => ReactorKind::Auto,
