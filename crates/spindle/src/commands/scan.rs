@@ -73,6 +73,7 @@ pub fn run(args: &ScanArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let reasons: BTreeSet<&str> = disks.refused().map(|(_, why)| why).collect();
     let complaints = disks.complaints.iter().filter(|text| !reasons.contains(text.as_str()));
     complaints.for_each(|text| say(&format!("note: {text}")));
+    pools.tell_elsewhere();
     match args.json {
         true => print_json(&format!("{:#}\n", scan.as_json()))?,
         false => print(&scan.as_text(&disks.searched()))?,
