@@ -21,6 +21,7 @@ use super::zpool::{Standing, standing};
 use crate::events::{events, refuse_denied};
 use crate::output::{Failure, print, print_json, say};
 use crate::printable;
+use attach::pools::running::protocol::Holder;
 use attach::disks::Disks;
 use attach::pools::Pools;
 use attach::survey::{GroupSeen, Holds, Place, SetSeen, Survey};
@@ -311,10 +312,13 @@ impl Scan {
     }
 
     fn pool(&self, out: &mut Lines, depth: usize, found: &FoundPool, standing: &Standing) {
-        let how = match found.state {
-            PoolState::Exported => ", exported",
-            PoolState::Destroyed => ", destroyed",
-            _ => ", not exported",
+        let how = match (found.state, &standing.holder) {
+            (_, Some(Holder { process, what })) => {
+                format!(", held by process {process} ({})", shown(what))
+            }
+            (PoolState::Exported, _) => ", exported".to_owned(),
+            (PoolState::Destroyed, _) => ", destroyed".to_owned(),
+            _ => ", not exported".to_owned(),
         };
         let state = standing.health.health.name();
         out.line(depth, &format!("ZFS pool {}: {state}{how}", shown(&found.name)));
@@ -346,6 +350,7 @@ impl Scan {
                 "state": standing.health.health.name(), "opens": standing.is_open,
                 "exported": found.state == PoolState::Exported,
                 "destroyed": found.state == PoolState::Destroyed,
+                "held_by": standing.holder.as_ref().map(|holder| holder.process),
                 "devices": standing.devices.values().collect::<Vec<_>>(),
                 "lacking": found.lacking(),
                 "next": standing.is_readable().then(|| format!("{} zfs list -r {}", self.command, quoted(&found.name))),

@@ -170,6 +170,14 @@ fn only_what_is_read_beside_a_holder_is_told_to_be_so() {
         assert_eq!(notes, [note.as_str()], "{words:?}: {said}");
         assert!(!said.contains("disks/"), "{words:?}: {said}");
     }
+    let held = &held["tank is ".len()..];
+    let listed = done(&at, &["zpool", "import"]);
+    let (other, tank) = listed.split_once("pool: tank").expect("both");
+    assert!(tank.contains(&format!("The pool is {held}")), "{tank}");
+    assert!(!tank.contains("can be imported using") && !other.contains("held by"), "{listed}");
+    let scanned = done(&at, &["scan"]);
+    assert!(scanned.contains(&format!("ZFS pool tank: ONLINE, {held}")), "{scanned}");
+    assert!(scanned.contains("ZFS pool other: ONLINE, exported"), "{scanned}");
     assert!(!said(&["zpool", "export", "tank"]).contains("note:"));
     drop(holder);
 }
