@@ -10,6 +10,7 @@ mod one;
 
 pub use args::ImportArgs;
 
+use super::features::lacks_written;
 use super::opened::{devices, say_lacking};
 use super::reason::{Importable, Reason};
 use super::tree::{self, CLASSES, Devices, Naming};
@@ -173,11 +174,7 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         let pool = Rc::clone(&spa);
         let done = pools.wait(async move {
             let view = pool.view(String::new(), 0).await?;
-            Ok::<_, ZfsError>((
-                view.lacks_features(),
-                pool.state().await?,
-                pool.classified().await?,
-            ))
+            Ok::<_, ZfsError>((lacks_written(&view), pool.state().await?, pool.classified().await?))
         });
         let (lacks_features, state, root) = match done {
             Ok((lacks, state, root)) => (Some(lacks), Some(state), root),
