@@ -388,3 +388,16 @@ fn a_pool_with_all_that_is_written_here_is_not_to_be_upgraded() {
     done(folder.path(), &["zpool", "upgrade", "-a"]);
     assert!(!done(folder.path(), &["zpool", "status"]).contains("features"));
 }
+
+/// What could break: `zpool status` of a degraded pool advises commands that lead nowhere.
+#[test]
+fn what_status_advises_and_is_not_there_says_what_to_do() {
+    let folder = disks(&["a"]);
+    done(folder.path(), &["zpool", "create", "-m", "none", "tank", "a"]);
+    for verb in ["online", "offline", "replace", "attach", "detach"] {
+        refused(folder.path(), &["zpool", verb, "tank", "a"], "zfs cp -r copies its files out");
+        refused(folder.path(), &["zpool", verb, "tank", "a"], "replaces and resilvers");
+    }
+    refused(folder.path(), &["zpool", "scrub", "tank"], "zpool scrub --read-only looks for damage");
+    done(folder.path(), &["zpool", "scrub", "--read-only", "tank"]);
+}
