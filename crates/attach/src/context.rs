@@ -4,14 +4,26 @@ use crate::error::Error;
 use crate::event::{Event, Events};
 use crate::mount_directories::Directories;
 use ::md::superblock::Uuid;
-use host::{HostRuntime, ReactorKind};
+use host::{Address, HostRuntime, Identity, ReactorKind};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 /// Devices that may not be read and are named: a folder like /dev has many.
 const DENIED_SHOWN_MAX: usize = 4;
+
+/// Whether an address is of this host by itself, and has the port of another that is listened at.
+fn is_here(own: &str, given: &str) -> bool {
+    let (Some((_, port)), Some((host, wanted))) = (own.rsplit_once(':'), given.rsplit_once(':'))
+    else {
+        return false;
+    };
+    let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    port == wanted
+        && (host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified()))
+}
 
 /// See the [module](self). It belongs to the thread that made it.
 pub struct Context {
@@ -22,6 +34,8 @@ pub struct Context {
     directories: Directories,
     /// What lies in the folders that were named, and may not be read.
     denied: RefCell<Vec<PathBuf>>,
+    /// Where clients of NBD are served.
+    listens: RefCell<Vec<Address>>,
 }
 
 impl Context {
@@ -31,8 +45,8 @@ impl Context {
     /// Where none can be made.
     pub fn new(events: &Events) -> Result<Context, Error> {
         let runtime = HostRuntime::new(ReactorKind::Auto)?;
-        let (names, directories, denied) = Default::default();
-        Ok(Context { runtime, events: events.clone(), names, directories, denied })
+        let (names, directories, denied, listens) = Default::default();
+        Ok(Context { runtime, events: events.clone(), names, directories, denied, listens })
     }
 
     /// Who is told.
@@ -63,6 +77,26 @@ impl Context {
     {
         let done = self.runtime.runtime().block_on(io).expect("I/O on a real device ends");
         done.map_err(|error| self.naming(error.into()))
+    }
+
+    /// Clients of NBD are served at these addresses.
+    pub(crate) fn listens_at(&self, addresses: impl Iterator<Item = Address>) {
+        self.listens.borrow_mut().extend(addresses);
+    }
+
+    /// Whether an export is served at this address from here. Of one by TCP that is known where the address is the one that is listened at, or
+    /// one that stays in this host.
+    pub(crate) fn serves_at(&self, address: &Address) -> bool {
+        self.listens.borrow().iter().any(|own| match (own, address) {
+            (Address::Unix(own), Address::Unix(given)) => {
+                own == given
+                    || Identity::of(own)
+                        .ok()
+                        .is_some_and(|own| Identity::of(given).ok() == Some(own))
+            }
+            (Address::Tcp(own), Address::Tcp(given)) => own == given || is_here(own, given),
+            _ => false,
+        })
     }
 
     /// This may not be read, and the rest is looked at without it.

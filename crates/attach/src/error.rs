@@ -187,6 +187,10 @@ pub enum Error {
     NotAdded { name: String, error: Box<spa::add::AddError> },
     #[error("'{}' is a part of pool '{pool}' already", .path.display())]
     IsMember { path: PathBuf, pool: String },
+    #[error(
+        "'{uri}' is served by the process that holds the pool: a pool can't lie on what that serves"
+    )]
+    OwnExport { uri: String },
     #[error("pool {name} can't be written: {error}")]
     NotWritten { name: String, error: Box<spa::live::LiveError> },
     #[error(
@@ -388,6 +392,7 @@ impl Error {
             | Error::Twice { .. }
             | Error::Shared { .. }
             | Error::IsMember { .. }
+            | Error::OwnExport { .. }
             | Error::NoSet { .. }
             | Error::Several { .. }
             | Error::NotWorking { .. }

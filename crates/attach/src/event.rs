@@ -152,6 +152,11 @@ pub enum Event {
         copy: String,
         pool: String,
     },
+    ReadBesideHolder {
+        pool: String,
+        process: u32,
+        what: String,
+    },
     NotExported {
         pool: String,
     },
@@ -384,6 +389,10 @@ impl fmt::Display for Event {
             Event::ActivityCheck { pool, seconds } => write!(
                 f,
                 "pool '{pool}' has multihost on: watching for {seconds} s whether another host has it"
+            ),
+            Event::ReadBesideHolder { pool, process, what } => write!(
+                f,
+                "{pool} is held by process {process} ({what}): what is shown is as of its last transaction group"
             ),
             Event::NotExported { pool } => write!(
                 f,

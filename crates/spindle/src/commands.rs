@@ -41,7 +41,7 @@ pub enum Command {
     Zpool(zpool::ZpoolArgs),
     /// Work with the datasets of ZFS pools
     Zfs(zfs::ZfsArgs),
-    /// Mount a dataset or snapshot of a ZFS pool, for reading
+    /// Mount a dataset or snapshot of a ZFS pool, for reading, or with -o rw for writing
     Mount(mount::MountArgs),
     /// Show what lies on disks: RAID sets, pools, volume groups, partitions, file systems, and what to type next
     Scan(scan::ScanArgs),

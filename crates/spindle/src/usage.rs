@@ -144,9 +144,14 @@ fn elsewhere(group: &str, name: &str) -> Option<String> {
         }
         (
             "zpool",
-            "attach" | "detach" | "replace" | "remove" | "offline" | "online" | "split" | "trim"
-            | "initialize" | "resilver" | "reopen" | "ddtprune",
-        ) => "spindle zpool --help lists what changes pools",
+            "attach" | "detach" | "replace" | "offline" | "online" | "resilver" | "reopen",
+        ) => {
+            "a pool that lacks devices is read, and written degraded, as it is: zfs cp -r copies its files out, zpool scrub --read-only \
+             looks for damage, and OpenZFS, which imports the pool, replaces and resilvers (spindle zpool export POOL first)"
+        }
+        ("zpool", "remove" | "split" | "trim" | "initialize" | "ddtprune") => {
+            "spindle zpool --help lists what changes pools"
+        }
         ("zpool" | "zfs", "zdb") => "spindle zpool debug shows what lies on the devices",
         _ => return None,
     };
@@ -267,7 +272,8 @@ mod tests {
             ),
             (&["spindle", "zfs", "send", "tank@a"], "zfs cp -r copies files out"),
             (&["spindle", "zpool", "wait", "tank"], "zpool iostat what one that is held does"),
-            (&["spindle", "zpool", "attach", "tank"], "lists what changes pools"),
+            (&["spindle", "zpool", "attach", "tank"], "OpenZFS, which imports the pool, replaces"),
+            (&["spindle", "zpool", "trim", "tank"], "lists what changes pools"),
             (&["spindle", "zfs", "allow", "joe", "send", "tank/b"], "lists what changes datasets"),
         ] {
             let line = line(call);

@@ -123,6 +123,8 @@ pub struct Disks {
     pub groups: Vec<Group>,
     /// What could not be had, and why.
     pub complaints: Vec<String>,
+    /// Files that another process writes: as they were named, and what stands for them in [`Pools::paths_of`](crate::pools::Pools::paths_of).
+    pub(crate) elsewhere: Vec<(PathBuf, PathBuf)>,
     /// Folders below those that were named: nothing was looked for in them.
     unsearched: Vec<PathBuf>,
 }
@@ -199,7 +201,7 @@ impl Disks {
 
     fn none(context: Rc<Context>) -> Disks {
         let (files, opened, arrays, refused, live, taken) = Default::default();
-        let (parts, groups, complaints, unsearched) = Default::default();
+        let (parts, groups, complaints, elsewhere, unsearched) = Default::default();
         Disks {
             context,
             files,
@@ -211,6 +213,7 @@ impl Disks {
             parts,
             groups,
             complaints,
+            elsewhere,
             unsearched,
         }
     }
@@ -344,7 +347,8 @@ impl Disks {
             match Base::open(&self.context, &path, read_only) {
                 Ok(base) => {
                     if read_only && base.is_written_elsewhere() {
-                        notes.push(Event::WrittenElsewhere { path: path.clone() }.to_string());
+                        let locked = base.locked_path().unwrap_or_else(|| path.clone());
+                        self.elsewhere.push((path.clone(), locked));
                     }
                     self.add_base(base, !read_only);
                 }
@@ -532,8 +536,15 @@ impl Disks {
         &self.context
     }
 
-    /// Tells what could not be had.
+    /// Tells what could not be had, and what another process writes.
     pub fn tell_complaints(&self) {
+        self.tell_lost();
+        let elsewhere = self.elsewhere.iter().map(|(path, _)| path.clone());
+        elsewhere.for_each(|path| self.context.tell(Event::WrittenElsewhere { path }));
+    }
+
+    /// Tells what could not be had.
+    pub(crate) fn tell_lost(&self) {
         let complaints = self.complaints.iter().cloned().map(Event::Complaint);
         complaints.for_each(|complaint| self.context.tell(complaint));
     }

@@ -14,6 +14,8 @@
 
 use super::mount_table::MountTable;
 use super::names::{check_name, pool_of};
+use super::running::client;
+use super::running::protocol::{Ask, Holder};
 use crate::disks::{Below, Disks, Whole, Writing};
 use crate::error::Error;
 use crate::event::{Event, Events};
@@ -181,6 +183,10 @@ pub struct Pools {
     pub found: Vec<Rc<FoundPool>>,
     /// Spares and cache devices, by GUID.
     pub auxiliary: Vec<Member>,
+    /// Whether holders of pools are asked who they are.
+    asks: bool,
+    /// Pools, by GUID, of which it was told that they are held.
+    told: RefCell<BTreeSet<u64>>,
 }
 
 impl Pools {
@@ -190,8 +196,14 @@ impl Pools {
     /// Where there are no devices, or one can't be opened.
     pub fn find(place: &PoolPlace<'_>) -> Result<Pools, Error> {
         let disks = Disks::open(&place.events, place.devices)?;
-        disks.tell_complaints();
-        Ok(Pools::over(disks, place.options))
+        disks.tell_lost();
+        let mut pools = Pools::over(disks, place.options);
+        // Who holds a pool can't answer itself.
+        if place.held.is_none() {
+            pools.asks = true;
+            pools.tell_elsewhere();
+        }
+        Ok(pools)
     }
 
     /// Looks for pools on disks that are open.
@@ -211,9 +223,45 @@ impl Pools {
         let found = disks.wait(async move { spa::find(&devices).await });
         let auxiliary = found.auxiliary.into_values().collect();
         let found = found.pools.into_iter().map(Rc::new).collect();
-        let pools = Pools { disks, options, found, auxiliary };
+        let (asks, told) = (false, RefCell::default());
+        let pools = Pools { disks, options, found, auxiliary, asks, told };
         pools.living().for_each(|pool| pools.tell_of_members(pool));
         pools
+    }
+
+    /// Who holds a pool; none where nobody does, or doesn't answer.
+    pub fn holder(&self, found: &FoundPool) -> Option<Holder> {
+        client::ask(self, found, Ask::Who).ok().flatten()
+    }
+
+    /// Tells which files another process writes. Of those that are a pool's of which somebody says that he holds it nothing is in doubt.
+    pub fn tell_elsewhere(&self) {
+        let elsewhere = &self.disks.elsewhere;
+        if elsewhere.is_empty() {
+            return;
+        }
+        let mut held: BTreeSet<PathBuf> = BTreeSet::new();
+        for found in self.living() {
+            let paths = self.paths_of(found);
+            let is_written = elsewhere.iter().any(|(_, locked)| paths.contains(locked));
+            if is_written && self.holder(found).is_some() {
+                held.extend(paths);
+            }
+        }
+        for (path, _) in elsewhere.iter().filter(|(_, locked)| !held.contains(locked)) {
+            self.disks.context().tell(Event::WrittenElsewhere { path: path.clone() });
+        }
+    }
+
+    /// Tells that a pool that is read was not exported, or who holds it, once.
+    fn tell_not_exported(&self, found: &FoundPool) {
+        let pool = found.name.clone();
+        let event = match self.asks.then(|| self.holder(found)).flatten() {
+            Some(_) if !self.told.borrow_mut().insert(found.guid) => return,
+            Some(Holder { process, what }) => Event::ReadBesideHolder { pool, process, what },
+            None => Event::NotExported { pool },
+        };
+        self.disks.context().tell(event);
     }
 
     /// Tells what of a pool's devices looks like a mistake, and is read all the same.
@@ -365,7 +413,7 @@ impl Pools {
     pub fn open_found(&self, found: &Rc<FoundPool>) -> Result<Rc<Spa>, Error> {
         let is_rewound = self.options.txg.is_some() || self.options.checkpoint;
         if found.state == PoolState::Active && !is_rewound {
-            self.disks.context().tell(Event::NotExported { pool: found.name.clone() });
+            self.tell_not_exported(found);
         }
         Ok(self.try_open(found)?)
     }

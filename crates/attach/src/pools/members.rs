@@ -17,7 +17,7 @@ use crate::disks::{Disks, Remote, Written};
 use crate::error::Error;
 use crate::expendable::{check_distinct, check_expendable, check_expendable_device};
 use crate::paths::{may_name_volume, named};
-use crate::uri::is_uri;
+use crate::uri::{Uri, is_uri};
 use ::host::identity::overlap;
 use ::host::{FileDevice, FileOptions};
 use ::zfs::dsl::make::Fresh;
@@ -227,6 +227,11 @@ impl Wanted {
         fresh: &dyn Fresh,
     ) -> Result<(Vec<NewMember>, Option<Disks>), Error> {
         self.check_paths()?;
+        for volume in self.volumes().filter(|volume| is_uri(Path::new(volume))) {
+            if context.serves_at(&Uri::of(Path::new(volume))?.address) {
+                return Err(Error::OwnExport { uri: volume.to_owned() });
+            }
+        }
         let more = self.open_disks(context, own)?;
         let mut members = Vec::new();
         for word in &self.words {

@@ -159,7 +159,7 @@ impl LivePool {
             (pools.writing(found), found.guid)
         };
         let disks = Disks::open_writing(&place.events, place.devices, &writing)?;
-        disks.tell_complaints();
+        disks.tell_lost();
         let pools = Pools::over(disks, OpenOptions { ..place.options });
         let found = pools.found.iter().find(|pool| pool.guid == guid);
         let found = found.ok_or_else(|| Error::NoPool { name: name.into() })?;

@@ -107,6 +107,7 @@ pub fn until(
     ending.serves(move || counted.connections());
     let ending = Rc::clone(ending);
     let names: Vec<Rc<str>> = listeners.iter().map(|listener| listener.name()).collect();
+    context.listens_at(names.iter().filter_map(|name| name.parse().ok()));
     let on = names.iter().map(ToString::to_string).collect();
     context.tell(Event::Serving { exports: count, on });
     if let Some(first) = names.first() {

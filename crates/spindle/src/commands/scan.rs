@@ -23,6 +23,7 @@ use crate::output::{Failure, print, print_json, say};
 use crate::printable;
 use attach::disks::Disks;
 use attach::pools::Pools;
+use attach::pools::running::protocol::Holder;
 use attach::survey::{GroupSeen, Holds, Place, SetSeen, Survey};
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -73,6 +74,7 @@ pub fn run(args: &ScanArgs, devices: &[PathBuf]) -> Result<(), Failure> {
     let reasons: BTreeSet<&str> = disks.refused().map(|(_, why)| why).collect();
     let complaints = disks.complaints.iter().filter(|text| !reasons.contains(text.as_str()));
     complaints.for_each(|text| say(&format!("note: {text}")));
+    pools.tell_elsewhere();
     match args.json {
         true => print_json(&format!("{:#}\n", scan.as_json()))?,
         false => print(&scan.as_text(&disks.searched()))?,
@@ -314,10 +316,13 @@ impl Scan {
     }
 
     fn pool(&self, out: &mut Lines, depth: usize, found: &FoundPool, standing: &Standing) {
-        let how = match found.state {
-            PoolState::Exported => ", exported",
-            PoolState::Destroyed => ", destroyed",
-            _ => ", not exported",
+        let how = match (found.state, &standing.holder) {
+            (_, Some(Holder { process, what })) => {
+                format!(", held by process {process} ({})", shown(what))
+            }
+            (PoolState::Exported, _) => ", exported".to_owned(),
+            (PoolState::Destroyed, _) => ", destroyed".to_owned(),
+            _ => ", not exported".to_owned(),
         };
         let state = standing.health.health.name();
         out.line(depth, &format!("ZFS pool {}: {state}{how}", shown(&found.name)));
@@ -349,6 +354,7 @@ impl Scan {
                 "state": standing.health.health.name(), "opens": standing.is_open,
                 "exported": found.state == PoolState::Exported,
                 "destroyed": found.state == PoolState::Destroyed,
+                "held_by": standing.holder.as_ref().map(|holder| holder.process),
                 "devices": standing.devices.values().collect::<Vec<_>>(),
                 "lacking": found.lacking(),
                 "next": standing.is_readable().then(|| format!("{} zfs list -r {}", self.command, quoted(&found.name))),

@@ -138,6 +138,30 @@ fn files_are_copied_into_a_mounted_dataset_by_who_has_them() {
     judge(at, "tank");
 }
 
+/// What could break: a pool that waits for what it serves itself.
+#[test]
+fn a_pool_does_not_lie_on_what_its_holder_serves() {
+    let folder = folder(&["zpool", "create"]);
+    let at = folder.path();
+    done(at, &["zfs", "create", "-s", "-V", "70M", "tank/v"]);
+    let export = "[[export]]\nname = \"v\"\nvolume = \"tank/v\"\n";
+    let text = format!("listen = [\"unix:s\", \"127.0.0.1:0\"]\n{export}");
+    let holder = Holder::start(at, &text);
+    std::os::unix::fs::symlink("s", at.join("other")).expect("a link");
+    for socket in ["s", "./s", "other"] {
+        let uri = format!("nbd+unix:///v?socket={socket}");
+        refused(
+            at,
+            &["zpool", "add", "-f", "tank", &uri],
+            "served by the process that holds the pool",
+        );
+    }
+    done(at, &["zfs", "create", "tank/after"]);
+    assert!(!done(at, &["zpool", "list", "-v", "tank"]).contains("nbd"));
+    holder.stop();
+    judge(at, "tank");
+}
+
 #[test]
 fn a_volume_of_a_held_pool_is_filled_by_who_has_the_bytes() {
     let folder = folder(&["zpool", "create"]);

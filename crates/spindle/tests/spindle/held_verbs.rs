@@ -7,7 +7,7 @@ use crate::holding;
 use crate::pools;
 
 use holding::{Holder, can_mount, is_mounted, soon};
-use pools::{add_disks, done, judge, refused};
+use pools::{add_disks, done, judge, refused, run};
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::net::UnixStream;
@@ -133,6 +133,53 @@ fn file_systems_are_mounted_where_their_properties_say_by_who_holds_them() {
     assert_eq!(done(&at, &["zfs", "cat", "tank/home/anna:letter"]), "dear");
     assert_eq!(done(&at, &["zfs", "cat", "tank/away:file"]), "before and after");
     judge(&at, "tank");
+}
+
+/// What could break: whoever has a pool changed by its holder is told to doubt what is read, once per disk.
+#[test]
+fn only_what_is_read_beside_a_holder_is_told_to_be_so() {
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    done(&at, &["zpool", "create", "-m", "none", "other", "disks/c"]);
+    let holder = Holder::start(&at, HELD);
+    let said = |words: &[&str]| pools::printed_and_said(&at, words).1;
+    for words in [
+        &["zfs", "create", "tank/home"][..],
+        &["zfs", "set", "atime=off", "tank/home"],
+        &["zfs", "snapshot", "tank/home@a"],
+        &["zfs", "mount", "tank/home"],
+        &["zfs", "unmount", "tank/home"],
+        &["zfs", "destroy", "-r", "tank/home"],
+        &["zfs", "create", "other/home"],
+        &["zpool", "sync", "tank"],
+        &["zpool", "checkpoint", "tank"],
+        &["zpool", "import"],
+    ] {
+        let said = said(words);
+        assert!(!said.contains("note:"), "{words:?}: {said}");
+    }
+    let import = run(&at, &["zpool", "import", "tank"]);
+    assert!(!String::from_utf8_lossy(&import.stderr).contains("note:"), "{import:?}");
+    let held = format!("tank is held by process {} (spindle serve)", holder.id());
+    for words in [&["zpool", "status", "tank"][..], &["zfs", "list"], &["zpool", "list"]] {
+        let said = said(words);
+        let notes: Vec<&str> = said.lines().filter(|line| line.contains("tank")).collect();
+        let note = format!("note: {held}: what is shown is as of its last transaction group");
+        assert_eq!(notes, [note.as_str()], "{words:?}: {said}");
+        assert!(!said.contains("disks/"), "{words:?}: {said}");
+    }
+    let held = &held["tank is ".len()..];
+    let listed = done(&at, &["zpool", "import"]);
+    let (other, tank) = listed.split_once("pool: tank").expect("both");
+    assert!(tank.contains(&format!("The pool is {held}")), "{tank}");
+    assert!(!tank.contains("can be imported using") && !other.contains("held by"), "{listed}");
+    let scanned = done(&at, &["scan"]);
+    assert!(scanned.contains(&format!("ZFS pool tank: ONLINE, {held}")), "{scanned}");
+    assert!(scanned.contains("ZFS pool other: ONLINE, exported"), "{scanned}");
+    assert!(!said(&["zpool", "export", "tank"]).contains("note:"));
+    drop(holder);
 }
 
 #[test]

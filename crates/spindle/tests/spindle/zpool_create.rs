@@ -371,3 +371,33 @@ fn the_kernel_goes_on_with_a_pool_and_gives_it_back() {
     done(at, &["zfs", "create", "tank/more"]);
     judge(at, "tank");
 }
+
+/// What could break: `zpool status` advises `zpool upgrade` for ever, which has nothing to enable.
+#[test]
+fn a_pool_with_all_that_is_written_here_is_not_to_be_upgraded() {
+    let folder = disks(&["a"]);
+    done(folder.path(), &["zpool", "create", "-m", "none", "tank", "a"]);
+    assert!(!done(folder.path(), &["zpool", "status"]).contains("features"));
+    done(folder.path(), &["zpool", "export", "tank"]);
+    assert!(!done(folder.path(), &["zpool", "import"]).contains("features"));
+    done(folder.path(), &["zpool", "destroy", "-f", "tank"]);
+    let lacking =
+        ["zpool", "create", "-f", "-m", "none", "-o", "feature@skein=disabled", "tank", "a"];
+    done(folder.path(), &lacking);
+    assert!(done(folder.path(), &["zpool", "status"]).contains("'zpool upgrade'"));
+    done(folder.path(), &["zpool", "upgrade", "-a"]);
+    assert!(!done(folder.path(), &["zpool", "status"]).contains("features"));
+}
+
+/// What could break: `zpool status` of a degraded pool advises commands that lead nowhere.
+#[test]
+fn what_status_advises_and_is_not_there_says_what_to_do() {
+    let folder = disks(&["a"]);
+    done(folder.path(), &["zpool", "create", "-m", "none", "tank", "a"]);
+    for verb in ["online", "offline", "replace", "attach", "detach"] {
+        refused(folder.path(), &["zpool", verb, "tank", "a"], "zfs cp -r copies its files out");
+        refused(folder.path(), &["zpool", verb, "tank", "a"], "replaces and resilvers");
+    }
+    refused(folder.path(), &["zpool", "scrub", "tank"], "zpool scrub --read-only looks for damage");
+    done(folder.path(), &["zpool", "scrub", "--read-only", "tank"]);
+}

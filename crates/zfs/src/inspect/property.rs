@@ -359,10 +359,10 @@ impl PoolView {
         known.chain(other.map(|feature| format!("unsupported@{}", feature.guid))).collect()
     }
 
-    /// Whether a feature that is known is not enabled.
-    pub fn lacks_features(&self) -> bool {
-        let has = |guid| self.features.iter().any(|feature| feature.guid == guid);
-        FEATURES.iter().any(|feature| !has(feature.guid))
+    /// Whether one of these features is not enabled.
+    pub fn lacks_one_of<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> bool {
+        let has = |guid: &str| self.features.iter().any(|feature| *feature.guid == *guid);
+        names.into_iter().any(|name| !Feature::named(name).is_some_and(|known| has(known.guid)))
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use zfs::inspect::property::PoolView;
 
 /// Where files of features lie.
 const FOLDERS: [&str; 2] = ["/etc/zfs/compatibility.d", "/usr/share/zfs/compatibility.d"];
@@ -44,6 +45,11 @@ pub const WRITTEN: [(&str, &str); 28] = [
     ("zpool_checkpoint", "All of a pool can be kept as it is, to go back to."),
     ("draid", "Groups of data and parity spread over all disks, with spare space among them."),
 ];
+
+/// Whether a pool lacks features that are written here: those that `zpool upgrade` enables.
+pub fn lacks_written(view: &PoolView) -> bool {
+    view.lacks_one_of(WRITTEN.iter().map(|(name, _)| *name))
+}
 
 /// Why what `compatibility` allows can't be told.
 #[derive(Debug, thiserror::Error)]

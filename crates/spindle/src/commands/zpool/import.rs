@@ -10,6 +10,7 @@ mod one;
 
 pub use args::ImportArgs;
 
+use super::features::lacks_written;
 use super::opened::{devices, say_lacking};
 use super::reason::{Importable, Reason};
 use super::tree::{self, CLASSES, Devices, Naming};
@@ -18,6 +19,7 @@ use crate::events::refuse_denied;
 use crate::output::{Failure, print, say};
 use crate::printable;
 use attach::pools::host::host_id;
+use attach::pools::running::protocol::Holder;
 use attach::pools::{PoolPlace, Pools};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -42,6 +44,8 @@ struct Listed {
     version: u64,
     lacks_features: Option<bool>,
     barred: Option<Reason>,
+    /// Who holds it.
+    holder: Option<Holder>,
     /// Features that are not known.
     features: Vec<String>,
 }
@@ -54,6 +58,8 @@ pub struct Standing {
     pub devices: Devices,
     /// Whether it opens for reading.
     pub is_open: bool,
+    /// The process of this host that holds it.
+    pub holder: Option<Holder>,
 }
 
 impl Standing {
@@ -71,8 +77,8 @@ impl Standing {
 
 /// How a pool stands, whether it can be imported or not.
 pub fn standing(pools: &Pools, found: &Rc<FoundPool>) -> Standing {
-    let Listed { health, devices, barred, .. } = listed(pools, found);
-    Standing { health, devices, is_open: barred.is_none() }
+    let Listed { health, devices, barred, holder, .. } = listed(pools, found);
+    Standing { health, devices, is_open: barred.is_none(), holder }
 }
 
 pub fn run(args: &ImportArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
@@ -152,6 +158,8 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
     let (devices, _) = devices(pools, found);
     let present: BTreeSet<u64> = found.members.keys().copied().collect();
     let version = found.number("version").unwrap_or(VERSION_FEATURES);
+    let is_active = found.state == PoolState::Active;
+    let holder = is_active.then(|| pools.holder(found)).flatten();
     let opened = pools.try_open(found);
     let barred = match &opened {
         Ok(_) => None,
@@ -166,11 +174,7 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         let pool = Rc::clone(&spa);
         let done = pools.wait(async move {
             let view = pool.view(String::new(), 0).await?;
-            Ok::<_, ZfsError>((
-                view.lacks_features(),
-                pool.state().await?,
-                pool.classified().await?,
-            ))
+            Ok::<_, ZfsError>((lacks_written(&view), pool.state().await?, pool.classified().await?))
         });
         let (lacks_features, state, root) = match done {
             Ok((lacks, state, root)) => (Some(lacks), Some(state), root),
@@ -178,7 +182,16 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         };
         let health = health::of_pool(&root, &present, false);
         let (version, features) = (spa.uberblock().version, Vec::new());
-        return Listed { health, state, devices, version, lacks_features, barred, features };
+        return Listed {
+            health,
+            state,
+            devices,
+            version,
+            lacks_features,
+            barred,
+            holder,
+            features,
+        };
     }
     let tops_missing = (found.tops.len() as u64) < found.tops_expected;
     let mut health = health::of_pool(&root(found), &present, tops_missing);
@@ -186,7 +199,8 @@ fn listed(pools: &Pools, found: &Rc<FoundPool>) -> Listed {
         health.health = Health::Unavailable;
     }
     let features = unknown_features(found);
-    Listed { health, state: None, devices, version, lacks_features: None, barred, features }
+    let (state, lacks_features) = (None, None);
+    Listed { health, state, devices, version, lacks_features, barred, holder, features }
 }
 
 /// The tree as labels have it.
@@ -226,7 +240,15 @@ fn write_pool(out: &mut String, found: &FoundPool, listed: &Listed) {
             });
         }
     }
-    let action = indented(reason.import_action(listed.health.health));
+    let action = match &listed.holder {
+        Some(Holder { process, what }) => {
+            format!(
+                "The pool is held by process {process} ({what}), and need not be imported:\n\t{indent}commands go there. It can be \
+                 imported once that one has ended; 'zpool export' ends it.\n"
+            )
+        }
+        None => indented(reason.import_action(listed.health.health)),
+    };
     let _ = write!(out, "{indent}action: {action}");
     if let Some(comment) = comment {
         let _ = writeln!(out, "comment: {}", printable::word(&comment));

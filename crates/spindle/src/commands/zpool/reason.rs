@@ -5,6 +5,7 @@
 //!
 //! Source: OpenZFS 2.3, `libzfs_status.c`, `zpool_main.c`.
 
+use super::features::lacks_written;
 use super::opened::Opened;
 use attach::pools::running::protocol::Suspended;
 use zfs::health::{Cause, Health, VdevHealth};
@@ -105,7 +106,7 @@ pub fn of_open(opened: &Opened) -> Reason {
     let compatibility = property.map(|property| opened.view.get(property, true).0);
     let compatibility = compatibility.as_deref().unwrap_or("off");
     match version {
-        VERSION_FEATURES if lacks_features(compatibility, opened.view.lacks_features()) => {
+        VERSION_FEATURES if lacks_features(compatibility, lacks_written(&opened.view)) => {
             Reason::FeaturesDisabled
         }
         VERSION_FEATURES => Reason::Fine,

@@ -31,7 +31,7 @@ use zfs_store::{Bookmark, VdevHealth, VdevReport};
 #[derive(Args)]
 pub struct ScrubArgs {
     /// Check, and repair nothing: the only way there is yet
-    #[arg(long, required = true)]
+    #[arg(long)]
     read_only: bool,
     /// As JSON
     #[arg(short = 'j', long = "json")]
@@ -55,6 +55,12 @@ struct Named {
 }
 
 pub fn run(args: &ScrubArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
+    if !args.read_only {
+        return Err(Failure::usage(
+            "'zpool scrub' can't repair here: zpool scrub --read-only looks for damage, zfs cp -r copies files out, and OpenZFS, \
+             which imports the pool, repairs",
+        ));
+    }
     let pools = Pools::find(place)?;
     let no_pool = || Failure::failed(opened::no_pool(&args.pool));
     let found = Rc::clone(pools.named(&args.pool)?.ok_or_else(no_pool)?);
