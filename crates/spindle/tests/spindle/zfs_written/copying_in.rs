@@ -23,7 +23,10 @@ fn a_tree_with_everything_comes_out_as_it_went_in() {
     let (_, said) = printed_and_said(at, &["zfs", "cp", "-r", &source, "tank/home:"]);
     assert!(said.contains(" files copied, "), "{said}");
     let (_, said) = printed_and_said(at, &["zfs", "cp", "-r", &source, "tank/home:"]);
-    assert!(said.contains("0 files copied, ") && said.contains("were there already"), "{said}");
+    assert!(
+        said.contains("0 files copied, 0 B, ") && said.contains("were there already"),
+        "{said}"
+    );
     judge(at, "tank");
     done(at, &["zfs", "cp", "-r", "tank/home:", text(&out)]);
     compare(&tree, &out);

@@ -60,6 +60,8 @@ pub(super) struct Tally {
     failed: Cell<u64>,
     copied: Cell<u64>,
     kept: Cell<u64>,
+    /// Bytes that were copied. The bar is full at its end, whatever was.
+    bytes: Cell<u64>,
 }
 
 impl Tally {
@@ -78,6 +80,7 @@ impl Tally {
             failed: Cell::new(0),
             copied: Cell::new(0),
             kept: Cell::new(0),
+            bytes: Cell::new(0),
         }
     }
 
@@ -91,9 +94,10 @@ impl Tally {
         self.copied.set(self.copied.get() + 1);
     }
 
-    /// One file more was there.
-    pub(super) fn count_kept(&self) {
+    /// One file more was there, with so many bytes that need not be copied.
+    pub(super) fn count_kept(&self, bytes: u64) {
         self.kept.set(self.kept.get() + 1);
+        self.advance(bytes);
     }
 
     /// Whether anything went wrong.
@@ -106,8 +110,14 @@ impl Tally {
         self.bar.finish_and_clear();
     }
 
-    /// So many bytes more are there.
+    /// So many bytes more were copied.
     pub(super) fn progress(&self, bytes_more: u64) {
+        self.bytes.set(self.bytes.get() + bytes_more);
+        self.advance(bytes_more);
+    }
+
+    /// So many bytes more are there.
+    fn advance(&self, bytes_more: u64) {
         self.bar.inc(bytes_more);
         let Some(last) = self.line.as_ref().filter(|last| last.get().elapsed() >= LINE_EVERY)
         else {
@@ -154,7 +164,7 @@ impl Tally {
         };
         match self.failed.get() {
             0 => {
-                say(&format!("{copied} copied, {}{kept}", bytes(self.bar.position())));
+                say(&format!("{copied} copied, {}{kept}", bytes(self.bytes.get())));
                 Ok(())
             }
             1 => Err(Failure::failed(format!(

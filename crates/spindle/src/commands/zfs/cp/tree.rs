@@ -264,8 +264,7 @@ impl Copier {
                 if self.is_same(walk.source, node, into, name, &entry).await
                     && !lost::is_marked(&stem(walk.source, node, &walk.taken), into)? =>
             {
-                self.tally.count_kept();
-                self.tally.progress(content_bytes(node));
+                self.tally.count_kept(content_bytes(node));
             }
             Some(entry) if !self.rules.force && !is_content(node, &entry) => {
                 let text = "another file is there in the target; --force replaces it";
@@ -322,7 +321,7 @@ impl Copier {
             return Ok(false);
         }
         if there.as_ref().is_some_and(|there| there.identity == *identity) {
-            self.tally.count_kept();
+            self.tally.count_kept(0);
             return Ok(true);
         }
         if let Some(entry) = &there {

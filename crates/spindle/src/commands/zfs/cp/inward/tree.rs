@@ -297,8 +297,7 @@ impl Tree {
                 return Err(Trouble::Failed("there is a directory in the target".into()));
             }
             Some(there) if self.is_same(step, own, &known, &there).await? => {
-                entries.tally.count_kept();
-                entries.tally.progress(content_bytes(&known));
+                entries.tally.count_kept(content_bytes(&known));
                 there.node
             }
             Some(_) if !entries.rules.force => {
@@ -343,7 +342,7 @@ impl Tree {
         let entries = &self.entries;
         match there {
             Some(there) if there.node == first => {
-                entries.tally.count_kept();
+                entries.tally.count_kept(0);
                 return Ok(true);
             }
             Some(there) if there.kind == InodeKind::Directory => return Ok(false),
