@@ -14,7 +14,7 @@
 
 use super::mount_table::MountTable;
 use super::names::{check_name, pool_of};
-use super::running::client;
+use super::running::connection::{answer, connect};
 use super::running::protocol::{Ask, Holder};
 use crate::disks::{Below, Disks, Whole, Writing};
 use crate::error::Error;
@@ -231,7 +231,8 @@ impl Pools {
 
     /// Who holds a pool; none where nobody does, or doesn't answer.
     pub fn holder(&self, found: &FoundPool) -> Option<Holder> {
-        client::ask(self, found, Ask::Who).ok().flatten()
+        let reached = connect(self.disks.context(), found, self.paths_of(found), Ask::Who);
+        answer(&mut reached.ok().flatten()?).ok()
     }
 
     /// Tells which files another process writes. Of those that are a pool's of which somebody says that he holds it nothing is in doubt.

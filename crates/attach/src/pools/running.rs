@@ -20,6 +20,7 @@
 
 pub mod asked;
 pub mod client;
+pub(super) mod connection;
 pub mod events;
 pub mod files;
 mod lent;

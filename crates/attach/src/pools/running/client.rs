@@ -1,9 +1,9 @@
 //! Asking who holds a pool.
 
+use super::connection::{answer, connect};
 use super::files::{Files, Lent};
-use super::lent::GO;
-use super::protocol::{Ask, Holder, MountedDataset};
-use crate::control::client::{Server, Wanted, Words, reach};
+use super::protocol::{Ask, GO, Holder, MountedDataset};
+use crate::control::client::Server;
 use crate::error::Error;
 use crate::pools::find::Pools;
 use ::zfs::spa::FoundPool;
@@ -14,13 +14,8 @@ use serde::de::DeserializeOwned;
 use std::pin::pin;
 use std::rc::Rc;
 
-const WORDS: Words = Words { what: "pool", serve: "spindle serve" };
-
 fn asked(pools: &Pools, found: &FoundPool, ask: Ask) -> Result<Option<Server>, Error> {
-    let devices = pools.paths_of(found);
-    let socket = found.guid.to_string();
-    let wanted = Wanted { socket: &socket, devices, words: WORDS };
-    reach(pools.disks().context(), wanted, ask)
+    connect(pools.disks().context(), found, pools.paths_of(found), ask)
 }
 
 /// Asks who holds a pool for something; none where nobody holds it.
@@ -33,8 +28,7 @@ pub fn ask<T: DeserializeOwned>(
     ask: Ask,
 ) -> Result<Option<T>, Error> {
     let Some(mut server) = asked(pools, found, ask)? else { return Ok(None) };
-    let read = serde_json::from_value(server.result()?);
-    read.map(Some).map_err(|error| Error::BadAnswer { what: WORDS.what, error })
+    answer(&mut server).map(Some)
 }
 
 /// A connection to who holds a pool, over which what was asked for goes on; none where nobody holds it.
@@ -108,8 +102,7 @@ impl LeasedMount {
 /// It is not mounted.
 pub fn mount(pools: &Pools, found: &FoundPool, wanted: Ask) -> Result<Option<LeasedMount>, Error> {
     let Some(mut server) = asked(pools, found, wanted)? else { return Ok(None) };
-    let read = serde_json::from_value(server.result()?);
-    let mounted = read.map_err(|error| Error::BadAnswer { what: WORDS.what, error })?;
+    let mounted = answer(&mut server)?;
     let stream = server.into_stream(pools.disks().context());
     Ok(Some(LeasedMount { mounted, stream }))
 }

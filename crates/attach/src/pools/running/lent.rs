@@ -8,6 +8,7 @@
 //! taken for a part of the answer. They end with it, or with the holder, which waits for them before it closes the pool.
 
 use super::files;
+use super::protocol::GO;
 use crate::error::Error;
 use crate::pools::find::HeldBy;
 use ::zfs::ZfsError;
@@ -25,9 +26,6 @@ use rt::inodes::{InodeError, Inodes, Node};
 use rt::{BufMut, Rt, StreamRef};
 use std::pin::pin;
 use std::rc::Rc;
-
-/// What a command sends when it has the answer.
-pub const GO: u8 = b'\n';
 
 /// See the [module](self).
 pub(super) enum Lent {

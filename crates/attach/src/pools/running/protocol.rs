@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use zfs_store::{Errors, IoCounts, OnFailure, VdevHealth, VdevReport};
 
+/// What a command that is [lent](super::lent) something sends when it has the answer.
+pub const GO: u8 = b'\n';
+
 /// What can be asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]

@@ -6,9 +6,8 @@
 //! Source: OpenZFS, `fs/zfs.h` (`ZFS_MAX_DATASET_NAME_LEN`), `zap.h` (`ZAP_MAXNAMELEN`, `ZAP_MAXVALUELEN`), `zfs_ioctl.c`
 //! (`zfs_check_userprops`), `zfs_prop.c` (`zfs_prop_user`), `dsl_dir.c` (`dsl_valid_rename`).
 
-use super::{NameError, TaskError, Tasks};
+use super::error::{NameError, TaskError};
 use crate::dsl::property::effective::is_user;
-use crate::error::ZfsError;
 use zfs_format::zap::leaf::LeafValue;
 
 /// Bytes of the whole name of a dataset, snapshot or bookmark: `ZFS_MAX_DATASET_NAME_LEN`, less its zero.
@@ -87,30 +86,5 @@ pub fn check_tag(tag: &str) -> Result<(), TaskError> {
         0 => Err(TaskError::TagEmpty),
         1..=TAG_BYTES_MAX => Ok(()),
         _ => Err(TaskError::TagLong),
-    }
-}
-
-impl Tasks<'_> {
-    /// Bytes of the whole name of a directory.
-    pub(super) async fn name_bytes(&self, directory: u64) -> Result<usize, ZfsError> {
-        let line = self.line_of(directory).await?;
-        // The root has no name but the pool's.
-        let parts = line.iter().filter(|(_, part)| !part.is_empty());
-        let path: usize = parts.map(|(_, part)| 1 + part.len()).sum();
-        Ok(self.syncer.config().name.len() + path)
-    }
-
-    /// Whether something of this name fits below a directory, or behind its `@` or `#`.
-    pub(super) async fn check_fits(
-        &self,
-        directory: u64,
-        part: &str,
-    ) -> Result<Result<(), TaskError>, ZfsError> {
-        // Sooner than a damaged tree is gone through for nothing.
-        if part.len() > NAME_BYTES_MAX {
-            return Ok(Err(TaskError::Long));
-        }
-        let whole = self.name_bytes(directory).await? + 1 + part.len();
-        Ok(if whole > NAME_BYTES_MAX { Err(TaskError::Long) } else { Ok(()) })
     }
 }
