@@ -122,10 +122,10 @@ pub struct RunArguments {
     #[arg(long, value_enum, default_value_t = RunFormat::Text)]
     format: RunFormat,
     /// Go on with a run that was interrupted: called up as it was, it runs only what is missing
-    #[arg(long, conflicts_with = "force")]
+    #[arg(long)]
     resume: bool,
     /// Write the report into a folder that holds other things or a result that this run does not make again, and
-    /// throw an unfinished run there away
+    /// throw an unfinished run there away, unless --resume goes on with it
     #[arg(short, long)]
     force: bool,
     /// Let the study write to devices and files that have content, and destroy it
@@ -200,8 +200,6 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
     let target = targets::open(&study, leave).map_err(Failure::usage)?;
     if !arguments.force {
         check_same_study(&dir, &study, target.simulated())?;
-    }
-    if !arguments.force && !arguments.resume {
         check_nothing_lost(&dir, &study, &arguments.only)?;
     }
 

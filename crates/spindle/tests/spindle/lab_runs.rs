@@ -115,21 +115,17 @@ fn figures_are_printed_where_the_report_can_not_be_written() {
     assert!(!dir.path().join("out/runs.jsonl").exists());
 }
 
-#[test]
-fn ctrl_c_keeps_what_is_done_and_resume_goes_on_with_it() {
-    // Many runs, each of a moment.
-    let dir = place(|text| {
-        text.replace("repeats = 3", "repeats = 20").replace("rounds_max = 5", "rounds_max = 40")
-    });
-    let run = ["lab", "run", "s.toml", "--out", "cut", "--jobs", "1"];
+/// What a run prints that is interrupted when some of it is done.
+fn interrupted(dir: &Path, run: &[&str]) -> Output {
+    let out = run.iter().skip_while(|word| **word != "--out").nth(1).expect("a folder");
     let mut child = Command::new(env!("CARGO_BIN_EXE_spindle"))
         .args(run)
-        .current_dir(dir.path())
+        .current_dir(dir)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    let kept = dir.path().join("cut/runs.jsonl");
+    let kept = dir.join(out).join("runs.jsonl");
     let lines = || std::fs::read_to_string(&kept).map_or(0, |text| text.lines().count());
     while lines() < 6 {
         std::thread::sleep(Duration::from_millis(2));
@@ -137,7 +133,19 @@ fn ctrl_c_keeps_what_is_done_and_resume_goes_on_with_it() {
     }
     let id = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill").success());
-    let output = child.wait_with_output().expect("it ends");
+    child.wait_with_output().expect("it ends")
+}
+
+/// A study of many runs, each of a moment.
+fn many_runs(text: &str) -> String {
+    text.replace("repeats = 3", "repeats = 20").replace("rounds_max = 5", "rounds_max = 40")
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_done_and_resume_goes_on_with_it() {
+    let dir = place(many_runs);
+    let run = ["lab", "run", "s.toml", "--out", "cut", "--jobs", "1"];
+    let output = interrupted(dir.path(), &run);
     let (text, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(130), "{errors}");
@@ -158,12 +166,32 @@ fn ctrl_c_keeps_what_is_done_and_resume_goes_on_with_it() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     assert!(errors.contains(&format!("{done} runs were done before")), "{errors}");
-    assert!(!kept.exists(), "the results hold all");
+    assert!(!dir.path().join("cut/runs.jsonl").exists(), "the results hold all");
     printed(dir.path(), &["lab", "run", "s.toml", "--out", "whole"]);
     for file in ["results.json", "results.csv", "report.html"] {
         let read = |out: &str| std::fs::read(dir.path().join(out).join(file)).expect(file);
         assert!(read("cut") == read("whole"), "{file} differs");
     }
+}
+
+/// The whole result stays until the new one is whole, and a part of it does not take its place by `--resume` either.
+#[test]
+fn a_run_that_replaces_a_whole_result_is_gone_on_with_by_the_same_command() {
+    let dir = place(many_runs);
+    let run = ["lab", "run", "s.toml", "--out", "out", "--jobs", "1"];
+    printed(dir.path(), &run);
+    let whole = written(dir.path(), "out");
+    let again = [&run[..], &["--seed", "2", "--force"]].concat();
+    let output = interrupted(dir.path(), &again);
+    assert_eq!(output.status.code(), Some(130));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("was left as it is"), "{errors}");
+    assert_eq!(written(dir.path(), "out"), whole);
+    let part = [&run[..], &["--seed", "2", "--resume", "--only", "disk"]].concat();
+    assert!(refused(dir.path(), &part).contains("would not make it again"));
+    printed(dir.path(), &[&again[..], &["--resume"]].concat());
+    let new = written(dir.path(), "out");
+    assert!(new.get("partial").is_none_or(Value::is_null) && new != whole);
 }
 
 #[test]
