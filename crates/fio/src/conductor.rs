@@ -38,6 +38,8 @@ pub struct Setup {
     pub form: Form,
     /// Whether block devices may be written.
     pub destructive: bool,
+    /// Bytes that files which are laid out may take in all, where that is known.
+    pub room: Option<ByteCount>,
     /// Is told what happens before the jobs begin, a line each.
     pub say: Rc<dyn Fn(&str)>,
 }
@@ -149,6 +151,11 @@ impl Conductor {
             let tree = &self.place.tree;
             let mut files = files::measure(tree, job, self.setup.destructive, &mut prng).await?;
             let LaidOut { files: count, bytes } = files::to_lay_out(&files);
+            let room = self.setup.room.filter(|_| files::takes_room(&job.spec));
+            if let Some(room) = room.filter(|room| ByteCount(bytes) > *room) {
+                let (job, bytes) = (job.name.clone(), ByteCount(bytes));
+                return Err(FioError::NoRoom { job, bytes, room });
+            }
             if count > 0 {
                 let plural = if count > 1 { ("s", "total ") } else { ("", "") };
                 (self.setup.say)(&format!(

@@ -4,6 +4,7 @@ use super::figures::Direction;
 use rt::TreeError;
 use std::fmt;
 use std::sync::Arc;
+use stdx::ByteCount;
 use workload::io_failure::IoFailure;
 
 /// Where in a job file something stands.
@@ -198,6 +199,18 @@ pub enum FioError {
         /// Its first file.
         file: String,
     },
+    /// What is laid out before it begins does not fit.
+    #[error(
+        "job {job}: its files take {bytes}, and {room} are free; make size= smaller, or name another directory"
+    )]
+    NoRoom {
+        /// The job.
+        job: String,
+        /// What they take.
+        bytes: ByteCount,
+        /// What there is.
+        room: ByteCount,
+    },
     /// The file is too small for one block.
     #[error("job {job}: a block of {block_bytes} B is larger than what size= and the files leave")]
     TooSmall {
@@ -287,6 +300,7 @@ impl FioError {
     /// The number that fio's output shows for it (`err=`): Linux's error numbers.
     pub fn number(&self) -> i32 {
         const EIO: i32 = 5;
+        const ENOSPC: i32 = 28;
         const EINVAL: i32 = 22;
         const EILSEQ: i32 = 84;
         const ETIME: i32 = 62;
@@ -303,6 +317,7 @@ impl FioError {
             | FioError::NotDestructive { .. } => EINVAL,
             FioError::Verify { .. } => EILSEQ,
             FioError::TooLate { .. } => ETIME,
+            FioError::NoRoom { .. } => ENOSPC,
             FioError::Nothing { .. } | FioError::TooSlow { .. } | FioError::Lost { .. } => EIO,
         }
     }

@@ -281,6 +281,16 @@ pub(super) fn to_lay_out(files: &Files) -> LaidOut {
     })
 }
 
+/// Whether files have content before a job begins: it reads it, or writes over it.
+fn is_written_before(spec: &Spec) -> bool {
+    spec.mode.read || spec.mode.write && spec.overwrite && !spec.append
+}
+
+/// Whether files take all their room before a job begins.
+pub(super) fn takes_room(spec: &Spec) -> bool {
+    !spec.fill_device && (is_written_before(spec) || matches!(spec.fallocate, Fallocate::Native))
+}
+
 async fn make_directories(tree: &TreeRef, path: &Path) -> Result<(), TreeError> {
     let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
         return Ok(());
@@ -314,7 +324,7 @@ async fn extend(
     let spec = &job.spec;
     let failed = |source| FioError::Tree { job: job.name.clone(), source };
     let mode = spec.mode;
-    let written = mode.read || mode.write && spec.overwrite && !spec.append;
+    let written = is_written_before(spec);
     let anew = written || mode.write && !spec.overwrite && !spec.append;
     if anew {
         match tree.remove_file(&span.path).await {
@@ -322,9 +332,28 @@ async fn extend(
             _ => {}
         }
     }
+    span.real = span.offset + span.len;
+    let filled = fill(tree, job, span, written, filler, stop).await;
+    // What was begun here and could not be ended takes the room of others.
+    if filled.is_err() && anew {
+        let _ = tree.remove_file(&span.path).await;
+    }
+    filled
+}
+
+/// Gives a file its size, and its content where that is read before it is written.
+async fn fill(
+    tree: &TreeRef,
+    job: &Job,
+    span: &mut Span,
+    written: bool,
+    filler: &mut Filler,
+    stop: &AtomicBool,
+) -> Result<(), FioError> {
+    let spec = &job.spec;
+    let failed = |source| FioError::Tree { job: job.name.clone(), source };
     let how = OpenHow { write: true, create: spec.allow_create, ..OpenHow::default() };
     let file = tree.open(&span.path, how).await.map_err(failed)?;
-    span.real = span.offset + span.len;
     let size = ByteCount(span.real);
     if !spec.fill_device {
         match spec.fallocate {

@@ -44,8 +44,13 @@ impl World {
 
     fn run(&self, text: &'static str) -> FioOutcome {
         let crew = Rc::new(OneRuntime::new(self.runtime.handle(), Rc::clone(&self.tree) as _));
-        let setup =
-            Setup { seed: 1, form: Form::Bytes, destructive: false, say: Rc::new(|_: &str| ()) };
+        let setup = Setup {
+            seed: 1,
+            form: Form::Bytes,
+            destructive: false,
+            room: None,
+            say: Rc::new(|_: &str| ()),
+        };
         let stop = Arc::new(AtomicBool::new(false));
         let work = fio::run(crew, Arc::new(plan(text)), setup, stop);
         self.runtime.block_on(work).expect("it ends").expect("jobs can begin")
@@ -221,8 +226,13 @@ fn a_job_without_a_size_and_one_with_too_small_a_file_are_refused() {
     ] {
         let world = World::new();
         let crew = Rc::new(OneRuntime::new(world.runtime.handle(), Rc::clone(&world.tree) as _));
-        let setup =
-            Setup { seed: 1, form: Form::Bytes, destructive: false, say: Rc::new(|_: &str| ()) };
+        let setup = Setup {
+            seed: 1,
+            form: Form::Bytes,
+            destructive: false,
+            room: None,
+            say: Rc::new(|_: &str| ()),
+        };
         let work = fio::run(crew, Arc::new(plan(text)), setup, Arc::default());
         let error = world.runtime.block_on(work).expect("it ends").err().map(|e| e.to_string());
         assert_eq!(error.as_deref(), Some(said));

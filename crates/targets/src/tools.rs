@@ -115,8 +115,13 @@ impl Plan {
             }
             ToolPlan::Fio(plan) => {
                 let form = content.spec().form;
-                let setup =
-                    fio::Setup { seed, form, destructive: false, say: Rc::new(|_: &str| {}) };
+                let setup = fio::Setup {
+                    seed,
+                    form,
+                    destructive: false,
+                    room: None,
+                    say: Rc::new(|_: &str| {}),
+                };
                 let outcome = fio::run(crew, plan, setup, stop).await.map_err(ToolError::of)?;
                 match outcome.errors.first() {
                     Some(error) => Err(ToolError::of(error)),

@@ -53,10 +53,12 @@ fn what_is_refused_is_named_with_its_place() {
         ("[a]\nrw=read\ncpus_allowed=1\n", 2, "job.fio:3:1: option cpus_allowed is not supported"),
         ("[a]\niodpeth=4\n", 2, "unknown option iodpeth; did you mean iodepth?"),
         ("[a]\nrw=read\n", 1, "no size= is given"),
+        ("[a]\nrw=read\nsize=900t\n", 1, "job a: its files take 900 TiB, and "),
     ] {
         let output = fio(dir.path(), job, &[]);
         assert_eq!(output.status.code(), Some(status), "{job}");
         let error = text(&output.stderr);
         assert!(error.lines().count() == 1 && error.contains(said), "{error}");
     }
+    assert!(!dir.path().join("a.0.0").exists(), "nothing was begun");
 }

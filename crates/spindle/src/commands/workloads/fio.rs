@@ -3,7 +3,7 @@
 //! The options of fio's command line that go with a job file have their names here (`--section`,
 //! `--output`, `--output-format`, `--parse-only`); what describes a job stands in the file.
 
-use super::session::{Common, Session, ToolRun};
+use super::session::{self, Common, Session, ToolRun};
 use crate::commands::clock::ctime;
 use crate::output::{Failure, print, say};
 use clap::{Args, ValueEnum};
@@ -88,6 +88,11 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
         return print(&plan.describe());
     }
     let plan = Arc::new(plan);
+    // Absolute paths may lead to several file systems.
+    let room = match plan.has_absolute_paths() {
+        true => None,
+        false => session::free(&args.dir),
+    };
     let root = match plan.has_absolute_paths() {
         true => Path::new("/"),
         false => &args.dir,
@@ -110,6 +115,7 @@ pub fn run(args: FioArgs) -> Result<(), Failure> {
             seed: session.seed(repeat),
             form: Form::Bytes,
             destructive: args.destructive,
+            room,
             say: Rc::new(move |line: &str| {
                 if !quiet {
                     say(line);

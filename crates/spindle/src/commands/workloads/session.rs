@@ -275,14 +275,18 @@ fn command_line() -> String {
     std::iter::once("spindle".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
+/// What is free on the file system of a directory, where that is known.
+pub fn free(directory: &Path) -> Option<ByteCount> {
+    HostFacts::of(directory, true).surroundings.space.map(|(free, _)| free)
+}
+
 /// Refuses to fill a file system: more than half of what is free is refused, and what is to be written is said before
 /// it is. `told` says how to ask for less, or for this all the same.
 ///
 /// # Errors
 /// Where it is too much.
 pub fn check_room(directory: &Path, bytes: ByteCount, told: &str) -> Result<(), Failure> {
-    let known = HostFacts::of(directory, true).surroundings.space;
-    let Some((free, _)) = known else {
+    let Some(free) = free(directory) else {
         say(&format!("writing {bytes} to {}", directory.display()));
         return Ok(());
     };
