@@ -190,6 +190,7 @@ fn set(kind: usize) -> Vec<Rc<MemoryDevice>> {
         level,
         layout,
         chunk: ByteCount::kib(64),
+        data_offset: None,
         policy,
         name: "host:fuzz".to_owned(),
         set_uuid: Uuid([3; 16]),

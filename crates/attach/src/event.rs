@@ -355,9 +355,11 @@ impl fmt::Display for Event {
                     Why::Stale(events) => write!(f, "its content is old, {events} events behind"),
                     Why::Faulty => f.write_str("the other members recorded that it failed"),
                     Why::Removed => f.write_str("the other members do not count it any more"),
-                    Why::CutShort(capacity) => write!(
+                    Why::CutShort { has, needed } => write!(
                         f,
-                        "its data area would lie beyond the device's {capacity}: is it cut short?"
+                        "its data area would lie beyond the device's {has}: is it cut short? Where the set lacks it, a copy of \
+                         {} bytes with zeros at its end (truncate -s) is taken; what was cut off is lost",
+                        needed.bytes()
                     ),
                 }
             }

@@ -38,7 +38,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use stdx::Instant;
+use stdx::{ByteCount, Instant};
 use workload::content::Content;
 use workload::crew::{Calls, Crew, WorkerLost, start};
 use workload::outcome::Outcome;
@@ -59,6 +59,11 @@ pub trait Console {
     /// # Errors
     /// What the system says.
     fn system(&self, command: &str) -> Result<(), String>;
+
+    /// How much may be written beforehand, where that is known.
+    fn room(&self) -> Option<ByteCount> {
+        None
+    }
 }
 
 /// What a workload gave.
@@ -205,6 +210,20 @@ impl Conductor<'_> {
         Ok(())
     }
 
+    /// Refuses a fileset that does not fit, before the first of its files is made. Of one that is used again it is not known what is
+    /// there.
+    fn check_room(&self, set: &Fileset) -> Result<(), FilebenchError> {
+        let share = set.plan.preallocated_percent.min(100);
+        let bytes = ByteCount((u128::from(set.bytes) * u128::from(share) / 100) as u64);
+        match self.log.console.room() {
+            Some(room) if bytes > room && !set.plan.reuse => {
+                let fileset = Arc::clone(&set.plan.name);
+                Err(FilebenchError::NoRoom { fileset, bytes, room })
+            }
+            _ => Ok(()),
+        }
+    }
+
     async fn create(&self, asked: bool) -> Result<(), FilebenchError> {
         if self.filesets.borrow().is_some() {
             if asked || !self.plan.filesets.is_empty() {
@@ -219,6 +238,7 @@ impl Conductor<'_> {
         for (number, plan) in self.plan.filesets.iter().enumerate().rev() {
             let set = Arc::new(Fileset::populate(plan, &self.plan.variables, self.seed));
             output::populated(&set).into_iter().for_each(|line| self.say(line));
+            self.check_room(&set)?;
             let creating = Arc::clone(&set);
             let mut created = std::pin::pin!(
                 creating

@@ -6,6 +6,7 @@
 
 use rt::TreeError;
 use std::sync::Arc;
+use stdx::ByteCount;
 use workload::crew::{WORKERS_MAX, WorkerLost};
 use workload::io_failure::IoFailure;
 
@@ -244,6 +245,18 @@ pub enum FilebenchError {
         fileset: Arc<str>,
         /// Why.
         source: IoFailure,
+    },
+    /// It does not fit where it is to lie.
+    #[error(
+        "the fileset {fileset} takes {bytes}, and {room} are free; make its files fewer or smaller (--set), or name another directory"
+    )]
+    NoRoom {
+        /// Its name.
+        fileset: Arc<str>,
+        /// What it takes.
+        bytes: ByteCount,
+        /// What there is.
+        room: ByteCount,
     },
     /// Where a fileset should lie is a block device.
     #[error(

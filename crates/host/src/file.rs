@@ -103,6 +103,9 @@ pub enum OpenError {
         /// What it is.
         what: &'static str,
     },
+    /// Devices are called by their paths, in text.
+    #[error("opening {}: its name is no UTF-8, so it could not be named again; rename it, or name a link to it", .0.display())]
+    Name(PathBuf),
     /// Less than one block.
     #[error("opening {}: it has {size}, less than one block of {block}; create it with a size", .path.display())]
     TooSmall {
@@ -185,6 +188,9 @@ impl FileDevice {
         ending: Ending,
     ) -> Result<FileDevice, OpenError> {
         let os = |doing, error| OpenError::Os { doing, path: path.into(), error };
+        if path.to_str().is_none() {
+            return Err(OpenError::Name(path.into()));
+        }
         let is_block_device = std::fs::metadata(path)
             .map_err(|error| os("looking at", error))
             .and_then(|found| is_block_device(path, &found))?;

@@ -59,6 +59,8 @@ pub struct NewArray {
     pub chunk: ByteCount,
     /// How much of each member is used, rounded down to chunks; all of the smallest where none is wished.
     pub size: Option<ByteCount>,
+    /// Where data begins on each member, a multiple of 4 KiB; where mdadm would put it, where none is wished.
+    pub data_offset: Option<ByteCount>,
     /// Consistency policy.
     pub policy: Policy,
     /// The stretch of a bitmap's bit; 64 MiB, or what the room asks for, where none is wished.
@@ -101,6 +103,10 @@ pub enum CreateError {
     NoSize { level: Level },
     #[error("{given} of each member can't be used: give a chunk at least, and {most} at the most")]
     Size { given: ByteCount, most: ByteCount },
+    #[error(
+        "data can't begin at {given}: give a multiple of 4 KiB, from {least} on for what lies before it; with metadata 1.0 nothing does"
+    )]
+    DataOffset { given: ByteCount, least: ByteCount },
     #[error("a journal is the last of the devices, behind the members: name one")]
     NoJournal,
     #[error("the journal has {capacity}, and rows of this array take {least}: use a larger device")]
@@ -143,6 +149,9 @@ pub struct Plan {
     pub data_offset: u64,
 }
 
+/// Sectors for the superblock, where it lies behind the first 4 KiB, and for the list of bad blocks.
+const BEFORE_DATA_SECTORS: u64 = 24;
+
 /// Sectors that are kept for a bitmap on a device of so many sectors.
 fn bitmap_space(sectors: u64) -> u64 {
     match sectors {
@@ -164,23 +173,7 @@ impl NewArray {
         let smallest = there().map(|device| device.capacity.bytes() / SECTOR).min();
         let smallest = smallest.ok_or(CreateError::Nobody)?;
         let chunk = if self.level == Level::Raid1 { 0 } else { self.chunk.bytes() / SECTOR };
-        let space = match self.policy {
-            Policy::Ppl => u64::from(PPL_SECTORS),
-            _ => bitmap_space(smallest),
-        };
-        let data_offset = match self.version {
-            Version::V10 => 0,
-            _ => {
-                let mut headroom: u64 = 128 << 11;
-                while headroom << 10 > smallest
-                    && (chunk == 0 || headroom > chunk * 2)
-                    && headroom > 0
-                {
-                    headroom >>= 1;
-                }
-                (24 + space + headroom).next_multiple_of(MIB_SECTORS)
-            }
-        };
+        let (data_offset, space) = self.data_offset(smallest, chunk)?;
         // How much of each can hold data.
         let mut rooms = Vec::new();
         for (index, device) in devices.iter().enumerate() {
@@ -226,6 +219,37 @@ impl NewArray {
             Some(self.pieces(devices, number, device, &geometry))
         });
         Ok(Plan { pieces: pieces.collect(), size, data_offset })
+    }
+
+    /// Where data begins, and how much of what lies before it is for a bitmap or PPL, in sectors.
+    fn data_offset(&self, smallest: u64, chunk: u64) -> Result<(u64, u64), CreateError> {
+        let space = match self.policy {
+            Policy::Ppl => u64::from(PPL_SECTORS),
+            _ => bitmap_space(smallest),
+        };
+        let Some(given) = self.data_offset else {
+            if self.version == Version::V10 {
+                return Ok((0, space));
+            }
+            let mut headroom: u64 = 128 << 11;
+            while headroom << 10 > smallest && (chunk == 0 || headroom > chunk * 2) && headroom > 0
+            {
+                headroom >>= 1;
+            }
+            return Ok(((24 + space + headroom).next_multiple_of(MIB_SECTORS), space));
+        };
+        let kept = match self.policy {
+            Policy::Ppl => space,
+            Policy::Bitmap => 8,
+            _ => 0,
+        };
+        let least = BEFORE_DATA_SECTORS + kept;
+        let sectors = given.bytes() / SECTOR;
+        let is_whole = given.bytes().is_multiple_of(8 * SECTOR);
+        if self.version == Version::V10 || !is_whole || sectors < least {
+            return Err(CreateError::DataOffset { given, least: ByteCount(least * SECTOR) });
+        }
+        Ok((sectors, space.min(sectors - BEFORE_DATA_SECTORS)))
     }
 
     /// The number of the journal, or of devices where there is none.
@@ -443,6 +467,7 @@ mod tests {
             layout: 2,
             chunk: ByteCount::kib(chunk_kib),
             size: None,
+            data_offset: None,
             policy: Policy::Resync,
             bitmap_chunk: None,
             name: "host:new".to_owned(),

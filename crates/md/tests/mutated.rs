@@ -142,6 +142,7 @@ fn new(level: Level, slots: usize, policy: Policy) -> NewArray {
         layout: if level == Level::Raid10 { 0x102 } else { 2 },
         chunk: if level == Level::Raid1 { ByteCount::ZERO } else { ByteCount::kib(64) },
         size: None,
+        data_offset: None,
         policy,
         bitmap_chunk: None,
         name: "host:set".to_owned(),

@@ -419,8 +419,9 @@ impl<'a> Builder<'a> {
         let at = Position { line: 1, column: 1 };
         for (name, _) in &self.options.variables {
             if !mentions(&script.commands, name) {
+                // It was set all the same, before the file was read.
+                let known = self.variables.names_but(name);
                 let name = format!("${name}");
-                let known = self.variables.names();
                 let variables = Variables::new("--set".into());
                 return variables.fail(at, WmlErrorKind::NoSuchVariable { name, known });
             }

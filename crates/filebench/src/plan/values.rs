@@ -60,10 +60,11 @@ impl Variables {
         Err(WmlError { file: Arc::clone(&self.file), at, kind })
     }
 
-    /// Names that are set, for an error.
-    pub(super) fn names(&self) -> String {
-        let names: Vec<String> =
-            self.scopes.iter().flat_map(BTreeMap::keys).map(|name| format!("${name}")).collect();
+    /// Names that are set but one, for an error.
+    pub(super) fn names_but(&self, left_out: &str) -> String {
+        let names = self.scopes.iter().flat_map(BTreeMap::keys);
+        let names = names.filter(|name| *name != left_out);
+        let names: Vec<String> = names.map(|name| format!("${name}")).collect();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     }
 

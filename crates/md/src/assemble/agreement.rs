@@ -29,7 +29,7 @@
 //! number of disks, of all devices), Linux `drivers/md/md.c` (`super_1_load`: version, UUID and creation time of all;
 //! `super_1_validate` takes the rest from the freshest, and believes it).
 
-use super::choice::{EVENTS_BEHIND_MAX, is_cut_short};
+use super::choice::{EVENTS_BEHIND_MAX, cut_short};
 use super::error::AssembleError;
 use super::facts::{Superblock, level_of};
 use super::found::Found;
@@ -138,7 +138,7 @@ pub(super) fn check(set: Uuid, facts: &Superblock, devices: &[Found]) -> Result<
             || facts.role_of(number) == Some(Role::Journal)
     };
     let is_fresh = |found: &&Found| {
-        !is_cut_short(found)
+        cut_short(found).is_none()
             && is_named(found)
             && latest.saturating_sub(events(found)) <= EVENTS_BEHIND_MAX
     };

@@ -22,8 +22,13 @@ pub enum Why {
     Faulty,
     /// The others do not count it as a member.
     Removed,
-    /// It ends before its data area does: so many bytes are there.
-    CutShort(ByteCount),
+    /// It ends before its data area does.
+    CutShort {
+        /// So many bytes are there.
+        has: ByteCount,
+        /// So many are needed.
+        needed: ByteCount,
+    },
 }
 
 /// A device that takes no part.
@@ -69,9 +74,9 @@ pub struct Choice {
     pub accepted: Vec<Accepted>,
 }
 
-/// Whether a device ends before what the set uses of it does. Its superblock is whole, its data is not. What lies
+/// How large a device would have to be, where it ends before what the set uses of it does. Its superblock is whole, its data is not. What lies
 /// behind the used size may be missing. Data of superblock 0.90 ends where the superblock lies.
-pub(super) fn is_cut_short(found: &Found) -> bool {
+pub(super) fn cut_short(found: &Found) -> Option<ByteCount> {
     let (start, sectors, end) = match &found.superblock {
         Superblock::V1(sb) => {
             // A journal is a ring of its own size; linear and RAID 0 use all that each member has.
@@ -82,7 +87,8 @@ pub(super) fn is_cut_short(found: &Found) -> bool {
         Superblock::V090(sb) => (0, u64::from(sb.size_kib) * 2, found.at.bytes()),
     };
     let needed = start.checked_add(sectors).and_then(|end| end.checked_mul(SECTOR));
-    needed.is_none_or(|needed| needed > end)
+    let needed = needed.unwrap_or(u64::MAX);
+    (needed > end).then_some(ByteCount(needed))
 }
 
 impl Choice {

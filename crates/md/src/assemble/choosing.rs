@@ -11,7 +11,7 @@
 //!
 //! Source: Linux `drivers/md/md.c` (`super_1_sync`, `super_1_validate`, `remove_and_add_spares`).
 
-use super::choice::{Choice, EVENTS_BEHIND_MAX, LeftOut, Why, is_cut_short};
+use super::choice::{Choice, EVENTS_BEHIND_MAX, LeftOut, Why, cut_short};
 use super::error::AssembleError;
 use super::facts::Superblock;
 use super::found::Found;
@@ -33,7 +33,7 @@ impl Choice {
         // One that is cut short speaks for the set only where nobody else does.
         let best = devices.iter().filter(holds_slot).max_by_key(|found| {
             let number = found.superblock.device_number();
-            (!is_cut_short(found), found.superblock.events(), std::cmp::Reverse(number))
+            (cut_short(found).is_none(), found.superblock.events(), std::cmp::Reverse(number))
         });
         let mut facts = best.ok_or(AssembleError::NoMembers { set })?.superblock.clone();
         apart::refuse_equal(set, &facts, &devices)?;
@@ -98,9 +98,9 @@ impl Choice {
             Ok(())
         };
         let own = found.superblock.role();
-        if is_cut_short(&found) {
-            let capacity = found.device.geometry().capacity;
-            return leave(self, found, Why::CutShort(capacity));
+        if let Some(needed) = cut_short(&found) {
+            let has = found.device.geometry().capacity;
+            return leave(self, found, Why::CutShort { has, needed });
         }
         let listed = self.facts.role_of(found.superblock.device_number());
         if own == Some(Role::Spare) && listed == Some(Role::Faulty) {

@@ -142,7 +142,7 @@ impl Choice {
                 Some(Role::Journal) => true,
                 Some(Role::Faulty | Role::Spare) | None => false,
             };
-        let can_be = !matches!(why, Why::CutShort(_))
+        let can_be = !matches!(why, Why::CutShort { .. })
             && slot < self.slots.len()
             && self.member(slot).is_none()
             && self.has_shape(found)
@@ -237,7 +237,7 @@ impl Choice {
             let events = self.facts.events().saturating_sub(superblock.events());
             let failed = self.facts.role_of(superblock.device_number()) == Some(Role::Faulty);
             let device = left.found.name();
-            (!matches!(left.why, Why::CutShort(_))).then_some(Behind { device, events, failed })
+            (!matches!(left.why, Why::CutShort { .. })).then_some(Behind { device, events, failed })
         };
         let (slots, covered) = match level {
             Level::Raid1 => (self.slots.len(), self.slots.len().saturating_sub(1)),

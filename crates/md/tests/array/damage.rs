@@ -23,6 +23,7 @@ fn superblock() -> (Offset, Vec<u8>) {
         level: Level::Raid5,
         layout: 2,
         chunk: ByteCount::kib(64),
+        data_offset: None,
         policy: Policy::Ppl,
         name: "host:damaged".to_owned(),
         set_uuid: Uuid([3; 16]),

@@ -131,6 +131,7 @@ impl Case {
             level: self.level,
             layout: self.layout,
             chunk: if self.level == Level::Raid1 { ByteCount::ZERO } else { CHUNK },
+            data_offset: None,
             policy: self.policy,
             name: "host:cut".to_owned(),
             set_uuid: Uuid([9; 16]),

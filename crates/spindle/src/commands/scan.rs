@@ -202,6 +202,9 @@ impl Scan {
         for (device, what) in &set.beside {
             out.line(1, &format!("{}  {what}", shown(device)));
         }
+        if set.whole() < all {
+            self.may_be_members(out, set);
+        }
         match &set.place {
             Ok(place) => self.content(out, 1, place),
             Err(why) => {
@@ -214,6 +217,35 @@ impl Scan {
                 self.next(out, 1, &command);
             }
         }
+    }
+
+    /// Devices that may be members of a set although their superblocks don't say so.
+    fn may_be_members(&self, out: &mut Lines, set: &SetSeen) {
+        let is_of = |place: &&Place| matches!(&place.holds, Holds::Member(of) if *of == set.name);
+        let sizes: BTreeSet<u64> =
+            self.places().filter(is_of).map(|place| place.size.bytes()).collect();
+        let is_unknown = |place: &&Place| {
+            matches!(place.holds, Holds::Unknown | Holds::Nothing)
+                && sizes.contains(&place.size.bytes())
+        };
+        let names: Vec<String> =
+            self.places().filter(is_unknown).map(|place| shown(&place.name)).collect();
+        if !names.is_empty() {
+            let verb = if names.len() == 1 { "is" } else { "are" };
+            out.line(
+                1,
+                &format!(
+                    "{} {verb} as large as its members, and without a superblock: the guide's page \"My NAS died\" says what \
+                     can be tried where it was overwritten",
+                    names.join(", ")
+                ),
+            );
+        }
+    }
+
+    /// The devices and their partitions.
+    fn places(&self) -> impl Iterator<Item = &Place> {
+        self.survey.devices.iter().flat_map(|place| std::iter::once(place).chain(&place.parts))
     }
 
     fn group(&self, out: &mut Lines, depth: usize, group: &GroupSeen) {

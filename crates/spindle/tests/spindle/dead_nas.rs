@@ -157,6 +157,125 @@ fn a_box_of_disks_is_told_apart_and_nothing_is_written() {
     assert_eq!(hashes(&disks), before);
 }
 
+/// A set of the real md with XFS on it, in copies: of slots 0, 1, 2, 3 those that are named.
+fn copies_of_set(disks: &Path, slots: &[usize]) -> Option<()> {
+    let md = fixtures::folder("md")?;
+    let set = fixtures::unpack(&md, "raid5-4-xfs");
+    for n in slots {
+        let from = set.path().join(format!("disk{n}.raw"));
+        fs::copy(from, disks.join(format!("d{n}"))).expect("copied");
+    }
+    Some(())
+}
+
+/// The bytes of the set that lies in `disks`.
+#[track_caller]
+fn dumped(dir: &Path, set: &str) -> Vec<u8> {
+    done(dir, &["-d", "disks", "md", "dump", set, "out"]);
+    let bytes = fs::read(dir.join("out")).expect("dumped");
+    fs::remove_file(dir.join("out")).expect("removed");
+    bytes
+}
+
+#[test]
+fn a_cut_image_that_a_set_lacks_is_taken_once_it_is_as_long_again_as_is_said() {
+    let dir = folder();
+    let disks = dir.path().join("disks");
+    let Some(()) = copies_of_set(&disks, &[0, 1, 3]) else { return };
+    let whole = dumped(dir.path(), "raid5-4-xfs");
+    let file = File::options().write(true).open(disks.join("d3")).expect("opened");
+    let len = file.metadata().expect("its size").len();
+    // Behind what the set uses there is little.
+    file.set_len(len - 4 * MIB).expect("cut");
+    let output = run(dir.path(), &["-d", "disks", "md", "dump", "raid5-4-xfs", "out"]);
+    let said = said(&output);
+    assert!(!output.status.success() && said.contains("is it cut short?"), "{said}");
+    let needed = said.split("a copy of ").nth(1).and_then(|rest| rest.split(' ').next());
+    let needed: u64 = needed.and_then(|word| word.parse().ok()).expect("a number of bytes");
+    assert!(needed > len - 4 * MIB && needed <= len, "{needed} of {len}");
+    file.set_len(needed).expect("made longer");
+    let again = dumped(dir.path(), "raid5-4-xfs");
+    assert_eq!(again.len(), whole.len());
+    assert!(again[..again.len() / 2] == whole[..again.len() / 2], "before the cut all is there");
+}
+
+#[test]
+fn superblocks_that_were_overwritten_are_written_anew_as_the_guide_says() {
+    let dir = folder();
+    let disks = dir.path().join("disks");
+    let Some(()) = copies_of_set(&disks, &[0, 1, 2, 3]) else { return };
+    let whole = dumped(dir.path(), "raid5-4-xfs");
+    let told = done(dir.path(), &["md", "examine", "disks/d0"]);
+    let field = |name: &str| {
+        let line = told.lines().find(|line| line.trim_start().starts_with(name));
+        let value = line.and_then(|line| line.split(" : ").nth(1))?;
+        value.split(' ').next().map(str::to_owned)
+    };
+    for n in [1, 2] {
+        let file = File::options().write(true).open(disks.join(format!("d{n}"))).expect("opened");
+        file.write_all_at(&[0; 64 << 10], 0).expect("overwritten");
+    }
+    let text = done(dir.path(), &["disks"]);
+    let hint = "disks/d1, disks/d2 are as large as its members, and without a superblock";
+    assert!(text.contains(hint), "{text}");
+    let kib = |text: String| (text.parse::<u64>().expect("sectors") / 2).to_string();
+    let offset = kib(field("Data Offset").expect("an offset"));
+    // Where it is not told, all is used that there is.
+    let size = field("Used Dev Size").map_or("max".to_owned(), kib);
+    let chunk = field("Chunk Size").expect("a chunk").replace('K', "");
+    let version = field("Version").expect("a version");
+    let shape = ["md", "create", "new", "-l5", "-n4", "-c", &chunk, "-e", &version];
+    let place = ["--data-offset", &offset, "-z", &size, "--assume-clean", "--force"];
+    let members = ["disks/d0", "disks/d1", "disks/d2", "disks/d3"];
+    // A place that md can't mean is refused before anything is written.
+    let before = hashes(&disks);
+    let wrong =
+        [&shape[..], &["--data-offset", "5", "--assume-clean", "--force"], &members].concat();
+    refused(dir.path(), &wrong, "data can't begin at 5 KiB");
+    assert_eq!(hashes(&disks), before);
+    done(dir.path(), &[&shape[..], &place, &members].concat());
+    assert!(dumped(dir.path(), "new") == whole, "not a byte of the set is another");
+}
+
+/// What could break: of a pool that opens here and there what is there is changed until a write fails.
+#[test]
+fn a_pool_that_lacks_too_many_disks_is_not_written_to() {
+    let dir = folder();
+    let disks = dir.path().join("disks");
+    let names: Vec<String> = (0..5).map(|n| format!("disks/d{n}")).collect();
+    names.iter().for_each(|name| drop(image(&dir.path().join(name), 64 * MIB)));
+    let members: Vec<&str> = names.iter().map(String::as_str).collect();
+    done(dir.path(), &[&["zpool", "create", "tank", "raidz2"][..], &members].concat());
+    done(dir.path(), &["-d", "disks", "zfs", "create", "tank/home"]);
+    fs::write(dir.path().join("file"), [7; 100_000]).expect("written");
+    done(dir.path(), &["-d", "disks", "zfs", "cp", "file", "tank/home:/"]);
+    for name in &names[2..] {
+        fs::rename(dir.path().join(name), dir.path().join(name.replace('/', "-"))).expect("away");
+    }
+    let before = hashes(&disks);
+    for verb in [
+        &["zpool", "import", "-f", "tank"][..],
+        &["zpool", "export", "tank"],
+        &["zfs", "snapshot", "tank/home@a"],
+        &["zfs", "cp", "file", "tank/home:/other"],
+    ] {
+        let saying = "raidz2-0 needs 3 of its 5 devices, and 2 are there; missing: ";
+        refused(dir.path(), &[&["-d", "disks"][..], verb].concat(), saying);
+        assert!(hashes(&disks) == before, "{verb:?} wrote");
+    }
+}
+
+#[test]
+fn a_file_whose_name_is_no_text_is_refused_by_that_reason() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = folder();
+    let name = std::ffi::OsStr::from_bytes(b"disks/s\xff");
+    image(&dir.path().join(name), MIB);
+    let output = run(dir.path(), &["disks"]);
+    let both = format!("{}{}", String::from_utf8_lossy(&output.stdout), said(&output));
+    assert!(both.contains("its name is no UTF-8"), "{both}");
+}
+
 /// What could break: a set of which too few are left is silently left out, or what is told to do doesn't help.
 #[test]
 fn a_set_that_can_not_be_opened_says_why_and_what_to_try() {

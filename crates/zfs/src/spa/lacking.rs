@@ -42,6 +42,15 @@ impl FoundPool {
     }
 }
 
+/// The same of a pool that is open, of whose leaves these are there.
+pub(super) fn lacking(tops: &[Vdev], present: &BTreeSet<u64>) -> Vec<String> {
+    let needed = tops.iter().filter(|top| top.is_log.unwrap_or(0) == 0);
+    let mut said: Vec<String> =
+        needed.filter_map(|top| lack_of(&health::of_vdev(top, present))).collect();
+    said.truncate(NAMED_MAX);
+    said
+}
+
 /// What is said of a top-level vdev; nothing where it can be used.
 fn lack_of(top: &VdevHealth) -> Option<String> {
     if top.health <= Health::Degraded || matches!(top.vdev.kind, VdevKind::Hole) {

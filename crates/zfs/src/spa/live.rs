@@ -114,6 +114,9 @@ pub enum LiveError {
         "no sign of life could be written for too long (its property multihost is on): another host may have taken it"
     )]
     NoSigns,
+    /// It can be read here and there, and no group of it could be written.
+    #[error("{0}: attach them, or name where they lie with one more -d")]
+    Lacking(String),
     /// It was suspended, and another host took it meanwhile.
     #[error("another host has taken it")]
     Taken,

@@ -63,6 +63,7 @@ fn members(policy: Policy) -> Vec<Rc<MemoryDevice>> {
             level: Level::Raid5,
             layout: 2,
             chunk: ByteCount::kib(64),
+            data_offset: None,
             policy,
             name: format!("host:set{set}"),
             set_uuid: Uuid([set as u8 + 9; 16]),

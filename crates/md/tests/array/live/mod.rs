@@ -42,6 +42,7 @@ fn new(level: Level, slots: usize) -> NewArray {
         layout: if level == Level::Raid10 { 0x102 } else { 2 },
         chunk: if level == Level::Raid1 { ByteCount::ZERO } else { ByteCount::kib(16) },
         size: None,
+        data_offset: None,
         policy: Policy::Resync,
         bitmap_chunk: None,
         name: "host:live".to_owned(),

@@ -58,6 +58,9 @@ pub struct CreateArgs {
     /// How much of each member is used, in KiB or with a unit; max is all that the smallest has
     #[arg(short = 'z', long, value_name = "SIZE")]
     size: Option<String>,
+    /// Where data begins on each member, in KiB or with a unit: for superblocks that are to say what lost ones said
+    #[arg(long, value_name = "SIZE")]
+    data_offset: Option<String>,
     /// Consistency policy: resync, bitmap, ppl, or journal with --write-journal
     #[arg(short = 'k', long, value_parser = ["resync", "bitmap", "ppl", "journal"])]
     consistency_policy: Option<String>,
@@ -174,6 +177,7 @@ fn wished(args: &CreateArgs, name: String) -> Result<NewArray, Failure> {
             None | Some("max") => None,
             Some(text) => Some(kib(text)?),
         },
+        data_offset: args.data_offset.as_deref().map(kib).transpose()?,
         policy,
         bitmap_chunk: args.bitmap_chunk.as_deref().map(kib).transpose()?,
         name,

@@ -1,6 +1,6 @@
 //! `spindle lab filebench`: a workload in filebench's language, on a directory.
 
-use super::session::{Common, Session, ToolRun};
+use super::session::{self, Common, Session, ToolRun};
 use crate::output::{Failure, print, say};
 use clap::Args;
 use filebench::engine::Preparation;
@@ -90,15 +90,19 @@ pub fn run(args: FilebenchArgs) -> Result<(), Failure> {
             env!("CARGO_PKG_VERSION")
         ))?;
         let (plan, content, stop) = (Rc::clone(&plan), content.clone(), session.stop());
-        let (seed, clean) = (session.seed(repeat), args.clean);
+        let (seed, clean, room) = (session.seed(repeat), args.clean, session::free(directory));
         let ended = session.block_on(move |crew| async move {
-            let console = Rc::new(Terminal { last: Cell::new(Instant::now()) });
+            let console = Rc::new(Terminal { last: Cell::new(Instant::now()), room });
             run_filebench(&*crew, &plan, &content, seed, clean, &stop, console).await
         });
         if ended.is_err() {
             session.check_interrupt()?;
         }
-        outcomes.push(ended.map_err(Failure::failed)?.outcome());
+        let outcome = ended.map_err(Failure::failed)?;
+        if repeat == 0 {
+            outcome.warnings.iter().for_each(|warning| say(&format!("note: {warning}")));
+        }
+        outcomes.push(outcome.outcome());
     }
     let workload = Path::new(&name)
         .file_stem()
@@ -131,9 +135,14 @@ fn list() -> Result<(), Failure> {
 /// filebench's lines to standard output, progress to standard error.
 struct Terminal {
     last: Cell<Instant>,
+    room: Option<ByteCount>,
 }
 
 impl Console for Terminal {
+    fn room(&self) -> Option<ByteCount> {
+        self.room
+    }
+
     fn line(&self, at: Duration, text: &str) {
         // The latency histogram stands behind a tab.
         let shown: Vec<String> = text.split('\t').map(lab::report::printable).collect();

@@ -6,7 +6,7 @@
 
 mod read_ahead;
 
-use super::session::{Common, Session, ToolRun};
+use super::session::{self, Common, Session, ToolRun};
 use crate::output::{Failure, print, say};
 use clap::{Args, Subcommand};
 use lab::study::ToolKind;
@@ -162,6 +162,13 @@ fn run_dd(args: &DdArgs) -> Result<(), Failure> {
         _ => args.dir.clone(),
     };
     let session = Session::open_at(&args.common, Path::new("/"), there(&of))?;
+    // What is there may be written over.
+    if let (Output::File(path), Some(count)) = (&read.output, read.count)
+        && !Path::new("/").join(path).exists()
+    {
+        let bytes = ByteCount(read.block.bytes().saturating_mul(count));
+        session::check_fits(there(&of), bytes, "count= can be less, or of= elsewhere")?;
+    }
     let spec = session.content_spec();
     let content = session.content(spec);
     let levels = read_aheads(&args.read_ahead, &of)?;

@@ -300,6 +300,20 @@ pub fn check_room(directory: &Path, bytes: ByteCount, told: &str) -> Result<(), 
     Ok(())
 }
 
+/// Refuses what was asked for by its size where it does not fit, before the file system is full of it.
+///
+/// # Errors
+/// It does not fit.
+pub fn check_fits(directory: &Path, bytes: ByteCount, told: &str) -> Result<(), Failure> {
+    match free(directory) {
+        Some(free) if bytes > free => Err(Failure::usage(format!(
+            "{}: {bytes} are to be written, and {free} are free; {told}",
+            directory.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// What a tool's figures are called. See [`Session::conclude`].
 pub struct ToolRun<'a> {
     /// The tool.

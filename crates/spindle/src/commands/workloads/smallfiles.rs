@@ -1,6 +1,6 @@
 //! `spindle lab smallfiles`: create, stat, read, copy and delete many small files.
 
-use super::session::{Common, Session, ToolRun};
+use super::session::{self, Common, Session, ToolRun};
 use crate::output::{Failure, print, say};
 use clap::Args;
 use lab::study::ToolKind;
@@ -72,6 +72,9 @@ pub fn run(args: SmallFilesArgs) -> Result<(), Failure> {
     let session = Session::open(&args.common, &args.directory)?;
     let spec = session.content_spec();
     let content = session.content(spec);
+    let mean = u128::from(plan.sizes.min.bytes() + plan.sizes.max.bytes()) / 2;
+    let bytes = u64::try_from(mean * u128::from(plan.files)).unwrap_or(u64::MAX);
+    session::check_fits(&args.directory, ByteCount(bytes), "make the files fewer or smaller")?;
     let mut outcomes = Vec::new();
     for repeat in 0..session.repeats() {
         let (plan, content, stop) = (plan.clone(), content.clone(), session.stop());

@@ -7,6 +7,7 @@ use super::super::commit::Syncer;
 use super::super::config::{LabelState, PoolConfig};
 use super::super::dtls;
 use super::super::kept;
+use super::super::lacking::lacking;
 use super::super::logs::{self, FoundLog, Target};
 use super::super::map_logs;
 use super::super::open::Spa;
@@ -106,6 +107,7 @@ impl Live {
             }
         }
         let enabled = Enabled(&features);
+        refuse_lacking(&spa, &spa.vdevs())?;
         let mut logs = logs::find(&spa, options.without_log).await?;
         let root = spa.classified().await?;
         check_written(&spa, &root, enabled.in_use("head_errlog")).await?;
@@ -241,4 +243,13 @@ async fn check_written(spa: &Spa, root: &Vdev, notes_errors: bool) -> Result<(),
         return Err(LiveError::Unsupported("errors noted by dataset (feature head_errlog)"));
     }
     Ok(())
+}
+
+/// Refuses a pool of which a top-level vdev lacks more devices than it can do without: what is there of it would be changed
+/// until a write fails.
+fn refuse_lacking(spa: &Spa, root: &Vdev) -> Result<(), LiveError> {
+    let (all, away) = (spa.tree().leaf_guids(), spa.tree().leaves_away());
+    let present = all.into_iter().map(|(_, guid)| guid).filter(|guid| !away.contains(guid));
+    let said = lacking(&root.children, &present.collect());
+    if said.is_empty() { Ok(()) } else { Err(LiveError::Lacking(said.join("; "))) }
 }
