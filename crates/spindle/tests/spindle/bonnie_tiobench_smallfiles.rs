@@ -124,3 +124,31 @@ fn a_tool_that_writes_much_asks_where_and_says_how_much() {
     let error = refused(&["tiobench", "--target", ".", "--size", "1073741824", "--threads", "1"]);
     assert!(error.contains("no more than half") && error.contains("--size MIB"), "{error}");
 }
+
+/// What could break: a tool that fills the file system and says so only then.
+#[test]
+fn what_does_not_fit_is_refused_before_anything_is_written() {
+    for (arguments, status) in [
+        (&["filebench", "videoserver", "--dir", "."][..], 1),
+        (&["smallfiles", "-n", "1000000", "-s", "1g"], 2),
+        (&["probe", "dd", "if=/dev/zero", "of=big", "bs=1M", "count=900000000"], 2),
+    ] {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let output = lab(dir.path(), arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {errors}");
+        assert!(errors.contains(" are free; "), "{arguments:?}: {errors}");
+        assert_eq!(dir.path().read_dir().expect("it lists").count(), 0, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_run_that_ends_sooner_than_asked_for_says_why() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let sizes = ["--set", "nfiles=60", "--set", "filesize=16k"];
+    let run = ["filebench", "fileserver", "--dir", ".", "--run", "5", "--clean"];
+    let output = lab(dir.path(), &[&run[..], &sizes].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(errors.contains("note: the run stopped early, after "), "{errors}");
+}

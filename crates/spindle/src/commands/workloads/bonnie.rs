@@ -151,7 +151,7 @@ pub fn run(args: BonnieArgs) -> Result<(), Failure> {
         let outcome = ended.map_err(Failure::failed)?;
         if !only_lines {
             match args.quiet {
-                true => say(table::text(&outcome).trim_end()),
+                true => table::text(&outcome).trim_end().lines().for_each(say),
                 false => print(&table::text(&outcome))?,
             }
         }
