@@ -495,7 +495,7 @@ impl Objset {
         self.0.open.borrow_mut().insert(&dnode);
         // Who looks for a free number need not look at this one.
         if self.next_number() == number {
-            self.set_next_number(number + 1);
+            self.set_next_number(number + dnode.phys().slots() as u64);
         }
         dnode.was_made(tx);
         dnode
@@ -511,7 +511,7 @@ impl Objset {
         dnode.bury();
         self.0.open.borrow_mut().dnodes.remove(&number);
         // Who makes and removes files one after another does it in one place.
-        if self.next_number() == number + 1 {
+        if self.next_number() == number + dnode.phys().slots() as u64 {
             self.0.next_number.set(number);
         }
         tx.changed(0);

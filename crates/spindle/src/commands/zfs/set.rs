@@ -23,9 +23,8 @@ use zfs_format::block_pointer::BLOCK_BYTES_MAX;
 use zfs_format::zap::leaf::LeafValue;
 
 /// Words of properties that change what is on disk in ways that are not written.
-const NOT_WRITTEN: [(&str, &[&str]); 4] = [
+const NOT_WRITTEN: [(&str, &[&str]); 3] = [
     ("dedup", &["on", "verify", "sha256", "sha512", "skein", "edonr", "blake3"]),
-    ("dnodesize", &["auto", "1k", "2k", "4k", "8k", "16k"]),
     ("encryption", &["on"]),
     ("longname", &["on"]),
 ];

@@ -148,9 +148,10 @@ impl<'a> Work<'a> {
         self.txg
     }
 
-    /// A number for a file that is to be made.
-    pub(crate) fn number(&self) -> Step<u64> {
-        Ok(self.files.objset().plan_number(1)?.0)
+    /// A number for a file that is to be made, and how many slots its dnode has.
+    pub(crate) fn number(&self) -> Step<(u64, usize)> {
+        let slots = self.files.dnode_slots();
+        Ok((self.files.objset().plan_number(slots)?.0, slots))
     }
 
     /// The file system.
