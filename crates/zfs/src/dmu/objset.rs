@@ -19,6 +19,7 @@ use rt::{Priority, Rt};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::{BlockPointer, Protection};
 use zfs_format::dnode::{self, Dnode as DnodePhys};
 use zfs_format::objset::{Objset as ObjsetPhys, ObjsetKind};
@@ -472,7 +473,9 @@ impl Objset {
         }
         for (other, dnode) in changed.each(base..base + dnode::OBJECTS_PER_BLOCK) {
             if let Some(dnode) = dnode {
-                mark((other - base) as usize, dnode.phys().slots());
+                let forgets = planted::is(Bug::LargeDnodeSlotForgotten);
+                let slots = if forgets { 1 } else { dnode.phys().slots() };
+                mark((other - base) as usize, slots);
             }
         }
         if used.iter().skip(slot).take(slots).any(|used| *used) {

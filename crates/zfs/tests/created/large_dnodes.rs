@@ -45,6 +45,19 @@ async fn laid_out(live: &Live) -> BTreeMap<u64, usize> {
     found
 }
 
+/// Where an object has several slots, none begins and none can be made.
+async fn check_taken(live: &Live) {
+    let files = files(live, "tank").await;
+    let objset = files.objset();
+    for (number, slots) in &laid_out(live).await {
+        for within in 1..*slots as u64 {
+            assert!(objset.dnode(number + within).await.is_err(), "no object is within one");
+            let planned = objset.change(|_| objset.plan_allocate(number + within, 1)).await;
+            assert!(planned.is_err(), "nor can one be made there");
+        }
+    }
+}
+
 /// The objects of the names in the root.
 async fn objects(live: &Live) -> BTreeMap<String, u64> {
     let files = files(live, "tank").await;
@@ -74,6 +87,7 @@ fn new_files_have_the_slots_that_are_set() {
         for (name, slots) in &slots_of {
             assert_eq!(laid[&objects[name]], *slots, "{name}");
         }
+        check_taken(&live).await;
         live.sync(async |_| Ok(())).await.expect("it is written");
         assert_eq!(laid_out(&live).await, laid, "as it was before");
         // Some go, and others come in one group, in their place.
@@ -93,14 +107,7 @@ fn new_files_have_the_slots_that_are_set() {
                 assert_eq!(files.objset().dnode(*number).await.err().map(drop), Some(()));
             }
         }
-        let objset = files.objset();
-        for (number, slots) in &laid_out(&live).await {
-            for within in 1..*slots as u64 {
-                assert!(objset.dnode(number + within).await.is_err(), "no object is within one");
-                let planned = objset.change(|_| objset.plan_allocate(number + within, 1)).await;
-                assert!(planned.is_err(), "nor can one be made there");
-            }
-        }
+        check_taken(&live).await;
         live.close(LabelState::Exported).await.expect("it is closed");
     });
     rig.judge();
@@ -148,6 +155,11 @@ fn attributes_stay_in_a_bonus_that_has_room_and_go_on_in_a_spill_block_else() {
                     let set = real.set_extended_attribute(by, node, b"user.v", &value, SetHow::Any);
                     set.await.expect("it is set");
                     live.sync(async |_| Ok(())).await.expect("it is written");
+                    let value = BTreeMap::from([(b"user.v".to_vec(), value)]);
+                    assert_eq!(values(real, node).await, value, "{name}");
+                    let objset = files(live, "tank").await.objset().clone();
+                    let dnode = objset.dnode(objects(live).await[&name]).await.expect("there");
+                    assert_eq!(dnode.phys().spill.is_some(), len > 10, "{name}");
                 }
             }
         }
