@@ -36,6 +36,7 @@ mod multihost;
 mod on_sets;
 mod paces;
 mod pointers;
+mod received;
 mod recorded;
 mod rewound;
 mod sequences;
