@@ -311,6 +311,8 @@ pub enum Error {
     MountNotEmpty { directory: PathBuf },
     #[error("cannot unmount '{}': pool or dataset is busy", .directory.display())]
     MountBusy { directory: PathBuf },
+    #[error("cannot unmount '{dataset}': pool or dataset is busy")]
+    DatasetBusy { dataset: String },
     #[error("{dataset}: {why}")]
     NotToMount { dataset: String, why: &'static str },
 

@@ -180,6 +180,14 @@ bugs! {
     ClearedAfterMade, "cleared-after-made", MOUNT;
     /// Now and then a range that is freed is forgotten before it is synced.
     FreedRangeLost, "freed-range-lost", FILES;
+    /// An object whose last blocks are freed goes on to say that it reaches so far.
+    LastBlockKept, "last-block-kept", created("features::what_is_emptied");
+    /// A file that becomes longer keeps its short block.
+    LengthenedShort, "lengthened-short", created("features::what_is_emptied");
+    /// A spill block that isn't needed any more is kept.
+    SpillKept, "spill-kept", created("large_dnodes::attributes_stay");
+    /// A dnode of several slots that is new takes only the first of them.
+    LargeDnodeSlotForgotten, "large-dnode-slot-forgotten", created("large_dnodes::");
     /// A hole is told where data is dirty (trap 2).
     DirtyTakenForHole, "dirty-taken-for-hole", MOUNT;
     // Datasets.

@@ -32,6 +32,7 @@ mod browse;
 mod content;
 mod following;
 mod holds;
+mod leaving;
 mod names;
 mod refusal;
 mod shared;
@@ -96,6 +97,17 @@ impl Mounted {
     /// The object of the dataset at the top.
     pub fn dataset(&self) -> u64 {
         self.0.top().dataset.number
+    }
+
+    /// Lets go of a dataset below the one at the top, which is to be destroyed. Says whether it did: else somebody has files of it open,
+    /// and it was not to be `by_force`.
+    pub fn leave(&self, dataset: u64, by_force: bool) -> bool {
+        self.0.leave(dataset, by_force)
+    }
+
+    /// What a dataset that it has taken up is called.
+    pub fn name_of(&self, dataset: u64) -> String {
+        self.0.name_of(dataset)
     }
 
     /// Looks at what tasks of the pool that were done elsewhere have changed, and tells who watches.

@@ -6,15 +6,22 @@
 use crate::error::Error;
 use ::zfs::ZfsError;
 use ::zfs::mounted::Mounted;
+use rt::Rt;
 use rt::sync::{Notify, mpsc, oneshot};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
+use std::time::Duration;
 
 /// Wishes that wait to be taken.
 const WISHES_MAX: usize = 4;
+
+/// How long clients are given to go, in steps of [`BUSY_REST`], before something is refused because it is busy: one that has just closed
+/// its connection or file may not be gone yet.
+pub(super) const BUSY_TRIES_MAX: u32 = 10;
+pub(super) const BUSY_REST: Duration = Duration::from_millis(50);
 
 /// How a mount is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +60,27 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Has it let go of datasets below the one at its top.
+    async fn let_go(
+        &self,
+        rt: &Rt,
+        mounted: &Mounted,
+        datasets: &[u64],
+        by_force: bool,
+    ) -> Result<(), Error> {
+        for dataset in datasets {
+            let mut tries = 0;
+            while !mounted.leave(*dataset, by_force) {
+                if tries == BUSY_TRIES_MAX {
+                    return Err(Error::DatasetBusy { dataset: mounted.name_of(*dataset) });
+                }
+                tries += 1;
+                rt.sleep(BUSY_REST).await;
+            }
+        }
+        Ok(())
+    }
+
     /// Has it end, and waits for that.
     ///
     /// # Errors
@@ -89,7 +117,19 @@ impl Shown {
 #[derive(Default)]
 pub struct MountTable {
     entries: RefCell<Vec<Rc<Entry>>>,
+    /// Who is about to mount something in the place of what it unmounted.
+    moving: Cell<usize>,
     changed: Notify,
+}
+
+/// Something is unmounted to be mounted elsewhere: as long as this is there, a table that is empty is not taken for empty.
+pub struct Moving(Rc<MountTable>);
+
+impl Drop for Moving {
+    fn drop(&mut self) {
+        self.0.moving.set(self.0.moving.get() - 1);
+        self.0.changed.notify_waiters();
+    }
 }
 
 /// A mount stands in the table as long as this is there.
@@ -148,11 +188,52 @@ impl MountTable {
     pub async fn emptied(&self) {
         loop {
             let changed = self.changed.notified();
-            if self.entries.borrow().is_empty() {
+            if self.entries.borrow().is_empty() && self.moving.get() == 0 {
                 return;
             }
             changed.await;
         }
+    }
+
+    /// Mounts are about to move.
+    pub fn moving(self: &Rc<Self>) -> Moving {
+        self.moving.set(self.moving.get() + 1);
+        Moving(Rc::clone(self))
+    }
+
+    /// Datasets leave all mounts, by their objects: one that is mounted itself is unmounted, others are let go of by the mount of what is above
+    /// them.
+    ///
+    /// # Errors
+    /// Somebody has files open in one, and it was not to be by force.
+    pub async fn leave(&self, rt: &Rt, datasets: &[u64], by_force: bool) -> Result<(), Error> {
+        let mut whole = Vec::new();
+        for entry in self.entries() {
+            let Some(mounted) = entry.mounted.upgrade() else { continue };
+            match datasets.contains(&mounted.dataset()) {
+                true => whole.push(entry),
+                false => entry.let_go(rt, &mounted, datasets, by_force).await?,
+            }
+        }
+        for entry in whole {
+            self.end_one(rt, &entry, by_force).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends a mount if nobody uses it, or by force. Who has just closed a file may not have been heard of yet.
+    ///
+    /// # Errors
+    /// It goes on.
+    pub async fn end_one(&self, rt: &Rt, entry: &Entry, by_force: bool) -> Result<(), Error> {
+        let how = if by_force { Unmount::Force } else { Unmount::IfIdle };
+        for _ in 0..BUSY_TRIES_MAX {
+            match entry.end(how).await {
+                Err(Error::MountBusy { .. }) => rt.sleep(BUSY_REST).await,
+                done => return done,
+            }
+        }
+        entry.end(how).await
     }
 
     /// Ends all mounts.

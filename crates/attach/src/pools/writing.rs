@@ -288,6 +288,16 @@ impl LivePool {
         Ok(())
     }
 
+    /// Unmounts file systems that are to be destroyed, by their objects, where they are mounted.
+    ///
+    /// # Errors
+    /// Somebody has files open in one, and it was not to be by force.
+    pub fn unmount(&self, datasets: &[u64], by_force: bool) -> Result<(), Error> {
+        let (mounts, rt) = (Rc::clone(&self.held.mounts), self.pools.rt());
+        let datasets = datasets.to_vec();
+        self.pools.wait(async move { mounts.leave(&rt, &datasets, by_force).await })
+    }
+
     /// Says in the labels that it is in use, before something is written for long.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! `spindle zfs`: datasets of ZFS pools, in OpenZFS's words and forms; and what is in them, read out.
 //!
-//! * [`set`]: `create`, `snapshot`, `set`, `inherit`: datasets made and changed.
+//! * [`set`]: `create`, `snapshot`, `set`, [`inherit`]: datasets made and changed.
 //! * [`destroy`]: snapshots, file systems, volumes and bookmarks destroyed.
 //! * [`rollback`], [`rename`], [`clone`] (with `promote`), [`holds`] (with `hold` and `release`), [`bookmark`].
 //! * [`changed`]: what these have in common: a pool with all its datasets, and steps that are done in groups.
@@ -13,7 +13,7 @@
 //! * `diff`: what differs between a snapshot and what came after it.
 //! * `dump`: a volume's content, written out; `load`: one filled.
 //! * [`volume`]: volumes made and given another size, and space that is kept free.
-//! * [`mount`](mod@mount): file systems mounted and unmounted.
+//! * [`mount`](mod@mount): file systems mounted and unmounted; [`moved`]: mounts that follow their mountpoint.
 //! * `version`: the program's.
 //! * [`select`]: which datasets a command is about, and in which order.
 //! * [`shown`]: a property of a dataset, whatever kind of property it is.
@@ -34,6 +34,7 @@ mod diff;
 mod dump;
 pub mod get;
 mod holds;
+mod inherit;
 pub mod json;
 mod keys;
 mod limit;
@@ -41,6 +42,7 @@ mod list;
 mod load;
 mod ls;
 mod mount;
+mod moved;
 pub mod pieces;
 mod project;
 mod rename;
@@ -85,7 +87,7 @@ enum ZfsCommand {
     /// Set properties, as zfs set does
     Set(set::SetArgs),
     /// Take a property as the dataset above has it, as zfs inherit does
-    Inherit(set::InheritArgs),
+    Inherit(inherit::InheritArgs),
     /// Destroy snapshots, file systems, volumes or bookmarks, as zfs destroy does
     Destroy(destroy::DestroyArgs),
     /// Take a dataset back to a snapshot, as zfs rollback does
@@ -193,7 +195,7 @@ fn dispatch(
         ZfsCommand::Create(args) => set::create(&args, place),
         ZfsCommand::Snapshot(args) => set::snapshot(&args, place),
         ZfsCommand::Set(args) => set::set(&args, place),
-        ZfsCommand::Inherit(args) => set::inherit(&args, place),
+        ZfsCommand::Inherit(args) => inherit::run(&args, place),
         ZfsCommand::Destroy(args) => destroy::run(&args, place),
         ZfsCommand::Rollback(args) => rollback::run(&args, place),
         ZfsCommand::Rename(args) => rename::run(&args, place),

@@ -24,6 +24,7 @@ mod md_mount_oracle;
 mod md_oracle;
 mod md_running;
 mod mounted_programs;
+mod moved_mounts;
 mod nbd_client;
 mod not_ours;
 mod pitfalls;

@@ -55,6 +55,9 @@ pub trait Books {
 
     /// A block is not reached any more.
     fn killed(&self, pointer: &BlockPointer);
+
+    /// A dnode was written that takes more than one slot.
+    fn large_dnode(&self);
 }
 
 /// What syncing an objset needs.
@@ -237,6 +240,9 @@ impl Objset {
             if let Some(counted) = counted {
                 dnode.mark(counted.marks());
                 phys.flags |= counted.marks();
+            }
+            if phys.slots() > 1 {
+                cx.books.large_dnode();
             }
             self.put_dnode(&tx, &meta, dnode.number(), Some(phys), &mut tally).await?;
         }

@@ -193,4 +193,8 @@ impl Books for DatasetBooks {
             false => self.dead.borrow_mut().push(*pointer),
         }
     }
+
+    fn large_dnode(&self) {
+        self.asked.set(self.asked.get().and_large_dnode());
+    }
 }

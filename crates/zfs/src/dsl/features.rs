@@ -3,8 +3,9 @@
 //! A dataset that uses a feature says so by a name in its own table; each such dataset is one use. A dataset's or directory's
 //! object gets a table when it first needs one, and keeps its bonus.
 //!
-//! **Blocks ask for features** by their length, checksum and compression. A dataset uses what its blocks ask for from the group on in
-//! which the first such block was born, and until the dataset goes or is taken back: that none is left is not looked for.
+//! **Blocks ask for features** by their length, checksum and compression, dnodes by their slots. A dataset uses what is asked for from
+//! the group on in which the first such block was born, or dnode written, and until the dataset goes or is taken back: that none is
+//! left is not looked for.
 //!
 //! Source: OpenZFS, `zfeature.c`, `dsl_dataset.c` (`dsl_dataset_activate_feature`, `dsl_dataset_block_born`), `dmu_object.c`
 //! (`dmu_object_zapify`), `zio_checksum.c` (`zio_checksum_to_feature`).
@@ -19,6 +20,7 @@ use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
 use zfs_format::checksum::ChecksumFunction;
 use zfs_format::compression::Compression;
+use zfs_format::dnode::SLOT_BYTES;
 use zfs_format::features::Feature;
 use zfs_format::pool_directory as names;
 use zfs_format::zap::leaf::LeafValue;
@@ -27,8 +29,11 @@ use zfs_format::zap::leaf::LeafValue;
 pub const BLOCK_BYTES_PLAIN: u64 = 128 << 10;
 /// The feature of longer ones.
 pub const LARGE_BLOCKS: &str = "large_blocks";
-/// What blocks can ask for.
-const ASKED: [&str; 6] = [LARGE_BLOCKS, "sha512", "skein", "edonr", "blake3", "zstd_compress"];
+/// The feature of dnodes that take more than one slot.
+pub const LARGE_DNODES: &str = "large_dnode";
+/// What blocks and dnodes can ask for.
+const ASKED: [&str; 7] =
+    [LARGE_BLOCKS, "sha512", "skein", "edonr", "blake3", "zstd_compress", LARGE_DNODES];
 
 /// The feature of a checksum.
 pub fn of_checksum(function: ChecksumFunction) -> Option<&'static str> {
@@ -53,11 +58,21 @@ pub fn of_property(name: &str, number: u64) -> Option<&'static str> {
         "checksum" => ChecksumFunction::from_code(number as u8).and_then(of_checksum),
         // A level stands above the function's number.
         "compression" => Compression::from_code((number & 0x7f) as u8).and_then(of_compression),
+        "dnodesize" => (number != 0).then_some(LARGE_DNODES),
         _ => None,
     }
 }
 
-/// A set of features that blocks ask for.
+/// Bytes of the dnodes that the number which stands for a value of `dnodesize` asks for: `auto` is OpenZFS's choice.
+pub fn dnode_bytes(number: u64) -> u64 {
+    match number {
+        0 => SLOT_BYTES as u64,
+        1 => 2 * SLOT_BYTES as u64,
+        bytes => bytes,
+    }
+}
+
+/// A set of features that blocks and dnodes ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked(u8);
 
@@ -72,8 +87,17 @@ impl Asked {
             function.and_then(of_checksum),
             pointer.compression().and_then(of_compression),
         ];
-        let bit = |name| ASKED.iter().position(|known| *known == name).map_or(0, |bit| 1 << bit);
-        features.into_iter().flatten().fold(self, |Asked(set), name| Asked(set | bit(name)))
+        features.into_iter().flatten().fold(self, Asked::and_feature)
+    }
+
+    /// With that of a dnode that takes more than one slot.
+    pub(super) fn and_large_dnode(self) -> Asked {
+        self.and_feature(LARGE_DNODES)
+    }
+
+    fn and_feature(self, name: &'static str) -> Asked {
+        let bit = ASKED.iter().position(|known| *known == name).map_or(0, |bit| 1 << bit);
+        Asked(self.0 | bit)
     }
 
     /// Their short names.
@@ -250,6 +274,7 @@ mod tests {
         assert_eq!(names(&pointer), [LARGE_BLOCKS, "blake3", "zstd_compress"]);
         let embedded = BlockPointer::embed(&[7; 20], 4096, Compression::Zstd);
         assert_eq!(names(&embedded), ["zstd_compress"]);
+        assert_eq!(Asked::default().and_large_dnode().names().collect::<Vec<_>>(), [LARGE_DNODES]);
         let both = Asked::default().and(&embedded).and(&pointer);
         assert_eq!(both, Asked::default().and(&pointer));
         assert!(ASKED.iter().all(|name| Feature::named(name).is_some_and(Feature::is_per_dataset)));
@@ -262,6 +287,8 @@ mod tests {
         assert_eq!(of_property("checksum", 12), Some("skein"));
         assert_eq!(of_property("compression", 16 | 103 << 7), Some("zstd_compress"));
         assert_eq!(of_property("compression", 15), None);
+        assert_eq!(of_property("dnodesize", 1), Some(LARGE_DNODES));
+        assert_eq!(of_property("dnodesize", 0), None);
         assert_eq!(of_property("quota", 1 << 40), None);
     }
 }

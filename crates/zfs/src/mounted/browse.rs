@@ -100,7 +100,8 @@ impl Shared {
                 Ok(attributes(&served, &node))
             }
             Err(InodeError::NoKey) => {
-                let served = self.served.borrow().get((node.0 >> OBJECT_BITS) as usize).cloned();
+                let served =
+                    self.served.borrow().get((node.0 >> OBJECT_BITS) as usize).cloned().flatten();
                 let served = served.ok_or(InodeError::Gone)?;
                 let closed = self.control(&served, node.0 & CONTROL).await?;
                 Ok(Attributes { permissions: 0, ..closed })
@@ -287,7 +288,7 @@ impl Shared {
     }
 
     pub(super) async fn usage(&self) -> Result<Usage, InodeError> {
-        let served = self.served.borrow().first().cloned().ok_or(InodeError::Gone)?;
+        let served = self.top();
         // As they are now, not as they were when they were opened.
         self.children(&served).await.map_err(|error| wrong(&error))?;
         let name = served.name();

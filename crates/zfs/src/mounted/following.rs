@@ -17,7 +17,7 @@ const ASKED_MAX: usize = 1 << 12;
 
 impl Shared {
     pub(super) async fn follow(&self) -> Result<(), ZfsError> {
-        let all: Vec<Rc<Served>> = self.served.borrow().clone();
+        let all: Vec<Rc<Served>> = self.served.borrow().iter().flatten().cloned().collect();
         for served in all.iter().filter(|served| !served.is_snapshot) {
             self.children(served).await?;
             self.look_at_properties(served).await?;

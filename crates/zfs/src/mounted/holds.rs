@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Files by their numbers in the mount.
 #[derive(Default)]
@@ -32,6 +33,17 @@ impl Holds {
         }
         held.remove(&inode);
         self.doomed.borrow_mut().remove(&inode)
+    }
+
+    /// Whether one of these files is held.
+    pub(super) fn any_held(&self, inodes: Range<u64>) -> bool {
+        self.held.borrow().range(inodes).next().is_some()
+    }
+
+    /// Whoever holds one of these files holds nothing any more.
+    pub(super) fn forget(&self, inodes: &Range<u64>) {
+        self.held.borrow_mut().retain(|inode, _| !inodes.contains(inode));
+        self.doomed.borrow_mut().retain(|inode| !inodes.contains(inode));
     }
 
     /// It has no name any more, and is held.

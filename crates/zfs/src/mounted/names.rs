@@ -146,10 +146,10 @@ fn plan_make(
         lists.into_iter().filter_map(|(name, list)| Some((name, list?.encode()))).collect();
     let has_lists = !lists.is_empty();
     let list = has_lists.then(|| listed::encoded(lists.into_iter()));
-    let number = work.number()?;
+    let (number, slots) = work.number()?;
     let file = NewFile {
         number,
-        slots: 1,
+        slots,
         mode: u64::from(make.kind.code()) << 12 | u64::from(born.permissions),
         user: born.user.into(),
         group: born.group.into(),

@@ -99,7 +99,8 @@ pub(super) struct Shared {
     pub(super) name: Rc<str>,
     pub(super) how: MountOptions,
     pub(super) tell: Tell,
-    pub(super) served: RefCell<Vec<Rc<Served>>>,
+    /// Datasets that were taken up, in that order; nothing where one has left.
+    pub(super) served: RefCell<Vec<Option<Rc<Served>>>>,
     /// Datasets that are served, by their object.
     pub(super) known: RefCell<BTreeMap<u64, usize>>,
     /// Names that were asked for, where several are the same.
@@ -351,20 +352,21 @@ impl Shared {
             asked: RefCell::default(),
             how: Cell::new(how),
         });
-        all.push(Rc::clone(&served));
+        all.push(Some(Rc::clone(&served)));
         self.known.borrow_mut().insert(number, index as usize);
         Ok(served)
     }
 
     /// The dataset at the top.
     pub(super) fn top(&self) -> Rc<Served> {
-        Rc::clone(self.served.borrow().first().expect("it is taken up when it is mounted"))
+        let top = self.served.borrow().first().cloned().flatten();
+        top.expect("it is taken up when it is mounted, and never leaves")
     }
 
     /// A dataset that was taken up. What had its object before and was destroyed is another.
     pub(super) fn known(&self, dataset: &Dataset) -> Option<Rc<Served>> {
         let index = *self.known.borrow().get(&dataset.number)?;
-        let served = self.served.borrow().get(index).cloned()?;
+        let served = self.served.borrow().get(index).cloned().flatten()?;
         let is_it = served.dataset.head.guid == dataset.head.guid && !self.is_gone(&served);
         is_it.then_some(served)
     }
@@ -470,7 +472,7 @@ impl Shared {
             Node::ROOT => (0, None),
             Node(number) => (number >> OBJECT_BITS, Some(number & CONTROL)),
         };
-        let served = self.served.borrow().get(index as usize).cloned();
+        let served = self.served.borrow().get(index as usize).cloned().flatten();
         let served = served.filter(|served| !self.is_gone(served)).ok_or(InodeError::Gone)?;
         let object = object.unwrap_or(served.files.root_number());
         Ok(match object {

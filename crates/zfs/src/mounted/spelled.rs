@@ -27,7 +27,7 @@ impl Shared {
 
     fn notice_of(&self, (inode, name): (u64, Vec<u8>)) -> Option<ChangeNotice> {
         let (index, object) = Served::parts(inode);
-        let served = self.served.borrow().get(index).cloned()?;
+        let served = self.served.borrow().get(index).cloned().flatten()?;
         Some(ChangeNotice::Entry { directory: served.node(object), name })
     }
 

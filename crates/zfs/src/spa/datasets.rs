@@ -20,6 +20,7 @@ mod full_name;
 pub mod holds;
 pub mod limits;
 pub mod promote;
+mod properties;
 pub mod rename;
 pub mod rollback;
 
@@ -464,18 +465,7 @@ impl Tasks<'_> {
         let (_, head) = self.directory(directory).await?;
         let properties = mos.dnode(head.properties).await?;
         self.settings_changed.set(true);
-        let (deed, shown) = match &value {
-            Some(value) if value.number_bytes == 1 => {
-                let bytes: Vec<u8> = value.numbers.iter().map(|byte| *byte as u8).collect();
-                let text = String::from_utf8_lossy(&bytes);
-                ("set", format!("{name}={}", text.trim_end_matches('\0')))
-            }
-            Some(value) => {
-                let number = value.numbers.first().copied().unwrap_or(0);
-                ("set", format!("{name}={number}"))
-            }
-            None => ("inherit", format!("{name}=")),
-        };
+        let (deed, shown) = properties::told(name, value.as_ref());
         // Who doesn't know zstd would take the value for none: the pool says so before there are blocks of it.
         let asked = value.as_ref().and_then(LeafValue::number).unwrap_or(0);
         let asked = of_property(name, asked).filter(|_| name == "compression");
@@ -483,10 +473,7 @@ impl Tasks<'_> {
             let dataset = mos.dnode(head.head_dataset).await?;
             self.maker.use_features(&dataset, [feature].into_iter()).await?;
         }
-        match value {
-            Some(value) => table::set(mos, &properties, name, value).await?,
-            None => drop(table::remove(mos, &properties, name).await?),
-        }
+        self.put(&properties, name, value).await?;
         self.tell_of(deed, head.head_dataset, &shown).await
     }
 }

@@ -39,7 +39,7 @@ use super::open::Spa;
 use super::room::Rooms;
 use crate::dmu::{Caching, Counted, Dnode, Objset, Policy};
 use crate::dsl::catalog::Node;
-use crate::dsl::features::{BLOCK_BYTES_PLAIN, LARGE_BLOCKS, of_checksum, of_compression};
+use crate::dsl::features::{of_checksum, of_compression};
 use crate::dsl::make::{Fresh, Maker};
 use crate::error::{Problem, ZfsError};
 use crate::zap::table;
@@ -52,7 +52,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use stdx::planted::{self, Bug};
 use tokio::sync::{Mutex, MutexGuard};
-use zfs_format::block_pointer::BLOCK_BYTES_MAX;
 use zfs_format::checksum::ChecksumFunction;
 use zfs_format::compression::Compression;
 use zfs_format::dsl::property::PropertyValue;
@@ -251,7 +250,7 @@ impl Live {
             return Ok(files.clone());
         }
         let files = FileSystem::open(&open.objset).await?;
-        files.set_record_bytes(self.record_bytes(node));
+        self.shape(&files, node);
         files.set_log(Rc::clone(&open.log));
         // Another may have opened it meanwhile: what it learns of layouts is to be known to all.
         Ok(open.files.borrow_mut().get_or_insert(files).clone())
@@ -323,15 +322,6 @@ impl Live {
     /// Whether a feature of this short name is enabled.
     fn is_enabled(&self, name: &str) -> bool {
         Feature::named(name).is_some_and(|feature| self.spa.has_feature(feature.guid))
-    }
-
-    /// How long blocks of files become: as the property `recordsize` says, where the pool takes such.
-    fn record_bytes(&self, node: &Node) -> u64 {
-        let most = match self.is_enabled(LARGE_BLOCKS) {
-            true => BLOCK_BYTES_MAX,
-            false => BLOCK_BYTES_PLAIN,
-        };
-        set_number(node, "recordsize").unwrap_or(BLOCK_BYTES_PLAIN).min(most)
     }
 
     /// How a dataset's blocks are stored, by its properties. What the pool has no feature for is stored as if nothing were set.

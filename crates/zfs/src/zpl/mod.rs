@@ -37,6 +37,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use zfs_format::FormatError;
 use zfs_format::block_pointer::BLOCK_BYTES_MAX;
+use zfs_format::dnode::{SLOT_BYTES, SLOTS_MAX};
 use zfs_format::objset::ObjsetKind;
 use zfs_format::zpl::acl::{self, AclEntry};
 use zfs_format::zpl::attributes::{self as system, Layouts, Registered};
@@ -76,6 +77,8 @@ struct Inner {
     queue: Option<u64>,
     names: Cell<NameRules>,
     record_bytes: Cell<u64>,
+    /// Slots of the dnodes of new files.
+    dnode_slots: Cell<usize>,
     /// Which limits there are, as of a version of the master node, which stays open for that.
     limits: RefCell<Option<(Dnode, u64, Limits)>>,
     /// What takes note of changes, where they may have to be durable before their group.
@@ -160,7 +163,7 @@ impl FileSystem {
         (layouts_table, queue): (Option<u64>, Option<u64>),
     ) -> FileSystem {
         let (objset, layouts) = (objset.clone(), RefCell::new(Rc::new(layouts)));
-        let record_bytes = Cell::new(RECORD_BYTES);
+        let (record_bytes, dnode_slots) = (Cell::new(RECORD_BYTES), Cell::new(1));
         let (log, limits, names) = Default::default();
         let inner = Inner {
             objset,
@@ -171,6 +174,7 @@ impl FileSystem {
             queue,
             names,
             record_bytes,
+            dnode_slots,
             limits,
             log,
         };
@@ -220,6 +224,18 @@ impl FileSystem {
     pub fn set_record_bytes(&self, bytes: u64) {
         let bytes = bytes.clamp(RECORD_BYTES_MIN, BLOCK_BYTES_MAX);
         self.0.record_bytes.set(bytes.next_power_of_two());
+    }
+
+    /// Slots of the dnodes that new files get.
+    pub fn dnode_slots(&self) -> usize {
+        self.0.dnode_slots.get()
+    }
+
+    /// Lets new files have dnodes of so many bytes from here on, as the property `dnodesize` says. Who says more than one slot's
+    /// knows that the pool takes such dnodes.
+    pub fn set_dnode_bytes(&self, bytes: u64) {
+        let slots = usize::try_from(bytes / SLOT_BYTES as u64).unwrap_or(SLOTS_MAX);
+        self.0.dnode_slots.set(slots.clamp(1, SLOTS_MAX));
     }
 
     /// How many handles of it there are.

@@ -16,6 +16,7 @@ use zfs::spa::datasets::NewDataset;
 use zfs::spa::datasets::clone::NewClone;
 use zfs::spa::live::Live;
 use zfs::zap::table;
+use zfs::zpl::change::NewFile;
 use zfs_format::features::Feature;
 use zfs_format::vdev::{Vdev, VdevKind};
 
@@ -35,11 +36,12 @@ const fn asks(feature: &'static str, property: &'static str, value: u64) -> Asks
 }
 
 /// Those that zdb knows.
-const KNOWN: [Asks; 5] = [
+const KNOWN: [Asks; 6] = [
     asks("large_blocks", "recordsize", MIB),
     asks("sha512", "checksum", 11),
     asks("skein", "checksum", 12),
     asks("edonr", "checksum", 13),
+    asks("large_dnode", "dnodesize", 8 << 10),
     // zstd-fast-20.
     Asks { feature: "zstd_compress", property: "compression", value: 16 | 113 << 7, at_once: true },
 ];
@@ -84,7 +86,8 @@ pub(super) async fn set(live: &Live, of: &str, property: &str, value: u64) {
 async fn write(live: &Live, of: &str, file: u64, bytes: &[u8]) {
     let files = files(live, of).await;
     let name = file.to_string().into_bytes();
-    files.create(files.root_number(), &name, &new_file(file)).await.expect("it is made");
+    let new = NewFile { slots: files.dnode_slots(), ..new_file(file) };
+    files.create(files.root_number(), &name, &new).await.expect("it is made");
     let mut at = 0;
     for piece in bytes.chunks(700_000) {
         let end = at + piece.len() as u64;
@@ -113,12 +116,12 @@ async fn goes_through(live: &Live, one: &Asks) {
     make(live, feature).await;
     set(live, &name, property, value).await;
     assert_eq!(uses(live, feature).await, u64::from(at_once), "{feature}");
-    write(live, &name, 100, &content(value, 2 * MIB + 5000)).await;
+    write(live, &name, 128, &content(value, 2 * MIB + 5000)).await;
     sync(live).await;
     assert_eq!(uses(live, feature).await, 1, "{feature} is in use");
     let head = number(live, &name).await;
     task(live, async |tasks| tasks.snapshot(head, "s").await).await.expect("it is taken");
-    write(live, &name, 101, &content(value + 1, 3 * MIB)).await;
+    write(live, &name, 160, &content(value + 1, 3 * MIB)).await;
     sync(live).await;
     let snapshot = number(live, &format!("{name}@s")).await;
     let above = node(live, "tank").await.directory.number;
@@ -126,7 +129,7 @@ async fn goes_through(live: &Live, one: &Asks) {
     task(live, async |tasks| tasks.clone(snapshot, above, &new).await).await.expect("it is made");
     assert_eq!(uses(live, feature).await, 3, "{feature}: head, snapshot and clone");
     // Its own blocks are plain ones.
-    write(live, &clone, 102, &content(value + 2, MIB)).await;
+    write(live, &clone, 192, &content(value + 2, MIB)).await;
     sync(live).await;
     assert_eq!(uses(live, feature).await, 3, "{feature}");
 }
@@ -162,9 +165,9 @@ fn each_is_counted(all: &'static [Asks], judged: bool) {
         for Asks { feature, property, value, .. } in all {
             let block = if *property == "recordsize" { *value } else { 128 << 10 };
             let name = format!("tank/{feature}");
-            check(&spa, &name, 100, &content(*value, 2 * MIB + 5000), block).await;
-            check(&spa, &name, 101, &content(value + 1, 3 * MIB), block).await;
-            check(&spa, &format!("{name} clone"), 102, &content(value + 2, MIB), 128 << 10).await;
+            check(&spa, &name, 128, &content(*value, 2 * MIB + 5000), block).await;
+            check(&spa, &name, 160, &content(value + 1, 3 * MIB), block).await;
+            check(&spa, &format!("{name} clone"), 192, &content(value + 2, MIB), 128 << 10).await;
         }
         let live = Live::open(spa, &fresh).await.expect("it opens for writing");
         for one in all {

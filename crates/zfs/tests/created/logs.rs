@@ -6,7 +6,7 @@
 use super::cuts::after_cut;
 use super::datasets::{number, task};
 use super::mounted::{Both, Steps, mounted, names, values};
-use super::{Rig, features, raidz, top, volumes};
+use super::{Rig, features, features_and, raidz, top, volumes};
 use rt::filter::PowerCut;
 use rt::inodes::{
     Caller, Fallocate, Fsync, InodeKind, Inodes, New, Node, RenameHow, SetAttributes, SetHow,
@@ -220,6 +220,23 @@ fn with_values_logged() -> Rig {
 #[test]
 fn what_was_committed_is_there_after_a_cut_where_extended_attributes_are_logged() {
     at_each(with_values_logged(), 9, 73);
+}
+
+/// A pool whose new files have dnodes of four slots.
+fn with_large_dnodes() -> Rig {
+    let tops = vec![top(0, VdevKind::File, 1)];
+    let rig = Rig::with_features(tops, features_and(&["large_dnode", "zilsaxattr"]));
+    rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
+        let live = Live::open(spa, &fresh).await.expect("it opens for writing");
+        super::features::set(&live, "tank", "dnodesize", 2 << 10).await;
+        live.close(LabelState::Exported).await.expect("it is closed");
+    });
+    rig
+}
+
+#[test]
+fn what_was_committed_is_there_after_a_cut_where_dnodes_are_large() {
+    at_each(with_large_dnodes(), 7, 71);
 }
 
 #[test]

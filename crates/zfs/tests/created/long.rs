@@ -16,7 +16,7 @@
 use super::cuts::after_cut;
 use super::datasets::{Files, World, check_books, node, task};
 use super::volumes;
-use super::{Rig, raidz, top};
+use super::{Rig, drawn, features_and, raidz, top};
 use rt::{Device, DeviceRef};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -85,13 +85,15 @@ impl Life {
 
     /// Something is stored otherwise from here on.
     async fn set_property(&mut self, live: &Live, random: &mut Prng) {
-        const CHOICES: [(&str, &[u64]); 4] = [
+        const CHOICES: [(&str, &[u64]); 5] = [
             // Off, lzjb, gzip-6, zle, lz4.
             ("compression", &[2, 3, 10, 14, 15]),
             // fletcher2, fletcher4, sha256.
             ("checksum", &[6, 7, 8]),
             ("copies", &[1, 2, 3]),
             ("recordsize", &[512, 4096, 16 << 10, 128 << 10]),
+            // Legacy, auto.
+            ("dnodesize", &[0, 1, 2 << 10, 4 << 10, 16 << 10]),
         ];
         let of = self.world.pick(random);
         let (name, choices) = CHOICES[random.below(CHOICES.len() as u64) as usize];
@@ -255,7 +257,8 @@ pub(crate) async fn assert_shadow(spa: &Spa) {
 
 /// A pool that lives for so many steps.
 fn live_long(seed: u64, steps: usize, tops: Vec<Vdev>) {
-    let mut rig = Rig::drawn(seed, tops);
+    let features = drawn(seed, features_and(&["large_dnode"]));
+    let mut rig = Rig::with_features(tops, features);
     let life = Rc::new(RefCell::new(Life::new()));
     let random = Rc::new(RefCell::new(Prng::new(seed)));
     let mut round = 0;

@@ -20,6 +20,7 @@ mod fuse;
 mod gangs;
 mod indirect;
 mod kernel;
+mod large_dnodes;
 mod layouts;
 mod limits;
 mod livelists;
@@ -35,6 +36,7 @@ mod multihost;
 mod on_sets;
 mod paces;
 mod pointers;
+mod received;
 mod recorded;
 mod rewound;
 mod sequences;
@@ -491,9 +493,9 @@ async fn change(files: &FileSystem, model: &mut Model, random: &mut Prng) {
     let name = |number: u64| format!("file {number}").into_bytes();
     let known: Vec<u64> = model.keys().copied().collect();
     if known.is_empty() || random.chance(0.3) {
-        let (number, _) =
-            files.objset().change(|_| files.objset().plan_number(1)).await.expect("one is free");
-        let new = new_file(number);
+        let (objset, slots) = (files.objset(), files.dnode_slots());
+        let (number, _) = objset.change(|_| objset.plan_number(slots)).await.expect("one is free");
+        let new = NewFile { slots, ..new_file(number) };
         files.create(root, &name(number), &new).await.expect("it is made");
         model.insert(number, Vec::new());
         return;

@@ -4,7 +4,7 @@
 //! start; space that is taken and not reached; a file that lives without a name after a crash.
 
 use super::datasets::{node, number, task};
-use super::{Rig, raidz, top};
+use super::{Rig, features_and, raidz, top};
 use rt::inodes::{
     Attributes, Caller, ChangeNotice, Cookie, Fallocate, InodeError, InodeKind, Inodes, New, Node,
     OpenNode, RenameHow, Seek, SetAttributes, SetHow, SetTime, Timestamp, WallClock, Watcher,
@@ -417,8 +417,12 @@ fn list(random: &mut Prng) -> Vec<u8> {
     [&[2, 0, 0, 0][..], &owner, &rest].concat()
 }
 
-fn beside_memory(seed: u64, tops: Vec<zfs_format::vdev::Vdev>) {
-    let rig = Rig::new(tops);
+/// With these values of `dnodesize` in turn, where there are some.
+fn beside_memory(seed: u64, tops: Vec<zfs_format::vdev::Vdev>, sizes: &'static [u64]) {
+    let rig = Rig::with_features(
+        tops,
+        features_and(if sizes.is_empty() { &[] } else { &["large_dnode"] }),
+    );
     let clock = Rc::new(Steps(Cell::new(0)));
     let random = Rc::new(RefCell::new(Prng::new(seed)));
     let model = MemoryTree::with(
@@ -440,6 +444,9 @@ fn beside_memory(seed: u64, tops: Vec<zfs_format::vdev::Vdev>) {
             let both = Both { real, model, clock, held: RefCell::default() };
             let mut at_hand = random.replace(Prng::new(0));
             for round in 0..12 {
+                if let Some(size) = sizes.get(round % sizes.len().max(1)) {
+                    super::features::set(&live, "tank", "dnodesize", *size).await;
+                }
                 for _ in 0..40 {
                     both.change(&mut at_hand).await;
                 }
@@ -473,9 +480,16 @@ fn beside_memory(seed: u64, tops: Vec<zfs_format::vdev::Vdev>) {
 #[test]
 fn a_mount_answers_as_a_file_system_in_memory_does() {
     for seed in 1..=3 {
-        beside_memory(seed, vec![top(0, VdevKind::Mirror, 2)]);
+        beside_memory(seed, vec![top(0, VdevKind::Mirror, 2)], &[]);
     }
-    beside_memory(4, vec![top(0, raidz(1), 3), top(1, raidz(1), 3)]);
+    beside_memory(4, vec![top(0, raidz(1), 3), top(1, raidz(1), 3)], &[]);
+}
+
+/// Dnodes of other lengths come to be in the place of some that went.
+#[test]
+fn a_mount_answers_so_whatever_the_size_of_its_dnodes() {
+    beside_memory(5, vec![top(0, VdevKind::File, 1)], &[2 << 10, 0, 1, 16 << 10, 4 << 10]);
+    beside_memory(6, vec![top(0, VdevKind::File, 1)], &[0, 8 << 10, 1 << 10]);
 }
 
 /// A file that is open and has no name is freed by the next mount, if this one ends before it can.

@@ -20,7 +20,7 @@ use super::datasets::task;
 use super::logs::{clock, seen};
 use super::mounted::mounted;
 use super::recorded::{Cuts, Fate, State, look, record};
-use super::{Rig, top};
+use super::{Rig, features_and, top};
 use rt::inodes::{
     Caller, Fallocate, Fsync, InodeError, Inodes, New, Node, RenameHow, SetAttributes, WriteAt,
 };
@@ -305,7 +305,7 @@ fn possible(done: &[Done], moment: usize) -> Vec<Vec<usize>> {
 
 /// A pool with the files, and blocks of them that are small.
 fn small(bias: Option<u64>) -> Rig {
-    let rig = Rig::new(vec![top(0, VdevKind::File, 1)]);
+    let rig = Rig::with_features(vec![top(0, VdevKind::File, 1)], features_and(&["large_dnode"]));
     rig.with(async move |spa: Rc<Spa>, fresh: Rc<dyn Fresh>| {
         let live = Rc::new(Live::open(spa, &fresh).await.expect("it opens for writing"));
         let root = live.spa().catalog(0).await.expect("read").root().await.expect("there");
@@ -373,6 +373,10 @@ fn cut_everywhere(base: &Rig, steps: &[Step], extent: Extent, count: &mut Count)
                 }
                 Step::Do(Property) => {
                     let set = task(&live, async |tasks| {
+                        // What is made from here on has more slots, too.
+                        let value = Some(table::number(2 << 10));
+                        let set = tasks.set_property(directory, "dnodesize", value).await?;
+                        assert_eq!(set, Ok(()));
                         let value = Some(table::number(LZJB));
                         tasks.set_property(directory, "compression", value).await
                     });

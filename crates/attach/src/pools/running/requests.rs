@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::event::{Event, Events};
 use crate::mounts::{RunningMount, ToMount};
 use crate::pools::find::{HeldBy, Leaving};
-use crate::pools::mount_table::Unmount;
+use crate::pools::mount_table::{BUSY_REST, BUSY_TRIES_MAX, Unmount};
 use ::zfs::spa::config::LabelState;
 use futures_util::future::{Either, select};
 use host::Identity;
@@ -25,13 +25,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 use stdx::Instant;
-
-/// How long clients are given to go, in steps of [`BUSY_REST`], before an export is refused: one that has just closed its
-/// connection may not be gone yet.
-const BUSY_TRIES_MAX: u32 = 10;
-const BUSY_REST: Duration = Duration::from_millis(50);
 
 /// A pool that is held, as requests see it.
 pub struct Served {

@@ -39,6 +39,14 @@ impl Step {
         }
     }
 
+    /// The file system or volume that it destroys.
+    pub fn destroyed(&self) -> Option<u64> {
+        match self {
+            Step::Dataset { number } => Some(*number),
+            _ => None,
+        }
+    }
+
     async fn carry_out(&self, tasks: &Tasks<'_>) -> Result<Result<(), TaskError>, ZfsError> {
         match self {
             Step::Snapshot { number, defer } => tasks.destroy_snapshot(*number, *defer).await,

@@ -34,7 +34,7 @@ pub struct DestroyArgs {
     /// The same for programs
     #[arg(short = 'p')]
     parsable: bool,
-    /// Though the pool was not exported, and another host may have it in use
+    /// Though files are open where it is mounted; though the pool was not exported, and another host may have it in use
     #[arg(short, long)]
     force: bool,
     /// A file system or volume; snapshots (DATASET@A,B or DATASET@A%C); a bookmark (DATASET#NAME)
@@ -173,6 +173,7 @@ fn snapshots(
     if !args.with_clones {
         check(&changed, args.defer, &steps, &names)?;
     }
+    unmount(args, &changed, &steps)?;
     let failed = changed.carry_out(&steps)?;
     finish(changed, &failed, &names)
 }
@@ -280,8 +281,15 @@ fn dataset(args: &DestroyArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if args.dry_run {
         return Ok(());
     }
+    unmount(args, &changed, &steps)?;
     let failed = changed.carry_out(&steps)?;
     finish(changed, &failed, &names)
+}
+
+/// What is to go is mounted nowhere any more; before the first goes, so that all stays where one can't be unmounted.
+fn unmount(args: &DestroyArgs, changed: &Changed, steps: &[Step]) -> Result<(), Failure> {
+    let datasets: Vec<u64> = steps.iter().filter_map(Step::destroyed).collect();
+    Ok(changed.pool.unmount(&datasets, args.force)?)
 }
 
 /// What depends on a dataset and was not asked for is refused, by name.

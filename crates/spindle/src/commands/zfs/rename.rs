@@ -3,8 +3,9 @@
 //! Source: OpenZFS, `zfs_main.c` (`zfs_do_rename`), `libzfs_dataset.c` (`zfs_rename`).
 
 use super::changed::Changed;
+use super::moved::{self, Change};
 use crate::output::Failure;
-use ::zfs::spa::datasets::TaskError;
+use ::zfs::spa::datasets::{TaskError, Tasks};
 use attach::pools::{PoolPlace, check_name, pool_of};
 use clap::Args;
 
@@ -17,10 +18,10 @@ pub struct RenameArgs {
     /// Snapshots of this name of all below, too
     #[arg(short)]
     recursive: bool,
-    /// Mount nothing anew, which holds without it too
+    /// What is mounted stays where it is
     #[arg(short = 'u')]
-    _unmounted: bool,
-    /// Though the pool was not exported, and another host may have it in use
+    unmounted: bool,
+    /// Though files are open where it is mounted; though the pool was not exported, and another host may have it in use
     #[arg(short, long)]
     force: bool,
     /// The name
@@ -65,11 +66,19 @@ fn dataset(args: &RenameArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let directory = known.directory;
     let (above, name) = changed.above(new, args.parents, &to)?;
     let (name, pool_bytes) = (name.to_owned(), pool_of(new).len());
-    let done = changed
-        .pool
-        .task(async move |tasks| tasks.rename(directory, above, &name, pool_bytes).await)?;
+    let failed = |error: TaskError| Failure::failed(format!("cannot rename '{old}': {error}"));
+    let pool = &changed.pool;
+    let rename = || {
+        let rename =
+            async move |tasks: &Tasks<'_>| tasks.rename(directory, above, &name, pool_bytes).await;
+        pool.task(rename)?.map_err(failed)
+    };
+    let done = match args.unmounted {
+        true => rename(),
+        false => moved::around(pool, old, (Change::Name, args.force), rename),
+    };
     changed.pool.finish()?;
-    done.map_err(|error| Failure::failed(format!("cannot rename '{old}': {error}")))
+    done
 }
 
 fn snapshot(

@@ -1,8 +1,10 @@
-//! `spindle zfs create`, `snapshot`, `set`, `inherit`: datasets made and changed, with OpenZFS's words.
+//! `spindle zfs create`, `snapshot`, `set`: datasets made and changed, with OpenZFS's words.
 //!
 //! Each opens its pool for writing, does its one thing in a transaction group, and closes the pool as exported.
 
+use super::changed::Changed;
 use super::limit;
+use super::moved::{self, Change};
 use super::taken::{block_between, check_taken, has_feature, is_block};
 use super::volume::{Asked, check_applies, set_limit, set_special};
 use crate::output::{Failure, print};
@@ -12,7 +14,7 @@ use ::zfs::dsl::property::view::Kind;
 use ::zfs::dsl::property::{effective::is_user, words};
 use ::zfs::spa::config::LabelState;
 use ::zfs::spa::datasets::limits::is_mountpoint;
-use ::zfs::spa::datasets::{NewDataset, TaskError, check_part};
+use ::zfs::spa::datasets::{NewDataset, TaskError, Tasks, check_part};
 use ::zfs::spa::volumes::{Limit, NewVolume};
 use ::zfs::zap::table;
 use attach::pools::{LivePool, PoolPlace, Pools, check_name, pool_of, snapshots};
@@ -23,9 +25,8 @@ use zfs_format::block_pointer::BLOCK_BYTES_MAX;
 use zfs_format::zap::leaf::LeafValue;
 
 /// Words of properties that change what is on disk in ways that are not written.
-const NOT_WRITTEN: [(&str, &[&str]); 4] = [
+const NOT_WRITTEN: [(&str, &[&str]); 3] = [
     ("dedup", &["on", "verify", "sha256", "sha512", "skein", "edonr", "blake3"]),
-    ("dnodesize", &["auto", "1k", "2k", "4k", "8k", "16k"]),
     ("encryption", &["on"]),
     ("longname", &["on"]),
 ];
@@ -95,20 +96,24 @@ pub struct SetArgs {
     words: Vec<String>,
 }
 
-/// What `inherit` takes.
-#[derive(Args)]
-pub struct InheritArgs {
-    /// With all below
-    #[arg(short)]
-    recursive: bool,
-    /// Though the pool was not exported, and another host may have it in use
-    #[arg(short, long)]
-    force: bool,
-    /// The property
-    property: String,
-    /// The datasets
-    #[arg(required = true)]
-    datasets: Vec<String>,
+/// What becomes of a property.
+#[derive(Clone)]
+pub enum Setting {
+    /// It is set.
+    Value(LeafValue),
+    /// It is inherited.
+    Inherited,
+    /// What came with a stream counts, where something did.
+    Received,
+}
+
+impl Setting {
+    fn value(&self) -> Option<&LeafValue> {
+        match self {
+            Setting::Value(value) => Some(value),
+            Setting::Inherited | Setting::Received => None,
+        }
+    }
 }
 
 /// A property and its value.
@@ -444,37 +449,27 @@ pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
             true => limit::stored(name, value)?,
             false => stored(name, value)?,
         };
-        values.push((name, Some(value)));
+        values.push((name, Setting::Value(value)));
     }
     let datasets: Vec<&str> = datasets.into_iter().map(String::as_str).collect();
     change(place, &datasets, values, (args.force, false))
 }
 
-/// Carries out `inherit`.
+/// Changes properties of datasets, each after another.
 ///
 /// # Errors
 /// With the line to print.
-pub fn inherit(args: &InheritArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let name = match Property::find(&args.property) {
-        Some(property) if !property.is_inherited() => {
-            let text = format!("'{}' property cannot be inherited", property.name);
-            return Err(Failure::usage(text));
-        }
-        Some(property) => property.name.to_owned(),
-        None if is_user(&args.property) => args.property.clone(),
-        None => return Err(Failure::usage(format!("invalid property '{}'", args.property))),
-    };
-    let datasets: Vec<&str> = args.datasets.iter().map(String::as_str).collect();
-    change(place, &datasets, vec![(name, None)], (args.force, args.recursive))
-}
-
-fn change(
+pub fn change(
     place: &PoolPlace<'_>,
     datasets: &[&str],
-    values: Vec<(String, Option<LeafValue>)>,
+    values: Vec<(String, Setting)>,
     (force, recursive): (bool, bool),
 ) -> Result<(), Failure> {
     for dataset in datasets {
+        if dataset.contains('@') {
+            change_snapshot(place, dataset, &values, force)?;
+            continue;
+        }
         let pool = LivePool::of_dataset(place, dataset, force)?;
         let of = node(&pool, dataset)?;
         // Before anything is changed: the pool stays as it is.
@@ -483,7 +478,7 @@ fn change(
                 let why = format!("'{name}' does not apply to datasets of this type");
                 return Err(Failure::failed(format!("cannot set property for '{dataset}': {why}")));
             }
-            check_taken(name, value.as_ref(), |name| has_feature(pool.live.spa(), name)).map_err(
+            check_taken(name, value.value(), |name| has_feature(pool.live.spa(), name)).map_err(
                 |why| Failure::failed(format!("cannot set property for '{dataset}': {why}")),
             )?;
         }
@@ -492,26 +487,61 @@ fn change(
         let applies =
             |node: &Rc<Node>| values.iter().all(|(name, _)| check_applies(name, node.kind).is_ok());
         let mut all = std::iter::once(of).chain(below.into_iter().filter(applies));
-        let changed = all.try_for_each(|of| change_in(&pool, &of, &values));
+        let mut change = || all.try_for_each(|of| change_in(&pool, &of, &values));
+        let changed = match values.iter().any(|(name, value)| moves_mounts(name, value)) {
+            true => moved::around(&pool, dataset, (Change::Property, false), change),
+            false => change(),
+        };
         pool.close(LabelState::Exported)?;
         changed?;
     }
     Ok(())
 }
 
-fn change_in(
-    pool: &LivePool,
-    of: &Rc<Node>,
-    values: &[(String, Option<LeafValue>)],
+/// Whether what is mounted is unmounted for it.
+fn moves_mounts(name: &str, value: &Setting) -> bool {
+    match name {
+        "mountpoint" => true,
+        "canmount" => value.value().and_then(LeafValue::number) == Some(0),
+        _ => false,
+    }
+}
+
+/// The same of a snapshot, which has users' own properties only.
+fn change_snapshot(
+    place: &PoolPlace<'_>,
+    snapshot: &str,
+    values: &[(String, Setting)],
+    force: bool,
 ) -> Result<(), Failure> {
+    let refuse =
+        |why: &str| Failure::failed(format!("cannot set property for '{snapshot}': {why}"));
+    let changed = Changed::open(place, snapshot.split('@').next().unwrap_or_default(), force)?;
+    let number = changed.snapshot(snapshot)?.1.number;
+    if !values.iter().all(|(name, _)| is_user(name)) {
+        return Err(refuse("this property can not be modified for snapshots"));
+    }
     for (name, value) in values {
-        let value = value.as_ref();
+        let (name, value) = (name.clone(), value.value().cloned());
+        let set =
+            async move |tasks: &Tasks<'_>| tasks.set_snapshot_property(number, &name, value).await;
+        changed.pool.task(set)?.map_err(|error| refuse(&error.to_string()))?;
+    }
+    Ok(changed.pool.finish()?)
+}
+
+fn change_in(pool: &LivePool, of: &Rc<Node>, values: &[(String, Setting)]) -> Result<(), Failure> {
+    for (name, to) in values {
+        let value = to.value();
         if limit::set_limit(pool, of, name, value)? || set_special(pool, of, name, value)? {
             continue;
         }
-        let (directory, name, value) = (of.directory.number, name.clone(), value.cloned());
-        let done =
-            pool.task(async move |tasks| tasks.set_property(directory, &name, value).await)?;
+        let (directory, name, to) = (of.directory.number, name.clone(), to.clone());
+        let done = pool.task(async move |tasks| match to {
+            Setting::Value(value) => tasks.set_property(directory, &name, Some(value)).await,
+            Setting::Inherited => tasks.set_property(directory, &name, None).await,
+            Setting::Received => tasks.revert_property(directory, &name).await,
+        })?;
         done.map_err(|error| {
             let dataset = &of.directory.name;
             Failure::failed(format!("cannot set property for '{dataset}': {error}"))

@@ -7,6 +7,7 @@
 //! A pool that was made is left as exported: whoever opens it next takes it, this program or OpenZFS.
 
 use super::features::{WRITTEN, allowed};
+use super::set;
 use super::vdevs::{self, Present};
 use crate::commands::zfs::set::{check_rules, split, stored, stored_new};
 use crate::commands::zfs::taken::check_taken;
@@ -78,7 +79,10 @@ fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
             "ashift" => {
                 ashift = vdevs::ashift(value)?;
             }
-            "comment" => comment = Some(value.to_owned()),
+            "comment" => {
+                let refuse = |why| Failure::failed(format!("cannot create '{}': {why}", args.pool));
+                comment = Some(set::comment(value).map_err(refuse)?);
+            }
             // No cache file is kept.
             "cachefile" if value == "none" => {}
             "compatibility" => {

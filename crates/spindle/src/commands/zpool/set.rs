@@ -70,6 +70,20 @@ pub(super) enum Change {
     Stored(String, Option<LeafValue>),
 }
 
+/// A comment, which has to be short and to have no control characters.
+///
+/// # Errors
+/// It can't be one, with the reason.
+pub(super) fn comment(value: &str) -> Result<String, String> {
+    if value.len() > COMMENT_BYTES_MAX {
+        return Err(format!("comment must not exceed {COMMENT_BYTES_MAX} characters"));
+    }
+    match value.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        true => Ok(value.to_owned()),
+        false => Err("comment may only have printable characters".into()),
+    }
+}
+
 /// What a property and its value ask for; refused where they can't be set, with the reason.
 pub(super) fn change(name: &str, value: &str) -> Result<Change, String> {
     let long = |max: usize| format!("'{name}' is too long: it has {max} bytes at the most");
@@ -104,11 +118,7 @@ pub(super) fn change(name: &str, value: &str) -> Result<Change, String> {
         return Err(format!("property '{name}' is readonly"));
     }
     match (property.name, property.form) {
-        ("comment", _) if value.len() > COMMENT_BYTES_MAX => Err(long(COMMENT_BYTES_MAX)),
-        ("comment", _) => match value.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
-            true => Ok(Change::Comment(value.to_owned())),
-            false => Err("comment may only have printable characters".into()),
-        },
+        ("comment", _) => comment(value).map(Change::Comment),
         ("compatibility", _) => match allowed(value) {
             Ok(_) => Ok(Change::Compatibility(match value {
                 "" => "off".to_owned(),

@@ -7,6 +7,7 @@ mod copying_in;
 mod draid;
 mod kernel;
 mod pool_verbs;
+mod properties;
 use crate::pools;
 use crate::serving;
 mod tree;

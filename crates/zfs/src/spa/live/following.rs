@@ -10,10 +10,14 @@ use super::super::map_logs;
 use super::super::maps::{BLOCK_BYTES, BLOCK_BYTES_LOGGED, MapForm};
 use super::{Live, OpenDataset, set_number, stored};
 use crate::dmu::{Caching, Counted, Policy};
+use crate::dsl::catalog::Node;
+use crate::dsl::features::{BLOCK_BYTES_PLAIN, LARGE_BLOCKS, LARGE_DNODES, dnode_bytes};
 use crate::dsl::make::Fresh;
 use crate::error::ZfsError;
+use crate::zpl::FileSystem;
 use std::rc::Rc;
 use stdx::planted::{self, Bug};
+use zfs_format::block_pointer::BLOCK_BYTES_MAX;
 use zfs_format::features::Feature;
 use zfs_store::{Salt, Writer};
 
@@ -104,6 +108,20 @@ impl Live {
         self.follow_properties().await
     }
 
+    /// How long blocks and dnodes of a dataset's files become: as its properties `recordsize` and `dnodesize` say, where the pool
+    /// takes such.
+    pub(super) fn shape(&self, files: &FileSystem, node: &Node) {
+        let most = match self.is_enabled(LARGE_BLOCKS) {
+            true => BLOCK_BYTES_MAX,
+            false => BLOCK_BYTES_PLAIN,
+        };
+        files.set_record_bytes(
+            set_number(node, "recordsize").unwrap_or(BLOCK_BYTES_PLAIN).min(most),
+        );
+        let asked = set_number(node, "dnodesize").filter(|_| self.is_enabled(LARGE_DNODES));
+        files.set_dnode_bytes(dnode_bytes(asked.unwrap_or(0)));
+    }
+
     /// Those that are open are stored as is set for them.
     async fn follow_properties(&self) -> Result<(), ZfsError> {
         let open: Vec<(u64, Rc<OpenDataset>)> =
@@ -119,7 +137,7 @@ impl Live {
             open.log.set_stored(stored(&node, &open.policy.borrow()));
             open.objset.set_caching(Caching::of(set_number(&node, "primarycache")));
             if let Some(files) = &*open.files.borrow() {
-                files.set_record_bytes(self.record_bytes(&node));
+                self.shape(files, &node);
             }
         }
         Ok(())

@@ -25,9 +25,11 @@ use attach::pools::host::check_not_in_use;
 use attach::pools::{LivePool, Opening, PoolPlace, Pools, Rewind, open_rewound};
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use zfs::dsl::dependents::Datasets;
 use zfs::health::{self, Health, VdevHealth};
 use zfs::show;
 use zfs::spa::config::LabelState;
+use zfs::spa::datasets::limits::NAME_BYTES_MAX;
 use zfs::spa::live::LiveError;
 use zfs::spa::{FoundPool, OpenError, PoolState, Spa};
 use zfs_format::uberblock::Uberblock;
@@ -195,10 +197,20 @@ impl<'a> Import<'a> {
         })?;
         let spa = Rc::clone(pool.live.spa());
         let opened_at = spa.uberblock();
+        let new_name = self.args.new_name.as_deref().filter(|_| !self.args.temporary);
+        if let Some(new) = new_name
+            && !names_fit(&pool.datasets()?, name, new)
+        {
+            // As it was found: nothing was asked of it yet.
+            pool.close(LabelState::Exported)?;
+            let text =
+                "new name of at least one dataset is longer than the maximum allowable length";
+            return Err(Failure::failed(format!("cannot import '{name}' as '{new}': {text}")));
+        }
         for (property, value, change) in &self.properties {
             set_in(&pool, property, value, change.clone())?;
         }
-        if let Some(new) = self.args.new_name.clone().filter(|_| !self.args.temporary) {
+        if let Some(new) = new_name.map(str::to_owned) {
             pool.live.syncer().change_config(|config| config.name = new);
         }
         pool.live.syncer().note_deed();
@@ -219,6 +231,16 @@ impl<'a> Import<'a> {
         };
         say_opened(name, "can be written", &spa)
     }
+}
+
+/// Whether the names of all datasets, snapshots and bookmarks are names when the pool is called otherwise.
+fn names_fit(datasets: &Datasets, old: &str, new: &str) -> bool {
+    let fits = |bytes: usize| bytes - old.len() + new.len() <= NAME_BYTES_MAX;
+    datasets.all.iter().all(|known| {
+        let bookmarks = known.bookmarks.iter().map(|(short, _)| known.name.len() + 1 + short.len());
+        let snapshots = known.snapshots.iter().map(|snapshot| snapshot.name.len());
+        fits(known.name.len()) && snapshots.chain(bookmarks).all(fits)
+    })
 }
 
 fn failed(name: &str, error: &dyn std::fmt::Display) -> Failure {

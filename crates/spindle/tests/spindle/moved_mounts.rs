@@ -1,0 +1,182 @@
+//! What is mounted while its dataset is destroyed, gets another name or another mountpoint.
+//!
+//! What could break: a dataset that can't be destroyed because its own mount has it open; one that goes under who has files open in it;
+//! a mount that stays where its dataset isn't any more; a holder that ends because for a moment nothing was mounted.
+
+use crate::holding;
+use crate::pools;
+
+use holding::{Holder, can_mount, is_mounted, soon};
+use pools::{add_disks, done, judge, refused};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const HELD: &str = "pools = [\"tank\"]\n";
+
+/// A folder with a pool that is mounted below it.
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path().canonicalize().expect("it is there");
+    fs::create_dir(at.join("disks")).expect("a folder");
+    add_disks(&at.join("disks"), &["a"], 128 << 20);
+    done(&at, &["zpool", "create", "-m", &path(&at, "m"), "tank", "disks/a"]);
+    (folder, at)
+}
+
+fn path(at: &Path, name: &str) -> String {
+    at.join(name).to_str().expect("text").to_owned()
+}
+
+fn make(at: &Path, dataset: &str, mountpoint: &str) {
+    let mountpoint = format!("mountpoint={}", path(at, mountpoint));
+    done(at, &["zfs", "create", "-o", &mountpoint, dataset]);
+}
+
+fn names(at: &Path) -> Vec<String> {
+    let entries = fs::read_dir(at).expect("it is listed");
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
+    let mut names: Vec<String> =
+        entries.map(|entry| name(entry).into_string().expect("text")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_dataset_that_is_mounted_by_itself_is_unmounted_before_it_is_destroyed() {
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    make(&at, "tank/a", "a");
+    done(&at, &["zfs", "create", "tank/a/b"]);
+    let holder = Holder::start(&at, HELD);
+    done(&at, &["zfs", "mount", "-a"]);
+    let mut open = File::create(at.join("a/file")).expect("a file");
+    open.write_all(b"before").expect("it is written");
+    let why = format!("cannot unmount '{}': pool or dataset is busy", path(&at, "a"));
+    refused(&at, &["zfs", "destroy", "-r", "tank/a"], &why);
+    assert_eq!(names(&at.join("a")), ["b", "file"], "nothing went");
+    open.write_all(b" and after").expect("it goes on");
+    drop(open);
+    assert_eq!(fs::read(at.join("a/file")).expect("it is read"), b"before and after");
+    done(&at, &["zfs", "destroy", "-r", "tank/a"]);
+    assert!(!is_mounted(&at.join("a")));
+    assert!(!done(&at, &["zfs", "list", "-Ho", "name"]).contains("tank/a"));
+    // By force under who uses it.
+    make(&at, "tank/c", "c");
+    done(&at, &["zfs", "mount", "tank/c"]);
+    let mut open = File::create(at.join("c/file")).expect("a file");
+    open.write_all(b"lost").expect("it is written");
+    refused(&at, &["zfs", "destroy", "tank/c"], "pool or dataset is busy");
+    done(&at, &["zfs", "destroy", "-f", "tank/c"]);
+    assert!(!is_mounted(&at.join("c")));
+    assert!(open.write_all(b"nowhere").and_then(|()| open.sync_all()).is_err());
+    holder.stop();
+    judge(&at, "tank");
+}
+
+/// A child has no mount of its own: that of what is above it lets go of it.
+#[test]
+fn a_dataset_in_the_mount_of_another_is_let_go_of_before_it_is_destroyed() {
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    done(&at, &["zfs", "create", "-p", "tank/a/b"]);
+    let holder = Holder::start(&at, HELD);
+    done(&at, &["zfs", "mount", "tank"]);
+    let m = at.join("m");
+    fs::write(m.join("kept"), b"kept").expect("it is written");
+    fs::write(m.join("a/b/file"), b"bytes").expect("it is written");
+    let open = File::open(m.join("a/b/file")).expect("it is there");
+    refused(
+        &at,
+        &["zfs", "destroy", "tank/a/b"],
+        "cannot unmount 'tank/a/b': pool or dataset is busy",
+    );
+    refused(&at, &["zfs", "destroy", "-r", "tank/a"], "pool or dataset is busy");
+    assert_eq!(fs::read(m.join("a/b/file")).expect("it is read"), b"bytes");
+    drop(open);
+    done(&at, &["zfs", "destroy", "tank/a/b"]);
+    assert_eq!(names(&m.join("a")), [""; 0]);
+    // Another of its name is another.
+    done(&at, &["zfs", "create", "tank/a/b"]);
+    assert_eq!(names(&m.join("a/b")), [""; 0]);
+    fs::write(m.join("a/b/new"), b"new").expect("it is written");
+    // What is refused for another reason is there as before.
+    done(&at, &["zfs", "snapshot", "tank/a/b@s"]);
+    refused(&at, &["zfs", "destroy", "tank/a/b"], "filesystem has children");
+    assert_eq!(fs::read(m.join("a/b/new")).expect("it is read"), b"new");
+    // By force under who has a file open, and all that is above.
+    let mut open = File::create(m.join("a/b/open")).expect("a file");
+    done(&at, &["zfs", "destroy", "-rf", "tank/a"]);
+    assert!(open.write_all(b"nowhere").and_then(|()| open.sync_all()).is_err());
+    drop(open);
+    assert_eq!(names(&m), ["kept"]);
+    holder.stop();
+    judge(&at, "tank");
+}
+
+#[test]
+fn what_is_mounted_follows_its_name_and_its_mountpoint() {
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    done(&at, &["zfs", "create", "-o", "canmount=off", "tank/top"]);
+    done(&at, &["zfs", "create", "tank/top/a"]);
+    make(&at, "tank/top/own", "own");
+    let holder = Holder::start(&at, HELD);
+    done(&at, &["zfs", "mount", "tank/top/a"]);
+    done(&at, &["zfs", "mount", "tank/top/own"]);
+    let (old, new) = (at.join("m/top/a"), at.join("m/other/a"));
+    fs::write(old.join("file"), b"bytes").expect("it is written");
+    // Who uses it keeps it where it is.
+    let open = File::open(old.join("file")).expect("it is there");
+    refused(&at, &["zfs", "rename", "tank/top", "tank/other"], "pool or dataset is busy");
+    assert!(is_mounted(&old));
+    drop(open);
+    done(&at, &["zfs", "rename", "tank/top", "tank/other"]);
+    soon(|| is_mounted(&new) && !is_mounted(&old));
+    assert_eq!(fs::read(new.join("file")).expect("it is read"), b"bytes");
+    assert!(is_mounted(&at.join("own")), "what has a mountpoint of its own stays");
+    // With -u it stays, and goes by its new name.
+    done(&at, &["zfs", "rename", "-u", "tank/other", "tank/third"]);
+    assert!(is_mounted(&new));
+    assert!(done(&at, &["zfs", "mount"]).contains("tank/third/a "));
+    done(&at, &["zfs", "unmount", "tank/third/a"]);
+    done(&at, &["zfs", "mount", "tank/third/a"]);
+    // Another mountpoint, of itself or of what it has it from.
+    let elsewhere = format!("mountpoint={}", path(&at, "else"));
+    done(&at, &["zfs", "set", &elsewhere, "tank/third"]);
+    assert!(is_mounted(&at.join("else/a")) && !is_mounted(&at.join("m/third/a")));
+    assert_eq!(fs::read(at.join("else/a/file")).expect("it is read"), b"bytes");
+    done(&at, &["zfs", "inherit", "mountpoint", "tank/third"]);
+    assert!(is_mounted(&at.join("m/third/a")) && !is_mounted(&at.join("else/a")));
+    done(&at, &["zfs", "set", "mountpoint=none", "tank/third/a"]);
+    assert!(!is_mounted(&at.join("m/third/a")));
+    done(&at, &["zfs", "set", "canmount=off", "tank/third/own"]);
+    assert!(!is_mounted(&at.join("own")));
+    assert_eq!(done(&at, &["zfs", "mount"]), "");
+    holder.stop();
+    judge(&at, "tank");
+}
+
+/// One that serves mounts only ends when nothing is mounted any more: not while one moves.
+#[test]
+fn who_holds_a_pool_for_its_mounts_goes_on_while_one_moves() {
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    done(&at, &["zfs", "create", "tank/a"]);
+    let holder = Holder::run(&at, &["zfs", "mount", "tank/a"], "holding 1 pool");
+    fs::write(at.join("m/a/file"), b"bytes").expect("it is written");
+    done(&at, &["zfs", "rename", "tank/a", "tank/b"]);
+    soon(|| is_mounted(&at.join("m/b")));
+    assert_eq!(fs::read(at.join("m/b/file")).expect("it is read"), b"bytes");
+    done(&at, &["zfs", "destroy", "tank/b"]);
+    holder.ended();
+    judge(&at, "tank");
+}
