@@ -8,7 +8,7 @@
 //! ch. 5): its standard error follows from the spread within the strata, and is reported.
 
 use crate::measure::load::Load;
-use crate::measure::{ArrayOperations, Mark, MeasureError, Volume};
+use crate::measure::{ArrayOperations, Mark, MeasureError, Volume, processor_use};
 use crate::pitfalls::{self, Demand, Moved};
 use crate::results::ProgressPoint;
 use crate::study::{self, OperationKind, Sampling};
@@ -90,8 +90,9 @@ pub async fn operation(
     run.metrics.insert("duration_s".into(), estimate.seconds);
     run.metrics
         .insert("throughput_mb_s".into(), array.extent().bytes() as f64 / 1e6 / estimate.seconds);
-    let processor = end.processor_since(&begin).as_secs_f64();
-    run.metrics.insert("processor_cores_busy".into(), processor / seconds);
+    for (name, value) in processor_use(end.processor_since(&begin), seconds, &volume.surroundings) {
+        run.metrics.insert(name.into(), value);
+    }
     if workload.sampled.is_some() {
         run.metrics.insert("sampling_error_s".into(), estimate.standard_error_seconds);
         run.warnings.push(format!(
