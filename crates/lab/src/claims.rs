@@ -12,15 +12,20 @@
 //! 4. *About* a value: the mean lies within the tolerance, and the interval is no wider than the band
 //!    that the tolerance makes. (Were it only to touch the band, the sloppiest measurement would
 //!    reproduce every claim.) *About* other cells: likewise of the ratio of the means.
-//! 5. Of several cells, all must hold for *above* and *below*; for *about* it is the mean of them.
+//! 5. Of several cells, all must hold for *above* and *below*; for *about* it is the mean of them. Where the check
+//!    *takes* the largest or the smallest, it is that cell alone ("the best of all layouts").
+//! 6. *Rising* and *falling* along a list: each is *above* or *below* the one before it.
+//! 7. Of several checks, all must hold.
 //!
-//! A claim that does not hold stays red. Its explanation is the study's, and is shown only then.
+//! A claim that does not hold stays red. Its explanation and its suspect are the study's, and are shown only
+//! then. A conjecture, and a claim that a parameter was taken from, is held against the figures like any
+//! other and not counted ([`Claim::uncounted`]).
 
 use crate::design::CellSpec;
 use crate::metrics::{figures, percent, quantity, quantity_with_interval};
-use crate::results::{Cell, ClaimResult, Metric};
+use crate::results::{Cell, ClaimResult, Metric, SuspectParameter};
 use crate::stats;
-use crate::study::{Against, Check, Claim, Relation};
+use crate::study::{Against, Check, Claim, Relation, Selector, Suspect, Take};
 
 /// A cell that was run, with its figures.
 #[derive(Clone, Copy, Debug)]
@@ -39,22 +44,64 @@ struct Finding {
 
 /// What this run says of each claim.
 pub fn evaluate(claims: &[Claim], cells: &[Measured<'_>], confidence: f64) -> Vec<ClaimResult> {
-    claims
-        .iter()
-        .map(|claim| {
-            let finding = find(&claim.check, cells, confidence)
-                .unwrap_or_else(|why| Finding { measured: why, holds: false });
-            ClaimResult {
-                id: claim.id.clone(),
-                text: claim.text.clone(),
-                source: claim.source.clone(),
-                published: claim.published.clone(),
-                measured: finding.measured,
-                reproduced: finding.holds,
-                explanation: if finding.holds { None } else { claim.explanation.clone() },
+    claims.iter().map(|claim| result(claim, cells, confidence)).collect()
+}
+
+fn result(claim: &Claim, cells: &[Measured<'_>], confidence: f64) -> ClaimResult {
+    let finding = find_all(&claim.checks, cells, confidence);
+    let missed = !finding.holds;
+    ClaimResult {
+        id: claim.id.clone(),
+        text: claim.text.clone(),
+        source: claim.source.clone(),
+        published: claim.published.clone(),
+        measured: finding.measured,
+        reproduced: finding.holds,
+        explanation: claim.explanation.clone().filter(|_| missed),
+        kind: claim.kind.word().to_owned(),
+        uncounted: claim.uncounted(),
+        tolerance: tolerance(claim),
+        suspect: claim.suspect.as_ref().filter(|_| missed).map(suspect_parameter),
+    }
+}
+
+fn suspect_parameter(suspect: &Suspect) -> SuspectParameter {
+    let Suspect { parameter, value, needs, judgement } = suspect.clone();
+    SuspectParameter { parameter, value, needs, judgement }
+}
+
+/// How near the figures of a claim must come, and why just so.
+fn tolerance(claim: &Claim) -> Option<String> {
+    let mut shares: Vec<String> = Vec::new();
+    for check in &claim.checks {
+        if let Relation::About { tolerance } = check.relation {
+            let share = percent(tolerance);
+            if !shares.contains(&share) {
+                shares.push(share);
             }
-        })
-        .collect()
+        }
+    }
+    let why = claim.tolerance_from.iter().map(|why| format!(": {why}")).collect::<String>();
+    (!shares.is_empty()).then(|| format!("{}{why}", shares.join(" and ")))
+}
+
+/// What is said of all checks of a claim together.
+fn find_all(checks: &[Check], cells: &[Measured<'_>], confidence: f64) -> Finding {
+    let found = |check| {
+        find(check, cells, confidence).unwrap_or_else(|why| Finding { measured: why, holds: false })
+    };
+    let findings: Vec<Finding> = checks.iter().map(found).collect();
+    if findings.is_empty() {
+        return Finding { measured: "nothing to hold it against".to_owned(), holds: false };
+    }
+    let holds = findings.iter().all(|finding| finding.holds);
+    // Of several, those that do not hold are marked, so that one needn't guess.
+    let several = findings.len() > 1;
+    let text = |finding: Finding| match several && !finding.holds && !holds {
+        true => format!("{} ✗", finding.measured),
+        false => finding.measured,
+    };
+    Finding { measured: findings.into_iter().map(text).collect::<Vec<_>>().join("; "), holds }
 }
 
 /// The figures of a cell, or why there are none.
@@ -80,38 +127,11 @@ fn find(check: &Check, cells: &[Measured<'_>], confidence: f64) -> Result<Findin
     if of.is_empty() {
         return Err("not measured in this run".to_owned());
     }
-    match (&check.against, check.relation) {
-        (Against::Value(value), Relation::About { tolerance }) => {
-            about_value(check, &of, *value, tolerance, confidence)
-        }
-        (Against::Value(value), relation) => {
-            let above = relation == Relation::Above;
-            let mut found = Vec::new();
-            for measured in of {
-                let figure = figure(measured, &check.metric)?;
-                let holds = if above { figure.ci_low > *value } else { figure.ci_high < *value };
-                let text = quantity_with_interval(&check.metric, figure, confidence);
-                found.push((measured.cell.id.as_str(), figure.mean, text, holds));
-            }
-            Ok(all_hold(&found, |value| quantity(&check.metric, value)))
-        }
-        (Against::Cells { to, factor }, relation) => {
-            let mut pairs = Vec::new();
-            for measured in of {
-                let others = cells.iter().filter(|other| to.pairs(measured.spec, other.spec));
-                let before = pairs.len();
-                for other in others {
-                    let figures = (figure(measured, &check.metric)?, figure(other, &check.metric)?);
-                    pairs.push((measured.cell.id.as_str(), figures.0, figures.1));
-                }
-                if pairs.len() == before {
-                    return Err(format!(
-                        "not measured in this run: nothing to hold {} against",
-                        measured.cell.id
-                    ));
-                }
-            }
-            match relation {
+    match &check.against {
+        Against::Value(value) => against_value(check, taken(check, of)?, *value, confidence),
+        Against::Cells { to, factor } => {
+            let pairs = pairs(check, of, to, cells)?;
+            match check.relation {
                 Relation::About { tolerance } => {
                     Ok(about_cells(&pairs, *factor, tolerance, confidence))
                 }
@@ -119,7 +139,99 @@ fn find(check: &Check, cells: &[Measured<'_>], confidence: f64) -> Result<Findin
                 Relation::Below => Ok(ordered_cells(&pairs, *factor, false, confidence)),
             }
         }
+        Against::Along(steps) => along(check, &of, steps, cells, confidence),
     }
+}
+
+/// The one cell that a check takes, or all.
+fn taken<'a, 'b>(
+    check: &Check,
+    of: Vec<&'a Measured<'b>>,
+) -> Result<Vec<&'a Measured<'b>>, String> {
+    let mut figures = Vec::new();
+    for measured in &of {
+        figures.push((figure(measured, &check.metric)?.mean, *measured));
+    }
+    let one = match check.take {
+        Take::All => return Ok(of),
+        Take::Largest => figures.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)),
+        Take::Smallest => figures.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)),
+    };
+    Ok(one.into_iter().map(|one| one.1).collect())
+}
+
+fn against_value(
+    check: &Check,
+    of: Vec<&Measured<'_>>,
+    value: f64,
+    confidence: f64,
+) -> Result<Finding, String> {
+    if let Relation::About { tolerance } = check.relation {
+        return about_value(check, &of, value, tolerance, confidence);
+    }
+    let above = check.relation == Relation::Above;
+    let mut found = Vec::new();
+    for measured in of {
+        let figure = figure(measured, &check.metric)?;
+        let holds = if above { figure.ci_low > value } else { figure.ci_high < value };
+        let text = quantity_with_interval(&check.metric, figure, confidence);
+        found.push((measured.cell.id.as_str(), figure.mean, text, holds));
+    }
+    Ok(all_hold(&found, |value| quantity(&check.metric, value)))
+}
+
+/// A cell's name, its figure and that of a cell that it is held against.
+type Pair<'a> = (&'a str, &'a Metric, &'a Metric);
+
+/// Each cell with those that it is held against.
+fn pairs<'a>(
+    check: &Check,
+    of: Vec<&Measured<'a>>,
+    to: &Selector,
+    cells: &[Measured<'a>],
+) -> Result<Vec<Pair<'a>>, String> {
+    let mut pairs = Vec::new();
+    for measured in of {
+        let others = cells.iter().filter(|other| to.pairs(measured.spec, other.spec));
+        let before = pairs.len();
+        for other in others {
+            let figures = (figure(measured, &check.metric)?, figure(other, &check.metric)?);
+            pairs.push((measured.cell.id.as_str(), figures.0, figures.1));
+        }
+        if pairs.len() == before {
+            return Err(format!(
+                "not measured in this run: nothing to hold {} against",
+                measured.cell.id
+            ));
+        }
+    }
+    Ok(pairs)
+}
+
+/// Whether each step is above (or below) the one before it.
+fn along(
+    check: &Check,
+    of: &[&Measured<'_>],
+    steps: &[Selector],
+    cells: &[Measured<'_>],
+    confidence: f64,
+) -> Result<Finding, String> {
+    let above = check.relation != Relation::Below;
+    let mut texts = Vec::new();
+    let mut holds = true;
+    for (before, step) in steps.iter().zip(steps.iter().skip(1)) {
+        let here: Vec<_> =
+            of.iter().copied().filter(|measured| step.matches(measured.spec)).collect();
+        if here.is_empty() {
+            return Err(format!("not measured in this run: no cell has {step}"));
+        }
+        let pairs = pairs(check, here, before, cells)?;
+        let finding = ordered_cells(&pairs, 1.0, above, confidence);
+        let mark = if finding.holds { "" } else { " ✗" };
+        texts.push(format!("{} to {}: {}{mark}", before.values(), step.values(), finding.measured));
+        holds &= finding.holds;
+    }
+    Ok(Finding { measured: texts.join(", "), holds })
 }
 
 /// Every cell's own finding as one: all must hold.
@@ -194,12 +306,7 @@ fn ratio_text(ratio: f64, half: Option<f64>, confidence: f64) -> String {
     }
 }
 
-fn ordered_cells(
-    pairs: &[(&str, &Metric, &Metric)],
-    factor: f64,
-    above: bool,
-    confidence: f64,
-) -> Finding {
+fn ordered_cells(pairs: &[Pair<'_>], factor: f64, above: bool, confidence: f64) -> Finding {
     let mut found = Vec::new();
     for (id, a, b) in pairs {
         let scaled: Vec<f64> = b.samples.iter().map(|sample| sample * factor).collect();
@@ -215,12 +322,7 @@ fn ordered_cells(
     all_hold(&found, |ratio| format!("{} ×", figures(ratio)))
 }
 
-fn about_cells(
-    pairs: &[(&str, &Metric, &Metric)],
-    factor: f64,
-    tolerance: f64,
-    confidence: f64,
-) -> Finding {
+fn about_cells(pairs: &[Pair<'_>], factor: f64, tolerance: f64, confidence: f64) -> Finding {
     let ratios: Vec<(f64, Option<f64>)> =
         pairs.iter().map(|(_, a, b)| ratio(a, b, confidence)).collect();
     let n = ratios.len() as f64;

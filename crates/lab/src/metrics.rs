@@ -39,6 +39,15 @@ const KNOWN: [&str; 17] = [
     "latency_us_mean",
 ];
 
+/// The points of an operation's progress that are figures of their own, in percent: those that published
+/// tests of arrays give.
+pub const PROGRESS_PERCENT: [u32; 6] = [1, 2, 3, 5, 10, 45];
+
+/// What the figure is called that says how long an operation took to come so far.
+pub fn progress_metric(percent: u32) -> String {
+    format!("time_to_{percent}_percent_s")
+}
+
 /// Whether a measurement may give a figure of this name; if not, the names that there are.
 ///
 /// A phase or a kind of operation may stand before a rate or a latency: `rewrite_throughput_mb_s`,
@@ -49,11 +58,15 @@ pub fn check_name(metric: &str) -> Result<(), String> {
         ["mean", "p50", "p95", "p99", "p999", "max"].contains(&rest)
     });
     let of_phase = ["_ops_per_s", "_throughput_mb_s", "_iops", "_processor_share"];
-    let known = || KNOWN.contains(&metric) || of_phase.iter().any(|end| metric.ends_with(end));
+    let progress = || PROGRESS_PERCENT.iter().any(|percent| progress_metric(*percent) == metric);
+    let known = || {
+        KNOWN.contains(&metric) || progress() || of_phase.iter().any(|end| metric.ends_with(end))
+    };
     if quantile.unwrap_or_else(known) {
         return Ok(());
     }
-    Err(format!("one of {}", KNOWN.join(", ")))
+    let progress = PROGRESS_PERCENT.map(progress_metric);
+    Err(format!("one of {}, {}", KNOWN.join(", "), progress.join(", ")))
 }
 
 /// Whether a metric says by itself which of two runs did better: rates, times, and what an I/O costs. What the disks

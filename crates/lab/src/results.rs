@@ -272,7 +272,7 @@ pub struct ProgressPoint {
 }
 
 /// A published finding and what this run says of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClaimResult {
     /// The claim's name in the study.
     pub id: String,
@@ -288,4 +288,75 @@ pub struct ClaimResult {
     pub reproduced: bool,
     /// Why not, in words, where the study explains a claim that does not hold.
     pub explanation: Option<String>,
+    /// `quantity`, `direction`, `ratio` or `conjecture`; empty in results of Spindle before 0.3.
+    #[serde(default)]
+    pub kind: String,
+    /// Why it is not counted among the claims that are or are not reproduced: it is a conjecture of its author, or a
+    /// parameter of the model was taken from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncounted: Option<String>,
+    /// How near the figures must come, and where that comes from: `10 %: the source's runs differ by 1 %`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<String>,
+    /// The parameter that is most to blame where it does not hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspect: Option<SuspectParameter>,
+}
+
+/// The parameter of the model that is most to blame where a claim does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuspectParameter {
+    /// Its name.
+    pub parameter: String,
+    /// What it is.
+    pub value: String,
+    /// What it would have to be for the claim to hold.
+    pub needs: String,
+    /// Whether that is plausible, and why.
+    pub judgement: String,
+}
+
+impl SuspectParameter {
+    /// In a sentence.
+    pub fn sentence(&self) -> String {
+        let SuspectParameter { parameter, value, needs, judgement } = self;
+        format!("{parameter} is {value} and would have to be {needs}. {judgement}")
+    }
+}
+
+/// How many claims are reproduced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClaimCount {
+    /// Reproduced, of those that count.
+    pub held: usize,
+    /// Those that count.
+    pub counted: usize,
+    /// Those that do not.
+    pub uncounted: usize,
+}
+
+impl ClaimCount {
+    /// Counts.
+    pub fn of(claims: &[ClaimResult]) -> ClaimCount {
+        let mut count = ClaimCount::default();
+        for claim in claims {
+            match claim.uncounted {
+                Some(_) => count.uncounted += 1,
+                None => {
+                    count.counted += 1;
+                    count.held += usize::from(claim.reproduced);
+                }
+            }
+        }
+        count
+    }
+
+    /// Behind "3 of 4 reproduced": `; 2 more are not counted`; nothing where all are.
+    pub fn more(&self) -> String {
+        match self.uncounted {
+            0 => String::new(),
+            1 => "; 1 more is not counted".to_owned(),
+            more => format!("; {more} more are not counted"),
+        }
+    }
 }

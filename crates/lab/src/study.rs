@@ -12,21 +12,25 @@
 //! the target reads it.
 
 mod cell;
+mod check;
 mod claim;
 mod definition;
 mod error;
 mod factor;
 mod reader;
+mod selector;
 mod settings;
 mod variants;
 mod workload;
 
 pub use cell::CellSpec;
-pub use claim::{Against, Check, Claim, Per, Relation, Selector, Use, VerdictRules};
+pub use check::{Against, Check, Relation, Take};
+pub use claim::{Claim, ClaimKind, Per, Suspect, Use, VerdictRules};
 pub use definition::{LAYOUT, Study};
 pub use error::{Problem, StudyError};
 pub use factor::{Factor, Level};
 pub use reader::size_text;
+pub use selector::Selector;
 pub use settings::Options;
 pub use variants::{StudyWorkload, VARIANTS_MAX};
 pub use workload::{
@@ -140,7 +144,7 @@ impl Study {
                 ));
             }
         }
-        let names = claim::Names { factors: &factors, workloads: &workloads };
+        let names = selector::Names { factors: &factors, workloads: &workloads };
         let claims = claim::read_claims(top.readers("claim", "claim")?, &names)?;
         let verdict = match top.reader("verdict", "[verdict]")? {
             Some(reader) => Some(claim::read_verdict(reader, &names)?),
@@ -186,20 +190,21 @@ impl Study {
         for (index, claim) in self.claims.iter().enumerate() {
             let path = top.key("claim").index(index).key("check");
             let what = format!("claim '{}'", claim.id);
-            let check = &claim.check;
-            if !cells.iter().any(|cell| check.of.matches(cell)) {
-                return Err(none(path.key("of"), what, &check.of));
-            }
-            if let Against::Cells { to, .. } = &check.against {
-                for cell in cells.iter().filter(|cell| check.of.matches(cell)) {
-                    if !cells.iter().any(|other| to.pairs(cell, other)) {
-                        let why = format!("no cell that has {to} stands against {}", cell.id);
-                        let mend = "narrow 'of', or name in 'to' all that shall differ";
-                        let mend = mend.to_owned();
-                        return Err(Fault::new(
-                            path.key("to"),
-                            P::Contradiction { what, why, mend },
-                        ));
+            for check in &claim.checks {
+                if !cells.iter().any(|cell| check.of.matches(cell)) {
+                    return Err(none(path.key("of"), what.clone(), &check.of));
+                }
+                for (of, to) in check.pairings() {
+                    for cell in cells.iter().filter(|cell| of.iter().all(|of| of.matches(cell))) {
+                        if !cells.iter().any(|other| to.pairs(cell, other)) {
+                            let why = format!("no cell that has {to} stands against {}", cell.id);
+                            let mend = "narrow 'of', or name in 'to' all that shall differ";
+                            let (what, mend) = (what.clone(), mend.to_owned());
+                            return Err(Fault::new(
+                                path.key("to"),
+                                P::Contradiction { what, why, mend },
+                            ));
+                        }
                     }
                 }
             }

@@ -74,8 +74,19 @@ pub fn measure(metric: &str) -> Measure {
             known("Operations a second", "operations a second", Quantity::Operations, MORE)
         }
         "load_iops" => known("The load's I/Os a second", "load", Quantity::Operations, MORE),
-        other => latency(other).unwrap_or_else(|| unknown(other)),
+        other => latency(other).or_else(|| progress(other)).unwrap_or_else(|| unknown(other)),
     }
+}
+
+/// `time_to_10_percent_s`.
+fn progress(metric: &str) -> Option<Measure> {
+    let percent = metric.strip_prefix("time_to_")?.strip_suffix("_percent_s")?;
+    Some(Measure {
+        label: format!("Time to {percent} %"),
+        short: format!("to {percent} %"),
+        quantity: Quantity::Seconds,
+        better: LESS,
+    })
 }
 
 /// `latency_us_p99`, `latency_us_read_mean`, …

@@ -22,7 +22,7 @@ use super::figures::{capitalised, factor_label, percent};
 use super::findings::{Finding, errors, in_brief, pitfalls, repeats, warnings};
 use super::shape::{Group, groups};
 use crate::metrics::quantity_with_interval;
-use crate::results::{ClaimResult, Results};
+use crate::results::{ClaimCount, ClaimResult, Results};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -74,7 +74,7 @@ pub fn html(results: &Results) -> String {
 fn head(results: &Results) -> Markup {
     let failed = results.cells.iter().filter(|cell| cell.error.is_some()).count();
     let warned = results.cells.iter().filter(|cell| !cell.warnings.is_empty()).count();
-    let held = results.claims.iter().filter(|claim| claim.reproduced).count();
+    let claims = ClaimCount::of(&results.claims);
     let pitfalls = pitfalls(&results.cells);
     let badge = match results.simulated {
         true => ("simulated", "Simulated", "Computed on modelled hardware, not measured on any."),
@@ -126,8 +126,8 @@ fn head(results: &Results) -> Markup {
                 }
                 @if !results.claims.is_empty() {
                     li {
-                        strong { (held) " of " (results.claims.len()) }
-                        " published " a href="#claims" { "claims" } " reproduced"
+                        strong { (claims.held) " of " (claims.counted) }
+                        " published " a href="#claims" { "claims" } " reproduced" (claims.more())
                     }
                 }
                 @if failed > 0 {
@@ -316,7 +316,9 @@ fn claims(claims: &[ClaimResult]) -> Markup {
             h2 { "Published claims" }
             p.about {
                 "Findings that others published, as statements that this run checks. A claim that \
-                 does not hold stays here; no parameter is bent toward it."
+                 does not hold stays here; no parameter is bent toward it. Conjectures of an \
+                 author, and findings that a parameter of the model was taken from, are checked \
+                 and not counted."
             }
             (tables::scrolling("Published claims", html! {
                 table.claims {
@@ -334,9 +336,18 @@ fn claims(claims: &[ClaimResult]) -> Markup {
                                 }
                                 td {
                                     (claim.text)
-                                    p.source { (source(&claim.source)) }
+                                    p.source {
+                                        (source(&claim.source))
+                                        @if let Some(near) = &claim.tolerance { " · within " (near) }
+                                    }
+                                    @if let Some(why) = &claim.uncounted {
+                                        p.explanation { strong { "Not counted: " } (why) }
+                                    }
                                     @if let Some(why) = &claim.explanation {
                                         p.explanation { strong { "Why: " } (why) }
+                                    }
+                                    @if let Some(suspect) = &claim.suspect {
+                                        p.explanation { strong { "Suspect: " } (suspect.sentence()) }
                                     }
                                 }
                                 // On narrow screens the headings are gone, and these stand before the cells.

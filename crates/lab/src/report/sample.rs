@@ -7,7 +7,8 @@
 
 use crate::pitfalls::Pitfall;
 use crate::results::{
-    Cell, ClaimResult, FORMAT, FoundPitfall, LatencyPoint, Metric, ProgressPoint, Results, RunFacts,
+    Cell, ClaimResult, FORMAT, FoundPitfall, LatencyPoint, Metric, ProgressPoint, Results,
+    RunFacts, SuspectParameter,
 };
 use std::collections::BTreeMap;
 use stdx::ByteCount;
@@ -169,7 +170,8 @@ pub fn raid_layouts() -> Results {
         published: "ratio 2 (model)".into(),
         measured: "ratio 1.97 ±0.06".into(),
         reproduced: true,
-        explanation: None,
+        kind: "ratio".into(),
+        ..ClaimResult::default()
     }];
     results.verdict = "For random writes take RAID 10: at queue depth 16 it does 2.0 times the \
         writes of RAID 5 on as many disks. For reads and streams the twelve-disk RAID 5 is fastest; \
@@ -257,12 +259,25 @@ pub fn rebuild_times() -> Results {
              disks' own rate is the limit."
                 .into()
         }),
+        kind: "quantity".into(),
+        tolerance: Some("10 %: a made-up spread".into()),
+        suspect: (!held).then(|| SuspectParameter {
+            parameter: "rebuild priority".into(),
+            value: "high".into(),
+            needs: "low".into(),
+            judgement: "Plausible: arrays are delivered so.".into(),
+        }),
+        ..ClaimResult::default()
     }
     };
     results.claims = vec![
         claim("initialise", "Initialisation", "8 h 04 min", "8 h 01 min ±4 min", true),
         claim("clone", "Cloning a member", "5 h 44 min", "5 h 49 min ±3 min", true),
         claim("rebuild", "The rebuild", "8 h 36 min", "6 h 22 min ±3 min", false),
+        ClaimResult {
+            uncounted: Some("a conjecture of its author".into()),
+            ..claim("age", "A clone of an old disk", "6 h", "5 h 49 min ±3 min", false)
+        },
     ];
     results.verdict =
         "An idle array rebuilds in 6 h 22 min; 32 readers nearly double that. Cloning a \
@@ -347,6 +362,15 @@ pub fn awkward() -> Results {
         measured: MARKUP.into(),
         reproduced: false,
         explanation: Some(MARKUP.into()),
+        kind: MARKUP.into(),
+        uncounted: Some(MARKUP.into()),
+        tolerance: Some(MARKUP.into()),
+        suspect: Some(SuspectParameter {
+            parameter: MARKUP.into(),
+            value: MARKUP.into(),
+            needs: MARKUP.into(),
+            judgement: MARKUP.into(),
+        }),
     }];
     results.verdict = MARKUP.into();
     results

@@ -273,6 +273,18 @@ fn a_claim_that_does_not_hold_is_shown_with_its_explanation() {
     assert!(html(&results).contains("default priority, which is not published"));
 }
 
+/// A miss without what it would take to mend it, and a conjecture among the findings, mislead alike.
+#[test]
+fn a_claim_tells_its_suspect_its_tolerance_and_why_it_is_not_counted() {
+    let results = sample::rebuild_times();
+    for out in [text(&results, plain(300)), html(&results)] {
+        assert!(out.contains("2 of 3") && out.contains("1 more is not counted"), "{out}");
+        assert!(out.contains("rebuild priority is high and would have to be low. Plausible:"));
+        assert!(out.contains("within 10 %: a made-up spread"));
+        assert_eq!(out.matches("a conjecture of its author").count(), 1);
+    }
+}
+
 /// Eighty cells that say the same are one warning with a count.
 #[test]
 fn equal_warnings_are_gathered_with_their_count() {

@@ -17,7 +17,7 @@ use super::figures::{Measure, Unit, capitalised, factor_label, measure, percent}
 use super::findings::{Finding, errors, in_brief, pitfalls, repeats, warnings};
 use super::shape::{Group, groups};
 use crate::metrics::quantity_with_interval;
-use crate::results::{Cell, Partial, Ranked, Results};
+use crate::results::{Cell, ClaimCount, Partial, Ranked, Results};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 /// How the terminal report is to look.
@@ -376,8 +376,9 @@ impl Page {
             return;
         }
         self.gap();
-        let held = results.claims.iter().filter(|claim| claim.reproduced).count();
-        let heading = format!("Claims: {held} of {} reproduced", results.claims.len());
+        let count = ClaimCount::of(&results.claims);
+        let heading =
+            format!("Claims: {} of {} reproduced{}", count.held, count.counted, count.more());
         self.prose(Style::Strong, "", &heading);
         for claim in &results.claims {
             match claim.reproduced {
@@ -386,9 +387,17 @@ impl Page {
             }
             let measured = format!("found {} · published {}", claim.measured, claim.published);
             self.prose(Style::Plain, "    ", &measured);
-            self.prose(Style::Faint, "    ", &claim.source);
+            let tolerance = claim.tolerance.iter().map(|near| format!(" · within {near}"));
+            let source = format!("{}{}", claim.source, tolerance.collect::<String>());
+            self.prose(Style::Faint, "    ", &source);
+            if let Some(why) = &claim.uncounted {
+                self.prose(Style::Plain, "    ", &format!("Not counted: {why}"));
+            }
             if let Some(why) = &claim.explanation {
                 self.prose(Style::Plain, "    ", &format!("Why: {why}"));
+            }
+            if let Some(suspect) = &claim.suspect {
+                self.prose(Style::Plain, "    ", &format!("Suspect: {}", suspect.sentence()));
             }
         }
     }

@@ -1,22 +1,16 @@
 //! What a study expects to find: claims, and how its verdict is found. Only their form is here; what
 //! is made of the figures is in [`crate::claims`] and [`crate::verdict`].
 //!
-//! Both speak of cells through a [`Selector`]: `{ workload = "random", layout = "raid5-6",
-//! queue_depth = [16, 32] }` is every cell of which all of that is true. Values compare as what they
-//! mean: `"4k"` is `4096`, `1` is `1.0`.
+//! Both speak of cells through a [`Selector`].
 
-use super::error::{Fault, Path, Problem, suggest};
+use super::check::{Against, Check, check_metric};
+use super::error::{Fault, Problem};
 use super::reader::{Reader, as_number};
-use super::{CellSpec, Factor, Level, StudyWorkload};
-use crate::duration;
+use super::selector::{Names, Selector};
+use super::{Factor, Level};
 use crate::metrics::Better;
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use stdx::ByteCount;
+use std::collections::BTreeMap;
 use toml::Value;
-
-/// What a claim's `tolerance` is unless it says otherwise.
-const TOLERANCE_DEFAULT: f64 = 0.10;
 
 /// A published finding that this study checks.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,58 +23,153 @@ pub struct Claim {
     pub source: String,
     /// What was published, in words and numbers.
     pub published: String,
-    /// What the figures must show.
-    pub check: Check,
+    /// What sort of statement it is.
+    pub kind: ClaimKind,
+    /// What the figures must show: all of this. Empty only of a conjecture.
+    pub checks: Vec<Check>,
+    /// Where the tolerance comes from: the source's rounding, the spread of its runs.
+    pub tolerance_from: Option<String>,
+    /// The parameter of the model that was taken from this very finding. The claim is then no test of the
+    /// model, and is not counted.
+    pub calibrates: Option<String>,
     /// Why it does not hold, where it is known not to.
     pub explanation: Option<String>,
+    /// The parameter that is most to blame where it does not hold.
+    pub suspect: Option<Suspect>,
 }
 
-/// A statement about figures.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Check {
-    /// Of which metric.
-    pub metric: String,
-    /// Of which cells.
-    pub of: Selector,
-    /// How it stands...
-    pub relation: Relation,
-    /// ...to what.
-    pub against: Against,
+/// What sort of statement a claim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimKind {
+    /// A measured figure.
+    Quantity,
+    /// Which is more, or that two are alike.
+    Direction,
+    /// How many times one is the other.
+    Ratio,
+    /// What the author supposed and did not measure. It is not counted.
+    Conjecture,
 }
 
-/// How a figure stands to another.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Relation {
-    /// It is larger, with confidence.
-    Above,
-    /// It is smaller, with confidence.
-    Below,
-    /// It is the same to within this share.
-    About {
-        /// 0.1 for 10 %.
-        tolerance: f64,
-    },
+/// The parameter of the model that is most suspect where a claim does not hold, and what would mend it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspect {
+    /// Its name: `back_end_mb_s of infortrend-2012`.
+    pub parameter: String,
+    /// What it is.
+    pub value: String,
+    /// What it would have to be for the claim to hold.
+    pub needs: String,
+    /// Whether that is plausible, and why.
+    pub judgement: String,
 }
 
-/// What a figure is held against.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Against {
-    /// A number, in the metric's unit.
-    Value(f64),
-    /// The figures of other cells: those that differ in nothing but what `to` names.
-    Cells {
-        /// Which.
-        to: Selector,
-        /// So many times them.
-        factor: f64,
-    },
+impl ClaimKind {
+    /// Its name in studies and results.
+    pub fn word(self) -> &'static str {
+        match self {
+            ClaimKind::Quantity => "quantity",
+            ClaimKind::Direction => "direction",
+            ClaimKind::Ratio => "ratio",
+            ClaimKind::Conjecture => "conjecture",
+        }
+    }
+
+    /// What a check by itself says.
+    fn of(check: &Check) -> ClaimKind {
+        match &check.against {
+            Against::Value(_) => ClaimKind::Quantity,
+            Against::Cells { factor, .. } if *factor != 1.0 => ClaimKind::Ratio,
+            Against::Cells { .. } | Against::Along(_) => ClaimKind::Direction,
+        }
+    }
 }
 
-/// A choice of cells.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selector {
-    /// By `workload`, factor or parameter: the values that will do.
-    wanted: BTreeMap<String, Vec<String>>,
+impl Claim {
+    /// Why it is not counted, where it is not.
+    pub fn uncounted(&self) -> Option<String> {
+        match (&self.calibrates, self.kind) {
+            (_, ClaimKind::Conjecture) => Some("a conjecture of its author".to_owned()),
+            (Some(parameter), _) => Some(format!("{parameter} was taken from it")),
+            (None, _) => None,
+        }
+    }
+}
+
+/// Reads all `[[claim]]`s.
+pub(super) fn read_claims(readers: Vec<Reader>, names: &Names<'_>) -> Result<Vec<Claim>, Fault> {
+    let mut claims: Vec<Claim> = Vec::with_capacity(readers.len());
+    for mut reader in readers {
+        let id = reader.required_text("id", "write id = \"...\", a short name")?;
+        reader.call(format!("claim '{id}'"));
+        if claims.iter().any(|claim| claim.id == id) {
+            let (what, within) = ("claim".to_owned(), "the study".to_owned());
+            return Err(Fault::new(reader.path("id"), Problem::Twice { what, name: id, within }));
+        }
+        let text = reader.required_text("text", "write text = \"...\", the finding in words")?;
+        let source =
+            reader.required_text("source", "write source = \"...\": where it was published")?;
+        let published =
+            reader.required_text("published", "write published = \"...\", in words and numbers")?;
+        let explanation = reader.text("explanation")?;
+        let tolerance_from = reader.text("tolerance_from")?;
+        let calibrates = reader.text("calibrates")?;
+        let suspect = read_suspect(&mut reader)?;
+        let kinds =
+            [ClaimKind::Quantity, ClaimKind::Direction, ClaimKind::Ratio, ClaimKind::Conjecture];
+        let kind = reader.choice("kind", &kinds.map(|kind| (kind.word(), kind)))?;
+        let checks = read_checks(&mut reader, names)?;
+        let kind = kind.or(checks.first().map(ClaimKind::of)).ok_or_else(|| {
+            reader
+                .missing("check", "write check = { metric = \"...\", of = {...}, relation = ... }")
+        })?;
+        if checks.is_empty() && kind != ClaimKind::Conjecture {
+            return Err(reader.contradiction(
+                "kind",
+                format!("a {} without 'check' says nothing", kind.word()),
+                "write check = { ... }; only a conjecture can do without",
+            ));
+        }
+        reader.finish()?;
+        claims.push(Claim {
+            id,
+            text,
+            source,
+            published,
+            kind,
+            checks,
+            tolerance_from,
+            calibrates,
+            explanation,
+            suspect,
+        });
+    }
+    Ok(claims)
+}
+
+/// `check = {...}`, or a list of them, of which all must hold.
+fn read_checks(reader: &mut Reader, names: &Names<'_>) -> Result<Vec<Check>, Fault> {
+    let within = format!("'check' of {}", reader.within());
+    if reader.is_list("check") {
+        let checks = reader.readers("check", &within)?;
+        return checks.into_iter().map(|check| Check::read(check, names)).collect();
+    }
+    let check = reader.reader("check", within)?;
+    Ok(check.map(|check| Check::read(check, names)).transpose()?.into_iter().collect())
+}
+
+fn read_suspect(reader: &mut Reader) -> Result<Option<Suspect>, Fault> {
+    let within = format!("'suspect' of {}", reader.within());
+    let Some(mut reader) = reader.reader("suspect", within)? else { return Ok(None) };
+    let suspect = Suspect {
+        parameter: reader.required_text("parameter", "write parameter = \"NAME of PROFILE\"")?,
+        value: reader.required_text("value", "write value = \"...\", what it is")?,
+        needs: reader.required_text("needs", "write needs = \"...\", what it would have to be")?,
+        judgement: reader
+            .required_text("judgement", "write judgement = \"...\": whether that is plausible")?,
+    };
+    reader.finish()?;
+    Ok(Some(suspect))
 }
 
 /// How the answer is found from the figures.
@@ -116,254 +205,6 @@ pub struct Per {
     pub counts: BTreeMap<String, f64>,
 }
 
-/// What a selector may name.
-pub(super) struct Names<'a> {
-    pub(super) factors: &'a [Factor],
-    pub(super) workloads: &'a [StudyWorkload],
-}
-
-impl Selector {
-    /// Whether a cell is among those meant.
-    pub fn matches(&self, cell: &CellSpec) -> bool {
-        self.wanted.iter().all(|(key, values)| {
-            let property = cell.property(key);
-            property.is_some_and(|property| values.iter().any(|value| means(value, &property)))
-        })
-    }
-
-    /// Whether `other`, which this selector chooses, is what `cell` is held against: the two agree in
-    /// all that this selector does not name.
-    pub fn pairs(&self, cell: &CellSpec, other: &CellSpec) -> bool {
-        if !self.matches(other) || cell.id == other.id {
-            return false;
-        }
-        let varied = cell.varying.iter().chain(&other.varying).map(String::as_str);
-        let factors = cell.factors.keys().map(String::as_str);
-        let mut keys: BTreeSet<&str> = varied.chain(factors).chain(["workload"]).collect();
-        keys.retain(|key| !self.wanted.contains_key(*key));
-        keys.iter().all(|key| match (cell.property(key), other.property(key)) {
-            (Some(one), Some(two)) => one == two,
-            _ => true, // Only one of two workloads has this parameter: it can't agree.
-        })
-    }
-
-    fn read(
-        reader: &mut Reader,
-        key: &'static str,
-        names: &Names<'_>,
-    ) -> Result<Option<Selector>, Fault> {
-        let path = reader.path(key);
-        let within = format!("'{key}' of {}", reader.within());
-        let Some(table) = reader.table(key)? else { return Ok(None) };
-        let mut wanted = BTreeMap::new();
-        for (key, value) in table {
-            let path = path.key(&key);
-            let values = match &value {
-                Value::Array(values) => values.as_slice(),
-                one => std::slice::from_ref(one),
-            };
-            let texts = values.iter().map(|value| names.value(&key, value, &path, &within));
-            wanted.insert(key.clone(), texts.collect::<Result<_, Fault>>()?);
-        }
-        Ok(Some(Selector { wanted }))
-    }
-}
-
-impl fmt::Display for Selector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.wanted.is_empty() {
-            return f.write_str("anything");
-        }
-        for (at, (key, values)) in self.wanted.iter().enumerate() {
-            let and = if at == 0 { "" } else { " and " };
-            write!(f, "{and}{key} {}", values.join(" or "))?;
-        }
-        Ok(())
-    }
-}
-
-impl Names<'_> {
-    /// A value that a selector gives for a key, checked as far as the study knows the key.
-    fn value(&self, key: &str, value: &Value, path: &Path, within: &str) -> Result<String, Fault> {
-        if let Some(factor) = self.factors.iter().find(|factor| factor.name == key) {
-            return Ok(factor.level_named(value, path, within)?.to_string());
-        }
-        let text = Level::of(value).map(|level| level.to_string());
-        let text = text.ok_or_else(|| {
-            Fault::new(
-                path.clone(),
-                Problem::BadValue {
-                    key: key.to_owned(),
-                    within: within.to_owned(),
-                    value: super::reader::shown(value),
-                    expected: "a value or a list of some".to_owned(),
-                },
-            )
-        })?;
-        if key == "workload" {
-            let mut cells = self.workloads.iter().filter(|workload| !workload.load_only);
-            if cells.any(|workload| workload.name == text) {
-                return Ok(text);
-            }
-            let names = self.workloads.iter().map(|workload| workload.name.as_str());
-            return Err(Fault::new(
-                path.clone(),
-                Problem::UnknownName {
-                    what: "workload".to_owned(),
-                    mend: suggest(&text, names),
-                    name: text,
-                    within: within.to_owned(),
-                    scope: "the study, as one with cells of its own,".to_owned(),
-                },
-            ));
-        }
-        let parameters: BTreeSet<String> = self
-            .workloads
-            .iter()
-            .filter_map(|workload| workload.variants.first())
-            .flat_map(|workload| workload.parameters().into_iter().map(|(name, _)| name))
-            .collect();
-        if parameters.contains(key) {
-            return Ok(text);
-        }
-        let factors = self.factors.iter().map(|factor| factor.name.as_str());
-        Err(Fault::new(
-            path.clone(),
-            Problem::UnknownKey {
-                key: key.to_owned(),
-                within: within.to_owned(),
-                mend: suggest(
-                    key,
-                    ["workload"]
-                        .into_iter()
-                        .chain(factors)
-                        .chain(parameters.iter().map(String::as_str)),
-                ),
-            },
-        ))
-    }
-}
-
-/// Whether two texts mean the same: as texts, as numbers, or as sizes.
-fn means(one: &str, two: &str) -> bool {
-    let sizes = || Some((one.parse::<ByteCount>().ok()?, two.parse::<ByteCount>().ok()?));
-    let numbers = || Some((one.parse::<f64>().ok()?, two.parse::<f64>().ok()?));
-    one == two
-        || sizes().is_some_and(|(one, two)| one == two)
-        || numbers().is_some_and(|(one, two)| one == two)
-}
-
-/// Reads all `[[claim]]`s.
-pub(super) fn read_claims(readers: Vec<Reader>, names: &Names<'_>) -> Result<Vec<Claim>, Fault> {
-    let mut claims: Vec<Claim> = Vec::with_capacity(readers.len());
-    for mut reader in readers {
-        let id = reader.required_text("id", "write id = \"...\", a short name")?;
-        reader.call(format!("claim '{id}'"));
-        if claims.iter().any(|claim| claim.id == id) {
-            let (what, within) = ("claim".to_owned(), "the study".to_owned());
-            return Err(Fault::new(reader.path("id"), Problem::Twice { what, name: id, within }));
-        }
-        let text = reader.required_text("text", "write text = \"...\", the finding in words")?;
-        let source =
-            reader.required_text("source", "write source = \"...\": where it was published")?;
-        let published =
-            reader.required_text("published", "write published = \"...\", in words and numbers")?;
-        let explanation = reader.text("explanation")?;
-        let within = format!("'check' of {}", reader.within());
-        let check = reader.reader("check", within)?.ok_or_else(|| {
-            reader
-                .missing("check", "write check = { metric = \"...\", of = {...}, relation = ... }")
-        })?;
-        let check = Check::read(check, names)?;
-        reader.finish()?;
-        claims.push(Claim { id, text, source, published, check, explanation });
-    }
-    Ok(claims)
-}
-
-/// Whether there are figures of this name.
-fn check_metric(reader: &Reader, metric: &str) -> Result<(), Fault> {
-    let value = toml::Value::String(metric.to_owned());
-    crate::metrics::check_name(metric).map_err(|known| reader.bad("metric", &value, known))
-}
-
-impl Check {
-    fn read(mut reader: Reader, names: &Names<'_>) -> Result<Check, Fault> {
-        let metric = reader.required_text("metric", "write metric = \"iops\" or another")?;
-        check_metric(&reader, &metric)?;
-        let of = Selector::read(&mut reader, "of", names)?
-            .ok_or_else(|| reader.missing("of", "write of = { workload = \"...\" }"))?;
-        let words = [("above", "above"), ("below", "below"), ("about", "about")];
-        let relation = reader
-            .choice("relation", &words)?
-            .ok_or_else(|| reader.missing("relation", "write \"above\", \"below\" or \"about\""))?;
-        let share = |share: f64| share > 0.0 && share < 1.0;
-        let tolerance = reader.number("tolerance", "a share above 0 and below 1", share)?;
-        let relation = match (relation, tolerance) {
-            ("above", None) => Relation::Above,
-            ("below", None) => Relation::Below,
-            ("about", tolerance) => {
-                Relation::About { tolerance: tolerance.unwrap_or(TOLERANCE_DEFAULT) }
-            }
-            (word, Some(_)) => {
-                return Err(reader.contradiction(
-                    "tolerance",
-                    format!("\"{word}\" takes no 'tolerance'"),
-                    "leave it out, or write relation = \"about\"",
-                ));
-            }
-            (word, None) => unreachable!("'{word}' is none of the words"),
-        };
-        let value = match reader.take("value") {
-            None => None,
-            Some(value) => Some(read_value(&reader, &metric, &value)?),
-        };
-        let to = Selector::read(&mut reader, "to", names)?;
-        let positive = |number: f64| number > 0.0;
-        let factor = reader.number("factor", "a number above 0", positive)?;
-        let against = match (value, to) {
-            (Some(value), None) if factor.is_none() => Against::Value(value),
-            (None, Some(to)) => Against::Cells { to, factor: factor.unwrap_or(1.0) },
-            (Some(_), None) => {
-                return Err(reader.contradiction(
-                    "factor",
-                    "'factor' goes with 'to', not with 'value'",
-                    "leave it out and write the whole value",
-                ));
-            }
-            _ => {
-                return Err(reader.contradiction(
-                    "value",
-                    "it needs either 'value' or 'to'",
-                    "write value = a number, or to = { ... } for other cells",
-                ));
-            }
-        };
-        reader.finish()?;
-        Ok(Check { metric, of, relation, against })
-    }
-}
-
-/// A number in the metric's unit; a span of time may be written as one.
-fn read_value(reader: &Reader, metric: &str, value: &Value) -> Result<f64, Fault> {
-    if let Some(number) = as_number(value).filter(|number| number.is_finite()) {
-        return Ok(number);
-    }
-    let scale = match metric {
-        name if name.starts_with("latency_us") => Some(1e6),
-        name if name.ends_with("_s") && !name.ends_with("mb_s") => Some(1.0),
-        _ => None,
-    };
-    let span = value.as_str().and_then(|text| duration::parse(text).ok());
-    match (scale, span) {
-        (Some(scale), Some(span)) => Ok(span.as_secs_f64() * scale),
-        (Some(_), None) => Err(reader.bad("value", value, "a number or a span such as \"8h36m\"")),
-        (None, _) => {
-            Err(reader.bad("value", value, format!("a number, in the unit of '{metric}'")))
-        }
-    }
-}
-
 /// Reads `[verdict]`.
 pub(super) fn read_verdict(mut reader: Reader, names: &Names<'_>) -> Result<VerdictRules, Fault> {
     let by = reader.required_text("by", "write by = the name of the factor that is chosen")?;
@@ -391,8 +232,7 @@ pub(super) fn read_verdict(mut reader: Reader, names: &Names<'_>) -> Result<Verd
     if uses.is_empty() {
         // A study that does not say what it is for is taken to be for each of its workloads.
         for workload in names.workloads.iter().filter(|workload| !workload.load_only) {
-            let wanted = BTreeMap::from([("workload".to_owned(), vec![workload.name.clone()])]);
-            let (name, of) = (workload.name.clone(), Selector { wanted });
+            let (name, of) = (workload.name.clone(), Selector::of_workload(&workload.name));
             uses.push(Use { name, of, metric: metric.clone(), better });
         }
     }

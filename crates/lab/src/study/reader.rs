@@ -212,6 +212,11 @@ impl Reader {
         Ok(self.table(key)?.map(|table| Reader::new(table, path, within)))
     }
 
+    /// Whether the value of a key that is not read yet is a list.
+    pub(crate) fn is_list(&self, key: &str) -> bool {
+        self.table.get(key).is_some_and(Value::is_array)
+    }
+
     /// A list of tables (`[[key]]`), each to be read key by key and called `kind n`.
     pub(crate) fn readers(&mut self, key: &'static str, kind: &str) -> Result<Vec<Reader>, Fault> {
         let path = self.path(key);

@@ -410,3 +410,80 @@ fn claims_fall_away_with_the_machine_that_they_are_of() {
     let other = ran(&study_with(&host, &set(&["machine.disk=b"])), &array(0.01));
     assert_eq!(other.claims.len(), 1);
 }
+
+fn claim_with(keys: &str) -> ClaimResult {
+    let text =
+        format!("{STUDY}\n[[claim]]\nid = 'c'\ntext = 't'\nsource = 's'\npublished = 'p'\n{keys}");
+    let results = attempt(&study(&text), &array(0.01), 2, &[]).expect("it runs");
+    results.claims.into_iter().next().expect("one claim")
+}
+
+#[test]
+fn an_order_of_several_levels_holds_only_if_each_step_does() {
+    let order = |relation: &str, levels: &str| {
+        claim(&format!(
+            "{{ metric = 'iops', of = {{ workload = 'random' }}, relation = '{relation}', \
+             along = {{ layout = [{levels}] }} }}"
+        ))
+    };
+    let held = order("rising", "'disk', 'raid5-6', 'raid10-4'");
+    assert!(held.reproduced && held.measured.starts_with("disk to raid5-6: "), "{held:?}");
+    assert_eq!(held.kind, "direction");
+    assert!(order("falling", "'raid10-4', 'raid5-6', 'disk'").reproduced);
+    let missed = order("rising", "'disk', 'raid10-4', 'raid5-6'");
+    assert!(!missed.reproduced && missed.measured.ends_with('✗'), "{missed:?}");
+    assert_eq!(missed.measured.matches('✗').count(), 1, "{missed:?}");
+}
+
+#[test]
+fn a_claim_of_several_checks_holds_only_if_all_do() {
+    let check = |value: u32| {
+        format!(
+            "{{ metric = 'iops', of = {{ workload = 'random', layout = 'disk', queue_depth = 1 }}, \
+             relation = 'about', value = {value}, tolerance = 0.05 }}"
+        )
+    };
+    let both = claim_with(&format!("check = [{}, {}]", check(100), check(102)));
+    assert!(both.reproduced && both.measured.matches("I/Os").count() == 2, "{both:?}");
+    assert_eq!(both.tolerance.as_deref(), Some("5 %"));
+    let one = claim_with(&format!("check = [{}, {}]", check(100), check(200)));
+    assert!(!one.reproduced && one.measured.ends_with(" ✗"), "{one:?}");
+}
+
+#[test]
+fn the_best_of_all_cells_can_be_held_against_a_value() {
+    let check = |take: &str, value: u32| {
+        claim(&format!(
+            "{{ metric = 'iops', of = {{ workload = 'random' }}, relation = 'about', \
+             value = {value}, tolerance = 0.05, take = '{take}' }}"
+        ))
+    };
+    assert!(check("largest", 1200).reproduced);
+    assert!(check("smallest", 100).reproduced);
+    assert!(!check("all", 1200).reproduced);
+}
+
+#[test]
+fn conjectures_and_calibrations_are_checked_and_not_counted() {
+    let check = "check = { metric = 'iops', of = { workload = 'random', layout = 'disk' }, \
+                 relation = 'equal', to = { layout = 'raid10-4' } }\n\
+                 suspect = { parameter = 'cache', value = 'none', needs = '1 GB', \
+                 judgement = 'Hardly.' }\n";
+    let plain = claim_with(check);
+    assert_eq!(
+        (plain.reproduced, plain.uncounted, plain.kind.as_str()),
+        (false, None, "direction")
+    );
+    assert_eq!(
+        plain.suspect.map(|suspect| suspect.sentence()).as_deref(),
+        Some("cache is none and would have to be 1 GB. Hardly.")
+    );
+    let conjecture = claim_with(&format!("kind = 'conjecture'\n{check}"));
+    assert_eq!(conjecture.uncounted.as_deref(), Some("a conjecture of its author"));
+    let words = claim_with("kind = 'conjecture'");
+    assert_eq!((words.reproduced, words.uncounted.is_some()), (false, true));
+    let calibrated = claim_with(&format!("calibrates = 'step_ms of x'\n{check}"));
+    assert_eq!(calibrated.uncounted.as_deref(), Some("step_ms of x was taken from it"));
+    let count = lab::results::ClaimCount::of(&[conjecture, calibrated]);
+    assert_eq!((count.held, count.counted, count.uncounted), (0, 0, 2));
+}

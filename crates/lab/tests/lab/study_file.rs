@@ -203,7 +203,7 @@ fn a_wrong_study_is_refused_in_one_line_with_place_and_mend() {
             "relation = \"above\"",
             "relation = \"over\"",
             "studies/x.toml:51: 'relation' in 'check' of claim 'faster' is \"over\"; it must be \"above\" \
-             or \"below\" or \"about\"",
+             or \"below\" or \"about\" or \"equal\" or \"rising\" or \"falling\"",
         ),
         (
             "workload = \"random\" }, relation",
@@ -392,4 +392,36 @@ fn a_factor_may_change_the_machine_and_run_a_command_for_each_level() {
     let misspelt = text.replacen("before = { noatime", "before = { notime", 1);
     let line = refusal_of(&misspelt, &[]);
     assert!(line.contains("notime") && line.contains("did you mean 'noatime'"), "{line}");
+}
+
+/// What can't be checked is said before anything runs.
+#[test]
+fn a_claim_that_says_nothing_is_refused_with_the_mend() {
+    let refused = |keys: &str| {
+        let text = format!(
+            "title = 't'\nquestion = 'q?'\nmachine = {{}}\nlayouts = {{ a = {{}}, b = {{}} }}\n\
+             [[factor]]\nname = 'layout'\nlevels = ['a', 'b']\n\
+             [[workload]]\nname = 'random'\nkind = 'random'\n\
+             [[claim]]\nid = 'c'\ntext = 't'\nsource = 's'\npublished = 'p'\n{keys}"
+        );
+        let read = Study::parse("x", "studies/x.toml", &text, &Options::default());
+        read.expect_err("it is refused").to_string()
+    };
+    let check = |rest: &str| {
+        refused(&format!("check = {{ metric = 'iops', of = {{ workload = 'random' }}, {rest} }}"))
+    };
+    assert!(refused("kind = 'ratio'").contains("only a conjecture can do without"));
+    assert!(check("relation = 'rising', value = 3").contains("needs 'along'"));
+    assert!(
+        check("relation = 'rising', along = { layout = ['a'] }").contains("one key and its values")
+    );
+    assert!(check("relation = 'equal', value = 3").contains("needs 'to'"));
+    assert!(
+        check("relation = 'above', to = { layout = 'a' }, along = { layout = ['a', 'b'] }")
+            .contains("'along' goes with")
+    );
+    assert!(
+        check("relation = 'above', to = { layout = 'a' }, take = 'largest'")
+            .contains("'take' goes with")
+    );
 }
