@@ -99,6 +99,7 @@ pub fn unit(metric: &str) -> &str {
         name if name.ends_with("mb_s") => "MB/s",
         name if name.ends_with("ops_per_s") => "operations a second",
         name if name.ends_with("per_s") => "a second",
+        "processor_share" => "of the processor",
         name if name.contains("cpu_us") => "µs of processor time an I/O",
         name if is_span(name) => "",
         name => name,
