@@ -119,3 +119,37 @@ processor_time = "85us"
     assert!(!output.status.success() && errors.contains("processor_time"), "{errors}");
     assert_eq!(errors.trim().lines().count(), 1, "{errors}");
 }
+
+#[test]
+fn what_was_published_of_ufs_on_a_t4_comes_out_but_for_its_reads_which_come_near() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_spindle"))
+        .args(["lab", "run", "asm-zfs-ufs", "--format", "json", "--set", "repeats=1"])
+        .args(["--set", "steady.round=100ms", "--only", "layout=volume,*partition_offset=0/*"])
+        .current_dir(dir.path())
+        .env_remove("SPINDLE_DEVICES")
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let claims = results["claims"].as_array().expect("claims");
+    for id in
+        ["ufs-writes", "asm-over-ufs-reads", "asm-over-ufs-writes", "ufs-bound", "records-of-128k"]
+    {
+        let claim = claims.iter().find(|claim| claim["id"] == id).expect(id);
+        assert_eq!(claim["reproduced"], true, "{claim}");
+    }
+    let cells = results["cells"].as_array().expect("cells");
+    let reads = |files: &str| {
+        let is = |cell: &&Value| cell["workload"] == "read" && cell["factors"]["files"] == files;
+        let cell = cells.iter().find(is).unwrap_or_else(|| panic!("no read of {files}"));
+        cell["metrics"]["iops"]["mean"].as_f64().expect("a rate")
+    };
+    // Published: 97 845 by ASM, 41 320.
+    assert!((0.95..1.05).contains(&(reads("none") / 97_845.0)), "{}", reads("none"));
+    assert!(
+        (0.85..1.15).contains(&(reads("ufs-directio") / 41_320.0)),
+        "{}",
+        reads("ufs-directio")
+    );
+}
