@@ -74,7 +74,7 @@ fn suspect_parameter(suspect: &Suspect) -> SuspectParameter {
 fn tolerance(claim: &Claim) -> Option<String> {
     let mut shares: Vec<String> = Vec::new();
     for check in &claim.checks {
-        if let Relation::About { tolerance } = check.relation {
+        if let Relation::About { tolerance } | Relation::Repeatable { tolerance } = check.relation {
             let share = percent(tolerance);
             if !shares.contains(&share) {
                 shares.push(share);
@@ -137,8 +137,10 @@ fn find(check: &Check, cells: &[Measured<'_>], confidence: f64) -> Result<Findin
                 }
                 Relation::Above => Ok(ordered_cells(&pairs, *factor, true, confidence)),
                 Relation::Below => Ok(ordered_cells(&pairs, *factor, false, confidence)),
+                Relation::Repeatable { .. } => unreachable!("it is held against itself"),
             }
         }
+        Against::Itself => repeatable(check, &of, confidence),
         Against::Along(steps) => along(check, &of, steps, cells, confidence),
     }
 }
@@ -232,6 +234,25 @@ fn along(
         holds &= finding.holds;
     }
     Ok(Finding { measured: texts.join(", "), holds })
+}
+
+/// Whether the repeats of each cell agree.
+fn repeatable(check: &Check, of: &[&Measured<'_>], confidence: f64) -> Result<Finding, String> {
+    let Relation::Repeatable { tolerance } = check.relation else {
+        unreachable!("nothing else is held against itself")
+    };
+    let mut found = Vec::new();
+    for measured in of {
+        let figure = figure(measured, &check.metric)?;
+        if figure.samples.len() < 2 {
+            return Err("not measured in this run: one repeat has no spread".to_owned());
+        }
+        let half = (figure.ci_high - figure.ci_low) / 2.0;
+        let text = quantity_with_interval(&check.metric, figure, confidence);
+        let share = half / figure.mean.abs();
+        found.push((measured.cell.id.as_str(), share, text, share <= tolerance));
+    }
+    Ok(all_hold(&found, |share| format!("± {:.1} %", share * 100.0)))
 }
 
 /// Every cell's own finding as one: all must hold.

@@ -19,7 +19,7 @@ pub enum Better {
 
 /// Every name that a measurement may give a figure, but for latencies. A claim or verdict on another is
 /// refused before anything runs.
-const KNOWN: [&str; 16] = [
+const KNOWN: [&str; 17] = [
     "ops_per_s",
     "iops",
     "throughput_mb_s",
@@ -27,6 +27,7 @@ const KNOWN: [&str; 16] = [
     "write_iops",
     "cpu_us_per_io",
     "processor_cores_busy",
+    "processor_share",
     "disk_reads_per_io",
     "disk_writes_per_io",
     "duration_s",
@@ -73,7 +74,7 @@ pub fn check_name(metric: &str) -> Result<(), String> {
 pub fn is_judged(metric: &str) -> bool {
     let told =
         ["disk_reads_per_io", "disk_writes_per_io", "processor_cores_busy", "sampling_error_s"];
-    !told.contains(&metric) && !metric.ends_with("_processor_share")
+    !told.contains(&metric) && !metric.ends_with("processor_share")
 }
 
 /// Which way this metric is better.
@@ -98,6 +99,7 @@ pub fn unit(metric: &str) -> &str {
         name if name.ends_with("mb_s") => "MB/s",
         name if name.ends_with("ops_per_s") => "operations a second",
         name if name.ends_with("per_s") => "a second",
+        "processor_share" => "of the processor",
         name if name.contains("cpu_us") => "µs of processor time an I/O",
         name if is_span(name) => "",
         name => name,

@@ -174,7 +174,7 @@ pub enum FlushDoubt {
 pub enum ProcessorPart {
     /// All cores of the host, by whatever runs on it.
     Host,
-    /// All cores that this process may use, by this process.
+    /// All processors that this process may use (hardware threads, where cores have some), by this process.
     Process {
         /// How many.
         cores: u32,
@@ -302,7 +302,7 @@ impl Pitfall {
                          the time"
                     ),
                     ProcessorPart::Process { cores } => format!(
-                        "the processor is saturated: all {cores} cores were busy for {share} of the \
+                        "the processor is saturated: all {cores} processors were busy for {share} of the \
                          time"
                     ),
                     ProcessorPart::LoadThread => format!(

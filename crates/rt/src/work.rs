@@ -94,6 +94,8 @@ pub enum WorkKind {
     Decrypt(CipherKind),
     /// Making up data: the lab's own cost, kept apart from the engine's.
     Generate,
+    /// What a program that is modelled does on its own between its I/Os: see [`Work::program`].
+    Program,
 }
 
 /// What work costs: some nanoseconds whatever its size, and some picoseconds a byte.
@@ -171,6 +173,8 @@ impl WorkKind {
             WorkKind::Encrypt(CipherKind::Gcm) | WorkKind::Decrypt(CipherKind::Gcm) => (0, GCM_PS),
             WorkKind::Encrypt(CipherKind::Ccm) | WorkKind::Decrypt(CipherKind::Ccm) => (0, CCM_PS),
             WorkKind::Generate => (0, 100),
+            // Its bytes are nanoseconds.
+            WorkKind::Program => (0, 1000),
         };
         Rate { fixed_ns, byte_ps }
     }
@@ -226,6 +230,13 @@ impl Work {
             place: Place::Planned,
             is_bound: kind.is_bound(),
         }
+    }
+
+    /// So much of a thread that has its core for itself, as a program of its own would take: done on any core. A
+    /// real reactor does nothing for it, since nothing is done; it is for what a simulation models.
+    pub const fn program(time: Duration) -> Work {
+        // One byte of this kind is a nanosecond: all that a piece of work can carry is bytes.
+        Work::new(WorkKind::Program, ByteCount(time.as_nanos() as u64)).anywhere()
     }
 
     /// The same, and this after it, in one go.
@@ -300,6 +311,13 @@ mod tests {
         assert!(of(WorkKind::Decompress(CompressKind::Zstd)).is_large());
         assert!(Work::new(WorkKind::ParityP, ByteCount::mib(1)).is_large());
         assert!(!Work::new(WorkKind::Checksum(SumKind::Sha256), ByteCount::kib(4)).is_large());
+    }
+
+    #[test]
+    fn a_programs_time_is_what_it_costs_on_any_core() {
+        let work = Work::program(Duration::from_micros(180));
+        assert_eq!((work.cost(), work.place()), (Duration::from_micros(180), Place::Anywhere));
+        assert_eq!(work.here().place(), Place::Anywhere);
     }
 
     #[test]

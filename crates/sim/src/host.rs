@@ -1,21 +1,30 @@
-//! The processor of a simulated host, or of a RAID controller: cores, and what work costs them.
+//! The processor of a simulated host, or of a RAID controller: cores, their threads, and what work costs them.
 //!
 //! Theory. A piece of work takes bytes / rate of its kind (for an I/O: a fixed time, and a copy where
-//! the system makes one). It is booked on a core; while that is busy, it waits. Which core, is decided as a
-//! real executor's host decides it ([`rt::work`]):
+//! the system makes one). It is booked on a hardware thread of a core; while that is busy, it waits. Which one, is
+//! decided as a real executor's host decides it ([`rt::work`]):
 //!
-//! * Each executor has a core, the first where there is one. What is done here (the host's share of an I/O, small
+//! * Each executor has a thread, the first of a core. What is done here (the host's share of an I/O, small
 //!   work) is done on it, one after another, though others may be idle.
-//! * Large work goes to the core that is free first, to the executor's only where the others are no sooner free;
-//!   its answer comes later by what [handing over](HAND_OVER) takes. On a host of one core it is done here.
-//! * What stands for threads of a program's own goes to the core that is free first.
+//! * Large work goes to the thread that is free first, to the executor's only where the others are no sooner free;
+//!   its answer comes later by what [handing over](HAND_OVER) takes. On a host of one thread it is done here.
+//! * What stands for threads of a program's own goes to the thread that is free first, of several to the one on the
+//!   core with the fewest busy ones, as schedulers do.
+//!
+//! **Threads of one core** share its pipelines and caches. All rates and times of a profile are those of a thread
+//! that is alone on its core. With `n` of a core's `t` threads busy, work takes `1 + (n − 1) × s` times as long: each
+//! neighbour slows it by as much. The profile gives what the core gains by its threads, `g`, and so `s`: with all of
+//! them busy it does `t / (1 + (t − 1) × s) = g` times what one does. (So the gain falls off as more are busy, as it
+//! does where threads wait for one another's pipelines: four threads of a T4, whose eight gain 2.8, gain 2.2.) A
+//! piece of work is stretched by those that are busy as it begins, and not again as they come and go. A thread is
+//! busy for as long as its work takes, neighbours and all: so an operating system counts it, too.
 //!
 //! Profiles have rates of what RAID sets do. Checksums, compression and ciphers cost what [`rt::WorkKind::rate`] says
 //! of a core of today, and as much more as this host compares bytes slower than that core does.
 //!
 //! Making up test data costs nothing here: it is the lab's cost, and a real host would be given the
 //! data. Not modelled: caches, memory bandwidth shared by cores, frequency changes, interrupts on a
-//! core of their own.
+//! core of their own, the moves of tasks from thread to thread.
 
 use crate::profile::{ControllerProfile, HostProfile};
 use rt::work::{HAND_OVER, Place};
@@ -36,12 +45,16 @@ struct Costs {
     slower: f64,
 }
 
-/// Cores and their bookings.
+/// Cores, their threads, and what is booked on them.
 #[derive(Clone, Debug)]
 pub struct Processor {
     costs: Costs,
+    cores: usize,
+    /// By how much each busy neighbour on the core lengthens work.
+    neighbour: f64,
+    /// When each thread is free; those of a core lie side by side.
     free: Vec<Instant>,
-    /// Time for which each core was busy.
+    /// Time for which each thread was busy.
     busy: Vec<Duration>,
 }
 
@@ -67,6 +80,7 @@ impl Costs {
             WorkKind::Reconstruct => self.reconstruct * bytes,
             WorkKind::Compare => self.compare * bytes,
             WorkKind::Generate => 0.0,
+            WorkKind::Program => bytes,
             WorkKind::Crossing
             | WorkKind::Checksum(_)
             | WorkKind::Compress(_)
@@ -86,8 +100,22 @@ impl Processor {
         Processor::with(Costs::default(), 1)
     }
 
+    /// Cores of one thread each.
     fn with(costs: Costs, cores: usize) -> Processor {
-        Processor { costs, free: vec![Instant::START; cores], busy: vec![Duration::ZERO; cores] }
+        let (free, busy) = (vec![Instant::START; cores], vec![Duration::ZERO; cores]);
+        Processor { costs, cores, neighbour: 0.0, free, busy }
+    }
+
+    /// The same with so many threads a core, by which a core gains so much.
+    fn with_threads(self, threads: usize, gain: f64) -> Processor {
+        let all = self.cores * threads;
+        let neighbours = threads.saturating_sub(1).max(1) as f64;
+        Processor {
+            neighbour: (threads as f64 / gain - 1.0) / neighbours,
+            free: vec![Instant::START; all],
+            busy: vec![Duration::ZERO; all],
+            ..self
+        }
     }
 
     /// The processor of a host.
@@ -102,7 +130,9 @@ impl Processor {
             compare: ns_per_byte(profile.compare_mb_s.value),
             slower: slower(profile.compare_mb_s.value),
         };
+        let gain = profile.threads_gain.as_ref().map_or(1.0, |gain| gain.value);
         Processor::with(costs, profile.cores.value as usize)
+            .with_threads(profile.threads() as usize, gain)
     }
 
     /// The processor of a RAID controller, which does the parity of its sets with one engine; `None`
@@ -130,44 +160,72 @@ impl Processor {
 
     /// How many cores it has.
     pub fn cores(&self) -> usize {
+        self.cores
+    }
+
+    /// How many pieces of work it does at once: the hardware threads of all cores.
+    pub fn threads(&self) -> usize {
         self.free.len()
+    }
+
+    /// The threads of the core that has this thread.
+    fn siblings(&self, thread: usize) -> std::ops::Range<usize> {
+        let threads = self.free.len() / self.cores;
+        let first = thread / threads * threads;
+        first..first + threads
+    }
+
+    /// How many other threads of its core are busy then.
+    fn neighbours(&self, thread: usize, then: Instant) -> usize {
+        let busy = |other: &usize| *other != thread && self.free[*other] > then;
+        self.siblings(thread).filter(busy).count()
+    }
+
+    /// The thread that is free first; of several, one with few busy neighbours, and any but `own`.
+    fn first_free(&self, now: Instant, own: usize) -> usize {
+        let rank = |thread: &usize| {
+            let begin = now.max(self.free[*thread]);
+            (begin, self.neighbours(*thread, begin), *thread == own)
+        };
+        (0..self.free.len()).min_by_key(rank).unwrap_or(own)
     }
 
     /// Books a piece of work of the executor that has this core; returns when who waits for it may go on.
     ///
     /// # Panics
     /// Where there is no such core.
-    pub fn book(&mut self, now: Instant, own: usize, work: Work) -> Instant {
+    pub fn book(&mut self, now: Instant, core: usize, work: Work) -> Instant {
         let cost =
             |(kind, bytes): (WorkKind, ByteCount)| self.costs.ns_of(kind, bytes.bytes() as f64);
-        let span = Duration::from_nanos(work.parts().map(cost).sum::<f64>() as u64);
-        if span.is_zero() {
+        let alone = work.parts().map(cost).sum::<f64>();
+        if alone < 1.0 {
             return now;
         }
+        let own = core * (self.free.len() / self.cores);
         let is_large = work.is_large() && self.free.len() > 1;
-        let first_free = |cores: &[Instant]| {
-            let free = cores.iter().enumerate().map(|(at, free)| (now.max(*free), at == own, at));
-            free.min().map_or(own, |(.., at)| at)
-        };
-        let core = match work.place() {
-            Place::Anywhere => first_free(&self.free),
-            Place::Planned if is_large => first_free(&self.free),
+        let thread = match work.place() {
+            Place::Anywhere => self.first_free(now, own),
+            Place::Planned if is_large => self.first_free(now, own),
             Place::Planned | Place::Here => own,
         };
-        self.busy[core] += span;
-        let free = &mut self.free[core];
-        *free = now.max(*free) + span;
-        if is_large { *free + HAND_OVER } else { *free }
+        let begin = now.max(self.free[thread]);
+        let slower = 1.0 + self.neighbour * self.neighbours(thread, begin) as f64;
+        let span = Duration::from_nanos((alone * slower) as u64);
+        self.busy[thread] += span;
+        self.free[thread] = begin + span;
+        let done = self.free[thread];
+        if is_large { done + HAND_OVER } else { done }
     }
 
-    /// Modelled time for which cores were busy.
+    /// Modelled time for which threads were busy.
     pub fn busy(&self) -> Duration {
         self.busy.iter().sum()
     }
 
-    /// Modelled time for which one core was busy.
+    /// Modelled time for which the first thread of a core was busy, which is its executor's.
     pub fn busy_of(&self, core: usize) -> Duration {
-        self.busy.get(core).copied().unwrap_or_default()
+        let first = core * (self.free.len() / self.cores);
+        self.busy.get(first).copied().unwrap_or_default()
     }
 }
 
@@ -211,6 +269,47 @@ mod tests {
         assert_eq!(done, [10, 20, 1020, 30].map(micros));
         let anywhere = processor.book(Instant::START, 0, small.anywhere());
         assert_eq!(anywhere, micros(10));
+    }
+
+    /// Four cores of eight threads, which gain 2.8.
+    fn t4() -> Processor {
+        let Ok(Profile::Host(profile)) = load("sparc-t4-4core") else { panic!("a host") };
+        Processor::of_host(&profile)
+    }
+
+    #[test]
+    fn as_many_programs_run_at_once_as_there_are_threads_each_at_its_share_of_a_core() {
+        let program = Work::program(Duration::from_micros(100));
+        let mut processor = t4();
+        assert_eq!((processor.cores(), processor.threads()), (4, 32));
+        let mut book = || processor.book(Instant::START, 0, program).since(Instant::START);
+        let done: Vec<Duration> = (0..33).map(|_| book()).collect();
+        // One a core: nobody slows anybody.
+        assert!(done[..4].iter().all(|done| *done == Duration::from_micros(100)), "{done:?}");
+        assert!(done[4..8].iter().all(|other| *other > done[3] && *other == done[4]), "{done:?}");
+        // All eight: 8 / 2.8 times as long.
+        assert_eq!(done[31], Duration::from_nanos(285_714));
+        assert!(done[32] > 2 * done[0], "the next waits for a thread: {done:?}");
+    }
+
+    #[test]
+    fn a_core_with_all_threads_busy_does_what_the_profile_says_it_gains() {
+        let mut processor = t4();
+        let program = Work::program(Duration::from_micros(100));
+        let (mut waiting, mut done) = (vec![Instant::START; 32], 0);
+        loop {
+            let (at, now) =
+                waiting.iter().copied().enumerate().min_by_key(|one| one.1).expect("32");
+            if now > micros(1_000_000) {
+                break;
+            }
+            waiting[at] = processor.book(now, 0, program);
+            done += 1;
+        }
+        let gain = f64::from(done) * 100e-6 / 4.0;
+        assert!((2.75..2.95).contains(&gain), "{gain}");
+        let busy = processor.busy().as_secs_f64();
+        assert!((31.9..32.1).contains(&busy), "an operating system shows all of them busy: {busy}");
     }
 
     #[test]

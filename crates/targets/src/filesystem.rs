@@ -9,6 +9,7 @@ use super::array;
 use super::layout::{CHUNK_DEFAULT, Layout, Level};
 use super::machine::{Atime, SimulatedMachine};
 use super::measured::measure;
+use super::paid_io::PaidIo;
 use super::tools::Plan;
 use inplace::{AccessTimes, FileSystem, MountOptions, Preset, Stripe};
 use lab::measure::files::{Ends, tool_run};
@@ -21,6 +22,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use stdx::{ByteCount, Offset, Prng};
 use workload::content::{Content, ContentSpec, Form};
 use workload::crew::OneRuntime;
@@ -45,6 +47,8 @@ pub struct Wish {
     atime: Option<Atime>,
     barriers: Option<bool>,
     direct: bool,
+    /// See [`SimulatedMachine::filesystem_time`].
+    time: Duration,
 }
 
 impl Wish {
@@ -71,6 +75,7 @@ impl Wish {
             atime: machine.atime,
             barriers: machine.barriers,
             direct: machine.direct.unwrap_or(true),
+            time: machine.filesystem_time.unwrap_or_default(),
         }))
     }
 
@@ -147,7 +152,7 @@ pub async fn run(
     }
     let Kind::Tool(tool) = &workload.kind else {
         let file = block_file(&rt, &filesystem, &wish, &workload, &plan, &stop).await?;
-        volume.device = Rc::new(file);
+        volume.device = PaidIo::of_filesystem(&rt, Rc::new(file), wish.time);
         let whole = Workload { working_set: WorkingSet::Whole, ..workload };
         return measure(rt, volume, whole, plan, stop).await;
     };

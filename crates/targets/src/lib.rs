@@ -34,6 +34,7 @@ pub mod inputs;
 mod layout;
 mod machine;
 mod measured;
+mod paid_io;
 mod real;
 mod served;
 mod simulated;

@@ -5,8 +5,10 @@ use host::ReactorKind;
 use lab::design::CellSpec;
 use lab::study::{LAYOUT, Level, Study, Workload};
 use lab::target::TargetError;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
+use std::time::Duration;
 use stdx::ByteCount;
 use toml::{Table, Value};
 
@@ -76,6 +78,16 @@ pub struct SimulatedMachine {
     pub barriers: Option<bool>,
     /// Whether a block workload goes past its cache (the default), or through it.
     pub direct: Option<bool>,
+    /// Processor time of the file system's own for each I/O of a block workload, of a hardware thread that is alone on
+    /// its core; none by default.
+    #[serde(default, deserialize_with = "span")]
+    pub filesystem_time: Option<Duration>,
+}
+
+/// A span of time, as a study writes it.
+fn span<'de, D: Deserializer<'de>>(text: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(text)?;
+    lab::duration::parse(&text).map(Some).map_err(D::Error::custom)
 }
 
 /// A cache's policy for writes.
@@ -185,13 +197,14 @@ impl From<Reactor> for ReactorKind {
 }
 
 /// Keys of the two kinds of machine that a factor may vary.
-const MACHINE_KEYS: [&str; 21] = [
+const MACHINE_KEYS: [&str; 22] = [
     "disk_price",
     "filesystem",
     "page_cache",
     "stripe_aware",
     "atime",
     "barriers",
+    "filesystem_time",
     "host",
     "disk",
     "disks",
@@ -244,6 +257,10 @@ impl Machine {
                 }
                 if machine.channels.is_some_and(|count| !(1..=CHANNELS_MAX).contains(&count)) {
                     return Err(format!("`channels` must be from 1 to {CHANNELS_MAX}"));
+                }
+                if machine.filesystem_time.is_some() && machine.filesystem.is_none() {
+                    return Err("`filesystem_time` is a file system's: name one with `filesystem`"
+                        .to_owned());
                 }
                 if machine
                     .host_read_ahead
@@ -413,6 +430,14 @@ mod tests {
             (
                 "kind = 'simulated'\nhost = 'a'\ndisk = 'b'\ndisks = 2\nhost_read_ahead = '1g'",
                 "32 MiB",
+            ),
+            (
+                "kind = 'simulated'\nhost = 'a'\ndisk = 'b'\ndisks = 2\nfilesystem_time = '9us'",
+                "`filesystem`",
+            ),
+            (
+                "kind = 'simulated'\nhost = 'a'\ndisk = 'b'\ndisks = 2\nfilesystem_time = 'long'",
+                "long",
             ),
             ("kind = 'host'", "directory"),
             ("kind = 'host'\ndirectory = 'x'\ndevices = ['y']", "either"),

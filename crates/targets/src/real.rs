@@ -352,6 +352,16 @@ impl Target for HostTarget {
                 mend: "leave the cell out with `except = { access = \"nbd\" }`".to_owned(),
             });
         }
+        if let Kind::Slob(slob) = &cell.workload.kind
+            && !slob.processor_time.is_zero()
+        {
+            return Err(TargetError::Unfit {
+                what: format!("workload '{}'", cell.workload.name),
+                why: "`processor_time` is what a session costs a simulated host; on a real one it takes what it takes"
+                    .to_owned(),
+                mend: "leave `processor_time` out".to_owned(),
+            });
+        }
         if let Kind::Tool(tool) = &cell.workload.kind {
             return tool_fits(&machine, tool).map(drop);
         }

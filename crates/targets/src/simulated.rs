@@ -7,6 +7,7 @@ use super::array;
 use super::error::{MachineError, mixed_kinds};
 use super::machine::{Cache, Flush, Machine, SimulatedMachine, enough_disks};
 use super::measured::measure;
+use super::paid_io::PaidIo;
 use super::surroundings::modelled;
 use super::views::FilterView;
 use super::worth::{self, DriveFacts};
@@ -16,13 +17,12 @@ use lab::layout::LayoutFacts;
 use lab::measure::{DataSource, DiskView, Volume};
 use lab::study::{Kind, Study};
 use lab::target::{CellRun, RepeatPlan, StopFlag, Target, TargetError};
+use rt::DeviceRef;
 use rt::filter::stats::Stats;
-use rt::{Device, DeviceRef, Geometry, IoFuture, Request, Rt, Work, WorkKind};
 use sim::HostReadAhead;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
-use stdx::{ByteCount, Prng};
+use stdx::Prng;
 
 /// The most disks of a simulated machine: more than any array of the studies, and each takes memory.
 const DISKS_MAX: u32 = 1024;
@@ -166,6 +166,10 @@ fn machine_lines(machine: &SimulatedMachine) -> BTreeMap<String, String> {
             format!("{name}, a model of update-in-place file systems, with {memory} of page cache");
         line("file system", text);
     }
+    if let Some(time) = machine.filesystem_time {
+        let text = format!("{} an I/O", lab::duration::compact(time));
+        line("file system's processor time", text);
+    }
     let state = |on: bool| if on { "on" } else { "off" };
     let by_profile = match sim::profile::load(&machine.disk) {
         Ok(sim::Profile::Disk(disk)) => Some(disk.write_cache_enabled.value),
@@ -232,6 +236,11 @@ impl Target for SimulatedTarget {
                 let why = "it works on files, and the machine has no `filesystem`".to_owned();
                 return Err(array::unfit_tool(tool, why));
             }
+            if machine.filesystem_time.is_some() {
+                let why =
+                    "`filesystem_time` is of each I/O of a block workload, not of a tool's calls";
+                return Err(array::unfit_tool(tool, why.to_owned()));
+            }
         }
         array::check(&name, &layout, &cell.workload)
     }
@@ -246,6 +255,7 @@ impl Target for SimulatedTarget {
         let machine = build(&spec, plan.seed).map_err(no_profile)?;
         let rt = machine.rt();
         let has_engine = machine.has_raid_controller();
+        let paid = |below| PaidIo::of_system(&rt, below, &cell.workload);
         let mut disks: Vec<DeviceRef> = Vec::new();
         let mut views: Vec<Rc<dyn DiskView>> = Vec::new();
         let count = layout.disks_in_all() as usize + array::spares(&cell.workload);
@@ -257,14 +267,14 @@ impl Target for SimulatedTarget {
                 drive: Some(drive.clone()),
             }));
             // Behind a RAID controller the host pays for the commands that it gives to the volume.
-            disks.push(if has_engine { stats } else { HostIo::over(&rt, stats) });
+            disks.push(if has_engine { stats } else { paid(stats) });
         }
         let luns = layout.luns_seen();
         let front = |volume: DeviceRef, lun: usize| {
             if !has_engine {
                 return volume;
             }
-            HostIo::over(&rt, machine.front_of(volume, lun, luns).device)
+            paid(machine.front_of(volume, lun, luns).device)
         };
         let disk = machine.devices().first().expect("a machine has a disk at least").geometry();
         let habits = machine.operation_habits();
@@ -300,36 +310,5 @@ impl Target for SimulatedTarget {
                     .to_owned(),
             }),
         }
-    }
-}
-
-/// The host's share of an I/O: its processor submits it and takes its completion. Direct I/O copies
-/// nothing.
-struct HostIo {
-    rt: Rt,
-    below: DeviceRef,
-}
-
-impl HostIo {
-    fn over(rt: &Rt, below: DeviceRef) -> DeviceRef {
-        Rc::new(HostIo { rt: rt.clone(), below })
-    }
-}
-
-impl Device for HostIo {
-    fn geometry(&self) -> Geometry {
-        self.below.geometry()
-    }
-
-    fn name(&self) -> Arc<str> {
-        self.below.name()
-    }
-
-    fn begin(&self, request: Request) -> IoFuture {
-        let (rt, below) = (self.rt.clone(), Rc::clone(&self.below));
-        IoFuture::new(async move {
-            rt.charge(Work::new(WorkKind::Io, ByteCount::ZERO)).await;
-            below.submit(request).await
-        })
     }
 }

@@ -7,7 +7,7 @@
 //! A probe (`hdparm -t`, `dd`) is no steady state: it runs once, as the tool does.
 
 use crate::measure::load::{Load, Tally, probe_reach};
-use crate::measure::{DiskSample, Mark, MeasureError, Volume};
+use crate::measure::{DiskSample, Mark, MeasureError, Volume, processor_use};
 use crate::pitfalls::{self, Demand, IOS_FOR_P99, Moved, Pitfall};
 use crate::results::RoundPoint;
 use crate::steady::{Steady, SteadyState};
@@ -154,9 +154,10 @@ fn figures(
     };
     set("iops", ios as f64 / seconds);
     set("throughput_mb_s", tally.bytes() as f64 / 1e6 / seconds);
-    let processor = end.processor_since(begin).as_secs_f64();
-    set("cpu_us_per_io", processor * 1e6 / ios as f64);
-    set("processor_cores_busy", processor / seconds);
+    let processor = end.processor_since(begin);
+    set("cpu_us_per_io", processor.as_secs_f64() * 1e6 / ios as f64);
+    processor_use(processor, seconds, &volume.surroundings)
+        .for_each(|(name, value)| set(name, value));
     let mixed = tally.reads.ios > 0 && tally.writes.ios > 0;
     let latency = tally.latency();
     let sides =

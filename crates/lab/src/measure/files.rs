@@ -4,7 +4,7 @@
 //! run, and what all its workers asked of the tree ([`Traffic`]): from these come the same metrics of cost
 //! and the same pitfalls as of a block workload.
 
-use crate::measure::{DiskView, Mark};
+use crate::measure::{DiskView, Mark, processor_use};
 use crate::pitfalls::{self, Demand, Moved, Surroundings};
 use crate::target::CellRun;
 use rt::filter::{Touched, Traffic};
@@ -49,8 +49,9 @@ pub fn tool_run(
     let evidence = ends.end.evidence_since(ends.begin, demand);
     let seconds = evidence.span.as_secs_f64();
     if seconds > 0.0 {
-        let cores = evidence.processor.as_secs_f64() / seconds;
-        run.metrics.entry("processor_cores_busy".to_owned()).or_insert(cores);
+        for (name, value) in processor_use(evidence.processor, seconds, &surroundings) {
+            run.metrics.entry(name.to_owned()).or_insert(value);
+        }
     }
     run.disk_utilisation = ends.end.utilisation_since(ends.begin, ends.disks);
     run.pitfalls.extend(pitfalls::find(&surroundings, &evidence));

@@ -2,7 +2,8 @@
 //!
 //! A [`Load`] is made of *lanes*. A lane is one I/O outstanding: a task that submits, waits, counts, and
 //! submits again until it is told to stop. The lanes of one stream share its position, so that a deeper
-//! queue reads ahead in one stream rather than making new ones.
+//! queue reads ahead in one stream rather than making new ones. A [session](Slob) of a database is a lane that
+//! computes before each I/O, and reads a block before it writes it.
 //!
 //! Counting is the lab's own cost in a real run, so it is kept to two clock reads and two additions.
 
@@ -12,9 +13,10 @@ use crate::study::{
     Kind, Op, Position, Probe, ProbeExtent, Random, Slob, Stream, WorkingSet, Workload,
 };
 use hdrhistogram::Histogram;
-use rt::{DeviceRef, IoError, Request, Rt, Task};
+use rt::{DeviceRef, IoError, Request, Rt, Task, Work};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 use stdx::{ByteCount, Offset, Prng};
 
 /// Longest latency that the histograms tell apart, in nanoseconds: ten minutes. Whatever takes longer
@@ -136,6 +138,17 @@ impl Places {
 struct Lane {
     places: Places,
     block: ByteCount,
+    /// Whether a block is read before it is written.
+    updates: bool,
+    /// What each I/O costs the lane itself, of a processor.
+    processor_time: Duration,
+}
+
+impl Lane {
+    /// One that only asks.
+    fn of(places: Places, block: ByteCount) -> Lane {
+        Lane { places, block, updates: false, processor_time: Duration::ZERO }
+    }
 }
 
 impl Load {
@@ -193,12 +206,14 @@ impl Load {
 }
 
 async fn run_lane(rt: Rt, device: DeviceRef, data: DataSource, mut lane: Lane, shared: Rc<Shared>) {
-    let bytes = lane.block.bytes();
-    while !shared.stop.get() {
-        let (op, offset) = lane.places.next(lane.block);
+    let block = lane.block;
+    let one = async |op: Op, offset: Offset, processor_time: Duration| {
+        if !processor_time.is_zero() {
+            rt.charge(Work::program(processor_time)).await;
+        }
         let request = match op {
-            Op::Read => Request::read(offset, lane.block),
-            Op::Write => Request::write(offset, data.next(lane.block.as_usize())),
+            Op::Read => Request::read(offset, block),
+            Op::Write => Request::write(offset, data.next(block.as_usize())),
         };
         let submitted = rt.now();
         match device.submit(request).await {
@@ -206,13 +221,23 @@ async fn run_lane(rt: Rt, device: DeviceRef, data: DataSource, mut lane: Lane, s
                 let latency_ns = (rt.now() - submitted).as_nanos() as u64;
                 let mut tally = shared.tally.borrow_mut();
                 let side = if op == Op::Read { &mut tally.reads } else { &mut tally.writes };
-                side.count(bytes, latency_ns);
+                side.count(block.bytes(), latency_ns);
             }
             Err(error) => {
                 shared.error.borrow_mut().get_or_insert(error);
                 shared.stop.set(true);
             }
         }
+    };
+    while !shared.stop.get() {
+        let (op, offset) = lane.places.next(block);
+        if lane.updates && op == Op::Write {
+            one(Op::Read, offset, lane.processor_time).await;
+            if shared.stop.get() {
+                break;
+            }
+        }
+        one(op, offset, lane.processor_time).await;
     }
 }
 
@@ -237,7 +262,7 @@ fn lanes(volume: &Volume, workload: &Workload, prng: &mut Prng) -> Result<Vec<La
     };
     let random = |block: ByteCount, align: ByteCount, read_share: f64, prng: &mut Prng| {
         let places = (set - block) / align + 1;
-        Lane { places: Places::Random { read_share, align, places, prng: prng.fork() }, block }
+        Lane::of(Places::Random { read_share, align, places, prng: prng.fork() }, block)
     };
     match &workload.kind {
         Kind::Stream(Stream { streams, block_size, op, queue_depth }) => {
@@ -246,14 +271,9 @@ fn lanes(volume: &Volume, workload: &Workload, prng: &mut Prng) -> Result<Vec<La
             let lanes = (0..u64::from(*streams)).flat_map(|stream| {
                 let start = Offset::ZERO + part * stream;
                 let next = Rc::new(Cell::new(start));
-                (0..*queue_depth).map(move |_| Lane {
-                    places: Places::Sequential {
-                        op: *op,
-                        next: Rc::clone(&next),
-                        start,
-                        end: start + part,
-                    },
-                    block: *block_size,
+                (0..*queue_depth).map(move |_| {
+                    let (next, end) = (Rc::clone(&next), start + part);
+                    Lane::of(Places::Sequential { op: *op, next, start, end }, *block_size)
                 })
             });
             Ok(lanes.collect())
@@ -263,11 +283,15 @@ fn lanes(volume: &Volume, workload: &Workload, prng: &mut Prng) -> Result<Vec<La
             needs(*block_size + *align)?;
             Ok((0..*queue_depth).map(|_| random(*block_size, *align, *read_share, prng)).collect())
         }
-        Kind::Slob(Slob { readers, writers, block_size }) => {
+        Kind::Slob(Slob { readers, writers, block_size, processor_time }) => {
             needs(*block_size * 2)?;
             let shares = std::iter::repeat_n(1.0, *readers as usize)
                 .chain(std::iter::repeat_n(0.0, *writers as usize));
-            Ok(shares.map(|share| random(*block_size, *block_size, share, prng)).collect())
+            let session = |share| {
+                let lane = random(*block_size, *block_size, share, prng);
+                Lane { updates: true, processor_time: *processor_time, ..lane }
+            };
+            Ok(shares.map(session).collect())
         }
         Kind::Probe(probe) => {
             needs(match probe.extent {
@@ -278,7 +302,7 @@ fn lanes(volume: &Volume, workload: &Workload, prng: &mut Prng) -> Result<Vec<La
             let next = Rc::new(Cell::new(start));
             let end = Offset::ZERO + set;
             let places = Places::Sequential { op: probe.op, next, start, end };
-            Ok(vec![Lane { places, block: probe.block_size }])
+            Ok(vec![Lane::of(places, probe.block_size)])
         }
         Kind::Operation(_) | Kind::Tool(_) => {
             unreachable!("array operations and tools are no loads; the study's reader refuses them")

@@ -28,4 +28,5 @@ mod volume;
 pub use crate::pitfalls::{DiskSample, FlushSample};
 pub use data::DataSource;
 pub use error::MeasureError;
+pub(crate) use volume::processor_use;
 pub use volume::{ArrayOperations, DiskView, HostSample, HostView, Mark, Volume};

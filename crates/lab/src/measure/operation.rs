@@ -8,7 +8,7 @@
 //! ch. 5): its standard error follows from the spread within the strata, and is reported.
 
 use crate::measure::load::Load;
-use crate::measure::{ArrayOperations, Mark, MeasureError, Volume};
+use crate::measure::{ArrayOperations, Mark, MeasureError, Volume, processor_use};
 use crate::metrics::{PROGRESS_PERCENT, progress_metric};
 use crate::pitfalls::{self, Demand, Moved};
 use crate::results::ProgressPoint;
@@ -95,8 +95,9 @@ pub async fn operation(
         let time = estimate.time_to(f64::from(percent) / 100.0);
         run.metrics.insert(progress_metric(percent), time);
     }
-    let processor = end.processor_since(&begin).as_secs_f64();
-    run.metrics.insert("processor_cores_busy".into(), processor / seconds);
+    for (name, value) in processor_use(end.processor_since(&begin), seconds, &volume.surroundings) {
+        run.metrics.insert(name.into(), value);
+    }
     if workload.sampled.is_some() {
         run.metrics.insert("sampling_error_s".into(), estimate.standard_error_seconds);
         run.warnings.push(format!(

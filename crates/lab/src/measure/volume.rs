@@ -50,6 +50,20 @@ pub struct HostSample {
     pub load_thread: Option<Duration>,
 }
 
+/// What of the host's processor was used, under the names of the metrics: so many of its threads (as its operating
+/// system counts: hardware threads are processors to it), and their share of all that there are.
+pub(crate) fn processor_use(
+    busy: Duration,
+    seconds: f64,
+    surroundings: &Surroundings,
+) -> impl Iterator<Item = (&'static str, f64)> {
+    let threads = busy.as_secs_f64() / seconds;
+    let share = surroundings.cores.map(|cores| threads / f64::from(cores.max(1)));
+    [("processor_cores_busy", Some(threads)), ("processor_share", share)]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+}
+
 /// All counters at one moment.
 #[derive(Clone, Debug)]
 pub struct Mark {

@@ -11,7 +11,8 @@ use workload::content::ContentSpec;
 /// Facts about host and storage. See the [module](self).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Surroundings {
-    /// Cores that this process may use (or the simulated host has).
+    /// Processors that this process may use, as its operating system counts them: hardware threads (or those that the
+    /// simulated host has).
     pub cores: Option<u32>,
     /// Memory of the host that can hold pages of files.
     pub memory: Option<ByteCount>,

@@ -65,6 +65,7 @@ pub fn measure(metric: &str) -> Measure {
         "cpu_us_per_io" => {
             known("Processor time an I/O", "CPU an I/O", Quantity::Microseconds, LESS)
         }
+        "processor_share" => known("Processor in use", "CPU", Quantity::Share, None),
         "duration_s" => known("Duration", "duration", Quantity::Seconds, LESS),
         "sampling_error_s" => {
             known("Standard error of the sampling", "sampling error", Quantity::Seconds, LESS)

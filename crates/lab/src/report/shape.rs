@@ -44,6 +44,7 @@ pub const HEADLINE_METRICS: &[&str] = &[
     "latency_us_p99",
     "latency_us_mean",
     "cpu_us_per_io",
+    "processor_share",
     "sampling_error_s",
     "load_iops",
 ];

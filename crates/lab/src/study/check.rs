@@ -48,6 +48,11 @@ pub enum Relation {
         /// 0.1 for 10 %.
         tolerance: f64,
     },
+    /// Its repeats agree: the half width of its interval is at most this share of it.
+    Repeatable {
+        /// 0.02 for 2 %.
+        tolerance: f64,
+    },
 }
 
 /// What a figure is held against.
@@ -64,6 +69,8 @@ pub enum Against {
     },
     /// One another, in this order: each is held against the one before it.
     Along(Vec<Selector>),
+    /// Its own repeats.
+    Itself,
 }
 
 /// Whether there are figures of this name.
@@ -78,12 +85,12 @@ impl Check {
         check_metric(&reader, &metric)?;
         let of = Selector::read(&mut reader, "of", names)?
             .ok_or_else(|| reader.missing("of", "write of = { workload = \"...\" }"))?;
-        let words =
-            ["above", "below", "about", "equal", "rising", "falling"].map(|word| (word, word));
+        let words = ["above", "below", "about", "equal", "rising", "falling", "repeatable"]
+            .map(|word| (word, word));
         let word = reader.choice("relation", &words)?;
         let word = word.ok_or_else(|| {
             let mend =
-                "write \"above\", \"below\", \"about\", \"equal\", \"rising\" or \"falling\"";
+                "write \"above\", \"below\", \"about\", \"equal\", \"rising\", \"falling\" or \"repeatable\"";
             reader.missing("relation", mend)
         })?;
         let relation = read_relation(&mut reader, word)?;
@@ -104,7 +111,7 @@ impl Check {
     /// Which cells (that have all of the first) are held against which others; none of a check against a value.
     pub(crate) fn pairings(&self) -> Vec<(Vec<&Selector>, &Selector)> {
         match &self.against {
-            Against::Value(_) => Vec::new(),
+            Against::Value(_) | Against::Itself => Vec::new(),
             Against::Cells { to, .. } => vec![(vec![&self.of], to)],
             Against::Along(steps) => {
                 let pairs = steps.iter().zip(steps.iter().skip(1));
@@ -121,6 +128,10 @@ fn read_relation(reader: &mut Reader, word: &str) -> Result<Relation, Fault> {
     match (word, tolerance) {
         ("about" | "equal", tolerance) => {
             Ok(Relation::About { tolerance: tolerance.unwrap_or(TOLERANCE_DEFAULT) })
+        }
+        ("repeatable", Some(tolerance)) => Ok(Relation::Repeatable { tolerance }),
+        ("repeatable", None) => {
+            Err(reader.missing("tolerance", "write tolerance = 0.02 or another"))
         }
         (word, Some(_)) => Err(reader.contradiction(
             "tolerance",
@@ -151,6 +162,11 @@ fn read_against(
         Err(reader.contradiction("relation", format!("\"{word}\" needs '{key}'"), mend))
     };
     match (word, value, to, along) {
+        ("repeatable", None, None, None) if factor.is_none() => Ok(Against::Itself),
+        ("repeatable", ..) => needs(
+            "tolerance",
+            "write that and nothing else: a figure is held against its own repeats",
+        ),
         ("rising" | "falling", None, None, Some(steps)) if factor.is_none() => {
             Ok(Against::Along(steps))
         }

@@ -78,7 +78,7 @@ impl ClaimKind {
     /// What a check by itself says.
     fn of(check: &Check) -> ClaimKind {
         match &check.against {
-            Against::Value(_) => ClaimKind::Quantity,
+            Against::Value(_) | Against::Itself => ClaimKind::Quantity,
             Against::Cells { factor, .. } if *factor != 1.0 => ClaimKind::Ratio,
             Against::Cells { .. } | Against::Along(_) => ClaimKind::Direction,
         }

@@ -20,6 +20,9 @@ use std::time::Duration;
 use stdx::ByteCount;
 use toml::{Table, Value};
 
+mod slob;
+pub use slob::Slob;
+
 /// The most outstanding I/Os or processes of one workload: more than any queue of a disk or of NVMe
 /// (1023 usable slots is the usual size) takes at once.
 pub const QUEUE_DEPTH_MAX: u32 = 1024;
@@ -177,17 +180,6 @@ pub struct Random {
     pub queue_depth: u32,
     /// Places are multiples of this; the block size by default.
     pub align: ByteCount,
-}
-
-/// `kind = "slob"`: processes with one outstanding I/O each, at random places.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slob {
-    /// Processes that only read; 1 by default, or 0 where there are writers.
-    pub readers: u32,
-    /// Processes that only write; 0 by default.
-    pub writers: u32,
-    /// Size of each I/O; 8 KiB by default.
-    pub block_size: ByteCount,
 }
 
 /// `kind = "probe"`: one sequential pass with a single outstanding I/O.
@@ -377,6 +369,7 @@ impl Workload {
                 ("readers", slob.readers.to_string()),
                 ("writers", slob.writers.to_string()),
                 ("block_size", size_text(slob.block_size)),
+                ("processor_time", duration::compact(slob.processor_time)),
             ],
             Kind::Probe(probe) => vec![
                 ("op", probe.op.text().to_owned()),
@@ -460,7 +453,10 @@ impl Workload {
         let kind = match kind {
             "stream" => Kind::Stream(Stream::read(&mut reader)?),
             "random" => Kind::Random(Random::read(&mut reader)?),
-            "slob" => Kind::Slob(Slob::read(&mut reader)?),
+            "slob" => {
+                let block_size = block_size(&mut reader, ByteCount::kib(8))?;
+                Kind::Slob(Slob::read(&mut reader, block_size)?)
+            }
             "probe" => Kind::Probe(Probe::read(&mut reader)?),
             "initialise" => {
                 let methods = [
@@ -628,22 +624,6 @@ impl Random {
             queue_depth: reader.count("queue_depth", 1..=QUEUE_DEPTH_MAX)?.unwrap_or(1),
             align: sectors(reader, "align", block_size)?,
         })
-    }
-}
-
-impl Slob {
-    fn read(reader: &mut Reader) -> Result<Slob, Fault> {
-        let writers = reader.count("writers", 0..=QUEUE_DEPTH_MAX)?.unwrap_or(0);
-        let readers = reader.count("readers", 0..=QUEUE_DEPTH_MAX)?;
-        let readers = readers.unwrap_or(u32::from(writers == 0));
-        if readers + writers == 0 {
-            return Err(reader.contradiction(
-                "readers",
-                "there are neither readers nor writers",
-                "give one of them a number above 0",
-            ));
-        }
-        Ok(Slob { readers, writers, block_size: block_size(reader, ByteCount::kib(8))? })
     }
 }
 

@@ -436,6 +436,29 @@ fn an_order_of_several_levels_holds_only_if_each_step_does() {
 }
 
 #[test]
+fn a_figure_repeats_as_well_as_its_interval_is_narrow() {
+    let check = |tolerance: f64| {
+        format!(
+            "{{ metric = 'iops', of = {{ workload = 'random' }}, relation = 'repeatable', \
+             tolerance = {tolerance} }}"
+        )
+    };
+    // 100, 101, 102, 100 and 101: ± 1.04 %.
+    let noisy = scripted(|_, plan| noisy("iops", 100.0 + f64::from(plan.repeat % 3), 0.0, 0));
+    let held = claim_on(&check(0.011), &noisy, &[]);
+    assert!(held.reproduced && held.measured.contains("± 1.0 % to ± 1.0 %"), "{held:?}");
+    assert_eq!((held.kind.as_str(), held.tolerance.as_deref()), ("quantity", Some("1.1 %")));
+    assert!(!claim_on(&check(0.01), &noisy, &[]).reproduced);
+    let text = format!(
+        "{}\n[[claim]]\nid = 'c'\ntext = 't'\nsource = 's'\npublished = 'p'\ncheck = {}",
+        STUDY.replace("repeats = 5", "repeats = 1"),
+        check(0.011)
+    );
+    let once = attempt(&study(&text), &noisy, 2, &[]).expect("it runs").claims.remove(0);
+    assert!(!once.reproduced && once.measured.contains("one repeat has no spread"), "{once:?}");
+}
+
+#[test]
 fn a_claim_of_several_checks_holds_only_if_all_do() {
     let check = |value: u32| {
         format!(

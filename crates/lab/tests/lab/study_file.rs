@@ -203,7 +203,7 @@ fn a_wrong_study_is_refused_in_one_line_with_place_and_mend() {
             "relation = \"above\"",
             "relation = \"over\"",
             "studies/x.toml:51: 'relation' in 'check' of claim 'faster' is \"over\"; it must be \"above\" \
-             or \"below\" or \"about\" or \"equal\" or \"rising\" or \"falling\"",
+             or \"below\" or \"about\" or \"equal\" or \"rising\" or \"falling\" or \"repeatable\"",
         ),
         (
             "workload = \"random\" }, relation",
@@ -412,6 +412,8 @@ fn a_claim_that_says_nothing_is_refused_with_the_mend() {
     };
     assert!(refused("kind = 'ratio'").contains("only a conjecture can do without"));
     assert!(check("relation = 'rising', value = 3").contains("needs 'along'"));
+    assert!(check("relation = 'repeatable'").contains("write tolerance = 0.02"));
+    assert!(check("relation = 'repeatable', tolerance = 0.1, value = 3").contains("nothing else"));
     assert!(
         check("relation = 'rising', along = { layout = ['a'] }").contains("one key and its values")
     );

@@ -7,6 +7,10 @@ profile! {
     HostProfile {
         /// Cores.
         cores: Given<u64>,
+        /// Hardware threads a core; one where the profile doesn't say.
+        threads_per_core: Option<Given<u64>>,
+        /// What a core does in a time with all of its threads busy, in parts of what it does with one.
+        threads_gain: Option<Given<f64>>,
         /// Submitting one I/O to the operating system and taking its completion.
         io_us: Given<f64>,
         /// Copying (10⁶ B/s), as all rates below: of one core, over the bytes that the work reads.
@@ -24,10 +28,32 @@ profile! {
     }
 }
 
+/// The most hardware threads of a core: more than any processor has.
+const THREADS_MAX: u64 = 64;
+
 impl HostProfile {
+    /// Hardware threads a core.
+    pub fn threads(&self) -> u64 {
+        self.threads_per_core.as_ref().map_or(1, |threads| threads.value)
+    }
+
     pub(crate) fn check(&self) -> Result<(), Flaw> {
         let cores = (1..=1024).contains(&self.cores.value);
         Flaw::unless(cores, "cores", "write a number of cores from 1 to 1024")?;
+        let threads = self.threads();
+        let few = (1..=THREADS_MAX).contains(&threads);
+        Flaw::unless(few, "threads_per_core", "write a number of threads from 1 to 64")?;
+        match &self.threads_gain {
+            None => {
+                let mend = "say beside it what a core gains by them: threads_gain";
+                Flaw::unless(threads == 1, "threads_per_core", mend)?;
+            }
+            Some(gain) => {
+                let mend = "write a number from 1 to threads_per_core";
+                let fits = (1.0..=threads as f64).contains(&gain.value);
+                Flaw::unless(fits, "threads_gain", mend)?;
+            }
+        }
         for entry in self.entries().iter().filter(|entry| entry.key.ends_with("_mb_s")) {
             let positive = entry.number.is_some_and(|rate| rate > 0.0);
             Flaw::unless(positive, entry.key, "must be more than 0")?;

@@ -62,6 +62,25 @@ fn an_error_is_one_line_that_names_file_key_and_mend() {
 }
 
 #[test]
+fn threads_of_a_core_are_told_with_what_it_gains_by_them() {
+    let host = include_str!("../../../../hardware/sparc-t4-4core.toml");
+    let flaw = |from: &str, to: &str| {
+        assert!(host.contains(from), "{from}");
+        Profile::parse("t4.toml", &host.replace(from, to)).expect_err("refused").to_string()
+    };
+    assert!(
+        flaw("threads_gain = { value = 2.8", "threads_gain = { value = 9.0")
+            .ends_with("from 1 to threads_per_core")
+    );
+    assert!(
+        flaw("threads_per_core = { value = 8", "threads_per_core = { value = 99")
+            .contains("1 to 64")
+    );
+    let gain = host.lines().find(|line| line.starts_with("threads_gain")).expect("it is there");
+    assert!(flaw(gain, "").contains("threads_per_core: say beside it"), "{}", flaw(gain, ""));
+}
+
+#[test]
 fn a_wrong_name_is_answered_with_the_one_that_was_meant() {
     for (wrong, meant) in [("st375064as", "st3750640as"), ("evo", "870-evo"), ("PM9A4", "pm9a3")] {
         let error = load(wrong).expect_err("unknown").to_string();

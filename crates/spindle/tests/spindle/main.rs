@@ -12,6 +12,7 @@ mod held_verbs;
 #[path = "support/holding.rs"]
 mod holding;
 mod lab_runs;
+mod lab_sessions;
 mod md;
 mod md_force;
 mod md_grow;

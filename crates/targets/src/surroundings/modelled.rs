@@ -20,7 +20,7 @@ pub fn facts(
     has_raid_controller: bool,
 ) -> Surroundings {
     let cores = match sim::profile::load(&machine.host) {
-        Ok(Profile::Host(host)) => u32::try_from(host.cores.value).ok(),
+        Ok(Profile::Host(host)) => u32::try_from(host.cores.value * host.threads()).ok(),
         _ => None,
     };
     Surroundings {

@@ -27,7 +27,7 @@ pub mod rollback;
 pub use error::{NameError, TaskError};
 
 use super::commit::Syncer;
-use super::history::{Deed, note};
+use super::history::{self, Deed, note};
 use crate::dmu::{Dnode, NewObject, Objset, Policy};
 use crate::dsl::deadlist::Deadlist;
 use crate::dsl::features::of_property;
@@ -465,7 +465,7 @@ impl Tasks<'_> {
         let (_, head) = self.directory(directory).await?;
         let properties = mos.dnode(head.properties).await?;
         self.settings_changed.set(true);
-        let (deed, shown) = properties::told(name, value.as_ref());
+        let (deed, shown) = history::of_property(name, value.as_ref());
         // Who doesn't know zstd would take the value for none: the pool says so before there are blocks of it.
         let asked = value.as_ref().and_then(LeafValue::number).unwrap_or(0);
         let asked = of_property(name, asked).filter(|_| name == "compression");

@@ -25,6 +25,7 @@ use zfs_format::nvlist::{Encoding, NvList, Text, Value};
 use zfs_format::object_type::ObjectType;
 use zfs_format::pool_directory;
 use zfs_format::wire::Record;
+use zfs_format::zap::leaf::LeafValue;
 use zfs_store::alloc::Class;
 
 /// The part of a pool that its history may take, and its bounds.
@@ -206,4 +207,17 @@ async fn name_of(maker: &Maker<'_>, pool: String, dataset: u64) -> Result<String
         (at, directory) = (directory.parent, above);
     }
     Ok(pool + &name)
+}
+
+/// What the history is told of a property that is set, or inherited.
+pub(super) fn of_property(name: &str, value: Option<&LeafValue>) -> (&'static str, String) {
+    match value {
+        Some(value) if value.number_bytes == 1 => {
+            let bytes: Vec<u8> = value.numbers.iter().map(|byte| *byte as u8).collect();
+            let text = String::from_utf8_lossy(&bytes);
+            ("set", format!("{name}={}", text.trim_end_matches('\0')))
+        }
+        Some(value) => ("set", format!("{name}={}", value.numbers.first().copied().unwrap_or(0))),
+        None => ("inherit", format!("{name}=")),
+    }
 }

@@ -12,8 +12,8 @@
 
 use super::limits::check_property;
 use super::{Done, Tasks, done};
-use crate::dmu::Dnode;
-use crate::dmu::NewObject;
+use super::super::history::of_property;
+use crate::dmu::{Dnode, NewObject};
 use crate::error::ZfsError;
 use crate::zap::{Zap, table};
 use async_recursion::async_recursion as boxed;
@@ -58,7 +58,7 @@ impl Tasks<'_> {
             (0, Some(_)) => self.table_of_snapshot(&dataset).await?,
             (known, _) => self.mos().dnode(known).await?,
         };
-        let (deed, text) = told(name, value.as_ref());
+        let (deed, text) = of_property(name, value.as_ref());
         self.put(&properties, name, value).await?;
         self.tell_of(deed, snapshot, &text).await.map(Ok)
     }
@@ -95,18 +95,5 @@ impl Tasks<'_> {
                 }
             }
         }
-    }
-}
-
-/// What the history is told of a property that is set, or inherited.
-pub(super) fn told(name: &str, value: Option<&LeafValue>) -> (&'static str, String) {
-    match value {
-        Some(value) if value.number_bytes == 1 => {
-            let bytes: Vec<u8> = value.numbers.iter().map(|byte| *byte as u8).collect();
-            let text = String::from_utf8_lossy(&bytes);
-            ("set", format!("{name}={}", text.trim_end_matches('\0')))
-        }
-        Some(value) => ("set", format!("{name}={}", value.numbers.first().copied().unwrap_or(0))),
-        None => ("inherit", format!("{name}=")),
     }
 }
