@@ -7,13 +7,18 @@
 //! command goes over the path that is free first (round robin, when all are free). Beyond the command
 //! limit, commands wait at the host.
 //!
+//! A command keeps its path. So that one stream is not bound to one lane of a wide port, what is larger than
+//! the largest command of the adapter is cut, as hosts do, and the parts go side by side, each over the path
+//! that is free first.
+//!
 //! [`Link`] is shared: attach all devices behind one port to one link.
 //!
 //! Not modelled: lost frames, arbitration, TCP's windows, a path that fails (a fault filter does).
 
 use crate::profile::LinkProfile;
+use futures_util::future::join_all;
 use rt::sync::Semaphore;
-use rt::{Device, DeviceRef, Geometry, IoFuture, OpKind, Request, Rt};
+use rt::{Device, DeviceRef, Geometry, IoFuture, Op, OpKind, Request, Rt, SgList};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,6 +27,9 @@ use stdx::{ByteCount, Duration, Instant};
 /// What travels as one: a SATA frame, four FC frames, some Ethernet frames.
 const FRAME: ByteCount = ByteCount::kib(8);
 
+/// Commands on a bus within a box: more than all its drives take.
+const BUS_COMMANDS: usize = 1 << 20;
+
 /// A link. See the [module](self).
 pub struct Link {
     rt: Rt,
@@ -29,6 +37,7 @@ pub struct Link {
     full_duplex: bool,
     half_latency: Duration,
     commands: Semaphore,
+    command_max: Option<ByteCount>,
     paths: RefCell<Vec<Path>>,
 }
 
@@ -50,7 +59,22 @@ impl Link {
             full_duplex: profile.full_duplex.value,
             half_latency: Duration::from_nanos((profile.latency_us.value * 500.0) as u64),
             commands: Semaphore::new(profile.command_limit.value as usize),
+            command_max: profile.command_kb.as_ref().map(|kb| ByteCount::kib(kb.value)),
             paths: RefCell::new(vec![Path::default(); profile.paths.value as usize]),
+        })
+    }
+
+    /// One path of this rate (10⁶ B/s) for both directions together, which takes no time and any number of
+    /// commands: a bus within a box.
+    pub(crate) fn bus(rt: &Rt, rate_mb_s: f64) -> Rc<Link> {
+        Rc::new(Link {
+            rt: rt.clone(),
+            ns_per_byte: 1e3 / rate_mb_s,
+            full_duplex: false,
+            half_latency: Duration::ZERO,
+            commands: Semaphore::new(BUS_COMMANDS),
+            command_max: None,
+            paths: RefCell::new(vec![Path::default()]),
         })
     }
 
@@ -97,6 +121,41 @@ impl Device for LinkedDevice {
     }
 
     fn begin(&self, request: Request) -> IoFuture {
+        let command_max = self.link.command_max.filter(|max| request.len() > *max);
+        match (command_max, &request.op) {
+            (Some(max), Op::Read(_) | Op::Write { .. }) => self.begin_parts(request, max),
+            _ => self.carry(request),
+        }
+    }
+}
+
+impl LinkedDevice {
+    /// A request in commands of `max` and a rest, side by side.
+    fn begin_parts(&self, request: Request, max: ByteCount) -> IoFuture {
+        let (len, mut at, mut parts) = (request.len().bytes(), 0, Vec::new());
+        while at < len {
+            let end = (at + max.bytes()).min(len);
+            let op = match &request.op {
+                Op::Write { data, fua } => {
+                    Op::Write { data: data.slice(at as usize..end as usize), fua: *fua }
+                }
+                _ => Op::Read(ByteCount(end - at)),
+            };
+            let offset = request.offset + ByteCount(at);
+            parts.push(self.carry(Request { op, offset, priority: request.priority }));
+            at = end;
+        }
+        IoFuture::new(async move {
+            let mut whole = SgList::new();
+            for part in join_all(parts).await {
+                whole.append(part?);
+            }
+            Ok(whole)
+        })
+    }
+
+    /// One command over the link and back.
+    fn carry(&self, request: Request) -> IoFuture {
         let (link, device) = (Rc::clone(&self.link), Rc::clone(&self.device));
         IoFuture::new(async move {
             let _slot = link.commands.acquire().await.expect("nobody closes the semaphore");

@@ -8,6 +8,9 @@
 //!   controller: [`Machine::devices`] are the drives on its back end, each on a port of its own, and
 //!   what the host sees is a volume of the engine's put through [`Machine::front`].
 //!
+//! What all drives together exchange with a RAID controller passes its *back end*, one bus, where the profile
+//! gives its rate.
+//!
 //! A link has one or more *channels*, each a link of the profile by itself. LUNs (volumes of a RAID
 //! controller, in the order of [`Machine::front_of`]) or, without such a controller, drives are put on
 //! them in turn. One controller serves all LUNs; each has an equal part of its cache.
@@ -19,8 +22,8 @@ use crate::disk::Disk;
 use crate::host::Processor;
 use crate::link::Link;
 use crate::profile::{
-    ControllerProfile, DiskProfile, HostProfile, LinkProfile, Profile, ProfileError, SheetState,
-    SsdProfile, load,
+    ControllerProfile, DiskProfile, HostProfile, LinkProfile, OperationHabits, Profile,
+    ProfileError, SheetState, SsdProfile, load,
 };
 use crate::reactor::SimReactor;
 use crate::service::ServicedDevice;
@@ -248,6 +251,9 @@ impl MachineBuilder {
         if let Some(engine) = self.controller.as_ref().and_then(Processor::of_controller) {
             reactor.set_engine(engine);
         }
+        let back_end = self.controller.as_ref().and_then(|profile| profile.back_end_mb_s.as_ref());
+        let back_end = back_end.map(|rate| Link::bus(&rt, rate.value));
+        let habits = self.controller.as_ref().map(ControllerProfile::operations);
         let new_link = |_| self.link.as_ref().map(|profile| Link::new(&rt, profile));
         let links: Vec<Rc<Link>> = (0..self.channels).filter_map(new_link).collect();
         let (mut drives, mut devices) = (Vec::new(), Vec::new());
@@ -271,6 +277,9 @@ impl MachineBuilder {
             if let Some(rate) = service {
                 device = ServicedDevice::over(&rt, device, rate, &mut prng);
             }
+            if let Some(back_end) = &back_end {
+                device = back_end.attach(device);
+            }
             if !raid {
                 drive.ignore_flushes(self.options.flush == Some(FlushPolicy::Ignored));
                 if let Some(controller) = &controller {
@@ -285,7 +294,10 @@ impl MachineBuilder {
             devices.push(device);
         }
         let front = raid.then_some(controller).flatten();
-        Machine { runtime, reactor, drives, devices, front, links }
+        let habits = habits.filter(|_| raid).unwrap_or_default();
+        let luns = self.controller.as_ref().and_then(|profile| profile.luns.as_ref());
+        let luns_max = luns.filter(|_| raid).map(|luns| luns.value);
+        Machine { runtime, reactor, drives, devices, front, links, habits, luns_max }
     }
 }
 
@@ -297,6 +309,8 @@ pub struct Machine {
     devices: Vec<DeviceRef>,
     front: Option<Rc<Controller>>,
     links: Vec<Rc<Link>>,
+    habits: OperationHabits,
+    luns_max: Option<u64>,
 }
 
 /// A volume as the host sees it, and the controller's cache in between, where there is one.
@@ -346,6 +360,16 @@ impl Machine {
     /// Whether the engine runs in a RAID controller rather than on the host.
     pub fn has_raid_controller(&self) -> bool {
         self.front.is_some()
+    }
+
+    /// How the RAID controller initialises, clones and rebuilds; as the engine does by itself without one.
+    pub fn operation_habits(&self) -> OperationHabits {
+        self.habits
+    }
+
+    /// LUNs that the RAID controller shows its hosts at the most, where its profile says.
+    pub fn luns_max(&self) -> Option<u64> {
+        self.luns_max
     }
 
     /// An engine's volume as the host sees it: behind the cache of a RAID controller and the link; the

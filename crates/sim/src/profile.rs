@@ -28,7 +28,7 @@ mod library;
 mod link;
 mod ssd;
 
-pub use controller::{ControllerProfile, Firmware, ServiceRate};
+pub use controller::{ControllerProfile, Firmware, LockStep, OperationHabits, ServiceRate};
 pub use disk::DiskProfile;
 pub(crate) use given::Field;
 use given::Flaw;

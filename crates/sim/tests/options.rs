@@ -26,9 +26,9 @@ fn a_machine_of_profiles_writes_and_its_clock_moves() -> Result<(), Box<dyn std:
 fn controller(battery: bool) -> MachineBuilder {
     let builder = Machine::builder(3);
     if battery {
-        return builder.controller("infortrend-2g").expect("it ships");
+        return builder.controller("infortrend-2012").expect("it ships");
     }
-    let text = include_str!("../../../hardware/infortrend-2g.toml")
+    let text = include_str!("../../../hardware/infortrend-2012.toml")
         .replace("battery_backed = { value = true", "battery_backed = { value = false");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("no-battery.toml");

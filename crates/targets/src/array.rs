@@ -2,29 +2,24 @@
 
 mod built;
 mod disk_group;
+mod operations;
 
 pub(crate) use built::Built;
 
 use super::layout::{CHUNK_DEFAULT, Layout, Level};
 use built::{STAND_IN, unfit};
-use futures_util::future::LocalBoxFuture;
 use lab::measure::ArrayOperations;
-use lab::study::{
-    DiskChange, InitialiseMethod, Kind, OperationKind, Priority, Rebalance, Tool, Workload,
-};
+use lab::study::{DiskChange, Kind, OperationKind, Rebalance, Tool, Workload};
 use lab::target::TargetError;
-use md::{Array, ArraySpec, Initialise, SpecError, SyncPriority};
+use md::{Array, ArraySpec, SpecError};
+use operations::Operations;
 use rt::filter::Slice;
 use rt::memory::MemoryDevice;
 use rt::{DeviceRef, Rt};
-use std::cell::RefCell;
+use sim::profile::OperationHabits;
 use std::rc::Rc;
-use stdx::{ByteCount, Offset};
+use stdx::Offset;
 
-/// The slot that a rebuild loses and a clone copies.
-const VICTIM: usize = 0;
-/// Why a RAID set is not rebalanced.
-const NO_REBALANCE: &str = "only a disk group (level = \"asm\") is rebalanced";
 /// How many disks a workload needs beside the layout's: a rebuild and a clone write to a spare, a
 /// rebalance may begin with a new disk.
 pub fn spares(workload: &Workload) -> usize {
@@ -138,11 +133,12 @@ pub fn build(
     layout: &Layout,
     disks: Vec<DeviceRef>,
 ) -> Result<Built, TargetError> {
-    build_before(rt, name, layout, disks, &|device, _| device)
+    build_before(rt, name, layout, disks, OperationHabits::default(), &|device, _| device)
 }
 
 /// The same, with what lies between the layout and the host put before whatever the host sees as a
-/// disk: the volume, or each LUN, which `before` is told by its number. Partitions lie on that.
+/// disk: the volume, or each LUN, which `before` is told by its number. Partitions lie on that. Operations
+/// go as the controller's habits are.
 ///
 /// # Errors
 /// What is wrong with the layout.
@@ -151,6 +147,7 @@ pub fn build_before(
     name: &str,
     layout: &Layout,
     disks: Vec<DeviceRef>,
+    habits: OperationHabits,
     before: &dyn Fn(DeviceRef, usize) -> DeviceRef,
 ) -> Result<Built, TargetError> {
     let mut disks = disks.into_iter();
@@ -188,7 +185,7 @@ pub fn build_before(
         }
     };
     let operations = redundant.map(|array| {
-        Rc::new(Operations { array, spare: RefCell::new(disks.next()) }) as Rc<dyn ArrayOperations>
+        Rc::new(Operations::new(rt, array, disks.next(), habits)) as Rc<dyn ArrayOperations>
     });
     Ok(Built { device, operations })
 }
@@ -244,74 +241,6 @@ fn assemble(
 
 fn next_disk(disks: &mut dyn Iterator<Item = DeviceRef>) -> DeviceRef {
     disks.next().expect("the target has checked that there are enough disks")
-}
-
-/// An array's operations, as the lab asks for them.
-struct Operations {
-    array: Rc<Array>,
-    spare: RefCell<Option<DeviceRef>>,
-}
-
-impl ArrayOperations for Operations {
-    fn extent(&self) -> ByteCount {
-        self.array.component_extent()
-    }
-
-    fn grain(&self) -> ByteCount {
-        self.array.grain()
-    }
-
-    fn prepare(&self, kind: OperationKind) -> Result<(), String> {
-        let take_spare = || {
-            let spare = self.spare.borrow_mut().take();
-            spare.ok_or_else(|| "there is no spare disk; give the machine one more".to_owned())
-        };
-        match kind {
-            OperationKind::Initialise(_) | OperationKind::Check => Ok(()),
-            OperationKind::Rebuild => {
-                let spare = take_spare()?;
-                self.array.fail(VICTIM);
-                self.array.add_spare(spare).map_err(|error| error.to_string())
-            }
-            OperationKind::Clone => {
-                let spare = take_spare()?;
-                self.array.replace(VICTIM, spare).map_err(|error| error.to_string())
-            }
-            OperationKind::Rebalance(_) => Err(NO_REBALANCE.to_owned()),
-        }
-    }
-
-    fn run(
-        &self,
-        kind: OperationKind,
-        priority: Priority,
-        from: Offset,
-        to: Offset,
-    ) -> LocalBoxFuture<'static, Result<(), String>> {
-        let array = Rc::clone(&self.array);
-        let priority = match priority {
-            Priority::Low => SyncPriority::Low,
-            Priority::Normal => SyncPriority::Normal,
-            Priority::High => SyncPriority::High,
-        };
-        Box::pin(async move {
-            let range = from..to;
-            let done = match kind {
-                OperationKind::Initialise(method) => {
-                    let how = match method {
-                        InitialiseMethod::Parity => Initialise::FromData,
-                        InitialiseMethod::Zeros => Initialise::Zeros,
-                    };
-                    array.initialise(how, range, priority).await
-                }
-                OperationKind::Rebuild => array.rebuild(VICTIM, range, priority).await,
-                OperationKind::Clone => array.copy_to_replacement(VICTIM, range, priority).await,
-                OperationKind::Check => array.check(range, priority).await.map(|_| ()),
-                OperationKind::Rebalance(_) => return Err(NO_REBALANCE.to_owned()),
-            };
-            done.map_err(|error| error.to_string())
-        })
-    }
 }
 
 #[cfg(test)]

@@ -93,6 +93,25 @@ fn no_profile(error: sim::ProfileError) -> TargetError {
     }
 }
 
+/// Whether the RAID controller shows its hosts as many LUNs as the layout has.
+fn enough_luns(
+    name: &str,
+    layout: &super::layout::Layout,
+    luns_max: Option<u64>,
+) -> Result<(), TargetError> {
+    match luns_max {
+        Some(luns_max) if layout.luns_seen() as u64 > luns_max => Err(TargetError::Unfit {
+            what: format!("layout '{name}'"),
+            why: format!(
+                "it has {} LUNs, and its controller shows {luns_max} at the most",
+                layout.luns_seen()
+            ),
+            mend: "use fewer LUNs, or a controller whose profile allows more".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// The machine, a line a part. What the study leaves to the profiles is told as well.
 fn machine_lines(machine: &SimulatedMachine) -> BTreeMap<String, String> {
     let title = |name: &str| {
@@ -199,7 +218,8 @@ impl Target for SimulatedTarget {
                 mend: format!("{DISKS_MAX} is the limit"),
             });
         }
-        build(&machine, 0).map_err(no_profile)?;
+        let built = build(&machine, 0).map_err(no_profile)?;
+        enough_luns(&name, &layout, built.luns_max())?;
         let disks = machine.disks as usize;
         let narrower = match &layout.of {
             None => format!("make it narrower with --set layouts.{name}.disks=N, "),
@@ -257,7 +277,8 @@ impl Target for SimulatedTarget {
             paid(machine.front_of(volume, lun, luns).device)
         };
         let disk = machine.devices().first().expect("a machine has a disk at least").geometry();
-        let built = array::build_before(&rt, &name, &layout, disks, &front)?;
+        let habits = machine.operation_habits();
+        let built = array::build_before(&rt, &name, &layout, disks, habits, &front)?;
         let mut device = built.device;
         let surroundings = modelled::facts(&spec, &layout, disk, device.geometry(), has_engine);
         if let Some(limit) = spec.host_read_ahead {

@@ -87,7 +87,7 @@ pub async fn operation(
         }
         load.stop().await?;
     }
-    let estimate = outcome.estimate();
+    let estimate = outcome.estimate().twice_at_first(array.twice(workload.kind));
     run.metrics.insert("duration_s".into(), estimate.seconds);
     run.metrics
         .insert("throughput_mb_s".into(), array.extent().bytes() as f64 / 1e6 / estimate.seconds);
@@ -196,6 +196,24 @@ struct Estimate {
 }
 
 impl Estimate {
+    /// Where the first share of the members is gone over twice: the second time is taken to last as long as the
+    /// first, and comes before the work goes on.
+    fn twice_at_first(mut self, share: f64) -> Estimate {
+        let share = share.clamp(0.0, 1.0);
+        let more = self.time_to(share);
+        if more <= 0.0 {
+            return self;
+        }
+        let rate = self.progress.first().map_or(0.0, |point| point.rate_mb_s / 2.0);
+        self.progress.retain(|point| point.done > share);
+        for point in &mut self.progress {
+            point.time_s += more;
+        }
+        self.seconds += more;
+        self.progress.insert(0, ProgressPoint { time_s: 2.0 * more, done: share, rate_mb_s: rate });
+        self
+    }
+
     /// When so large a share was done, 0 to 1; the rate is even between two points.
     fn time_to(&self, share: f64) -> f64 {
         let (mut time, mut done) = (0.0, 0.0);
@@ -342,6 +360,23 @@ mod tests {
         let estimate = outcome.estimate();
         let close = |share: f64, time: f64| (estimate.time_to(share) - time).abs() < 1e-9;
         assert!(close(0.01, 2.0) && close(0.5, 100.0) && close(0.75, 250.0) && close(1.0, 400.0));
+    }
+
+    #[test]
+    fn a_share_that_is_gone_over_twice_takes_twice_its_time_and_the_rest_its_own() {
+        let mut outcome = Passes::new(ByteCount(1000));
+        for stratum in 0..2 {
+            let from = Offset(stratum as u64 * 500);
+            let pass = Pass { stratum, from, to: from + ByteCount(500) };
+            outcome.add(pass, Duration::from_secs(100));
+        }
+        let estimate = outcome.estimate().twice_at_first(0.1);
+        let close = |share: f64, time: f64| (estimate.time_to(share) - time).abs() < 1e-9;
+        assert!(close(0.05, 20.0) && close(0.1, 40.0) && close(0.5, 120.0) && close(1.0, 220.0));
+        assert!((estimate.seconds - 220.0).abs() < 1e-9);
+        let whole = outcome.estimate().twice_at_first(1.0);
+        assert!((whole.seconds - 400.0).abs() < 1e-9 && (whole.time_to(0.5) - 200.0).abs() < 1e-9);
+        assert_eq!(outcome.estimate().twice_at_first(0.0).progress.len(), 2);
     }
 
     #[test]

@@ -155,6 +155,12 @@ pub trait ArrayOperations {
     /// Where the layout can't do it: says why and what would mend it.
     fn prepare(&self, kind: OperationKind) -> Result<(), String>;
 
+    /// The first share of the members, 0 to 1, that the operation goes over twice.
+    fn twice(&self, kind: OperationKind) -> f64 {
+        let _ = kind;
+        0.0
+    }
+
     /// Carries the operation out over `from..to` of the members.
     fn run(
         &self,

@@ -258,6 +258,8 @@ pub enum InitialiseMethod {
     Parity,
     /// Writes zeros everywhere, as disk arrays do off line; there is no data.
     Zeros,
+    /// The same, and reads everything that was written.
+    ZerosVerified,
 }
 
 /// How an operation stands against host I/O.
@@ -457,8 +459,12 @@ impl Workload {
             }
             "probe" => Kind::Probe(Probe::read(&mut reader)?),
             "initialise" => {
-                let methods =
-                    [("parity", InitialiseMethod::Parity), ("zeros", InitialiseMethod::Zeros)];
+                let methods = [
+                    InitialiseMethod::Parity,
+                    InitialiseMethod::Zeros,
+                    InitialiseMethod::ZerosVerified,
+                ]
+                .map(|method| (method.text(), method));
                 let method = reader.choice("method", &methods)?;
                 let kind = OperationKind::Initialise(method.unwrap_or(InitialiseMethod::Parity));
                 Kind::Operation(operation(kind, &mut reader)?)
@@ -510,6 +516,7 @@ impl InitialiseMethod {
         match self {
             InitialiseMethod::Parity => "parity",
             InitialiseMethod::Zeros => "zeros",
+            InitialiseMethod::ZerosVerified => "zeros-verified",
         }
     }
 }

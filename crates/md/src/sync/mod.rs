@@ -16,6 +16,10 @@
 //! **Steps.** The range is cut into steps of [`STEP`] a member. A step is a task that locks its rows,
 //! reads all members at once in long requests, computes, writes, says what is right now, and unlocks; so
 //! a host write falls before or after it. [`WINDOW_MAX`] steps are in flight, so that members stream.
+//! Making parity from data both reads and writes every member: with few steps in flight each member goes to and fro
+//! between them. There [`WINDOW_PARITY_MAX`] are, so that what is read meanwhile and what is written are long, as far
+//! as they take no more than [`IN_FLIGHT_MAX`]: on twelve simulated 3 TB disks in RAID 6 that is 8.8 h instead of
+//! 10.3, where reading alone takes 7.2.
 //! **Dropping** the operation starts no more steps; those in flight end by themselves, and what they did
 //! counts.
 //!
@@ -55,6 +59,10 @@ pub const STEP: ByteCount = ByteCount::mib(1);
 /// Steps in flight: one at the reading members, one at the written ones, one in the processor, one
 /// waiting.
 pub const WINDOW_MAX: usize = 4;
+/// Steps in flight where parity is made from data. Twice as many gain 5 % more and take twice the memory.
+pub const WINDOW_PARITY_MAX: usize = 16;
+/// What all steps in flight may take of memory, beyond [`WINDOW_MAX`] of them.
+pub const IN_FLIGHT_MAX: ByteCount = ByteCount::mib(256);
 /// The rate a member that low priority keeps up whatever the host does: md's speed_limit_min.
 pub const SPEED_MIN_LOW: ByteCount = ByteCount::kib(1000);
 /// The rate a member that normal priority keeps up beside the host: some tenth of a disk's.
@@ -233,7 +241,7 @@ impl Array {
             Some(Progress { operation, range, done: ByteCount::ZERO, began });
         let _ends = EndProgress(self);
         let step = STEP.max(self.grain()).bytes();
-        let pace = Pace::new(&self.set, priority);
+        let pace = Pace::new(&self.set, priority, self.window_max(operation, step));
         let mut flying: VecDeque<(u64, oneshot::Receiver<StepResult>)> = VecDeque::new();
         let (mut next, mut report, mut failure) = (start, CheckReport::default(), None);
         while next < end && failure.is_none() || !flying.is_empty() {
@@ -255,6 +263,18 @@ impl Array {
         }
         report.checked = ByteCount(end - start.min(end));
         failure.map_or(Ok(report), Err)
+    }
+
+    /// How many steps of so many bytes a member may be in flight.
+    fn window_max(&self, operation: Operation, step: u64) -> usize {
+        match (operation, &self.engine) {
+            (Operation::Initialise(Initialise::FromData), Engine::Stripes(_)) => {
+                let all = step * self.set.members.len() as u64;
+                let fit = usize::try_from(IN_FLIGHT_MAX.bytes() / all).unwrap_or(usize::MAX);
+                fit.clamp(WINDOW_MAX, WINDOW_PARITY_MAX)
+            }
+            _ => WINDOW_MAX,
+        }
     }
 
     /// Whether the operation can be done; brings a spare into its slot.
@@ -344,16 +364,17 @@ fn chunks(slot: usize, range: &Range<u64>, chunk: u64) -> impl Iterator<Item = (
 struct Pace {
     set: Rc<Set>,
     priority: SyncPriority,
+    window_max: usize,
 }
 
 impl Pace {
-    fn new(set: &Rc<Set>, priority: SyncPriority) -> Pace {
-        Pace { set: Rc::clone(set), priority }
+    fn new(set: &Rc<Set>, priority: SyncPriority, window_max: usize) -> Pace {
+        Pace { set: Rc::clone(set), priority, window_max }
     }
 
     fn window(&self) -> usize {
         let yields = self.priority != SyncPriority::High && self.host_is_at_work();
-        if yields { 1 } else { WINDOW_MAX }
+        if yields { 1 } else { self.window_max }
     }
 
     /// Whether the host has requests under way, or had or sent some at the last look.

@@ -153,7 +153,7 @@ proptest! {
     #[test]
     fn a_controller_cache_reads_like_a_plain_array(steps in steps(), seed: u64) {
         let machine = Machine::builder(seed)
-            .controller("infortrend-2g").expect("a controller")
+            .controller("infortrend-2012").expect("a controller")
             .link("fc-4g").expect("a link")
             .drives("hua723030ala640", 1).expect("a drive")
             .build();
@@ -259,7 +259,7 @@ fn a_shared_link_is_the_limit_of_many_disks_and_two_paths_are_twice_one() {
 fn a_battery_backed_cache_takes_scattered_writes_fast_and_writes_back_in_order() {
     let scattered = |cached: bool| {
         let machine = Machine::builder(1)
-            .controller("infortrend-2g")
+            .controller("infortrend-2012")
             .expect("a controller")
             .drives("st3750640as", 1)
             .expect("a drive")
@@ -287,7 +287,7 @@ fn a_battery_backed_cache_takes_scattered_writes_fast_and_writes_back_in_order()
 #[test]
 fn a_controller_reads_a_stream_ahead() {
     let machine = Machine::builder(1)
-        .controller("infortrend-2g")
+        .controller("infortrend-2012")
         .expect("a controller")
         .link("fc-4g")
         .expect("a link")
@@ -348,4 +348,78 @@ fn a_ram_disk_takes_no_time_and_keeps_bytes() {
 fn parts_of_the_wrong_kind_are_refused_by_name() {
     let error = Machine::builder(1).host("fc-4g").expect_err("a link is no host").to_string();
     assert_eq!(error, "'fc-4g' is a link, not a host; `spindle hw list` shows the kinds");
+}
+
+/// All drives of a RAID controller together get what its back end carries; one drive gets its own rate.
+#[test]
+fn drives_behind_one_back_end_share_it() {
+    let rate = |drives: usize, write: bool| {
+        let machine = Machine::builder(1)
+            .controller("infortrend-2012")
+            .expect("a controller")
+            .drives("hua723030ala640", drives)
+            .expect("drives")
+            .build();
+        let (rt, len, count) = (machine.rt(), 1 << 20, 200_u64);
+        let devices = machine.devices().to_vec();
+        let stream = move |device: DeviceRef| async move {
+            for request in sequential(write, 0, len, count) {
+                device.submit(request).await.expect("a sound request");
+            }
+        };
+        let streams: Vec<_> =
+            devices.iter().map(|device| rt.spawn(stream(Rc::clone(device)))).collect();
+        machine
+            .run(async move {
+                for stream in streams {
+                    stream.await;
+                }
+                mb_s(drives as u64 * count * len as u64, rt.now().since(Instant::START))
+            })
+            .expect("no stall")
+    };
+    for write in [false, true] {
+        let (one, twelve) = (rate(1, write), rate(12, write));
+        println!("write {write}: {one:.0} MB/s of one drive, {twelve:.0} of twelve");
+        assert!((130.0..175.0).contains(&one), "{one}");
+        assert!((1100.0..1201.0).contains(&twelve), "{twelve}");
+    }
+}
+
+/// What is larger than the largest command goes over several lanes of a wide port at once; smaller is bound to one.
+#[test]
+fn a_large_request_goes_over_several_lanes_of_a_wide_port() {
+    let rate = |len: usize| {
+        let machine = Machine::builder(1).link("sas-3g-x4").expect("a link").build();
+        let link = crate::profile::load("sas-3g-x4");
+        let Ok(Profile::Link(profile)) = link else { panic!("a link") };
+        let ram: DeviceRef = Rc::new(RamDisk::new("ram", ByteCount::gib(1)));
+        let device = Link::new(&machine.rt(), &profile).attach(ram);
+        let count = (256 * MIB) / len as u64;
+        let took = load_test(&machine, &device, 1, sequential(false, 0, len, count));
+        mb_s(count * len as u64, took)
+    };
+    let (one, four) = (rate(256 << 10), rate(4 << 20));
+    println!("one stream over SAS 3 Gb/s x4: {one:.0} MB/s by 256 KiB, {four:.0} by 4 MiB");
+    assert!((250.0..300.0).contains(&one) && (1000.0..1200.0).contains(&four), "{one} {four}");
+}
+
+#[test]
+fn a_request_that_is_cut_for_a_link_keeps_its_bytes() {
+    let machine = Machine::builder(1).build();
+    let Ok(Profile::Link(profile)) = load("sas-6g-x4") else { panic!("a link") };
+    let ram: DeviceRef = Rc::new(RamDisk::new("ram", ByteCount::gib(1)));
+    let device = Link::new(&machine.rt(), &profile).attach(Rc::clone(&ram));
+    let len = (512 << 10) * 3 + 4096;
+    let bytes: Vec<u8> = (0..len).map(|i: usize| (i / 4096) as u8 ^ i as u8).collect();
+    let data = Buf::copy_of(&bytes);
+    machine
+        .run(device.submit(Request::write(Offset(8192), data)))
+        .expect("no stall")
+        .expect("written");
+    let read = || Request::read(Offset(8192), ByteCount(len as u64));
+    for device in [device, ram] {
+        let found = machine.run(device.submit(read())).expect("no stall").expect("a read");
+        assert!(found.to_vec() == bytes);
+    }
 }

@@ -15,6 +15,7 @@
 use super::given::{Entry, Field, Flaw, Given, profile};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use stdx::{ByteCount, Duration};
 
 profile! {
     /// A host bus adapter or a RAID controller.
@@ -39,6 +40,19 @@ profile! {
         parity_p_mb_s: Given<f64>,
         /// Likewise for P and Q.
         parity_pq_mb_s: Given<f64>,
+        /// What all drives together exchange with the controller, both ways together (10⁶ B/s); only their own
+        /// interfaces limit it without.
+        back_end_mb_s: Option<Given<f64>>,
+        /// LUNs that one controller shows its hosts; any number without.
+        luns: Option<Given<u64>>,
+        /// What initialising, cloning and rebuilding take of a member at a time, one after another without
+        /// overlap (2¹⁰ B); steps overlap so that members stream, without.
+        lock_step_kb: Option<Given<u64>>,
+        /// The firmware's own time (ms) whenever such a step turns to the disks, to read or to write; none
+        /// without.
+        lock_step_ms: Option<Given<f64>>,
+        /// The first share of a member, in percent, that a rebuild goes over twice.
+        rebuild_twice_percent: Option<Given<f64>>,
         /// What a data service of the controller's own (a media scan) reads of each drive while the
         /// drive is at work (10⁶ B/s); there is none without.
         background_service_mb_s: Option<Given<f64>>,
@@ -93,6 +107,14 @@ firmware! {
     parity_p_mb_s: f64, std::convert::identity;
     /// As [`ControllerProfile::parity_pq_mb_s`].
     parity_pq_mb_s: f64, std::convert::identity;
+    /// As [`ControllerProfile::back_end_mb_s`].
+    back_end_mb_s: f64, Some;
+    /// As [`ControllerProfile::lock_step_kb`].
+    lock_step_kb: u64, Some;
+    /// As [`ControllerProfile::lock_step_ms`].
+    lock_step_ms: f64, Some;
+    /// As [`ControllerProfile::rebuild_twice_percent`].
+    rebuild_twice_percent: f64, Some;
     /// As [`ControllerProfile::background_service_mb_s`].
     background_service_mb_s: f64, Some;
     /// As [`ControllerProfile::background_service_kb`].
@@ -104,6 +126,24 @@ impl Field for BTreeMap<String, Firmware> {
     fn entry(&self, _: &'static str) -> Option<Entry> {
         None
     }
+}
+
+/// How a controller goes over its members when it initialises, clones or rebuilds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OperationHabits {
+    /// One step after another; overlapping steps that let members stream, without.
+    pub lock_step: Option<LockStep>,
+    /// The first share of a member, 0 to 1, that a rebuild goes over twice.
+    pub rebuild_twice: f64,
+}
+
+/// Steps that wait for one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockStep {
+    /// Of each member.
+    pub step: ByteCount,
+    /// The firmware's own time whenever one turns to the disks, to read or to write.
+    pub pause: Duration,
 }
 
 /// What the background service of a controller does to each drive.
@@ -134,6 +174,18 @@ impl ControllerProfile {
         Some(ServiceRate { mb_s: rate.value, read_bytes: kb * 1024 })
     }
 
+    /// How it initialises, clones and rebuilds.
+    pub fn operations(&self) -> OperationHabits {
+        let pause = self.lock_step_ms.as_ref().map_or(0.0, |ms| ms.value);
+        OperationHabits {
+            lock_step: self.lock_step_kb.as_ref().map(|kb| LockStep {
+                step: ByteCount::kib(kb.value),
+                pause: Duration::from_nanos((pause * 1e6) as u64),
+            }),
+            rebuild_twice: self.rebuild_twice_percent.as_ref().map_or(0.0, |p| p.value / 100.0),
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), Flaw> {
         self.check_numbers()?;
         for firmware in self.firmware.values() {
@@ -159,7 +211,19 @@ impl ControllerProfile {
             self.background_service_kb.as_ref().map_or(SERVICE_READ_KB_DEFAULT, |kb| kb.value);
         let read = read >= 4 && read.is_multiple_of(4) && read <= 64 << 10;
         let mend = "write a multiple of 4, up to 65536";
-        Flaw::unless(read, "background_service_kb", mend)
+        Flaw::unless(read, "background_service_kb", mend)?;
+        let back_end = self.back_end_mb_s.as_ref().is_none_or(|rate| rate.value > 0.0);
+        Flaw::unless(back_end, "back_end_mb_s", "must be more than 0")?;
+        let luns = self.luns.as_ref().is_none_or(|luns| luns.value > 0);
+        Flaw::unless(luns, "luns", "must be more than 0")?;
+        let step = |kb: u64| kb >= 4 && kb.is_multiple_of(4) && kb <= 64 << 10;
+        let step = self.lock_step_kb.as_ref().is_none_or(|kb| step(kb.value));
+        Flaw::unless(step, "lock_step_kb", "write a multiple of 4, up to 65536")?;
+        let pause = self.lock_step_ms.as_ref().is_none_or(|ms| (0.0..=1e4).contains(&ms.value));
+        Flaw::unless(pause, "lock_step_ms", "write 0, or up to 10000")?;
+        let percent = |given: &Given<f64>| (0.0..=100.0).contains(&given.value);
+        let twice = self.rebuild_twice_percent.as_ref().is_none_or(percent);
+        Flaw::unless(twice, "rebuild_twice_percent", "write a share from 0 to 100")
     }
 
     /// The firmwares as text, as [`Profile::show`](super::Profile::show) gives the rest.

@@ -17,6 +17,9 @@ profile! {
         latency_us: Given<f64>,
         /// Commands under way at once; the next ones wait.
         command_limit: Given<u64>,
+        /// The largest command (2¹⁰ B): what is larger is cut, and its parts go side by side; any size
+        /// without.
+        command_kb: Option<Given<u64>>,
     }
 }
 
@@ -25,6 +28,9 @@ impl LinkProfile {
         Flaw::unless(self.rate_mb_s.value > 0.0, "rate_mb_s", "must be more than 0")?;
         let paths = (1..=64).contains(&self.paths.value);
         Flaw::unless(paths, "paths", "write a number of paths from 1 to 64")?;
+        let command = |kb: u64| kb >= 4 && kb.is_multiple_of(4);
+        let command = self.command_kb.as_ref().is_none_or(|kb| command(kb.value));
+        Flaw::unless(command, "command_kb", "write a multiple of 4")?;
         Flaw::unless(self.command_limit.value > 0, "command_limit", "must be more than 0")
     }
 }

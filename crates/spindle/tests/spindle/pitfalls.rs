@@ -107,7 +107,7 @@ fn a_full_link_is_named() {
 
 #[test]
 fn a_raid_controller_that_answers_from_its_cache_is_named() {
-    let study = CLEAN.replace("write_cache = true\n", "controller = \"infortrend-2g\"\n");
+    let study = CLEAN.replace("write_cache = true\n", "controller = \"infortrend-2012\"\n");
     let study = study.replace("read_share = 0.7", "read_share = 1\nworking_set = \"1m\"");
     let study = study.replace("round = \"2s\"", "round = \"1s\"");
     finds("cached", "over a working set larger than the memory below", &study, &[]);
