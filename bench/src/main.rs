@@ -13,6 +13,7 @@
 mod codec;
 mod cores;
 mod executor;
+mod fidelity;
 mod lab_load;
 mod names;
 mod nbd;
@@ -34,6 +35,7 @@ fn code(name: &str) -> Option<Code> {
         "codec" => codec::run,
         "cores" => cores::run,
         "executor" => executor::run,
+        "fidelity" => fidelity::run,
         "lab-load" => lab_load::run,
         "nbd" => nbd::run,
         "parity" => parity::run,

@@ -6,6 +6,10 @@ pub const BENCHES: &[(&str, &str)] = &[
     ("codec", "checksums, compression and ciphers, beside OpenZFS's and the C libraries'"),
     ("cores", "RAID 6 sets on one executor and on several"),
     ("executor", "4 KiB reads through Device and io_uring, beside fio"),
+    (
+        "fidelity",
+        "simulated drives under the loads of real ones, beside what was measured, and DiskSim",
+    ),
     ("lab-load", "a fio job in the lab, beside fio, by processor time"),
     ("nbd", "I/Os through the NBD server, beside qemu-nbd and nbdkit"),
     ("parity", "P, P+Q, P+Q+R: generate and reconstruct, beside ISA-L and OpenZFS"),

@@ -6,6 +6,8 @@ pub mod cache;
 pub mod device;
 pub mod geometry;
 pub mod model;
+pub mod overheads;
+pub mod read_ahead;
 pub mod seek;
 
 pub use device::Disk;

@@ -29,6 +29,7 @@ pub mod profile;
 pub mod ram;
 pub mod reactor;
 pub mod read_ahead;
+pub mod replay;
 pub mod service;
 pub mod ssd;
 pub mod store;

@@ -18,15 +18,18 @@
 //! provenance or with two is refused in one line that names the file, the key and the mend.
 //!
 //! The profiles in `hardware/` are part of the program ([`names`], [`load`]); a profile of one's own
-//! is loaded by its path.
+//! is loaded by its path. So is a disk whose parameters are written down as for DiskSim.
 
 mod controller;
 mod disk;
+mod disksim;
 mod given;
 mod host;
 mod library;
 mod link;
+pub(crate) mod numbers;
 mod ssd;
+mod tables;
 
 pub use controller::{ControllerProfile, Firmware, LockStep, OperationHabits, ServiceRate};
 pub use disk::DiskProfile;
@@ -37,6 +40,7 @@ pub use host::HostProfile;
 pub use library::{load, load_path, names};
 pub use link::LinkProfile;
 pub use ssd::{SheetState, SsdProfile};
+pub use tables::{Numbering, ReadAheadUntil, SeekTable, Sparing, ZoneRow, ZoneTable};
 
 use serde::Deserialize;
 
@@ -148,7 +152,9 @@ impl Profile {
 
     fn check(&self) -> Result<(), Flaw> {
         for entry in self.entries() {
-            let sane = entry.number.is_none_or(|n| n == 0.0 || (1e-3..=1e15).contains(&n));
+            // The one that may be negative has limits of its own.
+            let sane = entry.key == "write_settle_ms"
+                || entry.number.is_none_or(|n| n == 0.0 || (1e-3..=1e15).contains(&n));
             Flaw::unless(sane, entry.key, "write 0, or a number from 0.001 to 1e15")?;
         }
         match self {
@@ -214,6 +220,14 @@ impl Profile {
         let value_width = entries.iter().map(|e| e.value.len()).max().unwrap_or(0);
         for Entry { key, value, origin, .. } in entries {
             text.push_str(&format!("  {key:key_width$}  {value:>value_width$}  {origin}\n"));
+        }
+        if let Profile::Disk(disk) = self
+            && !disk.lacks().is_empty()
+        {
+            text.push_str(&format!(
+                "  not given, so derived from the above: {}\n",
+                disk.lacks().join("; ")
+            ));
         }
         if let Profile::Controller(controller) = self {
             text.push_str(&controller.show_firmwares());

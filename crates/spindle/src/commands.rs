@@ -12,6 +12,7 @@ pub mod md;
 pub mod mount;
 mod mount_option;
 mod progress;
+mod replay;
 mod reports;
 pub mod scan;
 pub mod serve;

@@ -7,6 +7,7 @@
 //! * `shape` decides which factor makes rows, axis and panels, for the terminal and the page alike;
 //! * `estimate` draws cells together; `figures` writes numbers; `findings` gathers warnings;
 //! * `account` tells what was run, and what layouts are worth beside their speed;
+//! * `distributions` is a page of its own: response times of a model beside those of the drive;
 //! * `plot` draws SVG and knows nothing of studies.
 //!
 //! A report never hides: what is averaged is said, failed cells are named, claims that don't hold
@@ -14,6 +15,7 @@
 
 mod account;
 mod csv;
+mod distributions;
 mod estimate;
 mod figures;
 mod findings;
@@ -26,6 +28,7 @@ mod text;
 mod sample;
 
 pub use self::csv::csv;
+pub use self::distributions::{CURVE_POINTS, Curve, DistributionPage};
 pub use self::html::html;
 pub use self::text::{TextOptions, printable, text};
 #[cfg(test)]

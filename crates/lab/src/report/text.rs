@@ -117,7 +117,7 @@ impl Page {
         self.prose(Style::Strong, "", &facts);
         if results.simulated {
             let error = "Intervals are the spread between repeats; the model's own error, a tenth to a \
-                         fifth of a rate, comes on top.";
+                         fifth of a rate, comes on top (docs/theory/fidelity.md).";
             self.prose(Style::Faint, "", error);
         }
         if results.quick {

@@ -45,6 +45,12 @@ impl ReadCache {
         0
     }
 
+    /// The stretch that holds this block, if one does.
+    pub fn stretch(&self, block: u64) -> Option<Range<u64>> {
+        let segment = self.segments.iter().find(|s| s.blocks.contains(&block));
+        segment.map(|segment| segment.blocks.clone())
+    }
+
     /// Takes in `blocks` that came from the medium.
     pub fn fill(&mut self, blocks: Range<u64>) {
         self.uses += 1;

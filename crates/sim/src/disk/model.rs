@@ -30,19 +30,25 @@
 //! 7. After a read the mechanism reads ahead while it has nothing else to do, up to a limit beyond
 //!    what was asked for.
 //!
-//! Not modelled: zero-latency reading (starting in the middle of a request), thermal recalibration,
-//! media errors and retries, adaptive read-ahead, the time to load heads or spin up.
+//! How long the electronics take for a command, [`Overheads`] says. Where a profile says so, reading and writing begin in the
+//! middle of what is asked for (*on arrival*: within a track), and what passes before it is read along.
+//!
+//! Not modelled: thermal recalibration, media errors and retries, adaptive read-ahead, the time to load heads or spin up.
 
 use super::cache::ReadCache;
 use super::geometry::{Layout, Place};
+use super::overheads::Overheads;
+use super::read_ahead::AheadRules;
 use super::seek::SeekCurve;
-use crate::profile::DiskProfile;
+use crate::profile::{DiskProfile, Given};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 use stdx::{Duration, Instant, Prng, RangeSet};
 
+mod ahead;
 mod choice;
+mod writing;
 
 /// Names a command; its owner chooses it.
 pub type CommandId = usize;
@@ -89,7 +95,7 @@ pub enum Effect {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The data of a write has crossed the interface.
+    /// A write is understood, and its data has crossed the interface where it goes into the buffer.
     Crossed(usize),
     /// The command of this name is answered.
     Answered(CommandId),
@@ -107,7 +113,14 @@ pub(super) struct Waiting {
     bytes: u64,
     pub(super) place: Place,
     arrived: Instant,
+    /// The arm may start.
     ready: Instant,
+    /// Of a read: the bus may carry it. Of a write: the bus is free of it.
+    bus: Instant,
+    /// Of a write: heads may begin, so that data comes over in time.
+    data: Instant,
+    /// Of a read: its first part is in the buffer. Of a write: it has left the bus twice.
+    apart: bool,
     /// Commands that arrived later and went before it.
     overtaken: u64,
 }
@@ -122,7 +135,7 @@ enum Job {
 #[derive(Debug)]
 enum Mechanism {
     Idle,
-    Busy { job: Job, media_start: Instant },
+    Busy { job: Job, media_start: Instant, passed: Passed },
     Ahead(Ahead),
 }
 
@@ -132,6 +145,18 @@ struct Flush {
     id: CommandId,
     /// Nothing is dirty any more; its answer is on the way.
     ended: bool,
+}
+
+/// A write whose command is being understood.
+#[derive(Clone, Debug)]
+struct Crossing {
+    command: Command,
+    /// The bus is free of it.
+    bus: Instant,
+    /// Heads may begin.
+    data: Instant,
+    /// It leaves the bus before its data, too.
+    extra: bool,
 }
 
 /// Reading ahead: from a block, since a moment (which may lie in the future), to a limit.
@@ -149,6 +174,15 @@ struct Ahead {
     counted: Instant,
 }
 
+/// How the heads come to what they do.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    /// Sectors before it that are read along.
+    before: u64,
+    /// They began in its middle, so that they don't end at its end.
+    on_arrival: bool,
+}
+
 /// A hard disk. See the [module](self).
 #[derive(Debug)]
 pub struct DiskModel {
@@ -157,14 +191,20 @@ pub struct DiskModel {
     phase_ns: u64,
     sector_bytes: u64,
     physical_sectors: u64,
-    overhead: Duration,
-    interface_ns_per_byte: f64,
+    overheads: Overheads,
+    /// Of what is read, and of what is written.
+    interface_ns_per_byte: [f64; 2],
     queue_depth: usize,
     reorder_depth: usize,
     /// What having been overtaken once is worth.
     overtaken_ns: u64,
     age_limit: Duration,
-    read_ahead: u64,
+    ahead_rules: AheadRules,
+    reads_what_passes: bool,
+    read_on_arrival: bool,
+    write_on_arrival: bool,
+    reads_hit_writes: bool,
+    watermark_percent: f64,
     write_cache: bool,
     flush_ignored: bool,
     dirty_sectors_max: u64,
@@ -175,6 +215,8 @@ pub struct DiskModel {
     /// Since when they are busy with a job.
     busy_since: Instant,
 
+    /// Where the last write ended, if the last command was one.
+    after_write: Option<u64>,
     interface_free: Instant,
     mechanism: Mechanism,
     mechanism_number: u64,
@@ -184,7 +226,7 @@ pub struct DiskModel {
     outside: VecDeque<Command>,
     outstanding: usize,
     flushing: Option<Flush>,
-    crossing: Vec<Option<Command>>,
+    crossing: Vec<Option<Crossing>>,
     crossing_free: Vec<usize>,
     for_room: VecDeque<Command>,
     dirty: RangeSet,
@@ -202,24 +244,37 @@ impl DiskModel {
         let sectors = |mb: f64| ((mb * 1_048_576.0) as u64 / sector_bytes).max(1);
         let segments = profile.read_segments.value;
         let segment_sectors = (sectors(profile.read_cache_mb.value) / segments).max(1);
-        let read_ahead = (profile.read_ahead_kb.value * 1024 / sector_bytes).min(segment_sectors);
+        let is = |given: &Option<Given<bool>>| given.as_ref().is_some_and(|given| given.value);
         DiskModel {
             phase_ns: prng.below(layout.revolution_ns()),
             sector_bytes,
             physical_sectors: profile.physical_sector_bytes.value / sector_bytes,
-            overhead: Duration::from_nanos((profile.command_overhead_us.value * 1e3) as u64),
-            interface_ns_per_byte: 1e3 / profile.interface_mb_s.value,
+            overheads: Overheads::new(profile),
+            interface_ns_per_byte: [
+                1e3 / profile.interface_mb_s.value,
+                1e3 / profile
+                    .interface_write_mb_s
+                    .as_ref()
+                    .unwrap_or(&profile.interface_mb_s)
+                    .value,
+            ],
             queue_depth: profile.queue_depth.value as usize,
             reorder_depth: profile.reorder_depth.value as usize,
             overtaken_ns: (layout.revolution_ns() as f64 / profile.age_commands.value) as u64,
             age_limit: Duration::from_nanos((profile.age_limit_ms.value * 1e6) as u64),
-            read_ahead,
+            ahead_rules: AheadRules::new(profile, segment_sectors),
+            reads_what_passes: is(&profile.reads_what_passes),
+            read_on_arrival: is(&profile.read_on_arrival),
+            write_on_arrival: is(&profile.write_on_arrival),
+            reads_hit_writes: is(&profile.reads_hit_writes),
+            watermark_percent: profile.read_watermark_percent.as_ref().map_or(0.0, |p| p.value),
             write_cache: profile.write_cache_enabled.value,
             flush_ignored: false,
             dirty_sectors_max: sectors(profile.write_cache_mb.value),
             stretches_max: profile.write_cache_extents.value as usize,
             worked: Duration::ZERO,
             busy_since: Instant::START,
+            after_write: None,
             interface_free: Instant::START,
             mechanism: Mechanism::Idle,
             mechanism_number: 0,
@@ -307,9 +362,9 @@ impl DiskModel {
                     self.admit(at);
                 }
                 Event::Crossed(slot) => {
-                    let command = self.crossing[slot].take().expect("a slot holds its command");
+                    let crossing = self.crossing[slot].take().expect("a slot holds its command");
                     self.crossing_free.push(slot);
-                    self.take_write(at, command, effects);
+                    self.take_write(at, crossing, effects);
                 }
                 Event::Free(number) if number == self.mechanism_number => {
                     self.finish(at, effects);
@@ -330,24 +385,12 @@ impl DiskModel {
         }
     }
 
-    /// Counts reading ahead as work, until it stands at its limit.
-    fn count_ahead(&mut self, now: Instant) {
-        let Mechanism::Ahead(ahead) = &mut self.mechanism else { return };
-        let last = self.layout.end(ahead.limit.max(ahead.from + 1)).unrolled_ns;
-        let stands = ahead.since + Duration::from_nanos(last.saturating_sub(ahead.from_ns));
-        let until = now.min(stands);
-        if until > ahead.counted {
-            self.worked += until.since(ahead.counted);
-            ahead.counted = until;
-        }
-    }
-
     /// Cuts the power: forgets all commands and all buffers. A write-back or write that was under way
     /// has reached the medium up to a sector between where it was and, torn, where the head was:
     /// returned are those blocks, and the command where it was a write of its own.
     pub fn cut_power(&mut self, now: Instant) -> Option<(Range<u64>, Option<CommandId>)> {
         let torn = match std::mem::replace(&mut self.mechanism, Mechanism::Idle) {
-            Mechanism::Busy { job, media_start } if now > media_start => {
+            Mechanism::Busy { job, media_start, .. } if now > media_start => {
                 let (blocks, id) = match job {
                     Job::Write(waiting) => (waiting.blocks, Some(waiting.id)),
                     Job::WriteBack(blocks) => (blocks, None),
@@ -372,6 +415,7 @@ impl DiskModel {
         self.reads.clear();
         self.events.clear();
         self.outstanding = 0;
+        self.after_write = None;
         self.flushing = None;
         torn
     }
@@ -398,23 +442,21 @@ impl DiskModel {
             self.outstanding += 1;
             match command.action {
                 Action::Flush if self.flush_ignored => {
-                    self.schedule(now + self.overhead, Event::Answered(command.id));
+                    self.schedule(now + self.overheads.command, Event::Answered(command.id));
                 }
                 Action::Flush => {
                     self.flushing = Some(Flush { id: command.id, ended: false });
                     self.poke(now);
                     self.end_flush(now);
                 }
-                Action::Read => self.begin_read(now, command),
-                Action::Write { data, .. } => {
-                    let bytes = if data { self.bytes(&command.blocks) } else { 0 };
-                    let crossed = self.cross(now + self.overhead, bytes);
-                    let slot = self.crossing_free.pop().unwrap_or_else(|| {
-                        self.crossing.push(None);
-                        self.crossing.len() - 1
-                    });
-                    self.crossing[slot] = Some(command);
-                    self.schedule(crossed, Event::Crossed(slot));
+                Action::Read => {
+                    self.begin_read(now, command);
+                    self.after_write = None;
+                }
+                Action::Write { .. } => {
+                    let end = command.blocks.end;
+                    self.begin_write(now, command);
+                    self.after_write = Some(end);
                 }
             }
         }
@@ -424,170 +466,67 @@ impl DiskModel {
         (blocks.end - blocks.start) * self.sector_bytes
     }
 
+    /// How long bytes that are read take over the interface.
     fn interface_time(&self, bytes: u64) -> Duration {
-        Duration::from_nanos((bytes as f64 * self.interface_ns_per_byte) as u64)
+        Duration::from_nanos((bytes as f64 * self.interface_ns_per_byte[0]) as u64)
     }
 
-    /// Carries bytes over the interface, not before `from`; returns when they are over.
-    fn cross(&mut self, from: Instant, bytes: u64) -> Instant {
-        self.interface_free = from.max(self.interface_free) + self.interface_time(bytes);
-        self.interface_free
+    /// Likewise those that are written.
+    fn interface_time_in(&self, bytes: u64) -> Duration {
+        Duration::from_nanos((bytes as f64 * self.interface_ns_per_byte[1]) as u64)
     }
 
     fn begin_read(&mut self, now: Instant, command: Command) {
         let Command { id, blocks, .. } = command;
         let bytes = self.bytes(&blocks);
+        let after_write = self.after_write.is_some();
         let writing = match &self.mechanism {
             Mechanism::Busy { job: Job::WriteBack(writing), .. } => writing.clone(),
             _ => 0..0,
         };
+        let begun = now + self.overheads.read_hit.of(after_write) + self.overheads.preparation;
         let in_flight = writing.start <= blocks.start && blocks.end <= writing.end;
         if in_flight || self.dirty.covers(&blocks) {
-            let done = self.cross(now + self.overhead, bytes);
-            return self.schedule(done, Event::Answered(id));
+            return self.answer_from_buffer(id, begun, bytes);
         }
         self.note_ahead(now);
         let held = self.reads.held(&blocks);
         let missing = blocks.start + held..blocks.end;
         if let Some(reached) = self.count_on_ahead(now, &missing, blocks.end) {
-            let last = (now + self.overhead).max(reached);
-            let begun = now + self.overhead;
-            let done = last.max(begun.max(self.interface_free) + self.interface_time(bytes));
+            let over = begun.max(self.interface_free) + self.interface_time(bytes);
+            let done = begun.max(reached).max(over) + self.overheads.read_completion;
             self.interface_free = done;
             return self.schedule(done, Event::Answered(id));
         }
         if missing.is_empty() {
-            let done = self.cross(now + self.overhead, bytes);
-            return self.schedule(done, Event::Answered(id));
+            self.answer_from_buffer(id, begun, bytes);
+            return self.read_on_after_hit(now, &blocks);
         }
         let place = self.layout.locate(missing.start);
-        let ready = now + self.overhead;
-        let blocks = missing;
-        let (arrived, overtaken) = (now, 0);
-        let read = Waiting { id, write: false, blocks, bytes, place, arrived, ready, overtaken };
-        self.queue.push(read);
+        let ready = now + self.overheads.read_miss.of(after_write);
+        let left = ready + self.overheads.read_disconnect.of(after_write);
+        let apart = held > 0;
+        self.queue.push(Waiting {
+            id,
+            write: false,
+            blocks: missing,
+            bytes,
+            place,
+            arrived: now,
+            ready,
+            bus: if apart { begun } else { left },
+            data: now,
+            apart,
+            overtaken: 0,
+        });
         self.poke(now);
     }
 
-    /// Whether reading ahead brings, or has brought, all of `missing`: then when. It is told to go on
-    /// beyond `end`, what the host has asked for.
-    fn count_on_ahead(&mut self, now: Instant, missing: &Range<u64>, end: u64) -> Option<Instant> {
-        let (sectors, read_ahead) = (self.layout.sectors(), self.read_ahead);
-        self.count_ahead(now);
-        let Mechanism::Ahead(ahead) = &self.mechanism else { return None };
-        let mut ahead = ahead.clone();
-        // Behind the read-ahead and not in the buffer any more, or far before it: another stream.
-        if missing.start > ahead.limit || missing.start < ahead.from {
-            return None;
-        }
-        let wanted = self.mechanism_wanted();
-        let limit = (end + read_ahead).min(sectors);
-        if limit > ahead.limit && !wanted {
-            let stop = self.layout.end(ahead.limit.max(ahead.from + 1)).unrolled_ns - ahead.from_ns;
-            let stopped = ahead.since + Duration::from_nanos(stop);
-            if ahead.limit <= ahead.from || stopped <= now {
-                // It stands at its limit. Move on when half of what it read is used up.
-                let unused = ahead.limit.saturating_sub(end);
-                if unused <= read_ahead / 2 && ahead.limit < sectors {
-                    ahead.from = ahead.limit;
-                    ahead.from_ns = self.layout.locate(ahead.from).unrolled_ns;
-                    ahead.noted = ahead.from;
-                    ahead.since = now + Duration::from_nanos(self.angle_wait(now, ahead.from_ns));
-                    ahead.counted = ahead.since;
-                    ahead.limit = limit;
-                }
-            } else {
-                ahead.limit = limit;
-            }
-        }
-        let mut reached = now;
-        if !missing.is_empty() {
-            if end > ahead.limit || missing.start < ahead.noted {
-                return None;
-            }
-            let passed = self.layout.end(end).unrolled_ns - ahead.from_ns;
-            reached = ahead.since + Duration::from_nanos(passed);
-            if wanted && reached > ahead.promised {
-                return None;
-            }
-            ahead.promised = ahead.promised.max(reached);
-        }
-        self.mechanism = Mechanism::Ahead(ahead);
-        Some(reached)
-    }
-
-    /// Enters into the buffer what reading ahead has brought by now.
-    fn note_ahead(&mut self, now: Instant) {
-        let Mechanism::Ahead(ahead) = &mut self.mechanism else { return };
-        let passed = now.since(ahead.since).as_nanos() as u64;
-        let reached = self.layout.reached(ahead.from_ns + passed).min(ahead.limit);
-        if reached > ahead.noted {
-            self.reads.fill(ahead.noted..reached);
-            ahead.noted = reached;
-            self.head_lba = reached;
-            self.head = self.layout.end(reached);
-        }
-    }
-
-    /// The data of a write has crossed the interface.
-    fn take_write(&mut self, now: Instant, command: Command, effects: &mut Vec<Effect>) {
-        let Action::Write { fua, .. } = command.action else { unreachable!("only writes cross") };
-        self.reads.forget(&command.blocks);
-        if let Mechanism::Ahead(ahead) = &self.mechanism
-            && command.blocks.end > ahead.from
-            && command.blocks.start < ahead.limit
-            && ahead.promised <= now
-        {
-            self.count_ahead(now);
-            self.mechanism = Mechanism::Idle;
-        }
-        if self.write_cache && (!fua || self.flush_ignored) {
-            self.for_room.push_back(command);
-            self.make_room(now, effects);
-        } else {
-            let (id, blocks) = (command.id, command.blocks);
-            let place = self.layout.locate(blocks.start);
-            let (arrived, ready, overtaken) = (now, now, 0);
-            let write =
-                Waiting { id, write: true, blocks, bytes: 0, place, arrived, ready, overtaken };
-            self.queue.push(write);
-        }
-        self.poke(now);
-    }
-
-    /// Lets writes into the buffer in their order, as far as there is room.
-    fn make_room(&mut self, now: Instant, effects: &mut Vec<Effect>) {
-        while let Some(command) = self.for_room.front() {
-            let blocks = command.blocks.clone();
-            let writing = match &self.mechanism {
-                Mechanism::Busy { job: Job::WriteBack(b), .. } => b.end - b.start,
-                _ => 0,
-            };
-            let after = self.dirty.total() + writing + (blocks.end - blocks.start);
-            let fits = after <= self.dirty_sectors_max
-                && (self.dirty.len() < self.stretches_max || self.dirty.would_merge(&blocks));
-            // A write that is larger than the buffer goes through it alone.
-            if !(fits || self.dirty.is_empty() && writing == 0) {
-                return;
-            }
-            let command = self.for_room.pop_front().expect("it was just seen");
-            self.dirty.insert(blocks);
-            effects.push(Effect::Buffered(command.id));
-            self.schedule(now, Event::Answered(command.id));
-        }
-    }
-
-    fn end_flush(&mut self, now: Instant) {
-        let busy = matches!(self.mechanism, Mechanism::Busy { job: Job::WriteBack(_), .. });
-        if let Some(flush) = &mut self.flushing
-            && self.dirty.is_empty()
-            && !busy
-            && !flush.ended
-        {
-            flush.ended = true;
-            let (id, done) = (flush.id, now + self.overhead);
-            self.schedule(done, Event::Answered(id));
-        }
+    fn answer_from_buffer(&mut self, id: CommandId, begun: Instant, bytes: u64) {
+        let over = begun.max(self.interface_free) + self.interface_time(bytes);
+        let done = over + self.overheads.read_completion;
+        self.interface_free = done;
+        self.schedule(done, Event::Answered(id));
     }
 
     /// Something new may need the mechanism.
@@ -604,36 +543,26 @@ impl DiskModel {
             self.worked += now.since(self.busy_since);
         }
         match std::mem::replace(&mut self.mechanism, Mechanism::Idle) {
-            Mechanism::Busy { job: Job::Read(read), media_start } => {
+            Mechanism::Busy { job: Job::Read(read), media_start, passed } => {
                 self.park_head(read.blocks.end);
                 let done = self.transferred(&read, media_start, now);
                 self.interface_free = done;
                 self.schedule(done, Event::Answered(read.id));
                 let end = read.blocks.end;
-                self.reads.fill(read.blocks);
-                let limit = (end + self.read_ahead).min(self.layout.sectors());
-                if limit > end {
-                    // The next block may lie behind a skew.
-                    let from_ns = self.layout.locate(end).unrolled_ns;
-                    let skew = Duration::from_nanos(from_ns - self.head.unrolled_ns);
-                    let (since, promised) = (now + skew, now);
-                    self.mechanism = Mechanism::Ahead(Ahead {
-                        from: end,
-                        from_ns,
-                        since,
-                        noted: end,
-                        limit,
-                        promised,
-                        counted: since,
-                    });
-                }
+                self.reads.fill(read.blocks.start - passed.before..end);
+                self.read_on(now, end, passed.on_arrival);
             }
             Mechanism::Busy { job: Job::Write(write), .. } => {
                 self.park_head(write.blocks.end);
                 // What the buffer still had of these blocks is older.
                 self.dirty.remove(write.blocks);
                 effects.push(Effect::Written(write.id));
-                self.schedule(now, Event::Answered(write.id));
+                let back = match write.apart {
+                    true => self.overheads.reselect_again,
+                    false => self.overheads.reselect,
+                };
+                let done = now.max(write.bus) + back + self.overheads.write_completion;
+                self.schedule(done, Event::Answered(write.id));
             }
             Mechanism::Busy { job: Job::WriteBack(blocks), .. } => {
                 self.park_head(blocks.end);
@@ -646,12 +575,22 @@ impl DiskModel {
     }
 
     /// When a read that the medium has passed is over the interface. What the buffer held could go as soon as the command was
-    /// understood; what came from the medium goes along with it, and not before the head was there.
+    /// understood; what came from the medium goes along with it, once so much is there as the disk waits for.
     fn transferred(&self, read: &Waiting, media_start: Instant, media_end: Instant) -> Instant {
+        let sectors = read.blocks.end - read.blocks.start;
         let passed = self.bytes(&read.blocks);
-        let held = read.ready.max(self.interface_free) + self.interface_time(read.bytes - passed);
+        let share = (sectors as f64 * self.watermark_percent / 100.0) as u64;
+        let awaited = self.layout.sector_ns(read.blocks.start) * share.clamp(1, sectors);
+        let there = (media_start + Duration::from_nanos(awaited)).min(media_end);
+        let over = if read.apart {
+            let held = read.bus.max(self.interface_free) + self.interface_time(read.bytes - passed);
+            held.max(there)
+        } else {
+            let back = self.overheads.reselect + self.overheads.preparation;
+            (there.max(read.bus) + back).max(self.interface_free)
+        };
         let last_sector = media_end + self.interface_time(self.sector_bytes);
-        last_sector.max(held.max(media_start) + self.interface_time(passed))
+        last_sector.max(over + self.interface_time(passed)) + self.overheads.read_completion
     }
 
     fn park_head(&mut self, end: u64) {

@@ -14,9 +14,10 @@ pub(crate) fn disk_profile(name: &str) -> DiskProfile {
     }
 }
 
+/// Those that stand on a data sheet's numbers.
 pub(crate) fn disk_profiles() -> Vec<DiskProfile> {
     let disk = |name| match load(name) {
-        Ok(Profile::Disk(profile)) => Some(*profile),
+        Ok(Profile::Disk(profile)) => Some(*profile).filter(|disk| disk.zone_table.is_none()),
         _ => None,
     };
     names().filter_map(disk).collect()

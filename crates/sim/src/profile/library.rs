@@ -3,6 +3,7 @@
 //! The files of `hardware/` are compiled in, so a study runs wherever the program does. A name that
 //! nobody has is answered with the nearest one (Levenshtein's distance).
 
+use super::disksim;
 use super::{Profile, ProfileError};
 use std::path::Path;
 
@@ -21,6 +22,12 @@ const HARDWARE: &[(&str, &str)] = hardware![
     "wd1002fbys",
     "hus154545vlf400",
     "exos-x20",
+    "cheetah9lp",
+    "cheetah4lp",
+    "ibm18es",
+    "atlas-iii",
+    "hp-c2490a",
+    "hp-c2247a",
     "x25-m",
     "870-evo",
     "pm9a3",
@@ -58,9 +65,9 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     HARDWARE.iter().map(|(name, _)| *name)
 }
 
-/// The profile of this name; or, where it ends in `.toml` or has a slash, the one in that file.
+/// The profile of this name; or, where it ends as a profile's file does or has a slash, the one in that file.
 pub fn load(name: &str) -> Result<Profile, ProfileError> {
-    if name.ends_with(".toml") || name.contains('/') {
+    if name.ends_with(".toml") || name.contains('/') || disksim::is_one(Path::new(name)) {
         return load_path(Path::new(name));
     }
     let wanted = name.to_ascii_lowercase();
@@ -70,8 +77,11 @@ pub fn load(name: &str) -> Result<Profile, ProfileError> {
     }
 }
 
-/// The profile in a file.
+/// The profile in a file, or in a file for DiskSim with those beside it.
 pub fn load_path(path: &Path) -> Result<Profile, ProfileError> {
+    if disksim::is_one(path) {
+        return disksim::load(path);
+    }
     let file = path.display().to_string();
     match std::fs::read_to_string(path) {
         Ok(text) => Profile::parse(&file, &text),

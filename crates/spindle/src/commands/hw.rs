@@ -1,5 +1,6 @@
 //! `spindle hw`: the hardware that can be simulated.
 
+use crate::commands::replay::{self, ReplayArgs};
 use crate::output::{Failure, print, print_json};
 use clap::Subcommand;
 use sim::profile::{self, Origin, Profile};
@@ -21,6 +22,8 @@ pub enum HwCommand {
         #[arg(short, long)]
         json: bool,
     },
+    /// Play a recorded load to a simulated drive, and compare with what was measured
+    Replay(ReplayArgs),
 }
 
 /// Carries out a hardware command.
@@ -37,6 +40,7 @@ pub fn run(command: HwCommand) -> Result<(), Failure> {
             }
             print(&profile.show())
         }
+        HwCommand::Replay(args) => replay::run(&args),
     }
 }
 

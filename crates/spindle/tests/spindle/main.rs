@@ -11,6 +11,7 @@ mod held_pools;
 mod held_verbs;
 #[path = "support/holding.rs"]
 mod holding;
+mod hw_replay;
 mod lab_runs;
 mod lab_sessions;
 mod md;
