@@ -11,6 +11,7 @@ mod held_pools;
 mod held_verbs;
 #[path = "support/holding.rs"]
 mod holding;
+mod lab_answers;
 mod lab_runs;
 mod md;
 mod md_force;
