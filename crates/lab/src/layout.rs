@@ -36,8 +36,10 @@ pub struct LayoutFacts {
 pub struct RebuildFacts {
     /// At which rate (B/s) on an idle set; none where it is not known.
     pub rate: Option<f64>,
-    /// The rate (B/s) that it holds beside any load.
+    /// The rate (B/s) that it keeps to, and no more, while a load is at work.
     pub floor: f64,
+    /// Bytes a member that it then asks for at a time, one after the other.
+    pub step: f64,
     /// Disks whose loss meanwhile costs redundancy that the lost disk was a part of.
     pub mates: u64,
     /// What it reads of them.

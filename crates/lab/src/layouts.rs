@@ -3,9 +3,7 @@
 //! The target says what a layout is made of ([`LayoutFacts`]); what depends on the run, how busy its load kept the
 //! disks, is here. The formulas, their assumptions and their sources stand in `docs/theory/losses.md`:
 //!
-//! 1. A disk is rebuilt at the mean rate of its surface on an idle set. Beside a load the rebuild gets the time in
-//!    which the disks are idle, but no less than the rate that a rebuild of normal priority holds. Where the
-//!    study measures rebuilds, its figures stand instead.
+//! 1. How long a disk is rebuilt, on an idle set and beside a load: [`rebuild`].
 //! 2. Disks are lost independently, at a constant rate (that of the data sheet's AFR); sectors turn out unreadable
 //!    independently, at the data sheet's rate a bit read.
 //! 3. A set that has no redundancy left loses data by another loss or by an unreadable sector; a set that has some left
@@ -14,10 +12,11 @@
 //! Real disks of one batch and one box fail together more often than that, and the data sheet's rate of unreadable
 //! sectors is a promise and no mean: the figures order layouts, they do not foretell.
 
+mod rebuild;
+
 use crate::claims::Measured;
 use crate::layout::{LayoutFacts, RebuildFacts};
 use crate::results::LayoutFigures;
-use crate::study::{Kind, OperationKind};
 use crate::target::Target;
 
 /// Seconds of a year of 365.25 days.
@@ -82,55 +81,12 @@ fn figures(name: String, facts: &LayoutFacts, cells: &[&Measured<'_>]) -> Layout
         figures.warnings.push(lost.to_owned());
     }
     if let Some(rebuild) = facts.rebuild.as_ref().filter(|_| facts.survives_any > 0) {
-        times(&mut figures, facts, rebuild, cells);
+        rebuild::times(&mut figures, facts, rebuild, cells);
         if !facts.shares_disks {
             risk(&mut figures, facts, rebuild);
         }
     }
     figures
-}
-
-/// How long a rebuild takes.
-fn times(
-    figures: &mut LayoutFigures,
-    facts: &LayoutFacts,
-    rebuild: &RebuildFacts,
-    cells: &[&Measured<'_>],
-) {
-    let bytes = facts.disk_bytes as f64;
-    figures.rebuild_idle_s = rebuild.rate.map(|rate| bytes / rate);
-    let busy = |cell: &&Measured<'_>| {
-        let shares = &cell.cell.disk_utilisation;
-        let is_load = !matches!(cell.spec.workload.kind, Kind::Operation(_));
-        (is_load && !shares.is_empty())
-            .then(|| (shares.values().sum::<f64>() / shares.len() as f64).clamp(0.0, 1.0))
-    };
-    let heaviest = cells
-        .iter()
-        .filter_map(|cell| Some((busy(cell)?, &cell.cell.id)))
-        .max_by(|one, other| one.0.total_cmp(&other.0));
-    if let (Some((share, id)), Some(rate)) = (heaviest, rebuild.rate) {
-        let left = (rate * (1.0 - share)).max(rebuild.floor.min(rate));
-        figures.rebuild_loaded_s = Some(bytes / left);
-        figures.loaded_by = Some(id.clone());
-    }
-    for cell in cells {
-        let Kind::Operation(operation) = &cell.spec.workload.kind else { continue };
-        let took = cell.cell.metrics.get("duration_s").map(|metric| metric.mean);
-        let (OperationKind::Rebuild, Some(took)) = (operation.kind, took) else { continue };
-        figures.rebuild_measured = true;
-        match &operation.load {
-            None => figures.rebuild_idle_s = Some(took),
-            Some(load) => {
-                let longer = figures.loaded_by.as_deref().is_none_or(|by| by != load.name)
-                    || figures.rebuild_loaded_s.is_none_or(|known| took > known);
-                if longer {
-                    figures.rebuild_loaded_s = Some(took);
-                    figures.loaded_by = Some(load.name.clone());
-                }
-            }
-        }
-    }
 }
 
 /// What may go wrong meanwhile.
@@ -183,6 +139,7 @@ mod tests {
             rebuild: Some(RebuildFacts {
                 rate: Some(200e6),
                 floor: 16.0 * 1024.0 * 1024.0,
+                step: 1024.0 * 1024.0,
                 mates: disks - 1,
                 read_bytes: (disks - survives) * disk_bytes,
             }),

@@ -141,9 +141,15 @@ pub struct LayoutFigures {
     /// How long a disk is rebuilt on an idle set; none where nothing can be rebuilt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_idle_s: Option<f64>,
-    /// How long beside the heaviest load of this study.
+    /// How long beside the load of this study that makes it longest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_loaded_s: Option<f64>,
+    /// Where that is worked out and not measured, the range in which it lies: its lower end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_loaded_low_s: Option<f64>,
+    /// The upper end; none where nothing that was measured bounds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_loaded_high_s: Option<f64>,
     /// The cell of that load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loaded_by: Option<String>,

@@ -9,11 +9,14 @@
 
 use crate::layout::{CHUNK_DEFAULT, Layout, Level, Redundancy};
 use lab::layout::{LayoutFacts, RebuildFacts};
+use md::sync::{SPEED_MIN_NORMAL, STEP};
 use sim::Profile;
 use stdx::ByteCount;
 
-/// What a rebuild of normal priority holds beside any load, on each member (B/s): `md`'s rate for it.
-const REBUILD_FLOOR: f64 = 16.0 * 1024.0 * 1024.0;
+/// What a rebuild of normal priority keeps to beside a load, on each member (B/s): `md`'s rate for it.
+const REBUILD_FLOOR: f64 = SPEED_MIN_NORMAL.bytes() as f64;
+/// What it asks each member for at a time: `md`'s step.
+const REBUILD_STEP: f64 = STEP.bytes() as f64;
 
 /// The bits by which a profile counts unreadable sectors.
 const PETABIT: f64 = 1e15;
@@ -99,6 +102,7 @@ pub fn facts(name: &str, layout: &Layout, drive: &DriveFacts) -> LayoutFacts {
         rebuild: mending(layout).map(|(mates, pieces)| RebuildFacts {
             rate: drive.rate,
             floor: REBUILD_FLOOR,
+            step: REBUILD_STEP,
             mates,
             read_bytes: capacity.bytes().saturating_mul(pieces),
         }),

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 /// A chance below this is no figure any more: the assumptions are off by more.
 const CHANCE_MIN: f64 = 1e-9;
+/// A range whose ends lie no farther apart than by this factor is not shown: it is what the figure's digits say.
+const RANGE_NARROW: f64 = 1.1;
 
 /// The parameters that all cells of a workload share, a line a workload: what a table of cells does not show.
 pub fn fixed_parameters(results: &Results) -> Vec<(String, Vec<(String, String)>)> {
@@ -84,7 +86,7 @@ pub fn layouts_table(layouts: &[LayoutFigures]) -> (Vec<String>, Vec<Vec<String>
         let mut row =
             vec![layout.name.clone(), layout.disks.to_string(), room(layout), survives(layout)];
         if mended {
-            row.extend([span(layout.rebuild_idle_s), span(layout.rebuild_loaded_s)]);
+            row.extend([span(layout.rebuild_idle_s), beside_load(layout)]);
         }
         if risky {
             let odds = [layout.second_loss, layout.unreadable, layout.data_loss_a_year].map(odds);
@@ -141,10 +143,29 @@ fn chance(share: f64) -> String {
 }
 
 /// How the risk was worked out, in a sentence.
-pub const HOW_LAYOUTS: &str = "Worked out, but for what a rebuild of the study measured: a disk is rebuilt at the mean rate of \
-     its surface, beside the heaviest load in the time that this leaves the disks (16 MiB/s at the least); disks are lost \
+pub const HOW_LAYOUTS: &str = "Worked out, but for what a rebuild of the study measured: an idle set rebuilds a disk at the mean rate of \
+     its surface; beside a load a rebuild of normal priority goes no faster than 16 MiB/s a disk, and slower where its \
+     requests wait longer at the disks (≈ an estimate, with the range where it is wide; ≥ where nothing bounds it); disks are lost \
      independently at the data sheet's rate, sectors are unreadable at the data sheet's rate a bit. Disks of one batch \
      fail together more often: it orders layouts and foretells nothing. docs/theory/losses.md has the formulas.";
+
+/// How long a rebuild takes beside the load: measured, `13 days 18 h`; worked out, `≈ 13 days 19 h`, with its range where
+/// that is wide, `≈ 19 days (14–34 days)`; only bounded below, `≥ 13 days 19 h`.
+fn beside_load(layout: &LayoutFigures) -> String {
+    let Some(span) = layout.rebuild_loaded_s else { return "—".to_owned() };
+    let shown = duration::text(span);
+    match (layout.rebuild_loaded_low_s, layout.rebuild_loaded_high_s) {
+        (None, None) => shown,
+        (_, None) => format!("≥ {shown}"),
+        (low, Some(high)) => {
+            let low = low.unwrap_or(span);
+            if high <= low * RANGE_NARROW {
+                return format!("≈ {shown}");
+            }
+            format!("≈ {shown}\n({} – {})", duration::text(low), duration::text(high))
+        }
+    }
+}
 
 /// What should keep one from a layout, with its name.
 pub fn layout_warnings(results: &Results) -> Vec<String> {
@@ -180,5 +201,25 @@ mod tests {
         assert_eq!(decimal_bytes(20_000_588_955_648), "20.0 TB");
         assert_eq!(decimal_bytes(750_156_374_016), "750 GB");
         assert_eq!(cells(1), "1 cell");
+    }
+
+    #[test]
+    fn a_rebuild_says_whether_it_was_measured_estimated_or_only_bounded() {
+        let day = 86_400.0;
+        for (low, high, text) in [
+            (None, None, "19 days"),
+            (Some(18.9 * day), Some(19.2 * day), "≈ 19 days"),
+            (Some(14.0 * day), Some(34.0 * day), "≈ 19 days\n(14 days – 34 days)"),
+            (Some(19.0 * day), None, "≥ 19 days"),
+        ] {
+            let figures = LayoutFigures {
+                rebuild_loaded_s: Some(19.0 * day),
+                rebuild_loaded_low_s: low,
+                rebuild_loaded_high_s: high,
+                ..LayoutFigures::default()
+            };
+            assert_eq!(beside_load(&figures), text);
+        }
+        assert_eq!(beside_load(&LayoutFigures::default()), "—");
     }
 }

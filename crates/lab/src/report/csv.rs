@@ -147,6 +147,8 @@ fn worth(results: &Results, cell: &Cell) -> String {
     };
     add("rebuild_idle_s", layout.rebuild_idle_s);
     add("rebuild_loaded_s", layout.rebuild_loaded_s);
+    add("rebuild_loaded_low_s", layout.rebuild_loaded_low_s);
+    add("rebuild_loaded_high_s", layout.rebuild_loaded_high_s);
     add("second_loss", layout.second_loss);
     add("unreadable", layout.unreadable);
     add("data_loss_a_year", layout.data_loss_a_year);

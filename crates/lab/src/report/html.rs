@@ -284,7 +284,7 @@ fn worth(results: &Results) -> Markup {
             }))
             @for layout in &results.layouts {
                 @if let Some(by) = &layout.loaded_by {
-                    p.about { (layout.name) ": the heaviest load is that of " (by) "." }
+                    p.about { (layout.name) ": the load beside which a rebuild takes longest is that of " (by) "." }
                 }
             }
             @for basis in bases { p.about { (basis) } }

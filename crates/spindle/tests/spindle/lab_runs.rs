@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-fn spindle(dir: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn spindle(dir: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_spindle"))
         .args(arguments)
         .current_dir(dir)
@@ -20,25 +20,25 @@ fn spindle(dir: &Path, arguments: &[&str]) -> Output {
 
 /// What it prints where it succeeds.
 #[track_caller]
-fn printed(dir: &Path, arguments: &[&str]) -> String {
+pub(crate) fn printed(dir: &Path, arguments: &[&str]) -> String {
     let output = spindle(dir, arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
 #[track_caller]
-fn refused(dir: &Path, arguments: &[&str]) -> String {
+pub(crate) fn refused(dir: &Path, arguments: &[&str]) -> String {
     let output = spindle(dir, arguments);
     let errors = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
     errors
 }
 
-fn json(text: &str) -> Value {
+pub(crate) fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-fn written(dir: &Path, out: &str) -> Value {
+pub(crate) fn written(dir: &Path, out: &str) -> Value {
     json(&std::fs::read_to_string(dir.join(out).join("results.json")).expect("results"))
 }
 

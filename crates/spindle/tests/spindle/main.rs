@@ -12,6 +12,7 @@ mod held_verbs;
 #[path = "support/holding.rs"]
 mod holding;
 mod hw_replay;
+mod lab_answers;
 mod lab_runs;
 mod lab_sessions;
 mod md;

@@ -10,9 +10,9 @@
 //!
 //! Source: OpenZFS, `dsl_prop.c` (`dsl_prop_set_sync_impl`).
 
+use super::super::history::of_property;
 use super::limits::check_property;
 use super::{Done, Tasks, done};
-use super::super::history::of_property;
 use crate::dmu::{Dnode, NewObject};
 use crate::error::ZfsError;
 use crate::zap::{Zap, table};
