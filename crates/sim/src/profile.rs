@@ -40,7 +40,9 @@ pub use host::HostProfile;
 pub use library::{load, load_path, names};
 pub use link::LinkProfile;
 pub use ssd::{SheetState, SsdProfile};
-pub use tables::{Numbering, ReadAheadUntil, SeekTable, Sparing, ZoneRow, ZoneTable};
+pub use tables::{
+    Numbering, PageTimes, ReadAheadUntil, SeekTable, Sparing, WriteBackOrder, ZoneRow, ZoneTable,
+};
 
 use serde::Deserialize;
 

@@ -23,7 +23,8 @@
 //!    has on account of its age, among the oldest `reorder_depth`; or the oldest one when it is older
 //!    than the age limit.
 //! 4. Write-backs take part in that choice when no command waits, when the buffer is half full, when
-//!    writes wait for room, and in a flush. Only the stretches nearest to the head are looked at.
+//!    writes wait for room, and in a flush. Only the stretches nearest to the head are looked at;
+//!    or, of a disk that writes back in sweeps, the next one.
 //! 5. A flush is not a queued command (ATA: FLUSH CACHE EXT is non-data): it begins when everything
 //!    before it is answered, holds up everything after it, and ends when nothing is dirty.
 //! 6. A write that does not cover whole physical sectors costs a revolution more: they are read first.
@@ -31,16 +32,18 @@
 //!    what was asked for.
 //!
 //! How long the electronics take for a command, [`Overheads`] says. Where a profile says so, reading and writing begin in the
-//! middle of what is asked for (*on arrival*: within a track), and what passes before it is read along.
+//! middle of what is asked for (*on arrival*: within a track), and what passes before it is read along. Some reads come out at a
+//! later attempt only, where the profile says how many and how much later.
 //!
-//! Not modelled: thermal recalibration, media errors and retries, adaptive read-ahead, the time to load heads or spin up.
+//! Not modelled: thermal recalibration, media errors, adaptive read-ahead, the time to load heads or spin up.
 
 use super::cache::ReadCache;
 use super::geometry::{Layout, Place};
 use super::overheads::Overheads;
 use super::read_ahead::AheadRules;
 use super::seek::SeekCurve;
-use crate::profile::{DiskProfile, Given};
+use super::slow_reads::SlowReads;
+use crate::profile::{DiskProfile, Given, WriteBackOrder};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
@@ -205,6 +208,8 @@ pub struct DiskModel {
     write_on_arrival: bool,
     reads_hit_writes: bool,
     watermark_percent: f64,
+    sweeps: bool,
+    slow_reads: Option<SlowReads>,
     write_cache: bool,
     flush_ignored: bool,
     dirty_sectors_max: u64,
@@ -267,6 +272,9 @@ impl DiskModel {
             read_on_arrival: is(&profile.read_on_arrival),
             write_on_arrival: is(&profile.write_on_arrival),
             reads_hit_writes: is(&profile.reads_hit_writes),
+            sweeps: profile.write_back_order.as_ref().map(|o| o.value)
+                == Some(WriteBackOrder::Sweep),
+            slow_reads: SlowReads::new(profile, prng),
             watermark_percent: profile.read_watermark_percent.as_ref().map_or(0.0, |p| p.value),
             write_cache: profile.write_cache_enabled.value,
             flush_ignored: false,

@@ -3,7 +3,7 @@
 
 use super::given::{Flaw, Given, Origin, profile};
 use super::numbers::{self, Spares};
-use super::tables::{Numbering, ReadAheadUntil, SeekTable, Sparing, ZoneTable};
+use super::tables::{Numbering, ReadAheadUntil, SeekTable, Sparing, WriteBackOrder, ZoneTable};
 
 profile! {
     /// A hard disk.
@@ -140,6 +140,12 @@ profile! {
         write_on_arrival: Option<Given<bool>>,
         /// Whether reads find in the buffer what was written.
         reads_hit_writes: Option<Given<bool>>,
+        /// In which order the buffer is written back.
+        write_back_order: Option<Given<WriteBackOrder>>,
+        /// Reads of the medium, of a million, that only come out at a later attempt.
+        slow_reads_per_million: Option<Given<f64>>,
+        /// What such a read takes more.
+        slow_read_ms: Option<Given<f64>>,
         /// Failures of a drive in a year of running, in per cent; none where nobody says.
         afr_percent: Option<Given<f64>>,
         /// Unreadable sectors for each 10¹⁵ bits read: 1 for "one in 10¹⁵"; none where nobody says.
@@ -250,6 +256,9 @@ impl DiskProfile {
             read_on_arrival: None,
             write_on_arrival: None,
             reads_hit_writes: None,
+            write_back_order: None,
+            slow_reads_per_million: None,
+            slow_read_ms: None,
             afr_percent: None,
             unreadable_per_petabit: None,
         }
@@ -376,6 +385,8 @@ impl DiskProfile {
         Flaw::unless(settle, "write_settle_ms", "write a number from -1000 to 1000")?;
         let percent = self.read_watermark_percent.as_ref().is_none_or(|given| given.value <= 100.0);
         Flaw::unless(percent, "read_watermark_percent", "write a number from 0 to 100")?;
+        let slow = self.slow_reads_per_million.as_ref().is_none_or(|given| given.value <= 1e6);
+        Flaw::unless(slow, "slow_reads_per_million", "write a number from 0 to 1 000 000")?;
         let range = self.sparing_range_cylinders.as_ref().is_none_or(|given| given.value > 0);
         Flaw::unless(range, "sparing_range_cylinders", "must be more than 0")?;
         let Some(zones) = &self.zone_table else {

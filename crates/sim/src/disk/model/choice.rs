@@ -101,7 +101,9 @@ impl DiskModel {
         }
         let mut back: Option<(Instant, Range<u64>, Way)> = None;
         if !aged && self.may_write_back() {
-            for stretch in self.dirty.near(self.head_lba, self.reorder_depth) {
+            let sweep = self.sweeps.then(|| self.next_of_sweep()).flatten();
+            let nearest = if self.sweeps { 0 } else { self.reorder_depth };
+            for stretch in self.dirty.near(self.head_lba, nearest).chain(sweep) {
                 let place = self.layout.locate(stretch.start);
                 let way = self.positioning(now, stretch.start, &place, true);
                 let start = now + Duration::from_nanos(way.total());
@@ -150,10 +152,23 @@ impl DiskModel {
             end = media_start + Duration::from_nanos(revolution);
             passed = Passed { before: 0, on_arrival: true };
         }
+        if !write && let Some(slow) = &mut self.slow_reads {
+            end += slow.delay();
+        }
         self.count_ahead(now);
         self.busy_since = now;
         self.mechanism = Mechanism::Busy { job, media_start, passed };
         self.schedule_free(end);
+    }
+
+    /// The next stretch from the head inward; from the outermost again where there is none.
+    fn next_of_sweep(&self) -> Option<Range<u64>> {
+        let here = self.head_lba;
+        let next = self.dirty.stretch_of(here).or_else(|| {
+            let start = self.dirty.next_start(here)?;
+            self.dirty.stretch_of(start)
+        });
+        next.or_else(|| self.dirty.iter().next())
     }
 
     /// Whether more than reading ahead is waiting for the mechanism.
