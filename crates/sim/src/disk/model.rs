@@ -138,7 +138,7 @@ enum Job {
 #[derive(Debug)]
 enum Mechanism {
     Idle,
-    Busy { job: Job, media_start: Instant, passed: Passed },
+    Busy { job: Job, media_start: Instant, passed: Passed, end: Place },
     Ahead(Ahead),
 }
 
@@ -551,8 +551,8 @@ impl DiskModel {
             self.worked += now.since(self.busy_since);
         }
         match std::mem::replace(&mut self.mechanism, Mechanism::Idle) {
-            Mechanism::Busy { job: Job::Read(read), media_start, passed } => {
-                self.park_head(read.blocks.end);
+            Mechanism::Busy { job: Job::Read(read), media_start, passed, end: place } => {
+                self.park_head(read.blocks.end, place);
                 let done = self.transferred(&read, media_start, now);
                 self.interface_free = done;
                 self.schedule(done, Event::Answered(read.id));
@@ -560,8 +560,8 @@ impl DiskModel {
                 self.reads.fill(read.blocks.start - passed.before..end);
                 self.read_on(now, end, passed.on_arrival);
             }
-            Mechanism::Busy { job: Job::Write(write), .. } => {
-                self.park_head(write.blocks.end);
+            Mechanism::Busy { job: Job::Write(write), end, .. } => {
+                self.park_head(write.blocks.end, end);
                 // What the buffer still had of these blocks is older.
                 self.dirty.remove(write.blocks);
                 effects.push(Effect::Written(write.id));
@@ -572,8 +572,8 @@ impl DiskModel {
                 let done = now.max(write.bus) + back + self.overheads.write_completion;
                 self.schedule(done, Event::Answered(write.id));
             }
-            Mechanism::Busy { job: Job::WriteBack(blocks), .. } => {
-                self.park_head(blocks.end);
+            Mechanism::Busy { job: Job::WriteBack(blocks), end, .. } => {
+                self.park_head(blocks.end, end);
                 effects.push(Effect::WrittenBack(blocks));
                 self.make_room(now, effects);
                 self.end_flush(now);
@@ -601,8 +601,8 @@ impl DiskModel {
         last_sector.max(over + self.interface_time(passed)) + self.overheads.read_completion
     }
 
-    fn park_head(&mut self, end: u64) {
+    fn park_head(&mut self, end: u64, place: Place) {
         self.head_lba = end;
-        self.head = self.layout.end(end);
+        self.head = place;
     }
 }
