@@ -384,8 +384,8 @@ mod tests {
         let rows = table["value"].clone().try_into().expect("zones");
         profile.heads.value = 4;
         profile.rpm.value = 6000.0;
-        profile.zone_table = Some(Given { value: rows, origin: origin.clone() });
-        profile.sparing = Some(Given { value: Sparing::ZoneEnd, origin });
+        profile.zone_table = Some(Given::of(rows, origin.clone()));
+        profile.sparing = Some(Given::of(Sparing::ZoneEnd, origin));
         profile.sectors.value = 10_000 * 400 - 53 + 9_999 * 320 - 3;
         profile
     }
@@ -438,7 +438,7 @@ mod tests {
     fn serpentine_numbering_steps_to_the_next_cylinder_on_the_same_head() {
         let mut profile = measured();
         let origin = Origin::Guessed("a test".to_owned());
-        profile.numbering = Some(Given { value: Numbering::Serpentine, origin });
+        profile.numbering = Some(Given::of(Numbering::Serpentine, origin));
         let layout = Layout::new(&profile);
         assert_eq!((layout.locate(348).head, layout.locate(349).head), (3, 3));
         assert_eq!(layout.locate(348 + 400).head, 0);

@@ -185,7 +185,7 @@ impl DiskProfile {
     pub(super) fn of(name: String, title: String, figures: Figures) -> DiskProfile {
         let guessed = |value| {
             let origin = Origin::Guessed("the form says nothing of it".to_owned());
-            Given { value, origin }
+            Given::of(value, origin)
         };
         DiskProfile {
             _kind: "disk".to_owned(),
@@ -281,10 +281,10 @@ impl DiskProfile {
         let mean = given.iter().sum::<f64>() / given.len().max(1) as f64;
         let overhead = match given.is_empty() {
             true => self.command_overhead_us.clone(),
-            false => Given {
-                value: mean,
-                origin: Origin::Derived("the mean of the classes of commands".to_owned()),
-            },
+            false => {
+                let how = "the mean of the classes of commands".to_owned();
+                Given::of(mean, Origin::Derived(how))
+            }
         };
         let mut above = self.avg_seek_write_ms.clone();
         above.value = above.value.max(self.avg_seek_read_ms.value);

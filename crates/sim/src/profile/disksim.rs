@@ -57,11 +57,11 @@ pub(super) fn load(path: &Path) -> Result<Profile, ProfileError> {
 }
 
 fn derived<T>(value: T, how: &str) -> Given<T> {
-    Given { value, origin: Origin::Derived(how.to_owned()) }
+    Given::of(value, Origin::Derived(how.to_owned()))
 }
 
 fn guessed<T>(value: T, why: &str) -> Given<T> {
-    Given { value, origin: Origin::Guessed(why.to_owned()) }
+    Given::of(value, Origin::Guessed(why.to_owned()))
 }
 
 struct Sources {

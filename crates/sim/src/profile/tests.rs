@@ -48,6 +48,20 @@ fn exactly_one_provenance_is_asked_for() {
 }
 
 #[test]
+fn a_guess_may_say_how_far_off_it_may_be_and_nothing_else_may() {
+    let with = |range: &str| {
+        LINK.replace("{ value = 8, guessed", &format!("{{ value = 8, range = {range}, guessed"))
+    };
+    let shown = Profile::parse("wire.toml", &with("[4, 32]")).expect("sound").show();
+    assert!(shown.contains("8  guessed: a test (between 4 and 32)"), "{shown}");
+    for wrong in ["[9, 32]", "[1, 2]", "[4]", "4"] {
+        assert!(error_of(&with(wrong)).starts_with("wire.toml:9: command_limit: "), "{wrong}");
+    }
+    let sourced = LINK.replace("{ value = 100, source", "{ value = 100, range = [1, 200], source");
+    assert!(error_of(&sourced).contains("a range is for what is guessed"));
+}
+
+#[test]
 fn an_error_is_one_line_that_names_file_key_and_mend() {
     let error = error_of(&LINK.replace("paths", "pahts"));
     assert!(error.starts_with("wire.toml:7: pahts: unknown field `pahts`, expected "), "{error}");
