@@ -34,6 +34,14 @@ fn a_profile_shows_each_number_with_its_provenance() {
 }
 
 #[test]
+fn a_disk_of_a_data_sheet_says_what_it_lacks() {
+    let shown = |name| load(name).expect("it ships").show();
+    let lacks = "not given, so derived from the above: a seek table (seek_table); a zone table";
+    assert!(shown("wd5000aaks").contains(lacks), "{}", shown("wd5000aaks"));
+    assert!(!shown("cheetah9lp").contains("not given"));
+}
+
+#[test]
 fn exactly_one_provenance_is_asked_for() {
     for wrong in [
         "{ value = 100 }",
