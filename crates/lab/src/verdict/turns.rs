@@ -6,7 +6,8 @@
 //! ratio of [`UNSURE_RATIO`], which is named as what it is. All pairs count and not the best level alone: a level that is best
 //! everywhere (RAID 0) hides what becomes of the others.
 //!
-//! Two settings together are told where neither alone turns that pair, the strongest first, and few of them.
+//! Two settings together are told where neither alone turns that pair, the strongest first, and few of them; of what is not
+//! sure only a change at the top.
 
 use super::score::{Asked, Score, scores};
 use crate::claims::Measured;
@@ -142,11 +143,13 @@ fn among(
         }
         let level = 1.0 - asked.study.confidence;
         at.turned.retain(|pair| pair.p < level || pair.always && pair.ratio >= UNSURE_RATIO);
-        at.turned.sort_by(|one, other| other.ratio.total_cmp(&one.ratio));
         for pair in &mut at.turned {
             // From here on it says that only the repeats say so.
             pair.always = pair.p >= level;
         }
+        at.turned.sort_by(|one, other| {
+            one.always.cmp(&other.always).then(other.ratio.total_cmp(&one.ratio))
+        });
     }
     found.retain(|at| !at.turned.is_empty());
     found
@@ -160,6 +163,7 @@ fn together(
     keys: &[(String, Vec<String>)],
     known: &[At],
 ) -> Option<String> {
+    let best = &overall.first()?.level;
     let mut found: Vec<At> = Vec::new();
     for (place, (one, values)) in keys.iter().enumerate() {
         for (other, others) in &keys[place + 1..] {
@@ -178,7 +182,11 @@ fn together(
             .flat_map(|one| &one.turned)
             .map(|pair| (pair.over.as_str(), pair.under.as_str()))
             .collect();
-        at.turned.retain(|pair| !alone.contains(&(pair.over.as_str(), pair.under.as_str())));
+        let is_best = |pair: &Turned| pair.over == at.best && pair.under == *best;
+        at.turned.retain(|pair| {
+            !alone.contains(&(pair.over.as_str(), pair.under.as_str()))
+                && (!pair.always || is_best(pair))
+        });
     }
     found.retain(|at| !at.turned.is_empty());
     // What is sure first, then what is strongest.
@@ -187,7 +195,6 @@ fn together(
         let most = |at: &At| at.turned[0].ratio;
         sure(one).cmp(&sure(other)).then(most(other).total_cmp(&most(one)))
     });
-    let best = &overall.first()?.level;
     let texts: Vec<String> = found
         .iter()
         .take(TOGETHER_NAMED_MAX)
@@ -209,7 +216,7 @@ fn together(
 /// `raid10-8 does best, 6.3 × raid5-8; raid6-8 comes before raid1-2 (1.2 ×)`.
 fn text(at: &At, best: &str, better: Better) -> String {
     let by = |pair: &Turned| {
-        let unsure = if pair.always { " in each repeat, too few to be sure" } else { "" };
+        let unsure = if pair.always { ", not sure" } else { "" };
         let less = if better == Better::Lower { " less" } else { "" };
         (figures(pair.ratio), less, unsure)
     };

@@ -81,6 +81,25 @@ fn an_order_that_turns_where_two_settings_meet_is_told_with_both() {
 }
 
 #[test]
+fn what_turns_in_each_of_too_few_repeats_is_told_and_marked() {
+    let results = measured(&["repeats=2"], |layout, depth, _, repeat| {
+        let noise = if repeat % 2 == 0 { 1.0 } else { 1.5 };
+        match (layout, depth) {
+            ("raid10-8", 1) => 1000.0 * noise,
+            ("raid10-8", _) => 100.0 * noise,
+            ("raid5-8", 1) => 400.0,
+            ("raid5-8", _) => 4000.0 * noise,
+            _ => 20.0,
+        }
+    });
+    let text = &results.verdict;
+    assert!(
+        text.contains("at 1 raid10-8 does best, ") && text.contains(" × raid5-8, not sure"),
+        "{text}"
+    );
+}
+
+#[test]
 fn too_few_repeats_are_said_to_be_that_and_not_an_equality() {
     let results = measured(&["repeats=2"], |layout, _, _, repeat| match (layout, repeat % 2) {
         ("raid10-8", _) => 968.0,
