@@ -171,7 +171,7 @@ fn a_drive_that_there_is_not_is_looked_for_among_drives() {
     let of = |name: &str| {
         refused(dir.path(), &["lab", "show", "s.toml", "--set", &format!("machine.disk={name}")])
     };
-    assert!(of("wd").contains("did you mean 'wd5000aaks'?"), "{}", of("wd"));
+    assert!(of("wd").contains("those that begin so are wd5000aaks, "), "{}", of("wd"));
     assert!(
         of("floppy").contains("the drives are ") && !of("floppy").contains("hba"),
         "{}",
