@@ -47,6 +47,17 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// The same, with what failed by it before: it was asked rightly, and can't be.
+    pub fn of(self, what: &str) -> Failure {
+        Failure {
+            message: printable::line(&format!("{what}: {}", self.message)),
+            status: 1,
+            ..self
+        }
+    }
+}
+
 impl From<attach::Error> for Failure {
     fn from(error: attach::Error) -> Failure {
         let held = match &error {

@@ -3,8 +3,10 @@
 use crate::error::Error;
 use ::zfs::ZfsError;
 use ::zfs::dsl::catalog::Node;
+use ::zfs::spa::datasets::limits::check_properties;
 use ::zfs::spa::live::{Live, LiveError};
 use std::rc::Rc;
+use zfs_format::zap::leaf::LeafValue;
 
 /// A dataset that a snapshot is taken of.
 struct Wanted {
@@ -15,12 +17,23 @@ struct Wanted {
     whole: String,
 }
 
-/// Takes snapshots of datasets, each with the name of its snapshot; `recursive`: of all below them, too.
+/// Snapshots that are to be taken.
+pub struct NewSnapshots {
+    /// Datasets, each with the name of its snapshot.
+    pub wanted: Vec<(String, String)>,
+    /// Of all below them, too.
+    pub recursive: bool,
+    /// What users' own properties are set to on each.
+    pub properties: Vec<(String, LeafValue)>,
+}
+
+/// Takes snapshots.
 ///
 /// # Errors
 /// There is no such dataset, one can't be taken, or the pool is not written any more.
-pub async fn take(live: &Live, names: &[(String, String)], recursive: bool) -> Result<(), Error> {
-    let all = find(live, names, recursive).await?;
+pub async fn take(live: &Live, new: &NewSnapshots) -> Result<(), Error> {
+    let names = &new.wanted;
+    let all = find(live, names, new.recursive).await?;
     let done = live.task(async |tasks| {
         // All of them or none: each is checked before the first is taken.
         for wanted in &all {
@@ -28,9 +41,18 @@ pub async fn take(live: &Live, names: &[(String, String)], recursive: bool) -> R
                 return Ok(Ok(Err((wanted.whole.clone(), error))));
             }
         }
+        let properties = check_properties(&new.properties);
+        if let (Err(error), Some(first)) = (properties, all.first()) {
+            return Ok(Ok(Err((first.whole.clone(), error))));
+        }
         for wanted in &all {
-            if let Err(error) = tasks.snapshot(wanted.number, &wanted.snapshot).await? {
-                return Ok(Ok(Err((wanted.whole.clone(), error))));
+            let taken = match tasks.snapshot(wanted.number, &wanted.snapshot).await? {
+                Ok(taken) => taken,
+                Err(error) => return Ok(Ok(Err((wanted.whole.clone(), error)))),
+            };
+            for (name, value) in &new.properties {
+                let set = tasks.set_snapshot_property(taken, name, Some(value.clone())).await?;
+                assert!(set.is_ok(), "they were checked");
             }
         }
         Ok(Ok(Ok(())))

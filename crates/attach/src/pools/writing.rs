@@ -182,7 +182,10 @@ impl LivePool {
     /// As of [`LivePool::open`], and where no dataset can be called so.
     pub fn of_dataset(place: &PoolPlace<'_>, name: &str, force: bool) -> Result<LivePool, Error> {
         check_name(name)?;
-        LivePool::open(place, super::pool_of(name), force)
+        LivePool::open(place, super::pool_of(name), force).map_err(|error| match error {
+            Error::NoPool { .. } => Error::NoDataset { name: name.to_owned() },
+            error => error,
+        })
     }
 
     /// The file system or volume of a name; nothing where there is none.

@@ -114,7 +114,7 @@ fn what_holds_something_or_does_not_fit_is_refused_and_left_alone() {
     done(at, &["zpool", "create", "tank", "mirror", "a", "b"]);
     let made = before();
     refused(at, &["zpool", "create", "other", "mirror", "a", "c"], "it holds a ZFS pool member");
-    refused(at, &["zfs", "create", "other/x"], "no such pool");
+    refused(at, &["zfs", "create", "other/x"], "cannot create 'other/x': no such pool 'other'");
     refused(at, &["zfs", "create", "tank/$MOS"], "invalid character '$'");
     refused(at, &["zfs", "create", "tank/.."], "reserved name");
     refused(at, &["zfs", "snapshot", "tank"], "missing '@'");
@@ -167,7 +167,9 @@ fn carried_out_by_the_mount(at: &Path) {
     done(at, &["zpool", "sync", "tank"]);
     // What it is used for stays as it is.
     refused(at, &["zfs", "rollback", "tank@mounted"], "busy");
-    let usage = run(at, &["zfs", "set", "atime=perhaps", "tank"]);
+    let wrong = run(at, &["zfs", "set", "atime=perhaps", "tank"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    let usage = run(at, &["zfs", "set", "atime", "tank"]);
     assert_eq!(usage.status.code(), Some(2));
 }
 
@@ -186,7 +188,9 @@ fn what_is_written_to_a_mount_is_there_afterwards_and_what_was_synced_survives_a
     // What others do is seen by who uses it.
     done(at, &["zfs", "create", "tank/child"]);
     std::fs::write(inside("child/file"), b"within").expect("it is written");
-    refused(at, &["zfs", "destroy", "tank/child"], "busy");
+    let open = std::fs::File::open(inside("child/file")).expect("it is there");
+    refused(at, &["zfs", "destroy", "tank/child"], "pool or dataset is busy");
+    drop(open);
     let id = server.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().expect("it runs").success());
     assert!(server.wait().expect("it ended").success());

@@ -50,7 +50,9 @@ pub fn run(args: &CloneArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let mut properties = Vec::new();
     for property in &args.properties {
         let (name, value) = split(property)?;
-        properties.push(stored(name, value)?);
+        let stored = stored(name, value);
+        properties
+            .push(stored.map_err(|failure| failure.of(&format!("cannot create '{}'", args.name)))?);
     }
     check_name(name)?;
     if !args.snapshot.contains('@') {

@@ -7,7 +7,7 @@ use super::limit;
 use super::moved::{self, Change};
 use super::taken::{block_between, check_taken, has_feature, is_block};
 use super::volume::{Asked, check_applies, set_limit, set_special};
-use crate::output::{Failure, print};
+use crate::output::{Failure, print, say};
 use ::zfs::dsl::catalog::Node;
 use ::zfs::dsl::property::table::{Form, Property};
 use ::zfs::dsl::property::view::Kind;
@@ -17,7 +17,9 @@ use ::zfs::spa::datasets::limits::is_mountpoint;
 use ::zfs::spa::datasets::{NewDataset, TaskError, Tasks, check_part};
 use ::zfs::spa::volumes::{Limit, NewVolume};
 use ::zfs::zap::table;
-use attach::pools::{LivePool, PoolPlace, Pools, check_name, pool_of, snapshots};
+use attach::Error;
+use attach::pools::snapshots::{self, NewSnapshots};
+use attach::pools::{LivePool, PoolPlace, Pools, check_name, pool_of};
 use clap::Args;
 use std::rc::Rc;
 use stdx::ByteCount;
@@ -77,6 +79,9 @@ pub struct SnapshotArgs {
     /// Of all that is below, too
     #[arg(short)]
     recursive: bool,
+    /// Set a user's own property on each
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE")]
+    properties: Vec<String>,
     /// Though the pool was not exported, and another host may have it in use
     #[arg(short, long)]
     force: bool,
@@ -220,6 +225,7 @@ fn node(pool: &LivePool, name: &str) -> Result<Rc<Node>, Failure> {
 /// With the line to print.
 pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let refuse = |why: &str| Failure::failed(format!("cannot create '{}': {why}", args.name));
+    let cannot = |failure: Failure| failure.of(&format!("cannot create '{}'", args.name));
     let mut given = args.properties.clone();
     let (volume, block) = (args.volume.as_deref(), args.block.as_deref());
     let asked = Asked::of(volume, block, args.sparse, &mut given)?;
@@ -228,14 +234,14 @@ pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     for property in &given {
         let (name, value) = split(property)?;
         if kind == Kind::FileSystem && limit::is_account(name) {
-            accounts.push(limit::stored(name, value)?);
+            accounts.push(limit::stored(name, value).map_err(cannot)?);
             continue;
         }
-        let (name, value) = stored_new(name, value)?;
-        check_applies(&name, kind)?;
+        let (name, value) = stored_new(name, value).map_err(cannot)?;
+        check_applies(&name, kind).map_err(cannot)?;
         properties.push((name, value));
     }
-    check_rules(&properties)?;
+    check_rules(&properties).map_err(cannot)?;
     let parts: Vec<&str> = args.name.split('/').collect();
     if parts.len() < 2 {
         return Err(refuse("missing dataset name: a pool is made with zpool create"));
@@ -246,7 +252,10 @@ pub fn create(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if args.dry_run {
         return would_create(args, place, (asked.as_ref(), &given, &properties));
     }
-    let pool = LivePool::of_dataset(place, &args.name, args.force)?;
+    let pool = LivePool::open(place, parts[0], args.force).map_err(|error| match error {
+        Error::NoPool { name } => refuse(&format!("no such pool '{name}'")),
+        error => error.into(),
+    })?;
     let has = |name: &str| has_feature(pool.live.spa(), name);
     let block = asked.as_ref().and_then(Asked::block).map(table::number);
     let block = block.map(|block| ("volblocksize".to_owned(), block));
@@ -422,11 +431,26 @@ pub fn snapshot(args: &SnapshotArgs, place: &PoolPlace<'_>) -> Result<(), Failur
     }
     let (whole, _) = of(first).unwrap_or_default();
     check_name(&whole)?;
+    let mut properties = Vec::new();
+    for property in &args.properties {
+        let (name, value) = split(property)?;
+        if !is_user(name) {
+            let why = "this property can not be modified for snapshots";
+            return Err(Failure::failed(format!("cannot create snapshot '{first}': {why}")));
+        }
+        properties.push((name.to_owned(), table::text(value)));
+    }
     let pool = LivePool::of_dataset(place, &whole, args.force)?;
     let (live, recursive) = (Rc::clone(&pool.live), args.recursive);
-    let taken = pool.pools.wait(async move { snapshots::take(&live, &wanted, recursive).await });
+    let new = NewSnapshots { wanted, recursive, properties };
+    let taken = pool.pools.wait(async move { snapshots::take(&live, &new).await });
     pool.close(LabelState::Exported)?;
-    Ok(taken?)
+    if let Err(error) = taken {
+        say(&format!("spindle: {error}"));
+        say("no snapshots were created");
+        return Err(Failure::said());
+    }
+    Ok(())
 }
 
 /// Carries out `set`.
@@ -442,13 +466,15 @@ pub fn set(args: &SetArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if datasets.is_empty() {
         return Err(Failure::usage("missing dataset name"));
     }
+    let what = format!("cannot set property for '{}'", datasets[0]);
     let mut values = Vec::new();
     for pair in pairs {
         let (name, value) = split(pair)?;
-        let (name, value) = match limit::is_account(name) {
-            true => limit::stored(name, value)?,
-            false => stored(name, value)?,
+        let stored = match limit::is_account(name) {
+            true => limit::stored(name, value),
+            false => stored(name, value),
         };
+        let (name, value) = stored.map_err(|failure| failure.of(&what))?;
         values.push((name, Setting::Value(value)));
     }
     let datasets: Vec<&str> = datasets.into_iter().map(String::as_str).collect();

@@ -16,7 +16,7 @@ use ::zfs::spa::config::LabelState;
 use ::zfs::spa::create::{NewPool, POOL_NAME_BYTES_MAX, root_of};
 use ::zfs::spa::datasets::check_part;
 use ::zfs::spa::enable::with_needed;
-use attach::pools::{NewMembers, PoolPlace};
+use attach::pools::{NewMembers, PoolPlace, Pools};
 use clap::Args;
 use std::path::PathBuf;
 use zfs_format::features::Feature;
@@ -24,7 +24,7 @@ use zfs_format::features::Feature;
 /// The sector of vdevs where nobody says, as a power of two: 4 KiB, which no disk of these years minds.
 const ASHIFT: u64 = 12;
 /// Names that begin vdevs, and that pools can't begin with.
-const WORDS: [&str; 8] = ["mirror", "raidz", "draid", "spare", "log", "special", "dedup", "cache"];
+const WORDS: [&str; 4] = ["mirror", "raidz", "draid", "spare"];
 /// What `create` takes.
 #[derive(Args)]
 pub struct CreateArgs {
@@ -77,7 +77,8 @@ fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
         let (name, value) = split(given)?;
         match name {
             "ashift" => {
-                ashift = vdevs::ashift(value)?;
+                ashift = vdevs::ashift(value)
+                    .map_err(|failure| failure.of(&format!("cannot create '{}'", args.pool)))?;
             }
             "comment" => {
                 let refuse = |why| Failure::failed(format!("cannot create '{}': {why}", args.pool));
@@ -98,10 +99,10 @@ fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
                         "feature@{}={value}: pools with it are not written here: leave it out",
                         feature.name
                     );
-                    return Err(Failure::usage(text));
+                    return Err(Failure::failed(text));
                 }
                 None => {
-                    return Err(Failure::usage(format!(
+                    return Err(Failure::failed(format!(
                         "property '{name}' is not a valid pool property"
                     )));
                 }
@@ -124,7 +125,7 @@ fn pool_properties(args: &CreateArgs) -> Result<PoolProperties, Failure> {
 
 /// Whether a pool can be called so; why not.
 pub(super) fn check_pool_name(name: &str) -> Result<(), String> {
-    if WORDS.iter().any(|word| name.starts_with(word)) {
+    if WORDS.iter().any(|word| name.starts_with(word)) || name == "log" {
         return Err("name is reserved".to_owned());
     }
     if !name.starts_with(|first: char| first.is_ascii_alphabetic()) {
@@ -133,7 +134,17 @@ pub(super) fn check_pool_name(name: &str) -> Result<(), String> {
     if name.len() > POOL_NAME_BYTES_MAX {
         return Err("name is too long".to_owned());
     }
-    check_part(name).map_err(|error| error.to_string())
+    check_part(name).map_err(|error| format!("{error} in pool name"))
+}
+
+/// Refuses a second pool of a name: by it neither could be told from the other.
+fn refuse_second(place: &PoolPlace<'_>, name: &str) -> Result<(), Failure> {
+    let pools = Pools::find(place)?;
+    let is_there = pools.living().any(|known| known.name == name);
+    match is_there {
+        true => Err(Failure::failed(format!("cannot create '{name}': pool already exists"))),
+        false => Ok(()),
+    }
 }
 
 /// Carries out `create`.
@@ -141,7 +152,9 @@ pub(super) fn check_pool_name(name: &str) -> Result<(), String> {
 /// # Errors
 /// With the line to print.
 pub fn run(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
-    let refuse = |why: String| Failure::usage(format!("cannot create '{}': {why}", args.pool));
+    let what = format!("cannot create '{}'", args.pool);
+    let refuse = |why: String| Failure::failed(format!("{what}: {why}"));
+    let cannot = |failure: Failure| failure.of(&what);
     check_pool_name(&args.pool).map_err(refuse)?;
     if let Some(root) = args.root.as_ref().filter(|root| !root.is_absolute()) {
         let text = format!("bad alternate root '{}': must be an absolute path", root.display());
@@ -153,11 +166,11 @@ pub fn run(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let mut properties = Vec::new();
     for property in &args.properties {
         let (name, value) = split(property)?;
-        properties.push(stored_new(name, value)?);
+        properties.push(stored_new(name, value).map_err(cannot)?);
     }
-    check_rules(&properties)?;
+    check_rules(&properties).map_err(cannot)?;
     if let Some(directory) = &args.mountpoint {
-        properties.push(stored("mountpoint", directory)?);
+        properties.push(stored("mountpoint", directory).map_err(cannot)?);
     }
     for (name, value) in &properties {
         let guid = |name: &str| Feature::named(name).map(|feature| feature.guid);
@@ -173,6 +186,9 @@ pub fn run(args: &CreateArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         return print(&format!("would create '{name}' with the following layout:\n\n{layout}"));
     }
     let paths = vdevs::paths(&all);
+    if !args.force && !place.devices.is_empty() {
+        refuse_second(place, &args.pool)?;
+    }
     let devices = NewMembers::open(place, &paths, args.force)?;
     let new = vdevs::over(&all, &devices.members, &*devices.fresh, pool.ashift, args.force)?;
     let guid = devices.fresh.number();

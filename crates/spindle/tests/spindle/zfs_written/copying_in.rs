@@ -68,7 +68,7 @@ fn what_can_not_be_written_to_is_refused_in_words() {
         (&["file", "tank@one:"][..], "a snapshot is only read"),
         (&["file", "tank/shut:"], "tank/shut is read-only: spindle zfs set readonly=off"),
         (&["file", "tank/none:"], "dataset does not exist"),
-        (&["file", "other:"], "no such pool"),
+        (&["file", "other:"], "dataset does not exist"),
         (&["file", "tank:no/such/place"], "there is no directory tank:/no: make it first"),
         (&["none", "tank:"], "none: No such file or directory"),
         (&["dir", "tank:"], "it is a directory: -r copies those"),

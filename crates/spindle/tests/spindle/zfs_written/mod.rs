@@ -11,3 +11,4 @@ mod properties;
 use crate::pools;
 use crate::serving;
 mod tree;
+mod words;

@@ -7,7 +7,7 @@ pub enum TaskError {
     #[error("dataset already exists")]
     Exists,
     /// No dataset can be called so.
-    #[error("invalid name: {0}")]
+    #[error("{0} in name")]
     Name(NameError),
     /// What is to be kept free is not there.
     #[error("out of space")]
