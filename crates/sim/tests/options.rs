@@ -251,6 +251,17 @@ fn the_controllers_read_ahead_raises_one_stream() {
 /// Found with a file system whose journal lies behind its files: the cache dropped clean data by place, so
 /// that what was read ahead before everything else in it was dropped as it came, and read again.
 #[test]
+fn a_smaller_cache_of_the_controller_takes_less_before_writes_wait() {
+    let span = |size| {
+        let machine = with_disk(controller(true).cache_size(size).expect("a RAID controller"));
+        let front = machine.front(machine.devices()[0].clone());
+        took(&machine, &front.device, scattered_writes(false))
+    };
+    let (small, large) = (span(ByteCount::kib(256)), span(ByteCount::mib(64)));
+    assert!(small > large * 10, "200 scattered writes: {small:?} and {large:?}");
+}
+
+#[test]
 fn what_is_read_ahead_stays_in_a_cache_that_is_full_of_data_from_behind() {
     let span = |size| {
         let builder = controller(true).read_ahead(size).expect("a RAID controller");

@@ -76,6 +76,9 @@ fn build(machine: &SimulatedMachine, seed: u64) -> Result<sim::Machine, sim::Pro
     if let Some(size) = machine.read_ahead {
         builder = builder.read_ahead(size)?;
     }
+    if let Some(size) = machine.controller_cache {
+        builder = builder.cache_size(size)?;
+    }
     if let Some(channels) = machine.channels {
         builder = builder.channels(channels as usize);
     }
@@ -149,6 +152,9 @@ fn machine_lines(machine: &SimulatedMachine) -> BTreeMap<String, String> {
             Flush::Ignored => "ignored",
         };
         line("flushes", state.to_owned());
+    }
+    if let Some(size) = machine.controller_cache {
+        line("size of the controller's cache", size.to_string());
     }
     if let Some(size) = machine.read_ahead {
         line("controller's read-ahead", size.to_string());
