@@ -318,3 +318,23 @@ impl Target for SimulatedTarget {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Layout;
+
+    /// Twelve single disks behind a controller of 2008 took two controllers; here they are refused with the mend.
+    #[test]
+    fn a_layout_of_more_luns_than_the_controller_shows_is_refused() {
+        let luns = |count: u32| {
+            let text =
+                format!("level = 'raid0'\nluns = true\nsets = {count}\nof = {{ level = 'disk' }}");
+            let layout = Layout::read(text.parse().expect("TOML")).expect("a layout");
+            enough_luns("disks", &layout, Some(8)).map_err(|error| error.to_string())
+        };
+        assert_eq!(luns(8), Ok(()));
+        let refused = luns(12).expect_err("twelve are too many");
+        assert!(refused.contains("12 LUNs") && refused.contains("8 at the most"), "{refused}");
+    }
+}
