@@ -74,7 +74,8 @@ pub fn check_name(metric: &str) -> Result<(), String> {
 pub fn is_judged(metric: &str) -> bool {
     let told =
         ["disk_reads_per_io", "disk_writes_per_io", "processor_cores_busy", "sampling_error_s"];
-    !told.contains(&metric) && !metric.ends_with("processor_share")
+    let is_point = metric.starts_with("time_to_"); // of what the duration is judged by
+    !told.contains(&metric) && !metric.ends_with("processor_share") && !is_point
 }
 
 /// Which way this metric is better.
@@ -195,6 +196,14 @@ mod tests {
         assert_eq!(text, "9.00 I/Os a second (too uncertain to tell)");
         (figure.ci_low, figure.ci_high) = (-3.0, 21.0);
         assert!(quantity_with_interval("iops", &figure, 0.95).ends_with("(too uncertain to tell)"));
+    }
+
+    #[test]
+    fn points_of_progress_are_known_and_no_claim_is_won_by_them_in_a_comparison() {
+        assert_eq!(check_name("time_to_10_percent_s"), Ok(()));
+        assert!(check_name("time_to_11_percent_s").is_err());
+        assert!(is_judged("duration_s") && !is_judged("time_to_10_percent_s"));
+        assert_eq!(quantity("time_to_10_percent_s", 3240.0), "54 min");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! |---|---|---|
 //! | cache | write-back answers a write from the cache, write-through from the volume | write-back with a battery |
 //! | flush | honoured: a flush writes the cache back, and flushes the volume; ignored: it is answered at once | ignored with a battery |
+//! | cache size | a smaller or larger cache, as where a test is scaled down | the profile's |
 //! | read-ahead | how far a stream is read ahead; 0 for not at all | the profile's |
 //!
 //! Ignoring a flush is safe with a battery, and why arrays do it. Without one, a power cut then loses
@@ -56,6 +57,8 @@ pub struct ControllerOptions {
     pub flush: Option<FlushPolicy>,
     /// How far a stream is read ahead.
     pub read_ahead: Option<ByteCount>,
+    /// The size of the cache.
+    pub cache_size: Option<ByteCount>,
 }
 
 /// A controller. See the [module](self).
@@ -95,7 +98,8 @@ impl Controller {
         profile: &ControllerProfile,
         options: ControllerOptions,
     ) -> Rc<Controller> {
-        let bytes = (profile.cache_mb.value * 1_048_576.0) as u64;
+        let by_profile = (profile.cache_mb.value * 1_048_576.0) as u64;
+        let bytes = options.cache_size.map_or(by_profile, ByteCount::bytes);
         let battery = profile.battery_backed.value && bytes > 0;
         let write_back = match options.cache {
             None => battery,

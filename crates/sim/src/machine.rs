@@ -184,6 +184,13 @@ impl MachineBuilder {
         Ok(self)
     }
 
+    /// The size of the RAID controller's cache; as its profile says, else.
+    pub fn cache_size(mut self, size: ByteCount) -> Result<MachineBuilder, ProfileError> {
+        self.needs_raid_controller("controller_cache")?;
+        self.options.cache_size = Some(size);
+        Ok(self)
+    }
+
     fn needs_raid_controller(&self, option: &'static str) -> Result<(), ProfileError> {
         if self.has_raid_controller() {
             return Ok(());

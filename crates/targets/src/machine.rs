@@ -57,6 +57,8 @@ pub struct SimulatedMachine {
     pub flush: Option<Flush>,
     /// How far the RAID controller reads a stream ahead; `"0"` for not at all.
     pub read_ahead: Option<ByteCount>,
+    /// The size of the RAID controller's cache; as its profile says where it is left out.
+    pub controller_cache: Option<ByteCount>,
     /// The controller's firmware, a `[firmware.NAME]` of its profile.
     pub firmware: Option<String>,
     /// What a disk costs, in whatever money; the answer then says what each layout costs.
@@ -197,7 +199,7 @@ impl From<Reactor> for ReactorKind {
 }
 
 /// Keys of the two kinds of machine that a factor may vary.
-const MACHINE_KEYS: [&str; 22] = [
+const MACHINE_KEYS: [&str; 23] = [
     "disk_price",
     "filesystem",
     "page_cache",
@@ -215,6 +217,7 @@ const MACHINE_KEYS: [&str; 22] = [
     "cache",
     "flush",
     "read_ahead",
+    "controller_cache",
     "host_read_ahead",
     "write_cache",
     "direct",

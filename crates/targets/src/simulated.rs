@@ -76,6 +76,9 @@ fn build(machine: &SimulatedMachine, seed: u64) -> Result<sim::Machine, sim::Pro
     if let Some(size) = machine.read_ahead {
         builder = builder.read_ahead(size)?;
     }
+    if let Some(size) = machine.controller_cache {
+        builder = builder.cache_size(size)?;
+    }
     if let Some(channels) = machine.channels {
         builder = builder.channels(channels as usize);
     }
@@ -171,6 +174,9 @@ fn machine_lines(machine: &SimulatedMachine) -> BTreeMap<String, String> {
             Flush::Ignored => "ignored",
         };
         line("flushes", state.to_owned());
+    }
+    if let Some(size) = machine.controller_cache {
+        line("size of the controller's cache", size.to_string());
     }
     if let Some(size) = machine.read_ahead {
         line("controller's read-ahead", size.to_string());
@@ -332,5 +338,25 @@ impl Target for SimulatedTarget {
                     .to_owned(),
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Layout;
+
+    /// Twelve single disks behind a controller of 2008 took two controllers; here they are refused with the mend.
+    #[test]
+    fn a_layout_of_more_luns_than_the_controller_shows_is_refused() {
+        let luns = |count: u32| {
+            let text =
+                format!("level = 'raid0'\nluns = true\nsets = {count}\nof = {{ level = 'disk' }}");
+            let layout = Layout::read(text.parse().expect("TOML")).expect("a layout");
+            enough_luns("disks", &layout, Some(8)).map_err(|error| error.to_string())
+        };
+        assert_eq!(luns(8), Ok(()));
+        let refused = luns(12).expect_err("twelve are too many");
+        assert!(refused.contains("12 LUNs") && refused.contains("8 at the most"), "{refused}");
     }
 }

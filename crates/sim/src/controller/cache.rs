@@ -144,7 +144,9 @@ impl CachedDevice {
         limits: CacheLimits,
     ) -> Rc<CachedDevice> {
         let (below, name) = (volume.geometry(), volume.name());
-        let volatile_cache = if limits.write_back { !limits.battery } else { below.volatile_cache };
+        // A controller that honours flushes says that there is something to flush, else hosts send none.
+        let needs_flushes = !limits.battery || !limits.flush_ignored;
+        let volatile_cache = if limits.write_back { needs_flushes } else { below.volatile_cache };
         Rc::new_cyclic(|weak| CachedDevice {
             controller: Rc::clone(controller),
             limits,

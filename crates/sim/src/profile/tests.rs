@@ -112,3 +112,30 @@ fn a_wrong_name_is_answered_with_the_one_that_was_meant() {
     let missing = load("/nowhere/disk.toml").expect_err("missing").to_string();
     assert!(missing.starts_with("/nowhere/disk.toml: "), "{missing}");
 }
+
+/// A controller's habits are of use only as they are said: a step that is none, a bus without a rate.
+#[test]
+fn habits_of_a_controller_are_checked_and_a_firmware_changes_them() {
+    let text = include_str!("../../../../hardware/infortrend-2012.toml");
+    let Ok(Profile::Controller(profile)) = Profile::parse("c.toml", text) else {
+        panic!("it ships")
+    };
+    assert_eq!(profile.operations().lock_step, None);
+    assert_eq!(profile.operations().rebuild_twice, 0.01);
+    let newer = profile.with_firmware("newer").expect("it has one").operations();
+    let lock_step = newer.lock_step.expect("a chunk at a time");
+    assert_eq!(lock_step.step, stdx::ByteCount::kib(128));
+    assert!(lock_step.pause.as_nanos() > 0);
+    for (key, wrong) in [
+        ("back_end_mb_s", "{ value = 0.0, guessed = \"g\" }"),
+        ("lock_step_kb", "{ value = 6, guessed = \"g\" }"),
+        ("lock_step_ms", "{ value = -1.0, guessed = \"g\" }"),
+        ("rebuild_twice_percent", "{ value = 101.0, guessed = \"g\" }"),
+        ("luns", "{ value = 0, guessed = \"g\" }"),
+    ] {
+        let lines = text.split("[firmware").next().unwrap_or_default().lines();
+        let kept: Vec<&str> = lines.filter(|line| !line.starts_with(key)).collect();
+        let error = error_of(&format!("{}\n{key} = {wrong}\n", kept.join("\n")));
+        assert!(error.contains(key), "{key}: {error}");
+    }
+}

@@ -20,10 +20,11 @@ use targets::Leave;
 const RESULTS_DIR: &str = "spindle-results";
 
 /// The studies that are part of the program, so that they run without a checkout.
-const STUDIES: [(&str, &str); 10] = [
+const STUDIES: [(&str, &str); 11] = [
     ("raid-layouts", include_str!("../../../../studies/raid-layouts.toml")),
     ("rebuild-times", include_str!("../../../../studies/rebuild-times.toml")),
     ("raid6-72tb", include_str!("../../../../studies/raid6-72tb.toml")),
+    ("oxygenraid", include_str!("../../../../studies/oxygenraid.toml")),
     ("asm-zfs-ufs", include_str!("../../../../studies/asm-zfs-ufs.toml")),
     ("iscsi-m610i", include_str!("../../../../studies/iscsi-m610i.toml")),
     ("array-hosts", include_str!("../../../../studies/array-hosts.toml")),
