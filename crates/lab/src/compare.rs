@@ -15,10 +15,15 @@
 //!   the runs themselves: the range of a cell's repeats, for as long as its run took, grows with the root of the time
 //!   between the runs, as a random walk does. Of runs that don't say when they were made, nothing is told.
 //!
+//! Where what a study ranks changes places between the runs, that is said, too ([`order`]).
+//!
 //! Where cells of one name ran with other parameters, or on another layout of the same name, a verdict is of these:
 //! it names them in the same sentence.
 //!
 //! What a reader must know stands before the answer, and each cell's main metric before the others.
+
+mod order;
+mod wrapped;
 
 use crate::metrics::{self, Better, percent};
 use crate::results::{Cell, Metric, Results};
@@ -26,6 +31,7 @@ use crate::stats::{self, Interval};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use wrapped::wrapped;
 
 /// Why two results can't be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +66,8 @@ pub enum Difference {
     Worse,
     /// No difference could be shown.
     None,
+    /// Each repeat of B lies on the same side of all of A's, and they are too few for the test to tell.
+    Unsure,
     /// They differ, and that says nothing of the better: see [`Comparison::reason`].
     Undecided,
     /// One repeat does not tell.
@@ -153,7 +161,10 @@ pub fn compare(a: &Results, b: &Results) -> Result<RunComparison, CompareError> 
     notes.extend(general_notes(a, b));
     correct(&mut comparisons, confidence);
     let judged: Vec<&Comparison> = comparisons.iter().filter(|one| one.main).collect();
-    let verdict = sentence(&judged, confidence);
+    let mut verdict = sentence(&judged, confidence);
+    if let Some(turned) = order::sentence(a, b, confidence) {
+        verdict += &format!(" {turned}");
+    }
     let missing = |from: &Results, other: &BTreeMap<&str, &Cell>| {
         let cells = from.cells.iter().filter(measured).map(|cell| cell.id.clone());
         cells.filter(|id| !other.contains_key(id.as_str())).collect()
@@ -231,6 +242,10 @@ fn hold(cell: &Cell, name: &str, a: &Metric, b: &Metric, confidence: f64) -> Com
     }
 }
 
+/// A change that shows as 0.0 % is none, however sure it is.
+const CHANGE_MIN_PERCENT: f64 = 0.05;
+/// From so much on it is said that each repeat differs where the test can't tell.
+const UNSURE_PERCENT: f64 = 25.0;
 /// Loads of a host that differ by less are alike: threads that want to run, on average.
 const LOADS_ALIKE: f64 = 0.5;
 /// The pitfalls of what was at its limit, and in whose words.
@@ -312,6 +327,13 @@ impl Apart {
     }
 }
 
+/// Whether all samples of one lie on one side of all of the other's.
+fn apart(a: &Metric, b: &Metric) -> bool {
+    let low = |figure: &Metric| figure.samples.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = |figure: &Metric| figure.samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    low(a) > high(b) || high(a) < low(b)
+}
+
 /// Corrects the p values within each metric and says what they mean.
 fn correct(comparisons: &mut [Comparison], confidence: f64) {
     let mut by_metric: BTreeMap<String, Vec<(usize, f64)>> = BTreeMap::new();
@@ -326,8 +348,13 @@ fn correct(comparisons: &mut [Comparison], confidence: f64) {
             let one = &mut comparisons[*index];
             one.p = Some(corrected);
             let rises = one.b.mean > one.a.mean;
+            let change = one.change_percent.abs();
             one.difference = match metrics::better(&one.metric) {
-                _ if corrected >= 1.0 - confidence => Difference::None,
+                _ if change < CHANGE_MIN_PERCENT => Difference::None,
+                _ if corrected >= 1.0 - confidence => match apart(&one.a, &one.b) {
+                    true if change >= UNSURE_PERCENT => Difference::Unsure,
+                    _ => Difference::None,
+                },
                 _ if one.reason.is_some() => Difference::Undecided,
                 Better::Higher if rises => Difference::Better,
                 Better::Lower if !rises => Difference::Better,
@@ -386,6 +413,14 @@ fn sentence(judged: &[&Comparison], confidence: f64) -> String {
             );
         }
         same => parts.push(format!("no difference at {} in {same}", percent(confidence))),
+    }
+    let unsure = of(Difference::Unsure);
+    if !unsure.is_empty() {
+        parts.push(format!(
+            "each repeat differs in {}, {}, and the repeats are too few to be sure: run both with --set repeats=5",
+            unsure.len(),
+            by(&unsure)
+        ));
     }
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for one in judged.iter().filter(|one| one.difference == Difference::Undecided) {
@@ -527,6 +562,7 @@ fn table(shown: &[&Comparison], width: usize, all: bool) -> String {
             Difference::Better => "B better",
             Difference::Worse => "B worse",
             Difference::None => "no difference",
+            Difference::Unsure => "each repeat differs",
             Difference::Undecided => "no verdict",
             Difference::Unknown => "one repeat",
         };
@@ -539,26 +575,6 @@ fn table(shown: &[&Comparison], width: usize, all: bool) -> String {
         table.add_row(row);
     }
     table.to_string()
-}
-
-/// A text in lines of so many letters, those after the first indented; longer words stay whole.
-fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line: String = text.chars().take_while(|c| *c == ' ').collect();
-    let mut is_empty = true;
-    for word in text.split_whitespace() {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(std::mem::replace(&mut line, indent.to_owned()));
-            is_empty = true;
-        }
-        if !is_empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_empty = false;
-    }
-    lines.push(line);
-    lines
 }
 
 impl fmt::Display for RunComparison {

@@ -168,7 +168,8 @@ pub enum KeptError {
     },
     /// There is nothing to go on with.
     #[error(
-        "{}: no unfinished run lies there; leave out --resume, or name its folder with --out",
+        "{}: no unfinished run lies there that could be gone on with; leave out --resume, or give --out the folder of \
+         the run that was interrupted",
         dir.display()
     )]
     Nothing {

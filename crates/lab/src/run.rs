@@ -315,8 +315,8 @@ fn conclude(
     let measured: Vec<Measured<'_>> =
         specs.iter().zip(&cells).map(|(spec, cell)| Measured { spec, cell }).collect();
     let claims = claims::evaluate(&study.claims, &measured, study.confidence);
-    let (verdict, rankings) = verdict::verdict(study, &measured);
     let layouts = layouts::of_cells(target, &measured);
+    let (verdict, rankings) = verdict::verdict(study, &measured, &layouts);
     let verdict = match partial {
         Some(Partial { done, total }) => format!(
             "This is a part of the run, {done} of {total} runs: what follows may turn with the rest. {verdict}"

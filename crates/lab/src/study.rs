@@ -91,7 +91,7 @@ impl Study {
         if options.settings.is_empty() && !options.quick && options.seed.is_none() {
             return Ok(as_written);
         }
-        let changes = settings::put_all(&as_written, &mut table, options)?;
+        let changes = settings::put_all(&as_written, place, &mut table, options)?;
         let mut study = Study::read(&as_written.name, table)
             .map_err(|fault| settings::locate(place, text, &changes.placed, fault))?;
         study.text = text.to_owned();

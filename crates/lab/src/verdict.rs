@@ -8,45 +8,52 @@
 //!    same, whether it makes 100 or 10 000 I/Os a second. Repeats are independent, so the scores of
 //!    the repeats give an interval, and Welch's test (on logarithms) compares levels.
 //! 3. The best level is named with those that can't be told from it, after Holm's correction; then
-//!    the next, and by how much. A level that can't be told from the best although a better one can is too
-//!    uncertain to be placed.
-//! 4. Where another level is best for one value of a parameter, that is said: an answer that turns between two
-//!    settings is an answer for neither.
+//!    the next, and by how much. A level that each repeat puts behind the best, with too few repeats for the test, is
+//!    said to be that; one that can't be told from the best although a better one can is too uncertain to be placed.
+//! 4. Where levels change places for one value of a parameter, or for two together, that is said ([`turns`]): an answer
+//!    that turns between two settings is an answer for neither.
+//! 5. Layouts that survive no lost disk are named, and what does best of the others.
 //!
 //! Where the study gives costs (`[verdict.per]`), levels are ranked once more by score over cost;
 //! only of rates, since half a duration a disk means nothing.
 //!
 //! Without `[verdict]` the answer is a plain account of the figures.
 
+mod placed;
+mod score;
+mod turns;
+
 use crate::claims::Measured;
-use crate::metrics::{self, Better, UNCERTAIN, figures, percent, quantity};
-use crate::results::{Cell, Metric, Ranked, Ranking};
-use crate::stats;
-use crate::study::{Per, Study, Use};
-use std::collections::BTreeMap;
+use crate::metrics::{self, Better, figures, percent, quantity};
+use crate::results::{Cell, LayoutFigures, Metric, Ranked, Ranking};
+use crate::study::{Study, Use, VerdictRules};
+use placed::Placed;
+use score::{Asked, Score};
 
 /// The most cells of which the plain account names each.
 const CELLS_NAMED_MAX: usize = 6;
 /// The most levels that are named as not distinguishable; of more, the number.
 const TIES_NAMED_MAX: usize = 4;
-/// The ends of a score's interval lie within this factor of its mean; what is farther is "anything".
-const FIGURE_RATIO_MAX: f64 = 1e6;
+/// Where the samples allow levels that are not told apart to differ by more than this factor, it is said that they are too
+/// few instead.
+const TIE_RATIO_MAX: f64 = 2.0;
+/// Ratios up to here are told in percent, and those below what the figures show as such.
+const PERCENT_RATIO_MAX: f64 = 1.1;
+/// A ratio below this is below what the figures show.
+const SHOWN_RATIO_MIN: f64 = 1.005;
 
-/// One level's standing in a use.
-struct Score {
-    level: String,
-    /// The logarithm of the score of each repeat.
-    logs: Vec<f64>,
-}
-
-/// The verdict on what was measured: in words, and as a table a use.
-pub fn verdict(study: &Study, cells: &[Measured<'_>]) -> (String, Vec<Ranking>) {
+/// The verdict on what was measured: in words, and as a table a use. `layouts` say which survive a loss.
+pub fn verdict(
+    study: &Study,
+    cells: &[Measured<'_>],
+    layouts: &[LayoutFigures],
+) -> (String, Vec<Ranking>) {
     let mut sentences: Vec<String> = Vec::new();
     let mut rankings: Vec<Ranking> = Vec::new();
     match &study.verdict {
         Some(rules) => {
             for used in &rules.uses {
-                let (sentence, ranking) = judge(study, &rules.by, used, rules.per.as_ref(), cells);
+                let (sentence, ranking) = judge(study, rules, used, cells, layouts);
                 sentences.push(sentence);
                 rankings.extend(ranking);
             }
@@ -65,10 +72,10 @@ pub fn verdict(study: &Study, cells: &[Measured<'_>]) -> (String, Vec<Ranking>) 
 
 fn judge(
     study: &Study,
-    by: &str,
+    rules: &VerdictRules,
     used: &Use,
-    per: Option<&Per>,
     cells: &[Measured<'_>],
+    layouts: &[LayoutFigures],
 ) -> (String, Option<Ranking>) {
     let chosen: Vec<&Measured<'_>> =
         cells.iter().filter(|measured| used.of.matches(measured.spec)).collect();
@@ -81,104 +88,111 @@ fn judge(
         None => first.spec.workload.main_metric(),
     };
     let better = used.better.unwrap_or_else(|| metrics::better(metric));
-    let (mut scores, combinations) = scores(study, by, metric, &chosen);
-    if scores.is_empty() {
+    let asked = Asked { study, by: &rules.by, metric, better };
+    let (scores, combinations) = score::scores(&asked, &chosen);
+    let Some(placed) = Placed::of(&scores, &asked) else {
         return (format!("For {name}, there are no figures that could be compared."), None);
+    };
+    let mut sentence = ranking(name, &asked, &placed, combinations);
+    if let Some(fragile) = fragile(&asked, &scores, layouts) {
+        sentence += &format!(" {fragile}");
     }
-    rank(&mut scores, better);
-    let placed = Placed::of(&scores, study.confidence);
-    let mut sentence = ranking(name, metric, better, study.confidence, &placed, combinations);
-    let turns = turns(study, by, metric, better, &chosen, &placed.best.level);
+    let turns = turns::sentences(&asked, &chosen, &scores);
     for turn in &turns {
         sentence += &format!(" {turn}");
     }
     let table = Ranking {
         name: name.clone(),
         metric: metric.to_owned(),
-        by: by.to_owned(),
+        by: rules.by.clone(),
         rows: rows(&placed, study.confidence),
         turns,
     };
-    if let (Some(per), Better::Higher) = (per, better)
-        && scores.len() > 1
-    {
-        for score in &mut scores {
-            let count = per.counts.get(&score.level).copied().unwrap_or(1.0);
-            score.logs.iter_mut().for_each(|log| *log -= count.ln());
-        }
-        rank(&mut scores, better);
-        let placed = Placed::of(&scores, study.confidence);
-        let value = quantity(metric, stats::mean(&placed.best.logs).exp());
-        let level = &placed.best.level;
-        sentence += &match (placed.alone, placed.ties.as_slice()) {
-            (false, []) => format!(" Per {}, {level} yields most: {value}.", per.unit),
-            (false, ties) => format!(
-                " Per {}, {level} came out highest, {value}, not distinguishable from {}.",
-                per.unit,
-                ties.iter().map(|(tie, _)| tie.level.as_str()).collect::<Vec<_>>().join(", ")
-            ),
-            (true, _) => format!(" Per {}, {level} came out highest: {value}.", per.unit),
-        };
+    if let Some(text) = yields(&asked, rules, &scores) {
+        sentence += &text;
     }
     (sentence, Some(table))
 }
 
-/// Who stands where. The order is that of the means; a level that can't be told from the best although one
-/// above it can is placed nowhere: its own spread is too wide.
-struct Placed<'a> {
-    best: &'a Score,
-    /// Not told from the best, and none above them is; each with its test.
-    ties: Vec<(&'a Score, stats::Welch)>,
-    /// Told from the best.
-    worse: Vec<&'a Score>,
-    /// Below a level that is told from the best, and themselves not.
-    unplaced: Vec<&'a Score>,
-    /// One repeat: nothing is known of who is told from whom. All are in `worse`.
-    alone: bool,
+/// Which levels are layouts that survive no lost disk, and what does best of the others.
+fn fragile(asked: &Asked<'_>, scores: &[Score], layouts: &[LayoutFigures]) -> Option<String> {
+    let survives_none = |level: &str| {
+        // What differs with other factors is named with them: `raid6-8, disk=exos-x20`.
+        let mut its = layouts.iter().filter(|one| one.name.split(", ").next() == Some(level));
+        its.any(|one| one.survives_any == 0 && !one.shares_disks)
+    };
+    let (fragile, others): (Vec<&Score>, Vec<&Score>) =
+        scores.iter().partition(|score| survives_none(&score.level));
+    if fragile.is_empty() || others.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = fragile.iter().map(|score| score.level.as_str()).collect();
+    let (names, survive) = match names.as_slice() {
+        [one] => ((*one).to_owned(), "survives"),
+        [first @ .., last] => (format!("{} and {last}", first.join(", ")), "survive"),
+        [] => return None,
+    };
+    let is_best = scores.first().is_some_and(|best| survives_none(&best.level));
+    if !is_best {
+        return Some(format!("{names} {survive} no lost disk."));
+    }
+    let others: Vec<Score> = others.into_iter().cloned().collect();
+    let placed = Placed::of(&others, asked)?;
+    let best = format!(
+        "{}: {}",
+        placed.best.level,
+        shown(asked.metric, placed.best, asked.study.confidence)
+    );
+    let rest = match (placed.ties.as_slice(), placed.next()) {
+        _ if others.len() == 1 => return Some(format!("{names} {survive} no lost disk; {best}.")),
+        ([], Some(next)) => format!(", {}", compared(asked, placed.best, next)),
+        ([], None) => String::new(),
+        (ties, _) => {
+            let ties: Vec<&str> = ties.iter().map(|(tie, _)| tie.level.as_str()).collect();
+            format!(", not told from {}", ties.join(", "))
+        }
+    };
+    Some(format!("{names} {survive} no lost disk; of those that do, the best is {best}{rest}."))
 }
 
-impl<'a> Placed<'a> {
-    fn of(scores: &'a [Score], confidence: f64) -> Placed<'a> {
-        let (best, others) = scores.split_first().expect("there is a level at least");
-        let mut placed = Placed {
-            best,
-            ties: Vec::new(),
-            worse: Vec::new(),
-            unplaced: Vec::new(),
-            alone: false,
-        };
-        let tests: Option<Vec<stats::Welch>> =
-            others.iter().map(|other| stats::welch(&best.logs, &other.logs, confidence)).collect();
-        let Some(tests) = tests else {
-            placed.alone = true;
-            placed.worse.extend(others);
-            return placed;
-        };
-        let chances: Vec<f64> = tests.iter().map(|test| test.p).collect();
-        let corrected = stats::holm(&chances);
-        for ((other, test), p) in others.iter().zip(tests).zip(corrected) {
-            match (p >= 1.0 - confidence, placed.worse.is_empty()) {
-                (true, true) => placed.ties.push((other, test)),
-                (true, false) => placed.unplaced.push(other),
-                (false, _) => placed.worse.push(other),
-            }
-        }
-        placed
+/// What yields most for its cost, where the study gives costs.
+fn yields(asked: &Asked<'_>, rules: &VerdictRules, scores: &[Score]) -> Option<String> {
+    let per = rules.per.as_ref().filter(|_| asked.better == Better::Higher && scores.len() > 1)?;
+    let mut scores = scores.to_vec();
+    for score in &mut scores {
+        let count = per.counts.get(&score.level).copied().unwrap_or(1.0);
+        score.logs.iter_mut().for_each(|log| *log -= count.ln());
     }
+    score::rank(&mut scores, asked.better);
+    let placed = Placed::of(&scores, asked)?;
+    let value = quantity(asked.metric, placed.best.log().exp());
+    let level = &placed.best.level;
+    Some(match (placed.alone || !placed.unsure.is_empty(), placed.ties.as_slice()) {
+        (false, []) => format!(" Per {}, {level} yields most: {value}.", per.unit),
+        (true, []) => format!(" Per {}, {level} came out highest: {value}.", per.unit),
+        (_, ties) => format!(
+            " Per {}, {level} came out highest, {value}, not distinguishable from {}.",
+            per.unit,
+            ties.iter().map(|(tie, _)| tie.level.as_str()).collect::<Vec<_>>().join(", ")
+        ),
+    })
 }
 
 fn rows(placed: &Placed<'_>, confidence: f64) -> Vec<Ranked> {
     let row = |score: &Score, standing: String| Ranked {
         level: score.level.clone(),
-        score: as_metric(score, confidence),
+        score: score.as_metric(confidence),
         standing,
     };
     let ratio = |score: &Score| {
-        let ratio = (stats::mean(&score.logs) - stats::mean(&placed.best.logs)).exp();
-        let sure = if placed.alone { ", in one repeat" } else { "" };
-        format!("{} × the best{sure}", figures(ratio))
+        let ratio = (score.log() - placed.best.log()).exp();
+        match ratio.max(1.0 / ratio) < SHOWN_RATIO_MIN {
+            true => "within 0.5 % of the best".to_owned(),
+            false => format!("{} × the best", figures(ratio)),
+        }
     };
-    let best = match (placed.alone, placed.ties.is_empty(), placed.worse.is_empty()) {
+    let is_sure = placed.unsure.is_empty() && placed.ties.is_empty();
+    let best = match (placed.alone, is_sure, placed.worse.is_empty()) {
         (true, ..) => "came out best, in one repeat",
         (_, true, false) => "best",
         (_, true, true) => "alone",
@@ -187,159 +201,51 @@ fn rows(placed: &Placed<'_>, confidence: f64) -> Vec<Ranked> {
     let mut rows = vec![row(placed.best, best.to_owned())];
     let ties = placed.ties.iter();
     rows.extend(ties.map(|(score, _)| row(score, "not told from the best".to_owned())));
-    let mut rest: Vec<(&Score, String)> =
-        placed.worse.iter().map(|score| (*score, ratio(score))).collect();
+    let in_one = if placed.alone { ", in one repeat" } else { "" };
+    let few = format!(", not sure after {} repeats", placed.repeats());
+    let worse = placed.worse.iter().map(|score| (*score, ratio(score) + in_one));
+    let unsure = placed.unsure.iter().map(|score| (*score, ratio(score) + &few));
     let unplaced = placed.unplaced.iter();
-    rest.extend(unplaced.map(|score| (*score, "too uncertain to place".to_owned())));
+    let unplaced = unplaced.map(|score| (*score, "too uncertain to place".to_owned()));
+    let mut rest: Vec<(&Score, String)> = worse.chain(unsure).chain(unplaced).collect();
+    rest.sort_by(|(one, _), (other, _)| {
+        let away = |score: &Score| (score.log() - placed.best.log()).abs();
+        away(one).total_cmp(&away(other))
+    });
     rows.extend(rest.into_iter().map(|(score, standing)| row(score, standing)));
     rows
 }
 
-/// For which values of a parameter the best level is another than over all, a sentence each parameter. Only what
-/// Welch's test tells, corrected for the number of values, counts.
-fn turns(
-    study: &Study,
-    by: &str,
-    metric: &str,
-    better: Better,
-    chosen: &[&Measured<'_>],
-    best: &str,
-) -> Vec<String> {
-    let mut keys: Vec<&String> =
-        chosen.iter().flat_map(|measured| measured.cell.factors.keys()).collect();
-    keys.sort();
-    keys.dedup();
-    let mut sentences = Vec::new();
-    for key in keys.into_iter().filter(|key| *key != by) {
-        let mut values: Vec<&String> = Vec::new();
-        for value in chosen.iter().filter_map(|measured| measured.cell.factors.get(key)) {
-            if !values.contains(&value) {
-                values.push(value);
-            }
+/// `1.90 × raid5-6`, `2.00 × less than raid5-6`, `3.2 % above raid5-6`.
+fn compared(asked: &Asked<'_>, best: &Score, next: &Score) -> String {
+    let ratio = (best.log() - next.log()).abs().exp();
+    let (than, aside) = match asked.better {
+        Better::Higher => ("", "above"),
+        Better::Lower => ("less than ", "below"),
+    };
+    match ratio {
+        r if r < SHOWN_RATIO_MIN => format!("less than 0.5 % {aside} {}", next.level),
+        r if r < PERCENT_RATIO_MAX => {
+            format!("{} % {aside} {}", figures(100.0 * (r - 1.0)), next.level)
         }
-        if values.len() < 2 {
-            continue;
-        }
-        let mut found: Vec<(&String, String, f64, f64)> = Vec::new();
-        for value in values {
-            let of: Vec<&Measured<'_>> = chosen
-                .iter()
-                .filter(|measured| measured.cell.factors.get(key) == Some(value))
-                .copied()
-                .collect();
-            let (mut scores, _) = scores(study, by, metric, &of);
-            rank(&mut scores, better);
-            let (Some(first), Some(usual)) =
-                (scores.first(), scores.iter().find(|score| score.level == best))
-            else {
-                continue;
-            };
-            let Some(test) = stats::welch(&first.logs, &usual.logs, study.confidence) else {
-                continue;
-            };
-            let ratio = (stats::mean(&first.logs) - stats::mean(&usual.logs)).abs().exp();
-            let p = if first.level == best { 1.0 } else { test.p };
-            found.push((value, first.level.clone(), ratio, p));
-        }
-        let chances: Vec<f64> = found.iter().map(|(.., p)| *p).collect();
-        let corrected = stats::holm(&chances);
-        let turned: Vec<String> = found
-            .into_iter()
-            .zip(corrected)
-            .filter(|(_, p)| *p < 1.0 - study.confidence)
-            .map(|((value, level, ratio, _), _)| match better {
-                Better::Higher => {
-                    format!("at {value} {level} does best, {} × {best}", figures(ratio))
-                }
-                Better::Lower => {
-                    format!("at {value} {level} does best, {} × less than {best}", figures(ratio))
-                }
-            })
-            .collect();
-        if !turned.is_empty() {
-            sentences.push(format!("The order turns with {key}: {}.", turned.join("; ")));
-        }
+        r => format!("{} × {than}{}", figures(r), next.level),
     }
-    sentences
-}
-
-/// The scores of all levels over the combinations that all of them have, and how many those are.
-fn scores(study: &Study, by: &str, metric: &str, chosen: &[&Measured<'_>]) -> (Vec<Score>, usize) {
-    let mut levels: BTreeMap<String, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
-    for measured in chosen {
-        let Some(level) = measured.spec.factors.get(by) else { continue };
-        let samples = measured.cell.metrics.get(metric).map(|figure| figure.samples.as_slice());
-        let Some(logs) = samples.and_then(stats::logarithms) else { continue };
-        levels.entry(level.to_string()).or_default().insert(without(measured.cell, by), logs);
-    }
-    let mut shared: Option<Vec<String>> = None;
-    for combinations in levels.values() {
-        shared = Some(match shared {
-            None => combinations.keys().cloned().collect(),
-            Some(names) => {
-                names.into_iter().filter(|name| combinations.contains_key(name)).collect()
-            }
-        });
-    }
-    let shared = shared.unwrap_or_default();
-    if shared.is_empty() {
-        return (Vec::new(), 0);
-    }
-    let in_order = study.factors.iter().filter(|factor| factor.name == by);
-    let in_order = in_order.flat_map(|factor| &factor.levels).map(ToString::to_string);
-    let scores = in_order
-        .filter_map(|level| {
-            let combinations = levels.get(&level)?;
-            let samples: Vec<&Vec<f64>> =
-                shared.iter().filter_map(|name| combinations.get(name)).collect();
-            let repeats = samples.iter().map(|logs| logs.len()).min()?;
-            let score = |repeat: usize| {
-                let sum: f64 = samples.iter().filter_map(|logs| logs.get(repeat)).sum();
-                sum / samples.len() as f64
-            };
-            Some(Score { level, logs: (0..repeats).map(score).collect() })
-        })
-        .collect();
-    (scores, shared.len())
-}
-
-/// What a cell is but for its level of one factor.
-fn without(cell: &Cell, by: &str) -> String {
-    let rest = cell.factors.iter().filter(|(name, _)| *name != by);
-    let rest: Vec<String> = rest.map(|(name, level)| format!("{name}={level}")).collect();
-    format!("{}/{}", cell.workload, rest.join(","))
-}
-
-fn rank(scores: &mut [Score], better: Better) {
-    scores.sort_by(|a, b| {
-        let (a, b) = (stats::mean(&a.logs), stats::mean(&b.logs));
-        match better {
-            Better::Higher => b.total_cmp(&a),
-            Better::Lower => a.total_cmp(&b),
-        }
-    });
 }
 
 /// `For random reads, raid10-4 does best: 412 I/Os a second (95 % 401–423), 1.90 × raid5-6, which
 /// comes next.`
-fn ranking(
-    name: &str,
-    metric: &str,
-    better: Better,
-    confidence: f64,
-    placed: &Placed<'_>,
-    combinations: usize,
-) -> String {
+fn ranking(name: &str, asked: &Asked<'_>, placed: &Placed<'_>, combinations: usize) -> String {
+    let confidence = asked.study.confidence;
     let best = placed.best;
     let over = match combinations {
         1 => String::new(),
         n => format!(" over {n} cells"),
     };
-    let shown = |score: &Score| -> String { shown(metric, score, confidence) };
-    if placed.ties.is_empty() && placed.worse.is_empty() {
+    let shown = |score: &Score| -> String { shown(asked.metric, score, confidence) };
+    let next = placed.next();
+    if placed.ties.is_empty() && next.is_none() {
         return format!("For {name}, {} reaches {}{over}.", best.level, shown(best));
     }
-    let next = placed.worse.first();
     if let (true, Some(next)) = (placed.alone, next) {
         return format!(
             "For {name}, {} came out best: {}{over}, against {} of {}; one repeat does not tell how \
@@ -350,26 +256,16 @@ fn ranking(
             next.level
         );
     }
-    let compared = next.map(|next| {
-        let ratio = (stats::mean(&best.logs) - stats::mean(&next.logs)).exp();
-        match better {
-            Better::Higher => format!("{} × {}, which comes next", figures(ratio), next.level),
-            Better::Lower => {
-                format!("{} × less than {}, which comes next", figures(1.0 / ratio), next.level)
-            }
-        }
-    });
-    let unplaced = match placed.unplaced.as_slice() {
-        [] => String::new(),
-        some => {
-            let names: Vec<&str> = some.iter().map(|score| score.level.as_str()).collect();
-            format!("; {} too uncertain to place: more repeats tell", names.join(", "))
-        }
-    };
+    let compared = next.map(|next| format!("{}, which comes next", compared(asked, best, next)));
+    let behind = behind(placed, confidence);
     if placed.ties.is_empty() {
         let compared = compared.map_or_else(String::new, |text| format!(", {text}"));
-        let shown = shown(best);
-        return format!("For {name}, {} does best: {shown}{over}{compared}{unplaced}.", best.level);
+        let does = if placed.unsure.is_empty() { "does best" } else { "came out best" };
+        return format!(
+            "For {name}, {} {does}: {}{over}{compared}{behind}.",
+            best.level,
+            shown(best)
+        );
     }
     let mut tied = vec![best];
     tied.extend(placed.ties.iter().map(|(score, _)| *score));
@@ -391,43 +287,44 @@ fn ranking(
         .iter()
         .map(|(_, test)| test.interval.low.abs().max(test.interval.high.abs()).exp())
         .fold(1.0, f64::max);
-    let seen = match ratio > UNCERTAIN {
-        true => "; too uncertain to tell by how much they differ: more repeats tell".to_owned(),
-        false => format!("; they differ by no more than {}", ratio_less_one(ratio)),
+    let seen = match ratio > TIE_RATIO_MAX {
+        true => {
+            format!("; {} repeats are too few to tell by how much they differ", placed.repeats())
+        }
+        false => format!("; they differ by no more than {} %", figures(100.0 * (ratio - 1.0))),
     };
-    let all = if placed.worse.is_empty() { "" } else { "the best " };
+    let all = if next.is_none() { "" } else { "the best " };
     let compared = compared.map_or_else(String::new, |text| format!("; {} is {text}", best.level));
     format!(
         "For {name}, {all}{} levels are not distinguishable at {}: \
-         {named}{over}{seen}{compared}{unplaced}.",
+         {named}{over}{seen}{compared}{behind}.",
         tied.len(),
         percent(confidence)
     )
 }
 
-/// `12 %` for 1.12; `4.2 ×` where percents would mislead.
-fn ratio_less_one(ratio: f64) -> String {
-    match ratio < 2.0 {
-        true => format!("{} %", figures(100.0 * (ratio - 1.0))),
-        false => format!("{} ×", figures(ratio)),
+/// Who is behind the best without being told from it: in each repeat, or by a spread that is too wide.
+fn behind(placed: &Placed<'_>, confidence: f64) -> String {
+    let names = |some: &[&Score]| {
+        some.iter().map(|score| score.level.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let mut text = String::new();
+    if !placed.unsure.is_empty() {
+        text += &format!(
+            "; each of {} repeats puts it before {}, too few to be sure at {}",
+            placed.repeats(),
+            names(&placed.unsure),
+            percent(confidence)
+        );
     }
-}
-
-fn as_metric(score: &Score, confidence: f64) -> Metric {
-    let interval = stats::t_interval(&score.logs, confidence);
-    let mean = stats::mean(&score.logs).exp();
-    // Beyond any measurement an end is no number that a reader could do anything with.
-    let end = |log: f64| log.exp().min(mean * FIGURE_RATIO_MAX).max(mean / FIGURE_RATIO_MAX);
-    Metric {
-        mean,
-        ci_low: end(interval.low),
-        ci_high: end(interval.high),
-        samples: score.logs.iter().map(|log| log.exp()).collect(),
+    if !placed.unplaced.is_empty() {
+        text += &format!("; {} too uncertain to place: more repeats tell", names(&placed.unplaced));
     }
+    text
 }
 
 fn shown(metric: &str, score: &Score, confidence: f64) -> String {
-    metrics::quantity_with_interval(metric, &as_metric(score, confidence), confidence)
+    metrics::quantity_with_interval(metric, &score.as_metric(confidence), confidence)
 }
 
 /// A cell's name, without factors where the study has but one level of each: they tell nothing apart.

@@ -9,6 +9,7 @@ pub mod model;
 pub mod overheads;
 pub mod read_ahead;
 pub mod seek;
+pub mod slow_reads;
 
 pub use device::Disk;
 

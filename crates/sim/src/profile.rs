@@ -13,6 +13,8 @@
 //! inner_rate_mb_s = { value = 37.3, derived = "0.478 of the outer rate, as on the Hitachi 7K500" }
 //! ```
 //!
+//! A guess may say how far off it may be: `{ value = 8, range = [4, 32], guessed = "…" }`.
+//!
 //! Rules: a key carries its unit; MB and kB in `_mb`, `_mb_s`, `_kb` are powers of 1000 for rates and
 //! powers of 1024 for memory, as data sheets have it; an unknown key, a missing one, a number without
 //! provenance or with two is refused in one line that names the file, the key and the mend.
@@ -40,7 +42,9 @@ pub use host::HostProfile;
 pub use library::{load, load_path, names};
 pub use link::LinkProfile;
 pub use ssd::{SheetState, SsdProfile};
-pub use tables::{Numbering, ReadAheadUntil, SeekTable, Sparing, ZoneRow, ZoneTable};
+pub use tables::{
+    Numbering, PageTimes, ReadAheadUntil, SeekTable, Sparing, WriteBackOrder, ZoneRow, ZoneTable,
+};
 
 use serde::Deserialize;
 
@@ -218,8 +222,12 @@ impl Profile {
         let entries = self.entries();
         let key_width = entries.iter().map(|e| e.key.len()).max().unwrap_or(0);
         let value_width = entries.iter().map(|e| e.value.len()).max().unwrap_or(0);
-        for Entry { key, value, origin, .. } in entries {
-            text.push_str(&format!("  {key:key_width$}  {value:>value_width$}  {origin}\n"));
+        for Entry { key, value, origin, range, .. } in entries {
+            text.push_str(&format!("  {key:key_width$}  {value:>value_width$}  {origin}"));
+            if let Some((low, high)) = range {
+                text.push_str(&format!(" (between {low} and {high})"));
+            }
+            text.push('\n');
         }
         if let Profile::Disk(disk) = self
             && !disk.lacks().is_empty()

@@ -82,7 +82,29 @@ fn build(machine: &SimulatedMachine, seed: u64) -> Result<sim::Machine, sim::Pro
     if let Some(on) = machine.write_cache {
         builder = builder.write_cache(on);
     }
-    Ok(builder.drives(&machine.disk, machine.disks.min(DISKS_MAX) as usize)?.build())
+    let disks = machine.disks.min(DISKS_MAX) as usize;
+    Ok(builder
+        .drives(&machine.disk, disks)
+        .map_err(|error| among_drives(error, &machine.disk))?
+        .build())
+}
+
+/// Of a drive that there is not: the drives whose names begin so, and no other part that is spelt alike.
+fn among_drives(error: sim::ProfileError, wanted: &str) -> sim::ProfileError {
+    let sim::ProfileError::Unknown { name, .. } = error else { return error };
+    let wanted = wanted.to_ascii_lowercase();
+    let is_drive = |name: &&str| {
+        matches!(sim::profile::load(name), Ok(sim::Profile::Disk(_) | sim::Profile::Ssd(_)))
+    };
+    let drives: Vec<&str> = sim::profile::names().filter(is_drive).collect();
+    let begin: Vec<&str> =
+        drives.iter().filter(|name| name.starts_with(&wanted)).copied().collect();
+    let hint = match begin.as_slice() {
+        [] => format!("; the drives are {}", drives.join(", ")),
+        [one] => format!("; did you mean '{one}'?"),
+        some => format!("; those that begin so are {}", some.join(", ")),
+    };
+    sim::ProfileError::Unknown { name, hint }
 }
 
 fn no_profile(error: sim::ProfileError) -> TargetError {

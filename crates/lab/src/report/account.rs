@@ -89,8 +89,18 @@ pub fn layouts_table(layouts: &[LayoutFigures]) -> (Vec<String>, Vec<Vec<String>
             row.extend([span(layout.rebuild_idle_s), beside_load(layout)]);
         }
         if risky {
-            let odds = [layout.second_loss, layout.unreadable, layout.data_loss_a_year].map(odds);
-            row.extend(odds);
+            // What lasts no one knows how much longer is no less likely to go wrong.
+            let is_open =
+                layout.rebuild_loaded_low_s.is_some() && layout.rebuild_loaded_high_s.is_none();
+            let least = |share: Option<f64>| match share {
+                Some(share) if is_open => format!("≥ {}", chance(share)),
+                share => odds(share),
+            };
+            row.extend([
+                least(layout.second_loss),
+                odds(layout.unreadable),
+                least(layout.data_loss_a_year),
+            ]);
         }
         if priced {
             let each = |price: f64| match layout.usable_bytes {

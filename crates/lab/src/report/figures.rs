@@ -208,6 +208,9 @@ impl Unit {
         if !self.clock && shown.bytes().all(|byte| byte == b'0' || byte == b'.') {
             return None;
         }
+        if self.clock && half < clock_digit(estimate.mean) / 2.0 {
+            return None;
+        }
         Some(match self.clock {
             // The mean is written to the minute: so is this, but for less than one.
             true if estimate.mean >= 600.0 && (60.0..600.0).contains(&half) => {
@@ -338,6 +341,17 @@ pub fn clock_time(seconds: f64) -> String {
     }
 }
 
+/// What the last digit of [`clock_time`] is worth (s).
+fn clock_digit(seconds: f64) -> f64 {
+    match seconds.abs() {
+        s if s >= 48.0 * 3600.0 => 3600.0,
+        s if s >= 600.0 => 60.0,
+        s if s >= 10.0 => 1.0,
+        s if s > 0.0 => 10_f64.powf(s.log10().floor() - 1.0),
+        _ => 0.0,
+    }
+}
+
 /// A number on an axis: as many digits as `step` needs, thousands shortened to `k` and `M`.
 pub fn tick(value: f64, step: f64) -> String {
     let (size, prefix) = match value.abs() {
@@ -443,6 +457,10 @@ mod tests {
         assert_eq!(unit.figure(estimate(28_920.0, 441.0)), "8 h 02 min ±7 min");
         assert_eq!(unit.figure(estimate(28_920.0, 41.0)), "8 h 02 min ±41 s");
         assert_eq!(unit.figure(estimate(28_920.0, 4_410.0)), "8 h 02 min ±1 h 14 min");
+        // Below what the figure shows there is no spread to speak of.
+        assert_eq!(unit.figure(estimate(28_920.0, 0.0006)), "8 h 02 min");
+        assert_eq!(unit.figure(estimate(3_427.0, 0.0006)), "57 min");
+        assert_eq!(unit.figure(estimate(3_427.0, 45.0)), "57 min ±45 s");
     }
 
     #[test]

@@ -440,7 +440,8 @@ impl Page {
             let cells =
                 rows.iter().map(|row| row[column].as_str()).chain([header[column].as_str()]);
             let lines = cells.flat_map(str::lines).map(|line| line.chars().count());
-            lines.max().unwrap_or(0) + 2
+            // A blank on both sides, and one between columns.
+            lines.max().unwrap_or(0) + 3
         };
         let labels_width: usize = (0..labels).map(natural).sum::<usize>();
         let room = self.options.width - 2;

@@ -16,6 +16,8 @@ use crate::duration;
 use std::time::Duration;
 use toml::{Table, Value};
 
+/// What errors call the table of layouts.
+const LAYOUTS: &str = "[layouts]";
 /// Repeats of a run with `--quick`: the fewest that show a spread.
 const QUICK_REPEATS: u32 = 2;
 /// Rounds of the steady-state window with `--quick`.
@@ -59,6 +61,7 @@ pub(super) struct Changes<'a> {
 /// Puts the options into the study's table, which is then read again, and says which and where.
 pub(super) fn put_all<'a>(
     as_written: &'a Study,
+    place: &str,
     table: &mut Table,
     options: &'a Options,
 ) -> Result<Changes<'a>, StudyError> {
@@ -77,14 +80,51 @@ pub(super) fn put_all<'a>(
         let keys: Vec<&str> = key.trim().split('.').collect();
         if let ["factor", name @ ..] = keys.as_slice() {
             let chosen = some_levels(&as_written.factors, &name.join("."), value);
-            levels.push(chosen.map_err(|fault| refuse(fault.problem))?);
+            levels.push(chosen.map_err(|fault| refuse(more(fault.problem, as_written, place)))?);
         } else {
             let path = put(table, as_written, &keys, value);
-            let path = path.map_err(|fault| refuse(fault.problem))?;
+            let path = path.map_err(|fault| refuse(more(fault.problem, as_written, place)))?;
             placed.push(Placed { path, text: setting });
         }
     }
     Ok(Changes { as_written, placed, levels })
+}
+
+/// A layout or a level that the study does not have: `--set` adds none, and what does is said.
+fn more(mut problem: Box<Problem>, study: &Study, place: &str) -> Box<Problem> {
+    // Names of layouts are alike by nature (raid6-8, raid1-2): only one that begins so was meant.
+    let there_are = |name: &str, known: Vec<String>| {
+        let is_meant = known.iter().any(|one| one.starts_with(name));
+        (!is_meant).then(|| format!("there are: {}", known.join(", ")))
+    };
+    let (mend, what, names) = match &mut *problem {
+        Problem::UnknownKey { mend, within, key } if within == LAYOUTS => {
+            let what =
+                format!("layout; write [layouts.{key}], and its name among the factor's levels,");
+            (mend, what, there_are(key, study.layouts.keys().cloned().collect()))
+        }
+        Problem::UnknownName { mend, what, name, scope, .. } if what == "level" => {
+            let factor =
+                study.factors.iter().find(|one| *scope == format!("factor '{}'", one.name));
+            let levels = factor.map_or(Vec::new(), |factor| {
+                factor.levels_in_file.iter().map(ToString::to_string).collect()
+            });
+            (mend, "level; write it".to_owned(), there_are(name, levels))
+        }
+        _ => return problem,
+    };
+    if let Some(names) = names {
+        *mend = names;
+    }
+    // A study that ships has its name for a place.
+    let file = match place == study.name {
+        true => {
+            format!("a file of your own, begun with `spindle lab show {place} --text > mine.toml`")
+        }
+        false => place.to_owned(),
+    };
+    *mend += &format!("; --set adds no {what} into {file}");
+    problem
 }
 
 impl Changes<'_> {
@@ -97,6 +137,7 @@ impl Changes<'_> {
         }
         study.notes.extend(options.settings.iter().map(|setting| format!("--set {setting}")));
         drop_claims(study, self.as_written, &self.placed);
+        note_names(study, &self.placed);
         if let Some(seed) = options.seed {
             study.seed = seed;
         }
@@ -113,18 +154,38 @@ fn drop_claims(study: &mut Study, as_written: &Study, placed: &[Placed<'_>]) {
     if !is_simulated || study.claims.is_empty() || study.machine == as_written.machine {
         return;
     }
-    let of_machine = |setting: &&Placed<'_>| matches!(setting.path.0.first(), Some(Step::Key(key)) if key == "machine");
-    let changed: Vec<&str> = placed
-        .iter()
-        .filter(of_machine)
-        .map(|setting| setting.text.split('=').next().unwrap_or(setting.text))
-        .collect();
     study.notes.push(format!(
         "its claims ({}) are of another machine and fall away: {} was changed",
         study.claims.len(),
-        changed.join(", ")
+        below(placed, "machine").join(", ")
     ));
     study.claims.clear();
+}
+
+/// The options that changed something below this key, without their values.
+fn below<'a>(placed: &[Placed<'a>], top: &str) -> Vec<&'a str> {
+    let is_below = |setting: &&Placed<'_>| matches!(setting.path.0.first(), Some(Step::Key(key)) if key == top);
+    let key = |setting: &Placed<'a>| setting.text.split('=').next().unwrap_or(setting.text);
+    placed.iter().filter(is_below).map(key).collect()
+}
+
+/// Title, question and layouts' names are words of the file, and stay where what they speak of is changed.
+fn note_names(study: &mut Study, placed: &[Placed<'_>]) {
+    let is_simulated = study.machine.get("kind").and_then(Value::as_str) == Some("simulated");
+    let machine = below(placed, "machine");
+    if is_simulated && !machine.is_empty() {
+        study.notes.push(format!(
+            "title and question are the file's and may speak of another machine: {} was changed",
+            machine.join(", ")
+        ));
+    }
+    let layouts = below(placed, "layouts");
+    if !layouts.is_empty() {
+        study.notes.push(format!(
+            "layouts keep the names that the file gives them, whatever those say: {} was changed",
+            layouts.join(", ")
+        ));
+    }
 }
 
 /// `raid5-6,raid10-4` as levels of the factor of this name.
@@ -198,7 +259,7 @@ fn put(table: &mut Table, study: &Study, keys: &[&str], value: &str) -> Result<P
                 Some(layout) => {
                     insert(layout, Path::default().key("layouts").key(name), rest, value)
                 }
-                None => Err(unknown(name, "[layouts]", known)),
+                None => Err(unknown(name, LAYOUTS, known)),
             }
         }
         ["machine" | "steady" | "layouts" | "workload" | "claim" | "verdict", ..] => {

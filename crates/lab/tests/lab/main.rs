@@ -7,3 +7,4 @@ mod pitfalls;
 mod running;
 mod scripted;
 mod study_file;
+mod turns;

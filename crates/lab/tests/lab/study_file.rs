@@ -282,11 +282,12 @@ fn a_wrong_option_is_refused_by_its_own_text() {
         (
             "factor.layout=raid6",
             "--set factor.layout=raid6: the option names the level 'raid6', which factor 'layout' does \
-             not have; did you mean 'raid5-6'?",
+             not have; there are: disk, raid5-6; --set adds no level; write it into studies/x.toml",
         ),
         (
             "layouts.raid5.chunk=4k",
-            "--set layouts.raid5.chunk=4k: unknown key 'raid5' in [layouts]; did you mean 'raid5-6'?",
+            "--set layouts.raid5.chunk=4k: unknown key 'raid5' in [layouts]; did you mean 'raid5-6'?; --set adds no \
+             layout; write [layouts.raid5], and its name among the factor's levels, into studies/x.toml",
         ),
         (
             "workload.rnd.queue_depth=3",

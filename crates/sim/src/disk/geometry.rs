@@ -32,6 +32,7 @@ struct Zone {
     first_lba: u64,
     first_cylinder: u64,
     sectors_per_track: u64,
+    sectors_per_cylinder: u64,
     /// Unrolled time of its first sector.
     base_ns: u64,
     /// A revolution and the skew of a track.
@@ -115,6 +116,7 @@ impl Layout {
                 first_lba,
                 first_cylinder,
                 sectors_per_track,
+                sectors_per_cylinder: sectors_per_track * heads,
                 base_ns: first_cylinder * cylinder_ns,
                 track_ns,
                 cylinder_ns,
@@ -193,6 +195,7 @@ impl Layout {
             first_lba,
             first_cylinder: row.first_cylinder,
             sectors_per_track: row.sectors_per_track,
+            sectors_per_cylinder: row.sectors_per_track * self.heads,
             base_ns,
             track_ns: self.revolution_ns + track_skew,
             cylinder_ns: tracks_ns + cylinder_skew,
@@ -224,6 +227,12 @@ impl Layout {
     /// The time of a revolution.
     pub fn revolution_ns(&self) -> u64 {
         self.revolution_ns
+    }
+
+    /// The cylinder of block `lba`, for less than [`locate`](Layout::locate) costs.
+    pub fn cylinder_of(&self, lba: u64) -> u64 {
+        let zone = self.zone_at(lba);
+        zone.first_cylinder + zone.sector_of(lba) / zone.sectors_per_cylinder
     }
 
     /// Where the sector of block `lba` starts.
@@ -375,8 +384,8 @@ mod tests {
         let rows = table["value"].clone().try_into().expect("zones");
         profile.heads.value = 4;
         profile.rpm.value = 6000.0;
-        profile.zone_table = Some(Given { value: rows, origin: origin.clone() });
-        profile.sparing = Some(Given { value: Sparing::ZoneEnd, origin });
+        profile.zone_table = Some(Given::of(rows, origin.clone()));
+        profile.sparing = Some(Given::of(Sparing::ZoneEnd, origin));
         profile.sectors.value = 10_000 * 400 - 53 + 9_999 * 320 - 3;
         profile
     }
@@ -409,6 +418,7 @@ mod tests {
         assert_eq!(layout.track(second - 1).end, second);
         for lba in (0..layout.sectors()).step_by(10_007) {
             assert_eq!(layout.reached(layout.locate(lba).unrolled_ns + 10), lba);
+            assert_eq!(layout.cylinder_of(lba), layout.locate(lba).cylinder);
         }
     }
 
@@ -428,7 +438,7 @@ mod tests {
     fn serpentine_numbering_steps_to_the_next_cylinder_on_the_same_head() {
         let mut profile = measured();
         let origin = Origin::Guessed("a test".to_owned());
-        profile.numbering = Some(Given { value: Numbering::Serpentine, origin });
+        profile.numbering = Some(Given::of(Numbering::Serpentine, origin));
         let layout = Layout::new(&profile);
         assert_eq!((layout.locate(348).head, layout.locate(349).head), (3, 3));
         assert_eq!(layout.locate(348 + 400).head, 0);

@@ -23,7 +23,8 @@
 //!    has on account of its age, among the oldest `reorder_depth`; or the oldest one when it is older
 //!    than the age limit.
 //! 4. Write-backs take part in that choice when no command waits, when the buffer is half full, when
-//!    writes wait for room, and in a flush. Only the stretches nearest to the head are looked at.
+//!    writes wait for room, and in a flush. Only the stretches nearest to the head are looked at;
+//!    or, of a disk that writes back in sweeps, the next one.
 //! 5. A flush is not a queued command (ATA: FLUSH CACHE EXT is non-data): it begins when everything
 //!    before it is answered, holds up everything after it, and ends when nothing is dirty.
 //! 6. A write that does not cover whole physical sectors costs a revolution more: they are read first.
@@ -31,16 +32,18 @@
 //!    what was asked for.
 //!
 //! How long the electronics take for a command, [`Overheads`] says. Where a profile says so, reading and writing begin in the
-//! middle of what is asked for (*on arrival*: within a track), and what passes before it is read along.
+//! middle of what is asked for (*on arrival*: within a track), and what passes before it is read along. Some reads come out at a
+//! later attempt only, where the profile says how many and how much later.
 //!
-//! Not modelled: thermal recalibration, media errors and retries, adaptive read-ahead, the time to load heads or spin up.
+//! Not modelled: thermal recalibration, media errors, adaptive read-ahead, the time to load heads or spin up.
 
 use super::cache::ReadCache;
 use super::geometry::{Layout, Place};
 use super::overheads::Overheads;
 use super::read_ahead::AheadRules;
 use super::seek::SeekCurve;
-use crate::profile::{DiskProfile, Given};
+use super::slow_reads::SlowReads;
+use crate::profile::{DiskProfile, Given, WriteBackOrder};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
@@ -48,6 +51,7 @@ use stdx::{Duration, Instant, Prng, RangeSet};
 
 mod ahead;
 mod choice;
+mod reading;
 mod writing;
 
 /// Names a command; its owner chooses it.
@@ -135,7 +139,7 @@ enum Job {
 #[derive(Debug)]
 enum Mechanism {
     Idle,
-    Busy { job: Job, media_start: Instant, passed: Passed },
+    Busy { job: Job, media_start: Instant, passed: Passed, end: Place },
     Ahead(Ahead),
 }
 
@@ -205,6 +209,8 @@ pub struct DiskModel {
     write_on_arrival: bool,
     reads_hit_writes: bool,
     watermark_percent: f64,
+    sweeps: bool,
+    slow_reads: Option<SlowReads>,
     write_cache: bool,
     flush_ignored: bool,
     dirty_sectors_max: u64,
@@ -267,6 +273,9 @@ impl DiskModel {
             read_on_arrival: is(&profile.read_on_arrival),
             write_on_arrival: is(&profile.write_on_arrival),
             reads_hit_writes: is(&profile.reads_hit_writes),
+            sweeps: profile.write_back_order.as_ref().map(|o| o.value)
+                == Some(WriteBackOrder::Sweep),
+            slow_reads: SlowReads::new(profile, prng),
             watermark_percent: profile.read_watermark_percent.as_ref().map_or(0.0, |p| p.value),
             write_cache: profile.write_cache_enabled.value,
             flush_ignored: false,
@@ -476,59 +485,6 @@ impl DiskModel {
         Duration::from_nanos((bytes as f64 * self.interface_ns_per_byte[1]) as u64)
     }
 
-    fn begin_read(&mut self, now: Instant, command: Command) {
-        let Command { id, blocks, .. } = command;
-        let bytes = self.bytes(&blocks);
-        let after_write = self.after_write.is_some();
-        let writing = match &self.mechanism {
-            Mechanism::Busy { job: Job::WriteBack(writing), .. } => writing.clone(),
-            _ => 0..0,
-        };
-        let begun = now + self.overheads.read_hit.of(after_write) + self.overheads.preparation;
-        let in_flight = writing.start <= blocks.start && blocks.end <= writing.end;
-        if in_flight || self.dirty.covers(&blocks) {
-            return self.answer_from_buffer(id, begun, bytes);
-        }
-        self.note_ahead(now);
-        let held = self.reads.held(&blocks);
-        let missing = blocks.start + held..blocks.end;
-        if let Some(reached) = self.count_on_ahead(now, &missing, blocks.end) {
-            let over = begun.max(self.interface_free) + self.interface_time(bytes);
-            let done = begun.max(reached).max(over) + self.overheads.read_completion;
-            self.interface_free = done;
-            return self.schedule(done, Event::Answered(id));
-        }
-        if missing.is_empty() {
-            self.answer_from_buffer(id, begun, bytes);
-            return self.read_on_after_hit(now, &blocks);
-        }
-        let place = self.layout.locate(missing.start);
-        let ready = now + self.overheads.read_miss.of(after_write);
-        let left = ready + self.overheads.read_disconnect.of(after_write);
-        let apart = held > 0;
-        self.queue.push(Waiting {
-            id,
-            write: false,
-            blocks: missing,
-            bytes,
-            place,
-            arrived: now,
-            ready,
-            bus: if apart { begun } else { left },
-            data: now,
-            apart,
-            overtaken: 0,
-        });
-        self.poke(now);
-    }
-
-    fn answer_from_buffer(&mut self, id: CommandId, begun: Instant, bytes: u64) {
-        let over = begun.max(self.interface_free) + self.interface_time(bytes);
-        let done = over + self.overheads.read_completion;
-        self.interface_free = done;
-        self.schedule(done, Event::Answered(id));
-    }
-
     /// Something new may need the mechanism.
     fn poke(&mut self, now: Instant) {
         match &self.mechanism {
@@ -543,8 +499,8 @@ impl DiskModel {
             self.worked += now.since(self.busy_since);
         }
         match std::mem::replace(&mut self.mechanism, Mechanism::Idle) {
-            Mechanism::Busy { job: Job::Read(read), media_start, passed } => {
-                self.park_head(read.blocks.end);
+            Mechanism::Busy { job: Job::Read(read), media_start, passed, end: place } => {
+                self.park_head(read.blocks.end, place);
                 let done = self.transferred(&read, media_start, now);
                 self.interface_free = done;
                 self.schedule(done, Event::Answered(read.id));
@@ -552,8 +508,8 @@ impl DiskModel {
                 self.reads.fill(read.blocks.start - passed.before..end);
                 self.read_on(now, end, passed.on_arrival);
             }
-            Mechanism::Busy { job: Job::Write(write), .. } => {
-                self.park_head(write.blocks.end);
+            Mechanism::Busy { job: Job::Write(write), end, .. } => {
+                self.park_head(write.blocks.end, end);
                 // What the buffer still had of these blocks is older.
                 self.dirty.remove(write.blocks);
                 effects.push(Effect::Written(write.id));
@@ -564,8 +520,8 @@ impl DiskModel {
                 let done = now.max(write.bus) + back + self.overheads.write_completion;
                 self.schedule(done, Event::Answered(write.id));
             }
-            Mechanism::Busy { job: Job::WriteBack(blocks), .. } => {
-                self.park_head(blocks.end);
+            Mechanism::Busy { job: Job::WriteBack(blocks), end, .. } => {
+                self.park_head(blocks.end, end);
                 effects.push(Effect::WrittenBack(blocks));
                 self.make_room(now, effects);
                 self.end_flush(now);
@@ -574,27 +530,8 @@ impl DiskModel {
         }
     }
 
-    /// When a read that the medium has passed is over the interface. What the buffer held could go as soon as the command was
-    /// understood; what came from the medium goes along with it, once so much is there as the disk waits for.
-    fn transferred(&self, read: &Waiting, media_start: Instant, media_end: Instant) -> Instant {
-        let sectors = read.blocks.end - read.blocks.start;
-        let passed = self.bytes(&read.blocks);
-        let share = (sectors as f64 * self.watermark_percent / 100.0) as u64;
-        let awaited = self.layout.sector_ns(read.blocks.start) * share.clamp(1, sectors);
-        let there = (media_start + Duration::from_nanos(awaited)).min(media_end);
-        let over = if read.apart {
-            let held = read.bus.max(self.interface_free) + self.interface_time(read.bytes - passed);
-            held.max(there)
-        } else {
-            let back = self.overheads.reselect + self.overheads.preparation;
-            (there.max(read.bus) + back).max(self.interface_free)
-        };
-        let last_sector = media_end + self.interface_time(self.sector_bytes);
-        last_sector.max(over + self.interface_time(passed)) + self.overheads.read_completion
-    }
-
-    fn park_head(&mut self, end: u64) {
+    fn park_head(&mut self, end: u64, place: Place) {
         self.head_lba = end;
-        self.head = self.layout.end(end);
+        self.head = place;
     }
 }

@@ -184,7 +184,7 @@ mod tests {
     fn a_table_is_the_curve_and_a_write_settles_as_the_profile_says() {
         let mut profile = disk_profiles().remove(0);
         fn given<T>(value: T) -> Option<Given<T>> {
-            Some(Given { value, origin: Origin::Guessed("a test".to_owned()) })
+            Some(Given::of(value, Origin::Guessed("a test".to_owned())))
         }
         profile.seek_table = given(SeekTable(vec![(1, 0.8), (11, 1.8), (1000, 9.0)]));
         profile.write_settle_ms = given(-0.25);

@@ -3,7 +3,7 @@
 
 use super::given::{Flaw, Given, Origin, profile};
 use super::numbers::{self, Spares};
-use super::tables::{Numbering, ReadAheadUntil, SeekTable, Sparing, ZoneTable};
+use super::tables::{Numbering, ReadAheadUntil, SeekTable, Sparing, WriteBackOrder, ZoneTable};
 
 profile! {
     /// A hard disk.
@@ -140,6 +140,12 @@ profile! {
         write_on_arrival: Option<Given<bool>>,
         /// Whether reads find in the buffer what was written.
         reads_hit_writes: Option<Given<bool>>,
+        /// In which order the buffer is written back.
+        write_back_order: Option<Given<WriteBackOrder>>,
+        /// Reads of the medium, of a million, that only come out at a later attempt.
+        slow_reads_per_million: Option<Given<f64>>,
+        /// What such a read takes more.
+        slow_read_ms: Option<Given<f64>>,
         /// Failures of a drive in a year of running, in per cent; none where nobody says.
         afr_percent: Option<Given<f64>>,
         /// Unreadable sectors for each 10¹⁵ bits read: 1 for "one in 10¹⁵"; none where nobody says.
@@ -179,7 +185,7 @@ impl DiskProfile {
     pub(super) fn of(name: String, title: String, figures: Figures) -> DiskProfile {
         let guessed = |value| {
             let origin = Origin::Guessed("the form says nothing of it".to_owned());
-            Given { value, origin }
+            Given::of(value, origin)
         };
         DiskProfile {
             _kind: "disk".to_owned(),
@@ -250,6 +256,9 @@ impl DiskProfile {
             read_on_arrival: None,
             write_on_arrival: None,
             reads_hit_writes: None,
+            write_back_order: None,
+            slow_reads_per_million: None,
+            slow_read_ms: None,
             afr_percent: None,
             unreadable_per_petabit: None,
         }
@@ -272,10 +281,10 @@ impl DiskProfile {
         let mean = given.iter().sum::<f64>() / given.len().max(1) as f64;
         let overhead = match given.is_empty() {
             true => self.command_overhead_us.clone(),
-            false => Given {
-                value: mean,
-                origin: Origin::Derived("the mean of the classes of commands".to_owned()),
-            },
+            false => {
+                let how = "the mean of the classes of commands".to_owned();
+                Given::of(mean, Origin::Derived(how))
+            }
         };
         let mut above = self.avg_seek_write_ms.clone();
         above.value = above.value.max(self.avg_seek_read_ms.value);
@@ -376,6 +385,8 @@ impl DiskProfile {
         Flaw::unless(settle, "write_settle_ms", "write a number from -1000 to 1000")?;
         let percent = self.read_watermark_percent.as_ref().is_none_or(|given| given.value <= 100.0);
         Flaw::unless(percent, "read_watermark_percent", "write a number from 0 to 100")?;
+        let slow = self.slow_reads_per_million.as_ref().is_none_or(|given| given.value <= 1e6);
+        Flaw::unless(slow, "slow_reads_per_million", "write a number from 0 to 1 000 000")?;
         let range = self.sparing_range_cylinders.as_ref().is_none_or(|given| given.value > 0);
         Flaw::unless(range, "sparing_range_cylinders", "must be more than 0")?;
         let Some(zones) = &self.zone_table else {

@@ -57,11 +57,11 @@ pub(super) fn load(path: &Path) -> Result<Profile, ProfileError> {
 }
 
 fn derived<T>(value: T, how: &str) -> Given<T> {
-    Given { value, origin: Origin::Derived(how.to_owned()) }
+    Given::of(value, Origin::Derived(how.to_owned()))
 }
 
 fn guessed<T>(value: T, why: &str) -> Given<T> {
-    Given { value, origin: Origin::Guessed(why.to_owned()) }
+    Given::of(value, Origin::Guessed(why.to_owned()))
 }
 
 struct Sources {
@@ -135,7 +135,9 @@ impl Sources {
         let range = layout.whole_or("Rangesize for sparing", 1)?.max(1);
         let spares = super::numbers::Spares { place: sparing, range_cylinders: range };
         let holds: u64 = zones.0.iter().map(|zone| sectors_in(zone, heads, spares)).sum();
-        let sectors = model.whole("Block count")?.min(holds);
+        // Loads go as far as the zones do, whatever the count says; it stands for people, and is not always right.
+        let count = model.whole("Block count")?;
+        let sectors = derived(holds, &format!("what the zones hold; Block count: {count}"));
 
         let rpm = mechanics.number("Rotation speed (in rpms)")?;
         let settle = mechanics.number_or("Add. write settling delay", 0.0)?;
@@ -184,7 +186,7 @@ impl Sources {
                 full_stroke_ms: derived(seeks.ms(cylinders.saturating_sub(1)), "the seek table"),
                 head_switch_ms: mechanics
                     .source("Head switch time", mechanics.number_or("Head switch time", 0.0)?),
-                sectors: model.source("Block count", sectors),
+                sectors,
                 sector_bytes: derived(512, "the form's sector"),
                 physical_sector_bytes: derived(512, "the form's sector"),
                 heads: model.source("Number of data surfaces", heads),
@@ -370,3 +372,6 @@ fn rate_mb_s(zone: &ZoneRow, heads: u64, rpm: f64) -> f64 {
     let bytes = (heads * zone.sectors_per_track) as f64 * SECTOR;
     (bytes / (turns * revolution_us) * 1e6).round() / 1e6
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,12 +26,21 @@ impl fmt::Display for Origin {
 
 /// A value with its provenance.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(try_from = "RawGiven<T>")]
+#[serde(try_from = "RawGiven<T>", bound(deserialize = "T: Deserialize<'de> + fmt::Display"))]
 pub struct Given<T> {
     /// The value.
     pub value: T,
     /// Where it is from.
     pub origin: Origin,
+    /// Between what it may lie, where it is guessed and somebody says so.
+    pub range: Option<(f64, f64)>,
+}
+
+impl<T> Given<T> {
+    /// A value with its provenance.
+    pub fn of(value: T, origin: Origin) -> Given<T> {
+        Given { value, origin, range: None }
+    }
 }
 
 #[derive(Deserialize)]
@@ -41,9 +50,10 @@ struct RawGiven<T> {
     source: Option<String>,
     derived: Option<String>,
     guessed: Option<String>,
+    range: Option<(f64, f64)>,
 }
 
-impl<T> TryFrom<RawGiven<T>> for Given<T> {
+impl<T: fmt::Display> TryFrom<RawGiven<T>> for Given<T> {
     type Error = &'static str;
     fn try_from(raw: RawGiven<T>) -> Result<Given<T>, &'static str> {
         let origin = match (raw.source, raw.derived, raw.guessed) {
@@ -56,7 +66,16 @@ impl<T> TryFrom<RawGiven<T>> for Given<T> {
         if text.trim().is_empty() {
             return Err("say where the value is from: the provenance is empty");
         }
-        Ok(Given { value: raw.value, origin })
+        if let Some((low, high)) = raw.range {
+            if !matches!(origin, Origin::Guessed(_)) {
+                return Err("a range is for what is guessed: leave it out");
+            }
+            let number: Option<f64> = raw.value.to_string().parse().ok();
+            if !number.is_some_and(|number| low <= number && number <= high) {
+                return Err("write a range as [low, high] with the value in it");
+            }
+        }
+        Ok(Given { value: raw.value, origin, range: raw.range })
     }
 }
 
@@ -71,6 +90,8 @@ pub struct Entry {
     pub number: Option<f64>,
     /// Where it is from.
     pub origin: Origin,
+    /// Between what it may lie, where it is guessed and somebody says so.
+    pub range: Option<(f64, f64)>,
 }
 
 /// What stands behind a key of a profile: something given, or possibly nothing.
@@ -82,7 +103,7 @@ impl<T: fmt::Display> Field for Given<T> {
     fn entry(&self, key: &'static str) -> Option<Entry> {
         let value = self.value.to_string();
         let number = value.parse().ok();
-        Some(Entry { key, value, number, origin: self.origin.clone() })
+        Some(Entry { key, value, number, origin: self.origin.clone(), range: self.range })
     }
 }
 

@@ -4,6 +4,7 @@
 
 use super::disk::check_reliability;
 use super::given::{Flaw, Given, profile};
+use super::tables::PageTimes;
 use serde::Deserialize;
 use std::fmt;
 
@@ -45,6 +46,12 @@ profile! {
         page_kb: Given<u64>,
         /// Time of one read of a die.
         read_us: Given<f64>,
+        /// Times of one read of a die by the kind of page, where they differ; `read_us` is their mean.
+        page_read_us: Option<Given<PageTimes>>,
+        /// Reads of a die, of a million, that only come out at a later attempt.
+        slow_reads_per_million: Option<Given<f64>>,
+        /// What such a read takes more.
+        slow_read_us: Option<Given<f64>>,
         /// Bytes that one programming of a die writes, all planes and bits (2¹⁰ B).
         program_kb: Given<u64>,
         /// Time of one programming.
@@ -121,6 +128,14 @@ impl SsdProfile {
         Flaw::unless(mapping, "mapping_bytes", "write a power of two from 512 to 65536")?;
         let sectors = (1 << 20..1 << 40).contains(&self.sectors.value);
         Flaw::unless(sectors, "sectors", "write a number of sectors from 2^20 to 2^40")?;
+        if let Some(times) = &self.page_read_us {
+            times.value.check("page_read_us")?;
+            let mean = times.value.0.iter().sum::<f64>() / times.value.0.len() as f64;
+            let is_mean = (mean / self.read_us.value - 1.0).abs() < 0.02;
+            Flaw::unless(is_mean, "read_us", "must be the mean of page_read_us")?;
+        }
+        let slow = self.slow_reads_per_million.as_ref().is_none_or(|given| given.value <= 1e6);
+        Flaw::unless(slow, "slow_reads_per_million", "write a number from 0 to 1 000 000")?;
         let (afr, unreadable) = (self.afr_percent.as_ref(), self.unreadable_per_petabit.as_ref());
         check_reliability(afr, unreadable)
     }

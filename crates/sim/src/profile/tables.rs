@@ -227,6 +227,46 @@ impl fmt::Display for ReadAheadUntil {
     }
 }
 
+/// In which order a disk writes its buffer back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteBackOrder {
+    /// Of the pieces nearest to the head the one that is soonest under it.
+    #[default]
+    Nearest,
+    /// In sweeps over the disk, by block number.
+    Sweep,
+}
+
+impl fmt::Display for WriteBackOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WriteBackOrder::Nearest => "nearest",
+            WriteBackOrder::Sweep => "sweep",
+        })
+    }
+}
+
+/// Times of reading a page of flash, one for each kind of page that a cell holds, µs.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct PageTimes(pub Vec<f64>);
+
+impl fmt::Display for PageTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let times: Vec<String> = self.0.iter().map(f64::to_string).collect();
+        f.write_str(&times.join(" / "))
+    }
+}
+
+impl PageTimes {
+    pub(crate) fn check(&self, key: &'static str) -> Result<(), Flaw> {
+        let sane =
+            (1..=16).contains(&self.0.len()) && self.0.iter().all(|us| (0.1..1e6).contains(us));
+        Flaw::unless(sane, key, "write 1 to 16 times from 0.1 to 1 000 000 us")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,6 +34,14 @@ fn a_profile_shows_each_number_with_its_provenance() {
 }
 
 #[test]
+fn a_disk_of_a_data_sheet_says_what_it_lacks() {
+    let shown = |name| load(name).expect("it ships").show();
+    let lacks = "not given, so derived from the above: a seek table (seek_table); a zone table";
+    assert!(shown("wd5000aaks").contains(lacks), "{}", shown("wd5000aaks"));
+    assert!(!shown("cheetah9lp").contains("not given"));
+}
+
+#[test]
 fn exactly_one_provenance_is_asked_for() {
     for wrong in [
         "{ value = 100 }",
@@ -45,6 +53,20 @@ fn exactly_one_provenance_is_asked_for() {
         assert!(error.starts_with("wire.toml:4: rate_mb_s: "), "{error}");
         assert!(!error.contains('\n'));
     }
+}
+
+#[test]
+fn a_guess_may_say_how_far_off_it_may_be_and_nothing_else_may() {
+    let with = |range: &str| {
+        LINK.replace("{ value = 8, guessed", &format!("{{ value = 8, range = {range}, guessed"))
+    };
+    let shown = Profile::parse("wire.toml", &with("[4, 32]")).expect("sound").show();
+    assert!(shown.contains("8  guessed: a test (between 4 and 32)"), "{shown}");
+    for wrong in ["[9, 32]", "[1, 2]", "[4]", "4"] {
+        assert!(error_of(&with(wrong)).starts_with("wire.toml:9: command_limit: "), "{wrong}");
+    }
+    let sourced = LINK.replace("{ value = 100, source", "{ value = 100, range = [1, 200], source");
+    assert!(error_of(&sourced).contains("a range is for what is guessed"));
 }
 
 #[test]

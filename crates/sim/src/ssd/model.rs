@@ -21,14 +21,18 @@
 //! the die is done: a command that waits long for its die must not hold up the line for others.
 //!
 //! Addresses are spread over channels and dies page by page. Not modelled: read-ahead inside the drive,
-//! reads served from the write buffer, thermal limits, page types of different speed.
+//! reads served from the write buffer, thermal limits.
+//!
+//! A cell of several bits holds pages of several kinds, and reading one takes the longer the more levels must be told apart.
+//! Where a profile has their times, page after page of a die is of the next kind. Some reads come out at a later attempt only:
+//! which, is drawn from a generator of the drive's own.
 
 use super::ftl::Ftl;
 use crate::profile::{SheetState, SsdProfile};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
-use stdx::{Duration, Instant};
+use stdx::{Duration, Instant, Prng};
 
 /// Names a unit of programming, in the order in which they are filled.
 pub type UnitNumber = u64;
@@ -64,6 +68,26 @@ pub struct SsdModel {
     erase_debt: f64,
     ftl: Option<Ftl>,
     costs: Costs,
+    /// Times of reading a page, by its kind.
+    page_reads: Vec<Duration>,
+    slow: Option<SlowReads>,
+}
+
+/// Reads that come out at a later attempt only.
+#[derive(Debug)]
+struct SlowReads {
+    share: f64,
+    delay: Duration,
+    prng: Prng,
+}
+
+impl SlowReads {
+    fn new(profile: &SsdProfile) -> Option<SlowReads> {
+        let per_million = profile.slow_reads_per_million.as_ref()?.value;
+        let delay = micros(profile.slow_read_us.as_ref()?.value);
+        let prng = Prng::for_part(profile.sectors.value, &profile.name);
+        Some(SlowReads { share: per_million / 1e6, delay, prng })
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +146,10 @@ impl SsdModel {
         };
         let channels = profile.channels.value as usize;
         let start = Instant::START;
+        let page_reads = match &profile.page_read_us {
+            Some(times) => times.value.0.iter().map(|us| micros(*us)).collect(),
+            None => vec![costs.read],
+        };
         let idle = Die { read_free: start, program_free: start };
         SsdModel {
             dies: vec![idle; channels * profile.dies_per_channel.value as usize],
@@ -138,6 +166,8 @@ impl SsdModel {
             erase_debt: 0.0,
             ftl: profile.garbage_collection.value.then(|| Ftl::new(profile, state)),
             costs,
+            page_reads,
+            slow: SlowReads::new(profile),
         }
     }
 
@@ -277,7 +307,15 @@ impl SsdModel {
 
     fn read_die(&mut self, ready: Instant, page: u64) -> Instant {
         let costs = self.costs;
-        let index = page as usize % self.dies.len();
+        let dies = self.dies.len();
+        let index = page as usize % dies;
+        let kind = page as usize / dies % self.page_reads.len();
+        let mut read = self.page_reads[kind];
+        if let Some(slow) = &mut self.slow
+            && slow.prng.chance(slow.share)
+        {
+            read += slow.delay;
+        }
         let die = &mut self.dies[index];
         let mut start = ready.max(die.read_free);
         if die.program_free > start {
@@ -289,9 +327,9 @@ impl SsdModel {
                 }
             };
             start += wait;
-            die.program_free += costs.read + costs.suspend.unwrap_or_default();
+            die.program_free += read + costs.suspend.unwrap_or_default();
         }
-        die.read_free = start + costs.read;
+        die.read_free = start + read;
         die.read_free
     }
 

@@ -132,3 +132,31 @@ fn a_flush_costs_milliseconds_without_protection_and_nothing_with_it() {
         assert!(bounds.contains(&took), "{name}: {took:?}");
     }
 }
+
+/// Of the one drive of which a distribution was measured: three kinds of pages, a few reads that come out late.
+#[test]
+fn reads_of_flash_have_the_modes_of_its_pages_and_a_tail() {
+    let profile = ssd_profile("7300-pro");
+    let mut model = SsdModel::new(&profile, SheetState::Fresh);
+    let (mut prng, mut now) = (Prng::new(4), Instant::START);
+    let blocks = profile.sectors.value / 8;
+    let mut times: Vec<f64> = (0..100_000)
+        .map(|_| {
+            let at = prng.below(blocks) * 4096;
+            let done = model.read(now, at..at + 4096);
+            let took = done.since(now).as_secs_f64() * 1e6;
+            now = done;
+            took
+        })
+        .collect();
+    times.sort_unstable_by(f64::total_cmp);
+    for (place, measured) in [(10_000, 88.0), (50_000, 116.0), (90_000, 165.0)] {
+        let ours = times[place];
+        println!("{place}: {ours:.1} us, measured {measured}");
+        assert!((ours / measured - 1.0).abs() < 0.03, "{ours} for {measured}");
+    }
+    let mean = times.iter().sum::<f64>() / times.len() as f64;
+    println!("mean {mean:.1} us, measured 117");
+    assert!((mean / 117.0 - 1.0).abs() < 0.08, "{mean}");
+    assert!(times[99_950] > 300.0, "a read in a thousand comes out late: {}", times[99_950]);
+}

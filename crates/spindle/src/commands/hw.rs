@@ -83,6 +83,9 @@ fn profile_json(profile: &Profile) -> serde_json::Value {
         };
         let mut fields = serde_json::Map::from_iter([("value".to_owned(), value)]);
         fields.insert(kind.to_owned(), text.into());
+        if let Some((low, high)) = entry.range {
+            fields.insert("range".to_owned(), serde_json::json!([low, high]));
+        }
         (entry.key.to_owned(), serde_json::Value::Object(fields))
     });
     serde_json::json!({

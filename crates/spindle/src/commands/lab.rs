@@ -51,7 +51,8 @@ pub enum LabCommand {
     },
     /// Show what a study would run
     #[command(
-        after_help = "Examples:\n  spindle lab show raid-layouts\n  spindle lab show mail.toml --set repeats=3"
+        after_help = "Examples:\n  spindle lab show raid-layouts\n  spindle lab show mail.toml --set repeats=3\n  \
+            spindle lab show raid-layouts --text > mine.toml"
     )]
     Show {
         /// A study file, or the name of a study that ships
@@ -62,6 +63,12 @@ pub enum LabCommand {
         /// Change a key of the study
         #[arg(long = "set", value_name = "KEY=VALUE")]
         settings: Vec<String>,
+        /// Only the cells whose names hold this text or match this pattern
+        #[arg(long, value_name = "CELL")]
+        only: Vec<String>,
+        /// The study's own text, to begin one of your own with
+        #[arg(long, conflicts_with_all = ["json", "settings", "only"])]
+        text: bool,
     },
     /// Show the results of an earlier run
     #[command(
@@ -166,9 +173,12 @@ pub fn run(command: LabCommand) -> Result<(), Failure> {
     match command {
         LabCommand::Run(arguments) => run_study(&arguments),
         LabCommand::List { json } => list(json),
-        LabCommand::Show { study, json, settings } => {
+        LabCommand::Show { study, json, settings, only, text } => {
             let study = find_study(&study, &Options { settings, seed: None, quick: false })?;
-            show(&study, json)
+            match text {
+                true => print(&study.text),
+                false => show(&study, &only, json),
+            }
         }
         LabCommand::Report { dir, format, full } => {
             let results = read_results(&find_results(&dir)).map_err(Failure::usage)?;
@@ -186,11 +196,7 @@ pub fn run(command: LabCommand) -> Result<(), Failure> {
 }
 
 fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
-    if arguments.only.iter().any(String::is_empty) {
-        return Err(Failure::usage(
-            "--only needs a part of a cell's name; `spindle lab show` lists them",
-        ));
-    }
+    check_only(&arguments.only)?;
     let options = Options {
         settings: arguments.settings.clone(),
         seed: arguments.seed,
@@ -282,6 +288,15 @@ fn run_study(arguments: &RunArguments) -> Result<(), Failure> {
             "{failed} of {} cells failed; the report names each with its reason",
             results.cells.len()
         ))),
+    }
+}
+
+fn check_only(only: &[String]) -> Result<(), Failure> {
+    match only.iter().any(String::is_empty) {
+        true => Err(Failure::usage(
+            "--only needs a part of a cell's name; `spindle lab show` lists them",
+        )),
+        false => Ok(()),
     }
 }
 
@@ -392,8 +407,10 @@ fn list(json: bool) -> Result<(), Failure> {
     print(&rows.concat())
 }
 
-fn show(study: &Study, json: bool) -> Result<(), Failure> {
+fn show(study: &Study, only: &[String], json: bool) -> Result<(), Failure> {
+    check_only(only)?;
     let cells = lab::design::cells(study).map_err(Failure::usage)?;
+    let cells = lab::design::select(cells, only).map_err(Failure::usage)?;
     // What a run would refuse is said now. Nothing is opened for writing.
     let target = targets::open(study, Leave::all()).map_err(Failure::usage)?;
     for cell in &cells {

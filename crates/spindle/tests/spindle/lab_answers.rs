@@ -4,7 +4,7 @@
 //! measures none; an order of layouts that turns with a setting behind a winner that stays; two runs between which layouts
 //! change places, and a comparison that finds no difference; words that contradict the figure beside them.
 
-use crate::lab_runs::{json, printed, refused, spindle};
+use crate::lab_runs::{json, printed, refused, written};
 use serde_json::Value;
 
 /// Eight disks of 20 TB in three layouts, and what follows.
@@ -93,12 +93,89 @@ fn a_rebuild_beside_load_that_is_worked_out_is_as_long_as_one_that_is_measured()
 fn a_rebuild_beside_streams_at_the_disks_limit_is_bounded_below_and_says_so() {
     let dir =
         study("[[workload]]\nname = \"write\"\nkind = \"stream\"\nop = \"write\"\nstreams = 4\n");
-    let text = printed(dir.path(), &["lab", "run", "s.toml", "--width", "200"]);
-    let results = crate::lab_runs::written(dir.path(), "spindle-results/s");
+    let text = printed(dir.path(), &["lab", "run", "s.toml"]);
+    let results = written(dir.path(), "spindle-results/s");
     let five = layout(&results, "raid5-8");
     assert!(
         five["rebuild_loaded_high_s"].is_null() && five["rebuild_loaded_low_s"].is_number(),
         "{five}"
     );
     assert!(text.contains("≥ 13 days"), "{text}");
+}
+
+#[test]
+fn a_layout_that_survives_no_lost_disk_is_named_beside_its_speed() {
+    let rest = "[[workload]]\nname = \"random\"\nkind = \"random\"\nqueue_depth = 8\n[verdict]\nby = \"layout\"\n";
+    let dir = study(rest);
+    let text = format!("{LAYOUTS}{rest}")
+        .replace("[[factor]]", "[layouts.raid0-8]\nlevel = \"raid0\"\ndisks = 8\n[[factor]]")
+        .replace("levels = [", "levels = [\"raid0-8\", ");
+    std::fs::write(dir.path().join("s.toml"), text).expect("written");
+    let results = json(&printed(dir.path(), &["lab", "run", "s.toml", "--format", "json"]));
+    let verdict = results["verdict"].as_str().expect("words");
+    assert!(verdict.contains("raid0-8 survives no lost disk"), "{verdict}");
+}
+
+/// The README's study on other disks: what `--set` can't do is said with what can.
+#[test]
+fn a_layout_that_a_study_lacks_is_refused_with_what_to_write_instead() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (option, mend) in [
+        ("layouts.raid6-8.level=raid6", "write [layouts.raid6-8]"),
+        ("factor.layout=raid6-8", "adds no level"),
+    ] {
+        let line = refused(dir.path(), &["lab", "run", "raid-layouts", "--set", option]);
+        assert!(line.contains(mend), "{line}");
+        assert!(line.contains("`spindle lab show raid-layouts --text > mine.toml`"), "{line}");
+        assert!(!line.contains("did you mean 'raid1-2'"), "{line}");
+    }
+    let text = printed(dir.path(), &["lab", "show", "raid-layouts", "--text"]);
+    assert_eq!(text, include_str!("../../../../studies/raid-layouts.toml"));
+    // What it prints is a study; its cells are shown by name, or some of them.
+    std::fs::write(dir.path().join("mine.toml"), text).expect("written");
+    let line =
+        refused(dir.path(), &["lab", "run", "mine.toml", "--set", "layouts.raid6-8.level=raid6"]);
+    assert!(line.contains("into mine.toml") && !line.contains("--text"), "{line}");
+    let shown = printed(dir.path(), &["lab", "show", "mine.toml", "--only", "raid5"]);
+    assert!(shown.contains("layout=raid5-6/") && !shown.contains("layout=disk/"), "{shown}");
+    let none = refused(dir.path(), &["lab", "show", "mine.toml", "--only", "no such cell"]);
+    assert!(none.contains("no such cell"), "{none}");
+}
+
+#[test]
+fn what_a_setting_makes_untrue_of_a_studys_words_is_noted() {
+    let dir = study("[[workload]]\nname = \"random\"\nkind = \"random\"\n");
+    let arguments = [
+        "lab",
+        "run",
+        "s.toml",
+        "--quick",
+        "--only",
+        "raid5",
+        "--set",
+        "machine.disk=hua723030ala640",
+        "--set",
+        "layouts.raid5-8.disks=4",
+        "--format",
+        "json",
+    ];
+    let results = json(&printed(dir.path(), &arguments));
+    let notes = results["notes"].to_string();
+    assert!(notes.contains("may speak of another machine: machine.disk was changed"), "{notes}");
+    assert!(notes.contains("whatever those say: layouts.raid5-8.disks was changed"), "{notes}");
+}
+
+#[test]
+fn a_drive_that_there_is_not_is_looked_for_among_drives() {
+    let dir = study("[[workload]]\nname = \"random\"\nkind = \"random\"\n");
+    let of = |name: &str| {
+        refused(dir.path(), &["lab", "show", "s.toml", "--set", &format!("machine.disk={name}")])
+    };
+    assert!(of("wd").contains("those that begin so are wd5000aaks, "), "{}", of("wd"));
+    assert!(
+        of("floppy").contains("the drives are ") && !of("floppy").contains("hba"),
+        "{}",
+        of("floppy")
+    );
+    assert!(of("exos").contains("did you mean 'exos-x20'?"), "{}", of("exos"));
 }

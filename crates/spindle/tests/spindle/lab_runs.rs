@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-pub(crate) fn spindle(dir: &Path, arguments: &[&str]) -> Output {
+fn spindle(dir: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_spindle"))
         .args(arguments)
         .current_dir(dir)

@@ -41,6 +41,18 @@ impl Way {
     }
 }
 
+/// A command that is the best so far.
+#[derive(Clone, Copy, Debug)]
+struct Choice {
+    /// Until it is under the heads, less what it has on account of its age.
+    cost: i64,
+    start: Instant,
+    index: usize,
+    way: Way,
+    /// It is past the age limit, and the only one that was looked at.
+    aged: bool,
+}
+
 impl DiskModel {
     /// How long until the sector at this unrolled time comes round.
     pub(super) fn angle_wait(&self, at: Instant, unrolled_ns: u64) -> u64 {
@@ -52,18 +64,19 @@ impl DiskModel {
 
     /// From `from` on: seek and wait until the head is over the start of these blocks.
     pub(super) fn positioning(&self, from: Instant, lba: u64, place: &Place, write: bool) -> Way {
-        // The neighbour of the last block lies behind the skew, which was made for the switch.
-        let mut arm = if lba == self.head_lba {
-            0
-        } else {
-            let distance = place.cylinder.abs_diff(self.head.cylinder);
-            self.seek.time_ns(distance, place.head != self.head.head, write)
-        };
-        if write {
-            arm = arm.max(nanos(self.overheads.minimum_write_seek));
-        }
+        let arm = self.arm_ns(lba, place.cylinder, place.head != self.head.head, write);
         let wait = self.angle_wait(from + Duration::from_nanos(arm), place.unrolled_ns);
         Way { arm, wait }
+    }
+
+    /// How long the arm takes to a block on this cylinder. It takes no less with another head.
+    fn arm_ns(&self, lba: u64, cylinder: u64, other_head: bool, write: bool) -> u64 {
+        // The neighbour of the last block lies behind the skew, which was made for the switch.
+        let arm = match lba == self.head_lba {
+            true => 0,
+            false => self.seek.time_ns(cylinder.abs_diff(self.head.cylinder), other_head, write),
+        };
+        if write { arm.max(nanos(self.overheads.minimum_write_seek)) } else { arm }
     }
 
     /// Gives the mechanism its next job, if there is one. Rules 3, 4 and 6.
@@ -78,45 +91,18 @@ impl DiskModel {
             return self.schedule_free(promised);
         }
         self.note_ahead(now);
-        let mut best: Option<(i128, Instant, usize, Way)> = None;
-        let aged =
-            self.queue.first().is_some_and(|oldest| now.since(oldest.arrived) >= self.age_limit);
-        let looked_at = if aged { 1 } else { self.reorder_depth.min(self.queue.len()) };
-        for (index, waiting) in self.queue[..looked_at].iter().enumerate() {
-            let from = now.max(waiting.ready);
-            let lba = waiting.blocks.start;
-            let mut way = self.positioning(from, lba, &waiting.place, waiting.write);
-            let mut start = from + Duration::from_nanos(way.total());
-            if waiting.write && start < waiting.data {
-                // Its data is not over yet.
-                way.arm = nanos(waiting.data.since(from));
-                way.wait = self.angle_wait(waiting.data, waiting.place.unrolled_ns);
-                start = from + Duration::from_nanos(way.total());
-            }
-            let credit = waiting.overtaken * self.overtaken_ns;
-            let cost = start.since(now).as_nanos() as i128 - i128::from(credit);
-            if best.is_none_or(|(least, ..)| cost < least) {
-                best = Some((cost, start, index, way));
-            }
-        }
-        let mut back: Option<(Instant, Range<u64>, Way)> = None;
-        if !aged && self.may_write_back() {
-            for stretch in self.dirty.near(self.head_lba, self.reorder_depth) {
-                let place = self.layout.locate(stretch.start);
-                let way = self.positioning(now, stretch.start, &place, true);
-                let start = now + Duration::from_nanos(way.total());
-                let earliest = back.as_ref().is_none_or(|(earliest, ..)| start < *earliest);
-                let cost = start.since(now).as_nanos() as i128;
-                if earliest && best.is_none_or(|(least, ..)| cost < least) {
-                    back = Some((start, stretch, way));
-                }
-            }
-        }
+        let best = self.best_of_queue(now);
+        let least = best.as_ref().map_or(i64::MAX, |best| best.cost);
+        let aged = best.as_ref().is_some_and(|best| best.aged);
+        let back = match !aged && self.may_write_back() {
+            true => self.best_to_write_back(now, least),
+            false => None,
+        };
         let (job, media_start, way) = if let Some((start, mut blocks, way)) = back {
             blocks.end = blocks.end.min(blocks.start + WRITE_BACK_BYTES_MAX / self.sector_bytes);
             self.dirty.remove(blocks.clone());
             (Job::WriteBack(blocks), start, way)
-        } else if let Some((_, start, index, way)) = best {
+        } else if let Some(Choice { start, index, way, .. }) = best {
             self.queue[..index].iter_mut().for_each(|older| older.overtaken += 1);
             let waiting = self.queue.remove(index);
             let job = if waiting.write { Job::Write(waiting) } else { Job::Read(waiting) };
@@ -129,7 +115,12 @@ impl DiskModel {
             Job::Write(waiting) => (&waiting.blocks, true),
             Job::WriteBack(blocks) => (blocks, true),
         };
-        let span = self.span_ns(blocks);
+        let from = match &job {
+            Job::Read(waiting) | Job::Write(waiting) => waiting.place.unrolled_ns,
+            Job::WriteBack(blocks) => self.layout.locate(blocks.start).unrolled_ns,
+        };
+        let place = self.layout.end(blocks.end);
+        let span = place.unrolled_ns - from;
         let whole = blocks.start.is_multiple_of(self.physical_sectors)
             && (blocks.end.is_multiple_of(self.physical_sectors)
                 || blocks.end == self.layout.sectors());
@@ -150,10 +141,77 @@ impl DiskModel {
             end = media_start + Duration::from_nanos(revolution);
             passed = Passed { before: 0, on_arrival: true };
         }
+        if !write && let Some(slow) = &mut self.slow_reads {
+            end += slow.delay();
+        }
         self.count_ahead(now);
         self.busy_since = now;
-        self.mechanism = Mechanism::Busy { job, media_start, passed };
+        self.mechanism = Mechanism::Busy { job, media_start, passed, end: place };
         self.schedule_free(end);
+    }
+
+    /// Of the commands that are looked at, the one that costs least. What the arm alone takes is a bound, which spares most of
+    /// them the rest.
+    fn best_of_queue(&self, now: Instant) -> Option<Choice> {
+        let oldest = self.queue.first()?;
+        let aged = now.since(oldest.arrived) >= self.age_limit;
+        let looked_at = if aged { 1 } else { self.reorder_depth.min(self.queue.len()) };
+        let mut best: Option<Choice> = None;
+        for (index, waiting) in self.queue[..looked_at].iter().enumerate() {
+            let from = now.max(waiting.ready);
+            let (lba, place, write) = (waiting.blocks.start, &waiting.place, waiting.write);
+            let credit = (waiting.overtaken * self.overtaken_ns) as i64;
+            let other_head = place.head != self.head.head;
+            let mut arm = self.arm_ns(lba, place.cylinder, other_head, write);
+            let bound = nanos(from.since(now)) as i64 + arm as i64 - credit;
+            if best.as_ref().is_some_and(|best| bound >= best.cost) {
+                continue;
+            }
+            if write {
+                // Its data is not over yet where the heads could be there before.
+                arm = arm.max(nanos(waiting.data.since(from)));
+            }
+            let there = from + Duration::from_nanos(arm);
+            let way = Way { arm, wait: self.angle_wait(there, place.unrolled_ns) };
+            let start = from + Duration::from_nanos(way.total());
+            let cost = nanos(start.since(now)) as i64 - credit;
+            if best.as_ref().is_none_or(|best| cost < best.cost) {
+                best = Some(Choice { cost, start, index, way, aged });
+            }
+        }
+        best
+    }
+
+    /// Of the stretches that are looked at, the one that is first under the heads, if that is before `least`.
+    fn best_to_write_back(&self, now: Instant, least: i64) -> Option<(Instant, Range<u64>, Way)> {
+        let mut least = least;
+        let mut back = None;
+        let sweep = self.sweeps.then(|| self.next_of_sweep()).flatten();
+        let nearest = if self.sweeps { 0 } else { self.reorder_depth };
+        for stretch in self.dirty.near(self.head_lba, nearest).chain(sweep) {
+            let lba = stretch.start;
+            let bound = self.arm_ns(lba, self.layout.cylinder_of(lba), false, true);
+            if bound as i64 >= least {
+                continue;
+            }
+            let place = self.layout.locate(lba);
+            let way = self.positioning(now, lba, &place, true);
+            if (way.total() as i64) < least {
+                least = way.total() as i64;
+                back = Some((now + Duration::from_nanos(way.total()), stretch, way));
+            }
+        }
+        back
+    }
+
+    /// The next stretch from the head inward; from the outermost again where there is none.
+    fn next_of_sweep(&self) -> Option<Range<u64>> {
+        let here = self.head_lba;
+        let next = self.dirty.stretch_of(here).or_else(|| {
+            let start = self.dirty.next_start(here)?;
+            self.dirty.stretch_of(start)
+        });
+        next.or_else(|| self.dirty.iter().next())
     }
 
     /// Whether more than reading ahead is waiting for the mechanism.

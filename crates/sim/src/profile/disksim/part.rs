@@ -108,6 +108,6 @@ impl Part {
 
     pub(super) fn source<T>(&self, key: &str, value: T) -> Given<T> {
         let file = Path::new(&self.file).file_name().unwrap_or_default().to_string_lossy();
-        Given { value, origin: Origin::Source(format!("{file}: {key}")) }
+        Given::of(value, Origin::Source(format!("{file}: {key}")))
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn table(
     let table = SeekTable(points.collect());
     table.check("seek_table").map_err(|flaw| mechanics.wrong("Seek type", &flaw.mend))?;
     let how = format!("the {kind} formula of the model, sampled");
-    Ok(Given { value: table, origin: Origin::Derived(how) })
+    Ok(Given::of(table, Origin::Derived(how)))
 }
 
 /// Where a formula is sampled: each cylinder at first, then farther apart, and on both sides of its knee.
@@ -126,5 +126,5 @@ fn timed(path: &Path) -> Result<Given<SeekTable>, ProfileError> {
         return Err(ProfileError::Wrong { file, line: 1, key, mend: flaw.mend });
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Given { value: table, origin: Origin::Source(format!("{name}: timed on the drive")) })
+    Ok(Given::of(table, Origin::Source(format!("{name}: timed on the drive"))))
 }

@@ -1,0 +1,72 @@
+//! Who stands where among ranked levels, and how sure that is.
+
+use super::score::{Asked, Score};
+use crate::stats;
+
+/// Who stands where. The order is that of the means; a level that can't be told from the best although one
+/// above it can is placed nowhere: its own spread is too wide.
+pub(super) struct Placed<'a> {
+    pub(super) best: &'a Score,
+    /// Not told from the best, and none above them is; each with its test.
+    pub(super) ties: Vec<(&'a Score, stats::Welch)>,
+    /// Told from the best.
+    pub(super) worse: Vec<&'a Score>,
+    /// Behind the best in each repeat, of which there are too few for the test to tell.
+    pub(super) unsure: Vec<&'a Score>,
+    /// Below a level that is told from the best, and themselves not.
+    pub(super) unplaced: Vec<&'a Score>,
+    /// One repeat: nothing is known of who is told from whom. All are in `worse`.
+    pub(super) alone: bool,
+}
+
+impl<'a> Placed<'a> {
+    /// Places levels that are ranked; none where there is no level.
+    pub(super) fn of(scores: &'a [Score], asked: &Asked<'_>) -> Option<Placed<'a>> {
+        let confidence = asked.study.confidence;
+        let (best, others) = scores.split_first()?;
+        let mut placed = Placed {
+            best,
+            ties: Vec::new(),
+            worse: Vec::new(),
+            unsure: Vec::new(),
+            unplaced: Vec::new(),
+            alone: false,
+        };
+        let tests: Option<Vec<stats::Welch>> =
+            others.iter().map(|other| stats::welch(&best.logs, &other.logs, confidence)).collect();
+        let Some(tests) = tests else {
+            placed.alone = true;
+            placed.worse.extend(others);
+            return Some(placed);
+        };
+        let chances: Vec<f64> = tests.iter().map(|test| test.p).collect();
+        let corrected = stats::holm(&chances);
+        for ((other, test), p) in others.iter().zip(tests).zip(corrected) {
+            let is_behind = !placed.worse.is_empty() || !placed.unsure.is_empty();
+            if p < 1.0 - confidence {
+                placed.worse.push(other);
+            } else if best.beats_always(other, asked.better) {
+                placed.unsure.push(other);
+            } else if is_behind {
+                placed.unplaced.push(other);
+            } else {
+                placed.ties.push((other, test));
+            }
+        }
+        Some(placed)
+    }
+
+    /// How often each was run.
+    pub(super) fn repeats(&self) -> usize {
+        self.best.logs.len()
+    }
+
+    /// The best of those that are behind the best, be it told or unsure.
+    pub(super) fn next(&self) -> Option<&'a Score> {
+        let behind = self.worse.iter().chain(&self.unsure).copied();
+        behind.min_by(|one, other| {
+            let away = |score: &Score| (score.log() - self.best.log()).abs();
+            away(one).total_cmp(&away(other))
+        })
+    }
+}

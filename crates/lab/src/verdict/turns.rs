@@ -1,0 +1,245 @@
+//! For which settings the order of the levels is another than over all.
+//!
+//! A setting is a value of a parameter, of a factor, or the workload; or two of those together. In its cells the levels are
+//! ranked anew, and each pair of levels that stands the other way round than over all *turns*, if that is
+//! told by Welch's test, corrected after Holm for all pairs at all values of the same keys; or if each repeat says so by a
+//! ratio of [`UNSURE_RATIO`], which is named as what it is. All pairs count and not the best level alone: a level that is best
+//! everywhere (RAID 0) hides what becomes of the others.
+//!
+//! Two settings together are told where neither alone turns that pair, the strongest first, and few of them; of what is not
+//! sure only a change at the top.
+
+use super::score::{Asked, Score, scores};
+use crate::claims::Measured;
+use crate::metrics::{Better, figures};
+use crate::stats;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A pair that changes places by less is none: it is below what the figures show.
+const RATIO_MIN: f64 = 1.005;
+/// By how much a pair must change places in each repeat to be told where the test can't.
+const UNSURE_RATIO: f64 = 1.25;
+/// Pairs that are named at one setting beside its best level.
+const PAIRS_NAMED_MAX: usize = 2;
+/// Cells that are named where two settings together turn the order.
+const TOGETHER_NAMED_MAX: usize = 3;
+/// The key under which the workload counts.
+const WORKLOAD: &str = "workload";
+
+/// A pair of levels that stands the other way round than over all.
+struct Turned {
+    /// What does better here.
+    over: String,
+    /// What does better over all.
+    under: String,
+    /// By how much, above 1.
+    ratio: f64,
+    /// How likely that is chance, before or after the correction.
+    p: f64,
+    /// Whether each repeat says so.
+    always: bool,
+}
+
+/// A setting and its pairs.
+struct At {
+    /// `queue_depth` and `4`; one or two.
+    setting: Vec<(String, String)>,
+    /// The level that does best here.
+    best: String,
+    turned: Vec<Turned>,
+}
+
+/// The sentences: one a key, then one for two keys together. `overall` is ranked.
+pub(super) fn sentences(
+    asked: &Asked<'_>,
+    chosen: &[&Measured<'_>],
+    overall: &[Score],
+) -> Vec<String> {
+    let Some(first) = overall.first() else { return Vec::new() };
+    let keys = keys(asked, chosen);
+    let mut sentences = Vec::new();
+    let mut known: Vec<At> = Vec::new();
+    for (key, values) in &keys {
+        let settings = values.iter().map(|value| vec![(key.clone(), value.clone())]);
+        let found = among(asked, chosen, overall, settings.collect());
+        let texts: Vec<String> = found
+            .iter()
+            .map(|at| format!("at {} {}", at.setting[0].1, text(at, &first.level, asked.better)))
+            .collect();
+        if !texts.is_empty() {
+            sentences.push(format!("The order turns with {key}: {}.", texts.join("; ")));
+        }
+        known.extend(found);
+    }
+    sentences.extend(together(asked, chosen, overall, &keys, &known));
+    sentences
+}
+
+/// Every key that has several values here, but for the ranked factor.
+fn keys(asked: &Asked<'_>, chosen: &[&Measured<'_>]) -> Vec<(String, Vec<String>)> {
+    let mut keys: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for measured in chosen {
+        let workload = (WORKLOAD.to_owned(), measured.cell.workload.clone());
+        let factors = measured.cell.factors.clone().into_iter().chain([workload]);
+        for (key, value) in factors.filter(|(key, _)| key != asked.by) {
+            let values = keys.entry(key).or_default();
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+    }
+    keys.into_iter().filter(|(_, values)| values.len() > 1).collect()
+}
+
+/// The settings, of one kind, at which pairs turn.
+fn among(
+    asked: &Asked<'_>,
+    chosen: &[&Measured<'_>],
+    overall: &[Score],
+    settings: Vec<Vec<(String, String)>>,
+) -> Vec<At> {
+    let mut found: Vec<At> = Vec::new();
+    let mut chances: Vec<f64> = Vec::new();
+    for setting in settings {
+        let has = |measured: &Measured<'_>| {
+            setting.iter().all(|(key, value)| match key.as_str() {
+                WORKLOAD => measured.cell.workload == *value,
+                key => measured.cell.factors.get(key) == Some(value),
+            })
+        };
+        let of: Vec<&Measured<'_>> =
+            chosen.iter().filter(|measured| has(measured)).copied().collect();
+        let (here, _) = scores(asked, &of);
+        let Some(best) = here.first().map(|score| score.level.clone()) else { continue };
+        let mut turned = Vec::new();
+        for (place, over) in here.iter().enumerate() {
+            for under in here.iter().skip(place + 1) {
+                let at = |level: &str| overall.iter().position(|score| score.level == level);
+                let test = stats::welch(&over.logs, &under.logs, asked.study.confidence);
+                let (Some(its), Some(others), Some(test)) =
+                    (at(&over.level), at(&under.level), test)
+                else {
+                    continue;
+                };
+                let ratio = (over.log() - under.log()).abs().exp();
+                let is_turned = others < its && ratio >= RATIO_MIN;
+                turned.push(Turned {
+                    over: over.level.clone(),
+                    under: under.level.clone(),
+                    ratio,
+                    p: if is_turned { test.p } else { 1.0 },
+                    always: is_turned && over.beats_always(under, asked.better),
+                });
+            }
+        }
+        chances.extend(turned.iter().map(|pair| pair.p));
+        found.push(At { setting, best, turned });
+    }
+    let mut corrected = stats::holm(&chances).into_iter();
+    for at in &mut found {
+        for (pair, p) in at.turned.iter_mut().zip(corrected.by_ref()) {
+            pair.p = p;
+        }
+        let level = 1.0 - asked.study.confidence;
+        at.turned.retain(|pair| pair.p < level || pair.always && pair.ratio >= UNSURE_RATIO);
+        for pair in &mut at.turned {
+            // From here on it says that only the repeats say so.
+            pair.always = pair.p >= level;
+        }
+        at.turned.sort_by(|one, other| {
+            one.always.cmp(&other.always).then(other.ratio.total_cmp(&one.ratio))
+        });
+    }
+    found.retain(|at| !at.turned.is_empty());
+    found
+}
+
+/// Two settings that turn together what neither turns alone.
+fn together(
+    asked: &Asked<'_>,
+    chosen: &[&Measured<'_>],
+    overall: &[Score],
+    keys: &[(String, Vec<String>)],
+    known: &[At],
+) -> Option<String> {
+    let best = &overall.first()?.level;
+    let mut found: Vec<At> = Vec::new();
+    for (place, (one, values)) in keys.iter().enumerate() {
+        for (other, others) in &keys[place + 1..] {
+            let settings = values.iter().flat_map(|value| {
+                let pair =
+                    |its: &String| vec![(one.clone(), value.clone()), (other.clone(), its.clone())];
+                others.iter().map(pair).collect::<Vec<_>>()
+            });
+            found.extend(among(asked, chosen, overall, settings.collect()));
+        }
+    }
+    for at in &mut found {
+        let alone: BTreeSet<(&str, &str)> = known
+            .iter()
+            .filter(|one| one.setting.iter().all(|part| at.setting.contains(part)))
+            .flat_map(|one| &one.turned)
+            .map(|pair| (pair.over.as_str(), pair.under.as_str()))
+            .collect();
+        let is_best = |pair: &Turned| pair.over == at.best && pair.under == *best;
+        at.turned.retain(|pair| {
+            !alone.contains(&(pair.over.as_str(), pair.under.as_str()))
+                && (!pair.always || is_best(pair))
+        });
+    }
+    found.retain(|at| !at.turned.is_empty());
+    // What is sure first, then what is strongest.
+    found.sort_by(|one, other| {
+        let sure = |at: &At| Reverse(at.turned.iter().any(|pair| !pair.always));
+        let most = |at: &At| at.turned[0].ratio;
+        sure(one).cmp(&sure(other)).then(most(other).total_cmp(&most(one)))
+    });
+    let texts: Vec<String> = found
+        .iter()
+        .take(TOGETHER_NAMED_MAX)
+        .map(|at| {
+            let setting: Vec<String> =
+                at.setting.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            format!("at {} {}", setting.join(", "), text(at, best, asked.better))
+        })
+        .collect();
+    let more = match found.len().saturating_sub(TOGETHER_NAMED_MAX) {
+        0 => String::new(),
+        1 => "; and in one such place more".to_owned(),
+        n => format!("; and in {n} such places more"),
+    };
+    (!texts.is_empty())
+        .then(|| format!("Two settings together turn it: {}{more}.", texts.join("; ")))
+}
+
+/// `raid10-8 does best, 6.3 × raid5-8; raid6-8 comes before raid1-2 (1.2 ×)`.
+fn text(at: &At, best: &str, better: Better) -> String {
+    let by = |pair: &Turned| {
+        let unsure = if pair.always { ", not sure" } else { "" };
+        let less = if better == Better::Lower { " less" } else { "" };
+        (figures(pair.ratio), less, unsure)
+    };
+    let winner = at.turned.iter().find(|pair| pair.over == at.best && pair.under == best);
+    let mut parts = Vec::new();
+    if let Some(pair) = winner {
+        let (ratio, less, unsure) = by(pair);
+        let than = if less.is_empty() { " " } else { " less than " };
+        parts.push(format!("{} does best, {ratio} ×{than}{best}{unsure}", pair.over));
+    }
+    let others: Vec<&Turned> = at
+        .turned
+        .iter()
+        .filter(|pair| winner.is_none_or(|winner| pair.over != winner.over))
+        .collect();
+    parts.extend(others.iter().take(PAIRS_NAMED_MAX).map(|pair| {
+        let (ratio, less, unsure) = by(pair);
+        format!("{} comes before {} ({ratio} ×{less}{unsure})", pair.over, pair.under)
+    }));
+    match others.len().saturating_sub(PAIRS_NAMED_MAX) {
+        0 => {}
+        1 => parts.push("one pair more changes places".to_owned()),
+        n => parts.push(format!("{n} pairs more change places")),
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,185 @@
+//! Whether an order of layouts that turns is told: with one setting, with two, between two runs; and in which words where the
+//! repeats are too few to tell.
+//!
+//! What could break (all found by newcomers): a layout that is best everywhere hides that the others change places; an
+//! order that turns only where two settings meet; two runs that have turned it, and "no difference"; a figure of a third
+//! of the best beside "not told from the best".
+
+use crate::scripted::{noisy, ran, scripted, set, study_with};
+use lab::compare::{Difference, compare};
+use lab::results::Results;
+
+const STUDY: &str = r#"
+title = "t"
+question = "q?"
+repeats = 3
+machine = {}
+layouts = { raid0-8 = {}, raid10-8 = {}, raid5-8 = {} }
+[[factor]]
+name = "layout"
+levels = ["raid0-8", "raid10-8", "raid5-8"]
+[[workload]]
+name = "random"
+kind = "random"
+queue_depth = [1, 16]
+read_share = [0.0, 1.0]
+[verdict]
+by = "layout"
+"#;
+
+/// What a study gives where each layout makes so many I/Os a second, by depth, read share and repeat.
+fn measured(
+    settings: &[&str],
+    rate: impl Fn(&str, u32, bool, u32) -> f64 + Sync + 'static,
+) -> Results {
+    let target = scripted(move |cell, plan| {
+        let layout = cell.factors["layout"].to_string();
+        let depth = if cell.property("queue_depth").as_deref() == Some("16") { 16 } else { 1 };
+        let reads = cell.property("read_share").as_deref() == Some("1");
+        noisy("iops", rate(&layout, depth, reads, plan.repeat), 0.01, plan.seed)
+    });
+    ran(&study_with(STUDY, &set(settings)), &target)
+}
+
+#[test]
+fn a_layout_that_is_always_best_does_not_hide_that_the_others_change_places() {
+    let results = measured(&[], |layout, depth, _, _| match (layout, depth) {
+        ("raid0-8", _) => 5000.0,
+        ("raid10-8", 1) => 200.0,
+        ("raid10-8", _) => 300.0,
+        (_, 1) => 100.0,
+        _ => 2000.0,
+    });
+    let text = &results.verdict;
+    assert!(text.contains("raid0-8 does best"), "{text}");
+    assert!(
+        text.contains("The order turns with queue_depth: at 1 raid10-8 comes before raid5-8 ("),
+        "{text}"
+    );
+    assert!(!text.contains("turns with read_share"), "{text}");
+    assert!(!text.contains("Two settings"), "the one setting says it: {text}");
+}
+
+#[test]
+fn an_order_that_turns_where_two_settings_meet_is_told_with_both() {
+    let results = measured(&[], |layout, depth, reads, _| match (layout, depth, reads) {
+        ("raid0-8", ..) => 50.0,
+        ("raid10-8", 16, true) => 1000.0,
+        ("raid10-8", ..) => 100.0,
+        _ => 400.0,
+    });
+    let text = &results.verdict;
+    assert!(!text.contains("The order turns with"), "{text}");
+    let told =
+        "Two settings together turn it: at queue_depth=16, read_share=1 raid10-8 does best, 2.";
+    assert!(text.contains(told) && text.contains(" × raid5-8."), "{text}");
+    // Nothing turns, nothing is said.
+    let steady = measured(&[], |layout, depth, _, _| {
+        f64::from(depth) * if layout == "raid10-8" { 2.0 } else { 1.0 }
+    });
+    assert!(!steady.verdict.contains("turn"), "{}", steady.verdict);
+}
+
+#[test]
+fn what_turns_in_each_of_too_few_repeats_is_told_and_marked() {
+    let results = measured(&["repeats=2"], |layout, depth, _, repeat| {
+        let noise = if repeat % 2 == 0 { 1.0 } else { 1.5 };
+        match (layout, depth) {
+            ("raid10-8", 1) => 1000.0 * noise,
+            ("raid10-8", _) => 100.0 * noise,
+            ("raid5-8", 1) => 400.0,
+            ("raid5-8", _) => 4000.0 * noise,
+            _ => 20.0,
+        }
+    });
+    let text = &results.verdict;
+    assert!(
+        text.contains("at 1 raid10-8 does best, ") && text.contains(" × raid5-8, not sure"),
+        "{text}"
+    );
+}
+
+#[test]
+fn too_few_repeats_are_said_to_be_that_and_not_an_equality() {
+    let results = measured(&["repeats=2"], |layout, _, _, repeat| match (layout, repeat % 2) {
+        ("raid10-8", _) => 968.0,
+        ("raid5-8", 0) => 200.0,
+        ("raid5-8", _) => 380.0,
+        _ => 268.0,
+    });
+    let text = &results.verdict;
+    assert!(text.contains("raid10-8 came out best: "), "{text}");
+    assert!(
+        text.contains("each of 2 repeats puts it before raid5-8, too few to be sure at 95 %"),
+        "{text}"
+    );
+    assert!(!text.contains("not distinguishable") && !text.contains("no more than"), "{text}");
+    let rows = &results.rankings[0].rows;
+    let five = rows.iter().find(|row| row.level == "raid5-8").expect("it is ranked");
+    assert!(five.standing.ends_with(" × the best, not sure after 2 repeats"), "{five:?}");
+    assert!(rows.is_sorted_by(|one, next| one.score.mean >= next.score.mean), "{rows:?}");
+}
+
+#[test]
+fn two_runs_between_which_layouts_change_places_say_so() {
+    let by_depth = |deep: bool| {
+        measured(&["repeats=2"], move |layout, _, _, repeat| {
+            let noise = 1.0 + 0.1 * f64::from(repeat);
+            noise
+                * match (layout, deep) {
+                    ("raid0-8", _) => 2000.0,
+                    ("raid10-8", _) => 1140.0,
+                    (_, false) => 180.0,
+                    _ => 1996.0,
+                }
+        })
+    };
+    let turned = compare(&by_depth(false), &by_depth(true)).expect("they share cells");
+    let text = &turned.verdict;
+    assert!(text.contains("The order of layout turned: at random/"), "{text}");
+    assert!(
+        text.contains("raid10-8 is better than raid5-8 in A, 6.3")
+            && text.contains(" and worse in B, 1.7"),
+        "{text}"
+    );
+    assert!(turned.to_string().contains("The order of layout turned"), "{turned}");
+    let five = |one: &&lab::compare::Comparison| one.id.contains("raid5-8");
+    assert!(
+        turned.comparisons.iter().filter(five).all(|one| one.difference != Difference::None),
+        "eleven times as much is no equality: {text}"
+    );
+    let same = compare(&by_depth(true), &by_depth(true)).expect("they share cells");
+    assert!(!same.verdict.contains("turned"), "{}", same.verdict);
+}
+
+/// 1139.6 against 1139.4, without any noise: sure, and nothing.
+#[test]
+fn a_difference_below_what_is_shown_is_none() {
+    let exactly = |rate: f64| {
+        let target = scripted(move |_, plan| noisy("iops", rate, 0.0, plan.seed));
+        ran(&study_with(STUDY, &set(&[])), &target)
+    };
+    let tiny = compare(&exactly(1139.6), &exactly(1139.4)).expect("they share cells");
+    assert_eq!(tiny.verdict, "No difference at 95 % in any of 12 cells.");
+    let small = compare(&exactly(1000.0), &exactly(990.0)).expect("they share cells");
+    assert_eq!(small.verdict, "B is worse in 12 of 12 cells, by 1.0 %.");
+}
+
+/// A rebuild of 57 minutes that is "1.00 × less" than another of 57 minutes.
+#[test]
+fn what_differs_by_less_than_is_shown_has_no_ratio_of_one() {
+    let results = measured(&[], |layout, _, _, repeat| {
+        let noise = 1.0 + 1e-7 * f64::from(repeat);
+        noise * if layout == "raid10-8" { 1001.0 } else { 1000.0 }
+    });
+    assert!(!results.verdict.contains("1.00 ×"), "{}", results.verdict);
+    let exact = scripted(|cell, _| {
+        let rate = match cell.factors["layout"].to_string().as_str() {
+            "raid10-8" => 1001.0,
+            _ => 1000.0,
+        };
+        noisy("iops", rate, 0.0, 1)
+    });
+    let text = ran(&study_with(STUDY, &set(&[])), &exact).verdict;
+    assert!(text.contains("less than 0.5 % above raid"), "{text}");
+}
