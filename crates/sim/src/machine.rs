@@ -136,7 +136,7 @@ impl MachineBuilder {
     /// The controller; without one, commands pass in no time.
     pub fn controller(mut self, name: &str) -> Result<MachineBuilder, ProfileError> {
         match load(name)? {
-            Profile::Controller(profile) => self.controller = Some(profile),
+            Profile::Controller(profile) => self.controller = Some(*profile),
             other => return Err(other.wrong_kind("controller")),
         }
         Ok(self)

@@ -119,7 +119,7 @@ pub enum Profile {
     /// What connects devices with a host.
     Link(LinkProfile),
     /// A host bus adapter or RAID controller.
-    Controller(ControllerProfile),
+    Controller(Box<ControllerProfile>),
     /// A computer.
     Host(HostProfile),
 }
@@ -142,7 +142,7 @@ impl Profile {
             "disk" => Profile::Disk(Box::new(toml::from_str(text).map_err(located)?)),
             "ssd" => Profile::Ssd(Box::new(toml::from_str(text).map_err(located)?)),
             "link" => Profile::Link(toml::from_str(text).map_err(located)?),
-            "controller" => Profile::Controller(toml::from_str(text).map_err(located)?),
+            "controller" => Profile::Controller(Box::new(toml::from_str(text).map_err(located)?)),
             "host" => Profile::Host(toml::from_str(text).map_err(located)?),
             other => {
                 let mend =

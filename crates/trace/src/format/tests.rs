@@ -8,7 +8,9 @@ fn read(text: &str) -> Result<Trace, TraceError> {
 }
 
 /// What, byte, bytes, ms when sent, ms that it took.
-fn said(trace: &Trace) -> Vec<(bool, u64, u64, Option<f64>, Option<f64>)> {
+type Said = (bool, u64, u64, Option<f64>, Option<f64>);
+
+fn said(trace: &Trace) -> Vec<Said> {
     let ms = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
     let of = |a: &Asked| (a.write, a.at.bytes(), a.len.bytes(), ms(a.sent), ms(a.took));
     trace.asked.iter().map(of).collect()
