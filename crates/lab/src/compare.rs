@@ -15,7 +15,7 @@
 //!   the runs themselves: the range of a cell's repeats, for as long as its run took, grows with the root of the time
 //!   between the runs, as a random walk does. Of runs that don't say when they were made, nothing is told.
 //!
-//! Where what a study ranks changes places between the runs, that is said, too ([`order`]).
+//! Where what a study ranks changes places between the runs, that is said, too (`order`).
 //!
 //! Where cells of one name ran with other parameters, or on another layout of the same name, a verdict is of these:
 //! it names them in the same sentence.

@@ -3,7 +3,7 @@
 //! The target says what a layout is made of ([`LayoutFacts`]); what depends on the run, how busy its load kept the
 //! disks, is here. The formulas, their assumptions and their sources stand in `docs/theory/losses.md`:
 //!
-//! 1. How long a disk is rebuilt, on an idle set and beside a load: [`rebuild`].
+//! 1. How long a disk is rebuilt, on an idle set and beside a load: `rebuild`.
 //! 2. Disks are lost independently, at a constant rate (that of the data sheet's AFR); sectors turn out unreadable
 //!    independently, at the data sheet's rate a bit read.
 //! 3. A set that has no redundancy left loses data by another loss or by an unreadable sector; a set that has some left

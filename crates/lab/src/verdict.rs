@@ -10,7 +10,7 @@
 //! 3. The best level is named with those that can't be told from it, after Holm's correction; then
 //!    the next, and by how much. A level that each repeat puts behind the best, with too few repeats for the test, is
 //!    said to be that; one that can't be told from the best although a better one can is too uncertain to be placed.
-//! 4. Where levels change places for one value of a parameter, or for two together, that is said ([`turns`]): an answer
+//! 4. Where levels change places for one value of a parameter, or for two together, that is said (`turns`): an answer
 //!    that turns between two settings is an answer for neither.
 //! 5. Layouts that survive no lost disk are named, and what does best of the others.
 //!

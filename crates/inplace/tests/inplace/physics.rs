@@ -63,7 +63,9 @@ fn direct_random_reads_cost_what_the_raw_disk_takes() {
             disk.clear();
             let direct = random_reads(&rt, read, size.bytes(), 400).await;
             // The same places, on the disk itself.
-            let places = disk.records();
+            let mut places = disk.records();
+            // Times of access are written back now and then.
+            places.retain(|record| record.op == OpKind::Read);
             assert_eq!(places.len(), 400, "one request a read");
             let begun = rt.now();
             for place in &places {

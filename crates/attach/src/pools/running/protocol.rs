@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use zfs_store::{Errors, IoCounts, OnFailure, VdevHealth, VdevReport};
 
-/// What a command that is [lent](super::lent) something sends when it has the answer.
+/// What a command that is lent something sends when it has the answer.
 pub const GO: u8 = b'\n';
 
 /// What can be asked for.

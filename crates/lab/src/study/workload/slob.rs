@@ -14,7 +14,7 @@ use stdx::ByteCount;
 /// The most readers and the most writers: more sessions than a test of this kind ever had.
 const SESSIONS_MAX: u32 = 1024;
 
-/// See the [module](self).
+/// See the head of this file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slob {
     /// Processes that only read; 1 by default, or 0 where there are writers.
