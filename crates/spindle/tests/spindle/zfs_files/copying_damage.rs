@@ -44,6 +44,7 @@ fn a_copy_with_zeros_in_it_is_never_taken_for_whole() {
     assert!(told > 0, "{said}");
     let damaged = marks(&out);
     assert!(damaged > 0, "there are marks");
+    assert!(said.contains(&format!("copied, {damaged} in part")), "{said}");
     // It is told again, by the same words.
     let again = fixture.refusal(&arguments);
     assert_eq!(again.matches("are zeros in the copy").count(), told, "{again}");

@@ -108,6 +108,7 @@ impl Copier {
             }
         }
         if damaged {
+            self.tally.count_in_part();
             return Err(Trouble::Told);
         }
         Ok(lost.remove()?)

@@ -60,6 +60,8 @@ pub(super) struct Tally {
     failed: Cell<u64>,
     copied: Cell<u64>,
     kept: Cell<u64>,
+    /// Files of which a part could not be read.
+    in_part: Cell<u64>,
     /// Bytes that were copied. The bar is full at its end, whatever was.
     bytes: Cell<u64>,
 }
@@ -80,6 +82,7 @@ impl Tally {
             failed: Cell::new(0),
             copied: Cell::new(0),
             kept: Cell::new(0),
+            in_part: Cell::new(0),
             bytes: Cell::new(0),
         }
     }
@@ -98,6 +101,11 @@ impl Tally {
     pub(super) fn count_kept(&self, bytes: u64) {
         self.kept.set(self.kept.get() + 1);
         self.advance(bytes);
+    }
+
+    /// One file more was copied, with zeros for what could not be read of it.
+    pub(super) fn count_in_part(&self) {
+        self.in_part.set(self.in_part.get() + 1);
     }
 
     /// Whether anything went wrong.
@@ -157,22 +165,24 @@ impl Tally {
 
     /// How it went.
     pub(super) fn end(&self) -> Result<(), Failure> {
-        let copied = files(self.copied.get());
+        let mut copied = format!("{} copied", files(self.copied.get()));
+        if self.in_part.get() > 0 {
+            copied += &format!(", {} in part", self.in_part.get());
+        }
         let kept = match self.kept.get() {
             0 => String::new(),
             kept => format!(", {kept} were there already"),
         };
         match self.failed.get() {
             0 => {
-                say(&format!("{copied} copied, {}{kept}", bytes(self.bytes.get())));
+                say(&format!("{copied}, {}{kept}", bytes(self.bytes.get())));
                 Ok(())
             }
-            1 => Err(Failure::failed(format!(
-                "{copied} copied{kept}; one thing went wrong, as told above"
-            ))),
+            1 => {
+                Err(Failure::failed(format!("{copied}{kept}; one thing went wrong, as told above")))
+            }
             failed => {
-                let text =
-                    format!("{copied} copied{kept}; {failed} things went wrong, as told above");
+                let text = format!("{copied}{kept}; {failed} things went wrong, as told above");
                 Err(Failure::failed(text))
             }
         }
