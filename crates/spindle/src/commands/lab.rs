@@ -368,7 +368,8 @@ fn find_results(dir: &Path) -> PathBuf {
 /// A study by its file, or by its name where it ships.
 fn find_study(name: &str, options: &Options) -> Result<Study, Failure> {
     let file = Path::new(name);
-    if !file.exists()
+    // A folder of that name is as a rule what an earlier run left.
+    if !file.is_file()
         && let Some((name, text)) = STUDIES.iter().find(|(known, _)| *known == name)
     {
         return Study::parse(name, name, text, options).map_err(Failure::usage);

@@ -194,6 +194,15 @@ fn a_run_that_replaces_a_whole_result_is_gone_on_with_by_the_same_command() {
     assert!(new.get("partial").is_none_or(Value::is_null) && new != whole);
 }
 
+/// What could break: what an earlier run left under a shipped study's name hides the study.
+#[test]
+fn a_shipped_study_is_found_beside_a_folder_of_its_name() {
+    let dir = place(str::to_owned);
+    std::fs::create_dir(dir.path().join("rebuild-times")).expect("made");
+    let shown = printed(dir.path(), &["lab", "show", "rebuild-times", "--only", "clone"]);
+    assert!(shown.contains("firmware=older/clone"), "{shown}");
+}
+
 #[test]
 fn a_report_says_what_was_run_in_every_form() {
     let dir = place(str::to_owned);
