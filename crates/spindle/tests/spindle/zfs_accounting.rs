@@ -39,8 +39,7 @@ fn disk(folder: &Path, name: &str) {
 
 /// What `zdb` says of a pool, where it is installed.
 fn judge(folder: &Path, pool: &str) {
-    let mut zdb = Command::new("zdb");
-    zdb.args(fixtures::ZDB_ENDS_WHEN_DONE);
+    let mut zdb = fixtures::zdb();
     let Ok(said) = zdb.args(["-e", "-p"]).arg(folder).args(["-bcc", pool]).output() else {
         println!("skipped: zdb is not there (Debian: zfsutils-linux)");
         return;

@@ -184,9 +184,7 @@ async fn dump_device(device: DeviceRef, path: std::path::PathBuf) {
 }
 
 fn zdb(folder: &Path, arguments: &[&str]) -> Option<String> {
-    let mut zdb = Command::new("zdb");
-    zdb.args(fixtures::ZDB_ENDS_WHEN_DONE).args(["-e", "-p"]).arg(folder).args(arguments);
-    let ran = zdb.output();
+    let ran = fixtures::zdb().args(["-e", "-p"]).arg(folder).args(arguments).output();
     let Ok(ran) = ran else {
         eprintln!("skipped: zdb is not here (Debian: zfsutils-linux)");
         return None;
@@ -333,8 +331,8 @@ impl Rig {
         for (guid, disk) in &self.disks {
             dump(disk, &folder.path().join(format!("d{guid}")));
         }
-        let mut zdb = Command::new("zdb");
-        zdb.args(fixtures::ZDB_ENDS_WHEN_DONE).args(["-e", "-p"]).arg(folder.path());
+        let mut zdb = fixtures::zdb();
+        zdb.args(["-e", "-p"]).arg(folder.path());
         let ran = zdb.args(["-bcc", pool]).output().expect("it was there before");
         let text = String::from_utf8_lossy(&ran.stdout).into_owned();
         assert!(text.contains("No leaks (block sum matches space maps exactly)"), "{text}");

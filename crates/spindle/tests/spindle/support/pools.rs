@@ -68,8 +68,7 @@ pub fn refused(folder: &Path, arguments: &[&str], why: &str) {
 
 /// What `zdb` prints with these options for a pool, where it is installed.
 pub fn zdb(folder: &Path, options: &[&str]) -> Option<String> {
-    let mut zdb = Command::new("zdb");
-    zdb.args(fixtures::ZDB_ENDS_WHEN_DONE);
+    let mut zdb = fixtures::zdb();
     let Ok(said) = zdb.args(["-e", "-p"]).arg(place(folder)).args(options).output() else {
         println!("skipped: zdb is not there (Debian: zfsutils-linux)");
         return None;
