@@ -199,6 +199,8 @@ bugs! {
     SnapshotFreed, "snapshot-freed", FILES;
     /// Now and then a list of dead blocks doesn't count one.
     DeadNotCounted, "dead-not-counted", DATASETS;
+    /// A list of dead blocks keeps the data of those that were embedded, one bit of which is taken for another thing.
+    DeadKeepsData, "dead-keeps-data", DATASETS;
     /// Now and then a snapshot isn't told what only it has from then on.
     UniqueForgotten, "unique-forgotten", DATASETS;
     /// A snapshot of a clone is not among what its origin is followed by.

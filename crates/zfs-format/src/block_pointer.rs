@@ -496,6 +496,13 @@ impl BlockPointer {
         Some(data)
     }
 
+    /// Embedded data becomes zeros; what is said of it stays.
+    pub fn drop_embedded_data(&mut self) {
+        for at in (0..16).filter(|at| *at != PROPERTIES && *at != LOGICAL_BIRTH) {
+            self.words[at] = 0;
+        }
+    }
+
     /// A pointer that holds these bytes, which decompress to so many.
     ///
     /// # Panics

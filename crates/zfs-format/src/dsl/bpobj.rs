@@ -7,6 +7,7 @@
 //! Source: OpenZFS, `bpobj.h`.
 
 use crate::block_pointer::BlockPointer;
+use crate::checksum::Checksum;
 use crate::wire::{Endian, Reader, Writer};
 use stdx::bytes::FormatError;
 
@@ -94,7 +95,22 @@ impl BpObj {
     }
 }
 
-/// Whether a pointer of a livelist says that its block was freed.
+/// A pointer as lists have it: without what only who reads the block needs, its checksum, or the data that is embedded in it, and
+/// in place of its fill whether the block was freed. Data that stayed would be taken for that.
+///
+/// Source: OpenZFS, `bpobj_enqueue`.
+pub fn listed(pointer: &BlockPointer, is_freed: bool) -> BlockPointer {
+    let mut kept = *pointer;
+    if pointer.is_embedded() {
+        kept.drop_embedded_data();
+    } else {
+        kept.set_checksum(Checksum::default());
+        kept.set_fill(is_freed.into());
+    }
+    kept
+}
+
+/// Whether a pointer of a livelist, which has none to embedded data, says that its block was freed.
 pub fn is_freed(pointer: &BlockPointer) -> bool {
     pointer.fill() & 1 != 0
 }
@@ -102,6 +118,18 @@ pub fn is_freed(pointer: &BlockPointer) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compression::Compression;
+
+    #[test]
+    fn a_list_keeps_nothing_of_data_that_is_embedded() {
+        let mut pointer = BlockPointer::embed(&[0xff; 112], 4096, Compression::Lz4);
+        pointer.set_logical_birth(7);
+        let kept = listed(&pointer, false);
+        assert_eq!(kept.embedded_data(), Some(vec![0; 112]));
+        assert_eq!((kept.logical_birth(), kept.logical_size()), (7, 4096));
+        // The word of its fill is data in the one that is embedded.
+        assert_eq!(kept.words[11], 0);
+    }
 
     #[test]
     fn each_size_has_its_fields() {

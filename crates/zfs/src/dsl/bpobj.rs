@@ -15,8 +15,7 @@ use crate::zap::{Zap, table};
 use rt::Buf;
 use stdx::planted::{self, Bug};
 use zfs_format::block_pointer::BlockPointer;
-use zfs_format::checksum::Checksum;
-use zfs_format::dsl::bpobj::{BpObj, BpObjSize};
+use zfs_format::dsl::bpobj::{BpObj, BpObjSize, listed};
 use zfs_format::object_type::ObjectType;
 use zfs_format::pool_directory;
 use zfs_format::wire::{Reader, Wire};
@@ -123,13 +122,10 @@ pub async fn append_told(
     let at = list.pointers * BlockPointer::BYTES as u64;
     let mut bytes = Vec::with_capacity(pointers.len() * BlockPointer::BYTES);
     for pointer in pointers {
-        let mut kept = *pointer;
-        // What only who reads the block needs is left out.
-        if !kept.is_embedded() {
-            kept.set_checksum(Checksum::default());
-            // In a list its lowest bit says that the block was freed.
-            kept.set_fill(u64::from(told == Told::Freed));
-        }
+        let kept = match planted::is(Bug::DeadKeepsData) && pointer.is_embedded() {
+            true => *pointer,
+            false => listed(pointer, told == Told::Freed),
+        };
         bytes.extend(kept.words.iter().flat_map(|word| endian.bytes(*word)));
         if planted::nth(Bug::DeadNotCounted, 20) {
             continue;

@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use stdx::Prng;
-use zfs::dsl::bpobj::Sums;
+use zfs::dsl::bpobj::{self, Sums};
 use zfs::dsl::catalog::Node;
 use zfs::dsl::deadlist::Deadlist;
 use zfs::dsl::make::Fresh;
@@ -25,6 +25,7 @@ use zfs::spa::live::Live;
 use zfs::spa::{Spa, datasets::Tasks};
 use zfs::zap::Zap;
 use zfs::zpl::FileSystem;
+use zfs_format::dsl::bpobj::listed;
 use zfs_format::dsl::dataset::DslDataset;
 use zfs_format::vdev::VdevKind;
 
@@ -470,6 +471,13 @@ async fn check_unique(live: &Live) {
             let dead = Deadlist::open(maker, deadlist).await?;
             let own = dead.space_in(snapshot.head.previous_snapshot_txg..u64::MAX).await?.used;
             assert_eq!(own as u64, snapshot.head.unique_bytes, "{}", snapshot.name);
+            for (_, list) in dead.lists() {
+                let list = maker.mos.dnode(list).await?;
+                let count = bpobj::header(&list)?.pointers;
+                for pointer in bpobj::pointers(&list, 0, count).await? {
+                    assert_eq!(pointer, listed(&pointer, false), "a list keeps what it needs");
+                }
+            }
         }
         Ok(())
     });
