@@ -10,5 +10,6 @@ mod pool_verbs;
 mod properties;
 use crate::pools;
 use crate::serving;
+mod taken;
 mod tree;
 mod words;
