@@ -3,7 +3,7 @@
 //! What could break: jobs that do more or less than they say, in another order, at another pace; output
 //! that readers of fio's JSON can't read; damage that verification does not see.
 
-use fio::{FioOutcome, Machine, Plan, Setup, Sources, Stamp};
+use fio::{FioError, FioOutcome, Machine, Plan, Setup, Sources, Stamp};
 use rt::{FileTree, MemoryTree, OpenHow, Request, Runtime};
 use sim::SimReactor;
 use sim::host::Processor;
@@ -43,6 +43,10 @@ impl World {
     }
 
     fn run(&self, text: &'static str) -> FioOutcome {
+        self.attempt(text).expect("jobs can begin")
+    }
+
+    fn attempt(&self, text: &'static str) -> Result<FioOutcome, FioError> {
         let crew = Rc::new(OneRuntime::new(self.runtime.handle(), Rc::clone(&self.tree) as _));
         let setup = Setup {
             seed: 1,
@@ -53,7 +57,7 @@ impl World {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let work = fio::run(crew, Arc::new(plan(text)), setup, stop);
-        self.runtime.block_on(work).expect("it ends").expect("jobs can begin")
+        self.runtime.block_on(work).expect("it ends")
     }
 
     fn seconds(&self) -> f64 {
@@ -224,17 +228,7 @@ fn a_job_without_a_size_and_one_with_too_small_a_file_are_refused() {
         ("[a]\nrw=read\n", "job a: a.0.0 is not there or empty, and no size= is given"),
         ("[a]\nrw=read\nsize=50%\n", "job a: a.0.0 is not there or empty, and no size= is given"),
     ] {
-        let world = World::new();
-        let crew = Rc::new(OneRuntime::new(world.runtime.handle(), Rc::clone(&world.tree) as _));
-        let setup = Setup {
-            seed: 1,
-            form: Form::Bytes,
-            destructive: false,
-            room: None,
-            say: Rc::new(|_: &str| ()),
-        };
-        let work = fio::run(crew, Arc::new(plan(text)), setup, Arc::default());
-        let error = world.runtime.block_on(work).expect("it ends").err().map(|e| e.to_string());
+        let error = World::new().attempt(text).err().map(|error| error.to_string());
         assert_eq!(error.as_deref(), Some(said));
     }
 }

@@ -25,7 +25,7 @@
 mod order;
 mod wrapped;
 
-use crate::metrics::{self, Better, percent};
+use crate::metrics::{self, Better, UNSURE_RATIO, percent};
 use crate::results::{Cell, Metric, Results};
 use crate::stats::{self, Interval};
 use serde::Serialize;
@@ -244,8 +244,6 @@ fn hold(cell: &Cell, name: &str, a: &Metric, b: &Metric, confidence: f64) -> Com
 
 /// A change that shows as 0.0 % is none, however sure it is.
 const CHANGE_MIN_PERCENT: f64 = 0.05;
-/// From so much on it is said that each repeat differs where the test can't tell.
-const UNSURE_PERCENT: f64 = 25.0;
 /// Loads of a host that differ by less are alike: threads that want to run, on average.
 const LOADS_ALIKE: f64 = 0.5;
 /// The pitfalls of what was at its limit, and in whose words.
@@ -318,20 +316,12 @@ impl Apart {
 
     /// The share by which a figure may drift from the one run to the other.
     fn drift(&self, figure: &Metric) -> f64 {
-        let low = figure.samples.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = figure.samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (low, high) = stats::ends(&figure.samples);
         if figure.samples.len() < 2 || figure.mean == 0.0 {
             return 0.0;
         }
         (high - low) / figure.mean.abs() * (self.gap_s / self.length_s).max(1.0).sqrt()
     }
-}
-
-/// Whether all samples of one lie on one side of all of the other's.
-fn apart(a: &Metric, b: &Metric) -> bool {
-    let low = |figure: &Metric| figure.samples.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = |figure: &Metric| figure.samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    low(a) > high(b) || high(a) < low(b)
 }
 
 /// Corrects the p values within each metric and says what they mean.
@@ -351,10 +341,12 @@ fn correct(comparisons: &mut [Comparison], confidence: f64) {
             let change = one.change_percent.abs();
             one.difference = match metrics::better(&one.metric) {
                 _ if change < CHANGE_MIN_PERCENT => Difference::None,
-                _ if corrected >= 1.0 - confidence => match apart(&one.a, &one.b) {
-                    true if change >= UNSURE_PERCENT => Difference::Unsure,
-                    _ => Difference::None,
-                },
+                _ if corrected >= 1.0 - confidence => {
+                    match stats::are_apart(&one.a.samples, &one.b.samples) {
+                        true if change >= 100.0 * (UNSURE_RATIO - 1.0) => Difference::Unsure,
+                        _ => Difference::None,
+                    }
+                }
                 _ if one.reason.is_some() => Difference::Undecided,
                 Better::Higher if rises => Difference::Better,
                 Better::Lower if !rises => Difference::Better,

@@ -222,11 +222,7 @@ impl KeptRuns {
         {
             return Err(KeptError::Unfinished { dir: dir.to_owned(), done: runs.len() });
         }
-        let made: Vec<PathBuf> = dir
-            .ancestors()
-            .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
-            .map(Path::to_owned)
-            .collect();
+        let made = missing(dir);
         std::fs::create_dir_all(dir).map_err(system(dir, "the folder can't be made"))?;
         let begun = File::create(&path).and_then(|mut file| {
             let line = serde_json::to_string(head).map_err(io::Error::other)?;
@@ -295,12 +291,17 @@ impl Drop for KeptRuns {
     }
 }
 
+/// The folders that would have to be made, the innermost first.
+pub(crate) fn missing(dir: &Path) -> Vec<PathBuf> {
+    let folders = dir.ancestors();
+    let missing = folders.take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    missing.map(Path::to_owned).collect()
+}
+
 /// Removes folders that were made; one in which something lies stays, and with it those around it.
-fn remove(made: &[PathBuf]) {
+pub(crate) fn remove(made: &[PathBuf]) {
     for folder in made {
-        if std::fs::remove_dir(folder).is_err() {
-            break;
-        }
+        let _ = std::fs::remove_dir(folder);
     }
 }
 

@@ -39,6 +39,11 @@ const KNOWN: [&str; 17] = [
     "latency_us_mean",
 ];
 
+/// A ratio below this is below what the figures show.
+pub const SHOWN_RATIO_MIN: f64 = 1.005;
+/// From this ratio on it is said that each repeat tells two figures apart where the test can't.
+pub const UNSURE_RATIO: f64 = 1.25;
+
 /// The points of an operation's progress that are figures of their own, in percent: those that published
 /// tests of arrays give.
 pub const PROGRESS_PERCENT: [u32; 6] = [1, 2, 3, 5, 10, 45];

@@ -11,7 +11,7 @@
 //! So a directory with a `results.json` holds a whole result, whenever the power went. What fails
 //! takes its partial files with it.
 
-use crate::kept::KEPT_FILE;
+use crate::kept::{KEPT_FILE, missing, remove};
 use crate::results::{FORMAT, Results};
 use crate::study::{CellSpec, Study};
 use std::fs::{self, File};
@@ -166,10 +166,7 @@ pub fn lost(earlier: &Results, study: &Study, cells: &[CellSpec]) -> Option<Stri
 
 /// Whether the directory can be made and written to. It is left as it was.
 pub fn check_writable(dir: &Path) -> Result<(), OutputError> {
-    let made: Vec<&Path> = dir
-        .ancestors()
-        .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
-        .collect();
+    let made = missing(dir);
     let probe = partial(dir, RESULTS_FILE);
     let outcome = fs::create_dir_all(dir)
         .map_err(system(dir, "cannot be made", "name another place with --out"))
@@ -180,9 +177,7 @@ pub fn check_writable(dir: &Path) -> Result<(), OutputError> {
     if outcome.is_ok() {
         let _ = fs::remove_file(&probe);
     }
-    for folder in made {
-        let _ = fs::remove_dir(folder);
-    }
+    remove(&made);
     outcome.map(|_| ())
 }
 

@@ -199,6 +199,18 @@ pub fn geometric_mean(samples: &[f64], confidence: f64) -> Option<(f64, Interval
     Some((mean(&logs).exp(), back))
 }
 
+/// The lowest and the highest of some samples; infinities, the wrong way round, of none.
+pub fn ends(samples: &[f64]) -> (f64, f64) {
+    let low = samples.iter().copied().fold(f64::INFINITY, f64::min);
+    (low, samples.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+}
+
+/// Whether all samples of one lie on one side of all of the other's.
+pub fn are_apart(a: &[f64], b: &[f64]) -> bool {
+    let ((low, high), (others_low, others_high)) = (ends(a), ends(b));
+    low > others_high || high < others_low
+}
+
 /// The natural logarithms of samples that are all above 0; None if one is not, or there is none.
 pub fn logarithms(samples: &[f64]) -> Option<Vec<f64>> {
     let above = !samples.is_empty() && samples.iter().all(|sample| *sample > 0.0);

@@ -24,7 +24,7 @@ mod score;
 mod turns;
 
 use crate::claims::Measured;
-use crate::metrics::{self, Better, figures, percent, quantity};
+use crate::metrics::{self, Better, SHOWN_RATIO_MIN, figures, percent, quantity};
 use crate::results::{Cell, LayoutFigures, Metric, Ranked, Ranking};
 use crate::study::{Study, Use, VerdictRules};
 use placed::Placed;
@@ -39,8 +39,6 @@ const TIES_NAMED_MAX: usize = 4;
 const TIE_RATIO_MAX: f64 = 2.0;
 /// Ratios up to here are told in percent, and those below what the figures show as such.
 const PERCENT_RATIO_MAX: f64 = 1.1;
-/// A ratio below this is below what the figures show.
-const SHOWN_RATIO_MIN: f64 = 1.005;
 
 /// The verdict on what was measured: in words, and as a table a use. `layouts` say which survive a loss.
 pub fn verdict(

@@ -8,6 +8,7 @@
 
 use super::names::check_name;
 use crate::error::Error;
+use ::zfs::dsl::name::below;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Read};
@@ -85,9 +86,7 @@ impl Keys {
         dataset: &str,
         load: impl Fn(KeyBytes) -> Result<(), E>,
     ) -> Result<Option<Result<(), E>>, Error> {
-        let is_below = |root: &str| {
-            dataset.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
+        let is_below = |root: &str| below(root, dataset).is_some();
         let own = self.0.iter().filter(|key| key.dataset.as_deref().is_some_and(is_below));
         let any = self.0.iter().filter(|key| key.dataset.is_none());
         let mut last = None;

@@ -20,8 +20,19 @@ const WISHES_MAX: usize = 4;
 
 /// How long clients are given to go, in steps of [`BUSY_REST`], before something is refused because it is busy: one that has just closed
 /// its connection or file may not be gone yet.
-pub(super) const BUSY_TRIES_MAX: u32 = 10;
-pub(super) const BUSY_REST: Duration = Duration::from_millis(50);
+const BUSY_TRIES_MAX: u32 = 10;
+const BUSY_REST: Duration = Duration::from_millis(50);
+
+/// Whether that comes true while clients are given to go.
+pub(super) async fn comes_true(rt: &Rt, mut is_so: impl FnMut() -> bool) -> bool {
+    for _ in 0..BUSY_TRIES_MAX {
+        if is_so() {
+            return true;
+        }
+        rt.sleep(BUSY_REST).await;
+    }
+    is_so()
+}
 
 /// How a mount is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,13 +80,8 @@ impl Entry {
         by_force: bool,
     ) -> Result<(), Error> {
         for dataset in datasets {
-            let mut tries = 0;
-            while !mounted.leave(*dataset, by_force) {
-                if tries == BUSY_TRIES_MAX {
-                    return Err(Error::DatasetBusy { dataset: mounted.name_of(*dataset) });
-                }
-                tries += 1;
-                rt.sleep(BUSY_REST).await;
+            if !comes_true(rt, || mounted.leave(*dataset, by_force)).await {
+                return Err(Error::DatasetBusy { dataset: mounted.name_of(*dataset) });
             }
         }
         Ok(())

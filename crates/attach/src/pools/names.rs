@@ -1,14 +1,12 @@
 //! Names of datasets, and what is wrong with them in OpenZFS's words.
 
 use crate::error::Error;
+use ::zfs::spa::datasets::limits::NAME_BYTES_MAX;
 
 /// The part of a dataset's name that is the pool's.
 pub fn pool_of(name: &str) -> &str {
     name.split(['/', '@', '#']).next().unwrap_or(name)
 }
-
-/// Bytes of a dataset's name at the most.
-const NAME_BYTES_MAX: usize = 255;
 
 /// Whether a name can be one of a dataset.
 ///

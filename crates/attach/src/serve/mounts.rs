@@ -4,6 +4,7 @@ use super::exports::Held;
 use crate::error::Error;
 use crate::mounts::{MountPoint, RunningMount, check_apart};
 use crate::pools::{HeldBy, Session, check_name, pool_of};
+use ::zfs::dsl::name::below;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -62,10 +63,7 @@ impl MountSettings {
         // What is read only may be mounted as often as one likes.
         let written = || all.iter().filter(|settings| !settings.readonly);
         for (n, inner) in written().enumerate() {
-            let is_outer = |outer: &str| {
-                let rest = inner.dataset.strip_prefix(outer);
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            };
+            let is_outer = |outer: &str| below(outer, &inner.dataset).is_some();
             let outer =
                 written().enumerate().find(|(m, outer)| *m != n && is_outer(&outer.dataset));
             if let Some((_, outer)) = outer {

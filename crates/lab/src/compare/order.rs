@@ -5,15 +5,11 @@
 //! each repeat says so in both, by a ratio of [`UNSURE_RATIO`], which is named as what it is. That neither cell differs between
 //! the runs by more than its interval says nothing of that: the one may have gained what the other lost.
 
-use crate::metrics::{self, Better, figures};
+use crate::metrics::{self, Better, SHOWN_RATIO_MIN, UNSURE_RATIO, figures};
 use crate::results::{Cell, Metric, Results};
 use crate::stats;
 use std::collections::BTreeMap;
 
-/// By how much a pair must differ in both runs to be told where the test can't tell it.
-const UNSURE_RATIO: f64 = 1.25;
-/// A pair that differs by less is none: it is below what the figures show.
-const RATIO_MIN: f64 = 1.005;
 /// Pairs that are named; of more, the number.
 const PAIRS_NAMED_MAX: usize = 3;
 /// The factor that is taken to be ranked where neither run has a ranking.
@@ -85,7 +81,7 @@ fn turned(a: &Results, b: &Results, by: &str, confidence: f64) -> Vec<Turned> {
                     continue;
                 };
                 let is_turned = in_a.first_is_better != in_b.first_is_better
-                    && in_a.ratio.min(in_b.ratio) >= RATIO_MIN;
+                    && in_a.ratio.min(in_b.ratio) >= SHOWN_RATIO_MIN;
                 // Both must be told: the less sure of the two counts.
                 chances.push(if is_turned { in_a.p.max(in_b.p) } else { 1.0 });
                 let (first, second) =
@@ -134,16 +130,11 @@ impl Pair {
     fn of(one: &Metric, other: &Metric, better: Better, confidence: f64) -> Option<Pair> {
         let (ones, others) = (stats::logarithms(&one.samples)?, stats::logarithms(&other.samples)?);
         let test = stats::welch(&ones, &others, confidence)?;
-        let ends = |logs: &[f64]| {
-            let low = logs.iter().copied().fold(f64::INFINITY, f64::min);
-            (low, logs.iter().copied().fold(f64::NEG_INFINITY, f64::max))
-        };
-        let ((low, high), (others_low, others_high)) = (ends(&ones), ends(&others));
         Some(Pair {
             first_is_better: (test.difference > 0.0) == (better == Better::Higher),
             ratio: test.difference.abs().exp(),
             p: test.p,
-            always: low > others_high || high < others_low,
+            always: stats::are_apart(&ones, &others),
         })
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Twice: as shares of all, where the bulk is seen, and with each further nine as high as the last, where the slowest are.
 
-use super::html::STYLE;
+use super::html::page;
 use super::plot::axis::Axis;
 use super::plot::ink;
 use super::plot::lines::{Line, LinePlot, Point};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 /// Points of a curve: more than a plot has pixels for is waste.
 pub const CURVE_POINTS: usize = 240;
@@ -41,32 +41,18 @@ pub struct DistributionPage {
 impl DistributionPage {
     /// The page as HTML, which loads nothing from anywhere.
     pub fn html(&self) -> String {
-        let page = html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta name="color-scheme" content="light dark";
-                    title { (self.title) }
-                    style { (PreEscaped(STYLE)) }
+        let body = html! {
+            main {
+                header {
+                    p.eyebrow { "Spindle · a recorded load on a simulated drive" }
+                    h1 { (self.title) }
+                    p.question { (self.about) }
                 }
-                body {
-                    main {
-                        header {
-                            p.eyebrow { "Spindle · a recorded load on a simulated drive" }
-                            h1 { (self.title) }
-                            p.question { (self.about) }
-                        }
-                        (self.figures())
-                        (self.plots())
-                    }
-                }
+                (self.figures())
+                (self.plots())
             }
         };
-        let shown =
-            |c: char| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c };
-        page.into_string().chars().map(shown).collect()
+        page(&self.title, &html! {}, &body)
     }
 
     fn figures(&self) -> Markup {

@@ -26,7 +26,7 @@ use crate::results::{ClaimCount, ClaimResult, Results};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// The style of every page.
-pub(super) const STYLE: &str = include_str!("html/style.css");
+const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/sort.js");
 
 /// How many cells' names a warning lists.
@@ -36,6 +36,30 @@ const NAMED_CELLS_MAX: usize = 40;
 pub fn html(results: &Results) -> String {
     let groups = groups(results);
     let title = format!("{} · {}", results.title, results.study);
+    let made_by = html! { meta name="generator" content={ "Spindle " (results.spindle_version) }; };
+    let body = html! {
+        main {
+            (head(results))
+            (contents(results, &groups))
+            (subject(results))
+            @for (number, group) in groups.iter().enumerate() {
+                (charts::group(group, number, results.confidence))
+            }
+            (effects::effects(results, &groups))
+            (claims(&results.claims))
+            (worth(results))
+            (findings(results))
+            (tables::every_cell(results, &groups))
+            (text(results))
+            (reading(results))
+        }
+        script { (PreEscaped(SCRIPT)) }
+    };
+    page(&title, &made_by, &body)
+}
+
+/// A page that loads nothing from anywhere, with what more its head says.
+pub(super) fn page(title: &str, more: &Markup, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -43,28 +67,11 @@ pub fn html(results: &Results) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta name="generator" content={ "Spindle " (results.spindle_version) };
+                (more)
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body {
-                main {
-                    (head(results))
-                    (contents(results, &groups))
-                    (subject(results))
-                    @for (number, group) in groups.iter().enumerate() {
-                        (charts::group(group, number, results.confidence))
-                    }
-                    (effects::effects(results, &groups))
-                    (claims(&results.claims))
-                    (worth(results))
-                    (findings(results))
-                    (tables::every_cell(results, &groups))
-                    (text(results))
-                    (reading(results))
-                }
-                script { (PreEscaped(SCRIPT)) }
-            }
+            body { (body) }
         }
     };
     // A control character in a name has no place in HTML, escaped or not.

@@ -39,11 +39,11 @@ impl Score {
 
     /// Whether each repeat of this one did better than each of the other's.
     pub(super) fn beats_always(&self, other: &Score, better: Better) -> bool {
-        let low = |logs: &[f64]| logs.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = |logs: &[f64]| logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let ((low, high), (others_low, others_high)) =
+            (stats::ends(&self.logs), stats::ends(&other.logs));
         match better {
-            Better::Higher => low(&self.logs) > high(&other.logs),
-            Better::Lower => high(&self.logs) < low(&other.logs),
+            Better::Higher => low > others_high,
+            Better::Lower => high < others_low,
         }
     }
 

@@ -11,15 +11,11 @@
 
 use super::score::{Asked, Score, scores};
 use crate::claims::Measured;
-use crate::metrics::{Better, figures};
+use crate::metrics::{Better, SHOWN_RATIO_MIN, UNSURE_RATIO, figures};
 use crate::stats;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A pair that changes places by less is none: it is below what the figures show.
-const RATIO_MIN: f64 = 1.005;
-/// By how much a pair must change places in each repeat to be told where the test can't.
-const UNSURE_RATIO: f64 = 1.25;
 /// Pairs that are named at one setting beside its best level.
 const PAIRS_NAMED_MAX: usize = 2;
 /// Cells that are named where two settings together turn the order.
@@ -35,10 +31,8 @@ struct Turned {
     under: String,
     /// By how much, above 1.
     ratio: f64,
-    /// How likely that is chance, before or after the correction.
-    p: f64,
-    /// Whether each repeat says so.
-    always: bool,
+    /// Told by the test; else only each repeat says so.
+    is_sure: bool,
 }
 
 /// A setting and its pairs.
@@ -100,7 +94,8 @@ fn among(
     settings: Vec<Vec<(String, String)>>,
 ) -> Vec<At> {
     let mut found: Vec<At> = Vec::new();
-    let mut chances: Vec<f64> = Vec::new();
+    // Of all pairs of all settings: how likely chance is, and whether each repeat says so.
+    let (mut chances, mut always): (Vec<f64>, Vec<bool>) = Default::default();
     for setting in settings {
         let has = |measured: &Measured<'_>| {
             setting.iter().all(|(key, value)| match key.as_str() {
@@ -123,32 +118,29 @@ fn among(
                     continue;
                 };
                 let ratio = (over.log() - under.log()).abs().exp();
-                let is_turned = others < its && ratio >= RATIO_MIN;
+                let is_turned = others < its && ratio >= SHOWN_RATIO_MIN;
                 turned.push(Turned {
                     over: over.level.clone(),
                     under: under.level.clone(),
                     ratio,
-                    p: if is_turned { test.p } else { 1.0 },
-                    always: is_turned && over.beats_always(under, asked.better),
+                    is_sure: false,
                 });
+                chances.push(if is_turned { test.p } else { 1.0 });
+                always.push(is_turned && over.beats_always(under, asked.better));
             }
         }
-        chances.extend(turned.iter().map(|pair| pair.p));
         found.push(At { setting, best, turned });
     }
-    let mut corrected = stats::holm(&chances).into_iter();
+    let mut told = stats::holm(&chances).into_iter().zip(always);
     for at in &mut found {
-        for (pair, p) in at.turned.iter_mut().zip(corrected.by_ref()) {
-            pair.p = p;
-        }
-        let level = 1.0 - asked.study.confidence;
-        at.turned.retain(|pair| pair.p < level || pair.always && pair.ratio >= UNSURE_RATIO);
-        for pair in &mut at.turned {
-            // From here on it says that only the repeats say so.
-            pair.always = pair.p >= level;
-        }
+        // In the order in which they were found, one of `told` each.
+        at.turned.retain_mut(|pair| {
+            let Some((p, always)) = told.next() else { return false };
+            pair.is_sure = p < 1.0 - asked.study.confidence;
+            pair.is_sure || always && pair.ratio >= UNSURE_RATIO
+        });
         at.turned.sort_by(|one, other| {
-            one.always.cmp(&other.always).then(other.ratio.total_cmp(&one.ratio))
+            other.is_sure.cmp(&one.is_sure).then(other.ratio.total_cmp(&one.ratio))
         });
     }
     found.retain(|at| !at.turned.is_empty());
@@ -185,13 +177,13 @@ fn together(
         let is_best = |pair: &Turned| pair.over == at.best && pair.under == *best;
         at.turned.retain(|pair| {
             !alone.contains(&(pair.over.as_str(), pair.under.as_str()))
-                && (!pair.always || is_best(pair))
+                && (pair.is_sure || is_best(pair))
         });
     }
     found.retain(|at| !at.turned.is_empty());
     // What is sure first, then what is strongest.
     found.sort_by(|one, other| {
-        let sure = |at: &At| Reverse(at.turned.iter().any(|pair| !pair.always));
+        let sure = |at: &At| Reverse(at.turned.iter().any(|pair| pair.is_sure));
         let most = |at: &At| at.turned[0].ratio;
         sure(one).cmp(&sure(other)).then(most(other).total_cmp(&most(one)))
     });
@@ -216,7 +208,7 @@ fn together(
 /// `raid10-8 does best, 6.3 × raid5-8; raid6-8 comes before raid1-2 (1.2 ×)`.
 fn text(at: &At, best: &str, better: Better) -> String {
     let by = |pair: &Turned| {
-        let unsure = if pair.always { ", not sure" } else { "" };
+        let unsure = if pair.is_sure { "" } else { ", not sure" };
         let less = if better == Better::Lower { " less" } else { "" };
         (figures(pair.ratio), less, unsure)
     };

@@ -283,22 +283,9 @@ fn numbering(layout: &Part) -> Result<Numbering, ProfileError> {
 }
 
 fn sparing(layout: &Part) -> Result<Sparing, ProfileError> {
-    const PLACES: [Sparing; 11] = [
-        Sparing::None,
-        Sparing::Tracks,
-        Sparing::CylinderEnd,
-        Sparing::TrackEnd,
-        Sparing::CylinderEndPushing,
-        Sparing::CylinderFront,
-        Sparing::CylinderFrontPushing,
-        Sparing::DiskEnd,
-        Sparing::RangeEnd,
-        Sparing::ZoneEnd,
-        Sparing::ZoneEndPushing,
-    ];
     let key = "Sparing scheme used";
     let number = layout.whole_or(key, 0)? as usize;
-    let place = PLACES.get(number).copied();
+    let place = Sparing::ALL.get(number).copied();
     place.ok_or_else(|| layout.wrong(key, "write a number from 0 to 10"))
 }
 

@@ -147,20 +147,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const PLACES: [Sparing; 11] = [
-        Sparing::None,
-        Sparing::Tracks,
-        Sparing::CylinderEnd,
-        Sparing::TrackEnd,
-        Sparing::CylinderEndPushing,
-        Sparing::CylinderFront,
-        Sparing::CylinderFrontPushing,
-        Sparing::DiskEnd,
-        Sparing::RangeEnd,
-        Sparing::ZoneEnd,
-        Sparing::ZoneEndPushing,
-    ];
-
     /// Three cylinders of two tracks of ten sectors, a spare for each part.
     fn zone(slips: &[u64]) -> ZoneRow {
         ZoneRow {
@@ -214,7 +200,7 @@ mod tests {
         /// If a number were given twice or a bad sector had one, two blocks would lie in one place.
         #[test]
         fn each_number_has_a_good_sector_of_its_own_in_order(
-            place in prop::sample::select(&PLACES[..]),
+            place in prop::sample::select(&Sparing::ALL[..]),
             slips in prop::collection::vec(0_u64..60, 0..2),
             reserved in 0_u64..15,
         ) {

@@ -180,6 +180,23 @@ pub enum Sparing {
     ZoneEndPushing,
 }
 
+impl Sparing {
+    /// All, each at the number that DiskSim has for it.
+    pub const ALL: [Sparing; 11] = [
+        Sparing::None,
+        Sparing::Tracks,
+        Sparing::CylinderEnd,
+        Sparing::TrackEnd,
+        Sparing::CylinderEndPushing,
+        Sparing::CylinderFront,
+        Sparing::CylinderFrontPushing,
+        Sparing::DiskEnd,
+        Sparing::RangeEnd,
+        Sparing::ZoneEnd,
+        Sparing::ZoneEndPushing,
+    ];
+}
+
 impl fmt::Display for Sparing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

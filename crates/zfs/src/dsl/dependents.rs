@@ -7,6 +7,7 @@
 
 use super::Dsl;
 use super::bpobj::header;
+use super::name::below;
 use crate::error::{Problem, ZfsError};
 use crate::zap::Zap;
 use async_recursion::async_recursion as boxed;
@@ -148,9 +149,7 @@ impl Datasets {
 
     /// One and all below it.
     pub fn at_and_below<'a>(&'a self, of: &'a Known) -> impl Iterator<Item = &'a Known> {
-        let is_below = |known: &str| known.strip_prefix(of.name.as_str()).map(str::to_owned);
-        let fits = move |rest: String| rest.is_empty() || rest.starts_with('/');
-        self.all.iter().filter(move |known| is_below(&known.name).is_some_and(fits))
+        self.all.iter().filter(|known| below(&of.name, &known.name).is_some())
     }
 
     /// Clones of a snapshot.

@@ -211,13 +211,10 @@ async fn name_of(maker: &Maker<'_>, pool: String, dataset: u64) -> Result<String
 
 /// What the history is told of a property that is set, or inherited.
 pub(super) fn of_property(name: &str, value: Option<&LeafValue>) -> (&'static str, String) {
-    match value {
-        Some(value) if value.number_bytes == 1 => {
-            let bytes: Vec<u8> = value.numbers.iter().map(|byte| *byte as u8).collect();
-            let text = String::from_utf8_lossy(&bytes);
-            ("set", format!("{name}={}", text.trim_end_matches('\0')))
-        }
-        Some(value) => ("set", format!("{name}={}", value.numbers.first().copied().unwrap_or(0))),
-        None => ("inherit", format!("{name}=")),
-    }
+    let Some(value) = value else { return ("inherit", format!("{name}=")) };
+    let shown = match value.bytes() {
+        Some(bytes) => String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned(),
+        None => value.numbers.first().copied().unwrap_or(0).to_string(),
+    };
+    ("set", format!("{name}={shown}"))
 }

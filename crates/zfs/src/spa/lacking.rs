@@ -17,19 +17,11 @@ impl FoundPool {
     /// Those of the intent log alone are left out: a pool opens without them.
     pub fn lacking(&self) -> Vec<String> {
         let present: BTreeSet<u64> = self.members.keys().copied().collect();
-        let (mut said, mut unknown) = (Vec::new(), Vec::new());
-        for number in 0..self.tops_expected.min(TOP_LEVEL_MAX) {
-            match self.tops.get(&number) {
-                Some(top) if top.is_log.unwrap_or(0) != 0 => {}
-                Some(top) => said.extend(lack_of(&health::of_vdev(top, &present))),
-                None => unknown.push(number.to_string()),
-            }
-        }
-        let more = said.len().saturating_sub(NAMED_MAX);
-        said.truncate(NAMED_MAX);
-        if more > 0 {
-            said.push(format!("and {more} top-level vdevs more lack devices"));
-        }
+        let expected = 0..self.tops_expected.min(TOP_LEVEL_MAX);
+        let known = expected.clone().filter_map(|number| self.tops.get(&number));
+        let mut said = lacking(known, &present);
+        let unknown = expected.filter(|number| !self.tops.contains_key(number));
+        let unknown: Vec<String> = unknown.map(|number| number.to_string()).collect();
         said.extend(match &unknown[..] {
             [] => None,
             [one] => Some(format!("top-level vdev {one} is missing with all its devices")),
@@ -42,12 +34,19 @@ impl FoundPool {
     }
 }
 
-/// The same of a pool that is open, of whose leaves these are there.
-pub(super) fn lacking(tops: &[Vdev], present: &BTreeSet<u64>) -> Vec<String> {
-    let needed = tops.iter().filter(|top| top.is_log.unwrap_or(0) == 0);
+/// The same of top-level vdevs that are known, of whose leaves these are there.
+pub(super) fn lacking<'a>(
+    tops: impl Iterator<Item = &'a Vdev>,
+    present: &BTreeSet<u64>,
+) -> Vec<String> {
+    let needed = tops.filter(|top| top.is_log.unwrap_or(0) == 0);
     let mut said: Vec<String> =
         needed.filter_map(|top| lack_of(&health::of_vdev(top, present))).collect();
+    let more = said.len().saturating_sub(NAMED_MAX);
     said.truncate(NAMED_MAX);
+    if more > 0 {
+        said.push(format!("and {more} top-level vdevs more lack devices"));
+    }
     said
 }
 

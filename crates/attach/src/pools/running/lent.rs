@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::pools::find::HeldBy;
 use ::zfs::ZfsError;
 use ::zfs::dsl::catalog::Node as DatasetNode;
+use ::zfs::dsl::name::below;
 use ::zfs::dsl::property::view::Kind;
 use ::zfs::mounted::{MountOptions, Mounted, Writing};
 use ::zfs::spa::datasets::TaskError;
@@ -36,12 +37,6 @@ pub(super) enum Lent {
 
 fn cannot_open(name: &str) -> impl Fn(ZfsError) -> Error {
     move |error| Error::CannotOpen { name: name.to_owned(), error: Box::new(error) }
-}
-
-/// The rest of a dataset's name, where it is that of another or lies below it.
-fn below<'a>(outer: &str, name: &'a str) -> Option<&'a str> {
-    let rest = name.strip_prefix(outer)?;
-    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
 /// Where a path of datasets leads in a mount.

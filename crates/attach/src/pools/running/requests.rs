@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::event::{Event, Events};
 use crate::mounts::{RunningMount, ToMount};
 use crate::pools::find::{HeldBy, Leaving};
-use crate::pools::mount_table::{BUSY_REST, BUSY_TRIES_MAX, Unmount};
+use crate::pools::mount_table::{Unmount, comes_true};
 use ::zfs::spa::config::LabelState;
 use futures_util::future::{Either, select};
 use host::Identity;
@@ -266,13 +266,9 @@ impl Served {
         let (process, what) = (std::process::id(), self.what);
         let of_many = || Error::PoolOfMany { name: name.clone(), verb, process, what };
         let ends = self.ends.as_ref().ok_or_else(of_many)?;
-        let mut tries = 0;
-        while !force && ends.clients() + self.lending.lent.get() > 0 {
-            if tries == BUSY_TRIES_MAX {
-                return Err(Error::PoolBusy { name, verb });
-            }
-            tries += 1;
-            self.rt.sleep(BUSY_REST).await;
+        let has_no_clients = || ends.clients() + self.lending.lent.get() == 0;
+        if !force && !comes_true(&self.rt, has_no_clients).await {
+            return Err(Error::PoolBusy { name, verb });
         }
         // Before anything is unmounted: who serves a mount may end with it.
         let (waiting, end) = oneshot::channel();

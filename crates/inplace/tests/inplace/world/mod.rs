@@ -1,8 +1,6 @@
 //! What the tests of this crate share: a runtime in virtual time, file systems on memory, and comparing
 //! a tree with the one that it should be.
 
-#![allow(dead_code, reason = "each test uses some of it")]
-
 use inplace::{FileSystem, MountOptions, Preset, Settings, Stripe};
 use rt::{
     Buf, DeviceRef, FileKind, FileRef, FileTree, MemoryDevice, OpenHow, Reactor, Request, Rt,

@@ -1,7 +1,5 @@
 //! A target whose figures a test writes down: a function of the cell and the plan.
 
-#![allow(dead_code)] // Each test takes what it needs.
-
 use lab::design::CellSpec;
 use lab::results::Results;
 use lab::run::{NoObserver, RunError, RunOptions, run};

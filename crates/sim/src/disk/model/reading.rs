@@ -15,19 +15,16 @@ impl DiskModel {
         let begun = now + self.overheads.read_hit.of(after_write) + self.overheads.preparation;
         let in_flight = writing.start <= blocks.start && blocks.end <= writing.end;
         if in_flight || self.dirty.covers(&blocks) {
-            return self.answer_from_buffer(id, begun, bytes);
+            return self.answer_from_buffer(id, begun, now, bytes);
         }
         self.note_ahead(now);
         let held = self.reads.held(&blocks);
         let missing = blocks.start + held..blocks.end;
         if let Some(reached) = self.count_on_ahead(now, &missing, blocks.end) {
-            let over = begun.max(self.interface_free) + self.interface_time(bytes);
-            let done = begun.max(reached).max(over) + self.overheads.read_completion;
-            self.interface_free = done;
-            return self.schedule(done, Event::Answered(id));
+            return self.answer_from_buffer(id, begun, reached, bytes);
         }
         if missing.is_empty() {
-            self.answer_from_buffer(id, begun, bytes);
+            self.answer_from_buffer(id, begun, now, bytes);
             return self.read_on_after_hit(now, &blocks);
         }
         let place = self.layout.locate(missing.start);
@@ -50,9 +47,10 @@ impl DiskModel {
         self.poke(now);
     }
 
-    fn answer_from_buffer(&mut self, id: CommandId, begun: Instant, bytes: u64) {
+    /// Answers a read once it is over the interface, not before the buffer holds the last of it.
+    fn answer_from_buffer(&mut self, id: CommandId, begun: Instant, held: Instant, bytes: u64) {
         let over = begun.max(self.interface_free) + self.interface_time(bytes);
-        let done = over + self.overheads.read_completion;
+        let done = over.max(held) + self.overheads.read_completion;
         self.interface_free = done;
         self.schedule(done, Event::Answered(id));
     }

@@ -83,6 +83,8 @@ pub fn run(args: FilebenchArgs) -> Result<(), Failure> {
     let spec = session.content_spec();
     let content = session.content(spec);
     let mut outcomes = Vec::new();
+    // What a repeat leaves the next one writes over.
+    let room = session::free(directory);
     for repeat in 0..session.repeats() {
         print(&format!(
             "Filebench Version {} (Spindle {})\n",
@@ -90,7 +92,7 @@ pub fn run(args: FilebenchArgs) -> Result<(), Failure> {
             env!("CARGO_PKG_VERSION")
         ))?;
         let (plan, content, stop) = (Rc::clone(&plan), content.clone(), session.stop());
-        let (seed, clean, room) = (session.seed(repeat), args.clean, session::free(directory));
+        let (seed, clean) = (session.seed(repeat), args.clean);
         let ended = session.block_on(move |crew| async move {
             let console = Rc::new(Terminal { last: Cell::new(Instant::now()), room });
             run_filebench(&*crew, &plan, &content, seed, clean, &stop, console).await

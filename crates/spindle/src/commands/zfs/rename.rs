@@ -5,6 +5,7 @@
 use super::changed::Changed;
 use super::moved::{self, Change};
 use crate::output::Failure;
+use ::zfs::dsl::name::below;
 use ::zfs::spa::datasets::{TaskError, Tasks};
 use attach::pools::{PoolPlace, check_name, pool_of};
 use clap::Args;
@@ -60,7 +61,7 @@ fn dataset(args: &RenameArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     if pool_of(old) != pool_of(new) {
         return Err(to("datasets must be within same pool"));
     }
-    if new.strip_prefix(old.as_str()).is_some_and(|rest| rest.starts_with('/')) {
+    if below(old, new).is_some() {
         return Err(to(&TaskError::Descendant.to_string()));
     }
     let directory = known.directory;

@@ -101,6 +101,9 @@ pub struct SetArgs {
     words: Vec<String>,
 }
 
+/// What is said of a property of ZFS's: snapshots have users' own only.
+const NOT_OF_SNAPSHOTS: &str = "this property can not be modified for snapshots";
+
 /// What becomes of a property.
 #[derive(Clone)]
 pub enum Setting {
@@ -435,8 +438,8 @@ pub fn snapshot(args: &SnapshotArgs, place: &PoolPlace<'_>) -> Result<(), Failur
     for property in &args.properties {
         let (name, value) = split(property)?;
         if !is_user(name) {
-            let why = "this property can not be modified for snapshots";
-            return Err(Failure::failed(format!("cannot create snapshot '{first}': {why}")));
+            let text = format!("cannot create snapshot '{first}': {NOT_OF_SNAPSHOTS}");
+            return Err(Failure::failed(text));
         }
         properties.push((name.to_owned(), table::text(value)));
     }
@@ -545,7 +548,7 @@ fn change_snapshot(
     let changed = Changed::open(place, snapshot.split('@').next().unwrap_or_default(), force)?;
     let number = changed.snapshot(snapshot)?.1.number;
     if !values.iter().all(|(name, _)| is_user(name)) {
-        return Err(refuse("this property can not be modified for snapshots"));
+        return Err(refuse(NOT_OF_SNAPSHOTS));
     }
     for (name, value) in values {
         let (name, value) = (name.clone(), value.value().cloned());

@@ -1,7 +1,5 @@
 //! A program that holds pools until it is told to stop, and whether anything can be mounted here.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
-
 use super::pools::program;
 use super::serving::Serving;
 use std::fs;

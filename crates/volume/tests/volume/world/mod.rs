@@ -1,7 +1,5 @@
 //! A runtime whose time jumps, and disks in memory.
 
-#![allow(dead_code, reason = "each test file uses what it needs")]
-
 use rt::{Buf, DeviceRef, MemoryDevice, Reactor, Rt, Runtime, SgList};
 use sim::SimReactor;
 use sim::host::Processor;

@@ -53,10 +53,7 @@ pub fn check_property(name: &str, value: Option<&LeafValue>) -> Result<(), TaskE
         return Err(TaskError::PropertyName(wrong));
     }
     // Only text is as long as who sets it likes; it ends with a zero.
-    if value.number_bytes != 1 {
-        return Ok(());
-    }
-    let bytes: Vec<u8> = value.numbers.iter().map(|byte| *byte as u8).collect();
+    let Some(bytes) = value.bytes() else { return Ok(()) };
     let text = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
     let is_mount = name == "mountpoint";
     let most = if is_mount { MOUNTPOINT_BYTES_MAX } else { VALUE_BYTES_MAX };

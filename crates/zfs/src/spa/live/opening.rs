@@ -250,6 +250,6 @@ async fn check_written(spa: &Spa, root: &Vdev, notes_errors: bool) -> Result<(),
 fn refuse_lacking(spa: &Spa, root: &Vdev) -> Result<(), LiveError> {
     let (all, away) = (spa.tree().leaf_guids(), spa.tree().leaves_away());
     let present = all.into_iter().map(|(_, guid)| guid).filter(|guid| !away.contains(guid));
-    let said = lacking(&root.children, &present.collect());
+    let said = lacking(root.children.iter(), &present.collect());
     if said.is_empty() { Ok(()) } else { Err(LiveError::Lacking(said.join("; "))) }
 }
