@@ -301,6 +301,8 @@ pub(super) struct Spec {
     pub(super) sequence_add: i64,
     pub(super) sequencer: Sequencer,
     pub(super) engine: Engine,
+    /// Its name as the job has it: several stand for one way.
+    pub(super) engine_name: &'static str,
     pub(super) depth: u64,
     pub(super) depth_low: u64,
     pub(super) offload: bool,
@@ -401,6 +403,7 @@ impl Default for Spec {
             sequence_add: 0,
             sequencer: Sequencer::default(),
             engine: Engine::default(),
+            engine_name: "psync",
             depth: 1,
             depth_low: 0,
             offload: false,

@@ -4,7 +4,7 @@
 use super::figures::{Depths, Direction, Flow, Latency, Spread, Summary};
 use super::outcome::{FioOutcome, Group, Row, Stamp};
 use super::plan::Plan;
-use super::spec::{Engine, Kept, SteadyFigure};
+use super::spec::{Kept, SteadyFigure};
 use std::fmt::Write as _;
 
 /// Prefixes of units, powers of the base.
@@ -44,12 +44,7 @@ pub(super) fn opening(plan: &Plan, version: &str) -> String {
             let size = |bytes| scaled(bytes, 4, 1024, "B");
             format!("{}-{}", size(low), size(high))
         };
-        let engine = match spec.engine {
-            Engine::Blocking => "psync",
-            Engine::Queued => "io_uring",
-            Engine::Null => "null",
-        };
-        let (name, group, depth) = (&job.name, job.group, spec.depth);
+        let (name, group, engine, depth) = (&job.name, job.group, spec.engine_name, spec.depth);
         let _ = writeln!(
             out,
             "{name}: (g={group}): rw={}, bs=(R) {}, (W) {}, (T) {}, ioengine={engine}, iodepth={depth}",

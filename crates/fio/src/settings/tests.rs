@@ -75,7 +75,7 @@ fn modes_modifiers_splits_and_distributions_are_read() {
     set(&mut spec, "size", "50%").expect("well formed");
     assert_eq!(spec.size, Extent::Percent(50));
     set(&mut spec, "ioengine", "libaio").expect("well formed");
-    assert_eq!(spec.engine, Engine::Queued);
+    assert_eq!((spec.engine, spec.engine_name), (Engine::Queued, "libaio"));
     for (name, bad) in [
         ("rw", "randreadwrite"),
         ("bssplit", "4k/60:8k/60"),

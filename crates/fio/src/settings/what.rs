@@ -32,7 +32,7 @@ pub(super) fn apply(spec: &mut Spec, name: &str, value: &Value) -> Result<(), Tr
                 [("sequential", Sequencer::Sequential), ("identical", Sequencer::Identical)];
             spec.sequencer = value.one_of(&words, "sequential or identical")?;
         }
-        "ioengine" => spec.engine = engine(value.text()?)?,
+        "ioengine" => (spec.engine, spec.engine_name) = engine(value.text()?)?,
         "iodepth" => {
             spec.depth = value.number_in(1, DEPTH_MAX, "a queue depth from 1 to 65536")?;
         }
@@ -212,13 +212,24 @@ fn mode(spec: &mut Spec, value: &Value) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn engine(name: &str) -> Result<Engine, Trouble> {
-    match name {
-        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(Engine::Blocking),
-        "libaio" | "io_uring" | "posixaio" | "solarisaio" => Ok(Engine::Queued),
-        "null" => Ok(Engine::Null),
-        "mmap" => Err(Trouble::Refused("files are not mapped; take psync")),
-        _ => Err(Trouble::Refused(
+/// The engine of this name, and the name.
+fn engine(name: &str) -> Result<(Engine, &'static str), Trouble> {
+    const SUPPORTED: [(&str, Engine); 10] = [
+        ("sync", Engine::Blocking),
+        ("psync", Engine::Blocking),
+        ("vsync", Engine::Blocking),
+        ("pvsync", Engine::Blocking),
+        ("pvsync2", Engine::Blocking),
+        ("libaio", Engine::Queued),
+        ("io_uring", Engine::Queued),
+        ("posixaio", Engine::Queued),
+        ("solarisaio", Engine::Queued),
+        ("null", Engine::Null),
+    ];
+    match SUPPORTED.iter().find(|(known, _)| *known == name) {
+        Some((name, engine)) => Ok((*engine, name)),
+        None if name == "mmap" => Err(Trouble::Refused("files are not mapped; take psync")),
+        None => Err(Trouble::Refused(
             "supported engines are sync, psync, vsync, pvsync, pvsync2, libaio, io_uring, posixaio, solarisaio and null",
         )),
     }

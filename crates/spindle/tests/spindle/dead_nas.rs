@@ -200,6 +200,29 @@ fn a_cut_image_that_a_set_lacks_is_taken_once_it_is_as_long_again_as_is_said() {
 }
 
 #[test]
+fn a_dump_says_first_that_room_may_lack_and_leaves_nothing_where_it_does() {
+    let dir = folder();
+    let disks = dir.path().join("disks");
+    let Some(()) = copies_of_set(&disks, &[0, 1, 2, 3]) else { return };
+    let small = dir.path().join("small");
+    fs::create_dir(&small).expect("a folder");
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=1m", "small"]).arg(&small);
+    if !mount.status().is_ok_and(|ran| ran.success()) {
+        println!("skipped: mounting needs root");
+        return;
+    }
+    let output = run(dir.path(), &["-d", "disks", "md", "dump", "raid5-4-xfs", "small/out"]);
+    let left = fs::read_dir(&small).expect("read").count();
+    let _ = Command::new("umount").arg(&small).status();
+    let said = said(&output);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("small/out: 1 MiB are free there for"), "{said}");
+    assert!(said.contains("make room, or name a place that has it"), "{said}");
+    assert_eq!(left, 0, "nothing bears a name that is not whole");
+}
+
+#[test]
 fn superblocks_that_were_overwritten_are_written_anew_as_the_guide_says() {
     let dir = folder();
     let disks = dir.path().join("disks");

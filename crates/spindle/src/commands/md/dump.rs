@@ -76,9 +76,10 @@ pub fn copy(
 ) -> Result<(), Failure> {
     let size = device.geometry().capacity;
     let (device, path, target) = (Rc::clone(device), path.to_owned(), path.to_owned());
-    let failed = move |error: std::io::Error| {
-        Failure::failed(format!("writing {}: {error}", path.display()))
-    };
+    let failed = move |error: std::io::Error| Sink::wrong(&path, &error);
+    if let Some(room) = sink.check_room(size).map_err(&failed)? {
+        say(&format!("{}: {room}", target.display()));
+    }
     let copied = async move {
         let progress = Progress::new(size.bytes());
         let mut at = Offset::ZERO;

@@ -13,6 +13,7 @@ use attach::pools::PoolPlace;
 use attach::pools::Session;
 use clap::Args;
 use std::path::PathBuf;
+use stdx::ByteCount;
 use zfs_format::objset::ObjsetKind;
 
 /// What `dump` takes.
@@ -58,13 +59,10 @@ pub fn run(args: &DumpArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
     let skips = args.skip_damaged;
     let done = session.wait(async move {
         let size = volume.size().bytes();
-        let wrong = |error: std::io::Error| {
-            let mend = match error.kind() {
-                std::io::ErrorKind::StorageFull => "; make room, or name a place that has it",
-                _ => "",
-            };
-            Failure::failed(format!("writing {}: {error}{mend}", path.display()))
-        };
+        let wrong = |error: std::io::Error| Sink::wrong(&path, &error);
+        if let Some(room) = sink.check_room(ByteCount(size)).map_err(wrong)? {
+            say(&format!("{}: {room}", path.display()));
+        }
         let progress = Progress::new(size);
         let mut pieces = Pieces::new(&rt, volume.data(), 0, size);
         let mut lost = 0;

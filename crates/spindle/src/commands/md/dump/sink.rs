@@ -13,7 +13,9 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Error, ErrorKind, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use stdx::ByteCount;
 
 /// The unit in which zeros are left out of a file: a file system's block.
 const HOLE: usize = 4096;
@@ -69,6 +71,46 @@ impl Sink {
         let out = std::io::stdout().as_fd().try_clone_to_owned();
         let out = out.map_err(|error| Failure::failed(format!("standard output: {error}")))?;
         Ok(Sink::Stream(out.into()))
+    }
+
+    /// What is said of an error of writing.
+    pub fn wrong(path: &Path, error: &Error) -> Failure {
+        let mend = match error.kind() {
+            ErrorKind::StorageFull => "; make room, or name a place that has it",
+            _ => "",
+        };
+        Failure::failed(format!("writing {}: {error}{mend}", path.display()))
+    }
+
+    /// Looks, before so many bytes come, whether there is room for them. Says so where a file will have it only if enough of them
+    /// are zeros.
+    ///
+    /// # Errors
+    /// It is a device, and shorter.
+    pub fn check_room(&self, size: ByteCount) -> Result<Option<String>, Error> {
+        match self {
+            Sink::Stream(_) => Ok(None),
+            Sink::Device(device) => {
+                let is_disk = device.metadata().is_ok_and(|it| it.file_type().is_block_device());
+                let end = |mut device: &File| {
+                    let end = device.seek(SeekFrom::End(0))?;
+                    device.rewind().map(|()| ByteCount(end))
+                };
+                match end(device).ok().filter(|end| is_disk && *end < size) {
+                    Some(end) => Err(Error::new(
+                        ErrorKind::FileTooLarge,
+                        format!("it is a device of {end}, and {size} are to be written"),
+                    )),
+                    None => Ok(None),
+                }
+            }
+            Sink::File(begun) => {
+                let free = rustix::fs::fstatvfs(&begun.file).map(|it| it.f_bavail * it.f_frsize);
+                Ok(free.ok().map(ByteCount).filter(|free| *free < size).map(|free| {
+                    format!("{free} are free there for {size}: that is enough only if so much is zeros, which take no room")
+                }))
+            }
+        }
     }
 
     /// Writes on.
