@@ -240,6 +240,8 @@ pub enum Error {
     MountedBelow { dataset: String, below: String },
     #[error("cannot use '{name}': {error}")]
     Borrowed { name: String, error: ClientError },
+    #[error("cannot create snapshots : multiple snapshots of same fs not allowed")]
+    TakenTwice,
     #[error("cannot create snapshot '{name}': {error}")]
     NotTaken { name: String, error: ::zfs::spa::datasets::TaskError },
     #[error("pool {name} lies on {device}, which can't be written: {why}")]

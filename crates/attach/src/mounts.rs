@@ -24,9 +24,11 @@ use crate::pools::mount_table::{Kept, Unmount, Wish};
 use crate::pools::{HeldBy, Session};
 use ::zfs::ZfsError;
 use ::zfs::mounted::{MountOptions, Mounted, Notice, Tell, Writing};
+use ::zfs::spa::Spa;
+use ::zfs::spa::live::set_number;
 use export::fuse::Server;
 use futures_util::future::{Either, pending, select};
-use host::{CalendarClock, FuseMount, MountDirectory};
+use host::{CalendarClock, FuseMount, MountDirectory, Use};
 use rt::sync::mpsc;
 use rt::{Rt, Task};
 use std::cell::Cell;
@@ -37,8 +39,8 @@ use std::time::Duration;
 
 /// Reads that failed and are told one by one: a program that reads a damaged disk from end to end must not fill a log.
 const DAMAGE_TOLD_MAX: u64 = 100;
-/// How long who has files open in a mount that ends by force is waited for.
-const FORCED_AFTER: Duration = Duration::from_secs(1);
+/// How long who still has something of a mount that was unmounted is waited for.
+const GONE_AFTER: Duration = Duration::from_secs(1);
 
 /// See the [module](self).
 pub struct RunningMount {
@@ -67,9 +69,20 @@ impl MountPoint {
     pub fn new(pool: &HeldBy, dataset: &str, directory: &Path) -> Result<MountPoint, Error> {
         let (_, of) = pool.pools.dataset(pool.live.spa(), dataset)?;
         let host = pool.pools.disks().context().host();
-        let mount = FuseMount::writable(&host, directory, &of.name).map_err(not_mounted)?;
+        let (spa, name) = (Rc::clone(pool.live.spa()), of.name.clone());
+        let how = pool.pools.wait(async move { how_used(&spa, &name, true).await })?;
+        let mount = FuseMount::new(&host, directory, &of.name, how).map_err(not_mounted)?;
         Ok(MountPoint { dataset: of.name, mount })
     }
+}
+
+/// What may be done in a mount of a file system or snapshot, by the properties of the one at its top.
+async fn how_used(spa: &Spa, name: &str, is_writable: bool) -> Result<Use, Error> {
+    let failed = |error| Error::CannotOpen { name: name.to_owned(), error: Box::new(error) };
+    let of = name.split('@').next().unwrap_or(name);
+    let node = spa.catalog(0).await.map_err(failed)?.find(of).await.map_err(failed)?;
+    let is_executable = node.is_none_or(|node| set_number(&node, "exec") != Some(0));
+    Ok(Use { is_writable, is_executable })
 }
 
 /// What is to be mounted of a pool that is held, and where.
@@ -168,11 +181,13 @@ impl RunningMount {
         let tell = teller(context, &name, &damage);
         let with_log = session.replays();
         let how = MountOptions { shows_control, with_log, ..MountOptions::default() };
+        let (its, dataset) = (Rc::clone(&of.spa), name.clone());
+        let used = session.wait(async move { how_used(&its, &dataset, false).await })?;
         let (spa, within) = (of.spa, of.directory);
         let opened =
             session.wait(async move { Mounted::open(&spa, within, of.dataset, how, tell).await });
         let mounted = opened.map_err(|error| not_opened(&name, error))?;
-        let mount = FuseMount::new(&context.host(), directory, &name).map_err(not_mounted)?;
+        let mount = FuseMount::new(&context.host(), directory, &name, used).map_err(not_mounted)?;
         let server = Server::new(Rc::new(mounted), mount.stream());
         Ok(RunningMount::start(context, (mount, false), server, name, damage))
     }
@@ -220,7 +235,8 @@ impl RunningMount {
             return Err(Error::MountNotEmpty { directory: found.path });
         }
         context.directories().check(&found.path)?;
-        let mount = FuseMount::apart(&host, &found.path, &opened.name, for_writing).await;
+        let how = how_used(pool.live.spa(), &opened.name, for_writing).await?;
+        let mount = FuseMount::apart(&host, &found.path, &opened.name, how).await;
         Ok(opened.serve(pool, mount.map_err(not_mounted)?, for_writing))
     }
 
@@ -316,7 +332,7 @@ async fn unmounted(
             if !mount.unmount_if_idle().await? {
                 return Err(Error::MountBusy { directory: mount.directory().to_owned() });
             }
-            serving.await
+            gone_soon(serving, rt).await
         }
         Unmount::Drain => {
             mount.unmount_served().await?;
@@ -324,11 +340,17 @@ async fn unmounted(
         }
         Unmount::Force => {
             mount.unmount_served().await?;
-            match select(serving, pin!(rt.sleep(FORCED_AFTER))).await {
-                Either::Left((served, _)) => served,
-                Either::Right(_) => Ok(()),
-            }
+            gone_soon(serving, rt).await
         }
+    }
+}
+
+/// The kernel says that it is gone; or some time passes, as where files are open in it, or another mount namespace (a container, a
+/// service) has a copy of the mount, which stays there as long as that namespace: who looks then finds it disconnected.
+async fn gone_soon(serving: &mut Task<Result<(), Error>>, rt: &Rt) -> Result<(), Error> {
+    match select(serving, pin!(rt.sleep(GONE_AFTER))).await {
+        Either::Left((served, _)) => served,
+        Either::Right(_) => Ok(()),
     }
 }
 

@@ -28,7 +28,7 @@ use std::cell::Cell;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -105,6 +105,22 @@ impl MountDirectory {
     }
 }
 
+/// What may be done with what is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// It can be written.
+    pub is_writable: bool,
+    /// Programs in it can be run.
+    pub is_executable: bool,
+}
+
+impl Use {
+    /// It is read, and programs run.
+    pub const READ: Use = Use { is_writable: false, is_executable: true };
+    /// The same, and it is written.
+    pub const WRITE: Use = Use { is_writable: true, is_executable: true };
+}
+
 /// What is mounted, before somebody serves it.
 struct Place {
     directory: PathBuf,
@@ -114,7 +130,7 @@ struct Place {
 }
 
 impl Place {
-    fn mount(directory: &Path, source: &str, is_writable: bool) -> Result<Place, MountError> {
+    fn mount(directory: &Path, source: &str, how: Use) -> Result<Place, MountError> {
         let at = |error| MountError::Directory { directory: directory.into(), error };
         let directory = directory.canonicalize().map_err(at)?;
         let at = |error| MountError::Directory { directory: directory.clone(), error };
@@ -135,13 +151,14 @@ impl Place {
             device.as_raw_fd()
         );
         let options = CString::new(options).map_err(zero_byte)?;
-        let reads = if is_writable { 0 } else { libc::MS_RDONLY };
-        let flags = reads | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOATIME;
+        let reads = if how.is_writable { 0 } else { libc::MS_RDONLY };
+        let runs = if how.is_executable { 0 } else { libc::MS_NOEXEC };
+        let flags = reads | runs | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOATIME;
         sys::mount(&source, &target, KIND, flags, &options).map_err(|errno| match errno.0 {
             libc::EPERM | libc::EACCES => MountError::Denied(directory.clone()),
             _ => at(errno.into()),
         })?;
-        Ok(Place { directory, target, is_writable, device })
+        Ok(Place { directory, target, is_writable: how.is_writable, device })
     }
 }
 
@@ -154,25 +171,19 @@ pub struct FuseMount {
 }
 
 impl FuseMount {
-    /// Mounts on a directory for reading; `source` is what `mount` and `df` show. What looks into the directory from now on
+    /// Mounts on a directory; `source` is what `mount` and `df` show. What looks into the directory from now on
     /// waits for whoever serves the [stream](FuseMount::stream): on this thread nothing may.
     ///
     /// # Errors
     /// [`MountError`].
-    pub fn new(host: &Host, directory: &Path, source: &str) -> Result<FuseMount, MountError> {
+    pub fn new(
+        host: &Host,
+        directory: &Path,
+        source: &str,
+        how: Use,
+    ) -> Result<FuseMount, MountError> {
         FuseMount::check(host, directory)?;
-        let place = Place::mount(directory, source, false)?;
-        FuseMount::over(host, place)
-    }
-
-    /// The same for reading and writing.
-    ///
-    /// # Errors
-    /// [`MountError`].
-    pub fn writable(host: &Host, directory: &Path, source: &str) -> Result<FuseMount, MountError> {
-        FuseMount::check(host, directory)?;
-        let place = Place::mount(directory, source, true)?;
-        FuseMount::over(host, place)
+        FuseMount::over(host, Place::mount(directory, source, how)?)
     }
 
     /// The same by another thread: what leads to the directory may be served by this one, which goes on meanwhile.
@@ -183,11 +194,11 @@ impl FuseMount {
         host: &Host,
         directory: &Path,
         source: &str,
-        is_writable: bool,
+        how: Use,
     ) -> Result<FuseMount, MountError> {
         FuseMount::check(host, directory)?;
         let (directory, source) = (directory.to_owned(), source.to_owned());
-        let place = host.call(move || Place::mount(&directory, &source, is_writable)).await?;
+        let place = host.call(move || Place::mount(&directory, &source, how)).await?;
         FuseMount::over(host, place)
     }
 
@@ -249,7 +260,14 @@ impl FuseMount {
             return Ok(true);
         }
         let target = self.target.clone();
-        let unmounted = self.stream.host.call(move || sys::unmount(&target, sys::Unmount::IfIdle));
+        let directory = self.directory.clone();
+        let unmounted = self.stream.host.call(move || {
+            // The kernel writes out what it holds when the last of it goes, which may be in another mount namespace: so now.
+            if let Ok(root) = File::open(&directory) {
+                let _ = sys::syncfs(root.as_fd());
+            }
+            sys::unmount(&target, sys::Unmount::IfIdle)
+        });
         match unmounted.await {
             Ok(()) => self.stream.ended.set(true),
             Err(errno) if errno.0 == libc::EBUSY => return Ok(false),

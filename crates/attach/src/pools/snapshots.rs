@@ -90,5 +90,10 @@ async fn find(
             all.push(Wanted { number: node.head.number, snapshot: snapshot.clone(), whole });
         }
     }
-    Ok(all)
+    let mut numbers: Vec<u64> = all.iter().map(|wanted| wanted.number).collect();
+    numbers.sort_unstable();
+    match numbers.windows(2).any(|two| two[0] == two[1]) {
+        true => Err(Error::TakenTwice),
+        false => Ok(all),
+    }
 }

@@ -257,7 +257,7 @@ impl Mounted {
                 }
                 Err(error) => panic!("{error}"),
             };
-            let mount = match FuseMount::new(&runtime.host(), &path, "tests") {
+            let mount = match FuseMount::new(&runtime.host(), &path, "tests", host::Use::READ) {
                 Ok(mount) => mount,
                 Err(error @ (MountError::Device(_) | MountError::Denied(_))) => {
                     return tell.send(Err(error.to_string())).expect("it is awaited");

@@ -180,3 +180,76 @@ fn who_holds_a_pool_for_its_mounts_goes_on_while_one_moves() {
     holder.ended();
     judge(&at, "tank");
 }
+
+#[test]
+fn a_mount_that_another_namespace_has_too_ends_here_and_there() {
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    make(&at, "tank/a", "a");
+    let holder = Holder::start(&at, HELD);
+    done(&at, &["zfs", "mount", "tank/a"]);
+    fs::write(at.join("a/file"), b"kept").expect("it is written");
+    // As a container or a service has it.
+    let mut apart = std::process::Command::new("unshare");
+    let apart = apart.args(["-m", "sleep", "600"]).spawn();
+    let Ok(mut apart) = apart else {
+        println!("skipped: unshare is not here");
+        return;
+    };
+    soon(|| {
+        let mounts = fs::read_to_string(format!("/proc/{}/mounts", apart.id()));
+        let of = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+        of(&apart.id().to_string()) != of("self")
+            && mounts.is_ok_and(|mounts| mounts.contains(&path(&at, "a")))
+    });
+    done(&at, &["zfs", "unmount", "tank/a"]);
+    assert!(!is_mounted(&at.join("a")));
+    done(&at, &["zfs", "create", "tank/later"]);
+    done(&at, &["zfs", "mount", "tank/a"]);
+    assert_eq!(fs::read(at.join("a/file")).expect("it is read"), b"kept");
+    let _ = apart.kill().and_then(|()| apart.wait());
+    holder.stop();
+    judge(&at.join("disks"), "tank");
+}
+
+#[test]
+fn a_mount_is_used_as_its_properties_and_quotas_say() {
+    use std::os::unix::fs::PermissionsExt;
+    if !can_mount() {
+        return;
+    }
+    let (_folder, at) = folder();
+    done(&at, &["zfs", "set", "compression=off", "tank"]);
+    make(&at, "tank/a", "a");
+    done(&at, &["zfs", "set", "exec=off", "tank/a"]);
+    make(&at, "tank/b", "b");
+    done(&at, &["zfs", "set", "refquota=4M", "tank/b"]);
+    let holder = Holder::start(&at, HELD);
+    done(&at, &["zfs", "mount", "-a"]);
+    for (dataset, runs) in [("a", false), ("b", true)] {
+        let program = at.join(dataset).join("program");
+        fs::write(&program, b"#!/bin/sh\nexit 7\n").expect("it is written");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is set");
+        let ran = std::process::Command::new(&program).status();
+        assert_eq!(ran.ok().and_then(|status| status.code()), runs.then_some(7), "{dataset}");
+    }
+    let too_much = fs::write(at.join("b/big"), vec![7; 8 << 20]).expect_err("it is too much");
+    assert_eq!(too_much.kind(), std::io::ErrorKind::QuotaExceeded, "the pool has room");
+    let too_much = fs::write(at.join("a/big"), vec![7; 200 << 20]).expect_err("it is too much");
+    assert_eq!(too_much.kind(), std::io::ErrorKind::StorageFull, "the pool has none");
+    // What is mounted itself is not taken back under those who look at it.
+    done(&at, &["zfs", "snapshot", "tank/b@s"]);
+    fs::remove_file(at.join("a/big")).expect("it goes");
+    fs::write(at.join("b/later"), b"later").expect("there is room");
+    refused(&at, &["zfs", "rollback", "tank/b@s"], "spindle zfs unmount tank/b first");
+    done(&at, &["zfs", "unmount", "tank/b"]);
+    done(&at, &["zfs", "rollback", "tank/b@s"]);
+    done(&at, &["zfs", "mount", "tank/b"]);
+    assert!(!at.join("b/later").exists());
+    let twice = ["zfs", "snapshot", "tank/b@x", "tank/b@y"];
+    refused(&at, &twice, "multiple snapshots of same fs not allowed");
+    holder.stop();
+    judge(&at.join("disks"), "tank");
+}

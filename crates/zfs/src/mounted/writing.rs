@@ -8,6 +8,7 @@ use super::refusal::{stopped, wrong};
 use super::shared::{Access, HowServed, Place, Served, Shared, Writing};
 use crate::dmu::Blocked;
 use crate::error::ZfsError;
+use crate::spa::Room;
 use crate::zil::Synchronous;
 use crate::zpl::More;
 use crate::zpl::Node as FileNode;
@@ -126,8 +127,9 @@ impl Shared {
             .await
             .map_err(stopped)?
         {
-            true => Ok(()),
-            false => Err(InodeError::NoSpace),
+            Room::Enough => Ok(()),
+            Room::PoolFull => Err(InodeError::NoSpace),
+            Room::QuotaReached => Err(InodeError::Quota),
         }
     }
 

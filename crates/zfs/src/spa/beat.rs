@@ -17,6 +17,7 @@
 //! Source: OpenZFS, `txg.c`.
 
 use super::live::{Live, LiveError};
+use super::room;
 use crate::error::ZfsError;
 use futures_util::future::{Either, select};
 use std::future::Future;
@@ -100,19 +101,38 @@ impl Live {
     ///
     /// # Errors
     /// The pool is stopped, or what is needed can't be had.
-    pub async fn has_room(&self, dataset: u64, bytes: u64, copies: u64) -> Result<bool, LiveError> {
+    pub async fn has_room(&self, dataset: u64, bytes: u64, copies: u64) -> Result<Room, LiveError> {
         for _ in 0..GROUPS_UNTIL_FREE {
             if bytes <= self.room_in(dataset, copies).await? {
-                return Ok(true);
+                return Ok(Room::Enough);
             }
             // What was let go is freed by tasks of their own.
             self.spa().rt().yield_now().await;
             let usage = self.syncer().writer().space(|space| space.usage(Class::Normal));
             if usage.waiting == 0 && !self.is_dirty() {
-                return Ok(false);
+                break;
             }
             self.sync(async |_| Ok(())).await?;
         }
-        Ok(bytes <= self.room_in(dataset, copies).await?)
+        if bytes <= self.room_in(dataset, copies).await? {
+            return Ok(Room::Enough);
+        }
+        let used = self.spa().dsl().root().await?.head.used_bytes;
+        let left = room::capacity(self.syncer()).saturating_sub(used);
+        match bytes <= self.room_of(left, copies) {
+            true => Ok(Room::QuotaReached),
+            false => Ok(Room::PoolFull),
+        }
     }
+}
+
+/// Whether something can be written, and why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It can.
+    Enough,
+    /// The pool has no room for it.
+    PoolFull,
+    /// The pool would have; the dataset's quota, its `refquota`, or that of one above it, is reached.
+    QuotaReached,
 }

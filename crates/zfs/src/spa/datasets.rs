@@ -384,6 +384,11 @@ impl Tasks<'_> {
         Ok(Ok(number))
     }
 
+    /// The name of a dataset or snapshot, with the pool's.
+    pub(super) async fn whole_name(&self, dataset: u64) -> Result<String, ZfsError> {
+        history::name_of(self.maker, self.syncer.config().name, dataset).await
+    }
+
     /// Tells the history what was done to a dataset or snapshot.
     ///
     /// # Errors

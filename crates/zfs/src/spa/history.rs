@@ -183,7 +183,11 @@ async fn read(object: &Dnode, header: &History, at: u64, len: u64) -> Result<Vec
 }
 
 /// The name of a dataset or snapshot, by its object.
-async fn name_of(maker: &Maker<'_>, pool: String, dataset: u64) -> Result<String, ZfsError> {
+pub(super) async fn name_of(
+    maker: &Maker<'_>,
+    pool: String,
+    dataset: u64,
+) -> Result<String, ZfsError> {
     let called = async |table: u64, number: u64| {
         let entries = Zap::open(maker.mos.dnode(table).await?).await?.entries().await?;
         let found = entries.iter().find(|entry| entry.number() == Some(number));

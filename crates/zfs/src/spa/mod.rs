@@ -64,6 +64,7 @@ mod space_maps;
 mod vdevs;
 pub mod volumes;
 
+pub use beat::Room;
 pub use error::{LoadKeyError, OpenError};
 pub use found::{Found, FoundPool, Member, PoolState, find, member_on};
 pub use open::{OpenOptions, Spa, packed_list};

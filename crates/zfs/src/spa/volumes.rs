@@ -106,6 +106,7 @@ impl Tasks<'_> {
         if new.reservation > 0 {
             self.keep_for_head(directory.number(), new.reservation).await?;
         }
+        self.tell_of("create", dataset.number(), " ").await?;
         Ok(Ok(dataset.number()))
     }
 

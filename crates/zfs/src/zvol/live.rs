@@ -19,6 +19,7 @@ use super::{DATA, Volume, kind_of};
 use crate::dmu::{Step, Tx};
 use crate::dsl::catalog::Node;
 use crate::error::{Problem, ZfsError};
+use crate::spa::Room;
 use crate::spa::live::{Live, LiveError, set_number};
 use crate::zil::{IntentLog, Itx, Synchronous, What};
 use async_recursion::async_recursion as boxed;
@@ -81,8 +82,8 @@ impl LiveVolume {
     async fn check_room(&self, bytes: u64) -> Result<(), IoErrorKind> {
         let Inner { live, dataset, copies, .. } = &*self.0;
         match live.has_room(*dataset, bytes, *copies).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(IoErrorKind::NoSpace),
+            Ok(Room::Enough) => Ok(()),
+            Ok(Room::PoolFull | Room::QuotaReached) => Err(IoErrorKind::NoSpace),
             Err(error) => Err(stopped(&error)),
         }
     }

@@ -410,7 +410,7 @@ async fn own_used(live: &Live, name: &str) -> u64 {
 }
 
 /// The directory of what is being freed.
-async fn free_directory(spa: &Spa) -> zfs_format::dsl::dir::DslDir {
+pub async fn free_directory(spa: &Spa) -> zfs_format::dsl::dir::DslDir {
     let dsl = spa.dsl();
     let root = dsl.root().await.expect("read");
     let names = dsl.mos().dnode(root.head.children).await.expect("read");

@@ -46,7 +46,7 @@ impl Served {
         let server = std::thread::spawn(move || {
             let rig = Rig::new(vec![top(0, VdevKind::File, 1), top(1, VdevKind::Mirror, 2)]);
             let runtime = HostRuntime::new(ReactorKind::Threads).expect("it runs");
-            let mount = match FuseMount::writable(&runtime.host(), &path, "tank") {
+            let mount = match FuseMount::new(&runtime.host(), &path, "tank", host::Use::WRITE) {
                 Ok(mount) => mount,
                 Err(error @ (MountError::Device(_) | MountError::Denied(_))) => {
                     return tell.send(Err(error.to_string())).expect("it is awaited");

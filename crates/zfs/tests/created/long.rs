@@ -14,7 +14,7 @@
 //! a_long_life -- --ignored --nocapture`.
 
 use super::cuts::after_cut;
-use super::datasets::{Files, World, check_books, node, task};
+use super::datasets::{Files, World, check_books, free_directory, node, task};
 use super::volumes;
 use super::{Rig, drawn, features_and, raidz, top};
 use rt::{Device, DeviceRef};
@@ -39,6 +39,9 @@ const FILE_SYSTEMS_MAX: usize = 8;
 const SNAPSHOTS_MAX: usize = 24;
 const VOLUMES_MAX: usize = 3;
 const FILES_BYTES_MAX: usize = 8 << 20;
+/// Of some 230 MiB.
+const USED_BYTES_MAX: u64 = 110 << 20;
+const WAITING_BYTES_MAX: u64 = 24 << 20;
 const MIB: u64 = 1 << 20;
 
 /// A volume as the model has it.
@@ -202,6 +205,20 @@ impl Life {
             if bytes > FILES_BYTES_MAX {
                 self.world.remove_files(live, &of).await;
             }
+        }
+        // What was destroyed is freed by some blocks a group, and copies and snapshots take more than files are long.
+        for _ in 0..40 {
+            while free_directory(live.spa()).await.used_bytes > WAITING_BYTES_MAX {
+                live.sync(async |_| Ok(())).await.expect("it is written");
+            }
+            let used = live.spa().dsl().root().await.expect("it is read").head.used_bytes;
+            if used <= USED_BYTES_MAX {
+                break;
+            }
+            let of = self.world.pick(random);
+            self.world.destroy_snapshot(live, &of, random).await;
+            self.world.remove_files(live, &of).await;
+            live.sync(async |_| Ok(())).await.expect("it is written");
         }
     }
 

@@ -4,8 +4,10 @@
 
 use super::changed::{Changed, Step};
 use crate::output::{Failure, say};
+use ::zfs::dsl::dependents::Known;
 use attach::pools::PoolPlace;
 use clap::Args;
+use std::rc::Rc;
 
 /// Newer snapshots and bookmarks that are named before it is broken off.
 const TOLD_MAX: usize = 32;
@@ -55,6 +57,7 @@ pub fn run(args: &RollbackArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         }
         return Err(Failure::said());
     }
+    leaves_mounts(&changed, of)?;
     let (mut steps, mut told) = (Vec::new(), Vec::new());
     for newer in &newer {
         let dependents = changed.datasets.snapshot_dependents(newer);
@@ -81,4 +84,19 @@ pub fn run(args: &RollbackArgs, place: &PoolPlace<'_>) -> Result<(), Failure> {
         Some((_, error)) => Err(Failure::failed(format!("cannot rollback '{name}': {error}"))),
         None => Ok(()),
     }
+}
+
+/// Who shows the dataset below one that is mounted lets go of it, and finds it as the snapshot has it later. What is mounted itself
+/// can't be another under those who look at it.
+fn leaves_mounts(changed: &Changed, of: &Known) -> Result<(), Failure> {
+    let table = Rc::clone(&changed.pool.held().mounts);
+    let shown = changed.pool.pools.wait(async move { table.shown().await });
+    let shown =
+        shown.map_err(|error| Failure::failed(format!("cannot open '{}': {error}", of.name)))?;
+    if let Some(one) = shown.iter().find(|one| one.is_itself() && one.dataset == of.name) {
+        let (name, directory) = (&of.name, one.directory.display());
+        let text = format!("it is mounted on {directory}; spindle zfs unmount {name} first");
+        return Err(Failure::failed(format!("cannot rollback '{name}': {text}")));
+    }
+    Ok(changed.pool.unmount(&[of.dataset], false)?)
 }

@@ -234,6 +234,7 @@ fn resize(pool: &LivePool, node: &Rc<Node>, bytes: u64) -> Result<(), Failure> {
     }
     let done = pool.pools.wait(async move { volume.volume().resize(bytes).await });
     done.map_err(|error| Failure::failed(format!("{name}: {error}")))?;
+    pool.live.syncer().note_deed();
     if follows && bytes < before {
         keep()?;
     }

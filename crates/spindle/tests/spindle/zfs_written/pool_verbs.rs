@@ -114,6 +114,57 @@ fn the_history_tells_what_was_done_and_zdb_reads_it() {
 
 /// What could break: the ring runs over the pool's creation, or into a record's middle.
 #[test]
+fn the_history_tells_of_volumes_and_of_what_goes_and_moves() {
+    let folder = disks(&["a"], 128 << 20);
+    let at = folder.path();
+    done(at, &["zpool", "create", "tank", "a"]);
+    let commands: [&[&str]; 13] = [
+        &["zfs", "create", "-s", "-V", "8M", "tank/v"],
+        &["zfs", "set", "volsize=16M", "tank/v"],
+        &["zfs", "create", "tank/a"],
+        &["zfs", "snapshot", "tank/a@s"],
+        &["zfs", "hold", "keep", "tank/a@s"],
+        &["zfs", "release", "keep", "tank/a@s"],
+        &["zfs", "bookmark", "tank/a@s", "tank/a#m"],
+        &["zfs", "clone", "tank/a@s", "tank/c"],
+        &["zfs", "promote", "tank/c"],
+        &["zfs", "rename", "tank/c", "tank/d"],
+        &["zfs", "rename", "tank/d@s", "tank/d@t"],
+        &["zfs", "destroy", "tank/a"],
+        &["zfs", "destroy", "tank/d@t"],
+    ];
+    for command in commands {
+        done(at, command);
+    }
+    let text = done(at, &["zpool", "history", "-i", "tank"]);
+    for command in commands {
+        let told = format!(" {}\n", command.join(" "));
+        assert!(text.contains(&told), "{told}: {text}");
+    }
+    for inside in [
+        "create tank/v (",
+        "hold tank/a@s (",
+        ") tag=keep temp=0 refs=1\n",
+        "release tank/a@s (",
+        ") tag=keep refs=0\n",
+        "bookmark tank/a@s (",
+        ") name=m creation_txg=",
+        "clone tank/c (",
+        ") origin=tank/a@s (",
+        "promote tank/c (",
+        "rename tank/c (",
+        ") -> tank/d\n",
+        "rename tank/d@s (",
+        ") -> @t\n",
+        "destroy tank/a (",
+        "destroy tank/d@t (",
+    ] {
+        assert!(text.contains(inside), "{inside}: {text}");
+    }
+    judge(at, "tank");
+}
+
+#[test]
 fn a_history_that_is_full_forgets_the_oldest_but_the_creation() {
     let folder = disks(&["a"], 128 << 20);
     let at = folder.path();

@@ -138,7 +138,15 @@ impl Tasks<'_> {
         done!(self.check_bookmark(dataset, name, source).await?);
         let mark = done!(self.moment(dataset, source).await?);
         let (object, _) = self.dataset(dataset).await?;
-        self.syncer.note_deed();
+        let (then, guid) = (mark.creation_txg, mark.guid);
+        let (of, more) = match source {
+            BookmarkSource::Snapshot(number) => {
+                (*number, format!("target_txg={then} redact_obj=0"))
+            }
+            BookmarkSource::Bookmark(..) => (dataset, format!("source_guid={guid}")),
+        };
+        let text = format!("name={name} creation_txg={then} {more}");
+        self.tell_of("bookmark", of, &text).await?;
         self.add_bookmark(&object, name, &mark).await.map(Ok)
     }
 
@@ -181,7 +189,7 @@ impl Tasks<'_> {
         let Some((name, mark)) = self.bookmark_named(&object, name).await? else {
             return Ok(Err(TaskError::Absent));
         };
-        self.syncer.note_deed();
+        self.tell_of("remove bookmark", dataset, &format!("name={name}")).await?;
         self.remove_bookmark(&object, &name).await?;
         self.forget_moment(&object, &mark).await.map(Ok)
     }

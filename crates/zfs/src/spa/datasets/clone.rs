@@ -66,7 +66,8 @@ impl Tasks<'_> {
             table::set(self.mos(), &properties, name, value.clone()).await?;
         }
         self.clear_log(&dataset).await?;
-        self.syncer.note_deed();
+        let text = format!("origin={} ({snapshot})", self.whole_name(snapshot).await?);
+        self.tell_of("clone", dataset.number(), &text).await?;
         Ok(Ok(dataset.number()))
     }
 }

@@ -77,11 +77,13 @@ impl Tasks<'_> {
     pub async fn destroy_snapshot(&self, snapshot: u64, defer: bool) -> Done<()> {
         done!(self.check_destroy_snapshot(snapshot, defer).await?);
         let (object, head) = self.dataset(snapshot).await?;
-        self.syncer.note_deed();
         if head.children > 1 || self.hold_count(&head).await? > 0 {
+            self.tell_of("defer_destroy", snapshot, " ").await?;
             let waits = |head: &mut DslDataset| head.flags |= flags::DEFER_DESTROY;
             return self.maker.edit::<DslDataset>(&object, waits).await.map(Ok);
         }
+        // What has no name any more can't be told of.
+        self.tell_of("destroy", snapshot, " ").await?;
         self.remove_snapshot(snapshot).await.map(Ok)
     }
 
@@ -308,6 +310,7 @@ impl Tasks<'_> {
     pub async fn destroy(&self, dataset: u64) -> Done<()> {
         done!(self.check_destroy(dataset).await?);
         done!(self.close(dataset));
+        self.tell_of("destroy", dataset, " ").await?;
         let maker = self.maker;
         let (object, head) = self.dataset(dataset).await?;
         let (directory, state) = self.directory(head.dir).await?;
@@ -333,7 +336,6 @@ impl Tasks<'_> {
         if let Some(origin) = origin {
             self.settle_deferred(origin).await?;
         }
-        self.syncer.note_deed();
         Ok(Ok(()))
     }
 

@@ -54,7 +54,8 @@ impl Tasks<'_> {
             maker.edit::<DslDataset>(&object, how).await?;
         }
         let holds = self.mos().dnode(number).await?;
-        self.syncer.note_deed();
+        let count = self.hold_count(&maker.bonus::<DslDataset>(&object)?).await? + 1;
+        self.tell_of("hold", snapshot, &format!("tag={tag} temp=0 refs={count}")).await?;
         table::set(self.mos(), &holds, tag, table::number(maker.fresh.now())).await.map(Ok)
     }
 
@@ -77,7 +78,8 @@ impl Tasks<'_> {
         }
         let holds = self.mos().dnode(head.user_references).await?;
         table::remove(self.mos(), &holds, tag).await?;
-        self.syncer.note_deed();
+        let count = self.hold_count(&head).await?;
+        self.tell_of("release", snapshot, &format!("tag={tag} refs={count}")).await?;
         self.settle_deferred(snapshot).await.map(Ok)
     }
 }

@@ -161,7 +161,7 @@ impl Tasks<'_> {
         // What is whose own since its origin is another from here on.
         self.maker.end_livelist(&what.ours.0).await?;
         self.maker.end_livelist(&what.theirs.0).await?;
-        self.syncer.note_deed();
+        self.tell_of("promote", what.clone.object.number(), " ").await?;
         self.move_books(&what, origin, moved).await.map(Ok)
     }
 

@@ -105,6 +105,8 @@ impl Tasks<'_> {
         if pool_bytes + path + name.len() + longest > NAME_BYTES_MAX {
             return Ok(Err(TaskError::Long));
         }
+        let text = format!("-> {}/{name}", self.whole_name(target.head_dataset).await?);
+        self.tell_of("rename", state.head_dataset, &text).await?;
         self.move_space(&state, parent).await?;
         let (_, before) = self.directory(state.parent).await?;
         let old = self.child_name(&before, directory).await?;
@@ -113,7 +115,6 @@ impl Tasks<'_> {
         self.maker.edit::<DslDir>(&object, |state| state.parent = above.number()).await?;
         let names = self.mos().dnode(target.children).await?;
         table::set(self.mos(), &names, name, table::number(directory)).await?;
-        self.syncer.note_deed();
         self.settings_changed.set(true);
         Ok(Ok(()))
     }
@@ -167,10 +168,10 @@ impl Tasks<'_> {
         let (_, head) = self.dataset(dataset).await?;
         let Some(number) = self.snapshot_named(&head, old).await? else { return Ok(Ok(false)) };
         let old = self.name_of(&head, number).await?;
+        self.tell_of("rename", number, &format!("-> @{new}")).await?;
         let names = self.mos().dnode(head.snapshot_names).await?;
         table::remove(self.mos(), &names, &old).await?;
         table::set_exact(self.mos(), &names, new, table::number(number)).await?;
-        self.syncer.note_deed();
         Ok(Ok(true))
     }
 }
